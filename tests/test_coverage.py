@@ -16,7 +16,7 @@ import pytest
 import wengert as wg
 import wengert.numpy
 from wengert import registry
-from wengert.core.dispatch import dispatch
+from wengert.core.dispatch import dispatch, methods
 from wengert.errors import TracedValueError, UnsupportedFunctionError
 
 # ---- groups
@@ -101,12 +101,12 @@ SLOTS = set("T mT dtype shape ndim size real imag flat".split())
 
 def array_groups(name):
     groups = {
-        "function": dispatch.METHODS,
-        "method": dispatch._ARRAY_METHODS,
-        "metadata": dispatch.METADATA,
+        "function": methods.METHODS,
+        "method": methods.ARRAY_METHODS,
+        "metadata": methods.METADATA,
         "slot": SLOTS,
-        "way out": dispatch.WAYS_OUT - set(dispatch._ARRAY_METHODS),
-        "refused": dispatch.REFUSED_METHODS,
+        "way out": methods.WAYS_OUT - set(methods.ARRAY_METHODS),
+        "refused": methods.REFUSED_METHODS,
     }
     return [group for group, names in groups.items() if name in names]
 

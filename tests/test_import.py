@@ -59,3 +59,19 @@ print(compiled(np.arange(5.0)), compiled(np.arange(5.0)), "numpy.ma" in asked)
 
 def test_modules_that_numpy_imports_when_it_is_called_do_not_keep_a_function_from_being_compiled():
     assert run(FINDER).split() == ["2.0", "2.0", "True"]  # else a CompileWarning, by the code of the finder
+
+
+@pytest.mark.parametrize("first", ["levels", "tape.local_derivatives", "operands.var"])
+def test_calls_to_higher_modules_are_set_whichever_module_of_the_core_is_imported_first(first):
+    code = (
+        f"import wengert.core.{first}; from wengert import errors, registry; from wengert.core.tape import "
+        "local_derivatives; import numpy as np, wengert as wg; print(errors.Refusal.remember.__module__, "
+        "registry.record_strong.__module__, registry.strong_product.__module__, "
+        "local_derivatives.transposed.__module__, wg.jvp(lambda x: np.cumsum(x % 2.0)[1], [1.0, 2.5], [1.0, 1.0]))"
+    )
+    assert run(code).split("(")[0].split() == [
+        "wengert.core.levels",
+        "wengert.core.dispatch.dispatch",
+        "wengert.core.tape.tape",
+        "wengert.core.modes.nested",
+    ]

@@ -22,7 +22,7 @@ STEPS = 25
 @pytest.fixture(autouse=True)
 def loops_of_any_size(monkeypatch):
     """Small loops are kept as loops, too, so that tests are quick."""
-    for name in ("_LARGE", "_LARGE_STEP", "_FUSED"):
+    for name in ("_MIN_BYTES", "_MIN_BYTES_PER_STEP", "_MAX_FUSED"):
         monkeypatch.setattr(loop_recovery, name, 0)
 
 

@@ -13,7 +13,7 @@ from wengert.program.ir.opcodes import Op
 
 import wengert as wg
 from helpers import assert_same_bits, in_threads
-from wengert.core.dispatch import dispatch
+from wengert.core import frames
 from wengert.errors import GuardError
 from wengert.program.ir import verify
 
@@ -284,7 +284,7 @@ def test_the_line_of_guards_is_looked_up_once(monkeypatch):
     """To find it takes as long as the function has instructions, and a loop may have very many guards."""
     found = []
     monkeypatch.setattr(
-        dispatch, "where", lambda position, where=dispatch.where: found.append(position) or where(position)
+        frames, "where", lambda position, where=frames.where: found.append(position) or where(position)
     )
 
     def f(x):
@@ -341,7 +341,7 @@ FILES = {
     "the beginning": (lambda content: content[:-10], ValueError, "is damaged.*Record the program again"),
     "the head": (lambda content: content[:20], ValueError, "record it again"),
     "another bit": (lambda content: content[:200] + bytes([content[200] ^ 4]) + content[201:], ValueError, "damaged"),
-    "another form": (lambda content: content.replace(b"\n2-", b"\n0-", 1), ValueError, "in form 0-.*record it again"),
+    "another form": (lambda content: content.replace(b"\n3-", b"\n2-", 1), ValueError, "in form 2-.*record it again"),
 }
 
 

@@ -15,7 +15,7 @@ import pytest
 import scipy.optimize
 
 import wengert as wg
-from wengert.core.dispatch import dispatch
+from wengert.core import frames
 from wengert.scipy import optimize
 
 ROOT_METHODS = ["hybr", "lm", "broyden1", "broyden2", "anderson", "diagbroyden", "krylov", "df-sane"]
@@ -194,7 +194,7 @@ PROBLEMS = {
 
 
 def test_mirrors_are_those_that_messages_name():
-    assert set(optimize.__all__) == dispatch.MIRRORED
+    assert set(optimize.__all__) == frames.MIRRORED
 
 
 @pytest.mark.parametrize("name", optimize.__all__)

@@ -20,7 +20,7 @@ def always(monkeypatch):
     costs = stencil_fusion._Costs(1e9, 0.0, 0.1, 1.0, 1.0, 1.0)
     monkeypatch.setattr(stencil_fusion, "_READ", costs)
     monkeypatch.setattr(stencil_fusion, "_COMPILED", costs)
-    monkeypatch.setattr(stencil_fusion, "_LEAST_OF_PART", 0.0)
+    monkeypatch.setattr(stencil_fusion, "_MIN_SAVED_PER_PART", 0.0)
 
 
 def rosenbrock(x):

@@ -9,6 +9,7 @@ from wengert.core.tape.tape import kernel_rows
 from wengert.sparse.indexsets import Sets
 from wengert.sparse.recovery import differing, direction
 
+import primitive_cases
 import test_random_programs
 import wengert as wg
 from array_programs import PROGRAMS
@@ -508,7 +509,7 @@ def with_history(u):
 
 @pytest.mark.parametrize("f", [stepped, with_history])
 def test_time_loops_have_the_pattern_of_their_steps(f, monkeypatch):
-    for name in ("_LARGE", "_LARGE_STEP", "_FUSED"):
+    for name in ("_MIN_BYTES", "_MIN_BYTES_PER_STEP", "_MAX_FUSED"):
         monkeypatch.setattr(loop_recovery, name, 0)
     x = RNG.uniform(0.5, 1.5, 18)  # more than are written out as numbers
     program = record(f, (x,), {}, False)
@@ -665,7 +666,7 @@ FLAT = [
     row
     for row in {id(row): row for row in registry.rows.values()}.values()
     if row.kind == "elementwise"
-    and dependency_rules.bends(row) != 7
+    and dependency_rules.second_partials(row) != 7
     and isinstance(row.fun, np.ufunc)
     and None not in row.domain
 ]
@@ -673,7 +674,7 @@ FLAT = [
 
 @pytest.mark.parametrize("row", FLAT, ids=lambda row: row.name)
 def test_second_derivatives_that_a_row_denies_are_zero(row):
-    bits = dependency_rules.bends(row)
+    bits = dependency_rules.second_partials(row)
     count = len(row.partials)
     for _ in range(20):
         x = np.array([RNG.uniform(*bounded(d)) for d in (row.domain or [(-2, 2)] * count)[:count]])
@@ -690,17 +691,94 @@ def test_every_opcode_has_the_structure_of_its_row():
         if "." in name:
             assert table[opcode] == 7
         else:
-            assert table[opcode] == dependency_rules.bends(registry.lookup(source_transform.function_of(opcode)))
+            assert table[opcode] == dependency_rules.second_partials(
+                registry.lookup(source_transform.function_of(opcode))
+            )
         assert table[opcode] in (0, 7) or arity == 2
 
 
-def test_every_function_in_the_table_exists():
-    names = {row.name for row in registry.rows.values()}
-    missing = {name for name in dependency_rules.RULES if name not in names}
-    assert missing <= {"_operator.getitem", "wengert.program.ir.call_rules.placed", "scipy.sparse product",
-                       "numpy.astype", "numpy.matvec", "numpy.vecmat", "numpy.cumulative_sum", "numpy.cumulative_prod",
-                       "wengert.rules.special_python.log_sum", "wengert.rules.special_python.shares",
-                       "wengert.rules.special_python.log_shares"}  # fmt: skip
+def flat(case):
+    """A call as a function of all its operands in one vector, its results in one vector, and these operands."""
+    leaves = []
+
+    def enter(a, drawn):
+        if isinstance(a, primitive_cases.Operand):
+            leaves.append(np.asarray(drawn))
+            return len(leaves) - 1
+        if isinstance(a, (list, tuple)) and primitive_cases.holds_operand(a):
+            return [enter(*pair) for pair in zip(a, drawn)]
+        return lambda: drawn
+
+    tree = [enter(*pair) for pair in zip(case.args, case.draw(1))]
+    ends = np.cumsum([0, *map(np.size, leaves)])
+
+    def f(x):
+        def build(t):
+            if isinstance(t, list):
+                return [build(part) for part in t]
+            if callable(t):
+                return t()
+            part = x[ends[t] : ends[t + 1]]
+            return np.reshape(part, leaves[t].shape) if leaves[t].ndim else part[0]
+
+        y = case(*map(build, tree))
+        return np.concatenate([np.ravel(part) for part in y]) if isinstance(y, (list, tuple)) else np.ravel(y)
+
+    return f, np.concatenate([*map(np.ravel, leaves), np.zeros(0)])
+
+
+STATED = [
+    pytest.param(*flat(case), id=case.name)
+    for case in (*primitive_cases.CALLS, *primitive_cases.COMPOSED)
+    if not case.name.startswith("full")  # of which all arguments together are no vector
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("f", "x"), [case for case in STATED if 0 < case.values[1].size < 60])
+def test_stated_patterns_hold_the_dependence_of_calls(f, x):
+    with np.errstate(all="ignore"):
+        assert_inside(wg.sparsity(f, x), np.asarray(wg.jacobian(f, x, mode="forward")) != 0)
+
+
+#: calls whose pattern is that of the derivative
+TIGHT = """average-axis average-axes-keepdims average-weights average-weights-of-axis average-weights-of-axes-turned
+matrix_norm eigvals-batch pseudo_inverse-batch vecdot-linalg(3,2)(3,2) einsum-interleaved cross-axes cross-axis
+cross-linalg diff-joined prod-axis std-axes cumsum-axis kron-(2,1,2)(3,) tensordot-lists solve-batch-right inv-batch
+convolve-same24 correlate-valid45 multi_dot trace-axes sums_of_segments-overlapping scatter_add-rows bincount""".split()
+
+
+@pytest.mark.parametrize(("f", "x"), [case for case in STATED if case.id in TIGHT])
+def test_stated_patterns_are_tight(f, x):
+    assert (wg.sparsity(f, x).toarray() == numeric_jacobian(f, x)).all()
+
+
+@pytest.mark.parametrize("name", ["average-axis", "quantile-axis", "nanpercentile-axes"])
+def test_linear_calls_have_no_second_derivatives(name):
+    (case,) = [case for case in STATED if case.id == name]
+    assert wg.sparsity(*case.values, order=2).nnz == 0
+
+
+def test_quantiles_depend_on_what_is_along_their_axis():
+    x = RNG.uniform(size=(3, 4))
+    assert wg.sparsity(lambda x: np.quantile(x, [0.2, 0.7], axis=1), x).nnz == 2 * 12
+
+
+def test_converted_arrays_keep_their_pattern():
+    assert wg.sparsity(lambda x: x.astype(np.float32) * 2, np.ones(3)).nnz == 3
+
+
+def test_a_row_has_no_unknown_columns():
+    with pytest.raises(TypeError, match="a row has no column 'dependance'; facts are "):
+        registry.facts(np.sin, dependance=None)
+    with pytest.raises(TypeError, match="a row has no column dependance"):
+        registry.Primitive(np.sin, "elementwise", dependance=None)
+
+
+@pytest.mark.parametrize("name", registry.FACTS)
+def test_each_fact_is_a_documented_column_that_some_row_states(name):
+    assert f"    {name} : " in registry.Primitive.__doc__
+    assert any(getattr(row, name) is not None for row in registry.rows.values())
 
 
 # ---------------------------------------------------------------------------------- sets
@@ -750,7 +828,7 @@ LONG = {
 @pytest.mark.parametrize("name", LONG)
 def test_sets_that_nothing_holds_are_dropped(name, monkeypatch):
     f, x = LONG[name]
-    for word in ("_LARGE", "_LARGE_STEP", "_FUSED"):
+    for word in ("_MIN_BYTES", "_MIN_BYTES_PER_STEP", "_MAX_FUSED"):
         monkeypatch.setattr(loop_recovery, word, 0)
     program = record(f, (x,), {}, False)
     code = program._one_array("sparsity")

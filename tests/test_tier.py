@@ -254,7 +254,7 @@ def test_functions_on_rows_of_a_few_elements_are_left_to_the_machine(length, is_
 
 
 def test_lists_that_are_too_long_are_left_to_the_machine(monkeypatch):
-    monkeypatch.setattr(jit_steps, "MOST_STATEMENTS", 20)
+    monkeypatch.setattr(jit_steps, "MAX_STATEMENTS", 20)
     program = wg.record(sweep, RNG.random((7, 7))).tiered("llvm")
     assert_same_bits(program(np.ones((7, 7))), program.tiered("vm")(np.ones((7, 7))))
     assert "too long" in str(program.explain()) and "llvm for" in str(program.explain())
@@ -290,7 +290,7 @@ def test_products_stay_as_they_are_between_compiled_steps():
 
 
 def test_bodies_of_loops_are_compiled(monkeypatch):
-    for name in ("_LARGE", "_LARGE_STEP", "_FUSED"):
+    for name in ("_MIN_BYTES", "_MIN_BYTES_PER_STEP", "_MAX_FUSED"):
         monkeypatch.setattr(loop_recovery, name, 0)
     x = RNG.random((6, 7))
     program = wg.record(stencil, x)

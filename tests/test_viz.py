@@ -181,10 +181,11 @@ def test_calls_and_constants_are_written_with_their_operands():
 
 
 class Repeated:
-    """What a loop is to those who look at a list: a body, and a number of steps."""
+    """A loop as the printer and reports see it: a number of iterations, and a body."""
 
     def __init__(self, steps, body):
         self.steps, self.body = steps, body
+        self.loop_bodies = [(steps, body)]
 
     def __call__(self, x):
         for _ in range(self.steps):

@@ -150,8 +150,8 @@ def test_a_guard_holds_at_all_points_or_fails():
 def test_loops_that_are_kept_run_once_for_each_point(monkeypatch):
     from wengert.program.passes import loop_recovery
 
-    monkeypatch.setattr(loop_recovery, "_LARGE", 0)
-    monkeypatch.setattr(loop_recovery, "_LARGE_STEP", 0)
+    monkeypatch.setattr(loop_recovery, "_MIN_BYTES", 0)
+    monkeypatch.setattr(loop_recovery, "_MIN_BYTES_PER_STEP", 0)
 
     def f(u):
         for _ in range(12):

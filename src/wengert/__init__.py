@@ -7,6 +7,8 @@
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
+from wengert.program import backends as _backends
+
 if TYPE_CHECKING:
     from wengert.api import (
         clear_caches,
@@ -169,6 +171,13 @@ def __getattr__(name):
         raise AttributeError(f"module 'wengert' has no attribute {name!r}")
     globals()[name] = value
     return value
+
+
+def _make_kernel(*args, **options):
+    return _import_module("wengert.cuda.batch").Kernel(*args, **options)
+
+
+_backends.make_kernel = _make_kernel
 
 
 def __dir__():

@@ -1,6 +1,6 @@
-"""The public drivers: ``op(f)`` returns a callable, ``op(f, x)`` evaluates.
+"""Public transformations: ``op(f)`` returns a callable, ``op(f, x)`` evaluates it at a point.
 
-Arguments are settled here; the work is done in `transforms/`.
+This module validates arguments and dispatches; `wengert.transforms` does the work.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class _NotGiven:
-    """Default of `x`: None is a value that a function may be called with."""
+    """Sentinel default of `x`; None is a valid argument of a function."""
 
     def __repr__(self):
         return "not given"
@@ -32,7 +32,7 @@ _NOT_GIVEN: Any = _NotGiven()
 
 
 def _check_no_further(others, written):
-    """Say what to write where arguments of the function follow by position, as JAX takes them."""
+    """Raise if further arguments of the function are passed by position, as JAX passes them."""
     if others:
         raise TypeError(
             f"{written}) was given {written.count(',') + 1 + len(others)} arguments by position: further arguments of "
@@ -41,7 +41,7 @@ def _check_no_further(others, written):
 
 
 def _apply(derivative, x, args, kwargs):
-    """The callable itself, or its value at a point."""
+    """Return the derivative as a callable, or its value at `x` if `x` is given."""
     if x is _NOT_GIVEN:
         if args or kwargs:
             raise TypeError(f"{derivative!r}: args and kwargs go with a point x; the callable takes them when called")
@@ -50,7 +50,7 @@ def _apply(derivative, x, args, kwargs):
 
 
 def _along(derivative, x, v, args, kwargs):
-    """A product at a point; where `f` fails at tuples, they may be all its arguments, as JAX takes them."""
+    """Evaluate a product at a point; if `f` fails on tuples, suggest that they hold all its arguments, as in JAX."""
     try:
         return derivative(x, v, *args, **(kwargs or {}))
     except TypeError as error:
@@ -65,16 +65,16 @@ def _along(derivative, x, v, args, kwargs):
 
 
 def _operator(cls, f, *options):
-    """The operator on `f`; a compiled `f` gives a compiled one."""
+    """Apply the operator `cls` to `f`; the operator on a compiled `f` is compiled too."""
     return f.__wengert__(cls, options) if hasattr(type(f), "__wengert__") else cls(f, *options)
 
 
 def _sparse(word, order, f, argnums, value, has_aux, chunk, mode, holomorphic, sparse, format):
-    """A sparse derivative as a callable."""
+    """Return the sparse derivative of `f` as a callable."""
     for name, given in (("has_aux", has_aux), ("chunk", chunk is not None), ("holomorphic", holomorphic)):
         if given:
             raise ValueError(f"{word}: {name}= is not for sparse derivatives")
-    from wengert.sparse import drivers  # only here, so that dense derivatives load no programs
+    from wengert.sparse import drivers  # imported here: dense derivatives do not need `wengert.program`
 
     return drivers.SparseDerivative(f, argnums, value, sparse, format, mode, order)
 
@@ -91,50 +91,56 @@ def grad(
     has_aux: bool = False,
     holomorphic: bool = False,
 ) -> Any:
-    """Gradient of a function that returns one number.
+    """Gradient of a scalar-valued function.
 
-    Reverse mode: one run of `f`, one sweep, whatever the number of variables.
+    Reverse mode: one evaluation of `f` and one reverse sweep, whatever the number of variables.
 
     Parameters
     ----------
     f : callable
-        Maps an array of shape S (and further arguments) to one number, in NumPy code.
+        Maps an array of shape S (and further arguments) to a scalar, using NumPy functions.
     x : array_like or container, shape S, optional
-        Point at which to evaluate; never changed.
-        Lists of numbers are arrays; dicts, dataclasses and lists of arrays are containers.
-        Without it a callable with the signature of `f` is returned.
+        Point of evaluation; never changed.
+        A list of scalars is an array; dicts, dataclasses and lists of arrays are containers.
+        If omitted, a callable with the signature of `f` is returned.
     args, kwargs : tuple, dict
-        Further arguments: ``grad(f, x, args=(a, b))`` calls ``f(x, a, b)``.
+        Further arguments of `f`: ``grad(f, x, args=(a, b))`` calls ``f(x, a, b)``.
     argnums : int, tuple of int, or slice
-        Positions of the differentiated arguments. A tuple gives a tuple of gradients, a slice over scalar
-        arguments one array with a trailing axis.
+        Positions of the differentiated arguments. A tuple gives a tuple of gradients; a slice over scalar
+        arguments gives one array with a trailing axis.
     value : bool
         Return ``(y, gradient)``.
     has_aux : bool
-        `f` returns ``(y, aux)``; `aux` is returned last, as plain values.
+        `f` returns ``(y, aux)``; `aux` is returned last, without derivatives.
     holomorphic : bool
-        `f` is an analytic function of complex `x` and returns a complex number: return its derivative, see Notes.
+        `f` is an analytic function of complex `x` and returns a complex scalar: return its derivative, see Notes.
 
     Returns
     -------
-    ndarray of shape S, number, or container like `x`
-        The gradient; with `value` or `has_aux` a tuple. Without `x`: the callable, which takes ``out=``.
+    ndarray of shape S, scalar, or container like `x`
+        The gradient; a tuple with `value` or `has_aux`. If `x` is omitted, a callable that accepts ``out=``.
 
     Raises
     ------
     TypeError
-        If `f` does not return a single number, or `x` cannot be differentiated.
+        If `f` does not return a scalar, or `x` cannot be differentiated.
     ValueError
-        With `holomorphic`, if `f` is not so at `x`.
+        With `holomorphic`, if `f` is not holomorphic at `x`.
     UnsupportedFunctionError
         If `f` calls a function that has no rule.
     TracedValueError
-        If a traced value reaches code that cannot carry it.
+        If a traced value reaches code that cannot propagate it.
+
+    See Also
+    --------
+    value_and_grad : Value and gradient from one evaluation.
+    jacobian : Derivative of an array-valued function.
+    hessian : Second derivatives.
 
     Notes
     -----
-    Of complex `x` and real `f` the gradient g is the one with ``df = Re(sum(conj(g) * dx))``: it points uphill, and is
-    the conjugate of what Autograd and JAX return.
+    For complex `x` and real `f`, the gradient g satisfies ``df = Re(sum(conj(g) * dx))``: it points in the direction of
+    steepest ascent, and is the conjugate of the gradient that Autograd and JAX return.
 
     References
     ----------
@@ -163,9 +169,9 @@ def value_and_grad(
     argnums: int | tuple | slice = 0,
     has_aux: bool = False,
 ) -> Any:
-    """Value and gradient of a function that returns one number: `grad` with ``value=True``.
+    """Value and gradient of a scalar-valued function: `grad` with ``value=True``.
 
-    As ``jac=True`` of ``scipy.optimize.minimize`` wants them.
+    The callable suits ``scipy.optimize.minimize(..., jac=True)``.
 
     Parameters
     ----------
@@ -175,7 +181,11 @@ def value_and_grad(
     Returns
     -------
     tuple
-        ``(y, gradient)``, with `has_aux` ``(y, gradient, aux)``; without `x` the callable.
+        ``(y, gradient)``, or ``(y, gradient, aux)`` with `has_aux`. If `x` is omitted, a callable.
+
+    See Also
+    --------
+    grad : The gradient alone.
 
     Examples
     --------
@@ -205,62 +215,68 @@ def jacobian(
 ) -> Any:
     """Jacobian of a function, of shape ``y.shape + x.shape``.
 
-    In reverse mode `f` is run once, and sweeps over its list carry many rows at once;
-    in forward mode `f` is run with many tangents at once, and nothing is recorded.
+    Reverse mode evaluates `f` once and sweeps its tape for a block of rows at a time.
+    Forward mode evaluates `f` with a block of tangents at a time and records no tape.
 
     Parameters
     ----------
     f : callable
-        Maps an array of shape S (and further arguments) to an array of shape T, or to a list of numbers.
+        Maps an array of shape S (and further arguments) to an array of shape T, or to a list of scalars.
     x : array_like or container, shape S, optional
-        Point at which to evaluate; never changed. Without it a callable with the signature of `f` is returned,
-        ready for ``jac=`` of SciPy's solvers.
+        Point of evaluation; never changed. If omitted, a callable with the signature of `f` is returned, ready for
+        ``jac=`` of SciPy's solvers.
     args, kwargs, argnums, value, has_aux
         As for `grad`.
     mode : {"auto", "forward", "reverse", "mixed"}
-        Columns by tangents, or rows by sweeps. By default what costs less for the shape; the callable's ``plan``
-        says what was chosen. "mixed", some columns and some rows, is for sparse Jacobians.
+        Forward mode computes columns, reverse mode rows. "auto" takes the cheaper one for the shapes; ``plan`` of the
+        callable says which. "mixed" computes some columns and some rows, for sparse Jacobians only.
     chunk : int, optional
-        Directions carried at once; memory grows with it. Chosen from the length of the list by default.
+        Number of directions per sweep; memory grows with it. By default it depends on the length of the tape.
     holomorphic : bool
-        Needed for complex `x`: `f` is analytic, which is checked by a second tangent for each element.
-        Complex results of real `x` need no flag.
+        Required for complex `x`: `f` is holomorphic. This is checked with a second tangent for each element.
+        Complex results of real `x` do not need it.
     sparse : bool, "auto" or pattern
-        True: a sparse array, whose pattern is found from `f`; a sparse or boolean array of shape ``(y.size, x.size)``
-        gives it. "auto": an ndarray where `x` has few elements or the Jacobian few zeros.
+        True: return a sparse array whose pattern is detected from `f`. "auto": return an ndarray if `x` is small or the
+        Jacobian is nearly dense. A sparse or boolean array of shape ``(y.size, x.size)`` is the pattern itself; in COO
+        format its entries give the order of ``.values`` and must be unique. A colouring as returned by `colouring` is a
+        pattern too, and the nonzeros are recovered from products with its seed vectors.
         `f` is recorded and replayed, as by `compile`.
-        The entries of a pattern in COO format say the order of ``.values``, so none may occur twice.
-        What `colouring` returns is a pattern, and has the nonzeros computed from products with its seeds.
     format : {"csr", "csc", "coo"}
-        Of the sparse array. Zeros of the pattern are kept, and results share their arrays of indices, which are
-        read-only.
+        Format of the sparse array. Structural zeros are kept. Results share their index arrays, which are read-only.
 
     Returns
     -------
     ndarray of shape ``(*T, *S)``
-        The Jacobian; for containers nested blocks, output outside, input inside.
-        Without `x`: the callable, with ``.fun`` (see Notes) and ``out=``.
+        The Jacobian; for containers, nested blocks with the structure of the output outside that of the input.
+        If `x` is omitted, a callable with ``.fun`` (see Notes) that accepts ``out=``.
     sparse array of shape ``(y.size, x.size)``
         With `sparse`. The callable has ``.pattern``, ``.colours``, ``.mode`` and ``.plan`` of its last call, and
-        ``.values(x, *args, out=)``, the nonzeros alone.
+        ``.values(x, *args, out=)``, which returns the nonzeros alone.
 
     Raises
     ------
     TypeError
-        If `x` or what `f` returns cannot be differentiated.
+        If `x` or the result of `f` cannot be differentiated.
     ValueError
-        With `holomorphic`, if `f` is not so at `x`.
+        With `holomorphic`, if `f` is not holomorphic at `x`.
     UnsupportedFunctionError
         If `f` calls a function that has no rule.
     TracedValueError
-        If a traced value reaches code that cannot carry it.
+        If a traced value reaches code that cannot propagate it.
     PatternError
-        If `f` has a derivative outside of the pattern that was given, or that has another shape or an entry twice.
+        If the given pattern has the wrong shape or a duplicate entry, or if `f` has a nonzero derivative outside it.
+
+    See Also
+    --------
+    sparsity : The sparsity pattern alone.
+    colouring : Colouring of a pattern.
+    jvp, vjp : Products with the Jacobian or its transpose.
+    linearize : The Jacobian as a linear operator.
 
     Notes
     -----
-    ``J.fun`` is `f` through a one-entry cache, sharing its evaluation with the next call of ``J`` at the same
-    point: ``root(J.fun, x0, jac=J)`` runs `f` once a point.
+    ``J.fun`` evaluates `f` through a one-entry cache that the next call of ``J`` at the same point reuses, so
+    ``root(J.fun, x0, jac=J)`` evaluates `f` once per point.
 
     References
     ----------
@@ -306,35 +322,40 @@ def derivative(
     has_aux: bool = False,
     holomorphic: bool = False,
 ) -> Any:
-    """Derivative of a function of one number, or of one that acts element by element.
+    """Derivative of a function of one scalar, or of a function that acts elementwise.
 
-    Forward mode: one run of `f` with tangents; each further order runs it inside another.
+    Forward mode: one evaluation of `f` with tangents; each higher order nests another one.
 
     Parameters
     ----------
     f : callable
-        Maps a number to a number or an array, or an array of shape S to one of the same shape, element by element.
+        Maps a scalar to a scalar or an array, or an array of shape S elementwise to an array of the same shape.
     x : array_like, shape S, optional
-        Point at which to evaluate; never changed. Without it a callable with the signature of `f` is returned.
+        Point of evaluation; never changed. If omitted, a callable with the signature of `f` is returned.
     order : int
-        Which derivative: 1 is the first.
+        Order of the derivative.
     args, kwargs, value, has_aux
         As for `grad`.
     argnums : int
         Position of the differentiated argument.
     holomorphic : bool
-        As for `jacobian`; of the first order only.
+        As for `jacobian`; only with ``order=1``.
 
     Returns
     -------
-    number or ndarray, shape of ``f(x)``
+    scalar or ndarray, shape of ``f(x)``
         The derivative at each element.
 
     Raises
     ------
     ValueError
-        If `f` mixes the elements of an array: then it has a `jacobian`.
-        With `holomorphic`, if `f` is not so at `x`.
+        If an element of the result depends on several elements of `x`; use `jacobian` then.
+        With `holomorphic`, if `f` is not holomorphic at `x`.
+
+    See Also
+    --------
+    taylor : All derivatives along a line, up to an order.
+    jacobian : Derivative of a function that is not elementwise.
 
     References
     ----------
@@ -363,19 +384,19 @@ def jvp(
     argnums: int | tuple = 0,
     has_aux: bool = False,
 ) -> Any:
-    """Value of `f` at `x` and its derivative in the direction `v`.
+    """Value of `f` at `x` and its directional derivative along `v`.
 
-    Forward mode: one run of `f` with tangents, in constant memory however long it is.
+    Forward mode: one evaluation of `f` with tangents. It records no tape, so memory does not grow with the run time.
 
     Parameters
     ----------
     f : callable
         Maps an array of shape S to an array of shape T, using NumPy functions.
     x : array_like or container, shape S, optional
-        Point; never changed. Without it a callable ``(x, v, *args)`` is returned.
+        Point of evaluation; never changed. If omitted, a callable ``(x, v, *args)`` is returned.
     v : array_like or container like `x`, shape S or (k, *S)
-        Direction, or k of them stacked. With a tuple `argnums` a tuple, one an argument.
-        Of complex `x` it may be complex: the derivative is then linear over the real numbers.
+        Direction, or k stacked directions. If `argnums` is a tuple, a tuple with one direction per argument.
+        For complex `x` the direction may be complex; the derivative is then linear over the reals.
     args, kwargs, argnums, has_aux
         As for `grad`.
 
@@ -385,14 +406,19 @@ def jvp(
     dy : ndarray, shape T or (k, *T)
         The Jacobian times `v`.
     aux
-        With `has_aux` only.
+        Only with `has_aux`.
 
     Raises
     ------
     UnsupportedFunctionError
         If `f` calls a function that has no rule.
     ValueError
-        If the direction has another shape than `x`.
+        If the shape of the direction differs from that of `x`.
+
+    See Also
+    --------
+    vjp : Products with the transposed Jacobian.
+    linearize : Both products at one point, without evaluating `f` again.
 
     References
     ----------
@@ -430,7 +456,7 @@ def vjp(
     f : callable
         Maps an array of shape S to an array of shape T, using NumPy functions.
     x : array_like or container, shape S, optional
-        Point of linearisation; never changed. Without it a callable with the signature of `f` is returned.
+        Point of linearisation; never changed. If omitted, a callable with the signature of `f` is returned.
     args, kwargs, argnums, has_aux
         As for `grad`.
 
@@ -438,18 +464,24 @@ def vjp(
     -------
     y : ndarray, shape T
     pullback : callable
-        Maps a cotangent of shape T to J^T times it, of shape S; callable any number of times, from any thread.
-        Stacked cotangents of shape ``(k, *T)`` give ``(k, *S)``. Of complex values it is the adjoint of the derivative
-        in the pairing ``Re(sum(conj(a) * b))``: J^H times the cotangent where `f` is analytic.
+        Multiplies a cotangent of shape T by the transposed Jacobian and returns an array of shape S. It may be called
+        any number of times, from any thread. Stacked cotangents of shape ``(k, *T)`` give ``(k, *S)``. For complex
+        values it is the adjoint with respect to the pairing ``Re(sum(conj(a) * b))``: the conjugate transpose of the
+        Jacobian if `f` is holomorphic.
     aux
-        With `has_aux` only.
+        Only with `has_aux`.
 
     Raises
     ------
     UnsupportedFunctionError
         If `f` calls a function that has no rule.
     ValueError
-        By the pullback, if the cotangent has another shape than `y`.
+        By the pullback, if the shape of the cotangent differs from that of `y`.
+
+    See Also
+    --------
+    jvp : Products with the Jacobian.
+    grad : Gradient of a scalar-valued function.
 
     References
     ----------
@@ -481,52 +513,59 @@ def hessian(
     sparse: Any = False,
     format: str = "csr",
 ) -> Any:
-    """Hessian of a function that returns one number, exactly symmetric.
+    """Hessian of a scalar-valued function, exactly symmetric.
 
-    Forward over reverse: one run of `f`, then sweeps over its list, forward and back, that carry many columns at once.
+    Forward over reverse: one evaluation of `f`, then forward and reverse sweeps over its tape for a block of columns
+    at a time.
 
     Parameters
     ----------
     f : callable
-        Maps an array of shape S (and further arguments) to one number, in NumPy code.
+        Maps an array of shape S (and further arguments) to a scalar, using NumPy functions.
     x : array_like or container, shape S, optional
-        Point at which to evaluate; never changed. Without it a callable with the signature of `f` is returned.
+        Point of evaluation; never changed. If omitted, a callable with the signature of `f` is returned.
     args, kwargs, value, has_aux
         As for `grad`.
     argnums : int, tuple of int, or slice
-        Positions of the differentiated arguments. A tuple gives a tuple of rows of blocks, a slice over numbers
-        one square array.
+        Positions of the differentiated arguments. A tuple gives a tuple of rows of blocks; a slice over scalar
+        arguments gives one square array.
     mode : {"auto", "mixed", "forward", "reverse"}
-        "mixed", the default outside of other derivatives, sweeps one recording forwards and back;
-        "forward" and "reverse" take the derivative of a derivative in that mode.
+        "mixed" sweeps one tape forward and in reverse; it is the default outside other derivatives.
+        "forward" and "reverse" apply that mode to a gradient.
     chunk : int, optional
-        Columns swept at once; memory grows with it. Chosen from the length of the list by default.
+        Number of columns per sweep; memory grows with it. By default it depends on the length of the tape.
     sparse, format
-        As for `jacobian`; the sparse array is exactly symmetric. A pattern with nothing above the diagonal, or nothing
-        below it, as by ``scipy.sparse.tril``, asks for that triangle alone. Colourings are of the kinds "star" and
-        "acyclic", by which nonzeros are found by substitution, from fewer products.
+        As for `jacobian`; the sparse array is exactly symmetric. A pattern with entries on one side of the diagonal
+        only, as from ``scipy.sparse.tril``, selects that triangle. Colourings of kind "star" and "acyclic" need fewer
+        products; "acyclic" recovers the nonzeros by substitution.
 
     Returns
     -------
     ndarray of shape ``(*S, *S)``
-        The Hessian; for containers nested blocks. Without `x`: the callable, with ``.fun`` (see `jacobian`) and
-        ``out=``.
+        The Hessian; for containers, nested blocks. If `x` is omitted, a callable with ``.fun`` (see `jacobian`) that
+        accepts ``out=``.
 
     Raises
     ------
     TypeError
-        If `f` does not return a single number, or `x` cannot be differentiated.
+        If `f` does not return a scalar, or `x` cannot be differentiated.
     UnsupportedFunctionError
         If `f` calls a function that has no rule.
     TracedValueError
-        If a traced value reaches code that cannot carry it.
+        If a traced value reaches code that cannot propagate it.
     PatternError
-        As for `jacobian`, or if the pattern that was given is neither symmetric nor a triangle, or a colouring of
-        another kind.
+        As for `jacobian`; also if the given pattern is neither symmetric nor triangular, or the colouring is of another
+        kind.
+
+    See Also
+    --------
+    hvp : Products with the Hessian, without forming it.
+    grad : First derivatives.
+    sparsity : The sparsity pattern, with ``order=2``.
 
     Notes
     -----
-    At kinks it is the derivative of the gradient as stated there: 0 for ``abs``, for example.
+    At kinks it is the derivative of the gradient by the conventions for first derivatives: 0 for ``abs``, for example.
 
     References
     ----------
@@ -556,37 +595,42 @@ def hvp(
     kwargs: dict | None = None,
     argnums: int | tuple = 0,
 ) -> Any:
-    """Product of the Hessian of `f` with a vector, without the Hessian.
+    """Product of the Hessian of `f` with a vector, without forming the Hessian.
 
-    ``hvp(f)`` is a callable of the point, the vector and further arguments: ``hessp=`` of
-    ``scipy.optimize.minimize``.
+    ``hvp(f)`` is a callable of the point, the vector and further arguments, as ``scipy.optimize.minimize(hessp=)``
+    expects.
 
     Parameters
     ----------
     f : callable
-        Maps an array of shape S (and further arguments) to one number, in NumPy code.
+        Maps an array of shape S (and further arguments) to a scalar, using NumPy functions.
     x : array_like or container, shape S, optional
-        Point at which to evaluate; never changed.
+        Point of evaluation; never changed.
     v : array_like or container, shape S or (k, *S), optional
-        Vector, or k of them stacked, in the form of the differentiated arguments; given together with `x`.
+        Vector, or k stacked vectors, with the structure of the differentiated arguments. Required if `x` is given.
     args, kwargs
         As for `grad`.
     argnums : int or tuple of int
-        Positions of the differentiated arguments, counted without `v`.
+        Positions of the differentiated arguments, not counting `v`.
 
     Returns
     -------
     ndarray of the shape of `v`, or container
-        The product; without `x` and `v` the callable.
+        The product. If `x` and `v` are omitted, a callable.
 
     Raises
     ------
     TypeError
-        If `f` does not return a single number, or `x` cannot be differentiated.
+        If `f` does not return a scalar, or `x` cannot be differentiated.
     ValueError
-        If `v` has another shape than `x`.
+        If the shape of `v` differs from that of `x`.
     UnsupportedFunctionError
         If `f` calls a function that has no rule.
+
+    See Also
+    --------
+    hessian : The whole matrix.
+    linearize : Products with a Jacobian.
 
     References
     ----------
@@ -616,16 +660,17 @@ def linearize(
     kwargs: dict | None = None,
     argnums: int | tuple = 0,
 ) -> Any:
-    """Value of `f` at `x` and its Jacobian there as a linear operator, without the Jacobian.
+    """Value of `f` at `x` and its Jacobian there as a linear operator, without forming the Jacobian.
 
-    One run of `f`; each product is one sweep over its list, forward with the Jacobian, back with its transpose.
+    `f` is evaluated once. A product with the Jacobian is one forward sweep over the tape, a product with its transpose
+    one reverse sweep.
 
     Parameters
     ----------
     f : callable
-        Maps an array of shape S (and further arguments) to an array of shape T, in NumPy code.
+        Maps an array of shape S (and further arguments) to an array of shape T, using NumPy functions.
     x : array_like or container, shape S, optional
-        Point of linearisation; never changed. Without it a callable with the signature of `f` is returned.
+        Point of linearisation; never changed. If omitted, a callable with the signature of `f` is returned.
     args, kwargs
         As for `grad`.
     argnums : int or tuple of int
@@ -635,13 +680,18 @@ def linearize(
     -------
     y : ndarray, shape T
     J : scipy.sparse.linalg.LinearOperator, shape (y.size, x.size)
-        Acts on flat vectors, and on matrices column by column; arrays of containers lie one after the other.
-        May be used any number of times, from any thread.
+        Acts on flat vectors, and on matrices column by column. The arrays of a container are concatenated.
+        It may be used any number of times, from any thread.
 
     Raises
     ------
     UnsupportedFunctionError
         If `f` calls a function that has no rule.
+
+    See Also
+    --------
+    jvp, vjp : One product, with the value.
+    jacobian : The whole matrix.
 
     Examples
     --------
@@ -667,19 +717,19 @@ def taylor(
 ) -> Any:
     """Taylor coefficients of `f` along a line: ``f(x + t v) = c[0] + c[1] t + ... + c[order] t^order + ...``.
 
-    One run of `f` on truncated power series; the work grows with the square of the order.
+    Evaluates `f` once in truncated power series arithmetic; the work grows with the square of the order.
 
     Parameters
     ----------
     f : callable
-        Maps an array of shape S to an array of shape T, in NumPy code: elementwise functions, arithmetic, products,
-        reductions, indexing and assignment, ``numpy.linalg.solve``, `inv`, `det`, `cholesky`.
+        Maps an array of shape S to an array of shape T, using NumPy functions: elementwise functions, arithmetic,
+        products, reductions, indexing and assignment, ``numpy.linalg.solve``, `inv`, `det`, `cholesky`.
     x : array_like or container, shape S, optional
-        Point; never changed. Without it a callable ``(x, v, order, *args)`` is returned.
+        Point of expansion; never changed. If omitted, a callable ``(x, v, order, *args)`` is returned.
     v : array_like or container like `x`, shape S
-        Direction. With a tuple `argnums` a tuple, one an argument.
+        Direction. If `argnums` is a tuple, a tuple with one direction per argument.
     order : int
-        Of the last coefficient.
+        Order of the last coefficient.
     args, kwargs, argnums
         As for `grad`.
 
@@ -693,17 +743,24 @@ def taylor(
     UnsupportedFunctionError
         If `f` calls a function that has no Taylor rule.
     TracedValueError
-        If a series reaches code that cannot carry it.
+        If a series reaches code that cannot propagate it.
     ValueError
-        If the direction has another shape than `x`, or the order is negative.
+        If the shape of the direction differs from that of `x`, or the order is negative.
+
+    See Also
+    --------
+    derivative : One derivative of a function of a scalar.
+    jvp : The first derivative along a direction.
 
     Notes
     -----
-    At kinks the conventions for first derivatives hold for every coefficient; branches are those taken at `x`.
+    At kinks the conventions for first derivatives hold for every coefficient; branches are taken as at `x`.
 
     References
     ----------
     Griewank and Walther (2008), Evaluating Derivatives, section 13.2. doi:10.1137/1.9780898717761
+    Griewank, Utke and Walther (2000), Evaluating higher derivative tensors by forward propagation of univariate
+    Taylor series. doi:10.1090/S0025-5718-00-01120-0
 
     Examples
     --------
@@ -714,7 +771,7 @@ def taylor(
     array([2., 3., 1.])
     """
     _check_no_further(others, "taylor(f, x, v, order")
-    from wengert.transforms.taylor import Taylor  # only here, as below
+    from wengert.transforms.taylor import Taylor  # imported here, like `Mapped` in `vmap`
 
     expansion = Taylor(f, argnums)
     if x is _NOT_GIVEN:
@@ -725,38 +782,41 @@ def taylor(
 
 
 def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
-    """A function of one thing as a function of many, stacked along an axis.
+    """Vectorise a function over a batch axis.
 
-    Inside and outside of derivatives: ``vmap(grad(f))`` are the gradients at many points, ``jacobian(vmap(f))`` is
-    the Jacobian of all results.
+    It composes with derivatives: ``vmap(grad(f))`` returns the gradients at many points, ``jacobian(vmap(f))`` the
+    Jacobian of all results.
 
     Parameters
     ----------
     f : callable
-        Maps numbers, arrays and containers to such, in NumPy code.
+        Maps scalars, arrays and containers to such, using NumPy functions.
     in_axes : int, None, or list, tuple or dict of them
-        Which axis of each positional argument is that of the batch; None: the argument is the same for all elements.
-        One number holds for all arguments, a list has one entry for each; an entry for a container may be a container
-        of the same form. Keyword arguments are the same for all elements.
+        Batch axis of each positional argument; None if the argument is the same for all batch elements.
+        An int applies to all arguments; a list or tuple has one item per argument, and the item for a container may be
+        a container of the same structure. Keyword arguments are the same for all batch elements.
     out_axes : int, or list, tuple or dict of them
-        Where the axis of the batch stands in the result, or in each part of a container.
+        Position of the batch axis in the result, or in each leaf of a container.
 
     Returns
     -------
     callable
-        With the arguments of `f`; results have one axis more. A tuple gives a tuple, a list of numbers an array.
+        Takes the arguments of `f`; results have one more axis. A tuple gives a tuple, a list of scalars an array.
 
     Raises
     ------
     ValueError
-        If the lengths of the batch differ, an axis does not exist, or results differ in shape or form.
+        If batch sizes differ, an axis does not exist, or results differ in shape or structure.
+
+    See Also
+    --------
+    wengert.cuda.vmap : The same on a GPU.
 
     Notes
     -----
-    The function is called once, on all elements, where NumPy computes them together. Where it cannot, as with a
-    branch on a value, it is called for each element, with arguments in memory of their own: the results are those of
-    a loop, up to rounding, if the function neither leaves anything behind nor draws random numbers. Both is seen
-    from the first call. On a GPU use `wengert.cuda.vmap`.
+    `f` is called once on the whole batch if NumPy can compute it that way. Otherwise, as with a branch on a value, `f`
+    is called for each element, with copies of the arguments. Results equal those of a loop up to rounding, provided
+    that `f` has no side effects and draws no random numbers; the first call checks both.
 
     Examples
     --------
@@ -768,23 +828,27 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
     >>> wg.vmap(np.dot, in_axes=(0, None))(points, [1.0, 1.0])
     array([3., 7.])
     """
-    from wengert.transforms.batch import Mapped  # only here, so that derivatives load no table of recurrences
+    from wengert.transforms.batch import Mapped  # imported here: derivatives do not need the recurrences
 
     return Mapped(f, in_axes, out_axes)
 
 
 def stop_gradient(x: Any) -> Any:
-    """Plain copy of a traced value: a constant of the derivative.
+    """Return `x` without derivatives: a constant for differentiation.
 
     Parameters
     ----------
-    x : number, array or container
+    x : scalar, array or container
         Traced or not.
 
     Returns
     -------
-    number, ndarray or container
-        The same values, plain.
+    scalar, ndarray or container
+        The same values, untraced.
+
+    See Also
+    --------
+    primitive : Attach a derivative rule to a function.
 
     Examples
     --------
@@ -802,46 +866,51 @@ def primitive(
     vjp: Callable | None = None,
     sparsity: Any = None,
 ) -> Callable:
-    """A function with a rule of its own, opaque to the derivative.
+    """Attach a derivative rule to a function, which is then opaque to differentiation.
 
     `f` is called on plain arrays, so it may call anything: compiled code, a table, a solver.
 
     Parameters
     ----------
     f : callable
-        Maps numbers and arrays to one number or array of floats. Left out, a decorator is returned.
+        Maps scalars and arrays to one floating-point scalar or array. If omitted, a decorator is returned.
     jvp : callable or "fd"
-        ``jvp(t, y, *args, **kwargs)`` returns the tangent of the result, of its shape; `t` is a tuple of tangents,
-        one a positional argument, of its shape, and 0 for a constant. For a single argument `t` is its tangent.
-        ``"fd"``: by differences, extrapolated to a step of 0; some 30 calls of `f` for each direction, good to about
-        ten digits, first derivatives only.
+        ``jvp(t, y, *args, **kwargs)`` returns the tangent of the result, of its shape; `t` is a tuple with one tangent
+        per positional argument, of its shape, or 0 for a constant. For a single argument `t` is its tangent.
+        ``"fd"``: finite differences, extrapolated to step 0. They take about 30 calls of `f` per direction, are
+        accurate to about ten digits, and give first derivatives only.
     vjp : callable
         ``vjp(ybar, y, *args, **kwargs)`` returns the cotangent of each positional argument, of the shape of that
-        argument; None for an argument without derivative. For a single argument it may be returned alone.
-        One of the two rules is enough for both modes: each is the other's transpose.
-        Written in NumPy functions, a rule is differentiated again for second derivatives.
-    sparsity : "elementwise", array_like, sparse array, or tuple of these, one an argument
-        Which elements of the result depend on which of the argument: each on its own alone, or a pattern of shape
-        ``(y.size, x.size)``. Saves directions where the pullback is made of a `jvp` that cannot be traced.
+        argument, or None for an argument without derivative. For a single argument it may return the cotangent alone.
+        One of the two rules is enough for both modes: each is the transpose of the other.
+        A rule that uses NumPy functions is itself differentiable, which gives second derivatives.
+    sparsity : "elementwise", array_like, sparse array, or tuple of these, one per argument
+        Dependence of the result on the argument: elementwise, or a pattern of shape ``(y.size, x.size)``.
+        It saves directions if the pullback is built from a `jvp` that cannot be traced.
 
     Returns
     -------
     callable
-        `f` with its rule; on plain arguments it is just `f`.
+        `f` with its rule; on untraced arguments it simply calls `f`.
 
     Raises
     ------
     TypeError
-        If no rule is given, or when traced values arrive as keywords.
+        If no rule is given, or if traced values are passed by keyword.
     ValueError
-        If what a rule returns has another shape, or `sparsity` leaves out what `jvp` gives.
+        If a rule returns an array of another shape, or if `jvp` gives a nonzero that `sparsity` excludes.
     UnsupportedFunctionError
         By a second derivative of a function with ``jvp="fd"``.
 
     Warns
     -----
     FiniteDifferenceWarning
-        With ``jvp="fd"``, at the first derivative: the estimated error.
+        With ``jvp="fd"``, at the first derivative; the message estimates the error.
+
+    See Also
+    --------
+    stop_gradient : Treat a value as a constant.
+    wengert.testing.check_derivatives : Check a rule numerically.
 
     References
     ----------
@@ -871,44 +940,44 @@ def compile(
     constant: Any = (),
     disable: str | Collection[str] = (),
 ) -> Callable:
-    """A function that is recorded when first called, and replayed without Python afterwards.
+    """Record a function when it is first called, and replay it without Python afterwards.
 
-    Derivatives of a compiled function are compiled: ``grad(compile(f))`` and ``compile(grad(f))`` are the same.
+    Derivatives of a compiled function are compiled: ``grad(compile(f))`` and ``compile(grad(f))`` are equivalent.
 
     Parameters
     ----------
     f : callable
-        A function in NumPy code, a method, a callable object, or what ``grad(f)`` and the like return.
-        Left out, a decorator is returned.
+        A function that uses NumPy functions, a method, a callable object, or a transformed function such as
+        ``grad(f)``. If omitted, a decorator is returned.
     exact : bool
-        Give the same bits as `f` itself. By default elementwise functions may differ by 4 units in the last place,
+        Return the same bits as `f` itself. By default elementwise functions may differ by 4 units in the last place,
         a sum of n terms by ``2 n eps`` times the sum of their magnitudes.
     recheck : "auto", int or None
-        Run `f` itself too, and compare, at the 4th, 8th, 16th, ... call of each recording, at every `recheck`-th call,
-        or never. Each recording is compared with `f` when it is made, whatever is asked for here.
+        When to evaluate `f` as well and compare: "auto" at the 4th, 8th, 16th, ... call of each recording, an int at
+        every `recheck`-th call, None never. Each recording is also compared with `f` when it is made.
     tier : {"auto", "vm", "llvm"}
-        What runs the recordings: the machine that is always there, or code that LLVM makes of it, which
-        ``pip install wengert[jit]`` brings. By default that is made once it pays, after as many replays as cost as much
-        time as it takes to make; "llvm" makes it at once.
+        How recordings are executed: "vm" by the built-in virtual machine, "llvm" by machine code from LLVM, which
+        requires ``pip install wengert[jit]``. "auto" generates machine code once the time spent in replays exceeds the
+        estimated time of code generation; "llvm" generates it at once.
     constant : str, object, or a tuple of these
-        What does not change between calls, and is not looked at: names of globals, variables, attributes and
-        parameters, or objects themselves. A change of it goes unnoticed until `recheck` finds it.
+        Names of globals, variables, attributes and parameters, or objects themselves, that do not change between calls
+        and are not checked. A change goes unnoticed until `recheck` finds it.
     disable : str or collection of str
-        Passes of the compiler that are switched off, beside those that the environment variable ``WENGERT_DISABLE``
-        names, separated by commas. `wengert.testing.bisect_passes` finds a pass that breaks a function.
+        Compiler passes to switch off, in addition to those named in the environment variable ``WENGERT_DISABLE``,
+        separated by commas. `wengert.testing.bisect_passes` finds a pass that breaks a function.
 
     Returns
     -------
     callable
-        With the signature of `f`. Its ``paths`` is the number of recordings kept.
+        With the signature of `f`. Its ``paths`` is the number of cached recordings.
 
     Raises
     ------
     StaleProgramError
-        By a call at which `f` itself gave another value: something has changed that was declared constant. The next
-        call is right.
+        By a call in which `f` itself returned another value, because something that was declared constant has changed.
+        The next call is right.
     ReplayMismatchError
-        If `f` gives another value than its recording though nothing has changed. The next call is right.
+        If `f` returns another value than its recording although nothing has changed. The next call is right.
     ImportError
         For ``tier="llvm"`` without llvmlite.
     ValueError
@@ -917,31 +986,36 @@ def compile(
     Warns
     -----
     CompileWarning
-        Once, when calls run `f` itself: it reads what cannot be watched, does what a replay would leave out, cannot be
-        recorded, or nearly each call takes a recording of its own. The message names the line.
+        Once, if calls run `f` eagerly: it reads something that cannot be checked, has side effects that a replay would
+        omit, cannot be recorded, or needs a new recording at nearly every call. The message names the line.
+
+    See Also
+    --------
+    record : One recording, for inspection and storage.
+    clear_caches : Drop all recordings.
 
     Notes
     -----
-    Floats, complex numbers and arrays of them, among the arguments and in what `f` reads, are inputs of the recording:
-    globals, variables of enclosing functions, defaults, attributes of the user's objects, modules of the user's, arrays
-    by reference, items of small lists and dicts. Integers, strings, flags, None and shapes are part of the key:
-    each combination is recorded once. A branch that depends on an input is guarded; each way taken is recorded once.
+    Floats, complex scalars and arrays of them are inputs of the recording, both as arguments and where `f` reads them
+    from outside: globals, variables of enclosing functions, defaults, attributes of user-defined objects, the user's
+    modules, arrays by reference, items of small lists and dicts. Integers, strings, flags, None and shapes are part of
+    the cache key: each combination is recorded once. A branch that depends on an input is guarded; each outcome is
+    recorded once.
 
-    What cannot be watched is not compiled. All else that `f` reads is compared at each call: functions, classes,
-    modules and objects by identity, whatever their code reads in turn, items of containers, arrays of other types by
-    their bytes. The first call of each recording runs `f` itself as well, observed: if code runs that is not looked at,
-    such as a draw of random numbers, a clock, a file, ``globals()``, an iterator, an environment variable, the calls
-    run as they are.
+    Everything else that `f` reads is compared at each call: functions, classes, modules and objects by identity,
+    together with all that their code reads, items of containers, and arrays of other types by their bytes. The first
+    call of each recording also runs `f` itself under observation. If it runs code that cannot be checked, such as a
+    draw of random numbers, a clock, a file, ``globals()``, an iterator or an environment variable, calls run eagerly.
 
-    A function that assigns globals or attributes, or appends to lists of others, runs as it is, since a replay would
-    not do so; a cache that it fills once does no harm.
-    Arguments that code in C takes as they are, as in ``scipy.linalg.expm(K)``, are part of the key, compared by their
+    A function that assigns globals or attributes, or appends to lists from outside, runs eagerly, since a replay would
+    omit these effects; a cache that it fills once does no harm.
+    Arguments that C code reads directly, as in ``scipy.linalg.expm(K)``, are part of the cache key, compared by their
     contents; a derivative with respect to one raises, as without `compile`.
-    Inside of a first derivative a call is one entry, whose value and derivative are programs; so a step of
-    `wengert.loop` may be compiled. In other derivatives, and for arguments of other kinds, such as masked arrays, `f`
-    runs as it is.
+    Within a first derivative a call is one tape entry whose value and derivative are programs, so a step of
+    `wengert.loop` may be compiled. In other derivatives, and for arguments of other types such as masked arrays, `f`
+    runs eagerly.
 
-    Objects among the arguments are kept alive, up to 64 of them, until `clear_caches` is called.
+    Up to 64 objects among the arguments are kept alive until `clear_caches` is called.
 
     Examples
     --------
@@ -958,7 +1032,7 @@ def compile(
     """
     if f is None:
         return functools.partial(compile, exact=exact, recheck=recheck, tier=tier, constant=constant, disable=disable)
-    from wengert.program.specialise.compiled import Compiled  # only here, so that derivatives load no programs
+    from wengert.program.specialise.compiled import Compiled  # imported here: derivatives do not need programs
 
     return Compiled(f, exact, recheck, tier, constant, disable)
 
@@ -973,35 +1047,39 @@ def record(
     exact: bool = False,
     disable: str | Collection[str] = (),
 ) -> Program:
-    """The program of a function: what it did at a point, as a list that is run without Python and differentiated.
+    """Record a function at a point as a program, which runs without Python and can be differentiated.
 
-    `compile` records by itself whatever a call needs; a program is for looking at, keeping, and sending elsewhere.
+    `compile` records whatever a call needs by itself; a program is for inspecting, storing and sending elsewhere.
 
     Parameters
     ----------
     f : callable
-        A function in NumPy code, or what ``grad(f)`` and the like return.
+        A function that uses NumPy functions, or a transformed function such as ``grad(f)``.
     x : array_like or container
-        Example of the first argument: a list of numbers is an array, an integer a float, as for `jacobian`.
+        Example of the first argument: a list of scalars is an array, an integer a float, as for `jacobian`.
     args, kwargs : tuple, dict
-        Further arguments. Floats, complex numbers and arrays of them are inputs too; all else is constant.
+        Further arguments. Floats, complex scalars and arrays of them are inputs too; everything else is constant.
     exact : bool
-        Give the same bits as `f` itself, see `compile`.
+        Return the same bits as `f` itself, see `compile`.
     disable : str or collection of str
-        Passes that are switched off, for the program and its derivatives, see `compile`.
+        Compiler passes to switch off for the program and its derivatives, see `compile`.
 
     Returns
     -------
     Program
-        Called as `f` is, with arguments of the same shapes. What `f` reads from outside has the values of now.
-        Arguments are taken in C order, wherever `f` looks at the order of memory (``order="K"`` or ``"A"``).
+        Takes the arguments of `f`, with the same shapes. Values that `f` reads from outside are frozen.
+        Where `f` depends on memory order (``order="K"`` or ``"A"``), arguments are taken in C order.
 
     Raises
     ------
     TracedValueError
-        If `f` writes what outlives the call, or its values reach code that needs plain numbers.
+        If `f` writes something that outlives the call, or its values reach code that needs plain numbers.
     UnsupportedFunctionError
         If `f` calls a function that has no rule.
+
+    See Also
+    --------
+    compile : Record and cache programs automatically.
 
     Examples
     --------
@@ -1033,49 +1111,54 @@ def sparsity(
     kwargs: dict | None = None,
     argnums: int = 0,
 ) -> Any:
-    """Where the Jacobian or the Hessian of a function may be other than zero.
+    """Sparsity pattern of the Jacobian or the Hessian of a function.
 
-    `f` is recorded, and what each of its values depends on is followed from instruction to instruction.
+    Records `f` and propagates index sets through its program.
 
     Parameters
     ----------
     f : callable
-        Maps an array of shape S (and further arguments) to an array of shape T, or to a list of numbers.
+        Maps an array of shape S (and further arguments) to an array of shape T, or to a list of scalars.
         A function, a compiled one, or a `Program`.
     x : array_like, shape S
         Example of the argument: its shape matters, and the branches that `f` takes there.
     order : {1, 2}
-        1: the pattern of the Jacobian. 2: that of the Hessian; where `f` returns an array, of all its elements, as the
-        Hessian of a Lagrangian has it.
+        1: pattern of the Jacobian. 2: pattern of the Hessian. If `f` returns an array, the union of the Hessians of its
+        elements, as for a Lagrangian.
     kind : {"global", "local"}
-        "global": for all arguments for which `f` takes the branches (``if``) that it takes at `x`; of ``np.where``,
-        ``np.maximum`` and the like both sides. "local": at `x`, with the sides that are taken there.
+        "global": valid for all arguments at which `f` takes the same branches (``if``) as at `x`; both operands of
+        ``np.where``, ``np.maximum`` and the like count. "local": valid at `x` only; the selected operand counts.
     args, kwargs : tuple, dict
         Further arguments: ``f(x, *args, **kwargs)``.
     argnums : int
-        Position of the argument that is differentiated.
+        Position of the differentiated argument.
 
     Returns
     -------
     scipy.sparse.csr_array of bool
         Shape ``(y.size, x.size)``; for order 2 ``(x.size, x.size)`` and symmetric.
-        It may have too many entries, never too few: see Notes.
+        It may have too many entries, never too few; see Notes.
 
     Raises
     ------
     TypeError
-        If `f` returns a container of arrays, or the argument is one.
+        If `f` returns a container, or if the argument is one.
     TracedValueError
         If `f` cannot be recorded.
     UnsupportedFunctionError
         If `f` calls a function that has no rule.
 
+    See Also
+    --------
+    jacobian, hessian : Sparse derivatives, with ``sparse=True``.
+    colouring : Colouring of a pattern.
+
     Notes
     -----
-    Zeros of constant matrices and masks are heeded. Zeros of other arguments are not, unless `kind` is "local", nor
-    those of arrays that a compiled function reads from outside: they may change.
-    Functions whose structure is not known, such as most of linear algebra, and indices that depend on `x`, such as
-    those of a sort, make each element of a result depend on all elements of the operand.
+    Zeros of constant matrices and masks reduce the pattern. Zeros of other arguments do so only if `kind` is "local";
+    arrays that a compiled function reads from outside never do, since they may change.
+    A function of unknown structure, such as most of linear algebra, and an index that depends on `x`, such as that of a
+    sort, make each element of the result depend on all elements of the operand.
 
     References
     ----------
@@ -1096,15 +1179,19 @@ def sparsity(
            [0, 0, 1, 0]])
     """
     _check_no_further(others, "sparsity(f, x")
-    from wengert.sparse import pattern  # only here, so that dense derivatives load no programs
+    from wengert.sparse import pattern  # imported here: dense derivatives do not need programs
 
     return pattern.sparsity(f, x, order, kind, args, kwargs, argnums)
 
 
 def clear_caches() -> None:
-    """Give the memory that wengert keeps for its next derivatives back to the system.
+    """Release the memory that wengert keeps for future derivatives.
 
-    Compiled functions forget their recordings, and rules are traced anew for the next ones.
+    Compiled functions drop their recordings, and derivative rules are traced again when needed.
+
+    See Also
+    --------
+    compile : Keeps recordings.
     """
     tape.clear_caches()
     programs = sys.modules.get("wengert.program.specialise.compiled")

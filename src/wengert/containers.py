@@ -1,8 +1,9 @@
-"""Containers: what is one array, what holds several, and how to take them apart and put them together again.
+"""Flattens containers into array leaves and rebuilds them, like a JAX pytree.
 
-A list or tuple whose leaves are all numbers, in rectangular form, is an array, as SciPy takes it.
-Dicts, named tuples, dataclasses, `types.SimpleNamespace`, registered classes, lists or tuples that hold an array or a
-container, and ragged ones, are containers: their leaves are differentiated one by one, and results have their form.
+A list or tuple of scalars in rectangular form is one array, as in SciPy.
+Dicts, named tuples, dataclasses, `types.SimpleNamespace` and registered classes are containers.
+So are lists and tuples that are ragged or hold an array or a container.
+The leaves of a container are differentiated separately, and results have its structure.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from wengert.core.dispatch import dispatch
 from wengert.core.dispatch.lifted import Lifted
 from wengert.core.operands import var
 from wengert.core.rebind.rebind import original
+from wengert.core.tape.tape import holds_complex
 from wengert.errors import ComplexValueError
 
 _registered: dict[type, _Registered] = {}
 
 
 class _Registered:
-    """How objects of a user's class are taken apart and put together again."""
+    """Flattening and rebuilding of objects of a registered class."""
 
     def __init__(self, cls, flatten, restore):
         self.cls = cls
@@ -35,7 +37,7 @@ class _Registered:
         self.has_rest = _needs_two(restore)
 
     def parts(self, x):
-        """Items of an object and what else there is to it."""
+        """Return the items of an object and its constant rest."""
         found, rest = self.flatten(x), ()
         if self.has_rest:
             if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], (list, tuple))):
@@ -53,26 +55,27 @@ class _Registered:
 
 
 def _needs_two(restore):
-    """Does a function need two arguments?"""
+    """Whether a function has two required arguments."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(restore).parameters.values()
     return sum(p.kind in kinds and p.default is p.empty for p in parameters) == 2
 
 
 def register_container(cls: type, flatten: Callable, restore: Callable) -> type:
-    """Make a class of your own a container: argument, result, direction, state of a loop, part of other containers.
+    """Register a class as a container, like ``jax.tree_util.register_pytree_node``.
 
+    Its objects may then be arguments, results, directions, loop states and parts of other containers.
     Dataclasses, named tuples and dicts are containers already.
 
     Parameters
     ----------
     cls : type
-        The class; objects of its subclasses are not meant.
+        The class; its subclasses are not registered.
     flatten : callable
-        ``flatten(x)`` gives the parts of an object as a list: arrays, numbers, containers. Of an object that holds
-        more, a pair ``(parts, rest)``; what is in `rest` is constant, and part of the key of compiled functions.
+        ``flatten(x)`` returns the parts of an object as a list: arrays, scalars, containers. It may return a pair
+        ``(parts, rest)``; `rest` is constant, and part of the cache key of compiled functions.
     restore : callable
-        ``restore(parts)``, or ``restore(parts, rest)``, makes an object of other parts. They may be of any kind:
+        ``restore(parts)``, or ``restore(parts, rest)``, returns an object with these parts. They may be of any type:
         traced arrays, blocks of a Jacobian.
 
     Returns
@@ -83,8 +86,8 @@ def register_container(cls: type, flatten: Callable, restore: Callable) -> type:
     Raises
     ------
     TypeError
-        If `cls` is no class, or one that has a form already: of lists, tuples, dicts, numbers or arrays.
-        When it is used, if `flatten` gives no list.
+        If `cls` is not a class, or is a subclass of list, tuple, dict, a scalar type or ndarray.
+        When the class is used, if `flatten` does not return a list.
 
     Examples
     --------
@@ -106,23 +109,23 @@ def register_container(cls: type, flatten: Callable, restore: Callable) -> type:
 
 
 def is_registered(x: Any) -> bool:
-    """Is this an object of a class that `register_container` has made a container?"""
+    """Whether `x` is an object of a class registered by `register_container`."""
     return _row_of(x) is not None
 
 
 def _row_of(x):
-    """The row of a registered class; objects made inside of a derivative are of a twin of it, and say whose."""
+    """Registration of the class of `x`; `x.__class__` names the user's class also for a proxy made in a derivative."""
     return _registered.get(x.__class__) if _registered else None
 
 
 def rest_of(x: Any) -> Any:
-    """What a registered class has beside its parts; () if there is nothing."""
+    """Return the constant rest of an object of a registered class; () if there is none."""
     row = _row_of(x)
     return () if row is None else row.parts(x)[1]
 
 
 def children_of(x: Any) -> tuple[list, Callable[[list], Any]] | None:
-    """Items of a container and the function that puts others in their place; None if `x` is no container."""
+    """Items of a container and a function that rebuilds it from other items; None if `x` is not a container."""
     if isinstance(x, Lifted):
         return None
     row = _row_of(x)
@@ -160,7 +163,7 @@ def children_of(x: Any) -> tuple[list, Callable[[list], Any]] | None:
 
 
 def fields_of(x: Any) -> list[str] | None:
-    """Names of the attributes that are the items of a namespace or a dataclass; None of anything else."""
+    """Names of the attributes of a namespace or a dataclass; None for other objects."""
     if isinstance(x, types.SimpleNamespace):
         return list(vars(x))
     if dataclasses.is_dataclass(x) and not isinstance(x, type):
@@ -169,7 +172,7 @@ def fields_of(x: Any) -> list[str] | None:
 
 
 def _holds_arrays(x: list | tuple) -> bool:
-    """Does a list or tuple hold an array of one axis or more, or a container, or numbers in no rectangular form?"""
+    """Whether a list or tuple is ragged, or holds a container or an array with at least one axis."""
     is_nested = False
     for item in x:
         if isinstance(item, (np.ndarray, Lifted)) and item.ndim >= 1:
@@ -184,12 +187,12 @@ def _holds_arrays(x: list | tuple) -> bool:
 
 
 def _shape(x) -> tuple:
-    """Shape of nested lists that are rectangular."""
+    """Shape of rectangular nested lists."""
     return (len(x), *(_shape(x[0]) if x else ())) if isinstance(x, (list, tuple)) else ()
 
 
 def split(x: Any) -> tuple[list, Callable[[list], Any]]:
-    """Leaves of a container, in order, and the function that makes the same container of other leaves."""
+    """Leaves of a container, in order, and a function that rebuilds the container from other leaves."""
     found = children_of(x)
     if found is None:
         return [x], lambda leaves: leaves[0]
@@ -209,7 +212,7 @@ def split(x: Any) -> tuple[list, Callable[[list], Any]]:
 
 
 def leaves_like(template: Any, x: Any, name: str) -> list:
-    """Leaves of `x`, which must have the form of `template`; dicts are matched by key."""
+    """Leaves of `x`, which must have the structure of `template`; dicts are matched by key."""
     found = children_of(template)
     if found is None:
         return [x]
@@ -228,17 +231,17 @@ def leaves_like(template: Any, x: Any, name: str) -> list:
 
 
 def input_leaf(x: Any, name: str, takes_complex: bool = False) -> Any:
-    """A leaf of the input as a float array or a NumPy scalar, or a TypeError that says what to pass."""
+    """Convert a leaf of the input to a float array or a NumPy scalar, or raise a TypeError that says what to pass."""
     if type(x) is np.ndarray and x.dtype == np.float64:
         return x
     if type(x) is float or (type(x) is int and not isinstance(x, bool)):
         return np.float64(x)
-    if dispatch.holds_traced(x):
+    if var.holds_traced(x):
         x = dispatch.stacked(x) if isinstance(x, (list, tuple)) else x
-        if not takes_complex and dispatch.holds_complex(x):
+        if not takes_complex and holds_complex(x):
             raise TypeError(complex_input_message(name))
         return var.as_numpy(x)
-    x = dispatch.plain(x)
+    x = var.plain(x)
     kind = type(x)
     if kind.__module__.partition(".")[0] in ("pandas", "xarray", "polars"):
         raise TypeError(
@@ -281,7 +284,7 @@ def complex_input_message(name: str) -> str:
 
 
 def output_leaf(y: Any, name: str, takes_complex: bool = False) -> Any:
-    """A leaf of the output as an operand or a plain float array, or a TypeError."""
+    """Convert a leaf of the output to a traced value or a plain float array, or raise a TypeError."""
     if var.is_var(y):
         if np.dtype(y.dtype).kind == "c" and not takes_complex:
             raise ComplexValueError(complex_output_message(name))
@@ -319,17 +322,17 @@ def complex_output_message(name: str) -> str:
 
 
 def plain_copy(x: Any) -> Any:
-    """A copy of `x` in which every array is plain and has memory of its own."""
+    """Copy of `x` whose arrays are plain and own their memory."""
     return _mapped(x, var.value_of)
 
 
 def stopped(x: Any) -> Any:
-    """A copy of `x` that carries no derivative: plain, but for a recording that is replayed."""
+    """Copy of `x` without derivatives: plain values, except within a trace, which keeps the value as its input."""
     return _mapped(x, dispatch.stopped)
 
 
 def _mapped(x: Any, value_of: Callable[[Any], Any]) -> Any:
-    """A copy of `x` with every operand replaced; plain arrays get memory of their own."""
+    """Copy of `x` with `value_of` applied to every traced value; plain arrays are copied."""
     x = original(x)
     if var.is_var(x) or type(x) is np.ndarray:
         value = value_of(x)
@@ -344,7 +347,7 @@ def _mapped(x: Any, value_of: Callable[[Any], Any]) -> Any:
 
 
 def lowered(x: Any, level) -> Any:
-    """A copy of `x` as the level around `level` sees it: plain arrays, or operands there."""
+    """Copy of `x` at the level that encloses `level`: plain arrays, or values traced there."""
 
     def lower(leaf):
         below = var.lower(leaf, level)

@@ -1,4 +1,4 @@
-"""Looking into a derivative while it is computed: where NaN comes from, and what adjoint a value has."""
+"""Debugging of running derivatives: `detect_nan` finds the first NaN, `probe` reports adjoints and tangents."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ from wengert.core.operands import var
 
 @contextlib.contextmanager
 def detect_nan() -> Iterator[None]:
-    """Block in which the first NaN of a derivative raises, with the name and the line of what gave it.
+    """Context manager in which the first NaN of a derivative raises, with the function and line that produced it.
 
     A NaN may appear in a value that f computes, or in a tangent or cotangent, as from ``inf - inf``;
     the error says which.
-    Derivatives that start in the block are computed by general classes that can look at every number, more slowly;
-    those outside are as fast as ever.
+    Derivatives that start in the block use slower classes that check every value; those outside keep their speed.
 
     Yields
     ------
@@ -31,12 +30,16 @@ def detect_nan() -> Iterator[None]:
     Raises
     ------
     FloatingPointError
-        At the first NaN: with the function, the file and line in f, and the line itself.
+        At the first NaN. The message gives the function, the file, the line number and the line of f.
         An argument or a direction that is NaN is named as such.
+
+    See Also
+    --------
+    probe : Report the adjoint or tangent of a value.
 
     Notes
     -----
-    NaN in a branch that ``np.where`` does not take counts: it is a value. In the derivative it does not, for there
+    A NaN in the branch that ``np.where`` does not select counts as a value. It does not count in the derivative, where
     it meets a factor of exactly 0.
 
     Examples
@@ -56,26 +59,30 @@ def detect_nan() -> Iterator[None]:
 
 
 def probe(x: Any, callback: Callable) -> Any:
-    """The same value; a derivative that passes here shows its adjoint or tangent to a function.
+    """Return `x` unchanged, and pass its adjoint or tangent to a function whenever a derivative propagates it.
 
     Parameters
     ----------
-    x : number or array
+    x : scalar or array
         Traced or not.
     callback : callable
-        Called by each sweep with the adjoint of `x`, summed over all later uses of the result, and by each run with
-        tangents with the tangent of `x`: a plain copy, of the shape of `x` for one direction, of shape
-        ``(k, *x.shape)`` for k directions. What it returns is not used; what it raises surfaces.
+        Each reverse sweep calls it with the adjoint of `x`, summed over all later uses of the result. Each forward
+        evaluation calls it with the tangent of `x`. The argument is a plain copy, of the shape of `x` for one direction
+        and of shape ``(k, *x.shape)`` for k directions. Its result is ignored; its exceptions propagate.
 
     Returns
     -------
-    number or ndarray
-        The values of `x`, an array as a copy. Use it in place of `x`.
+    scalar or ndarray
+        The value of `x`; an array is copied. Use it in place of `x`.
+
+    See Also
+    --------
+    detect_nan : Locate the first NaN of a derivative.
 
     Notes
     -----
-    Outside of derivatives `callback` is not called.
-    In a derivative of a derivative each of the two calls it, with plain numbers.
+    Outside derivatives `callback` is not called.
+    In a nested derivative each level calls it, with plain values.
 
     Examples
     --------
@@ -89,13 +96,13 @@ def probe(x: Any, callback: Callable) -> Any:
     """
     if var.is_traced(x):
         return dispatch.apply(_row, probe, (x,), {"callback": callback}, _copy)
-    if dispatch.holds_traced(x):
+    if var.holds_traced(x):
         raise TypeError("probe: pass one number or array, not a list that holds traced values: numpy.stack(values)")
     return np.copy(x) if isinstance(x, np.ndarray) else x
 
 
 def _copy(x, callback):
-    """The value at the level around, where `probe` may have to call back too."""
+    """Return the value at the enclosing level, where `probe` may have to call back too."""
     return probe(x, callback) if var.is_traced(x) else plain_copy(x)
 
 

@@ -1,6 +1,6 @@
-"""Every exception and warning that wengert raises.
+"""Exceptions and warnings of wengert.
 
-Each derives from the built-in class one would expect, so that ordinary ``except TypeError`` code keeps working.
+Each derives from the built-in class that one would expect, so ordinary ``except TypeError`` code keeps working.
 A message says what happened, where, and what to write instead.
 """
 
@@ -8,13 +8,13 @@ import numpy as np
 
 
 class Refusal(Exception):
-    """An error that only a derivative meets: plain code would have gone on.
+    """An error that occurs only under differentiation: plain code would have continued.
 
-    A function that catches one takes a way that plain code does not take, and loses a derivative there.
-    So the derivatives that are running remember each, and raise at their end if it was caught.
+    A function that catches one takes a branch that plain code does not take, and loses a derivative there.
+    Running derivatives therefore remember these errors, and raise at their end if one was caught.
     """
 
-    #: set by `wengert.core.levels`, which knows what is running
+    #: set by `wengert.core.hooks`, which knows the running derivatives
     remember = staticmethod(lambda error: None)
 
     def __init__(self, *args):
@@ -35,12 +35,12 @@ class UnsupportedFunctionError(Refusal, TypeError):
     numpy.setdiff1d has no derivative
 
     Declare a rule for a function of your own with `wengert.primitive`, or pass ``wengert.stop_gradient(x)``
-    where the function is meant to be a constant.
+    if the function is meant to be a constant.
     """
 
 
 class TracedValueError(Refusal, TypeError):
-    """A traced value reached code that cannot carry it, and its derivative would have been lost.
+    """A traced value reached code that cannot propagate it, and its derivative would have been lost.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class TracedValueError(Refusal, TypeError):
 
 
 class ComplexValueError(TracedValueError):
-    """A complex value reached what knows real ones only: a `linearize`, a Hessian, a root.
+    """A complex value reached an operation for real values only, such as `linearize`, a Hessian or a root.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class ComplexValueError(TracedValueError):
 
 
 class LevelError(Refusal, ValueError):
-    """A traced value was used where it does not belong: after its derivative ended, or inside another one.
+    """A traced value was used outside the derivative that created it.
 
     Examples
     --------
@@ -88,9 +88,9 @@ class LevelError(Refusal, ValueError):
 
 
 class ConvergenceError(RuntimeError):
-    """A solver did not find what it was asked for, so the derivative of a solution does not exist.
+    """A solver did not converge, so its solution has no derivative.
 
-    `on_failure` of the solver's function says what else may happen: ``"warn"``, ``"nan"``.
+    With ``on_failure="warn"`` or ``"nan"`` the solver warns or returns NaN instead.
 
     Examples
     --------
@@ -104,10 +104,10 @@ class ConvergenceError(RuntimeError):
 
 
 class SingularJacobianError(np.linalg.LinAlgError):
-    """The equations do not determine the solution near itself, so it has no derivative.
+    """The Jacobian at a solution is singular, so the solution has no derivative.
 
-    At a double root, or where equations depend on each other.
-    ``on_singular="lstsq"`` gives the derivative of minimum norm, ``"nan"`` marks it.
+    This happens at a double root, or if equations are linearly dependent.
+    ``on_singular="lstsq"`` returns the derivative of minimum norm, ``"nan"`` returns NaN.
 
     Examples
     --------
@@ -121,7 +121,7 @@ class SingularJacobianError(np.linalg.LinAlgError):
 
 
 class NonSmoothError(Refusal, ValueError):
-    """The function has no derivative at this point, and no convention gives it one.
+    """The function is not differentiable at this point, and no convention defines a derivative.
 
     Examples
     --------
@@ -135,14 +135,14 @@ class NonSmoothError(Refusal, ValueError):
 
 
 class CudaUnavailable(RuntimeError):
-    """There is no GPU that wengert can compute on: nothing was computed, on the CPU neither.
+    """No usable GPU was found; nothing was computed, not on the CPU either.
 
     Attributes
     ----------
     reason : str
         What is missing.
     fix : str
-        What to do.
+        How to fix it.
 
     Examples
     --------
@@ -162,7 +162,7 @@ class CudaUnavailable(RuntimeError):
 
 
 class GuardError(RuntimeError):
-    """A recorded program met an input for which its function takes another branch.
+    """An input leads to a branch that the recorded program does not contain.
 
     `wengert.compile` records the other branch instead of raising this.
 
@@ -176,9 +176,9 @@ class GuardError(RuntimeError):
 
 
 class StaleProgramError(RuntimeError):
-    """Something that a compiled function reads has changed where it is not looked for: it was declared constant.
+    """A value that was declared constant for a compiled function has changed.
 
-    Found when the function itself was run beside its program; the program has been dropped, and the next call is
+    A check that evaluates the function itself found the change. The program has been dropped, and the next call is
     right.
 
     Examples
@@ -200,9 +200,9 @@ class StaleProgramError(RuntimeError):
 
 
 class ReplayMismatchError(RuntimeError):
-    """What is run again gives another value than before: a step of a loop, or the program of a compiled function.
+    """A second evaluation gives another value than the first: of a loop step, or of a compiled function.
 
-    Programs are compared with the function when they are recorded, and from time to time after that; one that is found
+    Programs are compared with the function when they are recorded and occasionally afterwards. A program that is found
     wrong has been dropped, and the next call is right.
 
     Examples
@@ -218,9 +218,9 @@ class ReplayMismatchError(RuntimeError):
 
 
 class PatternError(ValueError):
-    """A derivative has an entry where its sparsity pattern has none, or a colouring does not fit its pattern.
+    """A derivative is nonzero outside its sparsity pattern, or a colouring does not fit its pattern.
 
-    The pattern was given by hand, or by ``primitive(sparsity=...)``, or is that of another branch of the function.
+    The pattern was given by the user or by ``primitive(sparsity=...)``, or belongs to another branch of the function.
 
     Examples
     --------
@@ -234,10 +234,10 @@ class PatternError(ValueError):
 
 
 class CompileWarning(UserWarning):
-    """A call of a compiled function runs the function itself: what it reads or does cannot be watched or replayed.
+    """A compiled function runs eagerly because it reads or does something that cannot be checked or replayed.
 
-    The value is right, and no faster than that of the function.
-    The message names the line, and what to write instead; it is shown once for each compiled function.
+    The value is right, but the call is no faster than the function itself.
+    The message names the line and says what to write instead; it is shown once for each compiled function.
 
     Examples
     --------
@@ -255,18 +255,19 @@ class CompileWarning(UserWarning):
 
 
 class FiniteDifferenceWarning(UserWarning):
-    """A derivative is taken by differences, as ``primitive(f, jvp="fd")`` asks for; the message estimates its error.
+    """A derivative is computed by finite differences, as ``primitive(f, jvp="fd")`` requests.
 
-    It is shown when the function is first differentiated, and again when the estimate becomes much worse.
+    The message estimates the error.
+    It is shown when the function is first differentiated, and again if the estimate becomes much worse.
     """
 
 
 class TextWarning(UserWarning):
-    """A traced value was written as text to full precision, and the text was kept.
+    """A traced value was formatted as text to full precision, and the text was kept.
 
-    A number that is made of the text, as by ``float``, has no derivative.
-    Text that is shown at once, by ``print``, by logging or in an error, gives no warning, nor does text with fewer
-    digits.
+    A number parsed from that text, as by ``float``, has no derivative.
+    Text that is shown at once, by ``print``, by logging or in an error, gives no warning, and neither does text with
+    fewer digits.
     """
 
 
@@ -275,5 +276,5 @@ class MutatedInputWarning(UserWarning):
 
     The function works on a traced copy of ``x``.
     Plain NumPy code would have changed the caller's array, which a derivative must not do.
-    Copy the argument first (``x = x.copy()``) to say that the write is local.
+    Copy the argument first (``x = x.copy()``) to make the write local.
     """

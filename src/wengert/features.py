@@ -1,6 +1,6 @@
-"""What the installed Python, NumPy and SciPy offer, decided here alone, by feature and never by version number.
+"""Detects features of the installed Python, NumPy and SciPy, by behaviour and never by version number.
 
-A comment names the first release that has a feature, so that a branch goes when that release is the oldest supported.
+A comment names the first release that has a feature; its branch goes when that release is the oldest supported one.
 """
 
 import dis
@@ -23,7 +23,7 @@ has_matvec = hasattr(np, "matvec")  # 2.2, and vecmat
 
 @functools.cache
 def cond_is_real() -> bool:
-    """Is the condition number of a complex matrix real in every norm?  2.3.3"""
+    """Whether the condition number of a complex matrix is real in every norm (2.3.3)."""
     return np.linalg.cond(np.ones((1, 1), complex), 1).dtype.kind == "f"
 
 
@@ -35,7 +35,7 @@ def _has_signature(fun) -> bool:
     return True
 
 
-#: functions written in C whose parameters Python cannot tell, with functions of the same parameters; 2.4 tells them all
+#: stand-ins with the same parameters for C functions that `inspect` cannot read; NumPy 2.4 gives all signatures
 written_as = {
     fun: like
     for fun, like in (
@@ -53,7 +53,7 @@ written_as = {
 
 @functools.cache
 def parameters_of(fun):
-    """Parameters of a function; None where Python cannot tell them.
+    """Parameters of a function; None if `inspect` cannot determine them.
 
     This is a Python function because Cython functions have no frame: an observer of calls would attribute the call of
     `inspect` to the user's code.
@@ -65,7 +65,7 @@ def parameters_of(fun):
 
 
 class _Entered:
-    """`numpy.errstate`, entered and left: what a signal may interrupt half-way."""
+    """Context variable replacement that enters and leaves `numpy.errstate`, which a signal may interrupt half-way."""
 
     @staticmethod
     def set(errstate):
@@ -89,19 +89,19 @@ except ImportError:
 
 @functools.cache
 def modfresnelp_sign() -> str:
-    """Which integrals ``scipy.special.modfresnelp`` gives: until 1.13 those of ``modfresnelm``."""
+    """Which Fresnel integral ``scipy.special.modfresnelp`` computes: until 1.13 that of ``modfresnelm``."""
     from scipy.special import modfresnelp
 
     return "p" if modfresnelp(0.5)[0].imag > 0 else "m"
 
 
-# ---- types of Python
+# ---- Python types
 
 
 def is_made_in_python(cls: type) -> bool:
-    """Was a class made by a class statement, or by what does the same?
+    """Whether a class was created by a class statement or an equivalent call.
 
-    One that is made in C has slots filled there.  Its flags do not tell: from 3.12 on many are on the heap too.
+    A class made in C has slot descriptors of its own. The heap flag does not suffice: from 3.12 on C types have it too.
     """
     return bool(cls.__flags__ & _ON_HEAP) and not any(
         type(value) in _MADE_IN_C and value.__objclass__ is cls for value in vars(cls).values()
@@ -112,20 +112,20 @@ _ON_HEAP = 1 << 9
 _MADE_IN_C = (types.WrapperDescriptorType, types.MethodDescriptorType)
 
 
-#: code that finds and loads a module which is not there yet; private, so it may go
+#: code that finds and loads a module on its first import; private, so it may go
 import_code = getattr(getattr(importlib._bootstrap, "_find_and_load", None), "__code__", None)
 
-# ---- bytecode of Python
+# ---- Python bytecode
 
-CACHE = 0  # what is no instruction, but room for the interpreter's notes on one
+CACHE = 0  # inline cache of the preceding instruction, not an instruction
 
-#: opcodes whose argument is an index into the names of a code object, with the bits below that index; the compiler's
-#: own, which no code object holds, have numbers from 256 on
+#: opcodes whose argument indexes the names of a code object, with the number of bits below that index; opcodes from 256
+#: on are internal to the bytecode compiler and occur in no code object
 NAMING = {
     "LOAD_GLOBAL": 1,
     "LOAD_NAME": 0,
     "LOAD_FROM_DICT_OR_GLOBALS": 0,  # 3.12
-    "LOAD_ATTR": int(dis.opmap.get("LOAD_METHOD", 256) > 255),  # 3.12: by its low bit it loads a method too
+    "LOAD_ATTR": int(dis.opmap.get("LOAD_METHOD", 256) > 255),  # 3.12: its low bit requests a method
     "LOAD_METHOD": 0,  # until 3.11
     "LOAD_SUPER_ATTR": 2,  # 3.12
     "STORE_NAME": 0,
@@ -139,7 +139,7 @@ NAMING = {
 }
 
 _ops = [each.opname for each in dis.get_instructions(compile("f(x)(y)", "probe", "eval"))]
-#: does the NULL of a call come before what is called? until 3.12
+#: whether PUSH_NULL precedes the load of the callee (until 3.12)
 null_is_first = _ops.index("PUSH_NULL") < _ops.index("LOAD_NAME")
 
 _PROBE = """
@@ -162,9 +162,10 @@ def probe(x, y):
 
 @functools.cache
 def knows_bytecode() -> bool:
-    """Is the bytecode of this interpreter read right: as its own disassembler reads it, and do we know all that names?
+    """Whether this module decodes the interpreter's bytecode correctly.
 
-    Where it is not, no function is followed, and what following would have carried is refused by name.
+    It must agree with `dis` on a probe function, and `NAMING` must list all opcodes that refer to names.
+    Otherwise no function is analysed, and features that need the analysis raise.
     """
     names = {dis.opname[op] for op in dis.hasname if op < 256}
     if sys.implementation.name != "cpython" or not names <= NAMING.keys():
@@ -183,18 +184,18 @@ def knows_bytecode() -> bool:
 
 
 def is_assignment_code(code: bytes, at: int) -> bool:
-    """Is the instruction at this place an assignment to an element or a slice?"""
+    """Whether the instruction at offset `at` assigns to an element or a slice."""
     return dis.opname[code[at]] in ("STORE_SUBSCR", "STORE_SLICE")
 
 
 def is_attribute_assignment_code(code: bytes, at: int) -> bool:
-    """Is the instruction at this place an assignment to an attribute?"""
+    """Whether the instruction at offset `at` assigns to an attribute."""
     return dis.opname[code[at]] == "STORE_ATTR"
 
 
 def is_operator_code(code: bytes, at: int) -> bool:
-    """Is the instruction at this place a binary operator?  From 3.14 on a subscript is a BINARY_OP too, of code 26."""
+    """Whether the instruction at `at` is a binary operator; from 3.14 on a subscript is BINARY_OP 26."""
     return dis.opname[code[at]] == "BINARY_OP" and code[at + 1] < _OPERATORS
 
 
-_OPERATORS = 26  # + & // << @ * % | ** >> - / ^, and each in place: the same numbers since 3.11
+_OPERATORS = 26  # number of operators: + & // << @ * % | ** >> - / ^ and their in-place forms, unchanged since 3.11

@@ -1,9 +1,9 @@
-"""NumPy as a differentiated function sees it: everything NumPy has, with creation functions that make clean arrays.
+"""Drop-in replacement of NumPy for differentiated functions, with creation functions that return clean arrays.
 
-A clean array is a constant that records nothing; a traced value may be stored into it.
-``import wengert.numpy as np`` in a module gives its functions these versions;
-a function that is differentiated is run with them anyway, wherever its names are NumPy's own.
-Outside of a derivative every function here is NumPy's.
+A clean array is an untraced constant into which traced values may be stored.
+``import wengert.numpy as np`` gives the functions of a module these versions.
+A function under differentiation uses them in any case, wherever its names refer to NumPy.
+Outside derivatives every function here behaves as NumPy's.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ import numpy as _np
 
 from wengert import errors as _errors
 from wengert import registry as _registry
-from wengert import rules as _rules  # noqa: F401  (declares the rows)
+from wengert import rules as _rules  # noqa: F401  (registers the rules)
 from wengert.core import levels as _levels
+from wengert.core.dispatch import arguments as _arguments
 from wengert.core.dispatch import dispatch as _dispatch
 from wengert.core.dispatch import lifted as _lifted
 from wengert.core.dispatch import refusing as _refusing
@@ -37,32 +38,32 @@ def __dir__():
 
 
 def _made(array):
-    """A new array as the function that runs should see it."""
+    """Return a new array as the running derivative needs it: clean, lifted or plain."""
     array = array.view(_np.ndarray) if type(array) is _Constant else array
     lift = _levels.lifted_by()
     if lift is not None:
         return lift.made(array)
-    return _dispatch.clean(array) if _dispatch.is_tracing() else array
+    return _arguments.clean(array) if _levels.is_tracing() else array
 
 
 def _creation(name):
-    """A function of NumPy that makes an array from plain arguments."""
+    """Wrap a NumPy function that creates an array from untraced arguments."""
     fun = getattr(_np, name)
 
     def create(*args, **kwargs):
         kwargs.pop("like", None)
         if _var.may_record():
             first = args[:1] if name.endswith("_like") else ()
-            args = first + tuple(map(_dispatch.observed_if_passive, args[len(first) :]))
-            kwargs = {key: _dispatch.observed_if_passive(value) for key, value in kwargs.items()}
-        if _dispatch.holds_traced(args[1:] if name.endswith("_like") else args) or _dispatch.holds_traced(
+            args = first + tuple(map(_arguments.observed_if_passive, args[len(first) :]))
+            kwargs = {key: _arguments.observed_if_passive(value) for key, value in kwargs.items()}
+        if _var.holds_traced(args[1:] if name.endswith("_like") else args) or _var.holds_traced(
             tuple(kwargs.values())
         ):
             raise _errors.UnsupportedFunctionError(
                 f"numpy.{name} has no derivative with respect to its arguments: build the array from a constant one, "
                 "such as start + (stop - start) * numpy.linspace(0, 1, n)"
             )
-        result = fun(*_dispatch.plain(args), **{key: _dispatch.plain(value) for key, value in kwargs.items()})
+        result = fun(*_var.plain(args), **{key: _var.plain(value) for key, value in kwargs.items()})
         return _made(result)
 
     create.__name__ = create.__qualname__ = name
@@ -71,16 +72,16 @@ def _creation(name):
 
 
 def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
-    """``numpy.full``, with a fill value that may be traced."""
+    """``numpy.full`` with a possibly traced fill value."""
     if _lifted.holds_lifted(fill_value):
         out = _made(_np.zeros(shape, dtype, order))
         out[...] = fill_value
         return out
-    if not _dispatch.holds_traced(fill_value):
-        result = _np.full(shape, _dispatch.plain(fill_value), dtype, order)
+    if not _var.holds_traced(fill_value):
+        result = _np.full(shape, _var.plain(fill_value), dtype, order)
         return _made(result)
-    if dtype is not None and _np.dtype(dtype).kind in "biu":  # truncated: locally constant
-        return _np.full(shape, _dispatch.observed(fill_value), dtype, order)
+    if dtype is not None and _np.dtype(dtype).kind in "biu":  # truncation is locally constant
+        return _np.full(shape, _var.observed(fill_value), dtype, order)
     is_list = isinstance(fill_value, (list, tuple))
     fill_value = _dispatch.stacked(fill_value) if is_list else _var.as_numpy(fill_value)
     out = _var.clean(_np.empty(shape, fill_value.dtype if dtype is None else dtype, order))
@@ -89,10 +90,10 @@ def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
 
 
 def full_like(a, fill_value, dtype=None, order="K", subok=True, shape=None, *, device=None):
-    """``numpy.full_like``, with a fill value that may be traced."""
-    out = _np.empty_like(_dispatch.plain(a), dtype=dtype, order=order, shape=shape)
-    if not _dispatch.holds_traced(fill_value) or out.dtype.kind in "biu":
-        out[...] = _dispatch.observed(fill_value)
+    """``numpy.full_like`` with a possibly traced fill value."""
+    out = _np.empty_like(_var.plain(a), dtype=dtype, order=order, shape=shape)
+    if not _var.holds_traced(fill_value) or out.dtype.kind in "biu":
+        out[...] = _var.observed(fill_value)
         return _made(out)
     out = _var.clean(out)
     out[...] = fill_value
@@ -103,15 +104,15 @@ _plain_linspace = _creation("linspace")
 
 
 def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, *, device=None):
-    """``numpy.linspace``, with ends that may be traced."""
-    if not _dispatch.holds_traced((start, stop)):
+    """``numpy.linspace`` with possibly traced end points."""
+    if not _var.holds_traced((start, stop)):
         return _plain_linspace(start, stop, num, endpoint, retstep, dtype, axis)
     start, stop = (_dispatch.stacked(end) if isinstance(end, (list, tuple)) else end for end in (start, stop))
     num, delta = _operator.index(num), _np.subtract(stop, start)
     steps = (num - 1 if endpoint else num) or 1
     y = _np.reshape(_np.arange(num, dtype=delta.dtype), (-1,) + (1,) * _np.ndim(delta))
     step = delta / steps
-    # as NumPy has it: steps may underflow
+    # as in NumPy: the step may underflow
     y = y / steps * delta + start if _np.any(_np.equal(step, 0)) else y * step + start
     if endpoint and num > 1:
         y[-1, ...] = stop
@@ -127,34 +128,34 @@ _plain_arange, _plain_logspace, _plain_geomspace, _plain_fromiter = map(
 
 
 def arange(*args, **kwargs):
-    """``numpy.arange``, with bounds and a step that may be traced: how many numbers there are does not vary."""
+    """``numpy.arange`` with possibly traced bounds and step; the number of elements is constant."""
     if _var.may_record():
-        args = tuple(map(_dispatch.observed_if_passive, args))
-    if not _dispatch.holds_traced(args):
+        args = tuple(map(_arguments.observed_if_passive, args))
+    if not _var.holds_traced(args):
         return _plain_arange(*args, **kwargs)
     start, stop, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
-    dtype = _np.arange(*_dispatch.plain(args), **kwargs).dtype
+    dtype = _np.arange(*_var.plain(args), **kwargs).dtype
     number = max(int(_np.ceil((stop - start) / step)), 0)
-    # as NumPy has it: what is added is the difference of the first two
+    # as in NumPy: the increment is the difference of the first two elements
     return asarray(start + _np.arange(number, dtype=dtype) * ((start + step) - start), dtype)
 
 
 def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
-    """``numpy.logspace``, with ends and a base that may be traced."""
-    if not _dispatch.holds_traced((start, stop, base)) or _np.ndim(base):
+    """``numpy.logspace`` with possibly traced end points and base."""
+    if not _var.holds_traced((start, stop, base)) or _np.ndim(base):
         return _plain_logspace(start, stop, num, endpoint, base, dtype, axis)
     return asarray(_np.power(base, linspace(start, stop, num, endpoint, axis=axis)), dtype)
 
 
 def fromiter(iter, dtype, count=-1, *, like=None):
-    """``numpy.fromiter``, of numbers that may be traced."""
+    """``numpy.fromiter`` for possibly traced scalars."""
     items = list(iter if count < 0 else _itertools.islice(iter, count))
-    has_own = _dispatch.holds_traced(items) or _lifted.holds_lifted(items)
+    has_own = _var.holds_traced(items) or _lifted.holds_lifted(items)
     return array(items, dtype) if has_own else _plain_fromiter(items, dtype, count)
 
 
 def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, ndmax=0, like=None):
-    """``numpy.array``, whose argument may hold traced values."""
+    """``numpy.array`` of an argument that may hold traced values."""
     if dtype is None and ndmin <= 1 and type(object) in (list, tuple) and _var.scalar_list(object):
         return _var.stack_scalars(object)
     if (lift := _levels.lifted_by()) is not None:
@@ -164,13 +165,13 @@ def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, ndm
             result = result if dtype in (None, result.dtype) else result.astype(dtype)
             missing = ndmin - _np.ndim(result)
             return _np.reshape(result, (1,) * missing + _np.shape(result)) if missing > 0 else result
-        if copy and not _dispatch.holds_var(object):
+        if copy and not _var.holds_var(object):
             return lift.made(_np.array(object, dtype, order=order, subok=subok, ndmin=ndmin))
-    if not _dispatch.holds_var(object):
+    if not _var.holds_var(object):
         result = _np.array(object, dtype, copy=copy, order=order, subok=subok, ndmin=ndmin)
-        if result is object or not _dispatch.is_tracing() or _np.may_share_memory(result, object):
+        if result is object or not _levels.is_tracing() or _np.may_share_memory(result, object):
             return result
-        return _dispatch.clean(result)
+        return _arguments.clean(result)
     if _var.is_var(object):
         result = _copied(object, order) if copy or _var.is_scalar(object) else object
     else:
@@ -185,13 +186,13 @@ def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, ndm
 
 
 def _called_ndarray(shape, dtype=float, buffer=None, offset=0, strides=None, order=None):
-    """``numpy.ndarray`` where it is called; elsewhere that name is the class."""
+    """``numpy.ndarray`` as a callable; elsewhere the name refers to the class."""
     result = _np.ndarray(shape, dtype, buffer, offset, strides, order)
     return _made(result) if buffer is None else result
 
 
 class _Methods:
-    """A class of NumPy where a method is read from it: operands answer with their own."""
+    """A NumPy class whose methods dispatch to those of traced values."""
 
     __slots__ = ("_wengert_of",)
 
@@ -217,7 +218,7 @@ _read_ndarray, _read_float64 = _Methods(_np.ndarray), _Methods(_np.float64)
 
 
 class _Constant(_np.ndarray):
-    """A plain array as a function that copies sees it: new arrays that are made of it may hold traced values."""
+    """View of a plain array in which copies and results of operations are clean arrays."""
 
     _wengert_original = _np.ndarray
     __class__ = property(lambda self: _np.ndarray)
@@ -234,8 +235,8 @@ class _Constant(_np.ndarray):
 
     def dot(self, b, out=None):
         plain = self.view(_np.ndarray)
-        if _dispatch.holds_var(b) or _var.is_var(out):
-            return dot(plain, b, out) if out is not None else dot(plain, b)  # noqa: F821  (made by `_install`)
+        if _var.holds_var(b) or _var.is_var(out):
+            return dot(plain, b, out) if out is not None else dot(plain, b)  # noqa: F821  (defined by `_install`)
         result = plain.dot(b, out)
         return _made(result) if out is None and isinstance(result, _np.ndarray) else result
 
@@ -246,7 +247,7 @@ class _Constant(_np.ndarray):
         return self.copy("K")
 
     def __array_wrap__(self, result, context=None, return_scalar=False):
-        if type(result) is not _np.ndarray:  # out=, or in place
+        if type(result) is not _np.ndarray:  # out= or an in-place operation
             return result
         return result[()] if return_scalar else _made(result)
 
@@ -258,12 +259,12 @@ class _Constant(_np.ndarray):
 
 
 def _copy_of(x):
-    """``copy.copy``, whose arrays may hold traced values."""
+    """``copy.copy`` whose arrays may receive traced values."""
     return _copy.copy(_rebind.constant(x))
 
 
 def _deep_copy_of(x, memo=None, **options):
-    """``copy.deepcopy``, whose arrays may hold traced values, those in lists, tuples, dicts and attributes too."""
+    """``copy.deepcopy`` whose arrays may receive traced values, including those in containers and attributes."""
     memo, waiting, met = {} if memo is None else memo, [x], set()
     while waiting:
         item = waiting.pop()
@@ -289,87 +290,87 @@ def _copied(x, order):
 
 
 def asarray(a, dtype=None, order=None, *, device=None, copy=None, like=None):
-    """``numpy.asarray``, whose argument may hold traced values; an array is returned as it is."""
+    """``numpy.asarray`` of an argument that may hold traced values; a traced array is returned unchanged."""
     if _var.is_var(a) and not _var.is_scalar(a) and not copy and dtype in (None, a.dtype) and order in (None, "K", "A"):
         return a
     return array(a, dtype, copy=copy, order=order or "K")
 
 
 def asanyarray(a, dtype=None, order=None, *, device=None, copy=None, like=None):
-    """``numpy.asanyarray``, whose argument may hold traced values."""
+    """``numpy.asanyarray`` of an argument that may hold traced values."""
     if isinstance(a, _np.ndarray) and not _var.is_var(a) and dtype is None:
         return a
     return asarray(a, dtype, order, copy=copy)
 
 
 def ascontiguousarray(a, dtype=None, *, like=None):
-    """``numpy.ascontiguousarray``, whose argument may hold traced values."""
-    if not _dispatch.holds_var(a):
+    """``numpy.ascontiguousarray`` of an argument that may hold traced values."""
+    if not _var.holds_var(a):
         result = _np.ascontiguousarray(a, dtype)
-        fresh = not _np.may_share_memory(result, a) and _dispatch.is_tracing()
-        return _dispatch.clean(result) if fresh else result
+        fresh = not _np.may_share_memory(result, a) and _levels.is_tracing()
+        return _arguments.clean(result) if fresh else result
     result = asarray(a, dtype)
-    contiguous = result.ndim and _dispatch.plain(result).flags.c_contiguous
+    contiguous = result.ndim and _var.plain(result).flags.c_contiguous
     return result if contiguous else _np.reshape(_np.copy(result, order="C"), _np.shape(result) or (1,))
 
 
 def asfortranarray(a, dtype=None, *, like=None):
-    """``numpy.asfortranarray``, whose argument may hold traced values."""
-    if not _dispatch.holds_var(a):
+    """``numpy.asfortranarray`` of an argument that may hold traced values."""
+    if not _var.holds_var(a):
         result = _np.asfortranarray(a, dtype)
-        fresh = not _np.may_share_memory(result, a) and _dispatch.is_tracing()
-        return _dispatch.clean(result) if fresh else result
+        fresh = not _np.may_share_memory(result, a) and _levels.is_tracing()
+        return _arguments.clean(result) if fresh else result
     result = asarray(a, dtype)
-    return result if _dispatch.plain(result).flags.f_contiguous else _np.copy(result, order="F")
+    return result if _var.plain(result).flags.f_contiguous else _np.copy(result, order="F")
 
 
 def asarray_chkfinite(a, dtype=None, order=None):
-    """``numpy.asarray_chkfinite``, whose argument may hold traced values."""
+    """``numpy.asarray_chkfinite`` of an argument that may hold traced values."""
     result = asarray(a, dtype, order)
     if not _np.all(_np.isfinite(result)):
-        _np.asarray_chkfinite(_dispatch.plain(result))
+        _np.asarray_chkfinite(_var.plain(result))
     return result
 
 
 class _StandIn(type):
-    """Of a class in the place of one of NumPy's, of which instances of that are instances too."""
+    """Metaclass of a subclass of a NumPy class; instances of the NumPy class count as instances."""
 
     def __instancecheck__(cls, x):
         return isinstance(x, cls.__base__)
 
 
 class ndenumerate(_np.ndenumerate, metaclass=_StandIn):
-    """``numpy.ndenumerate``, of an array that may be traced."""
+    """``numpy.ndenumerate`` of a possibly traced array."""
 
     def __init__(self, arr):
         self.iter = asarray(arr).flat
 
 
 class _IteratorType(type):
-    """Of the function that makes iterators, which NumPy's class cannot be a base of."""
+    """Metaclass of `nditer`; instances of NumPy's class, which cannot be subclassed, count as instances."""
 
     def __instancecheck__(cls, x):
         return isinstance(x, (_np.nditer, _Elements))
 
 
 class nditer(metaclass=_IteratorType):
-    """``numpy.nditer``, of one array that may be traced: its elements are views, and may be written if it may."""
+    """``numpy.nditer`` of one possibly traced array; its elements are views."""
 
     def __new__(cls, op, flags=None, op_flags=None, *args, **kwargs):
         if type(op) in (list, tuple) and len(op) == 1:
             (op,) = op
-        if not _dispatch.holds_var(op):
+        if not _var.holds_var(op):
             return _np.nditer(op, flags, op_flags, *args, **kwargs)
         flags = set(flags or ())
         if not _var.is_var(op) or "external_loop" in flags or kwargs.keys() - {"order"} or args:
             raise _errors.UnsupportedFunctionError(
                 "numpy.nditer of traced values takes one array, element by element: write a loop over numpy.ndindex"
             )
-        return _Elements(op, _np.nditer(_dispatch.plain(op), [*flags, "multi_index"], **kwargs))
+        return _Elements(op, _np.nditer(_var.plain(op), [*flags, "multi_index"], **kwargs))
 
 
 class _Elements:
-    """The elements of an array in the order of an iterator."""
+    """Iterator over the elements of a traced array in the order of a NumPy iterator."""
 
     def __init__(self, array, iterator):
         self._array, self._iterator = array, iterator
@@ -405,28 +406,28 @@ class _Elements:
 
 
 class poly1d(_np.poly1d, metaclass=_StandIn):
-    """``numpy.poly1d``, of coefficients or roots in a list that may hold traced values."""
+    """``numpy.poly1d`` of a list of coefficients or roots that may hold traced values."""
 
     def __init__(self, c_or_r, r=False, variable=None):
         super().__init__(asarray(c_or_r) if type(c_or_r) in (list, tuple) else c_or_r, r, variable)
 
 
 class _BroadcastType(type):
-    """Of a class in the place of NumPy's, which takes no subclasses."""
+    """Metaclass of `broadcast`; NumPy's class cannot be subclassed."""
 
     def __call__(cls, *args):
-        return super().__call__(*args) if _dispatch.holds_var(args) else _np.broadcast(*args)
+        return super().__call__(*args) if _var.holds_var(args) else _np.broadcast(*args)
 
     def __instancecheck__(cls, x):
         return type(x) in (cls, _np.broadcast)
 
 
 class broadcast(metaclass=_BroadcastType):
-    """``numpy.broadcast``, of arrays that may be traced."""
+    """``numpy.broadcast`` of possibly traced arrays."""
 
     def __init__(self, *args):
         self.iters = tuple(x.flat for x in _np.broadcast_arrays(*map(asarray, args)))
-        plain = _np.broadcast(*_dispatch.plain(args))
+        plain = _np.broadcast(*_var.plain(args))
         self.shape, self.size, self.numiter = plain.shape, plain.size, plain.numiter
         self.nd = self.ndim = plain.ndim
 
@@ -435,13 +436,13 @@ class broadcast(metaclass=_BroadcastType):
 
 
 class vectorize(_np.vectorize, metaclass=_StandIn):
-    """``numpy.vectorize``, called with arrays that may be traced: a loop over their elements."""
+    """``numpy.vectorize`` of possibly traced arrays, by a loop over their elements."""
 
     def __call__(self, *args, **kwargs):
         given = [*((i, x) for i, x in enumerate(args) if i not in self.excluded)]
         given += [(name, x) for name, x in kwargs.items() if name not in self.excluded]
         is_called_here = given and self.signature is None and self.pyfunc is not _np._NoValue
-        if not is_called_here or not _dispatch.is_tracing():  # what is called may compute with traced values anyway
+        if not is_called_here or not _levels.is_tracing():  # pyfunc may still read traced values
             return super().__call__(*args, **kwargs)
         arrays = _np.broadcast_arrays(*(asarray(x) for _, x in given))
         shape, found = _np.shape(arrays[0]), []
@@ -449,7 +450,7 @@ class vectorize(_np.vectorize, metaclass=_StandIn):
             now = {key: array[i] for (key, _), array in zip(given, arrays)}
             positional = (now.get(k, x) for k, x in enumerate(args))
             found.append(self.pyfunc(*positional, **{name: now.get(name, x) for name, x in kwargs.items()}))
-        if not found and not _dispatch.holds_traced([x for _, x in given]):
+        if not found and not _var.holds_traced([x for _, x in given]):
             return super().__call__(*args, **kwargs)
         if not found:
             raise _errors.UnsupportedFunctionError("numpy.vectorize of no elements has no rule: return a constant")
@@ -458,25 +459,25 @@ class vectorize(_np.vectorize, metaclass=_StandIn):
         return tuple(self._filled(column, shape, k) for k, column in enumerate(zip(*found)))
 
     def _vectorize_call_with_signature(self, func, args):
-        """NumPy's loop, which fills arrays that may receive traced values."""
+        """NumPy's loop, with output arrays that may receive traced values."""
         return _loop_of_vectorize()(self, func, args)
 
     def _filled(self, values, shape, k):
-        """Results as an array, of the type that was asked for or else of the first of them, as NumPy has it."""
+        """Results as an array, in the dtype given by otypes or else that of the first result, as in NumPy."""
         dtype = _np.dtype(self.otypes[k]) if self.otypes is not None else asarray(values[0]).dtype
-        dtype = _np.dtype(dtype.char) if dtype.kind in "SU" else dtype  # as long as need be
+        dtype = _np.dtype(dtype.char) if dtype.kind in "SU" else dtype  # string length is not fixed
         y = _np.reshape(_dispatch.stacked(list(values)), shape)
         return y if y.dtype == dtype else y.astype(dtype)
 
     @staticmethod
     def _around(original, pyfunc):
-        """A vectorised function made outside, around a copy of its function."""
+        """Rebuild a vectorised function from outside around a rebound copy of its function."""
         options = {name: getattr(original, name) for name in ("otypes", "excluded", "cache", "signature")}
         return vectorize(pyfunc, **options)
 
 
 def _with_ours(fun, **names):
-    """A Python function of NumPy's, with our functions in the place of those that it calls."""
+    """Copy a Python function of NumPy so that it calls the functions of this module."""
     module = _sys.modules[__name__]
     space = {**fun.__globals__, "np": module, "_nx": module}
 
@@ -499,8 +500,8 @@ def _loop_of_vectorize():
 
 
 def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
-    """``numpy.geomspace``, with ends that may be traced."""
-    if not _dispatch.holds_traced((start, stop)):
+    """``numpy.geomspace`` with possibly traced end points."""
+    if not _var.holds_traced((start, stop)):
         return _plain_geomspace(start, stop, num, endpoint, dtype, axis)
     return _geomspace_by_parts()(asarray(start), asarray(stop), num, endpoint, dtype, axis)
 
@@ -511,7 +512,7 @@ def _geomspace_by_parts():
 
 
 def _once_more(original, *names, **body):
-    """An object of NumPy's that is indexed, by its own code."""
+    """Copy an indexed NumPy object such as ``r_``, with its own code rebound."""
     base = type(original).__base__
     body["__getitem__"] = _with_ours(base.__getitem__, array=array, linspace=linspace)
     made = type(type(original).__name__, (base,), body)
@@ -522,8 +523,8 @@ _plain_kaiser = _creation("kaiser")
 
 
 def kaiser(M, beta):
-    """``numpy.kaiser``, of a shape that may be traced."""
-    if not _dispatch.holds_traced(beta):
+    """``numpy.kaiser`` with a possibly traced shape parameter."""
+    if not _var.holds_traced(beta):
         return _plain_kaiser(M, beta)
     if M == 1:
         return _plain_kaiser(1, 0.0)
@@ -533,56 +534,56 @@ def kaiser(M, beta):
 
 
 def require(a, dtype=None, requirements=None, *, like=None):
-    """``numpy.require``, of an array that may be traced."""
-    if not _dispatch.holds_var(a):
+    """``numpy.require`` of a possibly traced array."""
+    if not _var.holds_var(a):
         return _np.require(a, dtype, requirements)
-    wanted = {str(name).upper()[:1] for name in requirements or ()}  # C, F, A, W, O, E: the latter four always hold
+    wanted = {str(name).upper()[:1] for name in requirements or ()}  # C, F, A, W, O, E; the last four always hold
     result = asarray(a, dtype)
     for order in sorted(wanted & {"C", "F"}):
-        if not _dispatch.plain(result).flags[f"{order}_CONTIGUOUS"]:
+        if not _var.plain(result).flags[f"{order}_CONTIGUOUS"]:
             result = _np.copy(result, order=order)
     return result
 
 
 def _frequencies(fun):
-    """``numpy.fft.fftfreq`` or ``rfftfreq``: NumPy computes with a spacing that is traced."""
+    """``numpy.fft.fftfreq`` or ``rfftfreq``; NumPy itself handles a traced spacing."""
 
     @_functools.wraps(fun)
     def frequencies(n, d=1.0, device=None):
         result = fun(n, d)
-        return _dispatch.clean(result) if type(result) is _np.ndarray and _dispatch.is_tracing() else result
+        return _arguments.clean(result) if type(result) is _np.ndarray and _levels.is_tracing() else result
 
     return frequencies
 
 
-#: what is often filled in afterwards, and so may receive traced values
+#: functions whose results are clean arrays under differentiation, since code often stores into them
 _FRESH = frozenset("append concatenate copy diag hstack insert repeat resize stack tile vstack".split())
 
 
 def _of_lifted(x):
-    """A list that holds values which stand for several, as one such value."""
+    """Convert a list that holds lifted values to a lifted array."""
     return array(x) if isinstance(x, (list, tuple)) and _lifted.holds_lifted(x) else x
 
 
 def _taking_lists(fun):
-    """A function of NumPy whose arguments may be lists that hold traced values: NumPy does not ask those."""
+    """Wrap a NumPy function so that lists of traced values dispatch; ``__array_function__`` ignores their items."""
 
     @_functools.wraps(fun)
     def call(*args, **kwargs):
         for argument in (*args, *kwargs.values()) if kwargs else args:
             is_list = type(argument) in (list, tuple)
-            if _dispatch.holds_traced(argument) if is_list else chooses and _var.is_var(argument):
+            if _var.holds_traced(argument) if is_list else chooses and _var.is_var(argument):
                 return _dispatch.function(fun, args, kwargs)
         if _levels.is_lifting() and _lifted.holds_lifted((*args, *kwargs.values())):
             with _levels.caught(_errors.TracedValueError):
                 return fun(*args, **kwargs)
             args, kwargs = [*map(_of_lifted, args)], {name: _of_lifted(x) for name, x in kwargs.items()}
         result = fun(*args, **kwargs)
-        if fresh and type(result) is _np.ndarray and _dispatch.is_tracing():
-            return _dispatch.clean(result)
+        if fresh and type(result) is _np.ndarray and _levels.is_tracing():
+            return _arguments.clean(result)
         return result
 
-    chooses = bool(_registry.rows[fun].choices)  # np.take does not ask its indices
+    chooses = bool(_registry.rows[fun].choices)  # np.take does not dispatch on its indices
     fresh = fun.__name__ in _FRESH
     return call
 
@@ -591,11 +592,11 @@ _interp, _average = _taking_lists(_np.interp), _taking_lists(_np.average)
 
 
 def interp(x, xp, fp, left=None, right=None, period=None):
-    """``numpy.interp``; a table of one period is continued at both ends."""
+    """``numpy.interp``; a periodic table is extended at both ends."""
     if period is None:
         return _interp(x, xp, fp, left, right)
-    if not _dispatch.holds_traced((x, xp, fp, period)):
-        return _np.interp(*_dispatch.plain((x, xp, fp, left, right, period)))
+    if not _var.holds_traced((x, xp, fp, period)):
+        return _np.interp(*_var.plain((x, xp, fp, left, right, period)))
     if _np.equal(period, 0):
         raise ValueError("period must be a non-zero value")
     period = _np.abs(period)
@@ -608,7 +609,7 @@ def interp(x, xp, fp, left=None, right=None, period=None):
 
 
 def average(a, axis=None, weights=None, returned=False, *, keepdims=_np._NoValue):
-    """``numpy.average``, with the sum of the weights if it is asked for."""
+    """``numpy.average``, which may also return the sum of the weights."""
     options = {} if keepdims is _np._NoValue else {"keepdims": keepdims}
     mean = _average(a, axis, weights, **options)
     if not returned:
@@ -623,21 +624,21 @@ _pad, _pad_by_parts = _taking_lists(_np.pad), _with_ours(_np.pad.__wrapped__)
 
 
 def pad(array, pad_width, mode="constant", **kwargs):
-    """``numpy.pad``; what is filled in may be computed."""
+    """``numpy.pad`` with possibly traced fill values."""
     options = list(kwargs.values())
     has_row = mode in ("constant", "edge", "wrap", "reflect", "symmetric", "empty") and "odd" not in options
-    if (has_row and not _dispatch.holds_traced(options)) or not _dispatch.holds_traced([array, options]):
+    if (has_row and not _var.holds_traced(options)) or not _var.holds_traced([array, options]):
         return _pad(array, pad_width, mode, **kwargs)
     return _pad_by_parts(array, pad_width, mode, **kwargs)
 
 
 def _calling_back(fun):
-    """A function of NumPy that calls the user's, which may compute with traced values whatever the arguments are."""
+    """Wrap a NumPy function that calls a user's function, which may compute with traced values from outside."""
     body = _registry.rows[fun].variadic
 
     @_functools.wraps(fun)
     def call(*args, **kwargs):
-        return (body if _dispatch.is_tracing() else fun)(*args, **kwargs)
+        return (body if _levels.is_tracing() else fun)(*args, **kwargs)
 
     return call
 
@@ -646,7 +647,7 @@ apply_along_axis, piecewise = _calling_back(_np.apply_along_axis), _calling_back
 
 
 class _Submodule(_types.ModuleType):
-    """A module of NumPy, imported when first used; functions with a rule may be put in front of its own."""
+    """A NumPy submodule, imported on first use; wrapped functions are set as its attributes."""
 
     def __getattr__(self, name):
         value = getattr(getattr(_np, self.__name__.rpartition(".")[2]), name)
@@ -658,7 +659,7 @@ class _Submodule(_types.ModuleType):
 
 
 class _Polynomials(_types.ModuleType):
-    """``numpy.polynomial``: NumPy's own code once more, with our functions in the place of its."""
+    """``numpy.polynomial`` as a second copy of NumPy's code that calls the functions of this module."""
 
     def __getattr__(self, name):
         return getattr(_polynomials(), name)
@@ -669,7 +670,7 @@ class _Polynomials(_types.ModuleType):
 
 @_functools.cache
 def _polynomials():
-    """A second copy of the package, in which ``np`` is this module, registered in the place of the first."""
+    """Load a second copy of the package whose ``np`` is this module, and register it as a replacement."""
     import numpy.polynomial as original
 
     name = "wengert.numpy_polynomial"
@@ -681,25 +682,25 @@ def _polynomials():
     for part in [key.rpartition(".")[2] for key in list(_sys.modules) if key.startswith(name + ".")]:
         ours, theirs = _sys.modules[f"{name}.{part}"], _sys.modules[f"numpy.polynomial.{part}"]
         ours.np, ours.la = _sys.modules[__name__], _sys.modules[__name__].linalg
-        for key, value in list(vars(ours).items()):  # some ask their operands first
+        for key, value in list(vars(ours).items()):  # remove NumPy's dispatch decorators
             setattr(ours, key, getattr(value, "__wrapped__", value))
         _rebind.register(theirs, ours)
         for key, value in vars(theirs).items():
             if getattr(value, "__module__", "").startswith("numpy.polynomial") and callable(value):
                 _rebind.register(value, getattr(ours, key))
                 if isinstance(value, type):
-                    getattr(ours, key).register(value)  # instances made outside are instances
+                    getattr(ours, key).register(value)  # instances of the original count as instances
                     _rebind.register_wrapper(value, type, _polynomial_like)
     return package
 
 
 def _polynomial_like(original, cls):
-    """A polynomial made outside, as one of the second copy."""
+    """Convert a polynomial created outside to the class of the second copy."""
     return cls(original.coef, original.domain, original.window, original.symbol)
 
 
 def _install() -> None:
-    """Make every function above known to the dispatch and to the rebinding of code."""
+    """Register all functions above for dispatch and for the rebinding of code."""
     module = _sys.modules[__name__]
     names = (
         "zeros ones empty eye identity tri fromfunction frombuffer indices "
@@ -723,7 +724,7 @@ def _install() -> None:
     _rebind.register_wrapper(_np.vectorize, lambda value: value.pyfunc, vectorize._around)
     for name, fun in vars(_np).items():
         if isinstance(fun, _np.ufunc) and fun in _registry.rows:
-            made = vars(module).get(fun.__name__) or _proxy(fun)  # `abs` and `absolute` are one
+            made = vars(module).get(fun.__name__) or _proxy(fun)  # `abs` and `absolute` are the same object
             setattr(module, name, made)
             _rebind.register(fun, made)
     module.polynomial = _Polynomials("numpy.polynomial")
@@ -739,7 +740,7 @@ def _install() -> None:
                 continue
             setattr(home, name, _taking_lists(fun))
             _rebind.register(fun, getattr(home, name))
-    # all the rest is NumPy's; a module-level __getattr__ would make every np.name slower
+    # copy the remaining names from NumPy; a module-level __getattr__ would make every np.name slower
     for name in dir(_np):
         if name in vars(module) or (name.startswith("__") and name != "__version__"):
             continue

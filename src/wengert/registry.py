@@ -40,6 +40,8 @@ from typing import Any
 
 import numpy as np
 
+from wengert.dependence import Elementwise, Moved
+
 #: rows by the function object they speak of; ufuncs and functions alike
 rows: dict[Any, Primitive] = {}
 
@@ -56,8 +58,17 @@ _chapters: dict[str, tuple[str, ...]] = {}
 ufunc_methods: dict[tuple[Any, str], Any] = {}
 
 
+#: columns that state further facts of a function: keywords of the words that declare rows, and of `facts`
+FACTS = ("dependence", "selects")
+
+#: dependence patterns of whole kinds of rows
+_DEPENDENCE = {"elementwise": Elementwise(), "view": Moved(), "rearrangement": Moved()}
+
+
 class Primitive:
-    """One row: a function and the mathematics of its derivative.
+    """One row: a function, the mathematics of its derivative, and whatever else is known of it.
+
+    Everything that any part of the package knows of a function stands here.
 
     Attributes
     ----------
@@ -90,7 +101,10 @@ class Primitive:
         Why tangents of the result may be NaN, though those of the operands are none: the text of the error that is
         raised if such a NaN reaches the derivative. Empty: NaN is a number like any other.
     curvature : str
-        ``"full"``, ``"cross"`` (only mixed second derivatives) or ``"none"`` (linear); the default is the safe one.
+        Which second derivatives may be nonzero: ``"none"`` (linear), ``"cross"`` (linear in each operand alone, so
+        only mixed ones), ``"second"`` (linear in the first of two operands) or ``"full"``, the safe default.
+    dependence : a word of `wengert.dependence`, callable or None
+        Which elements of the result depend on which of each argument; None: on all of all arguments.
     domain : tuple
         One ``(low, high)`` per operand, from which tests draw.
     on_complex : dict or bool or callable or None
@@ -104,6 +118,10 @@ class Primitive:
         ``refuse`` only: why there is no derivative and what to write instead.
     static : bool
         ``constant`` only: the result depends on shapes and dtypes alone.
+    selects : callable or None
+        ``elementwise`` only, of a choice between the last two operands: masks of where each of them is taken, by the
+        values of the operands that decide; both in a tie.  A row decides by the operand that has no partial, if the
+        first has none, else by those it chooses from.
     choices : frozenset
         Positions of integers and masks that choose among values, and never change the shape of the result:
         in a recording they may be computed from the inputs.
@@ -126,6 +144,7 @@ class Primitive:
         "choices",
         "condition",
         "curvature",
+        "dependence",
         "domain",
         "fits",
         "fun",
@@ -139,6 +158,7 @@ class Primitive:
         "opcode",
         "partials",
         "reason",
+        "selects",
         "sequence",
         "simpler",
         "sparsity",
@@ -151,6 +171,9 @@ class Primitive:
     )
 
     def __init__(self, fun, kind, **columns):
+        unknown = columns.keys() - {*self.__slots__, "signature"}
+        if unknown:
+            raise TypeError(f"a row has no column {', '.join(sorted(unknown))}")
         self.fun = None if isinstance(fun, str) else fun
         self.name = fun if isinstance(fun, str) else dotted_name(fun)
         self.kind = kind
@@ -162,12 +185,14 @@ class Primitive:
         self.stacked = columns.get("stacked", False)
         self.undefined = columns.get("undefined", "")
         self.curvature = columns.get("curvature", "full")
+        self.dependence = columns.get("dependence", _DEPENDENCE.get(kind))
         self.domain = columns.get("domain", ())
         self.on_complex = columns.get("on_complex")
         self.adjoints = {}
         self.reason = columns.get("reason", "")
         self.keywords, self.most = columns.get("signature", (None, None))
         self.static = columns.get("static", False)
+        self.selects = columns.get("selects")
         self.choices = frozenset()
         self.fits = None
         self.condition = None
@@ -232,13 +257,13 @@ def _add(fun: Any, row: Primitive) -> Primitive:
     return row
 
 
-def elementwise(fun, *partials, curvature: str = "full", domain: tuple = ()) -> Primitive:
+def elementwise(fun, *partials, curvature: str = "full", domain: tuple = (), **facts) -> Primitive:
     """Declare a function that acts element by element, by its partial in each operand."""
-    return _add(fun, Primitive(fun, "elementwise", partials=partials, curvature=curvature, domain=domain))
+    return _add(fun, Primitive(fun, "elementwise", partials=partials, curvature=curvature, domain=domain, **facts))
 
 
 def linear(
-    fun, transpose: Callable, *, jvp: Callable | None = None, stacked: bool = False, domain: tuple = ()
+    fun, transpose: Callable, *, jvp: Callable | None = None, stacked: bool = False, domain: tuple = (), **facts
 ) -> Primitive:
     """Declare a function that is linear in its first argument, by its transpose ``(ybar, *args, **kwargs)``.
 
@@ -260,6 +285,7 @@ def linear(
             curvature="none",
             domain=domain,
             signature=signature,
+            **facts,
         ),
     )
 
@@ -274,6 +300,7 @@ def structural(
     curvature: str = "full",
     domain: tuple = (),
     undefined: str = "",
+    **facts,
 ) -> Primitive:
     """Declare a function by the pullback of each positional argument; None where one has no derivative.
 
@@ -298,6 +325,7 @@ def structural(
             domain=domain,
             undefined=undefined,
             signature=signature,
+            **facts,
         ),
     )
 
@@ -312,6 +340,16 @@ def rearrangement(*funs, sequence: bool = False) -> None:
     """Declare functions whose result holds elements of the first argument (or of the sequence), moved or repeated."""
     for fun in funs:
         _add(fun, Primitive(fun, "rearrangement", sequence=sequence, curvature="none"))
+
+
+def facts(*funs, **columns) -> None:
+    """Add facts of functions to their rows: the columns named in `FACTS`."""
+    for name in columns:
+        if name not in FACTS:
+            raise TypeError(f"a row has no column {name!r}; facts are {', '.join(FACTS)}")
+    for fun in funs:
+        for name, fact in columns.items():
+            setattr(declared(fun), name, fact)
 
 
 def composed(fun, body: Callable) -> Primitive:

@@ -1,6 +1,6 @@
-"""Derivatives beside other means: `compare` reports digits and times, `check_derivatives` raises.
+"""Numerical checks of derivatives: `compare` reports digits and times, `check_derivatives` raises.
 
-The other means are differences, extrapolated to a step of 0 with an estimate of their error, and complex steps.
+The references are finite differences, extrapolated to step 0 with an error estimate, and complex steps.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from wengert.transforms.slopes import Slopes
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """What `compare` found; print it for a table.
+    """Result of `compare`; print it for a table.
 
     Attributes
     ----------
@@ -69,26 +69,30 @@ class Comparison:
 
 
 def compare(f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = None) -> Comparison:
-    """Exact Jacobian of `f` at `x` against two-point differences.
+    """Compare the exact Jacobian of `f` at `x` with two-point differences.
 
     Parameters
     ----------
     f : callable
-        Maps an array of shape S to an array of shape T, or to a list of numbers.
+        Maps an array of shape S to an array of shape T, or to a list of scalars.
     x : array_like, shape S
-        Point at which to compare.
+        Point of evaluation.
     args, kwargs : tuple, dict
         Further arguments of `f`.
 
     Returns
     -------
     Comparison
-        Both Jacobians, the digits in which they agree, and the times; ``print`` shows a table.
+        Both Jacobians, the number of digits in which they agree, and the times; ``print`` shows a table.
 
     Raises
     ------
     TypeError
-        If `x` or what `f` returns is no single array.
+        If `x` or the result of `f` is not a single array.
+
+    See Also
+    --------
+    wengert.testing.check_derivatives : Raise if derivatives are wrong.
 
     Examples
     --------
@@ -127,7 +131,7 @@ def compare(f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = N
 
 
 def _agreement(exact, rough, n):
-    """Digits to which the worst entry agrees, relative to the largest entry of its row, and where it is."""
+    """Digits to which the worst entry agrees, relative to the largest entry of its row, and its index."""
     if exact.size == 0:
         return math.inf, ()
     rows = exact.reshape(-1, n)
@@ -150,17 +154,17 @@ def _seconds(run):
 
 # ------------------------------------------------------------------------------------------ check_derivatives
 
-#: relative tolerances by precision: of two ways that differ by rounding, and against differences
+#: relative tolerances by item size in bytes: between exact methods, which differ by rounding, and against differences
 _ROUNDING = {8: 1e-9, 4: 1e-4, 2: 1e-2}
 _ROUGH = {8: 1e-6, 4: 1e-3, 2: 3e-2}
 
-_DIRECTIONS = 3  # random ones, for each of the first derivatives
-_FEW = 64  # most variables for which a failure is traced to a single entry
+_DIRECTIONS = 3  # number of random directions
+_FEW = 64  # maximum number of variables for which a failure is traced to a single entry
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Check:
-    """What `check_derivatives` found; print it.
+    """Result of `check_derivatives`; print it.
 
     Attributes
     ----------
@@ -169,7 +173,7 @@ class Check:
     findings : tuple of Finding
         One for each comparison.
     failures : tuple of Finding
-        Those that do not agree; `check_derivatives` raises if there are any.
+        The comparisons that disagree; `check_derivatives` raises if there are any.
     """
 
     name: str
@@ -192,11 +196,11 @@ class Finding:
     Attributes
     ----------
     way, reference : str
-        How the derivative was computed, and what it was compared with.
+        How the derivative was computed, and the reference.
     digits : float
         Decimal digits to which the worst entry agrees.
     text : str
-        What is wrong; empty if nothing is.
+        Description of the failure; empty if there is none.
     """
 
     way: str
@@ -224,24 +228,24 @@ def check_derivatives(
     seed: int = 1964,
     reference: str = "auto",
 ) -> Check:
-    """Raise unless all ways to the derivatives of a function agree with each other and with the function.
+    """Raise unless all methods of differentiation agree with each other and with finite differences of the function.
 
-    The value must be that of plain NumPy bit for bit; `f` is called some hundred times.
-    First derivatives are multiplied by random directions, in forward and in reverse mode, and compared with each other
+    The value must equal that of plain NumPy bit for bit; `f` is called about a hundred times.
+    First derivatives are multiplied by random directions in forward and reverse mode, and compared with each other up
     to rounding and with the reference.
-    Second derivatives, of a random combination of the outputs, are multiplied by random directions in every
-    nesting of the modes and compared with each other, with their transpose, and with differences of gradients.
+    Second derivatives of a random linear combination of the outputs are multiplied by random directions in every
+    nesting of the modes, and compared with each other, with their transpose, and with differences of gradients.
 
     Parameters
     ----------
     f : callable
-        Maps an array or container (and further arguments) to an array, number or container.
+        Maps an array or container (and further arguments) to an array, scalar or container.
     x : array_like or container
-        Point at which to check; never changed.
+        Point of evaluation; never changed.
     order : {1, 2}
-        Highest derivatives that are checked.
+        Highest order that is checked.
     modes : tuple of {"forward", "reverse", "mixed"}
-        Forward and reverse mode, each alone; "mixed" are forward over reverse and reverse over forward.
+        "forward" and "reverse" use one mode alone; "mixed" is forward over reverse and reverse over forward.
     args, kwargs : tuple, dict
         Further arguments of `f`.
     argnums : int or tuple of int
@@ -249,25 +253,29 @@ def check_derivatives(
     rtol, atol : float, optional
         Tolerances against the reference, relative to the size of the entry and absolute.
         By default 1e-6 against differences and 1e-9 against complex steps, in single precision 1e-3 and 1e-4;
-        the estimated error of differences is added.
+        the estimated error of the differences is added.
     seed : int
-        Of the random directions.
+        Seed of the random directions.
     reference : {"auto", "differences", "complex-step"}
-        What first derivatives are compared with. By default a complex step where `f` takes complex numbers and it
-        agrees with differences, else differences, extrapolated to a step of 0.
+        Reference for first derivatives. "auto" is a complex step if `f` accepts complex arguments and the step agrees
+        with differences, otherwise differences extrapolated to step 0.
 
     Returns
     -------
     Check
-        Digits in agreement for each comparison; its ``repr`` is a table.
+        Digits of agreement for each comparison; its ``repr`` is a table.
 
     Raises
     ------
     AssertionError
-        If something disagrees, or `f` has a kink at `x`: with the way, the worst entry, both values and what to
-        look at.
+        If a comparison fails, or `f` has a kink at `x`. The message gives the method, the worst entry, both values and
+        a hint.
     UnsupportedFunctionError
-        And any other error of the derivatives themselves, unchanged.
+        Any error of the derivatives themselves propagates unchanged.
+
+    See Also
+    --------
+    wengert.compare : Report digits and times.
 
     Examples
     --------
@@ -321,7 +329,7 @@ class _Checker:
         self.rounding = _ROUNDING[self.itemsize]
         in_double = [leaf.dtype for leaf in subject.leaves(subject.point) if leaf.dtype.kind == "f"]
         self.precision = max([np.finfo(dtype).eps for dtype in in_double], default=np.finfo(float).eps)
-        self.size = np.maximum(np.abs(subject.point), 0.01)  # of a step
+        self.size = np.maximum(np.abs(subject.point), 0.01)  # scale of the steps
         self.directions = self.random.normal(size=(_DIRECTIONS, subject.n)) * self.size
         self.cotangents = self.random.normal(size=(_DIRECTIONS, self.m))
 
@@ -335,7 +343,7 @@ class _Checker:
         known = self.known(self.directions)
         rows = _sizes(known)
         usual = rows + 1e6 * known.noise
-        self.cotangents /= np.where(usual > 0, usual, 1.0)  # all outputs count alike
+        self.cotangents /= np.where(usual > 0, usual, 1.0)  # so that all outputs have the same weight
         weights = np.abs(self.cotangents)
         allowed = self.allowed(known, rows)
         pairs = {}
@@ -357,7 +365,7 @@ class _Checker:
                       self.rounding * (weights @ rows), None, lambda: self.entry("reverse", "forward"))
 
     def known(self, directions):
-        """Derivatives along directions by other means."""
+        """Reference derivatives along directions."""
         subject = self.subject
         slopes = Slopes(subject.value, subject.point, directions, self.precision)
         if self.reference == "differences":
@@ -370,14 +378,14 @@ class _Checker:
             return slopes
 
     def allowed(self, known, rows):
-        """What each output may differ by: relative to its size, and by the error of the reference."""
+        """Allowed difference of each output: relative to its size, plus the error of the reference."""
         rtol = self.rtol
         if rtol is None:
             rtol = self.rounding if known.name == ComplexSteps.name else _ROUGH[self.itemsize]
         return self.atol + rtol * rows + np.minimum(10 * known.errors.max(axis=0), 1e-2 * rows) + known.noise
 
     def entry(self, mode, reference):
-        """The worst entry of the Jacobian."""
+        """Description of the worst entry of the Jacobian."""
         if reference in ("forward", "reverse"):
             return self.worst(self.jacobian(mode), self.jacobian(reference), self.shapes, mode, reference)
         return self.worst(self.jacobian(mode), self.by_columns(self.known), self.shapes, mode, reference)
@@ -389,7 +397,7 @@ class _Checker:
     # -- second derivatives
 
     def second_order(self):
-        """Those of one combination of the outputs."""
+        """Check second derivatives of one linear combination of the outputs."""
         subject = self.subject
         combined = subject.of(_combination(subject.f, parted(self.cotangents[0], self.shapes)))
         known = self.known_second(combined, self.directions)
@@ -422,7 +430,7 @@ class _Checker:
         return slopes
 
     def second_entry(self, way, products, combined):
-        """The worst entry of the matrix of second derivatives."""
+        """Description of the worst entry of the Hessian."""
         expected = self.by_columns(functools.partial(self.known_second, combined))
         exact = products(np.eye(combined.n)).T
         return self.worst(exact, expected, combined.shapes, way, "differences of gradients")
@@ -430,7 +438,7 @@ class _Checker:
     # -- findings
 
     def same_value(self, way, found):
-        """Note a value that is not that of plain NumPy bit for bit."""
+        """Record whether the value equals that of plain NumPy bit for bit."""
         text = ""
         for i, (y, expected) in enumerate(zip(map(np.asarray, found), self.leaves)):
             if not _is_same(y, expected):
@@ -438,7 +446,7 @@ class _Checker:
         self.findings.append(Finding(way, "plain NumPy", -math.inf if text else math.inf, text))
 
     def smooth(self, known, rows, shapes, way, what):
-        """Note where the derivatives from the two sides differ."""
+        """Record whether the one-sided derivatives agree."""
         jumps = np.abs(known.jumps).max(axis=0)
         excess = jumps - 1e-4 * rows
         i = int(excess.argmax())
@@ -451,7 +459,7 @@ class _Checker:
         self.findings.append(Finding(way, "the other side", _digits(jumps, rows), text))
 
     def note(self, way, reference, found, expected, size, allowed, shapes=None, entry=None):
-        """Note how derivatives along random directions compare; `entry` describes the worst entry where they differ."""
+        """Record a comparison along random directions; `entry` describes the worst entry if it fails."""
         found, expected, allowed = np.broadcast_arrays(found, expected, np.reshape(allowed, _column(allowed, shapes)))
         error = np.where(found == expected, 0.0, np.abs(found - expected))
         excess = np.where(error <= allowed, 0.0, np.nan_to_num(error / allowed, nan=np.inf))
@@ -467,7 +475,7 @@ class _Checker:
         self.findings.append(Finding(way, reference, _digits(error, size), text))
 
     def by_columns(self, known):
-        """A matrix of derivatives by other means."""
+        """Reference matrix of derivatives, by columns."""
         return (known(np.diag(self.size)).values / self.size[:, None]).T
 
     def worst(self, exact, expected, shapes, way, reference):
@@ -478,7 +486,7 @@ class _Checker:
         )
 
     def hint(self, way):
-        """What to look at."""
+        """Suggestion of where to look for the error."""
         if self.is_rough:
             return "there is no derivative here: move x, or check each branch on its own"
         if "H" in way:
@@ -492,7 +500,7 @@ class _Checker:
 
 
 def _combination(f, weights):
-    """The sum of all outputs of f with these weights."""
+    """Linear combination of all outputs of f with these weights."""
 
     def combination(*args, **kwargs):
         leaves = [output_leaf(leaf, "check_derivatives") for leaf in split(rebound(f)(*args, **kwargs))[0]]
@@ -502,9 +510,9 @@ def _combination(f, weights):
 
 
 def _second_ways(subject):
-    """Each nesting of the modes: what it belongs to, its name, and products of H with k directions by it.
+    """Yield each nesting of the modes: its mode, its name, and a function that multiplies H by k directions.
 
-    Forward over forward gives products with pairs of directions.
+    Forward over forward multiplies H by pairs of directions.
     """
     f, argnums = subject.f, subject.argnums
 
@@ -542,7 +550,7 @@ def _second_ways(subject):
 
 
 def _is_same(y, z):
-    """Equal in dtype, shape and every bit."""
+    """Whether two arrays are equal in dtype, shape and every bit."""
     return (
         y.dtype == z.dtype
         and y.shape == z.shape
@@ -552,17 +560,17 @@ def _is_same(y, z):
 
 
 def _column(rows, shapes):
-    """Shape in which sizes broadcast: behind the directions, or in front of them where pairs are compared."""
+    """Shape for broadcasting sizes: along the outputs, or along the directions if pairs are compared."""
     return np.shape(rows) if shapes is not None or np.ndim(rows) != 1 else (-1, 1)
 
 
 def _sizes(known):
-    """Largest derivative of each output, over the directions."""
+    """Largest absolute derivative of each output over the directions."""
     return np.nan_to_num(np.abs(known.values).max(axis=0), nan=0.0, posinf=0.0)
 
 
 def _index(i, shapes, j=None, input_shapes=()):
-    """Index of element i of the outputs, or of the entry (i, j) of a Jacobian; arrays stand side by side."""
+    """Index of element i of the concatenated outputs, or of the entry (i, j) of their Jacobian."""
     outer, output = _element(i, shapes)
     inner, x = _element(j, input_shapes) if j is not None else ((), 0)
     if len(shapes) == 1 and len(input_shapes) <= 1:
@@ -571,7 +579,7 @@ def _index(i, shapes, j=None, input_shapes=()):
 
 
 def _element(i, shapes):
-    """Index of element i in its array, and which array that is."""
+    """Index of element i within its array, and the number of that array."""
     leaf = 0
     while i >= math.prod(shapes[leaf]):
         i -= math.prod(shapes[leaf])
@@ -580,7 +588,7 @@ def _element(i, shapes):
 
 
 def _digits(error, size):
-    """Digits to which the worst entry agrees."""
+    """Number of digits to which the worst entry agrees."""
     size = np.where(size > 0, size, np.max(size, initial=0.0) or 1.0)
     largest = np.max(np.where(np.isnan(error), np.inf, error) / size, initial=0.0)
     return -math.log10(largest) if largest > 0 else math.inf

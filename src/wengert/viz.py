@@ -19,6 +19,7 @@ import numpy as np
 
 from wengert.api import record
 from wengert.program.ir.ir import Listing, kind_of, operands
+from wengert.program.ir.opcode_table import opcodes
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.printer import bodies, lines, name_of, printed, rows
 from wengert.program.passes import pipeline, vectorise
@@ -34,7 +35,7 @@ _MOST, _MOST_ARROWS, _MOST_BOXES, _MOST_DRAWN = 60, 5000, 60, 600
 _DERIVATIVES = ("grad", "vjp", "jvp", "hvp", "jacobian", "hessian")
 _COLOURS = ["#b1401d", "#2c6e8f", "#7a9a2e", "#8e5ba6", "#d08a1d", "#3f8f7a", "#a64f6d", "#5a6bb0", "#94793a"]
 _INK, _PALE = "#22262b", "#9aa4ae"
-_NO_VALUES = (Op.INPUT, Op.CONST, Op.ARRAY, Op.GUARD)
+_COMPUTES_NOTHING = opcodes(cost=("free", "guard"))
 
 
 # ---------------------------------------------------------------------------------------------- passes
@@ -78,11 +79,11 @@ class Stage:
         return sum(
             bool(kind_of(code, i)[1]) or op == Op.SUM
             for i, op in enumerate(code.op.tolist())
-            if op not in _NO_VALUES and op != Op.VIEW
+            if op not in _COMPUTES_NOTHING
         )
 
     def _computing(self):
-        return sum(op not in _NO_VALUES and op != Op.VIEW for op in self.listing.op.tolist())
+        return sum(op not in _COMPUTES_NOTHING for op in self.listing.op.tolist())
 
     @property
     def operations(self) -> int:

@@ -7,7 +7,7 @@ import types
 import pytest
 
 from fake_cuda import Core, Cuda, DeviceArray, compiled, picking
-from wengert.cuda import availability, device, kernels, points
+from wengert.cuda import availability, device, kernels, points, toolkit
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -38,7 +38,7 @@ def cuda(monkeypatch, core):
     """A make-believe GPU."""
     module = Cuda()
     monkeypatch.setattr(availability, "require", lambda: None)
-    monkeypatch.setattr(availability, "numba_cuda", lambda: module)
+    monkeypatch.setattr(toolkit, "numba_cuda", lambda: module)
     yield module
     DeviceArray.kept.clear()
 

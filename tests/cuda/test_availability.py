@@ -11,7 +11,7 @@ import pytest
 
 import wengert as wg
 from fake_cuda import Cuda, DriverError
-from wengert.cuda import availability
+from wengert.cuda import availability, toolkit
 
 
 class LinkerError(RuntimeError):
@@ -75,7 +75,7 @@ def test_nothing_is_raised_where_a_kernel_runs(core):
 def test_the_package_is_asked_for_where_it_is_missing(installed, reason, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name if name in installed else None)
     with pytest.raises(wg.errors.CudaUnavailable, match=reason) as caught:
-        availability.numba_cuda()
+        toolkit.numba_cuda()
     assert 'pip install "wengert[cuda]"' in caught.value.fix
 
 
@@ -83,7 +83,7 @@ def test_a_numba_cuda_that_does_not_come_first_is_told_apart(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
     monkeypatch.setattr(importlib, "import_module", lambda name: SimpleNamespace())
     with pytest.raises(wg.errors.CudaUnavailable, match="is the old one") as caught:
-        availability.numba_cuda()
+        toolkit.numba_cuda()
     assert ".pth" in caught.value.fix
 
 
@@ -94,7 +94,7 @@ def test_a_numba_cuda_that_cannot_be_imported_says_why(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
     monkeypatch.setattr(importlib, "import_module", fail)
     with pytest.raises(wg.errors.CudaUnavailable, match="bindings not found"):
-        availability.numba_cuda()
+        toolkit.numba_cuda()
 
 
 def test_the_public_answers_agree(monkeypatch):

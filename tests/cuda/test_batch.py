@@ -11,7 +11,7 @@ import pytest
 
 import wengert as wg
 from fake_cuda import DeviceArray, DriverError, at
-from wengert.cuda import availability, device, interpreter, points
+from wengert.cuda import availability, device, interpreter, points, toolkit
 
 
 def f(x):
@@ -480,7 +480,7 @@ def test_without_numba_cuda_a_report_says_what_is_missing(monkeypatch):
     def missing():
         raise wg.errors.CudaUnavailable("numba-cuda is not installed", "install it")
 
-    monkeypatch.setattr(availability, "numba_cuda", missing)
+    monkeypatch.setattr(toolkit, "numba_cuda", missing)
     with pytest.raises(wg.errors.CudaUnavailable, match="install it"):
         wg.record(f, X[0]).to_cuda().report()
 

@@ -87,6 +87,8 @@ def function_of(name):
 
 def arity_of(name):
     value = formulas.ROWS[name].value
+    if type(value) is formulas.Formula:
+        return getattr(function_of(name), "nin", 2)
     return value.python.count("{}") if type(value) is formulas.Machine else value.__code__.co_argcount
 
 

@@ -1,4 +1,4 @@
-"""Reverse sweeps through many steps in little memory: states kept, and steps run again."""
+"""Checkpointing of long loops: few states are stored, and steps are recomputed in the reverse sweep."""
 
 from wengert.checkpointing.run import measure
 from wengert.checkpointing.schedule import Schedule, binomial, blocks, plan, simulate, two_level, uniform

@@ -1,10 +1,10 @@
-"""The actions of checkpoint schedules, and the judge of any schedule.
+"""Actions of a checkpoint schedule, and `simulate`, which validates a schedule and counts its cost.
 
-Step k takes state k to state k + 1.
-One state is *in hand*; `Store` copies it to a slot, `Load` takes it from one, `Advance` runs steps on it, and `Tape`
-runs steps on it and records them, a *block*, for the `Reverse` that sweeps them.
-Steps are swept from n - 1 down to 0 and one block is held at a time, so the run forwards is everything up to the first
-`Reverse`.
+Step k maps state k to state k + 1.
+There is one *current state*. `Store` copies it to a slot and `Load` restores it from one. `Advance` runs steps on it.
+`Tape` runs steps and records them as a *block*, which `Reverse` sweeps.
+Steps are swept from n - 1 down to 0 and one block is held at a time, so the forward run consists of the actions before
+the first `Reverse`.
 Slots ``0 .. ram - 1`` of a schedule are in memory, ``ram .. ram + disk - 1`` on disk.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 
 def _action(cls):
-    """A frozen dataclass that is faster to make, by the million: its slots are written without asking `object`."""
+    """Frozen dataclass with a faster constructor, which writes slots directly; schedules create millions of actions."""
     cls = dataclass(frozen=True, slots=True)(cls)
     names = cls.__slots__
     space = {f"set_{name}": vars(cls)[name].__set__ for name in names}
@@ -25,7 +25,7 @@ def _action(cls):
 
 @_action
 class Store:
-    """Copy the state in hand, which is that at the beginning of `step`, to the empty slot `slot`."""
+    """Copy the current state, the one before step `step`, to the empty slot `slot`."""
 
     step: int
     slot: int
@@ -33,7 +33,7 @@ class Store:
 
 @_action
 class Load:
-    """Take in hand the state at the beginning of `step` from `slot`, which is empty after it unless `keep`."""
+    """Restore the state before step `step` from `slot`, and empty the slot unless `keep`."""
 
     step: int
     slot: int
@@ -42,7 +42,7 @@ class Load:
 
 @_action
 class Free:
-    """Empty `slot`, whose state is not needed again."""
+    """Empty `slot`; its state is not needed again."""
 
     slot: int
 
@@ -57,7 +57,7 @@ class Advance:
 
 @_action
 class Tape:
-    """Run and record steps ``first .. last - 1``: the block that the next `Reverse` sweeps."""
+    """Run and record steps ``first .. last - 1`` as the block that the next `Reverse` sweeps."""
 
     first: int
     last: int
@@ -65,12 +65,12 @@ class Tape:
 
 @_action
 class Discard:
-    """Let the tape go without sweeping it; the state at its end stays in hand."""
+    """Release the tape without sweeping it; the state at its end remains current."""
 
 
 @_action
 class Reverse:
-    """Sweep the block just taped, steps ``last - 1`` down to ``first``, and let its tape go."""
+    """Sweep the recorded block, steps ``last - 1`` down to ``first``, and release its tape."""
 
     first: int
     last: int
@@ -78,25 +78,25 @@ class Reverse:
 
 @_action
 class End:
-    """Every step has been swept, and no state is kept."""
+    """Mark the end: every step has been swept, and all slots are empty."""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What carrying out a schedule came to.
+    """Cost of executing a schedule.
 
     Attributes
     ----------
     advanced, taped : int
         Steps run without and with recording.
     stores, loads : int
-        States copied to and from slots on disk.
+        Number of states copied to and from slots on disk.
     peak_ram, peak_disk : int
-        Most states kept in memory and on disk.
+        Maximum number of states in memory and on disk.
     peak_tape : int
-        Most steps on a tape.
+        Maximum number of steps on a tape.
     peak_bytes : int
-        Most bytes that states in memory and the tape take at the same time.
+        Maximum number of bytes of states in memory and the tape together.
     """
 
     advanced: int = 0
@@ -110,16 +110,16 @@ class Counts:
 
 
 def simulate(schedule, state_bytes=0, tape_bytes=0, end=None):
-    """Carry out a schedule on integers.
+    """Execute a schedule on integers, validating every action.
 
     Parameters
     ----------
     schedule : Schedule
         Or any iterable of actions with `n`, `ram` and `disk`.
     state_bytes, tape_bytes : int
-        Bytes of one state, and of the tape of one step.
+        Size of one state, and of the tape of one step, in bytes.
     end : int, optional
-        Steps after which a schedule whose `n` is None is told that there are no more.
+        Number of steps after which a schedule whose `n` is None is finalised.
 
     Returns
     -------
@@ -128,10 +128,10 @@ def simulate(schedule, state_bytes=0, tape_bytes=0, end=None):
     Raises
     ------
     ValueError
-        At an action that cannot be carried out, or where steps are not swept exactly once from the last to the first.
+        If an action cannot be executed, or steps are not swept exactly once from the last to the first.
     """
     n = schedule.n
-    hand, kept, tape, unswept = 0, {}, None, n  # state in hand; step by slot; steps on the tape; steps not swept
+    hand, kept, tape, unswept = 0, {}, None, n  # current state; step by slot; steps on the tape; steps not yet swept
     disk = range(schedule.ram, schedule.ram + schedule.disk)
     total, peak = Counter(), Counter()
     action = None
@@ -141,7 +141,7 @@ def simulate(schedule, state_bytes=0, tape_bytes=0, end=None):
             raise ValueError(f"{action}: {problem}")
 
     def run(first, last):
-        """The step after which the run stops, which an unknown end decides."""
+        """Run steps, and return the step after the last one, which an unknown end may move."""
         nonlocal hand, n, unswept
         require(tape is None, f"steps {tape} are on the tape")
         require(hand == first, f"state {hand} is in hand")

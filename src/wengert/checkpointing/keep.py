@@ -1,4 +1,4 @@
-"""States that are kept: in memory, or as files in a folder."""
+"""Storage of loop states in memory or as files in a folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wengert.checkpointing import schedule as schedules
 
 
 class Slots:
-    """Kept states by slot; those on disk are removed when they are freed, and at the latest with this object."""
+    """Stored states by slot; files are removed when their slot is freed, at the latest with this object."""
 
     def __init__(self, schedule: schedules.Schedule, spill: str | None):
         self._ram = schedule.ram
@@ -26,12 +26,12 @@ class Slots:
             self._remove = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
 
     def close(self):
-        """Remove the folder; nothing is kept."""
+        """Remove the folder and all stored states."""
         if self._folder is not None:
             self._remove()
 
     def carry_out(self, action, hand):
-        """Store, load or free a state; gives the state in hand."""
+        """Execute a `Store`, `Load` or `Free`; return the current state."""
         if isinstance(action, schedules.Store):
             self._kept[action.slot] = self._put(action.slot, hand)
         elif isinstance(action, schedules.Load):
@@ -51,7 +51,7 @@ class Slots:
 
 
 class _File:
-    """A state whose arrays lie in a file."""
+    """A state whose arrays are stored in a file."""
 
     def __init__(self, path, state):
         self._path = path
@@ -59,7 +59,7 @@ class _File:
         np.savez(path, **{str(i): x for i, x in enumerate(state.leaves) if type(x) is np.ndarray})
 
     def load(self):
-        """The state, in memory of its own."""
+        """Return the state in newly allocated memory."""
         with np.load(self._path) as arrays:
             leaves = [arrays[str(i)] if str(i) in arrays else x for i, x in enumerate(self._state.leaves)]
         return type(self._state)(leaves, self._state.places, True)

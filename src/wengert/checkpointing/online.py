@@ -1,4 +1,8 @@
-"""Schedules for a run whose end is not known beforehand."""
+"""Checkpoint schedules for a number of steps that is not known in advance.
+
+Reference for online checkpointing: Wang, Moin and Iaccarino (2009), Minimal repetition dynamic checkpointing algorithm
+for unsteady adjoint calculation. doi:10.1137/080727890. This schedule doubles the distance of checkpoints instead.
+"""
 
 import itertools
 
@@ -7,25 +11,25 @@ from .tree import Binomial, Blocks, Schedule, list_rooms, sweep
 
 
 class Online(Schedule):
-    """A schedule for a run whose end is not known: `finalize` tells it, in the midst of the actions.
+    """Schedule whose number of steps is set by `finalize` while the actions are executed.
 
-    Forwards, a state is kept every so many steps, and when all places are taken, every other state is dropped.
-    The first steps are taped, in case there are no more.
-    Backwards, each gap between two kept states has its own schedule, in the memory that is free by then.
+    In the forward run a state is stored at regular intervals. When all slots are full, every other state is dropped
+    and the interval is doubled. The first steps are taped, in case there are no more.
+    In the reverse run each interval between two stored states has its own schedule for the memory that is then free.
 
     Parameters
     ----------
     ram, disk : int
-        Slots in memory and on disk.
+        Number of slots in memory and on disk.
     hold : int, optional
-        States kept in memory in the run forwards, at most `ram`.
+        Number of states stored in memory in the forward run, at most `ram`.
     room : callable, optional
-        Maps a number of states kept in memory to that of steps that can be taped; without it that is one step.
+        Maps the number of states stored in memory to the number of steps that can be taped; if omitted, one step.
 
     Attributes
     ----------
     n : int or None
-        Steps; None until `finalize`.
+        Number of steps; None until `finalize`.
     """
 
     extra_steps = None
@@ -38,10 +42,10 @@ class Online(Schedule):
         self.block = room(0) if room else 1
 
     def finalize(self, n):
-        """There are `n` steps.
+        """Set the number of steps.
 
-        To be called once, as soon as it is known that step `n` is not to be run: before the first action, in the midst
-        of the steps of an `Advance` or `Tape`, which stops there, or after them, before the next action.
+        Call it once, as soon as it is known that step `n` will not run: before the first action, while an `Advance` or
+        `Tape` is executed, which then stops, or between two actions.
         """
         if self.n not in (None, n):
             raise ValueError(f"the run has ended after {self.n} steps, it cannot end after {n}")
@@ -66,7 +70,7 @@ class Online(Schedule):
         return step if self.n is None else min(step, self.n)
 
     def _forwards(self, gap):
-        """Run to the end; returns what is kept, (step, slot) in ascending order."""
+        """Run to the end; return the stored states as (step, slot) in ascending order."""
         step, kept, empty = gap, [(0, 0)], []
         unused = itertools.chain(range(1, self.hold), range(self.ram, self.slots))
         while self._until(step + 1) > step:
@@ -102,7 +106,7 @@ class Online(Schedule):
             taken.remove(slot)
 
     def _gaps(self, kept):
-        """First and last step, slot and schedule of each gap, in the order of sweeping."""
+        """First and last step, slot and schedule of each interval, in the order of sweeping."""
         last, in_ram = self.n, sum(slot < self.ram for _, slot in kept)
         for first, slot in reversed(kept):
             on_disk = slot >= self.ram
@@ -111,7 +115,7 @@ class Online(Schedule):
             last = first
 
     def _gap(self, steps, in_ram, on_disk):
-        """Schedule of a gap while `in_ram` states before it are in memory."""
+        """Schedule of an interval while `in_ram` states before it are in memory."""
         free = self.ram - in_ram
         if not self._room:
             return Binomial(steps, free, on_disk)

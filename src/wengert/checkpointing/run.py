@@ -1,11 +1,14 @@
-"""Loops and calls that are one entry of a list; to be swept, their steps are recorded again, block by block.
+"""Checkpointed loops and calls: each is one tape entry, whose steps are recorded again, block by block, when swept.
 
-Forwards, each step is recorded on a *tail* of the list and forgotten, so that its values cannot be used later.
-Backwards, when the sweep comes to the entry, the schedule says which states to take from where, and which steps to
-record: a block is recorded at the tail of the list, swept, and forgotten.
-The sweep of a block goes on in the adjoints of the list, so that what a step reads from outside needs no attention.
+In the forward run each step is recorded on a *tail*, a temporary extension of the tape, which is then dropped, so its
+values cannot be used later.
+In the reverse sweep the schedule determines which states to load and which steps to record: a block is recorded on a
+tail, swept, and dropped.
+The sweep of a block accumulates into the adjoints of the tape, which covers all values that a step reads from outside.
 
-A state in hand is a list of leaves as the level around sees them: plain, or with tangents.
+A current state is a list of leaves at the enclosing level: plain, or with tangents.
+
+Reference: Griewank and Walther (2008), Evaluating Derivatives, chapter 12. doi:10.1137/1.9780898717761
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-import wengert.numpy  # noqa: F401  (makes NumPy's functions known to the rebinding of code)
+import wengert.numpy  # noqa: F401  (registers NumPy's functions for the rebinding of code)
 from wengert.checkpointing import schedule as schedules
 from wengert.checkpointing.keep import Slots
 from wengert.checkpointing.state import (
@@ -40,14 +43,14 @@ from wengert.checkpointing.state import (
     snapshot,
 )
 from wengert.core.levels import Watch, check_end, replaced, running
-from wengert.core.modes.nested import List
+from wengert.core.modes.nested import NestedTape
 from wengert.core.modes.pullback import add_loop, independent, open_tail, own_copy, pull_tail
 from wengert.core.operands import var
 from wengert.core.rebind.rebind import rebound
 from wengert.core.tape.tape import Tape
 from wengert.errors import ReplayMismatchError
 
-#: entries beyond which a loop is not written out in a program
+#: maximum number of tape entries of a loop that is unrolled in a program
 _PROGRAM_ENTRIES = 2_000_000
 
 
@@ -65,61 +68,67 @@ def loop(
     verify: bool = False,
     progress: bool = False,
 ) -> Any:
-    """Run ``state = step(state, *args)`` n times; its derivative in reverse takes bounded memory.
+    """Run ``state = step(state, *args)`` n times; its reverse-mode derivative takes bounded memory.
 
-    Few states are kept, and steps are run again when they are swept.
+    Few states are stored, and steps are recomputed in the reverse sweep.
 
     Parameters
     ----------
     step : callable
-        Maps a state to a state of the same form and shapes. It may work in place, and use variables from outside:
-        those that are traced are differentiated like `args`.
-    state : array, number or container
-        Dicts, dataclasses, lists and tuples of arrays, of numbers, and of anything else, which is kept as it is.
-        It is not changed: each step gets a copy.
+        Maps a state to a state of the same structure and shapes. It may work in place, and it may read traced
+        variables from outside, which are differentiated like `args`.
+    state : array, scalar or container
+        Dicts, dataclasses, lists and tuples of arrays, of scalars, and of any other objects, which are kept unchanged.
+        The state itself is not changed: each step gets a copy.
     n : int, optional
-        How many times. Exactly one of `n` and `cond` is given.
+        Number of steps. Exactly one of `n` and `cond` is given.
     args : tuple
         Further arguments of `step` and `cond`.
     cond : callable, optional
         The loop runs while ``cond(state, *args)`` is true.
     checkpoints : int or Schedule, optional
-        States kept at most, or a schedule made by `wengert.checkpointing`.
+        Maximum number of stored states, or a schedule made by `wengert.checkpointing`.
     memory : str, int or None
-        Bytes for states, recorded steps and what a sweep works on, as ``"50MB"``. None: no limit.
+        Bytes for states, recorded steps and work buffers, such as ``"50MB"``. None: no limit.
     spill : str, optional
-        Folder for states that memory has no room for; what is written there is removed afterwards.
-        Not used where states carry tangents, in second derivatives.
+        Folder for states that exceed the memory; its files are removed afterwards.
+        Not used for states with tangents, in second derivatives.
     collect : int or callable, optional
-        Also return a history: the state after every so many steps, or what the callable makes of each state.
+        Also return a history: the state after every `collect` steps, or ``collect(state)`` after every step.
     verify : bool
-        Compare every step that is run again with its first run, by a hash of the state.
+        Compare every recomputed step with its first run, by a hash of the state.
     progress : bool
-        Show a bar, which needs tqdm.
+        Show a progress bar, which requires tqdm.
 
     Returns
     -------
     state
-        After the last step; with `collect` the pair ``(state, history)``, where each leaf has a leading axis.
+        The state after the last step; with `collect` a pair ``(state, history)``, where each leaf has a leading axis.
 
     Raises
     ------
     LevelError
-        If a value made in a step is used outside of it, or a step writes into a traced array that is not in its state.
+        If a value made in a step is used outside it, or a step writes into a traced array that is not in its state.
     ReplayMismatchError
-        If a step gives another result when it is run again.
+        If a recomputed step gives another result.
     ValueError
-        If the memory does not suffice, or the shapes of the state change.
+        If the memory is too small, or the shapes of the state change.
+
+    See Also
+    --------
+    checkpoint : Recompute a single call.
+    wengert.implicit.root : Differentiate a converged iteration without its steps.
 
     Notes
     -----
-    A loop that fits in memory is recorded as it is. Gradients do not depend on the schedule, to the last bit.
+    A loop that fits in memory is recorded without checkpoints. Gradients do not depend on the schedule, to the last
+    bit.
 
-    Random generators in the state, in `args` and in what `step` reads are put back when steps are run again. What a
-    step prints or writes to files happens again.
+    Random generators in the state, in `args` and in variables that `step` reads are reset when steps are recomputed.
+    Output, to the screen or to files, is repeated.
 
-    Memory is bounded for derivatives in reverse, and in reverse inside of forward ones, as `hessian` and `hvp` take
-    them. A derivative in reverse of one in reverse, and programs, have the steps written out.
+    Memory is bounded for reverse mode and for forward over reverse, as in `hessian` and `hvp`. For reverse over reverse
+    and in programs the steps are unrolled.
 
     Examples
     --------
@@ -150,12 +159,12 @@ def loop(
 
 
 def checkpoint(f: Callable) -> Callable:
-    """A function that is run again, and recorded, when its call is swept; until then only its result takes memory.
+    """Recompute and record a call when it is swept; until then only its result takes memory.
 
     Parameters
     ----------
     f : callable
-        Whatever it reads, arguments and variables from outside, is differentiated as ever. It must not change them.
+        Its arguments and the variables that it reads are differentiated as usual. It must not change them.
 
     Returns
     -------
@@ -165,9 +174,13 @@ def checkpoint(f: Callable) -> Callable:
     Raises
     ------
     LevelError
-        If a value made inside is used outside and was not returned, or `f` writes into an array it was given.
+        If a value made inside is used outside and was not returned, or `f` writes into an array passed to it.
     ReplayMismatchError
-        If `f` gives another result when it is run again.
+        If the recomputed call gives another result.
+
+    See Also
+    --------
+    loop : Checkpointed loop within a memory limit.
 
     Examples
     --------
@@ -193,7 +206,7 @@ def checkpoint(f: Callable) -> Callable:
 
 
 def measure(step: Callable, state: Any, *, args: tuple = ()) -> dict:
-    """Bytes of one state, of the tape of one step, and of what a sweep works on, as `plan` takes them.
+    """Bytes of one state, of the tape of one step, and of the work buffers of a sweep, as `plan` takes them.
 
     Parameters
     ----------
@@ -225,20 +238,20 @@ def measure(step: Callable, state: Any, *, args: tuple = ()) -> dict:
 
 
 def _recorder() -> tuple[Any, int]:
-    """What records here, and the directions of forward derivatives around it; None if steps are to be written out.
+    """The innermost tape and the number of forward directions around it; None if steps must be unrolled.
 
-    That is so unless one derivative in reverse is the innermost of those that are running, and the only one.
+    A tape is returned only if one reverse-mode derivative is running and it is the innermost one.
     """
     levels = running.get()
-    if not levels or type(levels[-1]) not in (Tape, List) or levels[-1].recording:
+    if not levels or type(levels[-1]) not in (Tape, NestedTape) or levels[-1].recording:
         return None, 0
-    if any(type(level) in (Tape, List, Watch) for level in levels[:-1]):
+    if any(type(level) in (Tape, NestedTape, Watch) for level in levels[:-1]):
         return None, 0
     return levels[-1], sum(level.k for level in levels[:-1])
 
 
 def _schedule(walk, recorder, entry, n, k, checkpoints, memory, spill):
-    """The schedule that a user asked for; None for no limits at all."""
+    """Schedule for the user's options; None if there is no limit."""
     if isinstance(checkpoints, schedules.Schedule):
         if n is None or checkpoints.n != n:
             raise ValueError(f"wengert.loop: a schedule for {checkpoints.n} steps was given, the loop has {n}")
@@ -270,7 +283,7 @@ def _bytes(memory):
 
 
 class _Replay:
-    """Steps that are run again: under the circumstances of the first run, on a tail of the list."""
+    """Recomputation of steps on a tail of the tape, under the conditions of the first run."""
 
     def __init__(self, name: str, step: Callable, seen: list):
         self.name = name
@@ -281,7 +294,7 @@ class _Replay:
 
     @contextlib.contextmanager
     def tail(self, recorder, entry: int, forgets: bool) -> Iterator:
-        """A tail of the list in whose place it records."""
+        """Open a tail of the tape that replaces its level while recording."""
         tail = open_tail(recorder, entry, f"a step of {self.name} in {recorder.level.name}", forgets)
         try:
             with replaced(self.levels, tail.recorder):
@@ -292,7 +305,7 @@ class _Replay:
 
     @contextlib.contextmanager
     def again(self) -> Iterator[None]:
-        """The random generators are left as they are now."""
+        """Restore the current states of the random generators on exit."""
         places = snapshot(self.generators)
         try:
             yield
@@ -308,12 +321,12 @@ class _Replay:
 
 
 class _State:
-    """Leaves at the beginning of a step, and where the random generators were."""
+    """Leaves at the beginning of a step, and the states of the random generators."""
 
     def __init__(self, leaves: list, places: list, is_own: bool):
         self.leaves = leaves
         self.places = places
-        self.is_own = is_own  # nobody else refers to it: a step may work in its memory
+        self.is_own = is_own  # no other references: a step may work in its memory
 
 
 class _Walk(_Replay):
@@ -322,7 +335,7 @@ class _Walk(_Replay):
     def __init__(self, name, step, args, cond, state, collect, verify, progress):
         self.form = Form(state)
         super().__init__(name, step, [*self.form.leaves(state), *args])
-        # containers that are copied must hold no traced values
+        # copied containers must hold no traced values
         self.form = Form(self.form.restore([var.plain(leaf) for leaf in self.form.leaves(state)]))
         self.args = args
         self.cond = cond
@@ -334,7 +347,7 @@ class _Walk(_Replay):
     # -- one step
 
     def call(self, operands: list) -> list:
-        """Leaves after a step, each in memory of its own."""
+        """Run one step; return copies of its leaves."""
         leaves = self.form.leaves(self.step(self.form.restore(operands), *self.args))
         if leaves is None:
             raise ValueError(f"{self.name}: the step returned a state of another form than it was given")
@@ -342,7 +355,7 @@ class _Walk(_Replay):
         return self.owned(leaves)
 
     def owned(self, leaves: list) -> list:
-        """Leaves in memory of their own, into which a step may write traced values."""
+        """Copies of leaves, into which a step may write traced values."""
         found = map(own, leaves)
         return [var.clean(x) if self.levels and type(x) is np.ndarray and is_inexact(x) else x for x in found]
 
@@ -350,7 +363,7 @@ class _Walk(_Replay):
         return self.cond is None or bool(self.cond(self.form.restore(operands), *self.args))
 
     def collected(self, k: int, operands: list) -> list | None:
-        """Leaves of what is collected after step k - 1; None if nothing is."""
+        """Leaves of the item collected after step k - 1; None if there is none."""
         if self.collect is None or (not callable(self.collect) and k % self.collect):
             return None
         if not callable(self.collect):
@@ -362,7 +375,7 @@ class _Walk(_Replay):
         return [own(leaf) for leaf in leaves]
 
     def columns(self, rows: list, leaves: list) -> list:
-        """What was collected, each leaf stacked; `leaves` are those of the last state, where nothing was."""
+        """Collected items, each leaf stacked; `leaves` of the last state give the shapes if there are none."""
         if rows:
             return [np.stack(column) if is_number(column[0]) else list(column) for column in zip(*rows)]
         if callable(self.collect):
@@ -371,7 +384,7 @@ class _Walk(_Replay):
         return [np.empty((0, *np.shape(x))) if is_number(x) else [] for x in leaves]
 
     def result(self, leaves: list, columns: list | None) -> Any:
-        """What the loop returns."""
+        """Return value of the loop."""
         state = self.form.restore(leaves)
         if columns is None:
             return state
@@ -380,9 +393,9 @@ class _Walk(_Replay):
     # -- all steps at once
 
     def written_out(self, state, n):
-        """Run the steps as they are; what is running records what it will."""
+        """Run all steps directly, recording them if a derivative is running."""
         levels = running.get()
-        recorder = levels[-1] if levels and type(levels[-1]) in (Tape, List) else None
+        recorder = levels[-1] if levels and type(levels[-1]) in (Tape, NestedTape) else None
         operands = self.owned(self.form.leaves(state))
         rows = []
         k = 0
@@ -414,17 +427,17 @@ class _Walk(_Replay):
             )
 
     def once(self, recorder, leaves, n):
-        """The result alone, where what is recorded will not be swept."""
+        """Return the result alone, for a tape that will not be swept."""
         entry = _Entry(self, recorder, leaves, n)
         return entry.results(recorder, lambda values: [independent(recorder, value, True) for value in values])
 
-    # -- from a state in hand
+    # -- steps from a current state
 
     def start(self, leaves: list) -> _State:
         return _State(leaves, snapshot(self.generators), False)
 
     def operands(self, tail, state: _State, k: int | None) -> list:
-        """A state in hand as the operands of step k, traced where that step had them so; of None untraced."""
+        """Operands of step k from a current state, traced as in the first run; all untraced if k is None."""
         found = state.leaves if state.is_own else [own_copy(leaf) for leaf in state.leaves]
         traced = [False] * len(found) if k is None else self.traced_at(k)
         return [
@@ -437,17 +450,17 @@ class _Walk(_Replay):
         ]
 
     def traced_at(self, k: int) -> list:
-        """Which leaves are traced at the beginning of step k."""
+        """Whether each leaf is traced at the beginning of step k."""
         return self.traced[bisect.bisect_right(self.traced, k, key=lambda pair: pair[0]) - 1][1]
 
     def note_traced(self, k: int, operands: list) -> None:
-        """Remember which leaves are traced at the beginning of step k: it settles after a few steps."""
+        """Record which leaves are traced at the beginning of step k; this settles after a few steps."""
         found = [var.is_var(x) and is_inexact(x) and var.is_traced(x) for x in operands]
         if not self.traced or self.traced[-1][1] != found:
             self.traced.append((k, found))
 
     def first_run(self, recorder, state: _State, first: int, last: int, rows: list | None) -> tuple[_State, int]:
-        """Run steps for the first time, without keeping what they record; stops where the condition fails."""
+        """Run steps for the first time without keeping their tape; stop when the condition fails."""
         for k in range(first, last):
             with self.tail(recorder, -1, True) as tail:
                 operands = self.operands(tail, state, k)
@@ -460,7 +473,7 @@ class _Walk(_Replay):
         return state, last
 
     def note(self, tail, k: int, operands: list, rows: list | None) -> list | None:
-        """Keep what is asked of the state after step k - 1; gives what is collected of it, as operands."""
+        """Store the hash and the collected item of the state after step k - 1; return the item as operands."""
         self.note_traced(k, [x if _is_of(x, tail) else None for x in operands])
         if self.hashes is not None:
             self.hashes.append(digest(operands))
@@ -472,7 +485,7 @@ class _Walk(_Replay):
         return row
 
     def record(self, recorder, state: _State, first: int, last: int, rows: list | None) -> tuple[_State, tuple]:
-        """The same for the steps that are swept first, keeping what they record: tail, entries, inputs and outputs."""
+        """Like `first_run` for the steps swept first, but keep their tape: tail, entries, inputs and outputs."""
         with self.tail(recorder, -1, False) as tail:
             state.is_own = False
             inputs = operands = self.operands(tail, state, first)
@@ -489,7 +502,7 @@ class _Walk(_Replay):
         return _State(leaves, snapshot(self.generators), True), block
 
     def sweep_recorded(self, recorder, entry, block, cotangents, rows):
-        """Sweep a block that `record` kept."""
+        """Sweep a block whose tape `record` kept."""
         tail, entries, inputs, operands, outputs = block
         tail.attach(recorder, entry, *entries)
         try:
@@ -501,7 +514,7 @@ class _Walk(_Replay):
 
     @staticmethod
     def pulled(tail, inputs, outputs, cotangents):
-        """Cotangents of the leaves at the beginning of a block; None for what is not traced."""
+        """Cotangents of the leaves at the beginning of a block; None for untraced leaves."""
         places = [i for i, x in enumerate(inputs) if _is_of(x, tail)]
         back = [None] * len(inputs)
         for i, c in zip(places, pull_tail(tail, [inputs[i] for i in places], outputs, cotangents)):
@@ -509,7 +522,7 @@ class _Walk(_Replay):
         return back
 
     def rerun(self, recorder, entry: int, state: _State, first: int, last: int) -> _State:
-        """Run steps again; values from outside are traced, and what they record is forgotten."""
+        """Recompute steps; values from outside are traced, and the tape is dropped."""
         rewind(self.generators, state.places)
         with np.errstate(**self.errstate):
             for k in range(first, last):
@@ -522,9 +535,9 @@ class _Walk(_Replay):
         return state
 
     def sweep(self, recorder, entry, state, first, last, cotangents, rows, end):
-        """Record a block of steps, which must come to the leaves `end`, and sweep it.
+        """Record a block of steps and sweep it; its final leaves must equal `end`.
 
-        `cotangents` are those of the leaves at its end; ``rows(k)`` those of what was collected after k steps.
+        `cotangents` belong to the leaves at its end, ``rows(k)`` to the item collected after k steps.
         """
         rewind(self.generators, state.places)
         with self.tail(recorder, entry, False) as tail:
@@ -551,11 +564,11 @@ class _Walk(_Replay):
     # -- progress
 
     def advance(self, steps: int) -> None:
-        """Move the bar, if one is shown."""
+        """Move the progress bar, if one is shown."""
 
     @contextlib.contextmanager
     def bar(self, total, word) -> Iterator[Callable]:
-        """A bar for so many steps; gives what moves it."""
+        """Progress bar for `total` steps; yields the function that moves it."""
         if not self.progress:
             yield self.advance
             return
@@ -576,7 +589,7 @@ def _is_of(x, tail) -> bool:
 
 
 class _Entry:
-    """The entry of a loop on a list: the states that are kept of it, and its sweep."""
+    """Tape entry of a loop: its stored states and its sweep."""
 
     def __init__(self, walk: _Walk, recorder, leaves: list, n: int | None):
         self.walk = walk
@@ -586,11 +599,11 @@ class _Entry:
         walk.note_traced(0, [x if var.is_var(x) and var.level_of(x) is level else None for x in leaves])
         self.initial = walk.start([own_copy(var.lower(x, level)) for x in leaves])
         self.recorder = recorder
-        self.kept: tuple | None = None  # slots, block to be swept first or its state, and the actions from there on
+        self.kept: tuple | None = None  # slots, the recorded block or its first state, current and remaining actions
         self.can_move = False
 
     def measured(self, k: int) -> dict:
-        """Bytes of a state with k tangents, of the tape of its first step, and of what a sweep works on."""
+        """Bytes of a state with k tangents, of the tape of its first step, and of the work buffers of a sweep."""
         walk, recorder = self.walk, self.recorder
         places = global_generator().get_state()
         before = global_place()
@@ -613,7 +626,7 @@ class _Entry:
         return {"state_bytes": size, "tape_bytes": tape, "work_bytes": 6 * size + work}
 
     def record(self, schedule, leaves, spill):
-        """Run the loop forwards and append its entry; gives the final state."""
+        """Run the loop forward and append its entry; return the final state."""
         if not hasattr(self, "elements"):
             self.measured(0)
         self.schedule = schedule
@@ -625,7 +638,7 @@ class _Entry:
         return self.results(recorder, lambda values: add_loop(recorder, self.pull, inputs, values, elements), True)
 
     def results(self, recorder, append, keeps=False):
-        """Run forwards; ``append(values)`` gives the operands of the traced results."""
+        """Run the loop forward; ``append(values)`` returns the operands of the traced results."""
         walk = self.walk
         rows = None if walk.collect is None else []
         with walk.bar(self.n, "forwards"):
@@ -652,7 +665,7 @@ class _Entry:
     # -- actions
 
     def _forwards(self, recorder, rows, entry=-1):
-        """Carry out the actions before the first `Reverse`; gives the final state and keeps the others."""
+        """Execute the actions before the first `Reverse`; return the final state and keep the stored states."""
         walk = self.walk
         actions = iter(self.schedule)
         slots = Slots(self.schedule, self.spill)
@@ -684,7 +697,7 @@ class _Entry:
         return hand
 
     def pull(self, recorder, entry, seeds, values):
-        """Cotangents of the initial leaves, from those of the results."""
+        """Cotangents of the initial leaves from those of the results."""
         walk = self.walk
         seeds = iter(seeds)
         seeds = [next(seeds) if t else None for t in self.is_traced]
@@ -729,7 +742,7 @@ class _Entry:
 
 
 class _Call(_Replay):
-    """A call that is run again."""
+    """A call that is recomputed."""
 
     def __init__(self, f, args, kwargs):
         name = getattr(f, "__qualname__", repr(f))
@@ -745,7 +758,7 @@ class _Call(_Replay):
         return leaves
 
     def record(self, recorder):
-        """The result, by an entry of its own."""
+        """Append an entry for the call and return its result."""
         with self.tail(recorder, -1, True) as tail:
             leaves = self._leaves()
             self.is_traced = [is_inexact(x) and _is_of(x, tail) for x in leaves]

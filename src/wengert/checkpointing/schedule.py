@@ -1,7 +1,12 @@
-"""Checkpoint schedules: which states of a run of n steps to keep, which steps to run again, and when.
+"""Checkpoint schedules: which states of a run of n steps to store, and which steps to recompute, and when.
 
-A schedule is an iterable of actions, frozen dataclasses of integers; it runs no model and knows no arrays.
-`plan` chooses the best one for a budget; `simulate` carries out any schedule on integers and refuses an invalid one.
+A schedule is an iterable of actions, which are frozen dataclasses of integers; it runs no model and knows no arrays.
+`plan` returns the best schedule for a budget; `simulate` executes a schedule on integers and rejects an invalid one.
+
+References
+----------
+Griewank and Walther (2000), Algorithm 799: revolve. doi:10.1145/347837.347846
+Stumm and Walther (2009), MultiStage approaches for optimal offline checkpointing. doi:10.1137/080718036
 """
 
 import sys
@@ -34,14 +39,14 @@ __all__ = [
 
 
 def uniform(n, slots):
-    """Keep up to `slots` states at equal distances, and tape all steps from one to the next.
+    """Schedule with up to `slots` equidistant checkpoints, and all steps between two of them taped at once.
 
     Parameters
     ----------
     n : int
-        Steps.
+        Number of steps.
     slots : int
-        States kept, that at the beginning included.
+        Number of stored states, including the initial one.
 
     Returns
     -------
@@ -51,14 +56,14 @@ def uniform(n, slots):
 
 
 def binomial(n, slots):
-    """The fewest extra steps there can be with `slots` states kept and one step on the tape.
+    """Schedule with the fewest extra steps for `slots` stored states and one step on the tape (revolve).
 
     Parameters
     ----------
     n : int
-        Steps.
+        Number of steps.
     slots : int
-        States kept, that at the beginning included.
+        Number of stored states, including the initial one.
 
     Returns
     -------
@@ -68,14 +73,14 @@ def binomial(n, slots):
 
 
 def two_level(n, ram, disk):
-    """The binomial schedule, the states that are used least often on disk.
+    """Binomial schedule that stores the least used states on disk.
 
     Parameters
     ----------
     n : int
-        Steps.
+        Number of steps.
     ram, disk : int
-        States kept in memory and on disk.
+        Number of states stored in memory and on disk.
 
     Returns
     -------
@@ -85,21 +90,21 @@ def two_level(n, ram, disk):
 
 
 def blocks(n, memory, state_bytes, tape_bytes, work_bytes=0, ram=None, disk=0):
-    """The fewest extra steps there can be with states and tapes in `memory`, or at most the fall of a room more.
+    """Schedule with the fewest extra steps for states and tapes in `memory`, up to the decrease of a tape capacity.
 
     Parameters
     ----------
     n : int
-        Steps.
+        Number of steps.
     memory : int
         Bytes for states in memory, the tape of a block, and `work_bytes`.
     state_bytes, tape_bytes : int
-        Bytes of one state, and of the tape of one step.
+        Size of one state, and of the tape of one step, in bytes.
     work_bytes : int
-        Bytes needed all the time.
+        Bytes needed throughout.
     ram, disk : int
-        States kept at most in memory, by default any number, and on disk, where no more are kept than make every step
-        run at most twice.
+        Maximum number of states stored in memory, unlimited by default, and on disk. No more states are stored on disk
+        than are needed to run every step at most twice.
 
     Returns
     -------
@@ -108,7 +113,7 @@ def blocks(n, memory, state_bytes, tape_bytes, work_bytes=0, ram=None, disk=0):
     Raises
     ------
     ValueError
-        If no schedule fits; the message names the smallest memory that would do.
+        If no schedule fits; the message gives the smallest sufficient memory.
     """
     space, ram = memory - work_bytes, n if ram is None else ram
     _check_memory(memory, n, state_bytes, tape_bytes, work_bytes, is_on_disk=disk > 0)
@@ -133,23 +138,23 @@ def _check_memory(memory, n, state_bytes, tape_bytes, work_bytes, is_on_disk=Fal
 
 
 def plan(n, *, checkpoints=None, memory=None, spill=None, state_bytes, tape_bytes, work_bytes=0):
-    """The schedule with the fewest extra steps within a number of kept states, a number of bytes, or both.
+    """Schedule with the fewest extra steps for a number of stored states, a number of bytes, or both.
 
     Parameters
     ----------
     n : int or None
-        Steps; None where the run itself finds its end: the schedule is then `Online`.
+        Number of steps; None if only the run determines it. The schedule is then `Online`.
     checkpoints : int, optional
-        States kept at most in memory, that at the beginning included.
+        Maximum number of states stored in memory, including the initial one.
     memory : int, optional
-        Bytes for states, the tape of a block, and `work_bytes`; without it one step is taped at a time.
+        Bytes for states, the tape of a block, and `work_bytes`; if omitted, one step is taped at a time.
     spill : int or True, optional
-        Bytes on disk for further states; True for any number.
-        No more is used than makes every step run at most twice.
+        Bytes on disk for further states; True for no limit.
+        No more are used than are needed to run every step at most twice.
     state_bytes, tape_bytes : int
-        Bytes of one state, and of the tape of one step.
+        Size of one state, and of the tape of one step, in bytes.
     work_bytes : int
-        Bytes needed all the time: the state in hand, adjoints.
+        Bytes needed throughout: the current state, adjoints.
 
     Returns
     -------
@@ -159,7 +164,7 @@ def plan(n, *, checkpoints=None, memory=None, spill=None, state_bytes, tape_byte
     Raises
     ------
     ValueError
-        If no schedule fits; the message names the smallest memory that would do.
+        If no schedule fits; the message gives the smallest sufficient memory.
     """
     if checkpoints is None and memory is None:
         raise ValueError("a schedule needs checkpoints, memory, or both")
@@ -178,7 +183,7 @@ def plan(n, *, checkpoints=None, memory=None, spill=None, state_bytes, tape_byte
 
 
 def _online(memory, state_bytes, tape_bytes, work_bytes, checkpoints, disk):
-    """Half of the memory for states in the run forwards: the product of their number and the room left is largest."""
+    """Online schedule with half the memory for states in the forward run, to maximise states times tape length."""
     _check_memory(memory, None, state_bytes, tape_bytes, work_bytes)
     space, most = memory - work_bytes, memory if checkpoints is None else checkpoints
     gap = max(1, space // 2 // tape_bytes)

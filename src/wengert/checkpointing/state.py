@@ -1,8 +1,7 @@
-"""States of loops: taken apart into leaves, put together again, compared; and random generators beside them.
+"""Loop states: flattening into leaves, rebuilding, comparison; and snapshots of random generators.
 
-Every list and tuple is a container here; leaves are arrays, numbers, and whatever else a state holds, which is kept
-as it is.
-Each leaf has memory of its own at the beginning of every step, so that steps may work in place.
+Every list and tuple is a container here. Leaves are arrays, scalars and any other objects, which are kept unchanged.
+Each array leaf is copied at the beginning of every step, so steps may work in place.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from wengert.program.tracing.pytree import contents_key
 
 
 class Form:
-    """How a state is made of its leaves: `restore` puts others into their places, `names` says where they are."""
+    """Structure of a state: `restore` rebuilds a state from leaves, `names` describes their positions."""
 
     def __init__(self, state):
         self.names: list[str] = []
@@ -47,7 +46,7 @@ class Form:
         return restore([self._made(part, leaves) for part in parts])
 
     def leaves(self, x: Any) -> list | None:
-        """Leaves of a container of this form; None if it is of another."""
+        """Leaves of a container of this structure; None if the structure differs."""
         found: list = []
         return found if _collect(x, self._shape, found) else None
 
@@ -59,7 +58,7 @@ def _collect(x, shape, found):
         return children is None and shape is None
     kind, keys, parts = shape
     items, _, others = children
-    if x.__class__ is not kind or tuple(others) != keys:  # of a class, or of what stands for it in a derivative
+    if x.__class__ is not kind or tuple(others) != keys:  # `__class__` also matches the proxy of a class
         return False
     return all(_collect(item, part, found) for item, part in zip(items, parts))
 
@@ -79,24 +78,24 @@ def _children(x) -> tuple[list, Callable, Any] | None:
 
 
 def is_number(x: Any) -> bool:
-    """Is a leaf an array or a number?"""
+    """Whether a leaf is an array or a scalar."""
     return isinstance(x, (np.ndarray, np.generic, bool, int, float, complex))
 
 
 def is_inexact(x: Any) -> bool:
-    """Can a leaf carry a derivative?"""
+    """Whether a leaf can carry a derivative."""
     if isinstance(x, (np.ndarray, np.generic)):
         return np.dtype(x.dtype).kind in "fc"
     return isinstance(x, (float, complex))
 
 
 def as_numpy(x: Any) -> Any:
-    """A Python number as NumPy's."""
+    """Convert a Python float or complex to a NumPy scalar."""
     return np.float64(x) if type(x) is float else np.complex128(x) if type(x) is complex else x
 
 
 def own(x: Any) -> Any:
-    """A leaf in memory of its own; what was recorded sees a copy being made."""
+    """Copy a leaf; if it is traced, the copy is traced too."""
     if var.is_var(x):
         return +x if np.dtype(x.dtype).kind != "b" else np.copy(x)
     return x.copy(order="K") if isinstance(x, np.ndarray) else x
@@ -116,7 +115,7 @@ def check_same(names: list, before: list, after: list, name: str) -> None:
 
 
 def are_equal(one: list, other: list) -> bool:
-    """Do the numbers of two states agree?"""
+    """Whether the numeric leaves of two states are equal."""
     return all(
         np.array_equal(var.plain(a), var.plain(b), equal_nan=is_inexact(a))
         for a, b in zip(one, other)
@@ -125,7 +124,7 @@ def are_equal(one: list, other: list) -> bool:
 
 
 def digest(leaves: list) -> int:
-    """A number that two states share only if their numbers agree to the last bit."""
+    """Hash of the numeric leaves of a state, by their bytes."""
     found = hashlib.blake2b(digest_size=8)
     for leaf in leaves:
         if is_number(leaf):
@@ -134,7 +133,7 @@ def digest(leaves: list) -> int:
 
 
 def size_of(leaves: list, directions: int) -> int:
-    """Bytes of a state that is kept, with tangents in so many directions."""
+    """Bytes of a stored state with tangents in `directions` directions."""
     return sum(
         (np.size(x) * np.dtype(getattr(x, "dtype", float)).itemsize * (1 + directions) + 200) if is_number(x) else 200
         for x in leaves
@@ -148,7 +147,7 @@ _GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 
 
 def generators_of(step: Callable, others: list) -> list:
-    """Random generators in what a step is given, and in the variables, defaults and attributes that it reads."""
+    """Random generators among the arguments of a step and in the variables, defaults and attributes that it reads."""
     found: dict[int, Any] = {}
 
     def look(x, depth):
@@ -165,7 +164,7 @@ def generators_of(step: Callable, others: list) -> list:
 
 
 def _read_by(step):
-    """What a function, a method, a partial or a callable object reads from outside."""
+    """Objects that a function, a method, a partial or a callable object reads from outside."""
     if isinstance(step, functools.partial):
         return [*step.args, *step.keywords.values(), *_read_by(step.func)]
     if isinstance(step, types.MethodType):
@@ -184,12 +183,12 @@ def _read_by(step):
 
 
 def snapshot(generators: list) -> list:
-    """Where the generators are."""
+    """Return the states of the generators."""
     return [_place(generator) for generator in generators]
 
 
 def rewind(generators: list, places: list) -> None:
-    """Put the generators back to where they were."""
+    """Reset the generators to these states."""
     for generator, place in zip(generators, places):
         if isinstance(generator, np.random.Generator):
             generator.bit_generator.state = place
@@ -206,11 +205,11 @@ def _place(generator):
 
 
 def global_generator() -> np.random.RandomState:
-    """The one behind ``np.random.rand`` and the like."""
+    """NumPy's global generator, used by ``np.random.rand`` and the like."""
     return np.random.mtrand._rand
 
 
 def global_place() -> tuple:
-    """Where that one is, for comparison."""
+    """State of NumPy's global generator in a comparable form."""
     _, keys, position, has_gauss, gauss = global_generator().get_state()
     return keys.tobytes(), position, has_gauss, gauss

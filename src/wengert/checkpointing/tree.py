@@ -1,26 +1,26 @@
-"""Schedules for a known number of steps: binary trees, and how they are divided best.
+"""Schedules for a known number of steps, as optimal binary trees.
 
 Design
 ------
 A. *A schedule is a binary tree.*
-   A *stretch* is a run of steps still to be swept whose first state is in hand.
-   It is taped and swept at once if it fits; else its first state is kept, the first part is advanced over, the right
-   part is done, and the state is loaded for the left part.
-   Right, one state more is kept; left, every step has been run once more.
-   The extra steps of a schedule are the steps of each block times the left turns that lead to it.
-B. *Rooms.*
-   ``room(q)`` is how many steps can be taped while q states are kept: constant if slots are counted, falling with q if
-   bytes are, because tapes and states share them.
+   A *segment* is a range of steps to be swept, whose first state is current.
+   If it fits on a tape, it is taped and swept at once. Otherwise its first state is stored, its left part is advanced
+   over, its right part is processed, and the state is loaded to process the left part.
+   The right part has one more stored state; the steps of the left part have been run one more time.
+   The number of extra steps is the sum over blocks of their steps times the number of left turns that lead to them.
+B. *Tape capacity.*
+   ``room(q)`` is the number of steps that can be taped while q states are stored. It is constant if slots are counted,
+   and falls with q if bytes are, because tapes and states share them.
    Memory that no state needs any more is thus used for longer tapes.
 C. *Prices.*
-   Let a step that is covered be worth p extra steps.
-   A block reached by k left turns is then worth (p - k) room(q), and a stretch is divided where its parts are worth
-   more than it would be worth taped: at each q from a price on that does not depend on k, see `_thresholds`.
-   The right p is the least one at which the tree covers n steps; n lies between what it covers just below p and at p,
-   `fewest` and `most`, and a stretch is divided so that both parts lie between theirs.
-   With constant rooms this is the binomial schedule of Griewank and Walther, `most` a binomial coefficient and every
-   decision a formula; with rooms that fall by one a slot it is the mixed schedule of Maddison.
-   Counts equal those of dynamic programming, or are above them by at most the fall of a room, where n divides badly.
+   Let covering a step be worth p extra steps, where p is the *price*.
+   A block reached by k left turns is then worth (p - k) room(q). A segment is divided if its parts are worth more than
+   its own tape: at each q from a threshold price on that does not depend on k, see `_thresholds`.
+   The optimal p is the smallest one at which the tree covers n steps. n lies between the steps covered just below p and
+   at p, `fewest` and `most`, and a segment is divided so that both parts lie between theirs.
+   With constant capacity this is the binomial schedule of Griewank and Walther, `most` is a binomial coefficient and
+   every decision a formula. With capacities that fall by one per slot it is the mixed schedule of Maddison.
+   The number of extra steps equals that of dynamic programming, or exceeds it by at most the decrease of a capacity.
 
 References
 ----------
@@ -39,48 +39,48 @@ from .actions import Advance, End, Load, Reverse, Store, Tape
 
 
 class Schedule:
-    """An iterable of actions, any number of times.
+    """Iterable of actions, which may be iterated any number of times.
 
     Attributes
     ----------
     n : int
-        Steps.
+        Number of steps.
     ram, disk : int
-        Slots in memory and on disk.
+        Number of slots in memory and on disk.
     block : int
-        Largest number of steps taped at a time.
+        Maximum number of steps taped at a time.
     extra_steps : int
-        Steps that are run beyond n: each of the n is taped once, and these are advanced over.
+        Number of steps advanced over; in addition each of the n steps is taped once.
     peak_bytes : int or None
-        Most memory needed at any time, where `plan` was told what a state and a tape take.
+        Maximum memory in bytes, if `plan` was given the sizes of a state and a tape.
     """
 
     peak_bytes = None
 
     @property
     def slots(self):
-        """Slots, those on disk included."""
+        """Number of slots, including those on disk."""
         return self.ram + self.disk
 
     @property
     def factor(self):
-        """Recomputation factor: steps run, taped or not, over n; None while n is not known."""
+        """Recomputation factor: executed steps, taped or not, divided by n; None while n is not known."""
         if self.extra_steps is None:
             return None
         return (self.n + self.extra_steps) / self.n if self.n else 1.0
 
     def memory(self, state_bytes, tape_bytes):
-        """Most bytes that states kept in memory and the tape of a block take at any time.
+        """Maximum number of bytes of the states stored in memory and the tape of a block.
 
         Parameters
         ----------
         state_bytes, tape_bytes : int
-            Bytes of one state, and of the tape of one step.
+            Size of one state, and of the tape of one step, in bytes.
 
         Returns
         -------
         int
-            The state in hand and what a sweep works on are not counted.
+            Excludes the current state and the work buffers of a sweep.
         """
         return self.ram * state_bytes + self.block * tape_bytes
 
@@ -88,9 +88,9 @@ class Schedule:
         return itertools.chain(sweep(self, 0, self.n, self._slot) if self.n else (), (End(),))
 
     def _slot(self, kept):
-        """Slot of a state that is kept while `kept` others are.
+        """Slot of a state that is stored while `kept` others are.
 
-        What was kept first is used least often, so that is on disk: the multistage rule of Stumm and Walther.
+        The states stored first are used least often, so they are on disk: the multistage rule of Stumm and Walther.
         """
         return self.ram + kept if kept < self.disk else kept - self.disk
 
@@ -107,7 +107,7 @@ class Schedule:
 
 
 def _size(number):
-    """Bytes in the unit that one would choose."""
+    """Number of bytes with a suitable unit."""
     for unit in ("bytes", "kB", "MB"):
         if number < 1000:
             return f"{number:.4g} {unit}"
@@ -116,16 +116,16 @@ def _size(number):
 
 
 class Binomial(Schedule):
-    """Rooms of `block` steps: every decision is a formula.
+    """Schedule with a constant tape capacity of `block` steps; every decision is a formula.
 
     Parameters
     ----------
     n : int
-        Steps.
+        Number of steps.
     ram, disk : int
-        States kept at most in memory and on disk, that at the beginning included.
+        Maximum number of states stored in memory and on disk, including the initial one.
     block : int
-        Steps taped at a time.
+        Number of steps taped at a time.
     """
 
     def __init__(self, n, ram, disk=0, block=1):
@@ -142,33 +142,35 @@ class Binomial(Schedule):
         self.extra_steps = self.price * n - block * comb(slots + self.price, slots + 1)
 
     def _most(self, free, price):
-        """Steps covered at a price with some slots free."""
+        """Number of steps covered at a price with `free` slots."""
         return self.block * comb(free + price, price)
 
     def room(self, kept):
-        """Steps that can be taped while `kept` states are kept."""
+        """Number of steps that can be taped while `kept` states are stored."""
         return self.block
 
     def right(self, steps, kept, price):
-        """Steps of the right part of a stretch that is divided."""
-        free = self.slots - kept  # for the stretch itself and its right part
-        if price == 1:  # most stretches, so without calls
+        """Number of steps in the right part of a segment that is divided."""
+        free = self.slots - kept  # for the segment itself and its right part
+        if price == 1:  # the most frequent case, without calls
             most = self.block * free
             return most if steps - self.block > most else max(steps - self.block, self.block)
         return min(max(steps - self._most(free, price - 2), self.block), self._most(free - 1, price))
 
 
 class Blocks(Schedule):
-    """Rooms that fall as states are kept: tables of what is covered, a row a price, a column a number of states.
+    """Schedule whose tape capacity falls as states are stored.
+
+    It uses tables of covered steps with a row per price and a column per number of stored states.
 
     Parameters
     ----------
     n : int
-        Steps.
+        Number of steps.
     rooms : list of int
-        Steps that can be taped while 0, 1, ... states are kept; positive and not increasing.
+        Number of steps that can be taped while 0, 1, ... states are stored; positive and not increasing.
     disk : int
-        How many of the states that are kept first are on disk.
+        Number of states stored on disk; they are the ones stored first.
     """
 
     def __init__(self, n, rooms, disk=0):
@@ -176,12 +178,12 @@ class Blocks(Schedule):
             raise ValueError(_no_state(n, rooms[0]))
         self.n, self.rooms, self.block = n, rooms, min(rooms[0], n)
         thresholds = _thresholds(rooms)
-        # A price is a row, its whole part, and the rank of its fraction among those at which a stretch changes.
+        # A price is a row, its integer part, and the rank of its fraction among the fractions of the thresholds.
         fractions = sorted({threshold % 1 for threshold in thresholds})
         ranks = {fraction: rank for rank, fraction in enumerate(fractions)}
 
         def divided_from(rank):
-            """Row from which on a stretch is divided, per number of states kept."""
+            """Row from which on a segment is divided, per number of stored states."""
             return [floor(threshold) + (ranks[threshold % 1] > rank) for threshold in thresholds]
 
         def cover(rank):
@@ -196,7 +198,7 @@ class Blocks(Schedule):
         self.extra_steps = self._extra(divided_from(rank), divided_from(rank - 1))
 
     def _extra(self, *divided_from):
-        """Extra steps: of two parts one covers all that it can at its price, so only the other is divided again."""
+        """Extra steps; one of the two parts covers all it can at its price, so only the other is divided again."""
         most, fewest = (_costs(rows, start) for rows, start in zip((self.most, self.fewest), divided_from))
         steps, kept, price, extra = self.n, 0, self.price, 0
         while steps > self.rooms[kept]:
@@ -214,11 +216,11 @@ class Blocks(Schedule):
         return extra
 
     def room(self, kept):
-        """Steps that can be taped while `kept` states are kept."""
+        """Number of steps that can be taped while `kept` states are stored."""
         return self.rooms[kept]
 
     def right(self, steps, kept, price):
-        """Steps of the right part of a stretch that is divided."""
+        """Number of steps in the right part of a segment that is divided."""
         left = self.fewest[price - 1][kept]
         return min(max(steps - left, self.rooms[kept + 1]), self.most[price][kept + 1])
 
@@ -234,7 +236,7 @@ def _no_state(n, block):
 
 
 def list_rooms(n, room, ram, disk=0):
-    """As many rooms as n steps can need, the first states on disk."""
+    """Tape capacities per number of stored states, as many as n steps can need; the first `disk` states are on disk."""
     rooms = [room(0)] * (disk + 1)
     covered = rooms[0] * len(rooms)
     while covered < n and len(rooms) <= ram + disk and room(len(rooms) - disk) > 0:
@@ -244,11 +246,11 @@ def list_rooms(n, room, ram, disk=0):
 
 
 def _thresholds(rooms):
-    """Price from which on a stretch is divided rather than taped, per number of states kept.
+    """Price from which on a segment is divided rather than taped, per number of stored states.
 
-    A stretch with room w_0 that is divided along to room w_j, its left parts taped, covers w_0 + ... + w_j steps and
-    costs w_0 + ... + w_(j - 1) extra ones.  The least price at which that is better than w_0 at no cost, for some j, is
-    the least (w_0 + ... + w_(j - 1)) / (w_1 + ... + w_j).  Neighbours are pooled from the right to find it.
+    A segment with capacity w_0 that is divided down to capacity w_j, its left parts taped, covers w_0 + ... + w_j steps
+    and costs w_0 + ... + w_(j - 1) extra ones. The smallest price at which some j beats w_0 at no cost is the minimum
+    of (w_0 + ... + w_(j - 1)) / (w_1 + ... + w_j) over j. Pooling neighbours from the right finds it.
     """
     pools, found = [], []
     for room, following in zip(rooms[-2::-1], rooms[:0:-1]):
@@ -261,7 +263,7 @@ def _thresholds(rooms):
 
 
 def _cover(rooms, divided_from, is_enough):
-    """Rows of the steps that a stretch covers, per number of states kept; prices rise until it is enough."""
+    """Rows of covered steps per number of stored states, for increasing prices until `is_enough`."""
     rows = [rooms]
     while not is_enough(rows):
         row, left = rooms.copy(), rows[-1]
@@ -273,7 +275,7 @@ def _cover(rooms, divided_from, is_enough):
 
 
 def _costs(rows, divided_from):
-    """Rows of the extra steps of stretches that cover what the rows of `_cover` say."""
+    """Rows of the extra steps of segments that cover as many steps as the rows of `_cover` give."""
     costs = [[0] * len(rows[0])]
     for price in range(1, len(rows)):
         row = [0] * len(rows[0])
@@ -285,14 +287,14 @@ def _costs(rows, divided_from):
 
 
 def sweep(tree, first, last, slot, is_kept=False):
-    """Actions that sweep the stretch of steps ``first .. last - 1``, whose first state is in hand.
+    """Actions that sweep the segment of steps ``first .. last - 1``, whose first state is current.
 
-    ``slot(depth)`` is for the state that is kept while `depth` others of the stretch are; with `is_kept` the first
-    state is already in ``slot(0)``.
+    ``slot(depth)`` is the slot of the state that is stored while `depth` others of the segment are; with `is_kept` the
+    first state is already in ``slot(0)``.
     """
     room, right = tree.room, tree.right
     price, depth, where = tree.price, 0, slot(0)
-    kept = []  # first step, price and slot of the stretches that are divided and whose right part is under way
+    kept = []  # first step, price and slot of the divided segments whose right part is in progress
     while True:
         while last - first > room(depth):
             if not is_kept:

@@ -1,9 +1,9 @@
-"""Which derivative is running here, and blocks that it does not follow.
+"""The stack of running derivatives, and the errors that were raised and caught inside of them.
 
-Operands carry their tape, so no rule asks what is current.
-Only two things do: creation functions (an array made inside a derivative may receive traced values later)
-and `passive`.
-The answer is a context variable: each thread and each task has its own.
+Operands refer to their tape, so rules need no current tape.
+Only creation functions (an array made inside a derivative may receive traced values later), `passive` and the errors
+of traced values ask which derivatives are running.
+The stack is a context variable: each thread and each task has its own.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ import warnings
 from collections.abc import Iterator
 from contextvars import ContextVar
 
+from wengert.core import advice
+from wengert.core.frames import at, caller, where
 from wengert.errors import Refusal, TextWarning, TracedValueError
 
-#: the derivatives that are running in this context, the innermost last: tapes, lists, forward levels
+#: the recorders of the derivatives that are running in this context, the innermost last
 running: ContextVar = ContextVar("wengert_running", default=())
 
-
-#: what makes arrays for code that runs on lifted values (series, batches): see `wengert.core.dispatch.lifted`
+#: the maker of arrays for code that runs on lifted values (series, batches), see `wengert.core.dispatch.lifted`
 _lifting: ContextVar = ContextVar("wengert_lifting", default=None)
 
 
 @contextlib.contextmanager
 def lifting(maker) -> Iterator[None]:
-    """Block in which creation functions make what `maker` makes of their arrays; not in derivatives inside of it."""
+    """Block in which creation functions return `maker` of their arrays, except in derivatives inside of it."""
     token = _lifting.set((maker, running.get(), _lifting.get()))
     try:
         yield
@@ -34,25 +35,25 @@ def lifting(maker) -> Iterator[None]:
 
 
 def lifted_by():
-    """What makes arrays here, if the code runs on lifted values."""
+    """The maker of arrays for the code that runs here; None if it does not run on lifted values."""
     found = _lifting.get()
     return found[0] if found is not None and found[1] is running.get() else None
 
 
 def lifted_around():
-    """The same of code around this, too, with derivatives between the two."""
+    """The innermost maker of arrays, also where a derivative runs inside of its block."""
     found = _lifting.get()
     return None if found is None else found[0]
 
 
 def is_lifting() -> bool:
-    """Does a function run on lifted values around this, or a rule on what they are made of?"""
+    """Is this inside of a block of `lifting`?"""
     return _lifting.get() is not None
 
 
 @contextlib.contextmanager
 def recording(recorder) -> Iterator[None]:
-    """Make `recorder` the innermost running one; the former one is restored, whatever happens."""
+    """Block in which `recorder` is the innermost running one."""
     token = running.set((*running.get(), recorder))
     try:
         yield
@@ -61,10 +62,10 @@ def recording(recorder) -> Iterator[None]:
 
 
 class Unrecorded(BaseException):
-    """A function goes a way at its arguments that no recording can follow: this call of it is to run as it is.
+    """Ends a recording that cannot represent what the function does: this call falls back to eager execution.
 
-    No `Exception`, for the function must not catch it; one that does is remembered, see `until_recorded`.
-    `is_lasting` says that other values of the same arguments do not lead elsewhere.
+    It is no `Exception`, so that the function does not catch it; if it does, `until_recorded` raises it again.
+    `is_lasting` says that no other values of the arguments would avoid it.
     """
 
     def __init__(self, reason: str, is_lasting: bool = False):
@@ -76,16 +77,21 @@ _ended: ContextVar = ContextVar("wengert_ended", default=None)
 
 
 def unrecorded(reason: str, is_lasting: bool = False) -> Unrecorded:
-    """The error that ends a recording; noted, it is raised at the end whether it is raised now or not."""
+    """The error that ends a recording; `until_recorded` raises it even if the caller does not."""
     error = Unrecorded(reason, is_lasting)
     if (errors := _ended.get()) is not None:
         errors.append(error)
     return error
 
 
+def end_recording(reason: str, is_lasting: bool = False):
+    """Raise `Unrecorded` with the user's line."""
+    raise unrecorded(f"{reason}{at()}", is_lasting)
+
+
 @contextlib.contextmanager
 def until_recorded() -> Iterator[None]:
-    """Block that records, at whose end an `Unrecorded` is raised that the function has caught."""
+    """Block that records; at its end an `Unrecorded` that was made inside and caught is raised again."""
     errors: list = []
     token = _ended.set(errors)
     try:
@@ -98,7 +104,7 @@ def until_recorded() -> Iterator[None]:
 
 @contextlib.contextmanager
 def within(recorders: tuple) -> Iterator[None]:
-    """Block in which these derivatives are running, as seen by what asks."""
+    """Block in which exactly these derivatives are running."""
     token = running.set(recorders)
     try:
         yield
@@ -106,7 +112,7 @@ def within(recorders: tuple) -> Iterator[None]:
         running.reset(token)
 
 
-#: the derivatives that do not follow what runs here, though it is called inside of them: see `outside`
+#: enclosing derivatives that `outside` and `replaced` have taken off the stack
 _behind: ContextVar = ContextVar("wengert_behind", default=())
 
 
@@ -124,7 +130,7 @@ def outside() -> Iterator[None]:
 
 @contextlib.contextmanager
 def replaced(recorders: tuple, recorder) -> Iterator[None]:
-    """Block in which `recorder` stands in the place of the innermost of these derivatives."""
+    """Block in which these derivatives are running, the innermost one replaced by `recorder`."""
     behind = _behind.set((*_behind.get(), *recorders[-1:]))
     token = running.set((*recorders[:-1], recorder))
     try:
@@ -134,20 +140,26 @@ def replaced(recorders: tuple, recorder) -> Iterator[None]:
         _behind.reset(behind)
 
 
+def is_tracing() -> bool:
+    """Is a derivative being recorded in this context?"""
+    found = running.get()
+    return bool(found) and (len(found) > 1 or type(found[0]) is not Watch)
+
+
 def is_recording() -> bool:
-    """Is what runs here recorded in order to be replayed?"""
+    """Is a program being recorded here, to be replayed?"""
     return any(recorder.level.recording for recorder in running.get() if type(recorder) is not Watch)
 
 
 class Watch:
-    """Stands among the running derivatives where `wengert.detect_nan` was entered.
+    """Marks on the stack of derivatives where `wengert.detect_nan` was entered.
 
-    It takes the place of a derivative around those that start inside: they are recorded by the general classes,
-    which can be asked to look at every number, and the fast ones know nothing of it.
+    It counts as an enclosing derivative, so that those inside are recorded by the general classes: these can check
+    every value, the fast ones cannot.
     """
 
     def pause(self) -> None:
-        """A passive block is watched like any other."""
+        """Do nothing: a passive block is watched like any other."""
 
     def resume(self, was: None) -> None:
         """See `pause`."""
@@ -193,27 +205,25 @@ def passive() -> Iterator[None]:
 
 # ---------------------------------------------------------------------------------------- errors that were caught
 
-# A derivative must not lose a value because its function catches the error that says so.  Each `Refusal` is noted when
-# it is made, as text: the error itself would keep traced values alive.  A derivative whose function has returned though
-# something was noted raises.  Where nothing is refused, the cost is a look at one field.
+# A function may catch the error of a traced value and go on without its derivative.  So each `Refusal` is noted when it
+# is made, as text (the error itself would keep traced values alive), and a derivative whose function returns normally
+# raises if something was noted.  Where nothing was, the cost is one attribute.
 
 
 def remember(error: Refusal, *others) -> None:
-    """Note an error on the enclosing derivatives, or on those whose values were refused."""
+    """Note an error at the enclosing derivatives, or at those whose values were refused."""
     found = set(others or holders())
-    if others:  # what is running has noted it when it was made
+    if others:  # the running ones noted it when it was made
         found.difference_update(holders())
     if found:
-        from wengert.core.dispatch import dispatch  # which knows what the user's code is, and imports this
-
-        text, at = str(error), dispatch.where(dispatch.caller())
-        noted = type(error), text if at in text else f"{text} ({at})"
+        text, place = str(error), where(caller())
+        noted = type(error), text if place in text else f"{text} ({place})"
         for holder in found:
             holder.refused = [*(holder.refused or ()), noted]
 
 
 def holders() -> list:
-    """The levels, and what makes lifted values, of everything that is running around this."""
+    """The levels of the enclosing derivatives, and the enclosing makers of lifted values."""
     found = [level for recorder in (*_behind.get(), *running.get()) if (level := getattr(recorder, "level", None))]
     lifted = _lifting.get()
     while lifted is not None:
@@ -224,7 +234,7 @@ def holders() -> list:
 
 
 def swallowed(holder, name: str) -> TracedValueError:
-    """The error of a derivative whose function has caught one that was noted."""
+    """The error of a derivative whose function caught one that was noted."""
     kind, text = holder.refused[0]
     kind = kind if issubclass(kind, TypeError) else TracedValueError
     return kind(
@@ -235,7 +245,7 @@ def swallowed(holder, name: str) -> TracedValueError:
 
 
 def check_end(holder, name: str = "") -> None:
-    """Raise if a function that has returned caught an error that was noted; warn if it wrote values as text."""
+    """At the return of a function: raise if it caught a noted error, warn if it wrote values as text."""
     name = name or holder.name
     if holder.refused:
         raise swallowed(holder, name)
@@ -252,52 +262,50 @@ def check_end(holder, name: str = "") -> None:
         )
 
 
-#: lines of which that was said, for the filters of `warnings`
+#: the registry of `warnings` for lines that were warned of
 _told: dict = {}
 
 
 def spell(file: str, line: int, *others) -> None:
-    """Note that a value was written as text to full precision, at its derivative and at those around this."""
+    """Note at its derivative and at the enclosing ones that a value was written as text to full precision."""
     for holder in {*others, *holders()}:
         holder.spelled = holder.spelled or (file, line)
 
 
 def explain(level, error: BaseException) -> None:
-    """Raise a clear error in the place of one that has come out of a function because of its traced values.
+    """Raise a clear error in place of one that a function raised because of its traced values.
 
-    Code in C, and code that catches errors and raises others, put errors in the place of ours that say nothing of it.
+    C code, and code that catches errors and raises others, replace ours by errors that do not mention the derivative.
     """
     if isinstance(error, Refusal) or not isinstance(error, Exception):
         return
     if level.refused:
         kind, text = level.refused[0]
         raise (kind if issubclass(kind, TypeError) else TracedValueError)(text) from error
-    from wengert.core.dispatch import advice  # as above
-
     if (text := advice.of_error(error)) is not None:
         raise TracedValueError(text) from error
 
 
 def noted() -> list:
-    """What has been noted so far, for `forget`."""
+    """The notes so far, for `forget`."""
     return [(holder, holder.refused) for holder in holders()]
 
 
 def forget(before: list) -> None:
-    """Forget what has been noted since then: code of ours deals with it."""
+    """Drop the notes made since `before`: the caller handles those errors."""
     for holder, refused in before:
         holder.refused = refused
 
 
 class Caught:
-    """What `caught` has caught."""
+    """Holds the error that ended a block of `caught`."""
 
     error: BaseException | None = None
 
 
 @contextlib.contextmanager
 def caught(*kinds: type[BaseException]) -> Iterator[Caught]:
-    """Block of ours that deals with its errors: those of these kinds end it, and what was noted in it is forgotten."""
+    """Block that ends at errors of these kinds, which the caller handles, and drops their notes."""
     before, found = noted(), Caught()
     try:
         yield found
@@ -308,12 +316,10 @@ def caught(*kinds: type[BaseException]) -> Iterator[Caught]:
 
 @contextlib.contextmanager
 def unnoted() -> Iterator[None]:
-    """Block whose errors leave no note: what becomes of them is decided behind it."""
+    """Block whose errors leave no note: the caller handles them."""
     before = noted()
     try:
         yield
     finally:
         forget(before)
 
-
-Refusal.remember = staticmethod(remember)

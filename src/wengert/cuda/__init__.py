@@ -1,6 +1,6 @@
-"""Programs on many points at once, on a GPU: one kernel, one thread a point.
+"""Evaluation of programs at many points on a GPU: one kernel, one thread per point.
 
-Nothing of Numba is imported before a kernel is made; without a GPU, making one raises `CudaUnavailable`.
+Numba is imported only when a kernel is made; without a GPU, making one raises `CudaUnavailable`.
 """
 
 from importlib import import_module as _import_module

@@ -1,7 +1,7 @@
-"""Arguments of kernels: told apart by where they lie, taken as they are, and given back as the kind that came.
+"""Arguments of kernels: located on the host or on a device, used without copies, and returned in the caller's library.
 
-An array on a device is known by ``__cuda_array_interface__`` or by DLPack.  Nothing is copied of it, also of one that
-may only be read, and kernels run on the stream that it names; so what was queued there before is done before.
+An array on a device is recognised by ``__cuda_array_interface__`` or DLPack. It is not copied, even if it is
+read-only, and kernels run on the stream that it names, so work queued on that stream before is finished first.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-#: the pointer that stands for the default stream; 0 is not to be named in ``__cuda_array_interface__``
+#: pointer value of the default stream; ``__cuda_array_interface__`` does not allow 0
 DEFAULT_STREAM = 1
 
-#: DLPack's numbers of devices
+#: device types of DLPack
 _CPU, _CUDA, _MANAGED = 1, 2, 13
 
 
@@ -26,13 +26,13 @@ class Given:
     Attributes
     ----------
     value : ndarray or dict
-        The array itself, or where it lies on the device, as ``__cuda_array_interface__`` says.
+        The array itself, or the ``__cuda_array_interface__`` dict of an array on the device.
     shape, dtype
     on_device, is_read_only : bool
     stream : int or None
-        The stream of which it is part.
+        Stream of the array.
     owner : object
-        What keeps the memory.
+        Keeps the memory alive.
     """
 
     def __init__(self, x: Any, name: str):
@@ -60,14 +60,14 @@ class Given:
         return self.value["data"][0]
 
     def overlaps(self, other: Given) -> bool:
-        """Whether another array lies, in part, in the same memory of the device."""
+        """Whether another array overlaps with this one in device memory."""
         if not other.on_device:
             return False
         mine, its = self._extent(), other._extent()
         return max(mine.start, its.start) < min(mine.stop, its.stop)
 
     def _extent(self):
-        """The addresses from the lowest to the highest."""
+        """Range of addresses."""
         strides = self.value.get("strides") or _in_order(self.shape, self.dtype.itemsize)
         ends = [(n - 1) * step for n, step in zip(self.shape, strides)]
         low = self.pointer + sum(min(end, 0) for end in ends)
@@ -75,9 +75,9 @@ class Given:
         return range(low, low if 0 in self.shape else high)
 
     def layout(self, is_fixed: bool) -> str | None:
-        """The letter that kernels know the order of elements by; None if they know no such order.
+        """Letter of the element order as kernels know it; None for other orders.
 
-        C: a row of elements for each point; F: a row of points for each element; S: elements that all points share.
+        C: a row of elements per point; F: a row of points per element; S: elements shared by all points.
         """
         strides, itemsize = self.value.get("strides"), self.dtype.itemsize
         if strides is None or _alike(self.shape, strides, _in_order(self.shape, itemsize)):
@@ -86,7 +86,7 @@ class Given:
         return "F" if not is_fixed and _alike(self.shape, strides, by_elements) else None
 
     def rows(self, is_fixed: bool = False) -> tuple[int, int, int]:
-        """Elements of a point, and the steps, in elements, from point to point and from element to element."""
+        """Number of elements per point, and the strides in elements from point to point and from element to element."""
         itemsize = self.dtype.itemsize
         strides = self.value.get("strides") or _in_order(self.shape, itemsize)
         shape, steps = (self.shape, strides) if is_fixed else (self.shape[1:], strides[1:])
@@ -105,12 +105,12 @@ def _in_order(shape, itemsize):
 
 
 def _alike(shape, strides, others):
-    """Do two sets of strides say the same?"""
+    """Whether two sets of strides are equivalent."""
     return 0 in shape or all(n == 1 or s == t for n, s, t in zip(shape, strides, others))
 
 
 def _step(shape, strides, itemsize):
-    """The step from one element to the next, in C order, or None if it is not the same everywhere."""
+    """Stride between consecutive elements in C order; None if it is not constant."""
     long = [(n, s) for n, s in zip(shape, strides) if n != 1]
     for (_, outer), (n, inner) in itertools.pairwise(long):
         if outer != n * inner:
@@ -119,7 +119,7 @@ def _step(shape, strides, itemsize):
 
 
 def _interface(x, name):
-    """Where an array lies on a device; None for one on the host."""
+    """Interface dict of an array on a device; None for an array on the host."""
     if isinstance(x, (np.ndarray, np.generic, int, float, list, tuple)):
         return None
     found = getattr(x, "__cuda_array_interface__", None)
@@ -137,7 +137,7 @@ def _interface(x, name):
 
 
 def _unpacked(x):
-    """The same of an array that has DLPack only; it is to be ready on the default stream."""
+    """Interface dict of an array that supports DLPack only; it is synchronised with the default stream."""
     view = importlib.import_module("cuda.core.utils").StridedMemoryView.from_dlpack(x, stream_ptr=DEFAULT_STREAM)
     dtype = np.dtype(view.dtype)
     strides = None if view.strides is None else tuple(dtype.itemsize * step for step in view.strides)
@@ -156,7 +156,7 @@ def _on_host(x):
 
 
 def same_kind(x: Any, array: Any) -> Any:
-    """An array on the device as an array of the library that made `x`, without a copy."""
+    """Convert an array on the device to the library of `x`, without a copy."""
     root = type(x).__module__.partition(".")[0]
     if root in _MAKERS:
         module, make = _MAKERS[root]
@@ -164,7 +164,7 @@ def same_kind(x: Any, array: Any) -> Any:
     return array
 
 
-#: by the package of the class: what makes its arrays of any that has ``__cuda_array_interface__``
+#: functions that wrap an array with ``__cuda_array_interface__``, by the package of the argument's class
 _MAKERS = {
     "cupy": ("cupy", "asarray"),
     "jax": ("jax.numpy", "asarray"),
@@ -174,5 +174,5 @@ _MAKERS = {
 
 
 def bytes_of(shape: tuple, dtype: Any) -> int:
-    """Memory of an array."""
+    """Size of an array in bytes."""
     return math.prod(shape) * np.dtype(dtype).itemsize

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import functools
-import importlib
-import importlib.util
-import re
-from typing import Any
 
+from wengert.cuda.toolkit import INSTALL, dotted, name_of, numba_cuda, of_versions, one_line
 from wengert.errors import CudaUnavailable
 
 #: lowest compute capability for which current toolkits compile
 LOWEST = (7, 5)
-
-#: what a driver says to machine code that is made for later ones
-_OTHER_VERSION = {"UNSUPPORTED_PTX_VERSION", "INVALID_IMAGE", "NO_BINARY_FOR_GPU", "SYSTEM_DRIVER_MISMATCH"}
-
-_INSTALL = 'pip install "wengert[cuda]" for drivers of CUDA 13 (580 or later), "wengert[cuda12]" for those of CUDA 12'
 
 
 def is_available() -> bool:
@@ -61,24 +53,6 @@ def require() -> None:
         raise CudaUnavailable(found.reason, found.fix)
 
 
-def numba_cuda() -> Any:
-    """The module `numba.cuda` of the package numba-cuda, with or without a GPU."""
-    if importlib.util.find_spec("numba_cuda") is None:
-        if importlib.util.find_spec("numba") is None:
-            raise CudaUnavailable("the package numba-cuda is not installed", _INSTALL)
-        raise CudaUnavailable("only the old numba.cuda that is built into numba is installed, not numba-cuda", _INSTALL)
-    try:
-        cuda = importlib.import_module("numba.cuda")
-    except ImportError as error:
-        raise CudaUnavailable(f"numba-cuda cannot be imported ({_line(error)})", _INSTALL) from error
-    if getattr(cuda, "implementation", "Built-in") != "NVIDIA":
-        raise CudaUnavailable(
-            "numba-cuda is installed, but numba.cuda is the old one that is built into numba",
-            "install numba-cuda into site-packages, whose .pth files Python reads, not by --target or PYTHONPATH",
-        )
-    return cuda
-
-
 @functools.cache
 def _obstacle() -> CudaUnavailable | None:
     """What stands in the way; looked for once in a process."""
@@ -104,13 +78,13 @@ def _check(cuda):
     capability = tuple(cuda.get_current_device().compute_capability)
     if capability < LOWEST:
         raise CudaUnavailable(
-            f"the GPU has compute capability {_dotted(capability)}", f"{_dotted(LOWEST)} or higher is needed (Turing)"
+            f"the GPU has compute capability {dotted(capability)}", f"{dotted(LOWEST)} or higher is needed (Turing)"
         )
     _try(cuda)
 
 
 def _of_driver(error):
-    text = _line(error)
+    text = one_line(error)
     if "NUMBA_DISABLE_CUDA" in text:
         return CudaUnavailable("CUDA is switched off by NUMBA_DISABLE_CUDA=1", "unset it")
     if name_of(error) == "NO_DEVICE":
@@ -132,46 +106,12 @@ def _no_device():
 
 def _try(cuda):
     """Compile, load and run a kernel, in the way of all others."""
-    device = importlib.import_module("wengert.cuda.device")  # which stands on this module
+    from wengert.cuda import device  # a machine without a GPU does not need it
+
     try:
         device.try_out(cuda)
     except CudaUnavailable:
         raise
     except Exception as error:
         mismatch = of_versions(error, cuda)
-        raise mismatch or CudaUnavailable(f"a kernel does not run ({_line(error)})", _INSTALL) from error
-
-
-def of_versions(error: Exception, cuda: Any) -> CudaUnavailable | None:
-    """What to say if an error comes of compilers that are newer than the driver; None for another error."""
-    if name_of(error) not in _OTHER_VERSION and type(error).__name__ != "LinkerError":
-        return None
-    driver, toolkit = _version(cuda.cudadrv.driver.get_version), _version(cuda.runtime.get_version)
-    pins = f'pip install "cuda-toolkit=={driver}.*" "nvidia-nvjitlink=={driver}.*"'
-    return CudaUnavailable(
-        f"the driver is of CUDA {driver} and does not load what the installed compilers, of CUDA {toolkit}, make "
-        f"({_line(error)})",
-        f"{_INSTALL if driver[:3] != toolkit[:3] else pins}, or a newer driver",
-    )
-
-
-def name_of(error: BaseException) -> str:
-    """What the driver calls an error, without CUDA_ERROR_; empty for another one."""
-    found = re.search(r"CUDA_ERROR_(\w+)", str(error))
-    return found[1] if found else ""
-
-
-def _version(get):
-    try:
-        return _dotted(get())
-    except Exception:
-        return "unknown version"
-
-
-def _dotted(version):
-    return ".".join(map(str, version[:2]))
-
-
-def _line(error):
-    """The message of an error, in one line."""
-    return " ".join(str(error).split())
+        raise mismatch or CudaUnavailable(f"a kernel does not run ({one_line(error)})", INSTALL) from error

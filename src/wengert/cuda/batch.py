@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from wengert.cuda import availability, kernels
+from wengert.cuda import availability, kernels, toolkit
 from wengert.cuda.calls import DTYPES, Batch, Fixed, Run
 from wengert.cuda.device import Device, Host, points_at_once
 from wengert.errors import GuardError
@@ -124,7 +124,7 @@ class Kernel:
         CudaUnavailable
             If numba-cuda is not installed.
         """
-        availability.numba_cuda()
+        toolkit.numba_cuda()
         mode = mode or ("value_and_jacobian" if self._result[1] else "value_and_grad")
         found = self._bodies(mode, self._dtype or DTYPES[0])
         return [kernels.report(body, tuple(cc)) for body in found]
@@ -201,7 +201,7 @@ def machine_of(target: str) -> Device | Host:
     if target == "cpu":
         return Host()
     availability.require()
-    return Device(availability.numba_cuda())
+    return Device(toolkit.numba_cuda())
 
 
 def first_of(indices: np.ndarray) -> str:

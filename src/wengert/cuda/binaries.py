@@ -1,4 +1,4 @@
-"""Kernels as machine code, made without a GPU: compiled by Numba, assembled by nvJitLink, kept on disk."""
+"""Machine code of kernels, made without a GPU: compiled by Numba, assembled by nvJitLink, cached on disk."""
 
 from __future__ import annotations
 
@@ -12,31 +12,32 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from wengert.cuda.availability import numba_cuda
+from wengert.core.tape.tape import kernel_formulas
+from wengert.cuda.toolkit import numba_cuda
 from wengert.program.codegen import disk_cache, kernels, llvm_ir
 
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What a compiled kernel takes of a GPU.
+    """Resources used by a compiled kernel.
 
     Attributes
     ----------
     name : str
     cc : tuple
-        Compute capability for which it was compiled.
+        Compute capability of the target.
     dtype : str
     registers : int
-        For each thread, of 255.
+        Registers per thread, at most 255.
     spill_bytes : int
-        Written to memory and read again because registers did not suffice: 0 for a good kernel.
+        Bytes stored and reloaded because registers did not suffice; 0 for a good kernel.
     stack_bytes : int
-        For each thread: arrays of the library's functions, and what was spilled.
+        Stack size per thread: arrays of library functions, and spilled registers.
     statements, ptx_lines : int
     cost : int
-        Floating-point instructions for each point, roughly.
+        Approximate number of floating-point instructions per point.
     seconds : float
-        That compilation took; 0 if the kernel was found on disk.
+        Compilation time; 0 if the kernel was found on disk.
     """
 
     name: str
@@ -64,19 +65,19 @@ _BINARIES: dict[str, Binary] = {}
 
 
 def binary(text: str, make: Callable, cc: tuple, fastmath: bool = False, **facts: Any) -> Binary:
-    """A kernel for a compute capability.
+    """Return a kernel for a compute capability, compiled or from the cache.
 
     Parameters
     ----------
     text : str
-        What tells it from every other kernel: it is compiled only if none with this text is known.
+        Identifies the kernel in the cache.
     make : callable
-        Gives the kernel, a function for Numba, and the types of its arguments.
+        Returns the kernel, a function for Numba, and the types of its arguments.
     cc : tuple
         Compute capability.
     fastmath : bool
     **facts
-        The fields of the report that do not come of compiling: name, dtype, statements, cost.
+        Fields of the report that do not depend on compilation: name, dtype, statements, cost.
     """
     key = hashlib.sha256(repr((text, tuple(cc), fastmath, _versions())).encode()).hexdigest()
     if key not in _BINARIES:
@@ -86,10 +87,11 @@ def binary(text: str, make: Callable, cc: tuple, fastmath: bool = False, **facts
 
 @functools.cache
 def _versions():
-    """Of all that makes machine code of a body: the sources of this package and of the emitter count."""
+    """Versions of everything that affects machine code: sources of this package and of the emitter, and packages."""
     files = [*Path(__file__).parent.glob("*.py"), *map(Path, (llvm_ir.__file__, kernels.__file__))]
     sources = b"".join(path.read_bytes() for path in sorted(files))
-    found = {"sources": hashlib.sha256(sources).hexdigest()}
+    formulas = repr(kernel_formulas()).encode()  # of which the rows of kernels.h are made
+    found = {"sources": hashlib.sha256(sources + formulas).hexdigest()}
     compilers = ["nvidia-nvvm", "nvidia-nvjitlink", "nvidia-cuda-nvcc-cu12", "nvidia-nvjitlink-cu12"]
     for name in ["wengert", "numba", "numba-cuda", "llvmlite", *compilers]:
         try:
@@ -127,7 +129,7 @@ def ptx(kernel: Callable, signature: tuple, cc: tuple, fastmath: bool = False) -
 
 
 def assembled(text: str, cc: tuple) -> tuple[bytes, str]:
-    """Machine code of PTX, and what the assembler says about it; needs no GPU."""
+    """Machine code from PTX, and the log of the assembler; needs no GPU."""
     from cuda.bindings import nvjitlink
 
     options = [f"-arch=sm_{cc[0]}{cc[1]}", "-verbose"]
@@ -154,7 +156,7 @@ def _from_disk(key) -> Binary | None:
         state, code = found or ({}, b"")
         entry = state.pop("entry")
         return Binary(code, entry, Report(**{**state, "cc": tuple(state["cc"]), "seconds": 0.0}))
-    except (KeyError, TypeError):  # not there, or of another version
+    except (KeyError, TypeError):  # not in the cache, or written by another version
         return None
 
 

@@ -1,6 +1,6 @@
-"""One call of kernels: which arguments have an axis of points, where they lie, and how they get to the device and back.
+"""One call of kernels: which arguments are batched, where they are stored, and transfers to and from the device.
 
-What lies on the host goes through the device in parts, each copied while the one before is computed.
+Host arrays are transferred in chunks; each chunk is copied while the one before is computed.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from wengert.cuda.arrays import Given, bytes_of, same_kind
 from wengert.cuda.device import OutOfMemory, points_at_once, slices, stream_of, told
 from wengert.program.tracing.pytree import key_of
 
-#: points at once of arrays on the host: few enough that copies and kernels overlap
+#: maximum number of points per chunk of host arrays, so that copies and kernels overlap
 _PART = 1 << 20
 
 DTYPES = (np.dtype(np.float64), np.dtype(np.float32))
 
 
 class Fixed:
-    """An argument that is part of the recording: its key."""
+    """Key of an argument that is a constant of the recording."""
 
     def __init__(self, key):
         self.key = key
 
 
 class Batch:
-    """The arguments of one call, in the form of a program.
+    """Arguments of one call, flattened as in the program.
 
     Attributes
     ----------
@@ -38,11 +38,11 @@ class Batch:
     is_fixed : list of bool
         Whether an argument is the same for all points.
     dtype : dtype
-        In which is computed.
+        Precision of the computation.
     like : object
-        The first argument that lies on the device; None if all lie on the host.
+        First argument on the device; None if all are on the host.
     stream : int or None
-        The first stream that an argument names.
+        First stream named by an argument.
     """
 
     def __init__(self, name: str, specs: list, args: tuple, dtype: Any):
@@ -89,7 +89,7 @@ class Batch:
                 )
 
     def bytes_a_point(self) -> int:
-        """Of what is copied to the device."""
+        """Number of bytes per point copied to the device."""
         return sum(
             bytes_of(shape, self.dtype)
             for given, shape, is_fixed in zip(self.given, self.shapes, self.is_fixed)
@@ -98,24 +98,24 @@ class Batch:
 
 
 class _Part:
-    """Some of the points, while they are computed: on a stream, with what is still to be copied back."""
+    """A chunk of points in progress: its stream, and the arrays to be copied back."""
 
     def __init__(self, where, stream, arrays, results, failed):
         self.where, self.stream = where, stream
-        self.arrays = arrays  # kept until the kernel is done
+        self.arrays = arrays  # kept alive until the kernel is done
         self.results, self.failed = results, failed
         self.n = where.stop - where.start
 
 
 class Run:
-    """One call of one kernel: where its arguments and results lie, and how they get there.
+    """One call of one kernel: its arguments, its results and their transfers.
 
     Attributes
     ----------
     results : list
-        Arrays of shape ``(N, *shape)``; on the device each is a `Given`.
+        Arrays of shape ``(N, *shape)``; each is a `Given` on the device.
     failed : ndarray of int or None
-        For each point the number of the guard that failed there, counted from 1, or 0; None if none did at any.
+        For each point the number of the guard that failed there, counted from 1, or 0; None if no guard failed.
     """
 
     def __init__(self, machine, kernels_for, guards, batch, shapes, out, debug):
@@ -130,7 +130,7 @@ class Run:
         self.failed: np.ndarray | None = None
 
     def _given_out(self, out):
-        """The arrays that the caller wants results in."""
+        """Validate the output arrays of the caller."""
         count = len(self.shapes)
         if out is None:
             return [None] * count
@@ -153,7 +153,7 @@ class Run:
         return list(found)
 
     def returned(self):
-        """The results as the caller gets them."""
+        """The results in the caller's array library."""
         if not self.on_device:
             return tuple(self.results)
         return tuple(
@@ -162,7 +162,7 @@ class Run:
         )
 
     def put(self, indices, part, chosen):
-        """Take results of some points from another run, in which they are those that are chosen."""
+        """Copy results of the points `chosen` of another run to the points `indices`."""
         for result, some in zip(self.results, part.results):
             if self.on_device:
                 self.machine.put(result, indices, some, chosen, self._stream())
@@ -170,7 +170,7 @@ class Run:
                 result[indices] = some[chosen]
 
     def carry_out(self, chunk):
-        """Compute all points."""
+        """Compute all points, in smaller chunks if memory does not suffice."""
         if not self.batch.n:
             self.results = [self._result(shape, given, None) for shape, given in zip(self.shapes, self.out)]
             return
@@ -190,7 +190,7 @@ class Run:
         raise told(each * (n if self.on_device else size), machine.free())
 
     def _size(self, chunk, each):
-        """How many points at once."""
+        """Number of points per chunk."""
         n, machine = self.batch.n, self.machine
         if self.on_device or not machine.on_device:
             return n
@@ -201,7 +201,7 @@ class Run:
         return size if chunk != "auto" else min(size, _PART)
 
     def _over(self, wheres):
-        """Compute part after part; what is copied back waits until the next part is under way."""
+        """Compute the chunks; each is copied back after the next one has started."""
         batch, machine = self.batch, self.machine
         for other in {given.stream for given in batch.given} - {None, batch.stream}:
             machine.wait(machine.stream(other))
@@ -219,18 +219,18 @@ class Run:
         return np.concatenate([np.zeros(part.n, np.int32) if part.failed is None else part.failed for part in parts])
 
     def _stream(self):
-        """The stream that the caller's arrays belong to."""
+        """Stream of the caller's arrays."""
         return stream_of(self.machine, self.batch.stream)
 
     def _result(self, shape, given, stream):
-        """An array for a result: the caller's, or a new one."""
+        """Array for a result: the caller's, or a new one."""
         whole = (self.batch.n, *shape)
         if not self.on_device:
             return np.empty(whole, self.batch.dtype) if given is None else given
         return Given(self.machine.empty(whole, self.batch.dtype, stream) if given is None else given, "out=")
 
     def _placed(self, given, is_fixed, stream):
-        """An argument that is on the device before any part is computed, and its layout; None for one in parts."""
+        """A device or shared argument with its layout; None for one that is transferred in chunks."""
         if given.on_device:
             return self.machine.placed(given, is_fixed, stream)
         if not is_fixed:
@@ -240,7 +240,7 @@ class Run:
         return shared, "S"
 
     def _started(self, where, stream, placed):
-        """Copy some points to the device and launch the kernels on them."""
+        """Copy a chunk to the device and launch the kernels on it."""
         machine, dtype = self.machine, self.batch.dtype
         n = where.stop - where.start
         arrays = []
@@ -260,7 +260,7 @@ class Run:
         return _Part(where, stream, given, given[len(arrays) :], status)
 
     def _collect(self, part):
-        """Copy the results of some points back, and which guards failed there."""
+        """Copy the results and failed guards of a chunk back."""
         machine, where = self.machine, part.where
         if not self.on_device:
             for x, result in zip(part.results, self.results):
@@ -275,7 +275,7 @@ class Run:
         part.arrays = part.results = None
 
     def _check_finite(self, part):
-        """Raise where results are not finite."""
+        """Raise if results are not finite."""
         is_bad = np.zeros(part.n, bool)
         for x in part.results:
             values = self.machine.on_host(x, part.stream) if self.on_device else self.machine.copied(x, part.stream)

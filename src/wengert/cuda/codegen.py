@@ -1,11 +1,11 @@
-"""The emitter: a listing of numbers becomes a list of machine statements, and these become code.
+"""Code generation for kernels: scalar IR to statements, and statements to Python or LLVM IR.
 
-A `Body` holds the statements of one kernel in static single assignment, equal ones once.
-The same list is written out in two forms: as a Python function on NumPy arrays, which runs anywhere and in Numba's
-simulator, and as LLVM IR out of a single Numba intrinsic, for CUDA and for the CPU.
-The intrinsic spares Numba the inference and lowering of thousands of lines, which takes it seconds to minutes.
+A `Body` holds the statements of one kernel in static single assignment form, without common subexpressions.
+It is emitted in two forms: as a Python function on NumPy arrays, which runs anywhere and in Numba's simulator, and as
+LLVM IR in a single Numba intrinsic, for CUDA and for the CPU.
+The intrinsic avoids Numba's type inference and lowering of thousands of lines, which takes seconds to minutes.
 
-Numba is imported here only when code is made of a body.
+Numba is imported here only when code is generated.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from wengert.program.codegen.llvm_ir import Statements, appended, external
 
 
 class Body(Statements):
-    """What one thread computes: statements, in order, on the inputs of one point.
+    """Statements that one thread executes, in order, on the inputs of one point.
 
     Attributes
     ----------
     inputs, outputs : list of tuple
-        Shapes, as the kernel takes them: one array each, a row for each point.
+        Shapes without the batch axis; the kernel takes one array for each, with a row per point.
     guards : list of str
-        Where the function asked for the truth of a number; a point for which it differs is reported by its number.
+        Locations where the function tests a scalar; `status` gets the number of the guard that fails at a point.
     """
 
     def __init__(self, name: str, dtype="float64"):
@@ -36,13 +36,13 @@ class Body(Statements):
         self.name = name
         self.inputs: list = []
         self.outputs: list = []
-        self.results: list = []  # of every output: the statements of its elements
-        self.flags: dict = {}  # of every guard: its place in the function, by its statement
+        self.results: list = []  # for each output, the statements of its elements
+        self.flags: dict = {}  # source location of each guard, by its statement
 
     # ------------------------------------------------------------------------------------------ building
 
     def input(self, shape: tuple):
-        """One more input, as a number or an array of numbers."""
+        """Add an input; return it as a scalar or an array of scalars."""
         number = len(self.inputs)
         self.inputs.append(shape)
         found = np.empty(shape, object)
@@ -50,12 +50,12 @@ class Body(Statements):
         return found if shape else found[()]
 
     def output(self, y):
-        """One more output: a number or an array of numbers, None for what another kernel writes."""
+        """Add an output: a scalar or an array of scalars, with None for elements that another kernel writes."""
         self.outputs.append(np.shape(y))
         self.results.append([None if v is None else self.as_float(v).v for v in np.asarray(y, object).flat])
 
     def outputs_of(self, code, inputs: list) -> list:
-        """The outputs of a listing at some inputs, numbers of this body; its guards are those of the body."""
+        """Outputs of an IR at inputs that are scalars of this body; its guards become guards of the body."""
         found, guards = interpreted(code, [constants(x, self) for x in inputs], self)
         for flag, place in guards:
             if self.value(flag) is not True and flag.v not in self.flags:
@@ -66,11 +66,11 @@ class Body(Statements):
     def guards(self) -> list[str]:
         return [*self.flags.values()]
 
-    # ------------------------------------------------------------------------------------------ what there is
+    # ------------------------------------------------------------------------------------------ properties
 
     @functools.cached_property
     def order(self) -> list:
-        """Pairs of an index and a statement: those that an output or a guard needs, as they are to be run."""
+        """Pairs of an index and a statement in execution order, without dead code."""
         needed = {*self.flags}.union(*self.results) - {None}
         found = []
         for i in range(len(self._statements) - 1, -1, -1):
@@ -82,9 +82,9 @@ class Body(Statements):
         return found[::-1]
 
     def interleave(self, count: int) -> None:
-        """Run each statement right after the last of the first `count` ones that it depends on.
+        """Move each statement to directly after its last dependency among the first `count` statements.
 
-        Tangents then follow the values that they belong to, and few values are alive: done where that is so.
+        Tangents then follow the values that they belong to. The new order is kept if it has fewer live values.
         """
         place: dict = {}
         for v, (name, *operands) in self.order:
@@ -96,7 +96,7 @@ class Body(Statements):
             self.order = order
 
     def alive(self) -> int:
-        """How many numbers are kept at once, at most."""
+        """Maximum number of live values."""
         is_kept = {v: name in kernels.ROWS and not kernels.ROWS[name].is_flag for v, (name, *_) in self.order}
         last = {x: i for i, (_, (name, *operands)) in enumerate(self.order) if name in kernels.ROWS for x in operands}
         count = most = 0
@@ -108,25 +108,25 @@ class Body(Statements):
         return most
 
     def __len__(self):
-        """Number of statements that compute something."""
+        """Number of statements other than inputs and constants."""
         return sum(name in kernels.ROWS for _, (name, *_) in self.order)
 
     def cost(self) -> int:
-        """Floating-point instructions of one point, roughly."""
+        """Approximate number of floating-point instructions per point."""
         rows = [kernels.ROWS.get(name) for _, (name, *_) in self.order]
         return sum(row.value.cost for row in rows if row is not None)
 
     def arrays(self) -> list[str]:
-        """Names of the arrays that the kernel is given, in order."""
+        """Names of the array arguments of the kernel, in order."""
         found = [f"x{i}" for i in range(len(self.inputs))] + [f"y{i}" for i in range(len(self.outputs))]
         return [*found, "status"] if self.guards else found
 
     # ------------------------------------------------------------------------------------------ as Python
 
     def python(self, layouts: str = "") -> str:
-        """The body as a Python function ``body(n, p, x0, ..., y0, ..., status)`` on NumPy arrays.
+        """Source of the body as a Python function ``body(n, p, x0, ..., y0, ..., status)`` on NumPy arrays.
 
-        `p` is the number of a point, or a slice of points.
+        `p` is the index of a point, or a slice of points.
         """
         shared = dict(zip(self.arrays(), layouts))
         place = lambda array, k: f"{array}[{k}]" if shared.get(array) == "S" else f"{array}[p, {k}]"
@@ -151,7 +151,7 @@ class Body(Statements):
         return "\n    ".join([*lines, "return"]) + "\n"
 
     def function(self, layouts: str = ""):
-        """That function."""
+        """The function of `python`, compiled."""
         import scipy.special
 
         space = {"np": np, "special": scipy.special, "dtype": self.dtype.type, "product_rest": product_rest}
@@ -169,12 +169,12 @@ class Body(Statements):
         builder : llvmlite.ir.IRBuilder
         point, n : llvmlite values of type i64
         pointers : dict
-            Of every array, by name, the address of its first element.
+            Address of the first element of each array, by name.
         layouts : str
-            A letter for each array: C for a row of elements a point, F for a row of points an element, S for
-            elements that all points share.
+            A letter for each array: C for a row of elements per point, F for a row of points per element, S for
+            elements shared by all points.
         prefix : str
-            Put before the names of the C library: that of libdevice, or none.
+            Prefix of the names of C library functions: that of libdevice, or empty.
         """
         from llvmlite import ir
 
@@ -191,7 +191,7 @@ class Body(Statements):
                 offset = builder.add(builder.mul(n, ir.Constant(i64, k)), point)
             return builder.gep(pointers[array], [offset])
 
-        # results are stored as soon as they are there, so that no register holds them
+        # store results as soon as they are computed, to free their registers
         places: dict = {}
         for i, values in enumerate(self.results):
             for k, v in enumerate(values):
@@ -218,19 +218,19 @@ def _size(shape):
 
 
 def library(prefix: str, real) -> Callable:
-    """What appends the call of a function of the C library, or of libdevice, for numbers of a type."""
+    """Function that emits a call of a C library or libdevice function for a floating-point type."""
     suffix = "" if str(real) == "double" else "f"
     return lambda builder, name, operands: external(builder, prefix + name + suffix, operands)
 
 
 def strong(a, b):
-    """A product in which a factor that is exactly 0 gives 0."""
+    """Product in which a factor of exactly 0 gives 0."""
     product = np.multiply(a, b)
     return np.where((a == 0.0) | (b == 0.0), product.dtype.type(0.0), product)[()]
 
 
 def product_rest(a, b, product):
-    """The rounding error of a product, exactly, where NumPy has no fused multiply and add."""
+    """Exact rounding error of a product (Dekker 1971), as NumPy has no fused multiply-add. doi:10.1007/BF01397083"""
     if np.result_type(a, b) == np.float32:
         return (np.float64(a) * np.float64(b) - np.float64(product)).astype(np.float32)
     with np.errstate(all="ignore"):
@@ -239,7 +239,7 @@ def product_rest(a, b, product):
 
 
 def _halves(a):
-    """Two numbers of half the digits, whose sum is `a`."""
+    """Split `a` into two numbers of half the precision."""
     high = a * 134217729.0
     high = high - (high - a)
     return high, a - high
@@ -249,7 +249,7 @@ def _halves(a):
 
 
 def declaring(target: str) -> tuple:
-    """Numba's types, its `intrinsic`, and what stands before names of the C library, for "cuda" or "cpu"."""
+    """Numba's types, its `intrinsic`, and the prefix of C library functions, for "cuda" or "cpu"."""
     if target == "cuda":
         from numba.cuda import types
         from numba.cuda.extending import intrinsic
@@ -262,7 +262,7 @@ def declaring(target: str) -> tuple:
 
 
 def integers_and_pointers(context, builder, kinds, args, count: int) -> list:
-    """The first `count` arguments of an intrinsic as integers of 64 bits, the others as addresses."""
+    """First `count` arguments of an intrinsic as 64-bit integers, the others as addresses."""
     from llvmlite import ir
 
     i64 = ir.IntType(64)
@@ -274,7 +274,7 @@ def integers_and_pointers(context, builder, kinds, args, count: int) -> list:
 
 
 def intrinsic(body: Body, layouts: str, target: str):
-    """A function ``body(n, p, x0, ..., status)`` for code that Numba compiles, for "cuda" or "cpu"."""
+    """Intrinsic ``body(n, p, x0, ..., status)`` for code compiled by Numba, for "cuda" or "cpu"."""
     types, declared, prefix = declaring(target)
     names = body.arrays()
 
@@ -286,7 +286,7 @@ def intrinsic(body: Body, layouts: str, target: str):
 
         return types.void(*kinds), lowered
 
-    # an intrinsic has as many parameters as its typing function, which has to name them
+    # an intrinsic must name as many parameters as its typing function
     space = {"typed": typed}
     given = ", ".join(["n", "p", *names])
     exec(f"def body(context, {given}):\n    return typed(context, {given})\n", space)
@@ -294,6 +294,6 @@ def intrinsic(body: Body, layouts: str, target: str):
 
 
 def kernel_source(body: Body) -> str:
-    """The kernel: a thread finds its point, and runs the body on it."""
+    """Source of the kernel, in which each thread runs the body on its point."""
     given = ", ".join(body.arrays())
     return f"def kernel(n, {given}):\n    p = cuda.grid(1)\n    if p < n:\n        body(n, p, {given})\n"

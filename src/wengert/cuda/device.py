@@ -1,6 +1,6 @@
-"""Where kernels run: memory, copies, launches, and what is said where these fail.
+"""Devices that run kernels: memory, copies, launches, and error messages.
 
-`Device` is the current GPU, `Host` the same with NumPy arrays, for kernels that are compiled for the CPU.
+`Device` is the current GPU; `Host` has the same interface for NumPy arrays and kernels compiled for the CPU.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import numpy as np
 
 from wengert.cuda import interpreter, kernels, points
 from wengert.cuda.arrays import DEFAULT_STREAM, Given, bytes_of
-from wengert.cuda.availability import name_of, of_versions
+from wengert.cuda.toolkit import name_of, of_versions
 
-#: threads of a block: with 68 registers a thread 7 blocks of 128 fit on a multiprocessor, 3 of 256
+#: threads per block: with 68 registers per thread, 7 blocks of 128 fit on a multiprocessor, but only 3 of 256
 BLOCK = 128
 
-#: what of the free memory a call may take
+#: fraction of the free memory that a call may use
 SHARE = 0.8
 
-#: threads that a multiprocessor holds while it interprets, each of which has memory of its own
+#: number of resident threads per multiprocessor in the interpreter, each with its own memory
 _RESIDENT = 1024
 
-#: errors after which no other call of this process succeeds
+#: names of errors after which the CUDA context of the process is unusable
 _STICKY = {
     "ILLEGAL_ADDRESS",
     "LAUNCH_TIMEOUT",
@@ -39,18 +39,18 @@ _STICKY = {
     "LAUNCH_FAILED",
 }
 
-class OutOfMemory(Exception):
-    """The device has no memory left; what was taken is given back before another try."""
 
+class OutOfMemory(Exception):
+    """The device has no memory left; memory is released before another try."""
 
 
 def grid_of(n: int, block: int = BLOCK) -> tuple[int, int]:
-    """Blocks, and threads of each, so that every point has a thread."""
+    """Number of blocks and threads per block, so that every point has a thread."""
     return -(-n // block), block
 
 
 def points_at_once(n: int, each: int, free: int, most: Any = "auto") -> int:
-    """How many of n points go into the memory that is free, at so many bytes each.
+    """Number of points, out of n, that fit in `free` bytes at `each` bytes per point.
 
     `most` is the caller's choice, or "auto".
     """
@@ -65,13 +65,13 @@ def points_at_once(n: int, each: int, free: int, most: Any = "auto") -> int:
 
 
 def slices(n: int, size: int) -> Iterator[slice]:
-    """The ranges of n points, so many at once."""
+    """Slices of n points with `size` points each."""
     for first in range(0, n, size):
         yield slice(first, min(first + size, n))
 
 
 def told(needed: int, free: int) -> MemoryError:
-    """What to say where memory does not suffice."""
+    """Error for insufficient device memory."""
     return MemoryError(
         f"needs {_gigabytes(needed)} on the GPU, {_gigabytes(free)} are free: pass NumPy arrays, which go through it "
         "in parts, or a lower chunk="
@@ -84,7 +84,7 @@ def _gigabytes(n):
 
 @contextlib.contextmanager
 def errors_explained(cuda: Any) -> Iterator[None]:
-    """Errors of the driver in words that say what to do."""
+    """Context manager that turns driver errors into messages that say what to do."""
     try:
         yield
     except Exception as error:
@@ -103,7 +103,7 @@ def errors_explained(cuda: Any) -> Iterator[None]:
 
 
 class Device:
-    """The current GPU: memory and streams by Numba, compiled kernels by cuda.core, on which Numba stands."""
+    """The current GPU: memory and streams by Numba, compiled kernels by cuda.core, on which Numba is based."""
 
     on_device = True
 
@@ -113,11 +113,11 @@ class Device:
         self.core = importlib.import_module("cuda.core")
 
     def free(self) -> int:
-        """Bytes of memory that are free."""
+        """Number of bytes of free memory."""
         return int(self.cuda.current_context().get_memory_info().free)
 
     def stream(self, pointer: int | None = None) -> Any:
-        """A new stream, or that of the caller."""
+        """A new stream, or the caller's."""
         return self.cuda.stream() if pointer is None else self.cuda.external_stream(pointer)
 
     def empty(self, shape: tuple, dtype: Any, stream: Any) -> Any:
@@ -127,19 +127,19 @@ class Device:
         return self.cuda.to_device(x, stream=stream)
 
     def placed(self, given: Given, is_fixed: bool, stream: Any) -> tuple[Any, str]:
-        """An array on the device as kernels take it, and its layout; one that they do not know is copied first."""
+        """An array on the device and its layout; an array in another order is copied first."""
         letter = given.layout(is_fixed)
         if letter is not None:
             return given, letter
         return self._copy(given, is_fixed, stream), "S" if is_fixed else "C"
 
     def compiled(self, body: Any, layouts: str) -> Callable:
-        """The kernel of a body, loaded; ``run(n, arrays, stream)`` launches it."""
+        """Load the kernel of a body; ``run(n, arrays, stream)`` launches it."""
         launch = self._loaded(kernels.binary(body, self._capability(), layouts))
         return lambda n, arrays, stream: launch(grid_of(n), stream, n, *map(_pointer, arrays))
 
     def interpreted(self, body: Any, layouts: str) -> Callable:
-        """The interpreter for a body; the same ``run(n, arrays, stream)``."""
+        """Load the interpreter for a body; ``run(n, arrays, stream)`` launches it."""
         launch = self._loaded(interpreter.binary(body.dtype, self._capability()))
         tables = interpreter.tables(body)
         at_once = self.cuda.get_current_device().MULTIPROCESSOR_COUNT * _RESIDENT
@@ -164,7 +164,7 @@ class Device:
         return tuple(self.cuda.get_current_device().compute_capability)
 
     def _loaded(self, binary):
-        """What launches machine code: ``launch((blocks, threads), stream, *numbers and addresses)``."""
+        """Launcher of machine code: ``launch((blocks, threads), stream, *integers and pointers)``."""
         kernel = self.core.ObjectCode.from_cubin(binary.code).get_kernel(binary.entry)
 
         def launch(grid, stream, *args):
@@ -174,38 +174,38 @@ class Device:
         return launch
 
     def to_host(self, x: Any, out: np.ndarray, stream: Any) -> None:
-        """Copy rows into an array, when the stream comes to it."""
+        """Queue a copy of rows to a host array on the stream."""
         if out.flags.c_contiguous:
             x.copy_to_host(out.reshape(x.shape), stream=stream)
         else:
             out[...] = self.copied(x, stream).reshape(out.shape)
 
     def copied(self, x: Any, stream: Any) -> np.ndarray:
-        """A copy on the host, ready to be read."""
+        """Copy to the host and synchronise."""
         found = x.copy_to_host(stream=stream)
         stream.synchronize()
         return found
 
     def failures(self, status: Any, stream: Any) -> np.ndarray | None:
-        """Numbers of guards, copied to the host if any is not 0."""
+        """Numbers of failed guards, copied to the host if any is nonzero."""
         found = self.to_device(np.zeros(1, np.int32), stream)
         self._pick("any_failed", np.float64, status.shape[0], stream, status, found)
         return self.copied(status, stream) if self.copied(found, stream)[0] else None
 
     def taken(self, given: Given, indices: np.ndarray, stream: Any) -> Any:
-        """Some points of an array on the device, as an array in C order."""
+        """Gather some points of a device array into an array in C order."""
         found = self.empty((len(indices), *given.shape[1:]), given.dtype, stream)
         rows = given.rows()
         self._pick("take", given.dtype, len(indices), stream, *rows, given, self.to_device(indices, stream), found)
         return found
 
     def put(self, result: Given, indices: np.ndarray, part: Given, chosen: np.ndarray, stream: Any) -> None:
-        """Points of `part` that are chosen into their places among those of `result`."""
+        """Scatter the points `chosen` of `part` to the points `indices` of `result`."""
         rows = (*result.rows(), result, self.to_device(indices, stream))
         self._pick("put", result.dtype, len(indices), stream, *rows, part, self.to_device(chosen, stream))
 
     def on_host(self, given: Given, stream: Any) -> np.ndarray:
-        """A copy of an array on the device."""
+        """Copy of a device array on the host."""
         return self.copied(self._copy(given, True, stream), stream)
 
     def wait(self, stream: Any) -> None:
@@ -215,7 +215,7 @@ class Device:
         return errors_explained(self.cuda)
 
     def _copy(self, given, is_fixed, stream):
-        """The same array in C order."""
+        """Copy of an array in C order."""
         found = self.empty(given.shape, given.dtype, stream)
         n = 1 if is_fixed else given.shape[0]
         self._pick("copy", given.dtype, n, stream, *given.rows(is_fixed), given, found)
@@ -235,17 +235,17 @@ def try_out(cuda: Any) -> None:
     machine.failures(machine.to_device(np.zeros(1, np.int32), stream), stream)
 
 
-#: kernels that pick points, loaded, by device, name and dtype
+#: loaded auxiliary kernels, by device, name and dtype
 _PICKING: dict = {}
 
 
 def _pointer(x):
-    """The address of the first element."""
+    """Address of the first element."""
     return x.pointer if isinstance(x, Given) else x.__cuda_array_interface__["data"][0]
 
 
 class Host:
-    """The CPU: kernels compiled for it run over all points in one call."""
+    """The CPU; kernels loop over all points in one call."""
 
     on_device = False
     number = None
@@ -292,5 +292,5 @@ class Host:
 
 
 def stream_of(machine: Device | Host, pointer: int | None) -> Any:
-    """The stream with a pointer, or the default one, which arrays are on that name none."""
+    """The stream with a pointer, or the default stream, which applies to arrays that name none."""
     return machine.stream(DEFAULT_STREAM if pointer is None else pointer)

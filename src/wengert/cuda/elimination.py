@@ -1,7 +1,7 @@
-"""Small linear systems as numbers: elimination with partial pivoting, in which rows are swapped by choices.
+"""Small linear systems in scalar code: Gaussian elimination with partial pivoting, with selects for row swaps.
 
-The derivative is that of the algorithm, which is exact: where two pivots tie, both ways give the same function.
-A singular matrix gives what is not finite, since no thread can raise an error.
+Differentiating the algorithm is exact: where two pivots tie, both choices give the same function.
+A singular matrix gives non-finite results, since a thread cannot raise an exception.
 """
 
 from __future__ import annotations
@@ -10,29 +10,29 @@ import math
 
 import numpy as np
 
-#: larger matrices would be programs of many thousand instructions
+#: maximum number of rows; larger matrices would give programs of many thousand instructions
 LARGEST = 16
 
 
 def solve(of, a, b):
-    """The solution of a x = b."""
+    """Solution of a x = b."""
     x = _solved(of, a, b[:, None] if np.ndim(b) == 1 else b)[0]
     return x[:, 0] if np.ndim(b) == 1 else x
 
 
 def inv(of, a):
-    """The inverse."""
+    """Inverse."""
     return _solved(of, a, np.eye(len(a)))[0]
 
 
 def det(of, a):
-    """The determinant."""
+    """Determinant."""
     _, upper, sign = _solved(of, a, np.zeros((len(a), 0)))
     return math.prod(np.diag(upper).tolist(), start=sign)
 
 
 def _solved(of, a, b):
-    """The solution, the upper triangle that was left of the matrix, and the sign of the swaps."""
+    """Solution, upper triangular factor, and sign of the permutation."""
     if np.ndim(a) != 2 or np.ndim(b) != 2 or len(a) > LARGEST:
         raise TypeError(f"only single matrices of at most {LARGEST} rows are eliminated here")
     n = len(a)

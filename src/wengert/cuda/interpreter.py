@@ -1,7 +1,7 @@
-"""One kernel for every body: it walks a table of statements, all threads together.
+"""Interpreter kernel: executes any body from a table of statements, all threads in lockstep.
 
-For programs that are too long to be compiled, or that run once.  What straight-line code keeps in registers lies in
-memory here, in slots that are used again as soon as their value is needed no more; each thread has its own.
+It runs programs that are too long to be compiled, or that run once. Values that compiled code keeps in registers are
+stored in memory slots here, separately for each thread. A slot is reused when its value is dead.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ import dataclasses
 import numpy as np
 
 from wengert.cuda import binaries
-from wengert.cuda.availability import numba_cuda
 from wengert.cuda.codegen import Body, declaring, integers_and_pointers, library
+from wengert.cuda.toolkit import numba_cuda
 from wengert.program.codegen import kernels
 from wengert.program.codegen.llvm_ir import emitted
 
-#: what the columns of the table name: see `Tables`
+#: opcodes of the table, see `Tables`
 LOAD, STORE, CHECK = range(3)
 OPCODES = {name: i for i, name in enumerate(kernels.MACHINE, 3)}
 
 
 @dataclasses.dataclass(frozen=True)
 class Tables:
-    """A body as data.
+    """A body as data for the interpreter.
 
     Attributes
     ----------
     code : ndarray of int32, shape (statements, 5)
         Opcode, slot of the result, and three operands: slots, or ``~i`` for constant i.
-        LOAD: array and element; STORE: slot, array and element; CHECK: flag and number of the guard.
+        LOAD: array and element; STORE: value, array and element; CHECK: flag, array and number of the guard.
     constants : ndarray
     slots : int
-        Numbers that a thread keeps in memory.
+        Number of memory slots per thread.
     """
 
     code: np.ndarray
@@ -41,7 +41,7 @@ class Tables:
 
 
 def tables(body: Body) -> Tables:
-    """The statements of a body, with as few slots as are alive at once."""
+    """Statements of a body, with linear-scan allocation of slots."""
     order, names = body.order, body.arrays()
     last = {x: i for i, (_, (name, *operands)) in enumerate(order) if name in kernels.ROWS for x in operands}
     kept = {v for values in [*body.results, body.flags] for v in values if v is not None}
@@ -68,14 +68,14 @@ def tables(body: Body) -> Tables:
         array = names.index(f"y{number}")
         code += [[STORE, 0, place[v], array, k] for k, v in enumerate(values) if v is not None]
     if body.flags:
-        constants.append(0.0)  # a check that fails always puts 0 there first
+        constants.append(0.0)  # a check that always fails first writes 0, which means that no guard failed
         checks = [(0, ~(len(constants) - 1)), *[(i, place[v]) for i, v in reversed([*enumerate(body.flags, 1)])]]
         code += [[CHECK, 0, flag, len(names) - 1, i] for i, flag in checks]
     return Tables(np.array(code, dtype=np.int32).reshape(-1, 5), np.array(constants, dtype=body.dtype), slots)
 
 
 def strides(body: Body, n: int, layouts: str = "") -> np.ndarray:
-    """Of each array: a place for its address, and its strides from point to point and from element to element."""
+    """For each array: a slot for its address, and its strides from point to point and from element to element."""
     names = body.arrays()
     sizes = [int(np.prod(shape, dtype=int)) for shape in [*body.inputs, *body.outputs]]
     found = []
@@ -85,7 +85,7 @@ def strides(body: Body, n: int, layouts: str = "") -> np.ndarray:
     return np.array(found, dtype=np.int64)
 
 
-#: as many threads as there is room for, each of which takes every so-manieth point
+#: as many threads as fit; each processes every `threads`-th point
 SOURCE = """
 def kernel(n, count, code, constants, arrays, scratch):
     thread = {thread}
@@ -101,7 +101,7 @@ def kernel(n, count, code, constants, arrays, scratch):
 def kernel(dtype, target: str = "cuda"):
     """The interpreter as a function ``kernel(n, count, code, constants, arrays, scratch)``, for "cuda" or "cpu".
 
-    `arrays` are the `strides` with the addresses put in; `scratch` has room for ``slots`` numbers of each thread.
+    `arrays` are the `strides` with addresses filled in; `scratch` holds ``slots`` values for each thread.
     """
     dtype = np.dtype(dtype)
     if target == "cpu":
@@ -116,7 +116,7 @@ def kernel(dtype, target: str = "cuda"):
 
 
 def signature(dtype) -> tuple:
-    """Numba's types of the arguments of that kernel."""
+    """Numba types of the interpreter's arguments."""
     from numba.cuda import types
 
     real = types.CPointer(types.float64 if np.dtype(dtype) == np.float64 else types.float32)
@@ -125,14 +125,14 @@ def signature(dtype) -> tuple:
 
 
 def binary(dtype, cc: tuple = (9, 0)) -> binaries.Binary:
-    """The interpreter for a compute capability."""
+    """Compiled interpreter for a compute capability."""
     name = np.dtype(dtype).name
     facts = {"name": "interpreter", "dtype": name, "statements": len(OPCODES), "cost": 0}
     return binaries.binary(f"interpreter {name}", lambda: (kernel(dtype), signature(dtype)), cc, **facts)
 
 
 def _step(dtype, target):
-    """One statement of one thread, as an intrinsic: a switch with a case for each function of the machine."""
+    """Execution of one statement by one thread, as an intrinsic: a switch with a case for each opcode."""
     types, declared, prefix = declaring(target)
 
     @declared

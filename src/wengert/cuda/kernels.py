@@ -1,9 +1,9 @@
-"""From a program to kernels: what is computed for each point, in how many kernels, and how these are compiled.
+"""Kernels of a program: which statements each thread executes, in how many kernels, and how they are compiled.
 
-A mode (`value`, `grad`, `jacobian`, `jvp`, `vjp`, `hvp`) puts the listings of a program and of its derivatives side by
-side into one `Body`, where what they share is computed once.
-Jacobians go forward by columns or backward by rows, whichever costs less, in several kernels where one would keep more
-values alive than a thread has registers.
+A mode (`value`, `grad`, `jacobian`, `jvp`, `vjp`, `hvp`) combines the IR of a program and of its derivatives in one
+`Body`, in which common subexpressions are computed once.
+Jacobians are computed by columns in forward mode or by rows in reverse mode, whichever costs less. They are split into
+several kernels if one would need more registers than a thread has.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from collections.abc import Callable
 import numpy as np
 
 from wengert.cuda import binaries
-from wengert.cuda.availability import numba_cuda
 from wengert.cuda.codegen import Body, intrinsic, kernel_source
 from wengert.cuda.scalars import scalarised
+from wengert.cuda.toolkit import numba_cuda
 from wengert.program.ir.ir import kind_of
 from wengert.program.program import Program
 
-#: values that one thread may keep alive, by dtype: a thread has 255 registers of 32 bits
+#: maximum number of live values per thread, by dtype: a thread has 255 registers of 32 bits
 MOST_ALIVE = {np.dtype(np.float64): 130, np.dtype(np.float32): 260}
 
-#: statements of a kernel that could be several: in longer ones the assembler runs out of registers by reordering
+#: maximum number of statements of a kernel that can be split; in longer ones the assembler's reordering causes spills
 MOST_TOGETHER = 1500
 
-#: longer bodies take the compilers minutes, and the interpreter runs them
+#: maximum number of statements that are compiled; longer bodies would take minutes, and are interpreted
 MOST_STATEMENTS = 20_000
 
 MODES = ("value", "grad", "jacobian", "jvp", "vjp", "hvp")
@@ -36,7 +36,7 @@ MODES = ("value", "grad", "jacobian", "jvp", "vjp", "hvp")
 
 
 def of_numbers(program: Program) -> Program:
-    """The same program on numbers alone, made once."""
+    """The program with all arrays scalarised, made once."""
     if "of numbers" not in program._derived:
         made = program._like(program._name, scalarised(program._listing), program._result)
         made._rolls = False
@@ -46,25 +46,26 @@ def of_numbers(program: Program) -> Program:
 
 
 def bodies(program: Program, mode: str = "value", argnums: int = 0, dtype="float64") -> tuple[Body, ...]:
-    """What is computed for each point, as the bodies of one kernel or of several that share their arrays.
+    """Bodies of one kernel, or of several kernels that share their arrays.
 
     Parameters
     ----------
     program : Program
-        Its inputs and outputs are numbers or small arrays.
+        Its inputs and outputs are scalars or small arrays.
     mode : str
-        "value": the outputs; "grad" and "jacobian": these and the derivative in one argument; "jvp" and "vjp": value
-        and derivative for a direction or cotangent, which is one more input; "hvp": Hessian times a direction.
+        "value": the outputs; "grad" and "jacobian": also the derivative with respect to one argument; "jvp" and "vjp":
+        value and derivative for a direction or cotangent, which is an additional input; "hvp": Hessian times a
+        direction.
     argnums : int
-        The argument that is differentiated.
+        Position of the differentiated argument.
     dtype : dtype
-        Of all arrays, and of the computation.
+        Of all arrays and of the computation.
 
     Returns
     -------
     tuple of Body
-        Their inputs are those of the program of the mode, in its order, and so are their outputs.
-        Where there are several, each writes its part of the last output, and the first all else.
+        Inputs and outputs are those of the program of the mode, in its order.
+        If there are several, each writes its part of the last output, and the first one all other outputs.
     """
     key = "bodies", mode, argnums, np.dtype(dtype)
     if key not in program._derived:
@@ -102,7 +103,7 @@ def _inputs(body, listing):
 
 
 def _jacobian(program, argnums, dtype):
-    """Rows or columns, in as few kernels as keep no more values alive than there are registers."""
+    """Rows or columns of a Jacobian, in the smallest number of kernels whose live values fit in registers."""
     value = program._one_array("jacobian")
     shapes = [kind_of(value, v)[1] for v in (value.outputs[0], value.inputs[program._input("jacobian", argnums)])]
     m, n = (math.prod(shape) for shape in shapes)
@@ -111,7 +112,7 @@ def _jacobian(program, argnums, dtype):
         lines = range(first, min(first + count, m if by_rows else n))
         return _part(program, value, shapes, argnums, dtype, by_rows, lines, with_value or first == 0)
 
-    base = part(False, 0, 0)  # the value alone
+    base = part(False, 0, 0)  # value only
     single = [part(by_rows, (m if by_rows else n) // 2, 1, with_value=True) for by_rows in (False, True)]
     by_rows = m * (single[1].cost() - base.cost()) < n * (single[0].cost() - base.cost())
     most = max(1, m if by_rows else n)
@@ -120,12 +121,12 @@ def _jacobian(program, argnums, dtype):
     width = max(1, min(most, width))
     while part(by_rows, 0, width).alive() > MOST_ALIVE[np.dtype(dtype)] and width > 1:
         width = (width + 1) // 2
-    width = -(-most // -(-most // width))  # parts of one size
+    width = -(-most // -(-most // width))  # parts of equal size
     return tuple(part(by_rows, first, width) for first in range(0, most, width))
 
 
 def _part(program, value, shapes, argnums, dtype, by_rows, lines, with_value):
-    """The body that gives some rows or columns of a Jacobian, and the value."""
+    """Body that computes some rows or columns of a Jacobian, and the value."""
     made = program.vjp(argnums) if by_rows else program.jvp(argnums)
     body = Body(f"jacobian of {program._name}", dtype)
     inputs = _inputs(body, value)
@@ -150,17 +151,17 @@ def _part(program, value, shapes, argnums, dtype, by_rows, lines, with_value):
 
 
 def kernel(body: Body, layouts: str = "", target: str = "cuda") -> Callable:
-    """The kernel of a body as a Python function ``kernel(n, x0, ..., y0, ..., status)``.
+    """Kernel of a body as a Python function ``kernel(n, x0, ..., y0, ..., status)``.
 
     Parameters
     ----------
     body : Body
     layouts : str
-        A letter for each of ``body.arrays()``: "C": a row of elements for each point; "F": a row of points for each
-        element; "S": one element for all points.  All are C by default.
+        A letter for each of ``body.arrays()``: "C": a row of elements per point; "F": a row of points per element;
+        "S": elements shared by all points. The default is C for all.
     target : str
-        "cuda": to be compiled by Numba, for pointers or contiguous arrays; "cpu": compiled for this machine, a loop
-        over the points; "simulator": for ``cuda.jit`` in Numba's simulator; "python": for whole NumPy arrays.
+        "cuda": a kernel for Numba, on pointers or contiguous arrays; "cpu": compiled for this machine, with a loop over
+        the points; "simulator": for ``cuda.jit`` in Numba's simulator; "python": for whole NumPy arrays.
     """
     layouts = layouts or "C" * len(body.arrays())
     if target == "python":
@@ -186,7 +187,7 @@ def kernel(body: Body, layouts: str = "", target: str = "cuda") -> Callable:
 
 
 def signature(body: Body) -> tuple:
-    """Numba's types of the arguments of a kernel: the number of points, and a pointer for each array."""
+    """Numba types of a kernel's arguments: the number of points, and a pointer for each array."""
     from numba.cuda import types
 
     real = types.CPointer(types.float64 if body.dtype == np.float64 else types.float32)
@@ -195,12 +196,12 @@ def signature(body: Body) -> tuple:
 
 
 def ptx(body: Body, cc: tuple = (9, 0), layouts: str = "", fastmath: bool = False) -> str:
-    """The kernel as PTX for a compute capability; needs no GPU."""
+    """PTX of the kernel for a compute capability; needs no GPU."""
     return binaries.ptx(kernel(body, layouts), signature(body), cc, fastmath)
 
 
 def binary(body: Body, cc: tuple = (9, 0), layouts: str = "", fastmath: bool = False) -> binaries.Binary:
-    """The kernel, compiled and assembled for a compute capability; kept in memory and on disk."""
+    """Compile and assemble the kernel for a compute capability; cached in memory and on disk."""
     layouts = layouts or "C" * len(body.arrays())
     text = repr((body.name, body.python(layouts), body.inputs, body.outputs, body.dtype.str, layouts))
     return binaries.binary(
@@ -216,5 +217,5 @@ def binary(body: Body, cc: tuple = (9, 0), layouts: str = "", fastmath: bool = F
 
 
 def report(body: Body, cc: tuple = (9, 0), layouts: str = "", fastmath: bool = False) -> binaries.Report:
-    """What the kernel takes of a GPU of a compute capability, which need not be there."""
+    """Resources that the kernel uses on a GPU of a compute capability; needs no GPU."""
     return binary(body, cc, layouts, fastmath).report

@@ -1,9 +1,9 @@
-"""Functions at many points at once, branches included: one kernel for each path that the points take.
+"""`wengert.cuda.vmap`: batched evaluation on a GPU of functions with branches, one kernel per path.
 
-A kernel is one path through the function.  It says for each point which guard failed there, if any; the points at
-which none did are done.  Of the others the first is recorded, which gives the kernel of another path, and that runs on
-them alone; and so on, until all points are done or the paths are too many.  No point keeps a result of a path that is
-not its own.
+A kernel implements one path through the function and reports for each point which guard failed there, if any. Points
+without a failed guard are done. The function is recorded again at the first of the others, and the kernel of that path
+runs on the remaining points. This repeats until all points are done or there are too many paths. No point keeps a
+result of a path that is not its own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from wengert.program.tracing.pytree import key_of
 from wengert.transforms.dense import Gradient, Jacobian, Operator
 from wengert.transforms.second import HVP
 
-#: paths that the points of one call may take
+#: maximum number of paths per call
 _PATHS = 16
 
 
@@ -39,43 +39,48 @@ def vmap(
     debug: bool = False,
     target: str = "cuda",
 ) -> Callable:
-    """A function, or a derivative of one, at many points at once on a GPU.
+    """Vectorise a function, or a derivative of one, over many points on a GPU.
 
-    The function is recorded at the first point of the first call; where other points take another branch, that is
-    recorded too, and run for them alone.
+    The function is recorded at the first point of the first call. If other points take another branch, it is recorded
+    again and that branch runs for those points alone.
 
     Parameters
     ----------
     f : callable
-        Maps an array of shape S (and further arguments) to an array of shape T: a function in NumPy code, or what
-        `wengert.grad`, `wengert.value_and_grad`, `wengert.jacobian`, `wengert.hessian` and `wengert.hvp` return.
+        Maps an array of shape S (and further arguments) to an array of shape T: a function that uses NumPy functions,
+        or the result of `wengert.grad`, `wengert.value_and_grad`, `wengert.jacobian`, `wengert.hessian` or
+        `wengert.hvp`.
     in_axes : 0 or tuple of 0 and None
-        Which arguments have an axis of points in front: all, or those with a 0. Others are the same for all points.
+        Which arguments have a leading batch axis: all of them, or those with a 0. Others are the same for all points.
     dtype : {None, "float64", "float32"}
-        In which is computed; by default that of the first argument.
+        Precision of the computation; by default that of the first argument.
     compile : {"auto", "never"}
-        "never" interprets the recording, for those that are used once.
+        "never" interprets the recording, which pays if it is used once.
     chunk : int or "auto"
-        Points at once, of arrays on the host; as many as fit by default.
+        Number of points per kernel launch for host arrays; by default as many as fit.
     debug : bool
-        Wait for each kernel, and raise `FloatingPointError` where results are not finite.
+        Synchronise after each kernel, and raise `FloatingPointError` if results are not finite.
     target : {"cuda", "cpu"}
-        Where to compute. "cpu" runs the code of the kernels on the CPU, which needs numba, to look for mistakes.
+        Where to compute. "cpu" compiles the kernels for the CPU, for debugging; it requires numba.
 
     Returns
     -------
     callable
-        With the arguments of `f`, and ``out=``. Arrays on the device are taken as they are, and results are of the
-        same kind; of NumPy arrays they are NumPy arrays.
+        Takes the arguments of `f`, and ``out=``. Arrays on the device are used without a copy, and results are arrays
+        of the same library; NumPy arrays give NumPy arrays.
 
     Raises
     ------
     CudaUnavailable
-        By a call, if there is no GPU; nothing is computed on the CPU instead.
+        By a call, if there is no GPU; there is no fallback to the CPU.
     GuardError
         By a call, if the points take too many paths.
     NotDerivable, UnsupportedFunctionError
-        By a call, if the recording holds what has no kernel.
+        By a call, if the recording contains an operation without a kernel.
+
+    See Also
+    --------
+    wengert.vmap : Vectorisation on the CPU.
 
     Examples
     --------
@@ -90,7 +95,7 @@ def vmap(
 
 
 class Mapped:
-    """What `vmap` returns: see there."""
+    """A function vectorised by `vmap`."""
 
     def __init__(self, f: Callable, in_axes: Any, options: dict):
         f = f.f if isinstance(f, Compiled) else f
@@ -114,7 +119,7 @@ class Mapped:
 
     @property
     def paths(self) -> int:
-        """Number of recordings kept."""
+        """Number of cached recordings."""
         return sum(map(len, self._kernels.values()))
 
     def __call__(self, *args: Any, out: Any = None) -> Any:
@@ -131,7 +136,7 @@ class Mapped:
     def _over(self, points, out):
         """A run with the results of all points, from as many paths as they take."""
         known = self._kernels.get(points.key, ())
-        run, left = None, None  # left: those that have no result yet; None are all
+        run, left = None, None  # left: points without a result; None: all points
         for i in range(_PATHS):
             is_new = i >= len(known)
             kernel = self._recorded(points, 0 if left is None else left[0]) if is_new else known[i]
@@ -140,7 +145,7 @@ class Mapped:
             if is_new and (failed is None or not failed.all()):
                 self._keep(points.key, kernel)
             if is_new and failed is not None:
-                failed[0] = 0  # at the point of its recording a guard fails only if rounding decides the comparison
+                failed[0] = 0  # at the recorded point a guard can fail only by rounding
             if run is None:
                 run, left = part, np.arange(0 if failed is None else points.n)
             else:
@@ -155,7 +160,7 @@ class Mapped:
         )
 
     def _recorded(self, points, i):
-        """The kernel of the path of a point."""
+        """Kernel of the path taken at a point."""
         example = points.example(i)
         if self._mode == "hvp":
             example = (example[0], *example[2:])
@@ -167,7 +172,7 @@ class Mapped:
 
 
 def _split(f):
-    """What is recorded, the kernel's method, and which of its results is wanted; None for all."""
+    """The function to record, the method of its kernel, and the index of the requested result; None for all results."""
     if type(f) in _METHODS and not (f.has_aux or f.argnums != 0 or f.holomorphic or isinstance(f.f, Operator)):
         return f.f, _METHODS[type(f)], None if f.with_value else 1
     if type(f) is HVP and f.argnums == 0 and not isinstance(f.f, Operator):
@@ -185,7 +190,7 @@ class _Points:
     ----------
     n : int
     key : tuple
-        What the recordings of these arguments have in common: shapes, dtypes, and constants.
+        Cache key of the recordings: shapes, dtypes, and constants.
     """
 
     def __init__(self, args, axes, name, machine):
@@ -209,7 +214,7 @@ class _Points:
         return given.dtype.str, given.shape[1:] if axis == 0 else given.shape, axis
 
     def example(self, i):
-        """The arguments at one point, on the host, in double precision: kernels round as they are told to."""
+        """The arguments at one point, on the host, in double precision; kernels convert to their own."""
         return tuple(
             x if given is None else self._number_or_array(given, i if is_batched else None)
             for x, given, is_batched in zip(self.args, self.given, self.is_batched)
@@ -239,7 +244,7 @@ class _Points:
 
 
 def _is_array(x):
-    """Is this, the same for all points, an input of the recording?"""
+    """Whether an unbatched argument is an input of the recording."""
     if isinstance(x, (np.ndarray, np.generic)):
         return x.dtype.kind == "f"
     return isinstance(x, float) or hasattr(x, "__cuda_array_interface__") or hasattr(x, "__dlpack__")

@@ -1,6 +1,6 @@
-"""Kernels that look for points and pick them: what regrouping by path, and arrays in other orders, need on a device.
+"""Auxiliary kernels that find and gather points: for regrouping by path, and for arrays in other orders.
 
-An array is an address, and two steps in elements: from point to point, and from element to element of a point.
+An array is given by its address and two strides in elements: from point to point, and from element to element.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from wengert.cuda import binaries
-from wengert.cuda.availability import numba_cuda
+from wengert.cuda.toolkit import numba_cuda
 
 
 def functions(cuda: Any) -> dict:
-    """The kernels as Python functions, by name."""
+    """Return the kernels as Python functions, by name."""
 
     def any_failed(n, status, found):
         p = cuda.grid(1)
@@ -42,12 +42,12 @@ def functions(cuda: Any) -> dict:
     return {f.__name__: f for f in (any_failed, copy, take, put)}
 
 
-#: the arguments of each: n a number, i and s addresses of 64-bit and 32-bit integers, r of what arrays hold
+#: argument types: n an integer, i and s pointers to 64-bit and 32-bit integers, r a pointer to array elements
 SIGNATURES = {"any_failed": "nss", "copy": "nnnnrr", "take": "nnnnrir", "put": "nnnnriri"}
 
 
 def binary(name: str, dtype: Any, cc: tuple) -> binaries.Binary:
-    """One of the kernels, compiled."""
+    """Compile one of the kernels."""
     dtype = np.dtype(dtype)
 
     def make():

@@ -1,9 +1,9 @@
-"""A listing of numbers and small arrays, gone through with every array element a number of its own.
+"""Scalarisation for the GPU: evaluates the IR with symbolic scalars, so that every array element becomes a scalar.
 
-`interpreted` runs a listing with symbols in the place of numbers and NumPy arrays of symbols in the place of arrays.
-What an instruction does to symbols is told to a *builder*, by the name of the function: `Scalars` appends it to a new
-listing, and `wengert.cuda.codegen.Body` to a list of machine statements.
-So slices, transposes, sums, products of matrices and whatever else NumPy does to arrays of objects needs no code here.
+`interpreted` evaluates the IR on symbols, and on NumPy object arrays of symbols. Each operation on symbols is passed to
+a *builder* by the name of its function: `Scalars` appends it to a new IR, and `wengert.cuda.codegen.Body` to a list of
+statements.
+Slices, transposes, sums, matrix products and other operations that NumPy supports for object arrays need no code here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import operator
 import numpy as np
 
 from wengert import registry
-from wengert.core.dispatch.dispatch import converted
+from wengert.core.dispatch.methods import converted
 from wengert.cuda import elimination
 from wengert.errors import UnsupportedFunctionError
 from wengert.features import fix
@@ -31,11 +31,11 @@ from wengert.registry import strong
 SCALAR, FLAG = 0, 1
 
 
-# ---------------------------------------------------------------------------------------------- arrays of numbers
+# ---------------------------------------------------------------------------------------------- arrays of scalars
 
 
 def size_of(kind) -> int:
-    """Elements of the memory of a type, from its lowest address on."""
+    """Number of elements in the memory of a type, from its lowest address on."""
     dtype, shape, strides = kind
     if not isinstance(strides, tuple) or 0 in shape:
         return math.prod(shape)
@@ -43,7 +43,7 @@ def size_of(kind) -> int:
 
 
 def whole(kind) -> np.ndarray:
-    """Where the elements of an array of a type lie in its memory."""
+    """Offsets of the elements of an array in the memory of its type."""
     dtype, shape, strides = kind
     if not isinstance(strides, tuple):
         return np.arange(math.prod(shape)).reshape(shape)
@@ -52,7 +52,7 @@ def whole(kind) -> np.ndarray:
 
 
 def memory_of(x, kind):
-    """An array of numbers as the memory of a type; a number stays one."""
+    """Store an array of scalars in a 1-D buffer with the memory layout of a type; a scalar is returned unchanged."""
     if not kind[1]:
         return x.item() if isinstance(x, np.ndarray) else x
     line = np.empty(size_of(kind), object)
@@ -61,12 +61,12 @@ def memory_of(x, kind):
 
 
 def array_of(line, kind):
-    """The array in a memory."""
+    """The array stored in a buffer."""
     return line[whole(kind)] if kind[1] else line
 
 
 def each(of, name, *operands):
-    """A function of numbers on the elements of arrays."""
+    """Apply a scalar function elementwise."""
     if not any(isinstance(x, np.ndarray) for x in operands):
         return of.apply(name, *operands)
     operands = np.broadcast_arrays(*operands)
@@ -76,7 +76,7 @@ def each(of, name, *operands):
 
 
 def _reduction(name, start=None):
-    """A reduction that NumPy does by comparing objects."""
+    """A reduction for which NumPy would compare objects."""
 
     def reduced(of, x, axis=None, *, keepdims=False):
         def two(a, b):
@@ -111,7 +111,7 @@ def _converted(of, x, dtype):
     return each(of, {"f": "positive", "b": "not_equal"}.get(kind, "trunc"), x, *([0.0] if kind == "b" else []))
 
 
-#: functions that do more to numbers than NumPy can do to objects
+#: functions that NumPy cannot apply to object arrays
 FUNCTIONS = {
     np.where: _select,
     np.clip: _clip,
@@ -138,7 +138,7 @@ FUNCTIONS = {
 
 
 def called(of, call, operands):
-    """What a call gives on numbers and arrays of numbers."""
+    """Evaluate a call on scalars and arrays of scalars."""
     compute, kwargs = call.compute, call.kwargs
     args = [filled(argument, operands) for argument in call.args]
     if compute in FUNCTIONS:
@@ -149,13 +149,13 @@ def called(of, call, operands):
     return compute(*[filled(argument, operands) for argument in call.args], **kwargs)
 
 
-# ---------------------------------------------------------------------------------------------- going through
+# ---------------------------------------------------------------------------------------------- evaluation
 
 
 def interpreted(code, inputs: list, of) -> tuple[list, list]:
-    """Outputs of a listing, numbers or arrays of numbers, and its guards.
+    """Evaluate the IR; return its outputs and its guards.
 
-    `inputs` are numbers or arrays of numbers; a guard is a pair of a flag that must be true, and its place.
+    Inputs and outputs are scalars or arrays of scalars. A guard is a pair of a flag that must be true and its location.
     """
     values: list = []
     guards: list = []
@@ -175,7 +175,7 @@ def interpreted(code, inputs: list, of) -> tuple[list, list]:
 
 
 def unsupported(code, i, reason):
-    """The error for an instruction that has no code for numbers."""
+    """Error for an instruction without scalar code."""
     return UnsupportedFunctionError(
         f"{lines(code, [i])[0]}: this instruction has no GPU kernel ({reason}): write it with elementwise "
         "functions, sums and products of small arrays, or leave this function on the CPU, wengert.compile(f)"
@@ -183,7 +183,7 @@ def unsupported(code, i, reason):
 
 
 def _is_same(of, value, expected):
-    """Is a value what was recorded?"""
+    """Flag: whether a value equals the recorded one."""
     flags = [
         of.apply("isnan", v) if e != e else of.apply("equal", v, e)
         for v, e in zip(np.ravel(np.asarray(value, object)), np.ravel(expected))
@@ -195,7 +195,7 @@ def _is_same(of, value, expected):
 
 
 def _value(code, op, a, b, c, kinds, values, inputs, of):
-    """The value of one instruction: a number, or the memory of an array."""
+    """Value of one instruction: a scalar, or the buffer of an array."""
     type_of = kinds.__getitem__
     kind = kinds[len(values)]
     if op in NAMES:
@@ -254,7 +254,7 @@ def _partials(op, given, kind, of):
 
 
 def _written(values, base, kind, where, value, of):
-    """A memory with some of its elements replaced."""
+    """Copy of a buffer with some elements replaced."""
     if not kind[1]:
         return memory_of(np.asarray(value, object), kind)
     line = np.full(size_of(kind), of.constant(0.0), object) if base < 0 else values[base].copy()
@@ -263,16 +263,16 @@ def _written(values, base, kind, where, value, of):
 
 
 def _added_up(x, places, kind, of):
-    """A memory to whose elements numbers are added."""
+    """Buffer of zeros with scalars added to its elements."""
     line = np.full(size_of(kind), None, object)
     for place, item in zip(places.ravel().tolist(), x.ravel()):
         line[place] = item if line[place] is None else line[place] + item
-    line[line == None] = of.constant(0.0)  # noqa: E711 (of each element)
+    line[line == None] = of.constant(0.0)  # noqa: E711 (elementwise comparison)
     return line
 
 
 def constants(x, of):
-    """An array in which numbers that are plain are constants of a builder."""
+    """Convert plain numbers in an array to constants of a builder."""
     found = np.array(x, object)
     flat = found.reshape(-1)
     for i, item in enumerate(flat):
@@ -281,13 +281,13 @@ def constants(x, of):
     return flat.reshape(found.shape) if found.shape else flat[0]
 
 
-# ---------------------------------------------------------------------------------------------- as a listing
+# ---------------------------------------------------------------------------------------------- as a new IR
 
 _OPCODES = {name: opcode for opcode, name in NAMES.items()}
 
 
 class Scalars(Builder):
-    """Numbers as the instructions of a new listing."""
+    """Builder that appends scalar instructions to a new IR."""
 
     def __init__(self):
         self.columns: list = []
@@ -327,7 +327,7 @@ class Scalars(Builder):
         return self.types.index(kind)
 
     def input(self, number, shape):
-        """An input, as a number or an array of numbers."""
+        """Add an input; return it as a scalar or an array of scalars."""
         found = self.emit(Op.INPUT, number, kind=self.type_of(shape))
         self.inputs.append(found.v)
         if not shape:
@@ -337,7 +337,7 @@ class Scalars(Builder):
         return elements
 
     def output(self, x):
-        """The value of an output."""
+        """Return the value of an output."""
         if not isinstance(x, np.ndarray):
             return self.as_float(x).v
         found = [self.as_float(item).v for item in x.flat]
@@ -354,7 +354,7 @@ def _function_of(name):
 
 
 def scalarised(code):
-    """The list of the same function in which arrays are inputs and outputs alone, and all else is numbers."""
+    """IR of the same function in which only inputs and outputs are arrays, and all other values are scalars."""
     of = Scalars()
     inputs = [of.input(i, code.types[code.type[v]][1]) for i, v in enumerate(code.inputs)]
     outputs, guards = interpreted(code, inputs, of)

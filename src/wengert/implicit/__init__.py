@@ -1,4 +1,4 @@
-"""Functions that equations define: roots and fixed points, differentiated without following their solvers."""
+"""Implicitly defined functions: roots and fixed points, differentiated by the implicit function theorem."""
 
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
-"""Linear solves with the Jacobian of a residual: by a factorisation where there is a matrix, else by iteration.
+"""Linear solves with the Jacobian of a residual: by factorisation if there is a matrix, otherwise by iteration.
 
-Each class solves for the rows of a matrix of right sides, with J or with its transpose; `columns` are the units of
-the unknowns in which the columns of J have the size of 1.
+Each class solves with J or its transpose for the rows of a matrix of right-hand sides. `columns` are the units of the
+unknowns that scale the columns of J to 1.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import numpy as np
 
 from wengert.errors import ConvergenceError
 
-#: largest remainder of a solve by iteration, relative to the right side: one more chord step mends what is left
+#: maximum residual of an iterative solve, relative to the right-hand side; one more chord step corrects the rest
 _REMAINDER = 1e-6
 
 
-#: a matrix is singular for its smallest singular value, if that is smaller than this part of the largest
+#: a singular matrix has rank n - 1 if its smallest singular value is below this fraction of the largest
 _LEAST = 1e-4
 
 
 class Diagonal:
-    """The Jacobian of equations that act element by element; a single equation is one."""
+    """Jacobian of elementwise equations, or of a single equation."""
 
     columns = 1.0
     is_direct = True
@@ -31,26 +31,26 @@ class Diagonal:
     def __init__(self, slopes):
         self.slopes = np.ravel(slopes)
         self.smallest = int(np.argmin(np.abs(self.slopes)))
-        self.rcond = float(self.slopes.all())  # each equation is scaled by itself
+        self.rcond = float(self.slopes.all())  # each equation is scaled separately
 
     def place(self) -> str:
-        """Where the smallest pivot is."""
+        """Description of the smallest pivot."""
         return f"that of element {self.smallest}" if self.slopes.size > 1 else "that of the only equation"
 
     def solve(self, rows, transposed=False):
         return rows / self.slopes
 
     def least_norm(self, determined) -> Diagonal:
-        """The same with derivatives 0 where there are none."""
+        """A copy with zero derivatives where the equations do not determine them."""
         found = Diagonal(self.slopes)
         found.slopes = np.where(np.ravel(determined) & (self.slopes != 0), self.slopes, np.inf)
         return found
 
 
 class Matrix:
-    """LU factors of a matrix, with rows and columns scaled to the size of 1 by powers of 2.
+    """LU factors of a matrix whose rows and columns are equilibrated by powers of 2.
 
-    So the condition number does not depend on the units of equations and unknowns.
+    The condition number therefore does not depend on the units of equations and unknowns.
     """
 
     is_direct = True
@@ -88,7 +88,7 @@ class Matrix:
 
 
 class Symmetric(Matrix):
-    """Cholesky factor of a symmetric positive definite matrix, scaled alike from both sides."""
+    """Cholesky factor of a symmetric positive definite matrix, scaled symmetrically."""
 
     def __init__(self, matrix):
         self.matrix = matrix
@@ -110,7 +110,7 @@ class Symmetric(Matrix):
 
 
 class LeastNorm:
-    """The pseudoinverse of a matrix known to be singular: of all solutions that of least norm."""
+    """Pseudoinverse of a singular matrix, which gives the solution of minimum norm."""
 
     columns = 1.0
     is_direct = True
@@ -128,7 +128,7 @@ class LeastNorm:
 
 
 class Sparse(Matrix):
-    """LU factors of a sparse matrix, by SuperLU."""
+    """LU factors of a sparse matrix by SuperLU."""
 
     def __init__(self, matrix):
         from scipy.sparse import csc_array
@@ -173,7 +173,7 @@ class Sparse(Matrix):
 
 
 class Iterative:
-    """Solves by a function ``(A, b) -> x``, of matrices or of operators that give products alone."""
+    """Solves by a function ``(A, b) -> x`` of a matrix or a linear operator."""
 
     columns = 1.0
     is_direct = False
@@ -204,28 +204,28 @@ class Iterative:
 
 @functools.cache
 def _lapack(names, dtype):
-    """Functions of LAPACK for matrices of a type."""
+    """LAPACK functions for a dtype."""
     from scipy.linalg.lapack import get_lapack_funcs
 
     return get_lapack_funcs(names, dtype=dtype)
 
 
 def _last_pivot(matrix):
-    """The column that depends most on the others."""
+    """Index of the column that is closest to a linear combination of the others."""
     from scipy.linalg import qr
 
     return int(qr(matrix, mode="r", pivoting=True)[1][-1])
 
 
 def gmres(matrix, b):
-    """SciPy's GMRES, to nearly full accuracy; the remainder is judged by the caller."""
+    """SciPy's GMRES to nearly full accuracy; the caller checks the residual."""
     from scipy.sparse import linalg
 
     return linalg.gmres(matrix, b, rtol=1e-12, restart=min(len(b), 100), maxiter=20)[0]
 
 
 class Unknown:
-    """Stands for a Jacobian that has no inverse: derivatives are NaN."""
+    """Placeholder for a Jacobian without an inverse; derivatives are NaN."""
 
     columns = 1.0
     is_direct = True
@@ -236,8 +236,8 @@ class Unknown:
 
 
 def _scale(matrix, axis):
-    """Powers of 2 that bring the largest element of each row (or column) near 1."""
+    """Powers of 2 that scale the largest element of each row (or column) to nearly 1."""
     largest = abs(matrix).max(axis=axis)
     largest = largest.toarray().ravel() if hasattr(largest, "toarray") else np.asarray(largest)
-    exponents = np.frexp(np.where(np.isfinite(largest), largest, 0.5))[1]  # of 0 it is 0
+    exponents = np.frexp(np.where(np.isfinite(largest), largest, 0.5))[1]  # 0 for a zero row
     return np.ldexp(largest.dtype.type(1), -exponents)

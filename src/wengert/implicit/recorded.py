@@ -1,10 +1,10 @@
-"""Solvers inside of a program: a recording of the equations, and one instruction that runs the solver on it.
+"""Solvers within a program: the recorded equations, and one instruction that runs the solver on them.
 
-While a function is recorded, the equations that it hands to a solver are run on an unknown, an operand of the same
-recording; what depends on that is cut out of the list and becomes a program of its own.  The solver runs on the
-programs of the equations and of their Jacobian, then and in each replay.  Where it goes another way than it did, by a
-branch of the equations or because it does not converge, the replay fails as it does at a guard, and the function is
-recorded again or runs as it is.
+While a function is recorded, the equations passed to a solver are evaluated at an unknown, which is a traced value of
+the same recording. The instructions that depend on it are extracted into a program of their own. The solver calls the
+programs of the equations and of their Jacobian, at recording time and in each replay. If it ends differently than when
+it was recorded, by a branch of the equations or because it does not converge, the replay fails like a guard, and the
+function is recorded again or runs eagerly.
 """
 
 from __future__ import annotations
@@ -38,29 +38,30 @@ from wengert.program.tracing.trace import dependent, recording
 
 __all__ = ["is_recorded", "recorded"]
 
-#: change by a Newton step, relative to the solution, below which a solver that reports a failure has found it
+#: relative Newton correction below which a solver that reports failure has found the solution
 _CLOSE = 1e-6
 
-#: unknowns beyond which programs have no solvers: the Jacobian is a matrix, and is inverted
-_MOST = 500
+#: maximum number of unknowns in programs, since the Jacobian is a dense matrix and is factorised
+_MAX_UNKNOWNS = 500
 
 _FLOAT = np.dtype(float)
 _TAKEN_ALONG = {Op.CONST, Op.ARRAY, Op.LOAD, Op.VIEW}
 
 
 def is_recorded() -> bool:
-    """Is what runs here recorded, and followed, and not differentiated meanwhile?"""
+    """Whether a program is being recorded here, as the only running level."""
     around, made = running.get(), recording.get()
     return made is not None and len(around) == 1 and around[0] is made.tape and not made.code.is_paused
 
 
 class Solved(Solution):
-    """The call of a solver.
+    """Call of a solver.
 
     Parameters
     ----------
     solve : callable
-        ``solve(value, slopes, *starts)`` gives the solution and what is to be the same in each replay; to be pickled.
+        ``solve(value, slopes, *starts)`` returns the solution and the outcome that each replay must reproduce. It must
+        be picklable.
     """
 
     def __init__(self, solve: Callable, paths: Paths, shape: tuple, first: int, name: str):
@@ -91,7 +92,7 @@ class Solved(Solution):
 
 
 def _kept(f, failed):
-    """A function that remembers what it raised: compiled code may put an error of its own in the place of that."""
+    """Wrap a function to remember its exceptions, which compiled code may replace by its own."""
 
     def kept(x):
         try:
@@ -104,9 +105,9 @@ def _kept(f, failed):
 
 
 class SettledAndChecked(Settled):
-    """Newton's steps lead to the point, where the solution is less accurate than it could be.
+    """Newton steps from the solution to the point where the derivative is taken.
 
-    All that is checked in a derivative is checked here.
+    It performs all checks that a derivative performs.
     """
 
     def __init__(self, solution: Solved, polish: Any):
@@ -135,7 +136,7 @@ class SettledAndChecked(Settled):
 
 
 class Recorded(Equations):
-    """Equations and their Jacobian as functions of numbers."""
+    """Equations and their Jacobian, given as functions of plain values."""
 
     keeps_factor = True
 
@@ -155,31 +156,33 @@ class Recorded(Equations):
 
 
 def recorded(solve: Callable, equations: Callable, starts: tuple, name: str, shape: tuple, polish: Any) -> tuple:
-    """The solution of ``equations(x) = 0`` as an instruction of what is recorded here.
+    """Append the solution of ``equations(x) = 0`` to the recording as an instruction.
 
     Parameters
     ----------
     solve : callable
         See `Solved`.
     equations : callable
-        Maps an array of that shape, or a number, to the same; may read operands.
+        Maps an array of shape `shape`, or a scalar, to the same; may read traced values.
     starts : tuple
-        Numbers and arrays of that shape, operands among them, where the solver starts.
+        Scalars and arrays of that shape, possibly traced, where the solver starts.
     name : str
-        What messages call the function.
+        Name of the function in error messages.
     shape : tuple
-        Of the solution.
+        Shape of the solution.
     polish : {"auto", True, False}
-        As in `wengert.implicit.root`.
+        As for `wengert.implicit.root`.
 
     Returns
     -------
-    x : operand, or ndarray or number where nothing that is recorded is read
+    x : traced value, or ndarray or scalar if no recorded value is read
     outcome
-        What `solve` gave beside the solution.
+        The second result of `solve`.
     """
-    if not 0 < np.prod(shape, dtype=int) <= _MOST:
-        raise NotReplayable(f"{name} has no unknowns, or more than {_MOST}: a replay does not run such a solver")
+    if not 0 < np.prod(shape, dtype=int) <= _MAX_UNKNOWNS:
+        raise NotReplayable(
+            f"{name} has no unknowns, or more than {_MAX_UNKNOWNS}: a replay does not run such a solver"
+        )
     if any(np.iscomplexobj(var.plain(x)) or (np.ndim(x) and not shape) for x in starts):
         raise NotReplayable(f"{name} starts at what is no real number, or at an array: a replay does not run that")
     around = recording.get()
@@ -197,7 +200,7 @@ def recorded(solve: Callable, equations: Callable, starts: tuple, name: str, sha
         raise _NotFollowed(f"{name}: {error}") from error
     is_found = solution.outcome[0]
     settled = SettledAndChecked(solution, polish)
-    with caught(Exception) as failure:  # what it is, the derivative of f tells
+    with caught(Exception) as failure:  # the derivative of f reports it
         z = slices.numbers_of(settled, [x])
     if failure.error is None:
         solution.path = paths.number([z, *slices.numbers()])
@@ -211,9 +214,9 @@ def recorded(solve: Callable, equations: Callable, starts: tuple, name: str, sha
 
 
 class _Slices:
-    """The equations as parts of the list that is recorded: what depends on an unknown, and what that needs.
+    """The equations as slices of the recorded IR: the values that depend on an unknown, and what these need.
 
-    They are run once for each way through their branches.  A part reads values from before it, the leaves.
+    There is one slice for each path through the branches. A slice reads values from before it, its leaves.
     """
 
     def __init__(self, around, equations, shape, name):
@@ -224,11 +227,11 @@ class _Slices:
         self.paths: Any = None
 
     def numbers(self):
-        """What the leaves are here."""
+        """Current values of the leaves."""
         return [_number(self.around.value(v)) for v in self.leaves]
 
     def numbers_of(self, call, first):
-        """A call at numbers, which begins anew where another way has more leaves."""
+        """Evaluate a call at plain values, again if another path adds leaves."""
         while True:
             try:
                 return np.array(call(*first, *self.numbers()))[()]
@@ -236,7 +239,7 @@ class _Slices:
                 pass
 
     def program(self, inputs):
-        """The program of the way that is taken where the unknowns are the first of the inputs."""
+        """Program of the path that is taken at the unknowns, the first of the inputs."""
         x = inputs[0]
         code = self.around.code
         with within(self.recorders):
@@ -272,7 +275,7 @@ class _Slices:
         return made
 
     def operand(self, solution, starts, begin, x):
-        """The call as an instruction, and what it gives."""
+        """Append the call as an instruction and return its result."""
         code = self.around.code
         values, args = [], []
         code.run()
@@ -288,18 +291,18 @@ class _Slices:
 
 
 class _Anew(BaseException):
-    """There are more leaves than the call that is running was given. No `Exception`, for solvers must not catch it."""
+    """More leaves exist than the running call was given. A BaseException, so that solvers do not catch it."""
 
 
 class _Part:
-    """Instructions of a list that give one value, from one unknown and from values before that.
+    """Slice of the IR that computes one value from one unknown and from earlier values.
 
-    Constants, parts of arrays and what is no number are taken along, so that all leaves are arrays of floats.
+    Constants, views and values that are not floats are included, so all leaves are arrays of floats.
     """
 
     def __init__(self, code, start, out, unknowns):
         depends = dependent(code, [start], start)
-        others = [v for v in unknowns if v > start]  # of equations that are solved inside of these
+        others = [v for v in unknowns if v > start]  # unknowns of nested solvers
         if others:
             depends &= ~dependent(code, others, start)
         op = code.op
@@ -322,7 +325,7 @@ class _Part:
         self.which, self.leaves = sorted(needed - {start}), sorted(leaves)
 
     def listing(self, code, leaves):
-        """The list, of the unknowns and all leaves."""
+        """The slice as an IR whose inputs are the unknowns and all leaves."""
         found, of = Listing(), np.full(len(code), -1, dtype=np.int32)
         types = [kind_of(code, v) for v in (self.start, *leaves)]
         of_inputs = [found.add(Op.INPUT, (type[0], type[1], None), k) for k, type in enumerate(types)]
@@ -336,16 +339,16 @@ class _Part:
 
 
 def _whole(shape, strides):
-    """All of an array with these strides, as a view of its memory."""
+    """The whole of an array with these strides, as a view of its memory."""
     return sum(-(n - 1) * s for n, s in zip(shape, strides) if s < 0), shape, strides
 
 
 class _NotFollowed(TracedValueError):
-    """The equations take numbers alone: f is to run as it is where no freezing of what it reads helps."""
+    """The equations accept plain values only; f runs eagerly unless freezing an input helps."""
 
     runs_as_it_is = True
 
 
 def _number(x):
-    """A number, or an array in C order of its own."""
+    """A scalar, or a copy of an array in C order."""
     return np.array(x, dtype=float, order="C")[()]

@@ -1,4 +1,7 @@
-"""Roots and fixed points as functions of what their equations read: one residual each."""
+"""`root`, `fixed_point` and `defines_root`: solutions of equations as differentiable functions.
+
+Input: equations and a solver. Output: the solver's result, with derivatives from `wengert.implicit.theorem`.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +31,10 @@ from wengert.implicit.theorem import (
 )
 from wengert.transforms.products import frames_inside
 
-#: relative error of x at which SciPy's solvers stop
+#: relative tolerance of x for SciPy's solvers
 _TOLERANCE = 1e-12
 
-#: largest correction, relative to x, of a root at which SciPy's solver says that it makes no progress
+#: maximum relative Newton correction of a root at which SciPy's solver reports no progress
 _ROUNDING = 1e-8
 
 
@@ -48,61 +51,67 @@ def root(
     polish: Any = "auto",
     has_info: bool = False,
 ) -> Any:
-    """A root of `f`, differentiable in all that `f` reads: ``x`` with ``f(x, *args) = 0``.
+    """Root of `f`, differentiable with respect to all values that `f` reads: ``x`` with ``f(x, *args) = 0``.
 
-    The solver is not followed: its derivatives are those of the solution, by the implicit function theorem, in all
-    modes and of all orders.
+    The iterations of the solver are not differentiated. Derivatives of any order and mode are those of the solution, by
+    the implicit function theorem.
 
     Parameters
     ----------
     f : callable
-        Maps `x`, a number or an array, to as many numbers, in NumPy code. It may read traced values from outside.
-    x0 : number or array_like
-        Where the solver starts. The root does not depend on it.
+        Maps `x`, a scalar or an array, to an array of the same size, using NumPy functions. It may read traced values
+        from outside.
+    x0 : scalar or array_like
+        Start of the search. The root does not depend on it.
     args : tuple
         Further arguments of `f`.
     solve : callable, optional
-        A solver of your own: ``solve(f, x0)`` returns a root, given an `f` of plain numbers.
+        Your own solver: ``solve(f, x0)`` returns a root, where `f` computes plain values.
         By default ``scipy.optimize.root`` with the exact Jacobian.
     jac : {"auto", "dense", "matrix_free"} or callable
-        How the Jacobian is made: whole, or by products with it, which is chosen for more than 4096 unknowns.
-        ``jac(x, *args)`` returns an array, a sparse array or a ``LinearOperator``.
+        How the Jacobian is computed: "dense" as a matrix, "matrix_free" by products with it. "auto" uses products for
+        more than 4096 unknowns. ``jac(x, *args)`` returns an array, a sparse array or a ``LinearOperator``.
     linsolve : {"auto", "lu", "gmres"} or callable
-        How linear equations with it are solved: by a factorisation of a matrix, or by iteration.
+        How linear systems with the Jacobian are solved: by factorisation or by iteration.
         ``linsolve(A, b)`` solves one system with the Jacobian or its transpose.
     on_failure : {"raise", "warn", "nan"}
-        What to do if the solver does not converge, or to no root. With ``"nan"`` derivatives are NaN.
+        What to do if the solver does not converge to a root. With ``"nan"`` derivatives are NaN.
     on_singular : {"raise", "lstsq", "nan"}
-        What to do if the Jacobian is singular at the root. With ``"lstsq"`` derivatives are those of least norm.
+        What to do if the Jacobian is singular at the root. With ``"lstsq"`` derivatives have minimum norm.
     polish : {"auto", True, False}
-        Take the derivative where Newton's method leads from the root that the solver found: if that is more than
-        1e-13 away, relative to `x`, always, or never. The root itself is returned as it was found.
+        Whether to take the derivative at a point improved by Newton steps: "auto" if the root is off by more than about
+        1e-13, relative to `x`. The root itself is returned as the solver found it.
     has_info : bool
         Return ``(x, info)``.
 
     Returns
     -------
-    x : number or ndarray, shape of `x0`
-        What the solver returned, to the last bit.
+    x : scalar or ndarray, shape of `x0`
+        The result of the solver, to the last bit.
     info : wengert.implicit.Info
         With `has_info` only: estimates of the error of `x` and of the condition of the Jacobian.
 
     Raises
     ------
     ConvergenceError
-        If no root was found.
+        If no root is found.
     SingularJacobianError
-        If a derivative is asked for at a multiple root, or the equations depend on each other.
+        If a derivative is requested at a multiple root, or the equations are dependent.
+
+    See Also
+    --------
+    wengert.implicit.fixed_point : Solutions of ``T(x) = x``.
+    wengert.implicit.defines_root : Decorator for your own solver.
 
     Notes
     -----
-    A root is none, for `on_failure`, if Newton's correction of it exceeds 1 % of `x`, or 0.01 where `x` is smaller
-    than 1. It is a multiple one, for `on_singular`, if no step can be seen over which the values of `f` follow its
-    Jacobian.
+    For `on_failure`, `x` is not a root if its Newton correction exceeds 1 % of `x`, or 0.01 for components below 1. For
+    `on_singular`, `x` is a multiple root if there is no detectable step over which `f` follows its Jacobian.
 
     References
     ----------
     Griewank and Walther (2008), Evaluating Derivatives, chapter 15. doi:10.1137/1.9780898717761
+    Blondel et al. (2022), Efficient and modular implicit differentiation. arXiv:2105.15183
 
     Examples
     --------
@@ -142,31 +151,36 @@ def fixed_point(
     polish: Any = "auto",
     has_info: bool = False,
 ) -> Any:
-    """A fixed point of `T`, differentiable in all that `T` reads: ``x`` with ``T(x, *args) = x``.
+    """Fixed point of `T`, differentiable with respect to all values that `T` reads: ``x`` with ``T(x, *args) = x``.
 
     Parameters
     ----------
     T : callable
-        Maps `x`, a number or an array, to the same shape, in NumPy code.
-    x0 : number or array_like
-        Where the solver starts.
+        Maps `x`, a scalar or an array, to the same shape, using NumPy functions.
+    x0 : scalar or array_like
+        Start of the search.
     solve : callable, optional
-        A solver of your own: ``solve(T, x0)`` returns a fixed point, given a `T` of plain numbers.
-        By default ``scipy.optimize.fixed_point``, and where that does not converge the solver of `root`.
+        Your own solver: ``solve(T, x0)`` returns a fixed point, where `T` computes plain values.
+        By default ``scipy.optimize.fixed_point``, and the solver of `root` if that does not converge.
     args, jac, linsolve, on_failure, on_singular, polish, has_info
-        As of `root`; a Jacobian is that of ``x - T(x, *args)``.
+        As for `root`; the Jacobian is that of ``x - T(x, *args)``.
 
     Returns
     -------
-    x : number or ndarray, shape of `x0`
-        What the solver returned, to the last bit.
+    x : scalar or ndarray, shape of `x0`
+        The result of the solver, to the last bit.
     info : wengert.implicit.Info
         With `has_info` only.
 
     Raises
     ------
     ConvergenceError, SingularJacobianError
-        As by `root`.
+        As for `root`.
+
+    See Also
+    --------
+    wengert.implicit.root : Solutions of ``f(x) = 0``.
+    wengert.loop : Differentiate the iterations instead.
 
     Examples
     --------
@@ -205,19 +219,19 @@ def defines_root(
     on_singular: str = "raise",
     polish: Any = "auto",
 ) -> Callable:
-    """Decorator of a solver of your own, whose result is a root of `f`: ``f(solver(*args), *args) = 0``.
+    """Decorate your own solver, whose result is a root of `f`: ``f(solver(*args), *args) = 0``.
 
-    The solver may be anything: it is called with plain numbers, and not followed.
+    The solver may be anything: it gets plain values, and its iterations are not differentiated.
 
     Parameters
     ----------
     f : callable
-        ``f(x, *args)``, in NumPy code. It may read traced values from outside.
+        ``f(x, *args)``, using NumPy functions. It may read traced values from outside.
     argnums : int or tuple of int, optional
-        Positions of those arguments of the solver that `f` takes after `x`; all positional ones by default.
-        The others, such as starting points and tolerances, do not change the root: no derivative goes there.
+        Positions of the solver's arguments that `f` takes after `x`; by default all positional ones.
+        Other arguments, such as starting points and tolerances, do not change the root and have no derivative.
     jac, linsolve, on_failure, on_singular, polish
-        As of `root`.
+        As for `root`.
 
     Returns
     -------
@@ -227,7 +241,11 @@ def defines_root(
     Raises
     ------
     ConvergenceError, SingularJacobianError
-        As by `root`, if a derivative is asked for.
+        As for `root`, if a derivative is requested.
+
+    See Also
+    --------
+    wengert.implicit.root : Root by SciPy's or your own solver.
 
     Examples
     --------
@@ -262,7 +280,7 @@ def defines_root(
 
 
 def _solution(word, f, residual, x0, args, solve, default, on_failure, has_info, **options):
-    """What the solver found, with its derivatives."""
+    """Run the solver and attach derivatives to its result."""
     name = f"implicit.{word}({getattr(f, '__name__', f)})"
     check_options(name, on_failure, **options)
     start = stacked(x0) if isinstance(x0, (list, tuple)) else x0
@@ -301,14 +319,14 @@ def _solution(word, f, residual, x0, args, solve, default, on_failure, has_info,
     return made, info or information(residual, x, args, name, options["jac"], options["linsolve"])
 
 
-#: options of what a program takes
+#: option values that a program supports
 _RECORDED = [
     {"jac": "auto", "linsolve": "auto", "on_singular": "raise", "polish": polish} for polish in ("auto", True, False)
 ]
 
 
 def _equations(f, args):
-    """The equations with what they read, while it is recorded."""
+    """Bind the equations to their arguments, for recording."""
 
     def equations(x):
         return np.reshape(_as_array(rebound(f)(x, *args)), np.shape(x))
@@ -317,7 +335,7 @@ def _equations(f, args):
 
 
 def _hybr(value, slopes, x0):
-    """SciPy's hybrid method as a program runs it: see `wengert.implicit.recorded.Solved`."""
+    """SciPy's hybrid method as a program calls it, see `wengert.implicit.recorded.Solved`."""
     from scipy import optimize
 
     shape = np.shape(x0)
@@ -332,7 +350,7 @@ def _hybr(value, slopes, x0):
 
 
 class _NotFound(Exception):
-    """A solver did not converge; `x` is where it stopped."""
+    """A solver did not converge; `x` is its last iterate."""
 
     def __init__(self, message, x):
         super().__init__(message)
@@ -340,7 +358,7 @@ class _NotFound(Exception):
 
 
 class _Hybr:
-    """SciPy's hybrid method of Powell with the exact Jacobian, in the shape of x0."""
+    """SciPy's hybrid Powell method with the exact Jacobian, for x of any shape."""
 
     def __init__(self, residual, args, x0, name, jac):
         jac = jac if callable(jac) else "dense"
@@ -367,12 +385,12 @@ class _Hybr:
         )
 
     def is_root(self, x):
-        """Is a point at which no progress was made as near to a root as rounding errors let it be?"""
+        """Whether a point without further progress is a root up to rounding errors."""
         return self.equations.correction(x)[0] <= _ROUNDING
 
 
 class _Steffensen(_Hybr):
-    """SciPy's accelerated iteration, and where that fails a root of x - T(x)."""
+    """SciPy's Steffensen iteration, or if it fails a root of x - T(x)."""
 
     def __call__(self, T, x0):
         from scipy import optimize
@@ -388,5 +406,5 @@ class _Steffensen(_Hybr):
 
 
 def _as_array(y):
-    """What a function returned, if it is a list the array of it."""
+    """Convert a list to an array; return other results unchanged."""
     return stacked(y) if isinstance(y, (list, tuple)) else y

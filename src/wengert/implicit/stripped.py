@@ -1,7 +1,7 @@
-"""Functions without the traced values that they hold: in cells and defaults, objects and containers.
+"""Removes traced values from a function: from its cells and defaults, and from objects and containers.
 
-A solver's iterations, and the Jacobian at a solution, need the numbers alone.
-Where a traced value is held in a place that is not looked into, a function is followed as it is, which is slower.
+Iterations of a solver, and the Jacobian at a solution, need plain values only.
+If a traced value is held where this module does not look, the function runs under the derivative, which is slower.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from wengert.core.operands import var
 from wengert.features import is_made_in_python
 from wengert.transforms.dense import Operator
 
-#: items of a container, or attributes of an object, that are looked at
+#: maximum number of items of a container, or attributes of an object, that are inspected
 _MOST = 64
 
 
 def stripped(x: Any, memo: dict | None = None) -> Any:
-    """`x` with numbers in the place of traced values; `x` itself if it holds none."""
+    """`x` with plain values in place of traced values; `x` itself if it holds none."""
     if var.is_var(x):
         return plain_copy(x) if var.is_traced(x) else x
     memo = {} if memo is None else memo
     if id(x) not in memo:
-        memo[id(x)] = x, x  # met again on the way, it stays as it is; kept, so that nothing else gets its id
+        memo[id(x)] = x, x  # a cycle returns x unchanged; the tuple keeps x alive, so that its id stays unique
         memo[id(x)] = x, _rebuilt(x, memo)
     return memo[id(x)][1]
 
@@ -46,7 +46,7 @@ def _rebuilt(x, memo):
         made, (f, *options) = x.__reduce__()
         inner = stripped(f, memo)
         return x if inner is f else made(inner, *options)
-    if hasattr(kind, "__wengert__"):  # compiled: recorded anew it would not pay
+    if hasattr(kind, "__wengert__"):  # compiled; recording it again would not pay
         inner = stripped(x.f, memo)
         return x if inner is x.f else inner
     found = children_of(x)
@@ -60,7 +60,7 @@ def _rebuilt(x, memo):
 
 
 def _changed(items, memo):
-    """The items stripped; None if none has changed, or there are too many."""
+    """The items stripped; None if none has changed, or if there are too many."""
     if len(items) > _MOST and not var.holds_traced(items):
         return None
     found = [stripped(item, memo) for item in items]
@@ -80,7 +80,7 @@ def _function(f, memo):
     made = types.FunctionType(f.__code__, f.__globals__, f.__name__, parts[1], closure or None)
     made.__kwdefaults__ = parts[2]
     for cell in held.values():
-        if cell.cell_contents is f:  # it calls itself
+        if cell.cell_contents is f:  # recursive function
             cell.cell_contents = made
     return functools.update_wrapper(made, f)
 
@@ -94,7 +94,7 @@ def _object(x, memo):
     if values is None:
         return x
     made = None
-    with caught(Exception):  # whatever its class does to be copied: then it stays
+    with caught(Exception):  # an object that cannot be copied stays as it is
         made = copy.copy(x)
     if made is None:
         return x

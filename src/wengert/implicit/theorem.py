@@ -1,15 +1,19 @@
-"""The implicit function theorem: x(p) with f(x, p) = 0, for derivatives of every order, stated once.
+"""The implicit function theorem: derivatives of any order of x(p) with f(x, p) = 0.
 
-Let x* solve the equations at the numbers that p has, and S be the inverse of J = df/dx there, as a constant.
-Then ::
+Let x* solve the equations at the value of p, and let S be the inverse of J = df/dx there, as a constant. Then ::
 
     D <- D + S (f(x* - D, p) - stop f(x* - D, p)),     x = x* - D,     D = 0 at first
 
-changes no value, and each step gives x one more order of its derivatives: an error of x in the j-th order of dp is
-left by I - S J, which vanishes at x*.
-So as many steps are taken as the derivatives that are running have orders, and forward mode, reverse mode and all
-that is nested follow from the rules of what f calls, and of S, which is linear.
-The first step is the theorem: dx = -J^-1 f_p dp, and J^-T once in reverse.
+changes no value, and each step makes one more order of the derivatives of x exact: an error of order j in dp is
+multiplied by I - S J, which vanishes at x*.
+The number of steps is the total order of the running derivatives. Forward mode, reverse mode and all nestings follow
+from the rules of the functions that f calls, and of S, which is linear.
+The first step is the theorem itself: dx = -J^-1 f_p dp, which needs one solve with J^-T in reverse mode.
+
+References
+----------
+Griewank and Walther (2008), Evaluating Derivatives, chapter 15. doi:10.1137/1.9780898717761
+Blondel et al. (2022), Efficient and modular implicit differentiation. arXiv:2105.15183
 """
 
 from __future__ import annotations
@@ -35,25 +39,25 @@ from wengert.transforms.dense import JVP, Jacobian, Operator
 from wengert.transforms.products import frames_inside
 from wengert.transforms.second import Linearize
 
-#: corrections larger than so many units of rounding, relative to x, move the point of the derivative
+#: corrections larger than this many units of rounding, relative to x, move the point where the derivative is taken
 _POLISH = 500
 
-#: components smaller than this, relative to the largest of x in the units of J, count as large as that
+#: components below this fraction of the largest component of x, in the units of J, count as that large
 _SMALL = 1e-6
 
-#: corrections larger than this, relative to x or to 1, mean that x is no solution
+#: corrections above this fraction of max(x, 1) mean that x is not a solution
 _FAR = 1e-2
 
-#: largest part of a change of the residual that does not follow from J
+#: maximum relative deviation of a change of the residual from its linearisation
 _CHANGE = 0.15
 
-#: Newton steps of the point of the derivative, at most
+#: maximum number of Newton steps of the point where the derivative is taken
 _STEPS = 8
 
-#: corrections smaller than this, relative to x, leave J as it is, but for derivatives
+#: corrections below this, relative to x, do not require a new J except for derivatives
 _NEAR = 1e-9
 
-#: unknowns beyond which J is not made
+#: maximum number of unknowns for which J is formed as a matrix
 _LARGE = 4096
 
 
@@ -68,18 +72,18 @@ _OPTIONS = {
 
 @dataclass(frozen=True)
 class Info:
-    """How well the equations determine a solution, from the evaluation of its derivative.
+    """Accuracy of a solution and conditioning of its equations, computed with its derivative.
 
     Attributes
     ----------
     correction : float
         Largest component of ``J^-1 f(x)``, relative to that of `x`: an estimate of the error of the solution.
     rcond : float
-        Reciprocal condition number of the Jacobian `J` with rows and columns scaled to 1, in the 1-norm, estimated;
-        NaN where it was not computed.
+        Estimated reciprocal condition number in the 1-norm of the Jacobian `J` with equilibrated rows and columns;
+        NaN if it was not computed.
     steps : int
-        Steps of the implicit function theorem: the order of the derivatives that are running, and one more
-        if linear equations are solved by iteration.
+        Number of steps of the implicit function theorem: the order of the running derivatives, plus one if linear
+        equations are solved iteratively.
     """
 
     correction: float
@@ -88,12 +92,12 @@ class Info:
 
 
 def in_derivative() -> bool:
-    """Is any derivative running here?"""
+    """Whether any derivative is running."""
     return bool(running.get())
 
 
 def check_options(name, on_failure="raise", on_singular="raise", polish="auto", jac="auto", linsolve="auto") -> None:
-    """Raise if an option has a value that it cannot have."""
+    """Raise if an option has an invalid value."""
     given = {"on_failure": on_failure, "on_singular": on_singular, "polish": polish, "jac": jac, "linsolve": linsolve}
     for option, value in given.items():
         is_known = isinstance(value, (str, bool)) and value in _OPTIONS[option]
@@ -106,7 +110,7 @@ def check_options(name, on_failure="raise", on_singular="raise", polish="auto", 
 
 
 def check_replayable(name: str) -> None:
-    """Raise if what runs here is recorded to be replayed."""
+    """Raise if a program is being recorded."""
     if running.get() and is_recording():
         from wengert.program.tracing.closure import NotReplayable
 
@@ -114,15 +118,15 @@ def check_replayable(name: str) -> None:
 
 
 def numbers(f: Callable) -> Callable:
-    """`f`, a function or a derivative of one, as a solver is to see it: of plain numbers, and followed by nobody.
+    """Wrap `f`, a function or a derivative of one, to compute plain values for a solver, outside all derivatives.
 
-    It belongs to the derivatives that are running now, wherever it is called.
+    Wherever it is called, it belongs to the derivatives that are running now.
     """
     return _at_numbers(stripped(f)) if running.get() else f
 
 
 def _at_numbers(f):
-    """The same of a function that has been stripped."""
+    """Like `numbers`, for a function that has been stripped."""
     around = running.get()
     if not around:
         return f
@@ -137,7 +141,7 @@ def _at_numbers(f):
                 try:
                     with outside():
                         return plain_copy(f(*args, **kwargs))
-                except (LevelError, TracedValueError):  # it reads traced values from places that are not seen
+                except (LevelError, TracedValueError):  # f reads traced values that `stripped` did not find
                     stands_alone = False
                     forget(before)
             followed = f if isinstance(f, Operator) else rebound(f)
@@ -147,7 +151,7 @@ def _at_numbers(f):
 
 
 def by_numbers(solver: Callable) -> Callable:
-    """A solver, without the traced values that it holds, running where no derivative sees it."""
+    """Wrap a solver: traced values that it holds are removed, and it runs outside all derivatives."""
     if not running.get():
         return solver
     solver = stripped(solver)
@@ -176,33 +180,33 @@ def implicit(
     plain: Callable | None = None,
     starts_traced: bool = False,
 ) -> tuple[Any, Info | None]:
-    """`x`, which solves ``residual(x, *args) = 0``, as a function of every traced value that `residual` reads.
+    """Make `x`, which solves ``residual(x, *args) = 0``, a function of every traced value that `residual` reads.
 
     Parameters
     ----------
     residual : callable
-        As many equations as unknowns. Traced values may be among `args` or read from outside.
-    x : number or ndarray of floats
-        The solution that a solver found, plain.
+        Returns as many equations as there are unknowns. Traced values may be in `args` or read from outside.
+    x : scalar or ndarray of floats
+        The solution that a solver found, untraced.
     args : tuple
         Further arguments of `residual`.
     name : str
-        What messages call the function.
+        Name of the function in error messages.
     jac, linsolve, on_failure, on_singular, polish
-        As of `wengert.implicit.root`.
+        As for `wengert.implicit.root`.
     symmetric : bool
-        The Jacobian is the Hessian of a function that has a minimum at `x`.
+        Whether the Jacobian is the Hessian of a function that has a minimum at `x`.
     elementwise : bool
-        Equation i has the unknown i alone.
+        Whether equation i contains only the unknown i.
     plain : callable, optional
-        `residual` without the traced values that it holds, if that is known.
+        `residual` without the traced values that it holds, if known.
     starts_traced : bool
-        Traced values say where the search began, or when it ended: then the equations must determine `x` in any case.
+        Whether traced values determine the start or the end of the search; then the equations must determine `x`.
 
     Returns
     -------
-    x : number, ndarray or operand
-        The same bits; `x` itself if nothing traced is read.
+    x : scalar, ndarray or traced value
+        The same bits as `x`; `x` itself if `residual` reads no traced value.
     info : Info or None
     """
     if not running.get():
@@ -210,13 +214,13 @@ def implicit(
     check_replayable(name)
     at = _as_floats(x, name)
     equations = Equations(residual, args, np.shape(at), name, jac, linsolve, symmetric, elementwise, plain)
-    if not np.size(at) or not (equations.holds_traced or dispatch.holds_traced(equations(at))):
-        if starts_traced and np.size(at):  # a solution that equations do not determine is where the search began
+    if not np.size(at) or not (equations.holds_traced or var.holds_traced(equations(at))):
+        if starts_traced and np.size(at):  # if the equations do not determine x, it depends on the start
             settle(equations, at, on_failure, on_singular, polish)
         return x, None
     point = settle(equations, at, on_failure, on_singular, polish)
     r = equations(point.at)
-    if not dispatch.holds_traced(r):
+    if not var.holds_traced(r):
         return x, None
     steps = _order(r) + (not point.factor.is_direct)
     d = _solved(point.factor, r, name)
@@ -227,7 +231,7 @@ def implicit(
 
 
 def information(residual: Callable, x: Any, args: tuple, name: str, jac: Any, linsolve: Any) -> Info:
-    """The same, where no derivative asks for it."""
+    """Like `implicit`, outside derivatives: return the information alone."""
     at = _as_floats(x, name)
     equations = Equations(residual, args, np.shape(at), name, jac, linsolve, False, False)
     correction, factor = equations.correction(at)
@@ -235,7 +239,7 @@ def information(residual: Callable, x: Any, args: tuple, name: str, jac: Any, li
 
 
 def _as_floats(x, name):
-    """The solution as numbers that can be differentiated."""
+    """Convert the solution to floats that can be differentiated."""
     if var.holds_traced(x):
         raise TypeError(f"{name}: the solver returned a traced value: give it plain numbers")
     x = np.asarray(x)
@@ -247,9 +251,9 @@ def _as_floats(x, name):
 
 
 def _order(r) -> int:
-    """Order of the derivatives that `r` depends on: the sum over their levels."""
+    """Total order of the derivatives that `r` depends on, summed over their levels."""
     total = 0
-    while dispatch.holds_traced(r):
+    while var.holds_traced(r):
         level = var.level_of(r)
         total += level.order
         r = var.lower(r, level)
@@ -257,8 +261,8 @@ def _order(r) -> int:
 
 
 def _solved(factor, r, name):
-    """S (r - stop r), of the shape of r; its value is 0."""
-    r = r - dispatch.plain(r)
+    """S (r - stop r), with the shape of r; its value is 0."""
+    r = r - var.plain(r)
     if isinstance(factor, Diagonal):
         slopes = np.reshape(factor.slopes, np.shape(r))
         return 0.0 + r / (slopes if np.ndim(r) else slopes[()])
@@ -267,7 +271,7 @@ def _solved(factor, r, name):
 
 
 def _solve_rows(factor, transposed, rows):
-    """Solve for the rows that are not 0: the others are values, not derivatives."""
+    """Solve for the nonzero rows; zero rows are values, not derivatives."""
     found = np.zeros(rows.shape, rows.dtype)
     given = rows.any(axis=1)
     if given.any():
@@ -276,9 +280,9 @@ def _solve_rows(factor, transposed, rows):
 
 
 class Equations:
-    """``residual(x, *args) = 0`` for x of one shape, at traced values and at numbers."""
+    """``residual(x, *args) = 0`` for x of a fixed shape, evaluated at traced or plain values."""
 
-    #: is the inverse of the Jacobian needed to judge a solution alone?
+    #: whether a step needs no new Jacobian once the correction is small
     keeps_factor = False
 
     def __init__(self, residual, args, shape, name, jac, linsolve, symmetric, elementwise, plain=None):
@@ -298,13 +302,13 @@ class Equations:
         self.elementwise = elementwise or shape == ()
 
     def __call__(self, x):
-        """The residual, with the derivatives that are running."""
+        """Residual, with the running derivatives."""
         x = x if var.is_var(x) or not self.shape else var.clean(np.array(x))
         r = rebound(self.residual)(x, *self.args)
         return self._shaped(dispatch.stacked(r) if isinstance(r, (list, tuple)) else r)
 
     def value(self, x):
-        """The residual at numbers."""
+        """Residual at plain values."""
         return self._shaped(np.asarray(self._value(np.array(x)[()], *self.plain_args)))
 
     def solved(self, factor, r):
@@ -312,7 +316,7 @@ class Equations:
         return np.reshape(factor.solve(np.reshape(r, (1, -1))), self.shape)[()]
 
     def linearised(self, x):
-        """The residual and the inverse of its Jacobian."""
+        """Residual and the inverse of its Jacobian."""
         if self.elementwise and not callable(self.jac):
             y, slopes = _at_numbers(JVP(self.plain_residual))(x, np.ones_like(x), *self.plain_args)
             return self._shaped(np.asarray(y)), Diagonal(np.asarray(slopes))
@@ -320,12 +324,12 @@ class Equations:
         return self._shaped(np.asarray(y)), self._factor(jacobian)
 
     def correction(self, x) -> tuple[float, Any]:
-        """Newton's correction of x, relative to it, and the inverse of the Jacobian."""
+        """Newton correction relative to x, and the inverse of the Jacobian."""
         y, factor = self.linearised(x)
         return (_relative(self.solved(factor, y), _scale(x, factor)) if factor.rcond != 0 else np.inf), factor
 
     def jacobian(self, x):
-        """The residual and its Jacobian: an array, a sparse one, or an operator."""
+        """Residual and its Jacobian as an array, a sparse array or a linear operator."""
         if callable(self.jac):
             return self.value(x), numbers(self.jac)(x, *self.plain_args)
         if self.jac == "matrix_free" or (self.jac == "auto" and self.linsolve != "lu" and self.n > _LARGE):
@@ -366,7 +370,7 @@ class Equations:
 
 @dataclass
 class _Point:
-    """Where the derivative is taken, and the inverse of the Jacobian there."""
+    """Point where the derivative is taken, and the inverse of the Jacobian there."""
 
     at: Any
     factor: Any
@@ -374,9 +378,9 @@ class _Point:
 
 
 def settle(equations: Equations, x, on_failure: str, on_singular: str, polish) -> _Point:
-    """The point of the derivative near the solution `x`, or an error if the equations do not determine it.
+    """Return the point near the solution `x` where the derivative is taken; raise if the equations do not determine it.
 
-    Newton's steps lead to it, if wanted, where `x` is less accurate than it could be.
+    With `polish`, Newton steps improve `x` if it is less accurate than possible.
     """
     z, first, last, size = x, None, np.inf, np.inf
     for count in range(_STEPS):
@@ -389,7 +393,7 @@ def settle(equations: Equations, x, on_failure: str, on_singular: str, polish) -
         if factor.rcond <= equations.n * eps:
             if not (equations.elementwise and on_singular == "lstsq"):
                 return _singular(equations, _Point(x, factor, first or np.nan), y, np.True_, on_singular)
-            factor = factor.least_norm(np.True_)  # the others are looked at as ever
+            factor = factor.least_norm(np.True_)  # other elements are checked as usual
             scale = _scale(z, factor)
         step = equations.solved(factor, y)
         size = _relative(step, scale)
@@ -408,9 +412,9 @@ def settle(equations: Equations, x, on_failure: str, on_singular: str, polish) -
 
 
 def settled_at_once(equations: Equations, x, polish):
-    """The point to which `settle` would lead, where one step and few looks tell; None: they do not.
+    """Fast path of `settle` that needs one step and few checks; None if these do not suffice.
 
-    Whatever this accepts, `settle` would.
+    Whatever it accepts, `settle` would accept.
     """
     y, factor = equations.linearised(x)
     eps = np.finfo(y.dtype).eps
@@ -439,7 +443,7 @@ def settled_at_once(equations: Equations, x, polish):
 
 
 def _scale(x, factor):
-    """What changes of each component of x are relative to: its size, if that is not small in the units of J."""
+    """Reference size of each component of x for relative changes: its magnitude, bounded below in the units of J."""
     magnitude = np.abs(x)
     units = np.reshape(factor.columns, np.shape(x)) if np.size(factor.columns) == np.size(x) else 1.0
     largest = 0.0 if isinstance(factor, Diagonal) else units * (magnitude / units).max()
@@ -448,17 +452,17 @@ def _scale(x, factor):
 
 
 def _relative(step, scale) -> float:
-    """Largest component of a step, relative to that of x."""
+    """Largest component of a step relative to x."""
     with np.errstate(over="ignore"):
         return float((np.abs(step) / scale).max())
 
 
 def _determined(equations, x, y, factor, step, scale):
-    """Do the equations determine x, as far as the values of the residual tell? An answer for each that stands alone.
+    """Whether the values of the residual confirm that the equations determine x; elementwise for independent equations.
 
-    There must be a step, larger than what rounding errors hide, over which the residual follows its Jacobian, and
-    it must follow it over Newton's step, if that is larger.
-    At a double root it does not, though the Jacobian at a point nearby is not exactly singular.
+    The residual must follow its linearisation over some step that exceeds rounding errors, and over the Newton step if
+    that is larger.
+    At a double root it does not, although the Jacobian at a point nearby is not exactly singular.
     """
     if equations.n == 1 or not equations.elementwise:
         return _determined_at_once(equations, x, y, factor, step, scale)
@@ -467,7 +471,7 @@ def _determined(equations, x, y, factor, step, scale):
         return np.abs(v) / scale
 
     def follows(move):
-        with np.errstate(all="ignore"):  # f may not be defined there
+        with np.errstate(all="ignore"):  # f may be undefined there
             found = equations.solved(factor, equations.value(x + move) - y)
         return size(found - move) <= _CHANGE * size(move)
 
@@ -479,7 +483,7 @@ def _determined(equations, x, y, factor, step, scale):
     while not seen.all() and (length < 1 or np.min(length * scale) < _FAR):
         move = (np.minimum(length * scale, np.maximum(1.0, np.abs(x))) * weights).astype(x.dtype)
         new = follows(move) & ~seen
-        hidden = np.where(new, 16 * length, hidden)  # one of many elements follows earlier, by luck
+        hidden = np.where(new, 16 * length, hidden)  # among many elements one may follow earlier by chance
         seen = seen | new
         length *= 16 if length < 1 else 1e6
     if (seen & (last > hidden)).any():
@@ -488,7 +492,7 @@ def _determined(equations, x, y, factor, step, scale):
 
 
 def _determined_at_once(equations, x, y, factor, step, scale):
-    """The same of equations that all go together, with numbers in the place of arrays of them."""
+    """Like `_determined` for coupled equations, with scalars instead of arrays."""
 
     def size(v):
         return float((np.abs(v) / scale).max())
@@ -509,12 +513,12 @@ def _determined_at_once(equations, x, y, factor, step, scale):
 
 @functools.lru_cache
 def _weights(shape):
-    """A direction of which no component is 0."""
+    """A direction without zero components."""
     return np.cos(np.arange(1.0, int(np.prod(shape, dtype=int)) + 1)).reshape(shape)
 
 
 def _failed(equations, x, factor, size, y, on_failure):
-    """What is to happen with a point that is no solution."""
+    """Handle a point that is not a solution, according to `on_failure`."""
     message = (
         f"{equations.name}: no solution: the residual is {np.max(np.abs(y)):.3g} in its largest element, and Newton's "
         f"method would change x by {size:.2g} of itself. Start nearer to a root, or give the solver more "
@@ -529,7 +533,7 @@ def _failed(equations, x, factor, size, y, on_failure):
 
 
 def _singular(equations, point, y, determined, on_singular):
-    """What is to happen where the equations do not determine the solution."""
+    """Handle equations that do not determine the solution, according to `on_singular`."""
     factor = point.factor
     if on_singular == "nan":
         return _Point(point.at, Unknown(), point.correction)

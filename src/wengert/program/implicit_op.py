@@ -24,20 +24,19 @@ from typing import Any
 import numpy as np
 
 from wengert import registry
-from wengert.core.tape.tape import kernel_rows
 from wengert.errors import GuardError
 from wengert.program.derive import source_transform
 from wengert.program.ir.call import Call, Operand
 from wengert.program.ir.ir import Listing, c_strides, kind_of
+from wengert.program.ir.opcode_table import OPCODES
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.verify import Verifier, check_fields, expect, is_a, is_count, is_shape
 from wengert.program.program import NotDerivable, Program, Stacked
 
 _FLOAT = np.dtype(float)
-_OPCODES = {name: opcode for name, opcode, *_ in kernel_rows()}
 
-#: ways through the branches of one function that a solver may meet
-_MOST = 16
+#: specialisations of one function that a solver may meet
+_MAX_PATHS = 16
 
 
 class Paths:
@@ -71,7 +70,7 @@ class Paths:
 
     def more(self, inputs: list) -> Program:
         """A program for another way."""
-        if self.record is None or len(self.programs) == _MOST:
+        if self.record is None or len(self.programs) == _MAX_PATHS:
             raise GuardError("the equations take a branch that no recording of them has")
         program = self.record(inputs)
         self.programs.append(program)
@@ -298,8 +297,8 @@ class _Derived:
         """The solution of J u = -v, or of the transposed equations."""
         shape = self.solution.shape
         if not shape:
-            quotient = self.code.add(_OPCODES["divide"], self.types[0], v, self.slopes(inputs))
-            return self.code.add(_OPCODES["negative"], self.types[0], quotient)
+            quotient = self.code.add(OPCODES["divide"], self.types[0], v, self.slopes(inputs))
+            return self.code.add(OPCODES["negative"], self.types[0], quotient)
         n = math.prod(shape)
         inverse = self.inverse
         if inverse < 0:
@@ -309,7 +308,7 @@ class _Derived:
         factors = [v, inverse] if transposed else [inverse, v]
         line = (_FLOAT, (n,), None)
         product = self.called(np.matmul, factors, registry.lookup(np.matmul), line)
-        return self.reshaped(self.code.add(_OPCODES["negative"], line, product), shape)
+        return self.reshaped(self.code.add(OPCODES["negative"], line, product), shape)
 
     def tangent(self):
         moved = [j for j in self.moved if self.leaf(j)]

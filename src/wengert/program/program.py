@@ -18,6 +18,7 @@ import numpy as np
 from wengert.containers import children_of, input_leaf, split
 from wengert.core.operands.var import holds_traced, is_var
 from wengert.errors import TracedValueError
+from wengert.program import backends
 from wengert.program.derive import source_transform
 from wengert.program.ir import verify
 from wengert.program.ir.ir import Listing, kind_of, stacked
@@ -30,9 +31,10 @@ from wengert.program.passes.scalarise import nanoseconds
 from wengert.program.report.dot import to_dot
 from wengert.program.report.schedule import operations, schedule
 from wengert.program.report.summary import Summary, summary
-from wengert.program.specialise.fast_call import Arguments, Runner, vectored
+from wengert.program.tracing.arguments import Arguments
 from wengert.program.tracing.pytree import fill, key_of, mapped
 from wengert.program.vm.machine import Machine
+from wengert.program.vm.runner import Runner, vectored
 from wengert.transforms.costs import is_forward
 
 #: how a file begins; behind it, a line each, stand the form and a checksum of the rest, which is a pickle
@@ -89,7 +91,9 @@ def checked_tier(tier: str, name: str) -> str:
     if tier not in TIERS:
         raise ValueError(f"{name}: tier is 'auto', 'vm' or 'llvm', not {tier!r}")
     if tier == "llvm":
-        importlib.import_module("wengert.program.codegen.llvm_jit").llvm()
+        from wengert.program.codegen.llvm_jit import llvm  # seldom asked for, and slow to import
+
+        llvm()
     return tier
 
 
@@ -751,9 +755,7 @@ class Program(Runner):
         wengert.cuda.Kernel
             ``g(X)``, ``g.value_and_grad(X)``, ``g.value_and_jacobian(X)``, ``g.hvp(X, V)``, ``g.report()``.
         """
-        # the one name that a program knows of a later layer, which is looked up when it is asked for
-        cuda = importlib.import_module("wengert.cuda.batch")
-        return cuda.Kernel(self, dtype, compile=compile, chunk=chunk, debug=debug, target=target)
+        return backends.make_kernel(self, dtype, compile=compile, chunk=chunk, debug=debug, target=target)
 
     def __copy__(self):
         made = type(self).__new__(type(self))

@@ -16,6 +16,7 @@ from math import factorial, log, pi
 
 import numpy as np
 
+from wengert.dependence import Elementwise
 from wengert.registry import choosing, conditional, elementwise, positions, refuse, structural
 from wengert.rules.broadcasting import aligned, leading, unbroadcast
 
@@ -28,7 +29,7 @@ INSIDE = (-0.9, 0.9)
 elementwise(np.add, 1.0, 1.0, curvature="none", domain=(ANY, ANY))
 elementwise(np.subtract, 1.0, -1.0, curvature="none", domain=(ANY, ANY))
 elementwise(np.multiply, lambda y, a, b: b, lambda y, a, b: a, curvature="cross", domain=(ANY, ANY))
-elementwise(np.divide, lambda y, a, b: 1 / b, lambda y, a, b: -y / b, domain=(ANY, POSITIVE))
+elementwise(np.divide, lambda y, a, b: 1 / b, lambda y, a, b: -y / b, curvature="second", domain=(ANY, POSITIVE))
 elementwise(np.negative, -1.0, curvature="none", domain=(ANY,))
 elementwise(np.positive, 1.0, curvature="none", domain=(ANY,))
 elementwise(np.conjugate, 1.0, curvature="none", domain=(ANY,))
@@ -241,6 +242,22 @@ def lead_over_nan(gap, a, b):
     return np.where(np.isnan(b) > np.isnan(a), 1.0, gap)
 
 
+def takes_greater(a, b):
+    """Where each of two operands is the greater one: both in a tie, and where one is NaN."""
+    with np.errstate(invalid="ignore"):
+        return ~np.less(a, b), ~np.greater(a, b)
+
+
+def takes_less(a, b):
+    """Where each of two operands is the lesser one."""
+    return takes_greater(b, a)
+
+
+def takes_where(mask):
+    mask = np.asarray(mask, dtype=bool)
+    return mask, ~mask
+
+
 def share(gap):
     """1 for the leader, 1/2 each where they tie, NaN at NaN; heaviside keeps the dtype."""
     return np.heaviside(gap, 0.5)
@@ -252,6 +269,7 @@ elementwise(
     lambda y, a, b: share(lead_of(b, a)),
     curvature="none",
     domain=(ANY, ANY),
+    selects=takes_greater,
 )
 elementwise(
     np.minimum,
@@ -259,6 +277,7 @@ elementwise(
     lambda y, a, b: share(lead_of(a, b)),
     curvature="none",
     domain=(ANY, ANY),
+    selects=takes_less,
 )
 elementwise(
     np.fmax,
@@ -266,6 +285,7 @@ elementwise(
     lambda y, a, b: share(lead_over_nan(lead_of(b, a), b, a)),
     curvature="none",
     domain=(ANY, ANY),
+    selects=takes_greater,
 )
 elementwise(
     np.fmin,
@@ -273,6 +293,7 @@ elementwise(
     lambda y, a, b: share(lead_over_nan(lead_of(a, b), b, a)),
     curvature="none",
     domain=(ANY, ANY),
+    selects=takes_less,
 )
 
 elementwise(
@@ -282,6 +303,7 @@ elementwise(
     lambda y, c, a, b: np.equal(c, 0),
     curvature="none",
     domain=(None, ANY, ANY),
+    selects=takes_where,
 )
 conditional(np.where, 0)
 choosing(np.where, 0, fits=lambda *args: len(args) == 3)  # with one argument it is np.nonzero
@@ -346,6 +368,7 @@ structural(
     jvp=(push_clip_value, push_clip_low, push_clip_high),
     stacked=True,
     curvature="none",
+    dependence=Elementwise(),
 )
 positions[np.clip] = {"min": 1, "max": 2}
 

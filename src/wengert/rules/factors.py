@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from wengert.dependence import MATRIXWISE
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import composed, strong_matmul, structural
 from wengert.rules.broadcasting import leading, unbroadcast
@@ -124,7 +125,13 @@ def cholesky_along_matrix(t, y, a, *, upper=False):
     return adjoint(cholesky_tangent(t, adjoint(y))) if upper else cholesky_tangent(t, y)
 
 
-structural(np.linalg.cholesky, cholesky_wrt_matrix, jvp=(cholesky_along_matrix,), stacked=True)
+structural(
+    np.linalg.cholesky,
+    cholesky_wrt_matrix,
+    jvp=(cholesky_along_matrix,),
+    stacked=True,
+    dependence=MATRIXWISE,
+)
 
 # ---- QR
 

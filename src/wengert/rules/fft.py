@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from wengert.dependence import Along
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import analytic, composed, linear, on_complex, rearrangement
 from wengert.rules.broadcasting import from_end
@@ -77,10 +78,10 @@ def irfft_adjoint(ybar, a, n=None, axis=-1, norm=None, out=None):
 
 
 for fun in (np.fft.fft, np.fft.ifft):
-    linear(fun, transpose_of(fun), jvp=push_of(fun), stacked=True)
+    linear(fun, transpose_of(fun), jvp=push_of(fun), stacked=True, dependence=Along(2))
     analytic(fun)
 for fun, adjoint in ((np.fft.rfft, rfft_adjoint), (np.fft.irfft, irfft_adjoint)):
-    row = linear(fun, adjoint, jvp=push_of(fun), stacked=True)
+    row = linear(fun, adjoint, jvp=push_of(fun), stacked=True, dependence=Along(2))
     on_complex(fun, row.jvps[0], vjp=(row.vjps[0],))
 
 # ---- conjugate symmetric sequences

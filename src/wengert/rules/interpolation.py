@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from wengert.dependence import Elementwise
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import composed, strong, strong_matmul, structural
 from wengert.rules.broadcasting import aligned, conjugate, elements, from_end, gathered, is_kept, leading, unbroadcast
@@ -113,6 +114,7 @@ structural(
     interp_wrt_right,
     jvp=(interp_wrt_point, push_interp_places, push_interp_values, push_interp_left, push_interp_right),
     stacked=True,
+    dependence=Elementwise(1),
 )
 
 # ---- convolution
@@ -164,6 +166,32 @@ def push_convolution(t, start, y, other):
     return full[..., start : start + len(y)]
 
 
+def convolution_pattern(begins, default, step):
+    """The elements of either operand that are multiplied by one of the other that is not a constant 0.
+
+    `begins` is where the part of the full result begins, `step` -1 where the second operand is reversed.
+    """
+
+    def pattern(deps, a, v, mode=default):
+        sets = {0: np.ravel(deps.ids(a)), 1: np.ravel(deps.ids(v))[::step]}
+        begin, parts = begins(*sets.values(), mode), []
+        for i, (x, y) in enumerate(((a, v), (v, a))):
+            if not deps.depends(x):
+                continue
+            n = len(sets[1 - i])
+            mask = np.ones(n, bool) if deps.depends(y) else np.not_equal(np.ravel(deps.value(y)), 0)
+            mask = mask[:: step if i == 0 else 1][::-1]
+            margin = np.zeros(n - 1, np.int32)
+            windows = np.lib.stride_tricks.sliding_window_view(np.concatenate([margin, sets[i], margin]), n)
+            parts.append(deps.grouped(np.where(mask, windows[begin : begin + math.prod(deps.shape)], 0)))
+        if len(parts) == 2:
+            deps.is_done = True
+            deps.interact(*parts)
+        return deps.united(parts)
+
+    return pattern
+
+
 structural(
     np.convolve,
     lambda ybar, y, a, v, mode="full": pull_convolution(ybar, part_of_convolution(a, v, mode), a, v),
@@ -174,6 +202,7 @@ structural(
     ),
     stacked=True,
     curvature="cross",
+    dependence=convolution_pattern(part_of_convolution, "full", 1),
 )
 # a correlation is the convolution with the second operand reversed
 structural(
@@ -188,6 +217,7 @@ structural(
     ),
     stacked=True,
     curvature="cross",
+    dependence=convolution_pattern(part_of_correlation, "valid", -1),
 )
 
 # ---- differences

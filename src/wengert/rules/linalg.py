@@ -13,6 +13,7 @@ from functools import lru_cache, reduce
 
 import numpy as np
 
+from wengert.dependence import MATRIXWISE, SYSTEMS, Contraction
 from wengert.errors import NonSmoothError
 from wengert.registry import composed, constant, linear, strong, strong_matmul, structural
 from wengert.rules.broadcasting import from_end, leading, unbroadcast
@@ -134,11 +135,17 @@ def trace_transpose(ybar, a, offset=0, axis1=0, axis2=1, dtype=None, out=None):
     return np.moveaxis(z, (-2, -1), (i, j))
 
 
-linear(np.trace, trace_transpose, stacked=True)
+def trace_pattern(deps, a, offset=0, axis1=0, axis2=1, **options):
+    """All elements of the diagonal."""
+    return deps.along(np.diagonal(deps.ids(a), offset, axis1, axis2), (-1,))
+
+
+linear(np.trace, trace_transpose, stacked=True, dependence=trace_pattern)
 linear(
     np.linalg.trace,
     lambda ybar, x, *, offset=0, dtype=None: trace_transpose(ybar, x, offset, -2, -1),
     stacked=True,
+    dependence=lambda deps, x, *, offset=0, dtype=None: trace_pattern(deps, x, offset, -2, -1),
 )
 
 
@@ -196,7 +203,18 @@ structural(
     lambda ybar, y, a, n: power_tangent(ybar, transposed(a), n),
     jvp=(lambda t, y, a, n: power_tangent(t, a, n),),
     stacked=True,
+    dependence=MATRIXWISE,
 )
+def multi_dot_labels(ndim, arrays):
+    labels = [[k, k + 1] for k in range(len(arrays))]
+    out = [0, len(arrays)]
+    if ndim(arrays[0]) == 1:
+        labels[0], out = [1], out[1:]
+    if ndim(arrays[-1]) == 1:
+        labels[-1], out = labels[-1][:1], out[:-1]
+    return arrays, labels, out
+
+
 structural(
     np.linalg.multi_dot,
     multi_dot_wrt_arrays,
@@ -204,6 +222,7 @@ structural(
     sequence=True,
     stacked=True,
     curvature="cross",
+    dependence=Contraction(multi_dot_labels),
 )
 
 # ---- linear equations
@@ -356,8 +375,9 @@ for fun in (np.linalg.solve, solution):
         solve_wrt_right_side,
         jvp=(solve_along_matrix, solve_along_right_side),
         stacked=True,
+        dependence=SYSTEMS,
     )
-structural(np.linalg.inv, inv_wrt_matrix, jvp=(inv_tangent,), stacked=True)
+structural(np.linalg.inv, inv_wrt_matrix, jvp=(inv_tangent,), stacked=True, dependence=MATRIXWISE)
 
 
 def _tensorsolve(a, b, axes=None):
@@ -415,7 +435,7 @@ def det_tangent(t, y, a):
     return np.sum(strong(t, det_slope(y, a)), axis=(-2, -1))
 
 
-structural(np.linalg.det, det_wrt_matrix, jvp=(det_tangent,), stacked=True)
+structural(np.linalg.det, det_wrt_matrix, jvp=(det_tangent,), stacked=True, dependence=MATRIXWISE)
 
 
 @offered

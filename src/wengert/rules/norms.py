@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from wengert.dependence import MATRIXWISE, Reduced
 from wengert.registry import strong, structural
 from wengert.rules.broadcasting import conjugate, from_end, restore
 from wengert.rules.reductions import extreme_share
@@ -101,11 +102,18 @@ def vector_norm_along_array(t, y, x, *, axis=None, keepdims=False, ord=2):
     return pushed(t, slope, x, axis, keepdims)
 
 
-structural(np.linalg.norm, norm_wrt_array, jvp=(norm_along_array,), stacked=True)
-structural(np.linalg.vector_norm, vector_norm_wrt_array, jvp=(vector_norm_along_array,), stacked=True)
+structural(np.linalg.norm, norm_wrt_array, jvp=(norm_along_array,), stacked=True, dependence=Reduced(2))
+structural(
+    np.linalg.vector_norm,
+    vector_norm_wrt_array,
+    jvp=(vector_norm_along_array,),
+    stacked=True,
+    dependence=Reduced(None),
+)
 structural(
     np.linalg.matrix_norm,
     lambda ybar, y, x, *, keepdims=False, ord="fro": norm_wrt_array(ybar, y, x, ord, (-2, -1), keepdims),
     jvp=(lambda t, y, x, *, keepdims=False, ord="fro": norm_along_array(t, y, x, ord, (-2, -1), keepdims),),
     stacked=True,
+    dependence=MATRIXWISE,
 )

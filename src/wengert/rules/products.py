@@ -6,12 +6,14 @@ Operands with batch axes broadcast: what comes back is summed over the axes alon
 
 from __future__ import annotations
 
+import itertools
 import math
 import string
 from functools import lru_cache, reduce
 
 import numpy as np
 
+from wengert.dependence import Contraction
 from wengert.features import has_matvec
 from wengert.registry import strong, strong_matmul, structural
 from wengert.rules.broadcasting import aligned, conjugate, from_end, front, leading, unbroadcast
@@ -25,6 +27,86 @@ def adjoint(a):
     """The conjugate transpose."""
     return conjugate(transposed(a))
 
+
+# ---- labels of the axes of products, as in einsum (`wengert.dependence.Contraction`)
+
+
+def letters(*counts):
+    """Distinct labels, in groups of these sizes."""
+    numbers = itertools.count()
+    return [[next(numbers) for _ in range(count)] for count in counts]
+
+
+def of_two(labels):
+    """A product of two factors whose labels depend on their numbers of axes alone."""
+
+    def rule(ndim, a, b, out=None):
+        return (a, b), *labels(ndim(a), ndim(b))
+
+    return Contraction(rule)
+
+
+def matmul_labels(a, b):
+    batch = max(a - 2, b - 2, 0)
+    lead, (i, j, k) = letters(batch, 3)
+    left = [k] if a == 1 else [*lead[batch - (a - 2) :], i, k]
+    right = [k] if b == 1 else [*lead[batch - (b - 2) :], k, j]
+    return [left, right], [*lead, *([i] if a > 1 else []), *([j] if b > 1 else [])]
+
+
+def dot_labels(a, b):
+    if not a or not b:
+        left, right = letters(a, b)
+        return [left, right], left + right
+    left, right, (k,) = letters(a - 1, b - 1, 1)
+    at = max(b - 2, 0)
+    return [[*left, k], [*right[:at], k, *right[at:]]], left + right
+
+
+def inner_labels(a, b):
+    if not a or not b:
+        return dot_labels(a, b)
+    left, right, (k,) = letters(a - 1, b - 1, 1)
+    return [[*left, k], [*right, k]], left + right
+
+
+def matvec_labels(a, v):
+    lead, (i, k) = letters(max(a - 2, v - 1), 2)
+    return [[*lead[len(lead) - (a - 2) :], i, k], [*lead[len(lead) - (v - 1) :], k]], [*lead, i]
+
+
+def vecmat_labels(v, a):
+    (matrix, vector), out = matvec_labels(a, v)
+    return [vector, [*matrix[:-2], matrix[-1], matrix[-2]]], out
+
+
+def vecdot_labels(ndim, x1, x2, out=None, *, axis=-1):
+    lead, (k,) = letters(max(ndim(x1), ndim(x2)) - 1, 1)
+    labels = [lead[len(lead) - (ndim(x) - 1) :] for x in (x1, x2)]
+    for x, names in zip((x1, x2), labels):
+        names.insert(axis % ndim(x), k)
+    return (x1, x2), labels, lead
+
+
+def tensordot_labels(ndim, a, b, axes=2):
+    left, right = letters(ndim(a), ndim(b))
+    pairs = list(zip(*contraction(len(left), len(right), axes)))
+    for i, j in pairs:
+        right[j] = left[i]
+    summed = {left[i] for i, _ in pairs}
+    return (a, b), [left, right], [x for x in left + right if x not in summed]
+
+
+def einsum_labels(ndim, *args, optimize=False, dtype=None):
+    inputs, output, operands = einsum_form(args)
+    inputs, output, _ = spelt_out(tuple(inputs), output, tuple(map(ndim, operands)), 0)
+    return operands, [list(names) for names in inputs], list(output)
+
+
+FLAT_OUTER = Contraction(lambda ndim, a, b, out=None: ((a, b), [[0], [1]], [0, 1]))
+FLAT_INNER = Contraction(lambda ndim, a, b: ((a, b), [[0], [0]], []))
+VECDOT = Contraction(vecdot_labels)
+TENSORDOT = Contraction(tensordot_labels)
 
 # ---- matrix products
 
@@ -109,6 +191,7 @@ for fun in {np.matmul, np.linalg.matmul}:
         jvp=(push_matmul_left, push_matmul_right),
         stacked=True,
         curvature="cross",
+        dependence=of_two(matmul_labels),
     )
 
 
@@ -157,6 +240,7 @@ if has_matvec:
         jvp=(push_matvec_matrix, push_matvec_vector),
         stacked=True,
         curvature="cross",
+        dependence=of_two(matvec_labels),
     )
     structural(
         np.vecmat,
@@ -165,6 +249,7 @@ if has_matvec:
         jvp=(push_vecmat_vector, push_vecmat_matrix),
         stacked=True,
         curvature="cross",
+        dependence=of_two(vecmat_labels),
     )
 
 # ---- sums of products over chosen axes
@@ -246,6 +331,7 @@ structural(
     jvp=(push_tensordot_left, push_tensordot_right),
     stacked=True,
     curvature="cross",
+    dependence=TENSORDOT,
 )
 if np.linalg.tensordot is not np.tensordot:
     structural(
@@ -258,6 +344,7 @@ if np.linalg.tensordot is not np.tensordot:
         ),
         stacked=True,
         curvature="cross",
+        dependence=TENSORDOT,
     )
 
 
@@ -332,7 +419,7 @@ def push_right(axes_of):
     return push
 
 
-for fun, axes_of in ((np.dot, dot_axes), (np.inner, inner_axes)):
+for fun, axes_of, labels in ((np.dot, dot_axes, dot_labels), (np.inner, inner_axes, inner_labels)):
     structural(
         fun,
         wrt_left(axes_of),
@@ -340,6 +427,7 @@ for fun, axes_of in ((np.dot, dot_axes), (np.inner, inner_axes)):
         jvp=(push_left(axes_of), push_right(axes_of)),
         stacked=True,
         curvature="cross",
+        dependence=of_two(labels),
     )
 
 
@@ -367,6 +455,7 @@ for fun in (np.outer, np.linalg.outer):
         jvp=(push_outer_left, push_outer_right),
         stacked=True,
         curvature="cross",
+        dependence=FLAT_OUTER,
     )
 
 
@@ -386,6 +475,7 @@ structural(
     jvp=(lambda t, y, a, b: push_vdot(t, a, b), lambda t, y, a, b: push_vdot(t, b, a)),
     stacked=True,
     curvature="cross",
+    dependence=FLAT_INNER,
 )
 
 
@@ -414,6 +504,7 @@ for fun in {np.vecdot, np.linalg.vecdot}:
         ),
         stacked=True,
         curvature="cross",
+        dependence=VECDOT,
     )
 
 # ---- einsum
@@ -531,7 +622,14 @@ def push_einsum(i, t, y, *args, optimize=False, dtype=None):
     return strong_einsum(inputs, first + output, operands)
 
 
-structural(np.einsum, variadic=einsum_wrt, jvp=push_einsum, stacked=True, curvature="cross")
+structural(
+    np.einsum,
+    variadic=einsum_wrt,
+    jvp=push_einsum,
+    stacked=True,
+    curvature="cross",
+    dependence=Contraction(einsum_labels),
+)
 
 # ---- Kronecker and cross products
 
@@ -559,7 +657,20 @@ def kron_wrt_right(ybar, y, a, b):
     return np.reshape(z, lead + np.shape(b))
 
 
-structural(np.kron, kron_wrt_left, kron_wrt_right, stacked=True, curvature="cross")
+def kron_pattern(deps, a, b):
+    """The elements of either factor, where the other is not a constant 0."""
+    parts = []
+    for x, y, order in ((a, b, 1), (b, a, -1)):
+        if deps.depends(x):
+            factor = np.ones(deps.ids(y).shape, bool) if deps.depends(y) else np.not_equal(deps.value(y), 0)
+            parts.append(np.kron(*(deps.ids(x), factor.astype(np.int32))[::order]))
+    if len(parts) == 2:
+        deps.is_done = True
+        deps.interact(*parts)
+    return deps.united(parts)
+
+
+structural(np.kron, kron_wrt_left, kron_wrt_right, stacked=True, curvature="cross", dependence=kron_pattern)
 
 
 def strong_cross(u, v):
@@ -607,11 +718,34 @@ def cross_wrt_right(ybar, y, a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
     return cross_wrt(ybar, y, b, a, (axisb, axisa, axisc), -1)
 
 
-structural(np.cross, cross_wrt_left, cross_wrt_right, stacked=True, curvature="cross")
+def cross_pattern(deps, a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
+    """Of each component the elements along the two other axes."""
+    axisa, axisb, axisc = cross_axes(axisa, axisb, axisc, axis)
+    a, b = np.moveaxis(deps.ids(a), axisa, -1), np.moveaxis(deps.ids(b), axisb, -1)
+    is_plane = a.shape[-1] == b.shape[-1] == 2  # the third component alone, and no axis for it
+    pairs = ((0, 1),) if is_plane else ((1, 2), (2, 0), (0, 1))
+    a, b = in_space(a), in_space(b)
+    shape = np.broadcast_shapes(a.shape[:-1], b.shape[:-1])
+    a, b = [[np.broadcast_to(x[..., k], shape) for k in range(3)] for x in (a, b)]
+    deps.is_done = True
+    components = []
+    for i, j in pairs:
+        deps.interact(a[i], b[j])
+        deps.interact(a[j], b[i])
+        components.append((a[i], b[j], a[j], b[i]))
+    if is_plane:
+        return deps.united(components[0])
+    return deps.united([np.moveaxis(np.stack(part, axis=-1), -1, axisc) for part in zip(*components)])
+
+
+structural(
+    np.cross, cross_wrt_left, cross_wrt_right, stacked=True, curvature="cross", dependence=cross_pattern
+)
 structural(
     np.linalg.cross,
     lambda ybar, y, x1, x2, *, axis=-1: cross_wrt(ybar, y, x1, x2, (axis, axis, axis), 1),
     lambda ybar, y, x1, x2, *, axis=-1: cross_wrt(ybar, y, x2, x1, (axis, axis, axis), -1),
     stacked=True,
     curvature="cross",
+    dependence=lambda deps, x1, x2, *, axis=-1: cross_pattern(deps, x1, x2, axis=axis),
 )

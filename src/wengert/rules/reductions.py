@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from wengert.dependence import Cumulative, Reduced
 from wengert.features import has_cumulative
 from wengert.registry import linear, strong, structural, ufunc_methods
 from wengert.rules.broadcasting import (
@@ -67,8 +68,8 @@ def push_mean(t, y, a, axis=None, dtype=None, out=None, keepdims=False, *, where
     return summed(taken(t / count_of(a, axis, where), where), a, axis, keepdims)
 
 
-linear(np.sum, sum_transpose, jvp=push_sum, stacked=True)
-linear(np.mean, mean_transpose, jvp=push_mean, stacked=True)
+linear(np.sum, sum_transpose, jvp=push_sum, stacked=True, dependence=Reduced())
+linear(np.mean, mean_transpose, jvp=push_mean, stacked=True, dependence=Reduced())
 
 
 def is_number(a, where):
@@ -95,8 +96,8 @@ def push_nanmean(t, y, a, axis=None, dtype=None, out=None, keepdims=False, *, wh
     return summed(np.where(mask, t / count_of(a, axis, mask), 0), a, axis, keepdims)
 
 
-structural(np.nansum, nansum_wrt_array, jvp=(push_nansum,), stacked=True, curvature="none")
-structural(np.nanmean, nanmean_wrt_array, jvp=(push_nanmean,), stacked=True, curvature="none")
+structural(np.nansum, nansum_wrt_array, jvp=(push_nansum,), stacked=True, curvature="none", dependence=Reduced())
+structural(np.nanmean, nanmean_wrt_array, jvp=(push_nanmean,), stacked=True, curvature="none", dependence=Reduced())
 
 # ---- products
 
@@ -139,7 +140,7 @@ def push_prod(t, y, a, axis=None, dtype=None, out=None, keepdims=False, initial=
     return summed(strong(t, prod_slope(a, axis, initial, where)), a, axis, keepdims)
 
 
-structural(np.prod, prod_wrt_array, jvp=(push_prod,), stacked=True)
+structural(np.prod, prod_wrt_array, jvp=(push_prod,), stacked=True, dependence=Reduced())
 
 # ---- extremes: what ties, shares
 
@@ -164,7 +165,7 @@ def push_extreme(t, y, a, axis=None, out=None, keepdims=False, initial=None, whe
 
 
 for fun in (np.max, np.min, np.amax, np.amin, np.nanmax, np.nanmin):
-    structural(fun, extreme_wrt_array, jvp=(push_extreme,), stacked=True, curvature="none")
+    structural(fun, extreme_wrt_array, jvp=(push_extreme,), stacked=True, curvature="none", dependence=Reduced())
 
 
 def ptp_share(a, axis):
@@ -180,7 +181,7 @@ def push_ptp(t, y, a, axis=None, out=None, keepdims=False):
     return summed(strong(t, ptp_share(a, axis)), a, axis, keepdims)
 
 
-structural(np.ptp, ptp_wrt_array, jvp=(push_ptp,), stacked=True, curvature="none")
+structural(np.ptp, ptp_wrt_array, jvp=(push_ptp,), stacked=True, curvature="none", dependence=Reduced())
 
 # ---- moments
 
@@ -232,8 +233,8 @@ def std_slope(spread, a, axis, ddof, correction, where):
     return np.where(spread == 0, 0, np.divide(deviation / spread, count))
 
 
-structural(np.var, var_wrt_array, jvp=(push_var,), stacked=True)
-structural(np.std, std_wrt_array, jvp=(push_std,), stacked=True)
+structural(np.var, var_wrt_array, jvp=(push_var,), stacked=True, dependence=Reduced())
+structural(np.std, std_wrt_array, jvp=(push_std,), stacked=True, dependence=Reduced())
 
 
 def average_wrt_array(ybar, y, a, axis=None, weights=None, *, keepdims=False):
@@ -289,6 +290,17 @@ def laid_along(weights, a, axis, lead=0):
     return np.reshape(weights, (*shape[:lead], *lengths))
 
 
+def average_pattern(deps, a, axis=None, weights=None, **options):
+    """All elements and all weights along the axis; linear where the weights are constant."""
+    ids = deps.ids(a)
+    parts = [ids]
+    if deps.depends(weights):
+        parts.append(np.broadcast_to(laid_along(deps.ids(weights), ids, axis), ids.shape))
+    else:
+        deps.is_done = True
+    return deps.united([np.reshape(deps.along(part, from_end(axis, ids.ndim)), deps.shape) for part in parts])
+
+
 structural(
     np.average,
     average_wrt_array,
@@ -296,6 +308,7 @@ structural(
     average_wrt_weights,
     jvp=(push_average, None, push_average_weights),
     stacked=True,
+    dependence=average_pattern,
 )
 
 # ---- running sums and products, differences
@@ -356,8 +369,8 @@ def push_cumprod(t, y, a, axis=None, dtype=None, out=None):
     return np.moveaxis(z, -1, axis)
 
 
-linear(np.cumsum, cumsum_transpose, jvp=push_cumsum, stacked=True)
-structural(np.cumprod, cumprod_wrt_array, jvp=(push_cumprod,), stacked=True)
+linear(np.cumsum, cumsum_transpose, jvp=push_cumsum, stacked=True, dependence=Cumulative())
+structural(np.cumprod, cumprod_wrt_array, jvp=(push_cumprod,), stacked=True, dependence=Cumulative())
 
 
 def without_initial(ybar, a, axis, include_initial):
@@ -394,9 +407,19 @@ def push_cumulative_prod(t, y, x, axis=None, dtype=None, out=None, include_initi
 
 
 if has_cumulative:
-    linear(np.cumulative_sum, cumulative_sum_transpose, jvp=push_cumulative_sum, stacked=True)
+    linear(
+        np.cumulative_sum,
+        cumulative_sum_transpose,
+        jvp=push_cumulative_sum,
+        stacked=True,
+        dependence=Cumulative(),
+    )
     structural(
-        np.cumulative_prod, cumulative_prod_wrt_array, jvp=(push_cumulative_prod,), stacked=True
+        np.cumulative_prod,
+        cumulative_prod_wrt_array,
+        jvp=(push_cumulative_prod,),
+        stacked=True,
+        dependence=Cumulative(),
     )
 
 
@@ -444,6 +467,23 @@ def diff_rules(which):
     return pull, push
 
 
+def diff_pattern(deps, a, n=1, axis=-1, prepend=np._NoValue, append=np._NoValue):
+    """Both neighbours of each difference, n times."""
+    rows = np.moveaxis(deps.ids(a), axis, 0)
+
+    def end(x):
+        if x is np._NoValue:
+            return rows[:0]
+        own = deps.ids(x)
+        own = np.moveaxis(own, axis, 0) if own.ndim else own
+        return np.broadcast_to(own, (len(own) if own.ndim else 1, *rows.shape[1:]))
+
+    rows = np.concatenate([end(prepend), rows, end(append)])
+    for _ in range(n):
+        rows = deps.pairwise(rows[1:], rows[:-1])
+    return np.moveaxis(rows, 0, axis)
+
+
 (pull_before, push_before), (pull_diff, push_diff), (pull_behind, push_behind) = map(diff_rules, range(3))
 structural(
     np.diff,
@@ -451,4 +491,5 @@ structural(
     jvp=(push_diff, None, None, push_before, push_behind),
     stacked=True,
     curvature="none",
+    dependence=diff_pattern,
 )

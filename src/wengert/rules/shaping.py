@@ -8,8 +8,11 @@ The rest is spelt out.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from wengert.dependence import Elementwise, Moved, Reduced
 from wengert.errors import UnsupportedFunctionError
 from wengert.features import has_astype, has_unstack
 from wengert.registry import (
@@ -32,6 +35,7 @@ from wengert.rules.broadcasting import (
     from_end,
     front,
     gathered,
+    is_kept,
     leading,
     length,
     numbers,
@@ -106,8 +110,11 @@ structural(
     sequence=True,
     stacked=True,
     curvature="none",
+    dependence=Moved(),
 )
-structural(np.stack, stack_wrt_arrays, jvp=(push_stack,), sequence=True, stacked=True, curvature="none")
+structural(
+    np.stack, stack_wrt_arrays, jvp=(push_stack,), sequence=True, stacked=True, curvature="none", dependence=Moved()
+)
 
 
 def append_parts(ybar, y, arr, values, axis):
@@ -142,6 +149,7 @@ structural(
     jvp=(push_append_array, push_append_values),
     stacked=True,
     curvature="none",
+    dependence=Moved((0, 1)),
 )
 
 
@@ -169,6 +177,7 @@ structural(
     ),
     stacked=True,
     curvature="none",
+    dependence=Moved((0, 2)),
 )
 
 # ---- picking by a condition, which comes first
@@ -182,7 +191,15 @@ def push_compress(t, y, condition, a, axis=None, out=None):
     return fetch(t, np.compress(condition, numbers(a), axis=axis), a)
 
 
-structural(np.compress, None, compress_wrt_array, jvp=(None, push_compress), stacked=True, curvature="none")
+structural(
+    np.compress,
+    None,
+    compress_wrt_array,
+    jvp=(None, push_compress),
+    stacked=True,
+    curvature="none",
+    dependence=Moved((1,)),
+)
 conditional(np.compress, 0)
 structural(
     np.extract,
@@ -191,6 +208,7 @@ structural(
     jvp=(None, lambda t, y, condition, arr: fetch(t, np.extract(condition, numbers(arr)), arr)),
     stacked=True,
     curvature="none",
+    dependence=Moved((1,)),
 )
 conditional(np.extract, 0)
 
@@ -213,7 +231,20 @@ def push_sort(t, y, a, axis=-1, kind=None, order=None, *, stable=None, **descend
     return fetch(t, sorted_places(a, axis, **descending), a)
 
 
-structural(np.sort, sort_wrt_array, jvp=(push_sort,), stacked=True, curvature="none")
+# `Along` would have compiled Jacobians hold for one order of the elements, which guards check
+def sort_pattern(deps, a, axis=-1, **options):
+    """All elements along the axis."""
+    ids = deps.ids(a)
+    if axis is None:
+        return np.full(deps.shape, deps.total(ids), np.int32)
+    return np.broadcast_to(deps.along(ids, (axis,)), deps.shape)
+
+
+def partition_pattern(deps, a, kth, axis=-1, **options):
+    return sort_pattern(deps, a, axis)
+
+
+structural(np.sort, sort_wrt_array, jvp=(push_sort,), stacked=True, curvature="none", dependence=sort_pattern)
 
 
 def partition_wrt_array(ybar, y, a, kth, axis=-1, kind="introselect", order=None):
@@ -232,7 +263,14 @@ def partitioned_places(y, a, axis):
     return np.take_along_axis(sorted_places(a, axis), ranks, axis)
 
 
-structural(np.partition, partition_wrt_array, jvp=(push_partition,), stacked=True, curvature="none")
+structural(
+    np.partition,
+    partition_wrt_array,
+    jvp=(push_partition,),
+    stacked=True,
+    curvature="none",
+    dependence=partition_pattern,
+)
 
 
 def ranked_places(a, axis):
@@ -359,6 +397,16 @@ def quantile_rules(counts_of, scale):
     return (pull, pull_fraction), (push, push_fraction)
 
 
+def quantile_pattern(deps, a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
+    """All elements along the axis, and the fraction; piecewise linear where that is constant."""
+    ids, fractions = deps.ids(a), deps.ids(q)
+    deps.is_done = not deps.depends(q)
+    axes = from_end(axis, ids.ndim)
+    reduced = deps.along(ids, axes)
+    reduced = reduced if is_kept(keepdims) else np.squeeze(reduced, axes)
+    return deps.united([reduced, np.reshape(fractions, fractions.shape + (1,) * reduced.ndim)])
+
+
 def median_rules(counts_of):
     (pull, _), (push, _) = quantile_rules(counts_of, 1)
 
@@ -379,7 +427,15 @@ for fun, (pulls, pushes) in {
     np.nanpercentile: quantile_rules(numbers_of, 100),
     np.nanmedian: median_rules(numbers_of),
 }.items():
-    structural(fun, *pulls, jvp=pushes, stacked=True, curvature="none" if len(pulls) == 1 else "full")
+    is_median = len(pulls) == 1
+    structural(
+        fun,
+        *pulls,
+        jvp=pushes,
+        stacked=True,
+        curvature="none" if is_median else "full",
+        dependence=Reduced() if is_median else quantile_pattern,
+    )
     leave_unheeded(fun, "overwrite_input")  # the rule reads what would be overwritten
 
 # ---- distinct elements: the branch taken
@@ -424,6 +480,11 @@ def pad_source(array, pad_width, mode, kwargs):
     return np.pad(numbers(array), pad_width, mode, **kwargs)
 
 
+def pads_by_moving(array, pad_width, mode="constant", reflect_type=None, **kwargs):
+    """Whether what is filled in are elements, or constants."""
+    return mode in FILLED - {"empty"} and reflect_type is None
+
+
 def pad_wrt_array(ybar, y, array, pad_width, mode="constant", **kwargs):
     return send_home(ybar, pad_source(array, pad_width, mode, kwargs), array)
 
@@ -448,11 +509,19 @@ def push_full(t, y, shape, fill_value, dtype=None, order="C"):
     return aligned(t, fill_value, np.ndim(y))
 
 
-structural(np.pad, pad_wrt_array, jvp=(push_pad,), stacked=True, curvature="none")
 structural(
-    np.full_like, None, full_like_wrt_value, jvp=(None, push_full_like), stacked=True, curvature="none"
+    np.pad, pad_wrt_array, jvp=(push_pad,), stacked=True, curvature="none", dependence=Moved((0,), pads_by_moving)
 )
-structural(np.full, None, full_wrt_value, jvp=(None, push_full), stacked=True, curvature="none")
+structural(
+    np.full_like,
+    None,
+    full_like_wrt_value,
+    jvp=(None, push_full_like),
+    stacked=True,
+    curvature="none",
+    dependence=Moved((0, 1)),
+)
+structural(np.full, None, full_wrt_value, jvp=(None, push_full), stacked=True, curvature="none", dependence=Moved((1,)))
 constant(np.zeros_like, np.ones_like, np.empty_like, static=True)
 
 # ---- counting with weights: the transpose of picking by index
@@ -466,8 +535,21 @@ def push_bincount(t, y, x, weights=None, minlength=0):
     return gathered(t, x, np.size(y))
 
 
+def count_pattern(deps, x, weights=None, minlength=0):
+    """The weights of each count."""
+    if (x := deps.known(x)) is None:
+        return None
+    return deps.by_offset(np.ravel(deps.ids(weights)), np.ravel(x), math.prod(deps.shape))
+
+
 structural(
-    np.bincount, None, bincount_wrt_weights, jvp=(None, push_bincount), stacked=True, curvature="none"
+    np.bincount,
+    None,
+    bincount_wrt_weights,
+    jvp=(None, push_bincount),
+    stacked=True,
+    curvature="none",
+    dependence=count_pattern,
 )
 
 choosing(np.bincount, 0, fits=lambda x, weights=None, minlength=0: np.all(np.less(x, minlength)))
@@ -475,4 +557,9 @@ choosing(np.bincount, 0, fits=lambda x, weights=None, minlength=0: np.all(np.les
 # ---- change of dtype
 
 if has_astype:
-    linear(np.astype, lambda ybar, x, dtype, *, copy=True, device=None: ybar, stacked=True)
+    linear(
+        np.astype,
+        lambda ybar, x, dtype, *, copy=True, device=None: ybar,
+        stacked=True,
+        dependence=Elementwise(1),
+    )

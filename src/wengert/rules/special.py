@@ -159,12 +159,17 @@ def log_ratio(a, b):
 
 
 elementwise(
-    "scipy.special.xlogy", lambda y, a, b: np.log(b), lambda y, a, b: ratio(a, b), domain=(POSITIVE, POSITIVE)
+    "scipy.special.xlogy",
+    lambda y, a, b: np.log(b),
+    lambda y, a, b: ratio(a, b),
+    curvature="second",
+    domain=(POSITIVE, POSITIVE),
 )
 elementwise(
     "scipy.special.xlog1py",
     lambda y, a, b: np.log1p(b),
     lambda y, a, b: ratio(a, 1 + b),
+    curvature="second",
     domain=(POSITIVE, (-0.9, 4.0)),
 )
 elementwise("scipy.special.entr", lambda y, x: -np.log(x) - 1, domain=(POSITIVE,))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from wengert.dependence import Along, Reduced
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import analytic, composed, constant, elementwise, refuse, strong, structural
 from wengert.rules.broadcasting import from_end
@@ -71,6 +72,7 @@ structural(
         lambda t, y, a, b, axis: np.sum(strong(t, share_by_factor(a, b, axis)), axis=axis),
     ),
     stacked=True,
+    dependence=Reduced(2),
 )
 
 
@@ -112,12 +114,14 @@ structural(
     lambda ybar, y, x, axis: centred(ybar, y, axis),
     jvp=(lambda t, y, x, axis: centred(t, y, axis),),
     stacked=True,
+    dependence=Along(1, None),
 )
 structural(
     log_shares,
     lambda ybar, y, x, axis: ybar - strong(np.sum(ybar, axis=axis, keepdims=True), shares(x, axis)),
     jvp=(lambda t, y, x, axis: t - np.sum(strong(t, shares(x, axis)), axis=axis, keepdims=True),),
     stacked=True,
+    dependence=Along(1, None),
 )
 
 

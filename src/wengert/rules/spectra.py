@@ -13,6 +13,7 @@ import math
 
 import numpy as np
 
+from wengert.dependence import MATRIXWISE
 from wengert.features import cond_is_real
 from wengert.registry import composed, constant, strong, strong_matmul, structural
 from wengert.rules.broadcasting import conjugate, leading
@@ -204,7 +205,9 @@ def _eigh(a, UPLO="L"):
 structural(
     packed_eigh, eigh_wrt_matrix, jvp=(eigh_along_matrix,), stacked=True, undefined=undefined("eigh", "eigenvalues")
 ).name = "numpy.linalg.eigh"
-structural(np.linalg.eigvalsh, eigvalsh_wrt_matrix, jvp=(eigvalsh_along_matrix,), stacked=True)
+structural(
+    np.linalg.eigvalsh, eigvalsh_wrt_matrix, jvp=(eigvalsh_along_matrix,), stacked=True, dependence=MATRIXWISE
+)
 composed(np.linalg.eigh, _eigh)
 
 # ---- eigenvalues and vectors of any matrix
@@ -277,7 +280,7 @@ def _eig(a):
 
 
 structural(packed_eig, eig_wrt_matrix, jvp=(eig_along_matrix,), stacked=True).name = "numpy.linalg.eig"
-structural(np.linalg.eigvals, eigvals_wrt_matrix, jvp=(eigvals_along_matrix,), stacked=True)
+structural(np.linalg.eigvals, eigvals_wrt_matrix, jvp=(eigvals_along_matrix,), stacked=True, dependence=MATRIXWISE)
 composed(np.linalg.eig, _eig)
 
 # ---- singular values and vectors
@@ -441,7 +444,7 @@ def _svd(a, full_matrices=True, compute_uv=True):
 structural(
     packed_svd, svd_wrt_matrix, jvp=(svd_along_matrix,), stacked=True, undefined=undefined("svd", "singular values")
 ).name = "numpy.linalg.svd"
-structural(np.linalg.svdvals, svdvals_wrt_matrix, jvp=(svdvals_along_matrix,), stacked=True)
+structural(np.linalg.svdvals, svdvals_wrt_matrix, jvp=(svdvals_along_matrix,), stacked=True, dependence=MATRIXWISE)
 composed(np.linalg.svd, _svd)
 
 
@@ -513,7 +516,7 @@ def _pinv(a, rcond=None, *, rtol=np._NoValue):
     return p
 
 
-structural(pseudo_inverse, pinv_wrt_matrix, jvp=(pinv_along_matrix,), stacked=True)
+structural(pseudo_inverse, pinv_wrt_matrix, jvp=(pinv_along_matrix,), stacked=True, dependence=MATRIXWISE)
 composed(np.linalg.pinv, _pinv)
 
 # least squares: rank, solution, sums of squares, singular values

@@ -10,6 +10,7 @@ import functools
 
 import numpy as np
 
+from wengert.dependence import Reduced
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import composed, rows, strong, structural, ufunc_methods
 from wengert.rules import elementwise  # noqa: F401  (declares the rows that are spoken of here)
@@ -67,6 +68,17 @@ def push_added(t, y, a, indices, b):
     return np.reshape(gathered(spread, places, np.size(y)), front(t, b) + np.shape(y))
 
 
+def scatter_pattern(deps, a, indices, b):
+    """Each element of `a`, and what is added to it."""
+    if (indices := deps.known(indices)) is None:
+        return None
+    base = deps.ids(a)
+    offsets = np.arange(base.size).reshape(base.shape)[indices]
+    added = np.broadcast_to(deps.ids(b), np.shape(offsets))
+    ids = np.concatenate([np.ravel(base), np.ravel(added)])
+    return deps.by_offset(ids, np.concatenate([np.arange(base.size), np.ravel(offsets)]), base.size)
+
+
 structural(
     scatter_add,
     lambda ybar, y, a, indices, b: ybar,
@@ -75,6 +87,7 @@ structural(
     jvp=(lambda t, y, a, indices, b: t, None, push_added),
     stacked=True,
     curvature="none",
+    dependence=scatter_pattern,
 )
 
 
@@ -210,12 +223,22 @@ def sums_of_segments_wrt_array(ybar, y, a, indices, axis=0):
     return np.moveaxis(gathered(sent, places, np.shape(a)[axis]), -1, axis)
 
 
+def segment_pattern(deps, a, indices, axis=0):
+    """All elements of a segment."""
+    if (indices := deps.known(indices)) is None:
+        return None
+    rows = np.moveaxis(deps.ids(a), axis, 0)
+    parts = [deps.along(rows[i:stop], (0,))[0] for i, stop in segments(np.asarray(indices).tolist(), len(rows))]
+    return np.moveaxis(np.stack(parts), 0, axis)
+
+
 structural(
     sums_of_segments,
     sums_of_segments_wrt_array,
     jvp=(lambda t, y, a, indices, axis=0: np.add.reduceat(t, indices, *from_end(axis, np.ndim(a))),),
     stacked=True,
     curvature="none",
+    dependence=segment_pattern,
 )
 ufunc_methods[np.add, "reduceat"] = sums_of_segments
 
@@ -239,7 +262,7 @@ def fold(ufunc, name, share):
         slope = share(restore(y, a, axis, keepdims), a, axis, initial, where)
         return summed(strong(t, slope), a, axis, keepdims)
 
-    structural(reduce, pull, jvp=(push,), stacked=True)
+    structural(reduce, pull, jvp=(push,), stacked=True, dependence=Reduced(1, 0))
     ufunc_methods[ufunc, "reduce"] = reduce
     return reduce
 

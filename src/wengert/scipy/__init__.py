@@ -1,4 +1,4 @@
-"""SciPy's names where NumPy's protocols do not reach: the same signatures and results, with derivatives.
+"""SciPy functions that NumPy's protocols do not reach: the same signatures and results, with derivatives.
 
 ``from wengert.scipy import optimize``; neither this package nor `wengert` imports SciPy before it is used.
 """

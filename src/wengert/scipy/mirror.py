@@ -1,9 +1,9 @@
-"""One call of a mirrored function: SciPy's arguments, our options, and the run of SciPy on plain numbers.
+"""A call of a mirrored SciPy function: SciPy's arguments, our options, and the run of SciPy on plain values.
 
-A mirror has SciPy's signature, read from SciPy, followed by four keywords of ours.
-It hands SciPy the arguments it was given, with exact derivatives where SciPy would take differences.
-Where a derivative is running, the call sees plain numbers, and so does every function handed to it; the solution is
-then made a function of the traced values by `wengert.implicit.theorem`.
+A mirror has SciPy's signature, followed by four keywords of ours.
+It passes its arguments to SciPy, with exact derivatives where SciPy would use finite differences.
+Within a derivative SciPy gets plain values, and so does every function passed to it. `wengert.implicit.theorem` then
+makes the solution a function of the traced values.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from wengert.implicit.stripped import stripped
 from wengert.implicit.theorem import Info, check_replayable, implicit, in_derivative, information
 from wengert.transforms.custom import LinearMap
 
-#: our keywords: what each may be, the default first
+#: our keywords with their allowed values; the first is the default
 OPTIONS = {
     "on_failure": ("raise", "warn", "nan"),
     "on_singular": ("raise", "lstsq", "nan"),
@@ -36,18 +36,18 @@ OPTIONS = {
     "derivs": ("auto", "scipy"),
 }
 
-#: change by a Newton step, relative to the solution, below which a solver that reports a failure has found it
+#: relative Newton correction below which a solver that reports failure has found the solution
 _CLOSE = 1e-6
 
-#: unknowns up to which that is looked at
+#: maximum number of unknowns for which this is checked
 _MOST_JUDGED = 2000
 
-#: parameters of SciPy's functions that are functions of the variables
+#: parameters of SciPy's functions that take functions of the variables
 _FUNCTIONS = ("f", "fun", "func", "jac", "hess", "hessp", "fprime", "fprime2")
 
 
 def mirrors(original: Callable) -> Callable:
-    """Decorator: a function of a `Call` becomes the mirror of `original`, with its signature and our keywords."""
+    """Decorator: turn a function of a `Call` into the mirror of `original`, with its signature and our keywords."""
     signature = inspect.signature(original)
     ours = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=OPTIONS[name][0]) for name in OPTIONS]
     name = original.__name__
@@ -101,7 +101,7 @@ TracedValueError
 
 
 class Call:
-    """A call of the mirror of `original`, with the arguments that were given."""
+    """A call of the mirror of `original` with its arguments."""
 
     def __init__(self, original: Callable, defaults: Mapping, arguments: dict, options: dict):
         self.name = f"wengert.scipy.optimize.{original.__name__}"
@@ -111,8 +111,8 @@ class Call:
         self.traced = in_derivative()
         self._defaults = defaults
         self._errors: list[Exception] = []
-        self.info: Info | None = None  # of the derivative of the solution
-        self._state: Info | None = None  # of a solution that was judged
+        self.info: Info | None = None  # of the solution that was differentiated
+        self._state: Info | None = None  # of the solution that was checked
         for key, allowed in OPTIONS.items():
             if not any(options[key] is value or options[key] == value for value in allowed):
                 raise ValueError(f"{self.name}: {key} is one of {', '.join(map(repr, allowed))}, not {options[key]!r}")
@@ -123,9 +123,9 @@ class Call:
         self.value, self.residual = _Value(*given), _Residual(*given)
 
     def recorded(self, solve: Callable, starts: tuple, shape: tuple, plain: dict) -> tuple:
-        """The solution as an instruction of the program that is being recorded, and what SciPy says of it.
+        """Append the solver to the recording; return the solution and SciPy's outcome.
 
-        Both are None where no program is recorded.  `plain` is what else `solve` holds, of numbers alone.
+        Both are None if no program is being recorded. `plain` holds the other plain options of `solve`.
         """
         if not self.is_recorded:
             return None, None
@@ -139,24 +139,24 @@ class Call:
 
     @property
     def is_recorded(self) -> bool:
-        """Does a program that is being recorded take this call, with the options that it has?"""
+        """Whether the program being recorded can contain this call with its options."""
         options = [self.options[name] for name in ("on_failure", "on_singular", "derivs")]
         return is_recorded() and options == ["raise", "raise", "auto"] and not self.returns_derivatives
 
     def __getitem__(self, name):
-        """An argument, or its default."""
+        """An argument or its default."""
         return self.arguments[name] if name in self.arguments else self._defaults[name].default
 
     @property
     def returns_derivatives(self):
-        """Does the function return its derivatives beside its value?"""
+        """Whether the function returns its derivatives along with its value."""
         given = [self.arguments.get(name) for name in ("jac", "fprime", "fprime2")]
         return any(not callable(x) and not isinstance(x, str) and x is not None and bool(x) for x in given)
 
     # -- SciPy
 
     def run(self, supply: Callable[[dict], None] | None = None, **forced: Any) -> Any:
-        """What SciPy returns, from plain numbers; `supply` puts derivatives among the arguments."""
+        """Run SciPy on plain values; `supply` adds derivatives to the arguments."""
         check_replayable(self.name)
         arguments = {**self.arguments, **forced}
         if not self.traced:
@@ -177,25 +177,25 @@ class Call:
             return self._scipy({name: plain_copy(value) for name, value in arguments.items()}, supply)
 
     def _stripped(self):
-        """The arguments without traced values; those that hold functions are not changed by SciPy."""
+        """Arguments without traced values; containers of functions are not changed by SciPy."""
         if self._plain is None:
             self._plain = stripped(self.arguments)
         return self._plain
 
     @property
     def holds_traced(self) -> bool:
-        """Does any argument hold a traced value, as the start of a search or a tolerance may?"""
+        """Whether any argument holds a traced value, for example the start of the search or a tolerance."""
         return any(value is not self.arguments[name] for name, value in self._stripped().items())
 
     def reads_traced(self, name: str, x: Any = None) -> bool:
-        """Does an argument hold a traced value, or does a function in it read one at the point `x`?"""
+        """Whether an argument holds a traced value, or a function in it reads one at the point `x`."""
         given = self[name]
         return self._stripped().get(name) is not self.arguments.get(name) or any(
             holds_traced(rebound(f)(np.array(x), *args)) for f, args in _functions_in(given)
         )
 
     def _plain_residual(self):
-        """`residual` without the traced values that it holds; None where that is to be found out."""
+        """`residual` without the traced values that it holds; None if that is not known yet."""
         plain = self._stripped()
         f, name = next(iter(plain.values())), next(iter(plain))
         if all(plain.get(key) is self.arguments.get(key) for key in (name, "args", "kwargs")):
@@ -204,7 +204,7 @@ class Call:
         return _Residual(f, args, plain.get("kwargs") or {}, self.returns_derivatives, self.name)
 
     def _met_hidden(self):
-        """Did a function read a traced value that stands where `stripped` does not look?"""
+        """Whether a function read a traced value that `stripped` did not find."""
         return any(isinstance(error, (LevelError, TracedValueError)) for error in self._errors)
 
     def _scipy(self, arguments, supply):
@@ -220,10 +220,10 @@ class Call:
         except Exception as error:
             if not self._errors or error is self._errors[0]:
                 raise
-            raise self._errors[0] from error  # compiled code put an error of its own in the place of this one
+            raise self._errors[0] from error  # compiled code replaced this error by its own
 
     def refuse(self, error):
-        """The error of a function that cannot be traced, with what to write instead."""
+        """Error for a function that cannot be traced, with a suggestion."""
         return type(error)(
             f"{self.name}: the function cannot be differentiated: {error}. "
             "Pass derivs='scipy' to leave derivatives to SciPy, which takes finite differences, or pass them yourself"
@@ -232,9 +232,9 @@ class Call:
     # -- the solution
 
     def solution(self, residual: Callable, x: Any, converged: Any, message: str, **how: Any) -> Any:
-        """The solution `x` of residual(x) = 0 as a function of traced values; `x` itself where none are read.
+        """Make the solution `x` of residual(x) = 0 a function of traced values; `x` itself if none are read.
 
-        Where `converged` is an array, it says so of each of equations that have one unknown each.
+        An array `converged` holds the status of each of several independent equations.
         """
         if not np.all(converged) and not self._is_close(residual, x, converged):
             y = residual(x)
@@ -257,7 +257,7 @@ class Call:
                 return np.where(converged, found, unknown)
         options = {name: self.options[name] for name in ("on_failure", "on_singular", "polish")}
         with contextlib.ExitStack() as block:
-            if not np.all(converged):  # and it was said
+            if not np.all(converged):  # already reported
                 block.enter_context(warnings.catch_warnings())
                 warnings.filterwarnings("ignore", f"{self.name}: no solution", RuntimeWarning)
             plain = self._plain_residual() if residual is self.residual else None
@@ -266,9 +266,9 @@ class Call:
         return found
 
     def _is_close(self, residual, x, converged):
-        """Has the solver left off so near to a solution that it has found it?
+        """Whether the solver stopped so close to a solution that it has found it.
 
-        Many do not reach the tolerance they were given because of rounding errors, and report a failure.
+        Rounding errors keep many solvers from reaching their tolerance, and they then report failure.
         """
         if np.ndim(converged) or np.size(x) > _MOST_JUDGED or not np.isfinite(x).all():
             return False
@@ -276,7 +276,7 @@ class Call:
         return self._state.correction <= _CLOSE
 
     def fail(self, text: str, cause: Exception | None = None) -> None:
-        """Raise or warn, as is asked for; an error in the place of a value is raised in any case."""
+        """Raise or warn according to `on_failure`; always raise if an exception took the place of a result."""
         text = f"{self.name} has not converged. {' '.join(text.split())}"
         if cause is not None or self.options["on_failure"] == "raise":
             raise ConvergenceError(
@@ -288,25 +288,25 @@ class Call:
 
 
 def _functions_in(constraints):
-    """The functions of the variables in constraints, with their further arguments."""
+    """Functions of the variables in constraints, with their further arguments."""
     if isinstance(constraints, (list, tuple)):
         return [found for constraint in constraints for found in _functions_in(constraint)]
     if isinstance(constraints, Mapping):
         args = constraints.get("args", ())
         return [(constraints["fun"], args if isinstance(args, tuple) else (args,))]
-    fun = getattr(constraints, "fun", None)  # a NonlinearConstraint; others hold matrices alone
+    fun = getattr(constraints, "fun", None)  # of a NonlinearConstraint; other types hold only matrices
     return [(fun, ())] if callable(fun) else []
 
 
 def _as_tuple(original, args):
-    """Further arguments as SciPy's function takes them."""
+    """Further arguments as a tuple, as the SciPy function interprets them."""
     if original.__name__ in ("newton", "fixed_point", "least_squares"):
         return tuple(args)
     return args if isinstance(args, tuple) else (args,)
 
 
 def _unknown(x, y, by_elements):
-    """`x` with a derivative that is NaN where `y` has one that is not 0: of one element, or of any."""
+    """`x` with NaN derivatives where `y` has nonzero ones: for each element, or for all of them."""
 
     def spoil(rows):
         given = rows != 0
@@ -317,7 +317,7 @@ def _unknown(x, y, by_elements):
 
 
 class _Own:
-    """A method that code which looks into functions leaves alone: what it calls, it rebinds itself."""
+    """A method that the rebinding of code leaves unchanged, since it rebinds the function it calls itself."""
 
     def __init__(self, method: Callable):
         self.method = method
@@ -327,7 +327,7 @@ class _Own:
 
 
 class _Value:
-    """The user's function of the unknowns alone, traced if it reads traced values; an array or a number."""
+    """The user's function of the unknowns alone; traced if it reads traced values."""
 
     def __init__(self, f: Callable, args: tuple, kwargs: dict, has_derivatives: bool, name: str):
         self.f, self.args, self.kwargs, self.has_derivatives, self.name = f, args, kwargs, has_derivatives, name
@@ -342,7 +342,7 @@ class _Value:
 
 
 class _Residual(_Value):
-    """The same in the shape of the unknowns."""
+    """Like `_Value`, with the shape of the unknowns."""
 
     def _run_in_shape(self, x):
         y = self._run(x)
@@ -359,7 +359,7 @@ class _Residual(_Value):
 
 
 class _Guarded:
-    """A function on its way to SciPy: gives plain values, and remembers an error that compiled code may swallow."""
+    """A function passed to SciPy: returns plain values, and remembers errors that compiled code may swallow."""
 
     def __init__(self, call: Call, f: Callable):
         self.call = call

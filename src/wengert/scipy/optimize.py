@@ -1,22 +1,21 @@
-"""Solvers of `scipy.optimize`, with exact derivatives for them and through them.
+"""Solvers of `scipy.optimize` with exact derivatives, both inside the solver and of its solution.
 
 Every function has the signature and the results of SciPy's, followed by four keywords:
 
 ``on_failure`` : {'raise', 'warn', 'nan'}
-    What happens in a derivative when the solver has not converged; elsewhere SciPy's own rules hold.
+    What to do within a derivative if the solver does not converge; elsewhere SciPy's own rules apply.
 ``on_singular`` : {'raise', 'lstsq', 'nan'}
-    What happens in a derivative when the Jacobian at the solution is singular: ``'lstsq'`` takes the solution of least
-    norm, as for solutions that form a line.
+    What to do within a derivative if the Jacobian at the solution is singular. ``'lstsq'`` returns the derivative of
+    minimum norm, as needed if solutions form a line.
 ``polish`` : {'auto', True, False}
-    Whether the derivative is taken one Newton step further than the returned solution; ``'auto'`` where that is off
-    by more than rounding.
+    Whether to take the derivative at the solution improved by Newton steps; ``'auto'`` if its error exceeds rounding.
 ``derivs`` : {'auto', 'scipy'}
-    Who differentiates for the solver's iterations. ``'auto'`` gives SciPy the exact ``jac``, ``hess`` or ``fprime``
-    that its method takes, unless the call has one; ``'scipy'`` leaves that to SciPy.
+    Source of derivatives for the iterations. ``'auto'`` passes the exact ``jac``, ``hess`` or ``fprime`` that the
+    method takes, unless the call has one; ``'scipy'`` leaves them to SciPy.
 
-The returned numbers are, to the last bit, those of SciPy when called with the same ``jac`` and ``hess``.
-In a derivative they are functions of all traced values that the user's function reads, by arguments or closures.
-The start, the ends of a bracket, tolerances and options have none: they are where the search begins, not what it finds.
+The returned values are, to the last bit, those of SciPy when called with the same ``jac`` and ``hess``.
+Within a derivative they are functions of all traced values that the user's function reads, by arguments or closures.
+The start, the ends of a bracket, tolerances and options have no derivative, since the solution does not depend on them.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ __all__ = [
 
 
 def _share(arguments, function, slot, derivative):
-    """Put a derivative among SciPy's arguments, with the function that shares its evaluations."""
+    """Add a derivative to SciPy's arguments, with the function that shares its evaluations."""
     arguments[function] = derivative.fun
     arguments[slot] = derivative
 
@@ -69,7 +68,7 @@ def _share(arguments, function, slot, derivative):
 
 @mirrors(scipy.optimize.root)
 def root(call):
-    """Methods ``'hybr'`` and ``'lm'`` get the exact Jacobian."""
+    """Methods ``'hybr'`` and ``'lm'`` use the exact Jacobian."""
     takes_jacobian = call["method"].lower() in ("hybr", "lm")
     x, outcome = _recorded_root(call, takes_jacobian)
     if x is not None:
@@ -88,7 +87,7 @@ def root(call):
 
 
 def _recorded_root(call, takes_jacobian):
-    """The root as an instruction of a program, and how SciPy's solver ended."""
+    """Append the root to the recording; return it with the outcome of SciPy's solver."""
     options = {name: call[name] for name in ("method", "tol", "options")}
     if not (takes_jacobian and call["jac"] is None and call["callback"] is None):
         return None, None
@@ -98,7 +97,7 @@ def _recorded_root(call, takes_jacobian):
 
 
 def _line(x0):
-    """A start as an array."""
+    """The start as a 1-D array."""
     x0 = stacked(x0) if isinstance(x0, (list, tuple)) and holds_traced(x0) else x0
     x0 = x0 if holds_traced(x0) else np.asarray(x0)
     return np.reshape(x0, (-1,))
@@ -106,7 +105,7 @@ def _line(x0):
 
 @mirrors(scipy.optimize.fsolve)
 def fsolve(call):
-    """Gets the exact Jacobian."""
+    """Uses the exact Jacobian."""
 
     def supply(arguments):
         if arguments.get("fprime") is None:
@@ -128,7 +127,7 @@ def fsolve(call):
 
 
 def _share_matrix(arguments, function, slot, by_columns):
-    """The same of a Jacobian as MINPACK takes it: a matrix also where the function returns a number."""
+    """Like `_share`, for a Jacobian in MINPACK's form: a matrix even if the function returns a scalar."""
     f = arguments[function]
     J = api.jacobian(f)
     value, derivative = J.fun, J
@@ -145,9 +144,9 @@ def _share_matrix(arguments, function, slot, by_columns):
 
 
 class _Both:
-    """A function and its Jacobian for MINPACK, which asks for both where it starts, and then for few Jacobians.
+    """A function and its Jacobian for MINPACK, which needs both at the start and few Jacobians later.
 
-    So it is recorded at the start, and where a Jacobian is asked for; elsewhere it runs as it is.
+    The function is recorded at the start and whenever a Jacobian is requested; elsewhere it is called directly.
     """
 
     def __init__(self, f):
@@ -172,7 +171,7 @@ class _Both:
 
 @mirrors(scipy.optimize.fixed_point)
 def fixed_point(call):
-    """The derivative is that of the solution of x = f(x), whatever the iteration converges like."""
+    """The derivative is that of the solution of x = f(x), however the iteration converges."""
     if not call.traced:
         return call.run()
     try:
@@ -185,17 +184,17 @@ def fixed_point(call):
     return call.solution(lambda x: x - image(x), x, True, "")
 
 
-# ---- roots of functions of one number
+# ---- roots of scalar functions
 
 
-#: parameters of these that are numbers
+#: numeric parameters of these solvers
 _TOLERANCES = ("xtol", "rtol", "k", "maxiter", "tol")
 
 
 def _bracketing(name):
     @mirrors(getattr(scipy.optimize, name))
     def solver(call):
-        """The ends of the bracket have derivative zero."""
+        """The ends of the bracket have zero derivative."""
         if not (call["full_output"] or not call["disp"]):
             options = {key: value for key, value in call.arguments.items() if key in _TOLERANCES}
             x, _ = call.recorded(recorded.Bracketing(name, options), (call["a"], call["b"]), (), options)
@@ -217,7 +216,7 @@ bisect, brenth, brentq, ridder, toms748 = map(_bracketing, ("bisect", "brenth", 
 
 
 def _share_slopes(arguments, function, takes_second=False):
-    """Exact first, and on request second, derivatives of a function of one number or element by element."""
+    """Add exact first, and optionally second, derivatives of a scalar or elementwise function."""
     f = arguments[function]
     is_complex = np.iscomplexobj(arguments["x0"])
     if arguments.get("fprime") is None:
@@ -228,10 +227,10 @@ def _share_slopes(arguments, function, takes_second=False):
 
 @mirrors(scipy.optimize.newton)
 def newton(call):
-    """Gets the exact ``fprime``, so that it is Newton's method, or Halley's where ``fprime2`` is given.
+    """Uses the exact ``fprime``, which makes it Newton's method, or Halley's if ``fprime2`` is given.
 
     With ``x1`` it is the secant method, as in SciPy.
-    Of an array of starts the function acts element by element, and so does the derivative.
+    For an array of starts the function and its derivative are elementwise.
     """
 
     def supply(arguments):
@@ -250,10 +249,10 @@ def newton(call):
     is_array = np.size(call["x0"]) > 1
     try:
         with warnings.catch_warnings():
-            if call["disp"]:  # then SciPy raises, and does not warn
+            if call["disp"]:  # SciPy then raises and does not warn
                 warnings.filterwarnings("ignore", "Derivative was zero|Tolerance of", RuntimeWarning)
             found = call.run(supply, full_output=True, disp=False)
-    except RuntimeError as error:  # no element of an array has converged
+    except RuntimeError as error:  # no element of the array has converged
         if not is_array or not holds_traced(call.value(np.asarray(stripped(call["x0"]), dtype=float))):
             raise
         call.fail(str(error), error)
@@ -270,9 +269,9 @@ def newton(call):
 
 @mirrors(scipy.optimize.root_scalar)
 def root_scalar(call):
-    """Methods ``'newton'`` and ``'halley'`` get the exact derivatives.
+    """Methods ``'newton'`` and ``'halley'`` use the exact derivatives.
 
-    Without ``method``, ``bracket`` and ``x1`` that is Newton's.
+    Without ``method``, ``bracket`` and ``x1`` the method is Newton's.
     """
     method = (call["method"] or "").lower()
     if not method and call["bracket"] is None and call["x1"] is None:
@@ -294,7 +293,7 @@ def root_scalar(call):
 
 
 def _recorded_scalar(call, method):
-    """The root as an instruction of a program, and how SciPy's solver ended; not by Halley's method."""
+    """Append the root to the recording; return it with the outcome of SciPy's solver. Excludes Halley's method."""
     if any(call[name] is not None for name in ("fprime", "fprime2")) or method == "halley":
         return None, None
     names = ("x0", "x1") if call["bracket"] is None else ("bracket", "x0", "x1")
@@ -310,16 +309,16 @@ def _recorded_scalar(call, method):
 
 @mirrors(scipy.optimize.least_squares)
 def least_squares(call):
-    """Gets the exact Jacobian. The solution is that of the full equations, with second derivatives of the residuals.
+    """Uses the exact Jacobian. The derivative is that of the full equations, with second derivatives of the residuals.
 
-    A bound that holds a variable fixes it: its derivative is zero, and the others are free.
+    A variable at an active bound is fixed: its derivative is zero, and the others are free.
     """
 
     def supply(arguments):
         if "jac" not in arguments:
             J = api.jacobian(arguments["fun"])
             arguments["fun"], arguments["jac"] = J.fun, J
-            if arguments.get("jac_sparsity") is not None:  # SciPy then works with a sparse matrix
+            if arguments.get("jac_sparsity") is not None:  # SciPy expects a sparse matrix
                 arguments["jac"] = lambda *args, **kwargs: csr_array(J(*args, **kwargs))
 
     found = call.run(supply)
@@ -339,7 +338,7 @@ def least_squares(call):
 
 
 def _held(call, found):
-    """Which variables bounds hold."""
+    """Mask of the variables at an active bound."""
     bounds = stripped(call["bounds"])
     ends = (bounds.lb, bounds.ub) if isinstance(bounds, scipy.optimize.Bounds) else bounds
     held = (found.active_mask != 0) | _is_at_end(found.x, *ends)
@@ -352,13 +351,13 @@ def _held(call, found):
 
 
 def _is_at_end(x, low, high):
-    """Which variables are at the end of their range, or as good as there."""
+    """Mask of the variables at the end of their range, up to rounding."""
     near = 1e-8 * np.maximum(1, abs(x))
     return (x <= np.asarray(low) + near) | (x >= np.asarray(high) - near)
 
 
 def _loss(loss):
-    """The loss of squared residuals, as SciPy defines it."""
+    """Loss function of squared residuals, as SciPy defines it."""
     return _LOSSES[loss] if isinstance(loss, str) else lambda z: rebound(loss)(z)[0]
 
 
@@ -370,21 +369,21 @@ _LOSSES = {
     "arctan": np.arctan,
 }
 
-#: methods of `minimize` that take a gradient, and those that take second derivatives: a matrix, or products with it
+#: methods of `minimize` that take a gradient, a Hessian, or Hessian-vector products
 _TAKES_GRADIENT = ("cg", "bfgs", "l-bfgs-b", "tnc", "slsqp")
 _TAKES_HESSIAN = ("dogleg", "trust-exact")
 _TAKES_PRODUCTS = ("newton-cg", "trust-ncg", "trust-krylov", "trust-constr")
 
-#: number of variables up to which a method that takes either gets the Hessian: one recording and one sweep
+#: maximum number of variables for which a method that takes either gets the Hessian, in one recording and one sweep
 _LARGEST_HESSIAN = 500
 
 
 @mirrors(scipy.optimize.minimize)
 def minimize(call):
-    """Gets the exact gradient, Hessian, or products with it, as its method takes them.
+    """Uses the exact gradient, Hessian, or Hessian-vector products, as the method takes them.
 
     So do constraints given as dictionaries.
-    The solution is that of a vanishing gradient; bounds that hold a variable, and constraints, have no derivative yet.
+    The derivative is that of a point with vanishing gradient; active bounds and constraints have no derivative yet.
     """
     method = call["method"]
     if method is None:
@@ -421,7 +420,7 @@ def minimize(call):
 
 
 def _number(f, has_gradient=False):
-    """f as it is differentiated: SciPy takes arrays of one element for numbers, and a gradient beside it."""
+    """Wrap f for differentiation: SciPy accepts a one-element array as a scalar, and a gradient beside the value."""
     if hasattr(type(f), "__wengert__") and not has_gradient:
         return f
 
@@ -435,7 +434,7 @@ def _number(f, has_gradient=False):
 
 
 def _with_jacobians(constraints):
-    """Constraints, those among them that are dictionaries with their Jacobians."""
+    """Add Jacobians to the constraints that are dictionaries."""
     if isinstance(constraints, dict):
         constraints = [constraints]
     elif not isinstance(constraints, (list, tuple)):
@@ -446,7 +445,7 @@ def _with_jacobians(constraints):
 
 
 def _minimum(call, phi, found, held):
-    """The minimum found of phi as a function of traced values; variables that are held are constants."""
+    """The minimum of phi as a function of traced values; held variables are constants."""
     gradient = api.grad(phi)
     if not held.any():
         return call.solution(gradient, found.x, found.success, found.message, symmetric=True)
@@ -455,7 +454,7 @@ def _minimum(call, phi, found, held):
         return found.x
     slope = abs(plain_copy(slope))
     curvature = np.diagonal(numbers(api.hessian(phi))(found.x))
-    hidden = 1e-8 * abs(curvature) * np.maximum(1, abs(found.x))  # by a small move of the variable
+    hidden = 1e-8 * abs(curvature) * np.maximum(1, abs(found.x))  # change of slope over a small move of the variable
     weak = held & (slope <= np.maximum(hidden, 10 * np.max(slope, where=~held, initial=0)))
     if weak.any():
         raise NonSmoothError(
@@ -472,7 +471,7 @@ def _minimum(call, phi, found, held):
 
 
 def _check_unconstrained(call, x, is_traced):
-    """Refuse a minimum that a bound or a constraint may have put where it is, if traced values move it."""
+    """Raise if traced values move a minimum that may lie at a bound or a constraint."""
     constraints, bounds = call["constraints"], call["bounds"]
     if constraints and (is_traced or call.reads_traced("constraints", x)):
         raise UnsupportedFunctionError(
@@ -485,7 +484,7 @@ def _check_unconstrained(call, x, is_traced):
     if isinstance(bounds, scipy.optimize.Bounds):
         low, high = bounds.lb, bounds.ub
     else:
-        low, high = np.array(bounds, dtype=float).T  # None becomes NaN, which no variable is at
+        low, high = np.array(bounds, dtype=float).T  # None becomes NaN, which equals no value
     at_bound = np.flatnonzero(_is_at_end(x, low, high))
     if at_bound.size:
         raise UnsupportedFunctionError(

@@ -1,7 +1,8 @@
-"""SciPy's solvers as programs run them: see `wengert.implicit.recorded.Solved`.
+"""SciPy's solvers as programs call them, see `wengert.implicit.recorded.Solved`.
 
-Each is called as ``solve(value, slopes, *starts)`` with the equations and their Jacobian at numbers, and gives the
-solution and how the solver ended, whether it has found it first.  They hold plain options, and can be pickled.
+Each is called as ``solve(value, slopes, *starts)`` with functions for the equations and their Jacobian at plain values.
+It returns the solution and the outcome of the solver, whose first item tells whether it converged. The objects hold
+plain options and can be pickled.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from wengert.errors import GuardError
 
 
 class Root:
-    """`scipy.optimize.root`, by a method that takes the Jacobian."""
+    """`scipy.optimize.root` with a method that takes the Jacobian."""
 
     def __init__(self, options: dict, by_columns: bool = False):
         self.options, self.by_columns = options, by_columns
@@ -49,7 +50,7 @@ class Bracketing:
 
 
 class Newton:
-    """`scipy.optimize.newton` of one number: with a second start the secant method."""
+    """`scipy.optimize.newton` for a scalar; with a second start, the secant method."""
 
     def __init__(self, options: dict):
         self.options = options
@@ -61,7 +62,7 @@ class Newton:
 
 
 class RootScalar:
-    """`scipy.optimize.root_scalar`, by a method that takes no derivatives but the first."""
+    """`scipy.optimize.root_scalar` with a method that takes at most first derivatives."""
 
     def __init__(self, options: dict, starts: tuple):
         self.options, self.starts = options, starts
@@ -78,7 +79,7 @@ class RootScalar:
 
 
 def _found(x, has_converged, message):
-    """A solution; where there is none, what else the function does belongs to no program."""
+    """Return a converged solution; otherwise raise, since programs contain no failures."""
     if not has_converged or not np.isfinite(x).all():
         raise GuardError(f"the solver has not converged: {message}")
     return x, (True,)

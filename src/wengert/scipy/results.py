@@ -1,8 +1,8 @@
-"""Result objects of SciPy's around a traced solution.
+"""SciPy's result objects with a traced solution.
 
 Fields that count or describe the run keep their plain values.
-What else depends on the solution, such as a Jacobian there or a solver's own approximation of one, would lose its
-derivative silently: asking for it raises and says what to write.
+Other fields that depend on the solution, such as a Jacobian or a solver's approximation of it, would lose their
+derivative silently; reading one raises an error that says what to write.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _INSTEAD = "write wengert.jacobian(f)(x) or wengert.hessian(f)(x) at the solutio
 
 
 class _Followed(dict):
-    """A dictionary that knows which names were taken out of it."""
+    """Dictionary that knows which of its names were removed."""
 
     def __missing__(self, name):
         refused = self.__dict__.get("_refused", ())
@@ -32,15 +32,15 @@ class _Followed(dict):
 
 
 class TracedResult(_Followed, OptimizeResult):
-    """An `OptimizeResult` in a derivative, without the fields that are not followed."""
+    """`OptimizeResult` in a derivative, without the fields that are not differentiated."""
 
 
 class TracedDict(_Followed):
-    """A dictionary of results in a derivative, without the entries that are not followed."""
+    """Dictionary of results in a derivative, without the entries that are not differentiated."""
 
 
 class RecordedResult(OptimizeResult):
-    """An `OptimizeResult` in a program: what else it tells changes from one replay to the next."""
+    """`OptimizeResult` in a program; other fields differ from one replay to the next."""
 
     def __missing__(self, name):
         raise NotReplayable(f"it reads {name!r} of the result of a solver, which each run gives anew")
@@ -57,7 +57,7 @@ class RecordedResult(OptimizeResult):
 
 
 def recorded_result(**fields: Any) -> RecordedResult:
-    """The solution with what a program is sure of."""
+    """Result with the fields that are the same in every replay."""
     result = RecordedResult()
     for name, value in fields.items():
         dict.__setitem__(result, name, value)
@@ -65,7 +65,7 @@ def recorded_result(**fields: Any) -> RecordedResult:
 
 
 def followed(found: dict, constant: tuple = (), **fields: Any) -> dict:
-    """`found` with the fields that are traced or added, and of the others those that are constants."""
+    """`found` with the given traced or added fields, and with those of its other fields that are constant."""
     kind = TracedResult if isinstance(found, OptimizeResult) else TracedDict
     result = kind({name: value for name, value in found.items() if name in (*_CONSTANT, *constant)})
     result.update(fields)
@@ -74,5 +74,5 @@ def followed(found: dict, constant: tuple = (), **fields: Any) -> dict:
 
 
 def with_bits(value: Any, traced: Any) -> Any:
-    """SciPy's `value` with the derivative of `traced`, which is the same number to rounding."""
-    return value - (plain_copy(traced) - traced)  # of -0.0 too
+    """SciPy's `value` with the derivative of `traced`, which has the same value up to rounding."""
+    return value - (plain_copy(traced) - traced)  # this order preserves -0.0

@@ -1,8 +1,8 @@
-"""``scipy.special``, with functions that traced values may be handed to.
+"""``scipy.special`` with functions that accept traced values.
 
-The ufuncs are SciPy's own: they ask their operands.
-The functions written in Python do not, so here they are asked for.
-A function that is differentiated is run with these versions wherever its names are SciPy's.
+Ufuncs are SciPy's own, since they dispatch on their operands.
+Functions written in Python do not dispatch, so they are wrapped here.
+A function under differentiation uses these versions wherever its names refer to SciPy.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ import sys as _sys
 import numpy as _np
 import scipy.special as _special
 
-import wengert.numpy as _numpy  # noqa: F401  (declares the rows)
+import wengert.numpy as _numpy  # noqa: F401  (registers the rules)
 from wengert import registry as _registry
 from wengert.core.dispatch import dispatch as _dispatch
 from wengert.core.dispatch.lifted import Lifted as _Lifted
+from wengert.core.operands import var as _var
 from wengert.core.rebind import rebind as _rebind
 
 
 def _asking(name, fun):
-    """A function of SciPy that does not ask its operands."""
+    """Wrap a SciPy function that does not dispatch on its operands."""
 
     @_functools.wraps(fun, updated=())
     def call(*args, **kwargs):
-        if _dispatch.holds_var(args) or _dispatch.holds_var(tuple(kwargs.values())):
+        if _var.holds_var(args) or _var.holds_var(tuple(kwargs.values())):
             return _dispatch.function(fun, args, kwargs)
         for x in args:
             if isinstance(x, _Lifted):
@@ -46,7 +47,7 @@ def __dir__():
 
 def _install() -> None:
     module = _sys.modules[__name__]
-    _registry.lookup(_special.erf)  # binds the rows
+    _registry.lookup(_special.erf)  # loads the rules of scipy.special
     for name in dir(_special):
         fun = getattr(_special, name)
         if name.startswith("_") or not callable(fun):

@@ -1,4 +1,4 @@
-"""What stands for the package ``scipy`` in functions that are differentiated: ``scipy.special`` is ours in it."""
+"""Replacement of the package ``scipy`` in functions under differentiation, with our own ``scipy.special``."""
 
 from importlib import import_module
 from types import ModuleType
@@ -9,7 +9,7 @@ from wengert.core.rebind import rebind
 
 
 class Package(ModuleType):
-    """``scipy``, but for the modules that we have."""
+    """``scipy`` except for the modules that wengert replaces."""
 
     def __getattr__(self, name):
         return import_module("wengert.scipy.special") if name == "special" else getattr(scipy, name)

@@ -1,1 +1,1 @@
-"""Sparse derivatives: where they may be other than zero, colours of their columns and rows, and their nonzeros."""
+"""Sparse derivatives: detection of sparsity patterns, colouring, and recovery of nonzeros."""

@@ -1,8 +1,8 @@
-"""The search for few colours: what is tried, in which order, and what that may cost.
+"""Search for colourings with few colours: which methods are tried, in which order, and at what cost.
 
-The methods are tried one after the other, cheapest first, until one reaches the lower bound or a budget is spent, and
-the best is improved by single moves.
-What counts is a number of visits of conflicting pairs, never time, so that results are the same everywhere.
+Methods are tried from the cheapest on until one reaches the lower bound or the budget is spent; a tabu search then
+improves the best.
+The cost is a number of visits of conflicting pairs, never time, so results are reproducible.
 
 References
 ----------
@@ -21,7 +21,7 @@ from wengert.sparse.grids import acyclic_colours, lattice_colours
 from wengert.sparse.structure import Structure
 from wengert.sparse.validity import acyclic_complaint, count_of, read_by
 
-#: visits of each conflicting pair; in this order they are tried
+#: methods in the order in which they are tried, with their cost in visits per conflicting pair
 METHODS = {
     "lattice": 0,
     "natural": 1,
@@ -31,24 +31,24 @@ METHODS = {
     "incidence_degree": 3,
 }
 
-#: up to so many conflicting pairs the two that are best on irregular patterns are always tried
+#: the two best methods for irregular patterns, and the number of conflicting pairs up to which both are always tried
 _FORCED, _ALWAYS = ("largest_first", "dsatur"), 5_000_000
 
-#: visits that each colour less is worth, for each nonzero, and what that does not exceed while it is small
+#: visits per nonzero that one colour less is worth, and the minimum of the limit on all visits
 _WORTH, _ENOUGH = 10, 20_000_000
 
-#: visits that take a while, and visits that no colouring is worth
+#: visits that take noticeable time, and visits that no colouring is worth
 _MANY, _TOO_MANY = 1_000_000, 400_000_000
 
-#: most steps of a tabu search
+#: maximum number of steps of the tabu search
 _STEPS = 2_000_000_000
 
-#: bytes that the colours seen by each vertex may take, if that is more than the pattern takes
+#: maximum number of bytes for the table of colours seen by each vertex, unless the pattern is larger
 _TABLE = 1 << 26
 
 
 def _settled(colours, used):
-    """Colours of what is `used`, numbered without gaps; -1 of what is not."""
+    """Renumber the colours of `used` vertices without gaps; others get -1."""
     colours = np.where(used, colours, np.int32(-1))
     present = np.bincount(colours[used], minlength=1) > 0
     names = np.append(np.cumsum(present) - 1, -1).astype(np.int32)
@@ -56,17 +56,17 @@ def _settled(colours, used):
 
 
 class _Problem:
-    """Vertices to be coloured in one way; `run` gives colours below a limit, or None."""
+    """A colouring problem; `run` returns colours below a limit, or None."""
 
     kind: str
     size: int
-    used: np.ndarray  # vertices that need a colour
+    used: np.ndarray  # mask of vertices that need a colour
     bound: int
-    enough: int  # colours of a lattice at which the search ends
+    enough: int  # number of colours of a lattice colouring at which the search ends
     worth: int  # visits that one colour less may cost
-    visits: int  # of pairs, by one pass over all vertices
+    visits: int  # visits of pairs in one pass over all vertices
 
-    is_direct = True  # vertices in conflict may not have one colour, and that is all
+    is_direct = True  # whether the only condition is that conflicting vertices differ in colour
 
     @functools.cached_property
     def conflicts(self) -> Conflicts:
@@ -83,7 +83,7 @@ class _Problem:
         return self.conflicts.degrees()
 
     def worth_of(self, count):
-        """Visits that a search for fewer colours than `count` may take."""
+        """Number of visits that a search for fewer colours than `count` may take."""
         return min(self.worth * (count - self.bound), max(_ENOUGH, 2 * self.worth))
 
     def is_small(self):
@@ -110,7 +110,7 @@ class _Problem:
 
     @property
     def most(self) -> int:
-        """Colours that no greedy colouring of the conflicts exceeds."""
+        """Upper bound on the number of colours of any greedy colouring."""
         return int(self.degree.max(initial=0)) + 1
 
     def dsatur(self, limit):
@@ -119,7 +119,7 @@ class _Problem:
 
 
 def _search(problem, method, budget):
-    """Colours and the method that found them: that asked for, or the best."""
+    """Colours and the method that found them: the given one, or the best."""
     used = problem.used
     if not used.any():
         return np.full(problem.size, -1, np.int32), "natural" if method == "auto" else method
@@ -137,7 +137,7 @@ def _search(problem, method, budget):
             if count <= (problem.enough if name == "lattice" else problem.bound):
                 break
             if candidate == "natural" and name == "lattice" and problem.visits > _MANY:
-                continue  # largest first is as quick to be no better
+                continue  # largest first costs little more
             allowed = problem.worth_of(count) if budget is None else budget
             forced = budget is None and candidate in _FORCED and problem.is_small()
             if not forced and spent + cost * problem.visits > allowed:
@@ -152,19 +152,19 @@ def _search(problem, method, budget):
     if not problem.is_direct or (name == "lattice" and count <= problem.enough):
         return best, name
     steps = problem.worth_of(count) if budget is None else budget - spent
-    if budget is None and name == "lattice":  # single moves hardly ever mend what is regular
+    if budget is None and name == "lattice":  # tabu search rarely improves regular colourings
         steps /= 10
     fewer = _moved(problem, best, count, min(int(steps), _STEPS))
     return (best, name) if fewer is None else (_settled(fewer, used), "tabu_search")
 
 
 def _moved(problem, colours, count, steps):
-    """Fewer colours, as long as `steps` last, or None."""
+    """Tabu search for fewer colours while `steps` last; None if it fails."""
     best = None
     while count > max(1, problem.bound) and steps > problem.visits and not _is_large(problem, 64 * count):
         sizes = np.bincount(colours[colours >= 0], minlength=count)
         names = np.empty(count, np.int32)
-        names[np.argsort(-sizes, kind="stable")] = np.arange(count)  # the smallest class goes
+        names[np.argsort(-sizes, kind="stable")] = np.arange(count)  # the smallest colour class is eliminated
         colours, steps = problem.conflicts.fewer(names[colours], count - 1, steps - problem.visits)
         if colours is None:
             break
@@ -173,12 +173,12 @@ def _moved(problem, colours, count, steps):
 
 
 def _is_large(problem, bits):
-    """Whether a table with so many bits for each vertex takes much more memory than the pattern."""
+    """Whether a table with `bits` bits per vertex takes much more memory than the pattern."""
     return problem.size * bits // 8 > max(_TABLE, 8 * problem.worth)
 
 
 class _Partial(_Problem):
-    """Columns, no two of which have one colour where they share a row."""
+    """Partial distance-2 colouring: columns that share a row differ in colour."""
 
     kind = "column"
 
@@ -205,7 +205,7 @@ class _Partial(_Problem):
         return self.conflicts.greedy(order, limit)
 
     def _long_rows_first(self, order):
-        """Columns of rows that are too long to be gone through again and again have a colour each."""
+        """Give each column of very long rows a colour of its own, since visiting these rows costs too much."""
         sizes = np.diff(self.s.ptr)
         by_size = np.sort(sizes)
         longest = by_size[np.searchsorted(np.cumsum(by_size * by_size), min(_TOO_MANY, self.visits // 2)) - 1]
@@ -229,7 +229,7 @@ def _rows(s, method, shape, row_shape, budget):
 
 
 class _Side(_Problem):
-    """Columns from which the nonzeros `mine` of `s` are read: no two share a row in which one of them has such."""
+    """Columns that determine the nonzeros `mine` of `s`: two columns conflict in a row where one of them has such."""
 
     kind = "bidirectional"
 
@@ -254,7 +254,7 @@ class _Side(_Problem):
 
 def _bidirectional(s, method, shape, row_shape, budget):
     m, n = s.shape
-    bound = -(-len(s) // max(m, n, 1))  # each product gives so many numbers at most
+    bound = -(-len(s) // max(m, n, 1))  # each product determines at most this many nonzeros
     sides = [(int(np.diff(s.ptr).max(initial=0)), _columns), (int(np.diff(s.t_ptr).max(initial=0)), _rows)]
     sides.sort(key=lambda side: side[0])
     found: list = []
@@ -271,7 +271,7 @@ def _bidirectional(s, method, shape, row_shape, budget):
         rows, _ = _search(_Side(s.transpose, ~by_columns[s.t_place]), method, budget)
         return (*_pruned(s, rows, columns), how)
 
-    one_sided(2 * bound)  # as on grids; what has long rows is better shared out before
+    one_sided(2 * bound)  # suffices on grids; patterns with long rows are partitioned first
     if method != "lattice" and least() > bound:
         masks = [mask for mask in _partitions(s) if mask.any() and not mask.all()]
         quick = "natural" if method == "auto" else method
@@ -287,7 +287,7 @@ def _bidirectional(s, method, shape, row_shape, budget):
 
 
 def _partitions(s):
-    """Nonzeros that columns shall give, as masks: in the order of fewest nonzeros, and without the longest lines."""
+    """Masks of the nonzeros assigned to columns: by minimum nonzero count, and without the longest rows or columns."""
     if len(s):
         yield shared_out(s.ptr, s.idx, s.t_ptr, s.t_idx, s.t_place).astype(bool)
         yield ~_of_long_rows(s)
@@ -297,12 +297,12 @@ def _partitions(s):
 
 
 def _of_long_rows(s):
-    """Nonzeros of the longest rows, as many as make the next row and the longest column in them short together."""
+    """Mask of the nonzeros of the longest rows, as many as minimise the next row plus the longest column in them."""
     sizes = np.diff(s.ptr)
     rank = np.empty(s.shape[0], np.int64)
     rank[np.argsort(-sizes, kind="stable")] = np.arange(s.shape[0])
     order = np.lexsort((rank[s.rows], s.idx))
-    nth = np.empty(len(s), np.int64)  # nonzero of its column, in longer rows first
+    nth = np.empty(len(s), np.int64)  # rank of each nonzero in its column, longer rows first
     nth[order] = np.arange(len(s)) - s.t_ptr[:-1][s.idx[order]] + 1
     tallest = np.zeros(s.shape[0] + 1, np.int64)
     np.maximum.at(tallest, rank[s.rows] + 1, nth)
@@ -311,7 +311,7 @@ def _of_long_rows(s):
 
 
 def _pruned(s, rows, columns):
-    """The colours without those that give nothing which others do not; one after the other, the smallest first."""
+    """Remove colours whose nonzeros other products determine as well, one by one, in ascending order of colour."""
     colours = [columns, rows]
     ends = [s.idx, s.rows]
     while True:
@@ -329,7 +329,7 @@ def _pruned(s, rows, columns):
 
 
 class _Symmetric(_Problem):
-    """Vertices of a symmetric pattern, in a star or an acyclic colouring."""
+    """Star or acyclic colouring of a symmetric pattern."""
 
     is_direct = False
 
@@ -338,7 +338,7 @@ class _Symmetric(_Problem):
         sizes = np.diff(s.ptr)
         self.used = sizes > 0
         self.bound = self.enough = _symmetric_bound(s, kind)
-        if kind == "star":  # the bound is loose, and what fits a grid as well as columns do is not beaten
+        if kind == "star":  # the bound is loose, and a lattice with as many colours as columns need is rarely improved
             self.enough = max(self.bound, int(sizes.max(initial=0)))
         self.worth = _WORTH * len(s)
         self.visits = int((sizes * np.minimum(sizes, 64)).sum())
@@ -375,9 +375,9 @@ def _acyclic(*args):
 
 
 def _symmetric_bound(s, kind):
-    """Fewest colours by the number of nonzeros: two of k colours with p and q vertices share p + q - 1 of them at most.
+    """Lower bound from the number of nonzeros: two colour classes of p and q vertices share at most p + q - 1 edges.
 
-    Summed over all pairs, (k - 1) n - k (k - 1) / 2 in each connected part of n vertices.
+    The sum over all pairs of k colours is (k - 1) n - k (k - 1) / 2 in each connected component of n vertices.
     """
     degree = off_diagonal(s.ptr, s.idx)
     if not degree.any():
@@ -392,10 +392,10 @@ def _symmetric_bound(s, kind):
     if kind == "star":
         highest = np.zeros(parts, np.int64)
         np.maximum.at(highest, part, degree)
-        if (highest < vertices - 1).any() or (edges > vertices - 1).any():  # a path of four, or a triangle
+        if (highest < vertices - 1).any() or (edges > vertices - 1).any():  # a path of four vertices, or a triangle
             bound = max(bound, 3)
     return bound
 
 
-#: each gives colours of rows, colours of columns, the method, and the lower bound
+#: search functions by kind; each returns row colours, column colours, the method, and the lower bound
 SEARCHES = {"column": _columns, "row": _rows, "bidirectional": _bidirectional, "star": _star, "acyclic": _acyclic}

@@ -1,7 +1,7 @@
-"""Colourings: which columns, or rows, of a sparse matrix are found together by one product.
+"""Colourings: groups of columns or rows of a sparse matrix that one product determines.
 
-What a colouring must allow is its kind; which vertices it takes in which order is its method.
-No colouring leaves here that has not been checked.
+The kind of a colouring is the condition that it satisfies; its method is how it was found.
+Every colouring is validated before it is returned.
 
 References
 ----------
@@ -29,18 +29,18 @@ KINDS = tuple(SEARCHES)
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Colouring:
-    """Colours of the columns or rows of a pattern, of both, or of the vertices of a symmetric one.
+    """Colouring of the columns of a pattern, its rows, both, or the vertices of a symmetric pattern.
 
     Attributes
     ----------
     kind : str
-        What is recovered, and from what: see `wengert.colouring`.
+        Which nonzeros are recovered from which products, see `wengert.colouring`.
     method : str
         How the colours were found.
     column_colours, row_colours : ndarray of int32, shape (n,) and (m,), or None
-        Colours from 0 on; -1: uncoloured, because it holds no nonzero or because those it holds are found otherwise.
+        Colours from 0 on; -1 means uncoloured, because there is no nonzero or another product determines it.
     lower_bound : int
-        No colouring of this kind has fewer colours.
+        Lower bound on the number of colours of this kind.
     structure : Structure
         The pattern.
     """
@@ -54,24 +54,24 @@ class Colouring:
 
     @property
     def colours(self) -> Any:
-        """Colours of the columns or of the rows; of both (rows, columns) if the kind is bidirectional."""
+        """Colours of the columns or of the rows; a tuple (rows, columns) for a bidirectional colouring."""
         if self.kind == "bidirectional":
             return self.row_colours, self.column_colours
         return self.row_colours if self.kind == "row" else self.column_colours
 
     @property
     def column_count(self) -> int:
-        """Number of products with columns' seeds: tangents."""
+        """Number of products with column seeds, which are tangents."""
         return count_of(self.column_colours)
 
     @property
     def row_count(self) -> int:
-        """Number of products with rows' seeds: cotangents."""
+        """Number of products with row seeds, which are cotangents."""
         return count_of(self.row_colours)
 
     @property
     def count(self) -> int:
-        """Number of colours, and of products."""
+        """Number of colours, which is the number of products."""
         return self.column_count + self.row_count
 
     @property
@@ -93,14 +93,15 @@ class Colouring:
         return f"<{self.kind} colouring: {colours} of {what}, at least {self.lower_bound} needed, by {self.method}>"
 
     def seeds(self, start: int = 0, stop: int | None = None, *, side: str | None = None, dtype: Any = float):
-        """Directions of the products: seed c is 1 where the colour is c.
+        """Seed vectors of the products: seed c is 1 where the colour is c.
 
         Parameters
         ----------
         start, stop : int
-            Colours; by default all.
+            Range of colours; by default all.
         side : "column" or "row", optional
-            Tangents, of n entries, or cotangents, of m; by default those of a row colouring are cotangents.
+            Column seeds are tangents with n entries, row seeds cotangents with m. The default is "row" for a row
+            colouring, otherwise "column".
         dtype : dtype
 
         Returns
@@ -115,7 +116,7 @@ class Colouring:
         return seeds
 
     def chunks(self, size: int, *, side: str | None = None, dtype: Any = float) -> Iterator[np.ndarray]:
-        """The seeds, `size` at a time."""
+        """Yield the seeds in blocks of `size`."""
         for start in range(0, count_of(self._side(side)), size):
             yield self.seeds(start, start + size, side=side, dtype=dtype)
 
@@ -129,12 +130,12 @@ class Colouring:
         return colours
 
     def check(self) -> None:
-        """Goes through every nonzero and asks whether it can be recovered.
+        """Check that every nonzero can be recovered.
 
         Raises
         ------
         PatternError
-            If one cannot; names it, and what it is confused with.
+            If one cannot; the message names it and the conflict.
         """
         for name, colours, size in zip(("row", "column"), (self.row_colours, self.column_colours), self.shape):
             if colours is not None and np.shape(colours) != (size,):
@@ -146,7 +147,7 @@ class Colouring:
             raise PatternError(f"not a {self.kind} colouring: {complaint}")
 
     def plot(self, ax: Any = None) -> Any:
-        """Draws the nonzeros, each in the colour of the product that gives it; those given by rows as rings.
+        """Draw the nonzeros in the colour of the product that determines them; rings for row products.
 
         Parameters
         ----------
@@ -190,31 +191,31 @@ def colouring(
     row_shape: tuple[int, ...] | None = None,
     budget: float | None = None,
 ) -> Colouring:
-    """Few groups of columns, or rows, from whose sums every nonzero of a matrix with this pattern can be read.
+    """Colour the columns or rows of a sparsity pattern, so that few products determine every nonzero.
 
     Parameters
     ----------
     pattern : sparse array, or ndarray of bool, shape (m, n)
-        Where the matrix may be nonzero; explicitly stored zeros count.
+        Where the matrix may be nonzero; stored zeros count.
     kind : {"column", "row", "bidirectional", "star", "acyclic"}
-        - "column": products with tangents, J s; no two columns of one colour share a row.
-        - "row": products with cotangents; no two rows of one colour share a column.
-        - "bidirectional": each nonzero from one or the other, for patterns with a few long rows and columns.
-        - "star": for symmetric patterns; each pair of nonzeros from one of its two rows.
-        - "acyclic": for symmetric patterns; nonzeros by substitution, from fewer products still.
+        - "column": tangents, J s; columns of one colour share no row.
+        - "row": cotangents; rows of one colour share no column.
+        - "bidirectional": tangents and cotangents, for patterns with a few dense rows and columns.
+        - "star": for symmetric patterns; each pair of symmetric nonzeros is read from one of its rows.
+        - "acyclic": for symmetric patterns; recovery by substitution, with still fewer products.
     method : {"auto", "lattice", "natural", "largest_first", "smallest_last", "incidence_degree", "dsatur"}
-        "lattice" gives column i of a grid the colour ``a . i mod k``, or has the same colours in each arc of a circle;
-        the others are greedy, in that order.
-        "auto" takes the best of them, and with what is left of the budget moves vertices until a colour is spare.
+        "lattice" gives column i of a grid the colour ``a . i mod k``, or repeats the colours in each arc of a circle;
+        the others are greedy colourings in that order.
+        "auto" takes the best of them, and spends the rest of the budget on a tabu search for fewer colours.
     shape : tuple of int, optional
-        Shape of the array whose elements the columns are, as (2, N, N) for two species on a grid; without it the
-        distances in the pattern suggest some.
+        Shape of the array whose elements are the columns, such as (2, N, N) for two species on a grid; if omitted, it
+        is guessed from the distances in the pattern.
     row_shape : tuple of int, optional
-        The same of the rows; that of the columns if the pattern is square.
+        The same for the rows; by default `shape` if the pattern is square.
     budget : float, optional
-        Visits of conflicting pairs that "auto" may spend; by default ten for each nonzero and each colour above the
-        lower bound, at most twenty million or twenty for each nonzero. Largest first and DSATUR are tried up to five
-        million pairs whatever the default is. Time is never measured.
+        Number of visits of conflicting pairs that "auto" may spend. The default is ten per nonzero and colour above the
+        lower bound, but at most twenty million or twenty per nonzero. Largest first and DSATUR are always tried for up
+        to five million pairs. No times are measured, so results are reproducible.
 
     Returns
     -------
@@ -224,9 +225,14 @@ def colouring(
     Raises
     ------
     PatternError
-        If the pattern is not what the kind needs, or a lattice does not fit it.
+        If the pattern is not valid for the kind, or no lattice fits it.
     TypeError
-        If the pattern is neither sparse nor an array of booleans.
+        If the pattern is neither sparse nor a boolean array.
+
+    See Also
+    --------
+    sparsity : Detect the pattern of a function.
+    jacobian, hessian : Sparse derivatives, with ``sparse=`` a colouring.
 
     References
     ----------

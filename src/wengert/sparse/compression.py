@@ -1,9 +1,9 @@
-"""From products with few seeds to every nonzero: where each is read, computed once, and the reading, done often.
+"""Recovery of a sparse matrix from its products with seed vectors; positions are computed once and used many times.
 
-Products lie as seeds do, one in each row: J s of seed c in row c, of m numbers; s^T J in row c, of n numbers.
-Read directly, the nonzeros are ``products.ravel()[source]``, in any order that a format or a solver wants.
-By substitution, each is less by nonzeros that were found before it.
-A symmetric matrix has one number for both triangles, so the result is symmetric to the last bit.
+Products are stored like seeds, one per row: J s of seed c is row c, with m elements; s^T J is row c, with n elements.
+In direct recovery the nonzeros are ``products.ravel()[source]``, in any order that a format or a solver needs.
+In recovery by substitution, nonzeros found earlier are subtracted from each product.
+Both triangles of a symmetric matrix are read from one number, so the result is symmetric to the last bit.
 
 References
 ----------
@@ -25,7 +25,7 @@ from wengert.sparse.structure import Structure, index_dtype
 
 
 def compress(matrix: Any, colouring: Colouring) -> Any:
-    """Products of a known matrix with the seeds of a colouring: what sweeps would give.
+    """Products of a known matrix with the seeds of a colouring, as forward or reverse sweeps would compute them.
 
     Parameters
     ----------
@@ -54,28 +54,28 @@ def compress(matrix: Any, colouring: Colouring) -> Any:
 
 
 class Recovery:
-    """The nonzeros of a matrix from its products with the seeds of a colouring.
+    """Recovers the nonzeros of a matrix from its products with the seeds of a colouring.
 
     Parameters
     ----------
     colouring : Colouring
     format : {"csr", "csc", "coo"}
-        In whose order the values come; those of "coo" are that of "csr".
+        Order of the values; "coo" uses the order of "csr".
     lower : bool
-        The lower triangle only.
+        Whether to recover only the lower triangle.
     order : (rows, columns), optional
-        Indices of the nonzeros that are wanted, in the caller's order, as interior-point solvers have them; each may
-        occur any number of times. The format is then "coo".
+        Indices of the requested nonzeros in the caller's order, as interior-point solvers use; each may occur any
+        number of times. The format is then "coo".
 
     Attributes
     ----------
     rows, columns : ndarray of int32, shape (nnz,)
-        Indices of the values, in their order.
+        Row and column of each value.
 
     Raises
     ------
     PatternError
-        If the colouring does not let every nonzero be recovered, or a pair of `order` is not in the pattern.
+        If the colouring does not determine every nonzero, or a pair of `order` is not in the pattern.
 
     Examples
     --------
@@ -95,7 +95,7 @@ class Recovery:
         self.colouring = colouring
         self.format = format if order is None else "coo"
         self.is_sorted = order is None
-        places: Any = slice(None)  # of the values, in CSR order
+        places: Any = slice(None)  # positions of the values in CSR order
         if order is not None:
             places = places_of(s, *order)
         elif format == "csc":
@@ -117,18 +117,18 @@ class Recovery:
         return f"<recovery of {len(self.source)} nonzeros, {self.format}, from {self.colouring.count} products>"
 
     def room(self, dtype: Any = float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Memory for all products: as `values` takes it, and as the two arrays to be filled, by columns and by rows."""
+        """Allocate a buffer for all products; return it flat, and as two arrays to fill, by columns and by rows."""
         m, n = self.colouring.shape
         flat = np.empty(sum(self.sizes), dtype)
         return flat, flat[: self.sizes[0]].reshape(-1, m), flat[self.sizes[0] :].reshape(-1, n)
 
     def values(self, products: Any, out: np.ndarray | None = None) -> np.ndarray:
-        """Values of the nonzeros, zeros among them.
+        """Values of the nonzeros, including numerical zeros.
 
         Parameters
         ----------
         products : ndarray, shape (count, m) or (count, n); a tuple of both, by columns and by rows; or flat, as `room`
-            Never changed.
+            Not modified.
         out : ndarray, shape (nnz,), optional
 
         Returns
@@ -143,16 +143,16 @@ class Recovery:
         if out.shape != self.source.shape:
             raise ValueError(f"Recovery.values: out has the shape {out.shape}, and there are {len(self.source)} values")
         if out.dtype == flat.dtype and out.flags.c_contiguous:
-            return flat.take(self.source, out=out, mode="clip")  # the indices are right; "raise" would copy
+            return flat.take(self.source, out=out, mode="clip")  # indices are in range; "raise" would make a copy
         out[...] = flat.take(self.source)
         return out
 
     def matrix(self, products: Any) -> Any:
-        """The sparse array, with arrays of its own."""
+        """Sparse array with index arrays of its own."""
         return self.array(self.values(products))
 
     def array(self, values: np.ndarray) -> Any:
-        """The sparse array of these values."""
+        """Sparse array with these values."""
         shape = self.colouring.shape
         if self.format == "coo":
             made = sp.coo_array((values, (self.rows.copy(), self.columns.copy())), shape)
@@ -181,12 +181,12 @@ class Recovery:
 
 
 def places_of(s: Structure, rows: Any, columns: Any) -> np.ndarray:
-    """Where the nonzeros with these indices stand in CSR order.
+    """Positions of the nonzeros with these indices in CSR order.
 
     Raises
     ------
     PatternError
-        If one is not in the pattern.
+        If a pair is not in the pattern.
     """
     rows, columns = np.asarray(rows), np.asarray(columns)
     if rows.shape != columns.shape or rows.ndim != 1 or not {rows.dtype.kind, columns.dtype.kind} <= {"i", "u"}:
@@ -218,7 +218,7 @@ def _ends(recovery):
     return np.concatenate([[0], np.cumsum(counts)]).astype(index_dtype(nnz))
 
 
-# ---- where each nonzero is read, in CSR order
+# ---- position of each nonzero in the products, in CSR order
 
 
 def _by_column(s, colouring):
@@ -235,12 +235,12 @@ def _by_row(s, colouring):
 
 def _by_either(s, colouring):
     by_column = alone(s.ptr, s.idx, colouring.column_colours, colouring.column_count)
-    after = colouring.column_count * s.shape[0]  # products with rows' seeds lie behind the others
+    after = colouring.column_count * s.shape[0]  # row products are stored after column products
     return np.where(by_column, _by_column(s, colouring), after + _by_row(s, colouring))
 
 
 def _by_star(s, colouring):
-    """That of the two partners which is alone in its row; the lower one if both are."""
+    """Read each pair of symmetric nonzeros from a row in which its colour is unique; the lower one if both are."""
     lower = np.where(s.rows >= s.idx, np.arange(len(s)), s.t_place)
     is_alone = alone(s.ptr, s.idx, colouring.column_colours, colouring.column_count)
     read = np.where(is_alone[lower], lower, s.t_place[lower])
@@ -251,13 +251,13 @@ _SOURCES = {"column": _by_column, "row": _by_row, "bidirectional": _by_either, "
 
 
 class _Substitution:
-    """Nonzeros in the order in which they are found: where each is read, and where it is taken out."""
+    """Nonzeros in the order of substitution: where each is read, and where it is subtracted."""
 
     def __init__(self, source, target, diagonal, number):
         self.source, self.target, self.diagonal, self.number = source, target, diagonal, number
 
     def solved(self, flat):
-        """Values off the diagonal, in that order, and those on it."""
+        """Values off the diagonal in that order, followed by those on it."""
         work = np.array(flat, flat.dtype if flat.dtype.char in "fdFD" else np.result_type(flat, np.float64))
         values = np.empty(len(self.source) + len(self.diagonal), work.dtype)
         work.take(self.diagonal, out=values[len(self.source) :], mode="clip")

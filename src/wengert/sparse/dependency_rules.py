@@ -1,12 +1,11 @@
-"""Which elements of a result depend on which of each operand: one row for each function that a list calls.
+"""Propagates index sets through single calls: interprets the dependence patterns that rows state.
 
-A rule takes a `Site` and gives the sets of the result, element by element, as an array of their numbers; operands are
-arrays of numbers of sets, too, so a function that moves elements is its own rule.
-A function without a row here is taken to mix everything: each element of the result depends on all of all operands.
-That is too large, never too small.
+Input: a call, and for each element of each operand the id of a set of columns.  Output: the same for the result.
+The words of `wengert.dependence` are interpreted here; a function whose row states no pattern is taken to mix
+everything, so the pattern is too large, never too small.
+Interactions, the pairs of columns in which a second derivative may be nonzero, follow from `Primitive.curvature`.
 
-How a function bends is said by the registry (`curvature`): a linear one adds no interactions, one with "cross" those
-between different operands, any other those of all that an element depends on.
+Reference: Walther (2008), Computing sparse Hessians with automatic differentiation, doi:10.1145/1322436.1322439.
 """
 
 from __future__ import annotations
@@ -16,41 +15,36 @@ import math
 
 import numpy as np
 
-from wengert.core.dispatch import matrices
-from wengert.program.ir import access, contractions
+from wengert import dependence
+from wengert.program.ir import access
 from wengert.program.ir.call import Operand
-from wengert.rules.interpolation import part_of_convolution, part_of_correlation
 
-#: which second partials of an elementwise function may be other than 0: in (a, a), in (a, b), in (b, b)
+#: which second partials of an elementwise function may be nonzero: in (a, a), in (a, b), in (b, b)
 AA, AB, BB = 1, 2, 4
-BENDS = {"none": 0, "cross": AB, "full": AA | AB | BB}
+CURVATURE = {"none": 0, "cross": AB, "second": AB | BB, "full": AA | AB | BB}
 
-#: functions that are curved, but linear in their first operand
-_LINEAR_IN_FIRST = {"numpy.divide", "scipy.special.xlogy", "scipy.special.xlog1py"}
-
-#: those that stay what they are for complex operands; of the others, as of the absolute value, all may be curved
-_ANALYTIC = {f"numpy.{name}" for name in "add subtract multiply divide negative positive conjugate where".split()}
-
-#: elements of a product of operands, written out, in which interactions are looked for one by one
-_MOST = 20_000_000
+#: limit on the elements of an expanded product of operands, in which interactions are found one by one
+MAX_EXPANDED = 20_000_000
 
 
-def bends(row, is_complex: bool = False) -> int:
-    """Which second partials of an elementwise row may be other than 0."""
-    if row.name in _LINEAR_IN_FIRST:
-        return AB | BB
-    if is_complex and row.name not in _ANALYTIC:
-        return BENDS["full"]
-    return BENDS[row.curvature]
+def second_partials(row, is_complex: bool = False) -> int:
+    """Which second partials of an elementwise row may be nonzero.
+
+    The curvature of a row is that of real operands.  It holds for complex ones where the function is analytic, or
+    real-linear.
+    """
+    if is_complex and row.on_complex is not True and any(map(callable, row.partials)):
+        return CURVATURE["full"]
+    return CURVATURE[row.curvature]
 
 
-class Site:
-    """A call, and what its operands depend on.
+class CallDependence:
+    """A call, and the sets of columns on which its operands depend.
 
     Attributes
     ----------
     sets : Sets
-        Of columns, by number.
+        Sets of columns, by id.
     call : Call
     row : Primitive
         Of what is called.
@@ -84,11 +78,16 @@ class Site:
     def depends(self, argument) -> bool:
         return type(argument) is Operand and self.operands[argument.position] is not None
 
-    def argument(self, position, name, default=None):
-        """An argument by position or keyword."""
-        if position < len(self.call.args):
-            return self.call.args[position]
-        return self.call.kwargs.get(name, default)
+    def known(self, argument):
+        """An argument with the values of operands, in lists and tuples too; None where one is not known."""
+        if type(argument) is Operand:
+            return self.value(argument)
+        if type(argument) in (list, tuple):
+            found = [self.known(item) if access.holds(item) else item for item in argument]
+            return (
+                None if any(x is None and access.holds(y) for x, y in zip(found, argument)) else type(argument)(found)
+            )
+        return argument
 
     # ------------------------------------------------------------------------------------------ unions
 
@@ -113,8 +112,13 @@ class Site:
         ends = np.arange(len(lines) + 1, dtype=np.int64) * lines.shape[1]
         return self.sets.groups(ends, np.ascontiguousarray(lines, np.int32).reshape(-1))
 
-    def by_place(self, ids, places, size):
-        return by_place(self.sets, ids, places, size)
+    def pairwise(self, a, b):
+        """Element by element the union of two arrays of one shape."""
+        rows = [np.ascontiguousarray(part, np.int32).reshape(-1) for part in (a, b)]
+        return self.sets.united(rows).reshape(np.shape(a))
+
+    def by_offset(self, ids, offsets, size):
+        return by_offset(self.sets, ids, offsets, size)
 
     def total(self, ids):
         """The union of all."""
@@ -126,136 +130,140 @@ class Site:
             self.sets.interact(*(np.ascontiguousarray(x, np.int32).reshape(-1) for x in (a, b)))
 
 
-def by_place(sets, ids, places, size):
-    """The unions of the sets that belong to each of so many places; of a matrix those of each column."""
-    order = np.argsort(places, kind="stable")
-    ends = np.searchsorted(places[order], np.arange(size + 1)).astype(np.int64)
+def by_offset(sets, ids, offsets, size):
+    """The unions of the sets at each offset below `size`; of a matrix those of each column."""
+    order = np.argsort(offsets, kind="stable")
+    ends = np.searchsorted(offsets[order], np.arange(size + 1)).astype(np.int64)
     if ids.ndim == 1:
         return sets.groups(ends, np.ascontiguousarray(ids[order], np.int32))
     columns = [sets.groups(ends, np.ascontiguousarray(column[order], np.int32)) for column in ids.T]
     return np.stack(columns, axis=-1) if columns else np.zeros((size, 0), np.int32)
 
 
-def of_call(site: Site):
+def of_call(deps: CallDependence):
     """Sets of the elements of the result of a call, whose interactions are entered."""
-    row = site.row
-    rule = _BY_KIND.get(row.kind) or RULES.get(row.name)
+    row = deps.row
     try:
-        found = rule(site) if rule is not None else None
+        found = _found(deps)
     except (IndexError, TypeError, ValueError):  # arguments in a form that the rule does not know
-        found, site.is_done = None, False
-    if found is None or np.size(found) != math.prod(site.shape):
-        found = mixed(site)
-    found = np.asarray(found, dtype=np.int32).reshape(site.shape)
-    if not site.is_done and site.sets.second:
+        found, deps.is_done = None, False
+    if found is None or np.size(found) != math.prod(deps.shape):
+        found = mixed(deps)
+    found = np.asarray(found, dtype=np.int32).reshape(deps.shape)
+    if not deps.is_done and deps.sets.second:
         if row.curvature == "cross":
-            wholes = [np.array([site.total(ids)]) for ids in site.operands if ids is not None]
+            wholes = [np.array([deps.total(ids)]) for ids in deps.operands if ids is not None]
             for a, b in itertools.combinations(wholes, 2):
-                site.interact(a, b)
+                deps.interact(a, b)
         elif row.curvature != "none":
-            site.interact(found, found)
+            deps.interact(found, found)
     return found
 
 
-def mixed(site):
+def _found(deps):
+    """The sets by the pattern of the row; None: nothing is known."""
+    if deps.row.kind == "custom":
+        return _custom(deps)
+    pattern = deps.row.dependence
+    rule = _RULES.get(pattern if type(pattern) is str else type(pattern))
+    if rule is not None:
+        return rule(deps)
+    return None if pattern is None else pattern(deps, *deps.call.args, **deps.call.kwargs)
+
+
+def mixed(deps):
     """Everything depends on everything."""
-    whole = site.sets.total([np.ascontiguousarray(ids).reshape(-1) for ids in site.operands if ids is not None])
-    return np.full(site.shape, whole, np.int32)
+    whole = deps.sets.total([np.ascontiguousarray(ids).reshape(-1) for ids in deps.operands if ids is not None])
+    return np.full(deps.shape, whole, np.int32)
 
 
 # ---------------------------------------------------------------------------------------------- element by element
 
 
-def elementwise(site):
+def elementwise(deps):
+    """The sets of elements with the same index; of arguments that are tables, all of them."""
+    if deps.row.kind == "elementwise":
+        return _by_partials(deps)
+    count, args = deps.row.dependence.operands, deps.call.args
+    count = len(args) if count is None else count
+    tables = [np.int32(deps.total(deps.ids(x))) for x in args[count:] if deps.depends(x)]
+    return deps.united([*(deps.ids(x) for x in args[:count] if deps.depends(x)), *tables])
+
+
+def _by_partials(deps):
     """Of rows with partials: each element of its own of each operand that has one."""
-    if {*site.call.kwargs} & {"where", "out"}:
+    if {*deps.call.kwargs} & {"where", "out"}:
         return None
-    args = site.call.args
-    if site.row.name in _CHOICES:
-        return _chosen(site, args)
+    args = deps.call.args
+    if deps.row.selects is not None:
+        return _chosen(deps, args)
     moving = [
         x
-        for x, partial in zip(args, site.row.partials)
-        if site.depends(x) and partial is not None and not (isinstance(partial, float) and partial == 0)
+        for x, partial in zip(args, deps.row.partials)
+        if deps.depends(x) and partial is not None and not (isinstance(partial, float) and partial == 0)
     ]
-    parts = [site.ids(x) for x in moving]
-    if site.row.name == "numpy.multiply" and len(moving) == 1:
-        factor = site.value(args[1] if moving[0] is args[0] else args[0])
+    parts = [deps.ids(x) for x in moving]
+    if deps.row.curvature == "cross" and len(moving) == 1:
+        factor = deps.value(args[1] if moving[0] is args[0] else args[0])
         parts = parts if factor is None else [np.where(factor, parts[0], 0)]  # nothing depends on what 0 multiplies
-    found = site.united(parts)
-    if site.sets.second:
-        _bend(site, found)
+    found = deps.united(parts)
+    if deps.sets.second:
+        _curve(deps, found)
     return found
 
 
-def _bend(site, found):
-    site.is_done = True
-    bits = bends(site.row, site.is_complex)
-    if len(site.call.args) > 2:
+def _curve(deps, found):
+    """Enters the interactions of an elementwise function."""
+    deps.is_done = True
+    bits = second_partials(deps.row, deps.is_complex)
+    if len(deps.call.args) > 2:
         if bits:
-            site.interact(found, found)
+            deps.interact(found, found)
         return
-    parts = [np.broadcast_to(site.ids(x), site.shape) for x in site.call.args]
+    parts = [np.broadcast_to(deps.ids(x), deps.shape) for x in deps.call.args]
     if bits & AA:
-        site.interact(parts[0], parts[0])
+        deps.interact(parts[0], parts[0])
     if len(parts) > 1 and bits & AB:
-        site.interact(*parts)
+        deps.interact(*parts)
     if len(parts) > 1 and bits & BB:
-        site.interact(parts[1], parts[1])
+        deps.interact(parts[1], parts[1])
 
 
-def taken(name: str, values):
-    """Which operands an elementwise choice takes at given values, as masks; both of a tie, and of what is no number."""
-    if name == "where":
-        mask = np.asarray(values[0], dtype=bool)
-        return mask, ~mask
-    a, b = values if name in ("maximum", "fmax") else values[::-1]
-    with np.errstate(invalid="ignore"):
-        return ~np.less(a, b), ~np.greater(a, b)
-
-
-_CHOICES = {"numpy.where", "numpy.maximum", "numpy.minimum", "numpy.fmax", "numpy.fmin"}
-
-
-def _chosen(site, args):
-    name = site.row.name.rpartition(".")[2]
-    values = [site.value(x) for x in (args[:1] if name == "where" else args)]
-    parts = [site.ids(x) for x in args[-2:]]
+def _chosen(deps, args):
+    """Of a choice between the last two operands: of the one that is taken, where that is known."""
+    chooses = deps.row.partials[0] is None
+    values = [deps.value(x) for x in (args[:1] if chooses else args)]
+    parts = [deps.ids(x) for x in args[-2:]]
     if all(value is not None for value in values):
-        parts = [np.where(mask, part, 0) for mask, part in zip(taken(name, values), parts)]
-    return site.united(parts)
+        parts = [np.where(mask, part, 0) for mask, part in zip(deps.row.selects(*values), parts)]
+    return deps.united(parts)
 
 
-def _clip(site):
-    args = [*site.call.args, *[site.call.kwargs.get(name) for name in ("a_min", "a_max", "min", "max")]]
-    return site.united([site.ids(x) for x in args if site.depends(x)])
-
-
-def _custom(site):
+def _custom(deps):
     """Functions with a rule of their own: element by element, by a pattern for each argument, or everything."""
-    given = site.row.sparsity
-    args = [x for x in site.call.args if site.depends(x)]
+    given = deps.row.sparsity
+    args = [x for x in deps.call.args if deps.depends(x)]
     if isinstance(given, str):
-        return site.united([site.ids(x) for x in args])
+        return deps.united([deps.ids(x) for x in args])
     if given is None:
         return None
     patterns = given if isinstance(given, tuple) else (given,)
     parts = []
-    for position, x in enumerate(site.call.args):
-        if site.depends(x):
+    for position, x in enumerate(deps.call.args):
+        if deps.depends(x):
             if position >= len(patterns):
                 return None
-            parts.append(_by_pattern(site, patterns[position], site.ids(x)))
-    return None if any(part is None for part in parts) else site.united(parts)
+            parts.append(_by_pattern(deps, patterns[position], deps.ids(x)))
+    return None if any(part is None for part in parts) else deps.united(parts)
 
 
-def _by_pattern(site, pattern, ids):
+def _by_pattern(deps, pattern, ids):
     if not hasattr(pattern, "tocoo"):
         pattern = np.atleast_2d(np.asarray(pattern))
-    if pattern.shape != (math.prod(site.shape), ids.size):
+    if pattern.shape != (math.prod(deps.shape), ids.size):
         return None
     rows, columns = _entries(pattern)
-    return site.by_place(np.ravel(ids)[columns], rows, pattern.shape[0]).reshape(site.shape)
+    return deps.by_offset(np.ravel(ids)[columns], rows, pattern.shape[0]).reshape(deps.shape)
 
 
 def _entries(pattern):
@@ -269,195 +277,99 @@ def _entries(pattern):
 # ---------------------------------------------------------------------------------------------- moves
 
 
-def moved(site):
-    return access.rearranged(site.call, site.ids, lambda argument: _known(site, argument))
-
-
-def _known(site, argument):
-    """An argument with the values of operands; None where they are not known."""
-    if type(argument) is Operand:
-        return site.value(argument)
-    if type(argument) in (list, tuple):
-        found = [_known(site, item) if access.holds(item) else item for item in argument]
-        return None if any(x is None and access.holds(y) for x, y in zip(found, argument)) else type(argument)(found)
-    return argument
-
-
-def _same(site):
-    return site.ids(site.call.args[0])
+def moved(deps):
+    return access.rearranged(deps.call, deps.ids, deps.known)
 
 
 # ---------------------------------------------------------------------------------------------- along axes
 
 
-def _axes(axis, ndim):
-    """Axes as a tuple; None stands for all."""
-    if axis is None:
-        return tuple(range(ndim))
-    return tuple(axis) if isinstance(axis, (tuple, list)) else (int(axis),)
+def reduced(deps):
+    """All elements along the axes that are reduced; only the first argument may depend on anything."""
+    if any(map(deps.depends, deps.call.args[1:])):
+        return None
+    ids = deps.ids(deps.call.args[0])
+    return deps.along(ids, access.reduced_axes(deps.call, ids.ndim)) if ids.ndim else ids
 
 
-def reduced(position, default=None):
-    """Each element of the result has all along an axis, given by position; nothing but the first operand moves."""
-
-    def rule(site):
-        if any(map(site.depends, site.call.args[1:])):
-            return None
-        ids = site.ids(site.call.args[0])
-        axis = site.argument(position, "axis", default) if position else site.call.kwargs.get("axis", default)
-        return site.along(ids, _axes(axis, ids.ndim)) if ids.ndim else ids
-
-    return rule
-
-
-def spread(position, default=-1):
-    """Each element of the result has all of the line along an axis in which it stands."""
-
-    def rule(site):
-        if any(map(site.depends, site.call.args[1:])):
-            return None
-        ids = site.ids(site.call.args[0])
-        axis = site.argument(position, "axis", default)
-        if axis is None:
-            return np.full(site.shape, site.total(ids), np.int32)
-        if len(site.shape) != ids.ndim:
-            return None
-        return np.broadcast_to(site.along(ids, _axes(axis, ids.ndim)), site.shape)
-
-    return rule
+def along(deps):
+    """All elements along an axis, which the result keeps."""
+    if any(map(deps.depends, deps.call.args[1:])):
+        return None
+    ids = deps.ids(deps.call.args[0])
+    axes = access.reduced_axes(deps.call, ids.ndim)
+    if len(axes) == ids.ndim:
+        return np.full(deps.shape, deps.total(ids), np.int32)
+    if len(deps.shape) != ids.ndim:
+        return None
+    return np.broadcast_to(deps.along(ids, axes), deps.shape)
 
 
-def running(site):
-    """Sums and products of the first, the first two, the first three, ... along an axis."""
-    ids = site.ids(site.call.args[0])
-    axis = site.argument(1, "axis")
+def cumulative(deps):
+    """Unions of the first, the first two, the first three, ... elements along an axis."""
+    ids = deps.ids(deps.call.args[0])
+    position, default = deps.row.dependence
+    axis = access.argument(deps.call, position, "axis", default)
     if axis is None:
         ids, axis = ids.reshape(-1), 0
-    lines = np.moveaxis(ids, axis, -1)
-    found = site.sets.running(np.ascontiguousarray(lines.reshape(-1, lines.shape[-1])))
-    found = np.moveaxis(found.reshape(lines.shape), -1, axis)
-    if site.call.kwargs.get("include_initial"):
+    rows = np.moveaxis(ids, axis, -1)
+    found = deps.sets.running(np.ascontiguousarray(rows.reshape(-1, rows.shape[-1])))
+    found = np.moveaxis(found.reshape(rows.shape), -1, axis)
+    if deps.call.kwargs.get("include_initial"):
         found = np.concatenate([np.zeros_like(np.take(found, [0], axis=axis)), found], axis=axis)
     return found
 
 
-def _diff(site):
-    ids = site.ids(site.call.args[0])
-    n, axis = site.argument(1, "n", 1), site.argument(2, "axis", -1)
-    lines = np.moveaxis(ids, axis, 0)
-
-    def end(x):
-        if x is np._NoValue:
-            return lines[:0]
-        own = site.ids(x)
-        own = np.moveaxis(own, axis, 0) if own.ndim else own
-        return np.broadcast_to(own, (len(own) if own.ndim else 1, *lines.shape[1:]))
-
-    before, after = [end(site.argument(*where, np._NoValue)) for where in ((3, "prepend"), (4, "append"))]
-    lines = np.concatenate([before, lines, after])
-    for _ in range(n):
-        pair = [np.ascontiguousarray(part).reshape(-1) for part in (lines[1:], lines[:-1])]
-        lines = site.sets.united(pair).reshape(lines[1:].shape)
-    return np.moveaxis(lines, 0, axis)
-
-
-def _trace(last):
-    def rule(site):
-        names = (("offset", 0), ("axis1", -2), ("axis2", -1)) if last else (("offset", 0), ("axis1", 0), ("axis2", 1))
-        given = [site.argument(k + 1, name, default) for k, (name, default) in enumerate(names)]
-        return site.along(np.diagonal(site.ids(site.call.args[0]), *given), (-1,))
-
-    return rule
-
-
-def matrixwise(site):
+def matrixwise(deps):
     """Each matrix in the last two axes gives a result of its own."""
-    ids = site.ids(site.call.args[0])
-    if any(map(site.depends, site.call.args[1:])) or site.shape[: ids.ndim - 2] != ids.shape[:-2]:
+    ids = deps.ids(deps.call.args[0])
+    if any(map(deps.depends, deps.call.args[1:])) or deps.shape[: ids.ndim - 2] != ids.shape[:-2]:
         return None
-    whole = site.along(ids, (-2, -1))[..., 0, 0]
-    return np.broadcast_to(whole.reshape(whole.shape + (1,) * (len(site.shape) - whole.ndim)), site.shape)
+    whole = deps.along(ids, (-2, -1))[..., 0, 0]
+    return np.broadcast_to(whole.reshape(whole.shape + (1,) * (len(deps.shape) - whole.ndim)), deps.shape)
 
 
-def _solved(site):
-    """The solution of each system has all of its matrix, and its right side."""
-    a, b = map(site.ids, site.call.args[:2])
-    is_vector = b.ndim == 1 or site.shape != np.broadcast_shapes(a.shape[:-2] + (1, 1), b.shape[-b.ndim :])
+def solved(deps):
+    """The solution of each linear system has all of its matrix, and its right-hand side."""
+    a, b = map(deps.ids, deps.call.args[:2])
+    is_vector = b.ndim == 1 or deps.shape != np.broadcast_shapes(a.shape[:-2] + (1, 1), b.shape[-b.ndim :])
     if is_vector and b.ndim != 1:
         return None
-    matrix = site.along(a, (-2, -1))
+    matrix = deps.along(a, (-2, -1))
     if is_vector:
-        return site.united([matrix[..., 0], site.along(b, (-1,))])
-    return site.united([matrix, site.along(b, (-2,))])
-
-
-# ---------------------------------------------------------------------------------------------- adding up by places
-
-
-def _scattered(site):
-    """`a` with `b` added at indices."""
-    a, indices, b = site.call.args
-    if access.holds(indices) and (indices := _known(site, indices)) is None:
-        return None
-    base = site.ids(a)
-    places = np.arange(base.size).reshape(base.shape)[indices]
-    added = np.broadcast_to(site.ids(b), np.shape(places))
-    ids = np.concatenate([np.ravel(base), np.ravel(added)])
-    return site.by_place(ids, np.concatenate([np.arange(base.size), np.ravel(places)]), base.size)
-
-
-def _counted(site):
-    """``bincount`` with weights."""
-    places, weights = site.call.args[0], site.argument(1, "weights")
-    if access.holds(places) and (places := _known(site, places)) is None:
-        return None
-    return site.by_place(np.ravel(site.ids(weights)), np.ravel(places), math.prod(site.shape))
-
-
-def _segmented(site):
-    """``add.reduceat``."""
-    indices, axis = site.call.args[1], site.argument(2, "axis", 0)
-    if access.holds(indices) and (indices := _known(site, indices)) is None:
-        return None
-    lines = np.moveaxis(site.ids(site.call.args[0]), axis, 0)
-    starts = np.asarray(indices).tolist()
-    stops = [*starts[1:], len(lines)]
-    parts = [site.along(lines[i : max(i + 1, stop)], (0,))[0] for i, stop in zip(starts, stops)]
-    return np.moveaxis(np.stack(parts), 0, axis)
-
-
-def _interpolated(site):
-    """Of a table that is no constant, all of it."""
-    x, *table = site.call.args
-    wholes = [np.int32(site.total(site.ids(part))) for part in table if site.depends(part)]
-    return site.united([site.ids(x), *wholes])
+        return deps.united([matrix[..., 0], deps.along(b, (-1,))])
+    return deps.united([matrix, deps.along(b, (-2,))])
 
 
 # ---------------------------------------------------------------------------------------------- products
 
 
-def _product(site):
-    found = contractions.factors(site.call, lambda x: np.ndim(site.ids(x)))
-    return None if found is None else contracted(site, *found)
+def product(deps):
+    found = access.factors(deps.call, lambda x: x.ndim if hasattr(x, "tocoo") else np.ndim(deps.ids(x)))
+    if found is None:
+        return None
+    args, labels, out = found
+    if hasattr(args[0], "tocoo"):
+        return _sparse_product(deps, *args)
+    return contracted(deps, args, labels, out)
 
 
-def _sparse_product(site):
+def _sparse_product(deps, matrix, x):
     """A constant sparse matrix times a vector or matrix."""
-    x, matrix = site.call.args
     rows, columns = _entries(matrix)
-    return site.by_place(site.ids(x)[columns], rows, matrix.shape[0])
+    return deps.by_offset(deps.ids(x)[columns], rows, matrix.shape[0])
 
 
-def contracted(site, args, labels, out):
+def contracted(deps, args, labels, out):
     """A product of operands with labelled axes, summed over the labels that are not in `out`."""
     shapes, factors = {}, []
     for x, names in zip(args, labels):
-        ids, value = site.ids(x), None if site.depends(x) else site.value(x)
+        ids, value = deps.ids(x), None if deps.depends(x) else deps.value(x)
         is_flat = len(names) != ids.ndim
         ids, value = (np.ravel(ids), None if value is None else np.ravel(value)) if is_flat else (ids, value)
         for name, n in zip(names, ids.shape):
             shapes[name] = n if shapes.get(name, 1) == 1 else shapes[name]
-        factors.append((ids, value, names, site.depends(x)))
+        factors.append((ids, value, names, deps.depends(x)))
     factors = [_of_labels(*factor, shapes) for factor in factors]
     moving = [k for k, factor in enumerate(factors) if factor[3]]
     parts = []
@@ -465,14 +377,14 @@ def contracted(site, args, labels, out):
         ids, _, names, _ = factors[k]
         found = None
         if len(factors) == 2 and factors[1 - k][1] is not None:
-            found = _masked(site, ids, names, *factors[1 - k][1:3], out, shapes)
-        parts.append(_spread_over(site, ids, names, out, shapes) if found is None else found)
-    if site.sets.second and site.row.curvature == "cross":
-        site.is_done = True
+            found = _masked(deps, ids, names, *factors[1 - k][1:3], out, shapes)
+        parts.append(_spread_over(deps, ids, names, out, shapes) if found is None else found)
+    if deps.sets.second and deps.row.curvature == "cross":
+        deps.is_done = True
         for k, m in itertools.combinations(moving, 2):
-            _cross(site, factors[k], factors[m], shapes)
+            _cross(deps, factors[k], factors[m], shapes)
     whole = tuple(shapes[name] for name in out)
-    return site.united([np.reshape(np.broadcast_to(part, whole), site.shape) for part in parts])
+    return deps.united([np.reshape(np.broadcast_to(part, whole), deps.shape) for part in parts])
 
 
 def _of_labels(ids, value, names, depends, shapes):
@@ -488,28 +400,28 @@ def _of_labels(ids, value, names, depends, shapes):
     return ids, value, unique, depends
 
 
-def _spread_over(site, ids, names, out, shapes):
+def _spread_over(deps, ids, names, out, shapes):
     """Unions over the labels that are summed, with an axis for each label of the result."""
     summed = [axis for axis, name in enumerate(names) if name not in out]
     if summed:
-        ids = site.along(ids, summed)
+        ids = deps.along(ids, summed)
         ids = ids[tuple(0 if axis in summed else slice(None) for axis in range(ids.ndim))]
         names = [name for name in names if name in out]
     order = [names.index(name) for name in out if name in names]
     return np.transpose(ids, order).reshape([shapes[name] if name in names else 1 for name in out])
 
 
-def _masked(site, ids, names, value, others, out, shapes):
+def _masked(deps, ids, names, value, others, out, shapes):
     """The same where the other factor is a constant with zeros; None: it has none."""
     if np.all(value):
         return None
     if np.ndim(value) == 0:
-        return _spread_over(site, np.zeros_like(ids), names, out, shapes)
+        return _spread_over(deps, np.zeros_like(ids), names, out, shapes)
     where = np.nonzero(value)
     early = [name for name in names if name not in out and name not in others]
     kept = [name for name in names if name not in early]
     extra = [name for name in kept if name not in others]
-    ids = _spread_over(site, ids, names, kept, shapes)
+    ids = _spread_over(deps, ids, names, kept, shapes)
     at = dict(zip(others, where))
     ids = np.transpose(ids, [kept.index(name) for name in kept if name in others] + [kept.index(n) for n in extra])
     picked = ids[tuple(at[name] for name in kept if name in others)]
@@ -521,122 +433,30 @@ def _masked(site, ids, names, value, others, out, shapes):
     places = np.zeros(len(where[0]), np.intp)
     for name in lines:
         places = places * shapes[name] + at[name]
-    found = site.by_place(picked, places, size).reshape([shapes[name] for name in (*lines, *extra)])
+    found = deps.by_offset(picked, places, size).reshape([shapes[name] for name in (*lines, *extra)])
     order = [(lines + extra).index(name) for name in out if name in lines or name in extra]
     return np.transpose(found, order).reshape([shapes[name] if name in lines or name in extra else 1 for name in out])
 
 
-def _cross(site, left, right, shapes):
+def _cross(deps, left, right, shapes):
     """Interactions of two factors, over all labels that either has."""
     names = list(dict.fromkeys([*left[2], *right[2]]))
     whole = [shapes[name] for name in names]
-    if math.prod(whole) > _MOST:
-        site.interact(*[np.array([site.total(factor[0])]) for factor in (left, right)])
+    if math.prod(whole) > MAX_EXPANDED:
+        deps.interact(*[np.array([deps.total(factor[0])]) for factor in (left, right)])
         return
-    site.interact(
-        *[np.broadcast_to(_spread_over(site, factor[0], factor[2], names, shapes), whole) for factor in (left, right)]
+    deps.interact(
+        *[np.broadcast_to(_spread_over(deps, factor[0], factor[2], names, shapes), whole) for factor in (left, right)]
     )
 
 
-def _kron(site):
-    a, b = site.call.args[:2]
-    parts = []
-    for x, y, order in ((a, b, 1), (b, a, -1)):
-        if site.depends(x):
-            other = site.value(y) if not site.depends(y) else None
-            factor = np.ones(site.ids(y).shape, np.int32) if other is None else np.not_equal(other, 0).astype(np.int32)
-            parts.append(np.kron(*(site.ids(x), factor)[::order]))
-    if len(parts) == 2:
-        site.is_done = True
-        site.interact(*parts)
-    return site.united(parts)
-
-
-def _convolved(default, begins, step):
-    """Each element of ``convolve`` has those elements of either that meet with one of the other that is not 0.
-
-    ``correlate`` is the same with its second operand backwards.
-    """
-
-    def rule(site):
-        a, v = site.call.args[:2]
-        sets = {0: np.ravel(site.ids(a)), 1: np.ravel(site.ids(v))[::step]}
-        mode = site.argument(2, "mode", default)
-        parts = []
-        for i, (x, y) in enumerate(((a, v), (v, a))):
-            if not site.depends(x):
-                continue
-            other = len(sets[1 - i])
-            mask = np.not_equal(np.ravel(site.value(y)), 0) if not site.depends(y) else np.ones(other, bool)
-            mask = mask[:: step if i == 0 else 1][::-1]
-            margin = np.zeros(other - 1, np.int32)
-            windows = np.lib.stride_tricks.sliding_window_view(np.concatenate([margin, sets[i], margin]), other)
-            begin = begins(sets[0], sets[1], mode)
-            parts.append(site.grouped(np.where(mask, windows[begin : begin + math.prod(site.shape)], 0)))
-        if len(parts) == 2:
-            site.is_done = True
-            site.interact(*parts)
-        return site.united(parts)
-
-    return rule
-
-
-def _crossed(site):
-    """``cross`` of vectors along the last axis: a component has none of those along its own axis."""
-    if {*site.call.kwargs} or len(site.call.args) > 2:
-        return None
-    a, b = [site.ids(x) for x in site.call.args]
-    if a.shape[-1] == b.shape[-1] == 2:  # of vectors in the plane: a number
-        products = [[(a[..., 0], b[..., 1]), (a[..., 1], b[..., 0])]]
-    else:
-        a, b = [x if x.shape[-1] == 3 else np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, 1)]) for x in (a, b)]
-        pairs = ((1, 2), (2, 0), (0, 1))
-        products = [[(a[..., i], b[..., j]), (a[..., j], b[..., i])] for i, j in pairs]
-    site.is_done = True
-    shape = np.broadcast_shapes(a.shape[:-1], b.shape[:-1])
-    for pair in itertools.chain(*products):
-        site.interact(*[np.broadcast_to(factor, shape) for factor in pair])
-    components = [[np.broadcast_to(x, shape) for x in itertools.chain(*pairs)] for pairs in products]
-    parts = [np.reshape(np.stack(part, axis=-1), site.shape) for part in zip(*components, strict=True)]
-    return site.united(parts)
-
-
-_BY_KIND = {"elementwise": elementwise, "view": moved, "rearrangement": moved, "custom": _custom}
-
-
-def _named(module, names, rule):
-    return {f"{module}.{name}": rule for name in names.split()}
-
-
-RULES = {
-    **dict.fromkeys(access.MOVING, moved),
-    "numpy.astype": _same,
-    "numpy.clip": _clip,
-    **_named("numpy", "sum mean max min amax amin prod ptp var std", reduced(1)),
-    **_named("numpy", "nansum nanmean nanmax nanmin median nanmedian", reduced(1)),
-    **_named("wengert.rules.ufuncs", "hypot_reduce logaddexp_reduce logaddexp2_reduce", reduced(1, 0)),
-    "numpy.linalg.norm": reduced(2),
-    "numpy.linalg.vector_norm": reduced(0),
-    "wengert.rules.special_python.log_sum": reduced(2),
-    **_named("numpy", "cumsum cumprod cumulative_sum cumulative_prod", running),
-    "numpy.sort": spread(1),
-    "numpy.partition": spread(2),
-    **_named("numpy.fft", "fft ifft rfft irfft", spread(2)),
-    **_named("wengert.rules.special_python", "shares log_shares", spread(1, None)),
-    "numpy.diff": _diff,
-    "numpy.trace": _trace(False),
-    "numpy.linalg.trace": _trace(True),
-    **_named("numpy.linalg", "inv det cholesky eigvalsh svdvals matrix_power", matrixwise),
-    "numpy.linalg.solve": _solved,
-    "wengert.rules.ufuncs.scatter_add": _scattered,
-    "wengert.rules.ufuncs.sums_of_segments": _segmented,
-    "numpy.bincount": _counted,
-    "numpy.interp": _interpolated,
-    **dict.fromkeys(contractions.names(), _product),
-    "numpy.kron": _kron,
-    "numpy.convolve": _convolved("full", part_of_convolution, 1),
-    "numpy.correlate": _convolved("valid", part_of_correlation, -1),
-    "numpy.cross": _crossed,
-    "numpy.linalg.cross": _crossed,
-    matrices._times_row.name: _sparse_product,
+_RULES = {
+    dependence.Elementwise: elementwise,
+    dependence.Moved: moved,
+    dependence.Reduced: reduced,
+    dependence.Along: along,
+    dependence.Cumulative: cumulative,
+    dependence.Contraction: product,
+    dependence.MATRIXWISE: matrixwise,
+    dependence.SYSTEMS: solved,
 }

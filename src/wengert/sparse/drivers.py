@@ -28,6 +28,7 @@ from wengert.program.tracing.pytree import fill
 from wengert.sparse.colours import colouring
 from wengert.sparse.compression import Recovery
 from wengert.sparse.pattern import LEFT_OUT, check, pattern_of, place_of
+from wengert.sparse.plan import Plan
 from wengert.sparse.user_pattern import Given
 from wengert.transforms import dense, second
 from wengert.transforms.costs import (
@@ -52,29 +53,6 @@ FORMATS = ("csr", "csc", "coo")
 
 #: options of `compile` that sparse derivatives of a compiled function take over, with their defaults
 _OPTIONS: dict[str, Any] = {"recheck": "auto", "tier": "auto", "constant": (), "disable": ()}
-
-
-class Plan:
-    """How the nonzeros of one path are computed.
-
-    Attributes
-    ----------
-    mode : {"direct", "forward", "reverse", "mixed", "dense"}
-        "direct": entries are products of partials, computed as arrays, without directions.
-        "forward", "reverse": by tangents or cotangents, one a colour; "mixed": by both, of a Hessian by tangents of the
-        gradient.
-    pattern : scipy.sparse.csr_array of bool
-    colours : Colouring or None
-    reason : str
-    """
-
-    def __init__(self, mode, pattern, colours, reason):
-        self.mode, self.pattern, self.colours, self.reason = mode, pattern, colours, reason
-
-    def __repr__(self):
-        m, n = self.pattern.shape
-        count = "" if self.colours is None else f", {self.colours.count} colours"
-        return f"<{self.mode}: {m} x {n}, {self.pattern.nnz} nonzeros{count}; {self.reason}>"
 
 
 class Nonzeros(Result):
@@ -309,6 +287,11 @@ class Sparse(dense.Derivative):
             if np.count_nonzero(matrix) > np.count_nonzero(matrix[given.whole.nonzero()]):
                 raise PatternError(f"{self.name}{place_of(self.f)}: {LEFT_OUT}")
         return Matrix(Plan("dense", pattern, None, why), self.format, given), [y, matrix[rows, columns]]
+
+    def alternative(self, mode: str) -> Sparse:
+        """The same derivative, computed in another mode and never as an ndarray."""
+        sparse = True if isinstance(self.sparse, str) else self.sparse
+        return Sparse(self.f, self.argnums, False, sparse, "csr", mode, self.order)
 
     # -- programs
 
@@ -606,7 +589,7 @@ class SparseDerivative(dense.Derivative):
 
     def explained(self, args: tuple, kwargs: dict, measure: bool) -> Any:
         """What `wengert.explain` tells."""
-        from wengert.sparse.explain import explained  # needed by few
+        from wengert.sparse.explain import explained  # seldom asked for, and slow to import
 
         return explained(self, args, kwargs, measure)
 

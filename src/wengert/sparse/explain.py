@@ -9,12 +9,13 @@ from time import perf_counter
 from typing import Any
 
 from wengert.program.program import NotDerivable, Program
-from wengert.sparse.drivers import Plan, Sparse, SparseDerivative
 from wengert.sparse.pattern import program_of
+from wengert.sparse.plan import Plan
+from wengert.transforms.dense import Derivative
 from wengert.transforms.explain import counted, size_of
 
 #: elements of a dense matrix that is made for comparison
-_MOST = 4_000_000
+_MAX_ELEMENTS = 4_000_000
 #: runs that are timed
 _RUNS = 5
 
@@ -77,7 +78,7 @@ class Explanation:
         return "\n".join([*rows, *[f"  {mode:8} {way}" for mode, way in self.ways.items()]])
 
 
-def explained(derivative: SparseDerivative, args: tuple, kwargs: dict, measure: bool) -> Explanation:
+def explained(derivative: Derivative, args: tuple, kwargs: dict, measure: bool) -> Explanation:
     """What a sparse derivative does at a point; see `wengert.explain`."""
     derivative(*args, **kwargs)
     op = derivative.replayed.f
@@ -86,13 +87,11 @@ def explained(derivative: SparseDerivative, args: tuple, kwargs: dict, measure: 
     f_alone = max(1, program.operations)
     ways = {}
     for mode in ("auto", "direct", "mixed") if op.order == 2 else ("auto", "direct", "forward", "reverse", "mixed"):
-        sparse = op.sparse if not isinstance(op.sparse, str) else True
-        one = Sparse(op.f, op.argnums, False, sparse, "csr", mode, op.order)
-        made = one.of_program(program)
+        made = op.alternative(mode).of_program(program)
         plan = made._result.plan
         ways.setdefault(plan.mode, _way(plan, made, f_alone, leaves, measure))
     shape = derivative.plan.pattern.shape
-    if math.prod(shape) <= _MOST:
+    if math.prod(shape) <= _MAX_ELEMENTS:
         try:
             dense = (program.hessian if op.order == 2 else program.jacobian)(op.argnums)
             plan = Plan("dense", derivative.plan.pattern, None, "an ndarray")

@@ -1,14 +1,14 @@
-# Indices are made and checked in Python before they come here; loops run without the GIL:
+# Index arrays are validated in Python before they reach this module; loops run without the GIL:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Greedy colourings, and the orders in which they take the vertices.
+"""Greedy colourings, vertex orderings and tabu search.
 
-A vertex takes the smallest colour that none of its conflicts forbids; all skill is in the order.
-`Conflicts` is a graph that is never stored: neighbours are found by walking from a vertex to rows and from rows to
-vertices, so memory is linear in the nonzeros and time in the squares of the degrees.
-Star and acyclic colourings look one edge further; they keep, for each vertex, one *slot* for each colour among its
-neighbours, so that an edge costs the number of those colours, not of the neighbours.
+A vertex gets the smallest colour that no conflicting vertex has, so the number of colours depends on the order.
+`Conflicts` is an implicit graph: neighbours are found by walking from a vertex to rows and from rows to vertices, so
+memory is linear in the number of nonzeros and time in the sum of squared degrees.
+Star and acyclic colourings look one edge further. They keep one *slot* per vertex and colour among its neighbours, so
+the cost of an edge is the number of these colours, not of the neighbours.
 
-A limit on the colours ends a colouring that cannot be better than one at hand: None comes back.
+A limit on the number of colours stops a colouring that cannot improve on the best one; it then returns None.
 
 References
 ----------
@@ -25,7 +25,7 @@ import numpy as np
 
 
 def transposed(const int64_t[::1] ptr, const int32_t[::1] idx, Py_ssize_t n):
-    """Pattern of the transpose, and where each of its entries stands in the pattern itself."""
+    """Pattern of the transpose, and the position of each of its entries in the pattern itself."""
     cdef Py_ssize_t i, p, m = ptr.shape[0] - 1
     out_ptr = np.zeros(n + 1, np.int64)
     out_idx = np.empty(idx.shape[0], np.int32)
@@ -49,22 +49,22 @@ def transposed(const int64_t[::1] ptr, const int32_t[::1] idx, Py_ssize_t n):
 cdef struct Walk:
     const int64_t *to_ptr               # rows of a vertex
     const int32_t *to
-    const int64_t *from_ptr             # vertices of a row; NULL: `to` are the neighbours themselves
+    const int64_t *from_ptr             # vertices of a row; NULL if `to` holds the neighbours themselves
     const int32_t *back
 
 
 cdef class Conflicts:
-    """Vertices that may not have one colour: those that a walk leads from one to the other.
+    """Implicit conflict graph: two vertices are adjacent if a walk leads from one to the other.
 
-    A walk is four arrays, rows of each vertex and vertices of each row, each as ends and indices; or two, neighbours
-    of each vertex.
+    A walk is given by four arrays, rows of each vertex and vertices of each row, each as pointers and indices; or by
+    two, the neighbours of each vertex.
     """
 
     cdef readonly Py_ssize_t size
-    cdef object arrays                  # keeps the memory of the walks
+    cdef object arrays                  # keeps the memory of the walks alive
     cdef Walk walks[2]
     cdef int walk_count
-    cdef int32_t[::1] mark, found       # work space of `near`
+    cdef int32_t[::1] mark, found       # work arrays of `near`
     cdef int32_t stamp
 
     def __init__(self, Py_ssize_t size, *walks):
@@ -85,7 +85,7 @@ cdef class Conflicts:
         self.stamp = 0
 
     cdef Py_ssize_t near(self, int32_t v) noexcept nogil:
-        """Writes the neighbours of v, each once, into `found`; how many they are."""
+        """Write the neighbours of v, each once, into `found`; return their number."""
         cdef Py_ssize_t count = 0, p, q
         cdef int32_t w, row
         cdef int k
@@ -111,7 +111,7 @@ cdef class Conflicts:
         return count
 
     cdef void restart(self):
-        """No stamp of an earlier pass is met again."""
+        """Clear the stamps of earlier passes."""
         self.stamp = 0
         self.mark[:] = 0
 
@@ -127,7 +127,7 @@ cdef class Conflicts:
         return result
 
     def greedy(self, const int32_t[::1] order, Py_ssize_t limit, colours=None):
-        """Colours below `limit`, given in `order`; those already in `colours` stay."""
+        """Greedy colouring in `order` with colours below `limit`; vertices already in `colours` keep theirs."""
         result = np.full(self.size, -1, np.int32) if colours is None else colours
         cdef int32_t[::1] colour = result
         cdef int32_t[::1] forbidden = np.full(limit + 1, -1, np.int32)
@@ -164,7 +164,7 @@ cdef class Conflicts:
         return result if done else None
 
     def smallest_last(self, const int32_t[::1] degree):
-        """The order whose last vertex has fewest neighbours, and so again without it.
+        """Smallest-last ordering: the last vertex has the fewest neighbours, recursively without it.
 
         Matula and Beck (1983). doi:10.1145/2402.322385
         """
@@ -193,7 +193,7 @@ cdef class Conflicts:
         return result
 
     def incidence_degree(self, const int32_t[::1] first):
-        """The order whose next vertex has most neighbours before it; of several that which comes first in `first`."""
+        """Incidence-degree ordering: the next vertex has the most neighbours before it; ties are broken by `first`."""
         result = np.empty(self.size, np.int32)
         cdef int32_t[::1] order = result, room = np.empty(5 * self.size + 1, np.int32)
         cdef Buckets buckets
@@ -220,10 +220,10 @@ cdef class Conflicts:
         return result
 
     def dsatur(self, const int32_t[::1] first, Py_ssize_t limit):
-        """Colours below `limit`, next to the vertex that sees most colours, and the order in which they were given.
+        """DSATUR colouring with colours below `limit`, and its order; the next vertex sees the most colours.
 
-        Of several such vertices that which comes first in `first`.
-        The colours that a vertex sees are `limit` bits.
+        Ties are broken by `first`.
+        The colours that a vertex sees are a bit set of `limit` bits.
         """
         cdef Py_ssize_t n = self.size, words = (limit + 63) // 64, left = n, j, count
         result, sequence = np.full(n, -1, np.int32), np.empty(n, np.int32)
@@ -267,10 +267,10 @@ cdef class Conflicts:
         return (result, sequence) if done else None
 
     def fewer(self, const int32_t[::1] start, Py_ssize_t limit, int64_t steps):
-        """Colours below `limit`, from a colouring `start` with more, or None; and the steps left.
+        """Tabu search from a colouring `start` with more colours: colours below `limit`, or None; and the steps left.
 
-        Vertices of the colours that go take others, conflicts or not, and then the move that leaves fewest conflicts is
-        made again and again; a vertex may not soon take back the colour that it gave up.
+        Vertices of the eliminated colours get others, with conflicts. Then the move that leaves the fewest conflicts is
+        made repeatedly; a vertex may not soon return to a colour that it gave up.
         Hertz and de Werra (1987), Using tabu search techniques for graph coloring. doi:10.1007/BF02239976
         """
         cdef Py_ssize_t n = self.size, i, j, count, trouble = 0
@@ -279,8 +279,8 @@ cdef class Conflicts:
         cdef uint64_t chance = 1
         result = np.array(start, np.int32)
         cdef int32_t[::1] colour = result
-        cdef int32_t[:, ::1] near_of = np.zeros((n, k), np.int32)      # neighbours of a vertex that have a colour
-        cdef int32_t[:, ::1] until = np.zeros((n, k), np.int32)        # turn from which a vertex may take a colour
+        cdef int32_t[:, ::1] near_of = np.zeros((n, k), np.int32)      # number of neighbours of a vertex by colour
+        cdef int32_t[:, ::1] until = np.zeros((n, k), np.int32)        # first turn at which a vertex may take a colour
         cdef int32_t[::1] queue = np.empty(n + 1, np.int32), place = np.full(n, -1, np.int32)
         self.restart()
         with nogil:
@@ -315,8 +315,8 @@ cdef class Conflicts:
                 turn += 1
                 steps -= trouble * k
                 least = n
-                w, old = -1, -1                     # the move: which vertex, to which colour
-                count = 0                           # of moves as good
+                w, old = -1, -1                     # best move: vertex and new colour
+                count = 0                           # number of equally good moves
                 for i in range(trouble):
                     v = queue[i]
                     for c in range(k):
@@ -351,7 +351,7 @@ cdef class Conflicts:
 
 
 cdef inline void keep(int32_t *queue, int32_t *place, int32_t v, bint wanted, Py_ssize_t *size) noexcept nogil:
-    """v is in the queue if it is wanted."""
+    """Insert v into the queue if `wanted`, otherwise remove it."""
     if wanted and place[v] < 0:
         place[v] = <int32_t>size[0]
         queue[size[0]] = v
@@ -372,7 +372,7 @@ cdef inline int32_t lowest_zero(const uint64_t *bits, Py_ssize_t limit) noexcept
     return c if c < limit else <int32_t>limit
 
 
-# ---- a heap of ranks: those that see most come first, of equals the lower rank
+# ---- a heap of ranks, ordered by the number of seen colours, then by rank
 
 cdef inline bint before(int32_t r, int32_t s, const int32_t *seen) noexcept nogil:
     return seen[r] > seen[s] or (seen[r] == seen[s] and r < s)
@@ -408,13 +408,13 @@ cdef inline void sift_down(int32_t *heap, int32_t *place, const int32_t *seen, P
     place[r] = <int32_t>i
 
 
-# ---- vertices by a small key, each list doubly linked; what was last put in comes out first
+# ---- bucket queue: doubly linked lists of vertices by a small integer key, last in, first out
 
 cdef struct Buckets:
     int32_t *head
     int32_t *next
     int32_t *prev                       # -1 - key at the head of a list
-    int32_t *key                        # -1: taken out
+    int32_t *key                        # -1: removed
 
 
 cdef inline void open_buckets(Buckets *b, Py_ssize_t n, int32_t *room) noexcept nogil:
@@ -449,7 +449,7 @@ cdef inline void move(Buckets *b, int32_t v, int32_t key) noexcept nogil:
 # ---- symmetric colourings
 
 def off_diagonal(const int64_t[::1] ptr, const int32_t[::1] idx):
-    """Nonzeros of each row that are not on the diagonal."""
+    """Number of off-diagonal nonzeros of each row."""
     cdef Py_ssize_t v, p
     result = np.diff(ptr)
     cdef int64_t[::1] degree = result
@@ -462,7 +462,7 @@ def off_diagonal(const int64_t[::1] ptr, const int32_t[::1] idx):
 
 
 def components(const int64_t[::1] ptr, const int32_t[::1] idx):
-    """Connected part of each vertex of a symmetric pattern, and how many parts there are."""
+    """Connected component of each vertex of a symmetric pattern, and the number of components."""
     cdef Py_ssize_t n = ptr.shape[0] - 1, p, size
     cdef int32_t v, w, count = 0
     result = np.full(n, -1, np.int32)
@@ -484,17 +484,17 @@ def components(const int64_t[::1] ptr, const int32_t[::1] idx):
     return result, count
 
 
-# Slots of vertex w stand from ptr[w] on, one for each colour among its coloured neighbours.
+# The slots of vertex w start at ptr[w]; there is one for each colour among its coloured neighbours.
 cdef struct Slots:
     const int64_t *ptr
-    int32_t *used                       # slots of each vertex
+    int32_t *used                       # number of slots of each vertex
     int32_t *colour
-    int64_t *link                       # star: slot of the only neighbour's side; acyclic: parent in the tree
-    unsigned char *many                 # are there two neighbours or more of this colour?
+    int64_t *link                       # star: slot at the only neighbour; acyclic: parent in the union-find forest
+    unsigned char *many                 # whether there are several neighbours of this colour
 
 
 cdef inline int64_t slot_of(Slots *s, int32_t w, int32_t c) noexcept nogil:
-    """The slot of colour c at w, made if there is none."""
+    """Return the slot of colour c at w, creating it if necessary."""
     cdef int64_t t, end = s.ptr[w] + s.used[w]
     for t in range(s.ptr[w], end):
         if s.colour[t] == c:
@@ -513,18 +513,18 @@ cdef inline int64_t root_of(int64_t *parent, int64_t t) noexcept nogil:
 
 
 def symmetric(const int64_t[::1] ptr, const int32_t[::1] idx, const int32_t[::1] order, Py_ssize_t limit, bint star):
-    """A star or an acyclic colouring of a symmetric pattern with colours below `limit`, given in `order`.
+    """Star or acyclic colouring of a symmetric pattern in `order`, with colours below `limit`.
 
-    Star: v may not take colour c if that makes a path of four vertices in two colours.
-    It does if a neighbour w sees c once, at x, and x sees the colour of w more than once (x is the hub of a star); or
-    if v has two neighbours of one colour, one of which sees c.
-    Acyclic: v may not take c if two of its neighbours are in one tree of their colour and c.
+    Star: v may not take colour c if that creates a path of four vertices in two colours.
+    This happens if a neighbour w sees c once, at x, and x sees the colour of w several times (x is the hub of a star);
+    or if v has two neighbours of one colour, one of which sees c.
+    Acyclic: v may not take c if two of its neighbours are in the same tree of their colour and c.
     """
     cdef Py_ssize_t n = ptr.shape[0] - 1, i, p
     result = np.full(n, -1, np.int32)
     cdef int32_t[::1] colour = result
     cdef int32_t[::1] forbidden = np.full(limit + 1, -1, np.int32)
-    cdef int64_t[::1] own = np.zeros(limit + 1, np.int64)       # slot of a colour at v
+    cdef int64_t[::1] own = np.zeros(limit + 1, np.int64)       # slot of each colour at v
     cdef Slots s
     cdef int32_t v, w, c
     cdef int64_t t
@@ -534,7 +534,7 @@ def symmetric(const int64_t[::1] ptr, const int32_t[::1] idx, const int32_t[::1]
     cdef int32_t[::1] used = tables[0], colours = tables[1]
     cdef int64_t[::1] links = tables[2]
     cdef unsigned char[::1] many = tables[3]
-    # a visit of a tree: by which vertex, from which neighbour
+    # for each tree: the vertex that visited it last, and from which neighbour
     visits = np.full((0 if star else room, 2), -1, np.int32)
     cdef int32_t[:, ::1] visit = visits
     s.ptr, s.used, s.colour, s.link, s.many = &ptr[0], &used[0], &colours[0], &links[0], &many[0]
@@ -576,7 +576,7 @@ def symmetric(const int64_t[::1] ptr, const int32_t[::1] idx, const int32_t[::1]
 
 
 cdef inline void forbid_paths(Slots *s, int32_t v, int32_t w, bint several, int32_t *forbidden) noexcept nogil:
-    """Colours that make a path of four through v and w; `several`: v has more neighbours of the colour of w."""
+    """Forbid colours that create a path of four through v and w; `several`: v has more neighbours of w's colour."""
     cdef int64_t t
     for t in range(s.ptr[w], s.ptr[w] + s.used[w]):
         if several or (not s.many[t] and s.many[s.link[t]]):
@@ -584,7 +584,7 @@ cdef inline void forbid_paths(Slots *s, int32_t v, int32_t w, bint several, int3
 
 
 cdef inline void forbid_cycles(Slots *s, int32_t v, int32_t w, int32_t *forbidden, int32_t *visit) noexcept nogil:
-    """Colours whose tree at w was met from another neighbour of v."""
+    """Forbid colours whose tree at w was reached from another neighbour of v."""
     cdef int64_t t, tree
     for t in range(s.ptr[w], s.ptr[w] + s.used[w]):
         tree = root_of(s.link, t)
@@ -594,20 +594,20 @@ cdef inline void forbid_cycles(Slots *s, int32_t v, int32_t w, int32_t *forbidde
             forbidden[s.colour[t]] = v
 
 
-# ---- which nonzeros are read from products with columns, which from products with rows
+# ---- partition of the nonzeros between column and row products
 
 def shared_out(
     const int64_t[::1] ptr, const int32_t[::1] idx,
     const int64_t[::1] t_ptr, const int32_t[::1] t_idx, const int64_t[::1] t_place,
 ):
-    """Of each nonzero: 1 if columns shall give it, 0 if rows.
+    """For each nonzero: 1 if a column product determines it, 0 if a row product does.
 
-    The row or column with fewest nonzeros left goes, with them, to the side whose longest line grows least by it.
-    Hossain and Steihaug (1998), doi:10.1080/10556789808805700, and Coleman and Verma (1998),
-    doi:10.1137/S1064827595295349, find such partitions; this is the latter's minimum nonzero count.
+    Repeatedly the row or column with the fewest nonzeros left is assigned to the side whose longest row or column grows
+    least. Hossain and Steihaug (1998), doi:10.1080/10556789808805700, and Coleman and Verma (1998),
+    doi:10.1137/S1064827595295349, describe such partitions; this is the minimum nonzero count of the latter.
     """
     cdef Py_ssize_t m = ptr.shape[0] - 1, n = t_ptr.shape[0] - 1, nnz = idx.shape[0], left = nnz, p, q
-    result = np.full(nnz, 2, np.uint8)                  # 2: not settled
+    result = np.full(nnz, 2, np.uint8)                  # 2: not assigned yet
     cdef unsigned char[::1] side = result
     cdef int32_t[::1] row_room = np.empty(4 * m + n + 2, np.int32), column_room = np.empty(4 * n + m + 2, np.int32)
     cdef Buckets rows, columns
@@ -644,7 +644,7 @@ def shared_out(
 
 
 cdef void open_lines(Buckets *b, const int64_t *ptr, Py_ssize_t n, Py_ssize_t longest, int32_t *room) noexcept nogil:
-    """Lines by their numbers of nonzeros, which are at most `longest`."""
+    """Fill a bucket queue with rows or columns by their number of nonzeros, which is at most `longest`."""
     cdef Py_ssize_t i
     b.next, b.prev, b.key, b.head = room, room + n, room + 2 * n, room + 3 * n
     for i in range(longest + 1):

@@ -1,18 +1,20 @@
-"""Lattice colourings: column i of a grid has colour a . i modulo k.
+"""Lattice colourings: column i of a grid has colour a . i modulo k, where i is a multi-index.
 
-On a grid the conflicts are few vectors, the same everywhere, and the form a . i mod k is right if it sends none of them
-to 0.
-It colours every stencil with as many colours as it has points, where greedy colourings need more: 6 for the Brusselator
-(a = 3, 1, 2 for two species), 7 for the seven points in space.
-Species are one more axis, first or last; vectors that wrap around are vectors like others, so periodic grids need
-nothing of their own.
+Input: a pattern and optionally the shape of the grid. Output: colours, or None.
 
-A periodic band has no such form with few colours if their number does not divide its length: its circle is cut into
-arcs of nearly one length, in each of which all colours come once, in the same order.
+On a grid the conflicts of a column are the same few offset vectors everywhere. The linear form a . i mod k is valid if
+it maps none of them to 0.
+It colours every stencil with as many colours as the stencil has points, where greedy colourings need more: 6 for the
+Brusselator (a = 3, 1, 2 for two species), 7 for the seven-point stencil in 3-D.
+Species are an additional axis, first or last. Vectors that wrap around are treated like others, so periodic grids need
+no special case.
+
+A periodic band has no such form with few colours if their number does not divide its length. Its circle is cut into
+arcs of nearly equal length, each of which uses all colours once, in the same order.
 
 In a symmetric pattern with neighbours at offsets d, -d, the form is acyclic if no vertex has more than two neighbours
-of one colour: two make a path that never closes, three a hexagon.
-So half as many colours do as for direct recovery.
+of one colour: two form a path that never closes, three a hexagon.
+This needs half as many colours as direct recovery.
 """
 
 from __future__ import annotations
@@ -27,15 +29,15 @@ import numpy as np
 from wengert.sparse.lattice import coefficients, differences
 from wengert.sparse.structure import Structure
 
-#: conflict vectors, axes, shapes that are guessed, and tests of a vector: more is not a grid
+#: limits of the search: conflict vectors, axes, guessed shapes, and tests of a vector; beyond them it is not a grid
 _MOST_VECTORS, _MOST_AXES, _MOST_SHAPES, _STEPS = 500, 6, 6, 3_000_000
 
-#: forms whose two-coloured parts are looked at
+#: maximum number of forms that are checked for two-coloured cycles
 _FORESTS = 24
 
 
 def lattice_colours(s: Structure, shape: tuple | None, least: int, most: int) -> np.ndarray | None:
-    """Colours of the columns, fewest of all forms over `shape` or a guessed one; None if that takes `most` or more."""
+    """Colours of the columns: the fewest of all forms over `shape` or a guessed shape; None if not below `most`."""
     best = None
     for axes in _shapes(s, shape):
         vectors = conflict_vectors(s, axes)
@@ -55,9 +57,9 @@ def lattice_colours(s: Structure, shape: tuple | None, least: int, most: int) ->
 
 
 def _arcs(s, most):
-    """Colours of places on a circle, the same in each of as many arcs as can be; None if these are `most` or more.
+    """Colours of positions on a circle, cut into as many arcs as possible; None if they need `most` or more.
 
-    The arcs differ in length by one at most, and the shortest is longer than what is between columns of one row.
+    The lengths of the arcs differ by at most one, and the shortest exceeds the distance of any two columns in a row.
     """
     n = s.shape[1]
     apart = differences(s.ptr, s.idx, np.arange(n, dtype=np.int64), _MOST_VECTORS)
@@ -73,7 +75,7 @@ def _arcs(s, most):
 def acyclic_colours(
     s: Structure, shape: tuple | None, least: int, most: int, is_valid: Callable[[np.ndarray], bool]
 ) -> np.ndarray | None:
-    """Acyclic colours of a symmetric pattern, fewer than `most`, or None; borders decide whether a form is valid."""
+    """Acyclic colours of a symmetric pattern, fewer than `most`, or None; `is_valid` checks the borders of the grid."""
     best = None
     tries = _FORESTS
     for axes in _shapes(s, shape):
@@ -96,7 +98,7 @@ def acyclic_colours(
 
 
 def _acyclic_coefficients(vectors, row, k):
-    """All a for which no vector is sent to 0, and no three neighbours in `row` to one residue; a or -a, not both."""
+    """All a that map no vector to 0 and no three neighbours in `row` to the same residue; one of each pair a, -a."""
     n = vectors.shape[1]
     if k**n > 200_000:
         return
@@ -108,7 +110,7 @@ def _acyclic_coefficients(vectors, row, k):
 
 
 def _longest_row(s, axes):
-    """Offsets of the neighbours of a vertex that has most, far from the borders."""
+    """Offsets of the neighbours of a vertex with the most neighbours, far from the borders."""
     sizes = np.diff(s.ptr)
     rows = np.flatnonzero(sizes == sizes.max())
     i = int(rows[len(rows) // 2])
@@ -117,9 +119,9 @@ def _longest_row(s, axes):
 
 
 def conflict_vectors(s: Structure, axes: tuple, neighbours: bool = False) -> np.ndarray | None:
-    """Distinct differences of the places of two columns of one row, d or -d; None if there are many.
+    """Distinct differences between the positions of two columns in one row, up to sign; None if there are too many.
 
-    Of `neighbours`: of the places of a row and its columns.
+    With `neighbours`, differences between the positions of a row and its columns.
     """
     radices = [2 * size - 1 for size in axes]
     weights = [math.prod(radices[t + 1 :]) for t in range(len(axes))]
@@ -128,7 +130,7 @@ def conflict_vectors(s: Structure, axes: tuple, neighbours: bool = False) -> np.
     found = differences(s.ptr, s.idx, code, _MOST_VECTORS, neighbours)
     if found is None:
         return None
-    # a difference is a number whose digits are from 1 - size to size - 1
+    # a difference is a mixed-radix number with digits from 1 - size to size - 1
     shift = sum(weight * (size - 1) for weight, size in zip(weights, axes))
     digits = np.array(np.unravel_index(found + shift, radices), np.int64).reshape(len(axes), -1)
     return np.ascontiguousarray(digits.T - (np.array(axes, np.int64) - 1))
@@ -139,7 +141,7 @@ def _range(size):
 
 
 def _form(vectors, least, most) -> tuple[int, np.ndarray] | None:
-    """The smallest k, from `least` on and below `most`, and coefficients that send no vector to 0."""
+    """Smallest k from `least` to below `most`, and coefficients that map no vector to 0."""
     n = vectors.shape[1]
     last = np.array([np.flatnonzero(vector).max() for vector in vectors], int)
     vectors = vectors[np.argsort(last, kind="stable")]
@@ -155,13 +157,13 @@ def _form(vectors, least, most) -> tuple[int, np.ndarray] | None:
 
 
 def _colours(axes, a, k):
-    """a . i modulo k of every place i."""
+    """a . i modulo k for every position i."""
     form: Any = sum(int(c) * places % k for c, places in zip(a, np.ix_(*map(_range, axes))))
     return (form % k).astype(np.int32).ravel()
 
 
 def _shapes(s, shape):
-    """Shapes to try: the one given, and those that the distances in the pattern suggest."""
+    """Shapes to try: the given one, and those that the distances in the pattern suggest."""
     n = s.shape[1]
     given = tuple(size for size in shape or () if size != 1)
     if len(given) > _MOST_AXES:
@@ -174,7 +176,7 @@ def _shapes(s, shape):
 
 
 def _guessed(s, n) -> Iterator[tuple]:
-    """Ways to cut n places into rows, planes ... as long as distances in the pattern; the most compact one first."""
+    """Shapes of n positions whose strides are distances in the pattern, starting with the most compact one."""
     flat = differences(s.ptr, s.idx, np.arange(n, dtype=np.int64), _MOST_VECTORS)
     if flat is None:
         return

@@ -1,19 +1,19 @@
-# Indices are made here, never by a user, and no division by a user's number happens in Cython code:
+# All indices are computed here, not passed by users, and Cython code divides by no user's number:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Sets of columns, one for each number of a list: which inputs it may depend on.
+"""Index sets for sparsity detection: for each scalar of a program, the set of inputs that it may depend on.
 
 Data
-    Sets       the sets, one behind the other; a set has a number and never changes, and equal ones share it where that
-               is seen at once. Set 0 is empty, set j + 1 holds column j alone. Of second derivatives also the pairs of
-               sets whose members interact.
-    Sweep      one way through a list: the set of each number, and of each array a line with the set of each of its
-               elements, in the order of its memory
+    Sets       stores all sets consecutively. A set has an integer id and is immutable; equal sets share an id if
+               that is detected cheaply. Set 0 is empty, set j + 1 contains only column j. For second derivatives it
+               also stores the pairs of sets whose members interact.
+    Sweep      one forward pass over a program: the set of each scalar, and for each array a buffer with the set of each
+               element, in memory order
 
-A value that is moved, sliced or gathered is an array of numbers of sets that is moved, sliced or gathered.
-A number that only one instruction reads gets no set of its own: the sets below it are united where they are needed, so
-that a sum of n terms takes n steps, not n**2.
+A value that is moved, sliced or gathered is an array of set ids that is moved, sliced or gathered.
+A scalar that is read only once gets no set of its own: the sets below it are united where they are needed, so that a
+sum of n terms takes O(n) steps, not O(n**2).
 
-Second derivatives are the pairs of inputs that interact in an instruction that is not linear (Walther 2008, Computing
+Second derivatives are the pairs of inputs that interact in a nonlinear instruction (Walther 2008, Computing
 sparse Hessians with automatic differentiation, doi:10.1145/1322436.1322439; Gower and Mello 2012,
 doi:10.1080/10556788.2011.580098).
 """
@@ -41,14 +41,14 @@ cdef Py_ssize_t LIMIT = 1 << 24
 cdef int64_t PARTNERS = 1 << 24
 
 cdef enum:
-    LAST = 1 << 14              # pairs that are remembered
-    AA = 1                      # which second partials of an elementwise row are other than 0
+    LAST = 1 << 14              # size of the table of recent pairs
+    AA = 1                      # second partials of an elementwise function that may be nonzero
     AB = 2
     BB = 4
 
 
 cdef void *room(void *old, size_t size) except NULL:
-    """Memory, moved to where there is enough of it."""
+    """Reallocate memory or raise MemoryError."""
     cdef void *found = PyMem_RawRealloc(old, size if size else 1)
     if found == NULL:
         raise MemoryError(f"no memory for {size} bytes of index sets")
@@ -61,16 +61,16 @@ cdef int ascending(const void *a, const void *b) noexcept nogil:
 
 
 cdef inline uint64_t mixed(uint64_t key) noexcept nogil:
-    """A hash of a number."""
+    """Hash of an integer."""
     key = (key ^ (key >> 33)) * 0xff51afd7ed558ccdu
     key = (key ^ (key >> 33)) * 0xc4ceb9fe1a85ec53u
     return key ^ (key >> 33)
 
 
 cdef class Pairs:
-    """Pairs of numbers, the smaller one first, in the order in which they came.
+    """Pairs of set ids, the smaller one first, in order of insertion.
 
-    A pair that comes again soon is left out by a table of the last ones; all that are there twice are now and then.
+    A table of recent pairs avoids most duplicates; the others are removed occasionally.
     """
 
     cdef uint64_t *keys
@@ -89,7 +89,7 @@ cdef class Pairs:
     cdef int add(self, int32_t a, int32_t b) except -1:
         cdef uint64_t key
         cdef Py_ssize_t place
-        if a == 0 or b == 0:            # the empty set
+        if a == 0 or b == 0:            # the empty set does not interact
             return 0
         key = (<uint64_t>min(a, b) << 32) | <uint64_t>max(a, b)
         place = <Py_ssize_t>((key ^ (key >> 32) * 0x9E3779B1u) & <uint64_t>(LAST - 1))
@@ -117,19 +117,19 @@ cdef class Pairs:
 
 
 cdef class Sets:
-    """Sets of columns, by number."""
+    """Storage of index sets by id."""
 
-    cdef readonly Py_ssize_t n      # columns
-    cdef readonly bint second       # are interactions asked for?
-    cdef readonly Py_ssize_t count  # sets so far
-    cdef public Py_ssize_t limit    # members at which those that nothing holds are dropped
-    cdef public list frames         # what holds sets: sweeps, and lists of arrays
+    cdef readonly Py_ssize_t n      # number of columns
+    cdef readonly bint second       # whether interactions are recorded
+    cdef readonly Py_ssize_t count  # number of sets
+    cdef public Py_ssize_t limit    # number of members at which unreferenced sets are dropped
+    cdef public list frames         # owners of references: sweeps, and lists of arrays
     cdef Py_ssize_t capacity, space
-    cdef int32_t *members           # of all sets, ascending in each
+    cdef int32_t *members           # members of all sets, ascending in each
     cdef int64_t *starts            # set s is members[starts[s]:starts[s + 1]]
-    cdef int32_t *above             # a later set in which it is contained; -1: none is known
-    cdef int32_t *seen              # by set, and by column: the last union that met it
-    cdef int32_t *mark
+    cdef int32_t *above             # a later set that contains this one; -1: unknown
+    cdef int32_t *seen              # epoch of the last union that visited a set
+    cdef int32_t *mark              # epoch of the last union that visited a column
     cdef int32_t *found             # columns of a union
     cdef int32_t epoch
     cdef Pairs pairs
@@ -160,7 +160,7 @@ cdef class Sets:
         PyMem_RawFree(self.found)
 
     cdef int reserve(self, Py_ssize_t capacity, Py_ssize_t space) except -1:
-        """Room for so many sets, and members."""
+        """Allocate memory for this many sets and members."""
         cdef Py_ssize_t before = self.capacity
         if capacity > before:
             if capacity > 0x7ffffffe:
@@ -190,7 +190,7 @@ cdef class Sets:
         return self.epoch
 
     cdef int32_t union_of(self, const int32_t *sets, Py_ssize_t count) except -1:
-        """The union of some sets, an older one where it is that."""
+        """Union of some sets; returns an existing set if it equals the union."""
         cdef Py_ssize_t k, length = 0, distinct = 0
         cdef int64_t i
         cdef int32_t s, j, epoch, largest = 0, other = 0, made
@@ -235,7 +235,7 @@ cdef class Sets:
         return made
 
     cdef Py_ssize_t merge(self, int32_t s, int32_t t) noexcept:
-        """The members of two sets, in order; how many."""
+        """Merge the members of two sets in order; return their number."""
         cdef const int32_t *a = self.members + self.starts[s]
         cdef const int32_t *b = self.members + self.starts[t]
         cdef const int32_t *a_end = self.members + self.starts[s + 1]
@@ -260,7 +260,7 @@ cdef class Sets:
         return to - self.found
 
     cdef void sort(self, Py_ssize_t length, int32_t epoch) noexcept:
-        """Put the columns that were found in order."""
+        """Sort the columns in `found`."""
         cdef Py_ssize_t i, k, low, high
         cdef int32_t j
         cdef int32_t *found = self.found
@@ -287,7 +287,7 @@ cdef class Sets:
                 k += 1
 
     cdef int32_t append(self, Py_ssize_t length) except -1:
-        """A new set of the columns that were found; the last one, if it is the same."""
+        """Append a set of the columns in `found`; return the last set if it is equal."""
         cdef int32_t last = <int32_t>(self.count - 1)
         cdef int64_t end = self.starts[self.count]
         cdef const int32_t *before = self.members + self.starts[last]
@@ -303,7 +303,7 @@ cdef class Sets:
         return last + 1
 
     def united(self, list lines, int32_t number=0):
-        """Element by element the union of lines of equal length, and of one set more."""
+        """Elementwise union of buffers of equal length, and of one more set."""
         cdef const int32_t *line[16]
         cdef int32_t here[17]
         cdef int32_t before[17]
@@ -342,7 +342,7 @@ cdef class Sets:
         return found
 
     def running(self, const int32_t[:, ::1] rows):
-        """In each row the unions of the first, the first two, the first three, ..."""
+        """Cumulative unions along each row."""
         cdef Py_ssize_t i, k
         cdef int32_t both[2]
         cdef int32_t[:, ::1] found = np.empty((rows.shape[0], rows.shape[1]), dtype=np.int32)
@@ -354,7 +354,7 @@ cdef class Sets:
         return np.asarray(found)
 
     def total(self, list lines, int32_t number=0):
-        """The union of all sets in some lines."""
+        """Union of all sets in some buffers."""
         cdef const int32_t[::1] line
         cdef int32_t both[2]
         both[0] = number
@@ -364,13 +364,13 @@ cdef class Sets:
                 both[0] = self.union_of(both, 2)
         return both[0]
 
-    # ------------------------------------------------------------------------------------------ what is dropped
+    # ------------------------------------------------------------------------------------------ garbage collection
 
     cdef bint is_full(self) noexcept:
         return self.starts[self.count] > self.limit
 
     def compact(self):
-        """Drop the sets that nothing holds; all others get new numbers, in the same order."""
+        """Drop unreferenced sets; the others get new ids, in the same order."""
         cdef int32_t[::1] new = np.zeros(self.count, dtype=np.int32)
         cdef Py_ssize_t i, kept = 0
         cdef int64_t end = 0, length
@@ -381,7 +381,7 @@ cdef class Sets:
             (<Sweep>frame).hold(new) if isinstance(frame, Sweep) else hold(frame, new)
         for i in range(self.pairs.count):
             new[<int32_t>(self.pairs.keys[i] >> 32)] = new[<int32_t>(self.pairs.keys[i] & 0xffffffffu)] = 1
-        for i in range(self.count - 1, -1, -1):         # what contains a set, and is kept
+        for i in range(self.count - 1, -1, -1):         # replace dropped supersets by theirs
             s = self.above[i]
             if s >= 0 and not new[s]:
                 self.above[i] = self.above[s]
@@ -413,7 +413,7 @@ cdef class Sets:
     # ------------------------------------------------------------------------------------------ results
 
     def rows(self, const int32_t[::1] sets):
-        """Some sets as the rows of a matrix: indptr and indices."""
+        """Some sets as the rows of a sparse matrix: indptr and indices."""
         cdef Py_ssize_t i, size = sets.shape[0]
         cdef int64_t total = 0
         for i in range(size):
@@ -441,7 +441,7 @@ cdef class Sets:
         return ends, indices
 
     def interact(self, const int32_t[::1] first, const int32_t[::1] second):
-        """The members of the sets of one line interact with those of another, element by element."""
+        """Record that the members of the sets of one buffer interact with those of another, element by element."""
         cdef Py_ssize_t i
         cdef int32_t a = -1, b = -1
         for i in range(first.shape[0]):
@@ -450,7 +450,7 @@ cdef class Sets:
                 self.pairs.add(a, b)
 
     def interactions(self):
-        """All pairs of columns that interact as the rows of a matrix: indptr and indices."""
+        """All interacting pairs of columns as the rows of a sparse matrix: indptr and indices."""
         cdef int64_t[::1] counts = np.zeros(self.n, dtype=np.int64)
         cdef int32_t[::1] rows = np.empty(self.n, dtype=np.int32)
         cdef Pairs pairs = self.needed_pairs()
@@ -462,8 +462,8 @@ cdef class Sets:
             self.count_members(a, counts)
             if a != b:
                 self.count_members(b, counts)
-        self.second = False                     # no set that is made below is part of a pair
-        while low < self.n:                     # columns for whose partners there is room at once
+        self.second = False                     # sets made below are in no pair
+        while low < self.n:                     # a block of columns whose partners fit in memory
             high, total = low, 0
             while high < self.n and (total < PARTNERS or high == low):
                 total += counts[high]
@@ -474,7 +474,7 @@ cdef class Sets:
 
     cdef int unite_partners(self, Pairs pairs, Py_ssize_t low, Py_ssize_t high, int64_t[::1] counts,
                             int32_t[::1] rows) except -1:
-        """The rows of some columns: the unions of the sets with which theirs are paired."""
+        """Rows of a block of columns: the unions of the sets that theirs are paired with."""
         cdef int64_t[::1] ends = np.zeros(high - low + 1, dtype=np.int64)
         cdef int32_t[::1] partners
         cdef int64_t end = 0
@@ -491,12 +491,12 @@ cdef class Sets:
             if a != b:
                 self.enter(b, a, low, high, ends, partners)
         for i in range(low, high):
-            end = ends[i - low] - counts[i]     # they have moved on to where the next one began
+            end = ends[i - low] - counts[i]     # `enter` advanced it to the start of the next column
             rows[i] = self.union_of(&partners[end], self.largest(&partners[end], counts[i])) if counts[i] else 0
         return 0
 
     cdef Py_ssize_t largest(self, int32_t *sets, int64_t count) noexcept:
-        """Leave those sets out of which the next larger one is there; how many are left."""
+        """Remove sets whose known superset is also present; return the number left."""
         cdef int32_t epoch = self.next_epoch()
         cdef int64_t i
         cdef Py_ssize_t kept = 0
@@ -517,7 +517,7 @@ cdef class Sets:
 
     cdef void enter(self, int32_t s, int32_t partner, Py_ssize_t low, Py_ssize_t high, int64_t[::1] ends,
                     int32_t[::1] partners) noexcept:
-        """The columns of a set between two bounds have this one as partner."""
+        """Enter `partner` for the columns of a set between two bounds."""
         cdef int64_t first = self.starts[s], last = self.starts[s + 1], middle
         cdef int64_t stop = last
         cdef int32_t j
@@ -534,7 +534,7 @@ cdef class Sets:
             first += 1
 
     cdef Pairs needed_pairs(self):
-        """The pairs without those that others contain, and with one number for equal sets where that pays."""
+        """The pairs without those contained in others, and with one id for equal sets if that pays."""
         cdef Pairs found = Pairs(), pairs = self.pairs
         cdef int32_t[::1] cover = np.full(self.count, -1, dtype=np.int32)
         cdef Py_ssize_t i, size = 64
@@ -546,7 +546,7 @@ cdef class Sets:
             if a == b:
                 cover[a] = a
             work += <double>self.size(a) * <double>self.size(b)
-        for i in range(self.count - 1, 0, -1):          # a set, all of whose members interact, that contains this one
+        for i in range(self.count - 1, 0, -1):          # find a superset all of whose members interact
             s = self.above[i]
             if s >= 0 and cover[s] >= 0:
                 cover[i] = cover[s]
@@ -563,7 +563,7 @@ cdef class Sets:
         return found
 
     cdef int32_t canonical(self, int32_t s, int32_t[::1] table) noexcept:
-        """The number by which all sets of these members go."""
+        """The id that represents all sets with these members."""
         cdef const int32_t *first = self.members + self.starts[s]
         cdef Py_ssize_t k, length = self.size(s)
         cdef uint64_t h = <uint64_t>length
@@ -580,7 +580,7 @@ cdef class Sets:
 
 
 def hold(lists, new):
-    """Mark the sets in lists of arrays, of None, and of lines with a set more."""
+    """Mark the sets referenced by lists of arrays, None, and pairs of buffers and a set."""
     for items in lists:
         for item in items:
             if type(item) is tuple:
@@ -591,7 +591,7 @@ def hold(lists, new):
 
 
 def rename(lists, new, known):
-    """Give the sets in such lists their new numbers; what was one array stays one."""
+    """Replace set ids in such lists by new ones; an array that occurs several times stays shared."""
     for items in lists:
         for k, item in enumerate(items):
             if type(item) is tuple:
@@ -600,19 +600,19 @@ def rename(lists, new, known):
                 items[k] = lines, int(new[item[1]])
             elif type(item) is np.ndarray:
                 if id(item) not in known:
-                    known[id(item)] = np.asarray(new[item]), item       # held, so that no other gets its id
+                    known[id(item)] = np.asarray(new[item]), item       # keeps the array alive and its id unique
                 items[k] = known[id(item)][0]
 
 
 def index_type(total):
-    """Of the indices of a matrix with so many entries."""
+    """Index dtype of a matrix with `total` entries."""
     return np.int32 if total <= 0x7fffffff else np.int64
 
 
-# ---------------------------------------------------------------------------------------------- a list
+# ---------------------------------------------------------------------------------------------- a pass over a program
 
 cdef inline int differentiable(int op) noexcept:
-    """Which columns of an instruction name values whose derivative its value has: 1 | 2 | 4."""
+    """Bit mask of the operand columns that the value of an instruction has a derivative by: 1 | 2 | 4."""
     if LESS <= op <= ISNAN or op == STOP or op == GUARD:
         return 0
     if op == SELECT:
@@ -625,25 +625,25 @@ cdef inline int differentiable(int op) noexcept:
 
 
 def with_outputs(Listing code, list outputs):
-    """The list with other outputs."""
+    """Copy of the IR with other outputs."""
     cdef Listing found = code.copy()
     found.outputs = outputs
     return found
 
 
 cdef class Sweep:
-    """One way through a list. What arrays do is done by `array`, which a subclass has."""
+    """One forward pass over a program. A subclass implements array instructions in `array`."""
 
     cdef readonly Listing code
     cdef readonly Sets sets
-    cdef public list values         # of arrays: None, a line, lines to be united and one set more, or False: forgotten
-    cdef const unsigned char[::1] curvature     # by opcode: AA | AB | BB
-    cdef const unsigned char[::1] sides         # by instruction, which operands of a choice are taken; empty: all
-    cdef int32_t *of                # of numbers: their sets; -1: of the operands, when it is asked for
+    cdef public list values         # of arrays: None, a buffer, (buffers, set) for a deferred union, or False: released
+    cdef const unsigned char[::1] curvature     # AA | AB | BB by opcode
+    cdef const unsigned char[::1] sides         # operands that a select takes, by instruction; empty: all
+    cdef int32_t *of                # sets of scalars; -1: union of the operands, computed on demand
     cdef int32_t *uses
-    cdef int32_t *last              # the last instruction that reads a number
-    cdef Py_ssize_t done            # instructions
-    cdef public list given          # of inputs: their sets, in C order
+    cdef int32_t *last              # last instruction that reads a scalar
+    cdef Py_ssize_t done            # number of processed instructions
+    cdef public list given          # sets of the inputs, in C order
     cdef int32_t *stack
     cdef int32_t *leaves
     cdef Py_ssize_t stacked, stack_room, leaves_room
@@ -668,7 +668,7 @@ cdef class Sweep:
         PyMem_RawFree(self.leaves)
 
     def run(self, list results):
-        """Find the sets of all values that the results have derivatives by."""
+        """Compute the sets of all values that the results have derivatives by."""
         cdef Py_ssize_t i
         self.find_uses(results)
         self.sets.frames.append(self)
@@ -687,10 +687,10 @@ cdef class Sweep:
     def array(self, Py_ssize_t i):
         raise NotImplementedError
 
-    # ------------------------------------------------------------------------------------------ what is held
+    # ------------------------------------------------------------------------------------------ references
 
     cdef int hold(self, int32_t[::1] new) except -1:
-        """Mark the sets that are read later: of numbers, also those that numbers are put off with."""
+        """Mark the sets that are read later, including those of operands of deferred scalars."""
         cdef Py_ssize_t i
         cdef int k, count
         cdef int32_t given[3]
@@ -715,7 +715,7 @@ cdef class Sweep:
                 self.of[i] = new[self.of[i]]
         return 0
 
-    # ------------------------------------------------------------------------------------------ what is needed
+    # ------------------------------------------------------------------------------------------ liveness
 
     cdef inline void use(self, int32_t v, Py_ssize_t i) noexcept:
         self.uses[v] += 1
@@ -723,7 +723,7 @@ cdef class Sweep:
             self.last[v] = <int32_t>i
 
     cdef int find_uses(self, list results) except -1:
-        """How often each value is read by what results have derivatives by; 0: never, or it has none itself."""
+        """Count the reads of each value by what the results depend on; 0 for a value without reads or derivative."""
         cdef Py_ssize_t i, j
         cdef int32_t v
         cdef int op, columns
@@ -759,7 +759,7 @@ cdef class Sweep:
         return 0
 
     cdef int release(self, Py_ssize_t i) except -1:
-        """Forget the operands of an instruction that nothing reads any more."""
+        """Release operands of an instruction after their last use."""
         cdef int columns = differentiable(self.code.ops[i])
         cdef int32_t v
         if columns & 1 and self.code.as_[i] >= 0:
@@ -781,13 +781,13 @@ cdef class Sweep:
         return 0
 
     def is_shared(self, Py_ssize_t v):
-        """Do several instructions read a value?"""
+        """Whether several instructions read a value."""
         return self.uses[v] > 1
 
-    # ------------------------------------------------------------------------------------------ numbers
+    # ------------------------------------------------------------------------------------------ scalars
 
     cdef bint number(self, Py_ssize_t i) except -1:
-        """The set of a number, or that it is put off; False: it comes from arrays."""
+        """Compute or defer the set of a scalar; False if it comes from arrays."""
         cdef int op = self.code.ops[i]
         cdef int32_t given[3]
         cdef int32_t a = self.code.as_[i]
@@ -813,10 +813,10 @@ cdef class Sweep:
         return True
 
     cdef int operands(self, Py_ssize_t i, int32_t *found) noexcept:
-        """The values that a number is computed from, as far as they have a derivative."""
+        """The differentiable operands of a scalar instruction."""
         cdef int op = self.code.ops[i], count = 0, taken
         cdef int columns = differentiable(op)
-        if op == WG_MULTIPLY or op == STRONG:       # nothing depends on what 0 multiplies
+        if op == WG_MULTIPLY or op == STRONG:       # a product with constant 0 depends on nothing
             if self.is_zero(self.code.as_[i]) or self.is_zero(self.code.bs[i]):
                 return 0
         elif self.sides.shape[0]:
@@ -837,7 +837,7 @@ cdef class Sweep:
         return self.code.ops[v] == CONST and <double>self.code.constants[self.code.as_[v]] == 0.0
 
     cpdef int32_t set_of(self, int32_t v) except -1:
-        """The set of a number."""
+        """Set of a scalar."""
         cdef int32_t given[3]
         cdef int32_t u
         cdef int k, count
@@ -871,7 +871,7 @@ cdef class Sweep:
         return 0
 
     cdef int bend(self, Py_ssize_t i) except -1:
-        """The interactions in an elementwise instruction on numbers."""
+        """Record the interactions of an elementwise scalar instruction."""
         cdef int bits = self.bends(i)
         cdef int32_t a, b
         if bits == 0:
@@ -892,7 +892,7 @@ cdef class Sweep:
         return 0
 
     cpdef int bends(self, Py_ssize_t i) except -1:
-        """Which second partials of an elementwise instruction may be other than 0."""
+        """Bit mask of the second partials of an elementwise instruction that may be nonzero."""
         cdef int op = self.code.ops[i]
         cdef double exponent
         if op == STRONG:
@@ -907,24 +907,24 @@ cdef class Sweep:
         return self.curvature[op]
 
     def give(self, Py_ssize_t i, int32_t s):
-        """A number has this set."""
+        """Assign the set of a scalar."""
         self.of[i] = s
 
     def packed(self, int32_t[::1] line, const int32_t[::1] offsets, const int32_t[::1] values):
-        """Put the sets of numbers into a line."""
+        """Write the sets of scalars into a buffer."""
         cdef Py_ssize_t k
         for k in range(values.shape[0]):
             line[offsets[k]] = self.set_of(values[k])
 
     def held(self, Py_ssize_t v):
-        """What is known of an array: None, a line, or lines and a set."""
+        """Stored sets of an array: None, a buffer, or a deferred union."""
         found = self.values[v]
         if found is False:
             raise RuntimeError(f"value {v} of a list was forgotten before it was read")
         return found
 
     def line(self, Py_ssize_t v):
-        """The sets of the elements of an array, in the order of its memory; None: it depends on nothing."""
+        """Sets of the elements of an array in memory order; None if it does not depend on the inputs."""
         found = self.held(v)
         if type(found) is tuple:
             found = self.values[v] = self.sets.united(*found)

@@ -1,12 +1,12 @@
-# Indices are made and checked in Python before they come here; loops run without the GIL:
+# Index arrays are validated in Python before they reach this module; loops run without the GIL:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The two loops of lattice colourings: how far apart columns of one row are, and forms that tell them apart."""
+"""Loops of lattice colourings: distances between the columns of a row, and linear forms that separate them."""
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 import numpy as np
 
-# rows that are compared with before the pairs of a row are looked at: as many as there are species, say
+# number of recent rows that each row is compared with before its pairs are visited; exceeds the usual number of species
 cdef enum:
     KEPT = 8
 
@@ -14,10 +14,10 @@ cdef enum:
 def differences(
     const int64_t[::1] ptr, const int32_t[::1] idx, const int64_t[::1] code, Py_ssize_t most, bint neighbours=False
 ):
-    """Distinct differences of the codes of two columns of one row, all positive; None if there are more than `most`.
+    """Distinct positive differences between the codes of two columns in one row; None if there are more than `most`.
 
-    Of `neighbours`: of the codes of a row and of its columns.
-    On a grid most rows are one of the rows before them, moved.
+    With `neighbours`, differences between the codes of a row and of its columns.
+    On a grid most rows are translations of an earlier row, whose pairs need not be visited again.
     """
     cdef Py_ssize_t m = ptr.shape[0] - 1, i, p, q, k, t, size = 1, count = 0, kept = 0, slot
     while size < 4 * most + 4:
@@ -31,7 +31,7 @@ def differences(
             k = ptr[i + 1] - ptr[i]
             if k < 2 and not neighbours:
                 continue
-            if k > 2 * most + 1:                        # it alone has so many
+            if k > 2 * most + 1:                        # this row alone has more
                 count = most + 1
                 break
             known = False
@@ -71,7 +71,7 @@ def differences(
 cdef inline bint moved(
     const int64_t *ptr, const int32_t *idx, const int64_t *code, Py_ssize_t i, Py_ssize_t j, Py_ssize_t k, bint itself
 ) noexcept nogil:
-    """Is row j, of k columns, row i moved, and `itself` the diagonal too?"""
+    """Whether row j, with k columns, is a translation of row i, including the diagonal if `itself`."""
     cdef Py_ssize_t t
     cdef const int32_t *one = idx + ptr[i]
     cdef const int32_t *other = idx + ptr[j]
@@ -86,10 +86,10 @@ cdef inline bint moved(
 
 
 def coefficients(const int64_t[:, ::1] vectors, const int64_t[::1] ends, int64_t k, int64_t steps):
-    """Integers a with a . d not 0 modulo k for all rows d of `vectors`, or None; and the steps left.
+    """Integers a with a . d nonzero modulo k for all rows d of `vectors`, or None; and the steps left.
 
-    `vectors` stand in the order of their last nonzero coordinate: those up to ends[t] have none after t.
-    So a[:t + 1] is known to be right before a[t + 1] is chosen.
+    Backtracking search. `vectors` are sorted by their last nonzero coordinate: those before ends[t] have none after t,
+    so a[:t + 1] is validated before a[t + 1] is chosen.
     """
     cdef Py_ssize_t n = vectors.shape[1], t = 0, i, s, start
     cdef int64_t value
@@ -98,7 +98,7 @@ def coefficients(const int64_t[:, ::1] vectors, const int64_t[::1] ends, int64_t
     with nogil:
         while t >= 0 and steps > 0:
             a[t] += 1
-            if a[t] >= (k // 2 + 1 if t == 0 else k):       # a and -a do the same
+            if a[t] >= (k // 2 + 1 if t == 0 else k):       # a and -a are equivalent
                 t -= 1
                 continue
             right = True

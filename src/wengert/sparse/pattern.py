@@ -1,15 +1,15 @@
-"""Patterns: where a Jacobian or a Hessian may be other than zero, found from the list that a function is recorded as.
+"""Sparsity detection: patterns of the Jacobian or the Hessian of a program by propagation of index sets.
 
-Each instruction carries the index sets of its operands on: `indexsets` holds the sets, numbers and unions, this module
-what instructions do with arrays, `sites` the functions that a list calls.
+Each instruction propagates the index sets of its operands. `indexsets` implements sets, scalars and unions, this module
+operations on arrays, and `dependency_rules` the functions that a program calls.
 
-A pattern may be too large, never too small.  What is static is heeded: zeros of a constant matrix, a constant mask or
-index.  What is computed from the inputs is not: a global pattern has both sides of a choice, and of an index that is
-computed, all that it could pick.
+A pattern may have too many entries, never too few. Static data reduce it: zeros of a constant matrix, a constant mask
+or index. Data computed from the inputs do not: a global pattern includes both branches of a select, and all elements
+that a computed index could pick.
 
-The pattern of second derivatives is that of the nonlinear interactions over the same list, not that of the gradient's
-Jacobian: it needs no derivative to be made, it is symmetric as it comes, and no tighter one follows from a gradient,
-whose adjoints depend on exactly what interacts further on.
+The pattern of second derivatives consists of the nonlinear interactions in the same program. It needs no derivative
+program and is symmetric by construction. The pattern of the gradient's Jacobian would be no tighter, since adjoints
+depend on exactly the values that interact later.
 
 References
 ----------
@@ -26,10 +26,9 @@ from typing import Any
 
 import numpy as np
 
-from wengert.core.tape.tape import kernel_rows
 from wengert.errors import GuardError, PatternError
-from wengert.program.derive import source_transform
 from wengert.program.ir.ir import kind_of
+from wengert.program.ir.opcode_table import OPCODES, primitive
 from wengert.program.ir.opcodes import Op
 from wengert.program.passes import simplify
 from wengert.program.passes.loop_recovery import is_loop
@@ -37,30 +36,31 @@ from wengert.program.program import Form, NotDerivable, Program, as_inputs
 from wengert.program.record import record
 from wengert.program.vm.machine import Machine
 from wengert.registry import lookup
-from wengert.sparse.dependency_rules import AA, AB, BB, BENDS, Site, bends, by_place, of_call, taken
+from wengert.sparse.dependency_rules import AA, AB, BB, CURVATURE, CallDependence, by_offset, of_call, second_partials
 from wengert.sparse.indexsets import Sets, Sweep, with_outputs
 from wengert.sparse.recovery import differing, direction
 
-#: the types of numbers end with this one
+#: largest type id of scalars
 FLAG = 1
 
-#: lines that are kept to be united later, together
+#: maximum number of index arrays kept for a deferred union
 _MOST_LINES = 8
 
-#: points nearby at which rounding errors are told from entries, and how much of itself what is no such changes there
+#: number of nearby points that distinguish rounding errors from missing entries, and the relative change that a missing
+#: entry may show there
 _NEARBY, _STEADY = 16, 0.03
 
-_MULTIPLY = next(opcode for name, opcode, *_ in kernel_rows() if name == "multiply")
+_MULTIPLY = OPCODES["multiply"]
 
-#: bits of the operands that a choice takes
+#: bits of the operands that a select takes
 _FIRST, _SECOND, _BOTH = 1, 2, 3
 
 
-# ---------------------------------------------------------------------------------------------- what users call
+# ---------------------------------------------------------------------------------------------- entry points
 
 
 def sparsity(f: Callable, x: Any, order: int, kind: str, args: tuple, kwargs: dict | None, argnums: int) -> Any:
-    """The pattern of the first or second derivatives of `f`: see `wengert.sparsity`."""
+    """Pattern of the first or second derivatives of `f`: see `wengert.sparsity`."""
     if order not in (1, 2):
         raise ValueError(f"sparsity: order is 1 for a Jacobian or 2 for a Hessian, not {order!r}")
     if kind not in ("global", "local"):
@@ -82,27 +82,27 @@ def sparsity(f: Callable, x: Any, order: int, kind: str, args: tuple, kwargs: di
 
 
 def program_of(f: Callable, args: tuple, kwargs: dict) -> Program:
-    """The program of a function at some arguments; what a compiled one reads from outside is an input of it."""
+    """Record a function as a program; variables that a compiled function reads from outside become inputs."""
     is_compiled = hasattr(type(f), "__wengert__")
     inner = f.f if is_compiled else f
     found = record(inner, args, kwargs, False, is_live=is_compiled)
-    if type(found) is not Program:  # a loop over rows of a matrix: the derivative as it is computed without programs
+    if type(found) is not Program:  # f is a transformed function: differentiate it without its program
         found = record(lambda *args, **kwargs: inner(*args, **kwargs), args, kwargs, False)
     return found
 
 
 def pattern_of(program: Program, argnums: int = 0, order: int = 1, leaves: list | None = None) -> Any:
-    """The pattern of a program's derivatives in one argument.
+    """Pattern of a program's derivatives with respect to one argument.
 
     Parameters
     ----------
     program : Program
-        With one array or number as result.
+        Its result is one array or scalar.
     argnums : int
-        Position of the argument, an array or number.
+        Position of the argument, an array or scalar.
     order : {1, 2}
     leaves : list, optional
-        The inputs of the program at a point: the pattern is that of the branches taken there.
+        Inputs of the program at a point; the pattern is then that of the branches taken there.
 
     Returns
     -------
@@ -120,7 +120,7 @@ def pattern_of(program: Program, argnums: int = 0, order: int = 1, leaves: list 
 
 
 def pattern_of_list(code: Any, x: int, y: int, order: int = 1, leaves: list | None = None) -> Any:
-    """The same of a list, for its input `x` and its value `y`."""
+    """Like `pattern_of`, for the input `x` and the value `y` of an IR."""
     n = math.prod(kind_of(code, x)[1])
     sets = Sets(n, order == 2)
     choices = _Choices(code, leaves)
@@ -137,7 +137,7 @@ def _columns(n):
 
 
 def _matrix(ends, indices, shape):
-    from scipy.sparse import csr_array  # SciPy is imported where it is needed
+    from scipy.sparse import csr_array  # imported here, since SciPy loads slowly
 
     found = csr_array((np.ones(len(indices), dtype=bool), indices, ends), shape=shape)
     found.has_sorted_indices = found.has_canonical_format = True
@@ -146,14 +146,14 @@ def _matrix(ends, indices, shape):
 
 @functools.cache
 def curvature() -> bytes:
-    """Which second partials of each elementwise opcode may be other than 0."""
+    """Bit mask of the nonzero second partials of each elementwise opcode."""
     found = bytearray(256)
-    for name, opcode, *_ in kernel_rows():  # those of scipy.special are all curved, and asking would import it
-        found[opcode] = BENDS["full"] if "." in name else bends(lookup(source_transform.function_of(opcode)))
+    for name, opcode in OPCODES.items():  # those of scipy.special are all nonlinear; looking them up would import it
+        found[opcode] = CURVATURE["full"] if "." in name else second_partials(primitive(opcode))
     return bytes(found)
 
 
-# ---------------------------------------------------------------------------------------------- a check at first use
+# ---------------------------------------------------------------------------------------------- validation at first use
 
 
 def check(
@@ -164,34 +164,35 @@ def check(
     rtol: float = 1e-6,
     nearby: Callable | None = None,
 ) -> None:
-    """Compare a sparse Jacobian with the derivative in one direction, which needs no pattern.
+    """Compare a sparse Jacobian with a directional derivative, which needs no pattern.
 
-    The direction has random signs and sizes between 1/2 and 1, divided by the largest entry of each column, so that
-    large columns do not hide small ones. In a Jacobian that was recovered from sums of columns, an entry that the
-    pattern lacks stands in another column: with signs alone half of such columns would agree.
+    The direction has random signs and magnitudes between 1/2 and 1, divided by the largest entry of each column so that
+    large columns do not hide small ones. If a Jacobian was recovered from sums of columns, an entry missing from the
+    pattern appears in another column; with random signs alone, half of these errors would cancel.
 
-    Where the terms of a derivative cancel, both sides are nothing but rounding errors. Those are others in a direction
-    a little shorter, at a point a few units in the last place away; what an entry makes of them is not.
+    Where terms of a derivative cancel, both sides are rounding errors. These change along a slightly shorter direction
+    at a point a few units in the last place away; the contribution of a missing entry does not.
 
     Parameters
     ----------
     matrix : sparse array, shape (m, n)
-        The Jacobian, or Hessian, as it was found with the help of a pattern.
+        The Jacobian or Hessian computed with a pattern.
     jvp : callable
-        Maps a direction of shape (n,) to the derivative in it, of m elements.
+        Maps a direction of shape (n,) to the directional derivative, with m elements.
     name : str
-        Of the function, for the message.
+        Name of the function for the message.
     f : callable, optional
-        The function, whose file and line are named.
+        The function, whose file and line the message names.
     rtol : float
-        Of the sum of magnitudes in a row.
+        Tolerance relative to the sum of magnitudes in a row.
     nearby : callable, optional
+        Maps a random generator to ``(matrix, jvp)`` at a point close by.
         Maps a generator of random numbers to the same two at a point close by: ``(matrix, jvp)``.
 
     Raises
     ------
     PatternError
-        If they differ: the pattern lacks an entry in a row.
+        If they differ, since the pattern then lacks an entry in a row.
 
     References
     ----------
@@ -220,7 +221,7 @@ def _product(jvp, v):
 
 
 def _steady_rows(csr, jvp, v, exact, rtol, nearby):
-    """Rows in which a product differs from the exact one by more than rounding errors, which come and go."""
+    """Rows in which a product differs from the exact one by more than rounding errors, which vary between points."""
     rng = np.random.default_rng(1964)
     with np.errstate(all="ignore"):
         missing = csr @ v - exact
@@ -233,18 +234,18 @@ def _steady_rows(csr, jvp, v, exact, rtol, nearby):
             try:
                 matrix, product = (csr, jvp) if nearby is None else nearby(rng)
                 found = matrix @ (length * v) - _product(product, length * v)
-            except GuardError:  # another branch begins here
+            except GuardError:  # the point lies across a branch
                 found = csr @ (length * v) - _product(jvp, length * v)
             is_wrong &= ~(np.abs(found / length - missing) > _STEADY * np.abs(missing))
     return np.flatnonzero(is_wrong)
 
 
-#: what is wrong where a pattern has not all entries
+#: explanation for a pattern that lacks entries
 LEFT_OUT = "the pattern that was given, or a primitive's sparsity=, leaves out entries; see wengert.sparsity"
 
 
 def place_of(f: Any) -> str:
-    """Where a function stands, for a message."""
+    """File and line of a function, for a message."""
     inner = next((part for part in (getattr(f, word, None) for word in _AROUND) if callable(part)), f)
     if inner is not f:
         return place_of(inner)
@@ -252,17 +253,24 @@ def place_of(f: Any) -> str:
     return "" if code is None else f" ({code.co_filename}:{code.co_firstlineno})"
 
 
-#: names of the function in what is made around one
+#: attributes by which wrappers refer to the function inside
 _AROUND = ("py_func", "f", "func", "__wrapped__")
 
 
-# ---------------------------------------------------------------------------------------------- choices
+# ---------------------------------------------------------------------------------------------- selects
+
+
+#: masks of the operands that an elementwise instruction takes, by opcode
+_SELECTS = {
+    opcode: row.selects
+    for name, opcode in OPCODES.items()
+    if "." not in name and (row := primitive(opcode)).selects is not None
+}
+_SELECTS[Op.SELECT] = lookup(np.where).selects
 
 
 class _Choices:
-    """What is known of choices: constant masks and indices, and of a pattern at a point, their values there."""
-
-    NAMES = {opcode: name for name, opcode, *_ in kernel_rows() if name in ("maximum", "minimum", "fmax", "fmin")}
+    """Known values for selects: constant masks and indices, and for a local pattern their values at the point."""
 
     def __init__(self, code, leaves):
         self.code = code
@@ -273,13 +281,13 @@ class _Choices:
             self._evaluate(leaves)
 
     def constant(self, v):
-        """The value of a constant operand; None: it is none."""
+        """Value of a constant operand; None if it is not constant."""
         if self.ops[v] == Op.ARRAY:
             return self.code.arrays[self.places[v]]
         return self.code.constants[self.places[v]] if self.ops[v] == Op.CONST else None
 
     def value(self, v):
-        """The value of an operand, if it is constant or known."""
+        """Value of an operand if it is constant or known; otherwise None."""
         return self.values[v] if v in self.values else self.constant(v)
 
     def _evaluate(self, leaves):
@@ -288,7 +296,7 @@ class _Choices:
         wanted = set()
         numbers = []
         for i, (op, a, b, kind) in enumerate(zip(*columns)):
-            if op == Op.SELECT or op in self.NAMES:
+            if op in _SELECTS:
                 wanted.update([a] if op == Op.SELECT else [a, b])
                 if kind <= FLAG:
                     numbers.append((i, op, a, b))
@@ -301,7 +309,7 @@ class _Choices:
         self.values = dict(zip(wanted, machine.run(list(leaves))))
         sides = bytearray([_BOTH]) * len(code)
         for i, op, a, b in numbers:
-            masks = taken(self.NAMES.get(op, "where"), [self.values[v] for v in ([a] if op == Op.SELECT else [a, b])])
+            masks = _SELECTS[op](*[self.values[v] for v in ([a] if op == Op.SELECT else [a, b])])
             sides[i] = sum(bit for bit, mask in zip((_FIRST, _SECOND), masks) if mask)
         self.sides = bytes(sides)
 
@@ -310,7 +318,7 @@ class _Choices:
 
 
 def _span(type):
-    """Elements of the memory of a type, from its lowest address on."""
+    """Number of elements in the memory of a type, from its lowest address on."""
     dtype, shape, strides = type
     if strides is None or strides == "flag":
         return math.prod(shape)
@@ -318,7 +326,7 @@ def _span(type):
 
 
 def _as_array(line, type):
-    """A line as an array in the layout of a type."""
+    """A 1-D buffer as an array with the layout of a type."""
     dtype, shape, strides = type
     if strides is None or strides == "flag":
         return line.reshape(shape)
@@ -333,7 +341,7 @@ def _view(line, view, dtype):
 
 
 def _as_line(ids, type):
-    """An array of numbers of sets in the memory of a type."""
+    """Store an array of set ids in a buffer with the memory layout of a type."""
     if type[2] is None or type[2] == "flag":
         return np.ascontiguousarray(ids, dtype=np.int32).reshape(-1)
     line = np.zeros(_span(type), np.int32)
@@ -342,12 +350,12 @@ def _as_line(ids, type):
 
 
 def _are_complex(*types):
-    """Is one of these types complex?"""
+    """Whether any of these types is complex."""
     return any(dtype.kind == "c" for dtype, *_ in types)
 
 
 class _Propagation(Sweep):
-    """What instructions do with the sets of arrays."""
+    """Propagation of index sets through array instructions."""
 
     def __init__(self, code, sets, curvature, sides, choices, given):
         self.choices = choices
@@ -362,21 +370,21 @@ class _Propagation(Sweep):
         return self.table[4][v] <= FLAG
 
     def ids(self, v):
-        """Sets of the elements of any value, as an array of its shape and layout."""
+        """Set ids of the elements of a value, as an array with its shape and layout."""
         if self.is_number(v):
             return np.array(self.set_of(v), dtype=np.int32)
         line = self.line(v)
         return np.zeros(self.type_of(v)[1], np.int32) if line is None else _as_array(line, self.type_of(v))
 
     def ids_or_none(self, v):
-        """The same; None where it depends on nothing."""
+        """Like `ids`; None for a value that does not depend on the inputs."""
         if self.is_number(v):
             s = self.set_of(v)
             return np.array(s, dtype=np.int32) if s else None
         return None if self.line(v) is None else self.ids(v)
 
     def array(self, i):
-        """An instruction that makes an array, or a number of arrays."""
+        """Process an instruction whose result is an array, or a scalar computed from arrays."""
         op, a, b, c, _ = [column[i] for column in self.table]
         if op < Op.INPUT or op == Op.STRONG or op == Op.SELECT:
             self._elementwise(i, op, a, b, c)
@@ -384,7 +392,7 @@ class _Propagation(Sweep):
             _RULES[op](self, i, a, b, c)
 
     def _keep(self, i, line):
-        """A value has this line, or number."""
+        """Set the buffer, or the set id, of a value."""
         if self.is_number(i):
             self.give(i, 0 if line is None else int(line[0]))
         else:
@@ -419,7 +427,7 @@ class _Propagation(Sweep):
             self.values[i] = self.sets.united(lines, number)
 
     def _lines(self, v, type):
-        """Lines in the layout of a type whose union the sets of an operand are, and one set that all have."""
+        """Buffers in the layout of a type whose union is the sets of an operand, and one set common to all elements."""
         if self.is_number(v):
             return [], self.set_of(v)
         given, own = self.held(v), self.type_of(v)
@@ -430,17 +438,17 @@ class _Propagation(Sweep):
         return [_as_line(np.broadcast_to(self.ids(v), type[1]), type)], 0
 
     def _line(self, v, type):
-        """The sets of an operand as one line, in the layout of a type."""
+        """Sets of an operand as one buffer in the layout of a type."""
         lines, number = self._lines(v, type)
         if not lines:
             return np.full(_span(type), number, np.int32)
         return lines[0] if len(lines) == 1 and not number else self.sets.united(lines, number)
 
     def _bend(self, i, op, a, b, c, type):
-        """Enter the interactions of an instruction."""
+        """Record the nonlinear interactions of an instruction."""
         bits = self.bends(i)
         if op < Op.PARTIAL and _are_complex(type, self.type_of(a)):
-            bits = bends(lookup(source_transform.function_of(op)), True)
+            bits = second_partials(primitive(op), True)
         if not bits:
             return
         if Op.PARTIAL <= op < Op.INPUT:
@@ -458,24 +466,21 @@ class _Propagation(Sweep):
                 self.sets.interact(second, second)
 
     def _chosen(self, op, a, b, c, type):
-        """Lines of the operands that a choice takes; None: it is none, or not known."""
-        if op == Op.SELECT:
-            asked, sides, name = [a], (b, c), "where"
-        elif op in _Choices.NAMES:
-            asked, sides, name = [a, b], (a, b), _Choices.NAMES[op]
-        else:
+        """Buffers of the operands that a select takes; None if the instruction is no select or its mask is unknown."""
+        if op not in _SELECTS:
             return None
+        asked, sides = ([a], (b, c)) if op == Op.SELECT else ([a, b], (a, b))
         values = [self.choices.value(v) for v in asked]
         if any(value is None for value in values):
             return None
         found = []
-        for mask, v in zip(taken(name, values), sides):
+        for mask, v in zip(_SELECTS[op](*values), sides):
             ids = _as_array(self._line(v, type), type)
             found.append(_as_line(np.where(np.broadcast_to(mask, type[1]), ids, 0), type))
         return found
 
     def _without_zeros(self, parts, a, b, type):
-        """The factors, none where the other one is a constant 0."""
+        """Factors of a product, without elements that are multiplied by a constant 0."""
         for number, other in ((0, b), (1, a)):
             mask = self.choices.constant(other)
             if mask is not None and (parts[number][0] or parts[number][1]) and not np.all(mask):
@@ -490,7 +495,7 @@ class _Propagation(Sweep):
             self._put(i, self.given[self.inputs[i]].reshape(self.type_of(i)[1]))
 
     def _nothing(self, i, a, b, c):
-        """Its value depends on no input."""
+        """A value that does not depend on the inputs."""
 
     def _sum(self, i, a, b, c):
         given = self.held(a)
@@ -504,7 +509,7 @@ class _Propagation(Sweep):
         if line is None:
             return
         dtype, of_source = self.type_of(i)[0], self.type_of(a)[0]
-        if dtype.itemsize > of_source.itemsize:  # pairs of real numbers as complex ones
+        if dtype.itemsize > of_source.itemsize:  # view of pairs of real numbers as complex
             halves = [np.ascontiguousarray(line[: len(line) // 2 * 2][k::2]) for k in (0, 1)]
             line = self.sets.united(halves)
         elif dtype.itemsize < of_source.itemsize:
@@ -512,7 +517,7 @@ class _Propagation(Sweep):
         self._put(i, _view(line, self.code.views[b], dtype))
 
     def _base(self, i, a):
-        """A copy of the line of what is overwritten."""
+        """Copy of the buffer that is overwritten."""
         line = self.line(a) if a >= 0 else None
         if line is None:
             return np.zeros(_span(self.type_of(i)), np.int32)
@@ -545,7 +550,7 @@ class _Propagation(Sweep):
         ids = self.ids_or_none(a)
         if ids is not None:
             places = np.ravel(self.choices.value(b))
-            self.values[i] = by_place(self.sets, np.ravel(ids), places, _span(self.type_of(i)))
+            self.values[i] = by_offset(self.sets, np.ravel(ids), places, _span(self.type_of(i)))
 
     # ------------------------------------------------------------------------------------------ calls
 
@@ -561,10 +566,12 @@ class _Propagation(Sweep):
         values = [self.choices.value(v) for v in call.operands]
         is_complex = _are_complex(*[self.type_of(v) for v in (*call.operands, i)])
         with np.errstate(all="ignore"):
-            self._put(i, of_call(Site(self.sets, call, self.type_of(i)[1], given, shapes, values, is_complex)))
+            self._put(
+                i, of_call(CallDependence(self.sets, call, self.type_of(i)[1], given, shapes, values, is_complex))
+            )
 
     def _loop(self, call):
-        """A loop: its body once for each step, as long as what is carried changes."""
+        """Propagate through a loop, running its body for each step until the carried sets no longer change."""
         loop, body = call.compute, call.compute.body
         given = [None if ids is None else np.array(ids) for ids in map(self.ids_or_none, call.operands)]
         first = loop.carried + loop.kept
@@ -579,7 +586,7 @@ class _Propagation(Sweep):
             now = [*carried, *kept, *[None if part is None else part[j] for part in slices]]
             for k in entries:
                 entries[k].append(carried[k])
-            if known is None or not _same(inputs, now):  # else the step is that before it
+            if known is None or not _same(inputs, now):  # otherwise the step repeats the one before
                 inputs[:], known = now, True
                 outputs[:] = self._body(body, inputs, [body.outputs[k] for k in results])
             carried[:] = outputs[: loop.carried]

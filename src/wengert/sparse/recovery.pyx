@@ -1,11 +1,14 @@
-# Indices are made and checked in Python before they come here; loops run without the GIL:
+# Index arrays are validated in Python before they reach this module; loops run without the GIL:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Can each nonzero be read back, and in which order?  Nothing here knows how a colouring was found.
+"""Conditions of recovery, the order of substitution, and the comparison of a product; independent of the search.
 
-Direct: a nonzero (i, j) is an entry of a product if no other nonzero of row i is in a column of the colour of j.
-Substitution: the nonzeros of two colours are the edges of a forest; at a leaf one nonzero is alone in its product, and
-is taken out of that of its other end, which sooner or later is a leaf.
-The order exists if and only if there is no cycle, so finding it is the check.
+Direct recovery: a nonzero (i, j) is read from a product if no other nonzero of row i is in a column of the same colour.
+Substitution: the nonzeros of two colours are the edges of a forest. At a leaf one nonzero is alone in its product, and
+is subtracted from the product at its other end, which eventually becomes a leaf.
+The order exists if and only if there is no cycle, so computing it is also the check.
+
+Reference: Gebremedhin, Tarafdar, Pothen and Walther (2009), Efficient computation of sparse Hessians using coloring and
+automatic differentiation. doi:10.1287/ijoc.1080.0286
 """
 
 from libc.math cimport INFINITY, copysign, fabs, fmax, isfinite
@@ -21,12 +24,12 @@ ctypedef fused number:
 
 
 def alone(const int64_t[::1] ptr, const int32_t[::1] idx, const int32_t[::1] colour, Py_ssize_t count):
-    """Of each nonzero (i, j): has j a colour, below `count`, that no other column of row i has?"""
+    """Mask of nonzeros (i, j) whose colour, between 0 and `count` - 1, is unique in row i."""
     cdef Py_ssize_t i, p, m = ptr.shape[0] - 1
     cdef int32_t c
     result = np.zeros(idx.shape[0], np.uint8)
     cdef unsigned char[::1] is_alone = result
-    cdef int64_t[::1] seen = np.full(count + 1, -1, np.int64)       # where in this row a colour was last seen
+    cdef int64_t[::1] seen = np.full(count + 1, -1, np.int64)       # position where a colour was last seen in this row
     with nogil:
         for i in range(m):
             for p in range(ptr[i], ptr[i + 1]):
@@ -42,7 +45,7 @@ def alone(const int64_t[::1] ptr, const int32_t[::1] idx, const int32_t[::1] col
 
 
 def improper(const int64_t[::1] ptr, const int32_t[::1] idx, const int32_t[::1] colour):
-    """The first nonzero (v, w) of a symmetric pattern with v uncoloured, or with v and w of one colour; -1: none."""
+    """First nonzero (v, w) of a symmetric pattern with v uncoloured or with equal colours of v and w; -1 if none."""
     cdef Py_ssize_t v, p, found = -1
     cdef int32_t c
     with nogil:
@@ -61,16 +64,16 @@ def elimination(
     const int64_t[::1] ptr, const int32_t[::1] idx, const int64_t[::1] mirror,
     const int32_t[::1] colour, Py_ssize_t count,
 ):
-    """Places of off-diagonal nonzeros (v, w), each before what needs it, one for both triangles; and what is left.
+    """Positions of off-diagonal nonzeros (v, w) in the order of substitution, one per symmetric pair; and a mask.
 
-    The value of (v, w) is that of row v of the product with colour[w], less those of earlier nonzeros.
-    `left` marks the nonzeros on cycles, which cannot be found.
+    The value of (v, w) is that in row v of the product for colour[w], minus those of earlier nonzeros.
+    The mask marks the nonzeros on cycles, which cannot be recovered.
     """
     cdef Py_ssize_t n = ptr.shape[0] - 1, i, p, q, first = 0, last = 0, solved = 0, nnz = idx.shape[0]
     cdef int32_t c
     order = np.empty(nnz // 2, np.int64)
     cdef int64_t[::1] place = order
-    # the nonzeros of one colour in one row, named by the first of them
+    # the nonzeros of one colour in one row form a group, named after its first nonzero
     cdef int64_t[::1] group = np.empty(nnz, np.int64), first_of = np.full(count + 1, -1, np.int64)
     cdef int64_t[::1] others = np.zeros(nnz, np.int64), queue = np.empty(nnz, np.int64)
     cdef int32_t[::1] size = np.zeros(nnz, np.int32)
@@ -85,7 +88,7 @@ def elimination(
                     first_of[c] = p
                 group[p] = first_of[c]
                 size[group[p]] += 1
-                others[group[p]] ^= p                   # of one that is left: itself
+                others[group[p]] ^= p                   # if one nonzero is left, this is its position
         for p in range(nnz):
             if size[p] == 1:
                 queue[last] = p
@@ -93,7 +96,7 @@ def elimination(
         while first < last:
             i = queue[first]
             first += 1
-            if size[i] == 0:                            # solved from the other end
+            if size[i] == 0:                            # found from the other end
                 continue
             p = others[i]
             q = mirror[p]
@@ -111,7 +114,7 @@ def elimination(
 
 
 def substitute(number[::1] products, const int64_t[::1] source, const int64_t[::1] target, number[::1] values):
-    """Values of nonzeros in the order of `elimination`; `products` are used up."""
+    """Compute nonzeros in the order of `elimination`; overwrites `products`."""
     cdef Py_ssize_t e
     with nogil:
         for e in range(source.shape[0]):
@@ -127,7 +130,7 @@ ctypedef fused index:
 
 
 cdef inline double scattered(uint64_t k) noexcept nogil:
-    """A number between 0 and 1 that is as good as random: the k-th of the sequence SplitMix64."""
+    """The k-th number of the pseudorandom sequence SplitMix64, scaled to [0, 1)."""
     k = (k + 1) * <uint64_t>0x9e3779b97f4a7c15
     k = (k ^ (k >> 30)) * <uint64_t>0xbf58476d1ce4e5b9
     k = (k ^ (k >> 27)) * <uint64_t>0x94d049bb133111eb
@@ -135,9 +138,9 @@ cdef inline double scattered(uint64_t k) noexcept nogil:
 
 
 def direction(const index[::1] indices, const double[::1] data, Py_ssize_t n):
-    """Numbers of either sign between 1/2 and 1, as good as random, over the largest magnitude in each of `n` columns.
+    """Pseudorandom direction: either sign, magnitudes in [1/2, 1], divided by the largest magnitude of each column.
 
-    Columns whose largest is 0, infinite or NaN are not scaled.
+    Columns whose largest magnitude is 0, infinite or NaN are not scaled.
 
     References
     ----------
@@ -146,11 +149,11 @@ def direction(const index[::1] indices, const double[::1] data, Py_ssize_t n):
     cdef Py_ssize_t p
     cdef double x, most
     found = np.zeros(n)
-    cdef double[::1] numbers = found    # the largest magnitudes, until they are used
+    cdef double[::1] numbers = found    # holds the largest magnitudes first
     with nogil:
         for p in range(data.shape[0]):
             x, most = fabs(data[p]), numbers[indices[p]]
-            if x != x or x > most:      # a NaN stays: nothing is larger
+            if x != x or x > most:      # NaN persists, since no comparison with it is true
                 numbers[indices[p]] = x
         for p in range(n):
             x, most = scattered(p) - 0.5, numbers[p]
@@ -161,9 +164,9 @@ def direction(const index[::1] indices, const double[::1] data, Py_ssize_t n):
 
 def differing(const index[::1] ptr, const index[::1] indices, const double[::1] data, const double[::1] v,
               const double[::1] exact, double rtol):
-    """In how many rows the product with `v` is another one than `exact`, the first of them, and the product there.
+    """Number of rows in which the product with `v` differs from `exact`, the first such row, and the product there.
 
-    Differences count from `rtol` times the sum of magnitudes, or that of `exact`; what is not finite is not compared.
+    The tolerance is `rtol` times the sum of magnitudes, or that of `exact`; non-finite values are not compared.
     """
     cdef Py_ssize_t i, p, m = ptr.shape[0] - 1, count = 0, first = -1
     cdef double total, size, x, of_first = 0.0

@@ -1,4 +1,4 @@
-"""A pattern as the arrays that the loops of this package take."""
+"""Sparsity patterns as index arrays for compiled loops."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _MOST = np.iinfo(np.int32).max
 
 
 class Structure:
-    """Where a matrix of `shape` may be nonzero: columns `idx[ptr[i]:ptr[i + 1]]` of row i, ascending.
+    """Pattern of a matrix of `shape`: row i has the columns `idx[ptr[i]:ptr[i + 1]]`, in ascending order.
 
-    `t_ptr`, `t_idx` are those of the transpose, and `t_place` says where each of its nonzeros stands in `idx`.
+    `t_ptr`, `t_idx` are the same for the transpose; `t_place` is the position of each of its nonzeros in `idx`.
     """
 
     def __init__(self, ptr: np.ndarray, idx: np.ndarray, shape: tuple[int, int]):
@@ -43,7 +43,7 @@ class Structure:
 
     @functools.cached_property
     def used_columns(self) -> np.ndarray:
-        """Which columns hold nonzeros."""
+        """Mask of columns with nonzeros."""
         used = np.zeros(self.shape[1], bool)
         used[self.idx] = True
         return used
@@ -54,7 +54,7 @@ class Structure:
         return _frozen(np.repeat(np.arange(self.shape[0], dtype=np.int32), np.diff(self.ptr)))[0]
 
     def part(self, keep: np.ndarray) -> Structure:
-        """The nonzeros that `keep` marks."""
+        """The nonzeros selected by the mask `keep`."""
         ends = np.concatenate([[0], np.cumsum(keep, dtype=np.int64)])
         return Structure(ends[self.ptr], self.idx[keep], self.shape)
 
@@ -68,7 +68,7 @@ class Structure:
         return structure_of(full)
 
     def require_symmetric(self, kind: str):
-        """Raises a PatternError that names a nonzero without a partner."""
+        """Raise a PatternError that names a nonzero whose transpose is missing."""
         m, n = self.shape
         if m != n:
             raise PatternError(
@@ -87,12 +87,12 @@ class Structure:
 
 
 def index_dtype(nnz: int) -> type:
-    """What SciPy's arrays of so many nonzeros count with."""
+    """Index dtype of SciPy's sparse arrays for `nnz` nonzeros."""
     return np.int32 if nnz <= _MOST else np.int64
 
 
 def _frozen(*arrays):
-    """The same arrays, read-only; they are shared."""
+    """Make arrays read-only, since they are shared."""
     for array in arrays:
         if isinstance(array, np.ndarray):
             array.flags.writeable = False
@@ -100,7 +100,7 @@ def _frozen(*arrays):
 
 
 def structure_of(pattern: Any) -> Structure:
-    """The structure of a sparse array or a dense boolean one; stored zeros count, duplicates once."""
+    """Structure of a sparse array or a dense boolean one; stored zeros count, duplicates count once."""
     if isinstance(pattern, Structure):
         return pattern
     if isinstance(pattern, np.ndarray):
@@ -119,7 +119,7 @@ def structure_of(pattern: Any) -> Structure:
     if pattern.ndim != 2:
         raise PatternError(f"colouring: a pattern has two axes, not the shape {pattern.shape}")
     csr = sp.csr_array(pattern)
-    if not csr.has_canonical_format:  # of our own copy: the caller's array stays as it is
+    if not csr.has_canonical_format:  # sorts a copy, since the caller's array must not change
         csr = sp.csr_array((np.ones(csr.nnz, np.int8), csr.indices.copy(), csr.indptr.copy()), csr.shape)
         csr.sum_duplicates()
     if max(csr.shape) >= _MOST:

@@ -1,9 +1,9 @@
-"""A pattern that a caller gives: which nonzeros are wanted, and in which order.
+"""Patterns given by the user: which nonzeros are requested, and in which order.
 
-A COO pattern is a list of rows and columns, as interior-point solvers have their structure, and the values come in the
-order of that list; of any other format they come row by row.
-A Hessian is symmetric, so one triangle of its pattern asks for that triangle; colours and checks take both.
-A colouring is a pattern, and says from which products its nonzeros are computed.
+A COO pattern is a list of rows and columns, as interior-point solvers use, and values are returned in the order of that
+list. For any other format they are returned row by row.
+A Hessian is symmetric, so a triangle of its pattern requests that triangle; colouring and checks use both.
+A colouring is a pattern that also determines from which products the nonzeros are recovered.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scipy import sparse as sp
 from wengert.errors import PatternError
 from wengert.sparse.colours import Colouring
 
-#: the mode of the products of a colouring, by the order of the derivative and the kind
+#: mode of the products of a colouring, by order of the derivative and kind of colouring
 _MODES = {
     1: {"column": "forward", "row": "reverse", "bidirectional": "mixed"},
     2: {"star": "mixed", "acyclic": "mixed"},
@@ -25,36 +25,36 @@ _MODES = {
 
 
 class Given:
-    """A pattern that is given to `jacobian` or `hessian`; the caller's arrays are copied.
+    """A pattern passed to `jacobian` or `hessian`; the caller's arrays are copied.
 
     Parameters
     ----------
     asked : sparse array, ndarray or Colouring, shape (m, n)
         Stored zeros count.
     order : {1, 2}
-        Of the derivative; a Hessian's pattern is symmetric, or one triangle of a symmetric one.
+        Order of the derivative; the pattern of a Hessian is symmetric, or one triangle of a symmetric one.
     word : str
-        Name of the operator, for messages.
+        Name of the operator for error messages.
 
     Attributes
     ----------
     pattern : csr_array of bool, shape (m, n)
-        The entries that are asked for, sorted.
+        The requested entries, sorted.
     is_triangle : bool
     is_ordered : bool
-        Do the values have an order of their own?
+        Whether the user gave the order of the values.
     colours : Colouring or None
-        If it was given.
+        If a colouring was given.
     mode : str
-        Of its products, else "auto".
+        Mode of its products, otherwise "auto".
 
     Raises
     ------
     PatternError
-        If it has not two axes, names an entry twice and so leaves the order open, is a Hessian's and neither
-        symmetric nor a triangle, or is a colouring of a kind from which the derivative cannot be recovered.
+        If the pattern is not 2-D, has a duplicate entry and thus no defined order, belongs to a Hessian and is neither
+        symmetric nor triangular, or is a colouring of a kind from which the derivative cannot be recovered.
     TypeError
-        If it is no array.
+        If it is not an array.
     """
 
     def __init__(self, asked: Any, order: int, word: str):
@@ -100,7 +100,7 @@ class Given:
 
     @property
     def rows(self) -> np.ndarray:
-        """Of the values, in their order."""
+        """Row of each value, in their order."""
         return self._entries[0]
 
     @property
@@ -119,18 +119,18 @@ class Given:
 
     @functools.cached_property
     def source(self) -> np.ndarray | None:
-        """Where each entry of `pattern` stands among the values; None: in the same order."""
+        """Position of each entry of `pattern` among the values; None if the order is the same."""
         if not self.is_ordered or (self._sorting == np.arange(len(self._sorting))).all():
             return None
         return self._sorting
 
     @functools.cached_property
     def whole(self) -> Any:
-        """The pattern of the matrix, both triangles of it."""
+        """Pattern of the whole matrix, with both triangles."""
         return self.pattern + self.pattern.T if self.is_triangle else self.pattern
 
     def require_shape(self, shape: tuple[int, int]):
-        """Raises a PatternError where the derivative has another shape."""
+        """Raise a PatternError if the derivative has another shape."""
         if self.pattern.shape != shape:
             m, n = self.pattern.shape
             raise PatternError(

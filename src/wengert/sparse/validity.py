@@ -1,4 +1,7 @@
-"""Whether a colouring lets every nonzero be recovered: what is wrong with it in words, or None."""
+"""Validation of colourings: a description of the first nonzero that cannot be recovered, or None.
+
+Definitions: Gebremedhin, Manne and Pothen (2005), What color is your Jacobian? doi:10.1137/S0036144504444711
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ def count_of(colours: np.ndarray | None) -> int:
 
 
 def read_by(s, rows, columns):
-    """Nonzeros that products with columns' seeds give, and those that products with rows' seeds give."""
+    """Masks of the nonzeros that column products determine, and of those that row products determine."""
     by_column = alone(s.ptr, s.idx, columns, count_of(columns)).astype(bool)
     by_row = np.empty(len(s), bool)
     by_row[s.t_place] = alone(s.t_ptr, s.t_idx, rows, count_of(rows))
@@ -52,7 +55,7 @@ def _bidirectional_complaint(s, rows, columns):
 
 
 def _improper_complaint(s, columns):
-    """Vertices without a colour, and neighbours of one colour."""
+    """Uncoloured vertices, and adjacent vertices of the same colour."""
     p = improper(s.ptr, s.idx, columns)
     if p < 0:
         return None

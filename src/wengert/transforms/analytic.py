@@ -1,7 +1,7 @@
-"""Derivatives in complex arguments: two tangents for each element, along 1 and along i.
+"""Derivatives with respect to complex arguments, from two tangents per element: along 1 and along i.
 
-A function is analytic where the second is i times the first (Cauchy and Riemann).
-In reverse it is two cotangents for each element, and their Jacobian has the conjugates of the rows.
+A function is holomorphic where the second tangent is i times the first (Cauchy-Riemann equations).
+Reverse mode uses two cotangents per element; for a holomorphic function their pullbacks are conjugated rows.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ import math
 
 import numpy as np
 
-from wengert.core.dispatch.dispatch import holds_complex
 from wengert.core.modes.pullback import carried, columns, pull_back
 from wengert.core.operands.var import plain
+from wengert.core.tape.tape import holds_complex
 from wengert.transforms.products import Recording, push, shape_of, side_by_side, size_of_inputs
 
-#: most elements whose tangents are carried at once
+#: maximum number of elements per evaluation, each with two tangents
 WIDEST_COMPLEX = 32
 
 
 def push_complex(derivative, args: tuple, kwargs: dict, chunk: int | None = None) -> Recording:
-    """Runs of f with both tangents of some elements each; the value and aux are those of the first run.
+    """Evaluate f with both tangents of a block of elements at a time; value and aux are those of the first evaluation.
 
-    ``matrices`` of the result holds for each output those along 1 and those along i, as columns.
+    ``matrices`` of the result holds a pair for each output: the columns along 1 and those along i.
     """
     positions = derivative.positions(args)
     n = size_of_inputs(args, positions)
@@ -43,7 +43,7 @@ def push_complex(derivative, args: tuple, kwargs: dict, chunk: int | None = None
 
 
 class _Both:
-    """Traces inputs with rows of the identity, and of i times it where they are complex, from `first` on."""
+    """Seeds inputs with rows of the identity from `first` on, and with i times these rows if they are complex."""
 
     def __init__(self, first, width, derivative):
         self._first = first
@@ -60,7 +60,7 @@ class _Both:
 
 
 def check_complex_leaf(name: str, leaf) -> None:
-    """Refuse a real argument of an analytic function: the function would be called with another type."""
+    """Raise if an argument is real: f would be called with another dtype than the user's."""
     if leaf.dtype.kind != "c":
         raise TypeError(
             f"{name}: holomorphic=True is for complex arguments, this one has dtype {leaf.dtype}: pass x + 0j"
@@ -68,7 +68,7 @@ def check_complex_leaf(name: str, leaf) -> None:
 
 
 def check_analytic(name: str, along, across) -> None:
-    """Raise unless tangents along i are i times those along 1, to rounding relative to the row."""
+    """Raise unless tangents along i equal i times those along 1, up to rounding relative to the row."""
     is_known = np.isfinite(along) & np.isfinite(across)
     gap = np.where(is_known, np.abs(across - 1j * along), 0)
     size = np.where(is_known, np.abs(along) + np.abs(across), 0)
@@ -81,14 +81,14 @@ def check_analytic(name: str, along, across) -> None:
 
 
 def slopes_of(run: Recording) -> list:
-    """The complex Jacobian of each output of an analytic function, as a matrix."""
+    """Complex Jacobian of each output of a holomorphic function, as a matrix."""
     for along, across in run.matrices:
         check_analytic(run.name, plain(along), plain(across))
     return [along for along, _ in run.matrices]
 
 
 def both_rows(run: Recording, first: int, last: int, consume: bool) -> tuple[list, list]:
-    """Cotangents of the inputs by elements `first` to `last` of the outputs: along 1, and along i where complex."""
+    """Pull back unit vectors of output elements `first` to `last`: along 1, and along i for complex outputs."""
     k = last - first
     along = pull_back(run.tape, run.inputs, run.outputs, (first, last), k, True, False)
     seeds, offset = [], 0
@@ -101,12 +101,12 @@ def both_rows(run: Recording, first: int, last: int, consume: bool) -> tuple[lis
 
 
 def complex_rows(run: Recording, first: int, last: int, consume: bool) -> list:
-    """Rows of the Jacobian of complex outputs in real inputs, an array for each input."""
+    """Rows of the Jacobian of complex outputs with respect to real inputs, an array for each input."""
     return [real + 1j * imag for real, imag in zip(*both_rows(run, first, last, consume))]
 
 
 def slopes_by_rows(run: Recording, first: int, last: int, consume: bool) -> list:
-    """Rows of the complex Jacobian of an analytic function, an array for each input."""
+    """Rows of the complex Jacobian of a holomorphic function, an array for each input."""
     for x in run.inputs:
         check_complex_leaf(run.name, x)
     along, across = both_rows(run, first, last, consume)

@@ -1,4 +1,8 @@
-"""`wengert.vmap`: a function of one thing as a function of many, stacked along an axis."""
+"""`wengert.vmap`: evaluates a function of one element on a batch of them.
+
+The function is called once on `Batch` objects (`wengert.transforms.stacked`); if it looks at single elements, a loop
+calls it for each.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ from wengert.transforms.stacked import Apart, Batch, Maker
 
 
 class Mapped(Operator):
-    """`f` for each element of a batch, results stacked."""
+    """`f` vectorised over a batch axis."""
 
     word = "vmap"
     is_derivative = False
@@ -32,7 +36,7 @@ class Mapped(Operator):
                 raise TypeError(f"{self.name}: {word} is an int, or a list, tuple or dict of them, not {axes!r}")
         self.in_axes = in_axes
         self.out_axes = out_axes
-        self._loops = False  # f looks at elements one by one, as some call found
+        self._loops = False  # whether a call found that f looks at single elements
         self.__wrapped__ = f
         self.__doc__ = f"{self.name}\n\n{getattr(f, '__doc__', None) or ''}".rstrip()
         self.__name__ = self.__qualname__ = f"vmap_{getattr(f, '__name__', type(f).__name__)}"
@@ -54,14 +58,14 @@ class Mapped(Operator):
     def __call__(self, *args, **kwargs):
         elements = _Elements(self, args)
         if not self._loops and levels.lifted_around() is None:
-            with levels.caught(Apart, Exception):  # the loop tells what is wrong, if something is
+            with levels.caught(Apart, Exception):  # the loop repeats the error, if f itself raises one
                 return self._at_once(elements, kwargs)
             self._loops = True
         f = rebound(self.f) if running.get() else self.f
         return self._stacked([f(*elements.arguments(i), **kwargs) for i in range(elements.size)], self.out_axes)
 
     def _at_once(self, elements, kwargs):
-        """One call of the function, on all elements."""
+        """Call the function once on the whole batch."""
         maker = Maker(elements.size)
         with levels.lifting(maker):
             y = rebound(self.f)(*elements.together(), **kwargs)
@@ -80,12 +84,12 @@ class Mapped(Operator):
             leaf = maker.array(leaf) if isinstance(leaf, (list, tuple)) and holds_lifted(leaf) else leaf
             if isinstance(leaf, Batch):
                 found.append(np.copy(np.moveaxis(leaf.v, 0, normal(axis, leaf.ndim + 1, self.name))))
-            else:  # the same for all elements
+            else:  # the same for all batch elements
                 found.append(self._joined([leaf] * maker.size, axis))
         return restore(found)
 
     def _stacked(self, results, axes):
-        """Results of the elements as one, in the form of the first; a tuple is a tuple, also one of numbers."""
+        """Stack the results of the elements, with the structure of the first; a tuple of scalars stays a tuple."""
         if all(type(y) is tuple for y in results) and len({len(y) for y in results}) == 1:
             axes = axes if isinstance(axes, (list, tuple)) else [axes] * len(results[0])
             if len(axes) != len(results[0]):
@@ -114,7 +118,7 @@ class Mapped(Operator):
 
 
 class _Elements:
-    """The arguments of a call, from which those of each element are taken."""
+    """Arguments of a batched call, split into batch elements on demand."""
 
     def __init__(self, mapped: Mapped, args: tuple):
         name = mapped.name
@@ -148,14 +152,14 @@ class _Elements:
             raise ValueError(f"{name}: the batch is empty, and what the function returns is not known")
 
     def together(self):
-        """Arguments of one call for all elements, in memory of their own."""
+        """Arguments of one call on the whole batch, copied."""
         return [
             restore([leaf if axis is None else Batch(np.copy(np.moveaxis(leaf, axis, 0))) for leaf, axis in leaves])
             for leaves, restore in self.parts
         ]
 
     def arguments(self, i):
-        """Arguments of the i-th call, in memory of their own."""
+        """Arguments of the call for element i, copied."""
         return [restore([_element(leaf, axis, i) for leaf, axis in leaves]) for leaves, restore in self.parts]
 
 
@@ -167,7 +171,7 @@ def _element(leaf, axis, i):
 
 
 def _as_array(x):
-    if isinstance(x, (list, tuple)) and dispatch.holds_var(x):
+    if isinstance(x, (list, tuple)) and var.holds_var(x):
         return dispatch.stacked(x)
     if holds_lifted(x):
         return x if isinstance(x, Lifted) else np.stack(x)
@@ -175,14 +179,14 @@ def _as_array(x):
 
 
 def normal(axis: int, ndim: int, name: str) -> int:
-    """An axis counted from the front."""
+    """Normalise an axis to a nonnegative index."""
     if not -ndim <= axis < ndim:
         raise ValueError(f"{name}: axis {axis} of an array with {ndim} axes")
     return axis % ndim
 
 
 def spread(axes: Any, x: Any, name: str) -> list:
-    """The axis of each leaf of a container: one number for all of them, or a container of the same form."""
+    """Axis of each leaf of a container; `axes` is one axis for all of them, or a container of the same structure."""
     if axes is None or isinstance(axes, (int, np.integer)):
         return [axes] * len(split(x)[0])
     found = children_of(x)

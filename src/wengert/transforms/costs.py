@@ -1,6 +1,6 @@
-"""What the modes cost: the one table by which ``mode="auto"`` and ``sparse="auto"`` choose.
+"""Cost model that decides ``mode="auto"`` and ``sparse="auto"``.
 
-``python -m benchmarks.calibrate`` measures the constants anew and prints them beside these.
+``python -m benchmarks.calibrate`` measures the constants and prints them beside these.
 """
 
 from __future__ import annotations
@@ -9,71 +9,72 @@ from typing import NamedTuple
 
 
 class Costs(NamedTuple):
-    """Constants of the cost model, in evaluations of f."""
+    """Costs of dense derivatives, in evaluations of f."""
 
-    record: float = 1.2  # one run of f that is recorded
-    sweep: float = 0.4  # one pass backwards over the list,
-    row: float = 0.05  # and each direction it carries
-    push: float = 1.5  # one run of f with tangents,
-    column: float = 0.1  # and each direction it carries
+    record: float = 1.2  # one recorded evaluation of f
+    sweep: float = 0.4  # one reverse sweep over the tape
+    row: float = 0.05  # each cotangent of the sweep
+    push: float = 1.5  # one evaluation of f with tangents
+    column: float = 0.1  # each tangent of the evaluation
 
 
 class SparseCosts(NamedTuple):
-    """Constants of the plans of sparse derivatives, which are replayed."""
+    """Costs of the plans of sparse derivatives, which are replayed."""
 
     # in evaluations of f
-    tangents: float = 1.0  # products with seeds of columns,
-    tangent: float = 1.5  # and each
-    cotangents: float = 0.8  # the same of rows
-    cotangent: float = 1.9
+    tangents: float = 1.0  # a replay with tangents
+    tangent: float = 1.5  # each tangent of it
+    cotangents: float = 0.8  # a replay with cotangents
+    cotangent: float = 1.9  # each cotangent of it
     # in nanoseconds
-    products: float = 15_000.0  # Python's part of products with the seeds of a colouring, on one side,
-    read: float = 2.0  # and each nonzero that is read from them
-    # in numbers that a program computes
-    call: float = 50_000.0  # Python's part of products with the seeds of a colouring, on one side,
-    seed: float = 27.0  # and each element of a seed
-    nonzero: float = 1.7  # read from products
-    array: float = 4_000.0  # a sparse array, made around its data
-    zero: float = 0.8  # of an ndarray
+    products: float = 15_000.0  # Python overhead of the products for one side (columns or rows) of a colouring
+    read: float = 2.0  # each nonzero recovered from the products
+    # in scalar operations of a program
+    call: float = 50_000.0  # Python overhead of the products for one side of a colouring
+    seed: float = 27.0  # each element of a seed vector
+    nonzero: float = 1.7  # each nonzero recovered from the products
+    array: float = 4_000.0  # creating a sparse array around its data
+    zero: float = 0.8  # each element of a dense array
 
 
 COSTS = Costs()
 SPARSE_COSTS = SparseCosts()
 
-#: products may take this part of the time of entries: what is estimated is not known better
+#: colouring is preferred if it takes less than this fraction of the time of direct accumulation; the margin covers the
+#: uncertainty of both estimates
 COLOURED = 0.8
 
-#: an ndarray may take so many times as long as a sparse array: what is done with it next is easier
+#: an ndarray is preferred if it takes at most this multiple of the time of a sparse array, since it is easier to use
 NDARRAY = 1.1
 
-#: most tangents carried through f at once
+#: maximum number of tangents per evaluation of f
 WIDEST = 64
 
 
 class Plan(NamedTuple):
-    """How a derivative was computed: what `explain` prints."""
+    """How a derivative was computed; `explain` prints it."""
 
     mode: str  # "forward", "reverse" or "mixed"
     n: int  # elements of the inputs
     m: int  # elements of the outputs
     runs: int  # evaluations of f, recorded or with tangents
-    sweeps: int  # passes over the list
-    width: int  # directions carried at once
+    sweeps: int  # reverse sweeps over the tape
+    width: int  # directions per sweep or evaluation
     reason: str
 
 
 def forward_cost(n: int, width: int = WIDEST) -> float:
-    """Columns by tangents: f is run anew for each `width` of them, nothing is recorded."""
+    """Cost of n columns in forward mode: one evaluation of f with tangents per block of `width` columns."""
     return COSTS.push * max(1, -(-n // width)) + COSTS.column * n
 
 
 def reverse_cost(m: int, width: int = WIDEST) -> float:
-    """Rows by sweeps, `width` at once, over a list that is recorded already."""
+    """Cost of m rows in reverse mode: one sweep over an existing tape per block of `width` rows."""
     return COSTS.sweep * -(-m // width) + COSTS.row * m
 
 
 def products_cost(columns: int, rows: int, shape: tuple[int, int], f: int) -> float:
-    """Products with seeds of columns, rows or both, in numbers computed, of which f computes `f`."""
+    """Cost of the products of a colouring with these numbers of seeds, in scalar operations; f takes `f` of them."""
     c, (m, n) = SPARSE_COSTS, shape
     return (units_cost(columns, 0, f) + c.call + c.seed * n if columns else 0.0) + (
         units_cost(0, rows, f) + c.call + c.seed * m if rows else 0.0
@@ -81,34 +82,35 @@ def products_cost(columns: int, rows: int, shape: tuple[int, int], f: int) -> fl
 
 
 def units_cost(columns: int, rows: int, f: int) -> float:
-    """The same with units for seeds, all columns or all rows."""
+    """Cost of products with unit vectors, either all columns or all rows, in scalar operations."""
     c = SPARSE_COSTS
     return f * (c.tangents + c.tangent * columns if columns else c.cotangents + c.cotangent * rows)
 
 
 def least_by_colours(f: float, width: int, nnz: int) -> float:
-    """What products take at least, in nanoseconds, if f takes `f` and a row or column has up to `width` nonzeros.
+    """Lower bound of the time of a compressed Jacobian in nanoseconds.
 
-    Arithmetic on tangents is a product and a sum where f may compute a function.
+    f takes `f` nanoseconds and a row or column has up to `width` nonzeros. Each tangent costs half an evaluation of f:
+    a multiplication and an addition where f may evaluate a function.
     """
     return SPARSE_COSTS.products + SPARSE_COSTS.read * nnz + f * (1.0 + 0.5 * width)
 
 
 def is_coloured(entries: float, colours: float) -> bool:
-    """Are products with the seeds of a colouring faster than entries, by nanoseconds of both?"""
+    """Whether a colouring is faster than direct accumulation, given the time of both in nanoseconds."""
     return colours < COLOURED * entries
 
 
 def is_ndarray(sparse: float, ndarray: float) -> bool:
-    """Is a derivative better made as an ndarray, by the costs of both?"""
+    """Whether a derivative should be computed as an ndarray, given the costs of both."""
     return ndarray <= NDARRAY * (sparse + SPARSE_COSTS.array)
 
 
 def is_forward_at_once(n: int, width: int = WIDEST) -> bool:
-    """Are there so few variables that tangents cost less than recording and a single sweep?"""
+    """Whether forward mode costs less than recording and a single sweep, whatever the size of the output."""
     return forward_cost(n, width) <= COSTS.record + reverse_cost(1, 1)
 
 
 def is_forward(n: int, m: int, width: int = WIDEST, recorded: bool = False) -> bool:
-    """Do n columns cost less than m rows?"""
+    """Whether n columns in forward mode cost less than m rows in reverse mode."""
     return forward_cost(n, width) < reverse_cost(m, width) + (0.0 if recorded else COSTS.record)

@@ -1,4 +1,4 @@
-"""Functions with a rule of their own: what `wengert.primitive` makes."""
+"""Functions with a user-defined derivative rule: the implementation of `wengert.primitive`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wengert.transforms.pattern_vjp import Structure
 
 
 def primitive(f: Callable, jvp: Callable | str | None, vjp: Callable | None, sparsity: Any = None) -> Callable:
-    """`f` as an opaque function with the given rules, of which one is enough."""
+    """Wrap `f` as an opaque function with the given rules, of which one is enough."""
     if vjp is None and jvp is None:
         raise TypeError(
             f"primitive({getattr(f, '__name__', f)}): give its rule as vjp= or jvp=, or jvp='fd' for differences"
@@ -35,17 +35,17 @@ def primitive(f: Callable, jvp: Callable | str | None, vjp: Callable | None, spa
 
     @functools.wraps(f)
     def call(*args, **kwargs):
-        if dispatch.holds_traced(tuple(kwargs.values())):
+        if var.holds_traced(tuple(kwargs.values())):
             raise TypeError(f"{row.name}: pass traced values by position, its rule gives cotangents by position")
-        if not dispatch.holds_traced(args):
-            return f(*dispatch.plain(args), **kwargs)
-        if any(dispatch.holds_traced(x) for x in args if not var.is_var(x)):
+        if not var.holds_traced(args):
+            return f(*var.plain(args), **kwargs)
+        if any(var.holds_traced(x) for x in args if not var.is_var(x)):
             raise TypeError(f"{row.name}: pass arrays, not lists that hold traced values: numpy.stack(values)")
         return dispatch.apply(row, f, args, kwargs, evaluate)
 
     def evaluate(*values, **kwargs):
-        """The value as an array of floats; of operands of a derivative around this one, an operand."""
-        if dispatch.holds_traced(values):
+        """Value as an array of floats; for values traced by an enclosing derivative, a traced value."""
+        if var.holds_traced(values):
             return call(*values, **kwargs)
         y = f(*[plain_copy(x) for x in values], **kwargs)
         if not isinstance(y, (float, int, np.ndarray, np.generic)):
@@ -62,7 +62,7 @@ def _is_float(y):
 
 
 def _joint(f, vjp):
-    """The rule as the engine asks for it: cotangents of all arguments in a list."""
+    """Adapt a vjp rule to the registry: return a list of cotangents for all arguments, with shapes checked."""
 
     row_name = registry.dotted_name(f)
 
@@ -88,7 +88,7 @@ def _joint(f, vjp):
 
 
 def _by_direction(f, jvp):
-    """The rule as the engine asks for it: tangents with a leading axis of directions, a list of them."""
+    """Adapt a jvp rule to the registry: tangents have a leading axis of directions."""
 
     def push(tangents, y, *args, **kwargs):
         found = []
@@ -101,7 +101,7 @@ def _by_direction(f, jvp):
 
 
 def _tangent(f, jvp, t, y, args, kwargs):
-    """The rule, in one direction."""
+    """Apply a jvp rule to one direction and check the shape."""
     dy = jvp(t[0] if len(args) == 1 else t, y, *args, **kwargs)
     if np.shape(dy) != np.shape(y):
         raise ValueError(
@@ -112,7 +112,7 @@ def _tangent(f, jvp, t, y, args, kwargs):
 
 
 def _by_differences(f, jvp):
-    """A rule for tangents by differences: a primitive itself, so that it can be recorded."""
+    """Rule for tangents by finite differences, itself a primitive so that it can be recorded."""
     if jvp != "fd":
         raise ValueError(f"primitive({getattr(f, '__name__', f)}): jvp is a function or 'fd', not {jvp!r}")
     rule = Slope(f)
@@ -125,7 +125,7 @@ def _by_differences(f, jvp):
 
 
 def _transpose_of(f, jvp, structure, is_opaque):
-    """The pullback, from a rule for tangents, which is linear in them."""
+    """Pullback as the transpose of a jvp rule, which is linear in its tangents."""
 
     def vjp(ybar, y, *args, **kwargs):
         return [_one_cotangent(f, jvp, structure, is_opaque, i, ybar, y, args, kwargs) for i in range(len(args))]
@@ -144,13 +144,13 @@ def _one_cotangent(f, jvp, structure, is_opaque, i, ybar, y, args, kwargs):
     if not is_opaque:
         row = np.reshape(ybar, (1, *np.shape(ybar)))
         values = (row, y, args, tuple(kwargs.values()))
-        with levels.caught(*() if dispatch.holds_traced(values) else (TypeError,)):  # a rule that calls compiled code
+        with levels.caught(*() if var.holds_traced(values) else (TypeError,)):  # the rule may call compiled code
             return nested.transposed(tangent, registry.dotted_name(f), args[i], row, values)[0]
     return structure.cotangent(tangent, i, ybar, y, args[i])
 
 
 class _missing:
-    """Stands for a cotangent that a rule does not give; an error as soon as it is needed."""
+    """Placeholder for a cotangent that a rule does not give; raises as soon as it is used."""
 
     def __init__(self, f, i):
         self.f = f
@@ -164,9 +164,9 @@ class _missing:
 
 
 class LinearMap:
-    """A linear map of the last axis, from functions of matrices whose rows it and its transpose map.
+    """Linear map along the last axis, given by functions that map the rows of a matrix forward and transposed.
 
-    It takes all directions of a sweep at once, in all modes, and inside of other derivatives.
+    It maps all directions of a sweep at once, in all modes, and within other derivatives.
     """
 
     def __init__(self, forward: Callable, backward: Callable, name: str):
@@ -179,9 +179,9 @@ class LinearMap:
         return LinearMap(self.backward, self.forward, self.name)
 
     def __call__(self, x):
-        if dispatch.holds_traced(x):
+        if var.holds_traced(x):
             return dispatch.apply(self._row(), self, (x,), {})
-        x = dispatch.plain(x)
+        x = var.plain(x)
         y = self.forward(np.reshape(x, (-1, x.shape[-1])))
         return np.reshape(y, x.shape[:-1] + y.shape[1:])
 

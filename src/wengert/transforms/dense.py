@@ -1,6 +1,9 @@
-"""Dense gradients and Jacobians: what `grad` and `jacobian` return, callables for any solver.
+"""Dense gradients, Jacobians and first derivatives as callables: `grad`, `jacobian`, `derivative`, `jvp`, `vjp`.
 
-A Jacobian is made of rows, k cotangents swept at once over one recording, or of columns, k tangents carried along.
+A Jacobian is computed by rows, sweeping one tape with k cotangents at a time, or by columns, evaluating f with k
+tangents at a time. `wengert.transforms.costs` chooses.
+
+Reference: Griewank and Walther (2008), Evaluating Derivatives, chapter 3. doi:10.1137/1.9780898717761
 """
 
 from __future__ import annotations
@@ -14,11 +17,12 @@ from typing import Any
 import numpy as np
 
 from wengert.containers import plain_copy
-from wengert.core.dispatch.dispatch import check_defined, holds_complex
+from wengert.core.dispatch.checks import check_defined
 from wengert.core.levels import running
 from wengert.core.modes.pullback import carried, carried_identity, columns, pull_back, quick, quick_push
 from wengert.core.operands.var import holds_traced, plain
 from wengert.core.rebind.rebind import rebound
+from wengert.core.tape.tape import holds_complex
 from wengert.errors import NonSmoothError
 from wengert.transforms.analytic import (
     WIDEST_COMPLEX,
@@ -43,26 +47,26 @@ from wengert.transforms.products import (
     tangents,
 )
 
-#: bytes of adjoints that one sweep of a Jacobian may take: about what stays in a second-level cache
+#: bytes of adjoints per sweep of a Jacobian, about the size of a second-level cache
 _SWEEP_BYTES = 1 << 21
 
-#: recordings of `fun` in a row that are of no use, before it makes none
+#: unused recordings of `fun` after which it evaluates f without recording
 _MOST_UNUSED = 2
 _FLOATS = (float, np.float64, np.ndarray)
 
-#: fewest directions swept at once, where there are that many: the pass over the list is paid once for all of them;
-#: but their adjoints must not take more than so many bytes
+#: directions per sweep even if their adjoints exceed `_SWEEP_BYTES`, since the overhead of a sweep is shared by its
+#: directions; `_MOST_BYTES` is the limit in bytes then
 _FEWEST = 16
 _MOST_BYTES = 1 << 28
 
 
 class Operator:
-    """A function together with which of its arguments are differentiated: what all operators on functions share."""
+    """A function and the positions of its differentiated arguments; base of all operators on functions."""
 
     word = "operator"
-    sweeps = 1  # order of the derivatives that one recording is swept for
-    takes_complex = False  # arguments
-    is_derivative = True  # of `f`, and made of the program of `f` where that can be
+    sweeps = 1  # order of the derivatives that sweeps over the tape compute
+    takes_complex = False  # whether arguments may be complex
+    is_derivative = True  # whether it is a derivative of `f` and can be derived from the program of `f`
 
     def __init__(self, f: Callable, argnums: Any = 0, has_aux: bool = False):
         if not callable(f):
@@ -91,7 +95,7 @@ class Operator:
         return type(self), (self.f, self.argnums, self.has_aux)
 
     def positions(self, args: tuple) -> tuple:
-        """Positions of the differentiated arguments in the call."""
+        """Positions of the differentiated arguments in a call."""
         positions = self._positions
         if self._single and 0 <= positions[0] < len(args):
             return positions
@@ -116,7 +120,7 @@ class Operator:
 
 
 class Derivative(Operator):
-    """A derivative of `f` as a callable with the signature of `f`."""
+    """Base class of derivatives of `f` that are callables with the signature of `f`."""
 
     word = "derivative"
 
@@ -126,10 +130,10 @@ class Derivative(Operator):
         super().__init__(f, argnums, has_aux)
         self.with_value = value
         self._bare = self._bare and not value
-        self._shared: _Shared | None = None  # what `fun` left for the derivative
-        self._unused = 0  # recordings that `fun` made in vain, less twice those that it should have made
+        self._shared: _Shared | None = None  # last evaluation by `fun`
+        self._unused = 0  # recordings by `fun` that no derivative used, minus twice those that one missed
         self._lock = threading.Lock()
-        self._n = self._size = -1  # shape of a call in one go; -1 is any
+        self._n = self._size = -1  # input and output size for which `quick` was accepted; -1 is any
         self.__wrapped__ = f
         self.__doc__ = f"{self.name}\n\n{getattr(f, '__doc__', None) or ''}".rstrip()
         self.__name__ = self.__qualname__ = f"{self.word}_{_name_of(f)}"
@@ -146,7 +150,7 @@ class Derivative(Operator):
     def __call__(self, *args, out=None, **kwargs):
         if self._unused > _MOST_UNUSED and not running.get():
             self._unused -= 2
-        if out is None and self._bare and self._shared is None:  # the usual call, kept short
+        if out is None and self._bare and self._shared is None:  # fast path
             run = None
             if self._single and (self._size >= 0 or self._goes_quick(args)):
                 found = quick(
@@ -175,19 +179,19 @@ class Derivative(Operator):
         return parts[0] if len(parts) == 1 else parts
 
     def _goes_quick(self, args):
-        """May a call be tried in one go? See `wengert.core.modes.pullback.quick`."""
+        """Whether a call may try the fast path, see `wengert.core.modes.pullback.quick`."""
         return False
 
     def _accept(self, n, m, size):
-        """Are m rows to be swept at once over a list of this size?"""
+        """Whether m rows should be swept at once over a tape of this size."""
         raise NotImplementedError
 
     def _settled(self, run, args, kwargs):
-        """A recording, or a run in another mode that costs less now that the shape is known."""
+        """Return the recording, or an evaluation in the mode that is cheaper now that the shapes are known."""
         return run
 
     def _parts(self, run):
-        """What the options ask for: value, derivative, aux."""
+        """Value, derivative and aux, as the options request them."""
         result = self.of(run)
         if isinstance(self._positions, slice):
             result = self._stack(result)
@@ -195,7 +199,7 @@ class Derivative(Operator):
         return (*parts, run.aux) if self.has_aux else parts
 
     def of(self, run: Recording) -> Any:
-        """The derivative, from a recording."""
+        """Compute the derivative from a recording."""
         raise NotImplementedError
 
     def _stack(self, parts):
@@ -203,20 +207,20 @@ class Derivative(Operator):
             raise TypeError(f"{self.name}: argnums={self.argnums!r} needs one array as output")
         return np.stack(parts, axis=-1)
 
-    # -- one evaluation for the value and the derivative: SciPy asks for both at the same point
+    # -- one evaluation for value and derivative, which SciPy requests at the same point
 
     @property
     def fun(self) -> Callable:
-        """`f` through a one-entry cache, sharing its evaluation with the derivative.
+        """`f` through a one-entry cache that the derivative shares.
 
-        Called at a new point it records; the derivative asked for at that point then only sweeps.
-        Where several recordings in a row were of no use it calls `f` alone, until derivatives are asked for again.
-        The point is compared by the bytes of the arguments: what else `f` reads must not change meanwhile.
+        A call at a new point records `f`; the derivative at that point then only sweeps the tape.
+        After several unused recordings in a row, `f` is called without recording until derivatives are requested again.
+        Points are compared by the bytes of the arguments; anything else that `f` reads must not change in between.
         """
         return self._value
 
     def _value(self, *args, **kwargs):
-        if running.get():  # inside of another derivative: its values are not compared
+        if running.get():  # traced values cannot be compared
             return rebound(self.f)(*args, **kwargs)
         key = _key(args, kwargs)
         with self._lock:
@@ -233,14 +237,14 @@ class Derivative(Operator):
             return plain_copy(self._shared.value)
 
     def _alone(self, args, kwargs):
-        """The value of `f` at floats, if it is float64; else None."""
+        """Value of `f` at float64 arguments, if it is float64; otherwise None."""
         if self.has_aux or not all(type(args[i]) in _FLOATS and _is_double(args[i]) for i in self.positions(args)):
             return None
         y = self.f(*(np.copy(x) if type(x) is np.ndarray else x for x in args), **kwargs)
         return np.copy(y)[()] if type(y) in _FLOATS and _is_double(y) else None
 
     def _shared_parts(self, args, kwargs):
-        """What `fun` has prepared at this point, or None."""
+        """Results for the point of the last call of `fun`, or None at another point."""
         if running.get():
             return None
         key = _key(args, kwargs)
@@ -264,7 +268,7 @@ class Derivative(Operator):
 
 
 class _Shared:
-    """One point at which `fun` was called: the recording, its value, and the derivative once it was asked for."""
+    """Last point of `fun`: the recording, its value, and the derivative once it was requested."""
 
     def __init__(self, key, run):
         self.key = key
@@ -282,7 +286,7 @@ def _key(args, kwargs):
 
 
 def _part(x):
-    """What an argument is compared by: the bytes of an array, the identity of anything but a number."""
+    """Cache key of an argument: the bytes of an array, the text of a scalar, the identity of other objects."""
     if isinstance(x, np.ndarray) and x.dtype != object:
         return x.dtype.str, x.shape, x.tobytes()
     if isinstance(x, (int, float, complex, str, bytes, np.generic)):
@@ -293,7 +297,7 @@ def _part(x):
 
 
 class _Same:
-    """Equal only to itself around the same object, which it keeps alive; mutable objects never match."""
+    """Wraps an object that compares by identity, and keeps it alive; only callables match, others may have changed."""
 
     def __init__(self, x):
         self.x = x
@@ -324,7 +328,7 @@ def checked_chunk(word: str, chunk: Any) -> int | None:
 
 
 def check_single_number(run: Recording, instead: str) -> None:
-    """Raise unless the function returned one number."""
+    """Raise unless the function returned a scalar."""
     outputs = run.outputs
     if len(outputs) != 1 or shape_of(outputs[0]) != ():
         several = f"it returned a container of {len(outputs)} arrays"
@@ -333,13 +337,13 @@ def check_single_number(run: Recording, instead: str) -> None:
 
 
 def directions_at_once(run: Recording, m: int) -> int:
-    """How many of m directions are swept at once: as many as fit, since each sweep passes over the whole list."""
+    """Number of directions per sweep for m directions: as many as fit, since each sweep passes over the whole tape."""
     row = 8 * (run.tape.size + run.tape.elements + 1)
     return m if m * row <= _SWEEP_BYTES else min(m, max(1, _SWEEP_BYTES // row, min(_FEWEST, _MOST_BYTES // row)))
 
 
 class Gradient(Derivative):
-    """Gradient of a function with one scalar output."""
+    """Gradient of a scalar-valued function."""
 
     word = "grad"
     takes_complex = True
@@ -370,7 +374,7 @@ MODES = ("auto", "forward", "reverse")
 
 
 class Jacobian(Derivative):
-    """Jacobian by rows or by columns, whichever cost less for its shape."""
+    """Jacobian by rows or by columns, whichever costs less for its shape."""
 
     word = "jacobian"
 
@@ -382,7 +386,7 @@ class Jacobian(Derivative):
         self.chunk = checked_chunk(self.word, chunk)
         self.mode = mode
         self.plan: Plan | None = None  # of the last call
-        self._m = 0  # elements of the output, as the last call found
+        self._m = 0  # number of output elements in the last call
 
     def __repr__(self):
         made = super().__repr__()
@@ -393,7 +397,7 @@ class Jacobian(Derivative):
         return type(self), (self.f, self.argnums, self.with_value, self.has_aux, *options)
 
     def _record(self, args, kwargs):
-        """Run f: recorded, or with tangents where that is chosen; what the last call found decides beforehand."""
+        """Evaluate f, recorded or with tangents; the output size of the last call decides in advance."""
         if self.holomorphic and self.mode != "reverse":
             return self._push_complex(args, kwargs)
         positions = self.positions(args)
@@ -407,7 +411,7 @@ class Jacobian(Derivative):
     def _settled(self, run, args, kwargs):
         if self.mode == "auto":
             n = sum([x.size for x in run.inputs])
-            self._m = sum([(1 + holds_complex(y)) * math.prod(shape_of(y)) for y in run.outputs])  # sweeps
+            self._m = sum([(1 + holds_complex(y)) * math.prod(shape_of(y)) for y in run.outputs])  # rows to sweep
             if self._is_forward(n, self._m, True):
                 run.close()
                 positions = self.positions(args)
@@ -423,7 +427,7 @@ class Jacobian(Derivative):
         return type(x) is np.ndarray and self._m == 0 and not is_forward_at_once(x.size)
 
     def _accept(self, n, m, size):
-        """A shape that goes in reverse and at once is remembered; the next call of it need not ask."""
+        """Accept reverse mode in one sweep for this shape, and store the shape so that the next call need not check."""
         if m == 0 or 8 * m * (size + 1) > _SWEEP_BYTES or (self.mode == "auto" and self._is_forward(n, m, False)):
             return False
         self._m = m
@@ -438,9 +442,9 @@ class Jacobian(Derivative):
         return is_forward_at_once(n, width) if m == 0 else is_forward(n, m, width, recorded)
 
     def _push(self, args, kwargs, positions, n, recorded=""):
-        """Columns by runs of f with k tangents each; the value and aux are those of the first run.
+        """Compute columns by evaluating f with k tangents at a time; value and aux are those of the first evaluation.
 
-        `recorded` says so in the plan if `f` was run before to find out what it returns.
+        `recorded` is a remark for the plan if `f` was recorded before to count its outputs.
         """
         k = min(self.chunk or WIDEST, n)
         if n <= k:
@@ -474,7 +478,7 @@ class Jacobian(Derivative):
         return found
 
     def _push_complex(self, args, kwargs):
-        """Columns of an analytic function."""
+        """Compute columns of a holomorphic function."""
         run = push_complex(self, args, kwargs, self.chunk)
         n = sum([x.size for x in run.inputs])
         k = min(self.chunk or WIDEST_COMPLEX, n)
@@ -511,7 +515,7 @@ class Jacobian(Derivative):
         return run.restore_output(blocks)
 
     def _from_columns(self, run, shapes):
-        """Blocks, from a matrix for each output whose columns are all elements of the inputs."""
+        """Jacobian blocks from a matrix for each output, whose columns correspond to all input elements."""
         if len(shapes) == len(run.inputs) == 1 and run.restore_output is None and run.restore_inputs is None:
             matrix = _of_type(run.matrices[0], run.inputs[0].dtype)
             shape = shapes[0] + run.inputs[0].shape
@@ -530,7 +534,7 @@ class Jacobian(Derivative):
         return run.restore_output(blocks) if run.restore_output else blocks[0]
 
     def _rows(self, run, m):
-        """Derivatives of all m elements of the outputs, an array of shape (m, *S) for each input."""
+        """Derivatives of all m output elements, an array of shape (m, *S) for each input."""
         k = self.chunk or directions_at_once(run, m)
         self._n = self._size = -1
         n = sum([math.prod(x.shape) for x in run.inputs])
@@ -550,34 +554,34 @@ class Jacobian(Derivative):
         return [np.concatenate(found) for found in zip(*parts)]
 
     def _block(self, run, rows, shape):
-        """Rows of one output, in its shape and in the form of the arguments."""
+        """Rows of one output, with the shape of the output and the structure of the arguments."""
         if len(shape) != 1:
             rows = [np.reshape(row, shape + row.shape[1:]) for row in rows]
-        rows = [row if row.ndim else row[()] for row in rows]      # as a function of numbers would give
+        rows = [row if row.ndim else row[()] for row in rows]      # scalars, as a scalar function returns
         return assemble_inputs(run, rows, self._single)
 
 
 def rows(run, first, last, consume):
-    """Rows of the Jacobian, from elements `first` to `last` of the outputs, an array for each input."""
+    """Rows `first` to `last` of the Jacobian, an array for each input."""
     return pull_back(run.tape, run.inputs, run.outputs, (first, last), last - first, True, consume)
 
 
 def _of_type(matrix, dtype):
-    """A matrix in C order, of the type of the variables unless it is complex or traced."""
+    """A matrix in C order, in the dtype of the inputs unless it is complex or traced."""
     if holds_traced(matrix):
         return matrix
     return np.ascontiguousarray(matrix, dtype=matrix.dtype if matrix.dtype.kind == "c" else dtype)
 
 
 class VJP(Operator):
-    """``vjp(f)``: a callable that gives the value and the pullback at a point."""
+    """``vjp(f)``: a callable that returns the value and the pullback at a point."""
 
     word = "vjp"
     takes_complex = True
 
     def __init__(self, f: Callable, argnums: Any = 0, has_aux: bool = False):
         super().__init__(f, argnums, has_aux)
-        self.__wrapped__ = f  # inspect.signature gives that of f
+        self.__wrapped__ = f  # so that inspect.signature returns that of f
 
     def __call__(self, *args, **kwargs):
         run = self._record(args, kwargs)
@@ -586,7 +590,7 @@ class VJP(Operator):
 
 
 class _Identity:
-    """Traces inputs with rows of the identity over all their elements as tangents, from `first` on."""
+    """Seeds inputs with rows of the identity over all input elements, from row `first` on."""
 
     def __init__(self, first):
         self._first = first
@@ -598,14 +602,14 @@ class _Identity:
 
 
 class JVP(Operator):
-    """``jvp(f)``: a callable that gives the value at a point and its derivative in a direction."""
+    """``jvp(f)``: a callable that returns the value at a point and the derivative along a direction."""
 
     word = "jvp"
 
     def __call__(self, x, v, *args, **kwargs):
         args = (x, *args)
         found = None
-        if self._bare and self._positions == (0,):  # the usual call, kept short
+        if self._bare and self._positions == (0,):  # fast path
             found = quick_push(rebound(self.f), self.name, args, kwargs, v)
             if found is not None and len(found) == 2:
                 return found
@@ -628,7 +632,7 @@ class JVP(Operator):
 
 
 class Elementwise(Derivative):
-    """Derivative of a function of one number, or of one that acts element by element."""
+    """Derivative of a function of one scalar, or of an elementwise function."""
 
     word = "derivative"
 
@@ -652,7 +656,7 @@ class Elementwise(Derivative):
         return made if self.order == 1 else f"{made[:-1]}, order={self.order})"
 
     def _record(self, args, kwargs):
-        """A run with tangents: one direction of a number, two of an array (see `_seed`)."""
+        """Evaluate with tangents: one direction for a scalar, two for an array (see `_seed`)."""
         positions = self.positions(args)
         k = 1 if np.ndim(args[positions[0]]) == 0 else 2
         if self.holomorphic:
@@ -664,7 +668,7 @@ class Elementwise(Derivative):
 
     @property
     def _lower_order(self):
-        """The derivative of one order less, as a function that returns the value of `f` and aux beside it."""
+        """Derivative of the next lower order, as a function that returns the value of `f` and aux as its own aux."""
         inner = Elementwise(self.f, self.argnums, True, self.has_aux, self.order - 1)
 
         def lower(*args, **kwargs):
@@ -674,14 +678,14 @@ class Elementwise(Derivative):
         return lower
 
     def _seed(self, level, leaf, i):
-        """Ones; of an array also powers of 2 in random order: a function that mixes elements gives itself away."""
+        """Seed with ones; for an array also with powers of 2 in random order, which expose a mixing of elements."""
         if np.ndim(leaf) == 0:
             return carried(level, leaf, np.ones(1, dtype=leaf.dtype))
         weights = self._weights(leaf)
         return carried(level, leaf, np.stack([np.ones_like(weights), weights]))
 
     def _complex_seed(self, level, leaf, i):
-        """The same, and i."""
+        """Seed as `_seed` does, and also with i."""
         check_complex_leaf(self.name, leaf)
         ones = np.ones_like(leaf)
         seeds = [ones, 1j * ones] if np.ndim(leaf) == 0 else [ones, self._weights(leaf), 1j * ones]

@@ -1,4 +1,4 @@
-"""A function as one of a single vector: its exact derivatives, and those by differences and by complex steps."""
+"""Presents a function as a function of one vector, with exact derivatives, finite differences and complex steps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wengert.transforms.dense import JVP, VJP, Gradient
 
 
 class Subject:
-    """A function with the point at which it is looked at, as a function of one vector of numbers."""
+    """A function and a point, as a function of one vector."""
 
     def __init__(self, f, x, args, kwargs, argnums=0):
         self.f = f
@@ -31,13 +31,13 @@ class Subject:
         self.n = self.point.size
 
     def of(self, f):
-        """Another function of the same arguments, at the same point."""
+        """Return another function of the same arguments at the same point."""
         return Subject(f, self.args[0], self.args[1:], self.kwargs, self.argnums)
 
     # -- the function itself
 
     def arguments(self, point=None):
-        """Arguments of f at a point, in the dtype of the point; without one those that were given."""
+        """Arguments of f at a point, in the dtype of the point; if None, the given arguments."""
         if point is None:
             leaves = [part.astype(dtype) for part, dtype in zip(parted(self.point, self.shapes), self.dtypes)]
         else:
@@ -48,7 +48,7 @@ class Subject:
         return found
 
     def packed(self, leaves):
-        """Leaves of all differentiated arguments as a list of these arguments."""
+        """Rebuild the differentiated arguments from their leaves."""
         found = []
         start = 0
         for restore, count in self.restores:
@@ -57,70 +57,74 @@ class Subject:
         return found
 
     def leaves(self, point=None):
-        """What plain f returns at a point, as a list of arrays."""
+        """Leaves of the result of f at a point, without derivatives."""
         y = self.f(*self.arguments(point), **self.kwargs)
         return [np.asarray(leaf) for leaf in split(y)[0]]
 
     def value(self, point):
-        """All numbers that f returns at a point, as one vector."""
+        """Result of f at a point as one vector."""
         return joined(self.leaves(point))
 
     # -- exact derivatives
 
     def direction(self, v):
-        """A vector, or k of them, in the form of the differentiated arguments."""
+        """Convert a vector, or k of them, to the structure of the differentiated arguments."""
         parts = [part.astype(dtype)[()] for part, dtype in zip(parted(v, self.shapes), self.dtypes)]
         packed = self.packed(parts)
         return packed[0] if self.is_single else tuple(packed)
 
     def forward(self, directions):
-        """The value, and J times k directions, of shape (k, m)."""
+        """Return the value and the product of J with k directions, of shape (k, m)."""
         x, *rest = self.arguments()
         y, dy = JVP(self.f, self.argnums)(x, self.direction(directions), *rest, **self.kwargs)
         return split(y)[0], joined(split(dy)[0], 1)
 
     def reverse(self, cotangents):
-        """The value, and k cotangents times J, of shape (k, n)."""
+        """Return the value and the product of k cotangents with J, of shape (k, n)."""
         y, pullback = VJP(self.f, self.argnums)(*self.arguments(), **self.kwargs)
         leaves, restore = split(y)
         parts = [part.astype(leaf.dtype) for part, leaf in zip(parted(cotangents, map(np.shape, leaves)), leaves)]
         return leaves, joined(self.differentiated(pullback(restore(parts))), 1)
 
     def gradient(self, point=None):
-        """Gradient at a point, if f returns one number."""
+        """Gradient at a point, for scalar-valued f."""
         return joined(self.differentiated(Gradient(self.f, self.argnums)(*self.arguments(point), **self.kwargs)))
 
     def differentiated(self, found):
-        """Leaves of a result in the form of the differentiated arguments."""
+        """Leaves of a result with the structure of the differentiated arguments."""
         return [leaf for part in ([found] if self.is_single else found) for leaf in split(part)[0]]
 
 
 def joined(leaves, lead=0):
-    """Arrays side by side in one vector of doubles, or in k of them behind `lead` axes."""
+    """Concatenate arrays into one vector of doubles, or into k of them along `lead` leading axes."""
     dtype = complex if any(np.iscomplexobj(leaf) for leaf in leaves) else float
     parts = [np.reshape(np.asarray(leaf, dtype=dtype), (*np.shape(leaf)[:lead], -1)) for leaf in leaves]
     return np.concatenate(parts, axis=-1) if parts else np.zeros(0)
 
 
 def parted(vector, shapes):
-    """The arrays that a vector holds, or those that k vectors hold, stacked."""
+    """Split a vector, or k stacked vectors, into arrays of the given shapes; inverse of `joined`."""
     shapes = list(shapes)
     ends = np.cumsum([0, *map(math.prod, shapes)])
     lead = vector.shape[:-1]
     return [vector[..., a:b].reshape((*lead, *shape)) for a, b, shape in zip(ends, ends[1:], shapes)]
 
 
-# ---- what exact derivatives are compared with
+# ---- references that exact derivatives are compared with
 
 
 class ComplexSteps:
-    """The same by complex steps, exact to rounding; `slopes` are differences that they must agree with."""
+    """Derivatives by complex steps, exact to rounding; they must agree with the differences in `slopes`.
+
+    Reference: Squire and Trapp (1998), Using complex variables to estimate derivatives of real functions.
+    doi:10.1137/S003614459631241X
+    """
 
     name = "complex step"
 
     def __init__(self, function, point, directions, slopes):
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # a cast to real numbers loses the derivative
+            warnings.simplefilter("error")  # a cast to real values loses the derivative
             found = [function(point + 1e-150j * v) for v in directions]
         if not all(np.iscomplexobj(y) for y in found):
             raise TypeError("the function returns real numbers for complex ones")

@@ -1,4 +1,4 @@
-"""What a derivative does and why: mode, passes, length of the list, and what each mode would cost."""
+"""`wengert.explain`: reports the mode, the sweeps, the tape length and the estimated costs of a derivative."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wengert.transforms.costs import Plan
 from wengert.transforms.dense import JVP, VJP, Derivative, Jacobian
 from wengert.transforms.products import shape_of
 
-# what is done for a word that leaves no choice: mode, sweeps over the one recording, reason
+# operators without a choice of mode: mode, sweeps over the tape, reason
 _FIXED: dict[str, tuple] = {
     "grad": ("reverse", 1, "one sweep gives the derivatives of one number in all variables"),
     "derivative": ("forward", 0, "one tangent gives the derivative of every element in its own variable"),
@@ -24,22 +24,22 @@ _FIXED: dict[str, tuple] = {
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Explanation:
-    """What `explain` found; print it.
+    """Result of `explain`; its ``repr`` is a report.
 
     Attributes
     ----------
     name : str
         The derivative, as in ``jacobian(f)``.
     plan : Plan
-        Mode, number of elements of the inputs (n) and outputs (m), runs of f, sweeps, directions at once (width),
-        and the reason.
+        Mode, number of elements of the inputs (n) and outputs (m), evaluations of f, sweeps, directions per sweep
+        (width), and the reason.
     inputs, outputs : list of tuple
         Shapes.
     entries, nbytes : int
-        Length of the list that was recorded, and what it and the results of its array operations take;
+        Length of the tape, and the memory in bytes that it and the results of its array operations take;
         0 in forward mode.
     costs : dict
-        What the same derivative costs in each mode, in evaluations of f, by the table of costs.
+        Estimated cost of the derivative in each mode, in evaluations of f.
     """
 
     name: str
@@ -73,32 +73,36 @@ class Explanation:
 def explain(
     f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = None, measure: bool = False
 ) -> Explanation:
-    """What a derivative does at a point, and why.
+    """Report how a derivative is computed at a point, and why.
 
-    The derivative is evaluated once for it.
+    The derivative is evaluated once.
 
     Parameters
     ----------
     f : callable
-        A callable that an op returned, as ``wg.grad(f)`` or ``wg.jacobian(f, mode="forward")``.
+        A transformed function such as ``wg.grad(f)`` or ``wg.jacobian(f, mode="forward")``.
         A plain function stands for ``wg.jacobian(f)``.
     x : array_like or container
-        Point.
+        Point of evaluation.
     args, kwargs : tuple, dict
         Further arguments of `f`.
     measure : bool
-        Of a sparse derivative: time each way to it.
+        Time each method, for sparse derivatives only.
 
     Returns
     -------
     Explanation
-        Mode and reason, runs of `f`, sweeps and directions, the length of the list, and the costs of each mode;
-        its ``repr`` is a short report. Of a sparse derivative the plan, and what each way to it takes.
+        Mode and reason, evaluations of `f`, sweeps and directions, the length of the tape, and the cost of each mode;
+        its ``repr`` is a short report. For a sparse derivative, the plan and the time of each method.
 
     Raises
     ------
     TypeError
         If the derivative does not exist at `x`, as for the derivative itself.
+
+    See Also
+    --------
+    jacobian : ``mode="auto"`` uses the same costs.
 
     Examples
     --------
@@ -137,7 +141,7 @@ def explain(
 
 
 def _costs(word: str, n: int, m: int) -> dict:
-    """Evaluations of f in each mode; of second derivatives there is no table."""
+    """Evaluations of f in each mode; the cost model does not cover second derivatives."""
     directions = {"grad": (n, 1), "jacobian": (n, m), "derivative": (1, m), "jvp": (1, m), "vjp": (n, 1)}
     if word not in directions:
         return {}
@@ -146,7 +150,7 @@ def _costs(word: str, n: int, m: int) -> dict:
 
 
 def counted(count: int, one: str, several: str = "") -> str:
-    """A number of things in words."""
+    """Count and noun, in the singular or plural."""
     return f"{count} {one if count == 1 else several or one + 's'}"
 
 
@@ -155,7 +159,7 @@ def _shapes(shapes: list) -> str:
 
 
 def size_of(nbytes: int) -> str:
-    """A number of bytes in words."""
+    """Number of bytes with a unit."""
     for unit in ("bytes", "kB", "MB"):
         if nbytes < 1000:
             return f"{nbytes:.3g} {unit}"

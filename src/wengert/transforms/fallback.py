@@ -1,4 +1,4 @@
-"""Tangents by differences, for a function that is opaque and has no rule: asked for by ``primitive(f, jvp="fd")``."""
+"""Tangents of an opaque function by finite differences, for ``primitive(f, jvp="fd")``."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from collections.abc import Callable
 import numpy as np
 
 from wengert import registry
-from wengert.core.dispatch import dispatch
+from wengert.core import frames
 from wengert.errors import FiniteDifferenceWarning, UnsupportedFunctionError
 from wengert.transforms.slopes import Slopes
 
-#: arguments smaller than the first are moved as if they were of this size; where that goes wrong, as it does beside a
-#: singularity, by their own size
+#: lower bounds on the magnitude of an argument when its step is chosen; the second, which keeps the step relative, is
+#: tried if the first fails, as it does close to a singularity
 _SMALL = (0.01, 1e-300)
 
-#: relative error from which that is tried
+#: estimated relative error above which the second bound is tried
 _ROUGH = 1e-4
 
 
 class Slope:
-    """The tangent of `f` as a function of tangents and arguments: ``(*t, *args, **kwargs)``."""
+    """Tangent of `f` as a function of tangents and arguments: ``(*t, *args, **kwargs)``."""
 
     def __init__(self, f: Callable):
         self.f = f
         self.name = self.__name__ = registry.dotted_name(f)
-        self._told = 0.0  # the largest error that a warning spoke of
+        self._told = 0.0  # the largest relative error that a warning reported
 
     def __call__(self, *given, **kwargs):
         tangents, args = given[: len(given) // 2], list(given[len(given) // 2 :])
@@ -58,13 +58,13 @@ class Slope:
         return np.reshape(values, y.shape)
 
     def _tell(self, values, errors):
-        """Warn, once and when it becomes much worse."""
+        """Warn once, and again if the error becomes 100 times larger."""
         size = np.max(np.abs(values), initial=0.0)
         error = np.max(errors, initial=0.0) / (size if size > 0 else 1.0)
         if self._told and not error > 100 * self._told:
             return
         self._told = max(error, 1e-16)
-        file, line = dispatch.file_and_line(dispatch.caller() or (self.__call__.__code__, 0))
+        file, line = frames.file_and_line(frames.caller() or (self.__call__.__code__, 0))
         warnings.warn_explicit(
             f"the derivative of {self.name} is taken by differences, with an error of about {error:.0e} of its size",
             FiniteDifferenceWarning,
@@ -73,7 +73,7 @@ class Slope:
         )
 
     def refuse(self, *args, **kwargs):
-        """In the place of its own rules."""
+        """Rule of this function, which raises: differences have no further derivatives."""
         raise UnsupportedFunctionError(
             f"{self.name} has first derivatives only, since they are taken by differences: write its rule, as jvp= or "
             "vjp= of wengert.primitive, for derivatives of these"

@@ -1,6 +1,7 @@
-"""The pullback of a function whose tangents are computed by opaque code: column by column of its Jacobian.
+"""Pullback of a function whose tangents come from opaque code: by columns of its Jacobian.
 
-Columns that share no row are taken in one direction, where the structure of the Jacobian is known.
+If the pattern of the Jacobian is known, columns without a common row share a direction, as in Curtis, Powell and Reid
+(1974), On the estimation of sparse Jacobian matrices. doi:10.1093/imamat/13.1.117
 """
 
 from __future__ import annotations
@@ -10,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from wengert.core.dispatch import dispatch
+from wengert.core.operands import var
 from wengert.registry import strong
 from wengert.rules.broadcasting import unbroadcast
 
 
 class Structure:
-    """Which elements of a result depend on which of each argument: all, or as `sparsity` says.
+    """Dependence pattern of a function's result on each argument: dense unless `sparsity` is given.
 
-    The first pullback for an argument compares its product with a random direction with the tangent itself: a
-    structure that leaves something out is an error.
+    The first pullback for an argument checks the pattern: the product of the compressed Jacobian with a random
+    direction must equal the tangent along it.
     """
 
     def __init__(self, name: str, sparsity: Any = None):
@@ -34,10 +35,10 @@ class Structure:
         self._checked: set[int] = set()
 
     def cotangent(self, tangent: Callable, i: int, ybar, y, x):
-        """The cotangent of argument `x`, the i-th, of which ``tangent(t)`` gives the tangent of the result."""
+        """Cotangent of argument `x`, the i-th; ``tangent(t)`` is the tangent of the result for its tangent `t`."""
         if self.is_elementwise:
             dy = tangent(np.ones(np.shape(x), dtype=x.dtype))
-            self._check(i, tangent, x, lambda v: dispatch.plain(dy) * v)
+            self._check(i, tangent, x, lambda v: var.plain(dy) * v)
             return unbroadcast(strong(ybar, dy), x)
         groups = self._groups(i, np.size(y), np.size(x))
         columns = [tangent(_indicator(cols, x)) for _, cols in groups]
@@ -50,7 +51,7 @@ class Structure:
         return np.reshape(np.bincount(places, np.concatenate(parts), np.size(x)), np.shape(x)).astype(x.dtype)
 
     def _groups(self, i, m, n):
-        """For each direction the elements of the result that it gives, and the column each of them belongs to."""
+        """For each direction, the rows of the nonzeros that it gives and the columns they belong to."""
         if self.patterns is None:
             return [(slice(None), np.array([j])) for j in range(n)]
         if i >= len(self.patterns) or self.patterns[i][0] != (m, n):
@@ -64,7 +65,7 @@ class Structure:
         if i in self._checked:
             return
         v = np.random.default_rng(1964).uniform(0.5, 1.5, np.shape(x)).astype(x.dtype)
-        whole, part = np.asarray(dispatch.plain(tangent(v))), product(v)
+        whole, part = np.asarray(var.plain(tangent(v))), product(v)
         if np.isfinite(whole).all() and not np.allclose(whole, part, rtol=1e-4, atol=1e-6 * np.max(np.abs(whole))):
             raise ValueError(
                 f"primitive({self.name}): sparsity leaves out elements of the result that depend on argument {i}"
@@ -79,15 +80,15 @@ def _indicator(columns, x):
 
 
 def _times(groups, columns, v, shape):
-    """The Jacobian, as its columns give it, times a vector."""
+    """Product of the Jacobian, given by its compressed columns, with a vector."""
     total = np.zeros(shape)
     for (rows, cols), dy in zip(groups, columns):
-        np.ravel(total)[rows] += np.ravel(dispatch.plain(dy))[rows] * np.ravel(v)[cols]
+        np.ravel(total)[rows] += np.ravel(var.plain(dy))[rows] * np.ravel(v)[cols]
     return total
 
 
 def _places(pattern):
-    """Shape of a pattern, and groups of columns that share no row: which rows each group has, and of which column."""
+    """Shape of a pattern and a greedy colouring of its columns: the rows and columns of the nonzeros of each colour."""
     if hasattr(pattern, "tocoo"):
         coo = pattern.tocoo()
         shape, rows, cols = coo.shape, coo.row, coo.col
@@ -96,7 +97,7 @@ def _places(pattern):
         shape, (rows, cols) = pattern.shape, np.nonzero(np.atleast_2d(pattern))
     order = np.argsort(cols, kind="stable")
     rows, cols = rows[order], cols[order]
-    taken: list[set] = []  # rows of each group
+    taken: list[set] = []  # rows of each colour
     groups: list[list] = []
     for own, column in zip(np.split(rows, np.flatnonzero(np.diff(cols)) + 1), np.unique(cols)):
         free = next((g for g, used in enumerate(taken) if used.isdisjoint(own.tolist())), len(groups))

@@ -1,6 +1,6 @@
-"""Products with derivatives: f recorded once on traced arguments, and its pullback.
+"""Recording of a function on traced arguments, and its pullback.
 
-`record` runs the function; everything else that differentiates in reverse starts from the `Recording` it returns.
+`record` evaluates the function; all other reverse-mode code starts from the `Recording` it returns.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import Any
 
 import numpy as np
 
-import wengert.numpy  # noqa: F401  (makes NumPy's functions known to the rebinding of code)
+import wengert.numpy  # noqa: F401  (registers NumPy's functions for the rebinding of code)
 from wengert.containers import input_leaf, leaves_like, lowered, output_leaf, split
-from wengert.core.dispatch.dispatch import holds_complex, stacked
+from wengert.core.dispatch.dispatch import stacked
 from wengert.core.dispatch.nan_check import check_inputs
 from wengert.core.levels import check_end, explain, is_watched, recording, running
-from wengert.core.modes.nested import List
+from wengert.core.modes.nested import NestedTape
 from wengert.core.modes.pullback import carried, has_stores, independent, is_output, pull_back, was_written
 from wengert.core.modes.second import push_forward
 from wengert.core.operands.var import holds_traced, level_of, tangents_of
 from wengert.core.rebind.rebind import rebound
 from wengert.core.tape.memory import Level
-from wengert.core.tape.tape import Tape
+from wengert.core.tape.tape import Tape, holds_complex
 from wengert.errors import ComplexValueError, MutatedInputWarning
 from wengert.transforms.custom import LinearMap
 
@@ -34,21 +34,21 @@ _warned: weakref.WeakSet = weakref.WeakSet()
 
 
 class Recording:
-    """One run of a function on traced arguments: its tape, the traced inputs, and what it returned."""
+    """One evaluation of a function on traced arguments: its tape, inputs and outputs."""
 
     name: str
-    tape: Any  # a tape; inside of another derivative a list; of a forward run the level of its tangents
+    tape: Any  # a `Tape`; a `List` within another derivative; the `Level` itself in forward mode
     level: Level
     inputs: list  # traced leaves of the arguments
-    outputs: list  # leaves of what was returned: operands, lists of scalars, plain arrays
-    restore_inputs: list | None = None  # (function that puts leaves into a container, how many); None: one array
-    restore_output: Callable | None = None  # None: one array
-    template: Any = None  # the container that was returned
-    matrices: list | None = None  # of runs with tangents: the Jacobian of each output, as a matrix
+    outputs: list  # leaves of the result: traced values, lists of scalars, plain arrays
+    restore_inputs: list | None = None  # (function that rebuilds an argument from leaves, count); None: one array
+    restore_output: Callable | None = None  # rebuilds the result from leaves; None: one array
+    template: Any = None  # the result as f returned it
+    matrices: list | None = None  # in forward mode: the Jacobian of each output, as a matrix
     aux: Any = None
 
     def value(self) -> Any:
-        """What the function returned, as plain values of their own."""
+        """Return the result of the function as plain values that own their memory."""
         leaves = [lowered(y, self.level) for y in self.outputs]
         leaves = [np.array(y) if isinstance(y, (list, tuple)) else y for y in leaves]
         return self.restore_output(leaves) if self.restore_output else leaves[0]
@@ -62,15 +62,15 @@ def record(
     f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bool, name: str, order: int = 1,
     takes_complex: bool = False,
 ) -> Recording:
-    """Run `f` with the arguments at `positions` traced, so that its outputs can be pulled back.
+    """Evaluate `f` with the arguments at `positions` traced, so that its outputs can be pulled back.
 
-    `order` is that of the derivatives for which the list is to be swept; `takes_complex`: arguments may be complex.
-    An exception in `f` surfaces unchanged, with the tape closed.
+    `order` is the order of the derivatives that sweeps over the tape compute; with `takes_complex` arguments may be
+    complex. An exception in `f` propagates unchanged, and the tape is closed.
     """
     run = Recording()
     run.name = name
     around = running.get()
-    run.tape = tape = List(name, len(around)) if around else Tape(name)
+    run.tape = tape = NestedTape(name, len(around)) if around else Tape(name)
     run.level = tape.level
     run.level.order = order
     traced = list(args)
@@ -90,7 +90,7 @@ def push(
     f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bool, name: str, k: int, trace: Callable,
     takes_complex: bool = False,
 ) -> Recording:
-    """Run `f` with k tangents carried along; ``trace(level, x, i)`` makes the operand of input leaf i."""
+    """Evaluate `f` with k tangents; ``trace(level, x, i)`` returns the traced value of input leaf i."""
     run = Recording()
     run.name = name
     around = running.get()
@@ -109,7 +109,7 @@ def push(
 
 
 def resumed(f: Callable, tape, x, y, name: str) -> Recording:
-    """The recording of a run that `quick` could not finish."""
+    """Return the recording of an evaluation that `quick` began and could not finish."""
     run = Recording()
     run.name = name
     run.tape = tape
@@ -127,7 +127,7 @@ def resumed(f: Callable, tape, x, y, name: str) -> Recording:
 
 
 def _run(run: Recording, f: Callable, traced: list, kwargs: dict, has_aux: bool, around: tuple) -> None:
-    """Call `f` on traced arguments and take its outputs apart."""
+    """Call `f` on traced arguments and flatten its result."""
     token = running.set((*around, run.tape))
     try:
         if around and is_watched():
@@ -147,7 +147,7 @@ def _run(run: Recording, f: Callable, traced: list, kwargs: dict, has_aux: bool,
 
 
 def _take_apart(run: Recording, y) -> None:
-    """Leaves of what a function returned."""
+    """Flatten the result of the function into `run.outputs`."""
     if is_output(run.level, y):
         run.outputs = [y]
         return
@@ -159,7 +159,7 @@ def _take_apart(run: Recording, y) -> None:
 
 
 def _trace_leaves(run: Recording, traced: list, positions: tuple, trace: Callable, takes_complex: bool) -> None:
-    """Trace arguments that are numbers, lists, containers, or several: ``trace(leaf, i)`` makes the operand."""
+    """Trace arguments that are scalars, lists or containers, or several of them; ``trace(leaf, i)`` traces a leaf."""
     run.inputs = []
     run.restore_inputs = []
     try:
@@ -187,7 +187,7 @@ def _warn_once(f, name):
         if f in _warned:
             return
         _warned.add(f)
-    except TypeError:  # no weak reference to it: warn each time
+    except TypeError:  # f has no weak references: warn each time
         pass
     warnings.warn(
         f"{name}: the function wrote into its argument; the caller's array was left as it was. "
@@ -198,7 +198,7 @@ def _warn_once(f, name):
 
 
 def frames_inside() -> int:
-    """Stack level, counted from the caller, of the first frame that is not in this package."""
+    """Stack level, counted from the caller, of the first frame outside this package."""
     level = 1
     frame = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "wengert":
@@ -208,9 +208,9 @@ def frames_inside() -> int:
 
 
 class Pullback:
-    """Maps a cotangent of shape T to J^T times it, of shape S; any number of times, from any thread.
+    """Multiplies a cotangent of shape T by J^T and returns an array of shape S; any number of times, from any thread.
 
-    Made by `wengert.vjp`.
+    `wengert.vjp` returns it.
     """
 
     def __init__(self, run: Recording, single: bool):
@@ -242,7 +242,7 @@ class Pullback:
         return assemble_inputs(run, found, self._single)
 
     def _as_function(self, seeds, k, stacked):
-        """The pullback of cotangents that another derivative traces: a linear function, and J its transpose."""
+        """Apply the pullback to cotangents of another derivative, as a linear function whose transpose is J."""
         run = self._run
         inputs = [x.shape for x in run.inputs]
 
@@ -269,13 +269,13 @@ class Pullback:
 
 
 def side_by_side(parts: list, k: int) -> np.ndarray:
-    """k rows in which all arrays lie flat, one after the other."""
+    """Flatten arrays with a leading axis of length k and concatenate them into k rows."""
     flat = [part.reshape((k, -1)) for part in parts]
     return flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)
 
 
 def leaves_of_rows(rows: np.ndarray, shapes: list) -> list:
-    """The arrays that k rows hold one after the other."""
+    """Split k rows into arrays of the given shapes; inverse of `side_by_side`."""
     ends = np.cumsum([0, *map(math.prod, shapes)])
     return [np.reshape(rows[:, a:b], (len(rows), *shape)) for a, b, shape in zip(ends, ends[1:], shapes)]
 
@@ -283,7 +283,7 @@ def leaves_of_rows(rows: np.ndarray, shapes: list) -> list:
 def as_directions(
     seeds: list, shapes: list, name: str, word: str, whose: str, kinds: str = "biuf"
 ) -> tuple[list, int, bool]:
-    """Seeds as arrays, how many directions they are, and whether they are stacked: those have one axis more."""
+    """Seeds as arrays, the number of directions, and whether they are stacked along a leading axis."""
     seeds = [_as_array(seed) for seed in seeds]
     is_stacked = seeds[0].ndim == len(shapes[0]) + 1
     k = len(seeds[0]) if is_stacked else 1
@@ -305,12 +305,12 @@ def _as_array(x):
 
 
 def shape_of(y) -> tuple:
-    """Shape of an output; a list of scalars is an array of one axis."""
+    """Shape of an output; a list of scalars is a 1-D array."""
     return y.shape if not isinstance(y, (list, tuple)) else (len(y),)
 
 
 def assemble_inputs(run: Recording, leaves: list, alone: bool) -> Any:
-    """Leaves put back into the form of the arguments: one of them, or a tuple."""
+    """Rebuild the arguments from leaves: one argument if `alone`, otherwise a tuple."""
     if run.restore_inputs is None:
         return leaves[0] if alone else (leaves[0],)
     made = []
@@ -322,7 +322,7 @@ def assemble_inputs(run: Recording, leaves: list, alone: bool) -> Any:
 
 
 def tangents(run: Recording, y):
-    """Tangents of an output of a run with tangents, of shape (k, *T)."""
+    """Tangents of an output of a forward-mode evaluation, of shape (k, *T)."""
     if isinstance(y, (list, tuple)):
         y = stacked(y)
     if level_of(y) is run.level:
@@ -342,12 +342,12 @@ def _size(x) -> int:
 
 
 class Directions:
-    """Tangents given by a user: of the shape of the arguments, or stacked with a leading axis."""
+    """Directions given by the user: with the shapes of the arguments, or stacked along a leading axis."""
 
     def __init__(self, args, positions, v, single, name):
         x = args[positions[0]]
         if single and type(x) is np.ndarray and type(v) is np.ndarray and v.dtype == np.float64 and v.shape == x.shape:
-            self.leaves, self.stacked, self.k = [v], False, 1  # the usual call, kept short
+            self.leaves, self.stacked, self.k = [v], False, 1  # fast path for one array
             return
         points = [leaf for position in positions for leaf in split(args[position])[0]]
         if not single and (not isinstance(v, (tuple, list)) or len(v) != len(positions)):
@@ -365,6 +365,6 @@ class Directions:
 
     def __call__(self, level, leaf, i):
         t = self.leaves[i]
-        if not self.k:  # nothing is asked for: the value needs some direction
+        if not self.k:  # no directions: the value still needs a tangent
             return carried(level, leaf, np.zeros((1, *np.shape(leaf))))
         return carried(level, leaf, t if self.stacked else np.reshape(t, (1, *np.shape(t))))

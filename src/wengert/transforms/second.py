@@ -1,6 +1,8 @@
-"""Second derivatives and linear operators: Hessians, their products with vectors, and f linearised at a point.
+"""Hessians, Hessian-vector products, and linearisation at a point.
 
-All of them sweep one recording, forward with tangents and, for second derivatives, back over the tangents.
+All of them sweep one tape: forward with tangents and, for second derivatives, in reverse over the tangents.
+
+Reference: Griewank and Walther (2008), Evaluating Derivatives, section 5.5. doi:10.1137/1.9780898717761
 """
 
 from __future__ import annotations
@@ -13,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from wengert.containers import complex_output_message, leaves_like, plain_copy
-from wengert.core.dispatch.dispatch import holds_complex
 from wengert.core.levels import outside, running
 from wengert.core.modes.pullback import carried, pull_back
 from wengert.core.modes.second import hessian_products, push_forward, symmetrise
 from wengert.core.operands.var import holds_traced
 from wengert.core.rebind.rebind import rebound
+from wengert.core.tape.tape import holds_complex
 from wengert.errors import ComplexValueError, LevelError
 from wengert.transforms.dense import JVP, Derivative, Gradient, Jacobian, Operator, check_single_number, checked_chunk
 from wengert.transforms.products import (
@@ -32,22 +34,21 @@ from wengert.transforms.products import (
     tangents,
 )
 
-#: bytes that the tangents of all scalars, or of all arrays, and those of their adjoints may take in one sweep: more
-#: than a cache holds, because scalars touch the few directions they depend on, and matrix products want many
+#: bytes per sweep for the tangents and their adjoints, counted once for scalars and once for arrays. This exceeds a
+#: cache, because a scalar touches only the few directions it depends on, and matrix products want many
 _SWEEP_BYTES = 1 << 25
 
-
 def directions_at_once(run: Recording, m: int) -> int:
-    """How many of m directions are swept at once."""
+    """Number of directions per sweep for m directions."""
     return min(m, max(1, _SWEEP_BYTES // (16 * (max(run.tape.size, run.tape.elements) + 1))))
 
 
-#: "mixed" sweeps one recording; "forward" and "reverse" take the derivative of a derivative in that mode
+#: "mixed" sweeps one tape; "forward" and "reverse" differentiate a gradient in that mode
 _MODES = ("auto", "mixed", "forward", "reverse")
 
 
 class Hessian(Derivative):
-    """Hessian of a function with one scalar output; exactly symmetric."""
+    """Hessian of a scalar-valued function; exactly symmetric."""
 
     word = "hessian"
     sweeps = 2
@@ -58,7 +59,7 @@ class Hessian(Derivative):
         if mode not in _MODES:
             raise ValueError(f"hessian: mode is one of {', '.join(map(repr, _MODES))}, not {mode!r}")
         self.mode = mode
-        self._is_one_way = False  # what f does, as some call found
+        self._is_one_way = False  # whether a call found that the tape has no second-order sweep
 
     def __repr__(self):
         made = super().__repr__()
@@ -68,7 +69,7 @@ class Hessian(Derivative):
         return type(self), (self.f, self.argnums, self.with_value, self.has_aux, self.chunk, self.mode)
 
     def _record(self, args, kwargs):
-        """Recorded to be swept; inside of another derivative, and in other modes, a derivative of a derivative."""
+        """Record a tape to sweep; within another derivative or in other modes, nest two derivatives."""
         if self.mode in ("auto", "mixed") and not running.get() and not self._is_one_way:
             run = super()._record(args, kwargs)
             if not run.tape.is_one_way:
@@ -114,7 +115,7 @@ class Hessian(Derivative):
         return assemble_inputs(run, rows, self._single)
 
     def _rows(self, run, n):
-        """Products with all n unit vectors, those of all inputs side by side."""
+        """Products with all n unit vectors, the inputs concatenated."""
         k = self.chunk or directions_at_once(run, n)
         rows = np.empty((n, n), dtype=np.result_type(*[x.dtype for x in run.inputs])) if k < n else None
         for first in range(0, n, k or 1):
@@ -133,7 +134,7 @@ class Hessian(Derivative):
 
 
 class _Composed:
-    """A Hessian that came as the Jacobian of a gradient, in the place of a recording."""
+    """A Hessian computed as the Jacobian of a gradient; takes the place of a recording."""
 
     def __init__(self, rows, y, aux=None):
         self.rows = _symmetric(rows)
@@ -149,7 +150,7 @@ class _Composed:
 
 
 def _symmetric(rows):
-    """The mean of a Hessian of one array and its transpose; blocks of containers as they are."""
+    """Mean of a Hessian of one array and its transpose; blocks of containers are returned unchanged."""
     if not isinstance(rows, (np.ndarray, np.generic)):
         return rows
     half = np.ndim(rows) // 2
@@ -157,7 +158,7 @@ def _symmetric(rows):
 
 
 def _number(hessian):
-    """f, checked to return a single number."""
+    """Wrap f to check that it returns a scalar."""
     f = rebound(hessian.f)
 
     def checked(*args, **kwargs):
@@ -170,7 +171,7 @@ def _number(hessian):
 
 
 class HVP(Operator):
-    """Products of the Hessian with vectors: a callable of the point, the vector and further arguments."""
+    """Hessian-vector products: a callable of the point, the vector and further arguments."""
 
     word = "hvp"
     sweeps = 2
@@ -178,7 +179,7 @@ class HVP(Operator):
 
     def __call__(self, x, v, *args, **kwargs):
         args = (x, *args)
-        if running.get():  # inside of another derivative
+        if running.get():  # within another derivative
             return self._composed(args, v, kwargs)
         run = self._record(args, kwargs)
         try:
@@ -199,7 +200,7 @@ class HVP(Operator):
         return JVP(gradient, self.argnums)(args[0], v, *args[1:], **kwargs)[1]
 
     def _seeds(self, run, args, v):
-        """Leaves of `v`, which has the form of the differentiated arguments."""
+        """Leaves of `v`, which has the structure of the differentiated arguments."""
         positions = self.positions(args)
         parts = [v] if self._single else list(v)
         if len(parts) != len(positions):
@@ -220,9 +221,9 @@ class HVP(Operator):
 
 
 class Products(HVP):
-    """`hvp` for a solver that asks for many products at a point: one recording serves them all.
+    """`hvp` for solvers that request many products at a point: they share one recording.
 
-    The point alone is compared: further arguments must stay the same.
+    Only the point is compared; further arguments must stay the same.
     """
 
     _run: Recording | None = None
@@ -276,7 +277,7 @@ class Linearize(Operator):
             run.close()
             raise ComplexValueError(complex_output_message(run.name))
         again = None
-        if run.tape.is_one_way:  # for columns f is run with tangents
+        if run.tape.is_one_way:  # no forward sweep: evaluate f with tangents
             args, kwargs = plain_copy(args), plain_copy(kwargs)
 
             def again(tangents, k):
@@ -285,7 +286,7 @@ class Linearize(Operator):
         return run.value(), _Linearised(run, again).operator()
 
     def _pushed(self, args, kwargs, seeds, k):
-        """Tangents of the outputs by a run of f."""
+        """Tangents of the outputs, from an evaluation of f."""
         with outside():
             run = push(
                 self.f, args, kwargs, self.positions(args), False, self.name, k,
@@ -298,7 +299,7 @@ class Linearize(Operator):
 
 
 class _Linearised:
-    """Products of the Jacobian and its transpose with columns of matrices, by sweeps of one recording."""
+    """Products of the Jacobian and its transpose with the columns of a matrix, by sweeps over one tape."""
 
     def __init__(self, run: Recording, push: Callable | None):
         self._run = run

@@ -23,12 +23,14 @@ from typing import Any
 import numpy as np
 
 from wengert import registry
-from wengert.core import levels
-from wengert.core.dispatch import dispatch, matrices
+from wengert.core import frames, levels, messages
+from wengert.core.dispatch import arguments, checks, dispatch, matrices
 from wengert.core.dispatch.lifted import Lifted, holds_lifted
 from wengert.core.modes import forward
 from wengert.core.operands import var
+from wengert.core.tape.local_derivatives import aligned
 from wengert.errors import TracedValueError, UnsupportedFunctionError
+from wengert.features import parameters_of as signature
 from wengert.registry import strong
 from wengert.rules.reductions import laid_along
 from wengert.rules.special_python import exponentials, log_shares, log_sum, shares
@@ -69,13 +71,13 @@ class Series(Lifted):
         return len(self.c) - 1
 
     def __repr__(self):
-        return dispatch.written(self, repr(self.c[0]))
+        return checks.written(self, repr(self.c[0]))
 
     def __str__(self):
-        return dispatch.written(self, str(self.c[0]))
+        return checks.written(self, str(self.c[0]))
 
     def __format__(self, spec):
-        return dispatch.written(self, format(self.c[0], spec), spec)
+        return checks.written(self, format(self.c[0], spec), spec)
 
     def __bool__(self):
         return bool(self.c[0])
@@ -115,7 +117,7 @@ class Series(Lifted):
         if not copy and self.dtype == dtype:
             return self
         if np.dtype(dtype).kind not in "biufc":
-            raise dispatch.dtype_error(None, dtype)
+            raise messages.dtype_error(None, dtype)
         if np.dtype(dtype).kind not in "fc":
             return value_of(self).astype(dtype)
         return Series([np.asarray(a).astype(dtype)[()] if not var.is_var(a) else a.astype(dtype) for a in self.c])
@@ -134,7 +136,7 @@ class Maker:
         if not isinstance(array, np.ndarray) or array.dtype.kind not in "fc":
             return array
         c = [array, *[np.zeros_like(array) for _ in range(self.order)]]
-        return Series([dispatch.clean(a) for a in c] if dispatch.is_tracing() else c)
+        return Series([arguments.clean(a) for a in c] if levels.is_tracing() else c)
 
     def enclose(self, name):
         """A Taylor series inside of this one: not told apart from it."""
@@ -182,13 +184,13 @@ def apply(fun: Callable, args: tuple, kwargs: dict) -> Any:
         raise _no_rule(registry.dotted_name(fun))
     if row is not None and row.kind == "constant":
         if fun in dispatch.WRITERS:
-            dispatch.written(found[0], "")
+            checks.written(found[0], "")
         return fun(*value_of(args), **{name: value_of(x) for name, x in kwargs.items()})
     if holds_lifted(tuple(kwargs.values())):
         args, kwargs = _by_position(fun, args, kwargs)
     if row is not None:
         kwargs = {name: x for name, x in kwargs.items() if name not in row.unheeded}
-        args = args if row.condition is None else dispatch.with_condition(row, args, value_of(args[row.condition]))
+        args = args if row.condition is None else arguments.with_condition(row, args, value_of(args[row.condition]))
     if rule is None and row.on_complex is not True and any(np.iscomplexobj(x.c[0]) for x in found):
         raise _no_rule(row.name, " of complex values")
     with np.errstate(all="ignore"):
@@ -214,7 +216,7 @@ def apply(fun: Callable, args: tuple, kwargs: dict) -> Any:
 
 
 def _no_rule(name, of=""):
-    where = dispatch.where(dispatch.caller())
+    where = frames.where(frames.caller())
     return UnsupportedFunctionError(
         f"{name} has no Taylor rule{of} ({where}): write it with elementwise functions, arithmetic, products, "
         "reductions and numpy.linalg.solve"
@@ -234,7 +236,7 @@ def _series_in(x):
 def _by_position(fun, args, kwargs):
     """Series that were given by keyword, at their positions."""
     known = registry.positions.get(fun, {})
-    names = {p.name: i for i, p in enumerate(dispatch.signature(fun) or ())} | known
+    names = {p.name: i for i, p in enumerate(signature(fun) or ())} | known
     lifted = {name: x for name, x in kwargs.items() if holds_lifted(x)}
     if any(names.get(name) != len(args) + i for i, name in enumerate(lifted)):
         raise _no_rule(registry.dotted_name(fun), f" with the option {', '.join(lifted)}")
@@ -308,7 +310,7 @@ def _piecewise_linear(row, order, args, kwargs):
         x = args[i] if j < 0 else args[i][j]
         sources.append((i, j, np.stack(x.c[1 : order + 1])))
     found = forward.by_row(row, order, values, kwargs, sources, y, None)
-    found = np.broadcast_to(forward.aligned(found, y), (order, *np.shape(y)))
+    found = np.broadcast_to(aligned(found, y), (order, *np.shape(y)))
     return Series([y, *[np.copy(t) if np.ndim(t) else t for t in found]])
 
 
@@ -568,7 +570,7 @@ def _power(order, a, b):
     if isinstance(b, Series):  # exp(b log a)
         logarithm = _log(1.0)(np.log(base[0]), base, order) if len(base) > 1 else [np.log(base[0])]
         return Series(exponential(y0, product(exponent, logarithm, order), order))
-    integers = np.unique(exponent[0]) if not dispatch.holds_traced(exponent[0]) else ()
+    integers = np.unique(exponent[0]) if not var.holds_traced(exponent[0]) else ()
     if not (np.size(integers) <= 4 and np.all(integers == np.rint(integers)) and np.size(integers)):
         return Series(raised(y0, base, exponent[0], order))
     found = None

@@ -1,4 +1,7 @@
-"""Derivatives along directions by differences, extrapolated to a step of 0 with an estimate of their error."""
+"""Directional derivatives by finite differences with Richardson extrapolation, which also estimates their error.
+
+Reference: Ridders (1982), Accurate computation of F'(x). doi:10.1016/S0141-1195(82)80057-0
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,10 @@ import numpy as np
 
 
 class Slopes:
-    """Derivatives of a vector-valued function along k directions, by differences of shrinking steps.
+    """Derivatives of a vector-valued function along k directions.
 
-    Central differences and the jump of one-sided ones are extrapolated to a step of 0 (Richardson); of the table of
-    extrapolations the member counts, entry by entry, that differs least from its neighbours: that is its error.
+    Central differences, and the jumps between one-sided differences, are extrapolated to step 0. For each element the
+    table entry that differs least from its neighbours is selected; this difference is the error estimate.
     """
 
     name = "differences"
@@ -33,7 +36,7 @@ class Slopes:
 
 
 def _extrapolated(rows, power):
-    """Limit of a sequence at steps 1, 1/2, 1/4, ... with errors of order power, power + 2, ... and its error."""
+    """Limit of a sequence for steps 1, 1/2, 1/4, ... with errors of order power, power + 2, ...; and its error."""
     values = []
     errors = []
     before = [rows[0]]
@@ -48,7 +51,7 @@ def _extrapolated(rows, power):
         values.append(best)
         errors.append(error)
         before = line
-    # two rows can agree by chance where a jump lies within the step: a neighbour must agree too
+    # two rows can agree by chance if a jump lies within the step, so a neighbouring row must agree too
     apart = np.abs(np.diff(values, axis=0))
     errors = np.maximum(errors, np.concatenate([apart, apart[-1:]]))
     errors[np.isnan(errors)] = np.inf

@@ -14,7 +14,7 @@ import numpy as np
 
 from wengert import registry
 from wengert.core import levels
-from wengert.core.dispatch import dispatch
+from wengert.core.dispatch import arguments
 from wengert.core.dispatch.lifted import Lifted, holds_lifted
 
 
@@ -109,7 +109,7 @@ class Maker:
         if not isinstance(array, np.ndarray) or array.dtype.kind not in "fc":
             return array
         v = np.repeat(array[None], self.size, axis=0)
-        return Batch(dispatch.clean(v) if dispatch.is_tracing() else v)
+        return Batch(arguments.clean(v) if levels.is_tracing() else v)
 
     def enclose(self, name):
         """A Taylor series of each element."""

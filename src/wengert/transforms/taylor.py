@@ -1,4 +1,8 @@
-"""`wengert.taylor`: a function run on a Taylor series, so that its value is one."""
+"""`wengert.taylor`: evaluates a function on truncated Taylor series (`wengert.transforms.series`).
+
+Reference: Griewank, Utke and Walther (2000), Evaluating higher derivative tensors by forward propagation of univariate
+Taylor series. doi:10.1090/S0025-5718-00-01120-0
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from wengert.transforms.series import Maker, Series
 
 
 class Taylor(Operator):
-    """Coefficients of f(x + t v) in powers of t."""
+    """Taylor coefficients of f(x + t v) in t."""
 
     word = "taylor"
     is_derivative = False
@@ -53,7 +57,7 @@ class Taylor(Operator):
         return restore([self._coefficients(leaf, maker) for leaf in leaves])
 
     def _moving(self, x, v, order):
-        """x + t v, in the form of x."""
+        """The series x + t v, with the structure of x."""
         leaves, restore = split(x)
         found = []
         for leaf, direction in zip(leaves, leaves_like(x, v, self.name)):
@@ -68,7 +72,7 @@ class Taylor(Operator):
         return restore(found)
 
     def _coefficients(self, leaf: Any, maker: Maker):
-        """Coefficients of a result, along the first axis."""
+        """Coefficients of a result along the first axis."""
         if isinstance(leaf, (list, tuple)):
             leaf = maker.array(leaf)
         if isinstance(leaf, Series):

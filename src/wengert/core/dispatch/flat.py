@@ -1,4 +1,4 @@
-"""``x.flat`` of a traced array: its elements in a line, to be read and written."""
+"""``x.flat`` of a traced array: its elements as a 1-D array, to be read and written."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import operator
 
 import numpy as np
 
-from wengert.core.dispatch import dispatch
+from wengert.core.dispatch.checks import refuse_overlap
+from wengert.core.dispatch.dispatch import stacked
 
 
 class Flat:
-    """Elements of an array in C order, as ``numpy.flatiter`` has them: what is read is a copy."""
+    """Stands for ``numpy.flatiter``: the elements of an array in C order; reading copies."""
 
     def __init__(self, base):
         self.base = base
@@ -35,7 +36,7 @@ class Flat:
 
     @property
     def coords(self):
-        """Where the next element is; behind the last one where the first is."""
+        """Index of the next element; after the last one that of the first."""
         shape = np.shape(self.base)
         return tuple(map(int, np.unravel_index(self.index % len(self), shape))) if shape and len(self) else ()
 
@@ -47,17 +48,17 @@ class Flat:
         return np.copy(y) if np.ndim(y) else y
 
     def __setitem__(self, key, value):
-        """Values are repeated, or cut off, to the number of places."""
-        places = np.arange(len(self))[key]
-        where = np.unravel_index(places, np.shape(self.base)) if np.ndim(self.base) else ()
-        value = dispatch.stacked(value) if isinstance(value, (list, tuple)) else value
+        """Values are repeated or cut off to the number of elements, as NumPy does."""
+        positions = np.arange(len(self))[key]
+        where = np.unravel_index(positions, np.shape(self.base)) if np.ndim(self.base) else ()
+        value = stacked(value) if isinstance(value, (list, tuple)) else value
         if np.ndim(value):
-            dispatch.refuse_overlap(self.base, where, value, "a store through .flat")
-            value = np.resize(value, np.size(places)) if np.size(value) != np.size(places) else np.ravel(value)
-            value = value if np.ndim(places) else value[0]
+            refuse_overlap(self.base, where, value, "a store through .flat")
+            value = np.resize(value, np.size(positions)) if np.size(value) != np.size(positions) else np.ravel(value)
+            value = value if np.ndim(positions) else value[0]
         self.base[where] = value
 
-    # NumPy's functions take it as an array
+    # NumPy's functions take it for an array
 
     def __array__(self, dtype=None, copy=None):
         return np.asarray(self.copy(), dtype=dtype)

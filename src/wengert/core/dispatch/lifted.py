@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from wengert import registry
-from wengert.core.dispatch import advice, dispatch, matrices
+from wengert.core import advice, frames
+from wengert.core.dispatch import matrices, methods
 from wengert.core.operands import var
 from wengert.errors import TracedValueError
 
@@ -95,7 +96,7 @@ class Lifted(var.Lender):
 
     def _lend(self):
         if matrices.handed_over(self, 2) is None:
-            self._leave(advice.library_call(dispatch.user_frame()) or "code that reads its memory")
+            self._leave(advice.library_call(frames.user_frame()) or "code that reads its memory")
 
     def __dlpack__(self, **kwargs):
         self._leave("code that reads its memory")
@@ -130,7 +131,7 @@ class Lifted(var.Lender):
         return other // self, other % self
 
     def _leave(self, where):
-        place = dispatch.where(dispatch.caller())
+        place = frames.where(frames.caller())
         raise TracedValueError(
             f"{self.what} cannot go through {where} ({place}): use NumPy functions, and np.stack to join values"
         )
@@ -172,17 +173,17 @@ class Lifted(var.Lender):
         self._store(key, value)
 
     def __getattr__(self, name):
-        if name in dispatch.METHODS:
-            fun = dispatch.METHODS[name]
+        if name in methods.METHODS:
+            fun = methods.METHODS[name]
             return lambda *args, **kwargs: fun(self, *args, **kwargs)
-        if name in dispatch.INTERFACES and matrices.handed_over(self, 2) is None:
+        if name in methods.INTERFACES and matrices.handed_over(self, 2) is None:
             self._leave("code that reads its memory")
         kind = np.ndarray if self.ndim else self.dtype.type
         if name.startswith("__") or not hasattr(kind, name):
             raise AttributeError(f"'numpy.{kind.__name__}' object has no attribute {name!r}")
         return self._leave(f"{kind.__name__}.{name}")
 
-    conj = conjugate = dispatch.conj
+    conj = conjugate = methods.conj
 
     def copy(self, order="C"):
         return np.copy(self)

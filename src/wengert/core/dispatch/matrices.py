@@ -14,8 +14,12 @@ import sys
 import numpy as np
 
 from wengert import registry
-from wengert.core.dispatch import dispatch
+from wengert.core.dispatch.arguments import clean
+from wengert.core.dispatch.checks import refusal
+from wengert.core.dispatch.dispatch import apply
+from wengert.core.messages import sparse_message
 from wengert.core.operands import var
+from wengert.dependence import Contraction
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import strong
 
@@ -103,7 +107,7 @@ def operate(fun, left, right):
     if fun is np.multiply and np.ndim(x) and not _is_array(matrix):
         fun = np.matmul  # of sparse matrices * is the product
     if fun is np.matmul:
-        return dispatch.clean(product(matrix, x) if is_left else _transposed_product(matrix, x))
+        return clean(product(matrix, x) if is_left else _transposed_product(matrix, x))
     if fun is np.multiply:
         return multiplied(matrix, x)
     if fun is np.divide and is_left:
@@ -151,13 +155,13 @@ def _check_product(matrix, x):
 
 def times(x, matrix):
     """A @ x of a sparse matrix and a vector or matrix of operands or numbers."""
-    if not dispatch.holds_traced(x):
-        return matrix @ dispatch.plain(x)
+    if not var.holds_traced(x):
+        return matrix @ var.plain(x)
     if matrix.format in ("lil", "dok"):
         matrix = matrix.tocsr()
     elif not var.level_of(x).is_forward:
         matrix = matrix.copy()  # a pullback needs it as it is now
-    return dispatch.apply(_times_row, times, (x, matrix), {})
+    return apply(_times_row, times, (x, matrix), {})
 
 
 def _along(z, matrix, ndim):
@@ -197,6 +201,11 @@ def _push(t, y, x, matrix):
     return np.reshape(found, np.shape(t)[: np.ndim(t) - np.ndim(x)] + np.shape(y))
 
 
+def _labels(ndim, x, matrix):
+    count = ndim(x)
+    return (matrix, x), [[0, 1], [1, 2][:count]], [0, 2][:count]
+
+
 # of one row in the format coo the product with a vector is a number: hence the shapes
 _times_row = registry.Primitive(
     "scipy.sparse product",
@@ -205,6 +214,7 @@ _times_row = registry.Primitive(
     jvps={0: _push},
     home=f"{__name__}._times_row",
     stacked=True,
+    dependence=Contraction(_labels),
     curvature="none",
     on_complex=True,
 )
@@ -289,7 +299,7 @@ class SparseVar:
         if name.startswith("__"):
             raise AttributeError(name)
         if sys._getframe(1).f_globals.get("__name__", "").startswith("scipy."):  # handed to code that is not followed
-            raise dispatch.refusal(self._entries, dispatch.sparse_message())
+            raise refusal(self._entries, sparse_message())
         raise UnsupportedFunctionError(
             f"'{name}' of a sparse array whose entries are traced: write it with .toarray(), or with A @ x"
         )
@@ -299,7 +309,7 @@ class SparseVar:
         if handed is not None:
             return handed
         if var.is_traced(self._entries) and not var.is_passive(self._entries):
-            raise dispatch.refusal(self._entries, dispatch.sparse_message())
+            raise refusal(self._entries, sparse_message())
         return np.asarray(self.toarray(), dtype=dtype)
 
     def __repr__(self):

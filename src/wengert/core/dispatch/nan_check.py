@@ -1,8 +1,8 @@
-"""The first NaN of a derivative, by name and line: what `wengert.detect_nan` looks at.
+"""Raises at the first NaN of a derivative, with the function and the line: the checks of `wengert.detect_nan`.
 
-A value is checked when a function has computed it, a tangent when a rule has given it, an adjoint whenever something
-was added to it.
-What a rule computes on the way is not checked: a NaN there that a factor of exactly 0 takes out is none.
+A value is checked when a function has computed it, a tangent when a rule has returned it, an adjoint whenever a
+cotangent was added to it.
+Intermediate results of rules are not checked: a NaN there may be multiplied by a factor of exactly 0, which gives 0.
 """
 
 from __future__ import annotations
@@ -15,37 +15,37 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wengert.core.dispatch import dispatch
+from wengert.core import frames
 from wengert.core.operands import var
 
 
 class Place(NamedTuple):
-    """Where a call stands in the user's code."""
+    """Name and position of a call in the user's code."""
 
     name: str
     position: tuple | None
 
     def __str__(self):
-        text = f"({dispatch.where(self.position)})"
-        code = linecache.getline(*dispatch.file_and_line(self.position)).strip() if self.position else ""
+        text = f"({frames.where(self.position)})"
+        code = linecache.getline(*frames.file_and_line(self.position)).strip() if self.position else ""
         return f"{text}: {code}" if code else text
 
 
-#: the call whose rule is at work
+#: the call whose rule is running
 _at_work: ContextVar[Place | None] = ContextVar("wengert_at_work", default=None)
 
 
 def place(name: str) -> Place:
-    """Where the call stands that is being recorded; a call that a rule makes stands where that of the rule does."""
+    """The place of the call that is being recorded; a call inside of a rule has the place of the rule's call."""
     around = _at_work.get()
     if around is None:
-        return Place(name, dispatch.caller())
+        return Place(name, frames.caller())
     return Place(f"{name} in the derivative of {around.name}", around.position)
 
 
 @contextlib.contextmanager
 def rule(at: Place) -> Iterator[None]:
-    """While the rule of the call at this place is at work."""
+    """Block in which the rule of the call at this place runs."""
     token = _at_work.set(at)
     try:
         yield
@@ -65,7 +65,7 @@ def check_value(row, operands, y) -> None:
 
 
 def check_tangent(t) -> None:
-    """Raise if the rule at work gave a tangent that is NaN."""
+    """Raise if the running rule returned a tangent that is NaN."""
     index = _nan(t)
     if index is not None:
         at = _at_work.get()
@@ -73,7 +73,7 @@ def check_tangent(t) -> None:
 
 
 def check_adjoint(name: str, total, part) -> None:
-    """Raise if the cotangent `part` made an adjoint NaN: it comes from the rule at work, or was given to the sweep."""
+    """Raise if adding the cotangent `part`, of the running rule or given to the sweep, made an adjoint NaN."""
     index = _nan(total)
     if index is None:
         return
@@ -89,7 +89,7 @@ def check_adjoint(name: str, total, part) -> None:
 
 
 def check_inputs(name: str, level, inputs) -> None:
-    """Raise if a derivative is asked for at NaN, or in the direction of NaN."""
+    """Raise if an input or a direction of a derivative is NaN."""
     for i, x in enumerate(inputs):
         found = [("input", _nan(x))]
         if level.is_forward:
@@ -118,5 +118,5 @@ def _listed(given) -> str:
 
 
 def _element(x, index, shape) -> str:
-    """The element of an operand that the element of the result at an index was computed from."""
+    """The element of an operand that the result's element at an index was computed from."""
     return str(np.broadcast_to(var.plain(x), shape)[index])

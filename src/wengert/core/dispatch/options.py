@@ -1,6 +1,6 @@
-"""Options of ufuncs: a call with ``dtype=``, ``casting=``, ``order=`` or ``axes=`` in the words of calls without.
+"""Options of ufuncs: rewrites a call with ``dtype=``, ``casting=``, ``order=`` or ``axes=`` as calls without.
 
-NumPy itself says which types a loop has; operands are converted as it would convert them.
+Operands are converted to the types of the loop that NumPy itself resolves.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ LOOP = ("dtype", "signature", "sig", "casting")
 
 
 def simplified(call, fun, inputs, kwargs):
-    """A call of a ufunc with options; `call`, of ``(fun, inputs, kwargs)``, knows those that remain."""
+    """Result of a ufunc with options; ``call(fun, inputs, kwargs)`` takes those that remain."""
     kwargs = {name: value for name, value in kwargs.items() if name != "subok"}  # there are no subclasses
     order = kwargs.pop("order", "K")
     loop = {name: kwargs.pop(name) for name in LOOP if name in kwargs}
@@ -29,7 +29,7 @@ def simplified(call, fun, inputs, kwargs):
 
 
 def converted(fun, inputs, dtype=None, signature=None, sig=None, casting="same_kind"):
-    """The operands in the types of the loop that NumPy takes; its own error if there is none."""
+    """The operands in the types of the loop that NumPy resolves; NumPy's own error if there is none."""
     found = None if dtype is None else np.dtype(dtype)
     signature = signature or sig or (None,) * fun.nin + (found,) * fun.nout
     inputs = [as_operand(x) for x in inputs]
@@ -39,7 +39,7 @@ def converted(fun, inputs, dtype=None, signature=None, sig=None, casting="same_k
 
 
 def as_operand(x):
-    """An array or a number; Python's numbers stay, as they have no type of NumPy's."""
+    """An array or a scalar; Python's scalars stay, as they have no dtype."""
     if isinstance(x, (list, tuple)):
         return np.stack([as_operand(item) for item in x]) if var.holds_var(x) else np.asarray(x)
     return np.bool_(x) if type(x) is bool else x
@@ -52,7 +52,7 @@ def as_type(x, dtype):
 
 
 def along_axes(call, fun, inputs, axes, **kwargs):
-    """A generalised ufunc whose operands and result have their last axes elsewhere."""
+    """Result of a generalised ufunc with ``axes=``: its core axes are moved to the end and back."""
     axes = [(axis,) if isinstance(axis, int) else tuple(axis) for axis in axes]
     moved = (np.moveaxis(x, at, range(-len(at), 0)) for x, at in zip(inputs, axes))
     y = call(fun, tuple(moved), kwargs)
@@ -61,7 +61,7 @@ def along_axes(call, fun, inputs, axes, **kwargs):
 
 
 def in_order(y, order):
-    """The result laid out as ``order=`` has it."""
+    """The result in the memory layout of ``order=``."""
     if order not in ("C", "F") or not np.ndim(y) or var.value_of(y).flags[f"{order}_CONTIGUOUS"]:
         return y
     return np.copy(y, order=order)

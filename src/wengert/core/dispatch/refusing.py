@@ -1,8 +1,8 @@
-"""Functions and classes in C that know numbers by their type alone: called by followed code, they refuse traced values.
+"""Proxies for functions and classes in C that accept scalars by their exact type, so that these refuse traced values.
 
-``decimal.Decimal(x)`` takes floats and whatever is a subclass of them, and asks nothing else of what it is given.
-Its own error leaves no note at a derivative, which a function that catches it would lose without a word (0055).
-So followed code has a stand-in.
+``decimal.Decimal(x)`` takes floats and instances of subclasses, and asks its argument for no conversion.
+Its own error leaves no note at a derivative, so a function that catches it would silently lose the derivative (0055).
+Code with rebound names calls a proxy instead.
 Where a class is not called, read from or mapped it is itself, as `type` is (0052).
 """
 
@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import sys
 
-from wengert.core.dispatch import dispatch, lifted
+from wengert.core.dispatch import lifted
+from wengert.core.dispatch.checks import refusal
+from wengert.core.messages import call_message
 from wengert.core.operands import var
 from wengert.core.rebind import rebind
 
-#: functions and classes that take numbers, by module; then the alternative constructors of such classes
+#: functions and classes that take scalars, by module; then the alternative constructors of such classes
 NAMES = {
     "datetime": ("timedelta",),
     "decimal": ("Decimal",),
@@ -24,7 +26,7 @@ _MAKERS = ("from_float",)
 
 
 class Refusing:
-    """Stand-in for a function or class that refuses traced arguments and otherwise behaves like the original."""
+    """Proxy of a function or class that refuses traced arguments and otherwise behaves like the original."""
 
     __slots__ = ("_wengert_name", "_wengert_of")
 
@@ -51,12 +53,12 @@ def _plain(x, name):
     if not var.is_scalar(x):
         return x
     if var.is_traced(x) and not var.is_passive(x):
-        raise dispatch.refusal(x, dispatch.call_message(name))
+        raise refusal(x, call_message(name))
     return var.observed(x)
 
 
 def install(package: str) -> None:
-    """Register stand-ins for the functions and classes of a module listed in `NAMES`."""
+    """Register proxies of the functions and classes of a module listed in `NAMES`."""
     module = sys.modules[package]
     for name in NAMES[package]:
         value = getattr(module, name)

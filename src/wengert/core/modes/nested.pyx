@@ -1,13 +1,13 @@
 # cython: language_level=3
-"""Reverse mode inside of another derivative: a list of calls on operands of the level around.
+"""Reverse mode inside of another derivative: a tape of calls on operands of the enclosing level.
 
-The outermost derivative works on numbers and is fast; this one is general, to any depth.
-A value of this level is an operand of the level around (or a number, where it is constant there), the rules of the
-registry run on such operands, and adjoints are such operands: so the level around records all that the sweep does,
-and derivatives of derivatives come from the same rows.
+The tape of an outermost derivative works on plain values and is fast; this one is general, to any depth.
+A value of this level is an operand of the enclosing level (or plain, where it is constant there), the rules of the
+registry run on such operands, and adjoints are such operands: so the enclosing level records the sweep, and derivatives
+of derivatives come from the same rows.
 
-Arrays keep their memory at all levels, so views need no entry here either, and a write in place is swapped back
-during the sweep by a write that the level around records.
+Arrays keep their memory at all levels, so views need no entry here either, and a store in place is swapped back during
+the sweep by a store that the enclosing level records.
 """
 
 cimport numpy as cnp
@@ -24,6 +24,7 @@ from wengert.core import levels
 from wengert.core.dispatch import nan_check
 from wengert.core.operands import var
 from wengert.core.modes.pullback import independent, own_copy, pull_back
+from wengert.core.tape.local_derivatives import Adjoints
 from wengert.core.tape.tape import holds_complex
 from wengert.errors import LevelError, ReplayMismatchError
 from wengert.registry import Primitive, strong, sums_by_place
@@ -32,20 +33,20 @@ cnp.import_array()
 
 
 cdef class Entry:
-    """One call, gather, rearrangement or write."""
-    cdef object row                 # None: a write
-    cdef tuple args                 # as the level around sees them
+    """One call, gather, rearrangement or store."""
+    cdef object row                 # None: a store
+    cdef tuple args                 # at the enclosing level
     cdef dict kwargs
     cdef list sources               # ``(position, item, buffer, view)`` of the operands of this level
     cdef Buffer out
-    cdef cnp.ndarray view           # of the result, or of the place written
-    cdef object y                   # the result, as the level around sees it
-    cdef object key                 # index of a gather or a write; map of a rearrangement
+    cdef cnp.ndarray view           # of the result, or of the target of a store
+    cdef object y                   # the result at the enclosing level
+    cdef object key                 # index of a gather or a store
     cdef object index_map
-    cdef Buffer under               # of a write: where it is for the level around, whatever level writes there next
-    cdef object saved               # what a write overwrote
-    cdef object won                 # of the writes to repeated places, those that stayed
-    cdef object place               # in a watched list: where in f the call stands
+    cdef Buffer under               # of a store: the target at the enclosing level when it was recorded
+    cdef object saved               # values that a store overwrote; source indices of a rearrangement
+    cdef object won                 # of a store at repeated indices: mask of the last ones
+    cdef object place               # in a watched tape: position of the call in f
 
 
 cdef object GETITEM = Primitive("indexing", "rearrangement")
@@ -53,17 +54,17 @@ cdef object SAME = Primitive("the same array", "rearrangement")
 cdef object LOOP = Primitive("a loop", "call")
 
 
-cdef class List:
-    """What was recorded at one level inside of another."""
+cdef class NestedTape:
+    """The tape of a nested level."""
 
     cdef readonly Level level
     cdef list entries
-    cdef dict adjoints              # of buffers, by identity: (buffer, operand of the level around)
+    cdef dict adjoints              # of buffers, by identity: (buffer, operand of the enclosing level)
     cdef Py_ssize_t k
     cdef bint watched               # by `wengert.detect_nan`
     cdef readonly bint has_loops
     cdef public bint has_complex    # a value is complex, or was
-    cdef ListTail tail              # the innermost one that is open, or None
+    cdef NestedTail tail            # the innermost one that is open, or None
 
     def __init__(self, str name, int depth):
         self.level = Level(name, depth, recorder=self)
@@ -105,11 +106,11 @@ cdef class List:
         return any([(<Entry>entry).row is None for entry in self.entries if entry is not None])
 
     def pause(self):
-        """Begin a block that is not followed; what to hand to `resume`."""
+        """Begin a passive block; the result is the argument of `resume`."""
         return len(self.entries)
 
     def resume(self, Py_ssize_t start):
-        """Make constants of what was recorded since `start`; writes stay writes."""
+        """End a passive block: make constants of the values recorded since `start`; stores stay stores."""
         cdef Entry entry
         for i in range(start, len(self.entries)):
             entry = self.entries[i]
@@ -121,7 +122,7 @@ cdef class List:
     # ------------------------------------------------------------------------------------------ recording
 
     def independent(self, value, owned=False):
-        """A traced copy of an array or number, in which derivatives are taken; `owned`: nobody else refers to it."""
+        """A traced copy of an array or scalar, an independent variable; `owned`: there is no other reference to it."""
         x = wrap(self.level, value if owned else own_copy(value))
         (<ArrayVar>x).buffer.born = self.birth
         return x
@@ -161,7 +162,7 @@ cdef class List:
         return 0
 
     def rename(self, Buffer old, Buffer new, cnp.ndarray whole):
-        """From here on a buffer has another identity at this level, and the same memory."""
+        """Give a buffer another identity at this level from here on, with the same memory."""
         cdef Entry entry = Entry.__new__(Entry)
         entry.row = SAME
         entry.sources = [(0, -1, old, whole)]
@@ -170,7 +171,7 @@ cdef class List:
         self.append(entry)
 
     def store(self, Buffer buffer, cnp.ndarray view, key, value, below):
-        """Write into a view (or at an advanced index of it), keeping what it overwrites."""
+        """Store into a view (or at an advanced index of it), keeping the overwritten values."""
         cdef Entry entry = Entry.__new__(Entry)
         cdef Buffer under = <Buffer>buffer.under
         if self.tail is not None and buffer.born <= self.tail.mark:
@@ -190,12 +191,12 @@ cdef class List:
     # ------------------------------------------------------------------------------------------ loops
 
     def open_tail(self, entry, name, forgets):
-        """What is recorded from here on, until it is cut; `entry`: the loop that is swept, or -1."""
-        return ListTail(self, entry, name, forgets)
+        """A tail that records from here on until it is cut; `entry`: the loop that is swept, or -1."""
+        return NestedTail(self, entry, name, forgets)
 
     @property
     def birth(self):
-        """The number `born` of a buffer that no entry makes: in a tail, one of its own."""
+        """The number `born` of a buffer that is no result of an entry; tails have their own."""
         return 0 if self.tail is None else len(self.entries)
 
     def add_loop(self, compute, list inputs, list values):
@@ -213,7 +214,7 @@ cdef class List:
         return outputs
 
     cdef pull_loop(self, Entry entry, Py_ssize_t i):
-        """The cotangents of what a loop returned go through its steps, which are recorded again."""
+        """Reverse a loop: its steps are recorded again, and pull back the cotangents of its results."""
         seeds = []
         for buffer, view in entry.args:
             c = self.adjoint(<Buffer>buffer, view)
@@ -287,7 +288,7 @@ cdef class List:
             self.k, buffer.span))
 
     cdef accumulate(self, Buffer buffer, cnp.ndarray view, c):
-        """Add a cotangent to the adjoint of a view, summed over the axes that broadcasting made."""
+        """Add a cotangent to the adjoint of a view, summed over broadcast axes."""
         cdef Py_ssize_t size = max(1, self.k * buffer.span // cnp.PyArray_ITEMSIZE(view))
         c = summed(c.real if self.has_complex and not cnp.PyArray_ISCOMPLEX(view) else c, view)
         if id(buffer) not in self.adjoints:
@@ -295,7 +296,7 @@ cdef class List:
         target = self.adjoint(buffer, view)
         repeated = tuple([d + 1 for d in range(cnp.PyArray_NDIM(view))
                           if cnp.PyArray_STRIDE(view, d) == 0 and cnp.PyArray_DIM(view, d) > 1])
-        if repeated:                # one place stands for many elements
+        if repeated:                # elements that share memory
             c = np.sum(np.broadcast_to(c, target.shape), axis=repeated, keepdims=True)
             target = target[tuple([slice(0, 1) if d in repeated else slice(None) for d in range(target.ndim)])]
         target += c
@@ -333,14 +334,14 @@ cdef class List:
                     c = np.where(entry.won, c, 0.0)
             if entry.sources:
                 _, _, buffer, view = entry.sources[0]
-                # NumPy drops leading axes of length 1 of what is assigned
+                # NumPy drops leading axes of length 1 of the assigned value
                 if np.ndim(view) > np.ndim(c) - 1:
                     c = np.reshape(c, (self.k,) + (1,) * (np.ndim(view) - np.ndim(c) + 1) + np.shape(c)[1:])
                 self.accumulate(<Buffer>buffer, view, c)
         swap(entry)
 
     cdef pull_rearrangement(self, Entry entry, ybar):
-        """Send the cotangent back to where each element came from."""
+        """Scatter the cotangent to the sources of the elements."""
         if entry.saved is None:
             entry.saved = np.ravel(entry.index_map(entry))
         count = 1 + sum([np.size(source[3]) for source in entry.sources])
@@ -359,7 +360,6 @@ cdef class List:
         row = entry.row
         known = {}
         if self.has_complex and holds_complex((entry.y, entry.args)):
-            from wengert.core.modes.forward import Adjoints
             adjoints = Adjoints(row, ybar, entry.y, entry.args, entry.kwargs)
             for position, item, buffer, view in entry.sources:
                 self.accumulate(<Buffer>buffer, view, adjoints.of(position, item, np.shape(view)))
@@ -380,7 +380,7 @@ cdef class List:
             self.accumulate(<Buffer>buffer, view, c)
 
     cdef by_rule(self, Entry entry, position, ybar):
-        """Cotangents by the pullback of a row: at once, or a list of one direction each."""
+        """Cotangents by the pullback of a row: of all directions, or a list of one direction each."""
         row = entry.row
         if row.stacked:
             if row.variadic is not None:
@@ -389,78 +389,78 @@ cdef class List:
         return [row.vjps[position](ybar[j], entry.y, *entry.args, **entry.kwargs) for j in range(self.k)]
 
 
-cdef class ListTail:
-    """The entries of a list since a mark, to be swept by themselves and forgotten; see the tails of a tape."""
+cdef class NestedTail:
+    """The entries of a tape since a mark, swept and dropped by themselves; see the tails of `Tape`."""
 
-    cdef List list
-    cdef ListTail before            # the tail that was open
+    cdef NestedTape tape
+    cdef NestedTail before          # the tail that was open
     cdef Py_ssize_t mark, gap       # it begins at the mark; entries from the gap to there were swept before
     cdef list buffers               # of its inputs
     cdef str name
     cdef readonly bint forgets
 
-    def __init__(self, List list, Py_ssize_t entry, str name, bint forgets):
-        self.list = list
-        self.before = list.tail
+    def __init__(self, NestedTape tape, Py_ssize_t entry, str name, bint forgets):
+        self.tape = tape
+        self.before = tape.tail
         self.name = name
         self.forgets = forgets
         self.buffers = []
-        self.mark = len(list.entries)
-        list.entries.append(None)   # stands for what makes the inputs
+        self.mark = len(tape.entries)
+        tape.entries.append(None)   # the entry of the inputs
         self.gap = self.mark if entry < 0 else entry
-        list.tail = self
+        tape.tail = self
 
     @property
     def level(self):
-        return self.list.level
+        return self.tape.level
 
     @property
     def recorder(self):
-        """What stands among the running derivatives."""
-        return self.list
+        """What is on the stack of running derivatives."""
+        return self.tape
 
     @property
     def size(self):
         """Number of entries."""
-        return len(self.list.entries) - self.mark
+        return len(self.tape.entries) - self.mark
 
     @property
     def elements(self):
-        """Of all results."""
-        return sum([np.size((<Entry>entry).view) for entry in self.list.entries[self.mark:] if entry is not None])
+        """Number of elements of all results."""
+        return sum([np.size((<Entry>entry).view) for entry in self.tape.entries[self.mark:] if entry is not None])
 
     def held(self):
-        """Bytes, about: results, and the objects around them."""
-        return sum([4096 + 2 * (<Entry>entry).view.nbytes for entry in self.list.entries[self.mark:]
+        """Estimated bytes of the results and the objects that hold them."""
+        return sum([4096 + 2 * (<Entry>entry).view.nbytes for entry in self.tape.entries[self.mark:]
                     if entry is not None])
 
     def independent(self, value, owned):
-        x = self.list.independent(value, owned)
+        x = self.tape.independent(value, owned)
         self.buffers.append((<ArrayVar>x).buffer)
         return x
 
     def next_step(self):
-        """See the list."""
+        """See the tape."""
 
     def pull_tail(self, list inputs, list outputs, list cotangents):
         """See `wengert.core.modes.pullback.pull_tail`."""
-        cdef List list = self.list
+        cdef NestedTape tape = self.tape
         cdef Py_ssize_t i
         self.check()
         for y, c in zip(outputs, cotangents):
             if c is not None:
-                list.seed(y, c)
-        for i in range(len(list.entries) - 1, self.mark - 1, -1):
-            if list.entries[i] is not None:
-                list.pull(<Entry>list.entries[i], i)
-        found = [list.adjoint((<ArrayVar>x).buffer, (<ArrayVar>x).v) for x in inputs]
+                tape.seed(y, c)
+        for i in range(len(tape.entries) - 1, self.mark - 1, -1):
+            if tape.entries[i] is not None:
+                tape.pull(<Entry>tape.entries[i], i)
+        found = [tape.adjoint((<ArrayVar>x).buffer, (<ArrayVar>x).v) for x in inputs]
         return [None if c is None else np.copy(c) for c in found]
 
     cdef check(self):
-        """Does no entry refer to what was recorded after the loop, and was swept before it?"""
+        """Raise if an entry refers to a value recorded after the loop, whose adjoint was swept before it."""
         cdef Entry entry
-        cdef ListTail tail
-        for entry in self.list.entries[self.mark:]:
+        cdef NestedTail tail
+        for entry in self.tape.entries[self.mark:]:
             for source in () if entry is None else entry.sources:
                 born = (<Buffer>source[2]).born
                 tail = self
@@ -470,43 +470,43 @@ cdef class ListTail:
                     tail = tail.before
 
     def cut(self):
-        """Forget the tail; its values are of a derivative that has ended."""
+        """Drop the tail; its values are those of an ended derivative."""
         cdef Entry entry
-        cdef List list = self.list
+        cdef NestedTape tape = self.tape
         cdef Level past = Level(self.name, self.level.depth)
         past.remedy = STEP_REMEDY
         past.close()
-        self.buffers += [(<Entry>entry).out for entry in list.entries[self.mark:] if entry is not None]
+        self.buffers += [(<Entry>entry).out for entry in tape.entries[self.mark:] if entry is not None]
         for buffer in self.buffers:
             if buffer is not None:          # of a loop
                 (<Buffer>buffer).level = past
-                list.adjoints.pop(id(buffer), None)
-        del list.entries[self.mark:]
-        list.tail = self.before
+                tape.adjoints.pop(id(buffer), None)
+        del tape.entries[self.mark:]
+        tape.tail = self.before
 
 
 def index_of(Entry entry):
-    """Where each element at an index comes from, counted from 1."""
+    """Source of each element at an index, counted from 1."""
     view = entry.sources[0][3]
     places = np.arange(1, np.size(view) + 1).reshape(np.shape(view))
     return (var.clean(places) if var.holds_var(entry.key) else places)[entry.key]
 
 
 cdef object place_of(Buffer under, cnp.ndarray view, key):
-    """What lies in a view (or at an index of it), as the level around sees it."""
+    """The elements of a view (or at an index of it) at the enclosing level."""
     place = view if under.level is None else array_var(under, view)
     return place if key is None else place[key]
 
 
 cdef swap(Entry entry):
-    """Exchange what a write wrote with what it overwrote: a write of the level around."""
+    """Exchange the stored and the overwritten values of a store, by a store of the enclosing level."""
     other = np.copy(place_of(entry.under, entry.view, entry.key))
     store(entry.under, entry.view, entry.key, entry.saved)
     entry.saved = other
 
 
 cdef object summed(c, cnp.ndarray view):
-    """A cotangent with a leading axis, summed over the axes along which its operand was broadcast."""
+    """A cotangent with a leading axis of directions, summed over the axes along which its operand was broadcast."""
     cdef int ndim = cnp.PyArray_NDIM(view), d
     extra = np.ndim(c) - 1 - ndim
     if extra > 0:
@@ -519,12 +519,12 @@ cdef object summed(c, cnp.ndarray view):
 
 
 def transposed(pullback, name, y, t, values):
-    """The transpose of a pullback at a tangent `t` of its operand, with a leading axis: tangents of `y`.
+    """The transpose of a pullback applied to tangents `t` of its operand: tangents of `y`; leading axis of directions.
 
-    `values` is all that the pullback reads: numbers, or operands of a level around.
+    `values` holds all that the pullback reads: plain values, or operands of an enclosing level.
     """
     if var.holds_traced(values):
-        return transposed_on(List(f"the pullback of {name}", len(levels.running.get())), pullback, y, t)
+        return transposed_on(NestedTape(f"the pullback of {name}", len(levels.running.get())), pullback, y, t)
     with levels.outside():
         return transposed_on(Tape(f"the pullback of {name}"), pullback, y, t)
 
@@ -536,8 +536,8 @@ def transposed_on(recorder, pullback, y, t):
             ybar = independent(recorder, zero if np.ndim(y) else zero[()])
             xbar = pullback(ybar)
         levels.check_end(recorder.level)
-        if level_of(xbar) is not recorder.level:        # a pullback that is zero
-            np.asarray(var.plain(xbar))                 # a missing one says so here
+        if level_of(xbar) is not recorder.level:        # the pullback is zero
+            np.asarray(var.plain(xbar))                 # raises if it is not implemented
             return np.zeros((len(t), *np.shape(y)), dtype=y.dtype)
         found, = pull_back(recorder, [ybar], [xbar], [t], len(t), True, True)
         return found

@@ -1,6 +1,10 @@
 # Indices are made here, never by a user, and no division by a user's number happens in Cython code:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""From a function's arguments to its outputs and back: what the transforms ask of one recording."""
+"""The interface of transforms to a recording: independent variables, outputs, sweeps, and loops with checkpoints.
+
+A first derivative of a function of floats is computed here in one call, which saves small functions most of the
+overhead.
+"""
 
 cimport numpy as cnp
 from cpython.contextvars cimport PyContextVar_Reset, PyContextVar_Set, get_value
@@ -27,7 +31,7 @@ cdef object float64 = np.float64, ndarray = np.ndarray, running = levels.running
 
 
 def independent(recorder, value, bint owned=False):
-    """A traced copy of an array (or of a number) that derivatives are taken in; `owned`: nobody else refers to it."""
+    """A traced copy of an array or scalar, an independent variable; `owned`: there is no other reference to it."""
     cdef Tape tape
     cdef Buffer buffer
     cdef cnp.ndarray array
@@ -52,9 +56,9 @@ def independent(recorder, value, bint owned=False):
 
 
 def carried(Level level, value, t):
-    """A copy of an array (or of a number) with tangents, in which derivatives are taken."""
+    """A copy of an array or scalar with tangents, an independent variable of forward mode."""
     if level.depth == 0:
-        t = np.array(t)             # memory of their own: f may write in place
+        t = np.array(t)             # a copy: f may store in place
         if type(value) is float64:
             return with_tangents(level, value, t)
         value = same_layout(<cnp.ndarray>np.asarray(value)) if isinstance(value, ndarray) else value
@@ -64,7 +68,7 @@ def carried(Level level, value, t):
 
 
 def own_copy(value):
-    """A copy of an array (or operand), with the same strides: NumPy's loops may differ in the last bit otherwise."""
+    """A copy of an array (or operand) with the same strides, on which the last bit of NumPy's results may depend."""
     cdef ArrayVar copy
     if type(value) is ndarray:
         return same_layout(<cnp.ndarray>value)
@@ -76,7 +80,7 @@ def own_copy(value):
 
 
 def carried_identity(Level level, value, Py_ssize_t first):
-    """The same with rows of the identity over its elements as tangents: direction j is that of element first + j."""
+    """The same with rows of the identity as tangents: direction j is that of element ``first + j``."""
     cdef Py_ssize_t j, n = np.size(value)
     cdef cnp.ndarray t
     if type(value) is not ndarray or level.depth or not is_vector(<cnp.ndarray>value):
@@ -123,9 +127,9 @@ def columns(Level level, y):
 
 
 cpdef bint is_output(Level level, y) except -1:
-    """Is `y` an operand, or a list of scalars of this derivative? One of a derivative that has ended is an error.
+    """Is `y` an operand of this derivative, or a list of its scalars? Raises for one of an ended derivative.
 
-    A value of a derivative around this one is a constant here.
+    A value of an enclosing derivative is a constant here.
     """
     cdef Level own
     if type(y) is list or type(y) is tuple:
@@ -146,14 +150,14 @@ cpdef bint is_output(Level level, y) except -1:
 
 
 cdef int check_around(Level own, Level level) except -1:
-    """Is what was returned a value of a derivative around this one?"""
+    """Is the output a value of an enclosing derivative?"""
     if own.depth >= level.depth:
         raise LevelError(mixed_message(own, level))
     return 0
 
 
 def has_stores(recorder):
-    """Was anything written in place?"""
+    """Was anything stored in place?"""
     return (<Tape>recorder).has_stores if type(recorder) is Tape else recorder.has_stores
 
 
@@ -165,8 +169,8 @@ def was_written(x):
 def pull_back(recorder, list inputs, list outputs, cotangents, Py_ssize_t k, bint stacked, bint consume):
     """Sweep once and return the cotangent of each input, with a leading axis of length k if `stacked`.
 
-    `cotangents` holds one array an output (None: no contribution), or is a pair ``(first, last)``: then the seeds
-    are the rows `first` to `last` of the identity over all elements of the outputs.
+    `cotangents` holds one array an output (None: no contribution), or is a pair ``(first, last)``, for the rows `first`
+    to `last` of the identity over all elements of the outputs.
     """
     if type(recorder) is not Tape:
         return recorder.pull_back(inputs, outputs, cotangents, k, stacked, consume)
@@ -210,9 +214,9 @@ def pull_tail(recorder, list inputs, list outputs, list cotangents):
 def add_loop(recorder, compute, list inputs, list values, Py_ssize_t elements):
     """Append the entry of a loop, and return the operands of its results.
 
-    `elements`: how many more there are at a time when it is swept.
+    `elements`: the number of further elements that are alive at once when it is swept.
 
-    In a sweep ``compute(recorder, entry, cotangents, values)`` of the results gives the cotangents of the inputs.
+    In a sweep ``compute(recorder, entry, cotangents, values)`` of the results returns the cotangents of the inputs.
     """
     cdef Tape tape
     cdef Node node
@@ -236,7 +240,7 @@ def add_loop(recorder, compute, list inputs, list values, Py_ssize_t elements):
 
 
 def open_tail(recorder, Py_ssize_t entry, str name, bint forgets):
-    """A tail of what records; `entry`: that of the loop which is swept, or -1."""
+    """A tail of a recorder; `entry`: that of the loop that is swept, or -1."""
     if type(recorder) is not Tape:
         return recorder.open_tail(entry, name, forgets)
     tail = (<Tape>recorder).open_tail(name, forgets)
@@ -246,7 +250,7 @@ def open_tail(recorder, Py_ssize_t entry, str name, bint forgets):
 
 
 cdef tuple place_of(x):
-    """Where a value lies: buffer and view, or slot."""
+    """Buffer and view, or slot, of a value."""
     x = as_numpy(x)
     if type(x) is ScalarVar:
         return None, None, (<ScalarVar>x).slot
@@ -314,7 +318,7 @@ cdef inline int seed_unit(Tape tape, int32_t slot, Py_ssize_t j) except -1:
 
 
 cdef object adjoint_of(Tape tape, object x):
-    """Adjoint of an input, in memory of its own."""
+    """Adjoint of an input, in memory that is not shared after the sweep."""
     cdef ArrayVar v
     cdef cnp.ndarray adjoint
     cdef cnp.npy_intp k = tape.k
@@ -326,19 +330,19 @@ cdef object adjoint_of(Tape tape, object x):
                k * sizeof(double))
         return adjoint
     v = <ArrayVar>x
-    adjoint = tape.adjoint_view(v.buffer, v.v)   # shares the shadow, which the sweep gives up
+    adjoint = tape.adjoint_view(v.buffer, v.v)   # shares the shadow, which is dropped after the sweep
     if not cnp.PyArray_IS_C_CONTIGUOUS(v.v):
         adjoint = adjoint.copy()
     return adjoint[()] if v.scalar and not tape.stacked else adjoint
 
 
 def quick(call, str name, tuple args, dict kwargs, Py_ssize_t position, Py_ssize_t n, Py_ssize_t m, accept):
-    """The usual derivative in one go: of numbers or a line of them, in one array of doubles of size n.
+    """The derivative of a scalar or 1-D output with respect to one array of n doubles, in one call.
 
-    m is the size of the result, 0 for a single number (then the result is a gradient), -1 if it is not known;
-    ``accept(n, m, size)`` then says whether m rows of a list of that size are to be swept at once.
-    Returns None if `call` was not called; the tape, the traced input and what was returned if that is something else,
-    for the longer way; else the derivative, with the tape closed.
+    m is the size of the result, 0 for a scalar (whose derivative is a gradient), -1 if it is not known;
+    ``accept(n, m, size)`` then decides whether m rows of a tape of that size are swept at once.
+    Returns None if `call` was not called; the tape, the traced input and the output if that is of another kind, for the
+    general path; else the derivative, with the tape closed.
     """
     cdef Tape tape
     cdef ArrayVar v
@@ -380,7 +384,7 @@ def quick(call, str name, tuple args, dict kwargs, Py_ssize_t position, Py_ssize
 
 
 cdef Py_ssize_t size_of_line(Tape tape, object y) except -2:
-    """Size of an array of one axis, or of a list of scalars, of this tape; 0 for a single number, -1 for all else."""
+    """Size of a 1-D array, or of a list of scalars, of this tape; 0 for a scalar, -1 for anything else."""
     if type(y) is ScalarVar:
         return 0 if (<ScalarVar>y).tape is tape else -1
     if type(y) is ArrayVar:
@@ -397,10 +401,10 @@ cdef Py_ssize_t size_of_line(Tape tape, object y) except -2:
 
 
 def quick_push(call, str name, tuple args, dict kwargs, v):
-    """Value and derivative in one direction in one go: of the first argument, an array of doubles.
+    """Value and derivative in one direction with respect to the first argument, an array of doubles, in one call.
 
-    Returns None if `call` was not called; the level, the traced input and what was returned if that is no single
-    array or number, for the longer way; else the pair.
+    Returns None if `call` was not called; the level, the traced input and the output if that is no single array or
+    scalar, for the general path; else the pair.
     """
     cdef Level level
     cdef ArrayVar x

@@ -1,14 +1,14 @@
 # Indices are made here, never by a user, and no division by a user's number happens in Cython code:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Tangents of a recorded list, and second derivatives: forward over reverse on one recording, k directions at once.
+"""Tangents and second derivatives of a tape: forward over reverse on one recording, k directions at once.
 
-The forward sweep gives every value its tangents.
-The backward sweep carries two things: the adjoint, by the tape's own sweep of one direction, and the adjoint's
-tangent, here called *second*, which lives in memory of the same layout with k directions.
-What is linear in the adjoint is the tape's business too: for it the two kinds of memory change places.
+The forward sweep computes the tangents of every value (Griewank and Walther 2008, chapter 5).
+The reverse sweep propagates the adjoint, by the tape's own sweep of one direction, and the adjoint's tangent, here
+called *second*, in memory of the same layout with k directions.
+Entries that are linear in their operands treat seconds as adjoints: the tape sweeps them with the two exchanged.
 
-Writes in place are undone before the forward sweep and redone by it, tangents like values;
-at the end, also after an exception, every buffer holds what the function left in it.
+Stores in place are undone before the forward sweep and redone by it, tangents like values;
+at the end, also after an exception, every buffer holds the value that the function left in it.
 """
 
 cimport cython
@@ -31,7 +31,7 @@ from wengert.core.operands.var cimport ArrayVar, ScalarVar
 from wengert.core.modes.second_calls import (
     is_matmul, is_matrix_product, pull_cross, pull_matrices, push_matrices, recorded_pullbacks, tangent_of_call,
 )
-from wengert.core.dispatch.dispatch import check_defined, is_undefined
+from wengert.core.dispatch.checks import check_defined, is_undefined
 from wengert.core.tape.tape import kernel_rows
 from wengert.errors import LevelError
 from wengert.registry import strong
@@ -74,7 +74,7 @@ cdef extern from "second_sweep.h" nogil:
     void wg_add_sums(Py_ssize_t k, Py_ssize_t n, const double *x, Py_ssize_t x_step, const double *p, double *row)
 
 
-cdef int reads[256][5]                  # what each column of a row reads: WG_A | WG_B | WG_Y
+cdef int reads[256][5]                  # the operands that each column of a row reads: WG_A | WG_B | WG_Y
 memset(reads, 0, sizeof(reads))
 
 for _, _op, _, _a, _b in kernel_rows():
@@ -88,29 +88,29 @@ reads[WG_MULTIPLY][WG_PAB] = 0          # it is 1
 @cython.no_gc
 @cython.freelist(256)
 cdef class Jet:
-    """What a second-order sweep knows of a buffer: k directions of its span each; None is 0."""
+    """The tangents and seconds of a buffer in k directions; None is 0."""
     cdef Block tangent
     cdef Block second               # tangent of the adjoint
-    # numbers, one an element, by which tangent and second, memory shared with others then, are to be multiplied
-    # in all directions alike; None is 1
+    # factors by element, the same in all directions, by which tangent and second are multiplied when they are read:
+    # with factors their memory is shared; None is 1
     cdef Block weights, second_weights
-    cdef Block slope_a, slope_b     # partials of the elementwise entry that made it, where they are costly
-    cdef Py_ssize_t unit            # element e moves in direction e - unit alone, or WG_NOT_UNIT
+    cdef Block slope_a, slope_b     # partials of the elementwise entry of the buffer, where they are costly
+    cdef Py_ssize_t unit            # the tangent of element e is the unit vector e - unit, or WG_NOT_UNIT
 
 
-cdef struct Operands:               # of an elementwise entry whose arrays are vectors of one shape
+cdef struct Operands:               # of an elementwise entry whose arrays are contiguous and of one shape
     const double *a
     const double *b
     const double *y
-    double an, bn                   # where a or b is a number
-    int form                        # 0: both vectors, 1: a number on the right, 2: on the left
-    int numbers                     # which of the two are numbers: WG_A | WG_B
+    double an, bn                   # where a or b is a scalar
+    int form                        # 0: both vectors, 1: a scalar on the right, 2: on the left
+    int numbers                     # which of the two are scalars: WG_A | WG_B
     Py_ssize_t n
-    double *scratch                 # room for vectors, `used` of them taken
+    double *scratch                 # memory for vectors, of which `used` are taken
     int used
 
 
-cdef struct Factor:                 # of a term: a vector or a number
+cdef struct Factor:                 # of a term: a vector or a scalar
     const double *p
     double c
     bint is_zero
@@ -124,16 +124,16 @@ cdef class Second:
     cdef Py_ssize_t k
     cdef wg_second rows
     cdef Block block, scratch
-    cdef Py_ssize_t position        # the writes of the entries below are in force
-    cdef bint swept                 # the backward sweep reached the first entry
+    cdef Py_ssize_t position        # the stores of the entries below it are done
+    cdef bint swept                 # the reverse sweep reached the first entry
     cdef dict overwritten           # tangents that array stores overwrote, by entry
-    cdef object doubtful            # a row that gave NaN for tangents it has not, or None
-    cdef set spare                  # inputs whose adjoints nothing reads: only their seconds are asked for
+    cdef object doubtful            # a row without derivative, whose tangents are NaN, or None
+    cdef set spare                  # inputs whose adjoints are not read, only their seconds
 
     # ------------------------------------------------------------------------------------------ begin, end
 
     cdef int begin(self, Tape tape, Py_ssize_t k, bint backward) except -1:
-        """Make the tangents of all slots and of the buffers with scalar entries, all zero."""
+        """Allocate the tangents of all slots and of the buffers with scalar entries, all zero."""
         cdef Py_ssize_t n = tape.n, m = len(tape.buffers), ranges = 2 * n * sizeof(wg_range)
         cdef Py_ssize_t pointers = 3 * m * sizeof(char *), row = n * k * sizeof(double)
         cdef Buffer buffer
@@ -143,7 +143,7 @@ cdef class Second:
             raise LevelError(
                 f"{tape.level.name}: tangents do not go through a loop or a checkpointed call that has been recorded: "
                 "use wengert.jvp, or give the loop memory=None")
-        if tape.has_complex:        # whoever sweeps asks before
+        if tape.has_complex:        # callers check before
             raise LevelError(f"{tape.level.name}: tangents do not go through complex values that have been recorded")
         self.tape = tape
         self.k = k
@@ -178,7 +178,7 @@ cdef class Second:
         return block
 
     cdef int end(self) except -1:
-        """Put every write back in force and drop everything."""
+        """Redo all stores and drop all tangents and seconds."""
         cdef Buffer buffer
         cdef Node node
         self.tape.roll_forward(self.position)
@@ -199,7 +199,7 @@ cdef class Second:
     # ------------------------------------------------------------------------------------------ sweeps
 
     cdef int roll_back(self) except -1:
-        """Undo all writes, so that the buffers hold what they held when the list began."""
+        """Undo all stores, so that the buffers hold the values at the start of the tape."""
         cdef Py_ssize_t i = self.tape.n
         cdef Node node
         while i > 0 and self.tape.has_stores:
@@ -213,12 +213,12 @@ cdef class Second:
         return 0
 
     cdef int forward(self) except -1:
-        """Carry the tangents from the inputs to all values, first entry first."""
+        """Propagate tangents from the inputs to all values, first entry first."""
         cdef Py_ssize_t i = 0, stop, n = self.tape.n
         cdef Node node
         self.roll_back()
         while i < n:
-            stop = min(n, i + PIECE)            # between the pieces: has someone pressed Ctrl-C?
+            stop = min(n, i + PIECE)            # between the pieces, KeyboardInterrupt is raised
             if stop - i > 10000:
                 with nogil:
                     i = wg_tangents(&self.tape.entries, &self.rows, i, stop, self.k)
@@ -235,7 +235,7 @@ cdef class Second:
         return 0
 
     cdef int backward(self) except -1:
-        """Carry the adjoints and their tangents from the result to the inputs, last entry first."""
+        """Propagate adjoints and seconds from the result to the inputs, last entry first."""
         cdef Py_ssize_t i = self.tape.n, stop
         cdef Node node
         while i > 0:
@@ -320,9 +320,9 @@ cdef class Second:
         return jet.tangent.data
 
     cdef int put(self, Buffer buffer, cnp.ndarray view, int32_t slot, object tangent, bint is_lent=False) except -1:
-        """Make `tangent`, with a leading axis of length k, that of a whole value.
+        """Set the tangents of a whole value, an array with a leading axis of length k.
 
-        `is_lent`: it stays as it is until the sweep ends, and nothing is written over it.
+        `is_lent`: it stays unchanged until the sweep ends, and nothing is written into it.
         """
         cdef cnp.ndarray row
         if buffer is not None:
@@ -338,7 +338,7 @@ cdef class Second:
         return 0
 
     cdef bint adopt(self, Buffer buffer, cnp.ndarray view, object tangent, bint is_lent) except -1:
-        """Make an array that is lent, or that nobody else refers to, the tangents of a value of its layout."""
+        """Use an array that is lent or has no other reference as the tangents of a value of its layout."""
         cdef Block block
         if (buffer.id >= 0 or type(tangent) is not np.ndarray or not is_vector(<cnp.ndarray>tangent)
                 or not is_vector(view) or np.shape(tangent) != (self.k, *np.shape(view))
@@ -384,7 +384,7 @@ cdef class Second:
         return self.put(node.out, node.y, <int32_t>i, t)
 
     cdef object rearranged(self, Node node, list tangents):
-        """The tangents of the elements, each at its new place."""
+        """Tangents of a rearrangement: those of the source elements."""
         cdef list parts = [np.zeros((self.k, 1))]
         where = self.tape.origin(node)
         for source, t in zip(node.sources, tangents):
@@ -408,7 +408,7 @@ cdef class Second:
         return 0
 
     cdef int push_store(self, Node node, Py_ssize_t i) except -1:
-        """Redo the write, of the value and of the tangents."""
+        """Redo a store of the value, and store its tangents."""
         cdef Jet jet = jet_of(node.out)
         t = self.tangent_of(node.sources[0][2], node.sources[0][3], node.sources[0][4]) if node.sources else None
         if jet.tangent is None and t is not None:
@@ -425,7 +425,7 @@ cdef class Second:
     # ------------------------------------------------------------------------------------------ elementwise entries
 
     cdef bint find_operands(self, Node node, Operands *o) except -1:
-        """Where the operands of an elementwise entry lie; False unless its arrays are vectors of one shape."""
+        """Operands of an elementwise entry; False unless its arrays are contiguous and of one shape."""
         cdef cnp.ndarray y = node.y
         cdef size_t room
         if not is_vector(y):
@@ -439,7 +439,7 @@ cdef class Second:
         if self.scratch is None or self.scratch.size < room:
             self.scratch = take(room)
         o.scratch = <double *>self.scratch.data
-        o.used = 1                      # the first stands for outlines, which are not read
+        o.used = 1                      # the first stands for view descriptors, which are not read
         o.numbers = 0
         o.y = o.scratch if node.outlines & WG_Y else <double *>cnp.PyArray_DATA(y)
         if node.a is not None:
@@ -460,7 +460,7 @@ cdef class Second:
         return True
 
     cdef int find_slope(self, Node node, int side, Operands *o, Factor *f) except -1:
-        """The partial in an operand; the forward sweep keeps a costly one for the backward sweep."""
+        """Partial with respect to an operand; the forward sweep keeps a costly one for the reverse sweep."""
         cdef int column = WG_PB if side else WG_PA
         cdef Block slope = None
         cdef Jet jet = <Jet>node.out.jet
@@ -483,9 +483,9 @@ cdef class Second:
         return 0
 
     cdef int find_factor(self, int op, int column, Operands *o, Factor *f, double *out) except -1:
-        """A column of the row of `op` at the operands: a number where it reads numbers only, else a vector.
+        """A column of the row of `op` at the operands: a scalar where it reads only scalars, else a vector.
 
-        A vector that is computed goes to `out`, or to the scratch.
+        A vector is computed into `out`, or into the scratch.
         """
         f.p = NULL
         f.is_zero = wg_is_zero(op, column)
@@ -545,7 +545,7 @@ cdef class Second:
         return count + 1
 
     cdef const double *weighted(self, const double *weights, Factor *f, Operands *o):
-        """The vector of a factor, times weights if there are any (not NULL); NULL where it stays a number."""
+        """The vector of a factor, times weights if these are not NULL; NULL where it stays a scalar."""
         cdef wg_term term
         cdef double *w
         if weights == NULL:
@@ -559,9 +559,10 @@ cdef class Second:
         return w
 
     cdef Block shared_of(self, Node node, wg_term *terms, int count):
-        """The memory of which all terms are multiples, element by element and in all directions alike, or None.
+        """The memory of which all terms are elementwise multiples, the same in all directions, or None.
 
-        Their sum then is that memory and one vector of weights: many directions wait until somebody reads them.
+        Their sum is represented by that memory and one vector of factors, so that k directions are multiplied once,
+        when they are read.
         """
         cdef Buffer buffer
         cdef Jet jet = <Jet>node.out.jet
@@ -627,7 +628,7 @@ cdef class Second:
         return aligned(t, cnp.PyArray_NDIM(node.y))
 
     cdef object column(self, Node node, int column):
-        """A column of a row of kernels.h at the operands, whatever their layouts: a number or an array."""
+        """A column of a row of kernels.h at the operands, of any layout: a scalar or an array."""
         cdef cnp.ndarray out, a, b, y
         cdef int need = reads[node.opcode][column]
         cdef double c, nothing = 0.0
@@ -643,7 +644,7 @@ cdef class Second:
         return out
 
     cdef int pull_elementwise(self, Node node) except -1:
-        """adjoint of operand += adjoint * partial, and
+        """Adjoint of operand += adjoint * partial, and
         second of operand += second * partial + adjoint * (own second partial * tangent + mixed * other's)."""
         cdef Operands o
         cdef Factor first[2]
@@ -693,7 +694,7 @@ cdef class Second:
             if count:
                 self.add_terms(node, side, &o, terms, count, is_last and dual is not None
                                and jet.second_weights is None and not first[side].is_zero)
-        if g != NULL:       # last of all: it was read so far, and may now give its memory
+        if g != NULL:       # last: it is dead now, and its memory may be reused
             for side in range(1, -1, -1):
                 if has_operand(node, side) and not first[side].is_zero:
                     self.add_adjoint(node, side, &o, times_factor(g, 0, &first[side]),
@@ -719,9 +720,9 @@ cdef class Second:
         return 0
 
     cdef int add_terms(self, Node node, int side, Operands *o, wg_term *terms, int count, bint give) except -1:
-        """Add terms to the second of an operand; a number gathers those of all elements.
+        """Add terms to the second of an operand; a scalar sums those of all elements.
 
-        `give`: the first term is the second of the result, which is dead then and gives its memory.
+        `give`: the first term is the second of the result, which is dead afterwards, so its memory may be reused.
         """
         cdef Buffer buffer = buffer_of(node, side)
         cdef cnp.ndarray view = view_of(node, side)
@@ -749,7 +750,7 @@ cdef class Second:
         is_fresh = (jet.second is None and <char *>cnp.PyArray_DATA(view) == buffer.low
                     and buffer.span == <Py_ssize_t>cnp.PyArray_NBYTES(view))
         if is_fresh and give and buffer.span == node.out.span:
-            jet.second = (<Jet>node.out.jet).second     # element by element, over what it is made of
+            jet.second = (<Jet>node.out.jet).second     # elementwise, in place of its operand
         elif is_fresh:
             jet.second = take(max(1, self.k * buffer.span))
         elif jet.second is None:
@@ -758,7 +759,7 @@ cdef class Second:
         return 0
 
     cdef int pull_spread(self, Node node) except -1:
-        """The same where operands broadcast or have gaps, in NumPy."""
+        """The same in NumPy, where operands broadcast or are not contiguous."""
         cdef int side
         cdef Buffer buffer
         g = dual = None
@@ -766,7 +767,7 @@ cdef class Second:
             g = self.tape.adjoint_view(node.out, node.y)
         if node.out.jet is not None and (<Jet>node.out.jet).second is not None:
             dual = self.second_of(node)
-        for side in range(1, -1, -1):       # the left operand, then last, may take over the memory of the second
+        for side in range(1, -1, -1):       # the left operand, which is last, may reuse the memory of the second
             if not has_operand(node, side):
                 continue
             total = None
@@ -796,7 +797,7 @@ cdef class Second:
         return view_at(<char *>doubles(jet.second, node.out, node.y), jet.second, node.y, self.k, node.out.span)
 
     cdef int enter(self, list buffers) except -1:
-        """Let the tape work on the seconds: k directions, in the memory that these buffers have for them."""
+        """Have the tape sweep these buffers' seconds in place of their adjoints, in k directions."""
         self.tape.k = self.tape.width = self.k
         self.tape.stacked = True
         self.tape.spare = None
@@ -827,7 +828,7 @@ cdef class Second:
 
     cdef int accumulate(self, Buffer buffer, cnp.ndarray view, int32_t slot, object total,
                         bint owned=False) except -1:
-        """Add to the second of an operand, summing over the axes that broadcasting made."""
+        """Add to the second of an operand, summed over broadcast axes."""
         cdef list buffers = [] if buffer is None else [buffer]
         self.enter(buffers)
         self.tape.accumulate(buffer, view, slot, total, owned)
@@ -860,7 +861,7 @@ cdef class Second:
         return 0
 
     cdef int pull_linear(self, Node node, Py_ssize_t i) except -1:
-        """What the tape does with an adjoint, done with the second."""
+        """The tape's step of an adjoint, applied to the second."""
         cdef list buffers = buffers_of(node)
         if node.out is None:
             wg_whole(self.rows.second, self.rows.seconds, i, self.k)
@@ -911,7 +912,7 @@ cdef class Second:
         return 0
 
     cdef int pull_matrix_product(self, Node node, list tangents, bint has_second) except -1:
-        """The same of a product of two matrices, whose terms are products of matrices; and its adjoint with it."""
+        """The same, and the adjoint, of a product of two matrices, whose terms are products of matrices."""
         cdef list moving = [None, None]
         cdef tuple source
         for source, t in zip(node.sources, tangents):
@@ -930,7 +931,7 @@ cdef class Second:
     # ------------------------------------------------------------------------------------------ seeds and results
 
     cdef list checked(self, list found):
-        """Results, none of which is the NaN of a rule without tangents."""
+        """The results; raises if one is the NaN of a row without derivative."""
         for t in found:
             check_defined(self.doubtful, t)
         return found
@@ -975,7 +976,7 @@ cdef class Second:
         return 0
 
     cdef object tangent_of_output(self, object y):
-        """Tangents of an output, in memory of their own."""
+        """Tangents of an output, a copy."""
         t = None
         if type(y) is list or type(y) is tuple:         # of scalars, standing for an array
             return np.stack([self.tangent_of_output(item) for item in y], axis=-1)
@@ -996,7 +997,7 @@ cdef class Second:
 
 cdef enum:
     PIECE = 1000000         # entries
-    VECTORS = 24            # at most: partials, weights and constants of one elementwise entry
+    VECTORS = 24            # maximum of partials, weights and constants of one elementwise entry
     MANY = 8                # directions
 
 
@@ -1008,18 +1009,18 @@ cdef inline Jet jet_of(Buffer buffer):
 
 
 cdef inline bint is_whole(Buffer buffer, cnp.ndarray view):
-    """Is a view all of a buffer, which no scalar entry uses?"""
+    """Is a view a whole buffer that no scalar entry uses?"""
     return (buffer is not None and buffer.id < 0 and is_vector(view)
             and buffer.span == <Py_ssize_t>cnp.PyArray_NBYTES(view))
 
 
 cdef inline double *doubles(Block block, Buffer buffer, cnp.ndarray view):
-    """Where a view lies in memory of its buffer's layout; NULL without such memory."""
+    """Address of a view in memory of its buffer's layout; NULL without such memory."""
     return NULL if block is None else <double *>(block.data + (<char *>cnp.PyArray_DATA(view) - buffer.low))
 
 
 cdef inline Py_ssize_t step(Buffer buffer):
-    """From one direction to the next."""
+    """Doubles from one direction to the next."""
     return buffer.span // <Py_ssize_t>sizeof(double)
 
 
@@ -1065,7 +1066,7 @@ cdef inline bint has_operand(Node node, int side):
 
 
 cdef list buffers_of(Node node):
-    """The buffers that an entry refers to, each once."""
+    """The buffers that an entry refers to, without repeats."""
     cdef list found = []
     for buffer in (node.out, node.abuf, node.bbuf, *[source[2] for source in node.sources or ()]):
         if buffer is not None and buffer not in found:
@@ -1078,7 +1079,7 @@ cdef list operands_of(Node node):
 
 
 cdef object aligned(object t, int ndim):
-    """Tangents of an operand with fewer axes than the result, as they broadcast behind the axis of directions."""
+    """Tangents of an operand with axes of length 1 after that of the directions, to broadcast with the result."""
     shape = t.shape
     if len(shape) == ndim + 1:
         return t
@@ -1128,7 +1129,7 @@ def push_forward(Tape tape, list inputs, list outputs, tangents, Py_ssize_t k):
 
 
 def hessian_products(Tape tape, list inputs, output, tangents, Py_ssize_t k):
-    """Products of the Hessian of one number with k tangents, an array with a leading axis for each input.
+    """Products of the Hessian of a scalar with k tangents, an array with a leading axis for each input.
 
     `tangents` holds one array an input, or is a pair ``(first, last)``: rows of the identity over all elements.
     """
@@ -1146,14 +1147,14 @@ def hessian_products(Tape tape, list inputs, output, tangents, Py_ssize_t k):
 
 
 def symmetrise(matrix):
-    """The mean of a square matrix and its transpose, exactly symmetric, in the memory of the matrix if it can be."""
+    """The mean of a square matrix and its transpose, exactly symmetric; computed in place if possible."""
     cdef Py_ssize_t n = len(matrix), i, j, block, low
     cdef double *h
     cdef double mean
     if not is_vector(<cnp.ndarray?>matrix) or not cnp.PyArray_ISWRITEABLE(<cnp.ndarray>matrix):
         return 0.5 * (matrix + matrix.T)
     h = <double *>cnp.PyArray_DATA(<cnp.ndarray>matrix)
-    for block in range(0, n, 16):               # columns that stay in cache, lines of both triangles
+    for block in range(0, n, 16):               # columns that stay in cache, rows of both triangles
         for i in range(n):
             low = max(block, i + 1)
             for j in range(low, min(block + 16, n)):

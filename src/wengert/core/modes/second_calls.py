@@ -11,8 +11,9 @@ from functools import reduce
 import numpy as np
 
 from wengert.core.levels import check_end, recording
-from wengert.core.modes.forward import argument, place, pullback, replaced, tangent
+from wengert.core.modes.forward import argument, place, replaced, tangent
 from wengert.core.modes.pullback import independent
+from wengert.core.tape.local_derivatives import pullback
 from wengert.core.tape.memory import empty
 from wengert.core.tape.tape import Tape
 from wengert.registry import strong_matmul

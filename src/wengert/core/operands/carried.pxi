@@ -1,8 +1,8 @@
-# What is the same for forward levels and for derivatives inside of others: their values are those of the level
-# around (numbers, or operands of that level), of which every write and every reading of an element is one too.
+# Arrays of forward and nested levels.  Their values are those of the enclosing level (plain ones, or operands there):
+# each store, and each element that is read, is also one of that level.
 
 cdef ArrayVar wrap(Level level, object y):
-    """The operand of a nested level for a value of the level around."""
+    """The operand of a nested level for a value of the enclosing level."""
     cdef cnp.ndarray array
     cdef Buffer buffer
     cdef ArrayVar x
@@ -18,7 +18,7 @@ cdef ArrayVar wrap(Level level, object y):
         below = y
     if array.dtype.kind != "f":
         if array.dtype.kind != "c":
-            raise dispatch.dtype_error(None, array.dtype)
+            raise messages.dtype_error(None, array.dtype)
         note_complex(level)
     if not scalar_like and not cnp.PyArray_IS_C_CONTIGUOUS(array) and 0 in (<object>array).strides:
         return wrap(level, np.copy(y))
@@ -41,16 +41,16 @@ cdef Buffer same_memory(Buffer buffer, Level level):
 
 
 cdef int enter(Buffer buffer, Level level, cnp.ndarray view) except -1:
-    """A value of `level` is about to be stored: the buffer belongs to it from now on.
+    """Give a buffer to `level`, of which a value is about to be stored.
 
-    What it was at the level around it stays, as the buffer under it.
+    The enclosing level keeps its own buffer, as the one under it.
     """
     cdef Buffer under
     settle(buffer)
     if buffer.level is level:
         return 0
     if buffer.level is None and buffer.escaped is not None:
-        raise TracedValueError(dispatch.escaped_message(buffer.escaped))
+        raise TracedValueError(messages.escaped_message(buffer.escaped))
     if level.depth > 0:
         under = same_memory(buffer, buffer.level)
         if buffer.level is not None:
@@ -65,7 +65,7 @@ cdef int enter(Buffer buffer, Level level, cnp.ndarray view) except -1:
 
 
 cdef int move_identity(Buffer buffer, Buffer under, cnp.ndarray view) except -1:
-    """From here on the level around a derivative refers to an array by `under`."""
+    """From here on the enclosing level refers to an array by `under`."""
     cdef Level level = buffer.level
     cdef Tape tape
     cdef Node node
@@ -95,7 +95,7 @@ cdef int move_identity(Buffer buffer, Buffer under, cnp.ndarray view) except -1:
 
 
 cdef cnp.ndarray flat(Buffer buffer, cnp.ndarray like):
-    """The whole memory of a buffer as one line of numbers; the caller keeps it alive."""
+    """The whole memory of a buffer as a 1-D array; the caller keeps it alive."""
     cdef cnp.npy_intp n = buffer.span // cnp.PyArray_ITEMSIZE(like)
     return <cnp.ndarray>cnp.PyArray_SimpleNewFromData(1, &n, cnp.PyArray_TYPE(like), buffer.low)
 
@@ -112,7 +112,7 @@ cdef int give_tangents(Buffer buffer, Level level, cnp.ndarray like) except -1:
 
 
 cdef object tangents_in(Buffer buffer, cnp.ndarray view):
-    """Tangents of a view, as the level around sees them, with a leading axis of directions."""
+    """Tangents of a view at the enclosing level, with a leading axis of directions."""
     cdef ArrayVar memory
     if buffer.level.depth == 0:
         return tangent_view(buffer, view)
@@ -124,7 +124,7 @@ cdef object tangents_in(Buffer buffer, cnp.ndarray view):
 
 
 cpdef object tangents_of(x):
-    """Tangents of an operand of a forward level, as the level around sees them."""
+    """Tangents of an operand of a forward level, at the enclosing level."""
     cdef cnp.npy_intp k
     cdef cnp.ndarray t
     if type(x) is ScalarDual:
@@ -148,7 +148,7 @@ cpdef object with_tangents(Level level, y, t):
 
 
 cdef int aligned_set(object target, object t) except -1:
-    """target[...] = t for operands, where `t` may have fewer axes behind that of the directions."""
+    """target[...] = t for operands, where `t` may have fewer axes after that of the directions."""
     shape = np.shape(t)
     ndim = np.ndim(target)
     if len(shape) < ndim and len(shape):
@@ -160,24 +160,24 @@ cdef int aligned_set(object target, object t) except -1:
 
 
 cdef object forward_call(Level level, row, args, kwargs, operands, y, index_map):
-    """The result of a call on values with tangents."""
+    """The result of a call at a forward level, with its tangents."""
     if level.silent:
         return with_tangents(level, y, None)
     if not isinstance(y, (ndarray, np.generic, float)):
-        raise TracedValueError(f"{dispatch.name_of(row)} returned {type(y).__name__} where an array was expected")
+        raise TracedValueError(f"{messages.name_of(row)} returned {type(y).__name__} where an array was expected")
     if y.dtype.kind not in "fc":
-        raise dispatch.dtype_error(row, y.dtype)
+        raise messages.dtype_error(row, y.dtype)
     sources = [(position, item, tangents_of(x)) for position, item, x in operands]
-    t = dispatch.forward.tangent(row, level.k, args, kwargs, sources, y, index_map)
+    t = forward.tangent(row, level.k, args, kwargs, sources, y, index_map)
     if y.dtype.kind == "f" and t.dtype.kind == "c":
-        raise dispatch.no_complex_rule(row)
-    if row.undefined and dispatch.is_undefined([y, *[source[2] for source in sources]], t):
+        raise messages.no_complex_rule(row)
+    if row.undefined and checks.is_undefined([y, *[source[2] for source in sources]], t):
         level.doubtful = row
     return with_tangents(level, y, t)
 
 
 cdef int store_carried(Level level, Buffer buffer, cnp.ndarray view, object key, object value) except -1:
-    """Write into a view (or at an advanced index of it) of an array of a forward or nested level."""
+    """Store into a view (or at an advanced index of it) of an array of a forward or nested level."""
     cdef Py_ssize_t j
     enter(buffer, level, view)
     below = lower(value, level)

@@ -8,7 +8,7 @@ cdef enum:
 @cython.no_gc
 @cython.freelist(1024)
 cdef class ScalarDual:
-    """A number with k tangents, standing for a ``numpy.float64``."""
+    """A dual number with k tangents, standing for a ``numpy.float64``."""
 
     def __init__(self, *args):
         raise TypeError("type(x) of a traced scalar makes no numbers: use x.__class__(...), which is numpy.float64")
@@ -61,16 +61,16 @@ cdef class ScalarDual:
         return dual1(self, WG_ABSOLUTE, fabs(self.v))
 
     def __mod__(self, other):
-        return dispatch.operate(np.remainder, operator.mod, self, other)
+        return methods.operate(np.remainder, operator.mod, self, other)
 
     def __rmod__(self, other):
-        return dispatch.operate(np.remainder, operator.mod, other, self)
+        return methods.operate(np.remainder, operator.mod, other, self)
 
     def __floordiv__(self, other):
-        return dispatch.operate(np.floor_divide, operator.floordiv, self, other)
+        return methods.operate(np.floor_divide, operator.floordiv, self, other)
 
     def __rfloordiv__(self, other):
-        return dispatch.operate(np.floor_divide, operator.floordiv, other, self)
+        return methods.operate(np.floor_divide, operator.floordiv, other, self)
 
     def __divmod__(self, other):
         return self // other, self % other
@@ -82,7 +82,7 @@ cdef class ScalarDual:
         return compare_scalar(self.v, other, op)
 
     def __hash__(self):
-        raise dispatch.refusal(self, dispatch.hash_message("scalar"))
+        raise checks.refusal(self, messages.hash_message("scalar"))
 
     def __bool__(self):
         return self.v != 0.0
@@ -104,29 +104,29 @@ cdef class ScalarDual:
     def __round__(self, digits=None):
         return round(float64(self.v), digits)
 
-    # ways out, on which the derivative would be lost
+    # conversions that would lose the derivative
 
     def __float__(self):
-        if scalar_has_ended(self) or dispatch.is_asserted():
+        if scalar_has_ended(self) or frames.is_asserted():
             return self.v
-        raise dispatch.refusal(self, dispatch.float_message())
+        raise checks.refusal(self, messages.float_message())
 
     def __complex__(self):
         return complex(float(self))
 
     def __array__(self, dtype=None, copy=None):
-        handed = dispatch.matrices.handed_over(self)
+        handed = matrices.handed_over(self)
         if handed is not None:
             return handed
-        if scalar_has_ended(self) or dispatch.is_asserted():
+        if scalar_has_ended(self) or frames.is_asserted():
             return np.array(self.v, dtype=dtype)
-        raise dispatch.refusal(self, dispatch.array_message())
+        raise checks.refusal(self, messages.array_message())
 
     def __getbuffer__(self, Py_buffer *view, int flags):
         lend(self, view, flags)
 
     def __reduce__(self):
-        raise dispatch.refusal(self, "a traced value cannot be pickled: pass wengert.stop_gradient(value)")
+        raise checks.refusal(self, "a traced value cannot be pickled: pass wengert.stop_gradient(value)")
 
     def __copy__(self):
         return self
@@ -134,16 +134,16 @@ cdef class ScalarDual:
     def __deepcopy__(self, memo):
         return self
 
-    # what np.float64 has besides
+    # other attributes of np.float64
 
     def __repr__(self):
-        return dispatch.spelled(self, repr(float64(self.v)))
+        return checks.spelled(self, repr(float64(self.v)))
 
     def __str__(self):
-        return dispatch.spelled(self, str(float64(self.v)))
+        return checks.spelled(self, str(float64(self.v)))
 
     def __format__(self, spec):
-        return dispatch.spelled(self, format(float64(self.v), spec), spec)
+        return checks.spelled(self, format(float64(self.v), spec), spec)
 
     def __getitem__(self, key):
         if key is Ellipsis or (type(key) is tuple and not key):
@@ -157,7 +157,7 @@ cdef class ScalarDual:
         return dispatch.function(function, args, kwargs)
 
     def __getattr__(self, name):
-        return dispatch.scalar_attribute(self, name)
+        return methods.scalar_attribute(self, name)
 
     @property
     def __class__(self):
@@ -291,7 +291,7 @@ cdef int give_tangent(Buffer buffer, Level level) except -1:
 
 
 cdef cnp.ndarray tangent_view(Buffer buffer, cnp.ndarray view):
-    """Tangents of a view at an outermost level: the same offset and strides, behind an axis of directions."""
+    """Tangents of a view at an outermost level: the same offset and strides after a leading axis of directions."""
     if buffer.level.k == 0:
         return <cnp.ndarray>np.zeros((0, *(<object>view).shape), dtype=view.dtype)
     return view_at(buffer.tangent + (<char *>cnp.PyArray_DATA(view) - buffer.low), buffer.tangent_owner, view,
@@ -348,7 +348,7 @@ cdef object dual(Level level, object y, object t):
 
 
 cdef bint is_own(cnp.ndarray y, cnp.ndarray t, Py_ssize_t k):
-    """Are these tangents of the layout of `y`, in memory that is theirs alone?"""
+    """Do these tangents have the layout of `y`, in memory of their own?"""
     cdef int d
     if (not cnp.PyArray_IS_C_CONTIGUOUS(y) or not cnp.PyArray_IS_C_CONTIGUOUS(t)
             or not cnp.PyArray_CHKFLAGS(t, cnp.NPY_ARRAY_OWNDATA | cnp.NPY_ARRAY_WRITEABLE)
@@ -380,7 +380,7 @@ cdef object forward_unary(Kernel u, ArrayVar x):
     cdef Py_ssize_t n = cnp.PyArray_SIZE(y), j
     cdef char *g = x.buffer.tangent + (<char *>cnp.PyArray_DATA(x.v) - x.buffer.low)
     if not is_vector(x.v) or not is_vector(y) or level.silent:
-        return dual(level, y, dispatch.forward.elementwise(
+        return dual(level, y, elementwise(
             u.row(), y, (x.v,), [(0, -1, tangent_view(x.buffer, x.v))]))
     t = empty_tangent(level, y)
     forward_side(u, 0, VECTORS, False, g, x.buffer.span, level.k, x.v, None, y, <double *>cnp.PyArray_DATA(x.v),
@@ -395,7 +395,7 @@ cdef int forward_side(Kernel u, int side, int form, bint add, char *g, Py_ssize_
     cdef double *out = <double *>cnp.PyArray_DATA(t)
     cdef cnp.ndarray p
     if not is_cheap(u.opcode, n):
-        p = <cnp.ndarray>np.asarray(dispatch.forward.partial(u.row(), side, y, (a,) if u.nin == 1 else (a, b)))
+        p = <cnp.ndarray>np.asarray(partial(u.row(), side, y, (a,) if u.nin == 1 else (a, b)))
         if is_vector(p) and same_shape(p, y):
             for j in range(k):
                 times_array(add, n, <double *>(g + j * span), <double *>cnp.PyArray_DATA(p), out + j * n)
@@ -409,7 +409,7 @@ cdef int forward_side(Kernel u, int side, int form, bint add, char *g, Py_ssize_
 cdef struct DualSide:           # one operand; references are borrowed
     PyObject *level             # NULL: a constant
     PyObject *buffer
-    PyObject *array             # NULL: a number
+    PyObject *array             # NULL: a scalar
     double *t                   # tangents of a scalar
     double c
     bint strong
@@ -423,7 +423,7 @@ cdef inline double *side_tangent(DualSide *side, Py_ssize_t j) noexcept:
 
 
 cdef int read_dual_side(object x, DualSide *side) except -1:
-    """Classify an operand; 0 where the general way must be taken."""
+    """Classify an operand; 0 where the general path must be taken."""
     cdef ArrayVar v
     memset(side, 0, sizeof(DualSide))
     if type(x) is ArrayVar:
@@ -456,7 +456,7 @@ cdef int read_dual_side(object x, DualSide *side) except -1:
 
 
 cdef object forward_binary(Kernel u, object left, object right, object compute):
-    """A ufunc of two operands of an outermost forward level, at least one an array; None where that is not so."""
+    """Result of a ufunc of two operands of an outermost forward level, at least one an array; None for others."""
     cdef DualSide sides[2]
     cdef Level level
     cdef cnp.ndarray y, t, a = None, b = None
@@ -490,7 +490,7 @@ cdef object forward_binary(Kernel u, object left, object right, object compute):
         for side in range(2):
             if sides[side].level != NULL:
                 sources.append((side, -1, tangents_of((left, right)[side])))
-        return dual(level, y, dispatch.forward.elementwise(u.row(), y, (x, z), sources))
+        return dual(level, y, elementwise(u.row(), y, (x, z), sources))
     form = VECTORS if a is not None and b is not None else NUMBER_RIGHT if a is not None else NUMBER_LEFT
     av = <double *>cnp.PyArray_DATA(a) if a is not None else &sides[0].c
     bv = <double *>cnp.PyArray_DATA(b) if b is not None else &sides[1].c
@@ -509,14 +509,14 @@ cdef object forward_binary(Kernel u, object left, object right, object compute):
             forward_side(u, side, form, add, <char *>side_tangent(s, 0), (<Buffer>s.buffer).span, level.k, x, z, y,
                          av, bv, t)
         else:
-            spread(dispatch.forward.partial(u.row(), side, y, (x, z)), s.t, level.k, n, add,
+            spread(partial(u.row(), side, y, (x, z)), s.t, level.k, n, add,
                    <double *>cnp.PyArray_DATA(t))
         add = True
     return dual_array(level, y, t)
 
 
 cdef int spread(object partial, const double *t, Py_ssize_t k, Py_ssize_t n, bint add, double *out) except -1:
-    """out (+)= partial times the tangents of one number."""
+    """out (+)= partial times the tangents of one scalar."""
     cdef cnp.ndarray p = <cnp.ndarray>np.ascontiguousarray(partial, dtype=float64)
     cdef const double *pv = <double *>cnp.PyArray_DATA(p)
     cdef Py_ssize_t i, j, step = 1 if cnp.PyArray_SIZE(p) == n else 0

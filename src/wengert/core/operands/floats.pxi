@@ -1,24 +1,24 @@
-# Python floats on a recording tape: numbers whose operators mean what Python's do, not what NumPy's do.
+# Python floats on a recording tape, with the semantics of Python's operators instead of NumPy's.
 #
-# Among Python floats and ints the result is one too, comparisons give a plain bool, and where Python would raise, or
-# give a complex number, a guard or `levels.unrecorded` ends the recording.  Beside an operand, a scalar or an array of
-# NumPy's a Python float is a number like any other, but that it leaves float32 what it is.
+# Operators of Python floats and ints return one, comparisons a plain bool; where Python would raise or return a complex
+# number, a guard or `levels.end_recording` ends the recording.  With operands, scalars and arrays of NumPy a Python
+# float is promoted as NumPy promotes it: float32 stays float32.
 
 cdef extern from "float.h":
     double DBL_MAX
 
 cdef long long EXACT = 1 << 53      # integers up to here are doubles
 
-cdef tuple POWERS = (2.0, 0.5, -1.0, 1.0, 0.0)      # exponents for which an array has another way than ``np.power``
+cdef tuple POWERS = (2.0, 0.5, -1.0, 1.0, 0.0)      # exponents for which the operator of arrays is not ``np.power``
 
 
 cdef inline bint is_python(object x):
-    """Is this a number of Python's, traced or not?"""
+    """Is this a Python number, traced or not?"""
     return type(x) is FloatVar or type(x) is float or PyLong_Check(x)
 
 
 cpdef object float_of(x):
-    """A traced scalar as the Python float that it is to f."""
+    """A traced scalar as a traced Python float."""
     cdef FloatVar y
     if type(x) is not ScalarVar:
         return x
@@ -28,7 +28,7 @@ cpdef object float_of(x):
 
 
 cpdef object as_numpy(x):
-    """A traced Python float as the scalar that NumPy makes of it; all else as it is."""
+    """A traced Python float as a traced NumPy scalar; other values as they are."""
     return (<FloatVar>x).x if type(x) is FloatVar else x
 
 
@@ -42,11 +42,11 @@ cpdef bint holds_float(x):
 
 
 cdef object beside(object x, object other):
-    """A traced Python float as it meets something of NumPy's: it leaves float32 what it is."""
+    """A traced Python float as a scalar in the precision that NumPy's promotion gives it beside another operand."""
     if type(x) is not FloatVar:
         return x
     dtype = None if is_python(other) else getattr(other, "dtype", None)
-    return (<FloatVar>x).x if dtype is None else dispatch.weak((<FloatVar>x).x, dtype)
+    return (<FloatVar>x).x if dtype is None else arguments.weak((<FloatVar>x).x, dtype)
 
 
 cdef bint is_zero(object x) except -1:
@@ -68,25 +68,25 @@ cdef object float_operator(int op, object left, object right):
 
 
 cdef int refuse_unlike(ScalarVar y, object left, object right) except -1:
-    """End the recording where a power is not that of C: it raises, is complex, or is not finite."""
+    """End the recording where Python's power raises, is complex, or is not finite."""
     if not (fabs(y.v) <= DBL_MAX and observed(abs(y) <= DBL_MAX)):
-        dispatch.unrecorded(f"{value_of(left)!r} ** {value_of(right)!r} is no finite float")
+        levels.end_recording(f"{value_of(left)!r} ** {value_of(right)!r} is no finite float")
     return 0
 
 
 cdef object float_among_others(object fun, object left, object right, int op=-1, object compute=None):
-    """The operator where one side is of NumPy's, or of a type unknown here."""
+    """The operator where one operand is NumPy's, or of a type unknown here."""
     other = right if type(left) is FloatVar else left
     if isinstance(other, (list, tuple)):
         return NotImplemented
     if not (is_var(other) or isinstance(other, (ndarray, np.generic, complex))):
-        return dispatch.matrices.operate(fun, as_numpy(left), as_numpy(right))
+        return matrices.operate(fun, as_numpy(left), as_numpy(right))
     left, right = beside(left, right), beside(right, left)
     return apply_operator(op, left, right) if op >= 0 else compute(left, right)
 
 
 cdef object exponent(FloatVar x):
-    """The exponent of an array: a plain number where NumPy's operator has another way than ``np.power``."""
+    """The exponent of an array: a plain float where NumPy's operator does not call ``np.power``."""
     for c in POWERS:
         if x == c:
             return c
@@ -99,14 +99,14 @@ cdef object float_remainder(object fun, object compute, object left, object righ
         return float_among_others(fun, left, right, -1, compute)
     if is_zero(right):
         return compute(value_of(left), value_of(right))
-    return float_of(dispatch.operate(fun, compute, as_numpy(left), as_numpy(right)))
+    return float_of(methods.operate(fun, compute, as_numpy(left), as_numpy(right)))
 
 
 @cython.final
 @cython.no_gc
 @cython.freelist(64)
 cdef class FloatVar:
-    """A number that a recording takes from outside, standing for a Python ``float``."""
+    """A traced input of a recording that stands for a Python ``float``."""
 
     def __init__(self, *args):
         raise TypeError("type(x) of a traced number makes no numbers: use x.__class__(...), which is float")
@@ -173,8 +173,8 @@ cdef class FloatVar:
             if not (is_var(other) or isinstance(other, (ndarray, np.generic, complex))):
                 return NotImplemented
             return compare(beside(self, other), other, op)
-        if PyLong_Check(other) and not -EXACT <= other <= EXACT:        # Python compares those exactly
-            dispatch.unrecorded("a float is compared with an integer that is none")
+        if PyLong_Check(other) and not -EXACT <= other <= EXACT:        # Python compares these exactly
+            levels.end_recording("a float is compared with an integer that is none")
         return bool(observed(compare(self.x, as_numpy(other), op)))
 
     def __hash__(self):
@@ -258,5 +258,5 @@ cdef class FloatVar:
 
 
 def rounded_float(x, digits):
-    """``round`` of a Python float, which rounds otherwise than NumPy's scalars."""
+    """``round`` of a Python float, which rounds differently from NumPy's scalars."""
     return float64(round(float(x), digits))

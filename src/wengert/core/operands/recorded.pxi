@@ -1,16 +1,16 @@
-# What differs on a recording tape: values that carry no derivative stay traced, since they change from call to call,
-# and a number that Python code gets to see leaves a guard, so that a replay notices when it would be another one.
+# Recording tapes: values that carry no derivative stay traced, since they change from call to call, and a value that
+# Python code reads leaves a guard, which a replay compares.
 
 cdef dict NO_KEYWORDS = {}
 
 
 cpdef bint may_record() noexcept:
-    """Is a recording tape open, in whatever thread?"""
+    """Is a recording tape open in any thread?"""
     return recordings > 0
 
 
 cpdef Level recording_level(x):
-    """The innermost level of the operands in nested lists and tuples if what happens there is recorded, else None."""
+    """The innermost level of the operands in nested lists and tuples if it is recording, else None."""
     cdef Level level
     if not recordings:
         return None
@@ -19,7 +19,7 @@ cpdef Level recording_level(x):
 
 
 cpdef object grounded(x):
-    """`x` as the outermost level sees it: operands of a recording tape, or plain values; lists are searched."""
+    """`x` at the outermost level: operands of a recording tape, or plain values; lists and tuples are searched."""
     cdef Level level = innermost(x)
     while level is not None and level.depth > 0:
         x = lower(x, level)
@@ -28,7 +28,7 @@ cpdef object grounded(x):
 
 
 cpdef object observed(x):
-    """The plain value for Python code: the one way out of a recording tape, on which each operand leaves a guard."""
+    """The plain value for Python code: the only exit from a recording tape, where each operand leaves a guard."""
     if type(x) is FloatVar:
         return float(observed((<FloatVar>x).x))
     if is_var(x):
@@ -39,7 +39,7 @@ cpdef object observed(x):
 
 
 cdef bint is_recorded(object x):
-    """Is this an operand of a recording tape, or of a derivative inside of it?"""
+    """Is this an operand of a recording tape, or of a level nested in one?"""
     if not recordings:
         return False
     if type(x) is ScalarVar:
@@ -48,33 +48,33 @@ cdef bint is_recorded(object x):
 
 
 cdef object leave_guard(object x):
-    """A copy of the value of an operand of an outermost level; on a recording tape it is compared at replay."""
+    """A copy of the value of an operand of an outermost level; on a recording tape it leaves a guard."""
     cdef Level level = level_of(x)
     cdef Node node
     value = value_of(x)
     if level is None:           # a constant there
         return value
     if isinstance(value, ndarray):
-        value = value.copy(order="K")   # reductions with where= go by its layout
+        value = value.copy(order="K")   # reductions with where= depend on its layout
     node = Node.__new__(Node)
     node.kind = GUARD
     node.sources = [source_of(0, -1, x)]
     node.saved = value
-    node.key = dispatch.caller()
+    node.key = frames.caller()
     node.aslot = node.bslot = -1
     (<Tape>level.tape).add_node(node, 0.0)
     return value.copy(order="K") if isinstance(value, ndarray) else value
 
 
 cdef tuple source_of(position, item, x):
-    """An operand of a tape as an entry refers to it."""
+    """The reference of an entry to an operand of its tape."""
     x = as_numpy(x)
     if type(x) is ScalarVar:
         return position, item, None, None, (<ScalarVar>x).slot
     return position, item, (<ArrayVar>x).buffer, (<ArrayVar>x).v, -1
 
 
-# ---- what carries no derivative
+# ---- values without derivative
 
 cdef bint is_discrete(ArrayVar x):
     """Does an operand hold integers or bools?"""
@@ -96,7 +96,7 @@ cpdef bint is_passive(x):
 
 
 cdef bint is_constant_there(Tape tape, Node node, dtype):
-    """May the result of an entry be of a dtype that carries no derivative?"""
+    """May the result of an entry have a dtype that carries no derivative?"""
     if dtype.kind not in "biu":
         return False
     if node.row is not None and node.row.kind == "constant":
@@ -109,10 +109,10 @@ cdef bint is_mask(object x):
     return type(x) is ArrayVar and cnp.PyArray_ISBOOL((<ArrayVar>x).v) and not (<ArrayVar>x).scalar
 
 
-# ---- comparisons, numbers
+# ---- comparisons and rounding
 
 cdef object compare_recorded(object left, object right, int op):
-    """A comparison, the answer an operand; where types alone decide, a plain one."""
+    """A comparison, whose result is an operand, or plain where types alone decide it."""
     cdef ScalarVar x, z
     cdef Node node
     cdef double b
@@ -141,7 +141,7 @@ cdef object compare_recorded(object left, object right, int op):
 
 
 cdef object as_bool(object x):
-    """bool(x): of a number, whether it is other than 0."""
+    """bool(x); on a recording tape it leaves a guard."""
     if type(x) is ArrayVar:
         if cnp.PyArray_SIZE((<ArrayVar>x).v) != 1:
             return bool(value_of(x))        # NumPy's error
@@ -151,14 +151,14 @@ cdef object as_bool(object x):
 
 
 cdef object whole(object x, object fun):
-    """A plain number without fraction."""
+    """`x` rounded by `fun` and plain; on a recording tape it leaves a guard."""
     if type(x) is ArrayVar and is_discrete(<ArrayVar>x):
         return observed(x)
     return observed(dispatch.function(fun, (x,), {})) if recordings and is_traced(x) else fun(value_of(x))
 
 
 cdef object rounded(object x, object digits):
-    """round(x): to a plain integer; with a number of digits it is no discrete value for Python yet."""
+    """round(x): to a plain integer; with a number of digits to an operand."""
     if not (recordings and is_traced(x)):
         return round(value_of(x), digits)
     return int(whole(x, np.rint)) if digits is None else dispatch.function(np.round, (x, digits), {}, round)
@@ -167,7 +167,7 @@ cdef object rounded(object x, object digits):
 # ---- indices
 
 cdef object get_recorded(ArrayVar x, object key):
-    """Elements at an index that holds operands: arrays of integers stay traced, all else is observed."""
+    """Elements at an index that holds operands: arrays of integers stay traced, other operands are observed."""
     cdef Tape tape
     cdef Node node
     if type(key) is tuple:
@@ -202,7 +202,7 @@ cdef object get_recorded(ArrayVar x, object key):
 
 
 cdef object index_part(object part):
-    """An index array of integers as it is on the tape; anything else as a plain value."""
+    """An index array of integers as an operand of the tape, any other key as a plain value."""
     part = grounded(part)
     if type(part) is ArrayVar and np.ndim(part) and cnp.PyArray_ISINTEGER((<ArrayVar>part).v):
         return part if is_live((<ArrayVar>part).buffer) else value_of(part)

@@ -213,10 +213,10 @@ enum { COSTLY = 0, CHEAP = 1, VECTOR = 1 };
 enum { COSTLY = 0, CHEAP = 1, VECTOR = 0 };
 #endif
 const wg_row wg_rows[] = {
-#define R(NAME, name, cost, value, ua, ...) {name, WG_##NAME, 1, cost, ua, 0},
+#define R(NAME, name, cost, value, ua, pa, ...) {name, WG_##NAME, 1, cost, ua, 0, #value, #pa, ""},
     WG_UNARY(R)
 #undef R
-#define R(NAME, name, cost, value, ua, ub, ...) {name, WG_##NAME, 2, cost, ua, ub},
+#define R(NAME, name, cost, value, ua, ub, pa, pb, ...) {name, WG_##NAME, 2, cost, ua, ub, #value, #pa, #pb},
     WG_BINARY(R)
 #undef R
-    {0, 0, 0, 0, 0, 0}};
+    {0, 0, 0, 0, 0, 0, 0, 0, 0}};

@@ -31,10 +31,12 @@ void wg_add_number(int add, ptrdiff_t n, double g, double *adjoint);
 /* partials of one row at one point */
 void wg_partials(int op, double a, double b, double y, double *pa, double *pb);
 
-/* Name, opcode, number of operands and cost of every row, in the order of the list above. */
+/* Name, opcode, number of operands and cost of every row, in the order of the list above; then the expressions of the
+ * value and of the first partials, from which code generators make theirs. */
 typedef struct {
     const char *name;
     int opcode, operands, cheap, reads_a, reads_b; /* what dy/da reads, what dy/db reads */
+    const char *value, *pa, *pb;
 } wg_row;
 
 extern const wg_row wg_rows[];

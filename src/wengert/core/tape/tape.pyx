@@ -1,8 +1,8 @@
 # Indices are made here, never by a user, and no division by a user's number happens in Cython code:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The Wengert list: v_i = phi_i(earlier v_j), each assigned once, in flat arrays.
+"""The tape of reverse mode, and its sweep: a Wengert list v_i = phi_i(earlier v_j) in flat arrays.
 
-One list, in order, holds two kinds of entries.
+Two kinds of entries stand in the order of execution (Griewank and Walther 2008, chapters 2 to 4).
 
 * A *scalar entry* is an opcode, two operands and the value: 17 bytes, swept by the C loop of ``sweep.h``.
 * An *array entry* (a `Node`) names a row of the registry, its operands and its result, which live in `Buffer`\\ s.
@@ -10,9 +10,12 @@ One list, in order, holds two kinds of entries.
 The adjoint of a buffer is its *shadow*: memory of the same layout.
 So a view needs no entry: its adjoint is the same offset and strides in the shadow.
 
-A write in place keeps what it overwrote.
-A sweep swaps that back in as it passes, so that every pullback sees the values its operation saw;
-at its end, also after an exception, the writes are rolled forward again.
+A store in place keeps what it overwrites.
+The sweep swaps that back, so that every pullback sees the values that its operation saw; at its end, also after an
+exception, the stores are redone.
+
+A sweep of k directions takes k times the operations of the tape, up to a small constant, and memory for k adjoints of
+every value.
 
 Invariants: entries hold buffers, never operands, so there is no reference cycle;
 a level points to its tape without owning it;
@@ -38,6 +41,7 @@ from wengert.core.tape.memory cimport (
 )
 
 from wengert.core import levels
+from wengert.core.tape.local_derivatives import Adjoints
 from wengert.errors import LevelError, ReplayMismatchError
 from wengert.features import float_errors, float_errors_with
 from wengert.registry import strong
@@ -52,6 +56,9 @@ cdef extern from "sweep.h" nogil:
         int cheap
         int reads_a
         int reads_b
+        const char *value
+        const char *pa
+        const char *pb
 
     const wg_row wg_rows[]
 
@@ -77,7 +84,7 @@ cdef object np_add = np.add, np_add_at = np.add.at
 @cython.no_gc
 @cython.freelist(256)
 cdef class Node:
-    """An array entry of the list."""
+    """An array entry of the tape."""
 
 
 cdef struct Spare:              # arrays of a closed tape, for the next one
@@ -95,7 +102,7 @@ memset(&spare, 0, sizeof(spare))
 
 
 def clear_caches():
-    """Give the memory that wengert keeps for its next derivatives back to the system."""
+    """Free the memory that is kept for the next tapes."""
     global spare
     free_arrays(&spare.entries)
     spare.capacity = 0
@@ -117,7 +124,7 @@ cdef int free_arrays(wg_list *entries) noexcept:
 
 @cython.final
 cdef class Tape:
-    """A Wengert list with its values: recorded once, swept any number of times."""
+    """A tape with its values: recorded once, swept any number of times."""
 
     def __cinit__(self, str name="a derivative", bint recording=False, Tape head=None):
         global recordings
@@ -155,7 +162,7 @@ cdef class Tape:
         return 0
 
     cdef int reuse(self) except -1:
-        """Take over the arrays of the tape that was closed last, or make new ones."""
+        """Reuse the arrays of the tape that was closed last, or allocate new ones."""
         global spare
         if spare.capacity == 0:
             self.capacity = 256
@@ -168,7 +175,7 @@ cdef class Tape:
         return 0
 
     cdef int free(self) noexcept:
-        """Free the arrays, or keep them for the next tape: growing and first touching them costs."""
+        """Free the arrays, or keep them for the next tape: growth and page faults are slow."""
         global spare
         if 0 < self.capacity <= SPARE_ENTRIES and spare.capacity < self.capacity:
             spare.entries, self.entries = self.entries, spare.entries
@@ -180,7 +187,7 @@ cdef class Tape:
         return 0
 
     def close(self):
-        """End the derivative: its values become plain constants of the past, its memory is freed."""
+        """End the derivative: its values become constants, its memory is freed."""
         self.level.tape = NULL
         if self.recording:
             self.level.recording = False
@@ -196,7 +203,7 @@ cdef class Tape:
 
     @property
     def is_one_way(self):
-        """Is the list swept in reverse only? Loops record their steps again, and complex values go by other rules."""
+        """Is the tape swept in reverse only, as with loops (which record their steps again) or complex values?"""
         return self.has_loops or self.has_complex
 
     @property
@@ -211,9 +218,9 @@ cdef class Tape:
 
     cdef int grow(self) except -1:
         cdef Py_ssize_t capacity = 2 * self.capacity
-        if self.level.tape == NULL:         # a closed tape has no room, so that only this path need ask
+        if self.level.tape == NULL:         # a closed tape has no capacity, so that only this path has to check
             raise LevelError(ended_message(self.level))
-        if self.tail is not None:           # values of this tape are recorded by the tail; only a write comes here
+        if self.tail is not None:           # values of this tape are recorded by the tail; only a store comes here
             raise LevelError(outside_message((<Tape>self.level.tape).level))
         if capacity > 0x7fffffff:
             raise MemoryError(f"{self.level.name}: more than 2**30 operations on scalars; use arrays or checkpoints")
@@ -231,14 +238,14 @@ cdef class Tape:
         return 0
 
     cdef int32_t other_constant(self, double c) except -1:
-        """Index of a constant where the list has no room, or a tail records in the place of the tape."""
+        """Index of a constant where the tape is full, or where a tail records in its place."""
         cdef Tape recorder = current(self)
         if recorder.nconstants == recorder.constants_capacity:
             recorder.grow_constants()
         return constant(recorder, c)
 
     cdef int32_t number(self, Buffer buffer, cnp.ndarray owner) except -1:
-        """Number of a buffer whose elements take part in scalar entries; `owner` is some view of it."""
+        """Number of a buffer whose elements are operands of scalar entries; `owner` is some view of it."""
         cdef Py_ssize_t i = len(self.buffers), capacity
         if buffer.id >= 0:
             return buffer.id
@@ -275,7 +282,7 @@ cdef class Tape:
         return slot
 
     cdef int make_room(self) except -1:
-        """Have the entries of a full recording tape read, and forget them; not while an operation is halfway."""
+        """Have the entries of a full recording tape read, and drop them; not in the middle of an operation."""
         cdef Py_ssize_t i
         if self.paused:
             return 0
@@ -288,21 +295,21 @@ cdef class Tape:
         return 0
 
     def needs(self, Py_ssize_t elements):
-        """Note that a sweep of the last entry takes memory for so many numbers."""
+        """Note the number of doubles that a sweep of the last entry allocates."""
         self.elements += elements
 
     def pause(self):
-        """Begin a block that is not followed; what to hand to `resume`."""
+        """Begin a passive block; the result is the argument of `resume`."""
         self.paused += 1
         return self.n
 
     def resume(self, Py_ssize_t start):
-        """Make constants of what was recorded since entry `start`; writes stay writes."""
+        """End a passive block: make constants of the values recorded since entry `start`; stores stay stores."""
         cdef Py_ssize_t i
         cdef Node node
         self.paused -= 1
         self.version += 1       # elements loaded inside are loaded again outside
-        if self.recording:      # they change from call to call
+        if self.recording:      # values change from call to call
             self.passive.append((start, self.n))
             return
         for i in range(start, self.n):
@@ -311,7 +318,7 @@ cdef class Tape:
             elif self.entries.op[i] == WG_NODE:
                 node = <Node>self.nodes[self.entries.a[i]]
                 if node is None:
-                    continue        # of a block inside of this one
+                    continue        # of a nested block
                 if node.kind == STORE:
                     node.sources = []
                 else:
@@ -324,12 +331,12 @@ cdef class Tape:
     # ------------------------------------------------------------------------------------------ activity
 
     cdef bint is_active(self, Buffer buffer, int32_t slot) except -1:
-        """Does a value of a recording tape carry a derivative? Where none does, Python code may have its number."""
+        """Does a value of a recording tape carry a derivative? If not, Python code may read it."""
         self.analyse()
         return buffer in self.active if buffer is not None else self.active_slots[slot]
 
     cdef int analyse(self) except -1:
-        """Carry on to the last entry: active are the inputs, and what was computed from something active."""
+        """Extend the forward activity analysis to the last entry: values computed from the inputs are active."""
         cdef Py_ssize_t i, first = len(self.active_slots)
         cdef int op, form
         cdef int32_t a, b
@@ -427,7 +434,7 @@ cdef class Tape:
         return 0
 
     cdef int hush(self) except -1:
-        """A rule is about to run: what overflows or divides by zero in it is no news. Entering costs, so only now."""
+        """Ignore floating-point errors from here on, before the first rule of a sweep: entering takes time."""
         if self.quiet is None:
             self.quiet = float_errors.set(float_errors_with(all="ignore"))
         return 0
@@ -440,15 +447,15 @@ cdef class Tape:
         return 0
 
     cdef int sweep(self, bint consume) except -1:
-        """Carry the adjoints from the results to the operands, last entry first.
+        """Propagate adjoints from the results to the operands, last entry first.
 
-        `consume` drops each array entry once it is swept, and with it the values it kept: for a list swept once.
+        `consume`, for a tape that is swept once, drops each array entry and the values it kept when it is swept.
         """
         cdef Py_ssize_t i = self.n, undone = self.n, stop
         cdef Node node
         try:
             while i > self.mark:
-                stop = max(self.mark, i - 1000000)      # between the pieces: has someone pressed Ctrl-C?
+                stop = max(self.mark, i - 1000000)      # between the pieces, KeyboardInterrupt is raised
                 if i - stop > 10000:
                     with nogil:
                         i = wg_sweep(&self.entries, i, stop, self.adjoint, self.ranges, self.k, self.width)
@@ -465,12 +472,12 @@ cdef class Tape:
                 i = undone = max(i, stop)
             self.swept = True
         finally:
-            if self.head is None:       # what a tail wrote is forgotten with it
+            if self.head is None:       # the stores of a tail are dropped with it
                 self.roll_forward(undone)
         return 0
 
     cdef int roll_forward(self, Py_ssize_t start) except -1:
-        """Redo the writes of all entries from `start` on, which the sweep has undone."""
+        """Redo the stores of all entries from `start` on, which the sweep has undone."""
         cdef Py_ssize_t i = start
         cdef Node node
         if not self.has_stores:
@@ -485,7 +492,7 @@ cdef class Tape:
             i += 1
 
     cdef char *shadow_of(self, Buffer buffer) except NULL:
-        """Adjoint memory of a buffer, made at first use."""
+        """Adjoint memory of a buffer, allocated at first use."""
         if buffer.shadow is None:
             buffer.shadow = take(max(1, self.k * buffer.span))
             memset(buffer.shadow.data, 0, self.k * buffer.span)
@@ -500,9 +507,9 @@ cdef class Tape:
 
     cdef int accumulate(self, Buffer buffer, cnp.ndarray view, int32_t slot, object cotangent,
                         bint owned=False) except -1:
-        """Add a cotangent to the adjoint of an operand, summing over the axes that broadcasting made.
+        """Add a cotangent to the adjoint of an operand, summed over broadcast axes.
 
-        `owned`: nobody else refers to it, so that a fresh adjoint may take over its memory.
+        `owned`: there is no other reference to it, so that a new adjoint may reuse its memory.
         """
         cdef cnp.ndarray target, total
         cdef Py_ssize_t j
@@ -526,7 +533,7 @@ cdef class Tape:
             return 0
         target = self.adjoint_view(buffer, view)
         if cnp.PyArray_ISCOMPLEX(total) and not cnp.PyArray_ISCOMPLEX(target):
-            total = <cnp.ndarray>(<object>total).real      # a real operand moves along the real line
+            total = <cnp.ndarray>(<object>total).real      # a real operand has a real adjoint
         if not same_shape(target, total):
             ndim = cnp.PyArray_NDIM(target)
             if cnp.PyArray_NDIM(total) > ndim:
@@ -538,17 +545,17 @@ cdef class Tape:
             if extra:
                 total = <cnp.ndarray>np.asarray(total.sum(axis=extra, keepdims=True))
             if lead and cnp.PyArray_NDIM(total) < ndim and cnp.PyArray_NDIM(total) > 0:
-                # a shorter cotangent broadcasts behind the axis of directions
+                # a shorter cotangent broadcasts after the axis of directions
                 shape = (<object>total).shape
                 total = (<object>total).reshape(shape[:1] + (1,) * (ndim - len(shape)) + shape[1:])
-        if overlaps_itself(target):         # a broadcast view: one place stands for many elements
+        if overlaps_itself(target):         # a broadcast view, whose elements share memory
             add_in_order(target, total)
         else:
             np_add(target, total, out=target, casting="same_kind")
         return 0
 
     cdef bint adopt(self, Buffer buffer, cnp.ndarray view, cnp.ndarray total) except -1:
-        """Make an array of its own the adjoint of a buffer that has none yet, where the layouts agree."""
+        """Use an owned array as the adjoint of a buffer that has none yet, where the layouts agree."""
         cdef int d, lead = 1 if self.stacked else 0
         if (buffer.shadow is not None or buffer.id >= 0 or not is_vector(total) or not is_vector(view)
                 or <char *>cnp.PyArray_DATA(view) != buffer.low
@@ -601,13 +608,13 @@ cdef class Tape:
         return cnp.PyArray_SimpleNewFromData(1, &k, cnp.NPY_DOUBLE, self.adjoint + i * self.width)
 
     cdef int pull_elementwise(self, Node node, Py_ssize_t i) except -1:
-        """adjoint of operand += cotangent * partial, by a kernel where the layout allows."""
+        """Adjoint of operand += cotangent * partial, by a kernel where the layout allows."""
         cdef bint left = node.abuf is not None or node.aslot >= 0
         cdef bint right = node.bbuf is not None or node.bslot >= 0
         cdef char *g = NULL
         if node.out is not None:
             g = node.out.shadow.data + (<char *>cnp.PyArray_DATA(node.y) - node.out.low)
-        # the right operand first: the left one, then last, may take over the memory of the dead cotangent
+        # the right operand first: the left one, which is last, may reuse the memory of the dead cotangent
         if right:
             self.pull_operand(node, 1, g, node.out.span, not left)
         if left:
@@ -635,7 +642,7 @@ cdef class Tape:
             a = b = <double *>g                 # a constant: the other operand may have any shape
         elif fast:
             fast, form = self.numbers(node, y, &an, &bn, &a, &b)
-        # an outline is not read: any memory of the same length will do
+        # a view descriptor is not read: any memory of the same length will do
         yv = <double *>g if node.outlines & WG_Y else <double *>cnp.PyArray_DATA(y)
         if node.outlines & WG_A:
             a = <double *>g
@@ -660,7 +667,7 @@ cdef class Tape:
         return 0
 
     cdef bint pull_rows(self, Node node, int side, char *g, Py_ssize_t gspan) except -1:
-        """The same row by row, as parts of an array have rows without gaps; False where they have not."""
+        """The same row by row, where the last axis is contiguous; False where it is not."""
         cdef Buffer buffer = node.bbuf if side else node.abuf
         cdef cnp.ndarray view = node.b if side else node.a, y = node.y
         cdef int reads = opcode_reads[node.opcode][side] & ~node.outlines, form = VECTORS
@@ -670,7 +677,7 @@ cdef class Tape:
         if (buffer is None or n == 0 or cnp.PyArray_NDIM(y) < 2 or not is_cheap(node.opcode, n)
                 or not has_rows(y, y) or not has_rows(view, y) or overlaps_itself(view)):
             return False
-        for j in range(5):                  # what is not read may be anything as long
+        for j in range(5):                  # operands that are not read may be any memory of the length
             rows.at[j], rows.steps[j] = g, cnp.PyArray_STRIDES(y)
         if not self.find_rows(node, 0, reads, &rows, numbers) or not self.find_rows(node, 1, reads, &rows, numbers):
             return False
@@ -693,7 +700,7 @@ cdef class Tape:
                 return True
 
     cdef bint find_rows(self, Node node, int side, int reads, Rows *rows, double *numbers):
-        """Where those of an operand that a partial reads begin, or the number that it is; False: it has none."""
+        """Address of the values of an operand that a partial reads, or its scalar; False if it has none."""
         cdef cnp.ndarray array = node.b if side else node.a
         cdef int32_t slot = node.bslot if side else node.aslot
         if not reads & (WG_B if side else WG_A):
@@ -706,9 +713,9 @@ cdef class Tape:
         return has_rows(array, node.y)
 
     cdef bint target(self, Buffer buffer, cnp.ndarray view, Block given, char **adjoint) except -1:
-        """Where the adjoint of a contiguous view lies; False if nothing was accumulated there yet: write, do not add.
+        """Address of the adjoint of a contiguous view; False if it is new and has to be written, not added to.
 
-        `given` is a dead cotangent of the same size, whose memory a fresh adjoint may take over.
+        `given` is a dead cotangent of the same size, whose memory a new adjoint may reuse.
         """
         cdef Py_ssize_t offset = <char *>cnp.PyArray_DATA(view) - buffer.low
         cdef bint fresh = (buffer.shadow is None and offset == 0
@@ -721,7 +728,7 @@ cdef class Tape:
         return not fresh
 
     cdef int pull_sum(self, Node node, Py_ssize_t i) except -1:
-        """The cotangent of a sum goes to every element."""
+        """Reverse a sum: every element gets its cotangent."""
         cdef char *adjoint
         cdef Py_ssize_t j, n = cnp.PyArray_SIZE(node.a)
         cdef bint add
@@ -737,7 +744,7 @@ cdef class Tape:
 
     cdef (bint, int) numbers(self, Node node, cnp.ndarray y, double *an, double *bn,
                              const double **a, const double **b):
-        """Operands of a binary kernel: vectors like y, or one number on one side."""
+        """Operands of a binary kernel: vectors like y, or a scalar on one side."""
         cdef bint av = node.a is not None, bv = node.b is not None
         if av and not (is_vector(node.a) and same_shape(node.a, y)):
             return False, 0
@@ -767,7 +774,7 @@ cdef class Tape:
         return np.float64(node.bc if side else node.ac)
 
     cdef object partial(self, Node node, int side):
-        """Partial of an elementwise entry by its rule: a number or an array."""
+        """Partial of an elementwise entry by its rule: a scalar or an array."""
         partial = node.row.partials[side]
         self.hush()
         if not callable(partial):
@@ -802,7 +809,7 @@ cdef class Tape:
                 c = row.partials[position]
                 c = product(ybar, c(y, *node.args) if callable(c) else c)
             else:
-                if position != shared_position:         # a sequence gives the cotangents of all its items at once
+                if position != shared_position:         # the pullback of a sequence returns the cotangents of all items
                     shared_position = position
                     if not self.stacked or row.stacked:
                         shared = self.pullback_of(row, position, ybar, y, node)
@@ -816,14 +823,13 @@ cdef class Tape:
                     c = np.stack([np.broadcast_to(item, np.shape(source[3]) if buffer is not None else ())
                                   if np.ndim(item) < (source[3].ndim if buffer is not None else 0) else item
                                   for item in c])
-            # held here as c, and as `shared` unless the two differ: then it is ours alone
+            # c is owned if it has no references but c and, unless the two differ, `shared`
             self.accumulate(buffer, source[3], source[4], c,
                             Py_REFCNT(c) <= (2 if c is shared else 1) and c is not ybar)
         return 0
 
     cdef int pull_complex(self, Node node, object ybar, object y) except -1:
-        """Reverse a call in which there are complex values."""
-        from wengert.core.modes.forward import Adjoints
+        """Reverse a call with complex values."""
         adjoints = Adjoints(node.row, ybar if self.stacked else ybar[None], y, node.args, node.kwargs)
         for source in node.sources:
             if not self.is_spare(source[2]):
@@ -855,13 +861,13 @@ cdef class Tape:
         return 0
 
     cdef object origin(self, Node node):
-        """Where each element of a rearrangement came from; made once a list, at the first sweep."""
+        """Source of each element of a rearrangement, computed at the first sweep of the tape."""
         if node.key is None:
             node.key = np.ravel(node.saved(node))
         return node.key
 
     cdef int pull_rearrangement(self, Node node, object ybar) except -1:
-        """Scatter the cotangent back to where each element came from."""
+        """Scatter the cotangent to the sources of the elements."""
         where = self.origin(node)
         count = sum([np.size(source[3]) if source[2] is not None else 1 for source in node.sources])
         flat = np.zeros((self.k, count + 1), dtype=np.asarray(ybar).dtype)
@@ -878,7 +884,7 @@ cdef class Tape:
         return 0
 
     cdef int pull_store(self, Node node) except -1:
-        """Move the adjoint of the place to the stored value, and put back what it overwrote."""
+        """Reverse a store: move the adjoint of the target to the stored value, and restore the overwritten values."""
         self.move_adjoint(node)
         if node.is_first:
             self.drop_shadow(node.out)
@@ -902,11 +908,12 @@ cdef class Tape:
 
     # ------------------------------------------------------------------------------------------ tails
 
-    # While a tail is open it records in the place of its head: it has the head's arrays, and the levels of all tapes
-    # before it point to it. Its values have a level of their own, so that one kept for longer is an error when used.
+    # A tail continues a tape, its head, and is swept and dropped by itself, as a step of a loop with checkpoints is.
+    # While it is open it owns the head's arrays, and the levels of the tapes before it point to it.  Its values have a
+    # level of their own, so that the use of one that was kept for longer raises.
 
     def open_tail(self, str name, bint forgets):
-        """A tape that carries on this list until it is cut; `forgets`: it will not be swept."""
+        """A tape that continues this one until it is cut; `forgets`: it will not be swept."""
         cdef Tape tail = Tape.__new__(Tape, name, False, self)
         tail.forgets = forgets
         tail.level.remedy = STEP_REMEDY
@@ -927,7 +934,7 @@ cdef class Tape:
         return 0
 
     cdef int hand_over(self, Tape other) except -1:
-        """Give the arrays, and the adjoints of a sweep, to another tape."""
+        """Move the arrays, and the adjoints of a sweep, to another tape."""
         other.entries, other.n, other.capacity = self.entries, self.n, self.capacity
         other.nconstants, other.constants_capacity = self.nconstants, self.constants_capacity
         other.buffers_capacity = self.buffers_capacity
@@ -943,15 +950,15 @@ cdef class Tape:
 
     @property
     def recorder(self):
-        """What stands among the running derivatives."""
+        """What is on the stack of running derivatives."""
         return self
 
     def next_step(self):
-        """Elements loaded so far are loaded again: what a step records does not depend on the steps before it."""
+        """Load elements again in the next step, so that what it records does not depend on earlier steps."""
         self.version += 1
 
     def cut(self):
-        """Forget the tail, if that is not done; its values are of a derivative that has ended."""
+        """Drop the tail, if that is not done; its values are those of an ended derivative."""
         cdef Tape head = self.head, tape = head
         cdef Buffer buffer
         if head is None:
@@ -969,10 +976,10 @@ cdef class Tape:
         self.close()
 
     def can_move(self):
-        """Could the entries of the tail stand elsewhere, and later?
+        """Can the entries of the tail be moved to the end of another tape?
 
-        They must have no slots and no numbered buffers of their own, and an array that was clean when a step wrote
-        into it must be that step's alone: another may be written into before the sweep.
+        They must have no slots and no numbered buffers of their own, and an array that was clean when a step stored
+        into it must have no other reference, by which it could be changed before the sweep.
         """
         cdef Py_ssize_t i
         cdef Node node
@@ -992,12 +999,12 @@ cdef class Tape:
                 return False
             if node is not None and node.is_first:
                 buffer = node.out
-                if Py_REFCNT(buffer) > references[id(buffer)] + 1:      # that of this variable
+                if Py_REFCNT(buffer) > references[id(buffer)] + 1:      # the local variable
                     return False
         return True
 
     def detach(self):
-        """Cut the tail and give its entries, for `attach`."""
+        """Cut the tail and return its entries, for `attach`."""
         cdef Node node
         nodes, roots = self.nodes[self.nodes_mark:], self.roots[self.roots_mark:]
         for node in nodes:
@@ -1007,7 +1014,7 @@ cdef class Tape:
         return nodes, roots
 
     def attach(self, Tape head, Py_ssize_t gap, list nodes, list roots):
-        """Put a detached tail at the end of a list that is swept."""
+        """Append the entries of a detached tail to a tape that is being swept."""
         self.head = head
         self.level.tape = <PyObject *>self
         self.begin_tail()
@@ -1018,7 +1025,7 @@ cdef class Tape:
             self.nodes.append(node)
 
     def held(self):
-        """Bytes that the tail holds, with the adjoints of its slots; those of arrays come and go in a sweep."""
+        """Bytes of the tail with the adjoints of its slots, but not those of arrays, which live during a sweep."""
         cdef Py_ssize_t total = (self.n - self.mark) * (sizeof(uint8_t) + 2 * sizeof(int32_t) + 2 * sizeof(double))
         cdef Py_ssize_t i
         cdef Node node
@@ -1034,7 +1041,7 @@ cdef class Tape:
         return total + sum([(<Buffer>buffer).span for buffer in self.buffers[self.buffers_mark:]])
 
     cdef int begin_adjoints(self) except -1:
-        """Make the adjoints of the slots of a tail, and of the buffers that got a number in it, all zero."""
+        """Allocate the adjoints of the slots of a tail, and of the buffers numbered in it, all zero."""
         cdef Py_ssize_t i, room = self.room, row = self.width * sizeof(double)
         cdef Block block
         cdef Buffer buffer
@@ -1058,7 +1065,7 @@ cdef class Tape:
         return 0
 
     cdef int check_tail(self) except -1:
-        """Does no entry refer to what was recorded after the loop, and was swept before it?"""
+        """Raise if an entry refers to a value recorded after the loop, whose adjoint was swept before it."""
         cdef Py_ssize_t i
         cdef int op, form
         cdef int32_t a, b
@@ -1103,7 +1110,7 @@ cdef class Tape:
         return False
 
     cdef int pull_loop(self, Node node, Py_ssize_t i) except -1:
-        """The cotangents of what a loop returned go through its steps, which are recorded again."""
+        """Reverse a loop: its steps are recorded again, and pull back the cotangents of its results."""
         cdef list seeds = [self.cotangent_at(buffer, view, slot) for buffer, view, slot in node.args]
         if all([seed is None for seed in seeds]):
             return 0
@@ -1114,7 +1121,7 @@ cdef class Tape:
         return 0
 
     cdef object cotangent_at(self, Buffer buffer, cnp.ndarray view, int32_t slot):
-        """Cotangent of a value of a loop, in memory of its own; None if it is 0. Its adjoint is dead afterwards."""
+        """Cotangent of a value of a loop, a copy; None if it is 0. Its adjoint is dead afterwards."""
         cdef double *row
         cdef cnp.ndarray c
         if buffer is not None:
@@ -1136,7 +1143,7 @@ cdef enum:
 
 
 cdef Py_ssize_t bytes_once(set seen, object x) except -1:
-    """Bytes of an array that was not seen before, those of the memory that it lies in."""
+    """Bytes of the allocation that an array lies in, if it was not seen before."""
     if not isinstance(x, np.ndarray):
         return 0
     while isinstance(x.base, np.ndarray):
@@ -1183,7 +1190,7 @@ def holds_complex(x):
 
 
 def strong_product(a, b):
-    """The product of ``registry.strong`` where the operands are vectors of one shape, or numbers; None elsewhere."""
+    """``registry.strong`` of 1-D arrays of one shape, or of scalars; None for other operands."""
     cdef double x = 0.0, y = 0.0
     if type(a) is np.ndarray and type(b) is np.ndarray and is_vector(a) and is_vector(b) and same_shape(a, b):
         return strong_of_vectors(a, b) if cnp.PyArray_NDIM(a) else None
@@ -1211,7 +1218,7 @@ cdef cnp.ndarray strong_by_number(cnp.ndarray a, double x):
 
 
 cdef bint is_one_number(object x, int most_axes, double *value):
-    """A number, or an array of one element that has so many axes at most."""
+    """Is `x` a scalar, or an array of one element with at most `most_axes` axes?"""
     if type(x) is float or type(x) is np.float64:
         value[0] = x
         return True
@@ -1222,21 +1229,21 @@ cdef bint is_one_number(object x, int most_axes, double *value):
 
 
 cdef object product(object cotangent, object partial):
-    """Cotangent times partial, with strong zero; the cotangent itself where the partial is the number 1."""
+    """Cotangent times partial, where 0 times inf is 0; the cotangent itself where the partial is the float 1.0."""
     if type(partial) is float and partial == 1.0:
         return cotangent
     return strong(cotangent, partial)
 
 
 cdef object move_out(object target, Node node):
-    """Adjoint at an advanced index, which is then 0; of repeated places the last written has it."""
+    """Adjoint at an advanced index, which is set to 0; at a repeated index the last store has it."""
     cotangent = target[node.key]
     target[node.key] = 0
     return cotangent if node.args is None else np.where(node.args[0], cotangent, 0)
 
 
 cdef int swap(Node node) except -1:
-    """Exchange what a store wrote with what it overwrote."""
+    """Exchange the stored and the overwritten values of a store."""
     place = node.y
     key = Ellipsis if node.key is None else node.key
     other = place[key].copy()
@@ -1246,13 +1253,13 @@ cdef int swap(Node node) except -1:
 
 
 cdef inline bint has_rows(cnp.ndarray x, cnp.ndarray y):
-    """Are these doubles of the shape of y, those of the last axis one after the other?"""
+    """Are these doubles of the shape of y, contiguous along the last axis?"""
     return (is_double(x) and same_shape(x, y)
             and cnp.PyArray_STRIDE(x, cnp.PyArray_NDIM(x) - 1) == sizeof(double))
 
 
 cdef bint next_row(Rows *rows, cnp.ndarray y) noexcept:
-    """Go on to the next row of arrays of the shape of y; False: there is none."""
+    """Advance to the next row of arrays of the shape of y; False if there is none."""
     cdef int d, m
     for d in range(cnp.PyArray_NDIM(y) - 2, -1, -1):
         rows.index[d] += 1
@@ -1277,7 +1284,7 @@ cdef bint overlaps_itself(cnp.ndarray x):
 
 
 cdef int add_in_order(cnp.ndarray target, cnp.ndarray total) except -1:
-    """target += total where axes of stride 0 make one place stand for many elements."""
+    """target += total where axes of stride 0 make elements share memory."""
     cdef int d
     cdef list index = []
     cdef int ndim = cnp.PyArray_NDIM(target)
@@ -1292,14 +1299,14 @@ cdef int add_in_order(cnp.ndarray target, cnp.ndarray total) except -1:
 
 
 cdef enum:
-    LITTLE = 512        # bytes: smaller constants are told apart by what they hold
+    LITTLE = 512        # bytes: smaller constants are compared by value
 
 
 cdef cnp.ndarray kept_constant(Tape tape, cnp.ndarray x):
-    """A copy of a constant operand as it is now: f may write into it before the sweep.
+    """A copy of a constant operand, since f may change it before the sweep.
 
-    A matrix that is used in every step of a loop is copied once, and compared with its copy after that.
-    In a recording a smaller one is, too, so that calls with it are known to be alike.
+    A matrix that is used in every step of a loop is copied once, and then compared with its copy.
+    So is a smaller one in a recording, where equal constants make equal calls.
     """
     cdef cnp.ndarray copy
     cdef Py_ssize_t size = cnp.PyArray_NBYTES(x)
@@ -1313,7 +1320,7 @@ cdef cnp.ndarray kept_constant(Tape tape, cnp.ndarray x):
         if memcmp(cnp.PyArray_DATA(copy), cnp.PyArray_DATA(x), size) == 0:
             return copy
     copy = kept(x)
-    tape.kept[key] = (x, copy)      # x too, so that its address is not given to another array
+    tape.kept[key] = (x, copy)      # x too, so that its address is not reused
     return copy
 
 
@@ -1340,7 +1347,7 @@ cdef str outside_message(Level level):
 cdef void *resized(void *memory, size_t count, size_t size) except NULL:
     cdef void *more = PyMem_RawRealloc(memory, count * size)
     if more == NULL:
-        raise MemoryError(f"no memory for a list of {count} entries")
+        raise MemoryError(f"no memory for a tape of {count} entries")
     return more
 
 
@@ -1353,7 +1360,7 @@ memset(opcode_reads, 0, sizeof(opcode_reads))
 
 
 def kernel_rows():
-    """Name, opcode, number of operands, and what the partials read, of each row of ``kernels.h``."""
+    """Name, opcode, arity, and the operands that the partials read, of each row of ``kernels.h``."""
     cdef const wg_row *row = wg_rows
     cdef list found = []
     while row.name != NULL:
@@ -1362,6 +1369,21 @@ def kernel_rows():
         found.append((row.name.decode(), row.opcode, row.operands, row.reads_a, row.reads_b))
         row += 1
     return found
+
+
+def kernel_formulas():
+    """The C expressions of each row of ``kernels.h``, by opcode: of its value and of its first partials."""
+    cdef const wg_row *row = wg_rows
+    cdef dict found = {}
+    while row.name != NULL:
+        found[row.opcode] = tuple([text.decode() for text in (row.value, row.pa, row.pb)[:1 + row.operands]])
+        row += 1
+    return found
+
+
+def kernel_is_cheap(int opcode):
+    """Are the partials of a row of ``kernels.h`` a few operations, or functions that are vector code here?"""
+    return opcode_cheap[opcode]
 
 
 def kernel_partials(int opcode, double a, double b, double y):
@@ -1374,14 +1396,13 @@ def kernel_partials(int opcode, double a, double b, double y):
 kernel_rows()
 
 
-# ---------------------------------------------------------------------------------------------- a list, as data
+# ---------------------------------------------------------------------------------------------- a tape, as data
 
 def entries(Tape tape):
-    """What is on a tape, one dict an entry: its kind, operands, result, and what belongs to the kind.
+    """The entries of a tape as dicts of their kind, operands, result and the fields of the kind.
 
     An operand or result is the number of a slot, ``(buffer, offset, shape, strides, dtype)`` with the buffer's
-    number in this listing, or ``("number", c)``; `memory` of the first entry holds the bytes of the buffers as they
-    are now.
+    number in this listing, or ``("number", c)``; `memory` of the first entry holds the current bytes of the buffers.
     """
     cdef Py_ssize_t i
     cdef int op
@@ -1437,7 +1458,7 @@ cdef tuple place_of_view(dict seen, Buffer buffer, cnp.ndarray view):
 
 
 cdef bytes bytes_of(Buffer buffer):
-    """The memory of a buffer, zeros where nobody holds it: entries hold what was written to."""
+    """The memory of a buffer; zeros if it was freed, since entries keep all memory that was stored into."""
     return buffer.low[:buffer.span] if buffer.written or buffer.owner is not None else bytes(buffer.span)
 
 

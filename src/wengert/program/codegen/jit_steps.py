@@ -36,14 +36,14 @@ _LONG = ("loop", "exact", "fold", "sum_rows", "get_rows", "put_rows", "get_bool_
 #: what a sum, the largest and the smallest number begin with
 _FIRST = (0.0, -np.inf, np.inf)
 
-#: code that keeps more numbers has too few registers for two vectors at a time
-_MOST_AT_TWICE = 12
+#: values alive in a loop up to which there are registers for two vectors at a time
+_MAX_ALIVE_FOR_TWO = 12
 
-#: statements of a function; longer lists become several, since compilers take more than linear time
-_MOST_TOGETHER = 400
+#: statements of one LLVM function; longer code becomes several, since LLVM takes more than linear time
+_MAX_FUNCTION_LENGTH = 400
 
-#: statements of a step, after loops are found, that take too long to be compiled
-MOST_STATEMENTS = 6000
+#: statements of one VM instruction after re-rolling, beyond which LLVM takes too long: see decision 0029
+MAX_STATEMENTS = 6000
 
 
 @dataclasses.dataclass
@@ -84,30 +84,6 @@ class Report:
     refused: list = dataclasses.field(default_factory=list)
     seconds: float = 0.0
     is_from_disk: bool = False
-
-
-def told(machine) -> list[str]:
-    """What runs a list, and why, in lines."""
-    kept = ["not at all while the inputs that are read stay the same, bit by bit: the result is kept"]
-    return [*_of_loops(machine), *(kept if machine.keeps else [])]
-
-
-def _of_loops(machine):
-    bodies = [line for body in machine.bodies for line in _of_loops(body)]
-    return [*_told(machine), *[f"loop: {line}" for line in dict.fromkeys(bodies)]]
-
-
-def _told(machine):
-    report = machine.report
-    if report is None:
-        if not machine.due:
-            return ["vm"]
-        return [f"vm, and llvm after {machine.due:.0e} replays where it is installed"]
-    if not report.compiled:
-        return ["vm", *[f"no llvm: {reason}" for reason in report.refused or ["there is no step to compile"]]]
-    source = "from disk" if report.is_from_disk else "made"
-    first = f"llvm for {report.compiled} of {machine.count} steps, {source} in {report.seconds:.2f} s"
-    return [first, *[f"left to vm: {reason}" for reason in report.refused]]
 
 
 def hastened(given: Steps, report: Report) -> tuple[list, int, object]:
@@ -521,7 +497,7 @@ class _Vector:
     def width(self, length):
         """How many elements at a time: two vectors, where there are registers, so that one need not wait."""
         width = 2 * llvm_jit.lanes()
-        return width if width > PARTS and self.kept <= _MOST_AT_TWICE and length >= 2 * width else PARTS
+        return width if width > PARTS and self.kept <= _MAX_ALIVE_FOR_TWO and length >= 2 * width else PARTS
 
     def stretch(self, start, length):
         """A part of a row, at most a chunk where something is folded."""
@@ -756,10 +732,10 @@ class _Numbers:
         for slot in sorted(later & self.own):
             self.add(("keep",), [slot], [slot])
         items = self.items
-        if len(items) > _MOST_TOGETHER:
+        if len(items) > _MAX_FUNCTION_LENGTH:
             items = reroll.rolled(items)
         left = reroll.count(items)
-        if left > MOST_STATEMENTS:
+        if left > MAX_STATEMENTS:
             raise Refused(f"{left} instructions on numbers, without loops, take LLVM too long")
         self.written += left
         return _parts(items)
@@ -1015,7 +991,7 @@ def _parts(items):
     size = 0
     for item in items:
         more = reroll.count([item])
-        if size + more > _MOST_TOGETHER and found[-1]:
+        if size + more > _MAX_FUNCTION_LENGTH and found[-1]:
             found.append([])
             size = 0
         found[-1].append(item)

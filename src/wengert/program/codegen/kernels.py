@@ -1,20 +1,23 @@
-"""The one table of functions that kernels have: one row a function, by the name that NumPy or SciPy gives it.
+"""Formulas of functions for code generators: one row a function, by the name that NumPy or SciPy gives it.
 
+Input: `Number`s, or plain floats, which take on the dtype of the kernel; output: what is appended to their builder.
 The value of a row is a function of the machine (`Machine`), or a formula in other rows.
-Partials are formulas in the operands and the value: those of ``kernels.h``, one for one, where a partial is an
-instruction of its own; a row without them is differentiated by its rule before it gets here.
-
-A formula works on `Number`s: operators are rows too (`a * b` is `multiply`), and constants are plain floats, which
-take on the type of the kernel.
+Elementwise functions of ``kernels.h`` have their C expressions as formulas, of values and of partials (`Formula`); a
+function that calls none but those named here needs nothing in this module.
+Operators on numbers are rows too: `a * b` is `multiply`.
 Where a formula has alternatives all of them are computed, as in ``np.where``, and one is selected: threads of a GPU
 run in step.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from math import inf, log, nan, pi, sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from wengert.core.tape.tape import kernel_formulas
+from wengert.program.ir import opcode_table
 
 
 class Machine(NamedTuple):
@@ -53,24 +56,21 @@ ALIASES = {
     "bitwise_xor": "logical_xor",
     "invert": "logical_not",
     "round": "rint",
-    "fabs": "absolute",
-    "radians": "deg2rad",
-    "degrees": "rad2deg",
 }
 
 
-def row(name, value, *partials, is_flag=False):
-    ROWS[name] = Row(value, partials, is_flag)
+def row(name, value, is_flag=False):
+    ROWS[name] = Row(value, (), is_flag)
 
 
 def flag(name, value):
     row(name, value, is_flag=True)
 
 
-def library(name, c, cost, *partials, python="np.{}"):
+def library(name, c, cost, python="np.{}"):
     """A function of the C library."""
     arity = {"atan2": 2, "hypot": 2, "pow": 2, "fmod": 2, "copysign": 2}.get(c, 1)
-    row(name, Machine(f"{python.format(name)}({', '.join(['{}'] * arity)})", c=c, cost=cost), *partials)
+    row(name, Machine(f"{python.format(name)}({', '.join(['{}'] * arity)})", c=c, cost=cost))
 
 
 def _of(name):
@@ -93,15 +93,12 @@ LN2, LN10 = log(2.0), log(10.0)
 
 # ---- arithmetic
 
-row("add", Machine("{} + {}", ir="fadd"), lambda a, b, y: 1.0, lambda a, b, y: 1.0)
-row("subtract", Machine("{} - {}", ir="fsub"), lambda a, b, y: 1.0, lambda a, b, y: -1.0)
-row("multiply", Machine("{} * {}", ir="fmul"), lambda a, b, y: b, lambda a, b, y: a)
-row("divide", Machine("{} / {}", ir="fdiv", cost=10), lambda a, b, y: 1.0 / b, lambda a, b, y: -y / b)
-row("negative", Machine("-{}", ir="fneg", cost=0), lambda a, b, y: -1.0)
-row("positive", lambda a: a, lambda a, b, y: 1.0)
-row("absolute", Machine("np.abs({})", c="fabs", cost=0), lambda a, b, y: sign(a))
-row("square", lambda a: a * a, lambda a, b, y: 2.0 * a)
-row("reciprocal", lambda a: 1.0 / a, lambda a, b, y: -y * y)
+row("add", Machine("{} + {}", ir="fadd"))
+row("subtract", Machine("{} - {}", ir="fsub"))
+row("multiply", Machine("{} * {}", ir="fmul"))
+row("divide", Machine("{} / {}", ir="fdiv", cost=10))
+row("negative", Machine("-{}", ir="fneg", cost=0))
+row("absolute", Machine("np.abs({})", c="fabs", cost=0))
 # the rounding error of a * b, where p is the rounded product
 row("product rest", Machine("product_rest({}, {}, {})", ir="fma"))
 # a factor that is exactly 0 gives 0
@@ -161,7 +158,7 @@ def is_midsize(a, y):
     return (a != 0.0) & (abs(y) > a.of.tiny) & (abs(y) < a.of.huge)
 
 
-def power_a(a, b, y):
+def pow_a(a, b, y):
     """b a**(b - 1): by y / a, which needs a and y normal, or by another power."""
     exponent = b.of.value(b)
     if exponent in (0.0, 1.0):
@@ -172,32 +169,25 @@ def power_a(a, b, y):
     return where(b == 0.0, 0.0, found)
 
 
-def power_b(a, b, y):
+def pow_b(a, y):
     """y log(a), and 0 where y is 0."""
     return where(y == 0.0, 0.0, y * log_(a))
 
 
 row("pow function", Machine("np.power({}, {})", c="pow", cost=90))
-row("**", power, power_a, power_b)
-row("sqrt", Machine("np.sqrt({})", c="sqrt", cost=12), lambda a, b, y: 0.5 / (y + 0.0))
-library("cbrt", "cbrt", 25, lambda a, b, y: 1.0 / (3.0 * y * y))
-library(
-    "hypot",
-    "hypot",
-    25,
-    lambda a, b, y: where(y == 0.0, 0.0, a / y),
-    lambda a, b, y: where(y == 0.0, 0.0, b / y),
-)
+row("sqrt", Machine("np.sqrt({})", c="sqrt", cost=12))
+library("cbrt", "cbrt", 25)
+library("hypot", "hypot", 25)
 
 # ---- exponentials and logarithms
 
-library("exp", "exp", 20, lambda a, b, y: y)
-library("exp2", "exp2", 20, lambda a, b, y: y * LN2)
-library("expm1", "expm1", 25, lambda a, b, y: exp(a))
-library("log", "log", 25, lambda a, b, y: 1.0 / a)
-library("log2", "log2", 25, lambda a, b, y: 1.0 / LN2 / a)
-library("log10", "log10", 25, lambda a, b, y: 1.0 / LN10 / a)
-library("log1p", "log1p", 25, lambda a, b, y: 1.0 / (1.0 + a))
+library("exp", "exp", 20)
+library("exp2", "exp2", 20)
+library("expm1", "expm1", 25)
+library("log", "log", 25)
+library("log2", "log2", 25)
+library("log10", "log10", 25)
+library("log1p", "log1p", 25)
 row("exp10", lambda a: a.of.apply("pow function", 10.0, a))  # not every C library has exp10
 
 
@@ -211,15 +201,13 @@ row("logaddexp2", lambda a, b: log_of_sum(a, b, exp2, lambda t: log1p(t) * (1.0 
 
 # ---- angles
 
-library("sin", "sin", 35, lambda a, b, y: cos(a))
-library("cos", "cos", 35, lambda a, b, y: -sin(a))
-library("tan", "tan", 45, lambda a, b, y: 1.0 + y * y)
-library("arcsin", "asin", 30, lambda a, b, y: 1.0 / sqrt_((1.0 - a) * (1.0 + a)))
-library("arccos", "acos", 30, lambda a, b, y: -1.0 / sqrt_((1.0 - a) * (1.0 + a)))
-library("arctan", "atan", 30, lambda a, b, y: 1.0 / (1.0 + a * a))
+library("sin", "sin", 35)
+library("cos", "cos", 35)
+library("tan", "tan", 45)
+library("arcsin", "asin", 30)
+library("arccos", "acos", 30)
+library("arctan", "atan", 30)
 library("arctan2", "atan2", 45)
-row("deg2rad", lambda a: a * (pi / 180), lambda a, b, y: pi / 180)
-row("rad2deg", lambda a: a * (180 / pi), lambda a, b, y: 180 / pi)
 
 
 def sinc(x):
@@ -232,18 +220,18 @@ row("sinc", sinc)
 # ---- hyperbolic functions
 
 
-def tanh_a(a, b, y):
+def tanh_partial(a):
     """1 / cosh(a)**2; 1 - y*y would cancel."""
     t = exp(-2.0 * abs(a))
     return 4.0 * t / ((1.0 + t) * (1.0 + t))
 
 
-library("sinh", "sinh", 40, lambda a, b, y: cosh(a))
-library("cosh", "cosh", 40, lambda a, b, y: sinh(a))
-library("tanh", "tanh", 35, tanh_a)
-library("arcsinh", "asinh", 40, lambda a, b, y: 1.0 / hypot(1.0, a))
-library("arccosh", "acosh", 40, lambda a, b, y: 1.0 / (sqrt_(a - 1.0) * sqrt_(a + 1.0)))
-library("arctanh", "atanh", 40, lambda a, b, y: 1.0 / ((1.0 - a) * (1.0 + a)))
+library("sinh", "sinh", 40)
+library("cosh", "cosh", 40)
+library("tanh", "tanh", 35)
+library("arcsinh", "asinh", 40)
+library("arccosh", "acosh", 40)
+library("arctanh", "atanh", 40)
 
 # ---- pieces joined at kinks
 
@@ -282,35 +270,12 @@ def larger(a, b):
     return where(a > b, 1.0, where(a < b, 0.0, where(a == b, 0.5, nan)))
 
 
-def larger_number(a, b):
-    """The same where a number leads over NaN."""
+def larger_number(a, b, sign):
+    """The same where a number leads over NaN; `sign` is -1 for the smaller operand."""
+    if sign < 0:
+        a, b = -a, -b
     return where(isnan(a), where(isnan(b), nan, 0.0), where(isnan(b), 1.0, larger(a, b)))
 
-
-row(
-    "maximum",
-    lambda a, b: where(isnan(a) | (a >= b), a, b),
-    lambda a, b, y: larger(a, b),
-    lambda a, b, y: larger(b, a),
-)
-row(
-    "minimum",
-    lambda a, b: where(isnan(a) | (a <= b), a, b),
-    lambda a, b, y: larger(b, a),
-    lambda a, b, y: larger(a, b),
-)
-row(
-    "fmax",
-    lambda a, b: where(isnan(b) | (a >= b), a, b),
-    lambda a, b, y: larger_number(a, b),
-    lambda a, b, y: larger_number(b, a),
-)
-row(
-    "fmin",
-    lambda a, b: where(isnan(b) | (a <= b), a, b),
-    lambda a, b, y: larger_number(-a, -b),
-    lambda a, b, y: larger_number(-b, -a),
-)
 
 # ---- scipy.special
 
@@ -322,18 +287,17 @@ def gauss(a):
     return where(s < 800.0, found, where(isnan(a), a, 0.0))
 
 
-def expit_a(a, b, y):
+def expit_partial(a):
     t = exp(-abs(a))
     return t / ((1.0 + t) * (1.0 + t))
 
 
-library("erf", "erf", 45, lambda a, b, y: (2 / sqrt(pi)) * gauss(a), python="special.{}")
-library("erfc", "erfc", 60, lambda a, b, y: (-2 / sqrt(pi)) * gauss(a), python="special.{}")
+library("erf", "erf", 45, python="special.{}")
+library("erfc", "erfc", 60, python="special.{}")
 library("gamma", "tgamma", 90, python="special.{}")
 library("gammaln", "lgamma", 120, python="special.{}")
 for _name in ("j0", "j1", "y0", "y1"):
     library(_name, _name, 120, python="special.{}")
-row("expit", lambda a: 1.0 / (1.0 + exp(-a)), expit_a)
 row("log_expit", lambda a: where(a < 0.0, a, 0.0) - log1p(exp(-abs(a))))
 row("logit", lambda a: log_(a / (1.0 - a)))
 row("ndtr", lambda a: 0.5 * erfc(-sqrt(0.5) * a))
@@ -343,3 +307,75 @@ row("entr", lambda a: where(a == 0.0, 0.0, where(a < 0.0, -inf, -a * log_(a))))
 
 #: the rows that are functions of the machine, in order
 MACHINE = [name for name, found in ROWS.items() if isinstance(found.value, Machine)]
+
+# ---- functions of kernels.h
+
+#: what C expressions may name: functions of the C library, constants, and helpers, which are stated above
+C_NAMES: dict[str, Any] = {
+    **{ROWS[name].value.c: _of(name) for name in MACHINE if ROWS[name].value.c},
+    "pow": power,
+    "WG_LN2": LN2,
+    "WG_LN10": LN10,
+    "WG_DEGREE": pi / 180,
+    "WG_RADIAN": 180 / pi,
+    "WG_2_SQRTPI": 2 / sqrt(pi),
+    "wg_sign": sign,
+    "wg_maximum": lambda a, b: where(isnan(a) | (a >= b), a, b),
+    "wg_minimum": lambda a, b: where(isnan(a) | (a <= b), a, b),
+    "wg_larger": larger,
+    "wg_larger_number": larger_number,
+    "wg_pow_a": pow_a,
+    "wg_pow_b": pow_b,
+    "wg_tanh_partial": tanh_partial,
+    "wg_expit_partial": expit_partial,
+    "wg_gauss": gauss,
+}
+
+
+class Formula:
+    """A C expression in a, b and y as a function of `Number`s, translated at its first call."""
+
+    def __init__(self, text: str):
+        self.text = text
+
+    @functools.cached_property
+    def function(self) -> Callable:
+        return eval(f"lambda a, b, y: {translated(self.text)}", {"where": where, **C_NAMES})
+
+    def __call__(self, a, b=None, y=None):
+        return self.function(a, b, y)
+
+
+def translated(text: str) -> str:
+    """A C expression in Python: arithmetic is the same, choices are calls of `where`.
+
+    Parameters
+    ----------
+    text : str
+        Has operators ``?:``, ``||`` and ``&&`` outside of parentheses only.
+    """
+    condition, rest = _split(text, "?")
+    if rest:
+        return f"where({', '.join(map(translated, (condition, *_split(rest, ':'))))})"
+    for sign, python in (("||", "|"), ("&&", "&")):
+        left, right = _split(text, sign)
+        if right:
+            return f"({translated(left)}) {python} ({translated(right)})"
+    return text.strip()
+
+
+def _split(text, sign):
+    """What stands before and behind the first such sign outside of parentheses; all and nothing if there is none."""
+    depth = 0
+    for i, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if not depth and text.startswith(sign, i):
+            return text[:i], text[i + len(sign) :]
+    return text, ""
+
+
+for _opcode, (_value, *_partials) in kernel_formulas().items():
+    _name = opcode_table.ROWS[_opcode].name
+    if _name not in ALIASES:
+        _known = ROWS[_name].value if _name in ROWS else Formula(_value)
+        ROWS[_name] = Row(_known, tuple(map(Formula, _partials)))

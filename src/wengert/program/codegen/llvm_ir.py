@@ -1,10 +1,10 @@
-"""Formulas of numbers as machine statements, and these as LLVM IR: the one emitter of kernels and of compiled steps.
+"""Turns formulas into statements, and statements into LLVM IR, for GPU kernels and for the LLVM tier.
 
-`Number`s stand for numbers, and what is done to them is told to a *builder*, by the name of the function.
-`Statements` is the builder of machine code: a list in static single assignment, equal statements once.
-`appended` writes them out, for scalars of either precision and for vectors.
+`Number`s stand for scalars; a *builder* is told each operation on them, by the name of the function.
+`Statements` is the builder of machine code: straight-line code in static single assignment form, equal statements once.
+`appended` emits them as LLVM IR, for scalars of either precision and for vectors.
 
-llvmlite is imported here only when code is made.
+llvmlite is imported only when code is generated.
 """
 
 from __future__ import annotations
@@ -15,23 +15,15 @@ from collections.abc import Callable
 import numpy as np
 
 from wengert.program.codegen import kernels
+from wengert.program.ir.opcode_table import ROWS, opcodes
 from wengert.program.ir.opcodes import Op
-from wengert.program.ir.printer import ROW_NAMES
 
-FLAG_NAMES = {
-    Op.LESS: "less",
-    Op.LESS_EQUAL: "less_equal",
-    Op.GREATER: "greater",
-    Op.GREATER_EQUAL: "greater_equal",
-    Op.EQUAL: "equal",
-    Op.NOT_EQUAL: "not_equal",
-    Op.NOT: "logical_not",
-    Op.AND: "logical_and",
-    Op.OR: "logical_or",
-    Op.ISNAN: "isnan",
+#: by opcode: the name in `kernels.ROWS` of each elementwise function
+NAMES = {
+    op: ROWS[op].name if op < Op.PARTIAL else ROWS[op].function.rpartition(".")[2]
+    for op in opcodes(lowering="elementwise")
+    if ROWS[op].function
 }
-#: the names of all instructions that are functions of numbers
-NAMES = {**ROW_NAMES, **FLAG_NAMES, Op.SELECT: "where", Op.STRONG: "strong"}
 
 
 class Number:
@@ -169,8 +161,7 @@ class Statements(Builder):
         return operands[0] if name in ("constant", "flag") else None
 
     def partial(self, opcode, side, *operands):
-        name = kernels.ALIASES.get(ROW_NAMES[opcode], ROW_NAMES[opcode])
-        return self.number(kernels.ROWS[name].partials[side](*operands))
+        return self.number(kernels.ROWS[kernels.ALIASES.get(NAMES[opcode], NAMES[opcode])].partials[side](*operands))
 
     def instruction(self, name, operands):
         row = kernels.ROWS[name]

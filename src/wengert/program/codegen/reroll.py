@@ -1,11 +1,11 @@
-"""Loops found again in long lists of numbers, for machine code.
+"""Re-rolls straight-line scalar code into loops for the LLVM back end.
 
-An instruction is a *key*, all that is the same wherever it stands, and a *base*, integers that move: its own place
-first, then the places of the values that it reads and offsets in arrays.
-A list that a loop has left is periodic: after L instructions the keys come again, and each integer has moved by the
-same step as in the period before.
-Such a run becomes one item, whose key holds the keys of the period, the number of periods and the steps, and whose
-base is that of its first period.  So a loop is an instruction of the next round, and loops over loops are found alike.
+An item is an instruction: its *key* holds everything that is the same wherever it stands, its *base* the integers that
+move, its own position first, then those of the values that it reads and offsets in arrays.
+Unrolled code is periodic: after L instructions the keys repeat, and each integer has moved by the same step as in the
+period before.
+Such a run becomes one item, whose key holds the keys of the period, the number of periods and the steps, and whose base
+is that of its first period. A loop is an instruction of the next round, so that nested loops are found in the same way.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-#: a loop has so many periods at least, and saves so many instructions
-_TIMES, _GAIN = 3, 24
+#: turns of a loop, and instructions that it saves
+_MIN_TURNS, _MIN_SAVED = 3, 24
 
-#: the longest period, in items
-_LONGEST = 1024
+#: items of a loop body
+_MAX_PERIOD = 1024
 
-#: a period that covers this part of the list is taken before longer ones are tried
-_COVER = 0.3
+#: share of the code that a body covers from which no longer one is tried
+_ENOUGH_COVERED = 0.3
 
 
 class Loop(NamedTuple):
@@ -57,12 +57,12 @@ def _round(items, numbers):
     marks = np.array([_mark(item.base) for item in items], np.uint64)
     weight = np.concatenate([[0], np.cumsum([_count(item.key) for item in items])])
     most, best = 0, None
-    for period in range(1, min(_LONGEST, len(items) // _TIMES) + 1):
+    for period in range(1, min(_MAX_PERIOD, len(items) // _MIN_TURNS) + 1):
         runs = _runs(keys, marks, weight, period)
         covered = sum(period * times for _, times in runs)
         if covered > most:
             most, best = covered, (period, runs)
-        if covered > _COVER * len(items):
+        if covered > _ENOUGH_COVERED * len(items):
             break
     if best is None:
         return None
@@ -98,7 +98,7 @@ def _runs(keys, marks, weight, period):
         start = max(start, end)
         times = (stop - start) // period + 2
         after = start + times * period
-        if times >= _TIMES and weight[after] - weight[start + period] >= _GAIN:
+        if times >= _MIN_TURNS and weight[after] - weight[start + period] >= _MIN_SAVED:
             found.append((start, times))
             end = after
     return found
@@ -123,4 +123,3 @@ def count(items: list[Item]) -> int:
 
 def _count(key):
     return sum(map(_count, key.keys)) if isinstance(key, Loop) else 1
-

@@ -13,27 +13,26 @@ from libc.stdint cimport int32_t
 from libc.string cimport memset
 
 import dataclasses
-import importlib
 import math
 
 import numpy as np
 
-from wengert.core.tape.kernel cimport Kernel, kernels
 from wengert.core.tape.memory cimport Block, take
 from wengert.core.tape.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_POSITIVE, WG_POW, WG_SUBTRACT
-from wengert.program.ir.ir cimport FLAG, SCALAR, Listing, copied, emit, names, overlaps, parted, whole_view
+from wengert.program.ir.ir cimport (
+    FLAG, HAS_DERIVATIVE, SCALAR, Listing, copied, emit, has, names, overlaps, parted, whole_view,
+)
 from wengert.program.ir.opcodes cimport *
 
-from wengert import registry
-from wengert.core.dispatch import dispatch
+from wengert.core import frames
 from wengert.core.levels import caught
-from wengert.core.tape.tape import kernel_rows
 from wengert.errors import NonSmoothError
 from wengert.program.ir import call_rules
 from wengert.program.ir.call import is_function, is_solution, is_told, known_solutions, static
 from wengert.program.ir.reference import evaluated, example_of, of_type
-from wengert.program.tracing.pytree import Same
+from wengert.program.ir.identity import Same
 from wengert.program.ir.ir import operands
+from wengert.program.ir.opcode_table import OPCODES, ROWS, primitive
 from wengert.program.passes.loop_recovery import Loop, call_of, is_loop, type_of_result
 from wengert.program.passes.simplify import folded, live, lowered, needed_for, simplified
 from wengert.program.tracing.trace import listed
@@ -41,13 +40,15 @@ from wengert.program.vm.machine import Machine
 
 cnp.import_array()
 
-cdef int WG_POWER = (<Kernel>kernels[np.power]).opcode
-cdef int WG_TANH = (<Kernel>kernels[np.tanh]).opcode
+cdef int WG_POWER = OPCODES["power"]
+cdef int WG_TANH = OPCODES["tanh"]
 
 cdef int reads[256][2]              # what the partial of a row in either operand reads: A 1, B 2, Y 4
 memset(reads, 0, sizeof(reads))
-for _, _opcode, _, _a, _b in kernel_rows():
-    reads[_opcode][0], reads[_opcode][1] = _a, _b
+for _opcode in OPCODES.values():
+    for _side in range(ROWS[_opcode].arity):
+        _columns = ROWS[PARTIAL + 2 * _opcode + _side].columns
+        reads[_opcode][_side] = sum([1 << k for k, holds in enumerate(_columns) if holds == "value"])
 
 
 class Rule:
@@ -66,7 +67,7 @@ class Rule:
         if self.guards is None:
             self.guards = with_all_guards(self.code, [])
         self.asked += 1
-        if self.machine is None and self.asked > FEW:
+        if self.machine is None and self.asked > MAX_INTERPRETED:
             self.machine = Machine(lowered(self.guards))
         with caught(Exception), np.errstate(all="ignore"):
             if self.machine is not None:
@@ -92,10 +93,10 @@ def with_all_guards(Listing code, list outputs):
 known_rules = {}
 MOST_RULES = 256
 MOST_OF_ONE = 4
-#: questions whether a rule holds that are worth no machine
-cdef int FEW = 2
-#: bytes of constants in one of them
-cdef int SMALL = 1 << 14
+#: checks of a rule's guards before they are run by a VM of their own
+cdef int MAX_INTERPRETED = 2
+#: bytes of constants in a rule that is cached
+cdef int MAX_CONSTANTS = 1 << 14
 
 
 def forget_rules():
@@ -106,7 +107,7 @@ def forget_rules():
 cdef int remember_rule(key, rule) except -1:
     """Have a rule for other lists."""
     rules = known_rules.pop(key, ())
-    if sum([array.nbytes for array in rule.code.arrays]) <= SMALL and len(rules) < MOST_OF_ONE:
+    if sum([array.nbytes for array in rule.code.arrays]) <= MAX_CONSTANTS and len(rules) < MOST_OF_ONE:
         rules = (*rules, rule)
     for oldest in list(known_rules)[:max(0, len(known_rules) - MOST_RULES + 1)]:
         known_rules.pop(oldest, None)       # another thread may have done so
@@ -176,7 +177,7 @@ cdef class Sweep:
         for i in range(self.size):
             op = self.code.ops[i]
             columns = names(op)
-            if op == GUARD or op == STOP or LESS <= op <= ISNAN or (empty and self.code.kinds[i] in empty):
+            if not has(op, HAS_DERIVATIVE) or (empty and self.code.kinds[i] in empty):
                 continue
             if ((columns & 1 and self.code.as_[i] >= 0 and self.active[self.code.as_[i]])
                     or (columns & 2 and self.code.bs[i] >= 0 and self.active[self.code.bs[i]])
@@ -447,7 +448,7 @@ cdef class Sweep:
     cdef str line(self):
         """Where the user's code is."""
         if self.place is None:
-            self.place = dispatch.where(dispatch.caller())
+            self.place = frames.where(frames.caller())
         return self.place
 
     cdef int32_t in_type(self, int32_t v, int32_t kind) except -1:
@@ -1199,18 +1200,6 @@ cpdef bint elementary(Listing code, int32_t wrt, int32_t result) except -1:
 
 # ---------------------------------------------------------------------------------------------- partials of partials
 
-cdef dict names_of = {opcode: name for name, opcode, *_ in kernel_rows()}
-
-
-def function_of(int op):
-    """The function that an opcode stands for."""
-    name = names_of[op]
-    if not name:
-        return np.power
-    module, _, function = name.rpartition(".")
-    return getattr(importlib.import_module(module or "numpy"), function)
-
-
 cdef dict templates = {}        # rules of elementwise rows, as lists: by opcode and side
 
 
@@ -1219,7 +1208,7 @@ cdef tuple template_of(int op, int side):
     cdef Listing code
     found = templates.get((op, side))
     if found is None:
-        row = registry.lookup(function_of(op))
+        row = primitive(op)
         rule = row.partials[side]
         code = live(folded(listed(lambda a, b, y: [rule(y, a) if op < WG_ADD else rule(y, a, b)]
                                   if callable(rule) else [np.float64(rule)],
@@ -1237,10 +1226,9 @@ cdef tuple template_of(int op, int side):
 
 
 cdef frozenset own_slopes = frozenset([
-    PARTIAL + 2 * <int>_opcode for _name, _opcode, *_ in kernel_rows()
-    if _name in ("tanh", "scipy.special.erf", "scipy.special.erfc")])
+    PARTIAL + 2 * <int>OPCODES[_name] for _name in ("tanh", "scipy.special.erf", "scipy.special.erfc")])
 cdef bint flat_slopes[INPUT]            # those that have one of 0
-for _name, _opcode, *_ in kernel_rows():
+for _name, _opcode in OPCODES.items():
     flat_slopes[PARTIAL + 2 * <int>_opcode] = _name in ("maximum", "minimum", "fmax", "fmin")
     flat_slopes[PARTIAL + 2 * <int>_opcode + 1] = flat_slopes[PARTIAL + 2 * <int>_opcode]
 

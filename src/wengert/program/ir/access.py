@@ -1,44 +1,29 @@
-"""Which elements of an operand a call reads for which of its result: by elements that move, and axes that go along.
+"""Which elements of its operands a call reads for each element of its result.
 
-What is said here may be too much, never too little; nothing is said of functions that are not known.
+Interprets the dependence patterns that rows state (`wengert.dependence`) for single calls: which elements are moved,
+which axes of an operand are aligned with axes of the result, and the axis labels of products.
+An answer may be too large, never too small; there is none for functions whose rows state no pattern.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
+from wengert.dependence import MATRIXWISE, SYSTEMS, Along, Contraction, Cumulative, Elementwise, Moved, Reduced
 from wengert.program.ir.call import Call, Operand
 
 #: stands for the axis of the result, where each element reads all along an axis of the operand
 FREE = -1
 
-# ---------------------------------------------------------------------------------------------- elements that move
+# ---------------------------------------------------------------------------------------------- moved elements
 
-#: functions that move elements, beside the rows of the kinds "view" and "rearrangement"
-MOVING = (
-    *[f"numpy.{name}" for name in "concatenate stack append insert full full_like compress extract pad".split()],
-    "wengert.program.ir.call_rules.placed",
-    "_operator.getitem",
-)
-#: positions of the arguments whose elements are moved, where that is not the first
-_MOVED = {
-    "numpy.append": (0, 1),
-    "numpy.insert": (0, 2),
-    "numpy.full": (1,),
-    "numpy.full_like": (0, 1),
-    "numpy.compress": (1,),
-    "numpy.extract": (1,),
-    "wengert.program.ir.call_rules.placed": (0, 2),
-}
 _MOVED_KEYWORDS = ("a", "arr", "array", "values", "fill_value", "constant_values")
-_PADDINGS = ("constant", "edge", "wrap", "reflect", "symmetric")
 
 
 def moves(call: Call) -> bool:
-    """Does a call move elements, and compute none?"""
-    return call.row is not None and (call.row.kind in ("view", "rearrangement") or call.row.name in MOVING)
+    """Whether each element of the result is an element of an operand, or a constant."""
+    return call.row is not None and type(call.row.dependence) is Moved
 
 
 def heeds_memory(call: Call) -> bool:
@@ -63,9 +48,9 @@ def rearranged(call: Call, numbers: Callable, known: Callable) -> Any:
     ndarray of integers or None
         None if it depends on what is not known.
     """
-    if call.row.name == "numpy.pad" and not _is_moving(call):
+    positions, only_if = call.row.dependence
+    if only_if is not None and not only_if(*call.args, **call.kwargs):
         return None
-    positions = _MOVED.get(call.row.name, (0,))
     args = []
     for position, argument in enumerate(call.args):
         if position in positions:
@@ -79,12 +64,6 @@ def rearranged(call: Call, numbers: Callable, known: Callable) -> Any:
     return call.compute(*args, **kwargs)
 
 
-def _is_moving(call):
-    """Does ``pad`` repeat elements, or put constants around them?"""
-    mode = call.kwargs.get("mode", call.args[2] if len(call.args) > 2 else "constant")
-    return mode in _PADDINGS and "reflect_type" not in call.kwargs
-
-
 def holds(argument: Any) -> bool:
     """Is there an operand in an argument?"""
     if type(argument) in (list, tuple):
@@ -92,11 +71,11 @@ def holds(argument: Any) -> bool:
     return type(argument) is Operand
 
 
-# ---------------------------------------------------------------------------------------------- axes that go along
+# ---------------------------------------------------------------------------------------------- aligned axes
 
 
 def axes(call: Call, position: int, own: tuple, shape: tuple) -> tuple | None:
-    """Along which axis of the result each axis of an operand goes.
+    """With which axis of the result each axis of an operand is aligned.
 
     Parameters
     ----------
@@ -109,12 +88,13 @@ def axes(call: Call, position: int, own: tuple, shape: tuple) -> tuple | None:
     Returns
     -------
     tuple of int or None
-        An element of the result reads elements with its own indices on axes that go along, and all on those that are
-        `FREE`. None: nothing is known.
+        An element of the result reads the elements with its own indices on aligned axes, and all along those that are
+        `FREE`.  None: nothing is known.
     """
-    if call.row.kind == "elementwise":
-        return None if {*call.kwargs} & {"where", "out"} else _aligned(call, position, own, shape)
-    rule = _AXES.get(call.row.name)
+    if call.row.kind == "elementwise" and {*call.kwargs} & {"where", "out"}:
+        return None
+    pattern = call.row.dependence
+    rule = _AXES.get(pattern if type(pattern) is str else type(pattern))
     try:
         return None if rule is None else rule(call, position, own, shape)
     except (IndexError, TypeError, ValueError):  # arguments in a form that the rule does not know
@@ -122,52 +102,61 @@ def axes(call: Call, position: int, own: tuple, shape: tuple) -> tuple | None:
 
 
 def _aligned(call, position, own, shape):
-    """Element by element, operands broadcast."""
+    """Aligned at the last axis, as operands are broadcast."""
+    operands = call.row.dependence.operands
     missing = len(shape) - len(own)
-    return tuple(range(missing, len(shape))) if missing >= 0 else None
+    if missing < 0 or (operands is not None and position >= operands):
+        return None
+    return tuple(range(missing, len(shape)))
 
 
-def _first_aligned(call, position, own, shape):
-    return _aligned(call, position, own, shape) if position == 0 else None
+def argument(call: Call, position: int | None, name: str, default: Any = None) -> Any:
+    """An argument by position, or by keyword."""
+    if position is not None and position < len(call.args):
+        return call.args[position]
+    return call.kwargs.get(name, default)
 
 
-def _argument(call, position, name, default=None):
-    return call.args[position] if position < len(call.args) else call.kwargs.get(name, default)
+def reduced_axes(call: Call, ndim: int) -> tuple:
+    """The axes of its first argument that a call reduces, or along which it goes, as its dependence pattern says.
 
+    Parameters
+    ----------
+    call : Call
+        Of a function with the pattern `Reduced`, `Along` or `Cumulative`.
+    ndim : int
+        Number of axes of the first argument.
 
-def _numbered(axis, ndim):
-    """Axes as a set of numbers; None stands for all."""
+    Returns
+    -------
+    tuple of int
+        Nonnegative; all axes where the argument `axis` is None.
+    """
+    position, default = call.row.dependence
+    axis = argument(call, position, "axis", default)
     found = range(ndim) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
-    return {int(d) % ndim for d in found}
+    return tuple(sorted({int(d) % ndim for d in found}))
 
 
-def _reduced(at, default=None):
-    """All along an axis, given by position or keyword, which the result has not, or with length 1."""
-
-    def rule(call, position, own, shape):
-        if position or not own:
-            return () if not own and not position else None
-        gone = _numbered(_argument(call, at, "axis", default), len(own))
-        if len(shape) == len(own):
-            return tuple(FREE if d in gone else d for d in range(len(own)))
-        if len(shape) != len(own) - len(gone):
-            return None
-        kept = iter(range(len(shape)))
-        return tuple(FREE if d in gone else next(kept) for d in range(len(own)))
-
-    return rule
+def _reduced(call, position, own, shape):
+    """All along the axes that are reduced, which the result has not, or with length 1."""
+    if position or not own:
+        return () if not own and not position else None
+    gone = reduced_axes(call, len(own))
+    if len(shape) == len(own):
+        return tuple(FREE if d in gone else d for d in range(len(own)))
+    if len(shape) != len(own) - len(gone):
+        return None
+    kept = iter(range(len(shape)))
+    return tuple(FREE if d in gone else next(kept) for d in range(len(own)))
 
 
-def _along(at, default):
-    """The result has the shape of the operand; each element reads a line along an axis."""
-
-    def rule(call, position, own, shape):
-        if position or len(shape) != len(own):
-            return None
-        lines = _numbered(_argument(call, at, "axis", default), len(own))
-        return tuple(FREE if d in lines else d for d in range(len(own)))
-
-    return rule
+def _along(call, position, own, shape):
+    """All along an axis of the operand, whose shape the result has."""
+    if position or len(shape) != len(own):
+        return None
+    lines = reduced_axes(call, len(own))
+    return tuple(FREE if d in lines else d for d in range(len(own)))
 
 
 def _matrixwise(call, position, own, shape):
@@ -178,10 +167,10 @@ def _matrixwise(call, position, own, shape):
 
 
 def _solved(call, position, own, shape):
-    """Systems of equations: all of a matrix, of the right side a column."""
+    """Linear systems: all of the matrix, and a column of the right-hand side."""
     if call.kwargs or position > 1:
         return None
-    if len(own) == 1:  # the one right side of all systems
+    if len(own) == 1:  # the one right-hand side of all systems
         return (FREE,) if position else None
     is_vector = not position and len(shape) < len(own)
     lead = len(shape) - (1 if is_vector else 2)
@@ -189,21 +178,40 @@ def _solved(call, position, own, shape):
     return (*batch, FREE, len(shape) - 1) if position else (*batch, FREE, FREE)
 
 
-def _named(module, names, rule):
-    return {f"{module}.{name}": rule for name in names.split()}
-
-
 _AXES = {
-    **_named("numpy", "clip", _aligned),
-    **_named("numpy", "interp nan_to_num", _first_aligned),
-    **_named("numpy", "sum mean max min amax amin prod ptp var std", _reduced(1)),
-    **_named("numpy", "nansum nanmean nanmax nanmin median nanmedian average", _reduced(1)),
-    **_named("wengert.rules.ufuncs", "hypot_reduce logaddexp_reduce logaddexp2_reduce", _reduced(1, 0)),
-    "numpy.linalg.norm": _reduced(2),
-    "numpy.linalg.vector_norm": _reduced(math.inf),  # by keyword only
-    "wengert.rules.special_python.log_sum": _reduced(2),
-    **_named("numpy", "cumsum cumprod cumulative_sum cumulative_prod", _along(1, None)),
-    **_named("wengert.rules.special_python", "shares log_shares", _along(1, None)),
-    **_named("numpy.linalg", "inv det cholesky eigvalsh svdvals matrix_power", _matrixwise),
-    "numpy.linalg.solve": _solved,
+    Elementwise: _aligned,
+    Reduced: _reduced,
+    Along: _along,
+    Cumulative: _along,
+    MATRIXWISE: _matrixwise,
+    SYSTEMS: _solved,
 }
+
+# ---------------------------------------------------------------------------------------------- labels of products
+
+
+def is_product(call: Call) -> bool:
+    """Whether the function of a call is a product of arrays, summed over labelled axes."""
+    return type(call.row.dependence) is Contraction
+
+
+def factors(call: Call, ndim: Callable) -> tuple | None:
+    """The factors of a product, the labels of their axes, and those of the axes of the result.
+
+    Parameters
+    ----------
+    call : Call
+    ndim : callable
+        Gives the number of axes of an argument.
+
+    Returns
+    -------
+    (arguments, labels of each, labels of the result), or None
+        As `wengert.dependence.Contraction` has it; None if the call is no product, or in a form that is not known.
+    """
+    if not is_product(call):
+        return None
+    try:
+        return call.row.dependence.labels(ndim, *call.args, **call.kwargs)
+    except (IndexError, TypeError, ValueError):
+        return None

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import functools
-import math
-
 import numpy as np
 
+from wengert.program.ir.identity import Same
 from wengert.program.ir.opcodes import Op
-from wengert.program.tracing.pytree import Same
 
-#: functions that multiply rows of the first argument by columns of another, and those that sum over any axes
-_PRODUCTS = {f"numpy.{name}" for name in ("matmul", "dot", "inner", "vecdot", "vdot")}
-_CONTRACTIONS = {"numpy.einsum", "numpy.tensordot"}
-#: modules whose functions factor matrices
-_FACTORING = ("numpy.linalg.", "wengert.rules.linalg.")
 #: where functions are that do nothing but to compute
 _FUNCTIONS = ("_operator.", "numpy.", "scipy.", "wengert.program.ir.call_rules.", "wengert.rules.")
-#: nanoseconds: of a multiplication and addition in a product, of an element that is read or written, of a matrix that
-#: is factored, of each of its elements, of a multiplication and addition there, of a sparse matrix, and of each of its
-#: nonzeros
-_MULTIPLIED, _ELEMENT, _MATRIX, _OF_MATRIX, _FACTORED, _SPARSE, _STORED = 0.06, 0.6, 450.0, 2.0, 0.1, 4000.0, 1.0
 
 #: elements of an array that are shown, and arguments of a call
-_MOST = 8
+_MAX_SHOWN = 8
 
 
 class Operand:
@@ -65,8 +53,8 @@ class Call:
 
     def __repr__(self):
         given = [self._shown(value) for value in self.args]
-        if len(given) > _MOST:
-            given[_MOST // 2 : -1] = ["..."]
+        if len(given) > _MAX_SHOWN:
+            given[_MAX_SHOWN // 2 : -1] = ["..."]
         given += [f"{key}={self._shown(value)}" for key, value in self.kwargs.items()]
         return f"{self.name}({', '.join(given)})"
 
@@ -86,51 +74,9 @@ class Call:
         if type(value) in (list, tuple):
             items = ", ".join(map(self._shown, value))
             return f"[{items}]" if type(value) is list else f"({items}{',' if len(value) == 1 else ''})"
-        if type(value) is np.ndarray and value.size > _MOST:
+        if type(value) is np.ndarray and value.size > _MAX_SHOWN:
             return f"{value.dtype}{list(value.shape)}"
         return repr(value)
-
-
-def nanoseconds(call: Call, shapes: list, shape: tuple) -> float:
-    """An estimate of what a call computes in, without what any call takes.
-
-    Parameters
-    ----------
-    call : Call
-        Of a function, not of a loop.
-    shapes : list of tuple
-        Of its operands.
-    shape : tuple
-        Of its result.
-    """
-    name = "" if call.row is None else call.row.name
-    sparse = [x for x in call.args if type(x) is not Operand and hasattr(x, "nnz")]
-    given = tuple([shapes[x.position] if type(x) is Operand else _shape_of(x) for x in call.args])
-    total = _nanoseconds(name, given, tuple(shapes), shape)
-    for x in sparse:
-        total += _SPARSE + _STORED * x.nnz * max(1, math.prod(shape) // max(1, shape[0]))
-    return total
-
-
-def _shape_of(x):
-    return tuple(x.shape) if isinstance(x, np.ndarray) or hasattr(x, "nnz") else ()
-
-
-@functools.lru_cache(1000)
-def _nanoseconds(name, given, shapes, shape):
-    """The same for a function that is known by name, by the shapes of its arguments."""
-    size = math.prod(shape)
-    total = _ELEMENT * (size + sum(map(math.prod, shapes)))
-    if not given:
-        return total
-    if name in _PRODUCTS:
-        total += _MULTIPLIED * size * (given[0][-1] if given[0] else 1)
-    elif name in _CONTRACTIONS:  # a product of matrices m x k and k x n has as many as this root
-        total += _MULTIPLIED * math.sqrt(size * math.prod(map(math.prod, given)))
-    elif name.startswith(_FACTORING) and len(given[0]) > 1:
-        n = given[0][-1]
-        total += math.prod(given[0][:-2]) * (_MATRIX + _OF_MATRIX * n**2 + _FACTORED * n**3)
-    return total
 
 
 def is_function(call) -> bool:

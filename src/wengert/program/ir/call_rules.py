@@ -7,9 +7,14 @@ import operator
 import numpy as np
 
 from wengert import registry
-from wengert.core.dispatch.dispatch import function, holds_complex, no_complex_rule, numbers_like
+from wengert.core.dispatch.arguments import numbers_like
+from wengert.core.dispatch.dispatch import function
+from wengert.core.messages import no_complex_rule
 from wengert.core.modes import forward
 from wengert.core.operands.var import clean, holds_var, value_of
+from wengert.core.tape import local_derivatives
+from wengert.core.tape.tape import holds_complex
+from wengert.dependence import Moved
 from wengert.program.ir.call import Operand
 
 
@@ -73,6 +78,7 @@ placed_row = registry.Primitive(
     vjps={0: _placed_base, 2: _placed_value},
     home=f"{__name__}.placed_row",
     curvature="none",
+    dependence=Moved((0, 2)),
 )
 
 
@@ -82,7 +88,12 @@ def _taken(ybar, y, x, key):
 
 
 getitem_row = registry.Primitive(
-    operator.getitem, "structural", vjps={0: _taken}, home=f"{__name__}.getitem_row", curvature="none"
+    operator.getitem,
+    "structural",
+    vjps={0: _taken},
+    home=f"{__name__}.getitem_row",
+    curvature="none",
+    dependence=Moved(),
 )
 
 
@@ -151,9 +162,9 @@ def _cotangent(call, j, ybar, y, args, operands):
     if call.row.kind == "custom":
         position, item = 0, position
     if holds_complex((y, args)):
-        adjoints = forward.Adjoints(call.row, ybar[None], y, args, call.kwargs)
+        adjoints = local_derivatives.Adjoints(call.row, ybar[None], y, args, call.kwargs)
         return summed_to(adjoints.of(position, item, np.shape(operands[j]))[0], np.shape(operands[j]))
-    found = forward.pullback(call.row, position, ybar, y, args, call.kwargs)
+    found = local_derivatives.pullback(call.row, position, ybar, y, args, call.kwargs)
     return summed_to(found if item < 0 else found[item], np.shape(operands[j]))
 
 

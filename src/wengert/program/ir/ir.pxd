@@ -1,10 +1,9 @@
 # The interface of listing.pyx, to be read first: a program as a list of instructions, each of which defines one value.
 
 cimport numpy as cnp
-from libc.stdint cimport int16_t, int32_t
+from libc.stdint cimport int16_t, int32_t, uint16_t
 
 from wengert.core.tape.memory cimport Block
-from wengert.core.tape.tape cimport WG_ADD
 from wengert.program.ir.opcodes cimport *
 
 
@@ -60,19 +59,27 @@ cdef enum:
     SCALAR, FLAG                        # the first two types: a double, and a bool, each in a slot of its own
 
 
+# The columns of the opcode table (opcode_table.py) that passes look up for each instruction, as bits.
+cdef enum:
+    NAMES_VALUES = 7                    # which of a, b and c name values: 1 | 2 | 4
+    IS_ELEMENTWISE = 8
+    IS_FLAG = 16                        # elementwise, of type bool
+    READS_ELEMENTS = 32                 # of arrays, wherever they lie
+    HAS_DERIVATIVE = 64
+    IS_COMMUTATIVE = 128
+    IS_FUNCTION = 256                   # of the C library, by its cost
+
+cdef uint16_t traits[2048]
+
+
 cdef inline int names(int op) noexcept:
     """Which of the columns a, b and c name values: 1 | 2 | 4; -1 stands for none."""
-    if op < PARTIAL:
-        return 1 if op < WG_ADD else 3
-    if op < INPUT or op == SELECT or op == PUT:
-        return 7
-    if op == PLACE:
-        return 5
-    if op == INPUT or op == CONST or op == ARRAY or op == CALL:
-        return 0
-    if LESS <= op <= NOT_EQUAL or op == AND or op == OR or op == STRONG or op == GATHER or op == SCATTER:
-        return 3
-    return 1
+    return traits[op] & NAMES_VALUES
+
+
+cdef inline bint has(int op, int trait) noexcept:
+    """Does an opcode have a trait?"""
+    return traits[op] & trait != 0
 
 
 cdef tuple contiguous_or(strides, shape, dtype)         # the strides, None for those of C order

@@ -20,7 +20,15 @@ import numpy as np
 from wengert.core.tape.memory cimport Block, empty_array, take
 from wengert.program.ir.opcodes cimport *
 
+from wengert.program.ir import opcode_table
+
 cnp.import_array()
+
+for _op, _row in opcode_table.ROWS.items():
+    traits[<int>_op] = _row.mask | sum([trait for trait, holds in (
+        (IS_ELEMENTWISE, _op in opcode_table.ELEMENTWISE), (IS_FLAG, _op in opcode_table.FLAGS),
+        (READS_ELEMENTS, _row.access == "elements"), (HAS_DERIVATIVE, _row.has_derivative),
+        (IS_COMMUTATIVE, _row.is_commutative), (IS_FUNCTION, _row.cost == "function")) if holds])
 
 
 @cython.final
@@ -316,7 +324,7 @@ cdef tuple contiguous_or(strides, shape, dtype):
 
 def columns_named(int op):
     """Which of the columns a, b and c of an instruction name values: 1 | 2 | 4."""
-    return names(op) & 7
+    return names(op)
 
 
 cpdef tuple c_strides(shape, Py_ssize_t itemsize):

@@ -1,7 +1,7 @@
-"""A list as text: a line for each instruction, with dtype and shape if its value is an array.
+"""Prints programs: a line for each instruction, with dtype and shape where its value is an array.
 
-Parts of arrays are written as indices where they are slices; otherwise by the place of each element, where i, j, k
-count along the axes of the part: ``v0[33 + 32*i + j]``.
+Views are printed as indices where they are slices; otherwise by the offset of each element, where i, j, k count along
+the axes of the view: ``v0[33 + 32*i + j]``.
 """
 
 from __future__ import annotations
@@ -12,17 +12,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from wengert.core.tape.tape import kernel_rows
 from wengert.program.ir.call import Call
 from wengert.program.ir.ir import Listing, kind_of
+from wengert.program.ir.opcode_table import ROWS
 from wengert.program.ir.opcodes import Op
-from wengert.program.passes import vectorise
 
 #: elements of a constant or of a pack that are shown
-_MOST = 5
-
-#: the name of every elementwise row: that of its NumPy function, ** for the operator
-ROW_NAMES = {opcode: (name or "**").rpartition(".")[2] for name, opcode, *_ in kernel_rows()}
+_MAX_SHOWN = 5
 
 
 def rows(code: Listing) -> list[tuple]:
@@ -31,13 +27,12 @@ def rows(code: Listing) -> list[tuple]:
 
 
 def bodies(call: Call) -> list[tuple[int, Listing]]:
-    """Lists that a call runs again and again, each with the number of its runs: a loop has a body and steps."""
-    body = getattr(call.compute, "body", None)
-    return [(call.compute.steps, vectorise.rolled(body))] if isinstance(body, Listing) else []
+    """Programs that a call runs many times, each with the number of its runs: a loop has one."""
+    return getattr(call.compute, "loop_bodies", [])
 
 
 def printed(code: Listing, most: int | None = None) -> str:
-    """The list as text; of more than `most` instructions the first ones."""
+    """The program as text; the first `most` instructions of a longer one."""
     count = len(code) if most is None else min(most, len(code))
     shown = lines(code, range(count), most=most)
     if count < len(code):
@@ -48,7 +43,7 @@ def printed(code: Listing, most: int | None = None) -> str:
 def lines(
     code: Listing, numbers: Iterable[int], table: list[tuple] | None = None, most: int | None = None
 ) -> list[str]:
-    """The lines of some instructions; lists that they run again and again are indented below them."""
+    """The lines of some instructions; bodies of loops are indented below them."""
     table = rows(code) if table is None else table
     found = []
     for i in numbers:
@@ -64,53 +59,58 @@ def lines(
 
 
 def formula(code: Listing, i: int, row: tuple) -> str:
-    """How an instruction gets its value."""
+    """The right side of an instruction: the text of its opcode with the fields filled in."""
     op, a, b, c, _ = row
-    if op == Op.GUARD:
-        expected, place = code.guards[b]
-        return f"guard v{a} is {expected}    # {place}"
-    if op == Op.INPUT:
-        return f"input {a}"
-    if op == Op.CONST:
-        return repr(code.constants[a])
-    if op == Op.ARRAY:
-        return "constant " + _content(code.arrays[a])
-    if op == Op.LOAD:
-        return f"v{a}{_element(b, *kind_of(code, a)[1:])}"
-    if op == Op.VIEW:
-        return f"v{a}{_part(code.views[b], kind_of(code, a), kind_of(code, i)[0])}"
-    if op == Op.PACK:
-        return _pack(a, *code.packs[b])
-    if op == Op.PLACE:
-        kind = kind_of(code, i)
-        part = _part(code.views[b], kind, kind[0]) or "[...]"
-        return f"{'new' if a < 0 else f'v{a}'} with {part} = v{c}"
-    if op == Op.CALL:
-        return repr(code.calls[a])
-    return f"{name_of(op)}({', '.join(f'v{v}' for v in (a, b, c) if v >= 0)})"
+    return ROWS[op].text.format_map(_Fields(code, i, op, a, b, c))
+
+
+class _Fields(dict):
+    """The fields of an instruction's text, by name, made when they are asked for."""
+
+    def __init__(self, code, i, op, a, b, c):
+        super().__init__(a=a, b=b, c=c)
+        self.of = code, i, op, a, b, c
+
+    def __missing__(self, name):
+        return _FIELDS[name](*self.of)
+
+
+_FIELDS = {
+    "name": lambda code, i, op, a, b, c: name_of(op),
+    "values": lambda code, i, op, a, b, c: ", ".join([f"v{v}" for v in (a, b, c) if v >= 0]),
+    "constant": lambda code, i, op, a, b, c: repr(code.constants[a]),
+    "array": lambda code, i, op, a, b, c: _content(code.arrays[a]),
+    "element": lambda code, i, op, a, b, c: _element(b, *kind_of(code, a)[1:]),
+    "part": lambda code, i, op, a, b, c: _part(code.views[b], kind_of(code, a), kind_of(code, i)[0]),
+    "pack": lambda code, i, op, a, b, c: _pack(a, *code.packs[b]),
+    "place": lambda code, i, op, a, b, c: _place(a, code.views[b], c, kind_of(code, i)),
+    "call": lambda code, i, op, a, b, c: repr(code.calls[a]),
+    "expected": lambda code, i, op, a, b, c: str(code.guards[b][0]),
+    "source": lambda code, i, op, a, b, c: code.guards[b][1],
+}
 
 
 def name_of(op: int) -> str:
-    """Of a function, of a partial, or of the kind of an instruction."""
-    if op < Op.PARTIAL:
-        return ROW_NAMES[op]
-    if op < Op.INPUT:
-        row, side = divmod(op - Op.PARTIAL, 2)
-        return f"d{ROW_NAMES[row]}/d{'ab'[side]}"
-    return Op(op).name.lower()
+    """Name of a function, of a partial, or of an instruction."""
+    return ROWS[op].name
+
+
+def _place(base, view, v, kind):
+    part = _part(view, kind, kind[0]) or "[...]"
+    return f"{'new' if base < 0 else f'v{base}'} with {part} = v{v}"
 
 
 def _pack(base, offsets, values):
-    shown = [f"[{offset}]=v{v}" for offset, v in zip(offsets[:_MOST].tolist(), values[:_MOST].tolist())]
-    if len(offsets) > _MOST:
+    shown = [f"[{offset}]=v{v}" for offset, v in zip(offsets[:_MAX_SHOWN].tolist(), values[:_MAX_SHOWN].tolist())]
+    if len(offsets) > _MAX_SHOWN:
         shown.append("...")
     return f"{'zeros' if base < 0 else f'v{base}'} with {len(offsets)} elements {', '.join(shown)}"
 
 
 def _content(array):
     """The first elements and the last."""
-    shown = [str(x) for x in array.flat[:_MOST].tolist()]
-    if array.size > _MOST:
+    shown = [str(x) for x in array.flat[:_MAX_SHOWN].tolist()]
+    if array.size > _MAX_SHOWN:
         shown[2:] = ["...", *[str(x) for x in array.flat[-2:].tolist()]]
     return f"[{', '.join(shown)}]"
 
@@ -119,7 +119,7 @@ def _content(array):
 
 
 def _element(offset, shape, strides):
-    """The index of an element, which is given by its place in the memory of an array."""
+    """The index of an element, given by its offset in the memory of an array."""
     if strides is None and len(shape) > 1:
         return str([int(n) for n in np.unravel_index(offset, shape)])
     return f"{_flat(shape)}[{offset}]"
@@ -130,7 +130,7 @@ def _flat(shape):
 
 
 def _part(view, kind, dtype):
-    """The index of a view of an array; nothing if that is all of it."""
+    """The index of a view of an array; "" for all of it."""
     offset, shape, strides = view
     of_array, whole, steps = kind
     if dtype == of_array:
@@ -156,7 +156,7 @@ def _in_order(shape, step):
 
 
 def _slices(offset, shape, strides, whole, steps):
-    """A view as an index along each axis of the array; None if it is no such."""
+    """A view as an index along each axis of the array; None if it has no such form."""
     if 0 in (*shape, *whole) or any(s <= 0 for s in steps) or any(s < t for s, t in pairwise(steps)):
         return None
     found = []
@@ -186,7 +186,7 @@ def _slice(first, by, m, n):
 
 
 def _places(offset, shape, strides, itemsize):
-    """The places of the elements of a view in memory, by the indices along its axes."""
+    """The offsets of the elements of a view in memory, by the indices along its axes."""
     if any(s % itemsize for s in (offset, *strides)):
         return f" from byte {offset} on, strides {strides}"
     terms = [str(offset // itemsize)] if offset or not any(strides) else []

@@ -1,48 +1,30 @@
-"""The values of a list, one instruction after the other, by NumPy: slow, and plain to see."""
+"""Reference interpreter: evaluates a program one instruction at a time with NumPy, slowly and plainly."""
 
 from __future__ import annotations
 
 import math
-import operator
 
 import numpy as np
 
-from wengert.core.tape.tape import kernel_partials, kernel_rows
+from wengert.core.tape.tape import kernel_partials
 from wengert.errors import GuardError
 from wengert.program.ir.call_rules import filled
+from wengert.program.ir.opcode_table import ROWS, function, primitive
 from wengert.program.ir.opcodes import Op
-from wengert.registry import lookup, strong
 
-_UFUNCS = {opcode: name for name, opcode, *_ in kernel_rows()}
-_OPERANDS = {opcode: count for _, opcode, count, *_ in kernel_rows()}
-#: elements from which on partials are computed by rules on arrays, not one by one as they are run
-_MANY = 1000
-_FLAGS = {
-    Op.LESS: np.less,
-    Op.LESS_EQUAL: np.less_equal,
-    Op.GREATER: np.greater,
-    Op.GREATER_EQUAL: np.greater_equal,
-    Op.EQUAL: np.equal,
-    Op.NOT_EQUAL: np.not_equal,
-    Op.NOT: np.logical_not,
-    Op.AND: np.logical_and,
-    Op.OR: np.logical_or,
-    Op.ISNAN: np.isnan,
-    Op.SELECT: np.where,
-    Op.STRONG: strong,
-    Op.SUM: np.sum,
-}
+#: elements up to which partials are computed one by one, by the C rows; more by the rules, on arrays
+_MAX_ONE_BY_ONE = 1000
 
 
 def evaluated(code, inputs: list, count: int | None = None, known: list | None = None) -> list:
-    """The first `count` values of a list at some inputs; all of them by default.
+    """The first `count` values of a program at some inputs; all of them by default.
 
     `known` are the first of them, which are not computed again: the others are appended.
 
     Raises
     ------
     GuardError
-        If a value that f's path depended on is another one.
+        If a value that a branch of f depended on differs.
     """
     values: list = [] if known is None else known
     columns = [column[len(values) : count].tolist() for column in (code.op, code.a, code.b, code.c, code.type)]
@@ -54,18 +36,18 @@ def evaluated(code, inputs: list, count: int | None = None, known: list | None =
 
 
 def outputs(code, inputs: list) -> list:
-    """The outputs of a list at some inputs."""
+    """The outputs of a program at some inputs."""
     values = evaluated(code, inputs)
     return [values[v] for v in code.outputs]
 
 
 def _value(code, op, a, b, c, kind, values, inputs):
     if op < Op.PARTIAL:
-        return _row(op)(*[values[v] for v in (a, b) if v >= 0])
+        return function(op)(*[values[v] for v in (a, b) if v >= 0])
     if op < Op.INPUT:
         opcode, side = divmod(op - Op.PARTIAL, 2)
         given = [np.float64(0.0) if v < 0 else values[v] for v in (a, b, c)]
-        if math.prod(kind[1]) > _MANY:
+        if math.prod(kind[1]) > _MAX_ONE_BY_ONE:
             return _slope(opcode, side, *given, kind[1])
         return np.vectorize(lambda a, b, y: kernel_partials(opcode, a, b, y)[side], otypes=[float])(*given)[()]
     if op == Op.INPUT:
@@ -111,27 +93,15 @@ def _value(code, op, a, b, c, kind, values, inputs):
         found[...] = 0
         np.add.at(_memory(found), values[b].ravel(), np.ravel(values[a]))
         return found
-    return _FLAGS[op](*[values[v] for v in (a, b, c) if v >= 0])
+    return function(op)(*[values[v] for v in (a, b, c) if v >= 0])
 
 
 def _slope(opcode, side, a, b, y, shape):
-    """The partials of a row in all elements, by its rule."""
-    fun = _row(opcode)
-    rule = lookup(np.power if fun is operator.pow else fun).partials[side]
+    """The partials of a function in all elements, by its rule."""
+    rule = primitive(opcode).partials[side]
     if not callable(rule):
         return np.full(shape, float(rule))
-    return np.broadcast_to(rule(y, a) if _OPERANDS[opcode] == 1 else rule(y, a, b), shape)
-
-
-def _row(op):
-    name = _UFUNCS[op]
-    if not name:
-        return operator.pow
-    if "." in name:
-        import scipy.special
-
-        return getattr(scipy.special, name.rpartition(".")[2])
-    return getattr(np, name)
+    return np.broadcast_to(rule(y, a) if ROWS[opcode].arity == 1 else rule(y, a, b), shape)
 
 
 def empty(kind):
@@ -145,7 +115,7 @@ def empty(kind):
 
 
 def example_of(kind):
-    """An array or number of a type."""
+    """An array or scalar of a type."""
     dtype, shape, _ = kind
     if not shape:
         return dtype.type(1)
@@ -155,7 +125,7 @@ def example_of(kind):
 
 
 def _laid_out(x, kind):
-    """An array in the layout of its type, in which other instructions take parts of it."""
+    """An array in the layout of its type, from which other instructions take views."""
     _, shape, strides = kind
     if not shape or not isinstance(x, np.ndarray):
         return x
@@ -170,7 +140,7 @@ def _copied(x, kind):
 
 
 def _memory(x):
-    """The memory of an array as a line of elements."""
+    """The memory of an array as a 1-D array."""
     low, high = np.lib.array_utils.byte_bounds(x)
     return np.asarray(_Span(x, low, high - low)).view(x.dtype)
 
@@ -191,7 +161,7 @@ def _view(x, view, dtype):
 
 
 def of_type(x, kind):
-    """A number, or an array with the strides of a type."""
+    """A scalar, or an array with the strides of a type."""
     dtype, shape, strides = kind
     x = np.asarray(x, dtype)
     wanted = np.empty(shape, dtype).strides if strides is None or strides == "flag" else strides

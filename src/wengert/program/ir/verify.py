@@ -8,7 +8,7 @@ type of each value is the one that its instruction gives to operands of their ty
 A list that passes cannot make the VM read or write outside of its buffers, whatever its numbers are.
 It runs whenever a program is unpickled, and between passes in tests.
 
-`_FORMS` says what the three columns of each instruction hold, `_RULES` what else holds for it.
+The opcode table says what the three columns of each instruction hold, `_RULES` what else holds for it.
 What depends on columns alone is checked for all instructions at once.
 
 What lists call, and what belongs to programs, checks its own parts, by `expect` and `check_fields`: it has a method
@@ -28,11 +28,12 @@ import numpy as np
 from wengert.core.tape.tape import kernel_rows
 from wengert.program.ir.call import Call, Operand
 from wengert.program.ir.ir import Listing, c_strides, overlaps
+from wengert.program.ir.opcode_table import ELEMENTWISE, FLAGS, ROWS, TABLES, marked, opcodes
 from wengert.program.ir.opcodes import Op
 from wengert.registry import Primitive
 
 #: of the pickled form, to be raised when what a list means changes; another one is refused with what to do
-VERSION = 2
+VERSION = 3
 
 SCALAR, FLAG = 0, 1
 _FLOAT, _BOOL = np.dtype(float), np.dtype(bool)
@@ -49,52 +50,16 @@ TIERS = ("auto", "vm", "llvm")
 
 #: what a column holds: nothing, a value, a value or -1, or an index
 _NONE, _VALUE, _MAYBE, _INDEX = range(4)
-
-_FORMS: dict[int, tuple] = {
-    Op.INPUT: (_INDEX, _NONE, _NONE),
-    Op.CONST: (_INDEX, _NONE, _NONE),
-    Op.ARRAY: (_INDEX, _NONE, _NONE),
-    Op.LOAD: (_VALUE, _INDEX, _NONE),
-    Op.VIEW: (_VALUE, _INDEX, _NONE),
-    Op.PACK: (_MAYBE, _INDEX, _NONE),
-    Op.PLACE: (_MAYBE, _INDEX, _VALUE),
-    Op.SELECT: (_VALUE, _VALUE, _VALUE),
-    **dict.fromkeys(range(Op.LESS, Op.NOT), (_VALUE, _VALUE, _NONE)),
-    **dict.fromkeys((Op.AND, Op.OR, Op.STRONG), (_VALUE, _VALUE, _NONE)),
-    **dict.fromkeys((Op.NOT, Op.ISNAN, Op.SUM, Op.STOP), (_VALUE, _NONE, _NONE)),
-    Op.CALL: (_INDEX, _NONE, _NONE),
-    Op.GUARD: (_VALUE, _INDEX, _MAYBE),
-    Op.GATHER: (_VALUE, _VALUE, _NONE),
-    Op.PUT: (_MAYBE, _VALUE, _VALUE),
-    Op.SCATTER: (_VALUE, _VALUE, _NONE),
-}
-#: the table into which an index points, and in which column it stands
-_TABLES = {
-    Op.CONST: (0, "constants"),
-    Op.ARRAY: (0, "arrays"),
-    Op.VIEW: (1, "views"),
-    Op.PACK: (1, "packs"),
-    Op.PLACE: (1, "views"),
-    Op.CALL: (0, "calls"),
-    Op.GUARD: (1, "guards"),
-}
-_NAMES = {int(op): op.name.lower() for op in Op if op is not Op.OPS}
-
-for _name, _opcode, _arity, *_reads in kernel_rows():
-    _FORMS[_opcode] = (_VALUE, _VALUE if _arity == 2 else _NONE, _NONE)
-    _NAMES[_opcode] = _name or "**"
-    for _side in range(_arity):  # what a partial does not read may be there all the same
-        _partial = Op.PARTIAL + 2 * _opcode + _side
-        _FORMS[_partial] = tuple([_VALUE if _reads[_side] >> k & 1 else _MAYBE for k in range(3)])
-        _NAMES[_partial] = f"partial {_side} of {_NAMES[_opcode]}"
+_HOLDS = {"": _NONE, "value": _VALUE, "value?": _MAYBE, "about": _MAYBE}
 
 #: by column and opcode: the same as arrays; the last opcode is that of no instruction
 _COLUMNS = np.zeros((3, Op.OPS + 1), np.int8)
-_IS_KNOWN, _IS_ELEMENTWISE, _IS_FLAG = np.zeros((3, Op.OPS + 1), bool)
-for _opcode, _form in _FORMS.items():
-    _COLUMNS[:, _opcode], _IS_KNOWN[_opcode] = _form, True
-_IS_ELEMENTWISE[: Op.INPUT] = _IS_ELEMENTWISE[Op.SELECT : Op.STRONG + 1] = _IS_ELEMENTWISE[Op.STOP] = True
-_IS_FLAG[Op.LESS : Op.ISNAN + 1] = True
+for _opcode, _row in ROWS.items():
+    _COLUMNS[:, _opcode] = [_HOLDS.get(holds, _INDEX) for holds in _row.columns]
+_IS_KNOWN, _IS_FLAG = marked(frozenset(ROWS)), marked(FLAGS)
+_IS_ELEMENTWISE = marked(ELEMENTWISE | opcodes(result="operand"))
+#: the table into which an index points, and in which column it stands
+_TABLES = {op: (k, holds) for op, row in ROWS.items() for k, holds in enumerate(row.columns) if holds in TABLES}
 
 #: instructions that are checked at once, so that memory for them is at hand
 _BLOCK = 1 << 13
@@ -248,7 +213,8 @@ class _Checked:
 
     def name(self, i):
         """How an instruction is called in messages."""
-        return f"instruction {i} ({_NAMES.get(int(self.op[i]), int(self.op[i]))})"
+        op = int(self.op[i])
+        return f"instruction {i} ({ROWS[op].name if op in ROWS else op})"
 
     def expect_all(self, holds, what, at, values=None):
         """The first instruction, of those `at` places, for which it does not hold is named, with the value it names."""
@@ -514,15 +480,5 @@ def _leaves(args, depth=0) -> Iterable:
             yield argument
 
 
-_RULES = {
-    Op.ARRAY: _Checked.array,
-    Op.SUM: _Checked.sum,
-    Op.VIEW: _Checked.view,
-    Op.PACK: _Checked.pack,
-    Op.PLACE: _Checked.place,
-    Op.CALL: _Checked.call,
-    Op.GUARD: _Checked.guard,
-    Op.GATHER: _Checked.gather,
-    Op.PUT: _Checked.put,
-    Op.SCATTER: _Checked.scatter,
-}
+#: checks of the instructions whose type is not that of their operands
+_RULES = {op: getattr(_Checked, ROWS[op].name) for op in opcodes(result=("declared", "scalar"))}

@@ -1,14 +1,14 @@
-"""The nonzeros of a derivative as a list of their own: no directions, and no colours.
+"""Accumulates each Jacobian entry directly, without seed directions or colouring.
 
-Where elements of arrays are computed from elements of others, each entry of a Jacobian is a product of partials, and
-so many entries are computed alike that they are arrays themselves.
-The list is gone through forward; of each value is kept which entries its rows have, as *terms*: an array of
-coefficients with the column of each.
-An elementwise instruction multiplies coefficients by a partial, a view takes a part of them, what is put into an array
-is put into its coefficients.
-Coefficients that lie elsewhere than their rows, as behind a sum, carry the number of their row beside the column's.
+Where elements of arrays are computed from elements of others, each entry of a Jacobian is a product of partials, and so
+many entries are computed in the same way that they form arrays themselves.
+The pass visits instructions in order and keeps for each value its accumulated partials as *terms*: an array of
+coefficients, and the column of each.
+An elementwise instruction multiplies coefficients by a partial, a view takes a view of them, and a store into an array
+stores into its coefficients.
+Coefficients that do not lie where their rows do, as behind a sum, carry the number of their row as well.
 
-What is a constant needs no instruction: it stands in the data from the start.
+Constant entries need no instruction: they are in the data from the start.
 
 References
 ----------
@@ -25,11 +25,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.core.levels import caught
-from wengert.core.tape.tape import kernel_rows
 from wengert.errors import NonSmoothError, UnsupportedFunctionError
 from wengert.program.derive import source_transform
 from wengert.program.ir.call_rules import places as places_of
 from wengert.program.ir.ir import c_strides, kind_of, operands, overlaps
+from wengert.program.ir.opcode_table import OPCODES
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.reference import evaluated
 from wengert.program.jacobian import call_partials
@@ -40,32 +40,32 @@ from wengert.program.jacobian.term import Refused, Term
 from wengert.program.passes import simplify, vectorise
 
 _FLOAT = np.dtype(float)
-_ROWS = {name: opcode for name, opcode, *_ in kernel_rows()}
-_ADD, _SUBTRACT, _MULTIPLY = _ROWS["add"], _ROWS["subtract"], _ROWS["multiply"]
-_NEGATIVE, _POSITIVE = _ROWS["negative"], _ROWS["positive"]
+_ADD, _SUBTRACT, _MULTIPLY = OPCODES["add"], OPCODES["subtract"], OPCODES["multiply"]
+_NEGATIVE, _POSITIVE = OPCODES["negative"], OPCODES["positive"]
 
-#: types of numbers end with this one
+#: types of scalars end with this one
 FLAG = 1
+# Limits on accumulated partials ("terms"), beyond which colouring is cheaper: benchmarks/sparse_plans.py compares them.
 #: terms of one value
-_MOST_TERMS = 96
-#: terms of one value that are lines of entries
-_MOST_LOOSE = 12
-#: terms of all values, at least: each takes some ten microseconds
-_MOST_IN_ALL = 50_000
-#: so many times more of numbers, which take less than one
-_NUMBERS = 8
-#: coefficients for each element of x and y, in all terms of all values
-_MOST_EACH = 400
-_MOST_AT_LEAST = 1_000_000
-#: or columns of an element of any value, on average, as long as coefficients fit into memory
-_MOST_COLUMNS, _MOST_AT_ALL = 24, 100_000_000
-#: of the operations of the list as it is made, so many times fewer may be left when it is simplified
-_UNSIMPLIFIED = 2.0
-#: elements along the last axis of regular places that are written as a view
-_LONG = 32
+_MAX_TERMS_PER_VALUE = 96
+#: terms of one value that hold a 1-D array of entries each; more are joined
+_MAX_LINES_PER_VALUE = 12
+#: terms of all values together: this many, or one an instruction; each takes about 10 us
+_MIN_TERM_LIMIT = 50_000
+#: the same limit for terms of scalars, which take less than a microsecond, as a multiple of it
+_SCALAR_TERMS = 8
+#: coefficients of all terms together: this many for each element of x and y, or
+_MAX_COEFFICIENTS_PER_ELEMENT = 400
+_MIN_COEFFICIENT_LIMIT = 1_000_000
+#: columns for each element of any value, on average, as long as they fit into memory (8 bytes each)
+_MAX_COLUMNS_PER_ELEMENT, _MAX_COEFFICIENTS = 24, 100_000_000
+#: simplification may shrink the operation count by this factor
+_SIMPLIFICATION = 2.0
+#: elements along the last axis from which regular positions are a view, not a gather
+_MIN_VIEW_LENGTH = 32
 
-#: nonzeros among constants that are put one by one, as a part of all
-_FEW = 0.1
+#: share of nonzeros up to which constants are put one by one
+_MAX_SCATTERED_SHARE = 0.1
 
 
 class Entries(NamedTuple):
@@ -135,10 +135,14 @@ class _Partials:
         self.last, self.finals = readers(self.new, self.size, self.y)
         n = math.prod(kind_of(code, self.x)[1]) + math.prod(kind_of(code, self.y)[1])
         elements = sum(math.prod(kind_of(code, v)[1]) for v in range(len(code)))
-        self.terms_left = max(_MOST_IN_ALL, len(code))
-        self.numbers_left = _NUMBERS * self.terms_left
-        self.most, self.work, self.checked = _UNSIMPLIFIED * most, 0, len(self.new)
-        self.left = max(_MOST_AT_LEAST, _MOST_EACH * n, min(_MOST_COLUMNS * elements, _MOST_AT_ALL))
+        self.terms_left = max(_MIN_TERM_LIMIT, len(code))
+        self.numbers_left = _SCALAR_TERMS * self.terms_left
+        self.most, self.work, self.checked = _SIMPLIFICATION * most, 0, len(self.new)
+        self.left = max(
+            _MIN_COEFFICIENT_LIMIT,
+            _MAX_COEFFICIENTS_PER_ELEMENT * n,
+            min(_MAX_COLUMNS_PER_ELEMENT * elements, _MAX_COEFFICIENTS),
+        )
 
     def run(self):
         if kind_of(self.new, self.x)[0] != _FLOAT or kind_of(self.new, self.y)[0] != _FLOAT:
@@ -182,7 +186,7 @@ class _Partials:
             return
         self.left -= sum(t.cols.size for t in found)
         self.terms_left -= len(found)
-        if len(found) > _MOST_TERMS or min(self.left, self.terms_left) < 0:
+        if len(found) > _MAX_TERMS_PER_VALUE or min(self.left, self.terms_left) < 0:
             raise Refused("too many terms")
         self.terms[i] = found
 
@@ -511,7 +515,7 @@ class _Partials:
         """Terms of a value, of which those that name no two columns in one place are one."""
         found = self.merged_lines([t for t in terms if t.rows is None], i)
         loose = [t for t in terms if t.rows is not None]
-        return found + ([self.joined(loose, i)] if len(loose) > _MOST_LOOSE and i != self.y else loose)
+        return found + ([self.joined(loose, i)] if len(loose) > _MAX_LINES_PER_VALUE and i != self.y else loose)
 
     def merged_lines(self, terms, i):
         if len(terms) < 2:
@@ -951,7 +955,7 @@ class _Partials:
     def constant_data(self, constant, type):
         """A line of constants, most of which are 0 where a whole matrix is filled."""
         where = np.flatnonzero(constant)
-        if constant.size < _LONG or where.size > _FEW * constant.size:
+        if constant.size < _MIN_VIEW_LENGTH or where.size > _MAX_SCATTERED_SHARE * constant.size:
             return self.new.constant_array(constant)
         data = self.new.filled(0.0, constant.shape)
         return self.put_at(data, where, self.new.constant_array(constant[where]), type) if where.size else data
@@ -959,7 +963,7 @@ class _Partials:
     def put_at(self, data, where, coef, type):
         """The data with coefficients at some places: in a view where these are regular."""
         axes = vectorise.lattice(where) if where.size else None
-        if axes is not None and axes[-1] >= _LONG:
+        if axes is not None and axes[-1] >= _MIN_VIEW_LENGTH:
             if self.is_array(coef):
                 coef = self.new.part(self.as_line_of(coef, where.size), (0, axes, c_strides(axes, 8)), _FLOAT)
             steps = vectorise.strides_in(where, axes)

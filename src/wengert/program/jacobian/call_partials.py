@@ -18,10 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.core.dispatch import matrices
-from wengert.program.ir import access, call_rules, contractions
+from wengert.program.ir import access, call_rules
 from wengert.program.ir.access import FREE
 from wengert.program.ir.call import Call, Operand, static
 from wengert.program.ir.call_rules import places as places_of
+from wengert.program.ir.identity import Same
 from wengert.program.ir.ir import c_strides, kind_of
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.reference import of_type
@@ -29,14 +30,15 @@ from wengert.program.jacobian.expand_calls import in_type
 from wengert.program.jacobian.term import Refused, Term
 from wengert.program.passes import simplify
 from wengert.program.passes.loop_recovery import is_loop
-from wengert.program.tracing.pytree import Same
 from wengert.program.tracing.trace import listed
 
 _FLOAT = np.dtype(float)
-#: partials of a call in an operand that are computed, those that are views, and those where the operand has few terms
-_FEW, _SOME, _MANY = 9, 32, 96
-#: elements of a constant matrix without zeros, whose terms are as many
-_MOST = 10_000
+#: partials of a call in one operand that are computed, and those that are views of one array
+_MAX_COMPUTED, _MAX_VIEWS = 9, 32
+#: partials in one operand times the terms that this has
+_MAX_PRODUCTS = 96
+#: elements of a constant matrix without zeros: it has a term for each
+_MAX_DENSE_CONSTANT = 10_000
 
 
 def call(p: Any, i: int, a: int, b: int, c: int) -> list[Term]:
@@ -61,7 +63,7 @@ def require_rule(p: Any, i: int, call: Call, depends: list) -> None:
         return
     _require_local(call)
     name = call.row.name
-    if name in _RULES or name in _PRODUCTS or access.moves(call):
+    if name in _RULES or access.is_product(call) or access.moves(call):
         return
     for j, v in enumerate(call.operands):
         if depends[v] and _axes_of(p, i, call, j) is None:
@@ -113,7 +115,7 @@ def _axes_of(p, i, call, j):
     position, item = call_rules.place_in(call.args, j)
     axes = access.axes(call, position, own, shape) if item < 0 else None
     axes = None if axes is None else _one_of(axes, own, shape)
-    return axes if axes is not None and min(_counts(own, shape, axes)) <= _FEW else None
+    return axes if axes is not None and min(_counts(own, shape, axes)) <= _MAX_COMPUTED else None
 
 
 def _counts(own, shape, axes):
@@ -252,16 +254,16 @@ def _of_row(p, i, call, j, axes):
     if not ahead or not back:
         return _Partials(axes, lambda: [], None)
     if back < ahead:
-        if back > _FEW:
+        if back > _MAX_COMPUTED:
             return None
         indices = list(_indices(shape, rest))
         found = _by_seeds(p, i, call, j, _seeds(shape, rest, indices), True)
-        if back == 1 and ahead <= _FEW:
+        if back == 1 and ahead <= _MAX_COMPUTED:
             return _Partials(
                 axes, lambda: _windows(p, i, call.operands[j], axes, found[0]), lambda: zip(indices, found)
             )
         return _Partials(axes, None, lambda: zip(indices, found))
-    if ahead > _FEW:
+    if ahead > _MAX_COMPUTED:
         return None
     indices = list(_indices(own, free))
     found = _by_seeds(p, i, call, j, _seeds(own, free, indices), False)
@@ -365,12 +367,7 @@ def _factors(p, call):
     def shape_of(x):
         return shapes[x.position] if type(x) is Operand else np.shape(x)
 
-    if call.row.name == matrices._times_row.name:
-        x, matrix = call.args
-        ndim = len(shape_of(x))
-        args, labels, out = (matrix, x), [[0, 1], [1, 2][:ndim]], [0, 2][:ndim]
-    else:
-        args, labels, out = contractions.factors(call, lambda x: len(shape_of(x))) or ((), (), ())
+    args, labels, out = access.factors(call, lambda x: len(shape_of(x))) or ((), (), ())
     factors = []
     for x, names in zip(args, labels):
         operand, value, constant, shape = None, None, None, shape_of(x)
@@ -418,8 +415,8 @@ def _of_product(p, i, axes, factor, others, out):
             yield index, _product_of(p, others, names, {out[r]: k for r, k in zip(rest, index)}, v)
 
     count = math.prod(own[d] for d in free)
-    is_seen = count <= _SOME or count * len(p.terms[v]) <= _MANY
-    is_sent = math.prod(shape[r] for r in rest) <= _FEW
+    is_seen = count <= _MAX_VIEWS or count * len(p.terms[v]) <= _MAX_PRODUCTS
+    is_sent = math.prod(shape[r] for r in rest) <= _MAX_COMPUTED
     return _Partials(axes, ahead if is_seen else None, back if is_sent else None) if is_seen or is_sent else None
 
 
@@ -473,7 +470,7 @@ def _inverse(p, i, call, j):
             slope = _product_of(p, [left, right], [*lead, "i", "j"], dict(zip("kl", index)), i)
             yield index, p.negated(slope)
 
-    if shape[-1] ** 2 > _SOME:
+    if shape[-1] ** 2 > _MAX_VIEWS:
         raise Refused(call.name)
     partials = _Partials((*lead, FREE, FREE), ahead, None)
     return [t for term in p.terms[call.operands[j]] for t in _by_partials(p, i, call.operands[j], term, partials)]
@@ -498,7 +495,11 @@ def _matrix(p, i, factor, others, out):
     else:
         summed = math.prod(n for name, n in zip(names, own) if name not in out)
         is_full = np.count_nonzero(constant) > 0.25 * constant.size
-        if summed <= _FEW or (is_full and summed <= _SOME) or (is_full and constant.size > _MOST):
+        if (
+            summed <= _MAX_COMPUTED
+            or (is_full and summed <= _MAX_VIEWS)
+            or (is_full and constant.size > _MAX_DENSE_CONSTANT)
+        ):
             return None
         where = np.nonzero(constant)
         numbers = constant[where]
@@ -573,7 +574,7 @@ def _axis_sum(p, i, v, axis):
     if not math.prod(kept):
         return []
     target = p.where(i).reshape(kept)
-    if math.prod(shape) // math.prod(kept) > _FEW or any(t.rows is not None for t in p.terms[v]):
+    if math.prod(shape) // math.prod(kept) > _MAX_COMPUTED or any(t.rows is not None for t in p.terms[v]):
         return p.summed(p.terms[v], v, i, np.broadcast_to(target, shape))
     found = []
     base, _, strides = p.whole(p.type(v))
@@ -657,6 +658,3 @@ _RULES = {
     "numpy.bincount": _counted,
     "numpy.linalg.inv": _inverse,
 }
-
-#: functions whose partials are products of what they multiply
-_PRODUCTS = {*contractions.names(), matrices._times_row.name}

@@ -1,9 +1,10 @@
-"""A list made ready for its entries: instructions written out as what they are made of, where that is simpler.
+"""Expands opaque calls before Jacobian accumulation, where their parts have simpler partials.
 
-What joins arrays is written as what puts them into one; differences, crosses and the like as arithmetic on views.
-A view that repeats a few elements in each of many lines, as of an operand that is broadcast, is gathered: a machine
-that goes line by line takes ten times as long.
-Values differ from those of the call by rounding, so this serves derivatives only.
+Calls that join arrays become stores into one array; differences, cross products and the like become arithmetic on
+views.
+A view that repeats a few elements in each of many rows, as of a broadcast operand, becomes a gather, since the VM takes
+ten times as long on short rows.
+Values differ from those of the call by rounding, so the result serves derivatives only.
 """
 
 from __future__ import annotations
@@ -20,21 +21,22 @@ from wengert.program.ir.call import Operand
 from wengert.program.ir.call_rules import filled
 from wengert.program.ir.call_rules import places as places_of
 from wengert.program.ir.ir import Listing, c_strides, kind_of, operands, overlaps
+from wengert.program.ir.opcode_table import opcodes
 from wengert.program.ir.opcodes import Op
 from wengert.program.tracing.trace import listed
 from wengert.rules.reductions import average_share
 
 _FLOAT = np.dtype(float)
-#: terms of a sum that is written out
-_MOST = 16
-#: elements along an axis whose products are written out
-_FEW = 8
+#: taps of a convolution that is expanded into a sum
+_MAX_TAPS = 16
+#: elements along an axis whose products are expanded
+_MAX_EXPANDED = 8
 #: rows of a matrix that is inverted
-_SMALL = 5
-#: elements of a line in which the machine does as much as it does between lines
-_SHORT_LINE = 32
-#: instructions that read elements of arrays one by one, wherever they are
-_PLAIN = {*range(Op.LESS, Op.ISNAN + 1), Op.STRONG, Op.SELECT, Op.SUM}
+_MAX_INVERTED = 5
+#: elements of a row that take the VM as long as going on to the next row
+_MIN_ROW_LENGTH = 32
+#: opcodes that read arrays element by element, wherever they lie
+_PLAIN = opcodes(access="elements")
 
 
 def apart(code: Listing) -> tuple[Listing, np.ndarray]:
@@ -73,7 +75,7 @@ def is_in_short_lines(view: tuple) -> bool:
     run, last = steps.pop()
     while steps and steps[-1][1] == last * run:
         run *= steps.pop()[0]
-    return run < _SHORT_LINE <= math.prod(view[1])
+    return run < _MIN_ROW_LENGTH <= math.prod(view[1])
 
 
 def one_by_one(new: Listing, v: int, view: tuple, dtype: np.dtype) -> int:
@@ -92,7 +94,7 @@ def _repeated(code):
                 found[i] = code.views[b]
     if found:
         for i, op in enumerate(columns[0]):
-            is_plain = op < Op.INPUT or op in _PLAIN or (op == Op.PLACE and columns[1][i] not in found)
+            is_plain = op in _PLAIN or (op == Op.PLACE and columns[1][i] not in found)
             for v in operands(code, i) if not is_plain else ():
                 found.pop(v, None)
         for v in code.outputs:
@@ -247,7 +249,7 @@ def _slices(a, axis):
         return None
     axis = (axis or 0) % np.ndim(a)
     index = (slice(None),) * axis
-    return [(*index, k) for k in range(np.shape(a)[axis])] if np.shape(a)[axis] <= _FEW else None
+    return [(*index, k) for k in range(np.shape(a)[axis])] if np.shape(a)[axis] <= _MAX_EXPANDED else None
 
 
 def _prod(a, axis=None, **options):
@@ -300,7 +302,7 @@ def _average(a, axis=None, weights=None, **options):
 
 def _solve(a, b, **options):
     """By the inverse of a small matrix, whose partials are products of its elements."""
-    return None if options or np.shape(a)[-1] > _SMALL else lambda a, b: np.matmul(np.linalg.inv(a), b)
+    return None if options or np.shape(a)[-1] > _MAX_INVERTED else lambda a, b: np.matmul(np.linalg.inv(a), b)
 
 
 def _kron(a, b):
@@ -332,7 +334,7 @@ def _convolve(a, v, mode="full"):
         parts = [v[short - 1 - k] * a[k : k + n] for k in range(short) if is_there[k]]
         return functools.reduce(np.add, parts)
 
-    return convolve if short <= _MOST else None
+    return convolve if short <= _MAX_TAPS else None
 
 
 def _correlate(a, v, mode="valid"):

@@ -16,7 +16,7 @@ from libc.stdint cimport int32_t
 import numpy as np
 
 from wengert.core.tape.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_POSITIVE, WG_SUBTRACT
-from wengert.program.ir.ir cimport FLAG, SCALAR, Listing, emit, names
+from wengert.program.ir.ir cimport FLAG, HAS_DERIVATIVE, IS_ELEMENTWISE, SCALAR, Listing, emit, has, names
 from wengert.program.ir.opcodes cimport *
 
 cnp.import_array()
@@ -101,7 +101,7 @@ cdef class NumberTerms:
         cdef Listing code = self.code
         cdef int op = code.ops[i]
         cdef dict found = {}
-        if op == CONST or op == INPUT or op == ARRAY or op == GUARD or op == STOP or LESS <= op <= ISNAN:
+        if not has(op, HAS_DERIVATIVE):
             return True
         if not self.has_terms(i, op):
             return True
@@ -289,7 +289,7 @@ def operations_from(Listing code, Py_ssize_t first):
         op = code.ops[i]
         if op == SUM or op == SCATTER:
             kind = code.kinds[code.as_[i]]
-        elif op < INPUT or SELECT <= op <= STRONG:
+        elif has(op, IS_ELEMENTWISE):
             kind = code.kinds[i]
         else:
             continue

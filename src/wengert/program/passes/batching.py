@@ -12,18 +12,17 @@ import math
 
 import numpy as np
 
-from wengert.core.tape.tape import kernel_rows
 from wengert.program.ir.call import Operand
 from wengert.program.ir.call_rules import filled
 from wengert.program.ir.ir import Listing, c_strides, kind_of, operands
+from wengert.program.ir.opcode_table import ELEMENTWISE, OPCODES
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.reference import evaluated, example_of, of_type
 from wengert.program.tracing.trace import listed
 from wengert.transforms import stacked
 
 #: powers of numbers, which for arrays are another row
-_POW = next(opcode for name, opcode, *_ in kernel_rows() if not name)
-_POWER = next(opcode for name, opcode, *_ in kernel_rows() if name == "power")
+_POW, _POWER = OPCODES["**"], OPCODES["power"]
 _OF_ARRAYS = {_POW: _POWER, Op.PARTIAL + 2 * _POW: Op.PARTIAL + 2 * _POWER,
               Op.PARTIAL + 2 * _POW + 1: Op.PARTIAL + 2 * _POWER + 1}  # fmt: skip
 
@@ -148,7 +147,7 @@ class _Widening:
 
     def instruction(self, op, i, a, b, c):
         """An instruction of which an operand is wide."""
-        if op < Op.INPUT or op == Op.SELECT or Op.LESS <= op <= Op.STRONG:
+        if op in ELEMENTWISE:
             shape = kind_of(self.code, i)[1]
             return self.new.add(_OF_ARRAYS.get(op, op), self.type(i),
                                 *[self.spread(v, shape) if v >= 0 else -1 for v in (a, b, c)])  # fmt: skip

@@ -1,11 +1,12 @@
-"""Products of vectors as sums of products of their elements.
+"""Expands products of two short vectors into sums of products of their elements.
 
-A loop that factors a matrix, or solves a triangular system, calls ``a[i, :k] @ a[:k, j]`` for thousands of short
-vectors, no two calls of which may have the same length.
-As a multiplication and a sum such a call is a step of the machine beside others and costs no call of Python, its
-derivative needs no rule that is run for each length, and loops over calls of equal lengths may become arrays.
+Input: a program; output: the program with ``sum(a * b)`` in place of each such call, or the same one.
+Factorisations and triangular solves written as loops call ``a[i, :k] @ a[:k, j]`` on thousands of vectors of different
+lengths.
+Expanded, such a call is fused with other work of the VM and costs no call of Python, its derivative needs no rule for
+each length, and loops over calls of equal length can be vectorised.
 
-The sum has the terms of the product in another order.
+The sum adds the same terms in another order.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ import math
 
 import numpy as np
 
-from wengert.core.tape.tape import kernel_rows
 from wengert.program.ir.call import Operand
 from wengert.program.ir.ir import Listing, kind_of
+from wengert.program.ir.opcode_table import OPCODES
 from wengert.program.ir.opcodes import Op
 from wengert.program.passes import simplify
 
 _FLOAT = np.dtype(float)
-_MULTIPLY = next(opcode for name, opcode, *_ in kernel_rows() if name == "multiply")
+_MULTIPLY = OPCODES["multiply"]
 _PRODUCTS = (np.matmul, np.dot, np.inner, np.vdot, np.vecdot)
-#: elements from which on a library for products gains more than a call of Python costs
-_LONG = 1000
+#: elements from which BLAS gains more than a call of Python costs
+_MIN_BLAS_LENGTH = 1000
 
 
 def multiplied_out(code: Listing, and_checks: bool = False) -> Listing:
@@ -58,7 +59,7 @@ def _is_product(code, call):
         return False
     (dtype, shape), other = (_kind(code, call, argument) for argument in call.args)
     is_vector = len(shape) == 1 or call.row.fun is np.vdot
-    return dtype == _FLOAT and is_vector and math.prod(shape) < _LONG and other == (dtype, shape)
+    return dtype == _FLOAT and is_vector and math.prod(shape) < _MIN_BLAS_LENGTH and other == (dtype, shape)
 
 
 def _kind(code, call, argument):

@@ -19,36 +19,37 @@ import numpy as np
 
 from wengert.program.ir.call import Call, Operand, static
 from wengert.program.ir.ir import Listing, c_strides, columns_named, kind_of, operands, overlaps
+from wengert.program.ir.opcode_table import ELEMENTWISE, opcodes
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.verify import Verifier, check_fields, expect, is_count
-from wengert.program.passes import simplify
+from wengert.program.passes import simplify, vectorise
 
 _FLOAT = np.dtype(float)
 #: by opcode: which of the columns a, b and c name values
 _NAMED = np.array([columns_named(op) for op in range(Op.OPS)])
-_LEAVES = (Op.INPUT, Op.CONST, Op.ARRAY)
+_LEAVES = sorted(opcodes(access=""))
 _IS_LEAF = np.isin(np.arange(Op.OPS), _LEAVES)
 _MOVING = (Op.LOAD, Op.VIEW, Op.PLACE, Op.PACK, Op.STOP)
 
 #: the types of numbers end with this one
 FLAG = 1
-#: steps that are worth a loop
-_LEAST = 8
-#: steps back from which a value may be carried
-_BACK = 4
-#: a list keeps its steps unless the values of its arrays need more bytes, about what a cache holds; and those of a step
-_LARGE = 4_000_000
-_LARGE_STEP = 16_000
+#: steps of a loop
+_MIN_STEPS = 8
+#: steps from which a value may be carried to a later one
+_MAX_CARRIED = 4
+#: bytes of the arrays of all steps, about what a cache holds, and of one step: a loop saves memory, not time
+_MIN_BYTES = 4_000_000
+_MIN_BYTES_PER_STEP = 16_000
 #: instructions of a body
-_LONGEST = 1000
-#: instructions by which places of a list are compared
+_MAX_BODY = 1000
+#: instructions by which positions of a program are compared
 _WINDOW = 4
 #: periods that are tried
-_PERIODS = 6
-#: instructions that a loop may stand for, as many as a list may have
-_MOST_STEPS = 1 << 30
-#: elementwise instructions that are rather run on parts of the arrays, one after the other, than in a loop
-_FUSED = 2000
+_MAX_PERIODS = 6
+#: instructions that a loop may stand for, as many as a program may have
+_MAX_UNROLLED = 1 << 30
+#: elementwise instructions up to which the VM fuses all steps, chunk by chunk, faster than a loop runs them
+_MAX_FUSED = 2000
 
 
 class Loop:
@@ -86,7 +87,7 @@ class Loop:
         check_fields(self, {"body": Listing, "results": tuple, **counts, **flags})
         code, steps, carried, first = self.body, self.steps, self.carried, self.carried + self.kept
         verifier.check(code)
-        expect(0 < steps and steps * len(code) <= _MOST_STEPS, f"is a loop of {steps} steps")
+        expect(0 < steps and steps * len(code) <= _MAX_UNROLLED, f"is a loop of {steps} steps")
         inputs, outputs = ([kind_of(code, v)[:2] for v in values] for values in (code.inputs, code.outputs))
         expect(first <= len(inputs) and carried <= len(outputs), "is a loop that carries more than it has")
         expect(inputs[:carried] == outputs[:carried], "is a loop that carries a value on as another type")
@@ -108,6 +109,11 @@ class Loop:
 
     def __call__(self, *values):
         return Loop.kernel(self)(*values)
+
+    @property
+    def loop_bodies(self) -> list[tuple]:
+        """The number of iterations and the vectorised body, for the printer and reports."""
+        return [(self.steps, vectorise.rolled(self.body))]
 
     @property
     def count(self) -> int:
@@ -176,10 +182,10 @@ def type_of_result(loop: Loop) -> tuple:
 
 def looped(code):
     """The list with loops in the place of repeated steps; the same list where none is worth it."""
-    if len(code) < 4 * _LEAST:
+    if len(code) < 4 * _MIN_STEPS:
         return code
     sizes = np.array([type[0].itemsize * math.prod(type[1]) if k > FLAG else 0 for k, type in enumerate(code.types)])
-    if np.bincount(code.type, minlength=len(sizes)) @ sizes < _LARGE or not _may_repeat(code):
+    if np.bincount(code.type, minlength=len(sizes)) @ sizes < _MIN_BYTES or not _may_repeat(code):
         return code
     found = _Steps(code).loop()
     return code if found is None else looped(simplify.live(found))
@@ -190,13 +196,13 @@ def _may_repeat(code):
     op = code.op
     words = (op * np.int64(1 + len(code.types)) + code.type)[~_IS_LEAF[op]]
     n = len(words) - _WINDOW + 1
-    if n < _LEAST:
+    if n < _MIN_STEPS:
         return False
     hashed = np.zeros(n, dtype=np.int64)
     for k in range(_WINDOW):
         hashed = 1_000_003 * hashed + words[k : k + n]
     hashed.sort()
-    least = _LEAST - _WINDOW + 1  # windows within so many steps of one instruction; there are more within longer ones
+    least = _MIN_STEPS - _WINDOW + 1  # windows in a loop of one instruction; longer bodies have more
     return bool((hashed[least - 1 :] == hashed[: n - least + 1]).any())
 
 
@@ -283,15 +289,15 @@ class _Steps:
         if not len(gaps):
             return []
         counts = np.bincount(gaps)
-        periods = np.argsort(-counts * np.arange(len(counts)), kind="stable")[:_PERIODS]
+        periods = np.argsort(-counts * np.arange(len(counts)), kind="stable")[:_MAX_PERIODS]
         found = []
-        for period in periods[(counts[periods] > 0) & (periods <= _LONGEST)].tolist():
+        for period in periods[(counts[periods] > 0) & (periods <= _MAX_BODY)].tolist():
             same = np.concatenate([[False], words[period:] == words[:-period], [False]])
             edges = np.flatnonzero(same[1:] != same[:-1])
             runs = zip(edges[::2].tolist(), (edges[1::2] + period).tolist())
-            found += [(period, start, stop) for start, stop in runs if stop - start >= _LEAST * period]
+            found += [(period, start, stop) for start, stop in runs if stop - start >= _MIN_STEPS * period]
         # of those about as long the shorter period
-        return sorted(found, key=lambda run: (-round(20 * math.log(run[2] - run[1])), run[0]))[:_PERIODS]
+        return sorted(found, key=lambda run: (-round(20 * math.log(run[2] - run[1])), run[0]))[:_MAX_PERIODS]
 
     def _best_cut(self, period, start, stop):
         """Where steps begin so that least is carried."""
@@ -325,10 +331,10 @@ def _windows(words):
 
 def _repeats(words):
     """Does a window come as often as it does in the shortest loop, whose last step may end within it?"""
-    if len(words) - _WINDOW + 1 < _LEAST:
+    if len(words) - _WINDOW + 1 < _MIN_STEPS:
         return False
     hashed = np.sort(_windows(words))
-    often = _LEAST - _WINDOW
+    often = _MIN_STEPS - _WINDOW
     return bool((hashed[often - 1 :] == hashed[: len(hashed) - often + 1]).any())
 
 
@@ -376,7 +382,7 @@ class _Found:
                 broken |= values != values[-1]
             elif moves.sum() > len(values) // 2:
                 back = -((q - away) // self.period)
-                if back > _BACK:
+                if back > _MAX_CARRIED:
                     raise _NoLoop
                 self.back[q, number] = back
                 if back:
@@ -404,7 +410,7 @@ class _Found:
         self.start += first * self.period
         self.stop = self.start + self.at.size
         self.given = {key: values[first:last] for key, values in self.given.items()}
-        if len(self.at) < _LEAST:
+        if len(self.at) < _MIN_STEPS:
             raise _NoLoop
         for key, values in self.given.items():
             if key not in self.back and self.is_same(values) and self.search.position[values[0]] >= self.start:
@@ -435,15 +441,12 @@ class _Found:
         search = self.search
         arrays = [i for i in self.at[0].tolist() if search.kind[i] > FLAG and search.op[i] != Op.VIEW]
         step = sum(map(search.size, arrays))
-        if step < _LARGE_STEP or len(self.at) * step < _LARGE:
+        if step < _MIN_BYTES_PER_STEP or len(self.at) * step < _MIN_BYTES:
             raise _NoLoop
         if all(search.op[i] in _MOVING for i in self.at[0].tolist()):
             raise _NoLoop
-        kinds = {
-            (int(search.op[i]) < Op.INPUT or Op.SELECT <= search.op[i] <= Op.STRONG, self.shape(i)[1])
-            for i in self.at[0].tolist()
-        }
-        if len(kinds) == 1 and min(kinds)[0] and self.at.size < _FUSED:
+        kinds = {(search.op[i] in ELEMENTWISE, self.shape(i)[1]) for i in self.at[0].tolist()}
+        if len(kinds) == 1 and min(kinds)[0] and self.at.size < _MAX_FUSED:
             raise _NoLoop  # elementwise: all steps together are one pass over the elements
 
     def _used_outside(self):

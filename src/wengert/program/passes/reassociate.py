@@ -1,14 +1,14 @@
-"""Products of matrices regrouped, so that less is multiplied.
+"""Reassociates matrix products so that less is multiplied.
 
-The adjoint of what was broadcast, as the means of clusters or a bias before a layer, is a sum over the rows of a
-product, and that of a scaled matrix multiplies each of its elements once more:
+The adjoint of a broadcast operand, such as the bias of a layer, is a sum over the rows of a product, and that of a
+scaled matrix multiplies each of its elements once more:
 
     sum(X @ M, rows)  becomes  sum(X, rows) @ M          x @ (c M)  becomes  (c x) @ M
 
-Each element is a sum of the same products of two or three factors, in another order; so it differs by no more than a
-product of matrices may from another one, n rounding errors of the sum of the absolute values of n terms.
-Only products that a rule made are regrouped, which has a guard against 0 times inf behind each: what the function
-itself computes stays in its order.
+Each element is a sum of the same products of two or three factors in another order; it differs by no more than two
+implementations of the product may: n rounding errors of the sum of the absolute values of its n terms.
+Only products that a rule made, with a guard against 0 times inf, are reassociated: what the function itself computes
+keeps its order.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ import operator
 
 import numpy as np
 
-from wengert.core.tape.tape import kernel_rows
 from wengert.program.ir.call import Call, Operand
 from wengert.program.ir.ir import Listing, c_strides, columns_named, kind_of, operands
+from wengert.program.ir.opcode_table import OPCODES
 from wengert.program.ir.opcodes import Op
 from wengert.program.passes import simplify
 
-_OPCODES = {name: opcode for name, opcode, *_ in kernel_rows()}
-_NEGATIVE, _MULTIPLY = _OPCODES["negative"], _OPCODES["multiply"]
+_NEGATIVE, _MULTIPLY = OPCODES["negative"], OPCODES["multiply"]
 _CONST, _VIEW = int(Op.CONST), int(Op.VIEW)
 _FLOAT = np.dtype(float)
 _BOTH = (Operand(0), Operand(1))

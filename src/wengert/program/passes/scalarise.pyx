@@ -1,13 +1,13 @@
 # cython: language_level=3
-"""Arrays of a few elements become their elements, numbers.
+"""Scalar replacement of small arrays.
 
-The state of a small system is an array of two or three numbers, of which each step of a loop computes a new one.
-An instruction on such an array costs more than those on its elements; what it is made of and what is read of it must
-be moved; and where loops are found again, arrays stand between numbers that are alike.
+The state of a small system is an array of two or three elements, and each step of a loop computes a new one.
+An instruction on such an array costs more than scalar instructions on its elements, its elements are packed and loaded
+again, and it stands between isomorphic scalar expressions that could be vectorised.
 
-Here the elements of a small array are kept by their places in its memory.
-An elementwise instruction becomes one on each, views and elements of it are taken without any instruction, and an
-array is made of its elements where a call or an output asks for it.
+The pass keeps the elements of a small array as scalars, by their offsets in its memory.
+An elementwise instruction becomes one for each element, views and loads need no instruction, and an array is packed
+only where a call or an output reads it.
 """
 
 from libc.stdint cimport int32_t
@@ -19,14 +19,17 @@ import math
 import numpy as np
 
 from wengert.core.tape.memory cimport Block, take
-from wengert.core.tape.tape cimport WG_ADD, WG_DIVIDE, WG_MULTIPLY, WG_SUBTRACT, is_cheap
-from wengert.program.ir.ir cimport FLAG, SCALAR, Listing, copied, emit, names, whole_view
+from wengert.core.tape.tape cimport WG_ADD, WG_DIVIDE, WG_MULTIPLY, WG_SUBTRACT
+from wengert.program.ir.ir cimport (
+    FLAG, IS_ELEMENTWISE, IS_FUNCTION, SCALAR, Listing, copied, emit, has, names, whole_view,
+)
 from wengert.program.ir.opcodes cimport *
 
-from wengert.core.tape.tape import kernel_rows
 from wengert.program.ir import access
-from wengert.program.ir.call import Operand, nanoseconds as nanoseconds_of_call
+from wengert.program.ir.call import Operand
 from wengert.program.ir.ir import operands
+from wengert.program.ir.opcode_table import OPCODES
+from wengert.program.passes import cost
 from wengert.program.passes.simplify import simplified
 from wengert.program.ir.call_rules import filled, placed
 from wengert.rules.linalg import packed_slogdet, solution
@@ -34,24 +37,21 @@ from wengert.rules.special_python import log_shares, log_sum, peak, shares
 from wengert.rules.ufuncs import logaddexp_reduce
 
 cdef enum:
-    LARGEST = 16        # elements of a small array
-    TERMS = 64          # products of a matrix product that is written out
-    ROWS = 3            # of a system of equations that is
-    LEAST = 4           # instructions on small arrays that are worth a look
-    MOST = 2000000      # numbers in their place
+    MAX_SIZE = 16               # elements of an array that is replaced by scalars
+    MAX_PRODUCTS = 64           # multiplications of a matrix product that is expanded
+    MAX_EQUATIONS = 3           # of a linear system that is eliminated
+    MIN_INSTRUCTIONS = 4        # on small arrays, from which a program is rewritten
+    MAX_SCALARS = 2000000       # that replace arrays, of one program
 
-#: nanoseconds of the machine: of a step that it begins, of an instruction on numbers, cheap or not, of one on arrays
-#: beside others of the same shape, of each element there, of one put somewhere or set to zero, and of a call of Python,
-#: what the function computes not counted
-cdef double STEP = 25.0, NUMBER = 1.8, FUNCTION = 12.0, VECTOR = 4.0, ELEMENT = 0.3, FUNCTION_ELEMENT = 2.5
-cdef double MOVED = 0.8, ZERO = 0.05
-cdef double CALLED = 700.0
+# nanoseconds
+cdef double STEP = cost.STEP, NUMBER = cost.SCALAR, FUNCTION = cost.SCALAR_FUNCTION, VECTOR = cost.FUSED_VECTOR
+cdef double ELEMENT = cost.FUSED_ELEMENT, FUNCTION_ELEMENT = cost.ELEMENT_FUNCTION
+cdef double MOVED = cost.ELEMENT_MOVED, ZERO = cost.ELEMENT_ZEROED, CALLED = cost.PYTHON_CALL
 
 #: what its guard says of a matrix, which LAPACK may find regular by an ulp: f alone knows then what to do
 SINGULAR = "a matrix of numpy.linalg is singular"
 
 cdef object FLOAT = np.dtype(float), BOOL = np.dtype(bool)
-cdef dict OPCODES = {name: opcode for name, opcode, *_ in kernel_rows()}
 cdef int SQRT = OPCODES["sqrt"]
 
 
@@ -78,8 +78,8 @@ def by_elements(Listing code, double share=math.inf, bint to_run=False):
         few += size > 0 and (op < INPUT or op == PACK) or op == CALL and (size > 0 or kind == SCALAR)
         if size and op < INPUT:
             count += size
-            time += size * (NUMBER if op >= PARTIAL or is_cheap(op, 1 << 20) else FUNCTION)
-    if few < LEAST or count > MOST or time > share * nanoseconds(code):
+            time += size * (NUMBER if not has(op, IS_FUNCTION) else FUNCTION)
+    if few < MIN_INSTRUCTIONS or count > MAX_SCALARS or time > share * nanoseconds(code):
         return code
     return simplified(Elements(code, orders, to_run).run(), False)
 
@@ -87,7 +87,7 @@ def by_elements(Listing code, double share=math.inf, bint to_run=False):
 cdef list order_of(tuple type):
     """Places of the elements of a small array in order; None of another."""
     dtype, shape, strides = type
-    if (dtype != FLOAT and dtype != BOOL) or not 0 < math.prod(shape) <= LARGEST:
+    if (dtype != FLOAT and dtype != BOOL) or not 0 < math.prod(shape) <= MAX_SIZE:
         return None
     if strides is None:
         return list(range(math.prod(shape)))
@@ -105,7 +105,7 @@ cpdef double nanoseconds(Listing code) except -1.0:
         op = code.ops[i]
         if op == CONST or op == ARRAY or op == INPUT or op == VIEW:
             continue
-        cheap = op >= PARTIAL or is_cheap(op, 1 << 20)
+        cheap = not has(op, IS_FUNCTION)
         here = code.kinds[code.as_[i]] if op == SUM else code.kinds[i]
         if op == CALL or (op == GUARD and here > FLAG):
             here = -1
@@ -132,7 +132,7 @@ cdef double called(Listing code, call, Py_ssize_t i) except -1.0:
     if isinstance(body, Listing):
         return call.compute.steps * nanoseconds(body)
     shapes = [code.types[code.kinds[<int32_t>v]][1] for v in call.operands]
-    return nanoseconds_of_call(call, shapes, code.types[code.kinds[i]][1])
+    return cost.of_call(call, shapes, code.types[code.kinds[i]][1])
 
 
 cdef double moved_time(Listing code, Py_ssize_t i, int op, list sizes) except -1.0:
@@ -251,7 +251,7 @@ cdef class Elements:
             return op == CALL and self.called(i)
         if self.order(i) is None:
             return self.written(i) if op == PLACE else op == CALL and self.written_at(i)
-        if op < INPUT or LESS <= op <= STRONG or op == SELECT or op == STOP:
+        if has(op, IS_ELEMENTWISE) or op == STOP:
             return self.elementwise(i)
         if op == VIEW:
             return self.viewed(i)
@@ -390,7 +390,7 @@ cdef class Elements:
         cdef int32_t c = self.code.cs[i]
         dtype = self.code.types[self.code.kinds[i]][0]
         shape = self.code.views[self.code.bs[i]][1]
-        if not math.prod(shape) <= LARGEST:
+        if not math.prod(shape) <= MAX_SIZE:
             return None
         if self.code.kinds[c] <= FLAG:
             if (dtype == FLOAT) != (self.code.kinds[c] == SCALAR):
@@ -446,7 +446,7 @@ cdef class Elements:
             if self.dtype(v) != FLOAT:
                 return (shape, functools.partial(truths_of, self, v)) if with_truths else None
             return shape, functools.partial(elements_of, self, v)
-        if type(argument) is not np.ndarray or argument.dtype != FLOAT or not 0 < argument.size <= LARGEST:
+        if type(argument) is not np.ndarray or argument.dtype != FLOAT or not 0 < argument.size <= MAX_SIZE:
             return None
         return argument.shape, functools.partial(constants_of, self, argument)
 
@@ -460,7 +460,7 @@ cdef object places_at(key, tuple shape):
     if len(keys) != len(shape) or not all([isinstance(k, (np.ndarray, np.integer, int)) for k in keys]):
         return None
     arrays = np.broadcast_arrays(*[np.asarray(k) for k in keys])
-    if not 0 < arrays[0].size <= LARGEST or any([k.dtype.kind not in "iu" for k in arrays]):
+    if not 0 < arrays[0].size <= MAX_SIZE or any([k.dtype.kind not in "iu" for k in arrays]):
         return None
     return np.ravel_multi_index([k.astype(np.intp) + n * (k < 0) for k, n in zip(arrays, shape)], shape)
 
@@ -496,7 +496,7 @@ def product(Elements self, i, call):
         return None
     rows, inner = (1, *first) if len(first) == 1 else first
     columns = second[1] if len(second) == 2 else 1
-    if rows * inner * columns > TERMS:
+    if rows * inner * columns > MAX_PRODUCTS:
         return None
     left, right = left(), right()
     return [self.total([self.times(left[r * inner + k], right[k * columns + c]) for k in range(inner)])
@@ -710,7 +710,7 @@ def system(Elements self, call):
     if found is None or call.kwargs:
         return None
     shape, line = found
-    return np.reshape(line(), shape) if len(shape) == 2 and 0 < shape[0] == shape[1] <= ROWS else None
+    return np.reshape(line(), shape) if len(shape) == 2 and 0 < shape[0] == shape[1] <= MAX_EQUATIONS else None
 
 
 def eliminated(Elements self, list rows):

@@ -1,9 +1,9 @@
 # Indices are made here, never by a user, and no division by a user's number happens in Cython code:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Passes: each makes a new list of another, in one loop.
+"""Local simplifications: each pass makes a new program in one loop over the instructions of another.
 
-`folded` computes what is constant and leaves out what does nothing; `shared` computes equal things once; `live` drops
-what no output and no guard needs; `simplified` does all of these.
+`folded` folds constants and removes identities, `shared` eliminates common subexpressions by value numbering (Click
+1995), `live` eliminates dead code, keeping guards; `simplified` does all of these.
 """
 
 cimport numpy as cnp
@@ -17,13 +17,16 @@ import numpy as np
 from wengert.core.tape.kernel cimport Kernel, by_opcode
 from wengert.core.tape.memory cimport Block, take
 from wengert.core.tape.tape cimport (
-    WG_ADD, WG_DIVIDE, WG_MULTIPLY, WG_NEGATIVE, WG_OPCODES, WG_POSITIVE, WG_POW,
+    WG_ADD, WG_DIVIDE, WG_MULTIPLY, WG_NEGATIVE, WG_POSITIVE, WG_POW,
 )
-from wengert.program.ir.ir cimport FLAG, SCALAR, Listing, copied, emit, names, whole_view
+from wengert.program.ir.ir cimport (
+    FLAG, IS_COMMUTATIVE, IS_ELEMENTWISE, READS_ELEMENTS, SCALAR, Listing, copied, emit, has, names, whole_view,
+)
 from wengert.program.ir.opcodes cimport *
 
 from wengert.core.tape.tape import kernel_partials
 from wengert.program.ir.call import is_function, static
+from wengert.program.ir.opcode_table import function
 
 cnp.import_array()
 
@@ -224,9 +227,9 @@ cdef int end(Listing code, const int32_t *of, Listing found) except -1:
 # ---------------------------------------------------------------------------------------------- what is equal
 
 cdef enum:
-    FEW = 8         # instructions that are looked through one by one
-    FAR = 64        # parts of an array that were overwritten, behind which a view is looked for
-    AXES = 8        # of views that are told apart
+    MAX_LINEAR = 8   # users of a value that are searched one by one; more by their hash
+    MAX_STORES = 64  # stores into an array that a load is moved across
+    MAX_AXES = 8     # of views that are compared
 
 
 cdef struct User:
@@ -273,7 +276,7 @@ cdef class Shared:
             if is_equal(self.code, v, i):
                 return v
             v = users[v].next
-        if users[last].count == FEW:
+        if users[last].count == MAX_LINEAR:
             return self.in_table(i)
         users[i].next, users[last].last = users[last].last, i
         users[last].count += 1
@@ -340,7 +343,7 @@ cdef inline bint is_shareable(int op) noexcept:
 
 cdef inline int sort_operands(Listing code, int32_t i) noexcept:
     """Operands of a sum or product in order: the result is the same bit for bit."""
-    if (code.ops[i] == WG_ADD or code.ops[i] == WG_MULTIPLY or code.ops[i] == STRONG) and code.as_[i] > code.bs[i]:
+    if has(code.ops[i], IS_COMMUTATIVE) and code.as_[i] > code.bs[i]:
         code.as_[i], code.bs[i] = code.bs[i], code.as_[i]
     return 0
 
@@ -456,7 +459,7 @@ cdef int32_t viewed(Listing code, int32_t i, bint as_it_lies, Boxes boxes) excep
     cdef tuple type = code.types[code.kinds[i]], other
     dtype = type[0]
     cdef Py_ssize_t itemsize = dtype.itemsize
-    for _ in range(FAR):
+    for _ in range(MAX_STORES):
         base = code.as_[a]
         if code.ops[a] != PLACE or (code.kinds[a] != code.kinds[i] and code.types[code.kinds[a]][0] != dtype):
             break
@@ -488,26 +491,21 @@ cdef bytearray read_in_memory(Listing code):
             continue
         if code.ops[i] == PUT:
             marks[code.cs[i]] = 1
-        if code.ops[i] >= INPUT and names(code.ops[i]) & 1 and code.as_[i] >= 0 and not is_of_elements(code.ops[i]):
+        if names(code.ops[i]) & 1 and code.as_[i] >= 0 and not has(code.ops[i], READS_ELEMENTS):
             marks[code.as_[i]] = 1
     for v in code.outputs:
         marks[v] = 1
     return found
 
 
-cdef inline bint is_of_elements(int op) noexcept:
-    """Does an instruction read arrays element by element, however they lie?"""
-    return LESS <= op <= ISNAN or op == SELECT or op == STRONG or op == SUM
-
-
 cdef struct Box:
     Py_ssize_t offset       # of a view in bytes, with its shape and strides
-    Py_ssize_t shape[AXES]
-    Py_ssize_t strides[AXES]
+    Py_ssize_t shape[MAX_AXES]
+    Py_ssize_t strides[MAX_AXES]
     Py_ssize_t low          # offsets of the elements that lie first and last in memory
     Py_ssize_t high
     Py_ssize_t step         # of the lattice on which they lie, 0: there is one alone
-    int axes                # -1: not looked at yet, more than AXES: never
+    int axes                # -1: not looked at yet, more than MAX_AXES: never
     bint is_empty
 
 
@@ -587,8 +585,8 @@ cdef int fill(Box *box, tuple view) except -1:
     cdef tuple shape = view[1], strides = view[2]
     box.offset = box.low = box.high = view[0]
     box.is_empty, box.step = 0 in shape, 0
-    box.axes = <int>min(len(shape), AXES + 1)
-    for k in range(min(box.axes, AXES)):
+    box.axes = <int>min(len(shape), MAX_AXES + 1)
+    for k in range(min(box.axes, MAX_AXES)):
         n, stride = shape[k], strides[k]
         box.shape[k], box.strides[k] = n, stride
         box.step = divisor(box.step, abs(stride))
@@ -618,7 +616,7 @@ cdef bint are_apart(const Box *a, const Box *b, Py_ssize_t itemsize) noexcept:
     cdef Py_ssize_t step, between
     if a.is_empty or b.is_empty:
         return True
-    if a.axes > AXES or b.axes > AXES:
+    if a.axes > MAX_AXES or b.axes > MAX_AXES:
         return False
     if have_one_grid(a, b) and boxes_apart(a, b):
         return True
@@ -672,7 +670,7 @@ cdef int32_t reduced(Listing code, int32_t i, bint exact) except -1:
         return i
     if PARTIAL <= op < INPUT:
         return slope(code, i)
-    if not (WG_NEGATIVE <= op < WG_OPCODES or op == STRONG or LESS <= op <= ISNAN) or a < 0:
+    if not has(op, IS_ELEMENTWISE) or a < 0:
         return i
     left = is_constant(code, a, &x)
     right = b >= 0 and is_constant(code, b, &y)
@@ -697,7 +695,7 @@ cdef int32_t reduced(Listing code, int32_t i, bint exact) except -1:
         value = 0.0 if x == 0.0 or y == 0.0 else x * y
     elif op >= LESS:
         code.n = i
-        i = code.constant(evaluated(op, x, y))
+        i = code.constant(function(op)(x, y) if b >= 0 else function(op)(x))
         code.kinds[i] = FLAG
         return i
     elif by_opcode[op] is None:             # a function that is not NumPy's
@@ -797,25 +795,3 @@ cdef inline bint is_constant(Listing code, int32_t v, double *value) except -1:
         return False
     value[0] = code.constants[code.as_[v]]
     return True
-
-
-cdef double evaluated(int op, double x, double y) except? -1.0:
-    if op == LESS:
-        return x < y
-    if op == LESS_EQUAL:
-        return x <= y
-    if op == GREATER:
-        return x > y
-    if op == GREATER_EQUAL:
-        return x >= y
-    if op == EQUAL:
-        return x == y
-    if op == NOT_EQUAL:
-        return x != y
-    if op == NOT:
-        return x == 0.0
-    if op == AND:
-        return x != 0.0 and y != 0.0
-    if op == OR:
-        return x != 0.0 or y != 0.0
-    return x != x

@@ -1,14 +1,14 @@
-"""Sums of shifted arrays: an array that is added up part by part becomes parts that are each one sum.
+"""Fuses chains of slice additions (adjoints of stencils) into one expression per region.
 
 The adjoint of ``x[1:]`` and ``x[:-1]`` is a new array to which one vector is added from its second element on, and
 another up to the last but one: each addition reads and writes the whole array.
-Here the array is cut where a part begins or ends.
-What lies between the cuts is a box, all of whose elements are the same sum of the same vectors, read where they lie
-shifted, so each element is computed once and written once:
+The pass cuts the array where a slice begins or ends.
+All elements of a region between two cuts are the same sum of the same vectors, read at shifted positions, so that each
+element is computed and written once:
 
     g = zeros;  g[1:] += a;  g[:-1] += b        becomes     g[0] = b[0];  g[1:-1] = a[:-1] + b[1:];  g[-1] = a[-1]
 
-A vector that takes little to compute is computed once more for each shift instead of being kept in memory.
+A vector that is cheap to compute is recomputed for each shift instead of being stored.
 The terms of each element keep their order; zeros to which they are added are left out.
 """
 
@@ -18,67 +18,37 @@ import collections
 import functools
 import itertools
 import math
-from typing import NamedTuple
 
 import numpy as np
 
-from wengert.core.tape.tape import kernel_rows
 from wengert.program.ir.ir import Listing, c_strides, columns_named, kind_of, operands
+from wengert.program.ir.opcode_table import ELEMENTWISE, OPCODES, marked, opcodes
 from wengert.program.ir.opcodes import Op
-from wengert.program.passes import simplify
+from wengert.program.passes import cost, simplify
 
 _FLOAT = np.dtype(float)
-_NAMES = {opcode: name for name, opcode, *_ in kernel_rows()}
-_ADD = next(opcode for opcode, name in _NAMES.items() if name == "add")
-_ELEMENTWISE = {*range(Op.INPUT), *range(Op.SELECT, Op.STRONG + 1)}
+_NAMES = {opcode: name for name, opcode in OPCODES.items()}
+_ADD = OPCODES["add"]
 #: what reads an array from memory, and not chunk by chunk beside other work
-_FROM_MEMORY = (Op.VIEW, Op.LOAD, Op.GATHER, Op.SCATTER, Op.PUT, Op.CALL, Op.GUARD, Op.PACK)
+_FROM_MEMORY = marked(opcodes(access="memory"))
 
-#: boxes into which an array may fall, and instructions that an expression computed at each shift may have
-_BOXES = 64
-_LONGEST = 64
+#: boxes into which an array may fall, and instructions of an expression that is computed at each shift
+_MAX_BOXES = 64
+_MAX_EXPRESSION = 64
 #: parts of one array
-_DEEPEST = 24
-#: of the array that is added up parts have at least
-_LARGEST = 0.3
-#: nanoseconds that may be saved in a call, for which a list is searched
-_LEAST = 1500.0
-#: nanoseconds that may be saved for each part of an array: looking for its boxes takes some 100 microseconds a part
-_LEAST_OF_PART = 300.0
-#: an addition reads and writes the array, and what is added lies in memory as often as not
-_ADDED = 1.5
-#: elements of a short row
-_SHORT = 66
+_MAX_PARTS = 24
+#: share of the array that its parts cover, on average
+_MIN_SHARE = 0.3
+#: nanoseconds that a call may save, from which a program is searched
+_MIN_SAVED = 1500.0
+#: nanoseconds that it may save for each part of an array: finding boxes takes about 100 us a part
+_MIN_SAVED_PER_PART = 300.0
+#: elements of a row that the VM copies together with others
+_MAX_SHORT_ROW = 66
 #: nodes with a vector, and those that add
 _OF_VALUES, _ADDING = ("set", "add", "array"), ("add", "sum")
-#: bytes of an array that is in the cache
-_CACHE = 1 << 18
-#: up to so many instructions times candidates, more than two choices of what is kept are tried
-_TRIED = 400
-#: operations that functions of an element are: of these, and of all others
-_WEIGHTS = dict.fromkeys(("add", "subtract", "multiply", "negative", "positive", "square", "absolute"), 1)
-_WEIGHTS |= dict.fromkeys(("maximum", "minimum", "fmax", "fmin", "sign"), 1)
-_WEIGHTS |= dict.fromkeys(("divide", "reciprocal", "sqrt"), 5)
-_FUNCTION = 20
-#: where the partial takes another time than the function
-_SLOPES = {"exp": "add", "log": "divide"}
-
-
-class _Costs(NamedTuple):
-    """Nanoseconds of a step, of an instruction of one, of an operation on an element, and of an element that is
-    written and read again, in the cache, there in short rows, which the machine copies together, or beyond it.
-    """
-
-    step: float
-    instruction: float
-    operation: float
-    near: float
-    short: float
-    far: float
-
-
-_READ = _Costs(60.0, 12.0, 0.12, 0.25, 0.4, 1.0)
-_COMPILED = _Costs(20.0, 3.0, 0.03, 0.25, 0.25, 1.0)
+#: instructions times candidates up to which more than two choices of what is kept are tried
+_MAX_TRIED = 400
 
 
 def gathered(code: Listing, is_compiled: bool = False, runs: int = 1) -> Listing:
@@ -100,12 +70,12 @@ def gathered(code: Listing, is_compiled: bool = False, runs: int = 1) -> Listing
     placed, added = np.flatnonzero(is_part), np.flatnonzero(op == _ADD)
     placed = placed[op[c[placed]] == _ADD]
     added = added[is_part[a[added]] | is_part[b[added]]]
-    costs = _COMPILED if is_compiled else _READ
+    costs = cost.REGIONS_COMPILED if is_compiled else cost.REGIONS_ON_VM
     sizes = [math.prod(code.views[k][1]) for k in b[placed].tolist()]
     sizes += [math.prod(kind_of(code, i)[1]) for i in added.tolist()]
-    saved = runs * (_ADDED * costs.near * sum(sizes) + costs.step * len(placed))
-    least = 0.0 if is_compiled else _LEAST_OF_PART / (_ADDED * costs.near * runs)
-    if not sum(sizes) or max(sizes) < least or (saved < _LEAST and not is_compiled):
+    saved = runs * (cost.ADDITION_TRANSFERS * costs.near * sum(sizes) + costs.step * len(placed))
+    least = 0.0 if is_compiled else _MIN_SAVED_PER_PART / (cost.ADDITION_TRANSFERS * costs.near * runs)
+    if not sum(sizes) or max(sizes) < least or (saved < _MIN_SAVED and not is_compiled):
         return code
     return _Gathering(code, costs, least).found()
 
@@ -152,7 +122,7 @@ class _Gathering:
         sums, seen = {}, set()
         for i in self._starts():
             if i not in seen:
-                node = self._node(i, seen, _DEEPEST)
+                node = self._node(i, seen, _MAX_PARTS)
                 if node.adds and self._is_large(i, node):
                     found = _Sum(self, i, node)
                     if found.is_worth_it:
@@ -163,7 +133,7 @@ class _Gathering:
         """What may be a sum, the last one first: of its parts one at least adds to as much as all do in the mean."""
         has_large, op, a = set(), self.op, self.a
         lengths = [math.prod(view[1]) for view in self.code.views]
-        sizes = [_LARGEST * math.prod(type[1]) for type in self.code.types]
+        sizes = [_MIN_SHARE * math.prod(type[1]) for type in self.code.types]
         for i in np.flatnonzero(np.isin(op, (Op.PLACE, _ADD))).tolist():
             if self._is_whole(i):
                 if op[i] == _ADD:
@@ -187,7 +157,7 @@ class _Gathering:
         sizes = [
             size if part.word == "sum" else math.prod(part.box[1]) for part in node.nodes() if part.word in _ADDING
         ]
-        return sum(sizes) >= max(_LARGEST * size, self.least) * len(sizes)
+        return sum(sizes) >= max(_MIN_SHARE * size, self.least) * len(sizes)
 
     def _node(self, v, seen, depth):
         """How a value is made, as far as nothing else reads what it is made of; `seen` gets the instructions."""
@@ -243,7 +213,7 @@ class _Gathering:
 
     def _holds(self, v, u):
         """Does what a PLACE overwrites have the elements of array u there?"""
-        return simplify.holds(self.code, self.boxes, self.a[v], u, self.b[v], _DEEPEST)
+        return simplify.holds(self.code, self.boxes, self.a[v], u, self.b[v], _MAX_PARTS)
 
     @functools.cached_property
     def own_reads(self):
@@ -254,14 +224,14 @@ class _Gathering:
 
     def is_computed(self, v):
         """Is this an elementwise result that nothing reads from memory?"""
-        return self.op[v] in _ELEMENTWISE and self.kind[v] > 1 and v not in self.in_memory
+        return self.op[v] in ELEMENTWISE and self.kind[v] > 1 and v not in self.in_memory
 
     @functools.cached_property
     def in_memory(self):
         """Values that are read where they lie, not chunk by chunk."""
         found = set(self.code.outputs)
         own = {view for _, view in self.additions.values()}
-        for i in np.flatnonzero(np.isin(self.op, _FROM_MEMORY)).tolist():
+        for i in np.flatnonzero(_FROM_MEMORY[self.op]).tolist():
             if i not in own:
                 found.update(operands(self.code, i))
         return found
@@ -291,7 +261,7 @@ class _Gathering:
             if u not in found and self.is_computed(u):
                 found.add(u)
                 todo += self.operands(u)
-                if len(found) > _LONGEST:
+                if len(found) > _MAX_EXPRESSION:
                     return set()
         return found
 
@@ -310,12 +280,12 @@ class _Gathering:
     def _weight(self, v):
         op = self.op[v]
         name = _NAMES[(op - Op.PARTIAL) // 2 if op >= Op.PARTIAL else op] if op < Op.INPUT else "add"
-        if name in ("", "power") and self.op[self.b[v]] == Op.CONST:
+        if name in ("**", "power") and self.op[self.b[v]] == Op.CONST:
             is_product = self.code.constants[self.a[self.b[v]]] in (0.5, 1.0, 2.0, 3.0, 4.0)
-            return self.costs.operation * (2 if is_product else _FUNCTION)
+            return self.costs.operation * (2 if is_product else cost.FUNCTION_OPERATIONS)
         if op >= Op.PARTIAL:
-            name = _SLOPES.get(name, name)
-        return self.costs.operation * _WEIGHTS.get(name, _FUNCTION)
+            name = cost.PARTIAL_OPERATIONS.get(name, name)
+        return self.costs.operation * cost.OPERATIONS.get(name, cost.FUNCTION_OPERATIONS)
 
     def is_function(self, v):
         """Does an instruction cost more than arithmetic?"""
@@ -400,7 +370,7 @@ class _Sum:
                 if part.box.lengths[k]:
                     ends.update((part.box.starts[k], part.box.starts[k] + part.box.lengths[k]))
             cuts.append(sorted(ends))
-        if math.prod(len(ends) - 1 for ends in cuts) > 8 * _BOXES:
+        if math.prod(len(ends) - 1 for ends in cuts) > 8 * _MAX_BOXES:
             return False
         boxes = {}
         for places in itertools.product(*[range(len(ends) - 1) for ends in cuts]):
@@ -410,7 +380,7 @@ class _Sum:
         for k in reversed(range(len(self.dims))):
             boxes = _joined(boxes, k)
         self.boxes = boxes
-        return len(boxes) <= _BOXES
+        return len(boxes) <= _MAX_BOXES
 
     def _terms(self, node, place):
         """The terms of the element at a place: (value, its box or None for all)."""
@@ -435,8 +405,8 @@ class _Sum:
         """Choose which vectors are kept in memory; does all of that take less time than it did?"""
         made, size = self.made, math.prod(self.shape)
         costs = made.costs
-        is_short = len(self.dims) > 1 and self.dims[-1] <= _SHORT
-        over = costs.far if 8 * size > _CACHE else costs.short if is_short else costs.near
+        is_short = len(self.dims) > 1 and self.dims[-1] <= _MAX_SHORT_ROW
+        over = costs.far if 8 * size > cost.CACHE else costs.short if is_short else costs.near
         nodes = [node for node in self.nodes if node.word in _OF_VALUES and made.kind[node.value] > 1]
         shifted = {(made.same(node.value), None if node.box is None else tuple(node.box.starts)) for node in nodes}
         own = set().union(*[made.expression(v) for v, _ in shifted])
@@ -449,7 +419,8 @@ class _Sum:
         for starts, (stops, terms) in self.boxes.items():
             if _size_of(starts, stops) < largest:
                 spent += costs.instruction * (2 + sum(self._instructions(v) for v, _ in terms))
-        saved = sum(_ADDED * over * math.prod(node.box.lengths) for node in self.parts if node.word == "add")
+        added = sum(math.prod(node.box.lengths) for node in self.parts if node.word == "add")
+        saved = cost.ADDITION_TRANSFERS * over * added
         # what is added to another array lay in memory; the sum may have been computed chunk by chunk
         of_sums = [part for node in self.nodes if node.word == "sum" for part in (node.first, node.second)]
         saved += over * size * sum(part.word in ("set", "add") for part in of_sums)
@@ -471,7 +442,7 @@ class _Sum:
         terms = {v for v, _ in shifted}
         candidates = {v for v in own if v in terms or made.is_function(v)}
 
-        def cost(kept):
+        def spent_with(kept):
             again, todo = set(), [*shifted]
             while todo:
                 v, shift = todo.pop()
@@ -482,11 +453,11 @@ class _Sum:
             return over * len(kept) + sum(made.weight(v) for v, _ in again) + sum(map(made.weight, once))
 
         choices = [frozenset(), frozenset(terms & own)]
-        least, kept = min([(cost(choice), choice) for choice in choices], key=_first)
-        for choice in choices[: 1 if len(own) * len(candidates) < _TRIED else 0]:
-            best = cost(choice)
+        least, kept = min([(spent_with(choice), choice) for choice in choices], key=_first)
+        for choice in choices[: 1 if len(own) * len(candidates) < _MAX_TRIED else 0]:
+            best = spent_with(choice)
             while candidates - choice:
-                less, more = min([(cost(choice | {v}), choice | {v}) for v in candidates - choice], key=_first)
+                less, more = min([(spent_with(choice | {v}), choice | {v}) for v in candidates - choice], key=_first)
                 if less >= best:
                     break
                 best, choice = less, more

@@ -1,14 +1,19 @@
 # Indices are made here, never by a user, and no division by a user's number happens in Cython code:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Loops found again: numbers that the same expression computes for many elements become one array.
+"""Packs isomorphic scalar expressions into array instructions (superword-level parallelism).
 
-Two numbers have the same *shape* if the same function computes them from numbers of the same shapes; constants have one
-shape, and so have the elements of an array.
-So none depends on another of its shape, and the members of a class, the numbers of one shape, are one elementwise
-instruction on arrays.
-What a class reads lies in one array for each operand: an array of the list, or another class.
-Places that are regular, in up to four axes, are a view of it; others are gathered.
-Long sums, ``s = s + term``, are sums of what the terms are in their class.
+Input: a program with scalar code, as an unrolled loop leaves it; output: one with arrays where that is faster.
+Two scalars are in the same isomorphism class, called `shape` below, if the same function computes them from scalars of
+the same classes; constants form one class, and so do the elements of an array.
+No scalar depends on another of its class, so that a class becomes one elementwise instruction on arrays.
+Each operand of a class lies in one array: an array of the program, or another class.
+Positions that are regular in up to four axes are a view of it; others are gathered.
+A long sum, ``s = s + term``, becomes a sum over the class of its terms.
+
+References
+----------
+Larsen and Amarasinghe (2000), Exploiting superword level parallelism with multimedia instruction sets.
+doi:10.1145/349299.349320
 """
 
 cimport cython
@@ -20,29 +25,33 @@ import math
 import numpy as np
 
 from wengert.core.tape.memory cimport Block, int32s, take
-from wengert.core.tape.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_POW, WG_SUBTRACT, is_cheap
-from wengert.program.ir.ir cimport FLAG, SCALAR, Listing, copied, emit, names, whole_view
+from wengert.core.tape.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_POW, WG_SUBTRACT
+from wengert.program.ir.ir cimport (
+    FLAG, IS_COMMUTATIVE, IS_ELEMENTWISE, IS_FUNCTION, SCALAR, Listing, copied, emit, has, names, whole_view,
+)
 from wengert.program.ir.opcodes cimport *
 
-from wengert.core.tape.tape import kernel_rows
+from wengert.program.ir.opcode_table import OPCODES
+from wengert.program.passes import cost as model
 from wengert.program.passes.simplify import live, needed_for
 
 cdef enum:
-    CONSTANTS = 0       # the shape of constants; -1: of what is no number
-    LEAST = 8           # members of a class that is worth an array, and terms of a sum
-    AXES = 4            # of a view
-    FEW = 8             # shapes that are looked through one by one
+    CONSTANTS = 0       # the isomorphism class of constants; -1: of values that are no scalars
+    MIN_MEMBERS = 8     # scalars of a class that become an array, and terms of a sum
+    MAX_AXES = 4        # of a view
+    MAX_LINEAR = 8      # classes that are searched one by one; more by their hash
 
-#: so many members a class has at least, and so many instructions a list that is rolled
-FEWEST, SHORTEST = LEAST, 4 * LEAST
+#: members of a class, and instructions of a program, from which it is vectorised
+FEWEST, SHORTEST = MIN_MEMBERS, 4 * MIN_MEMBERS
 
-#: nanoseconds of the machine: of an instruction on numbers, cheap or not, of one on arrays, and of each element
-cdef double NUMBER = 1.8, FUNCTION = 12.0, VECTOR = 20.0, ELEMENT = 0.25, FUNCTION_ELEMENT = 2.5, MOVED_ELEMENT = 0.8
-#: of the time of the list of numbers that one of arrays may take
+# nanoseconds
+cdef double NUMBER = model.SCALAR, FUNCTION = model.SCALAR_FUNCTION, VECTOR = model.VECTOR, ELEMENT = model.ELEMENT
+cdef double FUNCTION_ELEMENT = model.ELEMENT_FUNCTION, MOVED_ELEMENT = model.ELEMENT_MOVED
+#: share of the time of scalar code that array code may take
 cdef double GAIN = 0.9
 
 cdef object FLOAT = np.dtype(float), BOOL = np.dtype(bool)
-cdef int POWER = {name: opcode for name, opcode, *_ in kernel_rows()}["power"]
+cdef int POWER = OPCODES["power"]
 
 #: exponents with which a power is a multiplication or two, or a root, in the machine
 cdef dict EXPONENTS = {power: i for i, power in enumerate((-1.0, 0.5, 1.0, 2.0, 3.0, 4.0))}
@@ -85,20 +94,9 @@ def costs(Listing code):
     return [cost_of(code, i, sizes) for i in range(code.n)]
 
 
-cdef double of_number[PARTIAL]
-
-cdef int fill_costs() except -1:
-    cdef int op
-    for op in range(<int>PARTIAL):
-        of_number[op] = NUMBER if is_cheap(op, 1 << 20) else FUNCTION
-    return 0
-
-fill_costs()
-
-
 cdef inline double number_cost(int op) noexcept:
     """Nanoseconds of an instruction on numbers."""
-    return NUMBER if op >= PARTIAL else of_number[op]
+    return FUNCTION if has(op, IS_FUNCTION) else NUMBER
 
 
 cdef double cost_of(Listing code, Py_ssize_t i, list sizes) except -1.0:
@@ -234,7 +232,7 @@ cdef class Roll:
         cdef int op = self.code.ops[i]
         if self.code.kinds[i] > FLAG:
             return False
-        if not (op < INPUT or op == SELECT or op == STRONG or (LESS <= op <= ISNAN)):
+        if not has(op, IS_ELEMENTWISE):
             return False
         return ((self.code.as_[i] < 0 or self.code.kinds[self.code.as_[i]] <= FLAG)
                 and (self.code.bs[i] < 0 or self.code.kinds[self.code.bs[i]] <= FLAG)
@@ -243,7 +241,7 @@ cdef class Roll:
     cdef bint is_turned(self, Py_ssize_t i) noexcept:
         """Are the operands of a sum or product exchanged, so that their shapes are in order?"""
         cdef int op = self.code.ops[i]
-        return ((op == WG_ADD or op == WG_MULTIPLY or op == STRONG)
+        return (has(op, IS_COMMUTATIVE)
                 and self.shape[self.code.as_[i]] > self.shape[self.code.bs[i]])
 
     cdef int32_t exponent(self, Py_ssize_t i) except 0:
@@ -311,13 +309,13 @@ cdef class Roll:
             if known[k].op == op and known[k].a == a and known[k].b == b and known[k].c == c:
                 return k
             k = known[k].next
-        if known[largest].count == FEW:
+        if known[largest].count == MAX_LINEAR:
             found = self.in_table(op, a, b, c)
             if found >= 0:
                 return found
         k = self.new_shape(i)
         known[k].op, known[k].a, known[k].b, known[k].c = op, a, b, c
-        if known[largest].count < FEW:
+        if known[largest].count < MAX_LINEAR:
             known[k].next = known[largest].last
             known[largest].last = k
             known[largest].count += 1
@@ -359,14 +357,14 @@ cdef class Roll:
         for i in range(self.code.n):
             before = self.before(i, length)
             length[i] = 0 if before == -2 else 1 if before < 0 else length[before] + 1
-            is_any |= length[i] >= LEAST - 1
+            is_any |= length[i] >= MIN_MEMBERS - 1
         if not is_any:
             return 0
         self.terms = int32s(2 * self.code.n)
         self.signs = np.empty(2 * self.code.n, np.int8)
         terms, signs = self.terms, self.signs
         for i in range(self.code.n - 1, -1, -1):
-            if length[i] < LEAST - 1 or self.inner[i]:
+            if length[i] < MIN_MEMBERS - 1 or self.inner[i]:
                 continue
             start, v = m, <int32_t>i
             while True:
@@ -385,7 +383,7 @@ cdef class Roll:
                     break
                 v = before
                 self.inner[v] = 1
-            if m - start >= LEAST:
+            if m - start >= MIN_MEMBERS:
                 self.sums[i] = start, m
                 self.is_sum[i] = 1
         return 0
@@ -461,7 +459,7 @@ cdef class Roll:
                 self.place[i] = self.begin[s + 1]
                 self.begin[s + 1] += 1
         for s in range(self.shapes):
-            self.wide[s] = s != CONSTANTS and self.begin[s + 1] >= LEAST and (
+            self.wide[s] = s != CONSTANTS and self.begin[s + 1] >= MIN_MEMBERS and (
                 self.is_computed(self.first[s]) or self.is_sum[self.first[s]])
             total += self.begin[s + 1]
             self.begin[s + 1] = total
@@ -504,16 +502,16 @@ cdef class Roll:
                 continue
             before = self.before(i, length)
             length[i] = 0 if before == -2 else 1 if before < 0 else length[before] + 1
-            if length[i] < LEAST:
+            if length[i] < MIN_MEMBERS:
                 depth[i] = 1 + max(self.depth_of(self.code.as_[i]), self.depth_of(self.code.bs[i]),
                                    self.depth_of(self.code.cs[i]))
                 count[depth[i]] += 1
             else:
                 depth[i] = max(depth[before], 1 + depth[self.other_term(i, before)])
-        count[0] = LEAST                        # of what is not computed: elements of arrays
+        count[0] = MIN_MEMBERS                        # of what is not computed: elements of arrays
         for i in range(self.code.n):
-            term = <int32_t>i if length[i] < LEAST else self.other_term(i, self.before(i, length))
-            if depth[i] and count[depth[term]] >= LEAST:
+            term = <int32_t>i if length[i] < MIN_MEMBERS else self.other_term(i, self.before(i, length))
+            if depth[i] and count[depth[term]] >= MIN_MEMBERS:
                 total += number_cost(self.code.ops[i])
         return total
 
@@ -571,7 +569,7 @@ cdef class Roll:
                 counts[self.shape[v]] += 1
         for j in range(start, stop):
             v = self.terms[j]
-            if self.shape[v] >= 0 and 0 < counts[self.shape[v]] < LEAST:
+            if self.shape[v] >= 0 and 0 < counts[self.shape[v]] < MIN_MEMBERS:
                 alone[v] = 1
                 parts += 1
             elif self.shape[v] >= 0 and counts[self.shape[v]] > 0:
@@ -794,7 +792,7 @@ cdef class Roll:
         """The sum of numbers of one shape."""
         cdef int32_t total = -1, v
         side = self.places(values)
-        if side[0] == "places" and len(values) >= LEAST:
+        if side[0] == "places" and len(values) >= MIN_MEMBERS:
             found = lattice(side[2])
             axes = (len(values),) if found is None else found
             return emit(self.found, SUM, self.read(side, axes), -1, -1, SCALAR)
@@ -820,7 +818,7 @@ cdef class Roll:
                               []).append(place)
         written = []
         for s, places in groups.items():
-            if s < 0 or len(places) < LEAST:
+            if s < 0 or len(places) < MIN_MEMBERS:
                 rest += places
                 continue
             where = offsets[places]
@@ -883,7 +881,7 @@ cdef axes_of(const place[::1] at):
         step, run = at[apart] - at[0], 2
         while run < n and at[run * apart] - at[(run - 1) * apart] == step:
             run += 1
-        if n % run or len(axes) == AXES:
+        if n % run or len(axes) == MAX_AXES:
             return None
         for line in range(run, n, run):
             for i in range(1, run):

@@ -1,4 +1,4 @@
-"""What a list costs: operations, bytes, and the steps in which the machine runs it."""
+"""Costs of a program: operations, bytes, and the VM instructions that run it."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ import math
 import numpy as np
 
 from wengert.program.ir.ir import Listing, kind_of, operands
+from wengert.program.ir.opcode_table import ELEMENTWISE, marked, opcodes
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.printer import bodies, name_of, rows
 from wengert.program.passes import vectorise
 from wengert.program.vm import machine
 from wengert.transforms.explain import counted
 
-_ELEMENTWISE = [*range(Op.SELECT, Op.STRONG + 1)]
+_IS_ELEMENTWISE = marked(ELEMENTWISE)
 _OF_OPERAND = [Op.SUM, Op.SCATTER]  # each element of the operand is an operation
-_WITHOUT_MEMORY = {Op.INPUT, Op.ARRAY, Op.VIEW, Op.GUARD}
+_STORED = opcodes(is_stored=True)
 
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """Instructions that the machine runs as one.
+    """Instructions that the VM runs as one.
 
     Attributes
     ----------
     kind : str
-        "numbers": one after another, on numbers.
-        "vector": all of them on some hundred elements of their arrays, then on the next.
-        "pack": numbers become elements of an array; "move": elements are put at places of an array, or added there.
-        "call": what Python does, as a call of a function of NumPy.
-        "loop": a list that is run again and again.
+        "numbers": scalar instructions, one after another.
+        "vector": fused array instructions, a few hundred elements at a time.
+        "pack": stores scalars into an array; "move": stores elements at positions of an array, or adds them there.
+        "call": a call of Python, as of a NumPy function.
+        "loop": a body that runs many times.
     instructions : list of int
     elements : int
         Of a vector step, of an array that is moved, of numbers that are packed; runs of a loop; else 1.
@@ -41,7 +42,7 @@ class Step:
     share : float or None
         Of the estimated time of a run, calls of functions not counted; None of these.
     name : str
-        Of what Python does.
+        Of the function that is called.
     """
 
     kind: str
@@ -150,7 +151,7 @@ def operations(code: Listing) -> list[int]:
     """Of each instruction: how many numbers it computes; calls and moves compute none."""
     ops, a = code.op, code.a
     sizes = np.array([math.prod(shape) for _, shape, _ in code.types])[code.type]
-    found = np.where((ops < Op.INPUT) | np.isin(ops, _ELEMENTWISE), sizes, 0)
+    found = np.where(_IS_ELEMENTWISE[ops], sizes, 0)
     of_operand = np.flatnonzero(np.isin(ops, _OF_OPERAND))
     found[of_operand] = sizes[a[of_operand]]
     for i in np.flatnonzero(ops == Op.CALL).tolist():
@@ -169,7 +170,7 @@ def most_alive(code: Listing) -> int:
     alive = most = 0
     sizes = {}
     for i, op in enumerate(ops):
-        if op not in _WITHOUT_MEMORY and i in last:
+        if op in _STORED and i in last:
             sizes[i] = _size(code, i) * _itemsize(code, i)
             alive += sizes[i]
             most = max(most, alive)

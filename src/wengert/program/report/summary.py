@@ -12,10 +12,10 @@ from wengert.program.passes import vectorise
 from wengert.program.report.schedule import Step, most_alive, schedule
 from wengert.transforms.explain import counted, size_of
 
-#: steps that are shown, those with the largest shares, and guards
-_MOST = 8
-#: numbers that follow from one another, from so many on that it is worth saying
-_LONG = 16
+#: VM instructions that are shown, those with the largest shares, and guards
+_MAX_SHOWN = 8
+#: scalars each computed from the one before, from which a chain is mentioned
+_MIN_CHAIN = 16
 _TITLE = 11
 
 
@@ -110,17 +110,17 @@ class Summary:
     def _guards(self):
         """What the program asks for, once for each place."""
         counts = Counter(f"{value} at {place}" for value, place in self.guards)
-        for text, count in [*counts.items()][:_MOST]:
+        for text, count in [*counts.items()][:_MAX_SHOWN]:
             yield text if count == 1 else f"{text}, {count} times"
-        if len(counts) > _MOST:
-            yield f"and {len(counts) - _MOST} more"
+        if len(counts) > _MAX_SHOWN:
+            yield f"and {len(counts) - _MAX_SHOWN} more"
 
     def _runs(self):
         """The steps with the largest shares, in their order."""
         yield f"{counted(len(self.steps), 'step')}{f', {self.repeats} times' if self.repeats > 1 else ''}"
         shares = sorted((1.0 if step.share is None else step.share for step in self.steps), reverse=True)
-        least = shares[_MOST - 1] if len(shares) > _MOST else 0.0
-        shown = [step for step in self.steps if step.share is None or step.share >= least][:_MOST]
+        least = shares[_MAX_SHOWN - 1] if len(shares) > _MAX_SHOWN else 0.0
+        shown = [step for step in self.steps if step.share is None or step.share >= least][:_MAX_SHOWN]
         for step in shown:
             yield f"  {'   ?' if step.share is None else f'{step.share:4.0%}'} {step}"
         if len(shown) < len(self.steps):
@@ -157,10 +157,28 @@ def summary(program) -> Summary:
 
 
 def tier(program) -> list[str]:
-    """What runs a program, in words."""
-    from wengert.program.codegen.jit_steps import told  # which is not small, and needed by few
+    """What runs a program, and why, in lines."""
+    machine = program.machine
+    kept = ["not at all while the inputs that are read stay the same, bit by bit: the result is kept"]
+    return [*_tiers(machine), *(kept if machine.keeps else [])]
 
-    return told(program.machine)
+
+def _tiers(machine):
+    bodies = [line for body in machine.bodies for line in _tiers(body)]
+    return [*_tier(machine), *[f"loop: {line}" for line in dict.fromkeys(bodies)]]
+
+
+def _tier(machine):
+    report = machine.report
+    if report is None:
+        if not machine.due:
+            return ["vm"]
+        return [f"vm, and llvm after {machine.due:.0e} replays where it is installed"]
+    if not report.compiled:
+        return ["vm", *[f"no llvm: {reason}" for reason in report.refused or ["there is no step to compile"]]]
+    source = "from disk" if report.is_from_disk else "made"
+    first = f"llvm for {report.compiled} of {machine.count} steps, {source} in {report.seconds:.2f} s"
+    return [first, *[f"left to vm: {reason}" for reason in report.refused]]
 
 
 def rolling(program) -> list[str]:
@@ -203,7 +221,7 @@ def _rolling(code, run):
     if left >= vectorise.FEWEST:
         texts.append(f"{left} stay numbers: fewer than {vectorise.FEWEST} of each are alike")
         chain = _longest_chain(code, small)
-        if chain >= _LONG:
+        if chain >= _MIN_CHAIN:
             texts.append(f"{chain} of them form a chain: each needs the one before")
     return texts
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from wengert import registry
-from wengert.core.dispatch import dispatch
+from wengert.core.dispatch import arguments
 from wengert.core.levels import Watch, running
 from wengert.core.operands import var
 from wengert.program.derive import source_transform
@@ -20,8 +20,8 @@ from wengert.program.ir.ir import kind_of
 from wengert.program.ir.reference import of_type
 from wengert.program.program import NotDerivable, Program
 
-#: derivatives of one program that are kept, each made where the rules take other branches
-_MOST = 4
+#: derivatives of one program that are kept, one for each branch that its rules take
+_MAX_DERIVATIVES = 4
 
 _DOUBLE = np.dtype(float)
 
@@ -46,7 +46,7 @@ def entered(program: Program, leaves: list, operands: list, outputs: list) -> li
     """
     traced = tuple(i for i, x in enumerate(operands) if var.is_traced(x))
     if not traced:
-        return dispatch.clean(outputs)
+        return arguments.clean(outputs)
     level = var.innermost([operands[i] for i in traced])
     entry = program.kept(("entry", traced, level.is_forward), lambda: _entry(program, traced, level.is_forward, leaves))
     return entry and entry.append(level, leaves, operands, outputs)
@@ -84,10 +84,10 @@ class Entry:
 
     def append(self, level, leaves: list, operands: list, outputs: list) -> list:
         """Append a call to what records; gives the outputs, as operands where they depend on what is traced."""
-        found = dispatch.clean(outputs)
+        found = arguments.clean(outputs)
         if self.places:
             sources = [(0, i, operands[i]) for i in self.traced]
-            saved = [x if i in self.traced else dispatch.kept_operand(level, x) for i, x in enumerate(leaves)]
+            saved = [x if i in self.traced else arguments.kept_operand(level, x) for i, x in enumerate(leaves)]
             y = self.results.joined([outputs[i] for i in self.places])
             y = var.record(level, self.row, tuple(saved), {}, sources, y, None, None)
             if self.work:
@@ -137,7 +137,7 @@ class _Derived:
     def make_at(self, leaves):
         """The derivative with the branches that rules take at this point."""
         derived = self.program.with_list(self.make(leaves))
-        self.known = [derived, *self.known[: _MOST - 1]]
+        self.known = [derived, *self.known[: _MAX_DERIVATIVES - 1]]
         return derived
 
 

@@ -35,25 +35,17 @@ from wengert.errors import (
     StaleProgramError,
 )
 from wengert.program import record
+from wengert.program.ir.identity import Same
 from wengert.program.passes import pipeline
 from wengert.program.passes.scalarise import SINGULAR
 from wengert.program.program import as_floats, checked_tier
 from wengert.program.specialise import as_primitive
 from wengert.program.specialise.compare import difference
-from wengert.program.specialise.fast_call import (
-    FAILURES,
-    Caller,
-    Observer,
-    Path,
-    Route,
-    is_observed,
-    raises_errors,
-    vectored,
-)
+from wengert.program.specialise.fast_call import FAILURES, Caller, Path, Route, raises_errors
 from wengert.program.tracing.closure import NotHere, NotReplayable, capture
+from wengert.program.tracing.observer import Observer, is_observed
 from wengert.program.tracing.purity import is_pure
 from wengert.program.tracing.pytree import (
-    Same,
     UnsupportedValue,
     aliases_of,
     classes_of,
@@ -62,6 +54,7 @@ from wengert.program.tracing.pytree import (
     lowered,
     operands_of,
 )
+from wengert.program.vm.runner import vectored
 from wengert.transforms.dense import JVP, VJP, Derivative, Operator
 from wengert.transforms.second import HVP, Linearize
 

@@ -29,15 +29,16 @@ from typing import Any
 
 import numpy as np
 
-from wengert.core.dispatch import dispatch
+from wengert.core import frames
 from wengert.core.rebind.follow import WRAPPERS, steps_of
 from wengert.core.rebind.rebind import Plan, Proxy, constant, make_twin, partial_like, rebound
 from wengert.core.rebind.rename import BUILTINS, Alias, TooWide, private, read, rename
-from wengert.program.specialise.fast_call import Observer, Surroundings
+from wengert.program.ir.identity import Same
+from wengert.program.tracing.environment import Surroundings
+from wengert.program.tracing.observer import Observer
 from wengert.program.tracing.purity import reads_by_name, why_impure
 from wengert.program.tracing.pytree import (
     SMALL,
-    Same,
     UnsupportedValue,
     contents_key,
     fill,
@@ -90,7 +91,7 @@ def _first_load(code, name):
     for each in dis.get_instructions(code):
         names = each.argval if isinstance(each.argval, tuple) else (each.argval,)
         if name in names and each.opname.startswith(("LOAD_", "IMPORT_FROM")):
-            return dispatch.file_and_line((code, each.offset))[1]
+            return frames.file_and_line((code, each.offset))[1]
     return None
 
 

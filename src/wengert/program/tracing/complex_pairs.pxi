@@ -7,7 +7,7 @@ cdef int HYPOT = (<Kernel>kernels[np.hypot]).opcode
 cdef int EXP = (<Kernel>kernels[np.exp]).opcode
 cdef int SIN = (<Kernel>kernels[np.sin]).opcode
 cdef int COS = (<Kernel>kernels[np.cos]).opcode
-cdef int MOST_FACTORS = 8           # of a power that is multiplied out
+cdef int MAX_FACTORS = 8           # of a power that is multiplied out
 
 
 cdef int32_t real(Listing code, int op, int32_t a, int32_t b=-1) except -1:
@@ -69,7 +69,7 @@ def _power(Listing code, tuple x, tuple y):
     if code.ops[<int32_t>y[0]] != CONST or code.ops[<int32_t>y[1]] != CONST:
         return None
     n, rest = code.constants[code.as_[<int32_t>y[0]]], code.constants[code.as_[<int32_t>y[1]]]
-    if rest or not 1 <= n <= MOST_FACTORS or n % 1:
+    if rest or not 1 <= n <= MAX_FACTORS or n % 1:
         return None
     found = None
     while n:

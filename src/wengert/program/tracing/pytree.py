@@ -8,7 +8,6 @@ Functions and objects count by identity.
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 from wengert.containers import children_of, is_registered, rest_of
 from wengert.core.operands.var import plain
 from wengert.core.rebind.rebind import original
+from wengert.program.ir.identity import Same
 
 #: what one captured container may hold, so that it is looked through at each call
 SMALL = 64
@@ -27,26 +27,6 @@ class UnsupportedValue(TypeError):
 
     def __init__(self, what: str):
         super().__init__(f"{what} cannot be an argument of a program: pass numbers, arrays of floats, or containers")
-
-
-class Same:
-    """Equal around the same object only; a bound method, made anew by each access, is the same of the same object."""
-
-    __slots__ = ("parts", "value")
-
-    def __init__(self, value):
-        self.value = value
-        self.parts = (value.__func__, value.__self__) if type(value) is types.MethodType else (value,)
-
-    def __eq__(self, other):
-        return (
-            type(other) is Same
-            and len(self.parts) == len(other.parts)
-            and all(mine is its for mine, its in zip(self.parts, other.parts))
-        )
-
-    def __hash__(self):
-        return hash(tuple(map(id, self.parts)))
 
 
 def key_of(value: Any, leaves: list, others: list) -> Any:

@@ -7,7 +7,7 @@ loads the name by which it was reached has run, the function is not compiled.
 
 Invariants
 - Whatever code of the function can read without calling code that the scan has not seen is watched, immutable, declared
-  constant, or in doubt.  Code that it has not seen is found by running the function under `callpath.Observer`.
+  constant, or in doubt.  Code that it has not seen is found by running the function under `observer.Observer`.
 - The user's objects are only read, and none of their own code runs.
 
 The cost of a call is linear in what is watched; `MAX_OBJECTS`, `MAX_ITEMS` and `MAX_BYTES` bound it.
@@ -32,7 +32,7 @@ import numpy as np
 from wengert.core.rebind.follow import LRU, MAKERS, WRAPPERS, is_differentiated, parts_of, py_func_of
 from wengert.core.rebind.rename import read
 from wengert.features import is_made_in_python, knows_bytecode
-from wengert.program.specialise.fast_call import ABSENT, Contents, Place
+from wengert.program.tracing.environment import ABSENT, Contents, Place
 from wengert.program.tracing.purity import (
     ATOMS,
     DYNAMIC,
@@ -109,7 +109,7 @@ class Scan:
     watched : dict
         Places of all else with what they hold, which is compared by identity.
     functions, objects, sizes, contents : list or dict
-        See `callpath.Surroundings`.
+        See `environment.Surroundings`.
     doubts : list of Doubt
     codes : dict
         Code objects that were looked at, by `code_key`.

@@ -32,13 +32,14 @@ from wengert.program.ir.ir cimport (
 )
 from wengert.program.ir.opcodes cimport *
 
-from wengert.core.dispatch import dispatch
-from wengert.core.dispatch.dispatch import numbers_like
-from wengert.core.tape.tape import kernel_rows
+from wengert.core import frames
+from wengert.core.dispatch.arguments import numbers_like
+from wengert.core.operands import var
 from wengert.program.ir.call import Call, Operand, static
 from wengert.program.tracing.closure import NotReplayable
-from wengert.program.ir import call_rules
+from wengert.program.ir import call_rules, opcode_table
 from wengert.program.ir.call_rules import getitem_row, placed, placed_row
+from wengert.program.ir.opcode_table import OPCODES, function
 from wengert.registry import strong
 
 cnp.import_array()
@@ -49,20 +50,16 @@ cdef extern from "list.h" nogil:
     void wg_swap(const wg_list *t, Py_ssize_t i)
 
 #: comparisons and the like that have an instruction of their own, for numbers and for arrays of one shape
-cdef dict FLAGS = {
-    np.less: LESS, np.less_equal: LESS_EQUAL, np.greater: GREATER, np.greater_equal: GREATER_EQUAL, np.equal: EQUAL,
-    np.not_equal: NOT_EQUAL, np.logical_not: NOT, np.logical_and: AND, np.logical_or: OR, np.isnan: ISNAN,
-    np.isfinite: ISNAN, np.isinf: ISNAN,
-}
+cdef dict FLAGS = {function(op): op for op in opcode_table.FLAGS} | {np.isfinite: ISNAN, np.isinf: ISNAN}
 #: the same of bools
 cdef dict OF_BOOLS = {np.bitwise_and: AND, np.bitwise_or: OR, np.invert: NOT}
 #: SciPy's functions of one number that have a row
-cdef dict SPECIAL = {name: opcode for name, opcode, *_ in kernel_rows() if name and "." in name}
+cdef dict SPECIAL = {name: opcode for name, opcode in OPCODES.items() if "." in name}
 cdef object DOUBLE = np.dtype(float), BOOL = np.dtype(bool)
 #: functions that move elements and have rules of their own
 cdef tuple MOVING = (np.concatenate, np.stack, np.pad)
-#: regular parts that an array is put together of; more are gathered
-cdef int PIECES = 8
+#: regular views that an array is assembled from; more are a gather
+cdef int MAX_VIEWS = 8
 cdef tuple NEVER = (1 << 62, 1 << 62)
 
 
@@ -918,11 +915,11 @@ cdef class Definitions:
     cdef str line(self, position):
         """File and line of a guard; to find the line takes as long as the function has instructions."""
         if position is None:
-            return dispatch.where(position)
+            return frames.where(position)
         place = id(position[0]), position[1]
         found = self.lines.get(place)
         if found is None:
-            found = self.lines[place] = position[0], dispatch.where(position)
+            found = self.lines[place] = position[0], frames.where(position)
         return found[1]
 
     # ------------------------------------------------------------------------------------------ ends
@@ -962,7 +959,7 @@ cdef class Definitions:
             self.code.packs.append((np.arange(len(y), dtype=np.int32), np.array(values, dtype=np.int32)))
             return emit(self.code, PACK, -1, len(self.code.packs) - 1, -1,
                         self.code.type_of((np.dtype(float), (len(y),), None)))
-        return self.plain(dispatch.plain(y))
+        return self.plain(var.plain(y))
 
     @property
     def listing(self):
@@ -1014,8 +1011,8 @@ cdef list regular_pieces(where, firsts):
         if owner is not None:
             is_break |= np.moveaxis(np.diff(owner, axis=axis), axis, 0) != 0
         breaks = np.flatnonzero(is_break.any(axis=tuple(range(1, where.ndim))))
-        cuts.append([0, *[int(b) + 1 for b in breaks[:PIECES]], where.shape[axis]])
-    if math.prod([len(cut) - 1 for cut in cuts]) > PIECES:
+        cuts.append([0, *[int(b) + 1 for b in breaks[:MAX_VIEWS]], where.shape[axis]])
+    if math.prod([len(cut) - 1 for cut in cuts]) > MAX_VIEWS:
         return None
     for bounds in itertools.product(*[list(zip(cut, cut[1:])) for cut in cuts]):
         part = where[tuple([slice(*ends) for ends in bounds])]
@@ -1034,7 +1031,7 @@ cdef list regular_pieces(where, firsts):
 cdef bint is_irregular(where) except -1:
     """Do the first elements of the lines of an array alone have too many pieces?"""
     steps = np.diff(where.reshape(len(where), -1)[:, 0])
-    return steps.size >= PIECES and np.count_nonzero(steps != np.sort(steps)[len(steps) // 2]) >= PIECES
+    return steps.size >= MAX_VIEWS and np.count_nonzero(steps != np.sort(steps)[len(steps) // 2]) >= MAX_VIEWS
 
 
 cdef bytes_at(char *low, Py_ssize_t span):

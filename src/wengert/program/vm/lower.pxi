@@ -1,11 +1,11 @@
-# Lowering, included by vm.pyx: a listing becomes steps.
+# Lowering, included by machine.pyx: a program becomes VM instructions ("steps").
 #
-# 1. schedule: each instruction joins the latest step of its kind that its operands allow: numbers with numbers,
-#    elementwise work on arrays with that of the same shape; everything else is a step of its own.
-# 2. roots: the memory that arrays live in.  A view lies in the root of what it views; what overwrites elements of an
-#    array takes over its root if nothing reads that any more, else a copy of it.
-# 3. slots of numbers and places of roots are used again after their last use.
-# 4. code is emitted, step by step.
+# 1. scheduling: each instruction joins the latest step of its kind that its operands allow: scalar code with scalar
+#    code, elementwise array code with that of the same shape; everything else is a step of its own.
+# 2. allocations ("roots"): a view lies in the allocation of its array; an instruction that overwrites elements of an
+#    array reuses its allocation in place if nothing reads the array later, else copies it.
+# 3. slots of scalars and buffers of arrays are reused after their last use.
+# 4. instruction selection: code is emitted, step by step.
 
 cdef enum:
     DOUBLES, BOOLS, OTHER                   # elements of arrays
@@ -13,17 +13,9 @@ cdef enum:
     NUMBERS, VECTOR, PACKING, MOVING, PYTHON        # steps of the schedule
     CUBE = 1100, FOURTH, ROOT               # instructions of powers that are constant
     END = 1 << 30                           # last use of an output
-    LARGE = 1 << 16                         # bytes from which memory of its own may be given back at each call
+    MIN_IN_WORKSPACE = 1 << 16              # bytes of the result of a call that is written where pages stay mapped
 
 POWERS = {1.0: WG_POSITIVE, 2.0: WG_SQUARE, 3.0: CUBE, 4.0: FOURTH, 0.5: ROOT, -1.0: WG_RECIPROCAL}
-
-OTHER_OPS = {
-    Op.LESS: (WG_M_LESS, np.less), Op.LESS_EQUAL: (WG_M_LESS_EQUAL, np.less_equal),
-    Op.GREATER: (WG_M_GREATER, np.greater), Op.GREATER_EQUAL: (WG_M_GREATER_EQUAL, np.greater_equal),
-    Op.EQUAL: (WG_M_EQUAL, np.equal), Op.NOT_EQUAL: (WG_M_NOT_EQUAL, np.not_equal),
-    Op.NOT: (WG_M_NOT, np.logical_not), Op.AND: (WG_M_AND, np.logical_and), Op.OR: (WG_M_OR, np.logical_or),
-    Op.ISNAN: (WG_M_ISNAN, np.isnan), Op.STRONG: (WG_M_STRONG, strong), Op.SELECT: (WG_M_SELECT, np.where),
-}
 
 #: functions that write into an array they are given, beside ufuncs
 cdef frozenset WITH_OUT = frozenset([
@@ -31,24 +23,42 @@ cdef frozenset WITH_OUT = frozenset([
 
 #: functions that multiply matrices and vectors, the last two vectors alone
 cdef frozenset PRODUCTS = frozenset([np.matmul, np.dot, np.vdot, np.inner])
-#: products of numbers in one of those that need no call
-cdef int SMALL = 1 << 14
+#: multiplications in a product up to which the VM computes it itself, faster than a call of BLAS
+cdef int MAX_PRODUCT = 1 << 14
 
 #: functions that fold axes of an array, by the number that WG_M_FOLD knows them by
 cdef dict FOLDS = {np.sum: 0, np.add.reduce: 0, np.max: 1, np.amax: 1, np.min: 2, np.amin: 2}
 cdef list FIRST = [0.0, -math.inf, math.inf]        # what each begins with
-cdef int PARTS = 64                 # of an array that are set one after the other, and looked at
-cdef int CROWDED = 8                # elements that are added to each place where two of them are added at a time
-cdef int SHORT = 64                 # elements along the inner axis, of which several rows are a chunk
+cdef int MAX_STORES = 64            # into one array, one after the other, that are compared
+cdef int MIN_CROWDED = 8            # elements added at each position, from which two are added at a time
+cdef int MAX_SHORT_ROW = 64         # elements of the inner axis up to which several rows share a chunk
+
+cdef dict CONSTANT_POWERS = {CUBE: "CUBE", FOURTH: "FOURTH", ROOT: "ROOT"}
+
+
+cdef dict named_ops():
+    """Opcodes of the VM of elementwise instructions and of constant powers, by their opcode here."""
+    cdef const wg_named_op *item = wg_named_ops
+    cdef dict found = {}
+    opcodes = {name: op for op, name in CONSTANT_POWERS.items()}
+    own = [(op, row) for op, row in ROWS.items() if op >= Op.INPUT and row.lowering == "elementwise"]
+    opcodes.update({row.name.upper(): op for op, row in own})
+    while item.name != NULL:
+        found[opcodes.pop(item.name.decode())] = item.op
+        item += 1
+    if opcodes:
+        raise TypeError(f"the VM has no opcode for {', '.join(opcodes)}: see vm_loops.h")
+    return found
+
+cdef dict NAMED_OPS = named_ops()
 
 #: instructions that one element of a chunk may be computed by, with the bits that all have
-cdef set PLAIN = {op for op in range(256) if wg_is_correctly_rounded(op)} | set(OTHER_OPS) | {
+cdef set PLAIN = {op for op in range(256) if wg_is_correctly_rounded(op)} | (set(NAMED_OPS) - set(CONSTANT_POWERS)) | {
     <int>Op.PARTIAL + 2 * op + side for op in (WG_DIVIDE, WG_LOG, WG_SQUARE, WG_RECIPROCAL, WG_SQRT)
     for side in range(2 if op == WG_DIVIDE else 1)}
 
 cdef int reads[2048]                # which of a, b, c are values: bits 1, 2, 4
 cdef int machine_op[2048]           # of an elementwise instruction, else -1
-cdef dict row_names = {}            # dotted name of each row's function
 cdef dict row_kernels = {}          # the Kernel of each row, looked up when needed
 
 
@@ -57,22 +67,12 @@ cdef int fill_tables() except -1:
     for op in range(2048):
         reads[op] = 0
         machine_op[op] = wg_machine_op(op)
-    for name, opcode, operands, _, _ in kernel_rows():
-        reads[opcode] = 1 if operands == 1 else 3
-        row_names[opcode] = name
-        for side in range(operands):
-            reads[<int>Op.PARTIAL + 2 * <int>opcode + <int>side] = 7
-    for op, (found, _) in OTHER_OPS.items():
+    for op, row in ROWS.items():
+        reads[op] = row.mask
+    for op, found in NAMED_OPS.items():
         machine_op[op] = found
-        reads[op] = 3
-    for op, found in ((CUBE, WG_M_CUBE), (FOURTH, WG_M_FOURTH), (ROOT, WG_M_ROOT)):
-        machine_op[op] = found
+    for op in CONSTANT_POWERS:
         reads[op] = 1
-    reads[<int>Op.GATHER] = reads[<int>Op.SCATTER] = 3
-    for op in (Op.NOT, Op.ISNAN, Op.LOAD, Op.VIEW, Op.SUM, Op.GUARD, Op.PACK):
-        reads[op] = 1
-    reads[<int>Op.SELECT] = reads[<int>Op.PUT] = 7
-    reads[<int>Op.PLACE] = 5
     return 0
 
 fill_tables()
@@ -81,7 +81,7 @@ fill_tables()
 def opcodes_of_machine():
     """What each opcode of the machine does, an instruction of lists or a name, and how many operands it has."""
     cdef int op, code, k
-    names = {CUBE: "cube", FOURTH: "fourth", ROOT: "root"}
+    names = {op: name.lower() for op, name in CONSTANT_POWERS.items()}
     found = {
         WG_M_LOOP: ("loop", 2), WG_M_LOAD: ("load", 0), WG_M_LOAD_BOOL: ("load_bool", 0), WG_M_GUARD: ("guard", 2),
         WG_M_GUARD_INT: ("guard_int", 2), WG_M_END: ("end", 0), WG_M_EXACT: ("exact", 3), WG_M_GET: ("get", 1),
@@ -104,18 +104,6 @@ def scattered(x, places, Layout layout):
     return np.ndarray(layout.shape, layout.dtype, memory, layout.low, layout.strides)
 
 
-cdef object function_of(int op):
-    """The NumPy function that an elementwise instruction stands for."""
-    if op in OTHER_OPS:
-        return OTHER_OPS[op][1]
-    if op == WG_POW:
-        return operator.pow
-    if op not in row_names:
-        raise TypeError(f"a partial of {row_names[(op - Op.PARTIAL) // 2] or '**'} is computed on float64 values only")
-    module, _, name = row_names[op].rpartition(".")
-    return getattr(importlib.import_module(module or "numpy"), name)
-
-
 cdef tuple product_sizes(tuple left, tuple right):
     """Rows, products in each sum, and columns of a product; a vector is a row on the left, a column on the right."""
     return left[0] if len(left) == 2 else 1, left[-1], right[1] if len(right) == 2 else 1
@@ -135,7 +123,7 @@ cdef bint is_plain_number(expected):
 
 cdef Kernel kernel_of(int op):
     if op not in row_kernels:
-        row_kernels[op] = by_opcode[op] if by_opcode[op] is not None else Kernel(function_of(op), op, 0, 0)
+        row_kernels[op] = by_opcode[op] if by_opcode[op] is not None else Kernel(function(op), op, 0, 0)
     return row_kernels[op]
 
 
@@ -403,7 +391,7 @@ cdef class Lowering:
         cdef Py_ssize_t left = layout.size
         cdef list views = []
         cdef tuple view
-        while layout.is_c and len(views) < PARTS:
+        while layout.is_c and len(views) < MAX_STORES:
             view = self.listing.views[self.b[i]]
             if overlaps(view[1], view[2]) or not all([apart(view, other, layout.itemsize) for other in views]):
                 return False
@@ -683,7 +671,8 @@ cdef class Lowering:
             return False
         while base >= 0 and self.step[base] == s:
             parts += 1
-            if (parts > PARTS or self.op[base] != Op.PLACE or self.count[base] != 1 or self.type[base] != self.type[i]
+            if (parts > MAX_STORES or self.op[base] != Op.PLACE or self.count[base] != 1
+                    or self.type[base] != self.type[i]
                     or not apart(view, self.listing.views[self.b[base]], self.layout(i).itemsize)):
                 return False
             base = self.a[base]
@@ -1048,7 +1037,7 @@ cdef class Lowering:
         else:
             self.emitted.append((WG_COPY, array, -1, self.layout(i).span))
             size = self.layout(i).span // sizeof(double)
-            are_few = not self.exact and size <= WG_CHUNK and len(places) >= CROWDED * size
+            are_few = not self.exact and size <= WG_CHUNK and len(places) >= MIN_CROWDED * size
             self.emitted.append((WG_SCATTER, array, self.array(self.a[i]), places, size if are_few else 0))
         return 0
 
@@ -1068,7 +1057,7 @@ cdef class Lowering:
             return False
         m, k, n = product_sizes(found[0][2], found[1][2])
         packed = k if m == 1 or n == 1 else k * n if found[1][3][1] != 1 else 0
-        return 0 < m * k * n <= SMALL and packed <= WG_PACKED
+        return 0 < m * k * n <= MAX_PRODUCT and packed <= WG_PACKED
 
     cdef list factors(self, call):
         """What a call multiplies; `vdot` all elements of arrays in their order."""
@@ -1143,13 +1132,13 @@ cdef class Lowering:
         elif op == Op.SUM:
             self.python(op, self.value(i), operands, np.add.reduce, (Operand(0),), {"axis": None})
         else:
-            self.python(op, self.value(i), operands, function_of(op), tuple(map(Operand, range(len(operands)))), {})
+            self.python(op, self.value(i), operands, function(op), tuple(map(Operand, range(len(operands)))), {})
         return 0
 
     cdef bint takes_out(self, Py_ssize_t i) except -1:
         """May what a call computes, if that is large, be written into the workspace, which has its pages?"""
         cdef Layout layout = self.layout(i)
-        if self.op[i] != Op.CALL or self.is_number(i) or not layout.is_c or layout.span < LARGE:
+        if self.op[i] != Op.CALL or self.is_number(i) or not layout.is_c or layout.span < MIN_IN_WORKSPACE:
             return False
         call = self.listing.calls[self.a[i]]
         if "out" in call.kwargs or "where" in call.kwargs:
@@ -1266,7 +1255,7 @@ cdef class Chunks:
         self.dims = [math.prod([self.shape[d] for d in group]) for group in joined] or [1]
         self.strides = [[s[group[-1]] for group in joined] or [8] for s in self.strides]
         self.inner = [s[-1] for s in self.strides]
-        if len(self.dims) > 1 and 0 < self.dims[-1] <= SHORT and self.places < 0 and not self.low.exact:
+        if len(self.dims) > 1 and 0 < self.dims[-1] <= MAX_SHORT_ROW and self.places < 0 and not self.low.exact:
             self.rows = WG_CHUNK // self.dims[-1]
         return 0
 

@@ -17,7 +17,6 @@ from cpython.ref cimport Py_INCREF, Py_REFCNT
 from libc.stdint cimport int16_t, int32_t, int64_t
 from libc.string cimport memcmp, memcpy, memset
 
-import importlib
 import math
 import operator
 import os
@@ -27,17 +26,17 @@ import numpy as np
 from wengert.core.tape.kernel cimport Kernel, by_opcode, loop_function
 from wengert.core.tape.memory cimport Block, empty_array, int32s, owns_memory, take
 from wengert.core.tape.tape cimport WG_POSITIVE, WG_POW, WG_SQUARE, times_partial
-from wengert.program.specialise.fast_call cimport Run
 from wengert.program.ir.ir cimport Listing, c_strides, overlaps
 from wengert.program.ir.opcodes cimport Op
+from wengert.program.vm.runner cimport Run
 
-from wengert.core.tape.tape import kernel_rows
 from wengert.errors import GuardError
 from wengert.program.ir.call import Operand
-from wengert.program.passes import pipeline
+from wengert.program.ir.opcode_table import ROWS, function
+from wengert.program.ir.verify import check
+from wengert.program.passes import cost, pipeline
 from wengert.program.passes.loop_recovery import Loop
 from wengert.program.passes.simplify import apart
-from wengert.registry import strong
 
 cnp.import_array()
 
@@ -109,10 +108,8 @@ cdef extern from "vm_loops.h" nogil:
         WG_CHUNK, WG_CHUNK_APART, WG_BLOCK, WG_WORTH_HELP, WG_MOST_HELPERS
         WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_PUT, WG_SCATTER, WG_PRODUCT, WG_COMPILED, WG_PYTHON
         WG_PACKED
-        WG_M_POSITIVE, WG_M_LESS, WG_M_LESS_EQUAL, WG_M_GREATER, WG_M_GREATER_EQUAL, WG_M_EQUAL, WG_M_NOT_EQUAL
-        WG_M_NOT, WG_M_AND, WG_M_OR, WG_M_ISNAN, WG_M_STRONG, WG_M_SELECT
-        WG_M_LOOP, WG_M_LOAD, WG_M_LOAD_BOOL, WG_M_GUARD, WG_M_GUARD_INT, WG_M_END
-        WG_ERFC, WG_POWER, WG_SQRT, WG_RECIPROCAL, WG_DIVIDE, WG_LOG, WG_M_CUBE, WG_M_FOURTH, WG_M_ROOT
+        WG_M_POSITIVE, WG_M_LOOP, WG_M_LOAD, WG_M_LOAD_BOOL, WG_M_GUARD, WG_M_GUARD_INT, WG_M_END
+        WG_ERFC, WG_POWER, WG_SQRT, WG_RECIPROCAL, WG_DIVIDE, WG_LOG
         WG_M_EXACT, WG_M_GET, WG_M_PUT, WG_M_GET_BOOL, WG_M_PUT_BOOL, WG_M_SUM, WG_M_GATHER
         WG_M_ONE, WG_M_FOLD, WG_M_SUM_ROWS, WG_M_GET_ROWS, WG_M_PUT_ROWS, WG_M_GET_BOOL_ROWS, WG_M_PUT_BOOL_ROWS
 
@@ -120,6 +117,11 @@ cdef extern from "vm_loops.h" nogil:
         WG_DEBUG, WG_FENCE
 
     Py_ssize_t wg_run(const wg_step *steps, Py_ssize_t i, Py_ssize_t count, const wg_space *w, int32_t *failed)
+    ctypedef struct wg_named_op:
+        const char *name
+        int op
+
+    const wg_named_op wg_named_ops[]
     int wg_machine_op(int op)
     bint wg_is_vector_code(int op)
     bint wg_is_correctly_rounded(int op)
@@ -143,21 +145,22 @@ cdef struct Port:                   # a value of a body that lies elsewhere in e
     int32_t source                  # an output that lies in an array of another value; -1: none
 
 
-cdef Py_ssize_t HUGE = 1 << 19      # doubles
-cdef Py_ssize_t KEPT = 1 << 22      # doubles that may be kept from one run to the next
-cdef double WORTH = 8.0             # operations for each of them that make it worth while
-cdef int CHANGES = 8                # runs in vain after which nothing is kept any more
-cdef size_t PIECE = 1 << 12         # bytes for short lists of numbers
+cdef Py_ssize_t HUGE = 1 << 19      # elements of an output from which NumPy allocates it
+cdef Py_ssize_t MAX_KEPT = 1 << 22  # doubles that may be kept from one run to the next
+cdef double MIN_WORK = 8.0          # operations for each of them from which keeping them pays
+cdef int MAX_CHANGES = 8            # runs that reused nothing, after which nothing is kept any more
+cdef size_t PIECE = 1 << 12         # bytes of a block that tables of steps share
 cdef char CANARY = -1               # in each byte: a NaN
-cdef double LONG = 20000.0          # operations of steps that are worth letting other threads run meanwhile
+cdef double MIN_RELEASED = 20000.0  # operations of steps from which the GIL is released
 cdef cnp.dtype FLOAT = np.dtype(np.float64)
 cdef cnp.dtype BOOL = np.dtype(np.bool)
 cdef cnp.ndarray NOTHING = np.zeros(1)
 
 
-# What decides when compiling pays, in nanoseconds, measured: see docs/explanation/decisions/0029-tier.md
-cdef double COMPILING = 1e8, COMPILING_ONE = 3e5, READING_ONE = 2e4
-cdef double PER_NUMBER = 2.0, PER_ELEMENT = 0.1, PER_CHUNK = 20.0
+# nanoseconds
+cdef double COMPILE = cost.COMPILE, COMPILE_STATEMENT = cost.COMPILE_STATEMENT, TRACE_STATEMENT = cost.TRACE_STATEMENT
+cdef double SAVED_SCALAR = cost.SAVED_SCALAR, SAVED_ELEMENT = cost.SAVED_ELEMENT, SAVED_CHUNK = cost.SAVED_CHUNK
+cdef double COMPILED_STATEMENTS = cost.COMPILED_STATEMENTS
 
 cdef int helpers = 0                # of a run: other threads that do blocks of its long steps
 
@@ -423,7 +426,7 @@ cdef class Machine(Run):
         cdef Kernel kernel
         if WG_DEBUG:
             if isinstance(listing, Listing):        # not one written by hand
-                importlib.import_module("wengert.program.ir.verify").check(listing)
+                check(listing)
             check_bounds(low)
         self.exact = low.exact
         self.spaces = []
@@ -588,16 +591,18 @@ cdef class Machine(Run):
 
     cdef Py_ssize_t pays_from(self) except -1:
         """From which run on compiled steps pay: when as much time is lost without them as it takes to make them."""
-        cdef double lost = 0.0, cost = COMPILING
+        cdef double lost = 0.0, spent = COMPILE
         cdef Py_ssize_t i
         for i in range(self.count):
             if self.steps[i].kind == WG_NUMBERS:
-                lost += self.steps[i].work * PER_NUMBER
-                cost += self.steps[i].work * READING_ONE + min(self.steps[i].work, 1000.0) * COMPILING_ONE
+                lost += self.steps[i].work * SAVED_SCALAR
+                spent += self.steps[i].work * TRACE_STATEMENT
+                spent += min(self.steps[i].work, COMPILED_STATEMENTS) * COMPILE_STATEMENT
             elif self.steps[i].kind == WG_VECTOR:
-                lost += self.steps[i].work * PER_ELEMENT + self.steps[i].count * PER_CHUNK
-                cost += self.steps[i].count * COMPILING_ONE
-        return <Py_ssize_t>(cost / lost) + 2 if lost > 0.0 else 0
+                lost += self.steps[i].work * SAVED_ELEMENT
+                lost += self.steps[i].count * SAVED_CHUNK
+                spent += self.steps[i].count * COMPILE_STATEMENT
+        return <Py_ssize_t>(spent / lost) + 2 if lost > 0.0 else 0
 
     cdef int hasten(self) except -1:
         """Let machine code run what can be compiled."""
@@ -605,15 +610,16 @@ cdef class Machine(Run):
         self.due = 0
         if listing is None:             # another thread is at it
             return 0
-        tier = importlib.import_module("wengert.program.codegen.jit_steps")
-        self.report = tier.Report()
+        from wengert.program.codegen import jit_steps  # which most programs do not need, and is slow to import
+
+        self.report = jit_steps.Report()
         if self.exact:
             self.report.refused.append("an exact program runs the loops that NumPy runs")
             return 0
         listing = pipeline.run("llvm", listing, pipeline.Options(disabled=self.disabled)).code
         cdef Lowering low = Lowering(listing, False)
         cdef list steps = [described(given) for given in low.emitted]
-        emitted, extra, code = tier.hastened(tier.Steps(
+        emitted, extra, code = jit_steps.hastened(jit_steps.Steps(
             steps,
             {slot: np.frombuffer(bits)[0] for bits, slot in low.constants.items()},
             slots_of(low.outputs), low.slots, OPCODES, WG_CHUNK), self.report)
@@ -839,7 +845,7 @@ cdef class Machine(Run):
             if self.python[i] is not None and not is_known(self.python[i]):
                 return None
             work += self.steps[i].work if self.python[i] is None else math.inf
-        return tuple(sorted(found)) if size < KEPT and work > WORTH * (size + WORTH) else None
+        return tuple(sorted(found)) if size < MAX_KEPT and work > MIN_WORK * (size + MIN_WORK) else None
 
     @cython.wraparound(False)
     cdef object kept_outputs(self, tuple read, inputs):
@@ -876,7 +882,7 @@ cdef class Machine(Run):
         cdef Py_ssize_t j
         cdef list given = []
         self.changes += 1
-        if self.changes > CHANGES:
+        if self.changes > MAX_CHANGES:
             self.read = self.kept_run = None
             return 0
         for j in read:
@@ -1027,7 +1033,7 @@ cdef class Machine(Run):
         cdef Py_ssize_t i = 0
         cdef int32_t failed = -1
         while True:
-            if self.work[i] > LONG:
+            if self.work[i] > MIN_RELEASED:
                 with nogil:
                     i = wg_run(self.steps, i, self.count, &w.space, &failed)
             else:

@@ -579,6 +579,13 @@ int wg_machine_op(int op) {
     }
 }
 
+const wg_named_op wg_named_ops[] = {
+#define R(NAME, ...) {#NAME, WG_M_##NAME},
+    WG_LOGIC_UNARY(R)
+    WG_LOGIC_BINARY(R)
+#undef R
+    {"SELECT", WG_M_SELECT}, {0, 0}};
+
 /* Is the value of a row, in a loop over an array, vector code here?  Otherwise the ufunc's own loop runs. */
 int wg_is_vector_code(int op) {
     switch (op) {

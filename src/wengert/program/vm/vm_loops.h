@@ -154,6 +154,13 @@ typedef struct wg_space {
 ptrdiff_t wg_run(const wg_step *steps, ptrdiff_t i, ptrdiff_t count, const wg_space *w, int32_t *failed);
 /* The machine's opcode for one of a listing's rows and partials, or -1. */
 int wg_machine_op(int op);
+/* Those of the other elementwise instructions and of powers with a constant exponent, by name; the last has none. */
+typedef struct {
+    const char *name;
+    int op;
+} wg_named_op;
+
+extern const wg_named_op wg_named_ops[];
 /* Is the value of a row, in a loop over an array, vector code here?  Otherwise the ufunc's own loop runs. */
 int wg_is_vector_code(int op);
 /* Is a row's C expression what every implementation gives, to the last bit? */

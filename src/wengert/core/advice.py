@@ -1,4 +1,7 @@
-"""What to write instead of a call of compiled code that a traced value reached: read from the user's own line."""
+"""What to write instead of a call of compiled code that a traced value reached.
+
+The call is parsed from the source of the user's line, and its function is looked up in the frame.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ import types
 
 import numpy as np
 
-#: draws as functions of draws without parameters, whose derivative they have
+#: random draws, reparameterised as functions of draws without parameters
 REPARAMETERISED = {
     "exponential": "scale * rng.standard_exponential(size)",
     "gumbel": "loc - scale * np.log(rng.standard_exponential(size))",
@@ -31,7 +34,7 @@ REPARAMETERISED = {
 for name in ("gamma", "standard_gamma"):
     REPARAMETERISED[name] = "scale * rng.standard_gamma(shape, size), in which only the scale may vary"
 
-#: draws of elements, which are those of places
+#: draws of elements, written as draws of indices
 OF_PLACES = {"choice": "x[rng.integers(len(x), size=size)]"}
 for name in ("permutation", "permuted", "shuffle"):
     OF_PLACES[name] = "x[rng.permutation(len(x))]"
@@ -39,7 +42,7 @@ for name in ("permutation", "permuted", "shuffle"):
 _STEPS = "the steps of a method as a loop, see wengert.loop"
 _NODES = "a sum over nodes, as those of numpy.polynomial.legendre.leggauss(n)"
 
-#: options of SciPy's functions that change no value
+#: options of SciPy's functions that change no result
 _UNHEEDED = frozenset(
     "check_finite overwrite_a overwrite_b overwrite_ab overwrite_x workers plan lapack_driver".split()
 )
@@ -50,7 +53,7 @@ def _always(text):
 
 
 def _if_given(names, text):
-    """Advice that is right where nothing but these arguments is given."""
+    """Advice for calls with no other arguments than these."""
     names = frozenset(names.split())
     return lambda given: text if names.issuperset(given) else None
 
@@ -87,14 +90,14 @@ def _of_qr(given):
 
 
 def _constant(node, default):
-    """The value of an argument that is written as a constant; None for any other."""
+    """The value of an argument that is a literal; None of any other."""
     return default if node is None else node.value if isinstance(node, ast.Constant) else None
 
 
 _FACTORISED = "numpy.linalg.solve(a, b) with the matrix a that was factorised, and no factors"
 
-#: functions of SciPy in the words of NumPy: ``rule(given)`` of the arguments that a call has, by name, gives them, or
-#: None where NumPy has no such option
+#: the NumPy equivalents of functions of SciPy: ``rule(given)`` of the arguments of a call, by name, returns the text,
+#: or None where NumPy has no such option
 OF_SCIPY = {
     "scipy.linalg.cho_factor": _always(_FACTORISED),
     "scipy.linalg.cho_solve": _if_given("c_and_lower b", _FACTORISED),
@@ -128,7 +131,7 @@ OF_SCIPY = {
     "scipy.signal.convolve": _of_convolve,
 }
 
-#: what stands in C, and takes no traced value, by what a message calls it
+#: reasons, by name, why functions and classes of Python that are written in C take no traced value
 OF_PYTHON = {
     "Decimal": "decimal computes with decimal digits, which have no derivative",
     "memoryview": "NumPy's own views, as x[1:] and x.reshape(...), are followed",
@@ -143,7 +146,7 @@ _NUMBERS = "NumPy functions, or wengert.stop_gradient(x) where a constant is mea
 
 
 def of(frame) -> str:
-    """A sentence for the call that a frame is at, or nothing."""
+    """Advice for the call that a frame is executing; may be empty."""
     call = call_at(frame)
     fun = called(frame, call)
     name = getattr(fun, "__name__", "")
@@ -167,13 +170,13 @@ def of(frame) -> str:
 
 
 def place_in_scipy(fun) -> str | None:
-    """The package of SciPy, such as scipy.linalg, that a function is of."""
+    """The public package, such as scipy.linalg, of a function of SciPy."""
     parts = str(getattr(fun, "__module__", "")).split(".")
     return ".".join(itertools.takewhile(lambda part: not part.startswith("_"), parts)) if parts[0] == "scipy" else None
 
 
 def of_scipy(place: str, fun, call) -> str:
-    """A sentence for a call of a function of a package of SciPy."""
+    """Advice for a call of a function of a package of SciPy."""
     name, written, given = fun.__name__, ast.unparse(call.func), _given(fun, call)
     rule = OF_SCIPY.get(f"{place}.{name}")
     instead = rule(given) if rule is not None and given is not None else None
@@ -183,7 +186,7 @@ def of_scipy(place: str, fun, call) -> str:
 
 
 def _given(fun, call):
-    """The arguments of a call by name, as they are written, without options that change no value; None if not told."""
+    """The arguments of a call by name, as syntax trees, without `_UNHEEDED`; None if they cannot be determined."""
     if any(isinstance(argument, ast.Starred) for argument in call.args) or None in [k.arg for k in call.keywords]:
         return None
     try:
@@ -194,7 +197,7 @@ def _given(fun, call):
 
 
 def of_error(error: Exception) -> str | None:
-    """What to say in the place of an error in which code in C names our operands; None where it does not."""
+    """The text that replaces an error of C code that names our operands; None for other errors."""
     if not isinstance(error, (TypeError, ValueError)) or not _OPERANDS.search(str(error)):
         return None
     frame, line = _user_frame_of(error)
@@ -231,7 +234,7 @@ def through(name: str, place: str) -> str:
 
 
 def library_call(frame) -> str | None:
-    """The call that a frame is at, as it is written, of what is in C in Python's library; None for all others."""
+    """Source of the called expression where a frame calls C code of the standard library; None for other calls."""
     call = call_at(frame)
     fun = called(frame, call)
     if not isinstance(fun, (type, types.BuiltinFunctionType)):
@@ -242,7 +245,7 @@ def library_call(frame) -> str | None:
     return ast.unparse(call.func) if home.partition(".")[0] in sys.stdlib_module_names else None
 
 
-_OPERANDS = re.compile(r"'?(?:wengert\.core\.\w+\.)?\b(ScalarVar|ScalarDual|ArrayVar|SparseVar)\b'?")
+_OPERANDS = re.compile(r"'?(?:wengert\.core\.[\w.]+\.)?\b(ScalarVar|ScalarDual|ArrayVar|SparseVar)\b'?")
 _CALLED = {
     "ScalarVar": "a traced number",
     "ScalarDual": "a traced number",
@@ -252,7 +255,7 @@ _CALLED = {
 
 
 def _user_frame_of(error):
-    """The innermost frame of the user's code that an error went through, and its line."""
+    """The innermost frame of the user's code in an error's traceback, and its line."""
     found = None, 0
     trace = error.__traceback__
     while trace is not None:
@@ -263,13 +266,13 @@ def _user_frame_of(error):
 
 
 def is_fill(frame) -> bool:
-    """Is a frame at a call of an array's own ``fill``?"""
+    """Is a frame calling a method ``fill``?"""
     fun = getattr(call_at(frame), "func", None)
     return isinstance(fun, ast.Attribute) and fun.attr == "fill"
 
 
 def call_at(frame):
-    """The call that a frame is at, as its source has it; None where that cannot be told."""
+    """The call that a frame is executing, as a syntax tree; None where there is none or no source."""
     if frame is None:
         return None
     positions = itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None)
@@ -287,7 +290,7 @@ def call_at(frame):
 
 
 def called(frame, call):
-    """The function that is called; None where names and attributes do not tell."""
+    """The function that a call calls; None if it is not found by names and attributes."""
     try:
         return held_by(frame, call.func)
     except (LookupError, AttributeError, ValueError):
@@ -295,7 +298,7 @@ def called(frame, call):
 
 
 def held_by(frame, node):
-    """The object of a name or of an attribute of one; nothing else is evaluated."""
+    """The object of a name or of its attributes; nothing else is evaluated."""
     if isinstance(node, ast.Attribute):
         return getattr(held_by(frame, node.value), node.attr)
     for space in (frame.f_locals, frame.f_globals):

@@ -1,0 +1,117 @@
+"""Refuses uses of traced values that would lose a derivative: numbers parsed from text, JSON, overlapping memory.
+
+Each error is noted at the derivatives whose values were refused, so that a function cannot catch it and go on.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from wengert.core import advice, levels
+from wengert.core.dispatch import text as spelling
+from wengert.core.dispatch.arguments import broadcasts, leaves
+from wengert.core.frames import at, caller, file_and_line, is_assignment, user_frame, where
+from wengert.core.operands import var
+from wengert.core.operands.var import plain
+from wengert.errors import NonSmoothError, TracedValueError, UnsupportedFunctionError
+
+
+def refusal(x, message: str, kind=TracedValueError):
+    """The error for a traced value, or for those in a list or tuple.
+
+    It is also noted at their derivatives, which may run elsewhere, as in another thread.
+    """
+    error = kind(message)
+    found = [level for item in leaves(x) if var.is_var(item) and (level := var.made_at(item)) is not None]
+    if found:
+        levels.remember(error, *found)
+    return error
+
+
+def spelled(x, text: str, spec: str = "") -> str:
+    """The text of an operand; see `written`."""
+    level = var.made_at(x)
+    if level is None or not var.is_traced(x) or x.dtype.kind not in "fc":
+        return text
+    return _written(sys._getframe(1), x, text, spec, level)
+
+
+#: modules of this package that format values for the user
+_OF_USERS = frozenset(("wengert.numpy", "wengert.transforms.series"))
+
+
+def written(x, text: str, spec: str = "") -> str:
+    """The text of a value that has a derivative; raises if the user's line parses a number from it."""
+    return _written(sys._getframe(1), x, text, spec)
+
+
+def _written(frame, x, text, spec, *holders):
+    module = frame.f_globals.get("__name__", "")
+    is_ours = module.startswith("wengert.") and module not in _OF_USERS  # formats a message
+    if is_ours or not spelling.is_whole(spec):
+        return text
+    purpose = spelling.purpose(user_frame())
+    if purpose == "read":
+        raise refusal(
+            x,
+            f"a number made from the text of a traced value{at()} has no derivative: use the value as it is, or "
+            "wengert.stop_gradient(x) where a constant is meant",
+        )
+    if purpose == "unknown":
+        levels.spell(*(file_and_line(caller()) if caller() else ("an unknown file", 0)), *holders)
+    return text
+
+
+def refuse_json(x) -> None:
+    """Raise where ``json`` asks for the class of a traced float: it would write its value."""
+    if not levels.is_tracing() or not var.is_traced(x) or var.is_passive(x) or not isinstance(var.value_of(x), float):
+        return
+    frame = user_frame()
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "json":
+        frame = frame.f_back
+    place = f" ({where((frame.f_code, frame.f_lasti))})" if frame is not None else ""
+    raise refusal(x, advice.through("json", place))
+
+
+def check_row_store(x) -> None:
+    """Raise where compiled code stores a row into its own array: shuffling through views would duplicate rows."""
+    if not is_assignment():
+        raise TracedValueError(
+            f"rows of an array are exchanged by compiled code{at()}, which would go through views and duplicate them: "
+            "write x = x[rng.permutation(len(x))] in place of rng.shuffle(x)"
+        )
+
+
+def refuse_overlap(x, key, value, what) -> None:
+    """Raise if a source is overwritten before it is read: NumPy stores one element after the other here."""
+    if not var.is_var(value) or not np.ndim(value) or not np.may_share_memory(*plain((x, value))):
+        return
+    written, read = _addresses(plain(x))[plain(key)], _addresses(plain(value))
+    if not broadcasts(read.shape, written.shape):  # through .flat
+        read = np.resize(read, written.shape)
+    read, written = np.broadcast_to(read, written.shape).ravel().tolist(), written.ravel().tolist()
+    first = dict(zip(reversed(written), range(len(written) - 1, -1, -1)))
+    if any(first.get(address, i) < i for i, address in enumerate(read)):
+        raise UnsupportedFunctionError(
+            f"{what} overwrites elements before it reads them{at()}: NumPy's result depends on the order, "
+            "store value.copy()"
+        )
+
+
+def _addresses(x):
+    """Memory address of each element of an array."""
+    offsets = [np.arange(n) * stride for n, stride in zip(x.shape, x.strides)]
+    return x.__array_interface__["data"][0] + sum(np.ix_(*offsets), np.zeros((), np.intp))
+
+
+def is_undefined(given, found):
+    """Is a derivative NaN where nothing that the rule read was? Rules return NaN where none exists."""
+    return np.isnan(var.plain(found)).any() and not any(np.isnan(var.plain(x)).any() for x in given)
+
+
+def check_defined(row, found):
+    """Raise if the derivative `found` has a NaN, where `row` is the row without derivative or None."""
+    if row is not None and np.isnan(var.plain(found)).any():
+        raise NonSmoothError(f"{row.name} has no derivative here: {row.undefined}")

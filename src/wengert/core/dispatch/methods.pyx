@@ -1,0 +1,337 @@
+# cython: language_level=3
+"""Operators without a kernel, attributes and methods of operands, by the NumPy functions that they are.
+
+Attributes and methods without a derivative raise an error that says what to write instead.
+"""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+
+from wengert.core.dispatch.arguments cimport is_a
+from wengert.core.operands cimport var
+
+from wengert import registry
+from wengert.core import levels
+from wengert.core.dispatch import matrices
+from wengert.core.dispatch.arguments import check_complex, clean
+from wengert.core.dispatch.checks import refusal
+from wengert.core.dispatch.dispatch import OF_MEMORY, constant_row, function, record_constant, ufunc
+from wengert.core.dispatch.flat import Flat
+from wengert.core.frames import at
+from wengert.core.messages import dtype_error
+from wengert.core.operands import var
+from wengert.core.operands.var import observed
+from wengert.dependence import Elementwise
+from wengert.errors import TracedValueError, UnsupportedFunctionError
+
+
+def operate(fun, compute, left, right):
+    """An operator without a kernel, such as ``%`` or ``@``."""
+    for x in (left, right):
+        if not (var.is_var(x) or is_a(x, (np.ndarray, np.generic, list, tuple, int, float, complex))):
+            return matrices.operate(fun, left, right)
+    return ufunc(fun, "__call__", (left, right), {}, compute)
+
+
+#: methods of arrays and scalars that are a NumPy function of the same arguments
+METHODS = {
+    name: getattr(np, name)
+    for name in (
+        "sum mean prod max min cumsum cumprod var std ptp ravel squeeze swapaxes repeat take dot trace "
+        "diagonal round argmax argmin argsort any all nonzero searchsorted argpartition"
+    ).split()
+    if hasattr(np.ndarray, name)  # NumPy 2 has no method ptp
+}
+
+#: attributes that do not depend on values
+METADATA = frozenset("nbytes itemsize strides flags device".split())
+
+#: attributes and methods that would lose the derivative
+WAYS_OUT = frozenset(
+    "as_integer_ratio hex tolist tobytes tostring tofile dump dumps data ctypes base".split()
+)
+INTERFACES = frozenset(("__array_interface__", "__array_struct__"))
+
+
+class Flags:
+    """``x.flags`` in a recording: the memory layout is the same in each call, ownership is not."""
+
+    _LAYOUT = frozenset(
+        "c_contiguous f_contiguous contiguous fortran forc fnc C F FORC FNC "
+        "C_CONTIGUOUS F_CONTIGUOUS CONTIGUOUS FORTRAN".split()
+    )
+
+    def __init__(self, flags):
+        object.__setattr__(self, "_flags", flags)
+
+    def __getattr__(self, name):
+        if name not in self._LAYOUT:
+            levels.end_recording(f"x.flags.{name} tells of the memory of an array", True)
+        return getattr(self._flags, name)
+
+    def __getitem__(self, name):
+        if name not in self._LAYOUT:
+            levels.end_recording(f"x.flags[{name!r}] tells of the memory of an array", True)
+        return self._flags[name]
+
+    def __setattr__(self, name, value):
+        levels.end_recording(f"x.flags.{name} of an array is set", True)
+
+    def __repr__(self):
+        levels.end_recording("x.flags tells of the memory of an array", True)
+
+    __class__ = property(lambda self: type(self._flags))
+
+
+#: methods that have no derivative, and what to write instead
+REFUSED_METHODS = {
+    "resize": "make a new array with numpy.zeros and assign to a part of it",
+    "byteswap": "only the bytes of plain arrays are exchanged: pass wengert.stop_gradient(array)",
+    "getfield": "take x.real, x.imag or a slice",
+    "setfield": "assign to x.real, x.imag or a slice",
+    "setflags": "leave it out, or pass wengert.stop_gradient(array)",
+}
+
+
+def array_attribute(x, name):
+    """Attribute of a traced or clean array that has no slot of its own."""
+    value = var.value_of(x)
+    if name in METHODS:
+        fun = METHODS[name]
+        return lambda *args, **kwargs: function(fun, (x, *args), kwargs)
+    if name in ARRAY_METHODS:
+        method = ARRAY_METHODS[name]
+        return lambda *args, **kwargs: method(x, *args, **kwargs)
+    if name in METADATA:
+        return Flags(value.flags) if name == "flags" and var.recording_level(x) else getattr(value, name)
+    if name in OF_MEMORY and var.recording_level(x):
+        levels.end_recording(f"x.{name} tells of the memory of an array", True)
+    if name in INTERFACES:
+        return _interface(x, name)
+    if name == "mT":
+        return np.swapaxes(x, -1, -2)
+    if name.startswith("__") or not hasattr(np.ndarray, name):
+        raise AttributeError(f"'numpy.ndarray' object has no attribute {name!r}")
+    if not var.is_traced(x):
+        return getattr(x.__array__(), name)
+    if name in REFUSED_METHODS:
+        raise refusal(
+            x, f"ndarray.{name} has no derivative rule{at()}: {REFUSED_METHODS[name]}", UnsupportedFunctionError
+        )
+    if var.is_passive(x):
+        return getattr(observed(x), name)
+    if name in WAYS_OUT:
+        raise refusal(
+            x,
+            f"ndarray.{name} would lose the derivative of a traced array{at()}: "
+            "pass wengert.stop_gradient(array) where a constant is meant",
+        )
+    raise refusal(
+        x,
+        f"ndarray.{name} has no derivative rule{at()}: write it with NumPy functions that have one",
+        UnsupportedFunctionError,
+    )
+
+
+def scalar_attribute(x, name):
+    """Attribute of a traced scalar that has no slot of its own."""
+    if name in METHODS:
+        fun = METHODS[name]
+        return lambda *args, **kwargs: function(fun, (x, *args), kwargs)
+    if name == "copy":
+        return lambda: x
+    if name in ("clip", "conj", "conjugate", "reshape", "astype", "flatten", "item", "transpose"):
+        method = ARRAY_METHODS[name]
+        return lambda *args, **kwargs: method(x, *args, **kwargs)
+    value = var.value_of(x)
+    if name in METADATA:
+        return getattr(value, name)
+    if name in INTERFACES:
+        return _interface(x, name)
+    if name == "is_integer":
+        if var.recording_level(x):
+            return lambda: record_constant(constant_row, (x,), {}, operator.methodcaller(name))
+        return getattr(value, name)
+    if name == "imag":
+        return np.float64(0.0)
+    if name == "flat":
+        return Flat(np.copy(x))
+    if name == "mT":
+        return getattr(value, name)
+    if name.startswith("__") or not hasattr(value, name):
+        raise AttributeError(f"'numpy.{type(value).__name__}' object has no attribute {name!r}")
+    if var.is_passive(x):
+        return getattr(observed(x), name)
+    if name in WAYS_OUT:
+        raise refusal(
+            x,
+            f"float64.{name} would lose the derivative of a traced value{at()}: "
+            "pass wengert.stop_gradient(value) where a constant is meant",
+        )
+    raise refusal(
+        x,
+        f"float64.{name} has no derivative rule{at()}: use NumPy functions that have one",
+        UnsupportedFunctionError,
+    )
+
+
+def _interface(x, name):
+    """Array interface of `x`; refused wherever conversion to an array is refused.
+
+    NumPy, too, asks for it, before it asks for an array.
+    """
+    if matrices.handed_over(x) is not None:
+        raise AttributeError(name)
+    return getattr(x.__array__(), name)
+
+
+def _reshape(x, *shape, **kwargs):
+    return function(np.reshape, (x, shape[0] if len(shape) == 1 else shape), kwargs)
+
+
+def _transpose(x, *axes):
+    if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
+        axes = axes[0]
+    return function(np.transpose, (x, axes or None), {})
+
+
+def _flatten(x, order="C"):
+    return function(np.copy, (function(np.ravel, (x,), {"order": order}),), {})
+
+
+def _astype(x, dtype, order="K", casting="unsafe", subok=True, copy=True):
+    """Conversion: linear between floating dtypes, a constant for integers and bools."""
+    dtype = np.dtype(dtype)
+    value = var.value_of(x)
+    if casting != "unsafe":
+        np.empty(0, value.dtype).astype(dtype, casting=casting)  # NumPy's own error
+    if dtype.kind not in "biufc" and var.is_traced(x):
+        raise dtype_error(_astype_row, dtype)
+    if value.dtype.kind == "c" and dtype.kind not in "cb" and var.is_traced(x):
+        raise TracedValueError(f"numpy.ndarray.astype would drop the imaginary part{at()}: take x.real first")
+    if dtype == value.dtype and var.is_traced(x):
+        return function(np.copy, (x,), {}) if copy and not var.is_scalar(x) else x
+    if (dtype.kind not in "fc" or value.dtype.kind in "biu") and var.recording_level(x):
+        return record_constant(constant_row, (x, dtype), {}, converted)
+    y = value.astype(dtype)
+    if dtype.kind not in "fc" or not var.is_traced(x):
+        return clean(y)
+    level = var.level_of(x)
+    below = var.lower(x, level)
+    y = below.astype(dtype) if var.is_var(below) else y
+    check_complex(level, _astype_row, [], y)
+    return var.record(level, _astype_row, (below, dtype), {}, [(0, -1, x)], y, None, converted)
+
+
+_astype_row = registry.Primitive(
+    "numpy.ndarray.astype",
+    "linear",
+    vjps={0: lambda ybar, y, x, dtype: (ybar if x.dtype.kind == "c" else ybar.real).astype(x.dtype)},
+    jvps={0: lambda t, y, x, dtype: t.astype(dtype)},
+    home=f"{__name__}._astype_row",
+    stacked=True,
+    dependence=Elementwise(1),
+    on_complex=True,
+)
+
+
+def converted(x, dtype):
+    """``astype`` as a function."""
+    return x.astype(dtype)
+
+
+def _copy(x, order="C"):
+    return x if var.is_scalar(x) else function(np.copy, (x,), {"order": order})
+
+
+def _clip(x, min=None, max=None, out=None, **kwargs):
+    return function(np.clip, (x, min, max), kwargs if out is None else {**kwargs, "out": out})
+
+
+def conj(x, *out):
+    """The method of arrays: a real one returns itself."""
+    return function(np.conjugate, (x, *out), {}) if out or x.dtype.kind == "c" else x
+
+
+def _compress(x, condition, axis=None, out=None):
+    return function(np.compress, (condition, x), {"axis": axis, "out": out})
+
+
+def _choose(x, *choices, out=None, mode="raise"):
+    choices = choices[0] if len(choices) == 1 else choices
+    return function(np.choose, (x, choices), {"out": out, "mode": mode})
+
+
+def _put(x, indices, values, mode="raise"):
+    function(np.put, (x, indices, values), {"mode": mode})
+
+
+def _to_device(x, device, *, stream=None):
+    np.empty(0).to_device(device, stream=stream)  # NumPy's own error
+    return x
+
+
+def _fill(x, value):
+    x[...] = value
+
+
+def _sort(x, axis=-1, kind=None, order=None, **options):
+    kwargs = {"kind": kind, "order": order, **options}
+    x[...] = function(np.sort, (x, axis), {name: option for name, option in kwargs.items() if option is not None})
+
+
+def _partition(x, kth, axis=-1, kind="introselect", order=None):
+    kwargs = {"kind": kind} if order is None else {"kind": kind, "order": order}
+    x[...] = function(np.partition, (x, kth, axis), kwargs)
+
+
+def _item(x, *index):
+    if not var.is_traced(x) or var.is_passive(x):
+        return observed(x).item(*index)
+    raise TracedValueError(
+        f"item() of a traced value would lose its derivative{at()}: use the value as it is, or x[index], "
+        "or wengert.stop_gradient(value) where a constant is meant"
+    )
+
+
+def _tolist(x):
+    if not var.is_traced(x) or var.is_passive(x):
+        return observed(x).tolist()
+    return [_tolist(item) if np.ndim(item) else item for item in x]
+
+
+def _view(x, *args, **kwargs):
+    if args or kwargs:
+        if var.is_passive(x):
+            return observed(x).view(*args, **kwargs)
+        value = var.value_of(x)
+        y = value.view(*args, **kwargs)
+        if type(y) is np.ndarray and y.dtype.kind in "fc" and y.real.dtype == value.real.dtype:
+            return var.view_of(x, y)  # real and imaginary parts in pairs
+        raise UnsupportedFunctionError(f"ndarray.view with another dtype has no derivative{at()}: use astype")
+    return var.view_of(x, var.value_of(x).view())
+
+
+ARRAY_METHODS = {
+    "copy": _copy,
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "flatten": _flatten,
+    "astype": _astype,
+    "clip": _clip,
+    "choose": _choose,
+    "compress": _compress,
+    "conj": conj,
+    "conjugate": conj,
+    "fill": _fill,
+    "item": _item,
+    "partition": _partition,
+    "put": _put,
+    "sort": _sort,
+    "to_device": _to_device,
+    "tolist": _tolist,
+    "view": _view,
+}

@@ -1,0 +1,129 @@
+# cython: language_level=3
+"""The Python frames above a call: which line of the user's code is running, and which library called.
+
+Used by errors, warnings and guards, which name the user's line.
+A Cython function has no frame of its own, so a walk that begins here sees Python code alone: frames of this package and
+of NumPy and SciPy are skipped, and the first one left is the user's.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from wengert import errors
+from wengert.features import is_assignment_code, is_attribute_assignment_code, is_operator_code
+
+_PACKAGE = os.path.dirname(os.path.abspath(errors.__file__))
+_getframe = sys._getframe
+
+#: whether a source file belongs to this package, NumPy or SciPy
+_inside: dict[str, bool] = {}
+
+
+def user_frame():
+    """The innermost frame that belongs neither to this package nor to NumPy or SciPy; None if there is none."""
+    frame = _getframe()
+    while frame is not None:
+        file = frame.f_code.co_filename
+        inside = _inside.get(file)
+        if inside is None:
+            name = frame.f_globals.get("__name__", "")
+            inside = file.startswith(_PACKAGE) or name.partition(".")[0] in ("numpy", "scipy")
+            if file.endswith(".py"):        # other names stand for code of any module
+                _inside[file] = inside
+        if not inside:
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def caller():
+    """Position of the user's code that led here: its code object and the offset of the running instruction."""
+    frame = user_frame()
+    return None if frame is None else (frame.f_code, frame.f_lasti)
+
+
+def where(position) -> str:
+    """``file:line`` of a position that `caller` gave."""
+    return "an unknown line" if position is None else "{}:{}".format(*file_and_line(position))
+
+
+def file_and_line(position) -> tuple[str, int]:
+    """File and line of a position that `caller` gave."""
+    code, last = position
+    line = code.co_firstlineno
+    for begin, end, number in code.co_lines():
+        if begin > last:
+            break
+        if last < end and number:
+            line = number
+    return code.co_filename, line
+
+
+def at() -> str:
+    """`` (file:line)`` of the user's code, for the end of a clause; empty where there is none."""
+    position = caller()
+    return f" ({where(position)})" if position else ""
+
+
+def is_operator() -> bool:
+    """Is the user's running instruction an operator, and not a call?"""
+    position = caller()
+    return position is not None and is_operator_code(position[0].co_code, position[1])
+
+
+def is_assignment() -> bool:
+    """Is the user's running instruction an assignment to an element or slice?"""
+    position = caller()
+    return position is not None and is_assignment_code(position[0].co_code, position[1])
+
+
+def is_attribute_assignment() -> bool:
+    """Is the user's running instruction an assignment to an attribute?"""
+    position = caller()
+    return position is not None and is_attribute_assignment_code(position[0].co_code, position[1])
+
+
+def is_asserted() -> bool:
+    """Was this called by an assertion of `numpy.testing` or by `logging`, which compute nothing with a value?"""
+    frame = sys._getframe()
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if not module.startswith(("numpy.", "wengert.core.")):
+            return module == "logging"
+        if module.startswith("numpy.testing."):
+            return True
+        frame = frame.f_back
+    return False
+
+
+#: the functions of scipy.optimize that wengert.scipy.optimize replaces
+MIRRORED = frozenset(
+    "root fsolve root_scalar bisect brenth brentq ridder toms748 newton fixed_point least_squares minimize".split()
+)
+
+
+def solver() -> str | None:
+    """The function of `MIRRORED` whose code in SciPy is running; None if there is none."""
+    frame = sys._getframe()
+    found = None
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith("scipy.") and frame.f_code.co_name in MIRRORED:
+            found = frame.f_code.co_name
+        elif not module.startswith(("numpy.", "scipy.", "wengert.core.", "wengert.rules.")):
+            break  # the user's, or a derivative that SciPy was given
+        frame = frame.f_back
+    return found
+
+
+def sparse_solver() -> str | None:
+    """The function of scipy.sparse.linalg that is running; None if there is none."""
+    frame = sys._getframe()
+    found = None
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(("numpy.", "scipy.", "wengert.core.")):
+        if frame.f_globals["__name__"].startswith("scipy.sparse.linalg."):
+            found = frame.f_code.co_name
+        frame = frame.f_back
+    return found

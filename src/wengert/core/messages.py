@@ -1,0 +1,148 @@
+"""Texts of the errors about traced values: what was refused, in which line, and what to write instead.
+
+They name the user's line (`wengert.core.frames`) and look there for advice (`wengert.core.advice`).
+Nothing here looks at a traced value.
+"""
+
+from __future__ import annotations
+
+from wengert import registry
+from wengert.core import advice
+from wengert.core.frames import at, is_assignment, is_attribute_assignment, solver, sparse_solver, user_frame, where
+from wengert.errors import TracedValueError, UnsupportedFunctionError
+
+
+def name_of(row) -> str:
+    return row.name if row is not None else "this operation"
+
+
+def dtype_error(row, dtype) -> TracedValueError:
+    """The error of a result whose dtype has no derivative."""
+    return TracedValueError(
+        f"{name_of(row)} gives values of type {dtype}{at()}, and wengert differentiates floating values: write the "
+        "computation with float64"
+    )
+
+
+def no_complex_rule(row) -> UnsupportedFunctionError:
+    return UnsupportedFunctionError(
+        f"{name_of(row)} has no derivative rule for complex values{at()}: write it with functions that have one, "
+        "or with real and imaginary parts, x.real and x.imag"
+    )
+
+
+def complex_store_message(dtype) -> str:
+    return (
+        f"a complex value cannot be stored in an array of {dtype}{at()}: its imaginary part would be lost. "
+        "Make the array with dtype=complex"
+    )
+
+
+def no_rule_message(fun, row) -> str:
+    name = registry.dotted_name(fun)
+    if row is not None:
+        return f"{row.name} has no derivative: {row.reason}{at()}"
+    close = registry.nearest(fun)
+    hint = f"did you mean {close}? Otherwise " if close and close != name else ""
+    return (
+        f"{name} has no derivative rule{at()}: {hint}declare one with wengert.primitive(function, vjp=...), "
+        "or pass wengert.stop_gradient(x) where a constant is meant"
+    )
+
+
+def option_message(row, names):
+    if row.kind == "elementwise" and "where" in names:
+        return (
+            f"{row.name} with where= and without out={at()}: where the mask is false the result would hold whatever "
+            "memory held; pass out=, or write numpy.where"
+        )
+    return (
+        f"{row.name} has no derivative rule for the option {', '.join(names)}{at()}: "
+        "leave it out, or write the operation with other NumPy functions"
+    )
+
+
+def hash_message(what: str) -> str:
+    return (
+        f"a traced {what} cannot be hashed{at()}: a cache could return it after its derivative has ended. "
+        "Use wengert.stop_gradient(x) as the key"
+    )
+
+
+def escaped_message(position) -> str:
+    return (
+        f"a traced value cannot be stored in this array{at()}: at {where(position)} its memory was handed to code "
+        "that wengert does not see, which would miss the derivative. Make a copy of the array there"
+    )
+
+
+def assignment_message(what: str) -> str:
+    if (name := solver()) is not None:
+        return solver_message(name)
+    return (
+        f"a traced value cannot be stored in a plain NumPy array: {what}{at()}. "
+        "The array was made where wengert does not see it, and the derivative would be lost. "
+        "Make it with `import wengert.numpy as np`, or with np.zeros(n, like=x), or copy it with np.copy(a), or build "
+        "a list and return it"
+    )
+
+
+def solver_message(name: str) -> str:
+    return (
+        f"a traced value cannot go through scipy.optimize.{name}{at()}: its derivative would be lost. "
+        f"Use wengert.scipy.optimize.{name}, whose solution has its derivative"
+    )
+
+
+def float_message() -> str:
+    if (name := solver()) is not None:
+        return solver_message(name)
+    if is_assignment():
+        return assignment_message("element assignment")
+    if advice.is_fill(user_frame()):
+        return assignment_message("fill")
+    return (
+        f"a traced value cannot become a Python float{at()}: its derivative would be lost. {advice.of(user_frame())}"
+        "Use the NumPy function (np.sin(x) for math.sin(x)), or wengert.stop_gradient(x) where a constant is meant"
+    )
+
+
+def array_message() -> str:
+    if (name := solver()) is not None:
+        return solver_message(name)
+    if (name := sparse_solver()) is not None:
+        return (
+            f"a traced value cannot go through scipy.sparse.linalg.{name}{at()}: its derivative would be lost. "
+            "Give the solution by a constant matrix a rule: "
+            "wengert.primitive(lu.solve, jvp=lambda t, y, b: lu.solve(t), vjp=lambda ybar, y, b: lu.solve(ybar, 'T')) "
+            "with lu = scipy.sparse.linalg.splu(A)"
+        )
+    if is_assignment():
+        return assignment_message("slice assignment")
+    if is_attribute_assignment():
+        return assignment_message("assignment to an attribute, as y.flat")
+    if (name := advice.library_call(user_frame())) is not None:
+        return call_message(name)
+    return (
+        f"a traced value cannot become a plain NumPy array{at()}: its derivative would be lost. "
+        f"{advice.of(user_frame())}"
+        "Use np.stack([...]) to join traced values and NumPy functions (np.linalg.solve) in place of SciPy's, "
+        "or wengert.stop_gradient(x) where a constant is meant"
+    )
+
+
+def sparse_message() -> str:
+    if (name := sparse_solver()) is not None:
+        return (
+            f"a sparse array with traced entries cannot go through scipy.sparse.linalg.{name}{at()}: its derivative "
+            "would be lost. Solve with numpy.linalg.solve(A.toarray(), b)"
+        )
+    return (
+        f"a sparse array with traced entries cannot become a plain one{at()}: its derivative would be lost. "
+        "Use it as it is, in A @ x, sums and multiples, or make a traced array of it with A.toarray()"
+    )
+
+
+def call_message(name: str) -> str:
+    """The text for a call of a function that takes plain values only."""
+    return advice.through(name, at())

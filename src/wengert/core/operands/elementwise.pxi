@@ -1,0 +1,248 @@
+# Ufuncs with a kernel on operands of which at least one is an array, and powers.
+
+cdef object unary(Kernel u, object operand):
+    """Result of a ufunc of one operand, recorded."""
+    cdef ScalarVar s
+    cdef ScalarDual d
+    cdef ArrayVar x
+    cdef Tape tape
+    cdef Node node
+    cdef double y
+    if type(operand) is ScalarVar:
+        s = <ScalarVar>operand
+        y = u.value1(s.v)
+        return entered(s.tape, u.opcode, s.slot, 0, y)
+    if type(operand) is ScalarDual:
+        d = <ScalarDual>operand
+        return dual1(d, u.opcode, u.value1(d.v))
+    x = <ArrayVar>operand
+    tape = tape_of(x.buffer)
+    if tape is None and is_forward(x.buffer) and is_double(x.v) and cnp.PyArray_NDIM(x.v) > 0:
+        return forward_unary(u, x)
+    if tape is None or not is_double(x.v) or cnp.PyArray_NDIM(x.v) == 0:
+        return dispatch.ufunc(u.ufunc, "__call__", (operand,), {})
+    node = Node.__new__(Node)
+    node.kind = ELEMENTWISE
+    node.opcode = u.opcode
+    node.row = u.row()
+    node.abuf = x.buffer
+    node.aslot = node.bslot = -1
+    return trimmed(tape, node, u.reads_a, x.v, None, u.array_value(x.v, None, 0.0, 0.0, False))
+
+
+cdef object trimmed(Tape tape, Node node, int reads, cnp.ndarray a, cnp.ndarray b, object y):
+    """Append an elementwise entry that keeps only what its partials read."""
+    node.a = a
+    node.b = b
+    if tape.recording:          # is not swept: only the layout of values matters
+        reads = (WG_A if node.abuf is None else 0) | (WG_B if node.bbuf is None else 0)
+    if a is not None and not reads & WG_A:
+        node.outlines |= WG_A
+        node.a = outline(a, tape.recording)
+    if b is not None and not reads & WG_B:
+        node.outlines |= WG_B
+        node.b = outline(b, tape.recording)
+    x = result(tape, node, y)
+    if node.y is not None and not reads & WG_Y:
+        node.outlines |= WG_Y
+        node.y = outline(node.y, tape.recording)
+    return x
+
+
+cdef struct Side:               # one operand of a binary entry; references are borrowed
+    PyObject *tape              # NULL: a constant
+    PyObject *buffer
+    PyObject *array             # NULL: a scalar slot or a constant scalar
+    int32_t slot
+    double c
+    bint strong                 # enters NumPy as a float64, not as a Python float
+
+
+cdef inline int read_side(object x, Side *side) except -1:
+    """Classify an operand; 0 where the general path must be taken."""
+    cdef ArrayVar v
+    cdef Tape tape
+    memset(side, 0, sizeof(Side))
+    side.slot = -1
+    if type(x) is ArrayVar:
+        v = <ArrayVar>x
+        if not is_double(v.v) or cnp.PyArray_NDIM(v.v) == 0:
+            return 0
+        side.array = <PyObject *>v.v
+        tape = tape_of(v.buffer)
+        if tape is not None:
+            side.tape = <PyObject *>tape
+            side.buffer = <PyObject *>v.buffer
+        elif v.buffer.level is not None:        # of a forward or nested level
+            return 0
+        return 1
+    if type(x) is ScalarVar:
+        side.tape = (<ScalarVar>x).tape.level.tape
+        if side.tape == NULL:
+            side.tape = <PyObject *>(<ScalarVar>x).tape
+        side.slot = (<ScalarVar>x).slot
+        side.c = (<ScalarVar>x).v
+        side.strong = True
+        return 1
+    if type(x) is ndarray:
+        if not is_double(<cnp.ndarray>x) or cnp.PyArray_NDIM(<cnp.ndarray>x) == 0:
+            return 0
+        side.array = <PyObject *>x
+        return 1
+    if number(x, &side.c):
+        side.strong = type(x) is float64
+        return 1
+    return 0
+
+
+cdef inline cnp.ndarray array_of(Side *side):
+    return <cnp.ndarray>side.array if side.array != NULL else None
+
+
+cdef inline object value_of_side(Side *side):
+    if side.array != NULL:
+        return <object>side.array
+    return float64(side.c) if side.strong else side.c
+
+
+cdef object binary(Kernel u, object left, object right):
+    """Result of a ufunc of two operands, at least one of them traced or clean, recorded."""
+    return binary_any(u, left, right, False)
+
+
+cdef inline object binary_any(Kernel u, object left, object right, bint is_operator):
+    """The same for a ufunc, or for the operator that stands for it."""
+    cdef Side l, r
+    if recordings and (type(left) is FloatVar or type(right) is FloatVar):
+        return binary_any(u, beside(left, right), beside(right, left), is_operator)
+    if is_scalar_var(left) or is_scalar_var(right):
+        if (is_scalar_var(left) or not isinstance(left, ndarray)) and (
+                is_scalar_var(right) or not isinstance(right, ndarray)):
+            scalars = scalar_ufunc(u, left, right)
+            if scalars is not None:
+                return scalars
+    if not (read_side(left, &l) and read_side(right, &r)) or l.array == r.array == NULL:
+        duals = forward_binary(u, left, right, None)
+        if duals is not None:
+            return duals
+        if is_operator and (is_complex(left) or is_complex(right)):
+            return complex_operator(u, left, right)
+        return dispatch.ufunc(u.ufunc, "__call__", (left, right), {})
+    if l.tape == r.tape == NULL:
+        return arguments.clean(u.ufunc(value_of_side(&l), value_of_side(&r)))
+    return record_binary(u, &l, &r, u.array_value(array_of(&l), array_of(&r), l.c, r.c, l.strong or r.strong))
+
+
+cdef object record_binary(Kernel u, Side *l, Side *r, object y, object compute=None):
+    cdef Node node = Node.__new__(Node)
+    cdef Tape tape
+    cdef cnp.ndarray a = array_of(l), b = array_of(r)
+    cdef int reads = (u.reads_a if l.tape != NULL else 0) | (u.reads_b if r.tape != NULL else 0)
+    if l.tape != NULL and r.tape != NULL and l.tape != r.tape:
+        raise LevelError(mixed_message((<Tape>l.tape).level, (<Tape>r.tape).level))
+    tape = <Tape>(l.tape if l.tape != NULL else r.tape)
+    if tape.recording:                  # constants are kept, whether a partial reads them or not
+        reads |= (0 if l.tape != NULL else WG_A) | (0 if r.tape != NULL else WG_B)
+        node.compute = compute
+    node.kind = ELEMENTWISE
+    node.opcode = u.opcode
+    node.row = u.row()
+    # a constant array that a partial reads is kept as it is now: f may write into it later
+    if l.buffer != NULL:
+        node.abuf = <Buffer>l.buffer
+    elif a is not None and reads & WG_A:
+        a = kept_constant(tape, a)
+    if r.buffer != NULL:
+        node.bbuf = <Buffer>r.buffer
+    elif b is not None and reads & WG_B:
+        b = kept_constant(tape, b)
+    node.aslot = l.slot
+    node.bslot = r.slot
+    node.ac = l.c
+    node.bc = r.c
+    return trimmed(tape, node, reads, a, b, y)
+
+
+cdef object scalar_ufunc(Kernel u, object left, object right):
+    """Result of a call of a ufunc on two scalars, by the ufunc's own loop; None if one is no scalar."""
+    cdef double a, b, y
+    cdef Tape tape
+    if type(left) is ScalarVar and type(right) is ScalarVar:
+        tape = common_tape((<ScalarVar>left).tape, (<ScalarVar>right).tape)
+        y = u.value2((<ScalarVar>left).v, (<ScalarVar>right).v)
+        return entered(tape, u.opcode, (<ScalarVar>left).slot, (<ScalarVar>right).slot, y)
+    if type(left) is ScalarVar and number(right, &b):
+        tape = (<ScalarVar>left).tape
+        y = u.value2((<ScalarVar>left).v, b)
+        return entered(tape, u.opcode + 1, (<ScalarVar>left).slot, constant(tape, b), y)
+    if type(right) is ScalarVar and number(left, &a):
+        tape = (<ScalarVar>right).tape
+        y = u.value2(a, (<ScalarVar>right).v)
+        return entered(tape, u.opcode + 2, constant(tape, a), (<ScalarVar>right).slot, y)
+    if type(left) is ScalarDual and type(right) is ScalarDual:
+        if (<ScalarDual>left).level is (<ScalarDual>right).level:
+            return dual2(<ScalarDual>left, <ScalarDual>right, u.opcode,
+                         u.value2((<ScalarDual>left).v, (<ScalarDual>right).v))
+    elif type(left) is ScalarDual and number(right, &b):
+        return dual_left_number(<ScalarDual>left, b, u.opcode + 1, u.value2((<ScalarDual>left).v, b))
+    elif type(right) is ScalarDual and number(left, &a):
+        return dual_right_number(a, <ScalarDual>right, u.opcode + 2, u.value2(a, (<ScalarDual>right).v))
+    return None
+
+
+cdef dict SHORT_POWERS = {-1: np.reciprocal, 0.5: np.sqrt}      # the shortcuts of NumPy's operator for complex arrays
+
+
+cdef object power(object left, object right):
+    """The operator ** on arrays, which unlike ``np.power`` has shortcuts for some exponents."""
+    cdef Side l, r
+    cdef double c
+    if (type(left) is ArrayVar and number(right, &c) and c == 2.0 and type(right) is not float64
+            and not ((<ArrayVar>left).scalar and cnp.PyArray_ISCOMPLEX((<ArrayVar>left).v))):
+        return unary(<Kernel>by_opcode[WG_SQUARE], left)
+    if not (read_side(left, &l) and read_side(right, &r)) or l.array == r.array == NULL:
+        duals = forward_binary(u_power, left, right, operator.pow)
+        if duals is not None:
+            return duals
+        if is_complex(left) and not is_scalar(left) and (type(right) is int or type(right) is float):
+            short = SHORT_POWERS.get(right)
+            if short is not None:
+                return dispatch.ufunc(short, "__call__", (left,), {})
+        return dispatch.ufunc(np.power, "__call__", (left, right), {}, operator.pow)
+    if l.tape == r.tape == NULL:
+        return arguments.clean(value_of_side(&l) ** value_of_side(&r))
+    return record_binary(u_power, &l, &r, value_of_side(&l) ** value_of_side(&r), operator.pow)
+
+
+cdef object power_of_scalars(object left, object right):
+    """left ** right, called by the operator of a NumPy scalar."""
+    if isinstance(left, np.generic) and is_scalar_var(right):
+        return float(left) ** right
+    return binary(u_power, left, right)
+
+
+cdef object array_ufunc(object ufunc, str method, object x0, object x1, tuple rest, object out, object where,
+                        dict kwargs):
+    """NumPy's ufunc protocol: a plain call goes to its kernel, any other through the registry."""
+    cdef Kernel u
+    if recordings and holds_float((x0, x1, rest, out, where)):
+        return dispatch.ufunc(ufunc, method, (x0, x1, *rest) if x1 is not None else (x0, *rest),
+                              with_options(kwargs, out, where))
+    if out is None and where is True and not kwargs and method == "__call__":
+        u = <Kernel>kernels.get(ufunc)
+        if u is not None:
+            if x1 is None:
+                return unary(u, x0)
+            if u is u_power and (is_scalar_var(x0) or is_scalar_var(x1)) and frames.is_operator():
+                return power_of_scalars(x0, x1)     # np.float64(2) ** x calls libm's pow, not the ufunc
+            return binary(u, x0, x1)
+    inputs = (x0,) + rest if x1 is None else (x0, x1) + rest
+    return dispatch.ufunc(ufunc, method, inputs, with_options(kwargs, out, where))
+
+
+cdef dict with_options(dict kwargs, object out, object where):
+    if out is not None:
+        kwargs["out"] = out
+    if where is not True:
+        kwargs["where"] = where
+    return kwargs

@@ -1,0 +1,340 @@
+# Scalars of reverse mode: operators that append a scalar entry, and `ScalarVar`.
+
+cdef inline int number(object o, double *c) except -1:
+    """Is `o` a Python number, a float64 or a bool? Other NumPy scalars take the slower path."""
+    if PyFloat_Check(o):
+        c[0] = PyFloat_AS_DOUBLE(o)
+        return 1
+    if PyLong_Check(o):
+        c[0] = PyLong_AsDouble(o)
+        return 1
+    return 0
+
+
+cdef inline double evaluate(int op, double a, double b) noexcept:
+    """The value that NumPy's scalar operators compute: C arithmetic, and libm's pow."""
+    if op == WG_ADD:
+        return a + b
+    if op == WG_SUBTRACT:
+        return a - b
+    if op == WG_MULTIPLY:
+        return a * b
+    if op == WG_DIVIDE:
+        return a / b
+    return pow(a, b)
+
+
+cdef inline object scalar_left(ScalarVar x, object other, int op):
+    """x op other."""
+    cdef double b, y
+    cdef ScalarVar o
+    if type(other) is ScalarVar:
+        o = <ScalarVar>other
+        if o.tape is x.tape:
+            y = evaluate(op, x.v, o.v)
+            return entered(x.tape, op, x.slot, o.slot, y)
+    elif number(other, &b):
+        y = evaluate(op, x.v, b)
+        return entered(x.tape, op + 1, x.slot, constant(x.tape, b), y)
+    return binary_operator(op, x, other)
+
+
+cdef inline object scalar_right(ScalarVar x, object other, int op):
+    """other op x."""
+    cdef double a, y
+    if number(other, &a):
+        y = evaluate(op, a, x.v)
+        return entered(x.tape, op + 2, constant(x.tape, a), x.slot, y)
+    return binary_operator(op, other, x)
+
+
+cdef object binary_operator(int op, object left, object right):
+    """The operator where one operand is neither a scalar of this tape nor a plain number."""
+    cdef Tape tape
+    cdef double y
+    if type(left) is FloatVar or type(right) is FloatVar:
+        return apply_operator(op, beside(left, right), beside(right, left))
+    if type(left) is ScalarVar and type(right) is ScalarVar:
+        tape = common_tape((<ScalarVar>left).tape, (<ScalarVar>right).tape)
+        y = evaluate(op, (<ScalarVar>left).v, (<ScalarVar>right).v)
+        return entered(tape, op, (<ScalarVar>left).slot, (<ScalarVar>right).slot, y)
+    for x, is_left in ((left, True), (right, False)):
+        if is_var(x):
+            continue
+        if isinstance(x, (np.integer, np.floating, np.bool)) and x.dtype.itemsize <= 8 and type(x) is not float64:
+            if is_scalar_var(left) or is_scalar_var(right):
+                return apply_operator(op, float(x), right) if is_left else apply_operator(op, left, float(x))
+        elif not isinstance(x, (ndarray, list, tuple, np.generic, int, float, complex)):
+            return matrices.operate((<Kernel>by_opcode[op]).ufunc, left, right)
+    if op == WG_POW:
+        return power(left, right)
+    return binary_any(<Kernel>by_opcode[op], left, right, True)
+
+
+cdef inline bint is_complex(object x):
+    """Is this a complex number, array or operand?"""
+    if type(x) is ArrayVar:
+        return cnp.PyArray_ISCOMPLEX((<ArrayVar>x).v)
+    return isinstance(x, complex) or (isinstance(x, (ndarray, np.generic)) and x.dtype.kind == "c")
+
+
+cdef object complex_operator(Kernel u, object left, object right):
+    """An operator of complex operands, which for two scalars rounds differently from the ufunc."""
+    compute = (operator.add if u.opcode == WG_ADD else operator.sub if u.opcode == WG_SUBTRACT else
+               operator.mul if u.opcode == WG_MULTIPLY else operator.truediv)
+    return dispatch.ufunc(u.ufunc, "__call__", (left, right), {}, compute)
+
+
+cdef object apply_operator(int op, object left, object right):
+    if op == WG_ADD:
+        return left + right
+    if op == WG_SUBTRACT:
+        return left - right
+    if op == WG_MULTIPLY:
+        return left * right
+    if op == WG_DIVIDE:
+        return left / right
+    return left ** right
+
+
+cdef object compare_scalar(double a, object other, int op):
+    """A comparison of a traced scalar: a plain bool."""
+    cdef double b
+    cdef bint answer
+    if type(other) is ScalarVar:
+        b = (<ScalarVar>other).v
+    elif type(other) is ScalarDual:
+        b = (<ScalarDual>other).v
+    elif not number(other, &b):
+        return compare(float64(a), plain(other), op)
+    if op == Py_LT:
+        answer = a < b
+    elif op == Py_GT:
+        answer = a > b
+    elif op == Py_LE:
+        answer = a <= b
+    elif op == Py_GE:
+        answer = a >= b
+    elif op == Py_EQ:
+        answer = a == b
+    else:
+        answer = a != b
+    return true if answer else false
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(4096)
+cdef class ScalarVar:
+    """A traced scalar of reverse mode, standing for a ``numpy.float64``."""
+
+    def __init__(self, *args):
+        raise TypeError("type(x) of a traced scalar makes no numbers: use x.__class__(...), which is numpy.float64")
+
+    def __add__(self, other):
+        return scalar_left(self, other, WG_ADD)
+
+    def __radd__(self, other):
+        return scalar_right(self, other, WG_ADD)
+
+    def __sub__(self, other):
+        return scalar_left(self, other, WG_SUBTRACT)
+
+    def __rsub__(self, other):
+        return scalar_right(self, other, WG_SUBTRACT)
+
+    def __mul__(self, other):
+        return scalar_left(self, other, WG_MULTIPLY)
+
+    def __rmul__(self, other):
+        return scalar_right(self, other, WG_MULTIPLY)
+
+    def __truediv__(self, other):
+        return scalar_left(self, other, WG_DIVIDE)
+
+    def __rtruediv__(self, other):
+        return scalar_right(self, other, WG_DIVIDE)
+
+    def __pow__(self, other, modulo):
+        if modulo is not None:
+            return NotImplemented
+        return scalar_left(self, other, WG_POW)
+
+    def __rpow__(self, other, modulo):
+        if modulo is not None:
+            return NotImplemented
+        return scalar_right(self, other, WG_POW)
+
+    def __neg__(self):
+        return entered(self.tape, WG_NEGATIVE, self.slot, 0, -self.v)
+
+    def __pos__(self):
+        return entered(self.tape, WG_POSITIVE, self.slot, 0, self.v)
+
+    def __abs__(self):
+        return entered(self.tape, WG_ABSOLUTE, self.slot, 0, fabs(self.v))
+
+    def __mod__(self, other):
+        return methods.operate(np.remainder, operator.mod, self, other)
+
+    def __rmod__(self, other):
+        return methods.operate(np.remainder, operator.mod, other, self)
+
+    def __floordiv__(self, other):
+        return methods.operate(np.floor_divide, operator.floordiv, self, other)
+
+    def __rfloordiv__(self, other):
+        return methods.operate(np.floor_divide, operator.floordiv, other, self)
+
+    def __divmod__(self, other):
+        return self // other, self % other
+
+    def __rdivmod__(self, other):
+        return other // self, other % self
+
+    def __richcmp__(self, other, int op):
+        if self.tape.recording:
+            return compare_recorded(self, other, op)
+        return compare_scalar(self.v, other, op)
+
+    def __hash__(self):
+        if is_passive(self):
+            return hash(observed(self))
+        raise checks.refusal(self, messages.hash_message("scalar"))
+
+    def __bool__(self):
+        return as_bool(self) if self.tape.recording else self.v != 0.0
+
+    # piecewise constant: a plain result
+
+    def __int__(self):
+        return int(whole(self, np.trunc) if self.tape.recording else self.v)
+
+    def __trunc__(self):
+        return int(self)
+
+    def __floor__(self):
+        return int(whole(self, np.floor))
+
+    def __ceil__(self):
+        return int(whole(self, np.ceil))
+
+    def __round__(self, digits=None):
+        if self.tape.recording:
+            return rounded(self, digits)
+        return round(float64(self.v), digits)
+
+    # conversions that would lose the derivative
+
+    def __float__(self):
+        if scalar_has_ended(self):
+            return self.v
+        if is_passive(self) or frames.is_asserted():
+            return float(observed(self))
+        raise checks.refusal(self, messages.float_message())
+
+    def __complex__(self):
+        return complex(float(self))
+
+    def __array__(self, dtype=None, copy=None):
+        handed = matrices.handed_over(self)
+        if handed is not None:
+            return handed
+        if scalar_has_ended(self):
+            return np.array(self.v, dtype=dtype)
+        if is_passive(self) or frames.is_asserted():
+            return np.array(observed(self), dtype=dtype)
+        raise checks.refusal(self, messages.array_message())
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        lend(self, view, flags)
+
+    def __reduce__(self):
+        if is_passive(self):
+            return observed(self).__reduce__()
+        raise checks.refusal(self, "a traced value cannot be pickled: pass wengert.stop_gradient(value)")
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    # other attributes of np.float64
+
+    def __repr__(self):
+        return checks.spelled(self, repr(observed(self)))
+
+    def __str__(self):
+        return checks.spelled(self, str(observed(self)))
+
+    def __format__(self, spec):
+        return checks.spelled(self, format(observed(self), spec), spec)
+
+    def __getitem__(self, key):
+        if key is Ellipsis or (type(key) is tuple and not key):
+            return self
+        return as_array(self)[key]
+
+    def __array_ufunc__(self, ufunc, method, x0, x1=None, *rest, out=None, where=True, **kwargs):
+        return array_ufunc(ufunc, method, x0, x1, rest, out, where, kwargs)
+
+    def __array_function__(self, function, types, args, kwargs):
+        return dispatch.function(function, args, kwargs)
+
+    def __getattr__(self, name):
+        return methods.scalar_attribute(self, name)
+
+    @property
+    def __class__(self):
+        return ScalarVar if is_hidden(self, True) else float64
+
+    @property
+    def shape(self):
+        return ()
+
+    @property
+    def ndim(self):
+        return 0
+
+    @property
+    def size(self):
+        return 1
+
+    @property
+    def dtype(self):
+        return np.dtype(float64)
+
+    @property
+    def T(self):
+        return self
+
+    @property
+    def real(self):
+        return self
+
+
+wg_not_a_sequence(<PyTypeObject *>ScalarVar)
+
+
+cdef bint has_ended(Level level):
+    """Is this a value of an ended derivative, outside of others? It converts like a plain scalar."""
+    return level.tape == NULL and not level.live and not levels.is_tracing()
+
+
+cdef bint scalar_has_ended(object x):
+    return has_ended((<ScalarVar>x).tape.level if type(x) is ScalarVar else (<ScalarDual>x).level)
+
+
+cdef object compare(object left, object right, int op):
+    if op == Py_LT:
+        return left < right
+    if op == Py_GT:
+        return left > right
+    if op == Py_LE:
+        return left <= right
+    if op == Py_GE:
+        return left >= right
+    if op == Py_EQ:
+        return left == right
+    return left != right

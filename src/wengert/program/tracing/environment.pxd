@@ -1,0 +1,26 @@
+# The interface of environment.pyx, for what looks at guards before each replay.
+
+cimport cython
+
+
+cdef enum Holder:
+    DICT, CELL, LIST, CLASS, OTHER
+
+
+@cython.final
+cdef class Place:
+    cdef readonly object key
+    cdef object holder, name, get
+    cdef Holder way
+
+    cpdef object read(self)
+
+
+@cython.final
+cdef class Surroundings:
+    cdef list watched, functions, sizes, objects, contents
+
+    cpdef bint hold(self) except -1
+
+
+cdef bint is_same_array(x, known) except -1

@@ -1,0 +1,179 @@
+"""The opcode table agrees with the C sources that it describes, and with every stage that looks opcodes up in it."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from wengert.core.tape.tape import kernel_formulas, kernel_rows
+from wengert.program.ir.ir import Listing, columns_named
+from wengert.program.ir.opcodes import Op
+
+from wengert.program.codegen import kernels, llvm_ir
+from wengert.program.ir import opcode_table, verify
+from wengert.program.ir.opcode_table import ELEMENTWISE, FLAGS, OPCODES, ROWS, function, opcodes, primitive
+from wengert.program.ir.printer import formula
+from wengert.program.ir.reference import evaluated
+from wengert.program.jacobian import accumulate
+from wengert.program.passes import batching
+from wengert.program.vm import machine
+from wengert.sparse import pattern
+
+FLOAT = np.dtype(float)
+FULL = {
+    "result": "elementwise", "access": "elements", "cost": "arithmetic", "lowering": "elementwise",
+}  # fmt: skip
+
+WRONG = {
+    "a missing column": (("value", "", ""), {k: v for k, v in FULL.items() if k != "cost"}, "has no column cost"),
+    "an unknown column": (("value", "", ""), {**FULL, "colour": 3}, "has a column colour that there is not"),
+    "an unknown value": (("value", "", ""), {**FULL, "access": "sometimes"}, "has 'sometimes' in access"),
+    "an unknown operand": (("valu", "", ""), FULL, "has 'valu' in columns"),
+    "two operand columns": (("value", ""), FULL, "states not three operand columns"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_incomplete_row_raises_and_says_what_is_wrong(case):
+    columns, others, message = WRONG[case]
+    with pytest.raises(TypeError) as caught:
+        opcode_table.row(2000, "thing", *columns, **others)
+    assert str(caught.value) == f"opcode table: the row of thing {message}"
+
+
+def test_second_row_for_an_opcode_raises():
+    with pytest.raises(TypeError, match="the row of sin is there twice"):
+        opcode_table.row(OPCODES["sin"], "sin", "value", "", "", **FULL)
+
+
+# ---------------------------------------------------------------------------------------------- the C sources
+
+
+def test_table_has_a_row_for_each_number_of_the_enums_and_no_other():
+    found = {int(op) for op in Op if op not in (Op.PARTIAL, Op.OPS)}
+    for _, opcode, arity, *_ in kernel_rows():
+        found |= {opcode, *(Op.PARTIAL + 2 * opcode + side for side in range(arity))}
+    assert set(ROWS) == found
+    assert all(op == row.opcode for op, row in ROWS.items())
+    assert set(OPCODES.values()) == {row[1] for row in kernel_rows()} == opcodes(function=tuple(functions()))
+
+
+def functions():
+    return {ROWS[opcode].function for opcode in OPCODES.values()}
+
+
+def test_functions_and_partials_read_what_their_c_rows_say():
+    for _, opcode, arity, *reads in kernel_rows():
+        assert ROWS[opcode].mask == (1, 3)[arity - 1]
+        assert len(kernel_formulas()[opcode]) == 1 + arity
+        for side in range(arity):
+            columns = ROWS[Op.PARTIAL + 2 * opcode + side].columns
+            assert sum(1 << k for k, holds in enumerate(columns) if holds == "value") == reads[side]
+
+
+def test_vm_has_an_opcode_for_each_elementwise_row_with_as_many_operands():
+    found = dict(machine.OPCODES.values())
+    missing = [ROWS[op].name for op in opcodes(lowering="elementwise") if op not in found]
+    assert missing == []
+    assert all(found[op] == ROWS[op].arity for op in opcodes(lowering="elementwise"))
+
+
+# ---------------------------------------------------------------------------------------------- the stages
+
+
+@pytest.mark.parametrize("op", sorted(ROWS), ids=lambda op: ROWS[op].name)
+def test_columns_of_the_ir_are_those_of_the_table(op):
+    assert columns_named(op) == ROWS[op].mask
+
+
+STAGES = {
+    "batching": (batching._RULES, opcodes(access=("memory", "overwrites", "alias")) | {Op.SUM}),
+    "accumulation": (accumulate._RULES, opcodes(has_derivative=True) - opcodes(result="elementwise") | {Op.SELECT}),
+    "patterns": (pattern._RULES, set(ROWS) - ELEMENTWISE - {Op.LOAD, Op.GUARD}),
+    "verification": (verify._RULES, opcodes(result=("declared", "scalar"))),
+    "formulas": (llvm_ir.NAMES, {op for op in ELEMENTWISE if op < Op.PARTIAL or op >= Op.INPUT}),
+}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_stage_has_a_rule_for_each_opcode_that_it_meets(stage):
+    rules, expected = STAGES[stage]
+    assert {int(op) for op in rules} == {int(op) for op in expected}
+
+
+def test_values_of_the_type_bool_are_those_of_the_functions_that_give_it():
+    for op in opcodes(lowering="elementwise"):
+        if ROWS[op].function.startswith("numpy."):
+            given = [np.array([0.5])] * ROWS[op].arity
+            with np.errstate(invalid="ignore"):
+                assert (function(op)(*given).dtype == bool) == (op in FLAGS), ROWS[op].name
+
+
+SPECIAL = [0.0, -0.0, 1.0, -2.5, 3e-310, math.inf, -math.inf, math.nan]
+
+
+@pytest.mark.parametrize("op", sorted(opcodes(is_commutative=True)), ids=lambda op: ROWS[op].name)
+def test_commutative_rows_give_the_same_bits_with_operands_exchanged(op):
+    for a, b in itertools.product(SPECIAL, repeat=2):
+        with np.errstate(all="ignore"):
+            one, other = (np.float64(function(op)(np.float64(x), np.float64(y))) for x, y in ((a, b), (b, a)))
+        assert one.tobytes() == other.tobytes() or np.isnan([one, other]).all()
+
+
+def test_rules_are_found_by_opcode():
+    assert primitive(OPCODES["**"]) is primitive(OPCODES["power"])
+    assert function(OPCODES["sin"]) is np.sin
+    with pytest.raises(TypeError, match="dsin/da is computed on float64 values only"):
+        function(Op.PARTIAL + 2 * OPCODES["sin"])
+
+
+TEXTS = [
+    ((Op.INPUT, 0), "input 0"),
+    ((Op.CONST, 0), "1.5"),
+    ((OPCODES["sin"], 0), "sin(v0)"),
+    ((OPCODES["**"], 0, 1), "**(v0, v1)"),
+    ((OPCODES["scipy.special.erf"], 0), "erf(v0)"),
+    ((Op.PARTIAL + 2 * OPCODES["divide"] + 1, -1, 0, 1), "ddivide/db(v0, v1)"),
+    ((Op.SELECT, 0, 1, 1), "select(v0, v1, v1)"),
+    ((Op.STRONG, 0, 1), "strong(v0, v1)"),
+    ((Op.STOP, 0), "stop(v0)"),
+]
+
+
+@pytest.mark.parametrize(("row", "expected"), TEXTS, ids=[text for _, text in TEXTS])
+def test_instruction_prints_by_the_text_of_its_row(row, expected):
+    code = Listing()
+    code.filled(1.5, ())
+    assert formula(code, 0, (*row, *[-1] * (4 - len(row)), 0)) == expected
+
+
+# ---------------------------------------------------------------------------------------------- C expressions
+
+EXPRESSIONS = [
+    ("-y * y", "-y * y"),
+    ("y == 0.0 ? 0.0 : a / y", "where(y == 0.0, 0.0, a / y)"),
+    ("b != b || a >= b ? a : b", "where((b != b) | (a >= b), a, b)"),
+    ("a > 0.0 && b > 0.0 ? a : a < b ? 1.0 : f(a, b)", "where((a > 0.0) & (b > 0.0), a, where(a < b, 1.0, f(a, b)))"),
+]
+
+
+@pytest.mark.parametrize(("c", "python"), EXPRESSIONS)
+def test_c_expression_is_translated(c, python):
+    assert kernels.translated(c) == python
+
+
+def test_every_expression_of_the_c_rows_names_what_code_generators_know():
+    for opcode, formulas in kernel_formulas().items():
+        for formula_of in map(kernels.Formula, formulas):
+            assert set(formula_of.function.__code__.co_names) <= {*kernels.C_NAMES, "where"}, ROWS[opcode].name
+
+
+def test_constants_of_c_expressions_are_those_of_the_header():
+    x = [np.float64(1.0)]
+    for name, value in (("deg2rad", "WG_DEGREE"), ("rad2deg", "WG_RADIAN"), ("exp2", "WG_LN2")):
+        code = Listing()
+        v = code.add(Op.INPUT, (FLOAT, (), None), 0)
+        y = code.filled(1.0, ())
+        code.inputs, code.outputs = [v], []
+        code.add(Op.PARTIAL + 2 * OPCODES[name], (FLOAT, (), None), v, -1, y)
+        assert evaluated(code, x)[-1] == kernels.C_NAMES[value]
