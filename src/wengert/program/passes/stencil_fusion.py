@@ -10,6 +10,11 @@ element is computed and written once:
 
 A vector that is cheap to compute is recomputed for each shift instead of being stored.
 The terms of each element keep their order; zeros to which they are added are left out.
+
+References
+----------
+Hückelheim, Kukreja, Narayanan, Luporini, Gorman and Hovland (2019), Automatic differentiation for adjoint stencil
+loops. doi:10.1145/3337821.3337906
 """
 
 from __future__ import annotations
