@@ -201,7 +201,7 @@ def _drop_dead(code, run):
 def _forward_stores(code, run):
     """Read parts of arrays as what was stored there; other lists were simplified when they were made."""
     is_new = code is not run.start
-    if not (is_new or simplify.has(code, Op.PLACE)):
+    if not (is_new or simplify.contains(code, Op.PLACE)):
         return code
     found = _simplify(code, run)
     return found if is_new or len(found) != len(code) else code

@@ -74,7 +74,7 @@ cdef Listing passed(Listing code, bint to_fold, bint to_share, bint exact):
     return found
 
 
-cpdef bint has(Listing code, int op) noexcept:
+cpdef bint contains(Listing code, int op) noexcept:
     """Has a list an instruction with this opcode?"""
     cdef Py_ssize_t i
     for i in range(code.n):
@@ -89,7 +89,7 @@ def lowered(Listing code):
     cdef Py_ssize_t i
     cdef Block room = take(code.n * sizeof(int32_t))
     cdef int32_t *of = <int32_t *>room.data
-    if not (has(code, STOP) or has(code, ISNAN)):
+    if not (contains(code, STOP) or contains(code, ISNAN)):
         return code
     for i in range(code.n):
         of[i] = of[code.as_[i]] if code.ops[i] == STOP else copied(code, i, of, found)

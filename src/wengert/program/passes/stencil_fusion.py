@@ -68,7 +68,7 @@ def gathered(code: Listing, is_compiled: bool = False, runs: int = 1) -> Listing
     runs : int
         How often a call runs the list: looking for sums takes about a millisecond, which has to pay.
     """
-    if not simplify.has(code, Op.PLACE):
+    if not simplify.contains(code, Op.PLACE):
         return code
     op, a, b, c = code.op, code.a, code.b, code.c
     is_part = (op == Op.PLACE) & (a >= 0)
