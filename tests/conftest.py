@@ -88,3 +88,16 @@ def no_traces(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WENGERT_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+#: modules of tests in which the verifier of the IR runs after each pass; in all it would double the time of the suite
+VERIFIED = {"test_entries", "test_loops", "test_memory_safety", "test_pipeline", "test_random_programs", "test_roll"}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def verified_passes(request):
+    """Programs are verified between passes."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.module.__name__ in VERIFIED:
+            patch.setattr("wengert.program.passes.pipeline.VERIFY", True)
+        yield

@@ -9,9 +9,8 @@ from wengert.program.ir.opcodes import Op
 import wengert as wg
 import wengert.viz
 from helpers import assert_rounding, assert_same_bits
-from wengert.program import program
 from wengert.program.ir.verify import check
-from wengert.program.passes import scalarise
+from wengert.program.passes import pipeline, scalarise
 
 X = np.array([0.7, -1.3, 0.4, 1.9, 0.2, 0.8])
 MATRIX = np.array([[1.0, 2.0, 0.5], [0.0, -1.0, 0.3], [2.0, 0.1, 1.0]])
@@ -137,7 +136,7 @@ CASES = (
 @pytest.fixture
 def always(monkeypatch):
     """Let lists without small arrays be taken whatever they cost."""
-    monkeypatch.setattr(program, "_APART", np.inf)
+    monkeypatch.setattr(pipeline, "SCALAR_GAIN", np.inf)
 
 
 @pytest.mark.parametrize("f", CASES, ids=lambda f: f.__name__)

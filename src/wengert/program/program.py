@@ -332,19 +332,15 @@ class Program(Runner):
             return self._passed("run", self._listing)
         return self._passed("run", self._rolled(), scalars=self.of_elements())
 
-    def _passed(self, stage, code, **given):
-        """The run of a stage of the pipeline as this program has it; `given` are options, and what the stage takes."""
-        extra = {name: given.pop(name) for name in ("scalars", "batch") if name in given}
-        is_compiled = self._tier == "llvm"
-        options = pipeline.Options(
-            self._exact, self.rolls, self._keeps_arrays, self._gathers, is_compiled, disabled=self._disabled, **given
-        )
-        return pipeline.run(stage, code, options, **extra)
+    def _passed(self, stage, code, runs=1, **given):
+        """The run of a stage of the pipeline with the options of this program; `given` is what the stage takes."""
+        options = self.rolls, self._keeps_arrays, self._gathers, self._tier == "llvm", runs, self._disabled
+        return pipeline.run(stage, code, pipeline.Options(self._exact, *options), **given)
 
     @property
     def history(self) -> tuple:
         """The passes that made the program as it is differentiated: stage, name, instructions before and after."""
-        return self._history + self._vectorising().log
+        return (*self._history, *self._vectorising().log)
 
     @property
     def disabled(self) -> frozenset:
@@ -676,7 +672,7 @@ class Program(Runner):
         run = self._passed("derivative", listing)
         made = Program(name, run.code, self._form, result, self._exact, self._example, self._floats)
         made._rolls, made._tier, made._keeps_arrays = self._rolls, self._tier, self._keeps_arrays
-        made._disabled, made._history = self._disabled, run.log
+        made._disabled, made._history = self._disabled, tuple(run.log)
         return made
 
     # ------------------------------------------------------------------------------------------ what it is

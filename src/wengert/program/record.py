@@ -142,7 +142,7 @@ def _traced(inner, f, args, kwargs, reading, exact, disabled):
     listing = listed(run, leaves, name, exact, disabled)
     made = pipeline.run("trace", listing, pipeline.Options(exact, disabled=disabled))
     program = Program(name, made.code, form, ends[0], exact, leaves)
-    program._disabled, program._history = disabled, made.log
+    program._disabled, program._history = disabled, tuple(made.log)
     return program
 
 

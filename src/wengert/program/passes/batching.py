@@ -1,9 +1,14 @@
-"""One list for many points at once: what depends on some inputs gets a leading axis.
+"""Batches a program over several points: values that depend on the batched inputs get a leading axis.
 
-A number becomes a line of numbers, an array a stack of arrays, and an instruction one that does all of them; what
-depends on none of these inputs is computed once.
-A call of a NumPy function is one of all arrays where NumPy has that (`transforms.stacked`), else one for each.
-The values are those of the list at each of the points, but for the rounding of sums and products of matrices.
+A scalar becomes a 1-D array, an array a stack of arrays, and an instruction one on all of them; values that depend on
+none of these inputs are computed once.
+A call of a NumPy function is one call on the stack where NumPy has that (`transforms.stacked`), else one for each
+point.
+The values are those of the program at each point, except for the rounding of sums and matrix products.
+
+References
+----------
+Frostig, Johnson and Leary (2018), Compiling machine learning programs via high-level tracing, SysML.
 """
 
 from __future__ import annotations

@@ -7,6 +7,10 @@ Expanded, such a call is fused with other work of the VM and costs no call of Py
 each length, and loops over calls of equal length can be vectorised.
 
 The sum adds the same terms in another order.
+
+References
+----------
+Muchnick (1997), Advanced compiler design and implementation, chapter 15 (inline expansion).
 """
 
 from __future__ import annotations

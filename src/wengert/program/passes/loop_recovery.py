@@ -1,12 +1,18 @@
-"""Time loops found again: steps that a list repeats become one body, run so many times.
+"""Rolls repeated steps of a program into loops, each a body that runs once a step.
 
-A list that came of a loop repeats the same instructions, each `period` behind those of the step before.
-The operands of the repeated ones are values of the same step, values of the step before (they are carried), values
-from before the loop, or what moves on with the steps: a part of an array at a place that grows, or another constant.
-What is needed of every step afterwards is stacked.
+The trace of a loop repeats the same instructions with a period.
+Their operands are values of the same step, values of earlier steps (which are carried), values from before the loop, or
+slices: views at offsets that grow with the steps, and tables of constants.
+Values of every step that are read after the loop are stacked.
 
-A `Loop` is what a CALL of a list calls: its operands are the initial values of what is carried, what stays the same,
-and arrays whose first axis is the steps'; its result is one line of doubles, of which views are taken.
+A `Loop` is the function of a CALL: its operands are the initial carried values, the values that stay the same, and
+arrays whose first axis is the steps; its result is one 1-D array of doubles, of which views are taken.
+Loops save memory, not time, so only steps on large arrays are rolled.
+
+References
+----------
+Rocha, Petoumenos, Franke, Bhatotia and O'Boyle (2022), Loop rolling for code size reduction.
+doi:10.1109/CGO53902.2022.9741256
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ lifelong program analysis and transformation, section 3. doi:10.1109/CGO.2004.12
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
 from collections.abc import Callable, Collection, Iterator
 from contextvars import ContextVar
@@ -102,7 +103,7 @@ class Run:
         Arguments of `batching.widened` beside the list.
     keeps_arrays : bool
         As in `Options`; found by `scalarise`.
-    log : tuple of (str, str, int, int)
+    log : list of (str, str, int, int)
         Stage, name and the number of instructions before and after each pass that ran.
     """
 
@@ -111,7 +112,7 @@ class Run:
         self.start = self.code = code
         self._scalars = scalars
         self.batch, self.keeps_arrays = batch, options.keeps_arrays
-        self.log: tuple[tuple[str, str, int, int], ...] = ()
+        self.log: list[tuple[str, str, int, int]] = []
         self._vectorised: list[tuple[Listing, Listing]] = []
 
     def has(self, name: str) -> bool:
@@ -157,8 +158,8 @@ class Pass(NamedTuple):
         The paper or textbook that it follows.
     exact : bool
         Whether `exact` programs may have it.
-    applies : callable
-        The precondition, asked of the `Run`.
+    applies : callable or None
+        The precondition, asked of the `Options`.
     parts : tuple of str
         Transformations that it combines in one traversal, which can be switched off one by one.
     is_optional : bool
@@ -171,7 +172,7 @@ class Pass(NamedTuple):
     what: str
     reference: str
     exact: bool = False
-    applies: Callable[[Run], bool] = lambda run: True
+    applies: Callable[[Options], bool] | None = None
     parts: tuple[str, ...] = ()
     is_optional: bool = True
 
@@ -179,16 +180,7 @@ class Pass(NamedTuple):
 # ---------------------------------------------------------------------------------------------- preconditions
 
 
-def _finds_loops(run):
-    return run.options.finds_loops
-
-
-def _has_adjoints(run):
-    return run.options.has_adjoints
-
-
-def _is_exact(run):
-    return run.options.exact
+_finds_loops, _has_adjoints, _is_exact = map(operator.attrgetter, ("finds_loops", "has_adjoints", "exact"))
 
 
 # ---------------------------------------------------------------------------------------------- rows
@@ -209,7 +201,7 @@ def _drop_dead(code, run):
 def _forward_stores(code, run):
     """Read parts of arrays as what was stored there; other lists were simplified when they were made."""
     is_new = code is not run.start
-    if not (is_new or (code.op == Op.PLACE).any()):
+    if not (is_new or simplify.contains(code, Op.PLACE)):
         return code
     found = _simplify(code, run)
     return found if is_new or len(found) != len(code) else code
@@ -412,33 +404,43 @@ def run(stage: str, code: Listing, options: Options = _DEFAULT, **given: Any) ->
     MalformedProgram
         With ``WENGERT_VERIFY=1``, if a pass gives a list that the verifier refuses.
     """
-    state = Run(stage, code, options, **given)
-    see = _observer.get()
+    state, see = Run(stage, code, options, **given), _observer.get()
+    off, exact = options.disabled, options.exact
     if VERIFY:
         verify_each(state, "", code)
     if see is not None:
         see(state, "", code)
-    for row in PASSES:
-        if stage in row.stages and row.function is not None and _is_on(row, state):
-            found = row.function(state.code, state)
-            if VERIFY and found is not state.code:
+    size = len(code)
+    for row in _rows(stage):
+        is_off = (exact and not row.exact) or (off and _is_off(row, off))
+        if is_off or not (row.applies is None or row.applies(options)):
+            continue
+        found, before = row.function(code, state), size
+        if found is not code:
+            if VERIFY:
                 verify_each(state, row.name, found)
-            state.log += ((stage, row.name, len(state.code), len(found)),)
-            state.code = found
-            if see is not None:
-                see(state, row.name, found)
+            state.code, code, size = found, found, len(found)
+        state.log.append((stage, row.name, before, size))
+        if see is not None:
+            see(state, row.name, found)
     state._vectorised.clear()
     return state
 
 
-def _is_on(row, state):
-    options = state.options
-    if options.exact and not row.exact:
-        return False
-    if options.disabled and row.is_optional:
-        if row.name in options.disabled or (row.parts and options.disabled.issuperset(row.parts)):
-            return False
-    return row.applies(state)
+_indexed: tuple = ((), {})
+
+
+def _rows(stage):
+    """The rows of a stage that are functions, in their order."""
+    global _indexed
+    if _indexed[0] is not PASSES:
+        rows = [row for row in PASSES if row.function is not None]
+        _indexed = PASSES, {stage: [row for row in rows if stage in row.stages] for stage in STAGES}
+    return _indexed[1][stage]
+
+
+def _is_off(row, disabled):
+    return row.is_optional and (row.name in disabled or (bool(row.parts) and disabled.issuperset(row.parts)))
 
 
 def verify_each(run: Run, name: str, code: Listing) -> None:

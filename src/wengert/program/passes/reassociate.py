@@ -9,6 +9,10 @@ Each element is a sum of the same products of two or three factors in another or
 implementations of the product may: n rounding errors of the sum of the absolute values of its n terms.
 Only products that a rule made, with a guard against 0 times inf, are reassociated: what the function itself computes
 keeps its order.
+
+References
+----------
+Briggs and Cooper (1994), Effective partial redundancy elimination. doi:10.1145/178243.178257
 """
 
 from __future__ import annotations

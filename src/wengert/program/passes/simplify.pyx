@@ -74,13 +74,22 @@ cdef Listing passed(Listing code, bint to_fold, bint to_share, bint exact):
     return found
 
 
+cpdef bint contains(Listing code, int op) noexcept:
+    """Has a list an instruction with this opcode?"""
+    cdef Py_ssize_t i
+    for i in range(code.n):
+        if code.ops[i] == op:
+            return True
+    return False
+
+
 def lowered(Listing code):
     """The list as it is run: what is differentiated no more needs no mark where its derivative is zero."""
     cdef Listing found = code.successor()
     cdef Py_ssize_t i
     cdef Block room = take(code.n * sizeof(int32_t))
     cdef int32_t *of = <int32_t *>room.data
-    if not ((code.op == STOP) | (code.op == ISNAN)).any():
+    if not (contains(code, STOP) or contains(code, ISNAN)):
         return code
     for i in range(code.n):
         of[i] = of[code.as_[i]] if code.ops[i] == STOP else copied(code, i, of, found)

@@ -10,6 +10,11 @@ element is computed and written once:
 
 A vector that is cheap to compute is recomputed for each shift instead of being stored.
 The terms of each element keep their order; zeros to which they are added are left out.
+
+References
+----------
+Hückelheim, Kukreja, Narayanan, Luporini, Gorman and Hovland (2019), Automatic differentiation for adjoint stencil
+loops. doi:10.1145/3337821.3337906
 """
 
 from __future__ import annotations
@@ -63,10 +68,9 @@ def gathered(code: Listing, is_compiled: bool = False, runs: int = 1) -> Listing
     runs : int
         How often a call runs the list: looking for sums takes about a millisecond, which has to pay.
     """
-    op = code.op
-    if not (op == Op.PLACE).any():
+    if not simplify.contains(code, Op.PLACE):
         return code
-    a, b, c = code.a, code.b, code.c
+    op, a, b, c = code.op, code.a, code.b, code.c
     is_part = (op == Op.PLACE) & (a >= 0)
     placed, added = np.flatnonzero(is_part), np.flatnonzero(op == _ADD)
     placed = placed[op[c[placed]] == _ADD]
