@@ -147,7 +147,7 @@ WRONG = [
     (
         lambda x: wrong_sine(x) * x,
         [r"J v, forward .* FAILED", r"w J v, reverse .* FAILED",
-         r"worst entry \(0, 0\): reverse 0\.584\d+, complex step 0\.582\d+ \(2\.3 digits\)", r"rules of your own"],
+         r"worst entry \(0, 0\): reverse 0\.584\d+, complex step 0\.582\d+ \(2\.3 digits\)", r"your own rules"],
     ),
     (
         lambda x: np.sum(constant_rule(x) * x),
@@ -161,13 +161,13 @@ WRONG = [
     (lambda x: x * wg.stop_gradient(x), [r"worst entry \(2, 2\): forward -0\.[67]\d*, complex step -1\.[34]\d*"]),
     (lambda x: x[0] * float(f"{x[1]:.9g}"), [r"stop_gradient, passive"]),
     (Noisy(), [r"value, forward .*: FAILED", r"plain NumPy gives"]),
-    (lambda x: np.abs(x - X), [r"smoothness .*: FAILED", r"at \(\d,\) the derivatives from the two sides differ by"]),
+    (lambda x: np.abs(x - X), [r"smoothness .*: FAILED", r"at \(\d,\) the one-sided derivatives differ by"]),
     (lambda x: np.maximum(x, X[0]), [r"smoothness .*: FAILED\n +at \(0,\)", r"f has a kink"]),
     (
         lambda x: np.sum(np.abs(x - X) * (x - X)),
         [r"smoothness of the gradient .*: FAILED", r"a first derivative has a kink here"],
     ),
-    (lambda x: np.sqrt(x - X), [r"beside this point there is NaN", r"there is no derivative here: move x"]),
+    (lambda x: np.sqrt(x - X), [r"f is NaN next to this point", r"f is not differentiable here: move x"]),
     (lambda x: x if not is_var(x) else x + 1e-9, [r"value, .*: FAILED"]),
 ]  # fmt: skip
 
@@ -237,7 +237,7 @@ def test_the_reference_can_be_chosen():
 
     assert reference() == reference(reference="complex-step") == {"complex step"}
     assert reference(reference="differences") == {"differences"}
-    with pytest.raises(TypeError, match=r"no complex step of .*: the function returns real numbers"):
+    with pytest.raises(TypeError, match=r"a complex step through .* failed: the function returns real values"):
         check_derivatives(lambda x: np.abs(x) * 2, X, reference="complex-step")
     assert any(f.reference == "differences" for f in check_derivatives(lambda x: np.abs(x) * 2, X).findings)
     # analytic code with a branch on the real part that complex numbers take differently
@@ -248,7 +248,7 @@ def test_the_reference_can_be_chosen():
     "options", [{"order": 3}, {"modes": ("backward",)}, {"reference": "symbolic"}], ids=lambda o: str(*o)
 )
 def test_options_are_checked(options):
-    with pytest.raises(ValueError, match=f"check_derivatives: {next(iter(options))} (is|are)"):
+    with pytest.raises(ValueError, match=f"check_derivatives: {next(iter(options))} must"):
         check_derivatives(np.sin, X, **options)
 
 

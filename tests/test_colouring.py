@@ -382,14 +382,14 @@ def recoloured(found, **colours):
 
 
 SPOILT = [
-    ("column", banded(6, 1), [0, 1, 2, 0, 2, 1], "columns 2 and 4 have colour 2, and row 3 holds both"),
-    ("column", banded(3, 1), [0, -1, 2], "column 1 has no colour, and row 0 holds a nonzero of it"),
-    ("row", banded(4, 1), [0, 1, 0, 2], "rows 0 and 2 have colour 0, and column 1 holds both"),
+    ("column", banded(6, 1), [0, 1, 2, 0, 2, 1], "columns 2 and 4 both have colour 2 and a nonzero in row 3"),
+    ("column", banded(3, 1), [0, -1, 2], "column 1 has no colour, but a nonzero in row 0"),
+    ("row", banded(4, 1), [0, 1, 0, 2], "rows 0 and 2 both have colour 0 and a nonzero in column 1"),
     ("star", banded(5, 1), [0, 1, 0, 1, 2], "0 - 1 - 2 - 3 is a path of four vertices in colours 0 and 1"),
-    ("star", banded(4, 1), [0, 0, 1, 2], "vertices 0 and 1 have colour 0, and (0, 1) is a nonzero"),
-    ("star", banded(4, 1), [0, 1, -1, 2], "vertex 2 has no colour, and its row holds nonzeros"),
+    ("star", banded(4, 1), [0, 0, 1, 2], "vertices 0 and 1 both have colour 0, but (0, 1) is a nonzero"),
+    ("star", banded(4, 1), [0, 1, -1, 2], "vertex 2 has no colour, but its row has nonzeros"),
     ("acyclic", stencil((2, 2), plus(2)), [0, 1, 1, 0], "is on a cycle of vertices in colours 0 and 1"),
-    ("column", banded(4, 1), [0, 1, 2], "a colouring of 4 columns has not the shape (3,)"),
+    ("column", banded(4, 1), [0, 1, 2], "a colouring of 4 columns cannot have the shape (3,)"),
 ]  # fmt: skip
 
 
@@ -451,8 +451,8 @@ def test_the_check_says_what_the_definition_says(data):
         (np.eye(3, dtype=bool), {"method": "best"}, ValueError, "method is one of 'auto', 'lattice'"),
         (np.eye(3, 4, dtype=bool), {"kind": "star"}, wg.PatternError, 'this one is 3 x 4; write kind="column"'),
         (np.triu(np.ones((3, 3), bool)), {"kind": "acyclic"}, wg.PatternError, "(0, 1) is in this one but (1, 0) is"),
-        (np.eye(6, dtype=bool), {"shape": (2, 4)}, wg.PatternError, "shape=(2, 4) is not a shape of the 6 columns"),
-        (np.eye(6, dtype=bool), {"row_shape": 5}, wg.PatternError, "row_shape=(5,) is not a shape of the 6 rows"),
+        (np.eye(6, dtype=bool), {"shape": (2, 4)}, wg.PatternError, "shape=(2, 4) does not match the 6 columns"),
+        (np.eye(6, dtype=bool), {"row_shape": 5}, wg.PatternError, "row_shape=(5,) does not match the 6 rows"),
         (scattered(900, 900, 9), {"method": "lattice"}, wg.PatternError, 'was found; write method="auto"'),
     ],
 )
@@ -599,8 +599,8 @@ def test_explicit_zeros_stay_and_the_arrays_are_the_callers_own():
         ({"order": ([0, -1], [0, 0])}, None, wg.PatternError, "(-1, 0), pair 1 of order, is not in the pattern"),
         ({"order": ([0, 1], [0, 5])}, None, wg.PatternError, "(1, 5), pair 1 of order, is not in the pattern"),
         ({"order": ([0.5], [0])}, None, wg.PatternError, "order is two integer arrays of one length"),
-        ({}, np.zeros((2, 5)), ValueError, "shapes [(2, 5)], and a column colouring wants [(3, 5)]"),
-        ({}, np.zeros(14), ValueError, "shapes [(14,)], and a column colouring wants [(3, 5)]"),
+        ({}, np.zeros((2, 5)), ValueError, "shapes [(2, 5)], but a column colouring needs [(3, 5)]"),
+        ({}, np.zeros(14), ValueError, "shapes [(14,)], but a column colouring needs [(3, 5)]"),
     ],
 )
 def test_wrong_orders_and_products_are_named(options, products, error, message):

@@ -796,9 +796,9 @@ def test_a_variable_that_is_assigned_again(scalar):
 def test_shapes_and_forms_must_stay():
     with pytest.raises(ValueError, match=r"\[0\] has shape \(4,\) after the step and \(3,\) before it"):
         wg.loop(lambda s: (np.append(s[0], 1.0), s[1]), (X, 0), 2)
-    with pytest.raises(ValueError, match="another form"):
+    with pytest.raises(ValueError, match="different structure"):
         wg.loop(lambda s: [*s], (X, 0), 2)
-    with pytest.raises(ValueError, match="another form"):
+    with pytest.raises(ValueError, match="different structure"):
         wg.loop(lambda s: {"b": s["a"]}, {"a": X}, 2)
     with pytest.raises(ValueError, match=r"returned NoneType where the state was a number or an array"):
         wg.loop(lambda u: None, X, 2)
@@ -811,13 +811,13 @@ def test_shapes_and_forms_must_stay():
     [
         ({}, "either the number of steps n or the condition"),
         ({"n": 3, "cond": lambda u: True}, "either"),
-        ({"n": -1}, "n is a number of steps"),
-        ({"n": 2.5}, "n is a number of steps"),
-        ({"n": 30, "checkpoints": 0}, "at least 1"),
+        ({"n": -1}, "n must be a number of steps"),
+        ({"n": 2.5}, "n must be a number of steps"),
+        ({"n": 30, "checkpoints": 0}, "positive number"),
         ({"n": 30, "checkpoints": binomial(29, 3)}, "29 steps"),
-        ({"n": 30, "memory": "2 loaves"}, "memory is a number of bytes"),
+        ({"n": 30, "memory": "2 loaves"}, "memory must be a number of bytes"),
         ({"n": 30, "memory": 1000}, "bytes"),
-        ({"n": 30, "collect": 0}, "collect is"),
+        ({"n": 30, "collect": 0}, "collect must be"),
     ],
 )
 def test_options_that_make_no_sense(options, message):

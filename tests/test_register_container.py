@@ -102,8 +102,8 @@ def test_what_is_beside_the_parts_is_part_of_the_key():
     ("cls", "flatten", "message"),
     [
         ("Body", list, "expected a class"),
-        (dict, list, "has its form already"),
-        (np.ndarray, list, "has its form already"),
+        (dict, list, "already has a structure of its own"),
+        (np.ndarray, list, "already has a structure of its own"),
     ],
 )
 def test_what_cannot_be_registered(cls, flatten, message):
@@ -116,8 +116,8 @@ def test_a_flatten_that_gives_no_list_says_so():
         pass
 
     wg.register_container(Wrong, lambda w: 1.0, lambda parts: Wrong())
-    with pytest.raises(TypeError, match="flatten returns a list of parts"):
+    with pytest.raises(TypeError, match="flatten must return a list of parts"):
         wg.grad(lambda w: 1.0, Wrong())
     wg.register_container(Wrong, lambda w: [1.0, 2.0], lambda parts, rest: Wrong())
-    with pytest.raises(TypeError, match=r"flatten returns\s*\(parts, rest\)"):
+    with pytest.raises(TypeError, match=r"flatten must return\s*\(parts, rest\)"):
         wg.grad(lambda w: 1.0, Wrong())

@@ -492,9 +492,9 @@ def test_the_judge_counts():
     ("n", "budget", "message"),
     [
         (10, {}, "a schedule needs checkpoints, memory, or both"),
-        (10, {"checkpoints": 0}, "10 steps, of which 1 fit on a tape, need at least one checkpoint"),
-        (10, {"checkpoints": 0, "memory": 99}, "10 steps, of which 3 fit on a tape, need at least one checkpoint"),
-        (None, {"checkpoints": 0}, "a run whose end is not known needs at least one checkpoint"),
+        (10, {"checkpoints": 0}, "10 steps need at least one checkpoint, since only 1 fit on a tape"),
+        (10, {"checkpoints": 0, "memory": 99}, "10 steps need at least one checkpoint, since only 3 fit on a tape"),
+        (None, {"checkpoints": 0}, "a run of unknown length needs at least one checkpoint"),
         *(
             (n, budget, f"memory of {budget['memory']} bytes is too small: a state takes 8, the tape of a step 30, and "
              f"work buffers 5; give at least {least}")

@@ -106,7 +106,9 @@ def compare(f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = N
     kwargs = kwargs or {}
     derivative = Jacobian(f)
     if children_of(x) is not None:
-        raise TypeError(f"compare: expected a number or an array, got a {type(x).__name__}: compare arrays one by one")
+        raise TypeError(
+            f"compare: expected a number or an array, got a {type(x).__name__}: compare its arrays separately"
+        )
     x = np.asarray(input_leaf(x, "compare"), dtype=np.float64)
     fast = derivative(x, *args, **kwargs)
     if not isinstance(fast, (np.ndarray, np.generic)):
@@ -290,12 +292,14 @@ def check_derivatives(
     ...
     """
     if order not in (1, 2):
-        raise ValueError(f"check_derivatives: order is 1 or 2, not {order!r}")
+        raise ValueError(f"check_derivatives: order must be 1 or 2, not {order!r}")
     unknown = set(modes) - {"forward", "reverse", "mixed"}
     if unknown:
-        raise ValueError(f"check_derivatives: modes are 'forward', 'reverse' and 'mixed', not {sorted(unknown)}")
+        raise ValueError(f"check_derivatives: modes must be 'forward', 'reverse' or 'mixed', not {sorted(unknown)}")
     if reference not in ("auto", "differences", "complex-step"):
-        raise ValueError(f"check_derivatives: reference is 'auto', 'differences' or 'complex-step', not {reference!r}")
+        raise ValueError(
+            f"check_derivatives: reference must be 'auto', 'differences' or 'complex-step', not {reference!r}"
+        )
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", MutatedInputWarning)
         checker = _Checker(Subject(f, x, args, kwargs or {}, argnums), modes, rtol, atol, seed, reference)
@@ -374,7 +378,7 @@ class _Checker:
             return ComplexSteps(subject.value, subject.point, directions, slopes)
         except Exception as error:
             if self.reference == "complex-step":
-                raise TypeError(f"check_derivatives: no complex step of {subject.name}: {error}") from error
+                raise TypeError(f"check_derivatives: a complex step through {subject.name} failed: {error}") from error
             return slopes
 
     def allowed(self, known, rows):
@@ -452,9 +456,9 @@ class _Checker:
         i = int(excess.argmax())
         text = ""
         if np.isnan(known.values).any():
-            text = "beside this point there is NaN: is it at the edge of where f is defined?"
+            text = "f is NaN next to this point, which may lie at the boundary of its domain"
         elif excess[i] > 0:
-            text = f"at {_index(i, shapes)} the derivatives from the two sides differ by {jumps[i]:.6g}: {what}"
+            text = f"at {_index(i, shapes)} the one-sided derivatives differ by {jumps[i]:.6g}: {what}"
         self.is_rough = bool(text)
         self.findings.append(Finding(way, "the other side", _digits(jumps, rows), text))
 
@@ -488,14 +492,14 @@ class _Checker:
     def hint(self, way):
         """Suggestion of where to look for the error."""
         if self.is_rough:
-            return "there is no derivative here: move x, or check each branch on its own"
+            return "f is not differentiable here: move x, or check each branch separately"
         if "H" in way:
-            return "first derivatives agree: look for a rule that is no function of traced values"
+            return "first derivatives agree: look for a rule that does not compute with traced values"
         if any("J" in finding.way and not finding.text for finding in self.findings):
             return "forward mode agrees: look at the pullbacks of the rules"
         return (
-            "look at rules of your own, at values that pass by the derivative (stop_gradient, passive, a cache, "
-            "random numbers), and at iterations that stop early"
+            "check your own rules, values that bypass the derivative (stop_gradient, passive, a cache, random "
+            "numbers), and iterations that stop early"
         )
 
 

@@ -56,7 +56,7 @@ def points_at_once(n: int, each: int, free: int, most: Any = "auto") -> int:
     """
     if most != "auto":
         if not isinstance(most, (int, np.integer)) or isinstance(most, bool) or most < 1:
-            raise ValueError(f"chunk is the number of points at once, at least 1, or 'auto', not {most!r}")
+            raise ValueError(f"chunk must be a positive number of points or 'auto', not {most!r}")
         return max(1, min(n, int(most)))
     fit = int(SHARE * free) // max(each, 1)
     if fit < 1:
@@ -73,8 +73,9 @@ def slices(n: int, size: int) -> Iterator[slice]:
 def told(needed: int, free: int) -> MemoryError:
     """Error for insufficient device memory."""
     return MemoryError(
-        f"needs {_gigabytes(needed)} on the GPU, {_gigabytes(free)} are free: pass NumPy arrays, which go through it "
-        "in parts, or a lower chunk="
+        f"needs {_gigabytes(needed)} on the GPU, {_gigabytes(free)} are free: pass NumPy arrays, which are processed "
+        "in "
+        "chunks, or a smaller chunk="
     )
 
 
@@ -93,8 +94,8 @@ def errors_explained(cuda: Any) -> Iterator[None]:
             raise OutOfMemory from error
         if name in _STICKY:
             raise RuntimeError(
-                f"the GPU stopped with an error ({error}), after which nothing runs in this process: start another; "
-                "kernels run behind the calls, so an earlier one may be the cause: debug=True waits for each"
+                f"the GPU stopped with an error ({error}) and is unusable in this process: start another one; kernels "
+                "run asynchronously, so an earlier one may be the cause: use debug=True to wait for each"
             ) from error
         mismatch = of_versions(error, cuda)
         if mismatch is not None:

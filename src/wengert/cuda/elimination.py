@@ -34,7 +34,7 @@ def det(of, a):
 def _solved(of, a, b):
     """Solution, upper triangular factor, and sign of the permutation."""
     if np.ndim(a) != 2 or np.ndim(b) != 2 or len(a) > LARGEST:
-        raise TypeError(f"only single matrices of at most {LARGEST} rows are eliminated here")
+        raise TypeError(f"only single matrices of at most {LARGEST} rows are supported")
     n = len(a)
     rows = np.concatenate([a, b], axis=1, dtype=object)
     sign = of.number(1.0)

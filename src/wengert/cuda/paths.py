@@ -103,9 +103,9 @@ class Mapped:
             raise TypeError(f"vmap: expected a function, got {type(f).__name__}")
         is_tuple = isinstance(in_axes, tuple)
         if not (is_tuple and all(a in (0, None) for a in in_axes)) and (is_tuple or in_axes != 0):
-            raise ValueError(f"vmap: in_axes is 0 or a tuple of 0 and None, not {in_axes!r}")
+            raise ValueError(f"vmap: in_axes must be 0 or a tuple of 0 and None, not {in_axes!r}")
         if is_tuple and 0 not in in_axes:
-            raise ValueError("vmap: no argument has an axis of points in front: call the function itself")
+            raise ValueError("vmap: no argument has a batch axis: call the function itself")
         self.f = f
         self._in_axes = in_axes
         self._options = options
@@ -202,10 +202,10 @@ class _Points:
         self.is_batched = [axis == 0 for axis in axes]
         first = next(given for given, axis in zip(self.given, axes) if axis == 0)
         if not first.ndim:
-            raise ValueError(f"{name}: no argument has an axis of points in front: call the function itself")
+            raise ValueError(f"{name}: no argument has a batch axis: call the function itself")
         self.n = first.shape[0]
         if not self.n:
-            raise ValueError(f"{name}: there are no points, and the function is recorded at the first")
+            raise ValueError(f"{name}: there are no points, but the function must be recorded at one")
         self.key = tuple(map(self._key, args, self.given, axes))
 
     def _key(self, x, given, axis):

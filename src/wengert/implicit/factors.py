@@ -196,8 +196,8 @@ class Iterative:
         remainder = np.linalg.norm(matrix @ x - b) / np.linalg.norm(b)
         if not remainder <= _REMAINDER:
             raise ConvergenceError(
-                f"{self._name}: the linear equations with its Jacobian were not solved, a remainder of "
-                f"{remainder:.1e} is left: pass linsolve='lu', or a function (A, b) -> x with a preconditioner"
+                f"{self._name}: the linear system with its Jacobian was not solved, the relative residual is "
+                f"{remainder:.1e}: pass linsolve='lu', or a function (A, b) -> x with a preconditioner"
             )
         return x
 

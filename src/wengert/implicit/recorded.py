@@ -87,7 +87,7 @@ class Solved(Solution):
         if self.outcome is None:
             self.outcome = outcome
         elif outcome != self.outcome:
-            raise GuardError(f"{self.name} ends otherwise: {outcome}, not {self.outcome}")
+            raise GuardError(f"{self.name} ended with {outcome}, not {self.outcome} as recorded")
         return shaped(x, self.shape)
 
 
@@ -180,9 +180,11 @@ def recorded(solve: Callable, equations: Callable, starts: tuple, name: str, sha
         The second result of `solve`.
     """
     if not 0 < np.prod(shape, dtype=int) <= _MOST:
-        raise NotReplayable(f"{name} has no unknowns, or more than {_MOST}: a replay does not run such a solver")
+        raise NotReplayable(f"{name} has no unknowns, or more than {_MOST}: such a solver cannot be recorded")
     if any(np.iscomplexobj(var.plain(x)) or (np.ndim(x) and not shape) for x in starts):
-        raise NotReplayable(f"{name} starts at what is no real number, or at an array: a replay does not run that")
+        raise NotReplayable(
+            f"{name} starts at a complex value, or at an array for a scalar: such a solver cannot be recorded"
+        )
     around = recording.get()
     begin = [_number(var.plain(x)) for x in starts]
     slices = _Slices(around, equations, shape, name)
@@ -249,7 +251,7 @@ class _Slices:
                 raise _NotFollowed(f"{self.name}: {error}") from error
             code.run()
             if not var.is_traced(r) or np.shape(r) != self.shape or r.dtype != np.float64:
-                raise NotReplayable(f"{self.name}: the equations are not as many numbers of dtype float64 as unknowns")
+                raise NotReplayable(f"{self.name}: the equations must be as many float64 values as there are unknowns")
             out = code.output(r)
         part = _Part(code.listing, start, out, self.around.unknowns)
         self.parts.append((x, part))
@@ -313,7 +315,7 @@ class _Part:
             if v < start and op[v] not in _TAKEN_ALONG and kind_of(code, v)[0] == _FLOAT:
                 leaves.add(v)
             elif op[v] == Op.INPUT and v != start:
-                raise NotReplayable("equations read what is no float64, or unknowns of others")
+                raise NotReplayable("the equations read values other than float64, or unknowns of other equations")
             else:
                 needed.add(v)
                 todo += operands(code, v)

@@ -106,7 +106,7 @@ def check_options(name, on_failure="raise", on_singular="raise", polish="auto", 
             choices = ", ".join(map(repr, _OPTIONS[option]))
             raise ValueError(f"{name}: {option} is one of {choices}{functions}, not {value!r}")
     if jac == "matrix_free" and linsolve == "lu":
-        raise ValueError(f"{name}: linsolve='lu' needs a matrix, and jac='matrix_free' makes none")
+        raise ValueError(f"{name}: linsolve='lu' needs a matrix, but jac='matrix_free' forms none")
 
 
 def check_replayable(name: str) -> None:
@@ -114,7 +114,7 @@ def check_replayable(name: str) -> None:
     if running.get() and is_recording():
         from wengert.program.tracing.closure import NotReplayable
 
-        raise NotReplayable(f"{name} runs a solver, which a replay would not run again")
+        raise NotReplayable(f"{name} runs a solver, which a replay would skip")
 
 
 def numbers(f: Callable) -> Callable:
@@ -241,12 +241,12 @@ def information(residual: Callable, x: Any, args: tuple, name: str, jac: Any, li
 def _as_floats(x, name):
     """Convert the solution to floats that can be differentiated."""
     if var.holds_traced(x):
-        raise TypeError(f"{name}: the solver returned a traced value: give it plain numbers")
+        raise TypeError(f"{name}: the solver returned a traced value: call it with plain numbers")
     x = np.asarray(x)
     if x.dtype.kind in "biu":
         x = x.astype(np.float64)
     if x.dtype.kind != "f":
-        raise TypeError(f"{name}: the solution is an array of dtype {x.dtype}: real numbers are differentiated")
+        raise TypeError(f"{name}: the solution is an array of dtype {x.dtype}: only real solutions are differentiated")
     return x if x.ndim else x[()]
 
 
@@ -341,8 +341,9 @@ class Equations:
             return _at_numbers(Linearize(self.plain_residual))(x, *self.plain_args)
         except LevelError:
             raise TypeError(
-                f"{self.name}: products with the Jacobian want a residual of numbers: pass the traced values that it "
-                "reads from outside as args=, or jac='dense'"
+                f"{self.name}: jac='matrix_free' needs a residual that reads no traced values from outside: pass them "
+                "as "
+                "args=, or use jac='dense'"
             ) from None
 
     def _factor(self, jacobian):
@@ -547,5 +548,5 @@ def _singular(equations, point, y, determined, on_singular):
     raise SingularJacobianError(
         f"{equations.name}: the {what} at the solution: {why}; the smallest pivot is "
         f"{factor.place()}; the largest residual is {np.max(np.abs(y)):.3g}. The equations do not determine x: remove "
-        "those that depend on others and multiple roots, or pass on_singular='lstsq' for the derivative of least norm"
+        "dependent equations and multiple roots, or pass on_singular='lstsq' for the derivative of minimum norm"
     )

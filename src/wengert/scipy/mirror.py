@@ -132,8 +132,8 @@ class Call:
         for value in (*plain.values(), *(plain.get("options") or {}).values()):
             if holds_traced((value,)):
                 raise TracedValueError(
-                    f"{self.name}: a tolerance or an option is computed from the arguments, and solvers take numbers: "
-                    "write it as a constant"
+                    f"{self.name}: a tolerance or an option is computed from traced arguments, but solvers take plain "
+                    "numbers: write it as a constant"
                 )
         return recorded(solve, self.residual, starts, self.name, shape, self.options["polish"])
 
@@ -350,7 +350,7 @@ class _Residual(_Value):
             return y
         if np.size(y) != np.size(x):
             raise ValueError(
-                f"{self.name}: {np.size(y)} equations for {np.size(x)} unknowns determine no derivative: "
+                f"{self.name}: {np.size(y)} equations for {np.size(x)} unknowns do not determine a derivative: "
                 "use wengert.scipy.optimize.least_squares"
             )
         return np.reshape(y, np.shape(x))

@@ -210,8 +210,8 @@ def check(
         wrong, row = len(rows), int(rows[0]) if len(rows) else -1
     if wrong:
         raise PatternError(
-            f"{name}{place_of(f)}: row {row} of the derivative by its sparsity pattern is not that of the function in "
-            f"a random direction, {(csr @ v)[row]:.6g} in the place of {exact[row]:.6g} "
+            f"{name}{place_of(f)}: row {row} of the sparse derivative disagrees with the derivative along a random "
+            f"direction, {(csr @ v)[row]:.6g} instead of {exact[row]:.6g} "
             f"({wrong} of {len(exact)} rows): {LEFT_OUT}"
         )
 
@@ -242,7 +242,7 @@ def _steady_rows(csr, jvp, v, exact, rtol, nearby):
 
 
 #: explanation for a pattern that lacks entries
-LEFT_OUT = "the pattern that was given, or a primitive's sparsity=, leaves out entries; see wengert.sparsity"
+LEFT_OUT = "the given pattern, or sparsity= of a primitive, lacks entries; see wengert.sparsity"
 
 
 def place_of(f: Any) -> str:

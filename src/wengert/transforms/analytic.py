@@ -63,7 +63,7 @@ def check_complex_leaf(name: str, leaf) -> None:
     """Raise if an argument is real: f would be called with another dtype than the user's."""
     if leaf.dtype.kind != "c":
         raise TypeError(
-            f"{name}: holomorphic=True is for complex arguments, this one has dtype {leaf.dtype}: pass x + 0j"
+            f"{name}: holomorphic=True requires complex arguments, got dtype {leaf.dtype}: pass x + 0j"
         )
 
 

@@ -83,7 +83,7 @@ class Operator:
             or isinstance(argnums, slice)
             or (isinstance(argnums, tuple) and all(isinstance(i, (int, np.integer)) for i in argnums))
         ):
-            raise TypeError(f"{self.word}: argnums is an int, a tuple of ints or a slice, not {argnums!r}")
+            raise TypeError(f"{self.word}: argnums must be an int, a tuple of ints or a slice, not {argnums!r}")
 
     def __repr__(self):
         options = "" if self.argnums == 0 else f", argnums={self.argnums!r}"
@@ -110,7 +110,7 @@ class Operator:
                     f"{'' if len(args) == 1 else 's'}: differentiated arguments are passed by position"
                 )
         if len({position % len(args) for position in positions}) < len(positions):
-            raise ValueError(f"{self.name}: argnums={self.argnums!r} names one argument twice")
+            raise ValueError(f"{self.name}: argnums={self.argnums!r} contains an argument twice")
         return positions
 
     def _record(self, args, kwargs):
@@ -203,7 +203,7 @@ class Derivative(Operator):
 
     def _stack(self, parts):
         if any(isinstance(part, (dict, list, tuple)) for part in parts):
-            raise TypeError(f"{self.name}: argnums={self.argnums!r} needs one array as output")
+            raise TypeError(f"{self.name}: argnums={self.argnums!r} requires a single output array")
         return np.stack(parts, axis=-1)
 
     # -- one evaluation for value and derivative, which SciPy requests at the same point
@@ -322,7 +322,7 @@ def _copied(out, result, name):
 
 def checked_chunk(word: str, chunk: Any) -> int | None:
     if chunk is not None and (not isinstance(chunk, (int, np.integer)) or chunk < 1):
-        raise ValueError(f"{word}: chunk is the number of rows swept at once, at least 1, not {chunk!r}")
+        raise ValueError(f"{word}: chunk must be a positive number of directions, not {chunk!r}")
     return chunk
 
 
@@ -363,7 +363,7 @@ class Gradient(Derivative):
         if holds_complex(run.outputs[0]):
             raise TypeError(
                 f"{run.name}: the function returned a complex number, which has no gradient: pass holomorphic=True "
-                "for the derivative of an analytic function, or take its real part or its size"
+                "for the derivative of an analytic function, or take its real part or absolute value"
             )
         found = pull_back(run.tape, run.inputs, run.outputs, [1.0], 1, False, True)
         return found[0] if run.restore_inputs is None and self._single else assemble_inputs(run, found, self._single)
@@ -639,9 +639,9 @@ class Elementwise(Derivative):
         super().__init__(f, argnums, value, has_aux)
         self.holomorphic = holomorphic
         if not isinstance(order, (int, np.integer)) or order < 1:
-            raise ValueError(f"derivative: order is a positive integer, not {order!r}")
+            raise ValueError(f"derivative: order must be a positive integer, not {order!r}")
         if not self._single:
-            raise TypeError(f"derivative: argnums is one position, not {argnums!r}")
+            raise TypeError(f"derivative: argnums must be a single position, not {argnums!r}")
         self.order = order
         if holomorphic and order > 1:
             raise ValueError("derivative: holomorphic=True gives the first derivative only, not order > 1")
@@ -715,8 +715,8 @@ class Elementwise(Derivative):
         )
         if not is_elementwise:
             raise ValueError(
-                f"{self.name}: the function mixes the elements of its argument, or changes its shape: "
-                "derivative() is for functions that act element by element; use wengert.jacobian(f, x)"
+                f"{self.name}: the function is not elementwise, or changes the shape of its argument: "
+                "derivative() is for elementwise functions; use wengert.jacobian(f, x)"
             )
         return t[0]
 

@@ -66,7 +66,7 @@ class Slope:
         self._told = max(error, 1e-16)
         file, line = dispatch.file_and_line(dispatch.caller() or (self.__call__.__code__, 0))
         warnings.warn_explicit(
-            f"the derivative of {self.name} is taken by differences, with an error of about {error:.0e} of its size",
+            f"the derivative of {self.name} is a finite difference with a relative error of about {error:.0e}",
             FiniteDifferenceWarning,
             file,
             line,
@@ -75,6 +75,6 @@ class Slope:
     def refuse(self, *args, **kwargs):
         """Rule of this function, which raises: differences have no further derivatives."""
         raise UnsupportedFunctionError(
-            f"{self.name} has first derivatives only, since they are taken by differences: write its rule, as jvp= or "
-            "vjp= of wengert.primitive, for derivatives of these"
+            f"{self.name} has first derivatives only, since they are finite differences: pass its rule as jvp= or "
+            "vjp= of wengert.primitive for higher derivatives"
         )

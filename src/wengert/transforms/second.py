@@ -129,7 +129,7 @@ class Hessian(Derivative):
 
     def _stack(self, parts):
         if any(np.ndim(item) or isinstance(item, dict) for row in parts for item in row):
-            raise TypeError(f"{self.name}: argnums={self.argnums!r} needs numbers as arguments")
+            raise TypeError(f"{self.name}: argnums={self.argnums!r} requires scalar arguments")
         return np.array(parts)
 
 
@@ -335,7 +335,7 @@ class _Linearised:
     def _sweep(self, columns, shapes, sweep):
         columns = np.asarray(columns)
         if columns.dtype.kind == "c":
-            raise TypeError(f"{self._run.name}: the Jacobian is real: multiply real and imaginary parts one by one")
+            raise TypeError(f"{self._run.name}: the Jacobian is real: multiply real and imaginary parts separately")
         n = columns.shape[1]
         at_once = max(1, directions_at_once(self._run, n))
         parts = []
