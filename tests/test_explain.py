@@ -151,17 +151,17 @@ def test_the_reason_says_what_the_first_call_had_to_find_out():
     for n, m, text in ((7, 14, "the next call goes forward"), (30, 1000, "f was recorded once, to count its values")):
         J = wg.jacobian(Counted(n, m))
         assert text in wg.explain(J, np.ones(n)).plan.reason
-        assert wg.explain(J, np.ones(n)).plan.reason == "the cheaper by the table of costs"
+        assert wg.explain(J, np.ones(n)).plan.reason == "cheaper by the cost model"
 
 
 def test_the_report_is_short_and_readable():
     assert repr(wg.explain(wg.grad(np.sum), np.ones((2, 3)))) == (
         "grad(sum): n = 6, shape (2, 3), to m = 1, shape ()\n"
-        "  mode    reverse: one sweep gives the derivatives of one number in all variables\n"
+        "  mode    reverse: one sweep gives the derivatives of a scalar with respect to all variables\n"
         "  passes  1 run of f, recorded; 1 sweep, 1 direction at once\n"
-        "  list    1 entry, 17 bytes\n"
+        "  tape    1 entry, 17 bytes\n"
         f"  costs   forward {costs.forward_cost(6):.3g}, reverse {costs.COSTS.record + costs.reverse_cost(1):.3g} "
-        "evaluations of f, by the table"
+        "evaluations of f, estimated"
     )
 
 

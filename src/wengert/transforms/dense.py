@@ -482,11 +482,11 @@ class Jacobian(Derivative):
         n = sum([x.size for x in run.inputs])
         k = min(self.chunk or WIDEST_COMPLEX, n)
         m = sum([len(along) for along, _ in run.matrices])
-        self.plan = Plan("forward", n, m, -(-n // k) if k else 1, 0, 2 * k, "holomorphic=True was given")
+        self.plan = Plan("forward", n, m, -(-n // k) if k else 1, 0, 2 * k, "holomorphic=True was requested")
         return run
 
     def _reason(self, mode):
-        return f"mode={mode!r} was asked for" if self.mode != "auto" else "the cheaper by the table of costs"
+        return f"mode={mode!r} was requested" if self.mode != "auto" else "cheaper by the cost model"
 
     def of(self, run):
         shapes = [shape_of(y) for y in run.outputs]
