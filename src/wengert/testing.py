@@ -157,11 +157,11 @@ def _seconds(run):
 # ------------------------------------------------------------------------------------------ check_derivatives
 
 #: relative tolerances by item size in bytes: between exact methods, which differ by rounding, and against differences
-_ROUNDING = {8: 1e-9, 4: 1e-4, 2: 1e-2}
-_ROUGH = {8: 1e-6, 4: 1e-3, 2: 3e-2}
+_ROUNDING_RTOL = {8: 1e-9, 4: 1e-4, 2: 1e-2}
+_DIFFERENCE_RTOL = {8: 1e-6, 4: 1e-3, 2: 3e-2}
 
-_DIRECTIONS = 3  # number of random directions
-_FEW = 64  # maximum number of variables for which a failure is traced to a single entry
+_DIRECTION_COUNT = 3  # number of random directions
+MAX_LOCATED_VARIABLES = 64  # maximum number of variables for which a failure is traced to a single entry
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -330,12 +330,12 @@ class _Checker:
         self.shapes = [leaf.shape for leaf in leaves]
         self.m = sum(map(math.prod, self.shapes))
         self.itemsize = min([dtype.itemsize for dtype in (*subject.dtypes, *(leaf.dtype for leaf in self.leaves))])
-        self.rounding = _ROUNDING[self.itemsize]
+        self.rounding = _ROUNDING_RTOL[self.itemsize]
         in_double = [leaf.dtype for leaf in subject.leaves(subject.point) if leaf.dtype.kind == "f"]
         self.precision = max([np.finfo(dtype).eps for dtype in in_double], default=np.finfo(float).eps)
         self.size = np.maximum(np.abs(subject.point), 0.01)  # scale of the steps
-        self.directions = self.random.normal(size=(_DIRECTIONS, subject.n)) * self.size
-        self.cotangents = self.random.normal(size=(_DIRECTIONS, self.m))
+        self.directions = self.random.normal(size=(_DIRECTION_COUNT, subject.n)) * self.size
+        self.cotangents = self.random.normal(size=(_DIRECTION_COUNT, self.m))
 
     def report(self):
         return Check(self.subject.name, tuple(self.findings))
@@ -385,7 +385,7 @@ class _Checker:
         """Allowed difference of each output: relative to its size, plus the error of the reference."""
         rtol = self.rtol
         if rtol is None:
-            rtol = self.rounding if known.name == ComplexSteps.name else _ROUGH[self.itemsize]
+            rtol = self.rounding if known.name == ComplexSteps.name else _DIFFERENCE_RTOL[self.itemsize]
         return self.atol + rtol * rows + np.minimum(10 * known.errors.max(axis=0), 1e-2 * rows) + known.noise
 
     def entry(self, mode, reference):
@@ -472,7 +472,7 @@ class _Checker:
             worst = np.unravel_index(excess.argmax(), excess.shape)
             place = f", at {_index(int(worst[1]), shapes)}" if shapes is not None else ""
             text = f"along a random direction{place}: {found[worst]:.17g}, {reference} {expected[worst]:.17g}"
-            if entry is not None and max(self.subject.n, self.m) <= _FEW:
+            if entry is not None and max(self.subject.n, self.m) <= MAX_LOCATED_VARIABLES:
                 text += "\n" + entry()
             text += "\n" + self.hint(way)
         size = np.broadcast_to(np.reshape(size, _column(size, shapes)), error.shape)
@@ -549,7 +549,7 @@ def _second_ways(subject):
     options = {"args": tuple(rest), "kwargs": subject.kwargs, "argnums": argnums}
     if hasattr(api, "hvp"):
         yield "mixed", "hvp", lambda vs: joined(split(api.hvp(f, x, subject.direction(vs), **options))[0], 1)
-    if hasattr(api, "hessian") and len(subject.shapes) == 1 and subject.n <= _FEW:
+    if hasattr(api, "hessian") and len(subject.shapes) == 1 and subject.n <= MAX_LOCATED_VARIABLES:
         yield "mixed", "hessian", lambda vs: vs @ np.reshape(api.hessian(f, x, **options), (subject.n, subject.n))
 
 

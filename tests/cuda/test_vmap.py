@@ -110,7 +110,7 @@ def test_too_many_paths_raise_and_say_where(cuda, place):
 
 
 def test_no_point_keeps_the_result_of_another_path(cuda, place, monkeypatch):
-    monkeypatch.setattr(paths, "_PATHS", 2)
+    monkeypatch.setattr(paths, "MAX_PATHS", 2)
     with pytest.raises(wg.GuardError, match="none of the 2 paths"):
         vmap(branches)(on(place, X))
 

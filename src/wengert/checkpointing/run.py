@@ -51,7 +51,7 @@ from wengert.core.tape.tape import Tape
 from wengert.errors import ReplayMismatchError
 
 #: maximum number of tape entries of a loop that is unrolled in a program
-_PROGRAM_ENTRIES = 2_000_000
+MAX_UNROLLED_ENTRIES = 2_000_000
 
 
 def loop(
@@ -418,7 +418,7 @@ class _Walk(_Replay):
 
     def _check_program(self, recorder, before, n):
         entries = (recorder.size - before) * (n or 0)
-        if entries > _PROGRAM_ENTRIES:
+        if entries > MAX_UNROLLED_ENTRIES:
             from wengert.program.tracing.closure import NotReplayable
 
             raise NotReplayable(

@@ -15,7 +15,7 @@ from wengert.cuda.device import OutOfMemory, points_at_once, slices, stream_of, 
 from wengert.program.tracing.pytree import key_of
 
 #: maximum number of points per chunk of host arrays, so that copies and kernels overlap
-_PART = 1 << 20
+MAX_CHUNK = 1 << 20
 
 DTYPES = (np.dtype(np.float64), np.dtype(np.float32))
 
@@ -198,7 +198,7 @@ class Run:
         with machine.explained():
             free = machine.free()
         size = points_at_once(n, streams * each, free, chunk)
-        return size if chunk != "auto" else min(size, _PART)
+        return size if chunk != "auto" else min(size, MAX_CHUNK)
 
     def _over(self, wheres):
         """Compute the chunks; each is copied back after the next one has started."""

@@ -24,7 +24,7 @@ BLOCK = 128
 SHARE = 0.8
 
 #: number of resident threads per multiprocessor in the interpreter, each with its own memory
-_RESIDENT = 1024
+RESIDENT_THREADS = 1024
 
 #: names of errors after which the CUDA context of the process is unusable
 _STICKY = {
@@ -143,7 +143,7 @@ class Device:
         """Load the interpreter for a body; ``run(n, arrays, stream)`` launches it."""
         launch = self._loaded(interpreter.binary(body.dtype, self._capability()))
         tables = interpreter.tables(body)
-        at_once = self.cuda.get_current_device().MULTIPROCESSOR_COUNT * _RESIDENT
+        at_once = self.cuda.get_current_device().MULTIPROCESSOR_COUNT * RESIDENT_THREADS
         default = self.stream(DEFAULT_STREAM)
         code, constants = (self.to_device(x, default) for x in (tables.code, tables.constants))
         self.wait(default)

@@ -26,7 +26,7 @@ from wengert.transforms.dense import Gradient, Jacobian, Operator
 from wengert.transforms.second import HVP
 
 #: maximum number of paths per call
-_PATHS = 16
+MAX_PATHS = 16
 
 
 def vmap(
@@ -137,7 +137,7 @@ class Mapped:
         """A run with the results of all points, from as many paths as they take."""
         known = self._kernels.get(points.key, ())
         run, left = None, None  # left: points without a result; None: all points
-        for i in range(_PATHS):
+        for i in range(MAX_PATHS):
             is_new = i >= len(known)
             kernel = self._recorded(points, 0 if left is None else left[0]) if is_new else known[i]
             part = kernel.attempt(self._mode, *((points.args, out) if left is None else (points.at(left),)))
@@ -155,7 +155,7 @@ class Mapped:
             if not len(left):
                 return run
         raise GuardError(
-            f"{self!r}: at {len(left)} of {points.n} points the function takes none of the {_PATHS} paths that "
+            f"{self!r}: at {len(left)} of {points.n} points the function takes none of the {MAX_PATHS} paths that "
             f"were recorded, as at {first_of(left)}: write numpy.where for branches"
         )
 

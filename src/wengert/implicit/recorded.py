@@ -39,13 +39,13 @@ from wengert.program.tracing.trace import dependent, recording
 __all__ = ["is_recorded", "recorded"]
 
 #: relative Newton correction below which a solver that reports failure has found the solution
-_CLOSE = 1e-6
+CONVERGED_CORRECTION = 1e-6
 
 #: maximum number of unknowns in programs, since the Jacobian is a dense matrix and is factorised
-_MOST = 500
+MAX_UNKNOWNS = 500
 
 _FLOAT = np.dtype(float)
-_TAKEN_ALONG = {Op.CONST, Op.ARRAY, Op.LOAD, Op.VIEW}
+_INCLUDED_OPS = {Op.CONST, Op.ARRAY, Op.LOAD, Op.VIEW}
 
 
 def is_recorded() -> bool:
@@ -130,7 +130,7 @@ class SettledAndChecked(Settled):
                 )
             except (ConvergenceError, SingularJacobianError) as error:
                 raise GuardError(str(error)) from None
-        if not (self.solution.outcome[0] or point.correction <= _CLOSE):
+        if not (self.solution.outcome[0] or point.correction <= CONVERGED_CORRECTION):
             raise GuardError(f"{self.solution.name}: the solver has not converged")
         return np.array(point.at)[()]
 
@@ -179,8 +179,8 @@ def recorded(solve: Callable, equations: Callable, starts: tuple, name: str, sha
     outcome
         The second result of `solve`.
     """
-    if not 0 < np.prod(shape, dtype=int) <= _MOST:
-        raise NotReplayable(f"{name} has no unknowns, or more than {_MOST}: such a solver cannot be recorded")
+    if not 0 < np.prod(shape, dtype=int) <= MAX_UNKNOWNS:
+        raise NotReplayable(f"{name} has no unknowns, or more than {MAX_UNKNOWNS}: such a solver cannot be recorded")
     if any(np.iscomplexobj(var.plain(x)) or (np.ndim(x) and not shape) for x in starts):
         raise NotReplayable(
             f"{name} starts at a complex value, or at an array for a scalar: such a solver cannot be recorded"
@@ -312,7 +312,7 @@ class _Part:
             v = todo.pop()
             if v in needed or v in leaves:
                 continue
-            if v < start and op[v] not in _TAKEN_ALONG and kind_of(code, v)[0] == _FLOAT:
+            if v < start and op[v] not in _INCLUDED_OPS and kind_of(code, v)[0] == _FLOAT:
                 leaves.add(v)
             elif op[v] == Op.INPUT and v != start:
                 raise NotReplayable("the equations read values other than float64, or unknowns of other equations")

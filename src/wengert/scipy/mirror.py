@@ -37,10 +37,10 @@ OPTIONS = {
 }
 
 #: relative Newton correction below which a solver that reports failure has found the solution
-_CLOSE = 1e-6
+CONVERGED_CORRECTION = 1e-6
 
 #: maximum number of unknowns for which this is checked
-_MOST_JUDGED = 2000
+MAX_CHECKED_UNKNOWNS = 2000
 
 #: parameters of SciPy's functions that take functions of the variables
 _FUNCTIONS = ("f", "fun", "func", "jac", "hess", "hessp", "fprime", "fprime2")
@@ -270,10 +270,10 @@ class Call:
 
         Rounding errors keep many solvers from reaching their tolerance, and they then report failure.
         """
-        if np.ndim(converged) or np.size(x) > _MOST_JUDGED or not np.isfinite(x).all():
+        if np.ndim(converged) or np.size(x) > MAX_CHECKED_UNKNOWNS or not np.isfinite(x).all():
             return False
         self._state = information(residual, x, (), self.name, "auto", "auto")
-        return self._state.correction <= _CLOSE
+        return self._state.correction <= CONVERGED_CORRECTION
 
     def fail(self, text: str, cause: Exception | None = None) -> None:
         """Raise or warn according to `on_failure`; always raise if an exception took the place of a result."""

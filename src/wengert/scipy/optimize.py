@@ -375,7 +375,7 @@ _TAKES_HESSIAN = ("dogleg", "trust-exact")
 _TAKES_PRODUCTS = ("newton-cg", "trust-ncg", "trust-krylov", "trust-constr")
 
 #: maximum number of variables for which a method that takes either gets the Hessian, in one recording and one sweep
-_LARGEST_HESSIAN = 500
+MAX_HESSIAN_SIZE = 500
 
 
 @mirrors(scipy.optimize.minimize)
@@ -395,7 +395,7 @@ def minimize(call):
         if arguments.get("jac") is None and kind in (*_TAKES_GRADIENT, *_TAKES_HESSIAN, *_TAKES_PRODUCTS, "custom"):
             _share(arguments, "fun", "jac", api.grad(f))
         if arguments.get("hess") is None and arguments.get("hessp") is None:
-            if kind in _TAKES_HESSIAN or (kind in _TAKES_PRODUCTS and np.size(arguments["x0"]) <= _LARGEST_HESSIAN):
+            if kind in _TAKES_HESSIAN or (kind in _TAKES_PRODUCTS and np.size(arguments["x0"]) <= MAX_HESSIAN_SIZE):
                 arguments["hess"] = api.hessian(f)
             elif kind in _TAKES_PRODUCTS:
                 arguments["hessp"] = api.hvp(f) if hasattr(type(f), "__wengert__") else Products(f)

@@ -24,7 +24,7 @@ from wengert.core.operands.var import holds_traced, plain
 from wengert.core.rebind.rebind import rebound
 from wengert.errors import NonSmoothError
 from wengert.transforms.analytic import (
-    WIDEST_COMPLEX,
+    MAX_COMPLEX_ELEMENTS,
     check_analytic,
     check_complex_leaf,
     complex_rows,
@@ -32,7 +32,7 @@ from wengert.transforms.analytic import (
     slopes_by_rows,
     slopes_of,
 )
-from wengert.transforms.costs import WIDEST, Plan, is_forward, is_forward_at_once
+from wengert.transforms.costs import MAX_TANGENTS, Plan, is_forward, is_forward_at_once
 from wengert.transforms.products import (
     Directions,
     Pullback,
@@ -47,16 +47,16 @@ from wengert.transforms.products import (
 )
 
 #: bytes of adjoints per sweep of a Jacobian, about the size of a second-level cache
-_SWEEP_BYTES = 1 << 21
+CACHE_BYTES = 1 << 21
 
 #: unused recordings of `fun` after which it evaluates f without recording
-_MOST_UNUSED = 2
+MAX_UNUSED_RECORDINGS = 2
 _FLOATS = (float, np.float64, np.ndarray)
 
-#: directions per sweep even if their adjoints exceed `_SWEEP_BYTES`, since the overhead of a sweep is shared by its
-#: directions; `_MOST_BYTES` is the limit in bytes then
-_FEWEST = 16
-_MOST_BYTES = 1 << 28
+#: directions per sweep even if their adjoints exceed `CACHE_BYTES`, since the overhead of a sweep is shared by its
+#: directions; `MAX_SWEEP_BYTES` is the limit in bytes then
+MIN_DIRECTIONS = 16
+MAX_SWEEP_BYTES = 1 << 28
 
 
 class Operator:
@@ -147,7 +147,7 @@ class Derivative(Operator):
         return inspect.signature(self.f)
 
     def __call__(self, *args, out=None, **kwargs):
-        if self._unused > _MOST_UNUSED and not running.get():
+        if self._unused > MAX_UNUSED_RECORDINGS and not running.get():
             self._unused -= 2
         if out is None and self._bare and self._shared is None:  # fast path
             run = None
@@ -228,7 +228,7 @@ class Derivative(Operator):
                     self._unused = max(0, self._unused + (1 if self._shared.parts is None else -1))
                     self._shared.run.close()
                     self._shared = None
-                if self._unused > _MOST_UNUSED:
+                if self._unused > MAX_UNUSED_RECORDINGS:
                     y = self._alone(args, kwargs)
                     if y is not None:
                         return y
@@ -338,7 +338,9 @@ def check_single_number(run: Recording, instead: str) -> None:
 def directions_at_once(run: Recording, m: int) -> int:
     """Number of directions per sweep for m directions: as many as fit, since each sweep passes over the whole tape."""
     row = 8 * (run.tape.size + run.tape.elements + 1)
-    return m if m * row <= _SWEEP_BYTES else min(m, max(1, _SWEEP_BYTES // row, min(_FEWEST, _MOST_BYTES // row)))
+    if m * row <= CACHE_BYTES:
+        return m
+    return min(m, max(1, CACHE_BYTES // row, min(MIN_DIRECTIONS, MAX_SWEEP_BYTES // row)))
 
 
 class Gradient(Derivative):
@@ -427,7 +429,7 @@ class Jacobian(Derivative):
 
     def _accept(self, n, m, size):
         """Accept reverse mode in one sweep for this shape, and store the shape so that the next call need not check."""
-        if m == 0 or 8 * m * (size + 1) > _SWEEP_BYTES or (self.mode == "auto" and self._is_forward(n, m, False)):
+        if m == 0 or 8 * m * (size + 1) > CACHE_BYTES or (self.mode == "auto" and self._is_forward(n, m, False)):
             return False
         self._m = m
         self._n, self._size = n, m
@@ -437,7 +439,7 @@ class Jacobian(Derivative):
     def _is_forward(self, n, m, recorded):
         if self.mode == "forward":
             return True
-        width = self.chunk or WIDEST
+        width = self.chunk or MAX_TANGENTS
         return is_forward_at_once(n, width) if m == 0 else is_forward(n, m, width, recorded)
 
     def _push(self, args, kwargs, positions, n, recorded=""):
@@ -445,7 +447,7 @@ class Jacobian(Derivative):
 
         `recorded` is a remark for the plan if `f` was recorded before to count its outputs.
         """
-        k = min(self.chunk or WIDEST, n)
+        k = min(self.chunk or MAX_TANGENTS, n)
         if n <= k:
             kept = push(self.f, args, kwargs, positions, self.has_aux, self.name, n, _Identity(0))
             kept.matrices = self._columns(kept)
@@ -480,7 +482,7 @@ class Jacobian(Derivative):
         """Compute columns of a holomorphic function."""
         run = push_complex(self, args, kwargs, self.chunk)
         n = sum([x.size for x in run.inputs])
-        k = min(self.chunk or WIDEST_COMPLEX, n)
+        k = min(self.chunk or MAX_COMPLEX_ELEMENTS, n)
         m = sum([len(along) for along, _ in run.matrices])
         self.plan = Plan("forward", n, m, -(-n // k) if k else 1, 0, 2 * k, "holomorphic=True was requested")
         return run

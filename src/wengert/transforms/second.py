@@ -36,11 +36,11 @@ from wengert.transforms.products import (
 
 #: bytes per sweep for the tangents and their adjoints, counted once for scalars and once for arrays. This exceeds a
 #: cache, because a scalar touches only the few directions it depends on, and matrix products want many
-_SWEEP_BYTES = 1 << 25
+MAX_SWEEP_BYTES = 1 << 25
 
 def directions_at_once(run: Recording, m: int) -> int:
     """Number of directions per sweep for m directions."""
-    return min(m, max(1, _SWEEP_BYTES // (16 * (max(run.tape.size, run.tape.elements) + 1))))
+    return min(m, max(1, MAX_SWEEP_BYTES // (16 * (max(run.tape.size, run.tape.elements) + 1))))
 
 
 #: "mixed" sweeps one tape; "forward" and "reverse" differentiate a gradient in that mode
