@@ -240,7 +240,7 @@ def test_random_patterns_never_take_more_colours_than_dsatur_or_largest_first(m,
     assert wg.colouring(pattern.T, kind="row").count <= min(dsatur(near), largest_first(near))
 
 
-def test_single_moves_save_colours_that_no_order_saves():
+def test_tabu_search_improves_on_greedy_orderings():
     pattern = scattered(600, 600, 8)
     found = wg.colouring(pattern)
     assert found.method == "tabu_search"
@@ -323,7 +323,7 @@ def test_columns_without_nonzeros_stay_uncoloured():
 # ---- the object
 
 
-def test_a_colouring_shows_itself():
+def test_repr_of_a_colouring():
     found = wg.colouring(stencil((6, 7), plus(2)), shape=(6, 7))
     assert repr(found) == "<column colouring: 5 colours of 42 columns, at least 5 needed, by lattice>"
     both = wg.colouring(arrow(9), kind="bidirectional")
@@ -394,7 +394,7 @@ SPOILT = [
 
 
 @pytest.mark.parametrize(("kind", "pattern", "colours", "message"), SPOILT)
-def test_the_check_names_what_is_confused(kind, pattern, colours, message):
+def test_check_names_conflicting_columns(kind, pattern, colours, message):
     found = wg.colouring(pattern, kind=kind)
     name = "row_colours" if kind == "row" else "column_colours"
     wrong = recoloured(found, **{name: np.array(colours, np.int32)})
@@ -416,7 +416,7 @@ def test_the_check_names_a_nonzero_that_neither_side_gives():
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_the_check_says_what_the_definition_says(data):
+def test_check_agrees_with_the_definition(data):
     kind = data.draw(st.sampled_from(KINDS))
     n = data.draw(st.integers(1, 6))
     dense = np.array(data.draw(st.lists(st.booleans(), min_size=n * n, max_size=n * n))).reshape(n, n)
@@ -456,7 +456,7 @@ def test_the_check_says_what_the_definition_says(data):
         (scattered(900, 900, 9), {"method": "lattice"}, wg.PatternError, 'was found; write method="auto"'),
     ],
 )
-def test_bad_input_is_named(pattern, options, error, message):
+def test_invalid_input_raises(pattern, options, error, message):
     with pytest.raises(error) as caught:
         wg.colouring(pattern, **options)
     assert message in str(caught.value)
@@ -484,7 +484,7 @@ def random_matrix(pattern, kind, rng):
 
 @settings(max_examples=120, deadline=None)
 @given(st.data())
-def test_every_nonzero_comes_back(data):
+def test_every_nonzero_is_recovered(data):
     kind = data.draw(st.sampled_from(KINDS))
     m, n = data.draw(st.integers(1, 12)), data.draw(st.integers(1, 12))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
@@ -521,7 +521,7 @@ def test_symmetric_results_are_symmetric_to_the_last_bit(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_values_come_in_the_order_that_is_asked_for(kind):
+def test_values_follow_the_requested_order(kind):
     rng = np.random.default_rng(2)
     pattern = symmetrized(scattered(25, 25, 2)).toarray()
     matrix = random_matrix(pattern, kind, rng)
@@ -541,7 +541,7 @@ def test_values_come_in_the_order_that_is_asked_for(kind):
         assert recovery.array(values).has_canonical_format
 
 
-def test_values_are_written_into_what_is_given():
+def test_values_are_written_into_out():
     pattern = banded(9, 1)
     found = wg.colouring(pattern)
     recovery = Recovery(found)
@@ -570,7 +570,7 @@ def test_room_holds_all_products(kind):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128, np.int64])
 @pytest.mark.parametrize("kind", ["column", *SYMMETRIC])
-def test_types_of_numbers_stay(kind, dtype):
+def test_dtypes_are_preserved(kind, dtype):
     pattern = arrow(7)
     matrix = (np.arange(49).reshape(7, 7) + 1).astype(dtype)
     matrix = np.where(pattern, matrix + matrix.T, 0)
@@ -581,7 +581,7 @@ def test_types_of_numbers_stay(kind, dtype):
     np.testing.assert_array_equal(got.toarray(), matrix)
 
 
-def test_explicit_zeros_stay_and_the_arrays_are_the_callers_own():
+def test_explicit_zeros_are_kept_and_arrays_are_not_shared():
     pattern = sp.csr_array((np.zeros(3), np.array([0, 2, 1]), np.array([0, 2, 3])), (2, 3))
     recovery = Recovery(wg.colouring(pattern))
     first = recovery.matrix(np.zeros((2, 2)))
@@ -603,7 +603,7 @@ def test_explicit_zeros_stay_and_the_arrays_are_the_callers_own():
         ({}, np.zeros(14), ValueError, "shapes [(14,)], but a column colouring needs [(3, 5)]"),
     ],
 )
-def test_wrong_orders_and_products_are_named(options, products, error, message):
+def test_invalid_orders_and_products_raise(options, products, error, message):
     found = wg.colouring(banded(5, 1))
     with pytest.raises(error) as caught:
         Recovery(found, **options).values(products)

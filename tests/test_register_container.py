@@ -86,7 +86,7 @@ def test_states_of_loops():
         wg.grad(lambda b: energy(wg.loop(lambda b: Body(b.position, b.speed, b.name + "x"), b, 3)), BODY)
 
 
-def test_what_is_beside_the_parts_is_part_of_the_key():
+def test_rest_of_a_container_is_part_of_the_cache_key():
     @wg.compile
     def f(b):
         return energy(b) * (2.0 if b.name == "two" else 1.0)
@@ -106,12 +106,12 @@ def test_what_is_beside_the_parts_is_part_of_the_key():
         (np.ndarray, list, "already has a structure of its own"),
     ],
 )
-def test_what_cannot_be_registered(cls, flatten, message):
+def test_unsupported_class_raises(cls, flatten, message):
     with pytest.raises(TypeError, match=message):
         wg.register_container(cls, flatten, lambda parts: None)
 
 
-def test_a_flatten_that_gives_no_list_says_so():
+def test_flatten_without_a_list_raises():
     class Wrong:
         pass
 

@@ -564,7 +564,7 @@ def _is_same(y, z):
 
 
 def _column(rows, shapes):
-    """Shape for broadcasting sizes: along the outputs, or along the directions if pairs are compared."""
+    """Shape that broadcasts sizes along the columns of a table of comparisons, or along its rows without `shapes`."""
     return np.shape(rows) if shapes is not None or np.ndim(rows) != 1 else (-1, 1)
 
 

@@ -106,7 +106,7 @@ def test_what_is_no_float_is_part_of_the_recording(target):
         ((X + 0j,), TypeError, "dtype complex128"),
     ],
 )
-def test_arguments_that_do_not_fit_are_refused(args, error, message, target):
+def test_mismatched_arguments_raise(args, error, message, target):
     with pytest.raises(error, match=message):
         wg.record(f, X[0]).to_cuda(target=target)(*args)
 
@@ -135,7 +135,7 @@ def test_numbers_of_points_must_agree(target):
         (lambda p: wg.record(lambda x: 2 * x, X[0]).to_cuda().value_and_grad(X), TypeError, "use value_and_jacobian"),
     ],
 )
-def test_programs_and_options_that_do_not_fit_are_refused(make, error, message):
+def test_unsupported_programs_and_options_raise(make, error, message):
     program = wg.record(f, X[0])
     if error is None:
         make(program)
@@ -174,7 +174,7 @@ def test_computed_is_in_the_dtype_of_the_first_argument_or_in_that_asked_for(tar
         assert y.dtype == gradient.dtype == expected
 
 
-def test_arrays_on_the_device_are_not_converted_behind_the_back(cuda):
+def test_device_arrays_of_another_dtype_raise(cuda):
     g = wg.record(f, X[0]).to_cuda("float64")
     with pytest.raises(TypeError, match="is on the device as float32, but the computation is in float64"):
         g(DeviceArray(X.astype(np.float32)))
@@ -260,7 +260,7 @@ class Exported:
         return self.host.__dlpack__()
 
 
-def test_dlpack_is_enough(cuda, monkeypatch):
+def test_dlpack_suffices(cuda, monkeypatch):
     def view(x, stream_ptr):
         steps = tuple(s // x.host.itemsize for s in x.host.strides)
         pointer = x.host.__array_interface__["data"][0]
@@ -322,7 +322,7 @@ def test_results_do_not_go_where_arguments_are_read(cuda):
         ((np.empty(300), np.empty(300)), TypeError, "out= must be one array"),
     ],
 )
-def test_arrays_that_do_not_fit_results_are_refused(out, error, message, cuda):
+def test_mismatched_out_arrays_raise(out, error, message, cuda):
     with pytest.raises(error, match=message):
         wg.record(f, X[0]).to_cuda()(X, out=out)
 
@@ -382,7 +382,7 @@ def test_every_point_has_a_thread(n, blocks):
     assert device.grid_of(n) == (blocks, 128)
 
 
-def test_a_point_that_needs_more_than_there_is_says_so():
+def test_point_that_exceeds_device_memory_raises():
     with pytest.raises(MemoryError, match="a single point needs 100 bytes on the GPU, 10 are free"):
         device.points_at_once(5, 100, 10)
 
@@ -432,7 +432,7 @@ def test_points_that_take_another_branch_raise(place, cuda):
         g(on(place, mixed))
 
 
-def test_an_error_after_which_nothing_runs_says_so(cuda, core):
+def test_sticky_error_is_explained(cuda, core):
     core.error = DriverError("ILLEGAL_ADDRESS")
     with pytest.raises(RuntimeError, match=r"ILLEGAL_ADDRESS.*unusable in this process: start another.*debug=True"):
         wg.record(f, X[0]).to_cuda()(X)

@@ -146,7 +146,7 @@ def test_where_rounding_decides_a_point_gets_the_path_that_was_recorded_there(cu
         (lambda: vmap(wg.grad(lambda x: 2 * x))(X), TypeError, "single number"),
     ],
 )
-def test_what_does_not_fit_is_refused(make, error, message, cuda):
+def test_invalid_arguments_raise(make, error, message, cuda):
     with pytest.raises(error, match=message):
         make()
 

@@ -341,7 +341,7 @@ def _whole(shape, strides):
 
 
 class _NotFollowed(TracedValueError):
-    """The equations accept plain values only; f runs eagerly unless freezing an input helps."""
+    """The equations accept plain values only, so f runs eagerly, unless it succeeds with some inputs held constant."""
 
     runs_as_it_is = True
 

@@ -54,7 +54,7 @@ MAX_NONLINEARITY = 0.15
 #: maximum number of Newton steps of the point where the derivative is taken
 MAX_NEWTON_STEPS = 8
 
-#: corrections below this, relative to x, do not require a new J except for derivatives
+#: relative correction of x below which a Newton step reuses the factorisation of J
 REUSE_CORRECTION = 1e-9
 
 #: maximum number of unknowns for which J is formed as a matrix
