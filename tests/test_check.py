@@ -29,7 +29,7 @@ AT_THE_EDGE = {"where with a dead branch of infinite slope", "entropy with a zer
 
 
 @named([s for s in TABLE if s.name not in AT_THE_EDGE])
-def test_the_programs_of_the_table_pass(s):
+def test_scenarios_pass(s):
     report = check_derivatives(s.f, s.x, args=s.args)
     assert isinstance(report, Check) and not report.failures
 
@@ -64,10 +64,10 @@ def test_numbers_arrays_and_containers_pass(f, x, options):
     assert not check_derivatives(f, x, **options).failures
 
 
-def test_the_report_names_each_way_with_its_digits():
+def test_report_lists_each_method_with_its_digits():
     report = check_derivatives(lambda x: np.sin(x) * x[0], X)
     text = repr(report)
-    assert text.startswith("test_the_report_names_each_way_with_its_digits.<locals>.<lambda>: derivatives agree\n")
+    assert text.startswith("test_report_lists_each_method_with_its_digits.<locals>.<lambda>: derivatives agree\n")
     for way in (
         "value, forward",
         "J v, forward",
@@ -97,7 +97,7 @@ def test_modes_select_what_is_checked(modes, ways):
     assert found - {"hvp", "hessian"} == ways
 
 
-def test_products_with_the_hessian_are_checked_too(monkeypatch):
+def test_hessian_products_are_checked(monkeypatch):
     def f(x):
         return np.sin(x) * x[0]
 
@@ -147,7 +147,7 @@ WRONG = [
     (
         lambda x: wrong_sine(x) * x,
         [r"J v, forward .* FAILED", r"w J v, reverse .* FAILED",
-         r"worst entry \(0, 0\): reverse 0\.584\d+, complex step 0\.582\d+ \(2\.3 digits\)", r"rules of your own"],
+         r"worst entry \(0, 0\): reverse 0\.584\d+, complex step 0\.582\d+ \(2\.3 digits\)", r"your own rules"],
     ),
     (
         lambda x: np.sum(constant_rule(x) * x),
@@ -161,19 +161,19 @@ WRONG = [
     (lambda x: x * wg.stop_gradient(x), [r"worst entry \(2, 2\): forward -0\.[67]\d*, complex step -1\.[34]\d*"]),
     (lambda x: x[0] * float(f"{x[1]:.9g}"), [r"stop_gradient, passive"]),
     (Noisy(), [r"value, forward .*: FAILED", r"plain NumPy gives"]),
-    (lambda x: np.abs(x - X), [r"smoothness .*: FAILED", r"at \(\d,\) the derivatives from the two sides differ by"]),
+    (lambda x: np.abs(x - X), [r"smoothness .*: FAILED", r"at \(\d,\) the one-sided derivatives differ by"]),
     (lambda x: np.maximum(x, X[0]), [r"smoothness .*: FAILED\n +at \(0,\)", r"f has a kink"]),
     (
         lambda x: np.sum(np.abs(x - X) * (x - X)),
         [r"smoothness of the gradient .*: FAILED", r"a first derivative has a kink here"],
     ),
-    (lambda x: np.sqrt(x - X), [r"beside this point there is NaN", r"there is no derivative here: move x"]),
+    (lambda x: np.sqrt(x - X), [r"f is NaN next to this point", r"f is not differentiable here: move x"]),
     (lambda x: x if not is_var(x) else x + 1e-9, [r"value, .*: FAILED"]),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("f", "texts"), WRONG)
-def test_what_is_wrong_is_named(f, texts):
+def test_wrong_derivative_raises_and_names_the_failure(f, texts):
     x = {"p": X, "q": 2.0} if "worst entry \\(\\) of output 0" in texts[0] else X
     with pytest.raises(AssertionError) as raised:
         check_derivatives(f, x)
@@ -183,7 +183,7 @@ def test_what_is_wrong_is_named(f, texts):
         assert re.search(text, message), f"{text} is not in\n{message}"
 
 
-def test_a_mode_that_is_right_is_a_hint(monkeypatch):
+def test_agreement_in_forward_mode_is_reported_as_a_hint(monkeypatch):
     row = registry.rows[np.cumsum]
     monkeypatch.setattr(row, "vjps", {0: lambda ybar, y, x, axis=None: 1.5 * ybar})
     monkeypatch.setattr(row, "jvps", {0: lambda t, y, x, axis=None: np.cumsum(t, axis=-1)})
@@ -191,7 +191,7 @@ def test_a_mode_that_is_right_is_a_hint(monkeypatch):
         check_derivatives(lambda x: np.cumsum(x) * x, X)
 
 
-def test_a_wrong_entry_among_many_is_named_by_its_output():
+def test_wrong_entry_of_a_large_jacobian_is_named_by_its_output():
     scale = np.ones(300)
     scale[123] = 1.1
 
@@ -223,19 +223,19 @@ def test_single_precision_has_tolerances_of_its_own():
 # ---- arguments
 
 
-def test_tolerances_can_be_given():
+def test_tolerances_are_configurable():
     check_derivatives(lambda x: wrong_sine(x) * x, X, order=1, rtol=0.1)
     check_derivatives(lambda x: wrong_sine(x) * x, X, order=1, atol=1.0)
 
 
-def test_the_reference_can_be_chosen():
+def test_reference_is_configurable():
     def reference(**options):
         report = check_derivatives(np.sin, X, order=1, **options)
         return {finding.reference for finding in report.findings if finding.way == "J v, forward"}
 
     assert reference() == reference(reference="complex-step") == {"complex step"}
     assert reference(reference="differences") == {"differences"}
-    with pytest.raises(TypeError, match=r"no complex step of .*: the function returns real numbers"):
+    with pytest.raises(TypeError, match=r"a complex step through .* failed: the function returns real values"):
         check_derivatives(lambda x: np.abs(x) * 2, X, reference="complex-step")
     assert any(f.reference == "differences" for f in check_derivatives(lambda x: np.abs(x) * 2, X).findings)
     # analytic code with a branch on the real part that complex numbers take differently
@@ -245,19 +245,19 @@ def test_the_reference_can_be_chosen():
 @pytest.mark.parametrize(
     "options", [{"order": 3}, {"modes": ("backward",)}, {"reference": "symbolic"}], ids=lambda o: str(*o)
 )
-def test_options_are_checked(options):
-    with pytest.raises(ValueError, match=f"check_derivatives: {next(iter(options))} (is|are)"):
+def test_invalid_option_raises(options):
+    with pytest.raises(ValueError, match=f"check_derivatives: {next(iter(options))} must"):
         check_derivatives(np.sin, X, **options)
 
 
-def test_errors_of_the_derivative_surface_unchanged():
+def test_errors_of_the_derivative_propagate_unchanged():
     with pytest.raises(wg.UnsupportedFunctionError, match=r"numpy\.intersect1d"):
         check_derivatives(lambda x: np.intersect1d(x, x), X)
     with pytest.raises(TypeError, match="complex input"):
         check_derivatives(np.sin, np.array([1.0 + 2.0j]))
 
 
-def test_the_argument_is_left_as_it_was_and_nothing_warns():
+def test_argument_is_unchanged_and_no_warning_is_shown():
     def f(x):
         x[0] *= 2
         return x * x
@@ -284,7 +284,7 @@ def test_the_argument_is_left_as_it_was_and_nothing_warns():
         (lambda x: np.floor(0.7 / x) * x, 0.249, 2.0, 1e-11),
     ],
 )
-def test_differences_know_their_error(f, x, exact, tolerance):
+def test_differences_estimate_their_error(f, x, exact, tolerance):
     found = Slopes(lambda z: np.array([f(z[0])]), np.array([x]), np.ones((1, 1)))
     error = abs(found.values[0, 0] - exact)
     assert error <= tolerance * abs(exact)

@@ -240,7 +240,7 @@ def test_random_patterns_never_take_more_colours_than_dsatur_or_largest_first(m,
     assert wg.colouring(pattern.T, kind="row").count <= min(dsatur(near), largest_first(near))
 
 
-def test_single_moves_save_colours_that_no_order_saves():
+def test_tabu_search_improves_on_greedy_orderings():
     pattern = scattered(600, 600, 8)
     found = wg.colouring(pattern)
     assert found.method == "tabu_search"
@@ -323,7 +323,7 @@ def test_columns_without_nonzeros_stay_uncoloured():
 # ---- the object
 
 
-def test_a_colouring_shows_itself():
+def test_repr_of_a_colouring():
     found = wg.colouring(stencil((6, 7), plus(2)), shape=(6, 7))
     assert repr(found) == "<column colouring: 5 colours of 42 columns, at least 5 needed, by lattice>"
     both = wg.colouring(arrow(9), kind="bidirectional")
@@ -382,19 +382,19 @@ def recoloured(found, **colours):
 
 
 SPOILT = [
-    ("column", banded(6, 1), [0, 1, 2, 0, 2, 1], "columns 2 and 4 have colour 2, and row 3 holds both"),
-    ("column", banded(3, 1), [0, -1, 2], "column 1 has no colour, and row 0 holds a nonzero of it"),
-    ("row", banded(4, 1), [0, 1, 0, 2], "rows 0 and 2 have colour 0, and column 1 holds both"),
+    ("column", banded(6, 1), [0, 1, 2, 0, 2, 1], "columns 2 and 4 both have colour 2 and a nonzero in row 3"),
+    ("column", banded(3, 1), [0, -1, 2], "column 1 has no colour, but a nonzero in row 0"),
+    ("row", banded(4, 1), [0, 1, 0, 2], "rows 0 and 2 both have colour 0 and a nonzero in column 1"),
     ("star", banded(5, 1), [0, 1, 0, 1, 2], "0 - 1 - 2 - 3 is a path of four vertices in colours 0 and 1"),
-    ("star", banded(4, 1), [0, 0, 1, 2], "vertices 0 and 1 have colour 0, and (0, 1) is a nonzero"),
-    ("star", banded(4, 1), [0, 1, -1, 2], "vertex 2 has no colour, and its row holds nonzeros"),
+    ("star", banded(4, 1), [0, 0, 1, 2], "vertices 0 and 1 both have colour 0, but (0, 1) is a nonzero"),
+    ("star", banded(4, 1), [0, 1, -1, 2], "vertex 2 has no colour, but its row has nonzeros"),
     ("acyclic", stencil((2, 2), plus(2)), [0, 1, 1, 0], "is on a cycle of vertices in colours 0 and 1"),
-    ("column", banded(4, 1), [0, 1, 2], "a colouring of 4 columns has not the shape (3,)"),
+    ("column", banded(4, 1), [0, 1, 2], "a colouring of 4 columns cannot have the shape (3,)"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("kind", "pattern", "colours", "message"), SPOILT)
-def test_the_check_names_what_is_confused(kind, pattern, colours, message):
+def test_check_names_conflicting_columns(kind, pattern, colours, message):
     found = wg.colouring(pattern, kind=kind)
     name = "row_colours" if kind == "row" else "column_colours"
     wrong = recoloured(found, **{name: np.array(colours, np.int32)})
@@ -416,7 +416,7 @@ def test_the_check_names_a_nonzero_that_neither_side_gives():
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_the_check_says_what_the_definition_says(data):
+def test_check_agrees_with_the_definition(data):
     kind = data.draw(st.sampled_from(KINDS))
     n = data.draw(st.integers(1, 6))
     dense = np.array(data.draw(st.lists(st.booleans(), min_size=n * n, max_size=n * n))).reshape(n, n)
@@ -451,12 +451,12 @@ def test_the_check_says_what_the_definition_says(data):
         (np.eye(3, dtype=bool), {"method": "best"}, ValueError, "method is one of 'auto', 'lattice'"),
         (np.eye(3, 4, dtype=bool), {"kind": "star"}, wg.PatternError, 'this one is 3 x 4; write kind="column"'),
         (np.triu(np.ones((3, 3), bool)), {"kind": "acyclic"}, wg.PatternError, "(0, 1) is in this one but (1, 0) is"),
-        (np.eye(6, dtype=bool), {"shape": (2, 4)}, wg.PatternError, "shape=(2, 4) is not a shape of the 6 columns"),
-        (np.eye(6, dtype=bool), {"row_shape": 5}, wg.PatternError, "row_shape=(5,) is not a shape of the 6 rows"),
+        (np.eye(6, dtype=bool), {"shape": (2, 4)}, wg.PatternError, "shape=(2, 4) does not match the 6 columns"),
+        (np.eye(6, dtype=bool), {"row_shape": 5}, wg.PatternError, "row_shape=(5,) does not match the 6 rows"),
         (scattered(900, 900, 9), {"method": "lattice"}, wg.PatternError, 'was found; write method="auto"'),
     ],
 )
-def test_bad_input_is_named(pattern, options, error, message):
+def test_invalid_input_raises(pattern, options, error, message):
     with pytest.raises(error) as caught:
         wg.colouring(pattern, **options)
     assert message in str(caught.value)
@@ -484,7 +484,7 @@ def random_matrix(pattern, kind, rng):
 
 @settings(max_examples=120, deadline=None)
 @given(st.data())
-def test_every_nonzero_comes_back(data):
+def test_every_nonzero_is_recovered(data):
     kind = data.draw(st.sampled_from(KINDS))
     m, n = data.draw(st.integers(1, 12)), data.draw(st.integers(1, 12))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
@@ -521,7 +521,7 @@ def test_symmetric_results_are_symmetric_to_the_last_bit(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_values_come_in_the_order_that_is_asked_for(kind):
+def test_values_follow_the_requested_order(kind):
     rng = np.random.default_rng(2)
     pattern = symmetrized(scattered(25, 25, 2)).toarray()
     matrix = random_matrix(pattern, kind, rng)
@@ -541,7 +541,7 @@ def test_values_come_in_the_order_that_is_asked_for(kind):
         assert recovery.array(values).has_canonical_format
 
 
-def test_values_are_written_into_what_is_given():
+def test_values_are_written_into_out():
     pattern = banded(9, 1)
     found = wg.colouring(pattern)
     recovery = Recovery(found)
@@ -570,7 +570,7 @@ def test_room_holds_all_products(kind):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128, np.int64])
 @pytest.mark.parametrize("kind", ["column", *SYMMETRIC])
-def test_types_of_numbers_stay(kind, dtype):
+def test_dtypes_are_preserved(kind, dtype):
     pattern = arrow(7)
     matrix = (np.arange(49).reshape(7, 7) + 1).astype(dtype)
     matrix = np.where(pattern, matrix + matrix.T, 0)
@@ -581,7 +581,7 @@ def test_types_of_numbers_stay(kind, dtype):
     np.testing.assert_array_equal(got.toarray(), matrix)
 
 
-def test_explicit_zeros_stay_and_the_arrays_are_the_callers_own():
+def test_explicit_zeros_are_kept_and_arrays_are_not_shared():
     pattern = sp.csr_array((np.zeros(3), np.array([0, 2, 1]), np.array([0, 2, 3])), (2, 3))
     recovery = Recovery(wg.colouring(pattern))
     first = recovery.matrix(np.zeros((2, 2)))
@@ -599,11 +599,11 @@ def test_explicit_zeros_stay_and_the_arrays_are_the_callers_own():
         ({"order": ([0, -1], [0, 0])}, None, wg.PatternError, "(-1, 0), pair 1 of order, is not in the pattern"),
         ({"order": ([0, 1], [0, 5])}, None, wg.PatternError, "(1, 5), pair 1 of order, is not in the pattern"),
         ({"order": ([0.5], [0])}, None, wg.PatternError, "order is two integer arrays of one length"),
-        ({}, np.zeros((2, 5)), ValueError, "shapes [(2, 5)], and a column colouring wants [(3, 5)]"),
-        ({}, np.zeros(14), ValueError, "shapes [(14,)], and a column colouring wants [(3, 5)]"),
+        ({}, np.zeros((2, 5)), ValueError, "shapes [(2, 5)], but a column colouring needs [(3, 5)]"),
+        ({}, np.zeros(14), ValueError, "shapes [(14,)], but a column colouring needs [(3, 5)]"),
     ],
 )
-def test_wrong_orders_and_products_are_named(options, products, error, message):
+def test_invalid_orders_and_products_raise(options, products, error, message):
     found = wg.colouring(banded(5, 1))
     with pytest.raises(error) as caught:
         Recovery(found, **options).values(products)

@@ -701,7 +701,7 @@ def test_derivative_of_analytic_functions():
     assert_same_bits(y, np.log(Z))
     assert_same_bits(aux, Z.real)
     assert_rounding(wg.derivative(lambda x: np.exp(1j * x), 0.3), 1j * np.exp(0.3j))
-    with pytest.raises(ValueError, match="mixes the elements"):
+    with pytest.raises(ValueError, match="is not elementwise"):
         wg.derivative(lambda z: z * z[0], Z, holomorphic=True)
     assert_rounding(wg.grad(lambda z: np.sum(z**2), Z, holomorphic=True), 2 * Z)
 
@@ -715,7 +715,7 @@ def test_directions_of_complex_arguments():
     assert wg.jvp(f, Z, np.zeros((0, 3)))[1].shape == (0, 3)
     with pytest.raises(ValueError, match="the direction has dtype complex128, expected real numbers"):
         wg.jvp(f, Z.real, 1j * Z)
-    with pytest.raises(ValueError, match="the direction has dtype complex128, expected real numbers for real ones"):
+    with pytest.raises(ValueError, match="complex128, expected real numbers for a real argument"):
         wg.jvp(lambda p: p["z"] * p["x"], {"z": 1j, "x": 1.0}, {"z": 1j, "x": 1j})
 
 
@@ -820,7 +820,7 @@ def test_one_row_that_is_not_analytic_is_seen_beside_a_large_one():
         wg.jacobian(lambda z: np.stack([1e12 * z[0], np.conj(z[1])]), Z, holomorphic=True)
 
 
-INPUT = "complex input: wengert.jvp and wengert.vjp take it, wengert.grad and wengert.hvp of a real function"
+INPUT = "complex input is supported by wengert.jvp and wengert.vjp, by wengert.grad and wengert.hvp for a real function"
 
 
 @pytest.mark.parametrize(
@@ -837,13 +837,13 @@ INPUT = "complex input: wengert.jvp and wengert.vjp take it, wengert.grad and we
         (lambda: wg.hessian(lambda x: 1j * x, 1.0), TypeError, "returned a complex number, which has no gradient"),
         (lambda: wg.hvp(lambda x: 1j * x, 1.0, 1.0), TypeError, "returned a complex number, which has no gradient"),
         (lambda: wg.grad(lambda x: 1j * x, 1.0), TypeError, "returned a complex number, which has no gradient"),
-        (lambda: wg.linearize(lambda x: 1j * x, 1.0), ComplexValueError, "complex output: wengert.jvp"),
+        (lambda: wg.linearize(lambda x: 1j * x, 1.0), ComplexValueError, "complex output is supported by wengert.jvp"),
         (lambda: wg.vjp(np.abs, Z)[1](Z), ValueError, "cotangent has dtype complex128, expected real numbers"),
-        (lambda: wg.grad(lambda w: wg_pullback(w).real, 1.0), ComplexValueError, "takes no traced cotangents"),
+        (lambda: wg.grad(lambda w: wg_pullback(w).real, 1.0), ComplexValueError, "does not accept traced cotangents"),
         (lambda: wg.grad(np.sin, 1j), TypeError, "returned a complex number, which has no gradient: pass holomorphic"),
         (lambda: wg.grad(np.sin, Z), TypeError, "must return a single number"),
         (lambda: wg.grad(np.sin, Z, holomorphic=True), TypeError, "must return a single number"),
-        (lambda: wg.jacobian(np.sin, 1.0, holomorphic=True), TypeError, "for complex arguments.*pass x [+] 0j"),
+        (lambda: wg.jacobian(np.sin, 1.0, holomorphic=True), TypeError, "requires complex arguments.*pass x [+] 0j"),
         (lambda: wg.derivative(np.sin, 1j, order=2, holomorphic=True), ValueError, "first derivative only"),
         (lambda: wg.jvp(np.sin, np.clongdouble(1j), 1.0), TypeError, "array of dtype"),
         (lambda: wg.jvp(lambda z: wg.grad(lambda x: x * z, 1.0), 1j, 1.0), TypeError, "returned a complex number"),

@@ -135,7 +135,7 @@ def branch(x):
 
 
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
-def test_what_a_factor_of_zero_takes_out_is_no_nan(mode):
+def test_nan_multiplied_by_exact_zero_is_ignored(mode):
     with wg.detect_nan():
         assert_rounding(wg.jacobian(branch, X, mode=mode), [0.0, 0.5, 0.5 / np.sqrt(2.0)])
         H = wg.jacobian(wg.grad(branch), X + 1, mode=mode)
@@ -145,13 +145,13 @@ def test_what_a_factor_of_zero_takes_out_is_no_nan(mode):
 @pytest.mark.parametrize("s", [s for s in TABLE if not s.containers][::7], ids=lambda s: s.name.replace(" ", "_"))
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
 @pytest.mark.filterwarnings("ignore::wengert.MutatedInputWarning")
-def test_without_nan_the_block_changes_no_derivative(s, mode):
+def test_detect_nan_does_not_change_derivatives(s, mode):
     with wg.detect_nan():
         J = wg.jacobian(s.f, s.x, args=s.args, mode=mode)
     assert_rounding(J, s.exact(), s.dtype)
 
 
-def test_derivatives_outside_of_the_block_are_not_watched():
+def test_derivatives_outside_the_block_are_not_checked():
     _, pullback = wg.vjp(difference_of_roots, X)
     with wg.detect_nan():
         assert np.isnan(pullback(1.0)[0])
@@ -240,7 +240,7 @@ def test_each_derivative_that_passes_calls_back_with_plain_numbers(op, expected)
     assert seen == expected
 
 
-def test_the_value_passes_bit_for_bit():
+def test_value_is_unchanged_to_the_last_bit():
     seen = []
     for x in (X, X.astype(np.float32), 0.1, 3, np.float32(0.1), [1.0, 2.0]):
         assert_same_bits(wg.probe(x, seen.append), x)
@@ -251,7 +251,7 @@ def test_the_value_passes_bit_for_bit():
     assert seen == []
 
 
-def test_what_the_callback_raises_surfaces():
+def test_exception_of_the_callback_propagates():
     def stop(cotangent):
         raise RuntimeError("seen enough")
 
@@ -261,12 +261,12 @@ def test_what_the_callback_raises_surfaces():
     assert_rounding(wg.grad(probed(lambda cotangent: None), X + 1), adjoint(X + 1) * 2 * (X + 1))
 
 
-def test_a_list_of_traced_values_is_refused():
+def test_list_of_traced_values_raises():
     with pytest.raises(TypeError, match="probe: pass one number or array"):
         wg.grad(lambda x: wg.probe([x, x], print)[0], 1.0)
 
 
-def test_a_probe_inside_of_detect_nan_shows_the_same():
+def test_probe_inside_detect_nan_reports_the_same_values():
     seen = []
     with wg.detect_nan():
         wg.grad(probed(seen.append), X + 1)

@@ -438,7 +438,7 @@ class Frame:
     __module__ = "pandas.core.frame"
 
 
-LEFT_OUT = "; what else a class of yours holds is left out by wengert.register_container"
+LEFT_OUT = "; register your own class with wengert.register_container"
 
 
 @pytest.mark.parametrize(
@@ -499,7 +499,7 @@ class Labelled:
 
 def test_what_a_class_holds_beside_its_numbers_is_left_out_by_its_registration():
     f, x = (lambda x: np.sum(x.values**x.order) * len(x.label)), Labelled(X, "ab", 3)
-    with pytest.raises(TypeError, match=r"left out by wengert\.register_container"):
+    with pytest.raises(TypeError, match=r"with wengert\.register_container"):
         wg.grad(f, x)
     wg.register_container(
         Labelled, lambda x: ([x.values], (x.label, x.order)), lambda parts, rest: Labelled(*parts, *rest)
@@ -524,7 +524,7 @@ def test_output_that_is_no_number_is_refused_by_type(value):
     for driver, name in ((wg.grad, "grad"), (wg.jacobian, "jacobian"), (wg.vjp, "vjp")):
         with pytest.raises(
             TypeError,
-            match=rf"^{name}\(.*\): the function returned {type(value).__name__}, which is no number",
+            match=rf"^{name}\(.*\): the function returned {type(value).__name__}, which is neither a number",
         ):
             driver(lambda x: value, X)
 
@@ -809,11 +809,12 @@ def test_arguments_in_tuples_as_jax_takes_them_are_explained(word):
         getattr(wg, word)(lambda x: (x**2).sum(), (X,), (X,))
     assert str(raised.value) == (
         f"{word}(test_arguments_in_tuples_as_jax_takes_them_are_explained.<locals>.<lambda>): the function failed on "
-        "the tuple that was given as its one argument: unsupported operand type(s) for ** or pow(): 'tuple' and 'int'. "
-        f"Arguments stand in no tuple here: write {word}(f, x, v) for {word}(f, (x,), (v,)), and {word}(f, x, (v, w), "
+        "a tuple passed as its single argument: unsupported operand type(s) for ** or pow(): 'tuple' and 'int'. "
+        f"Arguments are not wrapped in a tuple here: write {word}(f, x, v) for {word}(f, (x,), (v,)), and {word}(f, x, "
+        "(v, w), "
         f"args=(y,), argnums=(0, 1)) for {word}(f, (x, y), (v, w))"
     )
-    with pytest.raises(TypeError, match=r"Arguments stand in no tuple here"):
+    with pytest.raises(TypeError, match=r"Arguments are not wrapped in a tuple here"):
         getattr(wg, word)(lambda x, y: (x * y).sum(), (X, X), (X, X))
 
 
@@ -823,8 +824,9 @@ def test_arguments_given_one_after_the_other_as_jax_takes_them_are_explained(wor
     with pytest.raises(TypeError) as raised:
         getattr(wg, word)(lambda x, y: (x * y).sum(), *[X] * names.count(","), X)
     assert str(raised.value) == (
-        f"{word}({names}) was given {names.count(',') + 2} arguments by position: further arguments of the function "
-        f"stand in args, write {word}({names}, args=(y,)) for {word}({names}, y)"
+        f"{word}({names}) was given {names.count(',') + 2} positional arguments; pass further arguments of the "
+        "function "
+        f"as args: write {word}({names}, args=(y,)) for {word}({names}, y)"
     )
 
 

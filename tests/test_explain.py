@@ -62,7 +62,7 @@ PASSES = [
 
 
 @pytest.mark.parametrize(("n", "m", "mode", "first", "second"), PASSES)
-def test_a_jacobian_makes_the_passes_of_its_plan(n, m, mode, first, second, sweeps):
+def test_jacobian_runs_the_sweeps_of_its_plan(n, m, mode, first, second, sweeps):
     f = Counted(n, m)
     x = np.linspace(-1, 1, n)
     J = wg.jacobian(f, mode=mode)
@@ -90,7 +90,7 @@ def test_a_jacobian_makes_the_passes_of_its_plan(n, m, mode, first, second, swee
         (wg.derivative, "forward", 2),
     ],
 )
-def test_a_word_without_a_choice_has_a_fixed_plan(op, mode, width, sweeps):
+def test_operator_with_a_single_mode_has_a_fixed_plan(op, mode, width, sweeps):
     runs = []
 
     def f(x):
@@ -120,7 +120,7 @@ def test_a_plain_function_stands_for_its_jacobian():
     assert report.plan == wg.explain(wg.jacobian(f), np.ones(5)).plan
 
 
-def test_the_list_is_measured():
+def test_tape_length_and_memory_are_reported():
     def powers(x):
         total = 0.0
         for i in range(10):
@@ -137,7 +137,7 @@ def test_the_list_is_measured():
     assert forward.entries == forward.nbytes == 0
 
 
-def test_costs_are_those_of_the_table():
+def test_costs_are_those_of_the_cost_model():
     report = wg.explain(wg.jacobian(Counted(70, 9)), np.ones(70))
     assert report.costs == {
         "forward": costs.forward_cost(70),
@@ -147,21 +147,21 @@ def test_costs_are_those_of_the_table():
     assert wg.explain(wg.grad(np.sum), np.ones(7)).costs["reverse"] == costs.COSTS.record + costs.reverse_cost(1)
 
 
-def test_the_reason_says_what_the_first_call_had_to_find_out():
+def test_reason_mentions_an_additional_recording():
     for n, m, text in ((7, 14, "the next call goes forward"), (30, 1000, "f was recorded once, to count its values")):
         J = wg.jacobian(Counted(n, m))
         assert text in wg.explain(J, np.ones(n)).plan.reason
-        assert wg.explain(J, np.ones(n)).plan.reason == "the cheaper by the table of costs"
+        assert wg.explain(J, np.ones(n)).plan.reason == "cheaper by the cost model"
 
 
 def test_the_report_is_short_and_readable():
     assert repr(wg.explain(wg.grad(np.sum), np.ones((2, 3)))) == (
         "grad(sum): n = 6, shape (2, 3), to m = 1, shape ()\n"
-        "  mode    reverse: one sweep gives the derivatives of one number in all variables\n"
+        "  mode    reverse: one sweep gives the derivatives of a scalar with respect to all variables\n"
         "  passes  1 run of f, recorded; 1 sweep, 1 direction at once\n"
-        "  list    1 entry, 17 bytes\n"
+        "  tape    1 entry, 17 bytes\n"
         f"  costs   forward {costs.forward_cost(6):.3g}, reverse {costs.COSTS.record + costs.reverse_cost(1):.3g} "
-        "evaluations of f, by the table"
+        "evaluations of f, estimated"
     )
 
 

@@ -32,7 +32,7 @@ def test_the_bytecode_of_this_python_is_read_as_its_disassembler_reads_it():
 
 @pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize("change", ["an opcode that names", "bits below an index", "room for notes", "interpreter"])
-def test_bytecode_that_is_read_wrong_in_anything_is_not_known(monkeypatch, change):
+def test_bytecode_that_disagrees_with_the_disassembler_is_rejected(monkeypatch, change):
     if change == "an opcode that names":
         monkeypatch.setattr(dis, "hasname", [*dis.hasname, dis.opmap["RETURN_VALUE"]])
     elif change == "bits below an index":
@@ -44,7 +44,7 @@ def test_bytecode_that_is_read_wrong_in_anything_is_not_known(monkeypatch, chang
     assert not features.knows_bytecode()
 
 
-def test_without_known_bytecode_nothing_is_followed_and_the_refusal_says_what_to_write(monkeypatch):
+def test_unknown_bytecode_disables_the_analysis_and_the_error_says_what_to_write(monkeypatch):
     monkeypatch.setattr(follow, "knows_bytecode", lambda: False)
 
     def f(x):
@@ -57,7 +57,7 @@ def test_without_known_bytecode_nothing_is_followed_and_the_refusal_says_what_to
 
 
 @pytest.mark.parametrize(("text", "expected"), [("a + b", True), ("a **= b", True), ("a[b]", False), ("a(b)", False)])
-def test_an_operator_is_told_from_a_subscript(text, expected):
+def test_binary_operator_differs_from_subscript(text, expected):
     code = compile(text, "text", "exec").co_code
     assert any(features.is_operator_code(code, at) for at in range(0, len(code), 2) if code[at]) == expected
 
@@ -68,7 +68,7 @@ def test_the_first_code_behind_the_operators_is_not_one_of_them():
 
 
 @pytest.mark.parametrize(("text", "expected"), [("a[b] = c", True), ("a[b:c] = d", True), ("a.b = c", False)])
-def test_a_store_is_told_from_other_instructions(text, expected):
+def test_store_differs_from_other_instructions(text, expected):
     code = compile(text, "text", "exec").co_code
     assert any(features.is_assignment_code(code, at) for at in range(0, len(code), 2) if code[at]) == expected
 
@@ -87,7 +87,7 @@ MADE_IN_C = [itertools.count, functools.partial, collections.deque, re.Pattern, 
 
 
 @pytest.mark.parametrize("cls", [*MADE_IN_PYTHON, *MADE_IN_C], ids=lambda cls: cls.__name__)
-def test_classes_made_in_python_are_told_from_those_made_in_c(cls):
+def test_python_classes_differ_from_c_classes(cls):
     assert features.is_made_in_python(cls) == (cls in MADE_IN_PYTHON)
 
 

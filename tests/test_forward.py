@@ -325,7 +325,7 @@ NOT_ELEMENTWISE = {
 @pytest.mark.parametrize("f", NOT_ELEMENTWISE.values(), ids=NOT_ELEMENTWISE.keys())
 @pytest.mark.parametrize("n", range(2, 10))
 def test_functions_that_mix_elements_have_no_elementwise_derivative(f, n):
-    with pytest.raises(ValueError, match="mixes the elements"):
+    with pytest.raises(ValueError, match="is not elementwise"):
         wg.derivative(f, np.linspace(0.1, 0.9, n))
 
 
@@ -339,7 +339,7 @@ def product_with_a_constant(a, b):
 
 def test_a_rule_without_a_cotangent_is_no_zero():
     assert forward(lambda x: product_with_a_constant(x, 2.0))(3.0) == 2.0
-    with pytest.raises(TypeError, match="gives no cotangent for argument 1"):
+    with pytest.raises(TypeError, match="returns no cotangent for argument 1"):
         forward(lambda x: product_with_a_constant(2.0, x))(3.0)
 
 

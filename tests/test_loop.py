@@ -512,7 +512,7 @@ def test_the_state_of_the_caller_stays():
     assert u.tolist() == [1, 1, 1]
 
 
-def test_programs_write_loops_out():
+def test_programs_unroll_loops():
     f = looped("matrix products", checkpoints=2)
     program = wg.record(f, X)
     np.testing.assert_allclose(program(X * 1.1), f(X * 1.1), rtol=1e-13)
@@ -588,7 +588,7 @@ def test_dtypes_and_layouts(x):
     np.testing.assert_allclose(found, expected, rtol=10 * np.finfo(expected.dtype).eps)
 
 
-def test_every_number_is_looked_at():
+def test_every_leaf_of_a_recomputed_state_is_compared():
     def step(u):
         return np.sqrt(u) - 0.5
 
@@ -600,7 +600,7 @@ def test_every_number_is_looked_at():
 
 
 @pytest.mark.parametrize("where", ["state", "args", "variable", "partial", "RandomState", "random"])
-def test_random_generators_are_put_back(where):
+def test_random_generators_are_reset_for_recomputed_steps(where):
     def noise(rng):
         return rng.gauss(0.0, 1.0) if isinstance(rng, random.Random) else rng.normal()
 
@@ -629,7 +629,7 @@ def test_random_generators_are_put_back(where):
     np.testing.assert_allclose(wg.grad(f, X, args=(False,)), wg.grad(f, X, args=(True,)), rtol=1e-14)
 
 
-def test_the_global_generator_is_put_back():
+def test_global_generator_is_reset_for_recomputed_steps():
     def f(x):
         np.random.seed(3)  # noqa: NPY002
         u = wg.loop(lambda u: u * (1 + 0.1 * np.random.rand()), x, 6, checkpoints=2)  # noqa: NPY002
@@ -648,7 +648,7 @@ def few(step, x, n=6, **options):
     return wg.loop(step, x, n, checkpoints=2, **options)
 
 
-def test_a_value_kept_from_a_step():
+def test_value_kept_from_a_step_raises():
     def f(x):
         kept = []
         few(lambda u: kept.append(np.sum(u)) or u * 2, x)
@@ -695,7 +695,7 @@ def test_a_value_kept_from_a_step():
         wg.grad(lambda x: (kept := [], wg.checkpoint(lambda: kept.append(x[0] * 2) or x)(), kept[0])[2], X)
 
 
-def test_a_write_outside_of_the_state():
+def test_write_outside_the_state_raises():
     def of(write):
         def f(x):
             total = x * 1.0
@@ -734,7 +734,7 @@ def test_a_write_outside_of_the_state():
         wg.grad(into_clean, X)
 
 
-def test_a_step_that_changes():
+def test_step_that_changes_raises():
     def counter(x):
         calls = [0]
 
@@ -776,7 +776,7 @@ def test_a_step_that_changes():
 
 
 @pytest.mark.parametrize("scalar", [False, True])
-def test_a_variable_that_is_assigned_again(scalar):
+def test_reassigned_variable_raises(scalar):
     def f(x):
         a = x[0] * 1.0 if scalar else x * 1.0
 
@@ -793,12 +793,12 @@ def test_a_variable_that_is_assigned_again(scalar):
         wg.hessian(f, X)
 
 
-def test_shapes_and_forms_must_stay():
+def test_changed_shape_or_structure_raises():
     with pytest.raises(ValueError, match=r"\[0\] has shape \(4,\) after the step and \(3,\) before it"):
         wg.loop(lambda s: (np.append(s[0], 1.0), s[1]), (X, 0), 2)
-    with pytest.raises(ValueError, match="another form"):
+    with pytest.raises(ValueError, match="different structure"):
         wg.loop(lambda s: [*s], (X, 0), 2)
-    with pytest.raises(ValueError, match="another form"):
+    with pytest.raises(ValueError, match="different structure"):
         wg.loop(lambda s: {"b": s["a"]}, {"a": X}, 2)
     with pytest.raises(ValueError, match=r"returned NoneType where the state was a number or an array"):
         wg.loop(lambda u: None, X, 2)
@@ -811,21 +811,21 @@ def test_shapes_and_forms_must_stay():
     [
         ({}, "either the number of steps n or the condition"),
         ({"n": 3, "cond": lambda u: True}, "either"),
-        ({"n": -1}, "n is a number of steps"),
-        ({"n": 2.5}, "n is a number of steps"),
-        ({"n": 30, "checkpoints": 0}, "at least 1"),
+        ({"n": -1}, "n must be a number of steps"),
+        ({"n": 2.5}, "n must be a number of steps"),
+        ({"n": 30, "checkpoints": 0}, "positive number"),
         ({"n": 30, "checkpoints": binomial(29, 3)}, "29 steps"),
-        ({"n": 30, "memory": "2 loaves"}, "memory is a number of bytes"),
+        ({"n": 30, "memory": "2 loaves"}, "memory must be a number of bytes"),
         ({"n": 30, "memory": 1000}, "bytes"),
-        ({"n": 30, "collect": 0}, "collect is"),
+        ({"n": 30, "collect": 0}, "collect must be"),
     ],
 )
-def test_options_that_make_no_sense(options, message):
+def test_invalid_options_raise(options, message):
     with pytest.raises((TypeError, ValueError), match=message):
         wg.grad(lambda x: np.sum(wg.loop(np.sin, x, **options)), X)
 
 
-def test_an_exception_leaves_nothing_behind():
+def test_exception_releases_all_state():
     class Halt(Exception):
         pass
 
@@ -873,7 +873,7 @@ def test_floating_point_errors_that_a_step_handles():
     np.testing.assert_allclose(found, 1.5**3 * 0.5**2)
 
 
-def test_nothing_is_kept_alive():
+def test_no_reference_is_kept_alive():
     class Model:
         def step(self, u):
             return np.sin(u) * self.scale

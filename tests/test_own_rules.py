@@ -87,9 +87,9 @@ def test_a_pattern_saves_directions():
     rows = calls_of(None)
     assert calls_of(pattern) <= rows * 2 / n + 1
     assert calls_of(sp.csr_array(pattern)) == calls_of(pattern)
-    with pytest.raises(ValueError, match="leaves out"):
+    with pytest.raises(ValueError, match="lacks"):
         calls_of(np.eye(n))
-    with pytest.raises(ValueError, match="leaves out"):
+    with pytest.raises(ValueError, match="lacks"):
         calls_of("elementwise")
     with pytest.raises(ValueError, match=r"has shape \(2, 2\)"):
         calls_of(np.eye(2))
@@ -125,7 +125,7 @@ def test_differences_are_good_to_many_digits(name):
     f = wg.primitive(plain, jvp="fd")
     expected = exact(x)
     scale = max(np.max(np.abs(expected)), 1e-300)
-    with pytest.warns(wg.FiniteDifferenceWarning, match="taken by differences, with an error of about"):
+    with pytest.warns(wg.FiniteDifferenceWarning, match="a finite difference with a relative error of about"):
         forward = wg.jacfwd(f, x)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # it was said

@@ -417,7 +417,7 @@ def test_a_complex_start_runs_as_it_is():
 
     f = wg.compile(imaginary)
     assert f(2.0) == imaginary(2.0) and f(2.0) == imaginary(2.0)
-    with pytest.warns(UserWarning, match="no real number"):
+    with pytest.warns(UserWarning, match="starts at a complex value"):
         assert f(2.0) == imaginary(2.0)
 
 

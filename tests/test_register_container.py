@@ -86,7 +86,7 @@ def test_states_of_loops():
         wg.grad(lambda b: energy(wg.loop(lambda b: Body(b.position, b.speed, b.name + "x"), b, 3)), BODY)
 
 
-def test_what_is_beside_the_parts_is_part_of_the_key():
+def test_rest_of_a_container_is_part_of_the_cache_key():
     @wg.compile
     def f(b):
         return energy(b) * (2.0 if b.name == "two" else 1.0)
@@ -102,22 +102,22 @@ def test_what_is_beside_the_parts_is_part_of_the_key():
     ("cls", "flatten", "message"),
     [
         ("Body", list, "expected a class"),
-        (dict, list, "has its form already"),
-        (np.ndarray, list, "has its form already"),
+        (dict, list, "already has a structure of its own"),
+        (np.ndarray, list, "already has a structure of its own"),
     ],
 )
-def test_what_cannot_be_registered(cls, flatten, message):
+def test_unsupported_class_raises(cls, flatten, message):
     with pytest.raises(TypeError, match=message):
         wg.register_container(cls, flatten, lambda parts: None)
 
 
-def test_a_flatten_that_gives_no_list_says_so():
+def test_flatten_without_a_list_raises():
     class Wrong:
         pass
 
     wg.register_container(Wrong, lambda w: 1.0, lambda parts: Wrong())
-    with pytest.raises(TypeError, match="flatten returns a list of parts"):
+    with pytest.raises(TypeError, match="flatten must return a list of parts"):
         wg.grad(lambda w: 1.0, Wrong())
     wg.register_container(Wrong, lambda w: [1.0, 2.0], lambda parts, rest: Wrong())
-    with pytest.raises(TypeError, match=r"flatten returns\s*\(parts, rest\)"):
+    with pytest.raises(TypeError, match=r"flatten must return\s*\(parts, rest\)"):
         wg.grad(lambda w: 1.0, Wrong())

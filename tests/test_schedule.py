@@ -123,7 +123,7 @@ def test_binomial_counts_are_optimal_for_all_small_numbers_of_steps_and_slots():
 
 
 @pytest.mark.parametrize("slots", range(1, 8))
-def test_binomial_schedules_do_what_they_count(slots):
+def test_binomial_schedules_execute_their_predicted_steps(slots):
     for steps in range(45):
         done = simulate(schedule := binomial(steps, slots))
         assert (done.advanced, done.taped) == (schedule.extra_steps, steps)
@@ -184,7 +184,7 @@ def test_bytes_shared_by_states_and_tapes_go_further_than_equal_blocks(steps, me
         (37, 3, 4, False),
     ],
 )
-def test_block_counts_are_optimal_but_for_the_fall_of_a_room(memory, state, tape, is_exact):
+def test_block_counts_are_optimal_up_to_the_decrease_of_a_capacity(memory, state, tape, is_exact):
     room = rooms(memory, state, tape)
     most = 0 if is_exact else max(a - b for a, b in itertools.pairwise(room))
     fewest = fewest_in_bytes(120, memory, state, tape)
@@ -197,7 +197,7 @@ def test_block_counts_are_optimal_but_for_the_fall_of_a_room(memory, state, tape
     ("steps", "memory", "state", "tape", "disk"),
     [(12, 100, 3, 7, 0), (30, 100, 3, 7, 0), (1000, 20, 1, 1, 0), (40, 150, 10, 30, 9), (400, 150, 10, 30, 99)],
 )
-def test_predicted_memory_is_what_is_used(steps, memory, state, tape, disk):
+def test_predicted_memory_equals_used_memory(steps, memory, state, tape, disk):
     schedule = blocks(steps, memory, state, tape, disk=disk)
     assert schedule.memory(state, tape) == simulate(schedule, state, tape).peak_bytes <= memory
 
@@ -373,7 +373,7 @@ def test_the_end_may_be_noticed_only_when_the_next_step_is_due(budget):
         simulate(Given(actions, steps, schedule.ram, schedule.disk))
 
 
-def test_the_end_comes_once():
+def test_finalize_accepts_one_end_only():
     schedule = Online(3)
     schedule.finalize(7)
     schedule.finalize(7)
@@ -386,7 +386,7 @@ def test_the_end_comes_once():
 
 @settings(deadline=None, max_examples=200, derandomize=True)
 @given(st.data())
-def test_any_plan_can_be_carried_out_within_its_budget(data):
+def test_every_plan_stays_within_its_budget(data):
     draw = lambda low, high: data.draw(st.integers(low, high))
     state, tape, work = draw(1, 12), draw(1, 12), draw(0, 5)
     memory = work + state + tape + draw(0, 60)
@@ -430,7 +430,7 @@ MORE = {
 
 
 @pytest.mark.parametrize("name", MORE)
-def test_no_action_can_be_left_out_or_done_twice(name):
+def test_omitted_or_repeated_action_raises(name):
     schedule = MORE[name]
     actions = list(schedule)
     simulate(Given(actions, schedule.n, schedule.ram, schedule.disk))
@@ -473,13 +473,13 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("actions", "message"), REFUSED, ids=[message for _, message in REFUSED])
-def test_the_judge_refuses(actions, message):
+def test_simulate_rejects_invalid_schedules(actions, message):
     with pytest.raises(ValueError) as refused:  # noqa: PT011  (compared word for word)
         simulate(Given(actions, 2))
     assert str(refused.value) == message
 
 
-def test_the_judge_counts():
+def test_simulate_counts_the_cost():
     assert simulate(two_level(4, 2, 1), state_bytes=10, tape_bytes=1) == schedules.Counts(
         advanced=3, taped=4, stores=1, loads=1, peak_ram=2, peak_disk=1, peak_tape=1, peak_bytes=21
     )
@@ -492,9 +492,9 @@ def test_the_judge_counts():
     ("n", "budget", "message"),
     [
         (10, {}, "a schedule needs checkpoints, memory, or both"),
-        (10, {"checkpoints": 0}, "10 steps, of which 1 fit on a tape, need at least one checkpoint"),
-        (10, {"checkpoints": 0, "memory": 99}, "10 steps, of which 3 fit on a tape, need at least one checkpoint"),
-        (None, {"checkpoints": 0}, "a run whose end is not known needs at least one checkpoint"),
+        (10, {"checkpoints": 0}, "10 steps need at least one checkpoint, since only 1 fit on a tape"),
+        (10, {"checkpoints": 0, "memory": 99}, "10 steps need at least one checkpoint, since only 3 fit on a tape"),
+        (None, {"checkpoints": 0}, "a run of unknown length needs at least one checkpoint"),
         *(
             (n, budget, f"memory of {budget['memory']} bytes is too small: a state takes 8, the tape of a step 30, and "
              f"work buffers 5; give at least {least}")
@@ -507,7 +507,7 @@ def test_the_judge_counts():
         ),
     ],
 )  # fmt: skip
-def test_a_budget_that_is_too_small(n, budget, message):
+def test_too_small_budget_raises(n, budget, message):
     with pytest.raises(ValueError) as raised:  # noqa: PT011  (compared word for word)
         plan(n, **budget, state_bytes=8, tape_bytes=30, work_bytes=5)
     assert str(raised.value) == message
@@ -516,7 +516,7 @@ def test_a_budget_that_is_too_small(n, budget, message):
         simulate(plan(n, **enough, state_bytes=8, tape_bytes=30, work_bytes=5), 8, 30, end=10)
 
 
-def test_what_fits_is_taped_at_once():
+def test_run_that_fits_is_taped_at_once():
     schedule = plan(10, memory=400, state_bytes=8, tape_bytes=30)
     assert list(schedule) == [Tape(0, 10), Reverse(0, 10), End()]
     assert (schedule.extra_steps, schedule.factor, schedule.slots, schedule.peak_bytes) == (0, 1.0, 0, 300)
@@ -548,7 +548,7 @@ def test_what_fits_is_taped_at_once():
         ),
     ],
 )
-def test_schedules_say_what_they_are(schedule, text):
+def test_repr_of_schedules(schedule, text):
     assert repr(schedule) == text
 
 

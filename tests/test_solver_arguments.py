@@ -339,7 +339,7 @@ def test_hock_schittkowski_71_is_refused():
     with pytest.raises(wg.UnsupportedFunctionError) as error:
         wg.grad(f, 25.0)
     assert str(error.value) == (
-        "wengert.scipy.optimize.minimize: a minimum under constraints has no derivative yet: solve its "
+        "wengert.scipy.optimize.minimize: a minimum under constraints is not differentiable yet: solve its "
         "Karush-Kuhn-Tucker conditions with wengert.scipy.optimize.root, or eliminate the constraints by a change of "
         "variables"
     )

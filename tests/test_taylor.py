@@ -282,16 +282,16 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_has_no_rule_is_refused(name):
+def test_function_without_taylor_rule_raises(name):
     f, error, message = REFUSED[name]
     with pytest.raises(error, match=message):
         wg.taylor(f, X, V, 2)
 
 
-def test_what_does_not_fit_is_named():
+def test_invalid_arguments_raise():
     with pytest.raises(ValueError, match="the direction has shape"):
         wg.taylor(np.sin, X, V[:2], 2)
-    with pytest.raises(ValueError, match="order is -1"):
+    with pytest.raises(ValueError, match="order must be nonnegative, not -1"):
         wg.taylor(np.sin, X, V, -1)
-    with pytest.raises(TypeError, match="give the direction and the order"):
+    with pytest.raises(TypeError, match="missing the direction or the order"):
         wg.taylor(np.sin, X, V)

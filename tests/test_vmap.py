@@ -138,7 +138,7 @@ def test_of_itself_and_of_compiled_functions():
     assert_rounding(wg.vmap(wg.compile(np.sin))(P), np.sin(P))
 
 
-def test_batches_inside_of_batches_are_told_apart():
+def test_nested_batches_are_distinguished():
     x, y = P[0], P[1]
     table = wg.vmap(lambda a: wg.vmap(lambda b: a * b + np.sin(a))(y))(x)
     assert_rounding(table, np.outer(x, y) + np.sin(x)[:, None])
@@ -164,7 +164,7 @@ def test_batches_inside_of_batches_are_told_apart():
         lambda x: x[x > 1].sum(),
     ],
 )
-def test_what_looks_at_one_element_is_given_one(f):
+def test_function_that_branches_is_called_per_element(f):
     assert_rounding(wg.vmap(f)(P), np.stack([f(x) for x in P]))
 
 
@@ -210,7 +210,7 @@ def test_containers_have_axes_of_their_own():
     assert_rounding(found.mass, np.sum(P**2, axis=1))
 
 
-def test_where_the_axis_stands_in_results():
+def test_out_axes_give_the_position_of_the_batch_axis():
     for axis in (0, 1, -1, 2):
         y = wg.vmap(lambda x: np.outer(x, x), out_axes=axis)(P)
         assert_rounding(y, np.stack([np.outer(x, x) for x in P], axis))
@@ -228,7 +228,7 @@ def test_the_callers_arrays_are_left_and_results_may_be_integers():
     assert np.array_equal(wg.vmap(lambda x, n=1: n * x)([1.0, 2.0], n=3), [3, 6])
 
 
-def test_it_is_named_and_can_be_pickled():
+def test_repr_and_pickle():
     mapped = wg.vmap(np.dot, in_axes=(0, None))
     assert repr(mapped) == "vmap(dot, in_axes=(0, None))"
     assert_rounding(pickle.loads(pickle.dumps(mapped))(P, P[0]), P @ P[0])
@@ -236,16 +236,16 @@ def test_it_is_named_and_can_be_pickled():
 
 WRONG = {
     "lengths": (lambda: wg.vmap(np.dot)(P, P[:3]), ValueError, "4 in argument 0, 3 in argument 1"),
-    "a number": (lambda: wg.vmap(np.dot)(P, 2.0), ValueError, "in_axes of argument 1: axis 0 of an array with 0 axes"),
-    "an axis": (lambda: wg.vmap(np.sum, 2)(P), ValueError, "axis 2 of an array with 2 axes"),
+    "a number": (lambda: wg.vmap(np.dot)(P, 2.0), ValueError, "in_axes of argument 1: axis 0 is out of bounds"),
+    "an axis": (lambda: wg.vmap(np.sum, 2)(P), ValueError, "axis 2 is out of bounds for an array with 2 axes"),
     "none at all": (lambda: wg.vmap(np.sum, (None,))(P), ValueError, "None for all"),
     "entries": (lambda: wg.vmap(np.dot, (0,))(P, P), ValueError, "1 entries, and there are 2"),
-    "form": (lambda: wg.vmap(len, ({"a": 0},))({"b": P}), ValueError, "has not the form of the dict"),
+    "form": (lambda: wg.vmap(len, ({"a": 0},))({"b": P}), ValueError, "does not match the dict"),
     "form of an array": (lambda: wg.vmap(np.sum, ((0, 1),))(P), ValueError, "a single array"),
     "empty": (lambda: wg.vmap(np.sum)(P[:0]), ValueError, "empty"),
     "shapes of results": (lambda: wg.vmap(lambda x: x[x > 1])(P), ValueError, "different shapes"),
-    "forms of results": (lambda: wg.vmap(lambda x: {"a": x} if x[0] > 1 else [x])(P), ValueError, "different forms"),
-    "no number": (lambda: wg.vmap(lambda x: None)(P), TypeError, "no number"),
+    "forms of results": (lambda: wg.vmap(lambda x: {"a": x} if x[0] > 1 else [x])(P), ValueError, "different struct"),
+    "no number": (lambda: wg.vmap(lambda x: None)(P), TypeError, "neither a number"),
     "a tuple": (lambda: wg.vmap(lambda x: (x, x), out_axes=(0, 0, 0))(P), ValueError, "3 entries, a result has 2"),
     "out_axes": (lambda: wg.vmap(np.sum, out_axes=1)(P), ValueError, "out_axes: axis 1"),
     "no axes": (lambda: wg.vmap(np.sum, in_axes="0"), TypeError, "in_axes is an int"),
@@ -254,7 +254,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_does_not_fit_is_named(name):
+def test_invalid_arguments_raise(name):
     call, error, message = WRONG[name]
     with pytest.raises(error, match=message):
         call()

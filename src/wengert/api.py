@@ -35,8 +35,9 @@ def _check_no_further(others, written):
     """Raise if further arguments of the function are passed by position, as JAX passes them."""
     if others:
         raise TypeError(
-            f"{written}) was given {written.count(',') + 1 + len(others)} arguments by position: further arguments of "
-            f"the function stand in args, write {written}, args=(y,)) for {written}, y)"
+            f"{written}) was given {written.count(',') + 1 + len(others)} positional arguments; pass further arguments "
+            "of the "
+            f"function as args: write {written}, args=(y,)) for {written}, y)"
         )
 
 
@@ -44,7 +45,9 @@ def _apply(derivative, x, args, kwargs):
     """Return the derivative as a callable, or its value at `x` if `x` is given."""
     if x is _NOT_GIVEN:
         if args or kwargs:
-            raise TypeError(f"{derivative!r}: args and kwargs go with a point x; the callable takes them when called")
+            raise TypeError(
+                f"{derivative!r}: args and kwargs require a point x; pass them to the returned callable instead"
+            )
         return derivative
     return derivative(x, *args, **(kwargs or {}))
 
@@ -58,8 +61,8 @@ def _along(derivative, x, v, args, kwargs):
             raise
         word = derivative.word
         raise TypeError(
-            f"{derivative!r}: the function failed on the tuple that was given as its one argument: {error}. Arguments "
-            f"stand in no tuple here: write {word}(f, x, v) for {word}(f, (x,), (v,)), and {word}(f, x, (v, w), "
+            f"{derivative!r}: the function failed on a tuple passed as its single argument: {error}. Arguments are not "
+            f"wrapped in a tuple here: write {word}(f, x, v) for {word}(f, (x,), (v,)), and {word}(f, x, (v, w), "
             f"args=(y,), argnums=(0, 1)) for {word}(f, (x, y), (v, w))"
         ) from error
 
@@ -73,7 +76,7 @@ def _sparse(word, order, f, argnums, value, has_aux, chunk, mode, holomorphic, s
     """Return the sparse derivative of `f` as a callable."""
     for name, given in (("has_aux", has_aux), ("chunk", chunk is not None), ("holomorphic", holomorphic)):
         if given:
-            raise ValueError(f"{word}: {name}= is not for sparse derivatives")
+            raise ValueError(f"{word}: {name}= is not available for sparse derivatives")
     from wengert.sparse import drivers  # imported here: dense derivatives do not need `wengert.program`
 
     return drivers.SparseDerivative(f, argnums, value, sparse, format, mode, order)
@@ -435,7 +438,7 @@ def jvp(
     if x is _NOT_GIVEN:
         return _apply(derivative, x, args, kwargs)
     if v is _NOT_GIVEN:
-        raise TypeError(f"{derivative!r}: give the direction too: jvp(f, x, v)")
+        raise TypeError(f"{derivative!r}: missing the direction: jvp(f, x, v)")
     return _along(derivative, x, v, args, kwargs)
 
 
@@ -646,7 +649,7 @@ def hvp(
     product = _operator(HVP, f, argnums)
     if x is _NOT_GIVEN or v is _NOT_GIVEN:
         if x is not _NOT_GIVEN:
-            raise TypeError(f"{product!r}: a point x goes with a vector v; hvp(f) takes both when called")
+            raise TypeError(f"{product!r}: a point x requires a vector v: hvp(f, x, v), or hvp(f)(x, v)")
         return _apply(product, x, args, kwargs)
     return _along(product, x, v, args, kwargs)
 
@@ -777,7 +780,7 @@ def taylor(
     if x is _NOT_GIVEN:
         return _apply(expansion, x, args, kwargs)
     if v is _NOT_GIVEN or order is _NOT_GIVEN:
-        raise TypeError(f"{expansion!r}: give the direction and the order too: taylor(f, x, v, order)")
+        raise TypeError(f"{expansion!r}: missing the direction or the order: taylor(f, x, v, order)")
     return expansion(x, v, order, *args, **(kwargs or {}))
 
 

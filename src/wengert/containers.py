@@ -42,12 +42,14 @@ class _Registered:
         if self.has_rest:
             if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], (list, tuple))):
                 raise TypeError(
-                    f"register_container({self.cls.__name__}): restore takes two arguments, so flatten returns "
+                    f"register_container({self.cls.__name__}): restore takes two arguments, so flatten must return "
                     "(parts, rest) with a list of parts"
                 )
             found, rest = found
         if not isinstance(found, (list, tuple)):
-            raise TypeError(f"register_container({self.cls.__name__}): flatten returns a list of parts, not {found!r}")
+            raise TypeError(
+                f"register_container({self.cls.__name__}): flatten must return a list of parts, not {found!r}"
+            )
         return list(found), rest
 
     def restore(self, items, rest):
@@ -103,7 +105,7 @@ def register_container(cls: type, flatten: Callable, restore: Callable) -> type:
     if not isinstance(cls, type):
         raise TypeError(f"register_container: expected a class, got {cls!r}")
     if issubclass(cls, (list, tuple, dict, np.ndarray, np.generic, int, float, complex, str)):
-        raise TypeError(f"register_container: {cls.__name__} has its form already")
+        raise TypeError(f"register_container: {cls.__name__} already has a structure of its own")
     _registered[cls] = _Registered(cls, flatten, restore)
     return cls
 
@@ -255,13 +257,13 @@ def input_leaf(x: Any, name: str, takes_complex: bool = False) -> Any:
     if not isinstance(x, (np.ndarray, np.generic, list, tuple, bool, int, float, complex)):
         raise TypeError(
             f"{name}: cannot differentiate with respect to a {kind.__module__}.{kind.__name__}: "
-            "pass a number, an array, or a dict, list or dataclass of arrays; what else a class of yours holds is left "
-            "out by wengert.register_container"
+            "pass a number, an array, or a dict, list or dataclass of arrays; register your own class with "
+            "wengert.register_container"
         )
     try:
         array = np.asarray(x)
     except ValueError as error:
-        raise ValueError(f"{name}: the argument is a nested list that is no rectangular array") from error
+        raise ValueError(f"{name}: the argument is a ragged nested list") from error
     if array.dtype.kind in "biu":
         array = array.astype(np.float64)
     if array.dtype.kind == "c" and not takes_complex:
@@ -277,8 +279,9 @@ def input_leaf(x: Any, name: str, takes_complex: bool = False) -> Any:
 
 def complex_input_message(name: str) -> str:
     return (
-        f"{name}: complex input: wengert.jvp and wengert.vjp take it, wengert.grad and wengert.hvp of a real function, "
-        "and with holomorphic=True grad, jacobian and derivative of an analytic one; "
+        f"{name}: complex input is supported by wengert.jvp and wengert.vjp, by wengert.grad and wengert.hvp for a "
+        "real "
+        "function, and with holomorphic=True by grad, jacobian and derivative for a holomorphic one; "
         "elsewhere pass real and imaginary parts"
     )
 
@@ -294,7 +297,7 @@ def output_leaf(y: Any, name: str, takes_complex: bool = False) -> Any:
             return output_leaf(dispatch.stacked(y), name, takes_complex)
         except ValueError as error:
             raise TypeError(
-                f"{name}: the function returned a nested list that is no rectangular array: "
+                f"{name}: the function returned a ragged nested list: "
                 "return an array, or a dict or list of arrays"
             ) from error
     if isinstance(y, np.ndarray) and y.dtype == object:
@@ -309,14 +312,14 @@ def output_leaf(y: Any, name: str, takes_complex: bool = False) -> Any:
         if array.dtype.kind in "fc":
             return array if isinstance(y, np.ndarray) else array[()]
     raise TypeError(
-        f"{name}: the function returned {type(y).__name__}, which is no number and no array; "
+        f"{name}: the function returned {type(y).__name__}, which is neither a number nor an array; "
         "return numbers, arrays, or a dict, list or dataclass of arrays"
     )
 
 
 def complex_output_message(name: str) -> str:
     return (
-        f"{name}: complex output: wengert.jvp, wengert.vjp, wengert.derivative and wengert.jacobian take it; "
+        f"{name}: complex output is supported by wengert.jvp, wengert.vjp, wengert.derivative and wengert.jacobian; "
         "elsewhere return real and imaginary parts"
     )
 

@@ -97,7 +97,7 @@ def probe(x: Any, callback: Callable) -> Any:
     if var.is_traced(x):
         return dispatch.apply(_row, probe, (x,), {"callback": callback}, _copy)
     if var.holds_traced(x):
-        raise TypeError("probe: pass one number or array, not a list that holds traced values: numpy.stack(values)")
+        raise TypeError("probe: pass one number or array, not a list of traced values; write numpy.stack(values)")
     return np.copy(x) if isinstance(x, np.ndarray) else x
 
 

@@ -364,7 +364,8 @@ class nditer(metaclass=_IteratorType):
         flags = set(flags or ())
         if not _var.is_var(op) or "external_loop" in flags or kwargs.keys() - {"order"} or args:
             raise _errors.UnsupportedFunctionError(
-                "numpy.nditer of traced values takes one array, element by element: write a loop over numpy.ndindex"
+                "numpy.nditer over traced values supports one array, element by element: write a loop over "
+                "numpy.ndindex"
             )
         return _Elements(op, _np.nditer(_var.plain(op), [*flags, "multi_index"], **kwargs))
 
@@ -453,7 +454,7 @@ class vectorize(_np.vectorize, metaclass=_StandIn):
         if not found and not _var.holds_traced([x for _, x in given]):
             return super().__call__(*args, **kwargs)
         if not found:
-            raise _errors.UnsupportedFunctionError("numpy.vectorize of no elements has no rule: return a constant")
+            raise _errors.UnsupportedFunctionError("numpy.vectorize has no rule for empty arrays: return a constant")
         if not isinstance(found[0], tuple):
             return self._filled(found, shape, 0)
         return tuple(self._filled(column, shape, k) for k, column in enumerate(zip(*found)))

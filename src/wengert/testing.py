@@ -106,7 +106,9 @@ def compare(f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = N
     kwargs = kwargs or {}
     derivative = Jacobian(f)
     if children_of(x) is not None:
-        raise TypeError(f"compare: expected a number or an array, got a {type(x).__name__}: compare arrays one by one")
+        raise TypeError(
+            f"compare: expected a number or an array, got a {type(x).__name__}: compare its arrays separately"
+        )
     x = np.asarray(input_leaf(x, "compare"), dtype=np.float64)
     fast = derivative(x, *args, **kwargs)
     if not isinstance(fast, (np.ndarray, np.generic)):
@@ -155,11 +157,11 @@ def _seconds(run):
 # ------------------------------------------------------------------------------------------ check_derivatives
 
 #: relative tolerances by item size in bytes: between exact methods, which differ by rounding, and against differences
-_ROUNDING = {8: 1e-9, 4: 1e-4, 2: 1e-2}
-_ROUGH = {8: 1e-6, 4: 1e-3, 2: 3e-2}
+_ROUNDING_RTOL = {8: 1e-9, 4: 1e-4, 2: 1e-2}
+_DIFFERENCE_RTOL = {8: 1e-6, 4: 1e-3, 2: 3e-2}
 
-_DIRECTIONS = 3  # number of random directions
-_FEW = 64  # maximum number of variables for which a failure is traced to a single entry
+_DIRECTION_COUNT = 3  # number of random directions
+MAX_LOCATED_VARIABLES = 64  # maximum number of variables for which a failure is traced to a single entry
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -290,12 +292,14 @@ def check_derivatives(
     ...
     """
     if order not in (1, 2):
-        raise ValueError(f"check_derivatives: order is 1 or 2, not {order!r}")
+        raise ValueError(f"check_derivatives: order must be 1 or 2, not {order!r}")
     unknown = set(modes) - {"forward", "reverse", "mixed"}
     if unknown:
-        raise ValueError(f"check_derivatives: modes are 'forward', 'reverse' and 'mixed', not {sorted(unknown)}")
+        raise ValueError(f"check_derivatives: modes must be 'forward', 'reverse' or 'mixed', not {sorted(unknown)}")
     if reference not in ("auto", "differences", "complex-step"):
-        raise ValueError(f"check_derivatives: reference is 'auto', 'differences' or 'complex-step', not {reference!r}")
+        raise ValueError(
+            f"check_derivatives: reference must be 'auto', 'differences' or 'complex-step', not {reference!r}"
+        )
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", MutatedInputWarning)
         checker = _Checker(Subject(f, x, args, kwargs or {}, argnums), modes, rtol, atol, seed, reference)
@@ -326,12 +330,12 @@ class _Checker:
         self.shapes = [leaf.shape for leaf in leaves]
         self.m = sum(map(math.prod, self.shapes))
         self.itemsize = min([dtype.itemsize for dtype in (*subject.dtypes, *(leaf.dtype for leaf in self.leaves))])
-        self.rounding = _ROUNDING[self.itemsize]
+        self.rounding = _ROUNDING_RTOL[self.itemsize]
         in_double = [leaf.dtype for leaf in subject.leaves(subject.point) if leaf.dtype.kind == "f"]
         self.precision = max([np.finfo(dtype).eps for dtype in in_double], default=np.finfo(float).eps)
         self.size = np.maximum(np.abs(subject.point), 0.01)  # scale of the steps
-        self.directions = self.random.normal(size=(_DIRECTIONS, subject.n)) * self.size
-        self.cotangents = self.random.normal(size=(_DIRECTIONS, self.m))
+        self.directions = self.random.normal(size=(_DIRECTION_COUNT, subject.n)) * self.size
+        self.cotangents = self.random.normal(size=(_DIRECTION_COUNT, self.m))
 
     def report(self):
         return Check(self.subject.name, tuple(self.findings))
@@ -374,14 +378,14 @@ class _Checker:
             return ComplexSteps(subject.value, subject.point, directions, slopes)
         except Exception as error:
             if self.reference == "complex-step":
-                raise TypeError(f"check_derivatives: no complex step of {subject.name}: {error}") from error
+                raise TypeError(f"check_derivatives: a complex step through {subject.name} failed: {error}") from error
             return slopes
 
     def allowed(self, known, rows):
         """Allowed difference of each output: relative to its size, plus the error of the reference."""
         rtol = self.rtol
         if rtol is None:
-            rtol = self.rounding if known.name == ComplexSteps.name else _ROUGH[self.itemsize]
+            rtol = self.rounding if known.name == ComplexSteps.name else _DIFFERENCE_RTOL[self.itemsize]
         return self.atol + rtol * rows + np.minimum(10 * known.errors.max(axis=0), 1e-2 * rows) + known.noise
 
     def entry(self, mode, reference):
@@ -452,9 +456,9 @@ class _Checker:
         i = int(excess.argmax())
         text = ""
         if np.isnan(known.values).any():
-            text = "beside this point there is NaN: is it at the edge of where f is defined?"
+            text = "f is NaN next to this point, which may lie at the boundary of its domain"
         elif excess[i] > 0:
-            text = f"at {_index(i, shapes)} the derivatives from the two sides differ by {jumps[i]:.6g}: {what}"
+            text = f"at {_index(i, shapes)} the one-sided derivatives differ by {jumps[i]:.6g}: {what}"
         self.is_rough = bool(text)
         self.findings.append(Finding(way, "the other side", _digits(jumps, rows), text))
 
@@ -468,7 +472,7 @@ class _Checker:
             worst = np.unravel_index(excess.argmax(), excess.shape)
             place = f", at {_index(int(worst[1]), shapes)}" if shapes is not None else ""
             text = f"along a random direction{place}: {found[worst]:.17g}, {reference} {expected[worst]:.17g}"
-            if entry is not None and max(self.subject.n, self.m) <= _FEW:
+            if entry is not None and max(self.subject.n, self.m) <= MAX_LOCATED_VARIABLES:
                 text += "\n" + entry()
             text += "\n" + self.hint(way)
         size = np.broadcast_to(np.reshape(size, _column(size, shapes)), error.shape)
@@ -488,14 +492,14 @@ class _Checker:
     def hint(self, way):
         """Suggestion of where to look for the error."""
         if self.is_rough:
-            return "there is no derivative here: move x, or check each branch on its own"
+            return "f is not differentiable here: move x, or check each branch separately"
         if "H" in way:
-            return "first derivatives agree: look for a rule that is no function of traced values"
+            return "first derivatives agree: look for a rule that does not compute with traced values"
         if any("J" in finding.way and not finding.text for finding in self.findings):
             return "forward mode agrees: look at the pullbacks of the rules"
         return (
-            "look at rules of your own, at values that pass by the derivative (stop_gradient, passive, a cache, "
-            "random numbers), and at iterations that stop early"
+            "check your own rules, values that bypass the derivative (stop_gradient, passive, a cache, random "
+            "numbers), and iterations that stop early"
         )
 
 
@@ -545,7 +549,7 @@ def _second_ways(subject):
     options = {"args": tuple(rest), "kwargs": subject.kwargs, "argnums": argnums}
     if hasattr(api, "hvp"):
         yield "mixed", "hvp", lambda vs: joined(split(api.hvp(f, x, subject.direction(vs), **options))[0], 1)
-    if hasattr(api, "hessian") and len(subject.shapes) == 1 and subject.n <= _FEW:
+    if hasattr(api, "hessian") and len(subject.shapes) == 1 and subject.n <= MAX_LOCATED_VARIABLES:
         yield "mixed", "hessian", lambda vs: vs @ np.reshape(api.hessian(f, x, **options), (subject.n, subject.n))
 
 
@@ -560,7 +564,7 @@ def _is_same(y, z):
 
 
 def _column(rows, shapes):
-    """Shape for broadcasting sizes: along the outputs, or along the directions if pairs are compared."""
+    """Shape that broadcasts sizes along the columns of a table of comparisons, or along its rows without `shapes`."""
     return np.shape(rows) if shapes is not None or np.ndim(rows) != 1 else (-1, 1)
 
 

@@ -349,7 +349,7 @@ def test_a_jacobian_in_several_kernels_is_the_same(monkeypatch, most):
     rng = np.random.default_rng(6)
     A, X = rng.normal(size=(8, 8)), rng.normal(size=(10, 8))
     f = lambda x: np.tanh(A @ np.sin(A @ x))
-    monkeypatch.setitem(kernels.MOST_ALIVE, np.dtype(float), most)
+    monkeypatch.setitem(kernels.MAX_LIVE_VALUES, np.dtype(float), most)
     program = wg.record(f, X[0])
     (value, J), _ = replayed(program, "jacobian", [X], "python")
     assert_rounding(value, np.array([f(x) for x in X]))

@@ -110,7 +110,7 @@ def test_too_many_paths_raise_and_say_where(cuda, place):
 
 
 def test_no_point_keeps_the_result_of_another_path(cuda, place, monkeypatch):
-    monkeypatch.setattr(paths, "_PATHS", 2)
+    monkeypatch.setattr(paths, "MAX_PATHS", 2)
     with pytest.raises(wg.GuardError, match="none of the 2 paths"):
         vmap(branches)(on(place, X))
 
@@ -134,19 +134,19 @@ def test_where_rounding_decides_a_point_gets_the_path_that_was_recorded_there(cu
     ("make", "error", "message"),
     [
         (lambda: vmap(3), TypeError, "expected a function, got int"),
-        (lambda: vmap(smooth, in_axes=1), ValueError, "in_axes is 0 or a tuple"),
-        (lambda: vmap(smooth, in_axes=(0, 1)), ValueError, "in_axes is 0 or a tuple"),
-        (lambda: vmap(smooth, in_axes=(None,)), ValueError, "no argument has an axis"),
+        (lambda: vmap(smooth, in_axes=1), ValueError, "in_axes must be 0 or a tuple"),
+        (lambda: vmap(smooth, in_axes=(0, 1)), ValueError, "in_axes must be 0 or a tuple"),
+        (lambda: vmap(smooth, in_axes=(None,)), ValueError, "no argument has a batch axis"),
         (lambda: vmap(smooth)(X, X), TypeError, "positional argument"),
         (lambda: vmap(smooth, in_axes=(0, None))(X), TypeError, "in_axes has 2 entries, the call 1"),
-        (lambda: vmap(smooth)(3.0), ValueError, "no argument has an axis of points"),
+        (lambda: vmap(smooth)(3.0), ValueError, "no argument has a batch axis"),
         (lambda: vmap(smooth)(X[:0]), ValueError, "there are no points"),
         (lambda: vmap(lambda x: {"a": x})(X), TypeError, "must return one array or number"),
         (lambda: vmap(np.sort)(X), TypeError, "sort"),
         (lambda: vmap(wg.grad(lambda x: 2 * x))(X), TypeError, "single number"),
     ],
 )
-def test_what_does_not_fit_is_refused(make, error, message, cuda):
+def test_invalid_arguments_raise(make, error, message, cuda):
     with pytest.raises(error, match=message):
         make()
 

@@ -36,7 +36,7 @@ class Online(Schedule):
 
     def __init__(self, ram, disk=0, hold=None, room=None):
         if ram < 1:
-            raise ValueError("a run whose end is not known needs at least one checkpoint")
+            raise ValueError("a run of unknown length needs at least one checkpoint")
         self.n, self.ram, self.disk = None, ram, disk
         self.hold, self._room = hold or ram, room
         self.block = room(0) if room else 1

@@ -51,7 +51,7 @@ from wengert.core.tape.tape import Tape
 from wengert.errors import ReplayMismatchError
 
 #: maximum number of tape entries of a loop that is unrolled in a program
-_PROGRAM_ENTRIES = 2_000_000
+MAX_UNROLLED_ENTRIES = 2_000_000
 
 
 def loop(
@@ -141,9 +141,9 @@ def loop(
     if (n is None) == (cond is None):
         raise TypeError("wengert.loop: give either the number of steps n or the condition cond")
     if n is not None and (isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0):
-        raise ValueError(f"wengert.loop: n is a number of steps, not {n!r}")
+        raise ValueError(f"wengert.loop: n must be a number of steps, not {n!r}")
     if collect is not None and not callable(collect) and (not isinstance(collect, (int, np.integer)) or collect < 1):
-        raise ValueError(f"wengert.loop: collect is a number of steps or a function of the state, not {collect!r}")
+        raise ValueError(f"wengert.loop: collect must be a number of steps or a function of the state, not {collect!r}")
     walk = _Walk("wengert.loop", step, args, cond, state, collect, verify, progress)
     recorder, k = _recorder()
     if recorder is None or n == 0:
@@ -262,7 +262,7 @@ def _schedule(walk, recorder, entry, n, k, checkpoints, memory, spill):
             raise ValueError("wengert.loop: with cond, give memory or checkpoints")
         return None
     if checkpoints is not None and (isinstance(checkpoints, bool) or checkpoints < 1):
-        raise ValueError(f"wengert.loop: checkpoints is a number of states, at least 1, not {checkpoints!r}")
+        raise ValueError(f"wengert.loop: checkpoints must be a positive number of states, not {checkpoints!r}")
     sizes = entry.measured(k)
     try:
         return schedules.plan(
@@ -277,7 +277,7 @@ def _bytes(memory):
         return memory
     found = re.fullmatch(r"\s*([0-9.]+)\s*([kMGT]?)(i?)B\s*", memory) if isinstance(memory, str) else None
     if not found:
-        raise ValueError(f'wengert.loop: memory is a number of bytes, or a string like "50MB", not {memory!r}')
+        raise ValueError(f'wengert.loop: memory must be a number of bytes, or a string like "50MB", not {memory!r}')
     number, prefix, binary = found.groups()
     return int(float(number) * (1024 if binary else 1000) ** " kMGT".index(prefix or " "))
 
@@ -350,7 +350,7 @@ class _Walk(_Replay):
         """Run one step; return copies of its leaves."""
         leaves = self.form.leaves(self.step(self.form.restore(operands), *self.args))
         if leaves is None:
-            raise ValueError(f"{self.name}: the step returned a state of another form than it was given")
+            raise ValueError(f"{self.name}: the step returned a state of a different structure")
         check_same(self.form.names, operands, leaves, self.name)
         return self.owned(leaves)
 
@@ -418,11 +418,11 @@ class _Walk(_Replay):
 
     def _check_program(self, recorder, before, n):
         entries = (recorder.size - before) * (n or 0)
-        if entries > _PROGRAM_ENTRIES:
+        if entries > MAX_UNROLLED_ENTRIES:
             from wengert.program.tracing.closure import NotReplayable
 
             raise NotReplayable(
-                f"{self.name}: in a program the steps are written out, and here these are {entries} entries: "
+                f"{self.name}: a program unrolls the steps, which here takes {entries} entries: "
                 "compile the step instead"
             )
 
@@ -616,8 +616,8 @@ class _Entry:
             size = size_of([var.lower(x, tail.level) for x in operands], k)
         if before != global_place() and global_generator() not in walk.generators:
             warnings.warn(
-                f"{walk.name}: the step draws from NumPy's global random generator; it is put back when steps are run "
-                "again, whatever else draws from it: put a numpy.random.Generator into the state",
+                f"{walk.name}: the step draws from NumPy's global random generator, which is reset when steps are "
+                "recomputed, for all its users: put a numpy.random.Generator into the state",
                 stacklevel=4,
             )
             walk.generators.append(global_generator())

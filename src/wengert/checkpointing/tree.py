@@ -232,7 +232,7 @@ class Blocks(Schedule):
 
 
 def _no_state(n, block):
-    return f"{n} steps, of which {block} fit on a tape, need at least one checkpoint"
+    return f"{n} steps need at least one checkpoint, since only {block} fit on a tape"
 
 
 def list_rooms(n, room, ram, disk=0):

@@ -93,8 +93,8 @@ class Given:
         step = _step(shape, steps, itemsize)
         if step is None or any(s % itemsize for s in strides):
             raise ValueError(
-                f"an array on the device has shape {self.shape} and strides {strides}, so that the elements of a point "
-                "are no row of equal steps: pass it in C order"
+                f"an array on the device has shape {self.shape} and strides {strides}, so the elements of a point are "
+                "not equally spaced: pass it in C order"
             )
         return math.prod(shape), 0 if is_fixed else strides[0] // itemsize, step // itemsize
 
@@ -132,7 +132,7 @@ def _interface(x, name):
         return None
     number = int(place()[0])
     if number not in (_CUDA, _MANAGED):
-        raise TypeError(f"{name} lies on no GPU of NVIDIA (DLPack's device {number}): pass a NumPy array")
+        raise TypeError(f"{name} is not on an NVIDIA GPU (DLPack device {number}): pass a NumPy array")
     return _unpacked(x)
 
 

@@ -15,7 +15,7 @@ from wengert.cuda.device import OutOfMemory, points_at_once, slices, stream_of, 
 from wengert.program.tracing.pytree import key_of
 
 #: maximum number of points per chunk of host arrays, so that copies and kernels overlap
-_PART = 1 << 20
+MAX_CHUNK = 1 << 20
 
 DTYPES = (np.dtype(np.float64), np.dtype(np.float32))
 
@@ -47,7 +47,7 @@ class Batch:
 
     def __init__(self, name: str, specs: list, args: tuple, dtype: Any):
         if len(args) != len(specs):
-            raise TypeError(f"{name}: {len(specs)} arguments are needed, {len(args)} were given")
+            raise TypeError(f"{name}: {len(specs)} arguments expected, got {len(args)}")
         self.name = name
         self.given: list[Given] = []
         self.shapes: list[tuple] = []
@@ -57,13 +57,13 @@ class Batch:
         for i, (spec, x) in enumerate(zip(specs, args)):
             if type(spec) is Fixed:
                 if key_of(x, [], []) != spec.key:
-                    raise ValueError(f"{name}: argument {i} has another value than where it was recorded: record again")
+                    raise ValueError(f"{name}: argument {i} differs from the recorded value: record again")
                 continue
             given, shape = Given(x, f"{name}: argument {i}"), spec[1]
             if given.shape != shape and given.shape[1:] != shape:
                 wanted = ", ".join(["N", *map(str, shape)])
                 raise ValueError(
-                    f"{name}: argument {i} has shape {given.shape}: ({wanted}) is needed, or {shape} for all points"
+                    f"{name}: argument {i} has shape {given.shape}: expected ({wanted}), or {shape} for all points"
                 )
             is_fixed = given.ndim == len(shape)
             if not is_fixed:
@@ -75,7 +75,7 @@ class Batch:
             self.shapes.append(shape)
             self.is_fixed.append(is_fixed)
         if not counts:
-            raise ValueError(f"{name}: no argument has an axis of points in front: call the program itself")
+            raise ValueError(f"{name}: no argument has a batch axis: call the program itself")
         if len(counts) > 1:
             (m, i), (n, j) = list(counts.items())[:2]
             raise ValueError(f"{name}: argument {i} has {m} points, argument {j} has {n}")
@@ -84,8 +84,8 @@ class Batch:
         for i, given in enumerate(self.given):
             if given.on_device and given.dtype != self.dtype:
                 raise TypeError(
-                    f"{name}: argument {i} lies on the device as {given.dtype}, and is computed in {self.dtype}: "
-                    f"convert it there, or give to_cuda(dtype=...)"
+                    f"{name}: argument {i} is on the device as {given.dtype}, but the computation is in {self.dtype}: "
+                    "convert it there, or pass to_cuda(dtype=...)"
                 )
 
     def bytes_a_point(self) -> int:
@@ -124,7 +124,7 @@ class Run:
         self.shapes = shapes
         self.on_device = batch.like is not None
         if self.on_device and not machine.on_device:
-            raise TypeError("an argument lies on a GPU, and target='cpu' computes on the CPU: pass NumPy arrays")
+            raise TypeError("an argument is on a GPU, but target='cpu' computes on the CPU: pass NumPy arrays")
         self.out = self._given_out(out)
         self.results: list = []
         self.failed: np.ndarray | None = None
@@ -136,16 +136,16 @@ class Run:
             return [None] * count
         found = out if isinstance(out, tuple) else (out,)
         if len(found) != count:
-            raise TypeError(f"out= is to be {'one array' if count == 1 else f'a tuple of {count} arrays'}")
+            raise TypeError(f"out= must be {'one array' if count == 1 else f'a tuple of {count} arrays'}")
         for array, shape in zip(found, self.shapes):
             if array is None:
                 continue
             given = Given(array, "out=")
             if given.on_device != self.on_device or given.dtype != self.batch.dtype:
                 place = "on the device" if self.on_device else "a NumPy array"
-                raise TypeError(f"out= is to be {place}, of dtype {self.batch.dtype}")
+                raise TypeError(f"out= must be {place}, of dtype {self.batch.dtype}")
             if given.is_read_only or (given.on_device and given.layout(False) is None):
-                raise ValueError("out= is to be writeable, and on the device in C order")
+                raise ValueError("out= must be writeable, and in C order on the device")
             if given.on_device and any(given.overlaps(x) for x in self.batch.given):
                 raise ValueError("out= shares memory with an argument")
             if given.shape != (self.batch.n, *shape):
@@ -198,7 +198,7 @@ class Run:
         with machine.explained():
             free = machine.free()
         size = points_at_once(n, streams * each, free, chunk)
-        return size if chunk != "auto" else min(size, _PART)
+        return size if chunk != "auto" else min(size, MAX_CHUNK)
 
     def _over(self, wheres):
         """Compute the chunks; each is copied back after the next one has started."""

@@ -24,7 +24,7 @@ BLOCK = 128
 SHARE = 0.8
 
 #: number of resident threads per multiprocessor in the interpreter, each with its own memory
-_RESIDENT = 1024
+RESIDENT_THREADS = 1024
 
 #: names of errors after which the CUDA context of the process is unusable
 _STICKY = {
@@ -56,7 +56,7 @@ def points_at_once(n: int, each: int, free: int, most: Any = "auto") -> int:
     """
     if most != "auto":
         if not isinstance(most, (int, np.integer)) or isinstance(most, bool) or most < 1:
-            raise ValueError(f"chunk is the number of points at once, at least 1, or 'auto', not {most!r}")
+            raise ValueError(f"chunk must be a positive number of points or 'auto', not {most!r}")
         return max(1, min(n, int(most)))
     fit = int(SHARE * free) // max(each, 1)
     if fit < 1:
@@ -73,8 +73,9 @@ def slices(n: int, size: int) -> Iterator[slice]:
 def told(needed: int, free: int) -> MemoryError:
     """Error for insufficient device memory."""
     return MemoryError(
-        f"needs {_gigabytes(needed)} on the GPU, {_gigabytes(free)} are free: pass NumPy arrays, which go through it "
-        "in parts, or a lower chunk="
+        f"needs {_gigabytes(needed)} on the GPU, {_gigabytes(free)} are free: pass NumPy arrays, which are processed "
+        "in "
+        "chunks, or a smaller chunk="
     )
 
 
@@ -93,8 +94,8 @@ def errors_explained(cuda: Any) -> Iterator[None]:
             raise OutOfMemory from error
         if name in _STICKY:
             raise RuntimeError(
-                f"the GPU stopped with an error ({error}), after which nothing runs in this process: start another; "
-                "kernels run behind the calls, so an earlier one may be the cause: debug=True waits for each"
+                f"the GPU stopped with an error ({error}) and is unusable in this process: start another one; kernels "
+                "run asynchronously, so an earlier one may be the cause: use debug=True to wait for each"
             ) from error
         mismatch = of_versions(error, cuda)
         if mismatch is not None:
@@ -142,7 +143,7 @@ class Device:
         """Load the interpreter for a body; ``run(n, arrays, stream)`` launches it."""
         launch = self._loaded(interpreter.binary(body.dtype, self._capability()))
         tables = interpreter.tables(body)
-        at_once = self.cuda.get_current_device().MULTIPROCESSOR_COUNT * _RESIDENT
+        at_once = self.cuda.get_current_device().MULTIPROCESSOR_COUNT * RESIDENT_THREADS
         default = self.stream(DEFAULT_STREAM)
         code, constants = (self.to_device(x, default) for x in (tables.code, tables.constants))
         self.wait(default)

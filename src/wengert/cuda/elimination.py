@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 #: maximum number of rows; larger matrices would give programs of many thousand instructions
-LARGEST = 16
+MAX_ROWS = 16
 
 
 def solve(of, a, b):
@@ -33,8 +33,8 @@ def det(of, a):
 
 def _solved(of, a, b):
     """Solution, upper triangular factor, and sign of the permutation."""
-    if np.ndim(a) != 2 or np.ndim(b) != 2 or len(a) > LARGEST:
-        raise TypeError(f"only single matrices of at most {LARGEST} rows are eliminated here")
+    if np.ndim(a) != 2 or np.ndim(b) != 2 or len(a) > MAX_ROWS:
+        raise TypeError(f"only single matrices of at most {MAX_ROWS} rows are supported")
     n = len(a)
     rows = np.concatenate([a, b], axis=1, dtype=object)
     sign = of.number(1.0)

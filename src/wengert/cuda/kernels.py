@@ -21,13 +21,10 @@ from wengert.program.ir.ir import kind_of
 from wengert.program.program import Program
 
 #: maximum number of live values per thread, by dtype: a thread has 255 registers of 32 bits
-MOST_ALIVE = {np.dtype(np.float64): 130, np.dtype(np.float32): 260}
+MAX_LIVE_VALUES = {np.dtype(np.float64): 130, np.dtype(np.float32): 260}
 
 #: maximum number of statements of a kernel that can be split; in longer ones the assembler's reordering causes spills
-MOST_TOGETHER = 1500
-
-#: maximum number of statements that are compiled; longer bodies would take minutes, and are interpreted
-MOST_STATEMENTS = 20_000
+MAX_SPLIT_STATEMENTS = 1500
 
 MODES = ("value", "grad", "jacobian", "jvp", "vjp", "hvp")
 
@@ -116,10 +113,10 @@ def _jacobian(program, argnums, dtype):
     single = [part(by_rows, (m if by_rows else n) // 2, 1, with_value=True) for by_rows in (False, True)]
     by_rows = m * (single[1].cost() - base.cost()) < n * (single[0].cost() - base.cost())
     most = max(1, m if by_rows else n)
-    together = max(MOST_TOGETHER, 2 * len(base))
+    together = max(MAX_SPLIT_STATEMENTS, 2 * len(base))
     width = (together - len(base)) // max(1, len(single[by_rows]) - len(base))
     width = max(1, min(most, width))
-    while part(by_rows, 0, width).alive() > MOST_ALIVE[np.dtype(dtype)] and width > 1:
+    while part(by_rows, 0, width).alive() > MAX_LIVE_VALUES[np.dtype(dtype)] and width > 1:
         width = (width + 1) // 2
     width = -(-most // -(-most // width))  # parts of equal size
     return tuple(part(by_rows, first, width) for first in range(0, most, width))

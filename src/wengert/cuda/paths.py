@@ -26,7 +26,7 @@ from wengert.transforms.dense import Gradient, Jacobian, Operator
 from wengert.transforms.second import HVP
 
 #: maximum number of paths per call
-_PATHS = 16
+MAX_PATHS = 16
 
 
 def vmap(
@@ -103,9 +103,9 @@ class Mapped:
             raise TypeError(f"vmap: expected a function, got {type(f).__name__}")
         is_tuple = isinstance(in_axes, tuple)
         if not (is_tuple and all(a in (0, None) for a in in_axes)) and (is_tuple or in_axes != 0):
-            raise ValueError(f"vmap: in_axes is 0 or a tuple of 0 and None, not {in_axes!r}")
+            raise ValueError(f"vmap: in_axes must be 0 or a tuple of 0 and None, not {in_axes!r}")
         if is_tuple and 0 not in in_axes:
-            raise ValueError("vmap: no argument has an axis of points in front: call the function itself")
+            raise ValueError("vmap: no argument has a batch axis: call the function itself")
         self.f = f
         self._in_axes = in_axes
         self._options = options
@@ -137,7 +137,7 @@ class Mapped:
         """A run with the results of all points, from as many paths as they take."""
         known = self._kernels.get(points.key, ())
         run, left = None, None  # left: points without a result; None: all points
-        for i in range(_PATHS):
+        for i in range(MAX_PATHS):
             is_new = i >= len(known)
             kernel = self._recorded(points, 0 if left is None else left[0]) if is_new else known[i]
             part = kernel.attempt(self._mode, *((points.args, out) if left is None else (points.at(left),)))
@@ -155,7 +155,7 @@ class Mapped:
             if not len(left):
                 return run
         raise GuardError(
-            f"{self!r}: at {len(left)} of {points.n} points the function takes none of the {_PATHS} paths that "
+            f"{self!r}: at {len(left)} of {points.n} points the function takes none of the {MAX_PATHS} paths that "
             f"were recorded, as at {first_of(left)}: write numpy.where for branches"
         )
 
@@ -202,10 +202,10 @@ class _Points:
         self.is_batched = [axis == 0 for axis in axes]
         first = next(given for given, axis in zip(self.given, axes) if axis == 0)
         if not first.ndim:
-            raise ValueError(f"{name}: no argument has an axis of points in front: call the function itself")
+            raise ValueError(f"{name}: no argument has a batch axis: call the function itself")
         self.n = first.shape[0]
         if not self.n:
-            raise ValueError(f"{name}: there are no points, and the function is recorded at the first")
+            raise ValueError(f"{name}: there are no points, but the function must be recorded at one")
         self.key = tuple(map(self._key, args, self.given, axes))
 
     def _key(self, x, given, axis):

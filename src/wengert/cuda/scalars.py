@@ -98,7 +98,7 @@ def _clip(of, x, low=None, high=None, *, min=None, max=None):
 
 def _select(of, mask, *branches):
     if len(branches) != 2:
-        raise TypeError("np.where with a mask alone gives indices, which differ from point to point")
+        raise TypeError("np.where with a mask alone returns indices, which differ between points")
     return each(of, "where", mask, *branches)
 
 
@@ -106,7 +106,7 @@ def _converted(of, x, dtype):
     kind = np.dtype(dtype).kind
     if kind == "f" and np.dtype(dtype) != np.float64:
         raise TypeError(
-            f"all numbers of a kernel have one dtype: leave out the conversion to {dtype}, or choose dtype="
+            f"all values of a kernel have the same dtype: omit the conversion to {dtype}, or choose dtype="
         )
     return each(of, {"f": "positive", "b": "not_equal"}.get(kind, "trunc"), x, *([0.0] if kind == "b" else []))
 

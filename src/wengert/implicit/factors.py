@@ -15,11 +15,11 @@ import numpy as np
 from wengert.errors import ConvergenceError
 
 #: maximum residual of an iterative solve, relative to the right-hand side; one more chord step corrects the rest
-_REMAINDER = 1e-6
+MAX_RESIDUAL = 1e-6
 
 
 #: a singular matrix has rank n - 1 if its smallest singular value is below this fraction of the largest
-_LEAST = 1e-4
+RANK_RATIO = 1e-4
 
 
 class Diagonal:
@@ -117,7 +117,7 @@ class LeastNorm:
 
     def __init__(self, matrix, rcond):
         left, values, right = np.linalg.svd(matrix)
-        least = values[-1] if values[-1] < _LEAST * values[0] else 0.0
+        least = values[-1] if values[-1] < RANK_RATIO * values[0] else 0.0
         least = max(least, len(values) * np.finfo(values.dtype).eps * values[0])
         r = int(np.sum(values > least))
         self._inverse = right[:r].T / values[:r] @ left[:, :r].T
@@ -194,10 +194,10 @@ class Iterative:
     def _one(self, matrix, b):
         x = np.reshape(self._linsolve(matrix, b), b.shape)
         remainder = np.linalg.norm(matrix @ x - b) / np.linalg.norm(b)
-        if not remainder <= _REMAINDER:
+        if not remainder <= MAX_RESIDUAL:
             raise ConvergenceError(
-                f"{self._name}: the linear equations with its Jacobian were not solved, a remainder of "
-                f"{remainder:.1e} is left: pass linsolve='lu', or a function (A, b) -> x with a preconditioner"
+                f"{self._name}: the linear system with its Jacobian was not solved, the relative residual is "
+                f"{remainder:.1e}: pass linsolve='lu', or a function (A, b) -> x with a preconditioner"
             )
         return x
 

@@ -39,13 +39,13 @@ from wengert.program.tracing.trace import dependent, recording
 __all__ = ["is_recorded", "recorded"]
 
 #: relative Newton correction below which a solver that reports failure has found the solution
-_CLOSE = 1e-6
+CONVERGED_CORRECTION = 1e-6
 
 #: maximum number of unknowns in programs, since the Jacobian is a dense matrix and is factorised
-_MAX_UNKNOWNS = 500
+MAX_UNKNOWNS = 500
 
 _FLOAT = np.dtype(float)
-_TAKEN_ALONG = {Op.CONST, Op.ARRAY, Op.LOAD, Op.VIEW}
+_INCLUDED_OPS = {Op.CONST, Op.ARRAY, Op.LOAD, Op.VIEW}
 
 
 def is_recorded() -> bool:
@@ -87,7 +87,7 @@ class Solved(Solution):
         if self.outcome is None:
             self.outcome = outcome
         elif outcome != self.outcome:
-            raise GuardError(f"{self.name} ends otherwise: {outcome}, not {self.outcome}")
+            raise GuardError(f"{self.name} ended with {outcome}, not {self.outcome} as recorded")
         return shaped(x, self.shape)
 
 
@@ -130,7 +130,7 @@ class SettledAndChecked(Settled):
                 )
             except (ConvergenceError, SingularJacobianError) as error:
                 raise GuardError(str(error)) from None
-        if not (self.solution.outcome[0] or point.correction <= _CLOSE):
+        if not (self.solution.outcome[0] or point.correction <= CONVERGED_CORRECTION):
             raise GuardError(f"{self.solution.name}: the solver has not converged")
         return np.array(point.at)[()]
 
@@ -179,12 +179,12 @@ def recorded(solve: Callable, equations: Callable, starts: tuple, name: str, sha
     outcome
         The second result of `solve`.
     """
-    if not 0 < np.prod(shape, dtype=int) <= _MAX_UNKNOWNS:
-        raise NotReplayable(
-            f"{name} has no unknowns, or more than {_MAX_UNKNOWNS}: a replay does not run such a solver"
-        )
+    if not 0 < np.prod(shape, dtype=int) <= MAX_UNKNOWNS:
+        raise NotReplayable(f"{name} has no unknowns, or more than {MAX_UNKNOWNS}: such a solver cannot be recorded")
     if any(np.iscomplexobj(var.plain(x)) or (np.ndim(x) and not shape) for x in starts):
-        raise NotReplayable(f"{name} starts at what is no real number, or at an array: a replay does not run that")
+        raise NotReplayable(
+            f"{name} starts at a complex value, or at an array for a scalar: such a solver cannot be recorded"
+        )
     around = recording.get()
     begin = [_number(var.plain(x)) for x in starts]
     slices = _Slices(around, equations, shape, name)
@@ -251,7 +251,7 @@ class _Slices:
                 raise _NotFollowed(f"{self.name}: {error}") from error
             code.run()
             if not var.is_traced(r) or np.shape(r) != self.shape or r.dtype != np.float64:
-                raise NotReplayable(f"{self.name}: the equations are not as many numbers of dtype float64 as unknowns")
+                raise NotReplayable(f"{self.name}: the equations must be as many float64 values as there are unknowns")
             out = code.output(r)
         part = _Part(code.listing, start, out, self.around.unknowns)
         self.parts.append((x, part))
@@ -315,10 +315,10 @@ class _Part:
             v = todo.pop()
             if v in needed or v in leaves:
                 continue
-            if v < start and op[v] not in _TAKEN_ALONG and kind_of(code, v)[0] == _FLOAT:
+            if v < start and op[v] not in _INCLUDED_OPS and kind_of(code, v)[0] == _FLOAT:
                 leaves.add(v)
             elif op[v] == Op.INPUT and v != start:
-                raise NotReplayable("equations read what is no float64, or unknowns of others")
+                raise NotReplayable("the equations read values other than float64, or unknowns of other equations")
             else:
                 needed.add(v)
                 todo += operands(code, v)
@@ -344,7 +344,7 @@ def _whole(shape, strides):
 
 
 class _NotFollowed(TracedValueError):
-    """The equations accept plain values only; f runs eagerly unless freezing an input helps."""
+    """The equations accept plain values only, so f runs eagerly, unless it succeeds with some inputs held constant."""
 
     runs_as_it_is = True
 

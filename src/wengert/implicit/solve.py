@@ -297,8 +297,8 @@ def _solution(word, f, residual, x0, args, solve, default, on_failure, has_info,
         y = at_numbers(x, *plain_args)
         if np.iscomplexobj(y):
             raise ComplexValueError(
-                f"{name}: the function has complex values, and roots of real equations are differentiated: write it "
-                "with pairs of real numbers"
+                f"{name}: the function has complex values, but only roots of real equations are differentiated: write "
+                "it with pairs of real numbers"
             )
         return y
 

@@ -18,7 +18,7 @@ from wengert.features import is_made_in_python
 from wengert.transforms.dense import Operator
 
 #: maximum number of items of a container, or attributes of an object, that are inspected
-_MOST = 64
+MAX_ITEMS = 64
 
 
 def stripped(x: Any, memo: dict | None = None) -> Any:
@@ -61,7 +61,7 @@ def _rebuilt(x, memo):
 
 def _changed(items, memo):
     """The items stripped; None if none has changed, or if there are too many."""
-    if len(items) > _MOST and not var.holds_traced(items):
+    if len(items) > MAX_ITEMS and not var.holds_traced(items):
         return None
     found = [stripped(item, memo) for item in items]
     return found if any(new is not old for new, old in zip(found, items)) else None

@@ -40,25 +40,25 @@ from wengert.transforms.products import frames_inside
 from wengert.transforms.second import Linearize
 
 #: corrections larger than this many units of rounding, relative to x, move the point where the derivative is taken
-_POLISH = 500
+POLISH_ULPS = 500
 
 #: components below this fraction of the largest component of x, in the units of J, count as that large
-_SMALL = 1e-6
+SCALE_FLOOR = 1e-6
 
 #: corrections above this fraction of max(x, 1) mean that x is not a solution
-_FAR = 1e-2
+MAX_CORRECTION = 1e-2
 
 #: maximum relative deviation of a change of the residual from its linearisation
-_CHANGE = 0.15
+MAX_NONLINEARITY = 0.15
 
 #: maximum number of Newton steps of the point where the derivative is taken
-_STEPS = 8
+MAX_NEWTON_STEPS = 8
 
-#: corrections below this, relative to x, do not require a new J except for derivatives
-_NEAR = 1e-9
+#: relative correction of x below which a Newton step reuses the factorisation of J
+REUSE_CORRECTION = 1e-9
 
 #: maximum number of unknowns for which J is formed as a matrix
-_LARGE = 4096
+MAX_DENSE_UNKNOWNS = 4096
 
 
 _OPTIONS = {
@@ -106,7 +106,7 @@ def check_options(name, on_failure="raise", on_singular="raise", polish="auto", 
             choices = ", ".join(map(repr, _OPTIONS[option]))
             raise ValueError(f"{name}: {option} is one of {choices}{functions}, not {value!r}")
     if jac == "matrix_free" and linsolve == "lu":
-        raise ValueError(f"{name}: linsolve='lu' needs a matrix, and jac='matrix_free' makes none")
+        raise ValueError(f"{name}: linsolve='lu' needs a matrix, but jac='matrix_free' forms none")
 
 
 def check_replayable(name: str) -> None:
@@ -114,7 +114,7 @@ def check_replayable(name: str) -> None:
     if running.get() and is_recording():
         from wengert.program.tracing.closure import NotReplayable
 
-        raise NotReplayable(f"{name} runs a solver, which a replay would not run again")
+        raise NotReplayable(f"{name} runs a solver, which a replay would skip")
 
 
 def numbers(f: Callable) -> Callable:
@@ -241,12 +241,12 @@ def information(residual: Callable, x: Any, args: tuple, name: str, jac: Any, li
 def _as_floats(x, name):
     """Convert the solution to floats that can be differentiated."""
     if var.holds_traced(x):
-        raise TypeError(f"{name}: the solver returned a traced value: give it plain numbers")
+        raise TypeError(f"{name}: the solver returned a traced value: call it with plain numbers")
     x = np.asarray(x)
     if x.dtype.kind in "biu":
         x = x.astype(np.float64)
     if x.dtype.kind != "f":
-        raise TypeError(f"{name}: the solution is an array of dtype {x.dtype}: real numbers are differentiated")
+        raise TypeError(f"{name}: the solution is an array of dtype {x.dtype}: only real solutions are differentiated")
     return x if x.ndim else x[()]
 
 
@@ -332,7 +332,7 @@ class Equations:
         """Residual and its Jacobian as an array, a sparse array or a linear operator."""
         if callable(self.jac):
             return self.value(x), numbers(self.jac)(x, *self.plain_args)
-        if self.jac == "matrix_free" or (self.jac == "auto" and self.linsolve != "lu" and self.n > _LARGE):
+        if self.jac == "matrix_free" or (self.jac == "auto" and self.linsolve != "lu" and self.n > MAX_DENSE_UNKNOWNS):
             return self._operator(x)
         return _at_numbers(Jacobian(self.plain_residual, 0, True))(x, *self.plain_args)
 
@@ -341,8 +341,9 @@ class Equations:
             return _at_numbers(Linearize(self.plain_residual))(x, *self.plain_args)
         except LevelError:
             raise TypeError(
-                f"{self.name}: products with the Jacobian want a residual of numbers: pass the traced values that it "
-                "reads from outside as args=, or jac='dense'"
+                f"{self.name}: jac='matrix_free' needs a residual that reads no traced values from outside: pass them "
+                "as "
+                "args=, or use jac='dense'"
             ) from None
 
     def _factor(self, jacobian):
@@ -383,8 +384,8 @@ def settle(equations: Equations, x, on_failure: str, on_singular: str, polish) -
     With `polish`, Newton steps improve `x` if it is less accurate than possible.
     """
     z, first, last, size = x, None, np.inf, np.inf
-    for count in range(_STEPS):
-        if equations.keeps_factor and size < _NEAR:
+    for count in range(MAX_NEWTON_STEPS):
+        if equations.keeps_factor and size < REUSE_CORRECTION:
             y = equations.value(z)
         else:
             y, factor = equations.linearised(z)
@@ -399,10 +400,10 @@ def settle(equations: Equations, x, on_failure: str, on_singular: str, polish) -
         size = _relative(step, scale)
         if first is None:
             first = size
-            if not np.max(np.abs(step) / np.maximum(1.0, np.abs(x))) <= _FAR:
+            if not np.max(np.abs(step) / np.maximum(1.0, np.abs(x))) <= MAX_CORRECTION:
                 return _failed(equations, x, factor, size, y, on_failure)
-        wanted = polish and (size > _POLISH * eps or (polish is True and not count))
-        if not wanted or not size < 0.5 * last or count == _STEPS - 1:
+        wanted = polish and (size > POLISH_ULPS * eps or (polish is True and not count))
+        if not wanted or not size < 0.5 * last or count == MAX_NEWTON_STEPS - 1:
             break
         z, last = z - step, size
     determined = _determined(equations, z, y, factor, step, scale)
@@ -423,21 +424,21 @@ def settled_at_once(equations: Equations, x, polish):
     scale = _scale(x, factor)
     step = equations.solved(factor, y)
     size = first = _relative(step, scale)
-    if not (size < _NEAR and np.max(scale) < 1 / _NEAR):
+    if not (size < REUSE_CORRECTION and np.max(scale) < 1 / REUSE_CORRECTION):
         return None
-    if polish and (size > _POLISH * eps or polish is True):
+    if polish and (size > POLISH_ULPS * eps or polish is True):
         x = x - step
         y = equations.value(x)
         step = equations.solved(factor, y)
         size = _relative(step, scale)
-        if not size <= _POLISH * eps:
+        if not size <= POLISH_ULPS * eps:
             return None
     move = 64 * eps * scale * _weights(equations.shape)
     moves = [move] if size <= 64 * eps else [move, -step]
     for move in moves:
         with np.errstate(all="ignore"):
             found = equations.solved(factor, equations.value(x + move) - y)
-        if not _relative(found - move, scale) <= _CHANGE * _relative(move, scale):
+        if not _relative(found - move, scale) <= MAX_NONLINEARITY * _relative(move, scale):
             return None
     return _Point(x, factor, first)
 
@@ -447,7 +448,7 @@ def _scale(x, factor):
     magnitude = np.abs(x)
     units = np.reshape(factor.columns, np.shape(x)) if np.size(factor.columns) == np.size(x) else 1.0
     largest = 0.0 if isinstance(factor, Diagonal) else units * (magnitude / units).max()
-    scale = np.maximum(magnitude, _SMALL * largest)
+    scale = np.maximum(magnitude, SCALE_FLOOR * largest)
     return np.where(scale == 0, 1e-30, scale)
 
 
@@ -473,14 +474,14 @@ def _determined(equations, x, y, factor, step, scale):
     def follows(move):
         with np.errstate(all="ignore"):  # f may be undefined there
             found = equations.solved(factor, equations.value(x + move) - y)
-        return size(found - move) <= _CHANGE * size(move)
+        return size(found - move) <= MAX_NONLINEARITY * size(move)
 
     weights = _weights(equations.shape)
     length = 4 * np.finfo(y.dtype).eps
     last = size(step)
     seen = np.zeros(np.shape(last), dtype=bool)
     hidden = np.full(seen.shape, np.inf)
-    while not seen.all() and (length < 1 or np.min(length * scale) < _FAR):
+    while not seen.all() and (length < 1 or np.min(length * scale) < MAX_CORRECTION):
         move = (np.minimum(length * scale, np.maximum(1.0, np.abs(x))) * weights).astype(x.dtype)
         new = follows(move) & ~seen
         hidden = np.where(new, 16 * length, hidden)  # among many elements one may follow earlier by chance
@@ -500,13 +501,13 @@ def _determined_at_once(equations, x, y, factor, step, scale):
     def follows(move):
         with np.errstate(all="ignore"):
             found = equations.solved(factor, equations.value(x + move) - y)
-            return size(found - move) <= _CHANGE * size(move)
+            return size(found - move) <= MAX_NONLINEARITY * size(move)
 
     most = np.maximum(1.0, np.abs(x))
     length = 4 * np.finfo(y.dtype).eps
     while not follows((np.minimum(length * scale, most) * _weights(equations.shape)).astype(x.dtype, copy=False)):
         length *= 16 if length < 1 else 1e6
-        if not (length < 1 or np.min(length * scale) < _FAR):
+        if not (length < 1 or np.min(length * scale) < MAX_CORRECTION):
             return np.False_
     return np.bool(size(step) <= 16 * length or follows(-step))
 
@@ -547,5 +548,5 @@ def _singular(equations, point, y, determined, on_singular):
     raise SingularJacobianError(
         f"{equations.name}: the {what} at the solution: {why}; the smallest pivot is "
         f"{factor.place()}; the largest residual is {np.max(np.abs(y)):.3g}. The equations do not determine x: remove "
-        "those that depend on others and multiple roots, or pass on_singular='lstsq' for the derivative of least norm"
+        "dependent equations and multiple roots, or pass on_singular='lstsq' for the derivative of minimum norm"
     )

@@ -37,10 +37,10 @@ OPTIONS = {
 }
 
 #: relative Newton correction below which a solver that reports failure has found the solution
-_CLOSE = 1e-6
+CONVERGED_CORRECTION = 1e-6
 
 #: maximum number of unknowns for which this is checked
-_MOST_JUDGED = 2000
+MAX_CHECKED_UNKNOWNS = 2000
 
 #: parameters of SciPy's functions that take functions of the variables
 _FUNCTIONS = ("f", "fun", "func", "jac", "hess", "hessp", "fprime", "fprime2")
@@ -132,8 +132,8 @@ class Call:
         for value in (*plain.values(), *(plain.get("options") or {}).values()):
             if holds_traced((value,)):
                 raise TracedValueError(
-                    f"{self.name}: a tolerance or an option is computed from the arguments, and solvers take numbers: "
-                    "write it as a constant"
+                    f"{self.name}: a tolerance or an option is computed from traced arguments, but solvers take plain "
+                    "numbers: write it as a constant"
                 )
         return recorded(solve, self.residual, starts, self.name, shape, self.options["polish"])
 
@@ -270,10 +270,10 @@ class Call:
 
         Rounding errors keep many solvers from reaching their tolerance, and they then report failure.
         """
-        if np.ndim(converged) or np.size(x) > _MOST_JUDGED or not np.isfinite(x).all():
+        if np.ndim(converged) or np.size(x) > MAX_CHECKED_UNKNOWNS or not np.isfinite(x).all():
             return False
         self._state = information(residual, x, (), self.name, "auto", "auto")
-        return self._state.correction <= _CLOSE
+        return self._state.correction <= CONVERGED_CORRECTION
 
     def fail(self, text: str, cause: Exception | None = None) -> None:
         """Raise or warn according to `on_failure`; always raise if an exception took the place of a result."""
@@ -350,7 +350,7 @@ class _Residual(_Value):
             return y
         if np.size(y) != np.size(x):
             raise ValueError(
-                f"{self.name}: {np.size(y)} equations for {np.size(x)} unknowns determine no derivative: "
+                f"{self.name}: {np.size(y)} equations for {np.size(x)} unknowns do not determine a derivative: "
                 "use wengert.scipy.optimize.least_squares"
             )
         return np.reshape(y, np.shape(x))

@@ -257,7 +257,7 @@ def newton(call):
             raise
         call.fail(str(error), error)
     converged = found.converged & ~found.zero_der if is_array else found[1].converged
-    message = f"{np.sum(~converged)} of {converged.size} elements are left" if is_array else found[1].flag
+    message = f"{np.sum(~converged)} of {converged.size} elements have not converged" if is_array else found[1].flag
     x = call.solution(call.residual, found[0], converged, message, elementwise=True)
     if not holds_traced(x):
         return call.run(supply)
@@ -375,7 +375,7 @@ _TAKES_HESSIAN = ("dogleg", "trust-exact")
 _TAKES_PRODUCTS = ("newton-cg", "trust-ncg", "trust-krylov", "trust-constr")
 
 #: maximum number of variables for which a method that takes either gets the Hessian, in one recording and one sweep
-_LARGEST_HESSIAN = 500
+MAX_HESSIAN_SIZE = 500
 
 
 @mirrors(scipy.optimize.minimize)
@@ -395,7 +395,7 @@ def minimize(call):
         if arguments.get("jac") is None and kind in (*_TAKES_GRADIENT, *_TAKES_HESSIAN, *_TAKES_PRODUCTS, "custom"):
             _share(arguments, "fun", "jac", api.grad(f))
         if arguments.get("hess") is None and arguments.get("hessp") is None:
-            if kind in _TAKES_HESSIAN or (kind in _TAKES_PRODUCTS and np.size(arguments["x0"]) <= _LARGEST_HESSIAN):
+            if kind in _TAKES_HESSIAN or (kind in _TAKES_PRODUCTS and np.size(arguments["x0"]) <= MAX_HESSIAN_SIZE):
                 arguments["hess"] = api.hessian(f)
             elif kind in _TAKES_PRODUCTS:
                 arguments["hessp"] = api.hvp(f) if hasattr(type(f), "__wengert__") else Products(f)
@@ -408,8 +408,8 @@ def minimize(call):
     phi = _number(call.value)
     if kind == "custom" and call.reads_traced("method"):
         raise UnsupportedFunctionError(
-            f"{call.name}: a method of your own reads a traced value, through which the minimum has no derivative: let "
-            "the objective read it, or pass wengert.stop_gradient(value)"
+            f"{call.name}: a custom method reads a traced value, which gives the minimum no derivative: let the "
+            "objective read it, or pass wengert.stop_gradient(value)"
         )
     if call["constraints"] or call["bounds"] is not None:
         _check_unconstrained(call, found.x, holds_traced(api.grad(phi)(found.x)))
@@ -458,8 +458,9 @@ def _minimum(call, phi, found, held):
     weak = held & (slope <= np.maximum(hidden, 10 * np.max(slope, where=~held, initial=0)))
     if weak.any():
         raise NonSmoothError(
-            f"{call.name} has no derivative here: whether the bound of variable {np.flatnonzero(weak)[0]} holds it "
-            f"or not is undecided, since the slope there is {slope[weak][0]:.3g}"
+            f"{call.name} has no derivative here: it is undecided whether the bound of variable "
+            f"{np.flatnonzero(weak)[0]} is "
+            f"active, since the slope there is {slope[weak][0]:.3g}"
         )
     fixed, place = np.where(held, found.x, 0.0), np.eye(held.size)[:, ~held]
 
@@ -475,7 +476,8 @@ def _check_unconstrained(call, x, is_traced):
     constraints, bounds = call["constraints"], call["bounds"]
     if constraints and (is_traced or call.reads_traced("constraints", x)):
         raise UnsupportedFunctionError(
-            f"{call.name}: a minimum under constraints has no derivative yet: solve its Karush-Kuhn-Tucker conditions "
+            f"{call.name}: a minimum under constraints is not differentiable yet: solve its Karush-Kuhn-Tucker "
+            "conditions "
             "with wengert.scipy.optimize.root, or eliminate the constraints by a change of variables"
         )
     if bounds is None or not (is_traced or call.reads_traced("bounds")):
@@ -488,6 +490,6 @@ def _check_unconstrained(call, x, is_traced):
     at_bound = np.flatnonzero(_is_at_end(x, low, high))
     if at_bound.size:
         raise UnsupportedFunctionError(
-            f"{call.name}: variable {at_bound[0]} is at a bound, and such a minimum has no derivative yet: minimize "
+            f"{call.name}: variable {at_bound[0]} is at a bound, which is not differentiable yet: minimize "
             "over the other variables with this one fixed"
         )

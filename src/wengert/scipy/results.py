@@ -27,7 +27,7 @@ class _Followed(dict):
     def __missing__(self, name):
         refused = self.__dict__.get("_refused", ())
         if name in refused:
-            raise TracedValueError(f"{name!r} of this result is not followed in a derivative: {_INSTEAD}")
+            raise TracedValueError(f"{name!r} of this result is not differentiated: {_INSTEAD}")
         raise KeyError(name)
 
 
@@ -43,7 +43,7 @@ class RecordedResult(OptimizeResult):
     """`OptimizeResult` in a program; other fields differ from one replay to the next."""
 
     def __missing__(self, name):
-        raise NotReplayable(f"it reads {name!r} of the result of a solver, which each run gives anew")
+        raise NotReplayable(f"it reads {name!r} of a solver's result, which may differ in each run")
 
     def __getattr__(self, name):
         return self[name]

@@ -32,19 +32,19 @@ METHODS = {
 }
 
 #: the two best methods for irregular patterns, and the number of conflicting pairs up to which both are always tried
-_FORCED, _ALWAYS = ("largest_first", "dsatur"), 5_000_000
+_ALWAYS_TRIED, MAX_ALWAYS_VISITS = ("largest_first", "dsatur"), 5_000_000
 
 #: visits per nonzero that one colour less is worth, and the minimum of the limit on all visits
-_WORTH, _ENOUGH = 10, 20_000_000
+VISITS_PER_COLOUR, MIN_VISIT_LIMIT = 10, 20_000_000
 
 #: visits that take noticeable time, and visits that no colouring is worth
-_MANY, _TOO_MANY = 1_000_000, 400_000_000
+SLOW_VISITS, MAX_VISITS = 1_000_000, 400_000_000
 
 #: maximum number of steps of the tabu search
-_STEPS = 2_000_000_000
+MAX_TABU_STEPS = 2_000_000_000
 
 #: maximum number of bytes for the table of colours seen by each vertex, unless the pattern is larger
-_TABLE = 1 << 26
+MAX_TABLE_BYTES = 1 << 26
 
 
 def _settled(colours, used):
@@ -84,13 +84,13 @@ class _Problem:
 
     def worth_of(self, count):
         """Number of visits that a search for fewer colours than `count` may take."""
-        return min(self.worth * (count - self.bound), max(_ENOUGH, 2 * self.worth))
+        return min(self.worth * (count - self.bound), max(MIN_VISIT_LIMIT, 2 * self.worth))
 
     def is_small(self):
         """Whether there are so few conflicting pairs that the best methods are always tried."""
-        if self.visits <= 2 * _ALWAYS:
+        if self.visits <= 2 * MAX_ALWAYS_VISITS:
             return True
-        return self.visits <= _TOO_MANY and int(self.degree.sum(dtype=np.int64)) <= 2 * _ALWAYS
+        return self.visits <= MAX_VISITS and int(self.degree.sum(dtype=np.int64)) <= 2 * MAX_ALWAYS_VISITS
 
     def by_degree(self):
         return np.argsort(-self.degree, kind="stable").astype(np.int32)
@@ -136,10 +136,10 @@ def _search(problem, method, budget):
         if best is not None:
             if count <= (problem.enough if name == "lattice" else problem.bound):
                 break
-            if candidate == "natural" and name == "lattice" and problem.visits > _MANY:
+            if candidate == "natural" and name == "lattice" and problem.visits > SLOW_VISITS:
                 continue  # largest first costs little more
             allowed = problem.worth_of(count) if budget is None else budget
-            forced = budget is None and candidate in _FORCED and problem.is_small()
+            forced = budget is None and candidate in _ALWAYS_TRIED and problem.is_small()
             if not forced and spent + cost * problem.visits > allowed:
                 continue
             if candidate == "dsatur" and _is_large(problem, count):
@@ -154,7 +154,7 @@ def _search(problem, method, budget):
     steps = problem.worth_of(count) if budget is None else budget - spent
     if budget is None and name == "lattice":  # tabu search rarely improves regular colourings
         steps /= 10
-    fewer = _moved(problem, best, count, min(int(steps), _STEPS))
+    fewer = _moved(problem, best, count, min(int(steps), MAX_TABU_STEPS))
     return (best, name) if fewer is None else (_settled(fewer, used), "tabu_search")
 
 
@@ -174,7 +174,7 @@ def _moved(problem, colours, count, steps):
 
 def _is_large(problem, bits):
     """Whether a table with `bits` bits per vertex takes much more memory than the pattern."""
-    return problem.size * bits // 8 > max(_TABLE, 8 * problem.worth)
+    return problem.size * bits // 8 > max(MAX_TABLE_BYTES, 8 * problem.worth)
 
 
 class _Partial(_Problem):
@@ -187,9 +187,9 @@ class _Partial(_Problem):
         self.used = s.used_columns
         sizes = np.diff(s.ptr)
         self.bound = self.enough = int(sizes.max(initial=0))
-        self.worth = _WORTH * len(s)
+        self.worth = VISITS_PER_COLOUR * len(s)
         self.visits = int((sizes * sizes).sum())
-        self.has_long_rows = self.visits > _TOO_MANY or 2 * self.bound**2 > self.visits > 100_000
+        self.has_long_rows = self.visits > MAX_VISITS or 2 * self.bound**2 > self.visits > 100_000
 
     @functools.cached_property
     def conflicts(self):
@@ -208,7 +208,7 @@ class _Partial(_Problem):
         """Give each column of very long rows a colour of its own, since visiting these rows costs too much."""
         sizes = np.diff(self.s.ptr)
         by_size = np.sort(sizes)
-        longest = by_size[np.searchsorted(np.cumsum(by_size * by_size), min(_TOO_MANY, self.visits // 2)) - 1]
+        longest = by_size[np.searchsorted(np.cumsum(by_size * by_size), min(MAX_VISITS, self.visits // 2)) - 1]
         short = self.s.part((sizes <= longest)[self.s.rows])
         colours = np.full(self.size, -1, np.int32)
         apart = np.unique(self.s.idx[(sizes > longest)[self.s.rows]])
@@ -239,14 +239,14 @@ class _Side(_Problem):
         s = s.part(self.used[s.idx])
         self.size = s.shape[1]
         self.bound = self.enough = int(np.diff(own.ptr).max(initial=0))
-        self.worth = _WORTH * len(s)
+        self.worth = VISITS_PER_COLOUR * len(s)
         self.visits = 2 * int((np.diff(own.ptr) * np.diff(s.ptr)).sum())
         self.conflicts = Conflicts(
             self.size, (own.t_ptr, own.t_idx, s.ptr, s.idx), (s.t_ptr, s.t_idx, own.ptr, own.idx)
         )
 
     def is_small(self):
-        return self.visits <= _ALWAYS // 2
+        return self.visits <= MAX_ALWAYS_VISITS // 2
 
     def coloured(self, order, limit):
         return self.conflicts.greedy(order, limit)
@@ -340,7 +340,7 @@ class _Symmetric(_Problem):
         self.bound = self.enough = _symmetric_bound(s, kind)
         if kind == "star":  # the bound is loose, and a lattice with as many colours as columns need is rarely improved
             self.enough = max(self.bound, int(sizes.max(initial=0)))
-        self.worth = _WORTH * len(s)
+        self.worth = VISITS_PER_COLOUR * len(s)
         self.visits = int((sizes * np.minimum(sizes, 64)).sum())
         self.conflicts = Conflicts(self.size, (s.ptr, s.idx))
 

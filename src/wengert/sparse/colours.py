@@ -139,7 +139,7 @@ class Colouring:
         """
         for name, colours, size in zip(("row", "column"), (self.row_colours, self.column_colours), self.shape):
             if colours is not None and np.shape(colours) != (size,):
-                raise PatternError(f"a colouring of {size} {name}s has not the shape {np.shape(colours)}")
+                raise PatternError(f"a colouring of {size} {name}s cannot have the shape {np.shape(colours)}")
         if self.kind in ("star", "acyclic"):
             self.structure.require_symmetric(self.kind)
         complaint = COMPLAINTS[self.kind](self.structure, self.row_colours, self.column_colours)
@@ -270,7 +270,7 @@ def _shape_of(name, what, shape, size):
         return None
     shape = (shape,) if isinstance(shape, int) else tuple(map(int, shape))
     if np.prod(shape, dtype=object) != size:
-        raise PatternError(f"colouring: {name}={shape} is not a shape of the {size} {what}")
+        raise PatternError(f"colouring: {name}={shape} does not match the {size} {what}")
     return shape
 
 

@@ -175,7 +175,7 @@ class Recovery:
         if [part.shape for part in parts] != wanted:
             raise ValueError(
                 f"Recovery: the products have the shapes {[part.shape for part in parts]}, "
-                f"and a {self.colouring.kind} colouring wants {wanted}"
+                f"but a {self.colouring.kind} colouring needs {wanted}"
             )
         return parts[0].ravel() if len(parts) == 1 else np.concatenate([part.ravel() for part in parts])
 

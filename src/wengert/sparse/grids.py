@@ -30,10 +30,10 @@ from wengert.sparse.lattice import coefficients, differences
 from wengert.sparse.structure import Structure
 
 #: limits of the search: conflict vectors, axes, guessed shapes, and tests of a vector; beyond them it is not a grid
-_MOST_VECTORS, _MOST_AXES, _MOST_SHAPES, _STEPS = 500, 6, 6, 3_000_000
+MAX_VECTORS, MAX_AXES, MAX_SHAPES, MAX_STEPS = 500, 6, 6, 3_000_000
 
 #: maximum number of forms that are checked for two-coloured cycles
-_FORESTS = 24
+MAX_FORMS = 24
 
 
 def lattice_colours(s: Structure, shape: tuple | None, least: int, most: int) -> np.ndarray | None:
@@ -62,7 +62,7 @@ def _arcs(s, most):
     The lengths of the arcs differ by at most one, and the shortest exceeds the distance of any two columns in a row.
     """
     n = s.shape[1]
-    apart = differences(s.ptr, s.idx, np.arange(n, dtype=np.int64), _MOST_VECTORS)
+    apart = differences(s.ptr, s.idx, np.arange(n, dtype=np.int64), MAX_VECTORS)
     if apart is None or not apart.size:
         return None
     count = n // (int(np.minimum(apart, n - apart).max()) + 1)
@@ -77,7 +77,7 @@ def acyclic_colours(
 ) -> np.ndarray | None:
     """Acyclic colours of a symmetric pattern, fewer than `most`, or None; `is_valid` checks the borders of the grid."""
     best = None
-    tries = _FORESTS
+    tries = MAX_FORMS
     for axes in _shapes(s, shape):
         vectors = conflict_vectors(s, axes, neighbours=True)
         if vectors is None or not len(vectors):
@@ -127,7 +127,7 @@ def conflict_vectors(s: Structure, axes: tuple, neighbours: bool = False) -> np.
     weights = [math.prod(radices[t + 1 :]) for t in range(len(axes))]
     code: Any = sum(weight * places for weight, places in zip(weights, np.ix_(*map(_range, axes))))
     code = code.ravel()
-    found = differences(s.ptr, s.idx, code, _MOST_VECTORS, neighbours)
+    found = differences(s.ptr, s.idx, code, MAX_VECTORS, neighbours)
     if found is None:
         return None
     # a difference is a mixed-radix number with digits from 1 - size to size - 1
@@ -146,7 +146,7 @@ def _form(vectors, least, most) -> tuple[int, np.ndarray] | None:
     last = np.array([np.flatnonzero(vector).max() for vector in vectors], int)
     vectors = vectors[np.argsort(last, kind="stable")]
     ends = np.cumsum(np.bincount(last, minlength=n)).astype(np.int64)
-    steps = _STEPS
+    steps = MAX_STEPS
     for k in range(max(least, 1), most):
         a, steps = coefficients(vectors, ends, k, steps)
         if a is not None:
@@ -166,7 +166,7 @@ def _shapes(s, shape):
     """Shapes to try: the given one, and those that the distances in the pattern suggest."""
     n = s.shape[1]
     given = tuple(size for size in shape or () if size != 1)
-    if len(given) > _MOST_AXES:
+    if len(given) > MAX_AXES:
         given = ()
     if given:
         yield given
@@ -177,7 +177,7 @@ def _shapes(s, shape):
 
 def _guessed(s, n) -> Iterator[tuple]:
     """Shapes of n positions whose strides are distances in the pattern, starting with the most compact one."""
-    flat = differences(s.ptr, s.idx, np.arange(n, dtype=np.int64), _MOST_VECTORS)
+    flat = differences(s.ptr, s.idx, np.arange(n, dtype=np.int64), MAX_VECTORS)
     if flat is None:
         return
     strides = [int(d) for d in flat if d > 1 and d < n and n % d == 0][:20]
@@ -187,7 +187,7 @@ def _guessed(s, n) -> Iterator[tuple]:
         for chain in itertools.combinations(strides, count)
         if all(big % small == 0 for small, big in itertools.pairwise(chain))
     ]
-    chains = sorted(chains, key=lambda chain: (_spread(flat, chain), len(chain)))[:_MOST_SHAPES]
+    chains = sorted(chains, key=lambda chain: (_spread(flat, chain), len(chain)))[:MAX_SHAPES]
     for chain in chains:
         steps = (1, *chain, n)
         yield tuple(big // small for small, big in itertools.pairwise(steps))[::-1]

@@ -44,11 +44,11 @@ from wengert.sparse.recovery import differing, direction
 FLAG = 1
 
 #: maximum number of index arrays kept for a deferred union
-_MOST_LINES = 8
+MAX_DEFERRED = 8
 
 #: number of nearby points that distinguish rounding errors from missing entries, and the relative change that a missing
 #: entry may show there
-_NEARBY, _STEADY = 16, 0.03
+NEARBY_POINTS, MAX_RELATIVE_CHANGE = 16, 0.03
 
 _MULTIPLY = OPCODES["multiply"]
 
@@ -209,8 +209,8 @@ def check(
         wrong, row = len(rows), int(rows[0]) if len(rows) else -1
     if wrong:
         raise PatternError(
-            f"{name}{place_of(f)}: row {row} of the derivative by its sparsity pattern is not that of the function in "
-            f"a random direction, {(csr @ v)[row]:.6g} in the place of {exact[row]:.6g} "
+            f"{name}{place_of(f)}: row {row} of the sparse derivative disagrees with the derivative along a random "
+            f"direction, {(csr @ v)[row]:.6g} instead of {exact[row]:.6g} "
             f"({wrong} of {len(exact)} rows): {LEFT_OUT}"
         )
 
@@ -227,7 +227,7 @@ def _steady_rows(csr, jvp, v, exact, rtol, nearby):
         missing = csr @ v - exact
         is_wrong = np.abs(missing) > rtol * np.maximum(abs(csr) @ np.abs(v), np.abs(exact))
         is_wrong &= np.isfinite(missing)
-        for _ in range(_NEARBY):
+        for _ in range(NEARBY_POINTS):
             if not is_wrong.any():
                 break
             length = rng.uniform(0.5, 1.0)
@@ -236,12 +236,12 @@ def _steady_rows(csr, jvp, v, exact, rtol, nearby):
                 found = matrix @ (length * v) - _product(product, length * v)
             except GuardError:  # the point lies across a branch
                 found = csr @ (length * v) - _product(jvp, length * v)
-            is_wrong &= ~(np.abs(found / length - missing) > _STEADY * np.abs(missing))
+            is_wrong &= ~(np.abs(found / length - missing) > MAX_RELATIVE_CHANGE * np.abs(missing))
     return np.flatnonzero(is_wrong)
 
 
 #: explanation for a pattern that lacks entries
-LEFT_OUT = "the pattern that was given, or a primitive's sparsity=, leaves out entries; see wengert.sparsity"
+LEFT_OUT = "the given pattern, or sparsity= of a primitive, lacks entries; see wengert.sparsity"
 
 
 def place_of(f: Any) -> str:
@@ -421,7 +421,7 @@ class _Propagation(Sweep):
             self.values[i] = np.full(_span(type), number, np.int32) if number else None
         elif len(lines) == 1 and not number:
             self.values[i] = lines[0]
-        elif len(lines) <= _MOST_LINES and not self.is_shared(i):
+        elif len(lines) <= MAX_DEFERRED and not self.is_shared(i):
             self.values[i] = lines, number
         else:
             self.values[i] = self.sets.united(lines, number)

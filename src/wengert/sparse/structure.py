@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from wengert.errors import PatternError
 from wengert.sparse.greedy import transposed
 
-_MOST = np.iinfo(np.int32).max
+_INT32_MAX = np.iinfo(np.int32).max
 
 
 class Structure:
@@ -88,7 +88,7 @@ class Structure:
 
 def index_dtype(nnz: int) -> type:
     """Index dtype of SciPy's sparse arrays for `nnz` nonzeros."""
-    return np.int32 if nnz <= _MOST else np.int64
+    return np.int32 if nnz <= _INT32_MAX else np.int64
 
 
 def _frozen(*arrays):
@@ -122,7 +122,7 @@ def structure_of(pattern: Any) -> Structure:
     if not csr.has_canonical_format:  # sorts a copy, since the caller's array must not change
         csr = sp.csr_array((np.ones(csr.nnz, np.int8), csr.indices.copy(), csr.indptr.copy()), csr.shape)
         csr.sum_duplicates()
-    if max(csr.shape) >= _MOST:
-        raise PatternError(f"colouring: a pattern has at most {_MOST - 1} rows and columns, not {csr.shape}")
+    if max(csr.shape) >= _INT32_MAX:
+        raise PatternError(f"colouring: a pattern has at most {_INT32_MAX - 1} rows and columns, not {csr.shape}")
     m, n = csr.shape
     return Structure(csr.indptr.astype(np.int64), csr.indices.astype(np.int32), (int(m), int(n)))

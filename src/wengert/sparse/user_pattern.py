@@ -68,7 +68,7 @@ class Given:
                 f"colouring of one, not {type(asked).__name__}"
             )
         if asked.ndim != 2:
-            raise PatternError(f"{word}: a pattern has two axes, and that in sparse= has the shape {asked.shape}")
+            raise PatternError(f"{word}: a pattern has two axes, but the one in sparse= has the shape {asked.shape}")
         self.order, self.word = order, word
         self.is_ordered = sp.issparse(asked) and asked.format == "coo"
         pattern = sp.csr_array(asked)
@@ -87,7 +87,7 @@ class Given:
         if colours.kind not in _MODES[order]:
             kinds = " or ".join(map(repr, _MODES[order]))
             raise PatternError(
-                f"{word}: it cannot be recovered from products with a colouring of the kind {colours.kind!r}: call "
+                f"{word}: it cannot be recovered with a colouring of kind {colours.kind!r}: call "
                 f"wengert.colouring with kind={kinds}"
             )
         self.colours, self.mode = colours, _MODES[order][colours.kind]
@@ -144,9 +144,9 @@ class Given:
         if again.size:
             k = again[0]
             raise PatternError(
-                f"{self.word}: the COO pattern in sparse= gives the order of the values, and names {len(again)} "
-                f"entries again, ({rows[k]}, {columns[k]}) in places {order[k]} and {order[k + 1]}: call its "
-                "sum_duplicates() first, or give it as a csr_array"
+                f"{self.word}: the COO pattern in sparse= defines the order of the values, but has {len(again)} "
+                f"duplicates, such as ({rows[k]}, {columns[k]}) at {order[k]} and {order[k + 1]}: call its "
+                "sum_duplicates() first, or pass a csr_array"
             )
 
     def _is_triangle(self):
@@ -162,6 +162,6 @@ class Given:
             return False
         i, j = [int(part[0]) for part in (self.pattern > turned).nonzero()]
         raise PatternError(
-            f"{self.word}: the pattern in sparse= has ({i}, {j}) and not ({j}, {i}), and entries on both sides of "
-            "the diagonal: give pattern + pattern.T, or for one triangle scipy.sparse.tril(pattern)"
+            f"{self.word}: the pattern in sparse= has ({i}, {j}) but not ({j}, {i}), and entries on both sides of "
+            "the diagonal: pass pattern + pattern.T, or for one triangle scipy.sparse.tril(pattern)"
         )

@@ -29,10 +29,10 @@ def _column_complaint(s, rows, columns, name="column", other="row"):
         return None
     i, j = int(s.rows[lost[0]]), int(s.idx[lost[0]])
     if columns[j] < 0:
-        return f"{name} {j} has no colour, and {other} {i} holds a nonzero of it"
+        return f"{name} {j} has no colour, but a nonzero in {other} {i}"
     beside = s.idx[s.ptr[i] : s.ptr[i + 1]]
     j2 = int(beside[(columns[beside] == columns[j]) & (beside != j)][0])
-    return f"{name}s {min(j, j2)} and {max(j, j2)} have colour {columns[j]}, and {other} {i} holds both"
+    return f"{name}s {min(j, j2)} and {max(j, j2)} both have colour {columns[j]} and a nonzero in {other} {i}"
 
 
 def _row_complaint(s, rows, columns):
@@ -51,7 +51,7 @@ def _bidirectional_complaint(s, rows, columns):
     ):
         same = line[(colours[line] == colours[of]) & (line != of)]
         reasons.append(f"{name} {of} has " + ("no colour" if colours[of] < 0 else f"the colour of {name} {same[0]}"))
-    return f"the nonzero ({i}, {j}) is not found: {' and '.join(reasons)}"
+    return f"the nonzero ({i}, {j}) cannot be recovered: {' and '.join(reasons)}"
 
 
 def _improper_complaint(s, columns):
@@ -61,8 +61,8 @@ def _improper_complaint(s, columns):
         return None
     i, j = int(s.rows[p]), int(s.idx[p])
     if columns[i] < 0:
-        return f"vertex {i} has no colour, and its row holds nonzeros"
-    return f"vertices {i} and {j} have colour {columns[i]}, and ({i}, {j}) is a nonzero"
+        return f"vertex {i} has no colour, but its row has nonzeros"
+    return f"vertices {i} and {j} both have colour {columns[i]}, but ({i}, {j}) is a nonzero"
 
 
 def _star_complaint(s, rows, columns):

@@ -16,7 +16,7 @@ from wengert.core.tape.tape import holds_complex
 from wengert.transforms.products import Recording, push, shape_of, side_by_side, size_of_inputs
 
 #: maximum number of elements per evaluation, each with two tangents
-WIDEST_COMPLEX = 32
+MAX_COMPLEX_ELEMENTS = 32
 
 
 def push_complex(derivative, args: tuple, kwargs: dict, chunk: int | None = None) -> Recording:
@@ -27,8 +27,8 @@ def push_complex(derivative, args: tuple, kwargs: dict, chunk: int | None = None
     positions = derivative.positions(args)
     n = size_of_inputs(args, positions)
     kept, parts = None, []
-    for first in range(0, max(n, 1), chunk or WIDEST_COMPLEX):
-        width = min(chunk or WIDEST_COMPLEX, n - first)
+    for first in range(0, max(n, 1), chunk or MAX_COMPLEX_ELEMENTS):
+        width = min(chunk or MAX_COMPLEX_ELEMENTS, n - first)
         trace = _Both(first, width, derivative)
         options = (derivative.has_aux, derivative.name, 2 * width, trace, True)
         run = push(derivative.f, args, kwargs, positions, *options)
@@ -63,7 +63,7 @@ def check_complex_leaf(name: str, leaf) -> None:
     """Raise if an argument is real: f would be called with another dtype than the user's."""
     if leaf.dtype.kind != "c":
         raise TypeError(
-            f"{name}: holomorphic=True is for complex arguments, this one has dtype {leaf.dtype}: pass x + 0j"
+            f"{name}: holomorphic=True requires complex arguments, got dtype {leaf.dtype}: pass x + 0j"
         )
 
 

@@ -99,18 +99,20 @@ class Mapped(Operator):
         counts = {len(leaves) for leaves, _ in parts}
         kinds = {y.__class__ for y in results} if children_of(results[0]) is not None else set()
         if len(counts) > 1 or len(kinds) > 1:
-            raise ValueError(f"{self.name}: the function returned containers of different forms")
+            raise ValueError(f"{self.name}: the function returned containers of different structures")
         axes = spread(axes, results[0], f"{self.name}: out_axes")
         leaves = [self._joined(list(items), axis) for items, axis in zip(zip(*(p for p, _ in parts)), axes)]
         return parts[0][1](leaves)
 
     def _joined(self, items, axis):
         if axis is None:
-            raise ValueError(f"{self.name}: out_axes is None: every result has the axis of the batch")
+            raise ValueError(f"{self.name}: out_axes is None, but every result has a batch axis")
         items = [_as_array(item) for item in items]
         for item in items:
             if isinstance(item, np.ndarray) and item.dtype.kind not in "biufc":
-                raise TypeError(f"{self.name}: the function returned {item[()]!r}, which is no number and no array")
+                raise TypeError(
+                    f"{self.name}: the function returned {item[()]!r}, which is neither a number nor an array"
+                )
         shapes = {np.shape(item) for item in items}
         if len(shapes) > 1:
             raise ValueError(f"{self.name}: the function returned arrays of different shapes: {sorted(shapes)}")
@@ -143,13 +145,13 @@ class _Elements:
                 settled.append((leaf, axis))
             self.parts.append((settled, restore))
         if not sizes:
-            raise ValueError(f"{name}: no argument has an axis of the batch: in_axes is None for all of them")
+            raise ValueError(f"{name}: no argument has a batch axis: in_axes is None for all of them")
         if len(sizes) > 1:
             told = ", ".join(f"{size} in argument {number}" for size, number in sizes.items())
-            raise ValueError(f"{name}: the axes of the batch have different lengths: {told}")
+            raise ValueError(f"{name}: the batch axes have different lengths: {told}")
         (self.size,) = sizes
         if not self.size:
-            raise ValueError(f"{name}: the batch is empty, and what the function returns is not known")
+            raise ValueError(f"{name}: the batch is empty, so the shape of the result is unknown")
 
     def together(self):
         """Arguments of one call on the whole batch, copied."""
@@ -181,7 +183,7 @@ def _as_array(x):
 def normal(axis: int, ndim: int, name: str) -> int:
     """Normalise an axis to a nonnegative index."""
     if not -ndim <= axis < ndim:
-        raise ValueError(f"{name}: axis {axis} of an array with {ndim} axes")
+        raise ValueError(f"{name}: axis {axis} is out of bounds for an array with {ndim} axes")
     return axis % ndim
 
 
@@ -191,12 +193,12 @@ def spread(axes: Any, x: Any, name: str) -> list:
         return [axes] * len(split(x)[0])
     found = children_of(x)
     if found is None:
-        raise ValueError(f"{name} is {axes!r}, and there is a single array")
+        raise ValueError(f"{name} is {axes!r}, but the argument is a single array")
     items = found[0]
     if isinstance(axes, dict) and isinstance(x, dict) and set(axes) == set(x):
         specs = [axes[key] for key in x]
     else:
         specs = list(axes) if isinstance(axes, (list, tuple)) else (children_of(axes) or [None])[0]
         if isinstance(axes, dict) or specs is None or len(specs) != len(items):
-            raise ValueError(f"{name}: {axes!r} has not the form of the {type(x).__name__} with {len(items)} items")
+            raise ValueError(f"{name}: {axes!r} does not match the {type(x).__name__} with {len(items)} items")
     return [axis for spec, item in zip(specs, items) for axis in spread(spec, item, name)]

@@ -48,7 +48,7 @@ COLOURED = 0.8
 NDARRAY = 1.1
 
 #: maximum number of tangents per evaluation of f
-WIDEST = 64
+MAX_TANGENTS = 64
 
 
 class Plan(NamedTuple):
@@ -63,12 +63,12 @@ class Plan(NamedTuple):
     reason: str
 
 
-def forward_cost(n: int, width: int = WIDEST) -> float:
+def forward_cost(n: int, width: int = MAX_TANGENTS) -> float:
     """Cost of n columns in forward mode: one evaluation of f with tangents per block of `width` columns."""
     return COSTS.push * max(1, -(-n // width)) + COSTS.column * n
 
 
-def reverse_cost(m: int, width: int = WIDEST) -> float:
+def reverse_cost(m: int, width: int = MAX_TANGENTS) -> float:
     """Cost of m rows in reverse mode: one sweep over an existing tape per block of `width` rows."""
     return COSTS.sweep * -(-m // width) + COSTS.row * m
 
@@ -106,11 +106,11 @@ def is_ndarray(sparse: float, ndarray: float) -> bool:
     return ndarray <= NDARRAY * (sparse + SPARSE_COSTS.array)
 
 
-def is_forward_at_once(n: int, width: int = WIDEST) -> bool:
+def is_forward_at_once(n: int, width: int = MAX_TANGENTS) -> bool:
     """Whether forward mode costs less than recording and a single sweep, whatever the size of the output."""
     return forward_cost(n, width) <= COSTS.record + reverse_cost(1, 1)
 
 
-def is_forward(n: int, m: int, width: int = WIDEST, recorded: bool = False) -> bool:
+def is_forward(n: int, m: int, width: int = MAX_TANGENTS, recorded: bool = False) -> bool:
     """Whether n columns in forward mode cost less than m rows in reverse mode."""
     return forward_cost(n, width) < reverse_cost(m, width) + (0.0 if recorded else COSTS.record)

@@ -36,11 +36,13 @@ def primitive(f: Callable, jvp: Callable | str | None, vjp: Callable | None, spa
     @functools.wraps(f)
     def call(*args, **kwargs):
         if var.holds_traced(tuple(kwargs.values())):
-            raise TypeError(f"{row.name}: pass traced values by position, its rule gives cotangents by position")
+            raise TypeError(
+                f"{row.name}: pass traced values by position, since its rule returns cotangents by position"
+            )
         if not var.holds_traced(args):
             return f(*var.plain(args), **kwargs)
         if any(var.holds_traced(x) for x in args if not var.is_var(x)):
-            raise TypeError(f"{row.name}: pass arrays, not lists that hold traced values: numpy.stack(values)")
+            raise TypeError(f"{row.name}: pass arrays, not lists of traced values; write numpy.stack(values)")
         return dispatch.apply(row, f, args, kwargs, evaluate)
 
     def evaluate(*values, **kwargs):
@@ -49,7 +51,7 @@ def primitive(f: Callable, jvp: Callable | str | None, vjp: Callable | None, spa
             return call(*values, **kwargs)
         y = f(*[plain_copy(x) for x in values], **kwargs)
         if not isinstance(y, (float, int, np.ndarray, np.generic)):
-            raise TypeError(f"{row.name} returned {type(y).__name__}: a primitive returns one number or array")
+            raise TypeError(f"{row.name} returned {type(y).__name__}: a primitive must return one number or array")
         y = np.array(y, dtype=np.result_type(np.asarray(y).dtype, np.float32 if _is_float(y) else np.float64))
         return y if y.ndim else y[()]
 
@@ -71,7 +73,7 @@ def _joint(f, vjp):
         if len(args) == 1 and not isinstance(cotangents, (tuple, list)):
             cotangents = (cotangents,)
         if not isinstance(cotangents, (tuple, list)) or len(cotangents) != len(args):
-            raise TypeError(f"the rule of {row_name} must return {len(args)} cotangents, one an argument")
+            raise TypeError(f"the rule of {row_name} must return {len(args)} cotangents, one per argument")
         checked = []
         for i, (cotangent, x) in enumerate(zip(cotangents, args)):
             if cotangent is None:
@@ -158,7 +160,7 @@ class _missing:
 
     def __array__(self, dtype=None, copy=None):
         raise TypeError(
-            f"the rule of {registry.dotted_name(self.f)} gives no cotangent for argument {self.i}, which is traced: "
+            f"the rule of {registry.dotted_name(self.f)} returns no cotangent for argument {self.i}, which is traced: "
             "pass wengert.stop_gradient(value) if it is meant to be a constant"
         )
 

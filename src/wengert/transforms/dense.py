@@ -25,7 +25,7 @@ from wengert.core.rebind.rebind import rebound
 from wengert.core.tape.tape import holds_complex
 from wengert.errors import NonSmoothError
 from wengert.transforms.analytic import (
-    WIDEST_COMPLEX,
+    MAX_COMPLEX_ELEMENTS,
     check_analytic,
     check_complex_leaf,
     complex_rows,
@@ -33,7 +33,7 @@ from wengert.transforms.analytic import (
     slopes_by_rows,
     slopes_of,
 )
-from wengert.transforms.costs import WIDEST, Plan, is_forward, is_forward_at_once
+from wengert.transforms.costs import MAX_TANGENTS, Plan, is_forward, is_forward_at_once
 from wengert.transforms.products import (
     Directions,
     Pullback,
@@ -48,16 +48,16 @@ from wengert.transforms.products import (
 )
 
 #: bytes of adjoints per sweep of a Jacobian, about the size of a second-level cache
-_SWEEP_BYTES = 1 << 21
+CACHE_BYTES = 1 << 21
 
 #: unused recordings of `fun` after which it evaluates f without recording
-_MOST_UNUSED = 2
+MAX_UNUSED_RECORDINGS = 2
 _FLOATS = (float, np.float64, np.ndarray)
 
-#: directions per sweep even if their adjoints exceed `_SWEEP_BYTES`, since the overhead of a sweep is shared by its
-#: directions; `_MOST_BYTES` is the limit in bytes then
-_FEWEST = 16
-_MOST_BYTES = 1 << 28
+#: directions per sweep even if their adjoints exceed `CACHE_BYTES`, since the overhead of a sweep is shared by its
+#: directions; `MAX_SWEEP_BYTES` is the limit in bytes then
+MIN_DIRECTIONS = 16
+MAX_SWEEP_BYTES = 1 << 28
 
 
 class Operator:
@@ -84,7 +84,7 @@ class Operator:
             or isinstance(argnums, slice)
             or (isinstance(argnums, tuple) and all(isinstance(i, (int, np.integer)) for i in argnums))
         ):
-            raise TypeError(f"{self.word}: argnums is an int, a tuple of ints or a slice, not {argnums!r}")
+            raise TypeError(f"{self.word}: argnums must be an int, a tuple of ints or a slice, not {argnums!r}")
 
     def __repr__(self):
         options = "" if self.argnums == 0 else f", argnums={self.argnums!r}"
@@ -111,7 +111,7 @@ class Operator:
                     f"{'' if len(args) == 1 else 's'}: differentiated arguments are passed by position"
                 )
         if len({position % len(args) for position in positions}) < len(positions):
-            raise ValueError(f"{self.name}: argnums={self.argnums!r} names one argument twice")
+            raise ValueError(f"{self.name}: argnums={self.argnums!r} contains an argument twice")
         return positions
 
     def _record(self, args, kwargs):
@@ -148,7 +148,7 @@ class Derivative(Operator):
         return inspect.signature(self.f)
 
     def __call__(self, *args, out=None, **kwargs):
-        if self._unused > _MOST_UNUSED and not running.get():
+        if self._unused > MAX_UNUSED_RECORDINGS and not running.get():
             self._unused -= 2
         if out is None and self._bare and self._shared is None:  # fast path
             run = None
@@ -204,7 +204,7 @@ class Derivative(Operator):
 
     def _stack(self, parts):
         if any(isinstance(part, (dict, list, tuple)) for part in parts):
-            raise TypeError(f"{self.name}: argnums={self.argnums!r} needs one array as output")
+            raise TypeError(f"{self.name}: argnums={self.argnums!r} requires a single output array")
         return np.stack(parts, axis=-1)
 
     # -- one evaluation for value and derivative, which SciPy requests at the same point
@@ -229,7 +229,7 @@ class Derivative(Operator):
                     self._unused = max(0, self._unused + (1 if self._shared.parts is None else -1))
                     self._shared.run.close()
                     self._shared = None
-                if self._unused > _MOST_UNUSED:
+                if self._unused > MAX_UNUSED_RECORDINGS:
                     y = self._alone(args, kwargs)
                     if y is not None:
                         return y
@@ -323,7 +323,7 @@ def _copied(out, result, name):
 
 def checked_chunk(word: str, chunk: Any) -> int | None:
     if chunk is not None and (not isinstance(chunk, (int, np.integer)) or chunk < 1):
-        raise ValueError(f"{word}: chunk is the number of rows swept at once, at least 1, not {chunk!r}")
+        raise ValueError(f"{word}: chunk must be a positive number of directions, not {chunk!r}")
     return chunk
 
 
@@ -339,7 +339,9 @@ def check_single_number(run: Recording, instead: str) -> None:
 def directions_at_once(run: Recording, m: int) -> int:
     """Number of directions per sweep for m directions: as many as fit, since each sweep passes over the whole tape."""
     row = 8 * (run.tape.size + run.tape.elements + 1)
-    return m if m * row <= _SWEEP_BYTES else min(m, max(1, _SWEEP_BYTES // row, min(_FEWEST, _MOST_BYTES // row)))
+    if m * row <= CACHE_BYTES:
+        return m
+    return min(m, max(1, CACHE_BYTES // row, min(MIN_DIRECTIONS, MAX_SWEEP_BYTES // row)))
 
 
 class Gradient(Derivative):
@@ -364,7 +366,7 @@ class Gradient(Derivative):
         if holds_complex(run.outputs[0]):
             raise TypeError(
                 f"{run.name}: the function returned a complex number, which has no gradient: pass holomorphic=True "
-                "for the derivative of an analytic function, or take its real part or its size"
+                "for the derivative of an analytic function, or take its real part or absolute value"
             )
         found = pull_back(run.tape, run.inputs, run.outputs, [1.0], 1, False, True)
         return found[0] if run.restore_inputs is None and self._single else assemble_inputs(run, found, self._single)
@@ -428,7 +430,7 @@ class Jacobian(Derivative):
 
     def _accept(self, n, m, size):
         """Accept reverse mode in one sweep for this shape, and store the shape so that the next call need not check."""
-        if m == 0 or 8 * m * (size + 1) > _SWEEP_BYTES or (self.mode == "auto" and self._is_forward(n, m, False)):
+        if m == 0 or 8 * m * (size + 1) > CACHE_BYTES or (self.mode == "auto" and self._is_forward(n, m, False)):
             return False
         self._m = m
         self._n, self._size = n, m
@@ -438,7 +440,7 @@ class Jacobian(Derivative):
     def _is_forward(self, n, m, recorded):
         if self.mode == "forward":
             return True
-        width = self.chunk or WIDEST
+        width = self.chunk or MAX_TANGENTS
         return is_forward_at_once(n, width) if m == 0 else is_forward(n, m, width, recorded)
 
     def _push(self, args, kwargs, positions, n, recorded=""):
@@ -446,7 +448,7 @@ class Jacobian(Derivative):
 
         `recorded` is a remark for the plan if `f` was recorded before to count its outputs.
         """
-        k = min(self.chunk or WIDEST, n)
+        k = min(self.chunk or MAX_TANGENTS, n)
         if n <= k:
             kept = push(self.f, args, kwargs, positions, self.has_aux, self.name, n, _Identity(0))
             kept.matrices = self._columns(kept)
@@ -481,13 +483,13 @@ class Jacobian(Derivative):
         """Compute columns of a holomorphic function."""
         run = push_complex(self, args, kwargs, self.chunk)
         n = sum([x.size for x in run.inputs])
-        k = min(self.chunk or WIDEST_COMPLEX, n)
+        k = min(self.chunk or MAX_COMPLEX_ELEMENTS, n)
         m = sum([len(along) for along, _ in run.matrices])
-        self.plan = Plan("forward", n, m, -(-n // k) if k else 1, 0, 2 * k, "holomorphic=True was given")
+        self.plan = Plan("forward", n, m, -(-n // k) if k else 1, 0, 2 * k, "holomorphic=True was requested")
         return run
 
     def _reason(self, mode):
-        return f"mode={mode!r} was asked for" if self.mode != "auto" else "the cheaper by the table of costs"
+        return f"mode={mode!r} was requested" if self.mode != "auto" else "cheaper by the cost model"
 
     def of(self, run):
         shapes = [shape_of(y) for y in run.outputs]
@@ -640,9 +642,9 @@ class Elementwise(Derivative):
         super().__init__(f, argnums, value, has_aux)
         self.holomorphic = holomorphic
         if not isinstance(order, (int, np.integer)) or order < 1:
-            raise ValueError(f"derivative: order is a positive integer, not {order!r}")
+            raise ValueError(f"derivative: order must be a positive integer, not {order!r}")
         if not self._single:
-            raise TypeError(f"derivative: argnums is one position, not {argnums!r}")
+            raise TypeError(f"derivative: argnums must be a single position, not {argnums!r}")
         self.order = order
         if holomorphic and order > 1:
             raise ValueError("derivative: holomorphic=True gives the first derivative only, not order > 1")
@@ -716,8 +718,8 @@ class Elementwise(Derivative):
         )
         if not is_elementwise:
             raise ValueError(
-                f"{self.name}: the function mixes the elements of its argument, or changes its shape: "
-                "derivative() is for functions that act element by element; use wengert.jacobian(f, x)"
+                f"{self.name}: the function is not elementwise, or changes the shape of its argument: "
+                "derivative() is for elementwise functions; use wengert.jacobian(f, x)"
             )
         return t[0]
 

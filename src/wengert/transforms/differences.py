@@ -127,7 +127,7 @@ class ComplexSteps:
             warnings.simplefilter("error")  # a cast to real values loses the derivative
             found = [function(point + 1e-150j * v) for v in directions]
         if not all(np.iscomplexobj(y) for y in found):
-            raise TypeError("the function returns real numbers for complex ones")
+            raise TypeError("the function returns real values for complex arguments")
         self.values = np.stack([y.imag for y in found]) / 1e-150
         self.errors = np.zeros(self.values.shape)
         self.jumps = slopes.jumps

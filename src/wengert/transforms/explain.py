@@ -14,11 +14,11 @@ from wengert.transforms.products import shape_of
 
 # operators without a choice of mode: mode, sweeps over the tape, reason
 _FIXED: dict[str, tuple] = {
-    "grad": ("reverse", 1, "one sweep gives the derivatives of one number in all variables"),
-    "derivative": ("forward", 0, "one tangent gives the derivative of every element in its own variable"),
-    "jvp": ("forward", 0, "one direction: a tangent carried through f"),
-    "vjp": ("reverse", 1, "one cotangent: a sweep, and another for each further call of the pullback"),
-    "hvp": ("mixed", 1, "one direction: a tangent carried through f and the sweep"),
+    "grad": ("reverse", 1, "one sweep gives the derivatives of a scalar with respect to all variables"),
+    "derivative": ("forward", 0, "one tangent gives the derivative of every element with respect to its own variable"),
+    "jvp": ("forward", 0, "one direction: a tangent through f"),
+    "vjp": ("reverse", 1, "one cotangent: a sweep per call of the pullback"),
+    "hvp": ("mixed", 1, "one direction: a tangent through f and the sweep"),
 }
 
 
@@ -54,7 +54,7 @@ class Explanation:
         plan = self.plan
         runs = counted(plan.runs, "run") + " of f"
         if plan.mode == "forward":
-            passes = f"{runs}, {counted(plan.width, 'tangent')} at once; nothing is recorded"
+            passes = f"{runs}, {counted(plan.width, 'tangent')} at once; no tape"
         else:
             passes = f"{runs}, recorded; {counted(plan.sweeps, 'sweep')}, {counted(plan.width, 'direction')} at once"
         rows = [
@@ -63,10 +63,10 @@ class Explanation:
             f"  passes  {passes}",
         ]
         if plan.mode != "forward":
-            rows.append(f"  list    {counted(self.entries, 'entry', 'entries')}, {size_of(self.nbytes)}")
+            rows.append(f"  tape    {counted(self.entries, 'entry', 'entries')}, {size_of(self.nbytes)}")
         if self.costs:
             listed = ", ".join(f"{mode} {cost:.3g}" for mode, cost in self.costs.items())
-            rows.append(f"  costs   {listed} evaluations of f, by the table")
+            rows.append(f"  costs   {listed} evaluations of f, estimated")
         return "\n".join(rows)
 
 
@@ -109,10 +109,10 @@ def explain(
     >>> import numpy as np, wengert as wg
     >>> wg.explain(wg.jacobian(np.sin), np.ones(3))
     jacobian(sin): n = 3, shape (3,), to m = 3, shape (3,)
-      mode    reverse: the cheaper by the table of costs
+      mode    reverse: cheaper by the cost model
       passes  1 run of f, recorded; 1 sweep, 3 directions at once
-      list    1 entry, 41 bytes
-      costs   forward 1.8, reverse 1.75 evaluations of f, by the table
+      tape    1 entry, 41 bytes
+      costs   forward 1.8, reverse 1.75 evaluations of f, estimated
     """
     if hasattr(type(f), "explained"):  # sparse
         return f.explained((x, *args), kwargs or {}, measure)

@@ -14,10 +14,10 @@ from wengert.transforms.slopes import Slopes
 
 #: lower bounds on the magnitude of an argument when its step is chosen; the second, which keeps the step relative, is
 #: tried if the first fails, as it does close to a singularity
-_SMALL = (0.01, 1e-300)
+_SCALE_FLOORS = (0.01, 1e-300)
 
 #: estimated relative error above which the second bound is tried
-_ROUGH = 1e-4
+_RETRY_ERROR = 1e-4
 
 
 class Slope:
@@ -26,7 +26,7 @@ class Slope:
     def __init__(self, f: Callable):
         self.f = f
         self.name = self.__name__ = registry.dotted_name(f)
-        self._told = 0.0  # the largest relative error that a warning reported
+        self._reported_error = 0.0  # the largest relative error that a warning reported
 
     def __call__(self, *given, **kwargs):
         tangents, args = given[: len(given) // 2], list(given[len(given) // 2 :])
@@ -46,27 +46,27 @@ class Slope:
         y = np.asarray(self.f(*args, **kwargs))
         eps = max(np.finfo(x).eps for x in (*dtypes.values(), y.dtype if y.dtype.kind == "f" else np.dtype(float)))
         values, errors = np.full(y.size, np.nan), np.full(y.size, np.inf)
-        for small in _SMALL:
+        for small in _SCALE_FLOORS:
             scale = np.max(np.abs(direction) / np.maximum(np.abs(point), small))
             found = Slopes(function, point, [direction / scale], eps)
             better = ~(found.errors[0] * scale >= errors)
             values = np.where(better, found.values[0] * scale, values)
             errors = np.where(better, found.errors[0] * scale, errors)
-            if np.all(errors <= _ROUGH * np.max(np.abs(values), initial=0.0)):
+            if np.all(errors <= _RETRY_ERROR * np.max(np.abs(values), initial=0.0)):
                 break
-        self._tell(values, errors)
+        self._warn(values, errors)
         return np.reshape(values, y.shape)
 
-    def _tell(self, values, errors):
+    def _warn(self, values, errors):
         """Warn once, and again if the error becomes 100 times larger."""
         size = np.max(np.abs(values), initial=0.0)
         error = np.max(errors, initial=0.0) / (size if size > 0 else 1.0)
-        if self._told and not error > 100 * self._told:
+        if self._reported_error and not error > 100 * self._reported_error:
             return
-        self._told = max(error, 1e-16)
+        self._reported_error = max(error, 1e-16)
         file, line = frames.file_and_line(frames.caller() or (self.__call__.__code__, 0))
         warnings.warn_explicit(
-            f"the derivative of {self.name} is taken by differences, with an error of about {error:.0e} of its size",
+            f"the derivative of {self.name} is a finite difference with a relative error of about {error:.0e}",
             FiniteDifferenceWarning,
             file,
             line,
@@ -75,6 +75,6 @@ class Slope:
     def refuse(self, *args, **kwargs):
         """Rule of this function, which raises: differences have no further derivatives."""
         raise UnsupportedFunctionError(
-            f"{self.name} has first derivatives only, since they are taken by differences: write its rule, as jvp= or "
-            "vjp= of wengert.primitive, for derivatives of these"
+            f"{self.name} has first derivatives only, since they are finite differences: pass its rule as jvp= or "
+            "vjp= of wengert.primitive for higher derivatives"
         )

@@ -27,7 +27,7 @@ class Structure:
         self.name = name
         self.is_elementwise = isinstance(sparsity, str)
         if self.is_elementwise and sparsity != "elementwise":
-            raise ValueError(f"primitive({name}): sparsity is 'elementwise' or a pattern, not {sparsity!r}")
+            raise ValueError(f"primitive({name}): sparsity must be 'elementwise' or a pattern, not {sparsity!r}")
         if self.is_elementwise or sparsity is None:
             self.patterns = None
         else:
@@ -68,7 +68,7 @@ class Structure:
         whole, part = np.asarray(var.plain(tangent(v))), product(v)
         if np.isfinite(whole).all() and not np.allclose(whole, part, rtol=1e-4, atol=1e-6 * np.max(np.abs(whole))):
             raise ValueError(
-                f"primitive({self.name}): sparsity leaves out elements of the result that depend on argument {i}"
+                f"primitive({self.name}): sparsity lacks elements of the result that depend on argument {i}"
             )
         self._checked.add(i)
 

@@ -232,7 +232,8 @@ class Pullback:
         if run.level.depth == 0 and holds_traced(seeds):
             if run.tape.has_complex:
                 raise ComplexValueError(
-                    f"{run.name}: of complex values a pullback takes no traced cotangents: call wengert.vjp inside of "
+                    f"{run.name}: a pullback of complex values does not accept traced cotangents: call wengert.vjp "
+                    "inside "
                     "the derivative"
                 )
             found = self._as_function(seeds, k, stacked)
@@ -351,7 +352,7 @@ class Directions:
             return
         points = [leaf for position in positions for leaf in split(args[position])[0]]
         if not single and (not isinstance(v, (tuple, list)) or len(v) != len(positions)):
-            raise TypeError(f"{name}: expected a tuple of {len(positions)} directions, one an argument")
+            raise TypeError(f"{name}: expected a tuple of {len(positions)} directions, one per argument")
         parts = (v,) if single else v
         found = [leaf for p, part in zip(positions, parts) for leaf in leaves_like(args[p], part, name)]
         shapes = [np.shape(point) for point in points]
@@ -361,7 +362,9 @@ class Directions:
         )
         for point, t in zip(points, self.leaves):
             if holds_complex(t) and not holds_complex(point):
-                raise ValueError(f"{name}: the direction has dtype {t.dtype}, expected real numbers for real ones")
+                raise ValueError(
+                    f"{name}: the direction has dtype {t.dtype}, expected real numbers for a real argument"
+                )
 
     def __call__(self, level, leaf, i):
         t = self.leaves[i]

@@ -36,11 +36,11 @@ from wengert.transforms.products import (
 
 #: bytes per sweep for the tangents and their adjoints, counted once for scalars and once for arrays. This exceeds a
 #: cache, because a scalar touches only the few directions it depends on, and matrix products want many
-_SWEEP_BYTES = 1 << 25
+MAX_SWEEP_BYTES = 1 << 25
 
 def directions_at_once(run: Recording, m: int) -> int:
     """Number of directions per sweep for m directions."""
-    return min(m, max(1, _SWEEP_BYTES // (16 * (max(run.tape.size, run.tape.elements) + 1))))
+    return min(m, max(1, MAX_SWEEP_BYTES // (16 * (max(run.tape.size, run.tape.elements) + 1))))
 
 
 #: "mixed" sweeps one tape; "forward" and "reverse" differentiate a gradient in that mode
@@ -129,7 +129,7 @@ class Hessian(Derivative):
 
     def _stack(self, parts):
         if any(np.ndim(item) or isinstance(item, dict) for row in parts for item in row):
-            raise TypeError(f"{self.name}: argnums={self.argnums!r} needs numbers as arguments")
+            raise TypeError(f"{self.name}: argnums={self.argnums!r} requires scalar arguments")
         return np.array(parts)
 
 
@@ -335,7 +335,7 @@ class _Linearised:
     def _sweep(self, columns, shapes, sweep):
         columns = np.asarray(columns)
         if columns.dtype.kind == "c":
-            raise TypeError(f"{self._run.name}: the Jacobian is real: multiply real and imaginary parts one by one")
+            raise TypeError(f"{self._run.name}: the Jacobian is real: multiply real and imaginary parts separately")
         n = columns.shape[1]
         at_once = max(1, directions_at_once(self._run, n))
         parts = []

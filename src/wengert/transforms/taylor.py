@@ -34,7 +34,7 @@ class Taylor(Operator):
     def __call__(self, x, v, order, *args, **kwargs):
         order = operator.index(order)
         if order < 0:
-            raise ValueError(f"{self.name}: order is {order}, and 0 is the least")
+            raise ValueError(f"{self.name}: order must be nonnegative, not {order}")
         around = levels.lifted_around()
         if around is not None:
             around.enclose(self.name)
@@ -42,7 +42,7 @@ class Taylor(Operator):
         positions = self.positions(tuple(args))
         given = (v,) if self._single else v
         if len(given) != len(positions):
-            raise TypeError(f"{self.name}: expected a tuple of {len(positions)} directions, one an argument")
+            raise TypeError(f"{self.name}: expected a tuple of {len(positions)} directions, one per argument")
         for position, direction in zip(positions, given):
             args[position] = self._moving(args[position], direction, order)
         maker = Maker(order)
@@ -80,7 +80,9 @@ class Taylor(Operator):
         if not var.is_var(leaf):
             leaf = np.asarray(leaf)
             if leaf.dtype.kind not in "biufc":
-                raise TypeError(f"{self.name}: the function returned {leaf[()]!r}, which is no number and no array")
+                raise TypeError(
+                    f"{self.name}: the function returned {leaf[()]!r}, which is neither a number nor an array"
+                )
             leaf = leaf if leaf.dtype.kind in "fc" else leaf.astype(float)
         return np.stack([leaf, *[np.zeros_like(leaf)] * maker.order])
 
