@@ -123,4 +123,3 @@ def count(items: list[Item]) -> int:
 
 def _count(key):
     return sum(map(_count, key.keys)) if isinstance(key, Loop) else 1
-
