@@ -1,4 +1,4 @@
-"""The signature of a program: how arguments become its inputs, and its outputs what the function returned."""
+"""Signatures of programs: flattens arguments into inputs, and builds the result of the function from outputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wengert.program.tracing.pytree import fill, key_of, mapped
 
 
 class Slot:
-    """The place of a leaf in a container: its number; of a result, what makes another type of the scalar there."""
+    """Stands for a leaf in a template: its number, and for a scalar of a result a conversion to another type."""
 
     __slots__ = ("make", "number")
 
@@ -24,13 +24,13 @@ class Slot:
         self.number, self.make = number, make
 
     def fill(self, found: list) -> Any:
-        """The leaf, among others."""
+        """This leaf, converted, out of a list of all leaves."""
         y = found[self.number]
         return y if self.make is None or not isinstance(y, np.generic) or is_var(y) else self.make(y)
 
 
 def refuse_traced(name: str, args: tuple, kwargs: dict) -> None:
-    """A program runs on numbers alone: what is traced would lose its derivative."""
+    """Raise `TracedValueError` if an argument is traced, since a program would lose its derivative."""
     if holds_traced((*args, *kwargs.values())):
         raise TracedValueError(
             f"{name}: an argument is traced, and a program takes numbers: inside of a derivative call the function "
@@ -39,19 +39,19 @@ def refuse_traced(name: str, args: tuple, kwargs: dict) -> None:
 
 
 def as_floats(x: Any, name: str) -> Any:
-    """An argument as derivatives take it: lists of numbers are arrays, integers floats."""
+    """An argument as derivatives take it: lists of numbers become arrays, integers floats."""
     leaves, restore = split(x)
     return restore([input_leaf(leaf, name, True) for leaf in leaves])
 
 
 def as_inputs(x: Any, name: str) -> Any:
-    """The same for programs, whose arrays are in C order."""
+    """The same with arrays in C order, as programs take them."""
     leaves, restore = split(as_floats(x, name))
     return restore([np.asarray(leaf, order="C") if isinstance(leaf, np.ndarray) else leaf for leaf in leaves])
 
 
 class Form:
-    """How arguments become the inputs of a list: their static part, and the leaves of each."""
+    """The arguments of a program: a static key, and for each argument a template with a `Slot` for each leaf."""
 
     def __init__(self, args: tuple, kwargs: dict):
         self.leaves: list = []
@@ -67,7 +67,7 @@ class Form:
         self.count = len(self.leaves)
 
     def with_direction(self, direction) -> Form:
-        """The form of a call with one more argument, the second."""
+        """The form of a call with a direction as an additional second argument."""
         form = copy.copy(self)
         leaves: list = []
         parts, keywords = self.key
@@ -79,7 +79,7 @@ class Form:
 
     @property
     def direction(self) -> int:
-        """Number of the leaf of a second argument that would be put in."""
+        """Number of the leaf that a direction would be."""
         return len(_slots_of(self.templates[0])) if self.templates else 0
 
     def inputs_of(self, position: int) -> list[int]:
@@ -91,7 +91,7 @@ class Form:
         return {i for position in positions for i in self.inputs_of(position)}
 
     def check_parts(self, verifier: Verifier) -> None:
-        """Raise `MalformedProgram` unless it is the form of some arguments: see `spec`."""
+        """Raise `MalformedProgram` unless key and templates agree; see `wengert.program.ir.verify`."""
         check_fields(self, {"templates": list, "count": is_count, "key": tuple})
         parts, keywords = self.key
         expect(len(parts) == len(self.templates) and type(keywords) is tuple, "its key is that of other arguments")
@@ -101,7 +101,7 @@ class Form:
 
 
 def _of_numbers(key):
-    """A key by which Python floats and `numpy.float64` are one: a program computes what it was recorded with."""
+    """A key that does not distinguish Python floats from `numpy.float64`, which give a program the same values."""
     if type(key) is tuple:
         return tuple(map(_of_numbers, key))
     return "d" if key is float else key
@@ -114,7 +114,7 @@ def _slots_of(template):
 
 
 def _slots_within(template, count):
-    """The same of a template whose leaves may be others than so many."""
+    """Numbers of the slots in a template; `MalformedProgram` if one is not below `count`."""
     found: list = []
 
     def see(x):
@@ -128,13 +128,14 @@ def _slots_within(template, count):
 
 
 def shifted(template, by):
+    """A template with other numbers of leaves."""
     return mapped(template, lambda x: Slot(x.number + by) if type(x) is Slot else x)
 
 
 class Result:
-    """How the outputs of a list become what f returned: that, with slots in the place of what depends on the inputs."""
+    """The result of a program: a template of what f returned, with a `Slot` for each output."""
 
-    keeps_out = False  # may out= be an array for the first output, which the result is or holds as it is?
+    keeps_out = False  # does the result hold the first output itself, so that out= can be an array for it?
 
     def __init__(self, template: Any):
         self.template = template
@@ -143,7 +144,7 @@ class Result:
         return mapped(self.template, lambda x: x.fill(found) if type(x) is Slot else _own(x))
 
     def check_parts(self, program: Any, verifier: Verifier) -> None:
-        """Raise `MalformedProgram` unless it is made of the outputs of a program: see `spec`."""
+        """Raise `MalformedProgram` unless its slots are outputs of the program; see `wengert.program.ir.verify`."""
         _slots_within(self.template, len(program._listing.outputs))
 
 
@@ -152,7 +153,7 @@ def _own(x):
 
 
 def without_strides(key):
-    """A key without the strides of arrays: another layout gives the same values to rounding."""
+    """A key without the strides of arrays: a program gives the same values for another layout, up to rounding."""
     if type(key) is not tuple:
         return key
     if len(key) == 3 and type(key[0]) is str and type(key[1]) is type(key[2]) is tuple:

@@ -206,6 +206,7 @@ cdef bint is_array_of(x, tuple shape) except -1:
             return False
     return True
 
+
 @cython.final
 cdef class Keyed:
     """A value of which the key is kept."""
