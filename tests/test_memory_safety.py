@@ -22,7 +22,7 @@ from wengert.program.ir import verify
 from wengert.program.ir.call import static
 from wengert.program.ir.printer import name_of
 from wengert.program.passes.loop_recovery import loops_of
-from wengert.program.program import Form, Result, Slot
+from wengert.program.signature import Form, Result, Slot
 
 
 def binned(n):

@@ -35,7 +35,7 @@ from wengert import registry
 from wengert.containers import split
 from wengert.errors import GuardError
 from wengert.program.ir import ir, reference, verify
-from wengert.program.program import Form
+from wengert.program.signature import Form
 
 
 def record(f, args, exact=False):

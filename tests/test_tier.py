@@ -19,7 +19,7 @@ from test_loops import stencil
 from test_random_programs import PROGRAMS, deterministic, run
 from test_roll import attraction, bratu_with_borders, lorenz, rosenbrock
 from wengert.errors import GuardError
-from wengert.program.codegen import disk_cache, jit_steps, llvm_jit, reroll
+from wengert.program.codegen import disk_cache, llvm_jit, reroll, scalar_steps
 from wengert.program.passes import loop_recovery
 
 pytest.importorskip("llvmlite")
@@ -254,7 +254,7 @@ def test_functions_on_rows_of_a_few_elements_are_left_to_the_machine(length, is_
 
 
 def test_lists_that_are_too_long_are_left_to_the_machine(monkeypatch):
-    monkeypatch.setattr(jit_steps, "MAX_STATEMENTS", 20)
+    monkeypatch.setattr(scalar_steps, "MAX_STATEMENTS", 20)
     program = wg.record(sweep, RNG.random((7, 7))).tiered("llvm")
     assert_same_bits(program(np.ones((7, 7))), program.tiered("vm")(np.ones((7, 7))))
     assert "too long" in str(program.explain()) and "llvm for" in str(program.explain())

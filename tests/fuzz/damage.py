@@ -39,7 +39,8 @@ import wengert.viz
 from wengert.program.ir import verify
 from wengert.program.ir.call import Call, Operand
 from wengert.program.passes import loop_recovery
-from wengert.program.program import Program, Slot, pickled
+from wengert.program.program import Program, pickled
+from wengert.program.signature import Slot
 from wengert.sparse import drivers
 
 #: tries of one process, each of which is waited for so many seconds

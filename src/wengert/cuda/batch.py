@@ -15,7 +15,8 @@ from wengert.cuda.calls import DTYPES, Batch, Fixed, Run
 from wengert.cuda.device import Device, Host, points_at_once
 from wengert.errors import GuardError
 from wengert.program.ir.ir import kind_of
-from wengert.program.program import NotDerivable, Program, Result, Slot, Stacked, refuse_traced
+from wengert.program.program import NotDerivable, Program, Stacked
+from wengert.program.signature import Result, Slot, refuse_traced
 
 #: statements up to which a kernel is compiled; longer ones would take minutes, and are interpreted
 _LONGEST = 20_000

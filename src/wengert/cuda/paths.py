@@ -18,8 +18,8 @@ from wengert.cuda.arrays import Given
 from wengert.cuda.batch import Kernel, first_of, machine_of
 from wengert.cuda.device import stream_of
 from wengert.errors import GuardError
-from wengert.program.program import refuse_traced
 from wengert.program.record import record
+from wengert.program.signature import refuse_traced
 from wengert.program.specialise.compiled import Compiled
 from wengert.program.tracing.pytree import key_of
 from wengert.transforms.dense import Gradient, Jacobian, Operator

@@ -32,7 +32,8 @@ from wengert.program.ir.ir import Listing, kind_of, operands
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.verify import check_fields, expect, is_a, is_shape
 from wengert.program.passes import pipeline
-from wengert.program.program import Form, NotDerivable, Program, Result, Slot
+from wengert.program.program import NotDerivable, Program
+from wengert.program.signature import Form, Result, Slot
 from wengert.program.tracing.closure import NotHere, NotReplayable
 from wengert.program.tracing.trace import dependent, recording
 

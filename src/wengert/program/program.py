@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import copy
 import functools
-import importlib
 import io
 import math
 import pickle
-import sys
 import zlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from wengert.containers import children_of, input_leaf, split
-from wengert.core.operands.var import holds_traced, is_var
-from wengert.errors import TracedValueError
-from wengert.program import backends
+from wengert.containers import children_of
+from wengert.program import backends, pickling
 from wengert.program.derive import source_transform
 from wengert.program.ir import verify
 from wengert.program.ir.ir import Listing, kind_of, stacked
@@ -31,8 +27,8 @@ from wengert.program.passes.scalarise import nanoseconds
 from wengert.program.report.dot import to_dot
 from wengert.program.report.schedule import operations, schedule
 from wengert.program.report.summary import Summary, summary
+from wengert.program.signature import Form, Result, Slot, as_inputs, refuse_traced, shifted, without_strides
 from wengert.program.tracing.arguments import Arguments
-from wengert.program.tracing.pytree import fill, key_of, mapped
 from wengert.program.vm.machine import Machine
 from wengert.program.vm.runner import Runner, vectored
 from wengert.transforms.costs import is_forward
@@ -68,20 +64,6 @@ _NO_JACOBIAN = (
 )
 
 
-class Slot:
-    """The place of a leaf in a container: its number; of a result, what makes another type of the scalar there."""
-
-    __slots__ = ("make", "number")
-
-    def __init__(self, number: int, make: Callable | None = None):
-        self.number, self.make = number, make
-
-    def fill(self, found: list) -> Any:
-        """The leaf, among others."""
-        y = found[self.number]
-        return y if self.make is None or not isinstance(y, np.generic) or is_var(y) else self.make(y)
-
-
 class NotDerivable(TypeError):
     """The derivative of this program is no program: the message says why."""
 
@@ -95,128 +77,6 @@ def checked_tier(tier: str, name: str) -> str:
 
         llvm()
     return tier
-
-
-def refuse_traced(name: str, args: tuple, kwargs: dict) -> None:
-    """A program runs on numbers alone: what is traced would lose its derivative."""
-    if holds_traced((*args, *kwargs.values())):
-        raise TracedValueError(
-            f"{name}: an argument is traced, and a program takes numbers: inside of a derivative call the function "
-            "itself, or wengert.compile of it"
-        )
-
-
-def as_floats(x: Any, name: str) -> Any:
-    """An argument as derivatives take it: lists of numbers are arrays, integers floats."""
-    leaves, restore = split(x)
-    return restore([input_leaf(leaf, name, True) for leaf in leaves])
-
-
-def as_inputs(x: Any, name: str) -> Any:
-    """The same for programs, whose arrays are in C order."""
-    leaves, restore = split(as_floats(x, name))
-    return restore([np.asarray(leaf, order="C") if isinstance(leaf, np.ndarray) else leaf for leaf in leaves])
-
-
-class Form:
-    """How arguments become the inputs of a list: their static part, and the leaves of each."""
-
-    def __init__(self, args: tuple, kwargs: dict):
-        self.leaves: list = []
-        self.others: list = []
-        self.templates = []
-        parts = []
-        for x in args:
-            first = len(self.leaves)
-            parts.append(key_of(x, self.leaves, self.others))
-            self.templates.append(fill(x, map(Slot, range(first, len(self.leaves)))))
-        self.keywords = tuple(sorted((name, key_of(x, self.leaves, self.others)) for name, x in kwargs.items()))
-        self.key = _of_numbers((tuple(parts), self.keywords))
-        self.count = len(self.leaves)
-
-    def with_direction(self, direction) -> Form:
-        """The form of a call with one more argument, the second."""
-        form = copy.copy(self)
-        leaves: list = []
-        parts, keywords = self.key
-        number = self.direction
-        form.key = ((parts[0], key_of(direction, leaves, []), *parts[1:]), keywords)
-        form.count = self.count + 1
-        form.templates = [self.templates[0], Slot(number), *[_shifted(x, 1) for x in self.templates[1:]]]
-        return form
-
-    @property
-    def direction(self) -> int:
-        """Number of the leaf of a second argument that would be put in."""
-        return len(_slots_of(self.templates[0])) if self.templates else 0
-
-    def inputs_of(self, position: int) -> list[int]:
-        """Numbers of the leaves of an argument."""
-        return _slots_of(self.templates[position])
-
-    def inputs_at(self, positions: tuple) -> set[int]:
-        """The same of several."""
-        return {i for position in positions for i in self.inputs_of(position)}
-
-    def check_parts(self, verifier: Verifier) -> None:
-        """Raise `MalformedProgram` unless it is the form of some arguments: see `spec`."""
-        check_fields(self, {"templates": list, "count": is_count, "key": tuple})
-        parts, keywords = self.key
-        expect(len(parts) == len(self.templates) and type(keywords) is tuple, "its key is that of other arguments")
-        hash(self.key)
-        found = [number for template in self.templates for number in _slots_within(template, self.count)]
-        expect(found == list(range(len(found))), "the leaves of its arguments are not numbered one after the other")
-
-
-def _of_numbers(key):
-    """A key by which Python floats and `numpy.float64` are one: a program computes what it was recorded with."""
-    if type(key) is tuple:
-        return tuple(map(_of_numbers, key))
-    return "d" if key is float else key
-
-
-def _slots_of(template):
-    found: list = []
-    mapped(template, lambda x: found.append(x.number) if type(x) is Slot else None)
-    return found
-
-
-def _slots_within(template, count):
-    """The same of a template whose leaves may be others than so many."""
-    found: list = []
-
-    def see(x):
-        if type(x) is Slot:
-            right = is_count(x.number) and x.number < count and (x.make is None or callable(x.make))
-            expect(right, f"it has no leaf {x.number}, but {count} of them")
-            found.append(x.number)
-
-    mapped(template, see)
-    return found
-
-
-def _shifted(template, by):
-    return mapped(template, lambda x: Slot(x.number + by) if type(x) is Slot else x)
-
-
-class Result:
-    """How the outputs of a list become what f returned: that, with slots in the place of what depends on the inputs."""
-
-    keeps_out = False  # may out= be an array for the first output, which the result is or holds as it is?
-
-    def __init__(self, template: Any):
-        self.template = template
-
-    def __call__(self, found: list) -> Any:
-        return mapped(self.template, lambda x: x.fill(found) if type(x) is Slot else _own(x))
-
-    def check_parts(self, program: Program, verifier: Verifier) -> None:
-        """Raise `MalformedProgram` unless it is made of the outputs of a program: see `spec`."""
-        _slots_within(self.template, len(program._listing.outputs))
-
-
-def _own(x):
-    return x.copy() if type(x) is np.ndarray else x
 
 
 _ONE = Result(Slot(0))
@@ -377,7 +237,7 @@ class Program(Runner):
         floats = self._floats
         taken = (*[as_inputs(x, self._name) for x in args[:floats]], *args[floats:])
         form = Form(taken, kwargs)
-        if form.key != self._form.key and (self._exact or _unlaid(form.key) != _unlaid(self._form.key)):
+        if form.key != self._form.key and (self._exact or without_strides(form.key) != without_strides(self._form.key)):
             raise ValueError(_another(self))
         restore = self.restore
         if all(given is x or type(given) is float for given, x in zip(args, taken)):
@@ -666,7 +526,7 @@ class Program(Runner):
     def _in_form(self, argnums, first):
         """The argument with slots in the places of its arrays, numbered from `first` on."""
         template = self._form.templates[argnums]
-        return _shifted(template, first - self._form.inputs_of(argnums)[0])
+        return shifted(template, first - self._form.inputs_of(argnums)[0])
 
     def _like(self, name, listing, result):
         run = self._passed("derivative", listing)
@@ -852,19 +712,12 @@ class Program(Runner):
         verify.check_form(form.decode(errors="replace"), path)
         if checksum != b"%08x" % zlib.crc32(content):
             raise ValueError(f"{path} is damaged: its content is not what was saved. Record the program again")
-        found = _loaded(content)
+        found = pickling.loaded(content)
         if not isinstance(found, cls):
             raise TypeError(f"{path} holds no {cls.__name__}, but a {type(found).__name__}")
         return found
 
 
-def _unlaid(key):
-    """A key without the strides of arrays: another layout gives the same values to rounding."""
-    if type(key) is not tuple:
-        return key
-    if len(key) == 3 and type(key[0]) is str and type(key[1]) is type(key[2]) is tuple:
-        return key[:2]
-    return tuple(map(_unlaid, key))
 
 
 class Swept(Program):
@@ -1062,28 +915,11 @@ class Stacked(Swept):
         return np.ascontiguousarray(found).reshape(self._y + self._x)[()]
 
 
-class _Writer(pickle.Pickler):
-    """Pickles a program so that what NumPy's own unpickling would trust is plain: arrays are bytes with a shape."""
-
+class _Writer(pickling.Writer):
     def reducer_override(self, x):
         if isinstance(x, Program):  # it shares lists with the one around it
             return _blank, (type(x),), x.__getstate__()
-        if isinstance(x, np.dtype) and x.kind in _PLAIN:
-            return np.dtype, (x.str,)
-        if isinstance(x, np.generic) and x.dtype.kind in _PLAIN:
-            return _scalar, (x.tobytes(), x.dtype.str)
-        if type(x) is np.ndarray and x.dtype.kind in _PLAIN:
-            order = "F" if x.flags.f_contiguous and not x.flags.c_contiguous else "C"
-            return _array, (x.tobytes(order), x.dtype.str, x.shape, order)
-        if isinstance(x, np.ufunc):  # `pickle` asks every module that is loaded for it
-            for home in ("numpy", "scipy.special"):
-                if getattr(sys.modules.get(home), x.__name__, None) is x:
-                    return _ufunc, (home, x.__name__)
-        return NotImplemented
-
-
-#: kinds of elements of arrays that are pickled as bytes
-_PLAIN = frozenset("biufc")
+        return super().reducer_override(x)
 
 
 def pickled(program: Program) -> bytes:
@@ -1093,54 +929,12 @@ def pickled(program: Program) -> bytes:
     return content.getvalue()
 
 
-def _array(content, dtype, shape, order):
-    return np.frombuffer(content, dtype).reshape(shape, order=order).copy(order)
-
-
-def _ufunc(home, name):
-    return getattr(importlib.import_module(home), name)
-
-
-def _scalar(content, dtype):
-    return np.frombuffer(content, dtype).reshape(())[()]
-
-
 def _unpickled(form, checksum, content):
     """The program in such bytes, which are looked at only if they are as they were written."""
     verify.check_form(form, "this program")
     if type(content) is not bytes or checksum != zlib.crc32(content):
         raise MalformedProgram("this program is damaged: its content is not what was pickled. Record the program again")
-    return _loaded(content)
-
-
-def _loaded(content):
-    """Unpickle `pickled` after checking that no length in it exceeds its own size.
-
-    What would make `pickle` itself ask for any amount of memory is refused: numbers of its own table of objects, which
-    `pickled` does not write.
-    """
-    sizes, i = _sizes_of_opcodes(), 0
-    while i < len(content):
-        size, count = sizes.get(content[i], (0, -1))
-        verify.expect(count >= 0, f"this program is damaged: no byte {content[i]} is written at {i}")
-        i += 1 + size + (int.from_bytes(content[i + 1 : i + 1 + count], "little") if count else 0)
-    verify.expect(i == len(content), "this program is damaged: it ends too early")
-    return pickle.loads(content)
-
-
-@functools.cache
-def _sizes_of_opcodes():
-    """For each opcode that `pickled` may use: the size of its argument, and of the length that it holds."""
-    tools = importlib.import_module("pickletools")  # slow to import, and seldom needed
-    counted = {tools.TAKEN_FROM_ARGUMENT1: 1, tools.TAKEN_FROM_ARGUMENT4: 4, tools.TAKEN_FROM_ARGUMENT4U: 4,
-               tools.TAKEN_FROM_ARGUMENT8U: 8}  # fmt: skip
-    found = {}
-    for opcode in tools.opcodes:
-        size = 0 if opcode.arg is None else opcode.arg.n
-        count = counted.get(size, 0)
-        if size != tools.UP_TO_NEWLINE and opcode.name != "LONG_BINPUT":
-            found[ord(opcode.code)] = count or size, count
-    return found
+    return pickling.loaded(content)
 
 
 def _blank(cls):

@@ -11,7 +11,8 @@ from wengert.core.modes.pullback import was_written
 from wengert.core.operands.var import as_numpy, float_of, holds_traced, is_scalar, is_var, plain
 from wengert.errors import TracedValueError
 from wengert.program.passes import pipeline
-from wengert.program.program import Form, NotDerivable, Program, Result, Slot, as_inputs, refuse_traced
+from wengert.program.program import NotDerivable, Program
+from wengert.program.signature import Form, Result, Slot, as_inputs, refuse_traced
 from wengert.program.tracing.closure import NotReplayable, capture
 from wengert.program.tracing.pytree import aliases_of, fill, mapped
 from wengert.program.tracing.trace import listed

@@ -32,8 +32,9 @@ from wengert.program.ir.opcode_table import OPCODES, primitive
 from wengert.program.ir.opcodes import Op
 from wengert.program.passes import simplify
 from wengert.program.passes.loop_recovery import is_loop
-from wengert.program.program import Form, NotDerivable, Program, as_inputs
+from wengert.program.program import NotDerivable, Program
 from wengert.program.record import record
+from wengert.program.signature import Form, as_inputs
 from wengert.program.vm.machine import Machine
 from wengert.registry import lookup
 from wengert.sparse.dependency_rules import AA, AB, BB, CURVATURE, CallDependence, by_offset, of_call, second_partials

@@ -38,7 +38,8 @@ from wengert.program import record
 from wengert.program.ir.identity import Same
 from wengert.program.passes import pipeline
 from wengert.program.passes.scalarise import SINGULAR
-from wengert.program.program import as_floats, checked_tier
+from wengert.program.program import checked_tier
+from wengert.program.signature import as_floats
 from wengert.program.specialise import as_primitive
 from wengert.program.specialise.compare import difference
 from wengert.program.specialise.fast_call import FAILURES, Caller, Path, Route, raises_errors

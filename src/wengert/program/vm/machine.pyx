@@ -922,20 +922,14 @@ cdef class Machine(Run):
         return 0
 
     cdef object loop_in(self, Workspace w, loop, tuple values):
-        cdef Py_ssize_t steps = loop.steps, carried = loop.carried, first = carried + loop.kept, k, j, block, place
-        cdef Py_ssize_t inputs = len(self.inputs), outputs = len(self.outputs), i = 0
+        cdef Py_ssize_t inputs = len(self.inputs), outputs = len(self.outputs), carried = loop.carried
         cdef Port *ins = <Port *>PyMem_RawCalloc(inputs + outputs + 1, sizeof(Port))
         cdef Port *outs = ins + inputs
         cdef char **ends = <char **>PyMem_RawCalloc(2 * carried + 1, sizeof(char *))    # of carried: the last one,
         cdef char **entries = ends + carried                                            # and a stack of all
         cdef cnp.npy_intp count = loop.count
-        cdef cnp.ndarray result, array, spare
-        cdef char *line
-        cdef char *room
-        cdef Value value
-        cdef list held = []             # what ports point to
-        cdef bint backward = loop.backward, quiet = not any([step is not None for step in self.python])
-        cdef int32_t failed = -1
+        cdef cnp.ndarray result
+        cdef list held
         if ins == NULL or ends == NULL:
             PyMem_RawFree(ins)
             PyMem_RawFree(ends)
@@ -945,88 +939,114 @@ cdef class Machine(Run):
                 raise ValueError(f"{len(values)} operands for a loop with {inputs}")
             # NumPy asks for large pages where there is much, which it takes less time to get
             result = empty_array(1, &count) if count < HUGE else np.empty(count)
-            line = bytes_of(result)
-            for k in range(inputs):
-                value = self.inputs[k]
-                self.set_port(&ins[k], value)
-                if first > k >= carried and not value.is_number:
-                    set_input(w, value, values[k], k)
-                    continue
-                array = np.asarray(values[k], dtype=None if value.layout is not None else float)
-                if first > k >= carried:        # its slot may be used again within a step
-                    ins[k].stack = bytes_of(array)
-                elif k < carried:
-                    if value.layout is not None and not fits(array, value.layout):
-                        array = copied(array, value.layout)
-                    ins[k].at = bytes_of(array)
-                else:
-                    array = slices(array, steps, value.layout)
-                    ins[k].stride = cnp.PyArray_STRIDE(array, 0)
-                    ins[k].stack = bytes_of(array) - (0 if value.layout is None else value.layout.low)
-                held.append(array)
-            place = 0
-            for k in range(outputs):
-                value = self.outputs[k]
-                if not value.is_number and not (value.layout.is_c and value.layout.kind == DOUBLES):
-                    raise TypeError("a result of a loop is not of float64 in C order")
-                self.set_port(&outs[k], value)
-                if not value.is_number and not (value.is_handed_over and value.root.kind == FRESH):
-                    outs[k].source = value.where
-                    outs[k].count = 0
-                place += 2 * ((outs[k].size + 63) // 64 * 64)
-            spare = np.empty(place + 64, np.uint8)
-            room = <char *>((<size_t>bytes_of(spare) + 63) // 64 * 64)
-            for word, number in loop.results:
-                k = number
-                if word == "zeros":
-                    memset(line, 0, k)
-                elif word == "last":
-                    ends[k] = line
-                elif word == "entry":
-                    entries[k] = line
-                else:
-                    outs[k].stack, outs[k].stride = line, outs[k].size
-                line += <Py_ssize_t>loop.length(word, number) * <Py_ssize_t>sizeof(double)
-            for k in range(outputs):
-                outs[k].at = room
-                if k < carried:                 # two places, one of which is read and the other written
-                    outs[k].stride = (outs[k].size + 63) // 64 * 64
-                    room += outs[k].stride
-                room += (outs[k].size + 63) // 64 * 64
-            for k in range(carried):
-                if entries[k] != NULL:
-                    ends[k] = outs[k].at if ends[k] == NULL else ends[k]
-                    outs[k].stack = entries[k]
-                    memcpy(entries[k] + (steps - 1 if backward else 0) * outs[k].size, ins[k].at, outs[k].size)
-                    ins[k].at = entries[k] + (steps - 1 if backward else 0) * outs[k].size
-            block = <Py_ssize_t>max(1.0, 1e8 / (self.work[0] + 100.0))
-            while i < steps:
-                if quiet:
-                    block = min(block, steps - i)
-                    with nogil:
-                        for j in range(i, i + block):
-                            enter(&w.space, ins, inputs, outs, outputs, carried, ends, entries, j, steps, backward)
-                            wg_run(self.steps, 0, self.count, &w.space, &failed)
-                            if failed >= 0:
-                                break
-                            leave(&w.space, outs, outputs)
-                            carry(ins, outs, carried)
-                    i += block
-                    PyErr_CheckSignals()
-                else:
-                    enter(&w.space, ins, inputs, outs, outputs, carried, ends, entries, i, steps, backward)
-                    failed = self.run_steps(w)
-                    if failed < 0:
-                        leave(&w.space, outs, outputs)
-                        carry(ins, outs, carried)
-                    i += 1
-                if failed >= 0:
-                    expected, where = self.guards[failed][:2]
-                    raise GuardError(f"{where}: the recorded path needs {expected!r} here")
+            held = self.enter_loop(w, loop, values, ins)        # what ports point to
+            held.append(self.leave_loop(loop, bytes_of(result), ins, outs, ends, entries))
+            self.repeat(w, loop, ins, outs, ends, entries)
             return result
         finally:
             PyMem_RawFree(ins)
             PyMem_RawFree(ends)
+
+    cdef list enter_loop(self, Workspace w, loop, tuple values, Port *ins):
+        """Set the ports of the inputs; gives the arrays that they point to."""
+        cdef Py_ssize_t carried = loop.carried, first = carried + loop.kept, k
+        cdef cnp.ndarray array
+        cdef Value value
+        cdef list held = []
+        for k in range(len(self.inputs)):
+            value = self.inputs[k]
+            self.set_port(&ins[k], value)
+            if first > k >= carried and not value.is_number:
+                set_input(w, value, values[k], k)
+                continue
+            array = np.asarray(values[k], dtype=None if value.layout is not None else float)
+            if first > k >= carried:        # its slot may be used again within a step
+                ins[k].stack = bytes_of(array)
+            elif k < carried:
+                if value.layout is not None and not fits(array, value.layout):
+                    array = copied(array, value.layout)
+                ins[k].at = bytes_of(array)
+            else:
+                array = slices(array, loop.steps, value.layout)
+                ins[k].stride = cnp.PyArray_STRIDE(array, 0)
+                ins[k].stack = bytes_of(array) - (0 if value.layout is None else value.layout.low)
+            held.append(array)
+        return held
+
+    cdef cnp.ndarray leave_loop(self, loop, char *line, Port *ins, Port *outs, char **ends, char **entries):
+        """Set the ports of the outputs, given the memory of the results; gives the memory for those of one step."""
+        cdef Py_ssize_t outputs = len(self.outputs), carried = loop.carried, place = 0, k, last
+        cdef cnp.ndarray spare
+        cdef char *room
+        cdef Value value
+        for k in range(outputs):
+            value = self.outputs[k]
+            if not value.is_number and not (value.layout.is_c and value.layout.kind == DOUBLES):
+                raise TypeError("a result of a loop is not of float64 in C order")
+            self.set_port(&outs[k], value)
+            if not value.is_number and not (value.is_handed_over and value.root.kind == FRESH):
+                outs[k].source = value.where
+                outs[k].count = 0
+            place += 2 * ((outs[k].size + 63) // 64 * 64)
+        spare = np.empty(place + 64, np.uint8)
+        room = <char *>((<size_t>bytes_of(spare) + 63) // 64 * 64)
+        for word, number in loop.results:
+            k = number
+            if word == "zeros":
+                memset(line, 0, k)
+            elif word == "last":
+                ends[k] = line
+            elif word == "entry":
+                entries[k] = line
+            else:
+                outs[k].stack, outs[k].stride = line, outs[k].size
+            line += <Py_ssize_t>loop.length(word, number) * <Py_ssize_t>sizeof(double)
+        for k in range(outputs):
+            outs[k].at = room
+            if k < carried:                 # two places, one of which is read and the other written
+                outs[k].stride = (outs[k].size + 63) // 64 * 64
+                room += outs[k].stride
+            room += (outs[k].size + 63) // 64 * 64
+        for k in range(carried):
+            if entries[k] != NULL:
+                ends[k] = outs[k].at if ends[k] == NULL else ends[k]
+                outs[k].stack = entries[k]
+                last = loop.steps - 1 if loop.backward else 0
+                memcpy(entries[k] + last * outs[k].size, ins[k].at, outs[k].size)
+                ins[k].at = entries[k] + last * outs[k].size
+        return spare
+
+    cdef int repeat(self, Workspace w, loop, Port *ins, Port *outs, char **ends, char **entries) except -1:
+        """Run the body as often as the loop says; without the GIL where no step needs Python."""
+        cdef Py_ssize_t steps = loop.steps, carried = loop.carried, i = 0, j
+        cdef Py_ssize_t inputs = len(self.inputs), outputs = len(self.outputs)
+        cdef Py_ssize_t block = <Py_ssize_t>max(1.0, 1e8 / (self.work[0] + 100.0))
+        cdef bint backward = loop.backward, quiet = not any([step is not None for step in self.python])
+        cdef int32_t failed = -1
+        while i < steps:
+            if quiet:
+                block = min(block, steps - i)
+                with nogil:
+                    for j in range(i, i + block):
+                        enter(&w.space, ins, inputs, outs, outputs, carried, ends, entries, j, steps, backward)
+                        wg_run(self.steps, 0, self.count, &w.space, &failed)
+                        if failed >= 0:
+                            break
+                        leave(&w.space, outs, outputs)
+                        carry(ins, outs, carried)
+                i += block
+                PyErr_CheckSignals()
+            else:
+                enter(&w.space, ins, inputs, outs, outputs, carried, ends, entries, i, steps, backward)
+                failed = self.run_steps(w)
+                if failed < 0:
+                    leave(&w.space, outs, outputs)
+                    carry(ins, outs, carried)
+                i += 1
+            if failed >= 0:
+                expected, where = self.guards[failed][:2]
+                raise GuardError(f"{where}: the recorded path needs {expected!r} here")
+        return 0
 
     cdef int run_steps(self, Workspace w) except -2:
         """Run all steps; the number of a guard that failed, or -1."""

@@ -1,0 +1,208 @@
+"""LLVM functions of VM instructions: their parts, loops and addresses, and the statements in them."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable
+
+from wengert.program.codegen import llvm_jit
+from wengert.program.codegen.llvm_ir import NAMES, Statements, appended
+from wengert.program.codegen.llvm_jit import Refused
+from wengert.program.ir.opcodes import Op
+
+
+class Module:
+    """Functions ``int32 f(double *slots, char **where, int32 *table)``: -1, or the number of a guard that failed."""
+
+    def __init__(self):
+        from llvmlite import ir
+
+        self.ir = ir.Module()
+        self.names: list = []
+        self.count = itertools.count()
+
+    @contextlib.contextmanager
+    def function(self):
+        """A new function, which is not there if its making is refused."""
+        made = Function(self.ir, f"step_{next(self.count)}")
+        try:
+            yield made
+        except Refused:
+            made.remove()
+            raise
+        made.close()
+        self.names.append(made.name)
+
+    @property
+    def externals(self):
+        """Names of the functions of the C library."""
+        return [f.name for f in self.ir.functions if f.is_declaration and not f.name.startswith("llvm.")]
+
+    def __str__(self):
+        return str(self.ir)
+
+
+class Function:
+    """One of them, its parts, and the constants of their types."""
+
+    def __init__(self, module, name):
+        from llvmlite import ir
+
+        self.ir, self.module, self.name = ir, module, name
+        self.i64, self.i32, self.i8 = ir.IntType(64), ir.IntType(32), ir.IntType(8)
+        self.double, self.pointer = ir.DoubleType(), ir.PointerType()
+        self.parts: list = []
+        self.part()
+
+    def part(self):
+        """Go on in a new function, which is called after those before it."""
+        if self.parts:
+            self.end()
+        kind = self.ir.FunctionType(self.i32, [self.pointer] * 3)
+        made = self.ir.Function(self.module, kind, f"{self.name}_{len(self.parts)}")
+        made.linkage = "internal"
+        for x in made.args:
+            x.add_attribute("noalias")
+        self.parts.append(made)
+        self.slots, self.where, self.table = made.args
+        self.builder = self.ir.IRBuilder(made.append_basic_block())
+        self.arrays: dict = {}
+
+    def end(self):
+        self.builder.ret(self.ir.Constant(self.i32, -1))
+
+    def close(self):
+        """The function itself: its parts, one after the other."""
+        self.end()
+        kind = self.ir.FunctionType(self.i32, [self.pointer] * 3)
+        made = self.ir.Function(self.module, kind, self.name)
+        builder = self.ir.IRBuilder(made.append_basic_block())
+        for part in self.parts:
+            failed = builder.call(part, made.args)
+            with builder.if_then(builder.icmp_signed(">=", failed, self.ir.Constant(self.i32, 0)), likely=False):
+                builder.ret(failed)
+        builder.ret(self.ir.Constant(self.i32, -1))
+
+    def remove(self):
+        for part in self.parts:
+            del self.module.globals[part.name]
+
+    # ------------------------------------------------------------------------------------------ small things
+
+    def whole(self, x):
+        return self.ir.Constant(self.i64, x)
+
+    def array(self, number):
+        """Address of the first element of an array."""
+        if number not in self.arrays:
+            with self.builder.goto_entry_block():
+                self.arrays[number] = self.address(self.whole(number))
+        return self.arrays[number]
+
+    def address(self, number):
+        return self.builder.load(self.at(self.where, number, self.pointer), typ=self.pointer)
+
+    def at(self, pointer, place, kind=None):
+        """The address of an element, given its number, or so many bytes away."""
+        place = self.whole(place) if isinstance(place, int) else place
+        return self.builder.gep(pointer, [place], source_etype=kind or self.double)
+
+    def entry(self, number):
+        """An entry of the table."""
+        place = self.at(self.table, number, self.i32)
+        return self.builder.sext(self.builder.load(place, typ=self.i32), self.i64)
+
+    def slot(self, number):
+        return self.builder.load(self.at(self.slots, number), typ=self.double)
+
+    @contextlib.contextmanager
+    def loop(self, times: int, step: int = 1):
+        """What is appended meanwhile is repeated; gives the number of the turn, times `step`."""
+        with self.between(self.whole(0), self.whole(times * step), step) as turn:
+            yield turn
+
+    @contextlib.contextmanager
+    def between(self, start, stop, step: int = 1):
+        """The same from one number to another, which is larger."""
+        builder = self.builder
+        before = builder.block
+        body = builder.append_basic_block()
+        builder.branch(body)
+        builder.position_at_end(body)
+        turn = builder.phi(self.i64)
+        turn.add_incoming(start, before)
+        yield turn
+        after = builder.add(turn, self.whole(step))
+        turn.add_incoming(after, builder.block)
+        end = builder.append_basic_block()
+        builder.cbranch(builder.icmp_signed("<", after, stop), body, end)
+        builder.position_at_end(end)
+
+    def affine(self, base: int, steps: tuple, turns: list):
+        """base + steps . turns"""
+        found = None
+        for step, turn in zip(steps, turns):
+            if step:
+                moved = turn if step == 1 else self.builder.mul(turn, self.whole(step))
+                found = moved if found is None else self.builder.add(found, moved)
+        return self.whole(base) if found is None else self.builder.add(found, self.whole(base)) if base else found
+
+
+class _Statements(Statements):
+    """Statements that have the bits of the machine: a strong product with 0 is 0, never -0."""
+
+    def _known(self, name, operands):
+        return None if name == "strong" else super()._known(name, operands)
+
+
+class Block:
+    """Statements of numbers, or of vectors of them, that are appended to a function as they are made."""
+
+    def __init__(self, function: Function, real, call: Callable = llvm_jit.call):
+        self.of = _Statements()
+        self.function = function
+        self.real = real
+        self.call = call
+        self.found: dict = {}
+        self.done = 0
+
+    def given(self, key, make: Callable, is_flag=False):
+        """A number that is no statement: what `make` appends, once for each key."""
+        self.flush()
+        number = self.of._statement(("given", *key), is_flag=is_flag)
+        if number.v not in self.found:
+            self.found[number.v] = make()
+            self.done = number.v + 1
+        return number
+
+    def flush(self):
+        new = [(v, self.of._statements[v]) for v in range(self.done, self.of.count)]
+        self.done = self.of.count
+        appended(self.function.builder, new, self.found, self.real, self.call)
+
+    def flag(self, number):
+        """A flag as a value of LLVM."""
+        number = self.of.as_flag(number)
+        self.flush()
+        return self.found[number.v]
+
+    def double(self, number):
+        """A number as a value of LLVM."""
+        number = self.of.as_float(number)
+        self.flush()
+        return self.found[number.v]
+
+    def applied(self, op, operands):
+        """The value of an instruction at numbers; those that it does not read may be None."""
+        of, a = self.of, operands[0]
+        if op == "cube":
+            return of.number(a * a * a)
+        if op == "fourth":
+            return of.number((a * a) * (a * a))
+        if op == "root":
+            return of.apply("**", a, 0.5)
+        if op in NAMES:
+            return of.apply(NAMES[op], *operands)
+        opcode, side = divmod(op - Op.PARTIAL, 2)
+        return of.partial(opcode, side, *[None if x is None else of.as_float(x) for x in operands])

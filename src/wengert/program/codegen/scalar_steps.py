@@ -1,0 +1,315 @@
+"""VM instructions on scalars as machine code: straight-line code, with loops for what is repeated.
+
+Values that are read outside the loop iteration that computes them are stored in a workspace, at offsets of their own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wengert.program.codegen import reroll
+from wengert.program.codegen.llvm_function import Block, Function
+from wengert.program.codegen.llvm_jit import Refused
+from wengert.program.codegen.vm_steps import Steps, reads, writes
+
+#: statements of a function, beyond which code is split: the compile time of LLVM grows faster than linearly
+MAX_STATEMENTS_OF_FUNCTION = 400
+
+#: statements of the scalar code of a program, after re-rolling, beyond which LLVM takes too long
+MAX_STATEMENTS = 6000
+
+
+class ScalarSteps:
+    """Steps on numbers as lists of instructions: each has a place of its own in the program, and so has its value.
+
+    Attributes
+    ----------
+    groups : list
+        For each group of steps its list in parts, with loops where it repeats itself; None for other steps.
+    needed : set of int
+        Instructions, by their order as they are written, whose values are read elsewhere than right there.
+    count, written : int
+        Of all instructions, and of those that are to be written.
+    constants : list
+        Numbers that instructions read.
+    """
+
+    def __init__(self, given: Steps, groups: list, refused: dict):
+        self.given = given
+        self.constants: list = []  # each as often as it is read
+        self.groups: list = []
+        self.place: dict = {}  # of the value that a slot holds now
+        self.count = self.written = 0
+        self.uses: list = []  # places of an instruction and of a value that it reads, and as which operand
+        later = [{*given.results}]  # slots that are read behind each group, by what is no list
+        for i in range(len(groups) - 1, 0, -1):
+            is_list = groups[i][0][0] == "numbers" and i not in refused
+            here = [] if is_list else [slot for step in groups[i] for slot in reads(step, given)]
+            later.append(later[-1].union(here) if here else later[-1])
+        for i, group in enumerate(groups):
+            if group[0][0] == "numbers" and i not in refused:
+                try:
+                    self.groups.append(self._parts_of(group, later[-1 - i]))
+                except Refused as reason:
+                    refused[i] = str(reason)
+                    raise
+            else:
+                self.groups.append(None)
+                for slot in [slot for step in group for slot in writes(step, given)]:
+                    self.place.pop(slot, None)
+        self.needed = self._needed()
+
+    def _parts_of(self, group, later):
+        """The list of a group, given the slots that are read behind it."""
+        self.items: list = []
+        self.own: set = set()  # slots written here
+        for kind, *facts in group:
+            getattr(self, f"_read_{kind}")(*facts)
+        for slot in sorted(later & self.own):
+            self.add(("keep",), [slot], [slot])
+        items = self.items
+        if len(items) > MAX_STATEMENTS_OF_FUNCTION:
+            items = reroll.rolled(items)
+        left = reroll.count(items)
+        if left > MAX_STATEMENTS:
+            raise Refused(f"{left} instructions on numbers, without loops, take LLVM too long")
+        self.written += left
+        return _parts(items)
+
+    def _needed(self):
+        written, turns = [], []
+        first = turn = 0
+        for part in [part for parts in self.groups if parts for part in parts]:
+            home, turn = turn, turn + 1
+            for item in part:
+                numbers, first = _written(item.key, first)
+                places, turn = _turned(item.key, home, turn)
+                written.append(numbers)
+                turns.append(places)
+        if not self.uses:
+            return set()
+        number, of_turn = np.concatenate(written), np.concatenate(turns)
+        user, used, operand = np.array(self.uses).T
+        # an operand may be what other instructions wrote in other turns, though each in the turn that reads it
+        _, reading = np.unique(number[user] * (operand.max() + 1) + operand, return_inverse=True)
+        source = np.zeros(len(user), np.int64)
+        source[reading] = number[used]
+        varies = np.zeros(len(user), bool)
+        varies[reading[number[used] != source[reading]]] = True
+        return {*number[used[(of_turn[user] != of_turn[used]) | varies[reading]]].tolist()}
+
+    # ------------------------------------------------------------------------------------------ instructions
+
+    def add(self, key, integers=(), slots=()):
+        """One more instruction: what it is, integers that move, and slots that it reads, None for none."""
+        base, kinds = [self.count, *integers], []
+        for slot in slots:
+            if slot in self.place:
+                kinds.append("value")
+                base.append(self.place[slot])
+                self.uses.append((self.count, self.place[slot], len(kinds)))
+            elif slot in self.given.constants:
+                kinds.append("constant")
+                base.append(len(self.constants))
+                self.constants.append(self.given.constants[slot])
+            else:
+                kinds.append(slot)
+        self.items.append(reroll.Item((*key, *kinds), base, 1))
+        self.count += 1
+
+    def _read_numbers(self, code, work):
+        code = code.tolist()
+        t = 0
+        while True:
+            number, a, b, y = code[t]
+            op, arity = self.given.opcodes[number]
+            t += 1
+            if op == "end":
+                return
+            if op in ("load", "load_bool"):
+                self.add((op, a), [b])
+            elif op in ("guard", "guard_int"):
+                self.add((op,), [y], [a, b])
+                continue
+            elif op == "loop":
+                raise Refused("a function on numbers that NumPy or SciPy runs")
+            else:
+                slots = [a, b]
+                if arity == 3:
+                    slots = [x or None for x in (a, b, code[t][1])]
+                    t += 1
+                self.add((op,), [], slots[:arity])
+            self.place[y] = self.count - 1
+            self.own.add(y)
+
+    def _read_pack(self, array, offsets, slots):
+        for offset, slot in zip(offsets.tolist(), slots.tolist()):
+            self.add(("store", array), [offset], [slot])
+
+    def _read_copy(self, array, source, size):
+        self.add(("copy", array, source, size))
+
+
+class ScalarWriter:
+    """Lists of instructions as code, in the order of the program."""
+
+    def __init__(self, given: Steps, numbers: ScalarSteps):
+        self.given = given
+        self.needed = numbers.needed
+        self.constants = np.array(numbers.constants, float)
+        self.times: list = []  # turns of the loops around
+        self.static = 0  # the number of the next instruction, as they are written
+        self.version = 0  # of what the arrays hold
+
+    def write(self, function: Function, parts) -> None:
+        """Append the parts of a list."""
+        self.function = function
+        for i, part in enumerate(parts):
+            if i:
+                function.part()
+            block = Block(function, function.double)
+            self._append([(x.key, [(v, ()) for v in x.base]) for x in part], [], block)
+
+    def _append(self, items, turns, block):
+        """Instructions and loops; a base is a list of pairs, a number and its steps from turn to turn."""
+        f = self.function
+        values: dict = {}
+        for key, base in items:
+            if isinstance(key, reroll.Loop):
+                moved = [(x, (*steps, step)) for (x, steps), step in zip(base, key.steps)]
+                ends = np.cumsum([0, *key.widths]).tolist()
+                inner = [(k, moved[i:j]) for k, i, j in zip(key.keys, ends, ends[1:])]
+                self.times.append(key.times)
+                with f.loop(key.times) as turn:
+                    self._append(inner, [*turns, turn], Block(f, f.double))
+                self.times.pop()
+                continue
+            self._append_one(key, base, turns, block, values)
+            self.static += 1
+
+    def _append_one(self, key, base, turns, block, values):
+        f, b = self.function, self.function.builder
+        op, place, rest = key[0], base[0], base[1:]
+
+        def address(pointer, moving, by=0, kind=None):
+            return f.at(pointer, f.affine(by + moving[0], moving[1], turns), kind)
+
+        def operands(kinds, moving):
+            moving = iter(moving)
+            return [None if kind is None else operand(kind, moving) for kind in kinds]
+
+        def operand(kind, moving):
+            if type(kind) is int:
+                return block.given(("slot", kind), lambda: f.slot(kind))
+            x = next(moving)
+            if kind == "constant":
+                return self._constant(x, turns, block)
+            if x in values:
+                return values[x]
+            return block.given(("value", x), lambda: b.load(address(f.slots, x, self.given.slots), typ=f.double))
+
+        if op == "load" or op == "load_bool":
+            is_flag = op == "load_bool"
+            kind = f.i8 if is_flag else f.double
+
+            def load():
+                x = b.load(address(f.array(key[1]), rest[0], kind=kind), typ=kind)
+                return b.icmp_unsigned("!=", x, f.ir.Constant(kind, 0)) if is_flag else x
+
+            found = block.given(("load", key[1], rest[0], self.version), load, is_flag)
+        elif op == "copy":
+            self._append_copy(*key[1:])
+            return
+        elif op == "store" or op == "keep":
+            (x,) = operands(key[-1:], rest[1:])
+            b.store(block.double(x), address(f.array(key[1]) if op == "store" else f.slots, rest[0]))
+            self.version += op == "store"
+            return
+        elif op == "guard" or op == "guard_int":
+            x, expected = [block.double(x) for x in operands(key[1:], rest[1:])]
+            with b.if_then(b.not_(self._is_same(x, expected, op == "guard")), likely=False):
+                b.ret(b.trunc(f.affine(*rest[0], turns), f.i32))
+            return
+        else:
+            found = block.applied(op, operands(key[1:], rest))
+        values[place] = found
+        if self.static in self.needed:
+            b.store(block.double(found), address(f.slots, place, self.given.slots))
+
+    def _constant(self, moving, turns, block):
+        """A constant, or one of a list of them, if it differs from turn to turn."""
+        f, ir = self.function, self.function.ir
+        places = np.array(moving[0])
+        for step, times in zip(moving[1], self.times):
+            places = places[..., None] + step * np.arange(times)
+        found = self.constants[places]
+        bits = found.view(np.int64)
+        if (bits == bits.flat[0]).all():
+            return block.of.constant(found.flat[0])
+
+        def load():
+            kind = ir.ArrayType(f.double, found.size)
+            table = ir.GlobalVariable(f.module, kind, f.module.get_unique_name("constants"))
+            table.linkage, table.global_constant = "internal", True
+            table.initializer = ir.Constant(kind, found.ravel().tolist())
+            steps = tuple(step // found.itemsize for step in found.strides)
+            return f.builder.load(f.at(table, f.affine(0, steps, turns)), typ=f.double)
+
+        return block.given(("constant", moving), load)
+
+    def _append_copy(self, array, source, size):
+        f, b = self.function, self.function.builder
+        ir, flag = f.ir, f.ir.IntType(1)
+        name, kind = ("memset", f.i8) if source < 0 else ("memcpy", f.pointer)
+        name = f"llvm.{name}.p0.{'p0.' if source >= 0 else ''}i64"
+        kinds = ir.FunctionType(ir.VoidType(), [f.pointer, kind, f.i64, flag])
+        function = f.module.globals.get(name) or ir.Function(f.module, kinds, name)
+        x = ir.Constant(f.i8, 0) if source < 0 else f.array(source)
+        b.call(function, [f.array(array), x, f.whole(size), ir.Constant(flag, 0)])
+        self.version += 1
+
+    def _is_same(self, x, expected, are_bits):
+        """Does a guard hold?  Zeros of either sign are equal as integers only; NaN is NaN."""
+        f, b = self.function, self.function.builder
+        if not are_bits:
+            return b.fcmp_ordered("==", x, expected)
+        is_equal = b.icmp_unsigned("==", b.bitcast(x, f.i64), b.bitcast(expected, f.i64))
+        return b.or_(is_equal, b.and_(b.fcmp_unordered("uno", x, x), b.fcmp_unordered("uno", expected, expected)))
+
+
+def _parts(items):
+    """The list in pieces, each a function, of about as many instructions."""
+    found: list = [[]]
+    size = 0
+    for item in items:
+        more = reroll.count([item])
+        if size + more > MAX_STATEMENTS_OF_FUNCTION and found[-1]:
+            found.append([])
+            size = 0
+        found[-1].append(item)
+        size += more
+    return found
+
+
+def _written(key, first):
+    """For each instruction that a key stands for, its number as it is written; and the next number."""
+    if not isinstance(key, reroll.Loop):
+        return np.array([first]), first + 1
+    found = []
+    for inner in key.keys:
+        numbers, first = _written(inner, first)
+        found.append(numbers)
+    return np.tile(np.concatenate(found), key.times), first
+
+
+def _turned(key, home, turn):
+    """The same for the turn of a loop in which each is, `home` outside of all; and the number of the next turn."""
+    if not isinstance(key, reroll.Loop):
+        return np.array([home]), turn
+    found = []
+    for _ in range(key.times):
+        here, turn = turn, turn + 1
+        for inner in key.keys:
+            places, turn = _turned(inner, here, turn)
+            found.append(places)
+    return np.concatenate(found), turn

@@ -1,0 +1,329 @@
+"""VM instructions on arrays as machine code: one loop, without memory between the operations of an element.
+
+Sums add up in the order of the VM, whatever the width of a vector register.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+
+from wengert.program.codegen import llvm_jit
+from wengert.program.codegen.llvm_function import Block, Function
+from wengert.program.codegen.llvm_jit import Refused
+from wengert.program.codegen.vm_steps import Steps
+
+#: partial sums of a reduction, as in the VM, on every CPU
+PARTS = 8
+
+#: instructions of two records, besides those with three operands
+_LONG = ("loop", "exact", "fold", "sum_rows", "get_rows", "put_rows", "get_bool_rows", "put_bool_rows")
+
+#: initial value of a sum, a maximum and a minimum
+_FIRST = (0.0, -np.inf, np.inf)
+
+#: values kept in registers, beyond which two vectors at a time do not fit
+MAX_KEPT_AT_TWICE = 12
+
+
+class VectorStep:
+    """A VM instruction on arrays as a loop."""
+
+    def __init__(self, given: Steps, code, dims, strides, walk, number, fill, sums, first, chunks, rows, block):
+        self.given = given
+        self.code, self.dims, self.strides = code.tolist(), dims, strides
+        self.walks = [w for w, _ in walk]
+        self.numbers = [(chunk, given.constants.get(slot)) for chunk, slot in [*number, *fill]]
+        self.sums, self.kept = len(sums), chunks + len(number)
+        #: numbers of the arrays, and of the slots that are read and written, which are not part of the code
+        self.table = [*[array for _, array in walk], *[slot for _, slot in [*number, *fill]], *sums]
+        self.parts = self._parts()
+        self.blocks = dims, sums, block
+        self.has_few = rows > 1 and dims[-1] < PARTS // 2
+        if block:  # from where to where the first axis is done
+            self.table += [0, 0]
+        self.key = repr((self.code, dims, strides, self.walks, self.numbers, self.sums, self.parts, block))
+
+    def _parts(self):
+        """Ranges of the code, each a loop of its own: one ends where a row is folded to what is read behind it.
+
+        With each what it folds: function, is there something already, and walk of the result or, of a sum, -1 - number.
+        """
+        found: list = [[0, 0, []]]
+        arrays, t = dict(zip(self.walks, self.table)), 0
+        while t < len(self.code):
+            code, _, b, y = self.code[t]
+            op, arity = self.given.opcodes[code]
+            if op in ("sum", "sum_rows"):
+                found[-1][2].append((0, 1, -1 - b))
+            elif op == "fold" and self.code[t + 1][3] == 0:
+                found[-1][2].append((b >> 1, b & 1, y))
+            is_read = op == "fold" and [*arrays.values()].count(arrays[y]) > 1
+            if is_read and (self.code[t + 1][3] or self.dims[-1] > self.given.chunk):
+                raise Refused("arrays that are folded, and read again with the result")
+            t += 2 if arity == 3 or op in _LONG else 1
+            found[-1][1] = t
+            if is_read:
+                found.append([t, t, []])
+        return found
+
+    def _read_and_written(self, first, last):
+        """Slots that a range of the code reads before it writes them, and slots that it writes."""
+        read, written, t = set(), set(), first
+        while t < last:
+            code, a, b, y = self.code[t]
+            op, arity = self.given.opcodes[code]
+            if op != "one":
+                slots = [a] if arity == 1 or op in _LONG or op == "get" else [a, b]
+                read |= {*slots, *([self.code[t + 1][1]] if arity == 3 else [])} - written
+                written |= {y} if op not in ("sum", "sum_rows", "fold") else set()
+            t += 2 if arity == 3 or op in _LONG else 1
+        return read, written
+
+    def write(self, function: Function) -> None:
+        """Append the loop."""
+        self.function = f = function
+        firsts = [f.address(f.entry(i)) for i in range(len(self.walks))]
+        read = len(firsts)
+        numbers = {
+            chunk: f.slot(f.entry(read + i)) if x is None else f.ir.Constant(f.double, x)
+            for i, (chunk, x) in enumerate(self.numbers)
+        }
+        self.totals = [f.at(f.slots, f.entry(read + len(self.numbers) + i)) for i in range(self.sums)]
+        self.buffers = self._buffers()
+        for total in self.totals:
+            f.builder.store(f.ir.Constant(f.double, 0.0), total)
+        if 0 in self.dims:
+            return
+        *outer, length = self.dims
+        self.splats: dict = {}
+        for width in {PARTS, self.width(length)}:
+            self.splats[width] = {chunk: self.splat(x, width) for chunk, x in numbers.items()}
+        span = [f.entry(len(self.table) - 2 + i) for i in (0, 1)] if self.blocks[-1] else None
+        with contextlib.ExitStack() as stack:
+            turns = [stack.enter_context(f.loop(n) if d or not span else f.between(*span)) for d, n in enumerate(outer)]
+            self.rows = {
+                w: f.at(first, f.affine(0, self.strides[w][:-1], turns), f.i8) for w, first in zip(self.walks, firsts)
+            }
+            folds = any(folds for _, _, folds in self.parts)
+            if span and not outer:
+                self.span(*span, length, self.given.chunk if folds else max(self.splats))
+            elif not folds:
+                self.stretch(f.whole(0), length)
+            else:
+                whole, rest = divmod(length, self.given.chunk)
+                if whole:
+                    with f.loop(whole, self.given.chunk) as start:
+                        self.stretch(start, self.given.chunk)
+                if rest:
+                    self.stretch(f.whole(whole * self.given.chunk), rest)
+
+    def span(self, start, stop, length, unit):
+        """A part of a row that the table tells, whose end is that of the row or so many units from its start."""
+        f, b = self.function, self.function.builder
+        whole = length // unit * unit
+        last = b.select(b.icmp_signed("<", stop, f.whole(whole)), stop, f.whole(whole))
+        with b.if_then(b.icmp_signed("<", start, last)), f.between(start, last, unit) as place:
+            self.stretch(place, unit)
+        if whole < length:
+            with b.if_then(b.icmp_signed("==", stop, f.whole(length))):
+                self.stretch(f.whole(whole), length - whole)
+
+    def _buffers(self):
+        """Memory of a row for each slot that one loop writes and a later one reads."""
+        f, written, kept = self.function, set(), set()
+        for first, last, _ in self.parts:
+            read, more = self._read_and_written(first, last)
+            kept |= read & written
+            written |= more
+        kind = f.ir.ArrayType(f.double, self.given.chunk)
+        made = {slot: f.builder.alloca(kind) for slot in sorted(kept - {*self.walks})}
+        for pointer in made.values():
+            pointer.type = f.pointer  # to anything
+        return made
+
+    def width(self, length):
+        """How many elements at a time: two vectors, where there are registers, so that one need not wait."""
+        width = 2 * llvm_jit.lanes()
+        return width if width > PARTS and self.kept <= MAX_KEPT_AT_TWICE and length >= 2 * width else PARTS
+
+    def stretch(self, start, length):
+        """A part of a row, at most a chunk where something is folded."""
+        for part in self.parts:
+            self.looped(part, start, length)
+
+    def looped(self, part, start, length):
+        """A loop over it by a range of the code."""
+        f, b = self.function, self.function.builder
+        folds = part[2]
+        kind = f.ir.VectorType(f.double, PARTS)
+        parts = [f.ir.Constant(kind, _FIRST[function]) for function, _, _ in folds]
+        done = 0
+        for width in sorted(self.splats, reverse=True):
+            whole = (length - done) // width
+            if whole:
+                before, first = b.block, b.add(start, f.whole(done))
+                with f.loop(whole, width) as turn:
+                    carried = [b.phi(x.type) for x in parts]
+                    for phi, x in zip(carried, parts):
+                        phi.add_incoming(x, before)
+                    parts = self.some(part, b.add(first, turn), width, width, carried)
+                    for phi, x in zip(carried, parts):
+                        phi.add_incoming(x, b.block)
+            done += whole * width
+        if done < length:
+            parts = self.some(part, b.add(start, f.whole(done)), length - done, PARTS, parts)
+        for (function, is_more, w), x in zip(folds, parts):
+            place = self.totals[-1 - w] if w < 0 else self.rows[w]
+            for half in (4, 2, 1):
+                x = self.both(function, self.taken(x, range(half)), self.taken(x, range(half, 2 * half)))
+            found = b.extract_element(x, f.ir.Constant(f.i32, 0))
+            b.store(self.both(function, b.load(place, typ=f.double), found) if is_more else found, place)
+
+    def some(self, part, place, count, width, parts):
+        """The instructions of a range on so many elements from a place on, in vectors of a width."""
+        f = self.function
+        block = Block(f, f.ir.VectorType(f.double, width), self.called)
+        now: dict = {slot: block.given(("number", slot), lambda x=x: x) for slot, x in self.splats[width].items()}
+        parts = list(parts)
+
+        def read(slot):
+            if slot not in now:
+                step = 8 if slot in self.buffers else self.strides[slot][-1]  # 0: one for all
+                now[slot] = block.given(("walk", slot), lambda: self.loaded(slot, place, count, width, step, f.double))
+            return now[slot]
+
+        t, last, _ = part
+        folded = 0
+        while t < last:
+            code, a, b, y = self.code[t]
+            op, arity = self.given.opcodes[code]
+            t += 1
+            if op == "one":
+                continue
+            if op == "get" and a not in self.rows:  # one element, which is here in all places
+                x = read(a)
+            elif op in ("get", "get_rows"):
+                t += op != "get"
+                x = block.given(("get", t), lambda a=a, b=b: self.loaded(a, place, count, width, b, f.double))
+            elif op in ("get_bool", "get_bool_rows"):
+                t += op != "get_bool"
+                x = block.given(("get", t), lambda a=a, b=b: self.truths(a, place, count, width, b), is_flag=True)
+            elif op == "gather":
+                x = block.given(("gather", t), lambda a=a, b=b: self.gathered(a, b, place, count, width))
+            elif op in ("put", "put_bool", "put_rows", "put_bool_rows"):
+                t += op in _LONG
+                x = read(a)
+                x = block.double(x) if "bool" not in op else f.builder.zext(block.flag(x), f.ir.VectorType(f.i8, width))
+                self.stored(x, y, place, count, b)
+                continue
+            elif op in ("sum", "sum_rows", "fold"):
+                function, step = (b >> 1, self.code[t][3]) if op == "fold" else (0, 0)
+                t += op != "sum"
+                x = block.double(read(a))
+                if step == 0:
+                    parts[folded] = self.folded(function, parts[folded], x, count)
+                    folded += 1
+                else:
+                    there = self.loaded(y, place, count, width, step, f.double)
+                    self.stored(self.both(function, there, x), y, place, count, step)
+                continue
+            elif isinstance(op, str) and op not in ("cube", "fourth", "root"):
+                raise Refused("functions on arrays that NumPy or SciPy runs")
+            else:
+                slots = [a, b] if arity < 3 else [a, b, self.code[t][1]]
+                t += arity == 3
+                # an operand that is not read is the result
+                x = block.applied(op, [None if arity == 3 and slot == y else read(slot) for slot in slots[:arity]])
+            now[y] = x
+            if y in self.rows or y in self.buffers:
+                self.stored(block.double(x), y, place, count, 8)
+        return parts
+
+    def called(self, builder, name, operands):
+        """A function of the C library: of a vector it takes as long where few of its elements count."""
+        if self.has_few and name not in llvm_jit.INTRINSICS:
+            raise Refused("functions on rows of two or three elements, of which the machine does many at a time")
+        return llvm_jit.call(builder, name, operands)
+
+    def folded(self, function, part, x, count):
+        """A sum, or what else is folded, with some more terms: those beyond the end are no terms."""
+        f = self.function
+        if count < PARTS:
+            is_term = f.ir.Constant(f.ir.VectorType(f.ir.IntType(1), PARTS), [i < count for i in range(PARTS)])
+            x = f.builder.select(is_term, x, f.ir.Constant(x.type, _FIRST[function]))
+        for i in range(0, x.type.count, PARTS):
+            part = self.both(function, part, x if x.type.count == PARTS else self.taken(x, range(i, i + PARTS)))
+        return part
+
+    def both(self, function, x, y):
+        """What two numbers fold to: their sum, or the larger or smaller, NaN if either is."""
+        b = self.function.builder
+        if function == 0:
+            return b.fadd(x, y)
+        is_y = b.or_(b.fcmp_ordered(">" if function == 1 else "<", y, x), b.fcmp_unordered("uno", y, y))
+        return b.select(is_y, y, x)
+
+    # ------------------------------------------------------------------------------------------ elements
+
+    def splat(self, x, width):
+        """A number as a vector."""
+        b, f = self.function.builder, self.function
+        undefined = f.ir.Constant(f.ir.VectorType(x.type, width), f.ir.Undefined)
+        one = b.insert_element(undefined, x, f.ir.Constant(f.i32, 0))
+        return b.shuffle_vector(one, undefined, f.ir.Constant(f.ir.VectorType(f.i32, width), 0))
+
+    def taken(self, x, places):
+        """Some elements of a vector."""
+        f = self.function
+        mask = f.ir.Constant(f.ir.VectorType(f.i32, len(places)), [*places])
+        return f.builder.shuffle_vector(x, f.ir.Constant(x.type, f.ir.Undefined), mask)
+
+    def addresses(self, w, place, count, stride):
+        f, b = self.function, self.function.builder
+        first = f.at(self.rows[w] if w in self.rows else self.buffers[w], b.mul(place, f.whole(stride)), f.i8)
+        return [f.at(first, i * stride, f.i8) for i in range(count if stride else 1)]
+
+    def loaded(self, w, place, count, width, stride, kind):
+        """Elements of an array; those beyond the end are the first one."""
+        f, b = self.function, self.function.builder
+        size = 8 if kind is f.double else kind.width // 8
+        places = self.addresses(w, place, count, stride)
+        if stride == size and count == width:
+            return b.load(places[0], align=size, typ=f.ir.VectorType(kind, width))
+        if stride == size and count > 1:
+            few = b.load(places[0], align=size, typ=f.ir.VectorType(kind, count))
+            return self.taken(few, [*range(count), *[0] * (width - count)])
+        return self.joined([b.load(p, align=size, typ=kind) for p in places], width)
+
+    def joined(self, items, width):
+        """Numbers as a vector; the first one stands for those that are missing."""
+        f = self.function
+        found = self.splat(items[0], width)
+        for i, x in enumerate(items[1:], 1):
+            found = f.builder.insert_element(found, x, f.ir.Constant(f.i32, i))
+        return found
+
+    def truths(self, w, place, count, width, stride):
+        f = self.function
+        found = self.loaded(w, place, count, width, stride, f.i8)
+        return f.builder.icmp_unsigned("!=", found, f.ir.Constant(found.type, 0))
+
+    def gathered(self, w, memory, place, count, width):
+        f, b = self.function, self.function.builder
+        items = []
+        for p in self.addresses(w, place, count, 4):
+            offset = b.sext(b.load(p, align=4, typ=f.i32), f.i64)
+            items.append(b.load(f.at(self.rows[memory], offset), align=8, typ=f.double))
+        return self.joined(items, width)
+
+    def stored(self, x, w, place, count, stride):
+        f, b = self.function, self.function.builder
+        size = 8 if x.type.element == f.double else 1
+        if stride == size:
+            first = self.addresses(w, place, 1, stride)[0]
+            b.store(x if count == x.type.count else self.taken(x, range(count)), first, align=size)
+            return
+        for i, p in enumerate(self.addresses(w, place, count, stride)):
+            b.store(b.extract_element(x, f.ir.Constant(f.i32, i)), p, align=size)
