@@ -59,6 +59,8 @@ PARTS = {
         "derive",  # the program of a derivative; it evaluates instructions at an example, so it stands above the VM
         "jacobian",  # entries of a Jacobian one by one
         "report",  # what became of a program, in words
+        "signature",  # the form of arguments and results
+        "pickling",  # programs as bytes
         "program",  # the public object
         "record",
         "implicit_op",
