@@ -346,7 +346,7 @@ def writes_outside(p):
 
 #: functions that no program takes: why the warning says so
 AS_THEY_ARE = {
-    "another field": (lambda p: cubes(p).x + cubes(p).nfev, "reads 'nfev' of the result of a solver"),
+    "another field": (lambda p: cubes(p).x + cubes(p).nfev, "reads 'nfev' of a solver's result"),
     "a jac": (lambda p: cubes(p, jac=lambda x: np.diag(3 * x**2)).x, "runs a solver"),
     "a callback": (lambda p: cubes(p, method="broyden1", callback=lambda x, f: None).x, "runs a solver"),
     "an option": (lambda p: cubes(p, on_singular="lstsq").x, "runs a solver"),
