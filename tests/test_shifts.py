@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 import wengert as wg
 from wengert.program.ir.printer import printed
 from wengert.program.ir.verify import check
-from wengert.program.passes import simplify, stencil_fusion
+from wengert.program.passes import cost, simplify, stencil_fusion
 from wengert.program.vm import machine as vm
 
 
 @pytest.fixture
 def always(monkeypatch):
     """Sums are cut wherever that can be done, however little is gained."""
-    costs = stencil_fusion._Costs(1e9, 0.0, 0.1, 1.0, 1.0, 1.0)
-    monkeypatch.setattr(stencil_fusion, "_READ", costs)
-    monkeypatch.setattr(stencil_fusion, "_COMPILED", costs)
+    costs = cost.RegionCosts(1e9, 0.0, 0.1, 1.0, 1.0, 1.0)
+    monkeypatch.setattr(cost, "REGIONS_ON_VM", costs)
+    monkeypatch.setattr(cost, "REGIONS_COMPILED", costs)
     monkeypatch.setattr(stencil_fusion, "_MIN_SAVED_PER_PART", 0.0)
 
 
@@ -176,7 +176,7 @@ def test_random_slices_have_the_gradients_of_eager_mode(case):
     shape, f = case
     x = point(shape, 3)
     program = wg.record(f, x).grad()
-    costs = stencil_fusion._Costs(1e9, 0.0, 0.1, 1.0, 1.0, 1.0)
+    costs = cost.RegionCosts(1e9, 0.0, 0.1, 1.0, 1.0, 1.0)
     code = stencil_fusion._Gathering(simplify.lowered(program._rolled()), costs).found()
     check(code)
     expected = wg.grad(f)(x)
