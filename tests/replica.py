@@ -23,7 +23,7 @@ class Replica:
     direct = None
     is_float = False
 
-    def __init__(self, f, args, kwargs, reading, exact, disabled=frozenset()):
+    def __init__(self, f, args, kwargs, reading, exact, disabled):
         self.call, self.reading = (args, kwargs), reading
         self.memory = [(space, dict(space)) for space in frozen]
         leaves = []

@@ -682,9 +682,9 @@ def test_recheck_is_checked(recheck):
 
 def test_rounding_is_no_change(monkeypatch):
     class Rounding(replica.Replica):
-        def __init__(self, f, args, kwargs, reading, exact, *disabled):
+        def __init__(self, f, args, kwargs, reading, exact, disabled):
             self.exact = exact
-            super().__init__(f, args, kwargs, reading, exact, *disabled)
+            super().__init__(f, args, kwargs, reading, exact, disabled)
 
         def run(self, leaves):
             (y,) = super().run(leaves)
