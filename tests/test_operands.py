@@ -907,3 +907,19 @@ def test_a_method_that_is_read_from_a_class_of_numpy_is_that_of_the_operand(name
     assert np.array_equal(wg.grad(wg.compile(f))(x), expected(x))
     assert wg.taylor(f, x, [1.0, 0.0], 1)[1] == expected(x)[0]
     assert np.array_equal(wg.vmap(f)(np.stack([x, 2 * x])), [f(x), f(2 * x)])
+
+
+@pytest.mark.parametrize(
+    "f", [lambda x: x**None, lambda x: None**x, lambda x: x ** object()], ids=["**", "r**", "object"]
+)
+@pytest.mark.parametrize("at", [2.0, np.ones(2)], ids=["scalar", "array"])
+def test_powers_of_other_types_raise_as_in_plain_code(f, at):
+    for use in (lambda: wg.vjp(f, at), lambda: wg.jvp(f, at, at), lambda: wg.compile(f)(at)):
+        with pytest.raises(TypeError, match=r"\*\* or pow"):
+            use()
+
+
+def test_an_array_to_the_power_of_a_recorded_float():
+    f = wg.compile(lambda s: np.sum(np.full(2, 3.0) ** s))
+    assert f(2.0) == 18.0
+    np.testing.assert_allclose(wg.grad(f)(2.0), 18 * np.log(3), rtol=1e-14)

@@ -863,7 +863,7 @@ def test_a_right_jacobian_passes_the_check():
 def test_a_missing_entry_fails_the_check_whatever_its_scale(entry):
     J = J_SCALED.copy()
     J[entry] = 0.0
-    with pytest.raises(wg.PatternError, match=f"row {entry[0]} of the derivative"):
+    with pytest.raises(wg.PatternError, match=f"row {entry[0]} of the sparse derivative"):
         check(sp.csr_array(J), product)
 
 
