@@ -1,5 +1,7 @@
 """Patterns against dense derivatives: never too small, and exact on the structures that solvers meet."""
 
+import inspect
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -775,7 +777,7 @@ def test_a_row_has_no_unknown_columns():
 
 @pytest.mark.parametrize("name", registry.FACTS)
 def test_each_fact_is_a_documented_column_that_some_row_states(name):
-    assert f"    {name} : " in registry.Primitive.__doc__
+    assert f"\n{name} : " in inspect.cleandoc(registry.Primitive.__doc__)
     assert any(getattr(row, name) is not None for row in registry.rows.values())
 
 
