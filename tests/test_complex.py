@@ -719,7 +719,7 @@ def test_directions_of_complex_arguments():
         wg.jvp(lambda p: p["z"] * p["x"], {"z": 1j, "x": 1.0}, {"z": 1j, "x": 1j})
 
 
-# a ufunc that knows no module is looked for in all of them, and mpmath warns
+# pickle searches all modules for a ufunc without __module__, and mpmath warns when it is searched
 @pytest.mark.filterwarnings("ignore:.* module is deprecated:DeprecationWarning")
 def test_callables_say_what_they_are_and_are_pickled():
     for op in (wg.grad, wg.jacobian, wg.derivative):

@@ -404,7 +404,7 @@ def test_an_observer_sees_lists_until_its_context_ends():
 
 
 def specified():
-    """The table of instructions in the documentation: what the columns are, by opcode."""
+    """Columns of the documented instruction table, by opcode."""
     page = Path(__file__).resolve().parents[1] / "docs" / "reference" / "ir.md"
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.read_text().splitlines() if "|" in line]
     return {row[0]: row[1:4] for row in cells if hasattr(Op, row[0])}

@@ -56,7 +56,7 @@ def bodies(program: Program, mode: str = "value", argnums: int = 0, dtype="float
     argnums : int
         Position of the differentiated argument.
     dtype : dtype
-        Of all arrays and of the computation.
+        Type of all arrays and of the computation.
 
     Returns
     -------

@@ -47,7 +47,7 @@ def of_versions(error: Exception, cuda: Any) -> CudaUnavailable | None:
 
 
 def name_of(error: BaseException) -> str:
-    """What the driver calls an error, without CUDA_ERROR_; empty for another one."""
+    """Name of a driver error without the prefix CUDA_ERROR_; empty for any other error."""
     found = re.search(r"CUDA_ERROR_(\w+)", str(error))
     return found[1] if found else ""
 

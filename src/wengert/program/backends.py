@@ -1,4 +1,4 @@
-"""What a program can be handed to that stands above it: filled in by `wengert/__init__.py`, known to no module here.
+"""Back ends in higher layers that run programs, registered by `wengert/__init__.py`.
 
 A back end is imported when it is first asked for.
 """

@@ -46,7 +46,7 @@ class Given:
     colours : Colouring or None
         If a colouring was given.
     mode : str
-        Mode of its products, otherwise "auto".
+        Mode of the products of the given colouring; "auto" if none was given.
 
     Raises
     ------

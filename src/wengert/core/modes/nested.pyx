@@ -416,7 +416,7 @@ cdef class NestedTail:
 
     @property
     def recorder(self):
-        """What is on the stack of running derivatives."""
+        """The recorder on the stack of running derivatives."""
         return self.tape
 
     @property

@@ -154,7 +154,7 @@ cdef inline Tape tape_of(Buffer buffer):
 
 
 cdef bint is_held(Buffer buffer):
-    """Does an enclosing open tape refer to this buffer of a nested level?"""
+    """Whether an enclosing tape that is still recording refers to this buffer of a nested level."""
     while type(buffer.under) is Buffer:
         buffer = <Buffer>buffer.under
         if buffer.level is not None and buffer.level.tape != NULL:
@@ -271,7 +271,7 @@ cpdef int note_complex(Level level) except -1:
 
 
 cdef ScalarVar entered_elsewhere(Tape tape, int op, int32_t a, int32_t b, double y):
-    """The operand of a new entry where the tape is full, or where a tail records in its place."""
+    """Append an entry if the tape is full or a tail records in its place; returns the operand of the entry."""
     cdef Tape recorder = current(tape)
     if recorder.n == recorder.capacity:
         recorder.grow()

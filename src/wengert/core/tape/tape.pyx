@@ -950,7 +950,7 @@ cdef class Tape:
 
     @property
     def recorder(self):
-        """What is on the stack of running derivatives."""
+        """The recorder on the stack of running derivatives."""
         return self
 
     def next_step(self):

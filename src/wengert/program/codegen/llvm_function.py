@@ -118,7 +118,7 @@ class Function:
 
     @contextlib.contextmanager
     def loop(self, times: int, step: int = 1):
-        """What is appended meanwhile is repeated; gives the number of the turn, times `step`."""
+        """Appended code becomes the body of a loop; yields the induction variable, which grows by `step`."""
         with self.between(self.whole(0), self.whole(times * step), step) as turn:
             yield turn
 
@@ -188,7 +188,7 @@ class Block:
         return self.found[number.v]
 
     def double(self, number):
-        """A number as a value of LLVM."""
+        """A scalar as an LLVM value of type double."""
         number = self.of.as_float(number)
         self.flush()
         return self.found[number.v]

@@ -29,7 +29,7 @@ class ScalarSteps:
     needed : set of int
         Instructions, by their order as they are written, whose values are read elsewhere than right there.
     count, written : int
-        Of all instructions, and of those that are to be written.
+        Number of all instructions, and of those still to be emitted.
     constants : list
         Numbers that instructions read.
     """

@@ -1,4 +1,4 @@
-"""What the VM hands to the code generator: its instructions, and which slots they read and write."""
+"""Input of the code generator: VM instructions, and the slots that they read and write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pipeline: one table of passes, a row a pass, in the order in which a program meets them.
+"""The pass pipeline: a table with one row per pass, in execution order.
 
 A pass is a function from a list to an equivalent list, which may be the same object where there is nothing to do.
 Programs, the bodies of loops, the VM and `wengert.viz` run passes from this table alone, by the name of a stage:
