@@ -246,7 +246,7 @@ def function(fun, args, kwargs, compute=None):
             raise no_complex_rule(row)
         if fun in _STORES:
             _check_target(row.name, args)
-        return row.variadic(*args, **kwargs)
+        return row.variadic(*map(mixed.as_numpy_takes, args), **kwargs)
     if row.kind == "constant":
         if fun in WRITERS:
             spelled(args[0], "")
@@ -529,9 +529,10 @@ def _operands(row, args):
             else:
                 args[i] = stacked(argument)
                 operands.append((i, -1, args[i]))
-        elif isinstance(argument, (list, tuple)) and (row.kind == "elementwise" or i in row.vjps):
+        elif ((isinstance(argument, (list, tuple)) or type(argument) in mixed.SIMILAR)
+                and (row.kind == "elementwise" or i in row.vjps)):
             if not (row.sequence and i == 0):
-                args[i] = np.asarray(plain(argument))
+                args[i] = np.asarray(plain(mixed.as_numpy_takes(argument)))
     return args, operands
 
 
@@ -1449,4 +1450,4 @@ registry.strong_product = strong_product
 var.set_dispatch(sys.modules[__name__])
 
 # they import this module; `tangents` is found here by var.pyx
-from wengert.core import flat, instead, matrices, options, spelled as spelling, tangents, watch  # no-cython-lint
+from wengert.core import flat, instead, matrices, mixed, options, spelled as spelling, tangents, watch  # no-cython-lint

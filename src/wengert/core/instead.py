@@ -230,6 +230,13 @@ def through(name: str, place: str) -> str:
     )
 
 
+def between(sign: str, kind: type, place: str) -> str:
+    """Message for an operator between a traced value and a value of a type that no rule knows."""
+    is_number = hasattr(kind, "__float__")
+    remedy = f"Make a float of the {kind.__name__} first, as float(c)" if is_number else _remedy(kind.__name__)
+    return f"a traced value and a {kind.__name__} have no operator {sign} with a derivative ({place}). {remedy}"
+
+
 def library_call(frame) -> str | None:
     """The call that a frame is at, as it is written, of what is in C in Python's library; None for all others."""
     call = call_at(frame)

@@ -14,7 +14,7 @@ import sys
 import numpy as np
 
 from wengert import registry
-from wengert.core import dispatch, var
+from wengert.core import dispatch, mixed, var
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import strong
 
@@ -94,10 +94,10 @@ class _Factor(np.ndarray):
 
 
 def operate(fun, left, right):
-    """An operator between a sparse array and an operand; NotImplemented where neither side is sparse."""
+    """An operator between an operand and a sparse array; all that is no array goes on to `mixed`."""
     is_left = is_sparse(left)
     if not is_left and not is_sparse(right):
-        return NotImplemented
+        return mixed.operate(fun, left, right)
     matrix, x = (left, right) if is_left else (right, left)
     if fun is np.multiply and np.ndim(x) and not _is_array(matrix):
         fun = np.matmul  # of sparse matrices * is the product

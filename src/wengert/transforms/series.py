@@ -98,6 +98,9 @@ class Series(Lifted):
         with levels.lifting(None):  # rules make arrays of coefficients
             return apply(fun, args, kwargs)
 
+    def _sample(self):
+        return var.plain(self.c[0])
+
     def _item(self, key):
         key = value_of(key)
         return Series([a[key] for a in self.c])
