@@ -94,6 +94,11 @@ class Series(Lifted):
     def __trunc__(self):
         return math.trunc(self.c[0])
 
+    def is_integer(self):
+        if self.ndim:
+            raise AttributeError("'numpy.ndarray' object has no attribute 'is_integer'")
+        return self.c[0].is_integer()
+
     def _call(self, fun, args, kwargs):
         with levels.lifting(None):  # rules make arrays of coefficients
             return apply(fun, args, kwargs)
