@@ -9,6 +9,7 @@ from cpython.object cimport PyObject
 import numpy as np
 
 from wengert.core.tape.memory cimport empty_array, is_vector, same_shape
+from wengert.core.tape.tape cimport WG_POW
 
 from wengert import registry
 from wengert.core.tape.tape import kernel_rows
@@ -134,3 +135,4 @@ for _name, _opcode, _, _reads_a, _reads_b in kernel_rows():
     if _name and "." not in _name:      # those of SciPy wait until SciPy is imported by somebody else
         _ufunc = getattr(np, _name)
         kernels[_ufunc] = by_opcode[_opcode] = Kernel(_ufunc, _opcode, _reads_a, _reads_b)
+by_opcode[WG_POW] = kernels[np.power]       # `**` of scalars, an opcode of its own without a ufunc
