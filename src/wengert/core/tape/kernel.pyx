@@ -135,4 +135,4 @@ for _name, _opcode, _, _reads_a, _reads_b in kernel_rows():
     if _name and "." not in _name:      # those of SciPy wait until SciPy is imported by somebody else
         _ufunc = getattr(np, _name)
         kernels[_ufunc] = by_opcode[_opcode] = Kernel(_ufunc, _opcode, _reads_a, _reads_b)
-by_opcode[WG_POW] = kernels[np.power]       # `**` of scalars, an opcode of its own without a ufunc
+by_opcode[WG_POW] = kernels[np.power]       # the ** operator of scalars has an opcode and no ufunc
