@@ -2,6 +2,8 @@
 # ruff: noqa: C416, C417, PT017, RUF007, RUF015, UP031, UP032
 """Operands in place of numbers and arrays: the same bits, types and attributes, and no silent way out."""
 
+import array
+import collections
 import copy
 import decimal
 import fractions
@@ -893,6 +895,10 @@ METHODS_OF_CLASSES = {
     "ndarray.sum of a constant": (lambda x: np.ndarray.sum(CONSTANT) * x[0], lambda x: [3, 0]),
     "float64.__mul__": (lambda x: np.float64.__mul__(x[0], x[1]), lambda x: [x[1], x[0]]),
     "float64.fromhex": (lambda x: np.float64.fromhex("0x1p3") * x[0], lambda x: [8, 0]),
+    "float.fromhex": (lambda x: float.fromhex("0x1p3") * x[0], lambda x: [8, 0]),
+    "float.is_integer": (lambda x: x[0] if float.is_integer(wg.stop_gradient(x[1])) else 2 * x[0], lambda x: [1, 0]),
+    "float.__floor__": (lambda x: x[0] * float.__floor__(wg.stop_gradient(x[1])), lambda x: [2, 0]),
+    "float.__mul__ of constants": (lambda x: x[0] * float.__mul__(2.0, 4.0), lambda x: [8, 0]),
     "ndarray.__name__": (lambda x: x[0] * len(np.ndarray.__name__), lambda x: [7, 0]),
 }
 CONSTANT = np.array([1.0, 2.0])
@@ -923,3 +929,96 @@ def test_an_array_to_the_power_of_a_recorded_float():
     f = wg.compile(lambda s: np.sum(np.full(2, 3.0) ** s))
     assert f(2.0) == 18.0
     np.testing.assert_allclose(wg.grad(f)(2.0), 18 * np.log(3), rtol=1e-14)
+
+
+MEMORY, NUMBERS = array.array("d", [1.0, 3.0]), collections.deque([1.0, 3.0])
+PLANE = np.array([[1.0, 0.0], [2.0, 3.0]])
+#: operators and functions of an operand x and of what NumPy takes as an array
+MIXED = {
+    "array + x": lambda x: MEMORY + x,
+    "x - array": lambda x: x - MEMORY,
+    "array * number": lambda x: np.stack([MEMORY - x[0], x[0] / MEMORY]),
+    "array @ x": lambda x: MEMORY @ x,
+    "x ** array": lambda x: x**MEMORY,
+    "array ** x": lambda x: MEMORY**x,
+    "array % x": lambda x: x * (MEMORY % (x + 0.2)),
+    "x // array": lambda x: x * ((x + 0.2) // MEMORY),
+    "x += array": lambda x: operator.iadd(x * 1, MEMORY),
+    "memoryview @ x": lambda x: memoryview(PLANE) @ x,
+    "bytearray + x": lambda x: bytearray(b"ab") + x * x,
+    "range - x": lambda x: range(2) - x * x,
+    "deque * x": lambda x: NUMBERS * x * x,
+    "deque of operands": lambda x: collections.deque([1.0, 2.0]) + x,
+    "text != x": lambda x: x * (bytes(2) != x) + x * ("a" == x),
+    "text != number": lambda x: x * (bytes(8) != x[0]) + x * (x[0] == "a"),
+    "dot": lambda x: np.dot(MEMORY, x),
+    "matmul": lambda x: np.matmul(memoryview(PLANE), x),
+    "power": lambda x: np.power(x, MEMORY),
+    "hypot": lambda x: np.hypot(x, NUMBERS),
+    "convolve": lambda x: np.convolve(x, MEMORY),
+    "interp": lambda x: np.interp(x, range(3), MEMORY + array.array("d", [4.0])),
+    "clip": lambda x: x.clip(array.array("d", [0.0, 1.0]), MEMORY),
+}
+
+
+@pytest.mark.filterwarnings("ignore:compile")
+@pytest.mark.parametrize("name", MIXED)
+def test_memory_and_sequences_are_taken_as_numpy_takes_them(name):
+    f, x = MIXED[name], np.array([0.5, 2.5])
+    value, expected = f(x), central_differences(f, x)
+    for derive in (
+        lambda: wg.jacobian(f, x, mode="forward", value=True),
+        lambda: wg.jacobian(f, x, mode="reverse", value=True),
+        lambda: wg.jacobian(wg.compile(f), x, value=True),
+    ):
+        y, jacobian = derive()
+        np.testing.assert_array_equal(y, value)
+        np.testing.assert_allclose(jacobian, expected, rtol=DIFFERENCES, atol=1e-8)
+    np.testing.assert_allclose(wg.taylor(f, x, [1.0, 2.0], 1)[1], expected @ [1.0, 2.0], rtol=DIFFERENCES, atol=1e-8)
+    np.testing.assert_array_equal(wg.vmap(f)(np.stack([x, x + 0.25])), [value, f(x + 0.25)])
+    check_derivatives(lambda x: f(x * 1.0), x, order=2)
+
+
+#: operators that plain code refuses
+UNKNOWN = {
+    "number ** None": lambda x: x[0] ** None,
+    "None ** number": lambda x: None ** x[0],
+    "array ** None": lambda x: x**None,
+    "None ** array": lambda x: None**x,
+    "array + object": lambda x: x + object(),
+    "number * array of memory": lambda x: x[0] * MEMORY,
+    "number * deque": lambda x: NUMBERS * x[0],
+    "array + text": lambda x: "a" + x,
+    "Decimal + number": lambda x: decimal.Decimal(1) + x[0],
+}
+
+
+@pytest.mark.filterwarnings("ignore:compile")
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_an_operator_that_plain_code_refuses_raises_its_type_error(name):
+    def caught(x):
+        try:
+            return UNKNOWN[name](x)
+        except TypeError:
+            return x[0] * 3
+
+    x = np.array([0.5, 2.5])
+    with pytest.raises(TypeError):
+        UNKNOWN[name](x)
+    for derive in (
+        wg.grad,
+        lambda f, x: wg.jacobian(f, x, mode="forward"),
+        lambda f, x: wg.grad(wg.compile(f))(x),
+        lambda f, x: wg.vmap(wg.grad(f))(x[None])[0],
+    ):
+        with pytest.raises(TypeError):
+            derive(UNKNOWN[name], x)
+        assert np.array_equal(derive(caught, x), [3, 0])
+    assert wg.taylor(caught, x, [1.0, 0.0], 1)[1] == 3
+
+
+def test_a_compiled_power_of_an_array_and_a_python_float():
+    f = wg.compile(lambda s: np.sum(np.array([2.0, 3.0]) ** s))
+    for s in (2.0, 0.5, 2.0):
+        assert f(s) == np.sum(np.array([2.0, 3.0]) ** s)
+    np.testing.assert_allclose(wg.grad(f)(2.0), np.array([4.0, 9.0]) @ np.log([2.0, 3.0]), rtol=1e-14)

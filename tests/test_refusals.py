@@ -19,6 +19,7 @@ import threading
 import time
 import warnings
 import zlib
+from datetime import datetime as Moment
 from datetime import timedelta
 from decimal import Decimal
 from time import sleep
@@ -220,6 +221,23 @@ def test_an_error_that_was_caught_makes_the_derivative_raise(f, mode):
         MODES[mode](f)
 
 
+class Money(Decimal):
+    """Made by the constructor of the class in C."""
+
+
+class Wait(timedelta):
+    pass
+
+
+class Weighted(Decimal):
+    """Made by a constructor in Python, which may take traced values."""
+
+    def __new__(cls, value, weight):
+        made = super().__new__(cls, value)
+        made.weight = weight
+        return made
+
+
 #: calls of Python's library, in C for the most part, that plain values go through
 CALLS = {
     "memoryview": lambda x: memoryview(x)[0],
@@ -253,6 +271,22 @@ CALLS = {
     "sleep": lambda x: sleep(x[0] * 1e-9) or 1.0,
     "sleep of its module": lambda x: time.sleep(x[0] * 1e-9) or 1.0,
     "gmtime": lambda x: time.gmtime(x[0]).tm_year * 1.0,
+    "fromtimestamp": lambda x: Moment.fromtimestamp(x[0]).microsecond,
+    "fromtimestamp of the module": lambda x: datetime.datetime.fromtimestamp(x[0], datetime.UTC).microsecond,
+    "fromtimestamp of dates": lambda x: datetime.date.fromtimestamp(x[0]).year,
+    "a subclass of Decimal": lambda x: float(Money(x[0])),
+    "from_float of a subclass": lambda x: float(Money.from_float(x[0])),
+    "a subclass of timedelta, mapped": lambda x: sum(part.total_seconds() for part in map(Wait, x)),
+    "timedelta times a number": lambda x: (timedelta(seconds=1) * x[0]).total_seconds(),
+    "timedelta over a number": lambda x: (timedelta(seconds=1) / x[0]).total_seconds(),
+    "a number times timedelta": lambda x: (x[0] * timedelta(seconds=1)).total_seconds(),
+    "an array times Fraction": lambda x: (x * fractions.Fraction(1, 2))[0],
+    "Fraction times an array": lambda x: (fractions.Fraction(1, 2) * x)[0],
+    "float.hex": lambda x: float.fromhex(float.hex(x[0])),
+    "float.hex, mapped": lambda x: float.fromhex(next(map(float.hex, x))),
+    "float.__add__": lambda x: float.__add__(x[0], 1),
+    "float.as_integer_ratio": lambda x: float.as_integer_ratio(x[0])[0] * 1.0,
+    "complex.__abs__": lambda x: complex.__abs__(x[0] + 1j),
     "Fraction": lambda x: float(fractions.Fraction(x[0])),
     "dumps": lambda x: json.loads(json.dumps(x[0])),
     "dumps of a list": lambda x: json.loads(json.dumps([x[0], 1]))[0],
@@ -358,13 +392,17 @@ def of_classes(x):
     assert type(d) is Decimal is decimal.Decimal and type(t) is timedelta is datetime.timedelta
     assert isinstance(d, decimal.Decimal) and isinstance(t, (Decimal, timedelta)) and {Decimal: 1}[decimal.Decimal]
 
-    class Money(decimal.Decimal):
+    class Pay(decimal.Decimal):
         pass
 
-    class Wait(timedelta):
+    class Pause(timedelta):
         pass
 
-    assert type(Money(2)) is Money and isinstance(Wait(1), timedelta) and issubclass(Wait, datetime.timedelta)
+    assert type(Pay(2)) is Pay and isinstance(Pause(1), timedelta) and issubclass(Pause, datetime.timedelta)
+    assert type(Money(2)) is Money and isinstance(Money("2"), Decimal) and type(Wait(1)) is Wait
+    assert Moment.now() > Moment(2020, 1, 1) and isinstance(Moment.fromtimestamp(0), datetime.date)
+    assert 0.5.hex() == float.hex(0.5) and [*map(float.is_integer, [1.0, 0.5])] == [True, False]
+    assert np.zeros(2, dtype=float).dtype == float and float.__name__ == "float"
     assert timedelta.max is datetime.timedelta.max and datetime.datetime(2020, 1, 1).year == 2020
     with decimal.localcontext() as context:
         context.prec = 3
@@ -376,6 +414,11 @@ def of_classes(x):
     match d:
         case Decimal():
             return np.sum(x**2)
+
+
+def of_constructors(x):
+    """A class whose constructor is in Python takes what it takes."""
+    return np.sum(x * Weighted(2, x).weight) * 1.0
 
 
 def of_local_class(x):
@@ -399,7 +442,7 @@ def of_local_module(x):
 
 
 @pytest.mark.filterwarnings("ignore:compile")
-@pytest.mark.parametrize("f", [of_constants, of_classes, of_local_class, of_local_module])
+@pytest.mark.parametrize("f", [of_constants, of_classes, of_constructors, of_local_class, of_local_module])
 def test_calls_of_the_library_without_traced_values_are_what_they_were(f):
     assert np.array_equal(wg.grad(f, X), 2 * X)
     assert np.array_equal(wg.jacobian(f, X, mode="forward"), 2 * X)

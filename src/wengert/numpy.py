@@ -192,7 +192,7 @@ def _called_ndarray(shape, dtype=float, buffer=None, offset=0, strides=None, ord
 
 
 class _Methods:
-    """A NumPy class whose methods dispatch to those of traced values."""
+    """A class of scalars or arrays whose methods dispatch to those of traced values."""
 
     __slots__ = ("_wengert_of",)
 
@@ -207,11 +207,25 @@ class _Methods:
 
         @_functools.wraps(method)
         def call(x, *args, **kwargs):
-            is_lifted = isinstance(x, _lifted.Lifted) and (x.ndim > 0) == (cls is _np.ndarray)
-            is_own = is_lifted or (_var.is_var(x) and isinstance(x, cls))
-            return getattr(x, name)(*args, **kwargs) if is_own else method(x, *args, **kwargs)
+            kind = _stood_for(x)
+            if kind is None or not issubclass(kind, cls):
+                return method(x, *args, **kwargs)
+            if not (kind is cls or getattr(kind, name) is method or name in _DISCRETE):
+                _refusing.refuse(x, f"{cls.__name__}.{name}")
+            return getattr(x, name)(*args, **kwargs)
 
         return call
+
+
+#: methods of floats in which a NumPy scalar has the same answer, that no derivative goes through
+_DISCRETE = frozenset("__bool__ __ceil__ __floor__ __int__ __trunc__ is_integer".split())
+
+
+def _stood_for(x):
+    """The class of what an operand stands for, or None."""
+    if isinstance(x, _lifted.Lifted):
+        return _np.ndarray if x.ndim else x.dtype.type
+    return x.__class__ if _var.is_var(x) else None
 
 
 _read_ndarray, _read_float64 = _Methods(_np.ndarray), _Methods(_np.float64)
@@ -754,6 +768,8 @@ def _install() -> None:
     for original in (_copy, _copy.copy, _copy.deepcopy):
         _rebind.register(original, copies if original is _copy else getattr(copies, original.__name__))
     _rebind.register_type(_var.Type(), _var.Type(True))
+    for cls in (float, complex):
+        _rebind.register_methods(cls, _Methods(cls))
     _rebind.see_constants(_np.ndarray, _is_copied, _seen)
     for package, home in (("scipy", "wengert.scipy.standin"), ("scipy.special", "wengert.scipy.special")):
         _rebind.register_later(package, _functools.partial(_importlib.import_module, home))

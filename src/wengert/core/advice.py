@@ -233,6 +233,13 @@ def through(name: str, place: str) -> str:
     )
 
 
+def between(sign: str, kind: type, place: str) -> str:
+    """Message for an operator between a traced value and a value of a type that no rule accepts."""
+    is_number = hasattr(kind, "__float__")
+    remedy = f"Make a float of the {kind.__name__} first, as float(c)" if is_number else _remedy(kind.__name__)
+    return f"a traced value and a {kind.__name__} have no operator {sign} with a derivative{place}. {remedy}"
+
+
 def library_call(frame) -> str | None:
     """Source of the called expression where a frame calls C code of the standard library; None for other calls."""
     call = call_at(frame)

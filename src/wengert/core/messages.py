@@ -146,3 +146,8 @@ def sparse_message() -> str:
 def call_message(name: str) -> str:
     """The text for a call of a function that takes plain values only."""
     return advice.through(name, at())
+
+
+def operator_message(sign: str, kind: type) -> str:
+    """The text for an operator between a traced value and a value of a type that no rule accepts."""
+    return advice.between(sign, kind, at())

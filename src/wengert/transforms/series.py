@@ -99,9 +99,17 @@ class Series(Lifted):
     def __trunc__(self):
         return math.trunc(self.c[0])
 
+    def is_integer(self):
+        if self.ndim:
+            raise AttributeError("'numpy.ndarray' object has no attribute 'is_integer'")
+        return self.c[0].is_integer()
+
     def _call(self, fun, args, kwargs):
         with levels.lifting(None):  # rules make arrays of coefficients
             return apply(fun, args, kwargs)
+
+    def _sample(self):
+        return var.plain(self.c[0])
 
     def _item(self, key):
         key = value_of(key)

@@ -76,6 +76,9 @@ class Batch(Lifted):
         with levels.lifting(None):
             return apply(fun, args, kwargs)
 
+    def _sample(self):
+        return np.zeros(self.shape, dtype=self.dtype)[()]
+
     def _item(self, key):
         v = self.v[_key(key)]
         is_number = np.ndim(v) == 1 and not any(part is Ellipsis for part in (key if type(key) is tuple else (key,)))

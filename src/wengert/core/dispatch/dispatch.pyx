@@ -19,7 +19,7 @@ from wengert.core.operands cimport var
 
 from wengert import registry
 from wengert.core import levels
-from wengert.core.dispatch import nan_check, options
+from wengert.core.dispatch import mixed, nan_check, options
 from wengert.core.dispatch.arguments import (
     Part, all_passive, as_numpy_takes, as_result_dtype, as_the_rule_takes_them, broadcasts, check_call, check_complex,
     check_target, clean, is_traced_condition, kept, kept_operand, like_tuple, noted, numbers_like, observed_keywords,
@@ -155,7 +155,7 @@ def function(fun, args, kwargs, compute=None):
             raise no_complex_rule(row)
         if fun in _STORES:
             check_target(row.name, args)
-        return row.variadic(*args, **kwargs)
+        return row.variadic(*map(mixed.as_array_like, args), **kwargs)
     if row.kind == "constant":
         if fun in WRITERS:
             spelled(args[0], "")
@@ -316,9 +316,10 @@ def _operands(row, args):
             else:
                 args[i] = stacked(argument)
                 operands.append((i, -1, args[i]))
-        elif isinstance(argument, (list, tuple)) and (row.kind == "elementwise" or i in row.vjps):
+        elif ((isinstance(argument, (list, tuple)) or type(argument) in mixed.ARRAY_LIKE)
+                and (row.kind == "elementwise" or i in row.vjps)):
             if not (row.sequence and i == 0):
-                args[i] = np.asarray(plain(argument))
+                args[i] = np.asarray(plain(mixed.as_array_like(argument)))
     return args, operands
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from wengert import registry
 from wengert.core import advice, frames
-from wengert.core.dispatch import matrices, methods
+from wengert.core.dispatch import matrices, methods, mixed
 from wengert.core.operands import var
 from wengert.errors import TracedValueError
 
@@ -56,9 +56,14 @@ class Lifted(var.Lender):
     def _store(self, key, value):
         raise NotImplementedError
 
+    def _sample(self):
+        """A plain value of the same type and shape."""
+        raise NotImplementedError
+
     # -- protocols
 
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, where=True, **kwargs):
+        inputs = tuple(map(mixed.as_array_like, inputs))
         kwargs = {name: value for name, value in kwargs.items() if value is not None or name == "axis"}
         if method == "__call__":
             found = self._call(ufunc, inputs, kwargs)
@@ -82,7 +87,7 @@ class Lifted(var.Lender):
 
     def __array_function__(self, function, types, args, kwargs):
         out = kwargs.pop("out", None)
-        found = self._call(function, args, kwargs)
+        found = self._call(function, tuple(map(mixed.as_array_like, args)), kwargs)
         if out is not None:
             out[...] = found
             return out
@@ -210,10 +215,12 @@ def _operators():
     for name, fun in _BINARY.items():
 
         def left(self, other, fun=fun):
-            return self._call(fun, (self, other), {}) if _is_operand(other, fun) else NotImplemented
+            is_known = _is_operand(other, fun)
+            return self._call(fun, (self, other), {}) if is_known else mixed.operate(fun, self, other)
 
         def right(self, other, fun=fun):
-            return self._call(fun, (other, self), {}) if _is_operand(other, fun) else NotImplemented
+            is_known = _is_operand(other, fun)
+            return self._call(fun, (other, self), {}) if is_known else mixed.operate(fun, other, self)
 
         def in_place(self, other, fun=fun):
             found = self._call(fun, (self, other), {})
@@ -226,7 +233,13 @@ def _operators():
         setattr(Lifted, f"__r{name}__", right)
         setattr(Lifted, f"__i{name}__", in_place)
     for name, fun in _COMPARISONS.items():
-        setattr(Lifted, f"__{name}__", lambda self, other, fun=fun: self._call(fun, (self, other), {}))
+
+        def compared(self, other, fun=fun):
+            if isinstance(other, (str, bytes)) and fun in (np.equal, np.not_equal):
+                return mixed.compare_with_text(fun, self.shape, other)
+            return self._call(fun, (self, other), {})
+
+        setattr(Lifted, f"__{name}__", compared)
     for name, fun in _UNARY.items():
         setattr(Lifted, f"__{name}__", lambda self, fun=fun: self._call(fun, (self,), {}))
 

@@ -14,6 +14,7 @@ import sys
 import numpy as np
 
 from wengert import registry
+from wengert.core.dispatch import mixed
 from wengert.core.dispatch.arguments import clean
 from wengert.core.dispatch.checks import refusal
 from wengert.core.dispatch.dispatch import apply
@@ -99,10 +100,10 @@ class _Factor(np.ndarray):
 
 
 def operate(fun, left, right):
-    """An operator between a sparse array and an operand; NotImplemented where neither side is sparse."""
+    """An operator between an operand and a sparse array; all that is no array goes on to `mixed`."""
     is_left = is_sparse(left)
     if not is_left and not is_sparse(right):
-        return NotImplemented
+        return mixed.operate(fun, left, right)
     matrix, x = (left, right) if is_left else (right, left)
     if fun is np.multiply and np.ndim(x) and not _is_array(matrix):
         fun = np.matmul  # of sparse matrices * is the product

@@ -9,6 +9,7 @@ Where a class is not called, read from or mapped it is itself, as `type` is (005
 from __future__ import annotations
 
 import sys
+import types
 
 from wengert.core.dispatch import lifted
 from wengert.core.dispatch.checks import refusal
@@ -18,11 +19,11 @@ from wengert.core.rebind import rebind
 
 #: functions and classes that take scalars, by module; then the alternative constructors of such classes
 NAMES = {
-    "datetime": ("timedelta",),
+    "datetime": ("date", "datetime", "timedelta"),
     "decimal": ("Decimal",),
     "time": ("ctime", "gmtime", "localtime", "sleep"),
 }
-_MAKERS = ("from_float",)
+_MAKERS = ("from_float", "from_number", "fromtimestamp", "utcfromtimestamp")
 
 
 class Refusing:
@@ -48,20 +49,35 @@ _own = object.__getattribute__
 
 def _plain(x, name):
     """Return the plain value of an argument, or raise if it carries a derivative."""
-    if isinstance(x, lifted.Lifted) and not x.ndim:
-        x._leave(name)
-    if not var.is_scalar(x):
+    if not (var.is_scalar(x) or (isinstance(x, lifted.Lifted) and not x.ndim)):
         return x
-    if var.is_traced(x) and not var.is_passive(x):
-        raise refusal(x, call_message(name))
+    refuse(x, name)
     return var.observed(x)
 
 
+def refuse(x, name: str) -> None:
+    """Raise if an operand passed to a function of this name carries a derivative."""
+    if isinstance(x, lifted.Lifted):
+        x._leave(name)
+    if var.is_traced(x) and not var.is_passive(x):
+        raise refusal(x, call_message(name))
+
+
+def proxy_of_subclass(cls: type) -> Refusing | None:
+    """Return a proxy of a subclass of such a class if it inherits the constructor in C."""
+    made = type(cls), type(cls.__new__), type(cls.__init__)
+    is_in_c = made == (type, types.BuiltinFunctionType, types.WrapperDescriptorType)
+    return Refusing(cls, cls.__qualname__) if is_in_c else None
+
+
 def install(package: str) -> None:
-    """Register proxies of the functions and classes of a module listed in `NAMES`."""
+    """Register proxies of the functions and classes of a module listed in `NAMES`, and of subclasses of these."""
     module = sys.modules[package]
     for name in NAMES[package]:
         value = getattr(module, name)
-        register = rebind.register_class if isinstance(value, type) else rebind.register
-        register(value, Refusing(value, f"{package}.{name}"))
+        proxy = Refusing(value, f"{package}.{name}")
+        if isinstance(value, type):
+            rebind.register_class(value, proxy, proxy_of_subclass)
+        else:
+            rebind.register(value, proxy)
     rebind.register_library(module)

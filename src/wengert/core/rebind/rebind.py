@@ -69,6 +69,7 @@ from wengert.core.rebind.rename import (
     BUILTINS,
     CALLED,
     IN_USE,
+    ONLY_READ,
     READ,
     USED,
     TooWide,
@@ -92,6 +93,7 @@ __all__ = [
     "register_class",
     "register_later",
     "register_library",
+    "register_methods",
     "register_wrapper",
 ]
 
@@ -108,6 +110,8 @@ _constants = []  # (is it an array that may be copied, how it is seen), once the
 _asked = set()  # questions of kinship on the way, as ids, and the thread
 _seen_as = set()  # classes of arrays that are seen as views of another class, which names them `_wengert_original`
 _classes = set()  # ids of registered classes that are replaced only where they are called or read from
+_of_subclass = {}  # id(registered class) -> function that returns the stand-in of a subclass
+_methods = {}  # id(class) -> (class, private name of its stand-in where methods are read from it)
 _later = {}  # package -> what registers its functions, until one of them is met
 
 # Twins ------------------------------------------------------------------------------------------------------
@@ -345,7 +349,9 @@ class Plan:
 
     def is_seed(self, value):
         """Is `value` to be replaced whatever it reaches?"""
-        return type(value) is types.FunctionType and (is_copying(value) or bool(self.imports(value)))
+        return type(value) is types.FunctionType and bool(
+            is_copying(value) or self.imports(value) or _methods_read(value)
+        )
 
     def is_replaced(self, space, name, value):
         """Does a name of this namespace, which holds `value`, yield something else?"""
@@ -484,6 +490,7 @@ class Plan:
                 aliases.append(place_in(held, name, constant))
                 names[name] = aliases[-1].name
                 sources.add(name)
+        names |= _methods_read(f)
         for name, module, attribute, value in steps_of(f):
             if name not in names and self.is_replaced(vars(module), attribute, value):
                 self.changed[id(held[name])] = True
@@ -747,10 +754,23 @@ def register(original, replacement):
         _plans.clear()
 
 
-def register_class(cls, stand_in):
-    """Replace a class by a stand-in wherever followed code calls it, maps it or reads an attribute of it."""
+def register_class(cls, stand_in, of_subclass=None):
+    """Replace a class by a stand-in wherever followed code calls it, maps it or reads an attribute of it.
+
+    Subclasses that a module holds are replaced by ``of_subclass(subclass)``, unless that is None.
+    """
     _classes.add(id(cls))
     register(cls, stand_in)
+    if of_subclass is not None:
+        _of_subclass[id(cls)] = of_subclass
+
+
+def register_methods(cls, stand_in):
+    """Replace a class by a stand-in only where followed code reads an attribute of it."""
+    name = private(cls.__name__)
+    BUILTINS[name] = stand_in
+    _methods[id(cls)] = cls, name
+    ONLY_READ.add(name)
 
 
 def register_type(stand_in, used):
@@ -784,9 +804,31 @@ def register_later(package, install):
 
 def is_registered(value):
     """Is `value` replaced wherever it is met? What registers its package runs first."""
-    if _later and id(value) not in REGISTERED:
-        _meet(_package(_module_of(value)))
+    if id(value) not in REGISTERED:
+        if _later:
+            _meet(_package(_module_of(value)))
+        if isinstance(value, type) and id(value) not in REGISTERED and _is_simple(value):
+            _register_subclass(value)
     return id(value) in REGISTERED
+
+
+def _register_subclass(cls):
+    """Register a subclass of a class whose subclasses are replaced too."""
+    for base in cls.__mro__[1:]:
+        _meet(_package(base.__module__))
+        if id(base) in _of_subclass:
+            if (stand_in := _of_subclass[id(base)](cls)) is not None:
+                register_class(cls, stand_in)
+            return
+
+
+def _methods_read(f):
+    """Private names of the classes from which f reads an attribute and that are replaced there, by their names in f."""
+    if not _methods:
+        return {}
+    held = f.__globals__
+    found = {name: held.get(name, BUILTINS.get(name)) for name, *_ in read(f.__code__).paths}
+    return {name: _methods[id(value)][1] for name, value in found.items() if id(value) in _methods}
 
 
 def _meet(package):

@@ -27,6 +27,7 @@ __all__ = [
     "BUILTINS",
     "CALLED",
     "IN_USE",
+    "ONLY_READ",
     "READ",
     "USED",
     "Alias",
@@ -44,6 +45,7 @@ __all__ = [
 BUILTINS = vars(builtins)
 CALLED, READ = "_called_", "_read_"  # begin other names of attributes of a module: where they are called, or read from
 USED = "_used"  # ends another private name, for calls whose result is called or read from
+ONLY_READ = set()  # private names used only where an attribute is read from them
 
 IN_USE = {}  # id(module in the place of one) -> name in `sys.modules` of that whose classes are as they are called
 _codes = {}  # id(code) -> Code
@@ -390,6 +392,8 @@ def rename(code, names, sources, imports, hidden=frozenset()):
             shift = 1
             name = code.co_names[arg >> 1]
             alias = names.get(name)
+            if alias in ONLY_READ and instructions[k + 1][1] not in _ATTRIBUTE:
+                continue
             if name in sources and not (arg & 1 or instructions[k + 1][1] in _ATTRIBUTE or _is_mapped(code, before)):
                 continue
         elif op in _LOADS:

@@ -7,13 +7,14 @@
 
 #include "kernels.h"
 
-/* Loops over arrays are compiled for several instruction sets and chosen at run time, where the platform can. */
+/* Loops over arrays are compiled for several instruction sets and chosen at run time, where the platform can; those of
+ * the VM, whose arrays stay in cache, for one more. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
-#define WG_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#define WG_ROW_CLONES __attribute__((target_clones("avx2", "default"))) /* of short loops */
+#define WG_CLONES __attribute__((target_clones("avx2", "default")))
+#define WG_VM_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define WG_CLONES
-#define WG_ROW_CLONES
+#define WG_VM_CLONES
 #endif
 
 /* Of a loop none of whose elements depends on another. Where the compiler compared addresses instead, and took vectors

@@ -79,8 +79,8 @@ WG_INLINE ptrdiff_t wg_sweep_k(const wg_list *t, ptrdiff_t i, ptrdiff_t stop, do
     return stop - 1;
 }
 
-WG_ROW_CLONES static ptrdiff_t wg_sweep_many(const wg_list *t, ptrdiff_t i, ptrdiff_t stop, double *adjoint,
-                                             wg_range *ranges, ptrdiff_t k, ptrdiff_t width) {
+WG_CLONES static ptrdiff_t wg_sweep_many(const wg_list *t, ptrdiff_t i, ptrdiff_t stop, double *adjoint,
+                                         wg_range *ranges, ptrdiff_t k, ptrdiff_t width) {
     return wg_sweep_k(t, i, stop, adjoint, ranges, k, width);
 }
 

@@ -5,7 +5,7 @@
 #include "list.h"
 
 /* The sum of products of two lines, the first without gaps. */
-WG_CLONES static double wg_dot(const double *a, const double *b, ptrdiff_t step, ptrdiff_t n) {
+WG_VM_CLONES static double wg_dot(const double *a, const double *b, ptrdiff_t step, ptrdiff_t n) {
     double s[8] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0}, rest = 0.0;
     ptrdiff_t i = 0;
     int j;
@@ -17,8 +17,8 @@ WG_CLONES static double wg_dot(const double *a, const double *b, ptrdiff_t step,
 }
 
 /* A row times a matrix whose rows have no gaps, four of them at a time. */
-WG_CLONES static void wg_row_times(const double *restrict a, ptrdiff_t step, const double *restrict b, ptrdiff_t row,
-                                   double *restrict y, ptrdiff_t k, ptrdiff_t n) {
+WG_VM_CLONES static void wg_row_times(const double *restrict a, ptrdiff_t step, const double *restrict b, ptrdiff_t row,
+                                      double *restrict y, ptrdiff_t k, ptrdiff_t n) {
     ptrdiff_t i = 0, j;
     for (j = 0; j < n; j++) y[j] = 0.0;
     for (; i + 4 <= k; i += 4) {

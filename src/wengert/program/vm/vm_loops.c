@@ -161,7 +161,7 @@ static double wg_chunk_sum(const double *x, ptrdiff_t n) {
 /* Folding, once for each function of two numbers x and y; the largest and smallest are NaN if either number is. */
 #define WG_FOLDING(name, FIRST, BOTH)                                                                    \
     static inline double wg_##name##_of_two(double x, double y) { return BOTH; }                         \
-    WG_CLONES static double wg_##name##_of_row(const double *a, ptrdiff_t n) {                           \
+    WG_VM_CLONES static double wg_##name##_of_row(const double *a, ptrdiff_t n) {                        \
         double part[8] = {FIRST, FIRST, FIRST, FIRST, FIRST, FIRST, FIRST, FIRST};                       \
         ptrdiff_t i, m;                                                                                  \
         for (i = 0; i + 8 <= n; i += 8)                                                                  \
@@ -193,7 +193,7 @@ static double wg_chunk_sum(const double *x, ptrdiff_t n) {
         }                                                                                                \
         return wg_##name##_of_two(wg_##name##_of_two(half[0], half[2]), wg_##name##_of_two(half[1], half[3])); \
     }                                                                                                    \
-    WG_CLONES static void wg_##name##_rows(const wg_code *c, const double *a, char *to, ptrdiff_t n) {   \
+    WG_VM_CLONES static void wg_##name##_rows(const wg_code *c, const double *a, char *to, ptrdiff_t n) {\
         const ptrdiff_t length = c[1].a ? c[1].a : n, down = c[1].b, along = c[1].y;                     \
         ptrdiff_t i, done = 0;                                                                           \
         if (along == 0 && !(c->b & 1))                                                                   \
@@ -288,7 +288,7 @@ WG_NOT_INLINE void wg_gather(const int32_t *place, const double *from, double *t
     for (; i < n; i++) to[i] = from[place[i]];
 }
 
-WG_CLONES static void wg_chunk(const wg_code *c, ptrdiff_t count, double **P, ptrdiff_t size, const wg_space *w) {
+WG_VM_CLONES static void wg_chunk(const wg_code *c, ptrdiff_t count, double **P, ptrdiff_t size, const wg_space *w) {
     const wg_code *const end = c + count;
     ptrdiff_t i;
     for (; c < end; c++) {
