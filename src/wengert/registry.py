@@ -59,7 +59,7 @@ ufunc_methods: dict[tuple[Any, str], Any] = {}
 
 
 #: columns that state further facts of a function: keywords of the words that declare rows, and of `facts`
-FACTS = ("dependence", "selects")
+FACTS = ("batching", "dependence", "selects")
 
 #: dependence patterns of whole kinds of rows
 _DEPENDENCE = {"elementwise": Elementwise(), "view": Moved(), "rearrangement": Moved()}
@@ -118,6 +118,11 @@ class Primitive:
         ``refuse`` only: why there is no derivative and what to write instead.
     static : bool
         ``constant`` only: the result depends on shapes and dtypes alone.
+    batching : True, callable or None
+        How one call serves a whole batch, whose axis comes first.  True: by the axes that `dependence` names.
+        ``batching(*args, **kwargs)``: of arrays with the axis of the batch, which has length 1 where an operand is
+        the same for all; it returns the batch of results, or None of arguments that it does not know.  None: there is
+        one call for each element, but ufuncs need no statement.
     selects : callable or None
         ``elementwise`` only, of a choice between the last two operands: masks of where each of them is taken, by the
         values of the operands that decide; both in a tie.  A row decides by the operand that has no partial, if the
@@ -141,6 +146,7 @@ class Primitive:
 
     __slots__ = (
         "adjoints",
+        "batching",
         "choices",
         "condition",
         "curvature",
@@ -185,6 +191,7 @@ class Primitive:
         self.stacked = columns.get("stacked", False)
         self.undefined = columns.get("undefined", "")
         self.curvature = columns.get("curvature", "full")
+        self.batching = columns.get("batching")
         self.dependence = columns.get("dependence", _DEPENDENCE.get(kind))
         self.domain = columns.get("domain", ())
         self.on_complex = columns.get("on_complex")

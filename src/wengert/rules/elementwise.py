@@ -304,6 +304,7 @@ elementwise(
     curvature="none",
     domain=(None, ANY, ANY),
     selects=takes_where,
+    batching=True,
 )
 conditional(np.where, 0)
 choosing(np.where, 0, fits=lambda *args: len(args) == 3)  # with one argument it is np.nonzero
@@ -369,6 +370,7 @@ structural(
     stacked=True,
     curvature="none",
     dependence=Elementwise(),
+    batching=True,
 )
 positions[np.clip] = {"min": 1, "max": 2}
 

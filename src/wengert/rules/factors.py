@@ -131,6 +131,7 @@ structural(
     jvp=(cholesky_along_matrix,),
     stacked=True,
     dependence=MATRIXWISE,
+    batching=True,
 )
 
 # ---- QR

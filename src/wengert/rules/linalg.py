@@ -15,7 +15,7 @@ import numpy as np
 
 from wengert.dependence import MATRIXWISE, SYSTEMS, Contraction
 from wengert.errors import NonSmoothError
-from wengert.registry import composed, constant, linear, strong, strong_matmul, structural
+from wengert.registry import composed, constant, facts, linear, strong, strong_matmul, structural
 from wengert.rules.broadcasting import from_end, leading, unbroadcast
 from wengert.rules.composed import as_array, offered
 from wengert.rules.products import adjoint, transposed
@@ -377,7 +377,8 @@ for fun in (np.linalg.solve, solution):
         stacked=True,
         dependence=SYSTEMS,
     )
-structural(np.linalg.inv, inv_wrt_matrix, jvp=(inv_tangent,), stacked=True, dependence=MATRIXWISE)
+facts(np.linalg.solve, batching=True)
+structural(np.linalg.inv, inv_wrt_matrix, jvp=(inv_tangent,), stacked=True, dependence=MATRIXWISE, batching=True)
 
 
 def _tensorsolve(a, b, axes=None):
@@ -435,7 +436,7 @@ def det_tangent(t, y, a):
     return np.sum(strong(t, det_slope(y, a)), axis=(-2, -1))
 
 
-structural(np.linalg.det, det_wrt_matrix, jvp=(det_tangent,), stacked=True, dependence=MATRIXWISE)
+structural(np.linalg.det, det_wrt_matrix, jvp=(det_tangent,), stacked=True, dependence=MATRIXWISE, batching=True)
 
 
 @offered

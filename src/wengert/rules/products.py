@@ -15,7 +15,7 @@ import numpy as np
 
 from wengert.dependence import Contraction
 from wengert.features import has_matvec
-from wengert.registry import strong, strong_matmul, structural
+from wengert.registry import facts, strong, strong_matmul, structural
 from wengert.rules.broadcasting import aligned, conjugate, from_end, front, leading, unbroadcast
 
 
@@ -429,6 +429,7 @@ for fun, axes_of, labels in ((np.dot, dot_axes, dot_labels), (np.inner, inner_ax
         curvature="cross",
         dependence=of_two(labels),
     )
+facts(np.matmul, np.dot, batching=True)
 
 
 def outer_wrt_left(ybar, y, a, b, out=None):
@@ -468,6 +469,11 @@ def push_vdot(t, x, other):
     return times_one(np.reshape(t, (*front(t, x), np.size(x))), np.ravel(other))
 
 
+def vdots_of_batch(a, b):
+    left, right = np.reshape(a, (len(a), -1)), np.reshape(b, (len(b), -1))
+    return np.sum(conjugate(left) * right, axis=1)
+
+
 structural(
     np.vdot,
     lambda ybar, y, a, b: vdot_wrt(ybar, a, b),
@@ -476,6 +482,7 @@ structural(
     stacked=True,
     curvature="cross",
     dependence=FLAT_INNER,
+    batching=vdots_of_batch,
 )
 
 

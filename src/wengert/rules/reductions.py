@@ -11,7 +11,7 @@ import numpy as np
 
 from wengert.dependence import Cumulative, Reduced
 from wengert.features import has_cumulative
-from wengert.registry import linear, strong, structural, ufunc_methods
+from wengert.registry import facts, linear, strong, structural, ufunc_methods
 from wengert.rules.broadcasting import (
     aligned,
     conjugate,
@@ -68,8 +68,8 @@ def push_mean(t, y, a, axis=None, dtype=None, out=None, keepdims=False, *, where
     return summed(taken(t / count_of(a, axis, where), where), a, axis, keepdims)
 
 
-linear(np.sum, sum_transpose, jvp=push_sum, stacked=True, dependence=Reduced())
-linear(np.mean, mean_transpose, jvp=push_mean, stacked=True, dependence=Reduced())
+linear(np.sum, sum_transpose, jvp=push_sum, stacked=True, batching=True, dependence=Reduced())
+linear(np.mean, mean_transpose, jvp=push_mean, stacked=True, batching=True, dependence=Reduced())
 
 
 def is_number(a, where):
@@ -140,7 +140,7 @@ def push_prod(t, y, a, axis=None, dtype=None, out=None, keepdims=False, initial=
     return summed(strong(t, prod_slope(a, axis, initial, where)), a, axis, keepdims)
 
 
-structural(np.prod, prod_wrt_array, jvp=(push_prod,), stacked=True, dependence=Reduced())
+structural(np.prod, prod_wrt_array, jvp=(push_prod,), stacked=True, batching=True, dependence=Reduced())
 
 # ---- extremes: what ties, shares
 
@@ -166,6 +166,7 @@ def push_extreme(t, y, a, axis=None, out=None, keepdims=False, initial=None, whe
 
 for fun in (np.max, np.min, np.amax, np.amin, np.nanmax, np.nanmin):
     structural(fun, extreme_wrt_array, jvp=(push_extreme,), stacked=True, curvature="none", dependence=Reduced())
+facts(np.max, np.min, np.amax, np.amin, batching=True)
 
 
 def ptp_share(a, axis):
@@ -233,8 +234,8 @@ def std_slope(spread, a, axis, ddof, correction, where):
     return np.where(spread == 0, 0, np.divide(deviation / spread, count))
 
 
-structural(np.var, var_wrt_array, jvp=(push_var,), stacked=True, dependence=Reduced())
-structural(np.std, std_wrt_array, jvp=(push_std,), stacked=True, dependence=Reduced())
+structural(np.var, var_wrt_array, jvp=(push_var,), stacked=True, batching=True, dependence=Reduced())
+structural(np.std, std_wrt_array, jvp=(push_std,), stacked=True, batching=True, dependence=Reduced())
 
 
 def average_wrt_array(ybar, y, a, axis=None, weights=None, *, keepdims=False):
@@ -369,8 +370,8 @@ def push_cumprod(t, y, a, axis=None, dtype=None, out=None):
     return np.moveaxis(z, -1, axis)
 
 
-linear(np.cumsum, cumsum_transpose, jvp=push_cumsum, stacked=True, dependence=Cumulative())
-structural(np.cumprod, cumprod_wrt_array, jvp=(push_cumprod,), stacked=True, dependence=Cumulative())
+linear(np.cumsum, cumsum_transpose, jvp=push_cumsum, stacked=True, batching=True, dependence=Cumulative())
+structural(np.cumprod, cumprod_wrt_array, jvp=(push_cumprod,), stacked=True, batching=True, dependence=Cumulative())
 
 
 def without_initial(ybar, a, axis, include_initial):

@@ -25,7 +25,7 @@ import numpy as np
 from wengert import registry
 from wengert.core import levels
 from wengert.core.dispatch import dispatch, matrices
-from wengert.core.dispatch.lifted import Lifted, holds_lifted
+from wengert.core.dispatch.lifted import LIKE, Lifted, holds_lifted
 from wengert.core.modes import forward
 from wengert.core.operands import var
 from wengert.errors import TracedValueError, UnsupportedFunctionError
@@ -174,7 +174,7 @@ def apply(fun: Callable, args: tuple, kwargs: dict) -> Any:
     """A function of series and constants."""
     found = [*_series_in(args), *_series_in(tuple(kwargs.values()))]
     order = min(x.order for x in found)
-    if fun in _LIKE:
+    if fun in LIKE:
         return Maker(order).made(fun(*value_of(args), **kwargs))
     rule = RULES.get(fun)
     row = registry.lookup(fun)
@@ -480,8 +480,6 @@ def raised(y0, u, exponent, order):
 
 #: rules by function: (order, *args, **kwargs) -> Series
 RULES: dict[Callable, Callable] = {}
-
-_LIKE = frozenset((np.zeros_like, np.empty_like, np.ones_like))
 
 
 def rule(*funs):

@@ -246,7 +246,7 @@ def function(fun, args, kwargs, compute=None):
             raise UnsupportedFunctionError(_not_understood(row, sorted(set(kwargs) - row.keywords)))
         if not row.on_complex and holds_complex(args):
             raise no_complex_rule(row)
-        if fun in _STORES:
+        if fun in STORES:
             _check_target(row.name, args)
         return row.variadic(*args, **kwargs)
     if row.kind == "constant":
@@ -398,7 +398,7 @@ def _leaves(x):
 WRITERS = frozenset((np.array2string, np.array_repr, np.array_str))
 
 #: functions that write into their first argument
-_STORES = frozenset((np.copyto, np.put, np.putmask, np.place, np.put_along_axis, np.fill_diagonal))
+STORES = frozenset((np.copyto, np.put, np.putmask, np.place, np.put_along_axis, np.fill_diagonal))
 
 
 def _check_target(name, args):

@@ -248,7 +248,7 @@ class _Widening:
             found = self.of_units(i, call)
             if found is not None:
                 return found
-        if row is None or not stacked.takes_all(row.fun):
+        if row is None or not stacked.takes_all(row):
             return self.each(i, call)
 
         def apply(*values):
