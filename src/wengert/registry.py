@@ -59,7 +59,7 @@ ufunc_methods: dict[tuple[Any, str], Any] = {}
 
 
 #: columns that state further facts of a function: keywords of the words that declare rows, and of `facts`
-FACTS = ("batching", "dependence", "selects")
+FACTS = ("batching", "dependence", "selects", "taylor")
 
 #: dependence patterns of whole kinds of rows
 _DEPENDENCE = {"elementwise": Elementwise(), "view": Moved(), "rearrangement": Moved()}
@@ -127,6 +127,9 @@ class Primitive:
         ``elementwise`` only, of a choice between the last two operands: masks of where each of them is taken, by the
         values of the operands that decide; both in a tie.  A row decides by the operand that has no partial, if the
         first has none, else by those it chooses from.
+    taylor : callable, word of `wengert.rules.taylor` or None
+        How the function acts on truncated power series, ``taylor(series, order, *args, **kwargs)``.  None: by its
+        partials, or coefficient by coefficient where it is linear.
     choices : frozenset
         Positions of integers and masks that choose among values, and never change the shape of the result:
         in a recording they may be computed from the inputs.
@@ -170,6 +173,7 @@ class Primitive:
         "sparsity",
         "stacked",
         "static",
+        "taylor",
         "undefined",
         "unheeded",
         "variadic",
@@ -198,6 +202,7 @@ class Primitive:
         self.adjoints = {}
         self.reason = columns.get("reason", "")
         self.keywords, self.most = columns.get("signature", (None, None))
+        self.taylor = columns.get("taylor")
         self.static = columns.get("static", False)
         self.selects = columns.get("selects")
         self.choices = frozenset()
@@ -359,9 +364,9 @@ def facts(*funs, **columns) -> None:
             setattr(declared(fun), name, fact)
 
 
-def composed(fun, body: Callable) -> Primitive:
+def composed(fun, body: Callable, **facts) -> Primitive:
     """Declare a function by a body in other functions, which gives the same values bit for bit."""
-    return _add(fun, Primitive(fun, "composed", variadic=body, signature=_signature(body, skip=0)))
+    return _add(fun, Primitive(fun, "composed", variadic=body, signature=_signature(body, skip=0), **facts))
 
 
 def constant(*funs, static: bool = False) -> None:

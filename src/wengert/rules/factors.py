@@ -7,6 +7,7 @@ import numpy as np
 from wengert.dependence import MATRIXWISE
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import composed, strong_matmul, structural
+from wengert.rules import taylor
 from wengert.rules.broadcasting import leading, unbroadcast
 from wengert.rules.composed import as_array, offered
 from wengert.rules.linalg import (
@@ -132,6 +133,7 @@ structural(
     stacked=True,
     dependence=MATRIXWISE,
     batching=True,
+    taylor=taylor.cholesky,
 )
 
 # ---- QR

@@ -12,6 +12,7 @@ from wengert.errors import UnsupportedFunctionError
 from wengert.registry import composed, strong, strong_matmul, structural
 from wengert.rules.broadcasting import aligned, conjugate, elements, from_end, gathered, is_kept, leading, unbroadcast
 from wengert.rules.composed import as_array, of_dtype
+from wengert.rules.taylor import PIECEWISE_LINEAR
 
 # ---- interpolation between the points of a table
 
@@ -115,6 +116,7 @@ structural(
     jvp=(interp_wrt_point, push_interp_places, push_interp_values, push_interp_left, push_interp_right),
     stacked=True,
     dependence=Elementwise(1),
+    taylor=PIECEWISE_LINEAR,
 )
 
 # ---- convolution

@@ -16,6 +16,7 @@ import numpy as np
 from wengert.dependence import MATRIXWISE, SYSTEMS, Contraction
 from wengert.errors import NonSmoothError
 from wengert.registry import composed, constant, facts, linear, strong, strong_matmul, structural
+from wengert.rules import taylor
 from wengert.rules.broadcasting import from_end, leading, unbroadcast
 from wengert.rules.composed import as_array, offered
 from wengert.rules.products import adjoint, transposed
@@ -204,6 +205,7 @@ structural(
     jvp=(lambda t, y, a, n: power_tangent(t, a, n),),
     stacked=True,
     dependence=MATRIXWISE,
+    taylor=taylor.matrix_power,
 )
 def multi_dot_labels(ndim, arrays):
     labels = [[k, k + 1] for k in range(len(arrays))]
@@ -377,8 +379,16 @@ for fun in (np.linalg.solve, solution):
         stacked=True,
         dependence=SYSTEMS,
     )
-facts(np.linalg.solve, batching=True)
-structural(np.linalg.inv, inv_wrt_matrix, jvp=(inv_tangent,), stacked=True, dependence=MATRIXWISE, batching=True)
+facts(np.linalg.solve, batching=True, taylor=taylor.solve)
+structural(
+    np.linalg.inv,
+    inv_wrt_matrix,
+    jvp=(inv_tangent,),
+    stacked=True,
+    dependence=MATRIXWISE,
+    batching=True,
+    taylor=taylor.inverse,
+)
 
 
 def _tensorsolve(a, b, axes=None):
@@ -436,7 +446,15 @@ def det_tangent(t, y, a):
     return np.sum(strong(t, det_slope(y, a)), axis=(-2, -1))
 
 
-structural(np.linalg.det, det_wrt_matrix, jvp=(det_tangent,), stacked=True, dependence=MATRIXWISE, batching=True)
+structural(
+    np.linalg.det,
+    det_wrt_matrix,
+    jvp=(det_tangent,),
+    stacked=True,
+    dependence=MATRIXWISE,
+    batching=True,
+    taylor=taylor.determinant,
+)
 
 
 @offered
@@ -477,4 +495,4 @@ def _slogdet(a):
 
 
 structural(packed_slogdet, slogdet_wrt_matrix, jvp=(slogdet_tangent,), stacked=True)
-composed(np.linalg.slogdet, _slogdet)
+composed(np.linalg.slogdet, _slogdet, taylor=taylor.log_determinant)

@@ -10,6 +10,7 @@ import numpy as np
 
 from wengert.dependence import MATRIXWISE, Reduced
 from wengert.registry import strong, structural
+from wengert.rules import taylor
 from wengert.rules.broadcasting import conjugate, from_end, restore
 from wengert.rules.reductions import extreme_share
 from wengert.rules.spectra import is_null
@@ -116,6 +117,7 @@ structural(
     stacked=True,
     dependence=Reduced(2),
     batching=norms_of_batch,
+    taylor=taylor.norm,
 )
 structural(
     np.linalg.vector_norm,
@@ -123,6 +125,7 @@ structural(
     jvp=(vector_norm_along_array,),
     stacked=True,
     dependence=Reduced(None),
+    taylor=taylor.norm,
 )
 structural(
     np.linalg.matrix_norm,

@@ -12,12 +12,14 @@ import numpy as np
 from wengert.dependence import Cumulative, Reduced
 from wengert.features import has_cumulative
 from wengert.registry import facts, linear, strong, structural, ufunc_methods
+from wengert.rules import taylor
 from wengert.rules.broadcasting import (
     aligned,
     conjugate,
     from_end,
     front,
     given,
+    is_kept,
     leading,
     length,
     restore,
@@ -140,7 +142,9 @@ def push_prod(t, y, a, axis=None, dtype=None, out=None, keepdims=False, initial=
     return summed(strong(t, prod_slope(a, axis, initial, where)), a, axis, keepdims)
 
 
-structural(np.prod, prod_wrt_array, jvp=(push_prod,), stacked=True, batching=True, dependence=Reduced())
+structural(
+    np.prod, prod_wrt_array, jvp=(push_prod,), stacked=True, batching=True, dependence=Reduced(), taylor=taylor.prod
+)
 
 # ---- extremes: what ties, shares
 
@@ -234,8 +238,12 @@ def std_slope(spread, a, axis, ddof, correction, where):
     return np.where(spread == 0, 0, np.divide(deviation / spread, count))
 
 
-structural(np.var, var_wrt_array, jvp=(push_var,), stacked=True, batching=True, dependence=Reduced())
-structural(np.std, std_wrt_array, jvp=(push_std,), stacked=True, batching=True, dependence=Reduced())
+structural(
+    np.var, var_wrt_array, jvp=(push_var,), stacked=True, batching=True, dependence=Reduced(), taylor=taylor.variance
+)
+structural(
+    np.std, std_wrt_array, jvp=(push_std,), stacked=True, batching=True, dependence=Reduced(), taylor=taylor.deviation
+)
 
 
 def average_wrt_array(ybar, y, a, axis=None, weights=None, *, keepdims=False):
@@ -302,6 +310,14 @@ def average_pattern(deps, a, axis=None, weights=None, **options):
     return deps.united([np.reshape(deps.along(part, from_end(axis, ids.ndim)), deps.shape) for part in parts])
 
 
+def average_taylor(series, order, a, axis=None, weights=None, keepdims=False):
+    keepdims = is_kept(keepdims)
+    if weights is None:
+        return np.mean(a, axis=axis, keepdims=keepdims)
+    weights = np.broadcast_to(laid_along(weights, a, axis), np.shape(a))
+    return np.sum(a * weights, axis, keepdims=keepdims) / np.sum(weights, axis, keepdims=keepdims)
+
+
 structural(
     np.average,
     average_wrt_array,
@@ -310,6 +326,7 @@ structural(
     jvp=(push_average, None, push_average_weights),
     stacked=True,
     dependence=average_pattern,
+    taylor=average_taylor,
 )
 
 # ---- running sums and products, differences
