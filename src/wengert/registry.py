@@ -59,7 +59,7 @@ ufunc_methods: dict[tuple[Any, str], Any] = {}
 
 
 #: columns that state further facts of a function: keywords of the words that declare rows, and of `facts`
-FACTS = ("batching", "dependence", "selects", "taylor")
+FACTS = ("batching", "dependence", "expansion", "scalars", "selects", "slope", "taylor")
 
 #: dependence patterns of whole kinds of rows
 _DEPENDENCE = {"elementwise": Elementwise(), "view": Moved(), "rearrangement": Moved()}
@@ -123,6 +123,15 @@ class Primitive:
         ``batching(*args, **kwargs)``: of arrays with the axis of the batch, which has length 1 where an operand is
         the same for all; it returns the batch of results, or None of arguments that it does not know.  None: there is
         one call for each element, but ufuncs need no statement.
+    expansion : callable or None
+        Gives the function in arithmetic, slices and products, from which partials are accumulated: see
+        `wengert.rules.expansions`.
+    scalars : str or None
+        How the function of a few elements is expanded into scalar instructions: a word that `passes.scalarise`, the
+        GPU back end and passes that look for sums and products know.
+    slope : str or None
+        The partial of element (i, j) of a result y in element (k, l) of a matrix, as a product of elements of y:
+        ``"-ik,lj"`` is -y[i, k] y[l, j].
     selects : callable or None
         ``elementwise`` only, of a choice between the last two operands: masks of where each of them is taken, by the
         values of the operands that decide; both in a tie.  A row decides by the operand that has no partial, if the
@@ -155,6 +164,7 @@ class Primitive:
         "curvature",
         "dependence",
         "domain",
+        "expansion",
         "fits",
         "fun",
         "home",
@@ -167,9 +177,11 @@ class Primitive:
         "opcode",
         "partials",
         "reason",
+        "scalars",
         "selects",
         "sequence",
         "simpler",
+        "slope",
         "sparsity",
         "stacked",
         "static",
@@ -202,6 +214,9 @@ class Primitive:
         self.adjoints = {}
         self.reason = columns.get("reason", "")
         self.keywords, self.most = columns.get("signature", (None, None))
+        self.expansion = columns.get("expansion")
+        self.scalars = columns.get("scalars")
+        self.slope = columns.get("slope")
         self.taylor = columns.get("taylor")
         self.static = columns.get("static", False)
         self.selects = columns.get("selects")

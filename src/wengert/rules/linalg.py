@@ -16,7 +16,7 @@ import numpy as np
 from wengert.dependence import MATRIXWISE, SYSTEMS, Contraction
 from wengert.errors import NonSmoothError
 from wengert.registry import composed, constant, facts, linear, strong, strong_matmul, structural
-from wengert.rules import taylor
+from wengert.rules import expansions, taylor
 from wengert.rules.broadcasting import from_end, leading, unbroadcast
 from wengert.rules.composed import as_array, offered
 from wengert.rules.products import adjoint, transposed
@@ -141,12 +141,13 @@ def trace_pattern(deps, a, offset=0, axis1=0, axis2=1, **options):
     return deps.along(np.diagonal(deps.ids(a), offset, axis1, axis2), (-1,))
 
 
-linear(np.trace, trace_transpose, stacked=True, dependence=trace_pattern)
+linear(np.trace, trace_transpose, stacked=True, dependence=trace_pattern, expansion=expansions.trace)
 linear(
     np.linalg.trace,
     lambda ybar, x, *, offset=0, dtype=None: trace_transpose(ybar, x, offset, -2, -1),
     stacked=True,
     dependence=lambda deps, x, *, offset=0, dtype=None: trace_pattern(deps, x, offset, -2, -1),
+    expansion=expansions.trace_of_last,
 )
 
 
@@ -225,6 +226,7 @@ structural(
     stacked=True,
     curvature="cross",
     dependence=Contraction(multi_dot_labels),
+    expansion=expansions.multi_dot,
 )
 
 # ---- linear equations
@@ -378,6 +380,7 @@ for fun in (np.linalg.solve, solution):
         jvp=(solve_along_matrix, solve_along_right_side),
         stacked=True,
         dependence=SYSTEMS,
+        expansion=expansions.solve,
     )
 facts(np.linalg.solve, batching=True, taylor=taylor.solve)
 structural(
@@ -385,6 +388,7 @@ structural(
     inv_wrt_matrix,
     jvp=(inv_tangent,),
     stacked=True,
+    slope="-ik,lj",
     dependence=MATRIXWISE,
     batching=True,
     taylor=taylor.inverse,

@@ -16,6 +16,7 @@ import numpy as np
 from wengert.dependence import Contraction
 from wengert.features import has_matvec
 from wengert.registry import facts, strong, strong_matmul, structural
+from wengert.rules import expansions
 from wengert.rules.broadcasting import aligned, conjugate, from_end, front, leading, unbroadcast
 
 
@@ -458,6 +459,7 @@ for fun in (np.outer, np.linalg.outer):
         curvature="cross",
         dependence=FLAT_OUTER,
     )
+facts(np.outer, expansion=expansions.outer)
 
 
 def vdot_wrt(ybar, x, other):
@@ -677,7 +679,15 @@ def kron_pattern(deps, a, b):
     return deps.united(parts)
 
 
-structural(np.kron, kron_wrt_left, kron_wrt_right, stacked=True, curvature="cross", dependence=kron_pattern)
+structural(
+    np.kron,
+    kron_wrt_left,
+    kron_wrt_right,
+    stacked=True,
+    curvature="cross",
+    dependence=kron_pattern,
+    expansion=expansions.kron,
+)
 
 
 def strong_cross(u, v):
@@ -746,7 +756,13 @@ def cross_pattern(deps, a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
 
 
 structural(
-    np.cross, cross_wrt_left, cross_wrt_right, stacked=True, curvature="cross", dependence=cross_pattern
+    np.cross,
+    cross_wrt_left,
+    cross_wrt_right,
+    stacked=True,
+    curvature="cross",
+    dependence=cross_pattern,
+    expansion=expansions.cross,
 )
 structural(
     np.linalg.cross,
@@ -755,4 +771,5 @@ structural(
     stacked=True,
     curvature="cross",
     dependence=lambda deps, x1, x2, *, axis=-1: cross_pattern(deps, x1, x2, axis=axis),
+    expansion=expansions.cross,
 )

@@ -12,7 +12,7 @@ import numpy as np
 from wengert.dependence import Cumulative, Reduced
 from wengert.features import has_cumulative
 from wengert.registry import facts, linear, strong, structural, ufunc_methods
-from wengert.rules import taylor
+from wengert.rules import expansions, taylor
 from wengert.rules.broadcasting import (
     aligned,
     conjugate,
@@ -70,8 +70,8 @@ def push_mean(t, y, a, axis=None, dtype=None, out=None, keepdims=False, *, where
     return summed(taken(t / count_of(a, axis, where), where), a, axis, keepdims)
 
 
-linear(np.sum, sum_transpose, jvp=push_sum, stacked=True, batching=True, dependence=Reduced())
-linear(np.mean, mean_transpose, jvp=push_mean, stacked=True, batching=True, dependence=Reduced())
+linear(np.sum, sum_transpose, jvp=push_sum, stacked=True, batching=True, scalars="sum", dependence=Reduced())
+linear(np.mean, mean_transpose, jvp=push_mean, stacked=True, batching=True, scalars="mean", dependence=Reduced())
 
 
 def is_number(a, where):
@@ -143,7 +143,7 @@ def push_prod(t, y, a, axis=None, dtype=None, out=None, keepdims=False, initial=
 
 
 structural(
-    np.prod, prod_wrt_array, jvp=(push_prod,), stacked=True, batching=True, dependence=Reduced(), taylor=taylor.prod
+    np.prod, prod_wrt_array, jvp=(push_prod,), stacked=True, batching=True, scalars="prod", dependence=Reduced(), taylor=taylor.prod
 )
 
 # ---- extremes: what ties, shares
@@ -171,6 +171,8 @@ def push_extreme(t, y, a, axis=None, out=None, keepdims=False, initial=None, whe
 for fun in (np.max, np.min, np.amax, np.amin, np.nanmax, np.nanmin):
     structural(fun, extreme_wrt_array, jvp=(push_extreme,), stacked=True, curvature="none", dependence=Reduced())
 facts(np.max, np.min, np.amax, np.amin, batching=True)
+facts(np.max, scalars="max")
+facts(np.min, scalars="min")
 
 
 def ptp_share(a, axis):
@@ -318,6 +320,13 @@ def average_taylor(series, order, a, axis=None, weights=None, keepdims=False):
     return np.sum(a * weights, axis, keepdims=keepdims) / np.sum(weights, axis, keepdims=keepdims)
 
 
+def average_expansion(a, axis=None, weights=None, **options):
+    if weights is None or {*options} - {"keepdims"} or not np.any(weights):  # those of an operand stand here as 0
+        return None
+    share = average_share(np.asarray(a), axis, np.asarray(weights, dtype=float))
+    return lambda a, *_: np.sum(a * share, axis=axis, **options)
+
+
 structural(
     np.average,
     average_wrt_array,
@@ -326,6 +335,7 @@ structural(
     jvp=(push_average, None, push_average_weights),
     stacked=True,
     dependence=average_pattern,
+    expansion=average_expansion,
     taylor=average_taylor,
 )
 
@@ -387,8 +397,24 @@ def push_cumprod(t, y, a, axis=None, dtype=None, out=None):
     return np.moveaxis(z, -1, axis)
 
 
-linear(np.cumsum, cumsum_transpose, jvp=push_cumsum, stacked=True, batching=True, dependence=Cumulative())
-structural(np.cumprod, cumprod_wrt_array, jvp=(push_cumprod,), stacked=True, batching=True, dependence=Cumulative())
+linear(
+    np.cumsum,
+    cumsum_transpose,
+    jvp=push_cumsum,
+    stacked=True,
+    batching=True,
+    expansion=expansions.cumulated(np.add),
+    dependence=Cumulative(),
+)
+structural(
+    np.cumprod,
+    cumprod_wrt_array,
+    jvp=(push_cumprod,),
+    stacked=True,
+    batching=True,
+    expansion=expansions.cumulated(np.multiply),
+    dependence=Cumulative(),
+)
 
 
 def without_initial(ybar, a, axis, include_initial):
@@ -510,4 +536,5 @@ structural(
     stacked=True,
     curvature="none",
     dependence=diff_pattern,
+    expansion=expansions.diff,
 )

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from wengert.dependence import Along, Elementwise, Moved, Reduced
+from wengert.dependence import Along, Elementwise, Moved, Reduced, Scattered
 from wengert.errors import UnsupportedFunctionError
 from wengert.features import has_astype, has_unstack
 from wengert.registry import (
@@ -587,13 +587,6 @@ def push_bincount(t, y, x, weights=None, minlength=0):
     return gathered(t, x, np.size(y))
 
 
-def count_pattern(deps, x, weights=None, minlength=0):
-    """The weights of each count."""
-    if (x := deps.known(x)) is None:
-        return None
-    return deps.by_offset(np.ravel(deps.ids(weights)), np.ravel(x), math.prod(deps.shape))
-
-
 structural(
     np.bincount,
     None,
@@ -601,7 +594,7 @@ structural(
     jvp=(None, push_bincount),
     stacked=True,
     curvature="none",
-    dependence=count_pattern,
+    dependence=Scattered(None, 0, 1),
 )
 
 choosing(np.bincount, 0, fits=lambda x, weights=None, minlength=0: np.all(np.less(x, minlength)))
