@@ -143,7 +143,14 @@ def push_prod(t, y, a, axis=None, dtype=None, out=None, keepdims=False, initial=
 
 
 structural(
-    np.prod, prod_wrt_array, jvp=(push_prod,), stacked=True, batching=True, scalars="prod", dependence=Reduced(), taylor=taylor.prod
+    np.prod,
+    prod_wrt_array,
+    jvp=(push_prod,),
+    stacked=True,
+    batching=True,
+    scalars="prod",
+    dependence=Reduced(),
+    taylor=taylor.prod,
 )
 
 # ---- extremes: what ties, shares
