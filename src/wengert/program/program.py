@@ -35,7 +35,7 @@ from wengert.program.passes import (
     stencil_fusion,
     vectorise,
 )
-from wengert.program.passes.scalarise import DERIVED_AS_THEY_ARE, by_elements, nanoseconds
+from wengert.program.passes.scalarise import by_elements, is_expanded_late, nanoseconds
 from wengert.program.report.dot import to_dot
 from wengert.program.report.schedule import operations, schedule
 from wengert.program.report.summary import Summary, summary
@@ -515,7 +515,7 @@ class Program(Runner):
     def _to_run(self):
         """The same as it is run: functions of small arrays, derived as they are, are written out if that is cheaper."""
         code = self._rolled()
-        if not self.rolls or not any(call.row and call.row.fun in DERIVED_AS_THEY_ARE for call in code.calls):
+        if not self.rolls or not any(map(is_expanded_late, code.calls)):
             return code
         found = vectorise.rolled(by_elements(self.of_elements(), to_run=True))
         return found if nanoseconds(found) < nanoseconds(code) else code

@@ -41,6 +41,8 @@ constant(np.searchsorted, np.digitize, np.nonzero, np.flatnonzero, np.argwhere, 
 constant(np.linalg.matrix_rank)
 
 facts(np.any, np.all, np.argmax, np.argmin, dependence=Reduced(), batching=True)
+facts(np.any, scalars="any")
+facts(np.all, scalars="all")
 facts(np.argsort, dependence=Along(), batching=True)
 
 # ---- shapes, dtypes, memory, text

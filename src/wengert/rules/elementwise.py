@@ -168,6 +168,7 @@ elementwise(
     lambda y, a, b: logaddexp_weight(a, b, np.exp, 1.0),
     lambda y, a, b: logaddexp_weight(b, a, np.exp, 1.0),
     domain=(ANY, ANY),
+    scalars="logaddexp",
 )
 elementwise(
     np.logaddexp2,

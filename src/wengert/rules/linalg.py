@@ -381,6 +381,7 @@ for fun in (np.linalg.solve, solution):
         stacked=True,
         dependence=SYSTEMS,
         expansion=expansions.solve,
+        scalars="solve",
     )
 facts(np.linalg.solve, batching=True, taylor=taylor.solve)
 structural(
@@ -388,6 +389,7 @@ structural(
     inv_wrt_matrix,
     jvp=(inv_tangent,),
     stacked=True,
+    scalars="inverse",
     slope="-ik,lj",
     dependence=MATRIXWISE,
     batching=True,
@@ -455,6 +457,7 @@ structural(
     det_wrt_matrix,
     jvp=(det_tangent,),
     stacked=True,
+    scalars="determinant",
     dependence=MATRIXWISE,
     batching=True,
     taylor=taylor.determinant,
@@ -498,5 +501,5 @@ def _slogdet(a):
     return SlogdetResult(sign[()], logarithm.real[()])  # numbers, of one matrix
 
 
-structural(packed_slogdet, slogdet_wrt_matrix, jvp=(slogdet_tangent,), stacked=True)
+structural(packed_slogdet, slogdet_wrt_matrix, jvp=(slogdet_tangent,), stacked=True, scalars="log determinant")
 composed(np.linalg.slogdet, _slogdet, taylor=taylor.log_determinant)

@@ -117,6 +117,7 @@ structural(
     stacked=True,
     dependence=Reduced(2),
     batching=norms_of_batch,
+    scalars="norm",
     taylor=taylor.norm,
 )
 structural(

@@ -430,7 +430,9 @@ for fun, axes_of, labels in ((np.dot, dot_axes, dot_labels), (np.inner, inner_ax
         curvature="cross",
         dependence=of_two(labels),
     )
-facts(np.matmul, np.dot, batching=True)
+facts(np.matmul, scalars="matmul", batching=True)
+facts(np.dot, scalars="dot", batching=True)
+facts(np.inner, scalars="inner")
 
 
 def outer_wrt_left(ybar, y, a, b, out=None):
@@ -484,6 +486,7 @@ structural(
     stacked=True,
     curvature="cross",
     dependence=FLAT_INNER,
+    scalars="inner",
     batching=vdots_of_batch,
 )
 
@@ -515,6 +518,7 @@ for fun in {np.vecdot, np.linalg.vecdot}:
         curvature="cross",
         dependence=VECDOT,
     )
+facts(np.vecdot, scalars="inner")
 
 # ---- einsum
 
@@ -763,6 +767,7 @@ structural(
     curvature="cross",
     dependence=cross_pattern,
     expansion=expansions.cross,
+    scalars="cross",
 )
 structural(
     np.linalg.cross,
@@ -772,4 +777,5 @@ structural(
     curvature="cross",
     dependence=lambda deps, x1, x2, *, axis=-1: cross_pattern(deps, x1, x2, axis=axis),
     expansion=expansions.cross,
+    scalars="cross",
 )

@@ -10,7 +10,7 @@ import numpy as np
 
 from wengert.dependence import Along, Reduced
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import analytic, composed, constant, elementwise, refuse, strong, structural
+from wengert.registry import analytic, composed, constant, elementwise, facts, refuse, strong, structural
 from wengert.rules.broadcasting import from_end
 from wengert.rules.composed import as_array, of_dtype, offered
 from wengert.rules.special import hurwitz, sp
@@ -27,6 +27,7 @@ def peak(a, axis):
 
 
 constant(peak)
+facts(peak, scalars="finite maximum")
 
 
 @offered
@@ -80,6 +81,7 @@ structural(
     ),
     stacked=True,
     dependence=Reduced(2),
+    scalars="log sum exp",
     taylor=log_sum_taylor,
 )
 
@@ -133,6 +135,7 @@ structural(
     jvp=(lambda t, y, x, axis: centred(t, y, axis),),
     stacked=True,
     dependence=Along(1, None),
+    scalars="softmax",
     taylor=shares_taylor,
 )
 structural(
@@ -141,6 +144,7 @@ structural(
     jvp=(lambda t, y, x, axis: t - np.sum(strong(t, shares(x, axis)), axis=axis, keepdims=True),),
     stacked=True,
     dependence=Along(1, None),
+    scalars="log softmax",
     taylor=log_shares_taylor,
 )
 

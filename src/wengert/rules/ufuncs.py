@@ -12,7 +12,7 @@ import numpy as np
 
 from wengert.dependence import Reduced, Scattered
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import composed, rows, strong, structural, ufunc_methods
+from wengert.registry import composed, facts, rows, strong, structural, ufunc_methods
 from wengert.rules import (
     elementwise,  # noqa: F401  (declares the rows that are spoken of here)
     expansions,
@@ -283,5 +283,6 @@ def leg_over_hypotenuse(y, a, axis, initial, where):
 
 
 logaddexp_reduce = fold(np.logaddexp, "logaddexp_reduce", softmax_by(np.exp))
+facts(logaddexp_reduce, scalars="logaddexp of all")
 logaddexp2_reduce = fold(np.logaddexp2, "logaddexp2_reduce", softmax_by(np.exp2))
 hypot_reduce = fold(np.hypot, "hypot_reduce", leg_over_hypotenuse)

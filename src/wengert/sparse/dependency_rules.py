@@ -165,7 +165,7 @@ def _found(deps):
     if deps.row.kind == "custom":
         return _custom(deps)
     pattern = deps.row.dependence
-    rule = _RULES.get(pattern if type(pattern) is str else type(pattern))
+    rule = RULES.get(pattern if type(pattern) is str else type(pattern))
     if rule is not None:
         return rule(deps)
     return None if pattern is None else pattern(deps, *deps.call.args, **deps.call.kwargs)
@@ -469,7 +469,8 @@ def _cross(deps, left, right, shapes):
     )
 
 
-_RULES = {
+#: by the word of the dependence pattern
+RULES = {
     dependence.Elementwise: elementwise,
     dependence.Moved: moved,
     dependence.Reduced: reduced,
