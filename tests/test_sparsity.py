@@ -20,7 +20,7 @@ from fuzz import programs
 from wengert import registry
 from wengert.errors import GuardError
 from wengert.program.ir.opcode_table import primitive
-from wengert.program.passes import loop_recovery, vectorise
+from wengert.program.passes import loop_recovery, scalarise, vectorise
 from wengert.program.record import record
 from wengert.sparse import dependency_rules
 from wengert.sparse import pattern as pattern_module
@@ -779,6 +779,13 @@ def test_a_row_has_no_unknown_columns():
 def test_each_fact_is_a_documented_column_that_some_row_states(name):
     assert f"\n{name} : " in inspect.cleandoc(registry.Primitive.__doc__)
     assert any(getattr(row, name) is not None for row in registry.rows.values())
+
+
+def test_the_engines_know_the_words_that_rows_state():
+    rows = [row for row in registry.rows.values() if row.kind != "custom"]
+    assert {row.scalars for row in rows} - {None} == scalarise.WORDS
+    patterns = {row.dependence if type(row.dependence) is str else type(row.dependence) for row in rows}
+    assert patterns - {type(None), type(lambda: 0)} == dependency_rules.RULES.keys()
 
 
 # ---------------------------------------------------------------------------------- sets

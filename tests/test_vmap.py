@@ -8,6 +8,7 @@ import pytest
 
 import wengert as wg
 from helpers import assert_rounding, assert_same_bits
+from wengert import registry
 
 RNG = np.random.default_rng(62)
 P = RNG.uniform(0.5, 1.5, (4, 3))
@@ -68,6 +69,48 @@ CASES = {
     "several axes": (lambda a: a.mean(axis=(0, 1), keepdims=True) + np.var(a, axis=1, ddof=1), (A,), 0),
     "float32": (lambda x: np.exp(x), (P.astype(np.float32),), 0),
 }
+
+
+#: further arguments, and keywords, with which functions of one matrix take all matrices of a batch in one call
+AT_ONCE = {
+    **{fun: [((), {}), ((1,), {}), ((), {"axis": -2})] for fun in (
+        np.sum, np.prod, np.mean, np.max, np.min, np.amax, np.amin, np.any, np.all, np.std, np.var, np.median,
+        np.argmax, np.argmin, np.cumsum, np.cumprod, np.sort, np.argsort)},
+    **{fun: [((), {}), ((4, 0), {}), ((), {"n": 2, "axis": -2, "norm": "ortho"})] for fun in (
+        np.fft.fft, np.fft.ifft, np.fft.rfft, np.fft.irfft)},
+    **{fun: [((), {})] for fun in (np.linalg.inv, np.linalg.det, np.linalg.eigvalsh, np.copy, np.linalg.norm)},
+    np.linalg.cholesky: [((), {})],
+    np.linalg.solve: [((P[0],), {}), ((C,), {})],
+    np.matmul: [((P[0],), {}), ((C,), {})],
+    np.dot: [((P[0],), {}), ((C,), {})],
+    np.vdot: [((C,), {})],
+    np.where: [((2.0, C), {})],
+    np.clip: [((0.5, C + 4), {}), ((), {"max": C})],
+    np.reshape: [((9,), {}), (((-1, 1),), {})],
+    np.ravel: [((), {})],
+    np.transpose: [((), {}), (((1, 0),), {})],
+    np.swapaxes: [((0, -1), {})],
+    np.expand_dims: [((-1,), {}), ((), {"axis": 1})],
+    np.broadcast_to: [(((2, 3, 3),), {})],
+    np.concatenate: [((), {}), ((1,), {})],
+    np.stack: [((), {}), ((-1,), {})],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fun", AT_ONCE, ids=lambda fun: fun.__name__)
+def test_a_function_that_states_batching_is_called_once(fun):
+    def operand(a):
+        return [a, C] if fun in (np.concatenate, np.stack) else a @ a.T if fun is np.linalg.cholesky else a
+
+    for args, kwargs in AT_ONCE[fun]:
+        f = lambda a: fun(operand(a), *args, **kwargs) * 1.0
+        mapped = wg.vmap(f)
+        np.testing.assert_allclose(mapped(A), looped(f, (A,), 0), rtol=1e-13, atol=1e-13)
+        assert not mapped._loops
+
+
+def test_every_function_that_states_batching_is_tested():
+    assert {fun for fun, row in registry.rows.items() if row.batching is not None} == set(AT_ONCE)
 
 
 def looped(f, args, in_axes):

@@ -13,6 +13,7 @@ A pattern may be too large, never too small.  No pattern: each element of the re
 `Cumulative`           on this and all earlier elements along an axis
 `MATRIXWISE`           on all of the matrix in the last two axes with the same leading index
 `SYSTEMS`              the solution of linear systems: on all of the matrix, and on the column of the right-hand side
+`Scattered`            on this element of an array, and on all values that are added to it at indices
 `Contraction`          a product of arrays, summed over labelled axes
 a callable             ``pattern(deps, *args, **kwargs)``, with the arguments of the call
 =====================  ==============================================================================================
@@ -62,6 +63,14 @@ class Cumulative(NamedTuple):
 
     position: int = 1
     default: int | None = None
+
+
+class Scattered(NamedTuple):
+    """The argument `values` added up at the constant `indices` of the argument `base` (None: of zeros)."""
+
+    base: int | None
+    indices: int
+    values: int
 
 
 class Contraction(NamedTuple):

@@ -59,7 +59,7 @@ ufunc_methods: dict[tuple[Any, str], Any] = {}
 
 
 #: columns that state further facts of a function: keywords of the words that declare rows, and of `facts`
-FACTS = ("dependence", "selects")
+FACTS = ("batching", "dependence", "expansion", "scalars", "selects", "slope", "taylor")
 
 #: dependence patterns of whole kinds of rows
 _DEPENDENCE = {"elementwise": Elementwise(), "view": Moved(), "rearrangement": Moved()}
@@ -118,10 +118,27 @@ class Primitive:
         ``refuse`` only: why there is no derivative and what to write instead.
     static : bool
         ``constant`` only: the result depends on shapes and dtypes alone.
+    batching : True, callable or None
+        How one call serves a whole batch, whose axis comes first.  True: by the axes that `dependence` names.
+        ``batching(*args, **kwargs)``: of arrays with the axis of the batch, which has length 1 where an operand is
+        the same for all; it returns the batch of results, or None of arguments that it does not know.  None: there is
+        one call for each element, but ufuncs need no statement.
+    expansion : callable or None
+        Gives the function in arithmetic, slices and products, from which partials are accumulated: see
+        `wengert.rules.expansions`.
+    scalars : str or None
+        How the function of a few elements is expanded into scalar instructions: a word that `passes.scalarise`, the
+        GPU back end and passes that look for sums and products know.
+    slope : str or None
+        The partial of element (i, j) of a result y in element (k, l) of a matrix, as a product of elements of y:
+        ``"-ik,lj"`` is -y[i, k] y[l, j].
     selects : callable or None
         ``elementwise`` only, of a choice between the last two operands: masks of where each of them is taken, by the
         values of the operands that decide; both in a tie.  A row decides by the operand that has no partial, if the
         first has none, else by those it chooses from.
+    taylor : callable, word of `wengert.rules.taylor` or None
+        How the function acts on truncated power series, ``taylor(series, order, *args, **kwargs)``.  None: by its
+        partials, or coefficient by coefficient where it is linear.
     choices : frozenset
         Positions of integers and masks that choose among values, and never change the shape of the result:
         in a recording they may be computed from the inputs.
@@ -141,11 +158,13 @@ class Primitive:
 
     __slots__ = (
         "adjoints",
+        "batching",
         "choices",
         "condition",
         "curvature",
         "dependence",
         "domain",
+        "expansion",
         "fits",
         "fun",
         "home",
@@ -158,12 +177,15 @@ class Primitive:
         "opcode",
         "partials",
         "reason",
+        "scalars",
         "selects",
         "sequence",
         "simpler",
+        "slope",
         "sparsity",
         "stacked",
         "static",
+        "taylor",
         "undefined",
         "unheeded",
         "variadic",
@@ -185,12 +207,17 @@ class Primitive:
         self.stacked = columns.get("stacked", False)
         self.undefined = columns.get("undefined", "")
         self.curvature = columns.get("curvature", "full")
+        self.batching = columns.get("batching")
         self.dependence = columns.get("dependence", _DEPENDENCE.get(kind))
         self.domain = columns.get("domain", ())
         self.on_complex = columns.get("on_complex")
         self.adjoints = {}
         self.reason = columns.get("reason", "")
         self.keywords, self.most = columns.get("signature", (None, None))
+        self.expansion = columns.get("expansion")
+        self.scalars = columns.get("scalars")
+        self.slope = columns.get("slope")
+        self.taylor = columns.get("taylor")
         self.static = columns.get("static", False)
         self.selects = columns.get("selects")
         self.choices = frozenset()
@@ -352,9 +379,9 @@ def facts(*funs, **columns) -> None:
             setattr(declared(fun), name, fact)
 
 
-def composed(fun, body: Callable) -> Primitive:
+def composed(fun, body: Callable, **facts) -> Primitive:
     """Declare a function by a body in other functions, which gives the same values bit for bit."""
-    return _add(fun, Primitive(fun, "composed", variadic=body, signature=_signature(body, skip=0)))
+    return _add(fun, Primitive(fun, "composed", variadic=body, signature=_signature(body, skip=0), **facts))
 
 
 def constant(*funs, static: bool = False) -> None:

@@ -117,13 +117,6 @@ FUNCTIONS = {
     np.clip: _clip,
     converted: _converted,
     strong: lambda of, a, b: each(of, "strong", a, b),
-    np.linalg.solve: elimination.solve,
-    np.linalg.inv: elimination.inv,
-    np.linalg.det: elimination.det,
-    np.max: _reduction("maximum"),
-    np.min: _reduction("minimum"),
-    np.any: _reduction("logical_or", False),
-    np.all: _reduction("logical_and", True),
     **{
         function: lambda of, *operands, name=name: each(of, name, *operands)
         for function, name in (
@@ -136,13 +129,27 @@ FUNCTIONS = {
     },
 }
 
+#: the same by the word that a row states in its column ``scalars``
+BY_WORD = {
+    "solve": elimination.solve,
+    "inverse": elimination.inv,
+    "determinant": elimination.det,
+    "max": _reduction("maximum"),
+    "min": _reduction("minimum"),
+    "any": _reduction("logical_or", False),
+    "all": _reduction("logical_and", True),
+}
+
 
 def called(of, call, operands):
     """Evaluate a call on scalars and arrays of scalars."""
     compute, kwargs = call.compute, call.kwargs
     args = [filled(argument, operands) for argument in call.args]
-    if compute in FUNCTIONS:
-        return FUNCTIONS[compute](of, *args, **kwargs)
+    rule = FUNCTIONS.get(compute)
+    if rule is None and call.row is not None and call.row.fun is compute:
+        rule = BY_WORD.get(call.row.scalars)
+    if rule is not None:
+        return rule(of, *args, **kwargs)
     if type(compute) is np.ufunc and compute.signature is None and not kwargs:
         return each(of, compute.__name__, *args)
     operands = [np.array(x, object) for x in operands]

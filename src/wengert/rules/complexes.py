@@ -52,6 +52,7 @@ from wengert.rules.products import (
 )
 from wengert.rules.reductions import products_of_others
 from wengert.rules.spectra import packed_eig, packed_eigh, packed_lstsq, packed_svd, pseudo_inverse
+from wengert.rules.taylor import COEFFICIENTWISE
 from wengert.rules.ufuncs import scatter_add, sums_of_segments
 
 # ---- rules that hold as they are
@@ -293,8 +294,8 @@ def _sort_complex(a):
 
 
 constant(angle_of_reals)
-composed(np.real, lambda val: as_array(val).real)
-composed(np.imag, lambda val: as_array(val).imag)
+composed(np.real, lambda val: as_array(val).real, taylor=COEFFICIENTWISE)
+composed(np.imag, lambda val: as_array(val).imag, taylor=COEFFICIENTWISE)
 composed(np.real_if_close, _real_if_close)
 composed(np.sort_complex, _sort_complex)
 composed(np.angle, _angle)

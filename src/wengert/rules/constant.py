@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from wengert.dependence import Along, Reduced
 from wengert.features import fix
-from wengert.registry import constant, refuse, varies_on_complex
+from wengert.registry import constant, facts, refuse, varies_on_complex
 from wengert.rules.complexes import unit
 
 # ---- steps: rounding, signs, ulps
@@ -38,6 +39,11 @@ constant(np.busday_count, np.busday_offset, np.is_busday)
 constant(np.argmax, np.argmin, np.nanargmax, np.nanargmin, np.argsort, np.argpartition, np.lexsort)
 constant(np.searchsorted, np.digitize, np.nonzero, np.flatnonzero, np.argwhere, np.count_nonzero)
 constant(np.linalg.matrix_rank)
+
+facts(np.any, np.all, np.argmax, np.argmin, dependence=Reduced(), batching=True)
+facts(np.any, scalars="any")
+facts(np.all, scalars="all")
+facts(np.argsort, dependence=Along(), batching=True)
 
 # ---- shapes, dtypes, memory, text
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from wengert.dependence import Elementwise
 from wengert.registry import choosing, conditional, elementwise, positions, refuse, structural
+from wengert.rules import taylor
 from wengert.rules.broadcasting import aligned, leading, unbroadcast
 
 POSITIVE = (0.1, 4.0)
@@ -28,13 +29,22 @@ INSIDE = (-0.9, 0.9)
 
 elementwise(np.add, 1.0, 1.0, curvature="none", domain=(ANY, ANY))
 elementwise(np.subtract, 1.0, -1.0, curvature="none", domain=(ANY, ANY))
-elementwise(np.multiply, lambda y, a, b: b, lambda y, a, b: a, curvature="cross", domain=(ANY, ANY))
-elementwise(np.divide, lambda y, a, b: 1 / b, lambda y, a, b: -y / b, curvature="second", domain=(ANY, POSITIVE))
+elementwise(
+    np.multiply, lambda y, a, b: b, lambda y, a, b: a, curvature="cross", domain=(ANY, ANY), taylor=taylor.multiply
+)
+elementwise(
+    np.divide,
+    lambda y, a, b: 1 / b,
+    lambda y, a, b: -y / b,
+    curvature="second",
+    domain=(ANY, POSITIVE),
+    taylor=taylor.divide,
+)
 elementwise(np.negative, -1.0, curvature="none", domain=(ANY,))
 elementwise(np.positive, 1.0, curvature="none", domain=(ANY,))
-elementwise(np.conjugate, 1.0, curvature="none", domain=(ANY,))
-elementwise(np.reciprocal, lambda y, x: -y * y, domain=(POSITIVE,))
-elementwise(np.square, lambda y, x: 2 * x, domain=(ANY,))
+elementwise(np.conjugate, 1.0, curvature="none", domain=(ANY,), taylor=taylor.COEFFICIENTWISE)
+elementwise(np.reciprocal, lambda y, x: -y * y, domain=(POSITIVE,), taylor=taylor.reciprocal)
+elementwise(np.square, lambda y, x: 2 * x, domain=(ANY,), taylor=taylor.square)
 
 # the quotient is recovered from the remainder: a / b itself may round up to the next integer
 elementwise(
@@ -93,16 +103,18 @@ def power_wrt_exponent(y, a, b):
     return np.where(y == 0, zero, y * np.log(a))
 
 
-elementwise(np.power, power_wrt_base, power_wrt_exponent, domain=(POSITIVE, ANY))
+elementwise(np.power, power_wrt_base, power_wrt_exponent, domain=(POSITIVE, ANY), taylor=taylor.power)
 # float64 whatever the operands are, so the partials are too
 elementwise(
     np.float_power,
     lambda y, a, b: power_wrt_base(y, a * np.float64(1.0), b),
     lambda y, a, b: power_wrt_exponent(y, a * np.float64(1.0), b),
     domain=(POSITIVE, ANY),
+    taylor=taylor.power,
 )
-elementwise(np.sqrt, lambda y, x: 0.5 / (y + 0.0), domain=(POSITIVE,))  # + 0.0: sqrt(-0.0) is -0.0
-elementwise(np.cbrt, lambda y, x: 1 / (3 * y * y), domain=(POSITIVE,))
+# + 0.0: sqrt(-0.0) is -0.0
+elementwise(np.sqrt, lambda y, x: 0.5 / (y + 0.0), domain=(POSITIVE,), taylor=taylor.recurrence(taylor.root))
+elementwise(np.cbrt, lambda y, x: 1 / (3 * y * y), domain=(POSITIVE,), taylor=taylor.cube_root)
 
 
 def hypot_partial(y, leg):
@@ -111,18 +123,27 @@ def hypot_partial(y, leg):
 
 
 elementwise(
-    np.hypot, lambda y, a, b: hypot_partial(y, a), lambda y, a, b: hypot_partial(y, b), domain=(ANY, ANY)
+    np.hypot,
+    lambda y, a, b: hypot_partial(y, a),
+    lambda y, a, b: hypot_partial(y, b),
+    domain=(ANY, ANY),
+    taylor=taylor.hypotenuse,
 )
 
 # ---- exponentials and logarithms
 
-elementwise(np.exp, lambda y, x: y, domain=(ANY,))
-elementwise(np.exp2, lambda y, x: y * log(2), domain=(ANY,))
-elementwise(np.expm1, lambda y, x: np.exp(x), domain=(ANY,))  # y + 1 cancels where y is near -1
-elementwise(np.log, lambda y, x: 1 / x, domain=(POSITIVE,))
-elementwise(np.log2, lambda y, x: 1 / log(2) / x, domain=(POSITIVE,))
-elementwise(np.log10, lambda y, x: 1 / log(10) / x, domain=(POSITIVE,))
-elementwise(np.log1p, lambda y, x: 1 / (1 + x), domain=((-0.9, 4.0),))
+elementwise(np.exp, lambda y, x: y, domain=(ANY,), taylor=taylor.recurrence(taylor.exponential))
+elementwise(np.exp2, lambda y, x: y * log(2), domain=(ANY,), taylor=taylor.exponential_base_2)
+# y + 1 cancels where y is near -1
+elementwise(np.expm1, lambda y, x: np.exp(x), domain=(ANY,), taylor=taylor.exponential_minus_1)
+elementwise(np.log, lambda y, x: 1 / x, domain=(POSITIVE,), taylor=taylor.recurrence(taylor.logarithm(1.0)))
+elementwise(
+    np.log2, lambda y, x: 1 / log(2) / x, domain=(POSITIVE,), taylor=taylor.recurrence(taylor.logarithm(log(2)))
+)
+elementwise(
+    np.log10, lambda y, x: 1 / log(10) / x, domain=(POSITIVE,), taylor=taylor.recurrence(taylor.logarithm(log(10)))
+)
+elementwise(np.log1p, lambda y, x: 1 / (1 + x), domain=((-0.9, 4.0),), taylor=taylor.logarithm_of_1_plus)
 
 
 def logaddexp_weight(a, b, exp, rate):
@@ -147,6 +168,7 @@ elementwise(
     lambda y, a, b: logaddexp_weight(a, b, np.exp, 1.0),
     lambda y, a, b: logaddexp_weight(b, a, np.exp, 1.0),
     domain=(ANY, ANY),
+    scalars="logaddexp",
 )
 elementwise(
     np.logaddexp2,
@@ -157,12 +179,23 @@ elementwise(
 
 # ---- angles
 
-elementwise(np.sin, lambda y, x: np.cos(x), domain=(ANY,))
-elementwise(np.cos, lambda y, x: -np.sin(x), domain=(ANY,))
-elementwise(np.tan, lambda y, x: 1 + y * y, domain=((-1.5, 1.5),))
-elementwise(np.arcsin, lambda y, x: 1 / np.sqrt((1 - x) * (1 + x)), domain=(INSIDE,))  # 1 - x*x cancels
-elementwise(np.arccos, lambda y, x: -1 / np.sqrt((1 - x) * (1 + x)), domain=(INSIDE,))
-elementwise(np.arctan, lambda y, x: 1 / (1 + x * x), domain=(ANY,))
+elementwise(np.sin, lambda y, x: np.cos(x), domain=(ANY,), taylor=taylor.sine)
+elementwise(np.cos, lambda y, x: -np.sin(x), domain=(ANY,), taylor=taylor.cosine)
+elementwise(np.tan, lambda y, x: 1 + y * y, domain=((-1.5, 1.5),), taylor=taylor.tan)
+# 1 - x*x cancels
+elementwise(
+    np.arcsin,
+    lambda y, x: 1 / np.sqrt((1 - x) * (1 + x)),
+    domain=(INSIDE,),
+    taylor=taylor.recurrence(taylor.arcsine(1)),
+)
+elementwise(
+    np.arccos,
+    lambda y, x: -1 / np.sqrt((1 - x) * (1 + x)),
+    domain=(INSIDE,),
+    taylor=taylor.recurrence(taylor.arcsine(-1)),
+)
+elementwise(np.arctan, lambda y, x: 1 / (1 + x * x), domain=(ANY,), taylor=taylor.arctangent)
 
 
 def arctan2_partial(y, a, b, other):
@@ -176,6 +209,7 @@ elementwise(
     lambda y, a, b: arctan2_partial(y, a, b, b),
     lambda y, a, b: arctan2_partial(y, a, b, -a),
     domain=(ANY, ANY),
+    taylor=taylor.angle,
 )
 elementwise(np.deg2rad, pi / 180, curvature="none", domain=(ANY,))
 elementwise(np.radians, pi / 180, curvature="none", domain=(ANY,))
@@ -196,7 +230,7 @@ def sinc_partial(y, x, size=np.square):
     return np.where(is_small, -pi * z * series, (np.cos(z) - y) / x)
 
 
-elementwise(np.sinc, sinc_partial, domain=(ANY,))
+elementwise(np.sinc, sinc_partial, domain=(ANY,), taylor=taylor.sinc)
 
 
 def i0_partial(y, x):
@@ -209,13 +243,20 @@ elementwise(np.i0, i0_partial, domain=(ANY,))
 
 # ---- hyperbolic functions
 
-elementwise(np.sinh, lambda y, x: np.cosh(x), domain=(ANY,))
-elementwise(np.cosh, lambda y, x: np.sinh(x), domain=(ANY,))
+elementwise(np.sinh, lambda y, x: np.cosh(x), domain=(ANY,), taylor=taylor.hyperbolic_sine)
+elementwise(np.cosh, lambda y, x: np.sinh(x), domain=(ANY,), taylor=taylor.hyperbolic_cosine)
 # 1 - y*y cancels (10^6 ulp at x = 8); 1 / cosh^2 by two exponentials, which vectorise
-elementwise(np.tanh, lambda y, x: np.square(2 / (np.exp(x) + np.exp(-x))), domain=(ANY,))
-elementwise(np.arcsinh, lambda y, x: 1 / np.hypot(x, 1.0), domain=(ANY,))  # x*x overflows
-elementwise(np.arccosh, lambda y, x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1)), domain=((1.1, 4.0),))
-elementwise(np.arctanh, lambda y, x: 1 / ((1 - x) * (1 + x)), domain=(INSIDE,))
+elementwise(
+    np.tanh, lambda y, x: np.square(2 / (np.exp(x) + np.exp(-x))), domain=(ANY,), taylor=taylor.hyperbolic_tangent
+)
+elementwise(np.arcsinh, lambda y, x: 1 / np.hypot(x, 1.0), domain=(ANY,), taylor=taylor.inverse_sinh)  # x*x overflows
+elementwise(
+    np.arccosh,
+    lambda y, x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1)),
+    domain=((1.1, 4.0),),
+    taylor=taylor.recurrence(taylor.inverse_cosh),
+)
+elementwise(np.arctanh, lambda y, x: 1 / ((1 - x) * (1 + x)), domain=(INSIDE,), taylor=taylor.inverse_tanh)
 
 # ---- pieces joined at kinks
 
@@ -304,6 +345,7 @@ elementwise(
     curvature="none",
     domain=(None, ANY, ANY),
     selects=takes_where,
+    batching=True,
 )
 conditional(np.where, 0)
 choosing(np.where, 0, fits=lambda *args: len(args) == 3)  # with one argument it is np.nonzero
@@ -369,6 +411,7 @@ structural(
     stacked=True,
     curvature="none",
     dependence=Elementwise(),
+    batching=True,
 )
 positions[np.clip] = {"min": 1, "max": 2}
 

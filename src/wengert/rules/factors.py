@@ -7,6 +7,7 @@ import numpy as np
 from wengert.dependence import MATRIXWISE
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import composed, strong_matmul, structural
+from wengert.rules import taylor
 from wengert.rules.broadcasting import leading, unbroadcast
 from wengert.rules.composed import as_array, offered
 from wengert.rules.linalg import (
@@ -131,6 +132,8 @@ structural(
     jvp=(cholesky_along_matrix,),
     stacked=True,
     dependence=MATRIXWISE,
+    batching=True,
+    taylor=taylor.cholesky,
 )
 
 # ---- QR

@@ -78,10 +78,10 @@ def irfft_adjoint(ybar, a, n=None, axis=-1, norm=None, out=None):
 
 
 for fun in (np.fft.fft, np.fft.ifft):
-    linear(fun, transpose_of(fun), jvp=push_of(fun), stacked=True, dependence=Along(2))
+    linear(fun, transpose_of(fun), jvp=push_of(fun), stacked=True, dependence=Along(2), batching=True)
     analytic(fun)
 for fun, adjoint in ((np.fft.rfft, rfft_adjoint), (np.fft.irfft, irfft_adjoint)):
-    row = linear(fun, adjoint, jvp=push_of(fun), stacked=True, dependence=Along(2))
+    row = linear(fun, adjoint, jvp=push_of(fun), stacked=True, dependence=Along(2), batching=True)
     on_complex(fun, row.jvps[0], vjp=(row.vjps[0],))
 
 # ---- conjugate symmetric sequences

@@ -10,8 +10,10 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from wengert.dependence import Elementwise
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import composed, strong, strong_matmul, structural
+from wengert.rules import expansions
 from wengert.rules.broadcasting import aligned, conjugate, elements, from_end, gathered, is_kept, leading, unbroadcast
 from wengert.rules.composed import as_array, of_dtype
+from wengert.rules.taylor import PIECEWISE_LINEAR
 
 # ---- interpolation between the points of a table
 
@@ -115,6 +117,7 @@ structural(
     jvp=(interp_wrt_point, push_interp_places, push_interp_values, push_interp_left, push_interp_right),
     stacked=True,
     dependence=Elementwise(1),
+    taylor=PIECEWISE_LINEAR,
 )
 
 # ---- convolution
@@ -203,6 +206,7 @@ structural(
     stacked=True,
     curvature="cross",
     dependence=convolution_pattern(part_of_convolution, "full", 1),
+    expansion=expansions.convolve,
 )
 # a correlation is the convolution with the second operand reversed
 structural(
@@ -218,6 +222,7 @@ structural(
     stacked=True,
     curvature="cross",
     dependence=convolution_pattern(part_of_correlation, "valid", -1),
+    expansion=expansions.correlate,
 )
 
 # ---- differences

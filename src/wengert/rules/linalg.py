@@ -15,7 +15,8 @@ import numpy as np
 
 from wengert.dependence import MATRIXWISE, SYSTEMS, Contraction
 from wengert.errors import NonSmoothError
-from wengert.registry import composed, constant, linear, strong, strong_matmul, structural
+from wengert.registry import composed, constant, facts, linear, strong, strong_matmul, structural
+from wengert.rules import expansions, taylor
 from wengert.rules.broadcasting import from_end, leading, unbroadcast
 from wengert.rules.composed import as_array, offered
 from wengert.rules.products import adjoint, transposed
@@ -140,12 +141,13 @@ def trace_pattern(deps, a, offset=0, axis1=0, axis2=1, **options):
     return deps.along(np.diagonal(deps.ids(a), offset, axis1, axis2), (-1,))
 
 
-linear(np.trace, trace_transpose, stacked=True, dependence=trace_pattern)
+linear(np.trace, trace_transpose, stacked=True, dependence=trace_pattern, expansion=expansions.trace)
 linear(
     np.linalg.trace,
     lambda ybar, x, *, offset=0, dtype=None: trace_transpose(ybar, x, offset, -2, -1),
     stacked=True,
     dependence=lambda deps, x, *, offset=0, dtype=None: trace_pattern(deps, x, offset, -2, -1),
+    expansion=expansions.trace_of_last,
 )
 
 
@@ -204,6 +206,7 @@ structural(
     jvp=(lambda t, y, a, n: power_tangent(t, a, n),),
     stacked=True,
     dependence=MATRIXWISE,
+    taylor=taylor.matrix_power,
 )
 def multi_dot_labels(ndim, arrays):
     labels = [[k, k + 1] for k in range(len(arrays))]
@@ -223,6 +226,7 @@ structural(
     stacked=True,
     curvature="cross",
     dependence=Contraction(multi_dot_labels),
+    expansion=expansions.multi_dot,
 )
 
 # ---- linear equations
@@ -376,8 +380,21 @@ for fun in (np.linalg.solve, solution):
         jvp=(solve_along_matrix, solve_along_right_side),
         stacked=True,
         dependence=SYSTEMS,
+        expansion=expansions.solve,
+        scalars="solve",
     )
-structural(np.linalg.inv, inv_wrt_matrix, jvp=(inv_tangent,), stacked=True, dependence=MATRIXWISE)
+facts(np.linalg.solve, batching=True, taylor=taylor.solve)
+structural(
+    np.linalg.inv,
+    inv_wrt_matrix,
+    jvp=(inv_tangent,),
+    stacked=True,
+    scalars="inverse",
+    slope="-ik,lj",
+    dependence=MATRIXWISE,
+    batching=True,
+    taylor=taylor.inverse,
+)
 
 
 def _tensorsolve(a, b, axes=None):
@@ -435,7 +452,16 @@ def det_tangent(t, y, a):
     return np.sum(strong(t, det_slope(y, a)), axis=(-2, -1))
 
 
-structural(np.linalg.det, det_wrt_matrix, jvp=(det_tangent,), stacked=True, dependence=MATRIXWISE)
+structural(
+    np.linalg.det,
+    det_wrt_matrix,
+    jvp=(det_tangent,),
+    stacked=True,
+    scalars="determinant",
+    dependence=MATRIXWISE,
+    batching=True,
+    taylor=taylor.determinant,
+)
 
 
 @offered
@@ -475,5 +501,5 @@ def _slogdet(a):
     return SlogdetResult(sign[()], logarithm.real[()])  # numbers, of one matrix
 
 
-structural(packed_slogdet, slogdet_wrt_matrix, jvp=(slogdet_tangent,), stacked=True)
-composed(np.linalg.slogdet, _slogdet)
+structural(packed_slogdet, slogdet_wrt_matrix, jvp=(slogdet_tangent,), stacked=True, scalars="log determinant")
+composed(np.linalg.slogdet, _slogdet, taylor=taylor.log_determinant)

@@ -10,6 +10,7 @@ import numpy as np
 
 from wengert.dependence import MATRIXWISE, Reduced
 from wengert.registry import strong, structural
+from wengert.rules import taylor
 from wengert.rules.broadcasting import conjugate, from_end, restore
 from wengert.rules.reductions import extreme_share
 from wengert.rules.spectra import is_null
@@ -102,13 +103,30 @@ def vector_norm_along_array(t, y, x, *, axis=None, keepdims=False, ord=2):
     return pushed(t, slope, x, axis, keepdims)
 
 
-structural(np.linalg.norm, norm_wrt_array, jvp=(norm_along_array,), stacked=True, dependence=Reduced(2))
+def norms_of_batch(x, ord=None, axis=None, keepdims=False):
+    """Of the norm of all elements."""
+    if ord is not None or axis is not None or keepdims:
+        return None
+    return np.sqrt(np.sum(np.square(np.reshape(x, (len(x), -1))), axis=1))
+
+
+structural(
+    np.linalg.norm,
+    norm_wrt_array,
+    jvp=(norm_along_array,),
+    stacked=True,
+    dependence=Reduced(2),
+    batching=norms_of_batch,
+    scalars="norm",
+    taylor=taylor.norm,
+)
 structural(
     np.linalg.vector_norm,
     vector_norm_wrt_array,
     jvp=(vector_norm_along_array,),
     stacked=True,
     dependence=Reduced(None),
+    taylor=taylor.norm,
 )
 structural(
     np.linalg.matrix_norm,

@@ -15,7 +15,8 @@ import numpy as np
 
 from wengert.dependence import Contraction
 from wengert.features import has_matvec
-from wengert.registry import strong, strong_matmul, structural
+from wengert.registry import facts, strong, strong_matmul, structural
+from wengert.rules import expansions
 from wengert.rules.broadcasting import aligned, conjugate, from_end, front, leading, unbroadcast
 
 
@@ -429,6 +430,9 @@ for fun, axes_of, labels in ((np.dot, dot_axes, dot_labels), (np.inner, inner_ax
         curvature="cross",
         dependence=of_two(labels),
     )
+facts(np.matmul, scalars="matmul", batching=True)
+facts(np.dot, scalars="dot", batching=True)
+facts(np.inner, scalars="inner")
 
 
 def outer_wrt_left(ybar, y, a, b, out=None):
@@ -457,6 +461,7 @@ for fun in (np.outer, np.linalg.outer):
         curvature="cross",
         dependence=FLAT_OUTER,
     )
+facts(np.outer, expansion=expansions.outer)
 
 
 def vdot_wrt(ybar, x, other):
@@ -468,6 +473,11 @@ def push_vdot(t, x, other):
     return times_one(np.reshape(t, (*front(t, x), np.size(x))), np.ravel(other))
 
 
+def vdots_of_batch(a, b):
+    left, right = np.reshape(a, (len(a), -1)), np.reshape(b, (len(b), -1))
+    return np.sum(conjugate(left) * right, axis=1)
+
+
 structural(
     np.vdot,
     lambda ybar, y, a, b: vdot_wrt(ybar, a, b),
@@ -476,6 +486,8 @@ structural(
     stacked=True,
     curvature="cross",
     dependence=FLAT_INNER,
+    scalars="inner",
+    batching=vdots_of_batch,
 )
 
 
@@ -506,6 +518,7 @@ for fun in {np.vecdot, np.linalg.vecdot}:
         curvature="cross",
         dependence=VECDOT,
     )
+facts(np.vecdot, scalars="inner")
 
 # ---- einsum
 
@@ -670,7 +683,15 @@ def kron_pattern(deps, a, b):
     return deps.united(parts)
 
 
-structural(np.kron, kron_wrt_left, kron_wrt_right, stacked=True, curvature="cross", dependence=kron_pattern)
+structural(
+    np.kron,
+    kron_wrt_left,
+    kron_wrt_right,
+    stacked=True,
+    curvature="cross",
+    dependence=kron_pattern,
+    expansion=expansions.kron,
+)
 
 
 def strong_cross(u, v):
@@ -739,7 +760,14 @@ def cross_pattern(deps, a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
 
 
 structural(
-    np.cross, cross_wrt_left, cross_wrt_right, stacked=True, curvature="cross", dependence=cross_pattern
+    np.cross,
+    cross_wrt_left,
+    cross_wrt_right,
+    stacked=True,
+    curvature="cross",
+    dependence=cross_pattern,
+    expansion=expansions.cross,
+    scalars="cross",
 )
 structural(
     np.linalg.cross,
@@ -748,4 +776,6 @@ structural(
     stacked=True,
     curvature="cross",
     dependence=lambda deps, x1, x2, *, axis=-1: cross_pattern(deps, x1, x2, axis=axis),
+    expansion=expansions.cross,
+    scalars="cross",
 )

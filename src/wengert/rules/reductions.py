@@ -11,13 +11,15 @@ import numpy as np
 
 from wengert.dependence import Cumulative, Reduced
 from wengert.features import has_cumulative
-from wengert.registry import linear, strong, structural, ufunc_methods
+from wengert.registry import facts, linear, strong, structural, ufunc_methods
+from wengert.rules import expansions, taylor
 from wengert.rules.broadcasting import (
     aligned,
     conjugate,
     from_end,
     front,
     given,
+    is_kept,
     leading,
     length,
     restore,
@@ -68,8 +70,8 @@ def push_mean(t, y, a, axis=None, dtype=None, out=None, keepdims=False, *, where
     return summed(taken(t / count_of(a, axis, where), where), a, axis, keepdims)
 
 
-linear(np.sum, sum_transpose, jvp=push_sum, stacked=True, dependence=Reduced())
-linear(np.mean, mean_transpose, jvp=push_mean, stacked=True, dependence=Reduced())
+linear(np.sum, sum_transpose, jvp=push_sum, stacked=True, batching=True, scalars="sum", dependence=Reduced())
+linear(np.mean, mean_transpose, jvp=push_mean, stacked=True, batching=True, scalars="mean", dependence=Reduced())
 
 
 def is_number(a, where):
@@ -140,7 +142,16 @@ def push_prod(t, y, a, axis=None, dtype=None, out=None, keepdims=False, initial=
     return summed(strong(t, prod_slope(a, axis, initial, where)), a, axis, keepdims)
 
 
-structural(np.prod, prod_wrt_array, jvp=(push_prod,), stacked=True, dependence=Reduced())
+structural(
+    np.prod,
+    prod_wrt_array,
+    jvp=(push_prod,),
+    stacked=True,
+    batching=True,
+    scalars="prod",
+    dependence=Reduced(),
+    taylor=taylor.prod,
+)
 
 # ---- extremes: what ties, shares
 
@@ -166,6 +177,9 @@ def push_extreme(t, y, a, axis=None, out=None, keepdims=False, initial=None, whe
 
 for fun in (np.max, np.min, np.amax, np.amin, np.nanmax, np.nanmin):
     structural(fun, extreme_wrt_array, jvp=(push_extreme,), stacked=True, curvature="none", dependence=Reduced())
+facts(np.max, np.min, np.amax, np.amin, batching=True)
+facts(np.max, scalars="max")
+facts(np.min, scalars="min")
 
 
 def ptp_share(a, axis):
@@ -233,8 +247,12 @@ def std_slope(spread, a, axis, ddof, correction, where):
     return np.where(spread == 0, 0, np.divide(deviation / spread, count))
 
 
-structural(np.var, var_wrt_array, jvp=(push_var,), stacked=True, dependence=Reduced())
-structural(np.std, std_wrt_array, jvp=(push_std,), stacked=True, dependence=Reduced())
+structural(
+    np.var, var_wrt_array, jvp=(push_var,), stacked=True, batching=True, dependence=Reduced(), taylor=taylor.variance
+)
+structural(
+    np.std, std_wrt_array, jvp=(push_std,), stacked=True, batching=True, dependence=Reduced(), taylor=taylor.deviation
+)
 
 
 def average_wrt_array(ybar, y, a, axis=None, weights=None, *, keepdims=False):
@@ -301,6 +319,21 @@ def average_pattern(deps, a, axis=None, weights=None, **options):
     return deps.united([np.reshape(deps.along(part, from_end(axis, ids.ndim)), deps.shape) for part in parts])
 
 
+def average_taylor(series, order, a, axis=None, weights=None, keepdims=False):
+    keepdims = is_kept(keepdims)
+    if weights is None:
+        return np.mean(a, axis=axis, keepdims=keepdims)
+    weights = np.broadcast_to(laid_along(weights, a, axis), np.shape(a))
+    return np.sum(a * weights, axis, keepdims=keepdims) / np.sum(weights, axis, keepdims=keepdims)
+
+
+def average_expansion(a, axis=None, weights=None, **options):
+    if weights is None or {*options} - {"keepdims"} or not np.any(weights):  # those of an operand stand here as 0
+        return None
+    share = average_share(np.asarray(a), axis, np.asarray(weights, dtype=float))
+    return lambda a, *_: np.sum(a * share, axis=axis, **options)
+
+
 structural(
     np.average,
     average_wrt_array,
@@ -309,6 +342,8 @@ structural(
     jvp=(push_average, None, push_average_weights),
     stacked=True,
     dependence=average_pattern,
+    expansion=average_expansion,
+    taylor=average_taylor,
 )
 
 # ---- running sums and products, differences
@@ -369,8 +404,24 @@ def push_cumprod(t, y, a, axis=None, dtype=None, out=None):
     return np.moveaxis(z, -1, axis)
 
 
-linear(np.cumsum, cumsum_transpose, jvp=push_cumsum, stacked=True, dependence=Cumulative())
-structural(np.cumprod, cumprod_wrt_array, jvp=(push_cumprod,), stacked=True, dependence=Cumulative())
+linear(
+    np.cumsum,
+    cumsum_transpose,
+    jvp=push_cumsum,
+    stacked=True,
+    batching=True,
+    expansion=expansions.cumulated(np.add),
+    dependence=Cumulative(),
+)
+structural(
+    np.cumprod,
+    cumprod_wrt_array,
+    jvp=(push_cumprod,),
+    stacked=True,
+    batching=True,
+    expansion=expansions.cumulated(np.multiply),
+    dependence=Cumulative(),
+)
 
 
 def without_initial(ybar, a, axis, include_initial):
@@ -492,4 +543,5 @@ structural(
     stacked=True,
     curvature="none",
     dependence=diff_pattern,
+    expansion=expansions.diff,
 )

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from wengert.dependence import Elementwise, Moved, Reduced
+from wengert.dependence import Along, Elementwise, Moved, Reduced, Scattered
 from wengert.errors import UnsupportedFunctionError
 from wengert.features import has_astype, has_unstack
 from wengert.registry import (
@@ -20,6 +20,7 @@ from wengert.registry import (
     composed,
     conditional,
     constant,
+    facts,
     leave_unheeded,
     linear,
     rearrangement,
@@ -54,6 +55,53 @@ view(np.split, np.array_split, np.hsplit, np.vsplit, np.dsplit)
 if has_unstack:
     view(np.unstack)
 
+# ---- the same of a batch, whose axis comes first: views of an element are views of the batch
+
+
+def reshape_batch(x, shape, order="C"):
+    shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    inner = np.size(x[0]) if len(x) else math.prod(np.shape(x)[1:])
+    known = math.prod(n for n in shape if n != -1)
+    if order != "C" or (-1 in shape and (not known or inner % known)) or (-1 not in shape and known != inner):
+        return None  # an error of NumPy's own
+    return np.reshape(x, (len(x), *[inner // known if n == -1 else n for n in shape]))
+
+
+def behind(axes, ndim):
+    """Axes of an element as those of a batch; None if one is out of range."""
+    axes = axes if isinstance(axes, (tuple, list)) else (axes,)
+    return [axis % ndim + 1 for axis in axes] if all(-ndim <= axis < ndim for axis in axes) else None
+
+
+def transpose_batch(x, axes=None):
+    ndim = np.ndim(x) - 1
+    order = behind(tuple(range(ndim))[::-1] if axes is None else axes, ndim)
+    return None if order is None else np.transpose(x, (0, *order))
+
+
+def swapaxes_batch(x, axis1, axis2):
+    axes = behind((axis1, axis2), np.ndim(x) - 1)
+    return None if axes is None else np.swapaxes(x, *axes)
+
+
+def expand_dims_batch(x, axis):
+    axes = None if isinstance(axis, tuple) else behind(axis, np.ndim(x))
+    return None if axes is None else np.expand_dims(x, *axes)
+
+
+def broadcast_batch(x, shape):
+    shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    own = np.shape(x)[1:]
+    return np.broadcast_to(np.reshape(x, (len(x), *(1,) * (len(shape) - len(own)), *own)), (len(x), *shape))
+
+
+facts(np.reshape, batching=reshape_batch)
+facts(np.ravel, batching=lambda x, order="C": reshape_batch(x, -1, order) if np.size(x) else None)
+facts(np.transpose, batching=transpose_batch)
+facts(np.swapaxes, batching=swapaxes_batch)
+facts(np.expand_dims, batching=expand_dims_batch)
+facts(np.broadcast_to, batching=broadcast_batch)
+
 # ---- rearrangements
 
 
@@ -65,6 +113,7 @@ def copy_by_kernel(a, order="K", subok=False):
 
 rearrangement(np.copy, np.roll, np.tile, np.repeat, np.resize, np.delete, np.take, np.take_along_axis)
 simpler(np.copy, copy_by_kernel)
+facts(np.copy, batching=lambda x, order="K": np.copy(x))
 choosing(np.take, 1)
 choosing(np.take_along_axis, 1)
 rearrangement(np.tril, np.triu, np.diag, np.diagflat)
@@ -103,6 +152,16 @@ def push_stack(ts, y, arrays, axis=0, out=None, *, dtype=None):
     return np.stack(ts, axis=from_end(axis, np.ndim(y))[0])
 
 
+def concatenate_batch(arrays, axis=0):
+    axes = None if axis is None else behind(axis, max(1, np.ndim(arrays[0]) - 1))
+    return None if axes is None else np.concatenate(arrays, axis=axes[0])
+
+
+def stack_batch(arrays, axis=0):
+    axes = None if axis is None else behind(axis, np.ndim(arrays[0]))
+    return None if axes is None else np.stack(arrays, axis=axes[0])
+
+
 structural(
     np.concatenate,
     concatenate_wrt_arrays,
@@ -110,10 +169,18 @@ structural(
     sequence=True,
     stacked=True,
     curvature="none",
+    batching=concatenate_batch,
     dependence=Moved(),
 )
 structural(
-    np.stack, stack_wrt_arrays, jvp=(push_stack,), sequence=True, stacked=True, curvature="none", dependence=Moved()
+    np.stack,
+    stack_wrt_arrays,
+    jvp=(push_stack,),
+    sequence=True,
+    stacked=True,
+    curvature="none",
+    batching=stack_batch,
+    dependence=Moved(),
 )
 
 
@@ -231,20 +298,9 @@ def push_sort(t, y, a, axis=-1, kind=None, order=None, *, stable=None, **descend
     return fetch(t, sorted_places(a, axis, **descending), a)
 
 
-# `Along` would have compiled Jacobians hold for one order of the elements, which guards check
-def sort_pattern(deps, a, axis=-1, **options):
-    """All elements along the axis."""
-    ids = deps.ids(a)
-    if axis is None:
-        return np.full(deps.shape, deps.total(ids), np.int32)
-    return np.broadcast_to(deps.along(ids, (axis,)), deps.shape)
-
-
-def partition_pattern(deps, a, kth, axis=-1, **options):
-    return sort_pattern(deps, a, axis)
-
-
-structural(np.sort, sort_wrt_array, jvp=(push_sort,), stacked=True, curvature="none", dependence=sort_pattern)
+structural(
+    np.sort, sort_wrt_array, jvp=(push_sort,), stacked=True, curvature="none", batching=True, dependence=Along(1)
+)
 
 
 def partition_wrt_array(ybar, y, a, kth, axis=-1, kind="introselect", order=None):
@@ -269,7 +325,7 @@ structural(
     jvp=(push_partition,),
     stacked=True,
     curvature="none",
-    dependence=partition_pattern,
+    dependence=Along(2),
 )
 
 
@@ -435,6 +491,7 @@ for fun, (pulls, pushes) in {
         stacked=True,
         curvature="none" if is_median else "full",
         dependence=Reduced() if is_median else quantile_pattern,
+        batching=True if fun is np.median else None,
     )
     leave_unheeded(fun, "overwrite_input")  # the rule reads what would be overwritten
 
@@ -535,13 +592,6 @@ def push_bincount(t, y, x, weights=None, minlength=0):
     return gathered(t, x, np.size(y))
 
 
-def count_pattern(deps, x, weights=None, minlength=0):
-    """The weights of each count."""
-    if (x := deps.known(x)) is None:
-        return None
-    return deps.by_offset(np.ravel(deps.ids(weights)), np.ravel(x), math.prod(deps.shape))
-
-
 structural(
     np.bincount,
     None,
@@ -549,7 +599,7 @@ structural(
     jvp=(None, push_bincount),
     stacked=True,
     curvature="none",
-    dependence=count_pattern,
+    dependence=Scattered(None, 0, 1),
 )
 
 choosing(np.bincount, 0, fits=lambda x, weights=None, minlength=0: np.all(np.less(x, minlength)))

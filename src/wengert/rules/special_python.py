@@ -10,7 +10,7 @@ import numpy as np
 
 from wengert.dependence import Along, Reduced
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import analytic, composed, constant, elementwise, refuse, strong, structural
+from wengert.registry import analytic, composed, constant, elementwise, facts, refuse, strong, structural
 from wengert.rules.broadcasting import from_end
 from wengert.rules.composed import as_array, of_dtype, offered
 from wengert.rules.special import hurwitz, sp
@@ -27,6 +27,7 @@ def peak(a, axis):
 
 
 constant(peak)
+facts(peak, scalars="finite maximum")
 
 
 @offered
@@ -63,6 +64,13 @@ def restored(ybar, axis):
     return np.expand_dims(ybar, axis)
 
 
+def log_sum_taylor(series, order, a, b, axis):
+    total = exponentials(a, b, axis)[1]
+    rest = np.log(np.abs(total)).c[1:] if series.is_series(total) else []
+    y = log_sum(series.value(a), series.value(b), axis)
+    return series([y, *[np.reshape(x, np.shape(y)) for x in rest]])
+
+
 structural(
     log_sum,
     lambda ybar, y, a, b, axis: strong(restored(ybar, axis), share(a, b, axis)),
@@ -73,6 +81,8 @@ structural(
     ),
     stacked=True,
     dependence=Reduced(2),
+    scalars="log sum exp",
+    taylor=log_sum_taylor,
 )
 
 
@@ -109,12 +119,24 @@ def centred(t, y, axis):
     return strong(t - np.sum(strong(t, y), axis=axis, keepdims=True), y)
 
 
+def shares_taylor(series, order, x, axis):
+    e, total = exponentials(x, np.ones(()), axis)
+    return series([shares(x.c[0], axis), *(e / total).c[1:]])
+
+
+def log_shares_taylor(series, order, x, axis):
+    y = x - np.log(exponentials(x, np.ones(()), axis)[1])
+    return series([log_shares(x.c[0], axis), *y.c[1:]])
+
+
 structural(
     shares,
     lambda ybar, y, x, axis: centred(ybar, y, axis),
     jvp=(lambda t, y, x, axis: centred(t, y, axis),),
     stacked=True,
     dependence=Along(1, None),
+    scalars="softmax",
+    taylor=shares_taylor,
 )
 structural(
     log_shares,
@@ -122,6 +144,8 @@ structural(
     jvp=(lambda t, y, x, axis: t - np.sum(strong(t, shares(x, axis)), axis=axis, keepdims=True),),
     stacked=True,
     dependence=Along(1, None),
+    scalars="log softmax",
+    taylor=log_shares_taylor,
 )
 
 

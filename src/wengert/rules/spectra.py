@@ -206,7 +206,12 @@ structural(
     packed_eigh, eigh_wrt_matrix, jvp=(eigh_along_matrix,), stacked=True, undefined=undefined("eigh", "eigenvalues")
 ).name = "numpy.linalg.eigh"
 structural(
-    np.linalg.eigvalsh, eigvalsh_wrt_matrix, jvp=(eigvalsh_along_matrix,), stacked=True, dependence=MATRIXWISE
+    np.linalg.eigvalsh,
+    eigvalsh_wrt_matrix,
+    jvp=(eigvalsh_along_matrix,),
+    stacked=True,
+    batching=True,
+    dependence=MATRIXWISE,
 )
 composed(np.linalg.eigh, _eigh)
 

@@ -10,10 +10,13 @@ import functools
 
 import numpy as np
 
-from wengert.dependence import Reduced
+from wengert.dependence import Reduced, Scattered
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import composed, rows, strong, structural, ufunc_methods
-from wengert.rules import elementwise  # noqa: F401  (declares the rows that are spoken of here)
+from wengert.registry import composed, facts, rows, strong, structural, ufunc_methods
+from wengert.rules import (
+    elementwise,  # noqa: F401  (declares the rows that are spoken of here)
+    expansions,
+)
 from wengert.rules.broadcasting import (
     aligned,
     from_end,
@@ -68,17 +71,6 @@ def push_added(t, y, a, indices, b):
     return np.reshape(gathered(spread, places, np.size(y)), front(t, b) + np.shape(y))
 
 
-def scatter_pattern(deps, a, indices, b):
-    """Each element of `a`, and what is added to it."""
-    if (indices := deps.known(indices)) is None:
-        return None
-    base = deps.ids(a)
-    offsets = np.arange(base.size).reshape(base.shape)[indices]
-    added = np.broadcast_to(deps.ids(b), np.shape(offsets))
-    ids = np.concatenate([np.ravel(base), np.ravel(added)])
-    return deps.by_offset(ids, np.concatenate([np.arange(base.size), np.ravel(offsets)]), base.size)
-
-
 structural(
     scatter_add,
     lambda ybar, y, a, indices, b: ybar,
@@ -87,7 +79,7 @@ structural(
     jvp=(lambda t, y, a, indices, b: t, None, push_added),
     stacked=True,
     curvature="none",
-    dependence=scatter_pattern,
+    dependence=Scattered(0, 1, 2),
 )
 
 
@@ -239,6 +231,7 @@ structural(
     stacked=True,
     curvature="none",
     dependence=segment_pattern,
+    expansion=expansions.segments,
 )
 ufunc_methods[np.add, "reduceat"] = sums_of_segments
 
@@ -290,5 +283,6 @@ def leg_over_hypotenuse(y, a, axis, initial, where):
 
 
 logaddexp_reduce = fold(np.logaddexp, "logaddexp_reduce", softmax_by(np.exp))
+facts(logaddexp_reduce, scalars="logaddexp of all")
 logaddexp2_reduce = fold(np.logaddexp2, "logaddexp2_reduce", softmax_by(np.exp2))
 hypot_reduce = fold(np.hypot, "hypot_reduce", leg_over_hypotenuse)

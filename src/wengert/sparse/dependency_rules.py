@@ -165,7 +165,7 @@ def _found(deps):
     if deps.row.kind == "custom":
         return _custom(deps)
     pattern = deps.row.dependence
-    rule = _RULES.get(pattern if type(pattern) is str else type(pattern))
+    rule = RULES.get(pattern if type(pattern) is str else type(pattern))
     if rule is not None:
         return rule(deps)
     return None if pattern is None else pattern(deps, *deps.call.args, **deps.call.kwargs)
@@ -341,6 +341,25 @@ def solved(deps):
     return deps.united([matrix, deps.along(b, (-2,))])
 
 
+# ---------------------------------------------------------------------------------------------- scattered
+
+
+def scattered(deps):
+    """The element of the base, and the values that are added to it."""
+    base, at, values = deps.row.dependence
+    indices = deps.known(deps.call.args[at])
+    if indices is None:
+        return None
+    size = math.prod(deps.shape)
+    offsets = np.arange(size).reshape(deps.shape)[indices]
+    ids = np.ravel(np.broadcast_to(deps.ids(deps.call.args[values]), np.shape(offsets)))
+    offsets = np.ravel(offsets)
+    if base is not None:
+        own = np.ravel(deps.ids(deps.call.args[base]))
+        ids, offsets = np.concatenate([own, ids]), np.concatenate([np.arange(size), offsets])
+    return deps.by_offset(ids, offsets, size)
+
+
 # ---------------------------------------------------------------------------------------------- products
 
 
@@ -450,13 +469,15 @@ def _cross(deps, left, right, shapes):
     )
 
 
-_RULES = {
+#: by the word of the dependence pattern
+RULES = {
     dependence.Elementwise: elementwise,
     dependence.Moved: moved,
     dependence.Reduced: reduced,
     dependence.Along: along,
     dependence.Cumulative: cumulative,
     dependence.Contraction: product,
+    dependence.Scattered: scattered,
     dependence.MATRIXWISE: matrixwise,
     dependence.SYSTEMS: solved,
 }

@@ -1,8 +1,8 @@
 """Batches in place of arrays: one call of a NumPy function for all elements, where it broadcasts.
 
 A `Batch` holds the arrays of all elements along a first axis that the function does not see.
-Elementwise functions, reductions, products and solvers take all of them at once, other functions one after the other.
-What cannot be told of all elements at once, such as a branch on a value, ends the attempt with `Apart`.
+Ufuncs, and functions whose row states `batching`, take all elements in one call; others are called for each element.
+A question that has no single answer for all elements, such as a branch on a value, ends the attempt with `Apart`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import numpy as np
 
 from wengert import registry
 from wengert.core import levels
-from wengert.core.dispatch import arguments
-from wengert.core.dispatch.lifted import Lifted, holds_lifted
+from wengert.core.dispatch import arguments, dispatch
+from wengert.core.dispatch.lifted import LIKE, Lifted, holds_lifted
+from wengert.dependence import MATRIXWISE, SYSTEMS, Along, Contraction, Cumulative, Elementwise, Reduced
 
 
 class Apart(BaseException):
@@ -162,9 +163,13 @@ def _behind(axis, ndim):
 # ---- functions
 
 
-def takes_all(fun: Callable) -> bool:
-    """Is one call of a function enough for all elements?"""
-    return fun in RULES or (isinstance(fun, np.ufunc) and fun.signature is None and fun.nout == 1)
+def takes_all(row: registry.Primitive) -> bool:
+    """Whether one call of a function serves all elements."""
+    return row.batching is not None or row.fun is registry.strong or _is_ufunc(row.fun)
+
+
+def _is_ufunc(fun):
+    return isinstance(fun, np.ufunc) and fun.signature is None and fun.nout == 1
 
 
 def apply(fun: Callable, args: tuple, kwargs: dict):
@@ -172,21 +177,18 @@ def apply(fun: Callable, args: tuple, kwargs: dict):
     if holds_lifted(tuple(kwargs.values())):
         raise Apart
     size = len(_batches(args)[0].v)
-    rule = RULES.get(fun)
-    if rule is not None:
-        found = rule(size, *args, **kwargs)
-    elif fun in _LIKE:
+    row = registry.lookup(fun)
+    if row is not None and row.batching is not None:
+        return Batch(_at_once(fun, row, size, args, kwargs))
+    if _is_ufunc(fun) or fun is registry.strong:
+        return Batch(_elementwise(fun, args, kwargs))
+    if fun in LIKE:
         return Maker(size).made(fun(*_element(args, 0), **kwargs))
-    elif isinstance(fun, np.ufunc) and fun.signature is None and fun.nout == 1:
-        found = _elementwise(fun, args, kwargs)
-    else:
-        row = registry.lookup(fun)
-        if row is not None and row.static:
-            return fun(*_element(args, 0), **kwargs)
-        if row is None or row.kind == "view" or fun in _WRITING:
-            raise Apart
-        found = _each(fun, args, kwargs, size)
-    return Batch(found)
+    if row is not None and row.static:
+        return fun(*_element(args, 0), **kwargs)
+    if row is None or row.kind == "view" or fun in dispatch.STORES:
+        raise Apart
+    return Batch(_each(fun, args, kwargs, size))
 
 
 def _batches(x):
@@ -215,76 +217,88 @@ def _each(fun, args, kwargs, size):
     return np.stack(found)
 
 
-#: rules by function: (size of the batch, *args, **kwargs) -> array with the batch first
-RULES: dict[Callable, Callable] = {}
-
-_LIKE = frozenset((np.zeros_like, np.empty_like, np.ones_like))
-_WRITING = frozenset((np.copyto, np.put, np.putmask, np.place, np.fill_diagonal, np.put_along_axis))
+# ---- one call for all elements
 
 
-def _reduction(fun, axis=None):
-    def reduced(size, x, axis=axis, keepdims=False, **kwargs):
-        v = x.v
-        if axis is None:
-            v, axis = np.reshape(v, (size, -1)), 1
-            found = fun(v, axis=axis, **kwargs)
-            return np.reshape(found, (size,) + (1,) * x.ndim) if keepdims and keepdims is not np._NoValue else found
-        if keepdims and keepdims is not np._NoValue:
-            kwargs["keepdims"] = True
-        return fun(v, axis=_behind(axis, x.ndim), **kwargs)
-
-    RULES[fun] = reduced
-
-
-for _fun in (np.sum, np.prod, np.mean, np.max, np.min, np.amax, np.amin, np.any, np.all, np.std, np.var, np.median):
-    _reduction(_fun)
-for _fun in (np.argmax, np.argmin, np.cumsum, np.cumprod):
-    _reduction(_fun)
-for _fun in (np.sort, np.argsort):
-    _reduction(_fun, -1)
-
-
-def rule(*funs):
-    def declare(body):
-        RULES.update(dict.fromkeys(funs, body))
-        return body
-
-    return declare
-
-
-@rule(np.where)
-def _where(size, *args):
-    if len(args) != 3:
+def _at_once(fun, row, size, args, kwargs):
+    """A function whose row states how one call serves a batch."""
+    if kwargs.get("out") is not None:
         raise Apart
-    return _elementwise(np.where, args, {})
+    if callable(row.batching):
+        found = row.batching(*_with_batch_axis(row, size, args), **kwargs)
+        if found is None:
+            raise Apart
+        return found
+    pattern = row.dependence
+    return _BY_PATTERN[pattern if type(pattern) is str else type(pattern)](fun, row, args, kwargs)
 
 
-@rule(np.clip)
-def _clip(size, x, a_min=None, a_max=None, *, min=None, max=None):
-    return _elementwise(np.clip, (x, a_min if min is None else min, a_max if max is None else max), {})
-
-
-@rule(np.linalg.norm)
-def _norm(size, x, ord=None, axis=None, keepdims=False):
-    if ord is not None or axis is not None or keepdims:
+def _with_batch_axis(row, size, args):
+    """Arguments with the axis of the batch in front, of length 1 where an operand is the same for all."""
+    if row.sequence:
+        parts = [x.v if isinstance(x, Batch) else np.broadcast_to(x, (size, *np.shape(x))) for x in args[0]]
+        return parts, *args[1:]
+    operands = row.vjps or (0,)
+    found = [x.v if isinstance(x, Batch) else _array(x)[None] if i in operands else x for i, x in enumerate(args)]
+    if holds_lifted(found):
         raise Apart
-    return np.sqrt(np.sum(np.square(np.reshape(x.v, (size, -1))), axis=1))
+    return found
 
 
-@rule(registry.strong)
-def _strong(size, a, b):
-    return _elementwise(registry.strong, (a, b), {})
+def _broadcast(fun, row, args, kwargs):
+    """Element by element; a choice is none with another number of arguments."""
+    if row.fits is not None and not row.fits(*args, **kwargs):
+        raise Apart
+    names = {"a_min": 1, "a_max": 2, **registry.positions.get(fun, {})}
+    given = {names[name]: x for name, x in kwargs.items() if name in names}
+    args = [*args, *[None] * (1 + max(given, default=-1) - len(args))]
+    for i, x in given.items():
+        args[i] = x
+    return _elementwise(fun, args, {name: x for name, x in kwargs.items() if name not in names})
 
 
-@rule(np.vdot)
-def _vdot(size, a, b):
-    left, right = [np.reshape(_array(x), (size if isinstance(x, Batch) else 1, -1)) for x in (a, b)]
-    left = np.conj(left) if left.dtype.kind == "c" else left
-    return np.sum(left * right, axis=1)
+def _along_axes(fun, row, args, kwargs):
+    """A reduction, or a function along an axis: that of an element is one further in the batch."""
+    x, *rest = args
+    position, default = row.dependence
+    is_masked = kwargs.get("where", True) is not True
+    if not isinstance(x, Batch) or is_masked or any(isinstance(y, (Batch, np.ndarray)) for y in rest):
+        raise Apart
+    is_given = len(rest) >= position
+    axis = rest[position - 1] if is_given else kwargs.get("axis", default)
+    keepdims = kwargs.get("keepdims", False)
+    is_kept = keepdims is not np._NoValue and keepdims
+    v = np.reshape(x.v, (len(x.v), -1)) if axis is None else x.v
+    kwargs = {name: y for name, y in kwargs.items() if name not in ("axis", "keepdims", "where")}
+    shifted = 1 if axis is None else _behind(axis, x.ndim)
+    if is_given:
+        rest[position - 1] = shifted
+    else:
+        kwargs["axis"] = shifted
+    if is_kept and axis is not None:
+        kwargs["keepdims"] = True
+    found = fun(v, *rest, **kwargs)
+    return np.reshape(found, (len(v),) + (1,) * x.ndim) if is_kept and axis is None else found
 
 
-@rule(np.matmul, np.dot)
-def _matmul(size, a, b):
+def _matrixwise(fun, row, args, kwargs):
+    if len(args) > 1 or kwargs:
+        raise Apart
+    return fun(args[0].v)
+
+
+def _systems(fun, row, args, kwargs):
+    """Linear systems, each with one right-hand side or several."""
+    a, b = args
+    if not all(1 <= d <= 2 for d in (np.ndim(a), np.ndim(b))):
+        raise Apart
+    left, right = _array(a), _array(b)
+    return fun(left, right) if np.ndim(b) == 2 else fun(left, right[..., None])[..., 0]
+
+
+def _product(fun, row, args, kwargs):
+    """A product of vectors and matrices."""
+    a, b = args
     dims = np.ndim(a), np.ndim(b)
     if not all(1 <= d <= 2 for d in dims):
         raise Apart
@@ -300,91 +314,13 @@ def _matmul(size, a, b):
     return found[..., 0, :] if dims == (1, 2) else found[..., 0] if dims == (1, 1) else found
 
 
-@rule(np.linalg.solve)
-def _solve(size, a, b):
-    if not all(1 <= d <= 2 for d in (np.ndim(a), np.ndim(b))):
-        raise Apart
-    left, right = _array(a), _array(b)
-    return np.linalg.solve(left, right) if np.ndim(b) == 2 else np.linalg.solve(left, right[..., None])[..., 0]
-
-
-for _fun in (np.linalg.inv, np.linalg.det, np.linalg.cholesky, np.linalg.eigvalsh):
-    RULES[_fun] = lambda size, a, fun=_fun: fun(a.v)
-
-
-def _transform(fun):
-    def transformed(size, a, n=None, axis=-1, norm=None, out=None):
-        if out is not None:
-            raise Apart
-        return fun(a.v, n, _behind(axis, a.ndim), norm)
-
-    RULES[fun] = transformed
-
-
-for _fun in (np.fft.fft, np.fft.ifft, np.fft.rfft, np.fft.irfft):
-    _transform(_fun)
-
-
-# ---- shapes: views of an element are views of the batch
-
-
-@rule(np.reshape)
-def _reshape(size, x, shape, order="C"):
-    if order != "C":
-        raise Apart
-    shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    inner = x.size
-    known = int(np.prod([d for d in shape if d != -1], dtype=int))
-    if (-1 in shape and (not known or inner % known)) or (-1 not in shape and known != inner):
-        raise Apart  # its own error
-    return np.reshape(x.v, (size, *[inner // known if d == -1 else d for d in shape]))
-
-
-@rule(np.ravel)
-def _ravel(size, x, order="C"):
-    return _reshape(size, x, x.size, order)
-
-
-@rule(np.transpose)
-def _transpose(size, x, axes=None):
-    axes = tuple(range(x.ndim))[::-1] if axes is None else tuple(axes)
-    return np.transpose(x.v, (0, *_behind(axes, x.ndim)))
-
-
-@rule(np.swapaxes)
-def _swapaxes(size, x, axis1, axis2):
-    return np.swapaxes(x.v, _behind(axis1, x.ndim), _behind(axis2, x.ndim))
-
-
-@rule(np.expand_dims)
-def _expand_dims(size, x, axis):
-    if isinstance(axis, tuple):
-        raise Apart
-    return np.expand_dims(x.v, _behind(axis, x.ndim + 1))
-
-
-@rule(np.copy)
-def _copy(size, x, order="K"):
-    return np.copy(x.v)
-
-
-@rule(np.broadcast_to)
-def _broadcast_to(size, x, shape):
-    shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    return np.broadcast_to(_aligned(x, len(shape)), (size, *shape))
-
-
-def _of_sequence(fun, new):
-    """A function that joins arrays along an axis; `new` is 1 where that is an axis they do not have."""
-
-    def joined(size, arrays, axis=0):
-        if axis is None:
-            raise Apart
-        parts = [x.v if isinstance(x, Batch) else np.broadcast_to(x, (size, *np.shape(x))) for x in arrays]
-        return fun(parts, axis=_behind(axis, max(1, np.ndim(parts[0]) - 1 + new)))
-
-    RULES[fun] = joined
-
-
-_of_sequence(np.concatenate, 0)
-_of_sequence(np.stack, 1)
+#: by dependence pattern: (function, row, args, kwargs) -> array with the axis of the batch first
+_BY_PATTERN = {
+    Elementwise: _broadcast,
+    Reduced: _along_axes,
+    Along: _along_axes,
+    Cumulative: _along_axes,
+    MATRIXWISE: _matrixwise,
+    SYSTEMS: _systems,
+    Contraction: _product,
+}

@@ -95,7 +95,7 @@ def ufunc_call(fun, inputs, kwargs):
 WRITERS = frozenset((np.array2string, np.array_repr, np.array_str))
 
 #: functions that store into their first argument
-_STORES = frozenset((np.copyto, np.put, np.putmask, np.place, np.put_along_axis, np.fill_diagonal))
+STORES = frozenset((np.copyto, np.put, np.putmask, np.place, np.put_along_axis, np.fill_diagonal))
 
 #: attributes and functions that depend on the memory of an array, which in a recording is a copy's
 OF_MEMORY = frozenset(("base", "ctypes", "data", np.may_share_memory, np.shares_memory))
@@ -153,7 +153,7 @@ def function(fun, args, kwargs, compute=None):
             raise UnsupportedFunctionError(option_message(row, sorted(set(kwargs) - row.keywords)))
         if not row.on_complex and holds_complex(args):
             raise no_complex_rule(row)
-        if fun in _STORES:
+        if fun in STORES:
             check_target(row.name, args)
         return row.variadic(*map(mixed.as_array_like, args), **kwargs)
     if row.kind == "constant":

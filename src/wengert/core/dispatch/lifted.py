@@ -35,6 +35,9 @@ _COMPARISONS = {
 }
 _UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute}
 
+#: functions that make an array like another one
+LIKE = frozenset((np.zeros_like, np.empty_like, np.ones_like))
+
 
 class Lifted(var.Lender):
     """A value with the face of an array."""

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from wengert.core.dispatch import matrices
+from wengert.dependence import Scattered
 from wengert.program.ir import access, call_rules
 from wengert.program.ir.access import FREE
 from wengert.program.ir.call import Call, Operand, static
@@ -48,7 +50,7 @@ def call(p: Any, i: int, a: int, b: int, c: int) -> list[Term]:
     if not live or (call.row is not None and call.row.kind == "constant"):
         return []
     _require_local(call)
-    rule = _RULES.get(call.row.name, _moved if access.moves(call) else _through)
+    rule = _rule_of(call) or (_moved if access.moves(call) else _through)
     return [t for j in live for t in rule(p, i, call, j)]
 
 
@@ -62,12 +64,11 @@ def require_rule(p: Any, i: int, call: Call, depends: list) -> None:
     if call.row is not None and call.row.kind == "constant":
         return
     _require_local(call)
-    name = call.row.name
-    if name in _RULES or access.is_product(call) or access.moves(call):
+    if _rule_of(call) is not None or access.is_product(call) or access.moves(call):
         return
     for j, v in enumerate(call.operands):
         if depends[v] and _axes_of(p, i, call, j) is None:
-            raise Refused(name)
+            raise Refused(call.row.name)
 
 
 class _Partials(NamedTuple):
@@ -459,16 +460,17 @@ def _part_of_constant(p, factor, targets, at, i):
     return p.constant_line(np.broadcast_to(part, shape), i) if shape else float(part)
 
 
-def _inverse(p, i, call, j):
-    """Terms of the inverse y of small matrices: the slope of y[i, j] in element (k, l) is -y[i, k] y[l, j]."""
+def _by_result(p, i, call, j):
+    """Partials of a function of small matrices that are products of elements of its result, as its row states."""
     shape = p.type(i)[1]
     lead = [*range(len(shape) - 2)]
-    left, right = [_Factor(None, i, None, [*lead, *names], shape) for names in ("ik", "lj")]
+    sign, *names = re.fullmatch("(-?)(..),(..)", call.row.slope).groups()
+    left, right = [_Factor(None, i, None, [*lead, *pair], shape) for pair in names]
 
     def ahead():
         for index in itertools.product(range(shape[-1]), repeat=2):
             slope = _product_of(p, [left, right], [*lead, "i", "j"], dict(zip("kl", index)), i)
-            yield index, p.negated(slope)
+            yield index, p.negated(slope) if sign else slope
 
     if shape[-1] ** 2 > _MAX_VIEWS:
         raise Refused(call.name)
@@ -628,33 +630,24 @@ def _moved(p, i, call, j):
     return p.moved_elements(p.terms[v], v, i, np.asarray(where) - 1)
 
 
-def _added_up(p, i, call, j):
-    """``np.add.at``: an array, and what is added to it at constant indices."""
-    target, indices, _ = call.args
-    v = call.operands[j]
-    if access.holds(indices):
-        raise Refused(call.name)
-    if type(target) is Operand and target.position == j:
+def _scattered(p, i, call, j):
+    """Partials of values that are added up at constant indices, and of the array to which they are added."""
+    base, at, values = call.row.dependence
+    v, (position, _) = call.operands[j], call_rules.place_in(call.args, j)
+    if position == base:
         return [p.scaled(t, v, i, 1.0) for t in p.terms[v]]
-    places = p.where(i)[indices]
-    if np.shape(places) != p.type(v)[1]:
+    if position != values or access.holds(call.args[at]):
         raise Refused(call.name)
-    return p.summed(p.terms[v], v, i, places)
-
-
-def _counted(p, i, call, j):
-    """``bincount`` with weights."""
-    v = call.operands[j]
-    position, _ = call_rules.place_in(call.args, j)
-    if position != 1 or access.holds(call.args[0]):
+    offsets = p.where(i)[call.args[at]]
+    if np.shape(offsets) != p.type(v)[1]:
         raise Refused(call.name)
-    return p.summed(p.terms[v], v, i, p.where(i)[np.asarray(call.args[0])])
+    return p.summed(p.terms[v], v, i, offsets)
 
 
-_RULES = {
-    "numpy.sum": _summed(False),
-    "numpy.mean": _summed(True),
-    "wengert.rules.ufuncs.scatter_add": _added_up,
-    "numpy.bincount": _counted,
-    "numpy.linalg.inv": _inverse,
-}
+def _rule_of(call):
+    """The partials of a call by what its row states; None: by the general rule."""
+    if type(call.row.dependence) is Scattered:
+        return _scattered
+    if call.row.slope is not None:
+        return _by_result
+    return {"sum": _summed(False), "mean": _summed(True)}.get(call.row.scalars)

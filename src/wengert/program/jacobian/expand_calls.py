@@ -9,10 +9,7 @@ Values differ from those of the call by rounding, so the result serves derivativ
 
 from __future__ import annotations
 
-import functools
-import itertools
 import math
-from typing import Any
 
 import numpy as np
 
@@ -24,15 +21,8 @@ from wengert.program.ir.ir import Listing, c_strides, kind_of, operands, overlap
 from wengert.program.ir.opcode_table import opcodes
 from wengert.program.ir.opcodes import Op
 from wengert.program.tracing.trace import listed
-from wengert.rules.reductions import average_share
 
 _FLOAT = np.dtype(float)
-#: taps of a convolution that is expanded into a sum
-_MAX_TAPS = 16
-#: elements along an axis whose products are expanded
-_MAX_EXPANDED = 8
-#: rows of a matrix that is inverted
-_MAX_INVERTED = 5
 #: elements of a row that take the VM as long as going on to the next row
 _MIN_ROW_LENGTH = 32
 #: opcodes that read arrays element by element, wherever they lie
@@ -108,7 +98,7 @@ def _repeated(code):
 def _may_come_apart(call):
     if call.row is None or access.heeds_memory(call):
         return False
-    return call.row.name in _MADE_OF or access.moves(call)
+    return call.row.expansion is not None or access.moves(call)
 
 
 def _written_out(new, call, values, wanted):
@@ -119,7 +109,7 @@ def _written_out(new, call, values, wanted):
         return _joined(new, call, values, wanted)
     shapes = [kind_of(new, v)[1] for v in values]
     try:
-        function = _MADE_OF[call.row.name](*[_shaped(x, shapes) for x in call.args], **call.kwargs)
+        function = call.row.expansion(*[_shaped(x, shapes) for x in call.args], **call.kwargs)
     except (KeyError, TypeError):  # arguments in a form that is not known here
         return None
     if function is None:
@@ -204,160 +194,3 @@ def _block(places, shape):
     if (expected != places).any():
         return None
     return 8 * offset, shape, tuple(8 * step for step in steps)
-
-
-# ---------------------------------------------------------------------------------------------- made of
-
-# Each gets the arguments of the call, operands as arrays of their shape, and gives a function of them, or None.
-
-
-def _cross(a, b, *more, **options):
-    if more or options or np.shape(a)[-1] != 3 or np.shape(b)[-1] != 3:
-        return None
-
-    def cross(a, b):
-        u, v = [[x[..., k] for k in range(3)] for x in (a, b)]
-        return np.stack([u[k - 2] * v[k - 1] - u[k - 1] * v[k - 2] for k in range(3)], axis=-1)
-
-    return cross
-
-
-def _diff(a, n=1, axis=-1, prepend=None, append=None):
-    def joined(a, prepend, append):
-        ends = [None if end is None or end is np._NoValue else end for end in (prepend, append)]
-        one = list(np.shape(a))
-        one[axis] = 1
-        ends = [np.broadcast_to(end, one) if end is not None and np.ndim(end) == 0 else end for end in ends]
-        parts = [part for part in (ends[0], a, ends[1]) if part is not None]
-        return np.concatenate(parts, axis=axis) if len(parts) > 1 else a
-
-    def diff(a, n=n, axis=axis, prepend=prepend, append=append):
-        a = joined(a, prepend, append)
-        for _ in range(n):
-            count = np.shape(a)[axis]
-            low, high = [[slice(None)] * np.ndim(a) for _ in range(2)]
-            low[axis], high[axis] = slice(0, count - 1), slice(1, count)
-            a = a[tuple(high)] - a[tuple(low)]
-        return a
-
-    return diff if 0 < n < min(4, np.shape(a)[axis]) else None
-
-
-def _slices(a, axis):
-    """The slices of an array along an axis, if they are few."""
-    if (axis is None and np.ndim(a) != 1) or not np.ndim(a):
-        return None
-    axis = (axis or 0) % np.ndim(a)
-    index = (slice(None),) * axis
-    return [(*index, k) for k in range(np.shape(a)[axis])] if np.shape(a)[axis] <= _MAX_EXPANDED else None
-
-
-def _prod(a, axis=None, **options):
-    slices = None if options or isinstance(axis, tuple) else _slices(a, axis)
-    return (lambda a, *_: functools.reduce(np.multiply, [a[k] for k in slices])) if slices else None
-
-
-def _cumulated(ufunc):
-    def rule(a, axis=None, **options):
-        slices = None if options else _slices(a, axis)
-
-        def cumulated(a, *_):
-            return np.stack(list(itertools.accumulate([a[k] for k in slices], ufunc)), axis=axis or 0)
-
-        return cumulated if slices else None
-
-    return rule
-
-
-def _sums_of_segments(a, indices, axis=0, **options):
-    """Each element is added to the sum of its own segment, where one comes after the other."""
-    starts = np.asarray(indices)
-    if options or np.ndim(a) != 1 or starts.dtype.kind not in "iu":  # operands stand here as numbers
-        return None
-    lengths = np.diff(starts, append=np.size(a))
-    if np.any(lengths <= 0):
-        return None
-    which = np.repeat(np.arange(starts.size), lengths)
-    return lambda a, *_: np.bincount(which, a[starts[0] :], starts.size)
-
-
-def _trace(a, offset=0, axis1=0, axis2=1, **options):
-    return None if options else lambda a, *_: np.sum(np.diagonal(a, offset, axis1, axis2), axis=-1)
-
-
-def _linalg_trace(a, **options):
-    return _trace(a, options.pop("offset", 0), -2, -1, **options)
-
-
-def _multi_dot(arrays, **options):
-    return None if options else lambda arrays: functools.reduce(np.matmul, arrays)
-
-
-def _average(a, axis=None, weights=None, **options):
-    if weights is None or {*options} - {"keepdims"} or not np.any(weights):  # those of an operand stand here as 0
-        return None
-    share = average_share(np.asarray(a), axis, np.asarray(weights, dtype=float))
-    return lambda a, *_: np.sum(a * share, axis=axis, **options)
-
-
-def _solve(a, b, **options):
-    """By the inverse of a small matrix, whose partials are products of its elements."""
-    return None if options or np.shape(a)[-1] > _MAX_INVERTED else lambda a, b: np.matmul(np.linalg.inv(a), b)
-
-
-def _kron(a, b):
-    n = max(np.ndim(a), np.ndim(b))
-
-    def kron(a, b):
-        first, second = [(1,) * (n - np.ndim(x)) + np.shape(x) for x in (a, b)]
-        a = np.reshape(a, [m for k in first for m in (k, 1)])
-        b = np.reshape(b, [m for k in second for m in (1, k)])
-        return np.reshape(a * b, [k * m for k, m in zip(first, second)])
-
-    return kron
-
-
-def _outer(a, b):
-    return lambda a, b: np.reshape(a, (-1, 1)) * np.reshape(b, (1, -1))
-
-
-def _convolve(a, v, mode="full"):
-    short, count = sorted((np.size(a), np.size(v)))
-    before = {"full": short - 1, "same": short - 1 - (short - 1) // 2, "valid": 0}[mode]
-    after = {"full": short - 1, "same": (short - 1) // 2, "valid": 0}[mode]
-
-    def convolve(a, v, *_):
-        a, v = (a, v) if np.size(v) == short else (v, a)
-        a = np.pad(a, (before, after)) if before or after else a
-        n = count + before + after - short + 1
-        is_there = [True] + [type(v) is not np.ndarray or v[short - 1 - k] != 0 for k in range(1, short)]
-        parts = [v[short - 1 - k] * a[k : k + n] for k in range(short) if is_there[k]]
-        return functools.reduce(np.add, parts)
-
-    return convolve if short <= _MAX_TAPS else None
-
-
-def _correlate(a, v, mode="valid"):
-    found = _convolve(a, v, mode) if np.size(v) <= np.size(a) else None
-    return None if found is None else lambda a, v, *_: found(a, v[::-1])
-
-
-_MADE_OF: dict[str, Any] = {
-    "numpy.cross": _cross,
-    "numpy.linalg.cross": _cross,
-    "numpy.diff": _diff,
-    "numpy.prod": _prod,
-    "numpy.cumprod": _cumulated(np.multiply),
-    "numpy.cumsum": _cumulated(np.add),
-    "wengert.rules.ufuncs.sums_of_segments": _sums_of_segments,
-    "numpy.trace": _trace,
-    "numpy.linalg.trace": _linalg_trace,
-    "numpy.linalg.multi_dot": _multi_dot,
-    "numpy.average": _average,
-    "numpy.linalg.solve": _solve,
-    "wengert.rules.linalg.solution": _solve,
-    "numpy.kron": _kron,
-    "numpy.outer": _outer,
-    "numpy.convolve": _convolve,
-    "numpy.correlate": _correlate,
-}

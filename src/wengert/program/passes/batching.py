@@ -252,7 +252,7 @@ class _Widening:
             found = self.of_units(i, call)
             if found is not None:
                 return found
-        if row is None or not stacked.takes_all(row.fun):
+        if row is None or not stacked.takes_all(row):
             return self.each(i, call)
 
         def apply(*values):
@@ -267,7 +267,7 @@ class _Widening:
 
     def of_units(self, i, call):
         """A product of the unit vectors and a matrix: its rows, or its columns; None if it is no such."""
-        if call.row is None or call.row.fun not in (np.matmul, np.dot) or len(call.args) != 2 or call.kwargs:
+        if call.row is None or call.row.scalars not in ("matmul", "dot") or len(call.args) != 2 or call.kwargs:
             return None
         is_unit = [type(x) is Operand and call.operands[x.position] in self.units for x in call.args]
         if is_unit[0] == is_unit[1]:

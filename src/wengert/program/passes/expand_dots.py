@@ -27,7 +27,8 @@ from wengert.program.passes import simplify
 
 _FLOAT = np.dtype(float)
 _MULTIPLY = OPCODES["multiply"]
-_PRODUCTS = (np.matmul, np.dot, np.inner, np.vdot, np.vecdot)
+#: words of `Primitive.scalars` for products of two arrays
+_PRODUCTS = ("matmul", "dot", "inner")
 #: elements from which BLAS gains more than a call of Python costs
 _MIN_BLAS_LENGTH = 1000
 
@@ -38,7 +39,7 @@ def multiplied_out(code: Listing, and_checks: bool = False) -> Listing:
     Sums of squares by ``np.vdot`` stay unless `and_checks`: derivatives and `regroup` know by them the guards that
     rules have against NaN.
     """
-    if not any(call.row is not None and call.row.fun in _PRODUCTS for call in code.calls):
+    if not any(call.row is not None and call.row.scalars in _PRODUCTS for call in code.calls):
         return code
     places = np.flatnonzero(code.op == Op.CALL)
     calls = [(i, code.calls[a]) for i, a in zip(places.tolist(), code.a[places].tolist())]
@@ -59,7 +60,7 @@ def _is_check(call):
 
 
 def _is_product(code, call):
-    if call.row is None or call.row.fun not in _PRODUCTS or call.kwargs or len(call.args) != 2:
+    if call.row is None or call.row.scalars not in _PRODUCTS or call.kwargs or len(call.args) != 2:
         return False
     (dtype, shape), other = (_kind(code, call, argument) for argument in call.args)
     is_vector = len(shape) == 1 or call.row.fun is np.vdot

@@ -229,7 +229,7 @@ def _scalarise_jacobian(code, run):
 
 def _scalarise_calls(code, run):
     """Scalar code for functions that are differentiated as whole calls, and are differentiated no more."""
-    if not any(call.row and call.row.fun in scalarise.DERIVED_AS_THEY_ARE for call in code.calls):
+    if not any(map(scalarise.is_expanded_late, code.calls)):
         return code
     found = run.vectorised(scalarise.by_elements(run.scalars, to_run=True))
     return found if scalarise.nanoseconds(found) < scalarise.nanoseconds(code) else code

@@ -32,9 +32,6 @@ from wengert.program.ir.opcode_table import OPCODES
 from wengert.program.passes import cost
 from wengert.program.passes.simplify import simplified
 from wengert.program.ir.call_rules import filled, placed
-from wengert.rules.linalg import packed_slogdet, solution
-from wengert.rules.special_python import log_shares, log_sum, peak, shares
-from wengert.rules.ufuncs import logaddexp_reduce
 
 cdef enum:
     MAX_SIZE = 16               # elements of an array that is replaced by scalars
@@ -413,11 +410,11 @@ cdef class Elements:
         return found
 
     cdef bint called(self, Py_ssize_t i) except -1:
-        """What functions of small arrays give, written out."""
+        """Expands a call of a function of small arrays."""
         call = self.code.calls[self.code.as_[i]]
-        if call.row is None or self.dtype(i) != (BOOL if call.row.fun in (np.any, np.all) else FLOAT):
+        if call.row is None or self.dtype(i) != (BOOL if call.row.scalars in ("any", "all") else FLOAT):
             return False
-        made = WRITTEN_OUT.get(call.row.fun) or (WRITTEN_OUT_TO_RUN.get(call.row.fun) if self.to_run else None)
+        made = EXPANSIONS.get(call.row.scalars) or (EXPANSIONS_TO_RUN.get(call.row.scalars) if self.to_run else None)
         if made is not None:
             found = made(self, i, call)
         else:
@@ -488,11 +485,11 @@ def product(Elements self, i, call):
     if None in factors:
         return None
     (first, left), (second, right) = factors
-    if call.row.fun is np.matmul:
+    if call.row.scalars == "matmul":
         first, second = of_one(first), of_one(second)
     if not (0 < len(first) <= 2 and 0 < len(second) <= 2):
         return None
-    if len(first) + len(second) > 2 and call.row.fun not in (np.matmul, np.dot):
+    if len(first) + len(second) > 2 and call.row.scalars == "inner":
         return None
     rows, inner = (1, *first) if len(first) == 1 else first
     columns = second[1] if len(second) == 2 else 1
@@ -823,32 +820,38 @@ def constants_of(Elements self, array):
     return [self.found.constant(x) for x in array.ravel().tolist()]
 
 
-#: what makes elements of elements, for each function that is written out
-WRITTEN_OUT = {
-    **dict.fromkeys((np.matmul, np.dot, np.inner, np.vdot, np.vecdot), product),
-    **dict.fromkeys((np.cross, np.linalg.cross), crossed),
-    np.linalg.norm: length,
-    np.sum: folded(total_of),
-    np.mean: folded(mean_of),
-    np.prod: folded(chain("multiply")),
-    np.max: folded(chain("maximum"), 3),
-    np.min: folded(chain("minimum"), 3),
+#: expansions by the word that a row states in its column ``scalars``: the elements of the result from those of operands
+cdef dict EXPANSIONS = {
+    **dict.fromkeys(("matmul", "dot", "inner"), product),
+    "cross": crossed,
+    "norm": length,
+    "sum": folded(total_of),
+    "mean": folded(mean_of),
+    "prod": folded(chain("multiply")),
+    "max": folded(chain("maximum"), 3),
+    "min": folded(chain("minimum"), 3),
 }
-#: the same in lists that are run, and derived no more: their rules know what values of derivatives are where elements
-#: are equal, infinite or singular
-WRITTEN_OUT_TO_RUN = {
-    logaddexp_reduce: folded(log_sum_of),
-    peak: folded(common_scale_of),
-    log_sum: log_summed,
-    np.logaddexp: log_added,
-    shares: shared_out(shares_of),
-    log_shares: shared_out(log_shares_of),
-    **dict.fromkeys((np.linalg.solve, solution), solved),
-    np.linalg.inv: inverted,
-    np.linalg.det: determined,
-    packed_slogdet: packed_determinant,
-    np.any: truths(OR),
-    np.all: truths(AND),
+#: the same in programs that are only run: the rules of these functions give their derivatives where elements are equal,
+#: infinite or singular
+cdef dict EXPANSIONS_TO_RUN = {
+    "logaddexp of all": folded(log_sum_of),
+    "finite maximum": folded(common_scale_of),
+    "log sum exp": log_summed,
+    "logaddexp": log_added,
+    "softmax": shared_out(shares_of),
+    "log softmax": shared_out(log_shares_of),
+    "solve": solved,
+    "inverse": inverted,
+    "determinant": determined,
+    "log determinant": packed_determinant,
+    "any": truths(OR),
+    "all": truths(AND),
 }
-#: functions for which a list is written out once more to be run
-DERIVED_AS_THEY_ARE = frozenset((np.max, np.min, *WRITTEN_OUT_TO_RUN)) - {np.any, np.all}
+#: words of `Primitive.scalars` that are known here
+WORDS = frozenset((*EXPANSIONS, *EXPANSIONS_TO_RUN))
+
+
+def is_expanded_late(call):
+    """Whether a call is expanded only in programs that are derived no more."""
+    return call.row is not None and (call.row.scalars in ("max", "min") or call.row.scalars in EXPANSIONS_TO_RUN
+                                     and call.row.scalars not in ("any", "all"))
