@@ -1,1 +1,1 @@
-"""Memory, the Wengert list and kernels of elementwise functions."""
+"""The Wengert list, its memory, and kernels of elementwise functions."""

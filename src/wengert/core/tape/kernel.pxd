@@ -1,4 +1,4 @@
-# The interface of kernel.pyx: a ufunc's value by its own loop, and what its row of kernels.h says.
+# Interface of kernel.pyx: evaluates a ufunc with its own inner loop and holds its row of kernels.h.
 
 cimport numpy as cnp
 
@@ -9,11 +9,11 @@ ctypedef void (*loop_function)(char **args, const cnp.npy_intp *dims, const cnp.
 cdef class Kernel:
     cdef readonly object ufunc
     cdef readonly int opcode
-    cdef int reads_a, reads_b       # what its partials read: WG_A | WG_B | WG_Y
+    cdef int reads_a, reads_b       # operands that its partials read: WG_A | WG_B | WG_Y
     cdef int nin
     cdef loop_function loop         # the ufunc's own inner loop for doubles, or NULL
     cdef void *loop_data
-    cdef object found               # the registry's Primitive, looked up when first needed
+    cdef object found               # the registry's Primitive, looked up at first use
 
     cdef object row(self)
     cdef int find_loop(self) except -1
@@ -22,5 +22,5 @@ cdef class Kernel:
     cdef object array_value(self, cnp.ndarray a, cnp.ndarray b, double ac, double bc, bint strong)
 
 
-cdef dict kernels                   # by the ufunc it stands for
+cdef dict kernels                   # by ufunc
 cdef list by_opcode

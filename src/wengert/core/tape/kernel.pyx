@@ -1,6 +1,6 @@
-# Indices are made here, never by a user, and no division by a user's number happens in Cython code:
+# Indices are computed here, never supplied by a user, and Cython code divides by no user value:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Kernels: the value of a ufunc by its own inner loop, bit for bit what NumPy gives, without NumPy's dispatch."""
+"""Kernels: evaluate a ufunc with its own inner loop, bit for bit as NumPy does, without NumPy's dispatch."""
 
 cimport cython
 cimport numpy as cnp
@@ -69,7 +69,7 @@ cdef class Kernel:
             return self.ufunc(a)
         args[0] = <char *>&a
         args[1] = <char *>&y
-        steps[0] = steps[1] = 0         # as NumPy calls its loops for scalars, and some look at the strides
+        steps[0] = steps[1] = 0         # as NumPy calls its loops for scalars; some loops branch on the strides
         self.loop(args, &n, steps, self.loop_data)
         return y
 
@@ -89,9 +89,9 @@ cdef class Kernel:
         return y
 
     cdef object array_value(self, cnp.ndarray a, cnp.ndarray b, double ac, double bc, bint strong):
-        """The ufunc of float64 arrays, or of an array and a number; the result is memory from the pool.
+        """Apply the ufunc to float64 arrays, or to an array and a scalar; large results come from the pool.
 
-        `strong`: the number enters NumPy as a float64, not as a Python float.
+        `strong`: the scalar enters NumPy as a float64, not as a Python float.
         """
         cdef cnp.ndarray y
         cdef char *args[3]
@@ -115,13 +115,13 @@ cdef class Kernel:
         if n:
             self.loop(args, &n, steps, self.loop_data)
         if fetestexcept(FE_DIVBYZERO | FE_OVERFLOW | FE_INVALID):
-            # what the loop (or something before it) raised is for NumPy to warn of
+            # repeat the call in NumPy, which warns; the flag may also be left over from earlier code
             feclearexcept(FE_DIVBYZERO | FE_OVERFLOW | FE_INVALID)
             self.call(a, b, ac, bc, strong, y)
         return y
 
     def call(self, a, b, double ac, double bc, bint strong, out):
-        """The ufunc by NumPy's own call."""
+        """Call the ufunc through NumPy."""
         if self.nin == 1:
             return self.ufunc(a, out=out)
         number = np.float64 if strong else float
@@ -132,7 +132,7 @@ kernels = {}
 by_opcode = [None] * 256
 
 for _name, _opcode, _, _reads_a, _reads_b in kernel_rows():
-    if _name and "." not in _name:      # those of SciPy wait until SciPy is imported by somebody else
+    if _name and "." not in _name:      # SciPy's ufuncs are added when other code imports SciPy
         _ufunc = getattr(np, _name)
         kernels[_ufunc] = by_opcode[_opcode] = Kernel(_ufunc, _opcode, _reads_a, _reads_b)
-by_opcode[WG_POW] = kernels[np.power]       # the ** operator of scalars has an opcode and no ufunc
+by_opcode[WG_POW] = kernels[np.power]       # ** on scalars has its own opcode but no ufunc

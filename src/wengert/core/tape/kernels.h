@@ -1,27 +1,28 @@
-/* Values and partials of the elementwise primitives that have a C kernel: one X-macro row an opcode.
+/* Values and partials of the elementwise primitives that have a C kernel: an X-macro list with one row per opcode.
  *
- * A row makes its primitive fast and is never needed for it to be right: without one the rule's NumPy lambda runs.
+ * A row only makes its primitive faster: without one, the rule's NumPy lambda is used.
  * A test checks each row against its rule, at random and at special points.
  *
  *   a, b   operands        y   value of the primitive
- * The value is what a program replays, within 4 ulp of the primitive's; the eager engine runs the primitive itself.
- * The cost is that of the partials:
+ * Programs replay the value given here, within 4 ulp of the primitive's; eager execution calls the primitive itself.
+ * The cost refers to the partials:
  *
- *   CHEAP  a few arithmetic operations: worth computing in a loop over an array of any length
- *   VECTOR calls functions of libm that glibc also has in vector form: cheap where that is so
- *   COSTLY calls others: for long arrays NumPy's vectorised functions win, and the rule's lambda is taken
- *   A B Y  which of the three a partial reads: the others need not be kept until the sweep
+ *   CHEAP  a few arithmetic operations: computed in this file's loops for arrays of any length
+ *   VECTOR calls libm functions that glibc also has in vector form: cheap on platforms with glibc
+ *   COSTLY calls other functions: NumPy's vectorised ones are faster on long arrays, so the rule's lambda is used
  *
- * Second partials are the derivatives of the first ones as they are stated, at kinks too.
- * They read what the first partial of the same operand reads, the mixed one what the two of them read.
- * Where one is 0 everywhere it is written 0.0, and no code runs for it.
+ * WG_A, WG_B and WG_Y say which values a partial reads; the others need not be kept until the sweep.
  *
- * Standard C11 that MSVC takes too; the compiler must not contract a * b + c, or results would depend on the CPU.
+ * Second partials differentiate the stated expressions of the first ones, at kinks too.
+ * A second partial in one operand reads what the first one reads, a mixed one what both first partials read.
+ * One that is 0 everywhere is written 0.0 and generates no code.
+ *
+ * Standard C11, as MSVC accepts it; the compiler must not contract a * b + c, or results would depend on the CPU.
  */
 #ifndef WENGERT_KERNELS_H
 #define WENGERT_KERNELS_H
 
-/* glibc's vector functions (at most 4 ulp) take the place of libm's in loops over arrays, by redeclaration. */
+/* By these redeclarations, loops over arrays call glibc's vector functions (at most 4 ulp) instead of libm's. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
 #include <features.h>
 #if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 22)
@@ -45,7 +46,7 @@ static inline int wg_is_midsize(double y) { return fabs(y) > 1e-290 && fabs(y) <
 static inline double wg_maximum(double a, double b) { return a != a || a >= b ? a : b; }
 static inline double wg_minimum(double a, double b) { return a != a || a <= b ? a : b; }
 
-/* dy/da of a**b. b * y / a is accurate over the whole range (b - 1 would round), but needs a and y normal. */
+/* dy/da of a**b. b * y / a is accurate everywhere (b - 1 would round), but needs a nonzero a and a mid-sized y. */
 static inline double wg_pow_a(double a, double b, double y) {
     if (b == 0.0) return 0.0;
     if (b == 1.0) return 1.0;
@@ -57,17 +58,17 @@ static inline double wg_pow_a(double a, double b, double y) {
 /* dy/db of a**b: 0 for 0**b with b > 0, where 0 * log 0 would be NaN. */
 static inline double wg_pow_b(double a, double y) { return y == 0.0 ? 0.0 : y * log(a); }
 
-/* 1 for the larger operand, 1/2 each for a tie; NaN where an operand is. */
+/* 1 for the larger operand, 1/2 for a tie, NaN if an operand is NaN. */
 static inline double wg_larger(double a, double b) { return a > b ? 1.0 : a < b ? 0.0 : a == b ? 0.5 : NAN; }
 
-/* The same for fmax and fmin, which take the operand that is not NaN; s is 1 or -1. */
+/* The same for fmax and fmin, which ignore a NaN operand; s is 1 for fmax, -1 for fmin. */
 static inline double wg_larger_number(double a, double b, double s) {
     if (a != a) return b != b ? NAN : 0.0;
     if (b != b) return 1.0;
     return wg_larger(s * a, s * b);
 }
 
-static inline double wg_tanh_partial(double a) { /* 1 - y*y cancels: 1e6 ulp at a = 8 */
+static inline double wg_tanh_partial(double a) { /* 1 - y*y would cancel: 1e6 ulp at a = 8 */
     const double t = exp(-2.0 * fabs(a));
     return 4.0 * t / ((1.0 + t) * (1.0 + t));
 }
@@ -77,8 +78,8 @@ static inline double wg_expit_partial(double a) {
     return t / ((1.0 + t) * (1.0 + t));
 }
 
-/* exp(-a*a): the rounding error of a*a is put back, or it would cost a*a ulp. It is that of the product of two
- * halves of a's digits (Dekker 1971), since loops over fma are not made vectors where that is a call. */
+/* exp(-a*a), corrected for the rounding error of a*a, which would cost a*a ulp. The error is computed from a split of a
+ * into two halves (Dekker 1971), since loops with fma are not vectorised where it is a function call. */
 static inline double wg_gauss(double a) {
     const double x = a * a < 800.0 ? a : 0.0, s = x * x;
     const double t = 134217729.0 * x, high = t - (t - x), low = x - high;
@@ -87,7 +88,7 @@ static inline double wg_gauss(double a) {
     return a * a < 800.0 ? y : a != a ? a : 0.0;
 }
 
-/* Second derivatives: products in an order in which no intermediate overflows where the result does not. */
+/* Second partials: factors are ordered so that no intermediate overflows unless the result does. */
 
 static inline double wg_pow_aa(double a, double b, double y) {
     if (b == 0.0 || b == 1.0) return 0.0;
@@ -131,10 +132,10 @@ static inline double wg_arctanh_second(double a) {
     return 2.0 * a * p * p;
 }
 
-/* -t (1 - t) / (1 + t)**3 with t = exp(-|a|) and the sign of a; 1 - t by its series where it would cancel */
+/* -t (1 - t) / (1 + t)**3 with t = exp(-|a|), times the sign of a; 1 - t by its series for small |a|, as it cancels */
 static inline double wg_expit_second(double a) {
     const double x = fabs(a), q = x * x, t = exp(-x);
-    /* (1 - t) / x, its even and its odd powers side by side, written out because a loop would not be vectorised */
+    /* even and odd powers of (1 - t) / x in parallel, unrolled because a loop would not be vectorised */
     double odd = 1.0 / 87178291200, even = 1.0 / 1307674368000, d;
     odd = 1.0 / 479001600 + q * odd, even = 1.0 / 6227020800 + q * even;
     odd = 1.0 / 3628800 + q * odd, even = 1.0 / 39916800 + q * even;
@@ -155,7 +156,7 @@ static inline double wg_gauss_slope(double a) {
 
 static inline double wg_sign(double a) { return a > 0.0 ? 1.0 : a < 0.0 ? -1.0 : a == 0.0 ? 0.0 : a; }
 
-/* R(opcode, name, cost, y, what dy/da reads, dy/da, d2y/da2) */
+/* R(opcode, name, cost, y, reads of dy/da, dy/da, d2y/da2) */
 #define WG_UNARY(R)                                                                                                   \
     R(NEGATIVE, "negative", CHEAP, -a, 0, -1.0, 0.0)                                                                  \
     R(POSITIVE, "positive", CHEAP, a, 0, 1.0, 0.0)                                                                    \
@@ -192,7 +193,7 @@ static inline double wg_sign(double a) { return a > 0.0 ? 1.0 : a < 0.0 ? -1.0 :
     R(ERFC, "scipy.special.erfc", VECTOR, erfc(a), WG_A, -WG_2_SQRTPI * wg_gauss(a), WG_2_SQRTPI * wg_gauss_slope(a)) \
     R(EXPIT, "scipy.special.expit", VECTOR, 1.0 / (1.0 + exp(-a)), WG_A, wg_expit_partial(a), wg_expit_second(a))
 
-/* R(opcode, name, cost, y, what dy/da reads, what dy/db reads, dy/da, dy/db, d2y/da2, d2y/dadb, d2y/db2).
+/* R(opcode, name, cost, y, reads of dy/da, reads of dy/db, dy/da, dy/db, d2y/da2, d2y/dadb, d2y/db2).
  * POW is the operator ** on scalars, POWER the function numpy.power. */
 #define WG_BINARY(R)                                                                                                  \
     R(ADD, "add", CHEAP, a + b, 0, 0, 1.0, 1.0, 0.0, 0.0, 0.0)                                                        \
@@ -215,15 +216,15 @@ static inline double wg_sign(double a) { return a > 0.0 ? 1.0 : a < 0.0 ? -1.0 :
     R(FMIN, "fmin", CHEAP, b != b || a <= b ? a : b, WG_A | WG_B, WG_A | WG_B,                                        \
        wg_larger_number(a, b, -1.0), wg_larger_number(b, a, -1.0), 0.0, 0.0, 0.0)
 
-enum { WG_A = 1, WG_B = 2, WG_Y = 4 }; /* what a partial reads */
+enum { WG_A = 1, WG_B = 2, WG_Y = 4 }; /* values that a partial reads */
 
-/* Opcodes. A binary primitive has three: two slots, slot and constant, constant and slot. */
+/* Opcodes. A binary primitive has three: slot and slot, slot and constant, constant and slot. */
 enum {
-    WG_INPUT,  /* an independent variable, or a value whose derivative is not followed */
+    WG_INPUT,  /* an independent variable, or a value that carries no derivative */
     WG_LOAD,   /* v = buffer[a][b] */
-    WG_STORE,  /* buffer[b] = slot a (or a constant where a < 0); v keeps the other value: see wg_swap */
-    WG_TARGET, /* follows a STORE: a is its buffer */
-    WG_NODE,   /* an array entry: a is its index among the tape's nodes */
+    WG_STORE,  /* buffer[b] = slot a (or a constant if a < 0); v keeps the overwritten value: see wg_swap */
+    WG_TARGET, /* second half of a STORE: a is the buffer */
+    WG_NODE,   /* an array entry: a is its index in the tape's nodes */
 #define R(NAME, ...) WG_##NAME,
     WG_UNARY(R)
 #undef R

@@ -1,8 +1,8 @@
-"""Local derivatives of one recorded call, by the rule of its row: partials, pullbacks, adjoints of complex calls.
+"""Local derivatives of one recorded call, from its registry row: partials, pullbacks, adjoints of complex calls.
 
-Everything here works on plain arrays, and on operands of an enclosing level: the functions are NumPy's.
-The leading axis of tangents and cotangents is that of the directions.
-Adjoints of complex values belong to the real inner product Re(sum(conj(a) b)).
+All functions work on plain arrays and on operands of an enclosing level, since they use NumPy functions only.
+The leading axis of tangents and cotangents runs over the directions.
+Adjoints of complex values are with respect to the real inner product Re(sum(conj(a) b)).
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from wengert.registry import strong
 
 
 def transposed(linear, name, y, t, values):
-    """The transpose of a linear function, applied to `t` (`wengert.core.hooks` sets it)."""
+    """Apply the transpose of a linear function to `t` (`wengert.core.hooks` supplies the implementation)."""
     raise NotImplementedError
 
 
 def partial(row, i, y, args):
-    """Partial derivative with respect to one operand; it may be a scalar."""
+    """Partial derivative with respect to one operand: a scalar or an array."""
     found = row.partials[i]
     if not callable(found):
         return found
@@ -31,14 +31,14 @@ def times(t, p):
 
 
 def aligned(t, y):
-    """Tangents with axes of length 1 behind that of the directions, to broadcast with the shape of `y`."""
+    """Insert axes of length 1 after the axis of directions, so that tangents broadcast with the shape of `y`."""
     shape = np.shape(t)
     missing = np.ndim(y) - (len(shape) - 1)
     return np.reshape(t, shape[:1] + (1,) * missing + shape[1:]) if missing > 0 else t
 
 
 def total(parts, y):
-    """Sum of tangents, each of which broadcasts to the shape of `y`."""
+    """Sum of tangents, each broadcast to the shape of `y`."""
     found = aligned(parts[0], y)
     for part in parts[1:]:
         found = found + aligned(part, y)
@@ -51,7 +51,7 @@ def elementwise(row, y, args, sources):
 
 
 def pullback(row, position, ybar, y, args, kwargs):
-    """Cotangent of the operand at a position, or of all items of a sequence there."""
+    """Cotangent of the operand at a position, or of all items if it is a sequence."""
     if row.kind == "elementwise":
         return times(ybar, partial(row, position, y, args))
     if row.variadic is not None:
@@ -60,19 +60,19 @@ def pullback(row, position, ybar, y, args, kwargs):
 
 
 class Adjoints:
-    """Cotangents of the operands of a call with complex values, computed where warnings are off.
+    """Cotangents of the operands of a call with complex values; the caller silences floating-point warnings.
 
-    A rule that holds for complex operands multiplies tangents by complex partials; the adjoint of that multiplies by
-    their conjugates.
+    A rule that also holds for complex operands multiplies tangents by complex partials; its adjoint multiplies
+    cotangents by their conjugates.
     """
 
     def __init__(self, row, ybar, y, args, kwargs):
         self.row, self.ybar, self.y, self.args, self.kwargs = row, ybar, y, args, kwargs
         self._conjugate = None
-        self._known: dict = {}  # by position: those of all items of a sequence
+        self._known: dict = {}  # by position: cotangents of all items of a sequence
 
     def of(self, position, item, shape):
-        """The cotangent of one operand of the given shape; it may be complex where the operand is real."""
+        """Cotangent of one operand of the given shape; it may be complex although the operand is real."""
         row = self.row
         if type(row.on_complex) is dict:
             return self._declared(position, shape)
@@ -87,7 +87,7 @@ class Adjoints:
         return np.stack([np.broadcast_to(np.conj(c if item < 0 else c[item]), shape) for c in found])
 
     def _pulled(self, position):
-        """By the rule for real operands: an array, or a list by direction if the row takes one at a time."""
+        """Cotangent by the rule for real operands: an array, or a list by direction if the row is not stacked."""
         if self._conjugate is None:
             self._conjugate = np.conj(self.ybar)
         rest = (self.y, self.args, self.kwargs)
@@ -96,7 +96,7 @@ class Adjoints:
         return [pullback(self.row, position, ybar, *rest) for ybar in self._conjugate]
 
     def _declared(self, position, shape):
-        """By the row's pullbacks for complex operands, or the transpose of its tangents for them."""
+        """Cotangent by the row's complex pullback, or by transposing its complex tangent rule."""
         row, y, args, kwargs = self.row, self.y, self.args, self.kwargs
         if position in row.adjoints:
             return row.adjoints[position](self.ybar, y, *args, **kwargs)

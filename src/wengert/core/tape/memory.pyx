@@ -1,10 +1,10 @@
-# Indices are made here, never by a user, and no division by a user's number happens in Cython code:
+# Indices are computed here, never supplied by a user, and Cython code divides by no user value:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Memory of arrays: blocks from a pool, buffers with their shadows, and what is asked of layouts.
+"""Array memory: pooled blocks, buffers with their shadows, and predicates on memory layouts.
 
-Large arrays come from a pool of freed blocks, because a fresh page costs more than the arithmetic on it.
-A block returns to the pool with its last reference, whoever holds that, so nothing is released by hand.
-A `Buffer` is the memory of a traced array; the adjoint lies in a *shadow* of the same layout.
+Large arrays come from a pool of freed blocks, because faulting in fresh pages costs more than arithmetic on them.
+A block returns to the pool with its last reference, whoever holds it, so nothing is freed by hand.
+A `Buffer` is the memory of a traced array; its adjoint is stored in a *shadow* of the same layout.
 """
 
 cimport cython
@@ -25,11 +25,11 @@ cdef extern from "numpy/arrayobject.h":
 
 cdef enum:
     CLASSES = 512               # size classes: eight to a power of two
-    LARGER = 8                  # of so many, from its own on, a block may come: it is at most twice as large
+    LARGER = 8                  # classes searched for a free block, which is thus at most twice as large
 
-cdef size_t POOL_LIMIT = 64 << 20
+cdef size_t POOL_LIMIT = 64 << 20       # bytes
 cdef size_t pool_size = 0
-cdef char *pool[CLASSES]        # free blocks of a class, linked through their first bytes
+cdef char *pool[CLASSES]        # free blocks of each class, linked through their first bytes
 memset(pool, 0, sizeof(pool))
 
 
@@ -52,7 +52,7 @@ cdef inline size_t size_of_class(int c) noexcept:
 @cython.no_gc
 @cython.freelist(64)
 cdef class Block:
-    """Memory that returns to the pool when the last array or shadow in it is gone."""
+    """Memory that returns to the pool when no array or shadow uses it any more."""
 
     def __dealloc__(self):
         global pool_size
@@ -112,7 +112,7 @@ cdef cnp.ndarray int32s(cnp.npy_intp n, int byte=0):
 
 
 cdef int empty_pool() except -1:
-    """Give the free blocks back to the system."""
+    """Free all blocks in the pool."""
     global pool_size
     cdef char *data
     cdef int c
@@ -128,15 +128,15 @@ cdef int empty_pool() except -1:
 @cython.final
 @cython.no_gc
 cdef class Level:
-    """Which derivative a value belongs to, or belonged to: values of one that has ended keep its name.
+    """Identifies the derivative that a value belongs to; values of an ended derivative keep it for its name.
 
-    The outermost derivative works on numbers: `REVERSE` is a tape, `FORWARD` carries tangents along.
-    Inside of it values are operands of the level around: `FORWARD` again, or `NESTED`, a list of operands.
+    The outermost derivative works on floats: `REVERSE` has a tape, `FORWARD` propagates tangents.
+    Derivatives nested in it work on operands of the enclosing level: `FORWARD` again, or `NESTED`, a tape of operands.
     """
 
     @property
     def level(self):
-        """Itself: what runs is a tape, a list, or a forward level, and each has one."""
+        """The level itself, so that tapes and levels on the stack of running derivatives share an interface."""
         return self
 
     @property
@@ -144,7 +144,7 @@ cdef class Level:
         return self.kind == FORWARD
 
     def __init__(self, str name, int depth, Py_ssize_t k=0, recorder=None):
-        """A forward level with k tangents, or a nested one with its list; a tape makes its own."""
+        """A forward level with k tangents, or a nested one with its recorder; a tape creates its own."""
         self.kind = FORWARD if recorder is None else NESTED
         self.name = name
         self.depth = depth
@@ -155,7 +155,7 @@ cdef class Level:
         self.live = True
 
     def pause(self):
-        """Begin a block whose results carry no tangents; what to hand to `resume`."""
+        """Begin a block whose results carry no tangents; return the argument for `resume`."""
         was = self.silent
         self.silent = True
         return was
@@ -199,10 +199,10 @@ cdef Buffer new_buffer(cnp.ndarray value, Level level):
 
 
 cdef cnp.ndarray outline(cnp.ndarray array, bint always=False):
-    """Shape, strides and address of an array whose elements are not needed any more, so that its memory may go.
+    """Return a view descriptor: shape, strides and address of an array whose elements are not needed any more.
 
-    Never handed to Python code: its elements must not be read.
-    One that has little memory is kept as it is, which is quicker, unless `always`.
+    The memory may be freed, so a descriptor is never passed to Python code.
+    A small array is returned as it is, which is faster, unless `always`.
     """
     base = cnp.get_array_base(array)
     if not always and cnp.PyArray_NBYTES(array) < POOLED and (
@@ -226,7 +226,7 @@ cdef bint same_shape(cnp.ndarray x, cnp.ndarray y):
 
 
 cdef cnp.ndarray view_at(char *data, object owner, cnp.ndarray like, Py_ssize_t k, Py_ssize_t span):
-    """Array at `data` with the shape and strides of `like`, behind an axis of length k and stride `span` if k > 0."""
+    """Array at `data` with the layout of `like`; k > 0 adds a leading axis of length k and stride `span`."""
     cdef cnp.npy_intp shape[65]
     cdef cnp.npy_intp strides[65]
     cdef int d, lead = 1 if k > 0 else 0, ndim = cnp.PyArray_NDIM(like)
@@ -244,7 +244,7 @@ cdef cnp.ndarray view_at(char *data, object owner, cnp.ndarray like, Py_ssize_t 
 
 
 cdef cnp.ndarray same_layout(cnp.ndarray x):
-    """A copy with the same strides, negative ones included: NumPy's loops may differ in the last bit otherwise."""
+    """Copy with the same strides, negative ones included: with others NumPy's loops may differ in the last bit."""
     cdef cnp.ndarray array
     cdef Buffer memory
     cdef Block block
@@ -260,7 +260,7 @@ cdef cnp.ndarray same_layout(cnp.ndarray x):
 
 
 cdef bint one_place_each(cnp.ndarray x):
-    """Has every element a place of its own, as far as the strides in order of size show?"""
+    """Do all elements occupy distinct memory? Sufficient condition on the strides, taken in order of size."""
     cdef Py_ssize_t reach = cnp.PyArray_ITEMSIZE(x)
     for stride, size in sorted([(abs(step), n) for step, n in zip((<object>x).strides, (<object>x).shape)]):
         if size > 1:
@@ -271,15 +271,15 @@ cdef bint one_place_each(cnp.ndarray x):
 
 
 cdef bint owns_memory(cnp.ndarray x):
-    """Is there no other array with this memory, of NumPy's or from the pool?"""
+    """Does no other array use this memory, whether NumPy's or the pool's?"""
     if cnp.PyArray_CHKFLAGS(x, cnp.NPY_ARRAY_OWNDATA):
         return True
     base = cnp.get_array_base(x)
-    return type(base) is Block and Py_REFCNT(base) == 2       # the array's reference, and this one
+    return type(base) is Block and Py_REFCNT(base) == 2       # the array's reference and the local variable
 
 
 cdef cnp.ndarray kept(cnp.ndarray x):
-    """A copy with the same layout."""
+    """Copy with the same memory order."""
     cdef cnp.ndarray copy
     if is_vector(x):
         copy = empty_array(cnp.PyArray_NDIM(x), cnp.PyArray_DIMS(x))
@@ -289,7 +289,7 @@ cdef cnp.ndarray kept(cnp.ndarray x):
 
 
 def empty(shape):
-    """A float64 array in C order, large ones from the pool."""
+    """Return an uninitialised float64 array in C order, a large one from the pool."""
     cdef cnp.npy_intp dims[64]
     cdef int d, ndim = len(shape)
     for d in range(ndim):

@@ -1,7 +1,7 @@
-/* Rows of k numbers, one a direction, kept with the range of those that may differ from 0.
+/* Rows of k doubles, one per direction, each with the range of directions that may be nonzero.
  *
- * A slot of scalar code depends on few directions, and few results depend on it.
- * A row holds nothing outside of its range: neither memory nor time is spent on the others.
+ * A slot of scalar code depends on few directions, and few results depend on it, so ranges stay short.
+ * Elements outside the range are uninitialised and never read.
  */
 #ifndef WENGERT_ROWS_H
 #define WENGERT_ROWS_H
@@ -12,17 +12,17 @@ typedef struct {
     int32_t low, high; /* directions; empty where low >= high */
 } wg_range;
 
-/* In rows made of groups ranges end where a group does: one instruction adds all of it, and no rest is left over. */
+/* Ranges of grouped rows are aligned to groups, so that loops use whole vector instructions without a remainder. */
 enum { WG_GROUP = 4 };
 
-/* Widen a range to take in another; what is new in the row becomes 0. */
+/* Extend a range to include another, zeroing the elements it gains. */
 WG_INLINE void wg_widen(double *row, wg_range *r, wg_range other) {
     if (r->low >= r->high) *r = (wg_range){other.low, other.low};
     for (; r->low > other.low; r->low--) row[r->low - 1] = 0.0;
     for (; r->high < other.high; r->high++) row[r->high] = 0.0;
 }
 
-/* y += p * x in groups of so many; with k = 1 rows are whole, ranges unused */
+/* y += p * x in groups of `group` elements; with k = 1 rows are scalars without ranges */
 WG_INLINE void wg_add_row(double *restrict y, wg_range *ry, const double *restrict x, wg_range rx, double p,
                           const ptrdiff_t k, const int32_t group) {
     int32_t j, l;
@@ -59,7 +59,7 @@ WG_INLINE wg_range wg_in_groups(wg_range r) {
     return (wg_range){r.low / WG_GROUP * WG_GROUP, (r.high + WG_GROUP - 1) / WG_GROUP * WG_GROUP};
 }
 
-/* A row as plain numbers, zeros included, for those who do not look at its range. */
+/* Address of a row with all its elements initialised, for callers that ignore ranges. */
 static inline double *wg_whole(double *rows, wg_range *ranges, ptrdiff_t i, ptrdiff_t k) {
     if (k > 1) wg_widen(rows + i * k, ranges + i, (wg_range){0, (int32_t)k});
     return rows + i * k;

@@ -2,7 +2,7 @@
 
 #include "sweep.h"
 
-/* Sweep entries below `i` down to `stop`, or to an array entry, whose index is returned (`stop - 1` if none). */
+/* See wg_sweep in sweep.h; inlined with a constant k = 1 and with k at run time. */
 WG_INLINE ptrdiff_t wg_sweep_k(const wg_list *t, ptrdiff_t i, ptrdiff_t stop, double *adjoint, wg_range *ranges,
                                const ptrdiff_t k, const ptrdiff_t width) {
     wg_range range = {0, 1};
@@ -19,7 +19,7 @@ WG_INLINE ptrdiff_t wg_sweep_k(const wg_list *t, ptrdiff_t i, ptrdiff_t stop, do
             const ptrdiff_t step = t->span[t->a[i + 1]] / (ptrdiff_t)sizeof(double);
             if (k == 1 && ia >= 0) adjoint[ia] += *shadow;
             for (j = 0; j < k; j++) {
-                if (k != 1) g[j] = shadow[j * step]; /* the row of a store is free */
+                if (k != 1) g[j] = shadow[j * step]; /* a store has no slot: its row is scratch */
                 shadow[j * step] = 0.0;
             }
             if (k != 1 && ia >= 0) {
@@ -42,15 +42,15 @@ WG_INLINE ptrdiff_t wg_sweep_k(const wg_list *t, ptrdiff_t i, ptrdiff_t stop, do
             for (j = range.low; j < range.high && j < k; j++) shadow[j * step] += g[j];
             break;
         }
-/* Rows of many directions are added after the switch, in one place, as their code is long; not so where the partial is
- * a constant, which makes it short. */
+/* Rows of k > 1 directions are added once after the switch, since that code is long, except where the partial is a
+ * constant, for which it is short. */
 #define WG_PUSH(slot, partial, reads)                                                               \
     p = (partial);                                                                                  \
     if (k != 1 && (reads) == 0)                                                                     \
         wg_add_row(adjoint + (ptrdiff_t)(slot) * width, ranges + (slot), g, range, p, k, WG_GROUP); \
     else if (k != 1)                                                                                \
         slots[pushed] = (slot), partials[pushed] = p, pushed++;                                     \
-    else if (p != 0.0) /* nor is g */                                                               \
+    else if (p != 0.0) /* g was tested above */                                                     \
         adjoint[slot] += *g * p;
 #define R(NAME, name, cost, value, ua, pa, ...) \
     case WG_##NAME:                      \
@@ -71,7 +71,7 @@ WG_INLINE ptrdiff_t wg_sweep_k(const wg_list *t, ptrdiff_t i, ptrdiff_t stop, do
             WG_BINARY(R)
 #undef R
 #undef WG_PUSH
-        default: break; /* INPUT, TARGET: nothing to pass on */
+        default: break; /* INPUT, TARGET: no operands */
         }
         for (j = 0; k != 1 && j < pushed; j++)
             wg_add_row(adjoint + slots[j] * width, ranges + slots[j], g, range, partials[j], k, WG_GROUP);
@@ -84,14 +84,14 @@ WG_CLONES static ptrdiff_t wg_sweep_many(const wg_list *t, ptrdiff_t i, ptrdiff_
     return wg_sweep_k(t, i, stop, adjoint, ranges, k, width);
 }
 
-/* With k = 1 there are no ranges; else a row is as wide as whole groups. */
+/* With k = 1 there are no ranges; otherwise a row is a whole number of groups wide. */
 ptrdiff_t wg_sweep(const wg_list *t, ptrdiff_t i, ptrdiff_t stop, double *adjoint, wg_range *ranges, ptrdiff_t k,
                    ptrdiff_t width) {
     return k == 1 ? wg_sweep_k(t, i, stop, adjoint, ranges, 1, 1)
                   : wg_sweep_many(t, i, stop, adjoint, ranges, k, width);
 }
 
-/* Roll the writes forward again from entry `i`, up to an array entry, whose index is returned (n if none). */
+/* See sweep.h. */
 ptrdiff_t wg_roll_forward(const wg_list *t, ptrdiff_t i, ptrdiff_t n) {
     for (; i < n; i++) {
         if (t->op[i] == WG_NODE) break;
@@ -100,8 +100,8 @@ ptrdiff_t wg_roll_forward(const wg_list *t, ptrdiff_t i, ptrdiff_t n) {
     return i;
 }
 
-/* adjoint[i] (+)= g[i] * dy/d(operand `side`) over n elements; sa, sb: 1, or 0 for an operand that is one number.
- * `fresh`: adjoint holds nothing yet and is written, not added to; then it may be g itself. */
+/* adjoint[i] (+)= g[i] * dy/d(operand `side`) over n elements; sa, sb: strides of the operands, 0 for a scalar.
+ * `fresh`: adjoint is uninitialised and written instead of added to; it may then be g itself. */
 #define WG_LOOP(partial)                                             \
     WG_IVDEP for (i = 0; i < n; i++) {                                        \
         const double a = av[i * sa], b = bv[i * sb], y = yv[i];      \
@@ -133,7 +133,7 @@ ptrdiff_t wg_roll_forward(const wg_list *t, ptrdiff_t i, ptrdiff_t n) {
 WG_CLONES void wg_pull_vv(int op, int side, int add, ptrdiff_t n, const double *g, const double *av, const double *bv,
                           const double *yv, double *adjoint) {
     ptrdiff_t i;
-    if (!bv) bv = av; /* the one operand: loops read both */
+    if (!bv) bv = av; /* unary: the loops load both operands */
     if (add) WG_PULL(WG_VECTORS, 0, 1, 1) else WG_PULL(WG_VECTORS, 1, 1, 1)
 }
 
@@ -149,7 +149,7 @@ WG_CLONES void wg_pull_sv(int op, int side, int add, ptrdiff_t n, const double *
     if (add) WG_PULL(WG_VECTOR_AND_NUMBER, 0, 0, 1) else WG_PULL(WG_VECTOR_AND_NUMBER, 1, 0, 1)
 }
 
-/* adjoint (+)= g * p with the partial in an array of its own */
+/* adjoint (+)= g * p for an array of partials */
 WG_CLONES void wg_multiply_add(int add, ptrdiff_t n, const double *g, const double *pv, double *adjoint) {
     ptrdiff_t i;
     const ptrdiff_t sa = 0, sb = 0;
@@ -163,7 +163,7 @@ WG_CLONES void wg_multiply_add(int add, ptrdiff_t n, const double *g, const doub
     }
 }
 
-/* y = g * p, but 0 where that is NaN and a factor is 0 */
+/* y = g * p, but 0 if the product is NaN and a factor is 0 */
 #define WG_STRONG(g, p) \
     const double found = (g) * (p); \
     y[i] = found != found && ((g) == 0.0 || (p) == 0.0) ? 0.0 : found;
@@ -182,7 +182,7 @@ WG_CLONES void wg_strong_number(ptrdiff_t n, const double *g, double p, double *
     }
 }
 
-/* adjoint (+)= g, one number for every element: the pullback of a sum */
+/* adjoint (+)= g, one scalar for all elements: the pullback of a sum */
 WG_CLONES void wg_add_number(int add, ptrdiff_t n, double g, double *adjoint) {
     ptrdiff_t i;
     if (add)
@@ -191,7 +191,7 @@ WG_CLONES void wg_add_number(int add, ptrdiff_t n, double g, double *adjoint) {
         for (i = 0; i < n; i++) adjoint[i] = g;
 }
 
-/* Partials of one row at one point, for tests and for the table of opcodes. */
+/* Partials of one row at one point, for tests and the opcode table. */
 void wg_partials(int op, double a, double b, double y, double *pa, double *pb) {
     (void)b, (void)y;
     switch (op) {

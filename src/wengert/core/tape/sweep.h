@@ -1,20 +1,20 @@
-/* The reverse sweep: over the scalar entries of the list, and over the elements of one array entry.
+/* The reverse sweep, over the scalar entries of the tape and over the elements of one array entry.
  *
- * Strong zero: in every product of a partial with a cotangent a factor that is exactly 0 gives 0, whatever the
- * other is, so that a branch which was not taken contributes nothing even where its partial is infinite.
- * Skipping an entry whose adjoint is 0 is then only an optimisation.
+ * Strong zero: a product of a partial and a cotangent is 0 if either factor is exactly 0, whatever the other one is.
+ * A branch that was not taken thus contributes nothing even where its partial is infinite,
+ * and skipping an entry whose adjoint is 0 changes no result.
  */
 #ifndef WENGERT_SWEEP_H
 #define WENGERT_SWEEP_H
 
 #include "rows.h"
 
-/* Sweep entries below `i` down to `stop`, or to an array entry, whose index is returned (`stop - 1` if none). */
+/* Sweep entries below `i` down to `stop` or to an array entry; return the index of that entry, else `stop - 1`. */
 ptrdiff_t wg_sweep(const wg_list *t, ptrdiff_t i, ptrdiff_t stop, double *adjoint, wg_range *ranges, ptrdiff_t k,
                    ptrdiff_t width);
-/* Roll the writes forward again from entry `i`, up to an array entry, whose index is returned (n if none). */
+/* Redo the stores from entry `i` on, up to an array entry; return the index of that entry, else n. */
 ptrdiff_t wg_roll_forward(const wg_list *t, ptrdiff_t i, ptrdiff_t n);
-/* adjoint (+)= g * dy/d(operand `side`) over n elements; v: a vector, s: a scalar */
+/* adjoint (+)= g * dy/d(operand `side`) over n elements; v: an array operand, s: a scalar one */
 void wg_pull_vv(int op, int side, int add, ptrdiff_t n, const double *g, const double *av, const double *bv,
                 const double *yv, double *adjoint);
 void wg_pull_vs(int op, int side, int add, ptrdiff_t n, const double *g, const double *av, const double *bv,
@@ -26,16 +26,16 @@ void wg_multiply_add(int add, ptrdiff_t n, const double *g, const double *pv, do
 /* y = g * p with strong zero */
 void wg_strong(ptrdiff_t n, const double *g, const double *p, double *y);
 void wg_strong_number(ptrdiff_t n, const double *g, double p, double *y);
-/* adjoint (+)= g, one number */
+/* adjoint (+)= g for a scalar g */
 void wg_add_number(int add, ptrdiff_t n, double g, double *adjoint);
-/* partials of one row at one point */
+/* partials of the row `op` at one point */
 void wg_partials(int op, double a, double b, double y, double *pa, double *pb);
 
-/* Name, opcode, number of operands and cost of every row, in the order of the list above; then the expressions of the
- * value and of the first partials, from which code generators make theirs. */
+/* Name, opcode, arity, cost and reads of each row, in the order of kernels.h; then the C expressions of the value and
+ * of the first partials, which code generators use. */
 typedef struct {
     const char *name;
-    int opcode, operands, cheap, reads_a, reads_b; /* what dy/da reads, what dy/db reads */
+    int opcode, operands, cheap, reads_a, reads_b; /* reads_x: operands that dy/dx reads, WG_A | WG_B | WG_Y */
     const char *value, *pa, *pb;
 } wg_row;
 

@@ -1,4 +1,4 @@
-# The interface of tape.pyx, to be read first: the Wengert list and its sweeps.
+# Interface of tape.pyx, to be read first: the Wengert list and its sweeps.
 
 cimport numpy as cnp
 from libc.stdint cimport int32_t, uint8_t
@@ -39,43 +39,43 @@ cdef extern from "rows.h" nogil:
 
 
 cdef str ended_message(Level level)
-cdef str outside_message(Level level)                # about a write of a step, ...
-cdef str gone_message(str name)                      # about what it reads
+cdef str outside_message(Level level)                # a step writes to an array from outside
+cdef str gone_message(str name)                      # a step reads a value recorded after it
 cdef str STEP_REMEDY
-cdef int recordings                     # number of recording tapes that are open
+cdef int recordings                     # number of open recording tapes
 
 
 cdef class Node:                        # an array entry: one primitive, its operands and its result
     cdef int opcode                     # row of kernels.h, or 0
-    cdef int kind
+    cdef int kind                       # a NodeKind
     cdef object row                     # the registry's Primitive
     cdef Buffer out                     # None: the result is the scalar slot of the entry
-    cdef cnp.ndarray y                  # value of the result (for a STORE: the place written)
-    cdef Buffer abuf, bbuf              # elementwise, one or two operands: buffer and view of it,
+    cdef cnp.ndarray y                  # value of the result; of a STORE: the view written to
+    cdef Buffer abuf, bbuf              # operands of ELEMENTWISE and SUM: a buffer and a view of it,
     cdef cnp.ndarray a, b
-    cdef int32_t aslot, bslot           # or a scalar slot,
-    cdef double ac, bc                  # or a number
-    cdef int outlines                   # which of a, b, y are outlines: WG_A | WG_B | WG_Y
-    cdef tuple args                     # any other call: plain arguments,
+    cdef int32_t aslot, bslot           # a scalar slot,
+    cdef double ac, bc                  # or a constant
+    cdef int outlines                   # which of a, b, y are view descriptors: WG_A | WG_B | WG_Y
+    cdef tuple args                     # other calls: arguments as plain values,
     cdef dict kwargs
-    cdef list sources                   # and which of them are traced: (position, item, buffer, view, slot)
-    cdef object key                     # index of a gather or a store; the map of a rearrangement; caller of a guard
+    cdef list sources                   # and the traced ones: (position, item, buffer, view, slot)
+    cdef object key                     # index of a gather or store; the map of a rearrangement; caller of a guard
     cdef bint is_first                  # of a store: the array was clean before, no entry refers to it
-    cdef object saved                   # what a store overwrote; the plain value that a guard let out
+    cdef object saved                   # values overwritten by a store; the plain value that a guard let out
     # on a recording tape:
-    cdef object compute                 # of a call: what gives y; operator.pow where an array was raised by **;
-    #                                     of a loop, on any tape: what sweeps its steps
+    cdef object compute                 # of a call: the function that computes y; operator.pow for ** on an array;
+    #                                     of a loop, on any tape: the function that sweeps its steps
 
 
 cdef enum:
     COTANGENT, ADJOINT, OF_A, OF_B, OF_Y
 
-cdef struct Rows:                       # one row of each of these
-    char *at[5]                         # where it begins
-    const cnp.npy_intp *steps[5]        # to those behind it, along each axis; NULL: it is a number
+cdef struct Rows:                       # current row of each of these arrays
+    char *at[5]                         # address of its first element
+    const cnp.npy_intp *steps[5]        # strides; NULL: a scalar
     cnp.npy_intp index[64]
 
-cdef struct Recent:                     # an element that was loaded: of which buffer, into which slot
+cdef struct Recent:                     # a loaded element: its buffer and offset, and the slot that holds it
     int32_t version, buffer, offset, slot
 
 
@@ -84,41 +84,41 @@ cdef class Tape:
     cdef Py_ssize_t n, capacity         # entries
     cdef Py_ssize_t nconstants, constants_capacity
     cdef list nodes                     # array entries
-    cdef readonly Py_ssize_t elements   # of all their results
-    cdef list buffers                   # buffers with scalar entries, by id
+    cdef readonly Py_ssize_t elements   # total size of their results
+    cdef list buffers                   # buffers that scalar entries use, by id
     cdef dict kept                      # copies of constant arrays, by address, shape and strides
-    cdef list roots                     # buffers that no node made: inputs, and clean ones written to
+    cdef list roots                     # buffers without a producing node: inputs, and clean ones stored into
     cdef Py_ssize_t buffers_capacity
     cdef readonly Level level
-    cdef readonly bint recording        # to be replayed: discrete values are entries, plain ones leave guards
+    cdef readonly bint recording        # will be replayed: discrete values are entries, plain ones leave guards
     cdef readonly list passive          # of a recording tape: ranges of entries whose results carry no derivative
-    cdef public object reader           # what makes a list of the entries, so that they may go; or None
-    cdef readonly bint is_full          # of a recording tape: time to have the entries read
-    cdef Py_ssize_t read_nodes, read_elements       # how many nodes, and elements of their arrays, were read so far
-    cdef int paused                     # blocks that are open whose results carry no derivative
-    cdef set active                     # and what carries one: buffers, slots up to entry `analysed`
+    cdef public object reader           # translates the entries to SSA, so that they can be dropped; or None
+    cdef readonly bint is_full          # of a recording tape: the entries should be read now
+    cdef Py_ssize_t read_nodes, read_elements       # number of nodes, and of elements in their results, read so far
+    cdef int paused                     # number of open passive blocks
+    cdef set active                     # active buffers, and flags of active slots, as far as analysed
     cdef bytearray active_slots
     cdef bint has_stores
-    cdef Recent recent[64]              # elements loaded lately, by offset
-    cdef int32_t version                # of the memory of all buffers; a write makes a new one
-    cdef double *adjoint                # of slot i: a row of k directions (during a sweep),
-    cdef wg_range *ranges               # and which of them may differ from 0; unused with k = 1
+    cdef Recent recent[64]              # direct-mapped cache of loaded elements, by offset
+    cdef int32_t version                # of the memory of all buffers; a write increments it
+    cdef double *adjoint                # rows of k directions, by slot (during a sweep),
+    cdef wg_range *ranges               # and which directions may differ from 0; unused with k = 1
     cdef Block adjoint_block
     cdef Py_ssize_t k                   # directions of the running sweep,
     cdef Py_ssize_t width               # rounded up to whole groups: length of a row
-    cdef readonly bint stacked          # cotangents carry a leading axis of length k
+    cdef readonly bint stacked          # cotangents have a leading axis of length k
     cdef bint swept                     # the sweep reached the first entry
-    cdef set spare                      # buffers whose adjoint nobody asks for and nothing reads, or None
-    cdef object quiet                   # how a sweep that has called a rule ends its silence, or None
-    cdef Py_ssize_t room                # rows of adjoints that there is memory for
-    cdef readonly bint has_loops        # an entry stands for steps that are recorded again to be swept
-    cdef readonly bint has_complex      # a value is complex, or was
+    cdef set spare                      # buffers whose adjoint is not needed, or None
+    cdef object quiet                   # token that restores floating-point errors after a sweep, or None
+    cdef Py_ssize_t room                # capacity of the adjoints, in rows
+    cdef readonly bint has_loops        # an entry stands for steps that are recorded again when swept
+    cdef readonly bint has_complex      # a value is or was complex
     # of tails:
-    cdef Tape tail                      # the tape that records in the place of this one, or None
-    cdef Tape head                      # of a tail: the tape whose list it carries on; None once it is cut
+    cdef Tape tail                      # the tape that records in place of this one, or None
+    cdef Tape head                      # of a tail: the tape it continues; None once it is cut
     cdef readonly bint forgets          # of a tail: it will be cut without a sweep
     cdef Py_ssize_t mark, nodes_mark, buffers_mark, roots_mark, constants_mark      # where the tail begins
-    cdef Py_ssize_t gap                 # entries from here to the mark were swept before: not to be referred to
+    cdef Py_ssize_t gap                 # entries from here to the mark were swept already; nothing may refer to them
 
     cdef bint is_active(self, Buffer buffer, int32_t slot) except -1
     cdef int analyse(self) except -1
@@ -174,21 +174,21 @@ cdef class Tape:
     cdef int pull_rearrangement(self, Node node, object ybar) except -1
 
 
-cdef object product(object cotangent, object partial)          # strong; the cotangent itself for the number 1
-cdef int swap(Node node) except -1                          # what a store wrote with what it overwrote
-cdef cnp.ndarray kept_constant(Tape tape, cnp.ndarray x)    # a copy, made once while x does not change
+cdef object product(object cotangent, object partial)          # strong zero; the cotangent itself if partial is 1.0
+cdef int swap(Node node) except -1                          # exchange written and overwritten values of a store
+cdef cnp.ndarray kept_constant(Tape tape, cnp.ndarray x)    # a copy, shared while x does not change
 
-# out (+)= g * (partial of the row `op` in operand `side`), over n elements
+# out (+)= g * (partial of opcode `op` in operand `side`), over n elements
 cdef enum Form:
     VECTORS, NUMBER_RIGHT, NUMBER_LEFT
 cdef int times_partial(int form, int op, int side, bint add, Py_ssize_t n, const double *g, const double *a,
                        const double *b, const double *y, double *out) noexcept nogil
 cdef int times_array(bint add, Py_ssize_t n, const double *g, const double *p, double *out) noexcept
-cdef bint is_cheap(int op, Py_ssize_t n) noexcept           # is the kernel's partial faster than NumPy's?
+cdef bint is_cheap(int op, Py_ssize_t n) noexcept           # is the kernel's partial faster than the NumPy rule?
 
 
 cdef inline int32_t push(Tape tape, int op, int32_t a, int32_t b, double v) except -1:
-    """Append an entry; its index is the slot it writes."""
+    """Append an entry and return its index, which is the slot it writes."""
     cdef Py_ssize_t i = tape.n
     if i == tape.capacity:
         tape.grow()
@@ -201,12 +201,12 @@ cdef inline int32_t push(Tape tape, int op, int32_t a, int32_t b, double v) exce
 
 
 cdef inline Tape current(Tape tape):
-    """The tape that records what happens to values of `tape`: itself, or a tail of it."""
+    """Tape that records operations on values of `tape`: itself, or its open tail."""
     return <Tape>tape.level.tape if tape.level.tape != NULL else tape
 
 
 cdef inline int32_t load(Tape tape, int32_t buffer, Py_ssize_t offset, double v) except -1:
-    """Slot of an element of a buffer; one that was loaded lately, and not written since, is not loaded again."""
+    """Slot of an element of a buffer; reuses a recent load if nothing was written since."""
     cdef Recent *recent = &tape.recent[offset & 63]
     if recent.version != tape.version or recent.offset != offset or recent.buffer != buffer:
         if offset > 0x7fffffff:
@@ -219,7 +219,7 @@ cdef inline int32_t load(Tape tape, int32_t buffer, Py_ssize_t offset, double v)
 
 
 cdef inline int32_t constant(Tape tape, double c) except -1:
-    """Index of a constant; one of the last four is not stored again."""
+    """Index of a constant, reusing one of the last four if it has the same bits."""
     cdef Py_ssize_t i = tape.nconstants, j
     for j in range(i - 1, max(i - 5, -1), -1):
         if memcmp(&tape.entries.constants[j], &c, sizeof(double)) == 0:     # == would merge 0.0 and -0.0

@@ -1,25 +1,25 @@
-# Indices are made here, never by a user, and no division by a user's number happens in Cython code:
+# Indices are computed here, never supplied by a user, and Cython code divides by no user value:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The tape of reverse mode, and its sweep: a Wengert list v_i = phi_i(earlier v_j) in flat arrays.
+"""The tape of reverse mode and its sweep: a Wengert list v_i = phi_i(earlier v_j) in flat arrays.
 
-Two kinds of entries stand in the order of execution (Griewank and Walther 2008, chapters 2 to 4).
+Entries stand in execution order (Griewank and Walther 2008, chapters 2 to 4) and come in two types:
 
-* A *scalar entry* is an opcode, two operands and the value: 17 bytes, swept by the C loop of ``sweep.h``.
-* An *array entry* (a `Node`) names a row of the registry, its operands and its result, which live in `Buffer`\\ s.
+* A *scalar entry* is an opcode, two operands and the value: 17 bytes, swept by the C loop in ``sweep.c``.
+* An *array entry* (a `Node`) holds a registry row, its operands and its result, which are stored in `Buffer`\\ s.
 
-The adjoint of a buffer is its *shadow*: memory of the same layout.
-So a view needs no entry: its adjoint is the same offset and strides in the shadow.
+The adjoint of a buffer is its *shadow*, memory of the same layout.
+A view therefore needs no entry: its adjoint has the same offset and strides in the shadow.
 
-A store in place keeps what it overwrites.
-The sweep swaps that back, so that every pullback sees the values that its operation saw; at its end, also after an
-exception, the stores are redone.
+An in-place store saves the values it overwrites.
+The sweep swaps them back, so that each pullback sees the values its operation saw, and redoes the stores at its end,
+also after an exception.
 
-A sweep of k directions takes k times the operations of the tape, up to a small constant, and memory for k adjoints of
+A sweep of k directions costs k times the operations of the tape, up to a small constant, and memory for k adjoints of
 every value.
 
-Invariants: entries hold buffers, never operands, so there is no reference cycle;
+Invariants: entries refer to buffers, never to operands, so there is no reference cycle;
 a level points to its tape without owning it;
-between sweeps every buffer holds the value that the function left in it and no buffer has a shadow.
+between sweeps each buffer holds the value that the function left in it, and no buffer has a shadow.
 """
 
 cimport cython
@@ -87,22 +87,22 @@ cdef class Node:
     """An array entry of the tape."""
 
 
-cdef struct Spare:              # arrays of a closed tape, for the next one
+cdef struct Spare:              # arrays of a closed tape, kept for reuse by the next one
     wg_list entries
     Py_ssize_t capacity, constants_capacity, buffers_capacity
 
 cdef enum:
-    SPARE_ENTRIES = 1 << 21     # at most: 36 MB
+    SPARE_ENTRIES = 1 << 21     # largest capacity that is kept: 36 MB
 
 cdef Spare spare
 
-#: of a recording tape, after which it is read
+#: limits on the unread part of a recording tape; beyond them `reader` translates it and the entries are dropped
 cdef Py_ssize_t MANY_NODES = 5000, MANY_ELEMENTS = 1 << 20
 memset(&spare, 0, sizeof(spare))
 
 
 def clear_caches():
-    """Free the memory that is kept for the next tapes."""
+    """Free the memory kept for future tapes."""
     global spare
     free_arrays(&spare.entries)
     spare.capacity = 0
@@ -124,7 +124,7 @@ cdef int free_arrays(wg_list *entries) noexcept:
 
 @cython.final
 cdef class Tape:
-    """A tape with its values: recorded once, swept any number of times."""
+    """A tape with its values, recorded once and swept any number of times."""
 
     def __cinit__(self, str name="a derivative", bint recording=False, Tape head=None):
         global recordings
@@ -162,7 +162,7 @@ cdef class Tape:
         return 0
 
     cdef int reuse(self) except -1:
-        """Reuse the arrays of the tape that was closed last, or allocate new ones."""
+        """Reuse the arrays of the most recently closed tape, or allocate new ones."""
         global spare
         if spare.capacity == 0:
             self.capacity = 256
@@ -175,7 +175,7 @@ cdef class Tape:
         return 0
 
     cdef int free(self) noexcept:
-        """Free the arrays, or keep them for the next tape: growth and page faults are slow."""
+        """Free the arrays, or keep them for the next tape, since growth and page faults are slow."""
         global spare
         if 0 < self.capacity <= SPARE_ENTRIES and spare.capacity < self.capacity:
             spare.entries, self.entries = self.entries, spare.entries
@@ -187,7 +187,7 @@ cdef class Tape:
         return 0
 
     def close(self):
-        """End the derivative: its values become constants, its memory is freed."""
+        """End the derivative: its values become constants and its memory is freed."""
         self.level.tape = NULL
         if self.recording:
             self.level.recording = False
@@ -203,24 +203,24 @@ cdef class Tape:
 
     @property
     def is_one_way(self):
-        """Is the tape swept in reverse only, as with loops (which record their steps again) or complex values?"""
+        """Is only the reverse sweep possible? True with loops (re-recorded when swept) and with complex values."""
         return self.has_loops or self.has_complex
 
     @property
     def size(self):
-        """Number of entries; of a tail, of its own."""
+        """Number of entries, for a tail without those of its head."""
         return self.n - self.mark
 
     @property
     def nbytes(self):
-        """Bytes that the scalar entries take, values included."""
+        """Bytes used by the scalar entries, values included."""
         return self.n * (sizeof(uint8_t) + 2 * sizeof(int32_t) + sizeof(double)) + self.nconstants * sizeof(double)
 
     cdef int grow(self) except -1:
         cdef Py_ssize_t capacity = 2 * self.capacity
-        if self.level.tape == NULL:         # a closed tape has no capacity, so that only this path has to check
+        if self.level.tape == NULL:         # checked only here: a closed tape has no capacity, so any push gets here
             raise LevelError(ended_message(self.level))
-        if self.tail is not None:           # values of this tape are recorded by the tail; only a store comes here
+        if self.tail is not None:           # only a store gets here: the tail records all other operations
             raise LevelError(outside_message((<Tape>self.level.tape).level))
         if capacity > 0x7fffffff:
             raise MemoryError(f"{self.level.name}: more than 2**30 operations on scalars; use arrays or checkpoints")
@@ -238,14 +238,14 @@ cdef class Tape:
         return 0
 
     cdef int32_t other_constant(self, double c) except -1:
-        """Index of a constant where the tape is full, or where a tail records in its place."""
+        """Slow path of `constant`: the array is full, or a tail records in place of this tape."""
         cdef Tape recorder = current(self)
         if recorder.nconstants == recorder.constants_capacity:
             recorder.grow_constants()
         return constant(recorder, c)
 
     cdef int32_t number(self, Buffer buffer, cnp.ndarray owner) except -1:
-        """Number of a buffer whose elements are operands of scalar entries; `owner` is some view of it."""
+        """Id of a buffer whose elements are operands of scalar entries; `owner` is any view of it."""
         cdef Py_ssize_t i = len(self.buffers), capacity
         if buffer.id >= 0:
             return buffer.id
@@ -282,7 +282,7 @@ cdef class Tape:
         return slot
 
     cdef int make_room(self) except -1:
-        """Have the entries of a full recording tape read, and drop them; not in the middle of an operation."""
+        """Let the reader translate the entries of a full recording tape, then drop them; not inside an operation."""
         cdef Py_ssize_t i
         if self.paused:
             return 0
@@ -295,21 +295,21 @@ cdef class Tape:
         return 0
 
     def needs(self, Py_ssize_t elements):
-        """Note the number of doubles that a sweep of the last entry allocates."""
+        """Count doubles that the sweep of the last entry will allocate."""
         self.elements += elements
 
     def pause(self):
-        """Begin a passive block; the result is the argument of `resume`."""
+        """Begin a passive block and return the argument for `resume`."""
         self.paused += 1
         return self.n
 
     def resume(self, Py_ssize_t start):
-        """End a passive block: make constants of the values recorded since entry `start`; stores stay stores."""
+        """End a passive block: values recorded since entry `start` become constants, stores stay stores."""
         cdef Py_ssize_t i
         cdef Node node
         self.paused -= 1
-        self.version += 1       # elements loaded inside are loaded again outside
-        if self.recording:      # values change from call to call
+        self.version += 1       # no element load is shared across the end of the block
+        if self.recording:      # the values differ between calls, so the entries stay
             self.passive.append((start, self.n))
             return
         for i in range(start, self.n):
@@ -318,25 +318,25 @@ cdef class Tape:
             elif self.entries.op[i] == WG_NODE:
                 node = <Node>self.nodes[self.entries.a[i]]
                 if node is None:
-                    continue        # of a nested block
+                    continue        # a nested block removed it
                 if node.kind == STORE:
                     node.sources = []
                 else:
                     self.nodes[self.entries.a[i]] = None
                     if node.out is not None:
-                        self.roots.append(node.out)     # no entry makes it now
+                        self.roots.append(node.out)     # now without a producing entry
             elif self.entries.op[i] != WG_TARGET:
                 self.entries.op[i] = WG_INPUT
 
     # ------------------------------------------------------------------------------------------ activity
 
     cdef bint is_active(self, Buffer buffer, int32_t slot) except -1:
-        """Does a value of a recording tape carry a derivative? If not, Python code may read it."""
+        """Does a value of a recording tape depend on the inputs? If not, Python code may read it."""
         self.analyse()
         return buffer in self.active if buffer is not None else self.active_slots[slot]
 
     cdef int analyse(self) except -1:
-        """Extend the forward activity analysis to the last entry: values computed from the inputs are active."""
+        """Extend the forward activity analysis to the last entry: a value is active if it depends on an input."""
         cdef Py_ssize_t i, first = len(self.active_slots)
         cdef int op, form
         cdef int32_t a, b
@@ -387,7 +387,7 @@ cdef class Tape:
     # ------------------------------------------------------------------------------------------ sweeps
 
     cdef int begin(self, Py_ssize_t k, bint stacked) except -1:
-        """Make the adjoints of all slots and of the buffers with scalar entries, all zero."""
+        """Allocate zero adjoints for all slots and for the buffers that scalar entries use."""
         cdef Py_ssize_t width = 1 if k == 1 else (k + WG_GROUP - 1) // WG_GROUP * WG_GROUP
         cdef Py_ssize_t rows = self.n * width * sizeof(double), ranges = self.n * sizeof(wg_range) if k != 1 else 0
         cdef Buffer buffer
@@ -403,7 +403,7 @@ cdef class Tape:
         self.ranges = <wg_range *>(self.adjoint_block.data + rows)
         if k == 1:
             memset(self.adjoint, 0, rows)
-        else:                           # longer rows are written before they are read
+        else:                           # rows of k > 1 directions are zeroed as their ranges grow
             memset(self.ranges, 0, ranges)
         for buffer in self.buffers:
             self.shadow_of(buffer)
@@ -418,7 +418,7 @@ cdef class Tape:
             self.drop_shadow(buffer)
         for buffer in self.buffers:
             self.drop_shadow(buffer)
-        if not self.swept:              # an exception came between
+        if not self.swept:              # an exception ended the sweep early
             for node in self.nodes:
                 if node is not None:
                     for buffer in (node.out, node.abuf, node.bbuf):
@@ -434,7 +434,7 @@ cdef class Tape:
         return 0
 
     cdef int hush(self) except -1:
-        """Ignore floating-point errors from here on, before the first rule of a sweep: entering takes time."""
+        """Ignore floating-point errors until the sweep ends; called late, since entering np.errstate takes time."""
         if self.quiet is None:
             self.quiet = float_errors.set(float_errors_with(all="ignore"))
         return 0
@@ -447,15 +447,15 @@ cdef class Tape:
         return 0
 
     cdef int sweep(self, bint consume) except -1:
-        """Propagate adjoints from the results to the operands, last entry first.
+        """Propagate adjoints from results to operands, from the last entry to the first.
 
-        `consume`, for a tape that is swept once, drops each array entry and the values it kept when it is swept.
+        `consume`, for a tape that is swept once, drops each array entry and its saved values once it is swept.
         """
         cdef Py_ssize_t i = self.n, undone = self.n, stop
         cdef Node node
         try:
             while i > self.mark:
-                stop = max(self.mark, i - 1000000)      # between the pieces, KeyboardInterrupt is raised
+                stop = max(self.mark, i - 1000000)      # KeyboardInterrupt is raised between pieces of this length
                 if i - stop > 10000:
                     with nogil:
                         i = wg_sweep(&self.entries, i, stop, self.adjoint, self.ranges, self.k, self.width)
@@ -472,12 +472,12 @@ cdef class Tape:
                 i = undone = max(i, stop)
             self.swept = True
         finally:
-            if self.head is None:       # the stores of a tail are dropped with it
+            if self.head is None:       # a tail is dropped together with its stores
                 self.roll_forward(undone)
         return 0
 
     cdef int roll_forward(self, Py_ssize_t start) except -1:
-        """Redo the stores of all entries from `start` on, which the sweep has undone."""
+        """Redo the stores of the entries from `start` on, which the sweep has undone."""
         cdef Py_ssize_t i = start
         cdef Node node
         if not self.has_stores:
@@ -492,7 +492,7 @@ cdef class Tape:
             i += 1
 
     cdef char *shadow_of(self, Buffer buffer) except NULL:
-        """Adjoint memory of a buffer, allocated at first use."""
+        """Address of the shadow of a buffer, allocated at first use."""
         if buffer.shadow is None:
             buffer.shadow = take(max(1, self.k * buffer.span))
             memset(buffer.shadow.data, 0, self.k * buffer.span)
@@ -501,7 +501,7 @@ cdef class Tape:
         return buffer.shadow.data
 
     cdef cnp.ndarray adjoint_view(self, Buffer buffer, cnp.ndarray view):
-        """Adjoint of a view: the same offset and strides in the shadow, with a leading axis if `stacked`."""
+        """Adjoint of a view: its offset and strides applied to the shadow, with a leading axis if `stacked`."""
         cdef char *data = self.shadow_of(buffer) + (<char *>cnp.PyArray_DATA(view) - buffer.low)
         return view_at(data, buffer.shadow, view, self.k if self.stacked else 0, buffer.span)
 
@@ -509,7 +509,7 @@ cdef class Tape:
                         bint owned=False) except -1:
         """Add a cotangent to the adjoint of an operand, summed over broadcast axes.
 
-        `owned`: there is no other reference to it, so that a new adjoint may reuse its memory.
+        `owned`: the caller holds the only reference, so a new adjoint may use its memory.
         """
         cdef cnp.ndarray target, total
         cdef Py_ssize_t j
@@ -545,17 +545,17 @@ cdef class Tape:
             if extra:
                 total = <cnp.ndarray>np.asarray(total.sum(axis=extra, keepdims=True))
             if lead and cnp.PyArray_NDIM(total) < ndim and cnp.PyArray_NDIM(total) > 0:
-                # a shorter cotangent broadcasts after the axis of directions
+                # align trailing axes behind the axis of directions
                 shape = (<object>total).shape
                 total = (<object>total).reshape(shape[:1] + (1,) * (ndim - len(shape)) + shape[1:])
-        if overlaps_itself(target):         # a broadcast view, whose elements share memory
+        if overlaps_itself(target):         # broadcast: several elements share memory
             add_in_order(target, total)
         else:
             np_add(target, total, out=target, casting="same_kind")
         return 0
 
     cdef bint adopt(self, Buffer buffer, cnp.ndarray view, cnp.ndarray total) except -1:
-        """Use an owned array as the adjoint of a buffer that has none yet, where the layouts agree."""
+        """Use an owned array as the adjoint of a buffer without one if the layouts match."""
         cdef int d, lead = 1 if self.stacked else 0
         if (buffer.shadow is not None or buffer.id >= 0 or not is_vector(total) or not is_vector(view)
                 or <char *>cnp.PyArray_DATA(view) != buffer.low
@@ -573,7 +573,7 @@ cdef class Tape:
         return True
 
     cdef int pull(self, Node node, Py_ssize_t i) except -1:
-        """Reverse one array entry; the adjoint of its result is dead afterwards."""
+        """Reverse one array entry, then drop the adjoint of its result."""
         cdef Py_ssize_t j
         cdef double *row
         if node.kind == STORE:
@@ -599,7 +599,7 @@ cdef class Tape:
         return 0
 
     cdef object cotangent_of(self, Node node, Py_ssize_t i):
-        """Cotangent of a result, as an array or a NumPy scalar."""
+        """Cotangent of a node's result, as an array or a NumPy scalar."""
         cdef cnp.npy_intp k = self.k
         if node.out is not None:
             return self.adjoint_view(node.out, node.y)
@@ -608,13 +608,13 @@ cdef class Tape:
         return cnp.PyArray_SimpleNewFromData(1, &k, cnp.NPY_DOUBLE, self.adjoint + i * self.width)
 
     cdef int pull_elementwise(self, Node node, Py_ssize_t i) except -1:
-        """Adjoint of operand += cotangent * partial, by a kernel where the layout allows."""
+        """Add cotangent * partial to the adjoint of each operand."""
         cdef bint left = node.abuf is not None or node.aslot >= 0
         cdef bint right = node.bbuf is not None or node.bslot >= 0
         cdef char *g = NULL
         if node.out is not None:
             g = node.out.shadow.data + (<char *>cnp.PyArray_DATA(node.y) - node.out.low)
-        # the right operand first: the left one, which is last, may reuse the memory of the dead cotangent
+        # The left operand comes last, when the cotangent is dead and its memory may become the new adjoint.
         if right:
             self.pull_operand(node, 1, g, node.out.span, not left)
         if left:
@@ -639,10 +639,10 @@ cdef class Tape:
         if fast and node.opcode < WG_ADD:
             a = b = <double *>cnp.PyArray_DATA(node.a)
         elif fast and not opcode_reads[node.opcode][side]:
-            a = b = <double *>g                 # a constant: the other operand may have any shape
+                a = b = <double *>g                 # the partial is constant: any readable memory will do
         elif fast:
             fast, form = self.numbers(node, y, &an, &bn, &a, &b)
-        # a view descriptor is not read: any memory of the same length will do
+        # Memory behind a view descriptor is gone; the kernel ignores this operand, so any readable memory will do.
         yv = <double *>g if node.outlines & WG_Y else <double *>cnp.PyArray_DATA(y)
         if node.outlines & WG_A:
             a = <double *>g
@@ -667,7 +667,7 @@ cdef class Tape:
         return 0
 
     cdef bint pull_rows(self, Node node, int side, char *g, Py_ssize_t gspan) except -1:
-        """The same row by row, where the last axis is contiguous; False where it is not."""
+        """Do the same row by row if the last axis is contiguous; return False if it is not."""
         cdef Buffer buffer = node.bbuf if side else node.abuf
         cdef cnp.ndarray view = node.b if side else node.a, y = node.y
         cdef int reads = opcode_reads[node.opcode][side] & ~node.outlines, form = VECTORS
@@ -677,7 +677,7 @@ cdef class Tape:
         if (buffer is None or n == 0 or cnp.PyArray_NDIM(y) < 2 or not is_cheap(node.opcode, n)
                 or not has_rows(y, y) or not has_rows(view, y) or overlaps_itself(view)):
             return False
-        for j in range(5):                  # operands that are not read may be any memory of the length
+        for j in range(5):                  # default for operands that the kernel ignores: any readable memory
             rows.at[j], rows.steps[j] = g, cnp.PyArray_STRIDES(y)
         if not self.find_rows(node, 0, reads, &rows, numbers) or not self.find_rows(node, 1, reads, &rows, numbers):
             return False
@@ -700,7 +700,7 @@ cdef class Tape:
                 return True
 
     cdef bint find_rows(self, Node node, int side, int reads, Rows *rows, double *numbers):
-        """Address of the values of an operand that a partial reads, or its scalar; False if it has none."""
+        """Find the address or scalar of an operand that the partial reads; False if its rows are not contiguous."""
         cdef cnp.ndarray array = node.b if side else node.a
         cdef int32_t slot = node.bslot if side else node.aslot
         if not reads & (WG_B if side else WG_A):
@@ -713,9 +713,9 @@ cdef class Tape:
         return has_rows(array, node.y)
 
     cdef bint target(self, Buffer buffer, cnp.ndarray view, Block given, char **adjoint) except -1:
-        """Address of the adjoint of a contiguous view; False if it is new and has to be written, not added to.
+        """Set the address of the adjoint of a contiguous view; False if it is new: written, not added to.
 
-        `given` is a dead cotangent of the same size, whose memory a new adjoint may reuse.
+        `given` is a dead cotangent whose memory a new adjoint of the same size may reuse.
         """
         cdef Py_ssize_t offset = <char *>cnp.PyArray_DATA(view) - buffer.low
         cdef bint fresh = (buffer.shadow is None and offset == 0
@@ -728,7 +728,7 @@ cdef class Tape:
         return not fresh
 
     cdef int pull_sum(self, Node node, Py_ssize_t i) except -1:
-        """Reverse a sum: every element gets its cotangent."""
+        """Reverse a sum: add its cotangent to the adjoint of every element."""
         cdef char *adjoint
         cdef Py_ssize_t j, n = cnp.PyArray_SIZE(node.a)
         cdef bint add
@@ -744,7 +744,7 @@ cdef class Tape:
 
     cdef (bint, int) numbers(self, Node node, cnp.ndarray y, double *an, double *bn,
                              const double **a, const double **b):
-        """Operands of a binary kernel: vectors like y, or a scalar on one side."""
+        """Operands of a binary kernel, each an array like y or a scalar; (False, 0) if the layouts do not allow it."""
         cdef bint av = node.a is not None, bv = node.b is not None
         if av and not (is_vector(node.a) and same_shape(node.a, y)):
             return False, 0
@@ -774,7 +774,7 @@ cdef class Tape:
         return np.float64(node.bc if side else node.ac)
 
     cdef object partial(self, Node node, int side):
-        """Partial of an elementwise entry by its rule: a scalar or an array."""
+        """Partial of an elementwise entry by its NumPy rule: a scalar or an array."""
         partial = node.row.partials[side]
         self.hush()
         if not callable(partial):
@@ -809,7 +809,7 @@ cdef class Tape:
                 c = row.partials[position]
                 c = product(ybar, c(y, *node.args) if callable(c) else c)
             else:
-                if position != shared_position:         # the pullback of a sequence returns the cotangents of all items
+                if position != shared_position:         # one pullback gives the cotangents of all items of a sequence
                     shared_position = position
                     if not self.stacked or row.stacked:
                         shared = self.pullback_of(row, position, ybar, y, node)
@@ -823,7 +823,7 @@ cdef class Tape:
                     c = np.stack([np.broadcast_to(item, np.shape(source[3]) if buffer is not None else ())
                                   if np.ndim(item) < (source[3].ndim if buffer is not None else 0) else item
                                   for item in c])
-            # c is owned if it has no references but c and, unless the two differ, `shared`
+            # c is owned if its only references are `c` and, when it is the same object, `shared`
             self.accumulate(buffer, source[3], source[4], c,
                             Py_REFCNT(c) <= (2 if c is shared else 1) and c is not ybar)
         return 0
@@ -861,13 +861,13 @@ cdef class Tape:
         return 0
 
     cdef object origin(self, Node node):
-        """Source of each element of a rearrangement, computed at the first sweep of the tape."""
+        """Source index of each element of a rearrangement, computed by the first sweep of the tape."""
         if node.key is None:
             node.key = np.ravel(node.saved(node))
         return node.key
 
     cdef int pull_rearrangement(self, Node node, object ybar) except -1:
-        """Scatter the cotangent to the sources of the elements."""
+        """Scatter the cotangent to the source elements."""
         where = self.origin(node)
         count = sum([np.size(source[3]) if source[2] is not None else 1 for source in node.sources])
         flat = np.zeros((self.k, count + 1), dtype=np.asarray(ybar).dtype)
@@ -884,7 +884,7 @@ cdef class Tape:
         return 0
 
     cdef int pull_store(self, Node node) except -1:
-        """Reverse a store: move the adjoint of the target to the stored value, and restore the overwritten values."""
+        """Reverse a store: move the adjoint of the target to the stored value and restore what was overwritten."""
         self.move_adjoint(node)
         if node.is_first:
             self.drop_shadow(node.out)
@@ -908,12 +908,12 @@ cdef class Tape:
 
     # ------------------------------------------------------------------------------------------ tails
 
-    # A tail continues a tape, its head, and is swept and dropped by itself, as a step of a loop with checkpoints is.
-    # While it is open it owns the head's arrays, and the levels of the tapes before it point to it.  Its values have a
-    # level of their own, so that the use of one that was kept for longer raises.
+    # A tail continues a tape, its head; it is swept and dropped separately, as one step of a checkpointed loop is.
+    # While it is open it owns the head's arrays, and the levels of all tapes before it point to it.
+    # Its values have their own level, so that using one after the tail is cut raises.
 
     def open_tail(self, str name, bint forgets):
-        """A tape that continues this one until it is cut; `forgets`: it will not be swept."""
+        """Return a tape that continues this one until it is cut; `forgets`: it will not be swept."""
         cdef Tape tail = Tape.__new__(Tape, name, False, self)
         tail.forgets = forgets
         tail.level.remedy = STEP_REMEDY
@@ -934,7 +934,7 @@ cdef class Tape:
         return 0
 
     cdef int hand_over(self, Tape other) except -1:
-        """Move the arrays, and the adjoints of a sweep, to another tape."""
+        """Move the arrays, and the adjoints of a running sweep, to another tape."""
         other.entries, other.n, other.capacity = self.entries, self.n, self.capacity
         other.nconstants, other.constants_capacity = self.nconstants, self.constants_capacity
         other.buffers_capacity = self.buffers_capacity
@@ -950,15 +950,15 @@ cdef class Tape:
 
     @property
     def recorder(self):
-        """The recorder on the stack of running derivatives."""
+        """The tape itself, which is what the stack of running derivatives holds."""
         return self
 
     def next_step(self):
-        """Load elements again in the next step, so that what it records does not depend on earlier steps."""
+        """Forget loaded elements, so that what the next step records does not depend on earlier steps."""
         self.version += 1
 
     def cut(self):
-        """Drop the tail, if that is not done; its values are those of an ended derivative."""
+        """Drop the tail unless it was cut already; its values then belong to an ended derivative."""
         cdef Tape head = self.head, tape = head
         cdef Buffer buffer
         if head is None:
@@ -976,10 +976,11 @@ cdef class Tape:
         self.close()
 
     def can_move(self):
-        """Can the entries of the tail be moved to the end of another tape?
+        """Can the entries of the tail be appended to another tape?
 
-        They must have no slots and no numbered buffers of their own, and an array that was clean when a step stored
-        into it must have no other reference, by which it could be changed before the sweep.
+        They must use no slots and no numbered buffers of their own.
+        An array that was clean until a step stored into it must not be referenced elsewhere, since it could then be
+        changed before the sweep.
         """
         cdef Py_ssize_t i
         cdef Node node
@@ -999,12 +1000,12 @@ cdef class Tape:
                 return False
             if node is not None and node.is_first:
                 buffer = node.out
-                if Py_REFCNT(buffer) > references[id(buffer)] + 1:      # the local variable
+                if Py_REFCNT(buffer) > references[id(buffer)] + 1:      # + 1: the local variable
                     return False
         return True
 
     def detach(self):
-        """Cut the tail and return its entries, for `attach`."""
+        """Cut the tail and return its entries as arguments for `attach`."""
         cdef Node node
         nodes, roots = self.nodes[self.nodes_mark:], self.roots[self.roots_mark:]
         for node in nodes:
@@ -1014,7 +1015,7 @@ cdef class Tape:
         return nodes, roots
 
     def attach(self, Tape head, Py_ssize_t gap, list nodes, list roots):
-        """Append the entries of a detached tail to a tape that is being swept."""
+        """Append the entries of a detached tail to a tape whose sweep is running."""
         self.head = head
         self.level.tape = <PyObject *>self
         self.begin_tail()
@@ -1025,7 +1026,7 @@ cdef class Tape:
             self.nodes.append(node)
 
     def held(self):
-        """Bytes of the tail with the adjoints of its slots, but not those of arrays, which live during a sweep."""
+        """Bytes of the tail and of its slots' adjoints, without adjoints of arrays, which live only during a sweep."""
         cdef Py_ssize_t total = (self.n - self.mark) * (sizeof(uint8_t) + 2 * sizeof(int32_t) + 2 * sizeof(double))
         cdef Py_ssize_t i
         cdef Node node
@@ -1041,7 +1042,7 @@ cdef class Tape:
         return total + sum([(<Buffer>buffer).span for buffer in self.buffers[self.buffers_mark:]])
 
     cdef int begin_adjoints(self) except -1:
-        """Allocate the adjoints of the slots of a tail, and of the buffers numbered in it, all zero."""
+        """Allocate zero adjoints for the slots of a tail and for the buffers numbered in it."""
         cdef Py_ssize_t i, room = self.room, row = self.width * sizeof(double)
         cdef Block block
         cdef Buffer buffer
@@ -1065,7 +1066,7 @@ cdef class Tape:
         return 0
 
     cdef int check_tail(self) except -1:
-        """Raise if an entry refers to a value recorded after the loop, whose adjoint was swept before it."""
+        """Raise if an entry refers to a value recorded after the loop, whose adjoint has been swept already."""
         cdef Py_ssize_t i
         cdef int op, form
         cdef int32_t a, b
@@ -1110,7 +1111,7 @@ cdef class Tape:
         return False
 
     cdef int pull_loop(self, Node node, Py_ssize_t i) except -1:
-        """Reverse a loop: its steps are recorded again, and pull back the cotangents of its results."""
+        """Reverse a loop: record its steps again and pull back the cotangents of its results."""
         cdef list seeds = [self.cotangent_at(buffer, view, slot) for buffer, view, slot in node.args]
         if all([seed is None for seed in seeds]):
             return 0
@@ -1121,7 +1122,7 @@ cdef class Tape:
         return 0
 
     cdef object cotangent_at(self, Buffer buffer, cnp.ndarray view, int32_t slot):
-        """Cotangent of a value of a loop, a copy; None if it is 0. Its adjoint is dead afterwards."""
+        """Copy of the cotangent of a loop's result, or None if it is 0; the adjoint of an array is dropped."""
         cdef double *row
         cdef cnp.ndarray c
         if buffer is not None:
@@ -1139,11 +1140,11 @@ cdef class Tape:
 
 
 cdef enum:
-    NODE_BYTES = 800            # of an array entry: the objects that it is made of
+    NODE_BYTES = 800            # estimate for the Python objects of one array entry
 
 
 cdef Py_ssize_t bytes_once(set seen, object x) except -1:
-    """Bytes of the allocation that an array lies in, if it was not seen before."""
+    """Bytes of the allocation that holds an array, or 0 if `seen` has it."""
     if not isinstance(x, np.ndarray):
         return 0
     while isinstance(x.base, np.ndarray):
@@ -1182,7 +1183,7 @@ cdef bint is_cheap(int op, Py_ssize_t n) noexcept:
 
 
 def holds_complex(x):
-    """Is there a complex number, array or operand in `x`, or in the lists and tuples of `x`?"""
+    """Is `x` a complex scalar, array or operand, or a list or tuple that contains one?"""
     if isinstance(x, (list, tuple)):
         return any(map(holds_complex, x))
     dtype = getattr(x, "dtype", None)
@@ -1190,7 +1191,7 @@ def holds_complex(x):
 
 
 def strong_product(a, b):
-    """``registry.strong`` of 1-D arrays of one shape, or of scalars; None for other operands."""
+    """``registry.strong`` of contiguous arrays of equal shape, or of such and scalars; None for other operands."""
     cdef double x = 0.0, y = 0.0
     if type(a) is np.ndarray and type(b) is np.ndarray and is_vector(a) and is_vector(b) and same_shape(a, b):
         return strong_of_vectors(a, b) if cnp.PyArray_NDIM(a) else None
@@ -1236,14 +1237,14 @@ cdef object product(object cotangent, object partial):
 
 
 cdef object move_out(object target, Node node):
-    """Adjoint at an advanced index, which is set to 0; at a repeated index the last store has it."""
+    """Return the adjoint at an advanced index and set it to 0; at a repeated index the last store gets it."""
     cotangent = target[node.key]
     target[node.key] = 0
     return cotangent if node.args is None else np.where(node.args[0], cotangent, 0)
 
 
 cdef int swap(Node node) except -1:
-    """Exchange the stored and the overwritten values of a store."""
+    """Exchange the values that a store wrote with those it overwrote."""
     place = node.y
     key = Ellipsis if node.key is None else node.key
     other = place[key].copy()
@@ -1253,13 +1254,13 @@ cdef int swap(Node node) except -1:
 
 
 cdef inline bint has_rows(cnp.ndarray x, cnp.ndarray y):
-    """Are these doubles of the shape of y, contiguous along the last axis?"""
+    """Is `x` of doubles, with the shape of `y`, and contiguous along the last axis?"""
     return (is_double(x) and same_shape(x, y)
             and cnp.PyArray_STRIDE(x, cnp.PyArray_NDIM(x) - 1) == sizeof(double))
 
 
 cdef bint next_row(Rows *rows, cnp.ndarray y) noexcept:
-    """Advance to the next row of arrays of the shape of y; False if there is none."""
+    """Advance to the next row of arrays with the shape of y; False after the last one."""
     cdef int d, m
     for d in range(cnp.PyArray_NDIM(y) - 2, -1, -1):
         rows.index[d] += 1
@@ -1284,7 +1285,7 @@ cdef bint overlaps_itself(cnp.ndarray x):
 
 
 cdef int add_in_order(cnp.ndarray target, cnp.ndarray total) except -1:
-    """target += total where axes of stride 0 make elements share memory."""
+    """target += total where some axes of the target have stride 0."""
     cdef int d
     cdef list index = []
     cdef int ndim = cnp.PyArray_NDIM(target)
@@ -1299,14 +1300,14 @@ cdef int add_in_order(cnp.ndarray target, cnp.ndarray total) except -1:
 
 
 cdef enum:
-    LITTLE = 512        # bytes: smaller constants are compared by value
+    LITTLE = 512        # bytes: in a recording, copies of smaller constants are not shared
 
 
 cdef cnp.ndarray kept_constant(Tape tape, cnp.ndarray x):
-    """A copy of a constant operand, since f may change it before the sweep.
+    """Copy a constant operand, since f may change it before the sweep.
 
-    A matrix that is used in every step of a loop is copied once, and then compared with its copy.
-    So is a smaller one in a recording, where equal constants make equal calls.
+    A larger one is compared with its last copy, which is reused while it is unchanged: a matrix used in every step of a
+    loop is copied once. Recordings do this from `LITTLE` bytes on, so that calls with equal constants become equal.
     """
     cdef cnp.ndarray copy
     cdef Py_ssize_t size = cnp.PyArray_NBYTES(x)
@@ -1320,7 +1321,7 @@ cdef cnp.ndarray kept_constant(Tape tape, cnp.ndarray x):
         if memcmp(cnp.PyArray_DATA(copy), cnp.PyArray_DATA(x), size) == 0:
             return copy
     copy = kept(x)
-    tape.kept[key] = (x, copy)      # x too, so that its address is not reused
+    tape.kept[key] = (x, copy)      # holds x, so that its address is not reused
     return copy
 
 
@@ -1354,13 +1355,13 @@ cdef void *resized(void *memory, size_t count, size_t size) except NULL:
 # ---------------------------------------------------------------------------------------------- kernels, as data
 
 cdef bint opcode_cheap[256]
-cdef int opcode_reads[256][2]           # by either partial
+cdef int opcode_reads[256][2]           # WG_A | WG_B | WG_Y, by the partial in a and in b
 memset(opcode_cheap, 0, sizeof(opcode_cheap))
 memset(opcode_reads, 0, sizeof(opcode_reads))
 
 
 def kernel_rows():
-    """Name, opcode, arity, and the operands that the partials read, of each row of ``kernels.h``."""
+    """Name, opcode, arity, and what each partial reads, of every row of ``kernels.h``."""
     cdef const wg_row *row = wg_rows
     cdef list found = []
     while row.name != NULL:
@@ -1372,7 +1373,7 @@ def kernel_rows():
 
 
 def kernel_formulas():
-    """The C expressions of each row of ``kernels.h``, by opcode: of its value and of its first partials."""
+    """C expressions of the value and first partials of each row of ``kernels.h``, by opcode."""
     cdef const wg_row *row = wg_rows
     cdef dict found = {}
     while row.name != NULL:
@@ -1382,7 +1383,7 @@ def kernel_formulas():
 
 
 def kernel_is_cheap(int opcode):
-    """Are the partials of a row of ``kernels.h`` a few operations, or functions that are vector code here?"""
+    """Are the partials of a row of ``kernels.h`` cheap in a scalar loop, or vectorised by this platform's libm?"""
     return opcode_cheap[opcode]
 
 
@@ -1399,10 +1400,10 @@ kernel_rows()
 # ---------------------------------------------------------------------------------------------- a tape, as data
 
 def entries(Tape tape):
-    """The entries of a tape as dicts of their kind, operands, result and the fields of the kind.
+    """Return the entries of a tape as dicts of their type, operands, result and the type's own fields.
 
-    An operand or result is the number of a slot, ``(buffer, offset, shape, strides, dtype)`` with the buffer's
-    number in this listing, or ``("number", c)``; `memory` of the first entry holds the current bytes of the buffers.
+    An operand or result is the index of a slot, ``(buffer, offset, shape, strides, dtype)`` with the buffer's index in
+    this listing, or ``("number", c)``; `memory` of the first entry holds the current bytes of the buffers.
     """
     cdef Py_ssize_t i
     cdef int op
@@ -1458,7 +1459,7 @@ cdef tuple place_of_view(dict seen, Buffer buffer, cnp.ndarray view):
 
 
 cdef bytes bytes_of(Buffer buffer):
-    """The memory of a buffer; zeros if it was freed, since entries keep all memory that was stored into."""
+    """Memory of a buffer, or zeros if it was freed: entries keep all memory that was stored into."""
     return buffer.low[:buffer.span] if buffer.written or buffer.owner is not None else bytes(buffer.span)
 
 
