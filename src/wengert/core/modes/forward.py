@@ -1,8 +1,8 @@
-"""Forward mode by the rows of the registry: tangents of the result of a call from those of its operands.
+"""Forward mode by registry rows: tangents of the result of a call from those of its operands.
 
-Everything here works on plain arrays, and on operands of an enclosing level: the functions are NumPy's.
-The leading axis of tangents is that of the directions.
-A row needs no ``jvp``: without one, tangents follow from its partials, its linearity, or the transpose of its pullback.
+All functions work on plain arrays and on operands of an enclosing level, since they use NumPy functions only.
+The leading axis of tangents runs over the directions.
+A row needs no ``jvp``: tangents then follow from its partials, its linearity, or the transpose of its pullback.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def tangent(row, k, args, kwargs, sources, y, index_map=None):
 
 
 def by_row(row, k, args, kwargs, sources, y, index_map):
-    """Tangents by the rule that the row has."""
+    """Tangents by whichever rule the row has."""
     with np.errstate(all="ignore"):
         if index_map is not None:
             return rearranged(index_map, k, sources, y)
@@ -70,13 +70,13 @@ def pushed(row, operand, t, args, kwargs, y):
 
 
 def each(t, function):
-    """A function applied to each direction in turn."""
+    """Apply a function to each direction in turn."""
     found = [function(direction) for direction in t]
     return found[0][None] if len(found) == 1 else np.stack(found)
 
 
 def of_sequence(row, k, args, kwargs, sources, y):
-    """Tangents by a rule that takes those of all items of a sequence at once."""
+    """Tangents by a rule that takes the tangents of all items of a sequence at once."""
     items = args if row.kind == "custom" else args[0]
     tangents = [np.zeros((k, *np.shape(x)), dtype=getattr(x, "dtype", float)) for x in items]
     for _, item, t in sources:
@@ -85,7 +85,7 @@ def of_sequence(row, k, args, kwargs, sources, y):
 
 
 def transposed(row, operand, t, args, kwargs, y):
-    """Tangents from the pullback, which is linear in the cotangent: its transpose is the pushforward."""
+    """Tangents by transposing the pullback, which is linear in the cotangent."""
     position, item = operand
 
     def of_cotangent(ybar):
@@ -93,11 +93,11 @@ def transposed(row, operand, t, args, kwargs, y):
         return found if item < 0 else found[item]
 
     values = (y, t, args, tuple(kwargs.values()))
-    if holds_complex((y, args)):  # the pullback is linear: transposed, without conjugates
+    if holds_complex((y, args)):  # conjugate twice: the transpose needed here is without conjugation
         return np.conj(nested.transposed(of_cotangent, row.name, y, np.conj(t), values))
     if row.kind != "custom" or holds_traced(values):
         return nested.transposed(of_cotangent, row.name, y, t, values)
-    with levels.caught(TypeError):  # a rule that calls compiled code: a row of its matrix at a time
+    with levels.caught(TypeError):  # the rule calls compiled code: evaluate its matrix row by row instead
         return nested.transposed(of_cotangent, row.name, y, t, values)
     units = np.reshape(np.eye(np.size(y), dtype=y.dtype), (np.size(y), *np.shape(y)))
     rows = [np.broadcast_to(of_cotangent(unit[()]), t.shape[1:]) for unit in units]
@@ -109,7 +109,7 @@ def transposed(row, operand, t, args, kwargs, y):
 
 
 def pushed_complex(row, position, t, args, kwargs, y):
-    """Tangents of the result by the rules that the row has for complex operands."""
+    """Tangents of the result by the row's rules for complex operands."""
     if position in row.on_complex:
         return row.on_complex[position](t, y, *args, **kwargs)
 
@@ -119,11 +119,11 @@ def pushed_complex(row, position, t, args, kwargs, y):
     return nested.transposed(of_cotangent, row.name, y, t, (y, t, args, tuple(kwargs.values())))
 
 
-# ---- functions that are linear in each operand alone
+# ---- functions that are linear in each operand
 
 
 def place(row, operand):
-    """Position of an operand among the arguments, which for a custom row are the items themselves."""
+    """Position of an operand in `args`, which for a custom row are the items themselves."""
     return (operand[1], -1) if row.kind == "custom" else operand
 
 
@@ -133,7 +133,7 @@ def argument(args, operand):
 
 
 def replaced(args, operand, value):
-    """The arguments with `value` in place of one of them."""
+    """The arguments with one of them replaced by `value`."""
     position, item = operand
     args = list(args)
     if item < 0:
@@ -144,7 +144,7 @@ def replaced(args, operand, value):
 
 
 def strong_product(fun, args, kwargs, operand, t):
-    """A product in which 0 times an infinite or NaN factor is 0."""
+    """Apply a function to a tangent in place of an operand, such that 0 times an infinite or NaN factor is 0."""
     z = fun(*replaced(args, operand, t), **kwargs)
     if not np.isnan(np.sum(z)):
         return z

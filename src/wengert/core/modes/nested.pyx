@@ -1,13 +1,13 @@
 # cython: language_level=3
-"""Reverse mode inside of another derivative: a tape of calls on operands of the enclosing level.
+"""Reverse mode nested in another derivative: a tape of calls on operands of the enclosing level.
 
-The tape of an outermost derivative works on plain values and is fast; this one is general, to any depth.
-A value of this level is an operand of the enclosing level (or plain, where it is constant there), the rules of the
-registry run on such operands, and adjoints are such operands: so the enclosing level records the sweep, and derivatives
-of derivatives come from the same rows.
+The tape of an outermost derivative works on plain values and is fast; this one works at any depth.
+A value of this level is an operand of the enclosing level, or plain if it is constant there.
+Registry rules run on such operands and adjoints are such operands, so the enclosing level records the sweep, and
+higher derivatives come from the same rows.
 
-Arrays keep their memory at all levels, so views need no entry here either, and a store in place is swapped back during
-the sweep by a store that the enclosing level records.
+Arrays keep their memory at all levels, so views need no entry here either.
+The sweep swaps in-place stores back by stores that the enclosing level records.
 """
 
 cimport numpy as cnp
@@ -33,20 +33,20 @@ cnp.import_array()
 
 
 cdef class Entry:
-    """One call, gather, rearrangement or store."""
-    cdef object row                 # None: a store
+    """One call, gather, rearrangement, loop or store."""
+    cdef object row                 # None for a store
     cdef tuple args                 # at the enclosing level
     cdef dict kwargs
     cdef list sources               # ``(position, item, buffer, view)`` of the operands of this level
     cdef Buffer out
     cdef cnp.ndarray view           # of the result, or of the target of a store
-    cdef object y                   # the result at the enclosing level
+    cdef object y                   # the result at the enclosing level; of a loop: the function that sweeps its steps
     cdef object key                 # index of a gather or a store
     cdef object index_map
-    cdef Buffer under               # of a store: the target at the enclosing level when it was recorded
-    cdef object saved               # values that a store overwrote; source indices of a rearrangement
-    cdef object won                 # of a store at repeated indices: mask of the last ones
-    cdef object place               # in a watched tape: position of the call in f
+    cdef Buffer under               # of a store: the target at the enclosing level
+    cdef object saved               # values overwritten by a store; source indices of a rearrangement
+    cdef object won                 # of a store at an advanced index: mask of the last store to each element
+    cdef object place               # in a watched tape: user's line of the call
 
 
 cdef object GETITEM = Primitive("indexing", "rearrangement")
@@ -59,12 +59,12 @@ cdef class NestedTape:
 
     cdef readonly Level level
     cdef list entries
-    cdef dict adjoints              # of buffers, by identity: (buffer, operand of the enclosing level)
+    cdef dict adjoints              # by identity of the buffer: (buffer, operand of the enclosing level)
     cdef Py_ssize_t k
     cdef bint watched               # by `wengert.detect_nan`
     cdef readonly bint has_loops
-    cdef public bint has_complex    # a value is complex, or was
-    cdef NestedTail tail            # the innermost one that is open, or None
+    cdef public bint has_complex    # a value is or was complex
+    cdef NestedTail tail            # the innermost open one, or None
 
     def __init__(self, str name, int depth):
         self.level = Level(name, depth, recorder=self)
@@ -99,18 +99,18 @@ cdef class NestedTape:
         return self.tail is not None and self.tail.forgets
 
     def next_step(self):
-        """Nothing is shared between steps here; see the tape."""
+        """Do nothing, since no loads are shared between steps here; see `Tape.next_step`."""
 
     @property
     def has_stores(self):
         return any([(<Entry>entry).row is None for entry in self.entries if entry is not None])
 
     def pause(self):
-        """Begin a passive block; the result is the argument of `resume`."""
+        """Begin a passive block and return the argument for `resume`."""
         return len(self.entries)
 
     def resume(self, Py_ssize_t start):
-        """End a passive block: make constants of the values recorded since `start`; stores stay stores."""
+        """End a passive block: values recorded since `start` become constants, stores stay stores."""
         cdef Entry entry
         for i in range(start, len(self.entries)):
             entry = self.entries[i]
@@ -122,13 +122,13 @@ cdef class NestedTape:
     # ------------------------------------------------------------------------------------------ recording
 
     def independent(self, value, owned=False):
-        """A traced copy of an array or scalar, an independent variable; `owned`: there is no other reference to it."""
+        """Return a traced copy of an array or scalar as an independent variable; `owned`: use its memory uncopied."""
         x = wrap(self.level, value if owned else own_copy(value))
         (<ArrayVar>x).buffer.born = self.birth
         return x
 
     def record(self, row, args, kwargs, operands, y, index_map):
-        """The result of a call, as an operand of this level."""
+        """Append a call and return its result as an operand of this level."""
         cdef Entry entry = Entry.__new__(Entry)
         entry.row = row
         entry.args = args
@@ -138,7 +138,7 @@ cdef class NestedTape:
         return self.result(entry, y)
 
     def gather(self, Buffer buffer, view, key, y):
-        """Elements at an advanced index, or one element: key is () and the view has no axes."""
+        """Elements at an advanced index, or a single element, for which key is () and the view is 0-d."""
         cdef Entry entry = Entry.__new__(Entry)
         entry.row = GETITEM
         entry.sources = [(0, -1, buffer, view)]
@@ -162,7 +162,7 @@ cdef class NestedTape:
         return 0
 
     def rename(self, Buffer old, Buffer new, cnp.ndarray whole):
-        """Give a buffer another identity at this level from here on, with the same memory."""
+        """Replace a buffer by another one with the same memory, from here on."""
         cdef Entry entry = Entry.__new__(Entry)
         entry.row = SAME
         entry.sources = [(0, -1, old, whole)]
@@ -171,7 +171,7 @@ cdef class NestedTape:
         self.append(entry)
 
     def store(self, Buffer buffer, cnp.ndarray view, key, value, below):
-        """Store into a view (or at an advanced index of it), keeping the overwritten values."""
+        """Store into a view (or at an advanced index of it), saving the overwritten values."""
         cdef Entry entry = Entry.__new__(Entry)
         cdef Buffer under = <Buffer>buffer.under
         if self.tail is not None and buffer.born <= self.tail.mark:
@@ -191,12 +191,12 @@ cdef class NestedTape:
     # ------------------------------------------------------------------------------------------ loops
 
     def open_tail(self, entry, name, forgets):
-        """A tail that records from here on until it is cut; `entry`: the loop that is swept, or -1."""
+        """Return a tail that records from here on until it is cut; `entry` is that of the loop being swept, or -1."""
         return NestedTail(self, entry, name, forgets)
 
     @property
     def birth(self):
-        """The number `born` of a buffer that is no result of an entry; tails have their own."""
+        """Value of `born` for a buffer that no entry produces: inside a tail it belongs to the tail."""
         return 0 if self.tail is None else len(self.entries)
 
     def add_loop(self, compute, list inputs, list values):
@@ -214,7 +214,7 @@ cdef class NestedTape:
         return outputs
 
     cdef pull_loop(self, Entry entry, Py_ssize_t i):
-        """Reverse a loop: its steps are recorded again, and pull back the cotangents of its results."""
+        """Reverse a loop: record its steps again and pull back the cotangents of its results."""
         seeds = []
         for buffer, view in entry.args:
             c = self.adjoint(<Buffer>buffer, view)
@@ -228,7 +228,7 @@ cdef class NestedTape:
     # ------------------------------------------------------------------------------------------ sweep
 
     def pull_back(self, list inputs, list outputs, cotangents, Py_ssize_t k, bint stacked, bint consume):
-        """Cotangents of the inputs; see `wengert.core.modes.pullback.pull_back`."""
+        """Return the cotangents of the inputs; see `wengert.core.modes.pullback.pull_back`."""
         cdef Py_ssize_t offset = 0, i
         cdef Entry entry
         self.k = k
@@ -237,7 +237,7 @@ cdef class NestedTape:
             for i, y in enumerate(outputs):
                 if type(cotangents) is tuple:
                     shape = (len(y),) if isinstance(y, (list, tuple)) else np.shape(y)
-                    rows = np.eye(k, math.prod(shape), cotangents[0] - offset)      # of the identity of all outputs
+                    rows = np.eye(k, math.prod(shape), cotangents[0] - offset)      # of the identity over all outputs
                     self.seed(y, np.reshape(rows, (k, *shape)))
                     offset += math.prod(shape)
                 elif cotangents[i] is not None:
@@ -277,7 +277,7 @@ cdef class NestedTape:
         return found if stacked else np.copy(found[0]) if np.ndim(found) > 1 else found[0]
 
     cdef adjoint(self, Buffer buffer, cnp.ndarray view):
-        """Adjoint of a view, with a leading axis of directions; None if nothing was accumulated."""
+        """Adjoint of a view, with a leading axis of directions, or None if nothing was accumulated."""
         cdef ArrayVar memory
         found = self.adjoints.get(id(buffer))
         if found is None:
@@ -288,7 +288,7 @@ cdef class NestedTape:
             self.k, buffer.span))
 
     cdef accumulate(self, Buffer buffer, cnp.ndarray view, c):
-        """Add a cotangent to the adjoint of a view, summed over broadcast axes."""
+        """Add a cotangent to the adjoint of a view, summing over broadcast axes."""
         cdef Py_ssize_t size = max(1, self.k * buffer.span // cnp.PyArray_ITEMSIZE(view))
         c = summed(c.real if self.has_complex and not cnp.PyArray_ISCOMPLEX(view) else c, view)
         if id(buffer) not in self.adjoints:
@@ -296,7 +296,7 @@ cdef class NestedTape:
         target = self.adjoint(buffer, view)
         repeated = tuple([d + 1 for d in range(cnp.PyArray_NDIM(view))
                           if cnp.PyArray_STRIDE(view, d) == 0 and cnp.PyArray_DIM(view, d) > 1])
-        if repeated:                # elements that share memory
+        if repeated:                # broadcast: several elements share memory
             c = np.sum(np.broadcast_to(c, target.shape), axis=repeated, keepdims=True)
             target = target[tuple([slice(0, 1) if d in repeated else slice(None) for d in range(target.ndim)])]
         target += c
@@ -304,7 +304,7 @@ cdef class NestedTape:
             nan_check.check_adjoint(self.level.name, target, c)
 
     cdef pull(self, Entry entry, Py_ssize_t i):
-        """Reverse one entry; the adjoint of its result is dead afterwards."""
+        """Reverse one entry, then drop the adjoint of its result."""
         if entry.row is None:
             return self.pull_store(entry)
         if entry.row is LOOP:
@@ -341,7 +341,7 @@ cdef class NestedTape:
         swap(entry)
 
     cdef pull_rearrangement(self, Entry entry, ybar):
-        """Scatter the cotangent to the sources of the elements."""
+        """Scatter the cotangent to the source elements."""
         if entry.saved is None:
             entry.saved = np.ravel(entry.index_map(entry))
         count = 1 + sum([np.size(source[3]) for source in entry.sources])
@@ -380,7 +380,7 @@ cdef class NestedTape:
             self.accumulate(<Buffer>buffer, view, c)
 
     cdef by_rule(self, Entry entry, position, ybar):
-        """Cotangents by the pullback of a row: of all directions, or a list of one direction each."""
+        """Cotangents by the row's pullback: one array for all directions, or a list by direction if not stacked."""
         row = entry.row
         if row.stacked:
             if row.variadic is not None:
@@ -390,12 +390,12 @@ cdef class NestedTape:
 
 
 cdef class NestedTail:
-    """The entries of a tape since a mark, swept and dropped by themselves; see the tails of `Tape`."""
+    """Entries of a tape since a mark, swept and dropped separately; see the tails of `Tape`."""
 
     cdef NestedTape tape
-    cdef NestedTail before          # the tail that was open
-    cdef Py_ssize_t mark, gap       # it begins at the mark; entries from the gap to there were swept before
-    cdef list buffers               # of its inputs
+    cdef NestedTail before          # the tail that was open before this one
+    cdef Py_ssize_t mark, gap       # it begins at `mark`; entries from `gap` to `mark` were swept already
+    cdef list buffers               # buffers of its inputs
     cdef str name
     cdef readonly bint forgets
 
@@ -406,7 +406,7 @@ cdef class NestedTail:
         self.forgets = forgets
         self.buffers = []
         self.mark = len(tape.entries)
-        tape.entries.append(None)   # the entry of the inputs
+        tape.entries.append(None)   # stands for the inputs
         self.gap = self.mark if entry < 0 else entry
         tape.tail = self
 
@@ -416,7 +416,7 @@ cdef class NestedTail:
 
     @property
     def recorder(self):
-        """The recorder on the stack of running derivatives."""
+        """The nested tape, which is what the stack of running derivatives holds."""
         return self.tape
 
     @property
@@ -426,7 +426,7 @@ cdef class NestedTail:
 
     @property
     def elements(self):
-        """Number of elements of all results."""
+        """Total number of elements of the results."""
         return sum([np.size((<Entry>entry).view) for entry in self.tape.entries[self.mark:] if entry is not None])
 
     def held(self):
@@ -440,7 +440,7 @@ cdef class NestedTail:
         return x
 
     def next_step(self):
-        """See the tape."""
+        """Do nothing; see `NestedTape.next_step`."""
 
     def pull_tail(self, list inputs, list outputs, list cotangents):
         """See `wengert.core.modes.pullback.pull_tail`."""
@@ -457,7 +457,7 @@ cdef class NestedTail:
         return [None if c is None else np.copy(c) for c in found]
 
     cdef check(self):
-        """Raise if an entry refers to a value recorded after the loop, whose adjoint was swept before it."""
+        """Raise if an entry refers to a value recorded after the loop, whose adjoint has been swept already."""
         cdef Entry entry
         cdef NestedTail tail
         for entry in self.tape.entries[self.mark:]:
@@ -470,7 +470,7 @@ cdef class NestedTail:
                     tail = tail.before
 
     def cut(self):
-        """Drop the tail; its values are those of an ended derivative."""
+        """Drop the tail; its values then belong to an ended derivative."""
         cdef Entry entry
         cdef NestedTape tape = self.tape
         cdef Level past = Level(self.name, self.level.depth)
@@ -478,7 +478,7 @@ cdef class NestedTail:
         past.close()
         self.buffers += [(<Entry>entry).out for entry in tape.entries[self.mark:] if entry is not None]
         for buffer in self.buffers:
-            if buffer is not None:          # of a loop
+            if buffer is not None:          # the entry of a loop has no buffer
                 (<Buffer>buffer).level = past
                 tape.adjoints.pop(id(buffer), None)
         del tape.entries[self.mark:]
@@ -486,27 +486,27 @@ cdef class NestedTail:
 
 
 def index_of(Entry entry):
-    """Source of each element at an index, counted from 1."""
+    """Source of each element at an index: the element's position, counted from 1."""
     view = entry.sources[0][3]
     places = np.arange(1, np.size(view) + 1).reshape(np.shape(view))
     return (var.clean(places) if var.holds_var(entry.key) else places)[entry.key]
 
 
 cdef object place_of(Buffer under, cnp.ndarray view, key):
-    """The elements of a view (or at an index of it) at the enclosing level."""
+    """Elements of a view (or at an index of it), at the enclosing level."""
     place = view if under.level is None else array_var(under, view)
     return place if key is None else place[key]
 
 
 cdef swap(Entry entry):
-    """Exchange the stored and the overwritten values of a store, by a store of the enclosing level."""
+    """Exchange the stored and the overwritten values, by a store that the enclosing level records."""
     other = np.copy(place_of(entry.under, entry.view, entry.key))
     store(entry.under, entry.view, entry.key, entry.saved)
     entry.saved = other
 
 
 cdef object summed(c, cnp.ndarray view):
-    """A cotangent with a leading axis of directions, summed over the axes along which its operand was broadcast."""
+    """Sum a cotangent with a leading axis of directions over the axes along which its operand was broadcast."""
     cdef int ndim = cnp.PyArray_NDIM(view), d
     extra = np.ndim(c) - 1 - ndim
     if extra > 0:
@@ -519,9 +519,9 @@ cdef object summed(c, cnp.ndarray view):
 
 
 def transposed(pullback, name, y, t, values):
-    """The transpose of a pullback applied to tangents `t` of its operand: tangents of `y`; leading axis of directions.
+    """Apply the transpose of a pullback to tangents `t` of its operand: tangents of `y`, leading axis of directions.
 
-    `values` holds all that the pullback reads: plain values, or operands of an enclosing level.
+    `values` holds everything the pullback reads: plain values, or operands of an enclosing level.
     """
     if var.holds_traced(values):
         return transposed_on(NestedTape(f"the pullback of {name}", len(levels.running.get())), pullback, y, t)
@@ -536,8 +536,8 @@ def transposed_on(recorder, pullback, y, t):
             ybar = independent(recorder, zero if np.ndim(y) else zero[()])
             xbar = pullback(ybar)
         levels.check_end(recorder.level)
-        if level_of(xbar) is not recorder.level:        # the pullback is zero
-            np.asarray(var.plain(xbar))                 # raises if it is not implemented
+        if level_of(xbar) is not recorder.level:        # no dependence on ybar: the pullback is 0
+            np.asarray(var.plain(xbar))                 # raises if the pullback is not implemented
             return np.zeros((len(t), *np.shape(y)), dtype=y.dtype)
         found, = pull_back(recorder, [ybar], [xbar], [t], len(t), True, True)
         return found

@@ -1,4 +1,4 @@
-# The interface of pullback.pyx: seeds and results of a sweep.
+# Interface of pullback.pyx: seeds and results of a sweep.
 
 from wengert.core.tape.tape cimport Tape
 

@@ -1,14 +1,14 @@
-# Indices are made here, never by a user, and no division by a user's number happens in Cython code:
+# Indices are computed here, never supplied by a user, and Cython code divides by no user value:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Tangents and second derivatives of a tape: forward over reverse on one recording, k directions at once.
 
-The forward sweep computes the tangents of every value (Griewank and Walther 2008, chapter 5).
-The reverse sweep propagates the adjoint, by the tape's own sweep of one direction, and the adjoint's tangent, here
-called *second*, in memory of the same layout with k directions.
+The forward sweep computes the tangents of all values (Griewank and Walther 2008, chapter 5).
+The reverse sweep propagates the adjoint, in one direction, and the tangent of the adjoint, called *second* here and
+stored in memory of the same layout with k directions.
 Entries that are linear in their operands treat seconds as adjoints: the tape sweeps them with the two exchanged.
 
-Stores in place are undone before the forward sweep and redone by it, tangents like values;
-at the end, also after an exception, every buffer holds the value that the function left in it.
+In-place stores are undone before the forward sweep, which redoes them for values and tangents.
+At the end, also after an exception, each buffer holds the value that the function left in it.
 """
 
 cimport cython
@@ -74,43 +74,43 @@ cdef extern from "second_sweep.h" nogil:
     void wg_add_sums(Py_ssize_t k, Py_ssize_t n, const double *x, Py_ssize_t x_step, const double *p, double *row)
 
 
-cdef int reads[256][5]                  # the operands that each column of a row reads: WG_A | WG_B | WG_Y
+cdef int reads[256][5]                  # operands that each column of a row reads: WG_A | WG_B | WG_Y
 memset(reads, 0, sizeof(reads))
 
 for _, _op, _, _a, _b in kernel_rows():
     reads[_op][WG_PA] = reads[_op][WG_PAA] = _a
     reads[_op][WG_PB] = reads[_op][WG_PBB] = _b
     reads[_op][WG_PAB] = _a | _b
-reads[WG_MULTIPLY][WG_PAB] = 0          # it is 1
+reads[WG_MULTIPLY][WG_PAB] = 0          # d2(ab)/dadb is the constant 1
 
 
 @cython.final
 @cython.no_gc
 @cython.freelist(256)
 cdef class Jet:
-    """The tangents and seconds of a buffer in k directions; None is 0."""
+    """Tangents and seconds of a buffer in k directions; None stands for 0."""
     cdef Block tangent
     cdef Block second               # tangent of the adjoint
-    # factors by element, the same in all directions, by which tangent and second are multiplied when they are read:
-    # with factors their memory is shared; None is 1
+    # Factors per element, the same in all directions, applied when tangent or second is read.
+    # With them, several buffers share the memory of one tangent or second; None stands for 1.
     cdef Block weights, second_weights
-    cdef Block slope_a, slope_b     # partials of the elementwise entry of the buffer, where they are costly
+    cdef Block slope_a, slope_b     # costly partials of the elementwise entry that produced the buffer
     cdef Py_ssize_t unit            # the tangent of element e is the unit vector e - unit, or WG_NOT_UNIT
 
 
-cdef struct Operands:               # of an elementwise entry whose arrays are contiguous and of one shape
+cdef struct Operands:               # of an elementwise entry with contiguous arrays of equal shape
     const double *a
     const double *b
     const double *y
-    double an, bn                   # where a or b is a scalar
-    int form                        # 0: both vectors, 1: a scalar on the right, 2: on the left
-    int numbers                     # which of the two are scalars: WG_A | WG_B
+    double an, bn                   # values of scalar operands
+    int form                        # 0: both arrays, 1: right operand scalar, 2: left operand scalar
+    int numbers                     # which operands are scalars: WG_A | WG_B
     Py_ssize_t n
-    double *scratch                 # memory for vectors, of which `used` are taken
+    double *scratch                 # memory for vectors of length n, `used` of them taken
     int used
 
 
-cdef struct Factor:                 # of a term: a vector or a scalar
+cdef struct Factor:                 # of a term: a vector, or a scalar if p is NULL
     const double *p
     double c
     bint is_zero
@@ -118,22 +118,22 @@ cdef struct Factor:                 # of a term: a vector or a scalar
 
 @cython.final
 cdef class Second:
-    """The sweeps of k directions over one tape."""
+    """The forward and reverse sweep of k directions over one tape."""
 
     cdef Tape tape
     cdef Py_ssize_t k
     cdef wg_second rows
     cdef Block block, scratch
-    cdef Py_ssize_t position        # the stores of the entries below it are done
+    cdef Py_ssize_t position        # stores of the entries before it are in effect
     cdef bint swept                 # the reverse sweep reached the first entry
-    cdef dict overwritten           # tangents that array stores overwrote, by entry
+    cdef dict overwritten           # tangents overwritten by array stores, by entry
     cdef object doubtful            # a row without derivative, whose tangents are NaN, or None
-    cdef set spare                  # inputs whose adjoints are not read, only their seconds
+    cdef set spare                  # buffers of inputs, of which only the seconds are needed
 
     # ------------------------------------------------------------------------------------------ begin, end
 
     cdef int begin(self, Tape tape, Py_ssize_t k, bint backward) except -1:
-        """Allocate the tangents of all slots and of the buffers with scalar entries, all zero."""
+        """Allocate zero tangents for all slots and for the buffers that scalar entries use."""
         cdef Py_ssize_t n = tape.n, m = len(tape.buffers), ranges = 2 * n * sizeof(wg_range)
         cdef Py_ssize_t pointers = 3 * m * sizeof(char *), row = n * k * sizeof(double)
         cdef Buffer buffer
@@ -143,7 +143,7 @@ cdef class Second:
             raise LevelError(
                 f"{tape.level.name}: tangents do not go through a loop or a checkpointed call that has been recorded: "
                 "use wengert.jvp, or give the loop memory=None")
-        if tape.has_complex:        # callers check before
+        if tape.has_complex:        # callers check this
             raise LevelError(f"{tape.level.name}: tangents do not go through complex values that have been recorded")
         self.tape = tape
         self.k = k
@@ -159,7 +159,7 @@ cdef class Second:
         self.rows.unit = <Py_ssize_t *>(self.rows.second_memory + m)
         self.rows.tangent = <double *>(data + ranges + pointers)
         self.rows.second = self.rows.tangent + n * k if backward else NULL
-        memset(data, 0, self.block.size if k == 1 else ranges)      # longer rows are written before they are read
+        memset(data, 0, self.block.size if k == 1 else ranges)      # rows of k > 1 are zeroed as their ranges grow
         tape.begin(1, False)
         self.rows.adjoint = tape.adjoint
         for buffer in tape.buffers:
@@ -199,7 +199,7 @@ cdef class Second:
     # ------------------------------------------------------------------------------------------ sweeps
 
     cdef int roll_back(self) except -1:
-        """Undo all stores, so that the buffers hold the values at the start of the tape."""
+        """Undo all stores, so that buffers hold their values from the start of the tape."""
         cdef Py_ssize_t i = self.tape.n
         cdef Node node
         while i > 0 and self.tape.has_stores:
@@ -213,12 +213,12 @@ cdef class Second:
         return 0
 
     cdef int forward(self) except -1:
-        """Propagate tangents from the inputs to all values, first entry first."""
+        """Propagate tangents from the inputs to all values, from the first entry to the last."""
         cdef Py_ssize_t i = 0, stop, n = self.tape.n
         cdef Node node
         self.roll_back()
         while i < n:
-            stop = min(n, i + PIECE)            # between the pieces, KeyboardInterrupt is raised
+            stop = min(n, i + PIECE)            # KeyboardInterrupt is raised between pieces
             if stop - i > 10000:
                 with nogil:
                     i = wg_tangents(&self.tape.entries, &self.rows, i, stop, self.k)
@@ -235,7 +235,7 @@ cdef class Second:
         return 0
 
     cdef int backward(self) except -1:
-        """Propagate adjoints and seconds from the result to the inputs, last entry first."""
+        """Propagate adjoints and seconds from the result to the inputs, from the last entry to the first."""
         cdef Py_ssize_t i = self.tape.n, stop
         cdef Node node
         while i > 0:
@@ -258,7 +258,7 @@ cdef class Second:
     # ------------------------------------------------------------------------------------------ tangents
 
     cdef object tangent_of(self, Buffer buffer, cnp.ndarray view, int32_t slot):
-        """Tangents of an operand, an array with a leading axis of length k; None where they are 0."""
+        """Tangents of an operand as an array with a leading axis of length k, or None if they are 0."""
         cdef cnp.npy_intp k = self.k
         cdef Jet jet
         if buffer is not None:
@@ -276,7 +276,7 @@ cdef class Second:
                                              wg_whole(self.rows.tangent, self.rows.tangents, slot, self.k))
 
     cdef Block product_of(self, Buffer buffer, Block shared, Block weights):
-        """Tangents or seconds of a buffer in memory of its own."""
+        """Multiply out shared tangents or seconds of a buffer into newly allocated memory."""
         cdef Block block = take(max(1, self.k * buffer.span))
         cdef wg_term term = whole_term(<double *>shared.data, step(buffer), <double *>weights.data)
         wg_combine(self.k, step(buffer), &term, 1, False, <double *>block.data, step(buffer))
@@ -289,7 +289,7 @@ cdef class Second:
         return 0
 
     cdef object unit_columns(self, Node node):
-        """Tangents of a matrix times an input whose tangents are unit vectors: columns of the matrix. Else None."""
+        """Columns of a matrix: tangents of its product with an input whose tangents are unit vectors. Else None."""
         cdef Buffer buffer
         cdef Py_ssize_t unit
         if len(node.sources) != 1 or not is_matmul(node.row, node.args):
@@ -304,7 +304,7 @@ cdef class Second:
         return np.transpose(a[:, unit:unit + self.k])
 
     cdef bint is_moving(self, int32_t slot) noexcept:
-        """Has a slot a tangent?"""
+        """Does a slot have a tangent?"""
         if self.k == 1:
             return self.rows.tangent[slot] != 0.0
         return self.rows.tangents[slot].low < self.rows.tangents[slot].high
@@ -313,16 +313,16 @@ cdef class Second:
         return [self.tangent_of(source[2], source[3], source[4]) for source in node.sources]
 
     cdef char *fresh(self, Buffer buffer) except NULL:
-        """Memory for the tangents of a result, to be written."""
+        """Memory for the tangents of a result, not initialised."""
         cdef Jet jet = jet_of(buffer)
         if jet.tangent is None:
             jet.tangent = take(max(1, self.k * buffer.span))
         return jet.tangent.data
 
     cdef int put(self, Buffer buffer, cnp.ndarray view, int32_t slot, object tangent, bint is_lent=False) except -1:
-        """Set the tangents of a whole value, an array with a leading axis of length k.
+        """Set the tangents of a whole value from an array with a leading axis of length k.
 
-        `is_lent`: it stays unchanged until the sweep ends, and nothing is written into it.
+        `is_lent`: nothing writes to the array until the sweep ends, so it may be used without a copy.
         """
         cdef cnp.ndarray row
         if buffer is not None:
@@ -338,7 +338,7 @@ cdef class Second:
         return 0
 
     cdef bint adopt(self, Buffer buffer, cnp.ndarray view, object tangent, bint is_lent) except -1:
-        """Use an array that is lent or has no other reference as the tangents of a value of its layout."""
+        """Use an array that is lent, or not referenced elsewhere, as the tangents of a value of the same layout."""
         cdef Block block
         if (buffer.id >= 0 or type(tangent) is not np.ndarray or not is_vector(<cnp.ndarray>tangent)
                 or not is_vector(view) or np.shape(tangent) != (self.k, *np.shape(view))
@@ -353,7 +353,7 @@ cdef class Second:
         return True
 
     cdef int push(self, Node node, Py_ssize_t i) except -1:
-        """Tangents of the result of one array entry."""
+        """Compute the tangents of the result of one array entry."""
         cdef list tangents
         if node.kind == ELEMENTWISE:
             return self.push_elementwise(node)
@@ -384,7 +384,7 @@ cdef class Second:
         return self.put(node.out, node.y, <int32_t>i, t)
 
     cdef object rearranged(self, Node node, list tangents):
-        """Tangents of a rearrangement: those of the source elements."""
+        """Tangents of a rearrangement, gathered from those of the source elements."""
         cdef list parts = [np.zeros((self.k, 1))]
         where = self.tape.origin(node)
         for source, t in zip(node.sources, tangents):
@@ -408,7 +408,7 @@ cdef class Second:
         return 0
 
     cdef int push_store(self, Node node, Py_ssize_t i) except -1:
-        """Redo a store of the value, and store its tangents."""
+        """Redo a store, for the value and for its tangents."""
         cdef Jet jet = jet_of(node.out)
         t = self.tangent_of(node.sources[0][2], node.sources[0][3], node.sources[0][4]) if node.sources else None
         if jet.tangent is None and t is not None:
@@ -425,7 +425,7 @@ cdef class Second:
     # ------------------------------------------------------------------------------------------ elementwise entries
 
     cdef bint find_operands(self, Node node, Operands *o) except -1:
-        """Operands of an elementwise entry; False unless its arrays are contiguous and of one shape."""
+        """Find the operands of an elementwise entry; False unless its arrays are contiguous and of equal shape."""
         cdef cnp.ndarray y = node.y
         cdef size_t room
         if not is_vector(y):
@@ -439,7 +439,7 @@ cdef class Second:
         if self.scratch is None or self.scratch.size < room:
             self.scratch = take(room)
         o.scratch = <double *>self.scratch.data
-        o.used = 1                      # the first stands for view descriptors, which are not read
+        o.used = 1                      # the first vector is a placeholder for view descriptors, which are not read
         o.numbers = 0
         o.y = o.scratch if node.outlines & WG_Y else <double *>cnp.PyArray_DATA(y)
         if node.a is not None:
@@ -460,7 +460,7 @@ cdef class Second:
         return True
 
     cdef int find_slope(self, Node node, int side, Operands *o, Factor *f) except -1:
-        """Partial with respect to an operand; the forward sweep keeps a costly one for the reverse sweep."""
+        """Partial in one operand; the forward sweep saves a costly one for the reverse sweep."""
         cdef int column = WG_PB if side else WG_PA
         cdef Block slope = None
         cdef Jet jet = <Jet>node.out.jet
@@ -483,9 +483,9 @@ cdef class Second:
         return 0
 
     cdef int find_factor(self, int op, int column, Operands *o, Factor *f, double *out) except -1:
-        """A column of the row of `op` at the operands: a scalar where it reads only scalars, else a vector.
+        """Evaluate a column of the row of `op`: a scalar if it reads only scalar operands, else a vector.
 
-        A vector is computed into `out`, or into the scratch.
+        A vector is computed into `out`, or into scratch if that is NULL.
         """
         f.p = NULL
         f.is_zero = wg_is_zero(op, column)
@@ -510,7 +510,7 @@ cdef class Second:
         return 0
 
     cdef int add_term(self, Node node, int side, Operands *o, Factor *f, wg_term *terms, int count) except -1:
-        """Append the term `f` times the tangents of an operand; return the number of terms."""
+        """Append the term `f` times the tangents of an operand; return the new number of terms."""
         cdef Buffer buffer = buffer_of(node, side)
         cdef int32_t slot = slot_of(node, side)
         cdef wg_term *term = &terms[count]
@@ -545,7 +545,7 @@ cdef class Second:
         return count + 1
 
     cdef const double *weighted(self, const double *weights, Factor *f, Operands *o):
-        """The vector of a factor, times weights if these are not NULL; NULL where it stays a scalar."""
+        """Vector of a factor times `weights`, which may be NULL; NULL if the result is a scalar."""
         cdef wg_term term
         cdef double *w
         if weights == NULL:
@@ -559,10 +559,10 @@ cdef class Second:
         return w
 
     cdef Block shared_of(self, Node node, wg_term *terms, int count):
-        """The memory of which all terms are elementwise multiples, the same in all directions, or None.
+        """Memory of which all terms are elementwise multiples, with the same factors in all directions, or None.
 
-        Their sum is represented by that memory and one vector of factors, so that k directions are multiplied once,
-        when they are read.
+        Their sum is then stored as that memory and one vector of factors, and the k directions are multiplied only
+        once, when they are read.
         """
         cdef Buffer buffer
         cdef Jet jet = <Jet>node.out.jet
@@ -583,7 +583,7 @@ cdef class Second:
         return None
 
     cdef int push_elementwise(self, Node node) except -1:
-        """Tangent of the result: the sum of partial times tangent."""
+        """Compute the tangent of the result: the sum of partial times tangent over the operands."""
         cdef Jet jet
         cdef Block shared
         cdef Operands o
@@ -621,14 +621,14 @@ cdef class Second:
         return slot >= 0 and self.is_moving(slot)
 
     cdef object side_tangent(self, Node node, int side):
-        """Tangents of an operand with as many axes as the result's; None where they are 0."""
+        """Tangents of an operand, reshaped to as many axes as the result has; None if they are 0."""
         if not self.has_tangent(node, side):
             return None
         t = self.tangent_of(buffer_of(node, side), view_of(node, side), slot_of(node, side))
         return aligned(t, cnp.PyArray_NDIM(node.y))
 
     cdef object column(self, Node node, int column):
-        """A column of a row of kernels.h at the operands, of any layout: a scalar or an array."""
+        """Evaluate a column of a row of kernels.h at operands of any layout: a scalar or an array."""
         cdef cnp.ndarray out, a, b, y
         cdef int need = reads[node.opcode][column]
         cdef double c, nothing = 0.0
@@ -644,11 +644,11 @@ cdef class Second:
         return out
 
     cdef int pull_elementwise(self, Node node) except -1:
-        """Adjoint of operand += adjoint * partial, and
-        second of operand += second * partial + adjoint * (own second partial * tangent + mixed * other's)."""
+        """Add adjoint * partial to the adjoint of each operand, and to its second:
+        second * partial + adjoint * (own second partial * tangent + mixed second partial * other tangent)."""
         cdef Operands o
         cdef Factor first[2]
-        cdef Factor second[3]           # times the adjoint: own of a, mixed, own of b
+        cdef Factor second[3]           # adjoint times second partial: in a twice, mixed, in b twice
         cdef wg_term terms[3]
         cdef wg_term weight
         cdef Jet jet = <Jet>node.out.jet
@@ -694,7 +694,7 @@ cdef class Second:
             if count:
                 self.add_terms(node, side, &o, terms, count, is_last and dual is not None
                                and jet.second_weights is None and not first[side].is_zero)
-        if g != NULL:       # last: it is dead now, and its memory may be reused
+        if g != NULL:       # last, since the adjoint is dead after it and its memory may be reused
             for side in range(1, -1, -1):
                 if has_operand(node, side) and not first[side].is_zero:
                     self.add_adjoint(node, side, &o, times_factor(g, 0, &first[side]),
@@ -702,7 +702,7 @@ cdef class Second:
         return self.tape.drop_shadow(node.out)
 
     cdef int add_adjoint(self, Node node, int side, Operands *o, wg_term term, bint give) except -1:
-        """Add the adjoint of the result times a partial to that of an operand; `give` as in `add_terms`."""
+        """Add adjoint of the result * partial to the adjoint of an operand; `give` as in `add_terms`."""
         cdef Buffer buffer = buffer_of(node, side)
         cdef char *adjoint
         cdef double *w
@@ -720,7 +720,7 @@ cdef class Second:
         return 0
 
     cdef int add_terms(self, Node node, int side, Operands *o, wg_term *terms, int count, bint give) except -1:
-        """Add terms to the second of an operand; a scalar sums those of all elements.
+        """Add terms to the second of an operand; for a scalar operand sum them over all elements.
 
         `give`: the first term is the second of the result, which is dead afterwards, so its memory may be reused.
         """
@@ -750,7 +750,7 @@ cdef class Second:
         is_fresh = (jet.second is None and <char *>cnp.PyArray_DATA(view) == buffer.low
                     and buffer.span == <Py_ssize_t>cnp.PyArray_NBYTES(view))
         if is_fresh and give and buffer.span == node.out.span:
-            jet.second = (<Jet>node.out.jet).second     # elementwise, in place of its operand
+                jet.second = (<Jet>node.out.jet).second     # elementwise, so it may overwrite its operand
         elif is_fresh:
             jet.second = take(max(1, self.k * buffer.span))
         elif jet.second is None:
@@ -759,7 +759,7 @@ cdef class Second:
         return 0
 
     cdef int pull_spread(self, Node node) except -1:
-        """The same in NumPy, where operands broadcast or are not contiguous."""
+        """Do the same in NumPy, for operands that broadcast or are not contiguous."""
         cdef int side
         cdef Buffer buffer
         g = dual = None
@@ -767,7 +767,7 @@ cdef class Second:
             g = self.tape.adjoint_view(node.out, node.y)
         if node.out.jet is not None and (<Jet>node.out.jet).second is not None:
             dual = self.second_of(node)
-        for side in range(1, -1, -1):       # the left operand, which is last, may reuse the memory of the second
+        for side in range(1, -1, -1):       # the left operand comes last: it may reuse the memory of the second
             if not has_operand(node, side):
                 continue
             total = None
@@ -797,7 +797,7 @@ cdef class Second:
         return view_at(<char *>doubles(jet.second, node.out, node.y), jet.second, node.y, self.k, node.out.span)
 
     cdef int enter(self, list buffers) except -1:
-        """Have the tape sweep these buffers' seconds in place of their adjoints, in k directions."""
+        """Make the tape sweep the seconds of these buffers, in k directions, in place of their adjoints."""
         self.tape.k = self.tape.width = self.k
         self.tape.stacked = True
         self.tape.spare = None
@@ -828,7 +828,7 @@ cdef class Second:
 
     cdef int accumulate(self, Buffer buffer, cnp.ndarray view, int32_t slot, object total,
                         bint owned=False) except -1:
-        """Add to the second of an operand, summed over broadcast axes."""
+        """Add to the second of an operand, summing over broadcast axes."""
         cdef list buffers = [] if buffer is None else [buffer]
         self.enter(buffers)
         self.tape.accumulate(buffer, view, slot, total, owned)
@@ -861,7 +861,7 @@ cdef class Second:
         return 0
 
     cdef int pull_linear(self, Node node, Py_ssize_t i) except -1:
-        """The tape's step of an adjoint, applied to the second."""
+        """Apply the tape's adjoint rule for an entry to the seconds."""
         cdef list buffers = buffers_of(node)
         if node.out is None:
             wg_whole(self.rows.second, self.rows.seconds, i, self.k)
@@ -883,7 +883,7 @@ cdef class Second:
         return self.tape.pull(node, i)
 
     cdef int pull_call(self, Node node, Py_ssize_t i, bint has_second) except -1:
-        """A call with curvature: its rule depends on operands that have tangents."""
+        """Seconds of a call with curvature, whose pullback depends on operands that have tangents."""
         cdef list tangents = self.tangents_of(node)
         cdef tuple source
         is_curved = any_given(tangents)
@@ -912,7 +912,7 @@ cdef class Second:
         return 0
 
     cdef int pull_matrix_product(self, Node node, list tangents, bint has_second) except -1:
-        """The same, and the adjoint, of a product of two matrices, whose terms are products of matrices."""
+        """Seconds and adjoints of a product of two matrices, computed as matrix products."""
         cdef list moving = [None, None]
         cdef tuple source
         for source, t in zip(node.sources, tangents):
@@ -931,13 +931,13 @@ cdef class Second:
     # ------------------------------------------------------------------------------------------ seeds and results
 
     cdef list checked(self, list found):
-        """The results; raises if one is the NaN of a row without derivative."""
+        """Return the results; raise if one is the NaN of a row without derivative."""
         for t in found:
             check_defined(self.doubtful, t)
         return found
 
     cdef int seed_tangents(self, list inputs, object tangents) except -1:
-        """`tangents`: one array an input, or ``(first, last)`` for rows of the identity over all their elements."""
+        """Seed with one array per input, or with rows `first` to `last` of the identity for a pair of ints."""
         cdef Py_ssize_t first
         if type(tangents) is tuple:
             first = tangents[0]
@@ -953,7 +953,7 @@ cdef class Second:
         return 0
 
     cdef int seed_units(self, Buffer buffer, Py_ssize_t size, Py_ssize_t first) except -1:
-        """Direction j is the unit vector of element ``first + j``, if there is one."""
+        """Seed direction j with the unit vector of element ``first + j``, if that exists."""
         cdef double *data = <double *>self.fresh(buffer)
         cdef Py_ssize_t j
         if buffer.id < 0:
@@ -976,9 +976,9 @@ cdef class Second:
         return 0
 
     cdef object tangent_of_output(self, object y):
-        """Tangents of an output, a copy."""
+        """Copy of the tangents of an output."""
         t = None
-        if type(y) is list or type(y) is tuple:         # of scalars, standing for an array
+        if type(y) is list or type(y) is tuple:         # scalars that represent an array
             return np.stack([self.tangent_of_output(item) for item in y], axis=-1)
         if type(y) is ScalarVar:
             t = self.tangent_of(None, None, (<ScalarVar>y).slot)
@@ -996,9 +996,9 @@ cdef class Second:
 
 
 cdef enum:
-    PIECE = 1000000         # entries
-    VECTORS = 24            # maximum of partials, weights and constants of one elementwise entry
-    MANY = 8                # directions
+    PIECE = 1000000         # entries swept between checks for KeyboardInterrupt
+    VECTORS = 24            # capacity of the scratch: most partials, weights and constants of one elementwise entry
+    MANY = 8                # directions from which on tangents share memory
 
 
 cdef inline Jet jet_of(Buffer buffer):
@@ -1009,18 +1009,18 @@ cdef inline Jet jet_of(Buffer buffer):
 
 
 cdef inline bint is_whole(Buffer buffer, cnp.ndarray view):
-    """Is a view a whole buffer that no scalar entry uses?"""
+    """Does a view cover its buffer, and does no scalar entry use it?"""
     return (buffer is not None and buffer.id < 0 and is_vector(view)
             and buffer.span == <Py_ssize_t>cnp.PyArray_NBYTES(view))
 
 
 cdef inline double *doubles(Block block, Buffer buffer, cnp.ndarray view):
-    """Address of a view in memory of its buffer's layout; NULL without such memory."""
+    """Address of a view in a block with its buffer's layout; NULL without a block."""
     return NULL if block is None else <double *>(block.data + (<char *>cnp.PyArray_DATA(view) - buffer.low))
 
 
 cdef inline Py_ssize_t step(Buffer buffer):
-    """Doubles from one direction to the next."""
+    """Stride between directions, in doubles."""
     return buffer.span // <Py_ssize_t>sizeof(double)
 
 
@@ -1066,7 +1066,7 @@ cdef inline bint has_operand(Node node, int side):
 
 
 cdef list buffers_of(Node node):
-    """The buffers that an entry refers to, without repeats."""
+    """Distinct buffers that an entry refers to."""
     cdef list found = []
     for buffer in (node.out, node.abuf, node.bbuf, *[source[2] for source in node.sources or ()]):
         if buffer is not None and buffer not in found:
@@ -1079,7 +1079,7 @@ cdef list operands_of(Node node):
 
 
 cdef object aligned(object t, int ndim):
-    """Tangents of an operand with axes of length 1 after that of the directions, to broadcast with the result."""
+    """Insert axes of length 1 after that of the directions, so that tangents broadcast with the result."""
     shape = t.shape
     if len(shape) == ndim + 1:
         return t
@@ -1102,7 +1102,7 @@ cdef cnp.ndarray spread(object x, cnp.ndarray like):
 
 
 cdef object at_key(object t, object key):
-    """Elements at an index; one direction at a time, a leading axis would move the axes of some keys."""
+    """Elements at an index, taken per direction, since a leading axis would move the axes of some indices."""
     return np.stack([direction[key] for direction in t])
 
 
@@ -1117,7 +1117,7 @@ cdef int store_at(object place, object key, object t) except -1:
 
 
 def push_forward(Tape tape, list inputs, list outputs, tangents, Py_ssize_t k):
-    """Tangents of the outputs for k tangents of each input, by one forward sweep; axes of directions lead."""
+    """Tangents of the outputs for k tangents of each input, by one forward sweep; the leading axis is k long."""
     cdef Second sweep = Second.__new__(Second)
     sweep.begin(tape, k, False)
     try:
@@ -1129,9 +1129,9 @@ def push_forward(Tape tape, list inputs, list outputs, tangents, Py_ssize_t k):
 
 
 def hessian_products(Tape tape, list inputs, output, tangents, Py_ssize_t k):
-    """Products of the Hessian of a scalar with k tangents, an array with a leading axis for each input.
+    """Products of the Hessian of a scalar with k tangents: for each input an array with a leading axis of length k.
 
-    `tangents` holds one array an input, or is a pair ``(first, last)``: rows of the identity over all elements.
+    `tangents` holds one array per input, or is a pair ``(first, last)``: rows of the identity over all elements.
     """
     cdef Second sweep = Second.__new__(Second)
     sweep.begin(tape, k, True)
@@ -1147,14 +1147,14 @@ def hessian_products(Tape tape, list inputs, output, tangents, Py_ssize_t k):
 
 
 def symmetrise(matrix):
-    """The mean of a square matrix and its transpose, exactly symmetric; computed in place if possible."""
+    """Mean of a square matrix and its transpose, exactly symmetric; computed in place if possible."""
     cdef Py_ssize_t n = len(matrix), i, j, block, low
     cdef double *h
     cdef double mean
     if not is_vector(<cnp.ndarray?>matrix) or not cnp.PyArray_ISWRITEABLE(<cnp.ndarray>matrix):
         return 0.5 * (matrix + matrix.T)
     h = <double *>cnp.PyArray_DATA(<cnp.ndarray>matrix)
-    for block in range(0, n, 16):               # columns that stay in cache, rows of both triangles
+    for block in range(0, n, 16):               # blocks of columns that stay in cache
         for i in range(n):
             low = max(block, i + 1)
             for j in range(low, min(block + 16, n)):
@@ -1165,7 +1165,7 @@ def symmetrise(matrix):
 
 
 def kernel_second_partials(int opcode, double a, double b, double y):
-    """Second partials of one row of ``kernels.h`` at one point: own of a, mixed, own of b."""
+    """Second partials of one row of ``kernels.h`` at one point: d2/da2, d2/dadb, d2/db2."""
     cdef double out[3]
     cdef int m
     for m in range(3):

@@ -1,7 +1,7 @@
-"""Calls of functions in second derivatives: tangents of results, and pullbacks of tangents, from the registry's rows.
+"""Second derivatives of calls, from the registry's rows: tangents of results, and tangents of pullbacks.
 
 Tangents carry k directions along a leading axis.
-`operands` are the traced arguments as ``(position, item)``, `tangents` theirs in the same order, None for 0.
+`operands` are the traced arguments as ``(position, item)``, `tangents` theirs in the same order, with None for 0.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from wengert.registry import strong_matmul
 
 
 def tangent_of_call(row, args, kwargs, operands, tangents, y):
-    """Tangents of the result of a call: the sum over the operands that have some; None where they are 0."""
+    """Tangents of the result of a call, summed over operands that have tangents; None if they are 0."""
     sources = [(*operand, t) for operand, t in zip(operands, tangents) if t is not None]
     return tangent(row, len(sources[0][2]), args, kwargs, sources, y) if sources else None
 
 
-# ---- products of operands: linear in each of them alone
+# ---- functions that are linear in each operand
 
 
 def pull_cross(row, args, kwargs, operands, tangents, g, y):
-    """For each operand: its pullback of `g` with each other operand in turn replaced by its tangent."""
+    """For each operand, sum its pullback of `g` with each other operand in turn replaced by its tangent."""
     totals = []
     for own in operands:
         total = None
@@ -56,7 +56,7 @@ _PRODUCTS = (np.matmul, np.linalg.matmul, np.dot)
 
 
 def is_matmul(row, args):
-    """Is this a product of matrices or vectors, without batches?"""
+    """Is this a product of matrices or vectors, without batch axes?"""
     return row.fun in _PRODUCTS and all(1 <= np.ndim(x) <= 2 for x in args[:2])
 
 
@@ -69,7 +69,7 @@ def is_matrix_product(row, args):
 
 
 def push_matrices(args, positions, tangents):
-    """Tangents of a @ b: those of a times b, and a times those of b."""
+    """Tangents of a @ b: t_a @ b + a @ t_b."""
     a, b = args[:2]
     return _sum_of_products(
         [(t, b) if position == 0 else (a, t) for position, t in zip(positions, tangents) if t is not None]
@@ -77,9 +77,9 @@ def push_matrices(args, positions, tangents):
 
 
 def pull_matrices(args, position, tangents, g, second):
-    """Second of one operand of a @ b, from that of the result and the adjoint g; None where it is 0.
+    """Second of one operand of a @ b, from the second of the result and the adjoint g; None if it is 0.
 
-    With the adjoint in the place of the second, and no tangents: the adjoint.
+    With the adjoint in place of the second, and no tangents, it returns the adjoint of the operand.
     """
     other, t = args[1 - position], tangents[1 - position]
     factors = [(z, _transposed(x)) for z, x in ((second, other), (g, t)) if z is not None and x is not None]
@@ -91,7 +91,7 @@ def _transposed(x):
 
 
 def _sum_of_products(pairs):
-    """Sum of products of matrices, some with directions in front; 0 times inf is 0."""
+    """Sum of matrix products, some with a leading axis of directions; 0 times inf is 0."""
     total = None
     for a, b in pairs:
         part = _product(a, b)
@@ -104,7 +104,7 @@ def _sum_of_products(pairs):
 
 
 def _product(a, b):
-    if a.shape[-1] == 1:  # columns times rows: slow in a library for products
+    if a.shape[-1] == 1:  # outer product: slow in BLAS
         return a * b
     shape = (*(a.shape[:-2] or b.shape[:-2]), a.shape[-2], b.shape[-1])
     out = empty(shape) if a.dtype == b.dtype == np.float64 else np.empty(shape, np.result_type(a, b))
@@ -116,7 +116,7 @@ def _product(a, b):
 
 
 def _matmul_pulled(a, b, position, t, g):
-    """The pullback of `g` with the tangents of the other operand in its place, which stack as matrices do."""
+    """Pullback of `g` with the other operand replaced by its tangents, whose directions are a batch axis."""
     column, line = np.ndim(b) == 1, np.ndim(a) == 1
     g = np.reshape(g, (1 if line else len(a), 1 if column else np.shape(b)[1]))
     if position == 0:
@@ -126,11 +126,11 @@ def _matmul_pulled(a, b, position, t, g):
     return z[..., 0] if column else z
 
 
-# ---- any rule at all, recorded on a list of its own
+# ---- any rule, recorded on a separate tape
 
 
 def recorded_pullbacks(row, args, kwargs, operands, tangents, g, y, y_tangent):
-    """The pullbacks of `g`, as functions of what has a tangent: a tape, its inputs, their tangents, the cotangents."""
+    """Record the pullbacks of `g` as functions of values with tangents: tape, inputs, their tangents, cotangents."""
     tape = Tape(f"the second derivative of {row.name}")
     inputs = []
     moving = []
@@ -150,7 +150,7 @@ def recorded_pullbacks(row, args, kwargs, operands, tangents, g, y, y_tangent):
     try:
         found = {}
         outputs = []
-        with recording(tape):  # a rule may take a derivative itself: inside of this one
+        with recording(tape):  # a rule may itself take a derivative, which is then nested in this one
             for position, item in operands:
                 if position not in found:
                     found[position] = pullback(row, position, g, y, args, kwargs)

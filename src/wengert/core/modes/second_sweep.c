@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* An entry's operands that are slots (or -1), and its partials in them. */
+/* Slots of an entry's operands (-1: a constant or none), and its partials in them. */
 typedef struct {
     ptrdiff_t ia, ib;
     double pa, pb, paa, pab, pbb;
@@ -43,12 +43,12 @@ WG_INLINE wg_entry wg_read(const wg_list *t, ptrdiff_t i, const int order) {
         break;
         WG_BINARY(R)
 #undef R
-    default: break; /* INPUT, TARGET: nothing to pass on */
+    default: break; /* INPUT, TARGET: no operands */
     }
     return e;
 }
 
-/* Tangents of entries from `i` on, up to an array entry, whose index is returned (n if none). */
+/* See wg_tangents in second_sweep.h; inlined with a constant k = 1 and with k at run time. */
 WG_INLINE ptrdiff_t wg_tangents_k(const wg_list *t, const wg_second *s, ptrdiff_t i, ptrdiff_t n,
                                   const ptrdiff_t k) {
     for (; i < n; i++) {
@@ -66,7 +66,7 @@ WG_INLINE ptrdiff_t wg_tangents_k(const wg_list *t, const wg_second *s, ptrdiff_
                 for (j = 0; j < k; j++) row[j] = memory[j * step];
                 s->tangents[i] = wg_trimmed(row, k);
             }
-        } else if (op == WG_STORE) { /* the row of a store keeps what it overwrote */
+        } else if (op == WG_STORE) { /* a store has no slot: its row saves the overwritten tangents */
             double *memory = (double *)s->tangent_memory[t->a[i + 1]] + t->b[i];
             const ptrdiff_t step = t->span[t->a[i + 1]] / (ptrdiff_t)sizeof(double), ia = t->a[i];
             const wg_range known = ia < 0 ? (wg_range){0, 0} : k == 1 ? (wg_range){0, 1} : s->tangents[ia];
@@ -86,7 +86,7 @@ WG_INLINE ptrdiff_t wg_tangents_k(const wg_list *t, const wg_second *s, ptrdiff_
     return n;
 }
 
-/* Sweep entries below `i` down to `stop`, or to an array entry, whose index is returned (`stop - 1` if none). */
+/* See wg_seconds in second_sweep.h. */
 WG_INLINE ptrdiff_t wg_seconds_k(const wg_list *t, const wg_second *s, ptrdiff_t i, ptrdiff_t stop,
                                  const ptrdiff_t k) {
     while (--i >= stop) {
@@ -127,7 +127,7 @@ WG_INLINE ptrdiff_t wg_seconds_k(const wg_list *t, const wg_second *s, ptrdiff_t
                 for (j = range.low; j < range.high; j++) memory[j * step] += row[j];
         } else {
             const wg_entry e = wg_read(t, i, 2);
-            /* of an adjoint of 0 there is no curvature, whatever the partial is */
+            /* if the adjoint is 0 there is no curvature term, whatever the second partial is (strong zero) */
 #define WG_BACK(slot, p, p_own, other, p_mixed)                                                                   \
     if (slot >= 0) {                                                                                              \
         double *to = s->second + slot * k;                                                                        \
@@ -165,7 +165,7 @@ ptrdiff_t wg_seconds(const wg_list *t, const wg_second *s, ptrdiff_t i, ptrdiff_
     return k == 1 ? wg_seconds_k(t, s, i, stop, 1) : wg_seconds_many(t, s, i, stop, k);
 }
 
-/* Undo the writes of all entries below `i`, down to an array entry, whose index is returned (-1 if none). */
+/* See second_sweep.h. */
 ptrdiff_t wg_roll_back(const wg_list *t, ptrdiff_t i) {
     while (--i >= 0) {
         if (t->op[i] == WG_NODE) break;
@@ -174,7 +174,7 @@ ptrdiff_t wg_roll_back(const wg_list *t, ptrdiff_t i) {
     return i;
 }
 
-/* ---- arrays: one partial of a row over n elements, and sums of products for k directions */
+/* ---- array entries: one column of a row over n elements, and sums of products in k directions */
 
 #define WG_COLUMN(partial)                                           \
     WG_IVDEP for (i = 0; i < n; i++) {                                        \
@@ -223,7 +223,7 @@ WG_CLONES void wg_column_sv(int op, int column, ptrdiff_t n, const double *av, c
     switch (op) { WG_BINARY(WG_COLUMN_BINARY) default : break; }
 }
 
-/* Is a column of a row 0 everywhere? kernels.h then says so literally. */
+/* Is a column of a row 0 everywhere? kernels.h then has the literal 0.0. */
 int wg_is_zero(int op, int column) {
     switch (op) {
 #define R(NAME, name, cost, value, ua, pa, paa) \
@@ -240,7 +240,7 @@ int wg_is_zero(int op, int column) {
     }
 }
 
-/* Do the partials of a row call functions? Then they are worth keeping. */
+/* Do the partials of a row call library functions? They are then saved by the forward sweep. */
 int wg_is_costly(int op) {
     enum { CHEAP, VECTOR, COSTLY };
     switch (op) {
@@ -252,7 +252,7 @@ int wg_is_costly(int op) {
     }
 }
 
-/* out (+)= x * p; out may be x itself, element by element */
+/* out (+)= x * p; out may be x itself */
 WG_INLINE void wg_add_product(int add, ptrdiff_t n, const double *x, const double *p, double *out) {
     ptrdiff_t i;
     if (add)
@@ -274,7 +274,7 @@ WG_INLINE void wg_add_multiple(int add, ptrdiff_t n, const double *x, double c, 
         WG_IVDEP for (i = 0; i < n; i++) out[i] = c * x[i];
 }
 
-/* out[j] (+)= sum of the terms, in k directions */
+/* out[j] (+)= sum of the terms, for each of k directions */
 WG_CLONES void wg_combine(ptrdiff_t k, ptrdiff_t n, const wg_term *terms, int count, int add, double *out,
                           ptrdiff_t out_step) {
     ptrdiff_t j;
@@ -290,7 +290,7 @@ WG_CLONES void wg_combine(ptrdiff_t k, ptrdiff_t n, const wg_term *terms, int co
         }
 }
 
-/* Sum of n elements, times factors p if there are any, in each of k directions, added to a row. */
+/* Add sum(x * p), or sum(x) if p is NULL, over n elements to each of the k elements of a row. */
 WG_CLONES void wg_add_sums(ptrdiff_t k, ptrdiff_t n, const double *x, ptrdiff_t x_step, const double *p,
                            double *row) {
     ptrdiff_t i, j, m;

@@ -639,7 +639,7 @@ cdef class Tape:
         if fast and node.opcode < WG_ADD:
             a = b = <double *>cnp.PyArray_DATA(node.a)
         elif fast and not opcode_reads[node.opcode][side]:
-                a = b = <double *>g                 # the partial is constant: any readable memory will do
+            a = b = <double *>g                 # the partial is constant: any readable memory will do
         elif fast:
             fast, form = self.numbers(node, y, &an, &bn, &a, &b)
         # Memory behind a view descriptor is gone; the kernel ignores this operand, so any readable memory will do.
