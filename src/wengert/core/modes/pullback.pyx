@@ -1,9 +1,9 @@
-# Indices are made here, never by a user, and no division by a user's number happens in Cython code:
+# Indices are computed here, never supplied by a user, and Cython code divides by no user value:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The interface of transforms to a recording: independent variables, outputs, sweeps, and loops with checkpoints.
+"""Interface of the transforms to a recording: independent variables, outputs, sweeps, and checkpointed loops.
 
-A first derivative of a function of floats is computed here in one call, which saves small functions most of the
-overhead.
+`quick` and `quick_push` compute a first derivative of a function of floats in one call, which saves small functions
+most of the overhead.
 """
 
 cimport numpy as cnp
@@ -31,7 +31,7 @@ cdef object float64 = np.float64, ndarray = np.ndarray, running = levels.running
 
 
 def independent(recorder, value, bint owned=False):
-    """A traced copy of an array or scalar, an independent variable; `owned`: there is no other reference to it."""
+    """Return a traced copy of an array or scalar as an independent variable; `owned`: use its memory uncopied."""
     cdef Tape tape
     cdef Buffer buffer
     cdef cnp.ndarray array
@@ -56,9 +56,9 @@ def independent(recorder, value, bint owned=False):
 
 
 def carried(Level level, value, t):
-    """A copy of an array or scalar with tangents, an independent variable of forward mode."""
+    """Return a copy of an array or scalar with tangents, as an independent variable of forward mode."""
     if level.depth == 0:
-        t = np.array(t)             # a copy: f may store in place
+        t = np.array(t)             # a copy, since f may store in place
         if type(value) is float64:
             return with_tangents(level, value, t)
         value = same_layout(<cnp.ndarray>np.asarray(value)) if isinstance(value, ndarray) else value
@@ -68,7 +68,7 @@ def carried(Level level, value, t):
 
 
 def own_copy(value):
-    """A copy of an array (or operand) with the same strides, on which the last bit of NumPy's results may depend."""
+    """Copy of an array (or operand) with the same strides, on which the last bit of NumPy's results may depend."""
     cdef ArrayVar copy
     if type(value) is ndarray:
         return same_layout(<cnp.ndarray>value)
@@ -80,7 +80,7 @@ def own_copy(value):
 
 
 def carried_identity(Level level, value, Py_ssize_t first):
-    """The same with rows of the identity as tangents: direction j is that of element ``first + j``."""
+    """Do as `carried` does, with tangents from the identity: direction j is unit vector ``first + j``."""
     cdef Py_ssize_t j, n = np.size(value)
     cdef cnp.ndarray t
     if type(value) is not ndarray or level.depth or not is_vector(<cnp.ndarray>value):
@@ -93,7 +93,7 @@ def carried_identity(Level level, value, Py_ssize_t first):
 
 
 def columns(Level level, y):
-    """Tangents of an output as the columns of a matrix, one a direction."""
+    """Tangents of an output as a matrix with one column per direction."""
     cdef Py_ssize_t k = level.k, i, j, m, span
     cdef cnp.npy_intp shape[2]
     cdef cnp.ndarray matrix, v
@@ -113,7 +113,7 @@ def columns(Level level, y):
             for j in range(k):
                 out[i * k + j] = (<double *>(t + j * span))[i]
         return matrix
-    if type(y) is list or type(y) is tuple:     # of scalars, standing for an array
+    if type(y) is list or type(y) is tuple:     # scalars that represent an array
         shape[0] = len(y)
         matrix = <cnp.ndarray>cnp.PyArray_ZEROS(2, shape, cnp.NPY_DOUBLE, 0)
         for i, x in enumerate(y):
@@ -127,7 +127,7 @@ def columns(Level level, y):
 
 
 cpdef bint is_output(Level level, y) except -1:
-    """Is `y` an operand of this derivative, or a list of its scalars? Raises for one of an ended derivative.
+    """Is `y` an operand of this derivative, or a list of its scalars? Raise if its derivative has ended.
 
     A value of an enclosing derivative is a constant here.
     """
@@ -150,27 +150,27 @@ cpdef bint is_output(Level level, y) except -1:
 
 
 cdef int check_around(Level own, Level level) except -1:
-    """Is the output a value of an enclosing derivative?"""
+    """Raise unless `own` encloses `level`."""
     if own.depth >= level.depth:
         raise LevelError(mixed_message(own, level))
     return 0
 
 
 def has_stores(recorder):
-    """Was anything stored in place?"""
+    """Did an in-place store occur?"""
     return (<Tape>recorder).has_stores if type(recorder) is Tape else recorder.has_stores
 
 
 def was_written(x):
-    """Was something stored into the array of this input?"""
+    """Did a store change the array of this input?"""
     return type(x) is ArrayVar and (<ArrayVar>x).buffer.written
 
 
 def pull_back(recorder, list inputs, list outputs, cotangents, Py_ssize_t k, bint stacked, bint consume):
     """Sweep once and return the cotangent of each input, with a leading axis of length k if `stacked`.
 
-    `cotangents` holds one array an output (None: no contribution), or is a pair ``(first, last)``, for the rows `first`
-    to `last` of the identity over all elements of the outputs.
+    `cotangents` holds one array per output (None: no contribution), or is a pair ``(first, last)``, which selects
+    rows `first` to `last` of the identity over all elements of the outputs.
     """
     if type(recorder) is not Tape:
         return recorder.pull_back(inputs, outputs, cotangents, k, stacked, consume)
@@ -196,7 +196,7 @@ cdef list pull_tape(Tape tape, list inputs, list outputs, cotangents, Py_ssize_t
 
 
 def pull_tail(recorder, list inputs, list outputs, list cotangents):
-    """Sweep a tail and return the cotangents of its inputs; None stands for one that is 0."""
+    """Sweep a tail and return the cotangents of its inputs, with None for 0."""
     cdef Tape tail
     if type(recorder) is not Tape:
         return recorder.pull_tail(inputs, outputs, cotangents)
@@ -212,11 +212,10 @@ def pull_tail(recorder, list inputs, list outputs, list cotangents):
 
 
 def add_loop(recorder, compute, list inputs, list values, Py_ssize_t elements):
-    """Append the entry of a loop, and return the operands of its results.
+    """Append the entry of a loop and return its results as operands.
 
-    `elements`: the number of further elements that are alive at once when it is swept.
-
-    In a sweep ``compute(recorder, entry, cotangents, values)`` of the results returns the cotangents of the inputs.
+    The sweep calls ``compute(recorder, entry, cotangents, values)`` with the cotangents and values of the results; it
+    returns the cotangents of the inputs. `elements` counts further elements that are live at once while it runs.
     """
     cdef Tape tape
     cdef Node node
@@ -240,7 +239,7 @@ def add_loop(recorder, compute, list inputs, list values, Py_ssize_t elements):
 
 
 def open_tail(recorder, Py_ssize_t entry, str name, bint forgets):
-    """A tail of a recorder; `entry`: that of the loop that is swept, or -1."""
+    """Return a tail of a recorder; `entry` is that of the loop being swept, or -1."""
     if type(recorder) is not Tape:
         return recorder.open_tail(entry, name, forgets)
     tail = (<Tape>recorder).open_tail(name, forgets)
@@ -250,7 +249,7 @@ def open_tail(recorder, Py_ssize_t entry, str name, bint forgets):
 
 
 cdef tuple place_of(x):
-    """Buffer and view, or slot, of a value."""
+    """Buffer and view, or slot, of an operand."""
     x = as_numpy(x)
     if type(x) is ScalarVar:
         return None, None, (<ScalarVar>x).slot
@@ -265,14 +264,14 @@ cdef int seed(Tape tape, object y, object cotangent) except -1:
             tape.accumulate(None, None, (<ScalarVar>y).slot, cotangent)
     elif type(y) is ArrayVar and level_of(y) is tape.level:
         tape.accumulate((<ArrayVar>y).buffer, (<ArrayVar>y).v, -1, cotangent)
-    elif type(y) is list or type(y) is tuple:       # of scalars, standing for an array
+    elif type(y) is list or type(y) is tuple:       # scalars that represent an array
         for i, x in enumerate(y):
             seed(tape, x, cotangent[..., i])
     return 0
 
 
 cdef Py_ssize_t seed_rows(Tape tape, object y, Py_ssize_t offset, Py_ssize_t first, Py_ssize_t k) except -1:
-    """Seed direction j with element `first + j` of the outputs; return the offset of the next output."""
+    """Seed direction j with element ``first + j`` of the outputs; return the offset of the next output."""
     cdef Py_ssize_t size = 1, j, e
     cdef Buffer buffer
     cdef cnp.ndarray v
@@ -280,7 +279,7 @@ cdef Py_ssize_t seed_rows(Tape tape, object y, Py_ssize_t offset, Py_ssize_t fir
         if first <= offset < first + k:
             seed_unit(tape, (<ScalarVar>y).slot, offset - first)
         return offset + 1
-    if type(y) is list or type(y) is tuple:             # of scalars, standing for an array
+    if type(y) is list or type(y) is tuple:             # scalars that represent an array
         for x in y:
             if type(x) is ScalarVar and first <= offset < first + k:
                 seed_unit(tape, (<ScalarVar>x).slot, offset - first)
@@ -318,7 +317,7 @@ cdef inline int seed_unit(Tape tape, int32_t slot, Py_ssize_t j) except -1:
 
 
 cdef object adjoint_of(Tape tape, object x):
-    """Adjoint of an input, in memory that is not shared after the sweep."""
+    """Adjoint of an input, in memory that stays valid after the sweep."""
     cdef ArrayVar v
     cdef cnp.ndarray adjoint
     cdef cnp.npy_intp k = tape.k
@@ -330,19 +329,19 @@ cdef object adjoint_of(Tape tape, object x):
                k * sizeof(double))
         return adjoint
     v = <ArrayVar>x
-    adjoint = tape.adjoint_view(v.buffer, v.v)   # shares the shadow, which is dropped after the sweep
+    adjoint = tape.adjoint_view(v.buffer, v.v)   # keeps the shadow alive, which the tape drops after the sweep
     if not cnp.PyArray_IS_C_CONTIGUOUS(v.v):
         adjoint = adjoint.copy()
     return adjoint[()] if v.scalar and not tape.stacked else adjoint
 
 
 def quick(call, str name, tuple args, dict kwargs, Py_ssize_t position, Py_ssize_t n, Py_ssize_t m, accept):
-    """The derivative of a scalar or 1-D output with respect to one array of n doubles, in one call.
+    """Compute the derivative of a scalar or 1-D output with respect to one array of n doubles, in one call.
 
-    m is the size of the result, 0 for a scalar (whose derivative is a gradient), -1 if it is not known;
-    ``accept(n, m, size)`` then decides whether m rows of a tape of that size are swept at once.
-    Returns None if `call` was not called; the tape, the traced input and the output if that is of another kind, for the
-    general path; else the derivative, with the tape closed.
+    m is the size of the result, 0 for a scalar (whose derivative is a gradient), or -1 if unknown;
+    ``accept(n, m, size)`` then decides whether m rows are swept at once on a tape of that size.
+    Returns None if `call` was not called. If the output has another type or shape, returns the tape, the traced input
+    and the output, for the general path. Otherwise closes the tape and returns the derivative.
     """
     cdef Tape tape
     cdef ArrayVar v
@@ -401,10 +400,10 @@ cdef Py_ssize_t size_of_line(Tape tape, object y) except -2:
 
 
 def quick_push(call, str name, tuple args, dict kwargs, v):
-    """Value and derivative in one direction with respect to the first argument, an array of doubles, in one call.
+    """Compute the value and the derivative in one direction, in the first argument, an array of doubles.
 
-    Returns None if `call` was not called; the level, the traced input and the output if that is no single array or
-    scalar, for the general path; else the pair.
+    Returns None if `call` was not called. If the output is not one array or scalar, returns the level, the traced input
+    and the output, for the general path. Otherwise returns the pair.
     """
     cdef Level level
     cdef ArrayVar x

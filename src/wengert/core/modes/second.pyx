@@ -750,7 +750,7 @@ cdef class Second:
         is_fresh = (jet.second is None and <char *>cnp.PyArray_DATA(view) == buffer.low
                     and buffer.span == <Py_ssize_t>cnp.PyArray_NBYTES(view))
         if is_fresh and give and buffer.span == node.out.span:
-                jet.second = (<Jet>node.out.jet).second     # elementwise, so it may overwrite its operand
+            jet.second = (<Jet>node.out.jet).second     # elementwise, so it may overwrite its operand
         elif is_fresh:
             jet.second = take(max(1, self.k * buffer.span))
         elif jet.second is None:
