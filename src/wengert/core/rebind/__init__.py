@@ -1,1 +1,1 @@
-"""Runs functions with the names of NumPy and others bound to differentiable versions."""
+"""Runs functions with the names of NumPy and other libraries bound to differentiable versions."""

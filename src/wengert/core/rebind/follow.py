@@ -1,9 +1,9 @@
-"""What is followed: which functions, objects and modules that a function reaches are replaced by copies.
+"""Decides which functions, objects and modules reached by a function are followed, that is, replaced by copies.
 
-A function is followed into what is its own: functions, objects and modules of its package, and from code that is not
-installed into all that is not, whatever file, directory or string it comes from.
+A function is followed into its own package: functions, objects and modules of the same outermost package.
+All code that is not installed counts as one package, whatever file, directory or string it comes from.
 Other packages, C functions and plain data are left alone.
-Here are the questions; `rebind` makes the copies.
+This module only inspects; `rebind` makes the copies.
 """
 
 import abc
@@ -17,17 +17,17 @@ from wengert.core.rebind.rename import BUILTINS, read
 from wengert.features import is_made_in_python, knows_bytecode
 
 REGISTERED = {}  # id(original) -> (original, replacement, private name)
-PLACES = {}  # module name -> ((id of the module, its file), what it belongs to)
-OWN = ""  # what all code that is not installed belongs to
+PLACES = {}  # module name -> ((id of the module, its file), its package)
+OWN = ""  # the package of all code that is not installed
 LIBRARY = os.path.dirname(os.__file__) + os.sep
 INSTALLED = {"site-packages", "dist-packages"}
-FOREIGN = {__name__.partition(".")[0]}  # not followed: ourselves and the packages of registered modules
+FOREIGN = {__name__.partition(".")[0]}  # packages never followed: wengert and those of registered modules
 
 LRU = type(functools.lru_cache(abs))
 METHODS = (types.FunctionType, staticmethod, classmethod, property, functools.cached_property, LRU)
 WRAPPERS = [functools.partial, types.MethodType, *METHODS[1:]]
-MAKERS = {}  # kind of wrapper -> (the function in one, one of our own around another function)
-SPECIAL = {*METHODS, *WRAPPERS, types.ModuleType, types.BuiltinFunctionType, type}  # never inert
+MAKERS = {}  # wrapper type -> (get the wrapped function, make a new wrapper around another function)
+SPECIAL = {*METHODS, *WRAPPERS, types.ModuleType, types.BuiltinFunctionType, type}  # never in INERT
 INERT = set()  # types whose instances are neither followed nor registered
 
 
@@ -40,7 +40,7 @@ def top_package(module):
 
 
 def place_of(name):
-    """What a module belongs to: its outermost package, or `OWN`."""
+    """Package of a module: its outermost installed package, or `OWN`."""
     if not isinstance(name, str):
         return None
     module = sys.modules.get(name)
@@ -52,10 +52,10 @@ def place_of(name):
 
 
 def find_place(name, module, file):
-    package = getattr(module, "__package__", None) or name  # `python -m` runs a package's module as __main__
+    package = getattr(module, "__package__", None) or name  # `python -m` runs a module of a package as __main__
     for prefix in itertools.accumulate(package.split("."), "{}.{}".format):
         found = sys.modules.get(prefix)
-        if hasattr(found, "__path__") and getattr(found, "__file__", None):  # more than a namespace
+        if hasattr(found, "__path__") and getattr(found, "__file__", None):  # not a namespace package
             return prefix if is_installed(found.__file__) else OWN
     if file:
         return os.path.dirname(file) if is_installed(file) else OWN
@@ -67,7 +67,7 @@ def is_installed(file):
 
 
 def place_of_function(f):
-    """Code run by `exec` in a namespace without a name says that it is of `builtins`."""
+    """Package of a function; code run by `exec` in a namespace without `__name__` has the module `builtins`."""
     return place_of(f.__module__) if "__name__" in f.__globals__ else OWN
 
 
@@ -91,7 +91,7 @@ def can_copy(f):
 
 
 def can_twin(cls):
-    """Whether all state of instances is in `__dict__` and a subclass can be made without side effects."""
+    """Is all state of instances in `__dict__`, and can a subclass be made without side effects?"""
     return (
         type(cls) in (type, abc.ABCMeta)
         and cls.__basicsize__ == Plain.__basicsize__  # no slots, no built-in layout
@@ -103,7 +103,7 @@ def can_twin(cls):
 
 
 def py_func_of(value):
-    """The Python function of a just-in-time compiled one (numba), or None; never runs a `__getattr__`."""
+    """The Python function behind a just-in-time compiled one (numba), or None; never runs `__getattr__`."""
     kind = type(value)
     if not hasattr(kind, "py_func") and not (kind.__dictoffset__ and "py_func" in value.__dict__):
         return None
@@ -115,12 +115,12 @@ def py_func_of(value):
 
 
 def is_differentiated(value):
-    """Whether `value` is a function that answers for its derivative by itself, as a compiled one of ours."""
+    """Does `value` define its own derivative, as functions compiled by wengert do?"""
     return hasattr(type(value), "__wengert__")
 
 
 def is_followed(value, home):
-    """Whether `value`, met in code of `home` = (place, globals), may be replaced."""
+    """May `value`, met in code of `home` = (package, globals), be replaced?"""
     if is_inert(value):
         return False
     kind = type(value)
@@ -139,7 +139,7 @@ def is_followed(value, home):
 
 
 def is_kin(module, place):
-    """Whether `module` is a module of the user's, in which functions are followed."""
+    """Is `module` a module of the user's package, whose functions are followed?"""
     if id(module) in REGISTERED or type(module) is not types.ModuleType or place is None:
         return False
     name = vars(module).get("__name__")
@@ -147,7 +147,7 @@ def is_kin(module, place):
 
 
 def steps_of(f):
-    """(global name, module, attribute, its value) where f's code reads from a module of its package."""
+    """Yield (global name, module, attribute, its value) for each read by f from a module of its package."""
     for first, *path in read(f.__code__).paths:
         value = f.__globals__.get(first)
         if type(value) is not types.ModuleType or id(value) in REGISTERED:
@@ -161,7 +161,7 @@ def steps_of(f):
 
 
 def parts_of(value):
-    """What `value` is made of and may have to be replaced in it."""
+    """Objects held by `value` that may have to be replaced in it."""
     kind = type(value)
     if kind is types.FunctionType:
         held = value.__globals__
@@ -189,7 +189,7 @@ def parts_of(value):
 
 
 def contents_of(f):
-    """Contents of the cells of f; None for those that stay: empty, assigned by f, or holding a class."""
+    """Contents of the cells of f, with None for those that stay: empty, assigned by f, or holding a class."""
     if not f.__closure__:
         return []
     written, names = read(f.__code__).written, f.__code__.co_freevars
@@ -198,13 +198,13 @@ def contents_of(f):
 
 
 def defaults_of(f):
-    """Defaults of the parameters of f; None for classes, which stay."""
+    """Defaults of the parameters of f, with None for classes, which stay."""
     held = [*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()]
     return [None if isinstance(value, type) else value for value in held]
 
 
 def cells_written(f):
-    """The cells that a function assigns to."""
+    """Cells that a function assigns to."""
     if type(f) is not types.FunctionType or not f.__closure__:
         return []
     written = read(f.__code__).written
@@ -219,23 +219,23 @@ def content_of(cell):
 
 
 def attributes_of(value):
-    """Names and contents of an object's `__dict__` that may have to be replaced."""
+    """Attributes in an object's `__dict__` that may have to be replaced, by name."""
     held = object.__getattribute__(value, "__dict__").copy()
     return {name: v for name, v in held.items() if type(v) not in INERT and not isinstance(v, type)}
 
 
 def held_by(space):
-    """What decides how the attributes in an object's `__dict__` are replaced."""
+    """Identities of the attributes in an object's `__dict__` that determine its replacement, by name."""
     return {name: id(value) for name, value in space.copy().items() if type(value) not in INERT}
 
 
 def marks_of(held):
-    """What decides how objects are replaced: their type where that is enough, else their identity."""
+    """Identities of objects, or their types if they are never replaced, to detect changes."""
     return [kind if (kind := type(value)) in INERT else id(value) for value in held]
 
 
 def state_of(value):
-    """What decides how `value` is replaced."""
+    """State of `value` that determines its replacement."""
     state = marks_of(parts_of(value))
     if type(value) is types.FunctionType:
         return state + [id(value.__code__), id(value.__defaults__), id(value.__kwdefaults__)]

@@ -1,29 +1,29 @@
-"""Functions run with NumPy's names renamed, so that `np.zeros(n)` in plain code can hold traced numbers.
+"""Runs functions with names bound to differentiable replacements, so that plain `np.zeros(n)` can hold traced values.
 
-Idea.  A function is copied with another code object, in which each name that *holds* a registered object
-(by identity: the module numpy, numpy.zeros, a ufunc) has become a private name of its replacement (`rename`).
-Functions reached by a global name, a closure cell or an own module's attribute are followed: replaced by
-copies of their own.  Methods are reached by attribute, so an object is replaced by its *twin*: an instance,
-sharing `__dict__`, of a subclass whose methods are copies; attributes that hold something to be replaced are
-descriptors there, which yield the replacement and write to `__dict__`.
+Method.  A function is copied with a code object in which each name that *holds* a registered object (compared by
+identity: the module numpy, numpy.zeros, a ufunc) is replaced by a private name of its replacement (`rename`).
+Functions reached through a global name, a closure cell or an attribute of a module of the same package are followed,
+that is, copied too (`follow`).  Methods are reached by attribute, so an object is replaced by a *proxy*: an instance
+of a subclass whose methods are copies, sharing the object's `__dict__`.  Attributes with values to be replaced are
+descriptors of that subclass, which return the replacement and write to `__dict__`.
 
 Invariants
-- Globals, `__dict__`, defaults and every cell that holds nothing renamed are f's own: reads are live, writes
-  land.  A name or a cell that the code itself assigns is never renamed.
-- A copy is used while all that was looked at to make it is unchanged: what names, cells and attributes hold,
-  code and defaults of followed functions, methods of followed classes.  Otherwise it is made anew.  What can
-  never be followed is watched by its type alone.
-- No user object is written to, and none but what a module holds is kept alive: the tables have weak keys, and
-  the plans that may reach their own key (those with classes or of namespaces made by `exec`) are bounded in
-  number.
+- Globals, `__dict__`, defaults, and cells that hold nothing to be replaced are shared with f: copies see changes, and
+  writes take effect.  A name or a cell that the code itself assigns is never renamed.
+- A copy is reused while everything inspected to build it is unchanged: values of names, cells and attributes, code
+  and defaults of followed functions, methods of followed classes.  Otherwise it is rebuilt.  Values of a type that is
+  never followed are compared by type only.
+- No user object is written to, and none is kept alive except those that a module holds: the tables have weak keys,
+  and the number of plans that may keep their own key alive (those with classes or of namespaces made by `exec`) is
+  bounded.
 
-Given up.  Not followed: other packages (all code that is not installed is of one), C functions,
+Limits.  Not followed: other packages (all code that is not installed counts as one), C functions,
 classes in cells, defaults, attributes or modules, functions fetched at run time from a list, a dict or by `eval`, and
-what attributes hold beyond the first hundred objects.  No twins for objects whose state is not all in
-`__dict__`, nor for classes with a metaclass (but ABCMeta), `__init_subclass__` or `__del__`.  `is`, identity
-hashes and `type(x) is C` tell twins and copies from originals.  A replaced cell is no longer shared with
-functions that are not followed.  What a callee or another thread rebinds *during* a call is seen at the next
-call, but for attributes of objects and modules.
+attributes of objects beyond the first hundred objects.  No proxies for objects with state outside
+`__dict__`, nor for classes with a metaclass (except ABCMeta), `__init_subclass__` or `__del__`.  `is`, hashes by
+identity and `type(x) is C` distinguish proxies and copies from originals.  A replaced cell is no longer shared with
+functions that are not followed.  A name that a callee or another thread rebinds *during* a call takes effect at the
+next call; attributes of objects and modules take effect at once.
 """
 
 import abc
@@ -98,27 +98,27 @@ __all__ = [
 ]
 
 _OWN = __name__.partition(".")[0]
-_PINNED = 256  # plans that may keep their own key alive
-_REACH = 100  # objects met in one plan, beyond which attributes of objects are not followed
-_COPYING = {"copy", "deepcopy", "astype", "flatten"}  # what makes a new array of one
+_PINNED = 256  # maximum number of plans that may keep their own key alive
+_REACH = 100  # number of objects in one plan beyond which attributes of objects are not followed
+_COPYING = {"copy", "deepcopy", "astype", "flatten"}  # names of functions and methods that copy an array
 
 _plans = {}  # id(function, class or object) -> Plan
-_twins = weakref.WeakValueDictionary()  # id(class) -> its twin
+_twins = weakref.WeakValueDictionary()  # id(class) -> its proxy class
 _pinned = collections.deque()
 _lock = threading.RLock()
-_constants = []  # (is it an array that may be copied, how it is seen), once there is NumPy
-_asked = set()  # questions of kinship on the way, as ids, and the thread
-_seen_as = set()  # classes of arrays that are seen as views of another class, which names them `_wengert_original`
+_constants = []  # (is it an array that may be copied?, what code sees instead of it), once NumPy is registered
+_asked = set()  # subclass checks in progress: ids of both classes, and the thread
+_seen_as = set()  # classes of arrays seen as views of another class, which is their attribute `_wengert_original`
 _classes = set()  # ids of registered classes that are replaced only where they are called or read from
 _of_subclass = {}  # id(registered class) -> function that returns the stand-in of a subclass
-_methods = {}  # id(class) -> (class, private name of its stand-in where methods are read from it)
-_later = {}  # package -> what registers its functions, until one of them is met
+_methods = {}  # id(class) -> (class, private name of its stand-in for reading attributes)
+_later = {}  # package -> function that registers its functions when one of them is first met
 
-# Twins ------------------------------------------------------------------------------------------------------
+# Proxies of objects -----------------------------------------------------------------------------------------
 
 
 class _TwinType(type):
-    """Class of twin classes: assignments and questions of kinship go to the original."""
+    """Metaclass of proxy classes: forwards attribute assignments and subclass checks to the original class."""
 
     def __setattr__(cls, name, value):
         if name.startswith(("__", "_abc_")):  # ABCMeta's own bookkeeping on the new class
@@ -138,7 +138,7 @@ class _TwinType(type):
 
 class _AbstractTwinType(_TwinType, abc.ABCMeta):
     def __subclasscheck__(cls, subclass):
-        """The original asks all its subclasses, and so its twin, which has no other answer."""
+        """Break the recursion of ABCMeta, whose check of the original class asks all subclasses, this one included."""
         question = id(cls), id(subclass), threading.get_ident()
         if question in _asked:
             return False
@@ -157,16 +157,16 @@ def make_twin(cls, bases, **body):
 
 
 class _Attribute:
-    """An attribute of a twin: reads yield what replaces the content of `__dict__`, writes land there."""
+    """An attribute of a proxy: reads return the replacement of the value in `__dict__`, writes go to `__dict__`."""
 
     def __init__(self, name):
         self.name = name
 
     def known(self, twin):
-        """What the attribute held when the twin was made, and its replacement."""
+        """Value of the attribute when the proxy was made, and its replacement."""
         try:
             return self.leaf._wengert_held.__get__(twin)[self.name]
-        except (AttributeError, KeyError):  # f made this twin, by `copy` or the like
+        except (AttributeError, KeyError):  # made in f from another proxy, by `copy` or similar
             return None, None
 
     def __get__(self, twin, cls):
@@ -187,7 +187,7 @@ class _Attribute:
 
 
 class Proxy(types.ModuleType):
-    """A user's module as renamed code sees it: reads and writes are the module's, functions come rebound."""
+    """A user's module as seen by renamed code: reads and writes go to the module, and functions are rebound."""
 
     __slots__ = ("_wengert_of",)
 
@@ -227,7 +227,7 @@ class Library(Proxy):
 
 
 class _LibraryInUse(Proxy):
-    """A proxy of a library module for functions that only call, map or read from the classes that they import."""
+    """A proxy of a library module for functions that only call, map or read from the classes they import."""
 
     __slots__ = ()
 
@@ -240,17 +240,17 @@ class _LibraryInUse(Proxy):
 
 
 class Plan:
-    """How a function runs, or a class or an object is replaced: what was looked at, and what becomes of it.
+    """How a function runs or a class or object is replaced, with everything that was inspected to decide it.
 
-    `changed` maps the id of each object to be replaced to its renamed code (functions), its twin (classes)
-    or True; `run` is that of the root.  What a module holds anyway is compared by identity: `fixed` are names
-    with what they held, as (get, name, value), `codes` functions; of `kinds` the type suffices, `sizes` and
-    `orders` tell of new methods and bases.  The rest is known by ids: `cells` of the root, `holders`, objects
-    with their attributes, and `loose`.  The death of any of them ends the plan: no reused id is taken for an
-    old one.
+    `changed` maps the id of each object to be replaced to its renamed code (functions), its proxy class (classes)
+    or True; `run` is the entry of the root.  Objects that a module holds anyway are compared by identity: `fixed`
+    holds names with their values, as (get, name, value), and `codes` functions; for `kinds` comparing types is enough;
+    `sizes` and `orders` detect new methods and bases.  All other objects are known by id: `cells` of the root,
+    `holders` (objects with their attributes), and `loose`.  The death of any of them ends the plan, so that a reused
+    id is never mistaken for an old one.
 
-    Functions that copy, `copying`, see constant arrays as `constant` makes them, so that traced values can be stored
-    in the copies: their arguments, what their cells hold, attributes of objects and of arrays that global names hold.
+    Functions that copy arrays, in `copying`, see constant arrays through `constant`, so that traced values can be
+    stored in the copies: in arguments, cells, attributes of objects, and attributes of arrays in global names.
     """
 
     __slots__ = ("aliases", "cells", "changed", "code", "codes", "copies", "copy", "copying", "defaults", "fixed",
@@ -258,7 +258,7 @@ class Plan:
                  "written")  # fmt: skip
 
     twins = _twins
-    enters_differentiated = False  # are functions followed that answer for their derivatives themselves?
+    enters_differentiated = False  # are functions that define their own derivative followed?
 
     def __init__(self, root):
         self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
@@ -271,7 +271,7 @@ class Plan:
         if self.run and self.code:
             if self.run is root.__code__ and not (any(self.recipe(root)[:2]) or id(root) in self.copying):
                 self.run = None
-            # Kept only where it can reach no more than a module does: it would keep its own key alive.
+            # Cached only if it reaches nothing but what a module holds; otherwise it would keep its own key alive.
             elif is_lasting and not root.__closure__:
                 self.copy = self.copy_function(root, self.run, {})
         if classes or (self.aliases and not is_lasting):
@@ -280,7 +280,7 @@ class Plan:
                 _plans.pop(_pinned.popleft(), None)
 
     def make(self, nodes, memo):
-        """Rename the code of functions, make the twins of classes, and fill the aliases; gives the classes."""
+        """Rename the code of functions, make the proxy classes, fill the aliases, and return the classes."""
         for value in nodes:
             if type(value) is types.FunctionType and id(value) in self.changed:
                 self.rename(value)
@@ -288,7 +288,7 @@ class Plan:
         classes = [value for value in nodes if isinstance(value, type)]
         for cls in classes:
             self.twin_class(cls, fresh)
-        for cls in fresh:  # all twins exist now, so that methods may hold instances of any
+        for cls in fresh:  # all proxy classes exist now, so methods may hold instances of any of them
             self.fill(cls, memo)
         for alias in self.aliases:
             BUILTINS[alias.name] = self.build(alias.ref(), memo)
@@ -296,7 +296,7 @@ class Plan:
 
     @classmethod
     def reached(cls, root):
-        """All objects reached from `root`, the users of each, what is replaced anyway, and users' objects."""
+        """Objects reachable from `root`, the users of each, ids to replace in any case, and instances by id."""
         nodes, homes, users, seeds, objects = [], {}, {}, [], {}
 
         def enter(value, home):
@@ -306,7 +306,7 @@ class Plan:
             elif isinstance(value, type):
                 home = (place_of(value.__module__), None)
             elif kind is LRU or kind in MAKERS or (kind not in WRAPPERS and py_func_of(value)):
-                seeds.append(id(value))  # the Python function runs instead, renamed or not
+                seeds.append(id(value))  # the Python function runs instead, even if it is not renamed
             elif kind not in WRAPPERS:
                 home = (place_of(kind.__module__), None)
                 objects[id(value)] = value
@@ -332,7 +332,7 @@ class Plan:
         return nodes, users, seeds, objects
 
     def explore(self, root, reached=None):
-        """All objects reached from `root`; those that reach a registered one are entered in `changed`."""
+        """Find the objects reachable from `root` and enter those that reach a registered one in `changed`."""
         nodes, users, seeds, objects = reached or self.reached(root)
         seeds = [*seeds, *[id(value) for value in nodes if self.is_seed(value)]]
         self.copying = {id(value) for value in nodes if is_copying(value)}
@@ -343,18 +343,18 @@ class Plan:
                 self.changed[key] = True
                 seeds += users.get(key, ())
         for key, value in objects.items():
-            if key in self.changed:  # what it holds is replaced: it needs a twin, whatever its class
+            if key in self.changed:  # what it holds is replaced, so it needs a proxy class even if no method changes
                 self.changed.setdefault(id(type(value)), True)
         return nodes, objects
 
     def is_seed(self, value):
-        """Is `value` to be replaced whatever it reaches?"""
+        """Is `value` replaced regardless of what it reaches?"""
         return type(value) is types.FunctionType and bool(
             is_copying(value) or self.imports(value) or _methods_read(value)
         )
 
     def is_replaced(self, space, name, value):
-        """Does a name of this namespace, which holds `value`, yield something else?"""
+        """Does a name of this namespace, with this value, get a replacement?"""
         return id(value) in REGISTERED or id(value) in self.changed
 
     @staticmethod
@@ -363,7 +363,7 @@ class Plan:
         return {key: alias for key, alias in found if alias}
 
     def watch(self, root, nodes, objects):
-        """Note what `holds` compares."""
+        """Save everything that `holds` compares."""
         met, fixed, kinds = {*map(id, nodes)}, {}, {}
         codes, sizes, holders, self.loose = [], {}, [], []
         end = functools.partial(forget, _plans, id(root))
@@ -404,7 +404,7 @@ class Plan:
                 continue
             try:
                 ref = weakref.ref(value, end)
-            except TypeError:  # a property or the like: its class and its function are watched
+            except TypeError:  # a property or similar: its class and its function are watched
                 continue
             self.refs.append(ref)
             if type(value) is types.FunctionType:
@@ -422,7 +422,7 @@ class Plan:
         self.is_plain = not (has_defaults or codes or sizes or self.orders or self.cells or holders or self.loose)
 
     def holds(self, root):
-        """Whether all is as it was looked at."""
+        """Is everything unchanged that was inspected to make the plan?"""
         for get, name, value in self.fixed:
             if get(name) is not value:
                 return False
@@ -434,7 +434,7 @@ class Plan:
         return self.code is None or not (root.__defaults__ or root.__kwdefaults__)
 
     def rest_holds(self, root):
-        """The same of what most functions have none of."""
+        """Check the parts that most plans do not have."""
         if self.code and (id(root.__defaults__), id(root.__kwdefaults__)) != self.defaults:
             return False
         for f, code, defaults in self.codes:
@@ -468,7 +468,7 @@ class Plan:
         return True
 
     def renaming(self, f):
-        """What is renamed in f's code: the arguments of `rename`, and the aliases among the new names."""
+        """Return the arguments of `rename` for f's code, and the aliases among the new names."""
         held, names, sources, aliases = f.__globals__, {}, set(), []
 
         def stand_in(name, value):
@@ -500,12 +500,12 @@ class Plan:
     alias = staticmethod(alias_of)
 
     def rename(self, f):
-        """Enter f's renamed code, or that it stays as it is."""
+        """Enter f's renamed code in `changed`, or remove f from there if it cannot be renamed."""
         known = read(f.__code__)
         key, aliases = self.renaming(f)
         if known.latest[0] != key:
             try:
-                # The aliases stay with a module's code, so that fresh functions of one lambda use the same.
+                # Kept with a module's code, so that new function objects of the same lambda share the aliases.
                 kept = aliases if is_module_namespace(f.__globals__) else []
                 known.latest = (key, rename(f.__code__, *key), kept)
             except TooWide:
@@ -517,10 +517,10 @@ class Plan:
             self.changed[id(f)] = known.latest[1]
 
     def twin_class(self, cls, fresh):
-        """Enter the twin of `cls`, if it is to have one; new ones, still without methods, go to `fresh` too.
+        """Enter the proxy class of `cls`, if it gets one; a new one, still without methods, is added to `fresh`.
 
-        Its bases are `cls` and the twins of its bases.  So each twin stands directly before its original in
-        the MRO, where `super()` in the class above finds it.
+        Its bases are `cls` and the proxy classes of the bases of `cls`.  So each proxy class directly precedes its
+        original in the MRO, where `super()` in the class above finds it.
         """
         if self.changed.get(id(cls)) is not True:
             return
@@ -535,14 +535,14 @@ class Plan:
         if twin is None or twin._wengert_recipe != recipe:
             try:
                 twin = make_twin(cls, bases, _wengert_recipe=recipe, _wengert_leaves={})
-            except TypeError:  # bases that cannot be ordered
+            except TypeError:  # no consistent MRO
                 del self.changed[id(cls)]
                 return
             fresh.append(cls)
         self.changed[id(cls)] = twin
 
     def replaced_methods(self, cls):
-        """Names and values in the body of `cls` that are to be replaced."""
+        """Names and values in the body of `cls` that get replaced."""
         return [
             (name, value)
             for name, value in vars(cls).items()
@@ -558,7 +558,7 @@ class Plan:
         self.twins[id(cls)] = self.changed[id(cls)]
 
     def build(self, value, memo):
-        """The replacement of `value`, or `value`; `memo` closes cycles through cells and attributes."""
+        """Return the replacement of `value`, or `value`; `memo` closes cycles through cells and attributes."""
         key, kind = id(value), type(value)
         if key in REGISTERED:
             return REGISTERED[key][1]
@@ -593,11 +593,11 @@ class Plan:
         return self.twin(value, memo)
 
     def proxy(self, module, memo):
-        """What stands for a module of the user's."""
+        """Return the replacement of a user's module."""
         return Proxy(module)
 
     def twin(self, value, memo):
-        """The twin of an object, or the object."""
+        """Return the proxy of an object, or the object if its class has no proxy class."""
         cls = self.changed.get(id(type(value)))
         if not isinstance(cls, type):
             return value
@@ -637,7 +637,7 @@ class Plan:
         return copy
 
     def dressed(self, f, copy):
-        """A copy of f as it is called: one that copies arrays sees those that are constants in another way."""
+        """Wrap a copy of f so that its arguments pass through `constant`, if it copies arrays."""
         if id(f) not in self.copying:
             return copy
 
@@ -648,19 +648,19 @@ class Plan:
         return run
 
     def default(self, f, value, memo):
-        """What a copy of f has for a default."""
+        """Return the default that a copy of f has in place of `value`."""
         return self.build(value, memo) if not isinstance(value, type) and self.is_swapped(f, value) else value
 
     def is_swapped(self, f, value):
-        """Is what f holds itself replaced?"""
+        """Is a value held by f replaced?"""
         return id(value) in REGISTERED or id(value) in self.changed or (id(f) in self.copying and is_constant(value))
 
     def content(self, cell, memo):
-        """What a replaced cell holds."""
+        """Return the content of a replaced cell."""
         return self.build(cell.cell_contents, memo)
 
     def recipe(self, f):
-        """Indices of the cells of f to be replaced, whether defaults are, and attributes that no code gives."""
+        """Indices of the cells of f to replace, whether defaults are replaced, and attributes set separately."""
         swaps = [
             k
             for k, content in enumerate(contents_of(f))
@@ -673,7 +673,7 @@ class Plan:
         return recipe
 
 
-# From 3.14 annotations are computed when asked for.
+# From Python 3.14 on, annotations are computed at first access.
 _DRESS = ["__kwdefaults__", "__module__", "__qualname__", "__doc__"] + [
     name
     for name in ("__annotate__" if hasattr(top_package, "__annotate__") else "__annotations__", "__type_params__")
@@ -682,7 +682,7 @@ _DRESS = ["__kwdefaults__", "__module__", "__qualname__", "__doc__"] + [
 
 
 def _is_simple(value, is_root=False):
-    """Whether a function or class belongs to a module, so that holding it keeps nothing else alive."""
+    """Does a function or class belong to a module, so that a reference to it keeps nothing else alive?"""
     if type(value) is types.FunctionType:
         is_open = "<locals>" in value.__qualname__ or value.__code__.co_freevars not in ((), ("__class__",))
         return (is_root or not is_open) and is_module_namespace(value.__globals__)
@@ -690,27 +690,27 @@ def _is_simple(value, is_root=False):
 
 
 def partial_like(value, args, keywords):
-    """A partial of other parts, the function first, with the attributes of `value`."""
+    """A partial with other parts, the function first, and the attributes of `value`."""
     new = functools.partial(*args, **keywords)
     new.__dict__ = value.__dict__
     return new
 
 
 def _is_data(cls, name):
-    """Whether the class itself rules what reading and writing the attribute means."""
+    """Does the class control access to the attribute by a data descriptor?"""
     found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
     return hasattr(type(found), "__set__")
 
 
 def _share(value, cls, new=object.__new__, assign=object.__setattr__):
-    """An instance of `cls` with the state of `value`."""
+    """Return an instance of `cls` that shares the state of `value`."""
     twin = new(cls)
     assign(twin, "__dict__", value.__dict__)
     return twin
 
 
 def original(value):
-    """What `value` is to code outside: an object of its own class, if it is one of a twin; an array that is plain."""
+    """Undo a replacement: return the object of a proxy, the plain array of an array view, else `value` itself."""
     cls = getattr(type(value), "_wengert_original", None)
     if cls is None:
         return value
@@ -718,7 +718,7 @@ def original(value):
 
 
 def _leaf(twin, names):
-    """The subclass of a twin class for objects whose attributes `names` hold what is replaced."""
+    """Subclass of a proxy class for objects whose attributes `names` hold values to be replaced."""
     leaf = twin._wengert_leaves.get(names)
     if leaf is None:
         body = {name: _Attribute(name) for name in names}
@@ -733,14 +733,14 @@ def _leaf(twin, names):
 
 
 def register(original, replacement):
-    """Let names that hold `original` yield `replacement` in functions made by `rebound`.
+    """Bind names that hold `original` to `replacement` in functions made by `rebound`.
 
     Parameters
     ----------
     original : object
-        Recognised by identity: a module, a function, a ufunc.
+        Compared by identity: a module, a function, a ufunc.
     replacement : object
-        For a module, a module too: imports inside a function give it, by a private name in `sys.modules`.
+        For a module, a module: imports inside a function return it, by a private name in `sys.modules`.
     """
     with _lock:
         name = private(getattr(original, "__name__", type(original).__name__))
@@ -757,7 +757,7 @@ def register(original, replacement):
 def register_class(cls, stand_in, of_subclass=None):
     """Replace a class by a stand-in wherever followed code calls it, maps it or reads an attribute of it.
 
-    Subclasses that a module holds are replaced by ``of_subclass(subclass)``, unless that is None.
+    A subclass that belongs to a module is replaced by ``of_subclass(subclass)``, unless that is None.
     """
     _classes.add(id(cls))
     register(cls, stand_in)
@@ -774,7 +774,7 @@ def register_methods(cls, stand_in):
 
 
 def register_type(stand_in, used):
-    """Let the name `type` yield a stand-in where it is called; another where what it gives is called or read from."""
+    """Replace `type` where it is called: by `used` if the result is called or read from, else by `stand_in`."""
     register_class(type, stand_in)
     BUILTINS[REGISTERED[id(type)][2] + USED] = used
 
@@ -787,7 +787,7 @@ def register_library(module):
 
 
 def register_wrapper(kind, inner, make):
-    """Let objects of a class that wrap ``inner(value)``, a function, yield ``make(value, copy of the function)``."""
+    """For wrappers of type `kind` around a function, ``inner(value)``, build replacements by ``make(value, copy)``."""
     with _lock:
         MAKERS[kind] = inner, make
         WRAPPERS.append(kind)
@@ -797,13 +797,13 @@ def register_wrapper(kind, inner, make):
 
 
 def register_later(package, install):
-    """Call `install`, which registers what a package ``a`` or ``a.b`` has, when something of it is first met."""
+    """Call `install`, which registers the functions of a package ``a`` or ``a.b``, when one of them is first met."""
     _later[package] = install
     FOREIGN.add(top_package(package))
 
 
 def is_registered(value):
-    """Is `value` replaced wherever it is met? What registers its package runs first."""
+    """Is `value` replaced wherever it is met? Registers its package first if that was deferred."""
     if id(value) not in REGISTERED:
         if _later:
             _meet(_package(_module_of(value)))
@@ -823,7 +823,7 @@ def _register_subclass(cls):
 
 
 def _methods_read(f):
-    """Private names of the classes from which f reads an attribute and that are replaced there, by their names in f."""
+    """Private names for classes that are replaced where f reads attributes of them, by their names in f."""
     if not _methods:
         return {}
     held = f.__globals__
@@ -832,14 +832,14 @@ def _methods_read(f):
 
 
 def _meet(package):
-    """Register what waits in a package."""
+    """Run the deferred registration of a package, if there is one."""
     with _lock:
         if package in _later:
             _later.pop(package)()
 
 
 def _module_of(value):
-    """Name of the module that is `value`, or that it or its class belongs to."""
+    """Name of the module `value`, or of the module to which it or its class belongs."""
     kind = type(value)
     if kind is types.ModuleType:
         return vars(value).get("__name__")
@@ -848,12 +848,12 @@ def _module_of(value):
 
 
 def _package(module):
-    """The package ``a.b`` of a module."""
+    """First two components ``a.b`` of a module's name."""
     return ".".join(module.split(".")[:2]) if isinstance(module, str) else None
 
 
 def see_constants(kind, is_copied, seen):
-    """Let functions that copy see an array of class `kind` for which ``is_copied(array)`` holds as ``seen(array)``."""
+    """Let functions that copy see ``seen(array)`` for arrays of class `kind` with ``is_copied(array)``."""
     with _lock:
         _constants[:] = [(is_copied, seen)]
         _seen_as.add(kind)
@@ -861,17 +861,17 @@ def see_constants(kind, is_copied, seen):
 
 
 def is_constant(value):
-    """Is `value` an array that a function which copies sees in another way?"""
+    """Is `value` an array for which functions that copy see something else?"""
     return bool(_constants) and _constants[0][0](value)
 
 
 def constant(value):
-    """`value` as a function that copies sees it."""
+    """Return what functions that copy see for `value`."""
     return _constants[0][1](value) if is_constant(value) else value
 
 
 def is_copying(value):
-    """Is `value` a function that may copy an array, or call its method `dot`, which sees plain arrays alone?"""
+    """Is `value` a function that may copy an array, or call its `dot` method, which accepts plain arrays only?"""
     if not _constants or type(value) is not types.FunctionType:
         return False
     code = read(value.__code__)
@@ -883,7 +883,7 @@ def is_copying(value):
 
 
 def rebound(f):
-    """`f` with registered objects replaced wherever its names, or those of functions it follows, hold them.
+    """Return `f` with registered objects replaced in its names and in those of the functions it follows.
 
     Parameters
     ----------
@@ -892,7 +892,7 @@ def rebound(f):
     Returns
     -------
     callable
-        A copy of `f`, or `f` itself when there is nothing to rename or it is no Python code.
+        A copy of `f`, or `f` itself if there is nothing to rename or it is not Python code.
     """
     if type(f) is not types.FunctionType:
         return _rebound_object(f)
@@ -917,17 +917,17 @@ def rebound(f):
 
 
 def home_of(f):
-    """Where what is reached from `f` by its arguments is at home; `is_followed` takes it."""
+    """Package and globals of `f`, as the argument of `is_followed` for what its arguments hold."""
     f = f.func if type(f) is functools.partial else f
     return place_of(getattr(f, "__module__", None)), getattr(f, "__globals__", None)
 
 
 def _import_alias(dotted, form):
-    """Private name of the module that an import of `dotted` in this form should give, or None."""
+    """Private name of the module that an import of `dotted` in this form should return, or None."""
     for package in _later.keys() & {top_package(dotted), _package(dotted)}:
-        importlib.import_module(package)  # as the statement will
+        importlib.import_module(package)  # the import statement would load it anyway
         _meet(package)
-    # Any other submodule not loaded yet is loaded by the statement itself, so that must stay.
+    # An import statement must stay as it is if it loads a submodule.
     if dotted not in sys.modules:
         return None
     known = REGISTERED.get(id(sys.modules.get(top_package(dotted) if form == "bare" else dotted)))
@@ -937,7 +937,7 @@ def _import_alias(dotted, form):
 
 
 def _bind(root):
-    """A new plan for `root`, or None where it is registered itself or something surprises us."""
+    """Make a plan for `root`; None if it is registered itself, or if inspecting it fails."""
     with _lock:
         if is_registered(root):
             return None
@@ -949,7 +949,7 @@ def _bind(root):
 
 
 def _plan_of(owner):
-    """The plan of a class or of an object; objects that hold nothing of interest have that of their class."""
+    """Plan of a class or of an object; an object that holds nothing to be replaced shares the plan of its class."""
     root = cls = owner if isinstance(owner, type) else type(owner)
     if owner is not cls and cls.__dictoffset__ and not INERT.issuperset(map(type, owner.__dict__.values())):
         root = owner
@@ -960,7 +960,7 @@ def _plan_of(owner):
 
 
 def _twin_of(owner, plan):
-    """The twin of a class or of an object, or `owner`."""
+    """Return the proxy of a class or of an object, or `owner`."""
     if plan is None or plan.run is None:
         return owner
     if isinstance(owner, type):
@@ -970,7 +970,7 @@ def _twin_of(owner, plan):
     if not plan.copying:
         return _share(owner, plan.run)
     twin = plan.twin(owner, {})
-    plan.recipes.pop(id(owner), None)  # a plan of the class: this object may go before it
+    plan.recipes.pop(id(owner), None)  # the plan belongs to the class and may outlive this object
     return twin
 
 
@@ -1017,7 +1017,7 @@ def _rebound_object(f):
 
 
 def _replaced(value, home):
-    """What stands for an object that is reached from `home` by an argument of a partial or an attribute."""
+    """Replacement of an object met in an argument of a partial or in an attribute of `home`."""
     if is_constant(value):
         return constant(value)
     if is_kin(value, home[0]):

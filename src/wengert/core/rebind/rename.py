@@ -1,16 +1,16 @@
-"""Code objects with some of their names replaced by private ones.
+"""Copies code objects with some of their names replaced by private ones.
 
-Idea.  Which object a global name or an import yields is decided by an index into the names of a code object.
-So a copy whose indices point to other, appended names yields other objects, and is otherwise the same code.
-Private names live in `builtins` (imports: in `sys.modules`), where a global name is looked up last.
+Method.  A code object refers to global names and imports by an index into its tuple of names.
+A copy whose indices refer to other names, appended to that tuple, loads other objects and is otherwise the same code.
+Private names live in `builtins` (for imports: in `sys.modules`), where the lookup of a global name ends.
 
 Invariants
-- Only the name index of LOAD_GLOBAL, LOAD_NAME, LOAD_FROM_DICT_OR_GLOBALS and IMPORT_NAME changes, within the
-  width it has, and that of an attribute of a module that is called or read from where the module has another for
-  that (a class: in `isinstance` it must stay itself).  Offsets, lines, constants, cells and the exception table
-  keep their place.
-- A name that the code itself assigns is never renamed where the assignment can be seen.
-- A private name lasts while a renamed code uses it and what it stands for lives.
+- Only name indices change, within the width of their argument: those of LOAD_GLOBAL, LOAD_NAME,
+  LOAD_FROM_DICT_OR_GLOBALS and IMPORT_NAME, and those of attributes of a module that are called or read from, if the
+  module has a replacement for that use (a class must stay itself in `isinstance`).  Offsets, lines, constants, cells
+  and the exception table are unchanged.
+- A name that the code itself assigns is never renamed where the assignment is visible.
+- A private name exists as long as renamed code uses it and the object it replaces is alive.
 """
 
 import builtins
@@ -43,11 +43,11 @@ __all__ = [
 ]
 
 BUILTINS = vars(builtins)
-CALLED, READ = "_called_", "_read_"  # begin other names of attributes of a module: where they are called, or read from
-USED = "_used"  # ends another private name, for calls whose result is called or read from
-ONLY_READ = set()  # private names used only where an attribute is read from them
+CALLED, READ = "_called_", "_read_"  # prefixes of a module's attributes for use in calls and for reading attributes
+USED = "_used"  # suffix of a private name, for calls whose result is called or read from
+ONLY_READ = set()  # private names that apply only where an attribute is read from them
 
-IN_USE = {}  # id(module in the place of one) -> name in `sys.modules` of that whose classes are as they are called
+IN_USE = {}  # id(proxy of a library) -> name in `sys.modules` of its variant with classes replaced throughout
 _codes = {}  # id(code) -> Code
 _aliases = weakref.WeakValueDictionary()  # id(followed object) -> Alias
 _number = itertools.count()
@@ -65,7 +65,7 @@ _STORE_NAME = _op["STORE_NAME"]
 _NAMING = {_LOAD_GLOBAL, _IMPORT_NAME, _STORE_NAME, *_LOADS, *_ATTRIBUTE}
 _GLOBAL_STORES = {_op["STORE_GLOBAL"], _op["DELETE_GLOBAL"]}
 _CELL_STORES = {_op["STORE_DEREF"], _op["DELETE_DEREF"]}
-#: instructions that load something by name, and the bits below its index
+#: opcodes that load by name, with the number of flag bits below the name index
 _NAMED_LOADS = {dis.opmap[name]: bits for name, bits in NAMING.items()
                 if name in dis.opmap and name.startswith(("LOAD_", "IMPORT_FROM"))}  # fmt: skip
 _MATCH_CLASS = dis.opmap["MATCH_CLASS"]
@@ -77,11 +77,11 @@ _ALARMED = {"raise", "call", "error"}
 
 
 class TooWide(Exception):
-    """A new name index does not fit the width of its instruction."""
+    """A new name index does not fit the argument width of its instruction."""
 
 
 def forget(table, key, _):
-    """Callback of a weak reference: what is kept under `key` goes."""
+    """Callback of a weak reference that removes an entry from a table."""
     table.pop(key, None)
 
 
@@ -89,12 +89,12 @@ def forget(table, key, _):
 
 
 def private(name):
-    """A name that nobody else uses."""
+    """Return a new private name."""
     return f"_wengert_{next(_number)}_{name.replace('.', '_')}"
 
 
 class Alias:
-    """A private name in builtins for what takes the place of a followed object."""
+    """A private name in builtins for the replacement of a followed object."""
 
     __slots__ = ("__weakref__", "name", "ref")
 
@@ -102,7 +102,7 @@ class Alias:
         self.name = private(name)
         try:
             self.ref = weakref.ref(value, functools.partial(self.end, id(value), self.name))
-        except TypeError:  # a staticmethod, held by a global name
+        except TypeError:  # a staticmethod in a global name
             self.ref = lambda: value
 
     @staticmethod
@@ -115,7 +115,7 @@ class Alias:
 
 
 class Place(Alias):
-    """A private name in builtins for what a global name holds at the moment, where an attribute is read from it."""
+    """A private name in builtins for reading attributes of the current value of a global name."""
 
     __slots__ = ()
 
@@ -126,7 +126,7 @@ class Place(Alias):
 
 
 class Live:
-    """Attributes of what a global name holds, as ``seen`` makes it."""
+    """Reads attributes from ``seen(value)``, with `value` the current value of a global name."""
 
     __slots__ = ("_name", "_seen", "_space")
 
@@ -138,7 +138,7 @@ class Live:
 
 
 def place_in(space, name, seen):
-    """The place of a name in a namespace."""
+    """Return the `Place` of a name in a namespace."""
     alias = _aliases.get((id(space), name))
     if alias is None:
         alias = _aliases[id(space), name] = Place(space, name, seen)
@@ -146,7 +146,7 @@ def place_in(space, name, seen):
 
 
 def alias_of(value, name):
-    """The alias of `value`, new ones called after `name`."""
+    """Return the alias of `value`; a new one has `name` in its private name."""
     alias = _aliases.get(id(value))
     if alias is None:
         alias = _aliases[id(value)] = Alias(value, name)
@@ -154,7 +154,7 @@ def alias_of(value, name):
 
 
 def chain(alias, dotted, module):
-    """Private name for `import a.b.c as m`, which takes attribute b of what is imported, and c of that."""
+    """Private name for `import a.b.c as m`, which reads attribute b of the imported module, and c of that."""
     alias = f"{alias}_as_{dotted.replace('.', '_')}"
     if alias not in sys.modules:
         for part in reversed(dotted.split(".")[1:]):
@@ -185,7 +185,7 @@ def _decode(code):
 
 
 def _is_free(code, arg):
-    """Name of the free variable that a cell instruction's argument means; None for a cell of its own."""
+    """Name of the free variable that a cell instruction refers to; None for a cell variable."""
     plain = set(code.co_varnames)
     first = len(code.co_varnames) + sum(name not in plain for name in code.co_cellvars)
     return code.co_freevars[arg - first] if arg >= first else None
@@ -198,7 +198,7 @@ def _constant(code, instruction):
 
 
 def _import_form(code, instructions, k):
-    """Form of the import at instruction k: "from", "as" or "bare"; None where it must stay as it is."""
+    """Form of the import at instruction k: "from", "as" or "bare"; None if it must not be renamed."""
     if k < 2 or _constant(code, instructions[k - 2]) != 0:  # a relative import
         return None
     listed = _constant(code, instructions[k - 1])
@@ -217,7 +217,7 @@ def _import_form(code, instructions, k):
 
 
 def _use(code, instructions, k):
-    """How the attribute that instruction k reads is used: called (or mapped), read from, or None."""
+    """Use of the attribute read by instruction k: CALLED (also as the function of `map`), READ, or None."""
     (_, before, held, _), (_, op, arg, _), (_, after, _, _) = instructions[k - 1 : k + 2]
     if before != _LOAD_GLOBAL:
         return None
@@ -230,12 +230,12 @@ def _use(code, instructions, k):
 
 
 def _is_mapped(code, before):
-    """Is what is loaded after an instruction the function in ``map(function, ...)``?"""
+    """Does the instruction after `before` load the function in ``map(function, ...)``?"""
     return before[1] == _LOAD_GLOBAL and before[2] & 1 and code.co_names[before[2] >> 1] == "map"
 
 
 def _is_used(instructions, k):
-    """Is what a call gives, of the name that instruction k loads and of another name, called or read from?"""
+    """Is the result of ``f(name)``, where instruction k loads f, called or read from?"""
     if null_is_first and instructions[k - 1][1] == _op["PUSH_NULL"]:
         return True
     after = _ATTRIBUTE if null_is_first else _ATTRIBUTE | {_op["PUSH_NULL"]}
@@ -244,7 +244,7 @@ def _is_used(instructions, k):
 
 
 def _nested(code):
-    """A code object, and those nested in it."""
+    """Yield a code object and all code objects nested in it."""
     yield code
     for const in code.co_consts:
         if type(const) is types.CodeType:
@@ -252,7 +252,7 @@ def _nested(code):
 
 
 def _are_used(code, instructions, k, module):
-    """Are the classes of a module, which instruction k imports, called, mapped or read from, and nothing else?"""
+    """Are the classes of a module that instruction k imports only called, mapped or read from?"""
     attributes = {name for each in _nested(code) for name in each.co_names if hasattr(module, CALLED + name)}
     variables, held = set(), (*code.co_varnames, *(c for c in code.co_cellvars if c not in code.co_varnames))
     for (_, op, arg, _), (_, after, place, _) in itertools.pairwise(instructions[k + 1 :]):
@@ -266,7 +266,7 @@ def _are_used(code, instructions, k, module):
 
 
 def _is_used_alone(code, attributes, variables):
-    """The same for attributes and local variables of these names in one code object."""
+    """Is this so for given attributes and local variables in one code object?"""
     steps = [*dis.get_instructions(code)]
     cells = {*code.co_cellvars, *code.co_freevars}
     for k, each in enumerate(steps):
@@ -286,20 +286,24 @@ def _is_used_alone(code, attributes, variables):
 
 
 def _path(code, instructions, k):
-    """Names of the attributes read, one from the other, from what instruction k loads."""
+    """Chain of attributes read from the value that instruction k loads."""
     reads = itertools.takewhile(lambda each: each[1] in _ATTRIBUTE, instructions[k + 1 :])
     return tuple(code.co_names[arg >> _ATTRIBUTE_SHIFT] for _, _, arg, _ in reads)
 
 
 class Code:
-    """What a code object and those nested in it do with names, and its latest renamed copy.
+    """Use of names in a code object and those nested in it, and its latest renamed copy.
 
-    `names` are read as globals, `paths` the attributes read from them as (name, attribute, ...); `assigned`
-    and `written` are the globals and the free variables assigned; `imports` are pairs (dotted name, form);
-    `mentioned` are all names, those of attributes among them; `methods` are attributes of what no global name holds.
-    `loaded` are the names of what is read: globals, attributes, what is imported from a module; `modules` are pairs
-    (name, level) of all imports, as the instruction has them.
-    `naming` are its instructions, and the numbers of those that use names; `strings` are its constants that are such.
+    names : global names read
+    paths : attributes read from them, as (name, attribute, ...)
+    assigned, written : global names and free variables assigned
+    imports : imports that may be renamed, as (dotted name, form)
+    mentioned : all names, those of attributes included
+    methods : attributes of values other than globals
+    loaded : names that are read: globals, attributes, names imported from a module
+    modules : all imports, as (name, level)
+    naming : the instructions, and indices of those that use names
+    strings : string constants
     """
 
     __slots__ = ("assigned", "imports", "latest", "loaded", "mentioned", "methods", "modules", "names", "naming",
@@ -321,7 +325,7 @@ class Code:
         for k, (_, op, arg, _) in enumerate(instructions):
             if op in _NAMED_LOADS:
                 self.loaded.add(code.co_names[arg >> _NAMED_LOADS[op]])
-            elif op == _MATCH_CLASS:  # attributes in a pattern are named by a constant
+            elif op == _MATCH_CLASS:  # the attribute names of a pattern are a constant
                 names = [each for each in code.co_consts if type(each) is tuple]
                 self.loaded.update(name for each in names for name in each if type(name) is str)
             elif op == _IMPORT_NAME:
@@ -350,14 +354,14 @@ class Code:
 
     @property
     def is_alarmed(self):
-        """Does it make exceptions of floating-point warnings, or catch them?"""
+        """Does the code turn floating-point warnings into exceptions, or catch them?"""
         return not _ALARMS.isdisjoint(self.names) or not (
             _SWITCHES.isdisjoint(self.mentioned) or _ALARMED.isdisjoint(self.strings)
         )
 
 
 def read(code):
-    """The `Code` of `code`."""
+    """Return the `Code` of `code`, from the cache if possible."""
     known = _codes.get(id(code))
     if known is None:
         known = _codes[id(code)] = Code(code)
@@ -368,7 +372,7 @@ def read(code):
 
 
 def _naming(code):
-    """Instructions of `code`, and the numbers of those among them that use names."""
+    """Instructions of `code`, and the indices of those that use names."""
     info = _codes.get(id(code))
     return _named(_decode(code)) if info is None else info.naming
 
@@ -378,7 +382,7 @@ def _named(instructions):
 
 
 def rename(code, names, sources, imports, hidden=frozenset()):
-    """`code` with `names` and `imports` renamed; names in `sources` only where they are called, mapped or read from.
+    """Return `code` with `names` and `imports` renamed; names in `sources` only where called, mapped or read from.
 
     A class must stay itself in `isinstance`, `except` and comparisons.  `hidden` are names of a class body,
     which its annotation scopes see before globals.
