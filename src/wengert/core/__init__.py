@@ -1,3 +1,3 @@
-"""Traced values: their tape, the recording of NumPy calls on them, and derivatives of what was recorded."""
+"""Traced values: their tape, the recording of NumPy calls on them, and derivatives of recorded calls."""
 
-from wengert.core import hooks as hooks  # sets the calls that point upwards
+from wengert.core import hooks as hooks  # imported for its side effect: it sets the calls that point upwards

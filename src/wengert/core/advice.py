@@ -1,4 +1,4 @@
-"""What to write instead of a call of compiled code that a traced value reached.
+"""Advice for errors where a traced value reached compiled code: what to write instead of the call.
 
 The call is parsed from the source of the user's line, and its function is looked up in the frame.
 """
@@ -42,7 +42,7 @@ for name in ("permutation", "permuted", "shuffle"):
 _STEPS = "the steps of a method as a loop, see wengert.loop"
 _NODES = "a sum over nodes, as those of numpy.polynomial.legendre.leggauss(n)"
 
-#: options of SciPy's functions that change no result
+#: options of SciPy's functions that do not change the result
 _UNHEEDED = frozenset(
     "check_finite overwrite_a overwrite_b overwrite_ab overwrite_x workers plan lapack_driver".split()
 )
@@ -53,7 +53,7 @@ def _always(text):
 
 
 def _if_given(names, text):
-    """Advice for calls with no other arguments than these."""
+    """Advice for calls with no arguments other than `names`."""
     names = frozenset(names.split())
     return lambda given: text if names.issuperset(given) else None
 
@@ -90,14 +90,14 @@ def _of_qr(given):
 
 
 def _constant(node, default):
-    """The value of an argument that is a literal; None of any other."""
+    """Value of an argument if it is a literal, else None; `default` if it is missing."""
     return default if node is None else node.value if isinstance(node, ast.Constant) else None
 
 
 _FACTORISED = "numpy.linalg.solve(a, b) with the matrix a that was factorised, and no factors"
 
-#: the NumPy equivalents of functions of SciPy: ``rule(given)`` of the arguments of a call, by name, returns the text,
-#: or None where NumPy has no such option
+#: NumPy equivalents of SciPy functions: ``rule(given)`` takes the arguments of a call by name and returns the text, or
+#: None if NumPy has no such option
 OF_SCIPY = {
     "scipy.linalg.cho_factor": _always(_FACTORISED),
     "scipy.linalg.cho_solve": _if_given("c_and_lower b", _FACTORISED),
@@ -131,7 +131,7 @@ OF_SCIPY = {
     "scipy.signal.convolve": _of_convolve,
 }
 
-#: reasons, by name, why functions and classes of Python that are written in C take no traced value
+#: why functions and classes of Python that are written in C accept no traced value, by name
 OF_PYTHON = {
     "Decimal": "decimal computes with decimal digits, which have no derivative",
     "memoryview": "NumPy's own views, as x[1:] and x.reshape(...), are followed",
@@ -170,13 +170,13 @@ def of(frame) -> str:
 
 
 def place_in_scipy(fun) -> str | None:
-    """The public package, such as scipy.linalg, of a function of SciPy."""
+    """Public package of a SciPy function, such as scipy.linalg; None for functions of other packages."""
     parts = str(getattr(fun, "__module__", "")).split(".")
     return ".".join(itertools.takewhile(lambda part: not part.startswith("_"), parts)) if parts[0] == "scipy" else None
 
 
 def of_scipy(place: str, fun, call) -> str:
-    """Advice for a call of a function of a package of SciPy."""
+    """Advice for a call of a SciPy function from the given package."""
     name, written, given = fun.__name__, ast.unparse(call.func), _given(fun, call)
     rule = OF_SCIPY.get(f"{place}.{name}")
     instead = rule(given) if rule is not None and given is not None else None
@@ -186,7 +186,7 @@ def of_scipy(place: str, fun, call) -> str:
 
 
 def _given(fun, call):
-    """The arguments of a call by name, as syntax trees, without `_UNHEEDED`; None if they cannot be determined."""
+    """Arguments of a call by name, as syntax trees, without `_UNHEEDED`; None if they cannot be determined."""
     if any(isinstance(argument, ast.Starred) for argument in call.args) or None in [k.arg for k in call.keywords]:
         return None
     try:
@@ -197,7 +197,7 @@ def _given(fun, call):
 
 
 def of_error(error: Exception) -> str | None:
-    """The text that replaces an error of C code that names our operands; None for other errors."""
+    """Message to replace an error of C code that mentions our operands; None for other errors."""
     if not isinstance(error, (TypeError, ValueError)) or not _OPERANDS.search(str(error)):
         return None
     frame, line = _user_frame_of(error)
@@ -220,13 +220,13 @@ def of_error(error: Exception) -> str | None:
 
 
 def _remedy(name):
-    """Advice for a call of the standard library that was refused."""
+    """Advice for a call of the standard library that does not accept traced values."""
     known = OF_PYTHON.get(name)
     return f"{known[0].upper()}{known[1:]}: use {_NUMBERS}" if known else f"Use {_NUMBERS}"
 
 
 def through(name: str, place: str) -> str:
-    """Message for a call of a function that takes plain values only."""
+    """Message for a call of a function that accepts plain values only."""
     return (
         f"a traced value cannot go through {name}{place}, which takes plain values alone. "
         f"{_remedy(name.rpartition('.')[2])}"
@@ -241,7 +241,7 @@ def between(sign: str, kind: type, place: str) -> str:
 
 
 def library_call(frame) -> str | None:
-    """Source of the called expression where a frame calls C code of the standard library; None for other calls."""
+    """Source of the called expression if a frame calls C code of the standard library; None for other calls."""
     call = call_at(frame)
     fun = called(frame, call)
     if not isinstance(fun, (type, types.BuiltinFunctionType)):
@@ -262,7 +262,7 @@ _CALLED = {
 
 
 def _user_frame_of(error):
-    """The innermost frame of the user's code in an error's traceback, and its line."""
+    """Innermost frame of user code in an error's traceback, and its line."""
     found = None, 0
     trace = error.__traceback__
     while trace is not None:
@@ -273,13 +273,13 @@ def _user_frame_of(error):
 
 
 def is_fill(frame) -> bool:
-    """Is a frame calling a method ``fill``?"""
+    """Is a frame calling a method named ``fill``?"""
     fun = getattr(call_at(frame), "func", None)
     return isinstance(fun, ast.Attribute) and fun.attr == "fill"
 
 
 def call_at(frame):
-    """The call that a frame is executing, as a syntax tree; None where there is none or no source."""
+    """Syntax tree of the call that a frame is executing; None without a call or source."""
     if frame is None:
         return None
     positions = itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None)
@@ -297,7 +297,7 @@ def call_at(frame):
 
 
 def called(frame, call):
-    """The function that a call calls; None if it is not found by names and attributes."""
+    """Function called by `call`; None if names and attributes do not lead to it."""
     try:
         return held_by(frame, call.func)
     except (LookupError, AttributeError, ValueError):
@@ -305,7 +305,7 @@ def called(frame, call):
 
 
 def held_by(frame, node):
-    """The object of a name or of its attributes; nothing else is evaluated."""
+    """Look up a name or a chain of attributes; other expressions are not evaluated."""
     if isinstance(node, ast.Attribute):
         return getattr(held_by(frame, node.value), node.attr)
     for space in (frame.f_locals, frame.f_globals):

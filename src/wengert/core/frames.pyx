@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""The Python frames above a call: which line of the user's code is running, and which library called.
+"""Finds the user's frame on the Python stack: the line of user code that is running, or the library that called.
 
-Used by errors, warnings and guards, which name the user's line.
-A Cython function has no frame of its own, so a walk that begins here sees Python code alone: frames of this package and
-of NumPy and SciPy are skipped, and the first one left is the user's.
+Errors, warnings and guards name the user's line.
+Cython functions have no frames, so a walk up the stack sees Python code only: it skips frames of this package, NumPy
+and SciPy, and the first remaining one is the user's.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from wengert.features import is_assignment_code, is_attribute_assignment_code, i
 _PACKAGE = os.path.dirname(os.path.abspath(errors.__file__))
 _getframe = sys._getframe
 
-#: whether a source file belongs to this package, NumPy or SciPy
+#: source file -> does it belong to this package, NumPy or SciPy?
 _inside: dict[str, bool] = {}
 
 
 def user_frame():
-    """The innermost frame that belongs neither to this package nor to NumPy or SciPy; None if there is none."""
+    """Return the innermost frame outside this package, NumPy and SciPy, or None."""
     frame = _getframe()
     while frame is not None:
         file = frame.f_code.co_filename
@@ -30,7 +30,7 @@ def user_frame():
         if inside is None:
             name = frame.f_globals.get("__name__", "")
             inside = file.startswith(_PACKAGE) or name.partition(".")[0] in ("numpy", "scipy")
-            if file.endswith(".py"):        # other names stand for code of any module
+            if file.endswith(".py"):        # names like <string> are shared by code of several modules
                 _inside[file] = inside
         if not inside:
             return frame
@@ -39,18 +39,18 @@ def user_frame():
 
 
 def caller():
-    """Position of the user's code that led here: its code object and the offset of the running instruction."""
+    """Position of the running user code: its code object and the offset of the current instruction; or None."""
     frame = user_frame()
     return None if frame is None else (frame.f_code, frame.f_lasti)
 
 
 def where(position) -> str:
-    """``file:line`` of a position that `caller` gave."""
+    """``file:line`` of a position returned by `caller`."""
     return "an unknown line" if position is None else "{}:{}".format(*file_and_line(position))
 
 
 def file_and_line(position) -> tuple[str, int]:
-    """File and line of a position that `caller` gave."""
+    """File and line of a position returned by `caller`."""
     code, last = position
     line = code.co_firstlineno
     for begin, end, number in code.co_lines():
@@ -62,31 +62,31 @@ def file_and_line(position) -> tuple[str, int]:
 
 
 def at() -> str:
-    """`` (file:line)`` of the user's code, for the end of a clause; empty where there is none."""
+    """`` (file:line)`` of the running user code, to append to a clause; empty if there is none."""
     position = caller()
     return f" ({where(position)})" if position else ""
 
 
 def is_operator() -> bool:
-    """Is the user's running instruction an operator, and not a call?"""
+    """Is the user's current instruction an operator rather than a call?"""
     position = caller()
     return position is not None and is_operator_code(position[0].co_code, position[1])
 
 
 def is_assignment() -> bool:
-    """Is the user's running instruction an assignment to an element or slice?"""
+    """Is the user's current instruction an assignment to an element or slice?"""
     position = caller()
     return position is not None and is_assignment_code(position[0].co_code, position[1])
 
 
 def is_attribute_assignment() -> bool:
-    """Is the user's running instruction an assignment to an attribute?"""
+    """Is the user's current instruction an assignment to an attribute?"""
     position = caller()
     return position is not None and is_attribute_assignment_code(position[0].co_code, position[1])
 
 
 def is_asserted() -> bool:
-    """Was this called by an assertion of `numpy.testing` or by `logging`, which compute nothing with a value?"""
+    """Is the caller an assertion of `numpy.testing` or `logging`? They compute nothing with the value."""
     frame = sys._getframe()
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
@@ -98,14 +98,14 @@ def is_asserted() -> bool:
     return False
 
 
-#: the functions of scipy.optimize that wengert.scipy.optimize replaces
+#: functions of scipy.optimize that wengert.scipy.optimize replaces
 MIRRORED = frozenset(
     "root fsolve root_scalar bisect brenth brentq ridder toms748 newton fixed_point least_squares minimize".split()
 )
 
 
 def solver() -> str | None:
-    """The function of `MIRRORED` whose code in SciPy is running; None if there is none."""
+    """Name of the function in `MIRRORED` that SciPy is running, or None."""
     frame = sys._getframe()
     found = None
     while frame is not None:
@@ -113,13 +113,13 @@ def solver() -> str | None:
         if module.startswith("scipy.") and frame.f_code.co_name in MIRRORED:
             found = frame.f_code.co_name
         elif not module.startswith(("numpy.", "scipy.", "wengert.core.", "wengert.rules.")):
-            break  # the user's, or a derivative that SciPy was given
+            break  # the user's code, or a derivative passed to SciPy
         frame = frame.f_back
     return found
 
 
 def sparse_solver() -> str | None:
-    """The function of scipy.sparse.linalg that is running; None if there is none."""
+    """Name of the function of scipy.sparse.linalg that is running, or None."""
     frame = sys._getframe()
     found = None
     while frame is not None and frame.f_globals.get("__name__", "").startswith(("numpy.", "scipy.", "wengert.core.")):

@@ -1,8 +1,8 @@
-"""Every call from a module of `core` to one above it, or from `wengert.errors` and `wengert.registry` to `core`.
+"""Installs the calls from modules of `core` to modules above them, and from `errors` and `registry` to `core`.
 
 Imports point one way: levels < tape < operands < dispatch < modes.
-Where a lower module has to call a higher one it declares a name, and this module sets it.
-The package `wengert.core` imports this module, so all are set before any module of `core` is used.
+A lower module that calls a higher one declares a name, which this module sets.
+The package `wengert.core` imports this module, so all names are set before any module of `core` is used.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from wengert.core.modes import forward, nested
 from wengert.core.operands import var
 from wengert.core.tape import local_derivatives, tape
 
-# An error of a traced value is noted at the running derivatives when it is made.
+# A traced value's error is noted at the running derivatives when it is created.
 errors.Refusal.remember = staticmethod(levels.remember)
 
-# The product in which 0 times inf is 0: of floats and vectors in C, of recorded operands one tape entry.
+# The product in which 0 times inf is 0: in C for floats and contiguous arrays, one tape entry for traced operands.
 registry.strong_product = tape.strong_product
 registry.record_strong = dispatch.record_strong
 
-# A rule of one direction is transposed by recording and sweeping it.
+# A linear rule is transposed by recording and sweeping it.
 local_derivatives.transposed = nested.transposed
 
-# NumPy calls the protocols and methods of operands, which stand below the functions that answer them.
+# NumPy calls protocols and methods of operands; their implementations are in modules above the operands.
 var.set_modules((arguments, checks, dispatch, forward, matrices, methods))

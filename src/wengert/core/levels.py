@@ -1,9 +1,9 @@
-"""The stack of running derivatives, and the errors that were raised and caught inside of them.
+"""The stack of running derivatives, and the errors that were raised and caught inside them.
 
 Operands refer to their tape, so rules need no current tape.
-Only creation functions (an array made inside a derivative may receive traced values later), `passive` and the errors
-of traced values ask which derivatives are running.
-The stack is a context variable: each thread and each task has its own.
+Only three users look at the stack: creation functions (an array made inside a derivative may receive traced values
+later), `passive`, and the errors of traced values.
+The stack is a context variable, so each thread and each task has its own.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from wengert.core import advice
 from wengert.core.frames import at, caller, where
 from wengert.errors import Refusal, TextWarning, TracedValueError
 
-#: the recorders of the derivatives that are running in this context, the innermost last
+#: recorders of the derivatives running in this context, the innermost last
 running: ContextVar = ContextVar("wengert_running", default=())
 
-#: the maker of arrays for code that runs on lifted values (series, batches), see `wengert.core.dispatch.lifted`
+#: function that lifts new arrays, for code that runs on lifted values (series, batches): `core.dispatch.lifted`
 _lifting: ContextVar = ContextVar("wengert_lifting", default=None)
 
 
 @contextlib.contextmanager
 def lifting(maker) -> Iterator[None]:
-    """Block in which creation functions return `maker` of their arrays, except in derivatives inside of it."""
+    """Block in which creation functions return ``maker(array)``, except in derivatives inside the block."""
     token = _lifting.set((maker, running.get(), _lifting.get()))
     try:
         yield
@@ -35,19 +35,19 @@ def lifting(maker) -> Iterator[None]:
 
 
 def lifted_by():
-    """The maker of arrays for the code that runs here; None if it does not run on lifted values."""
+    """Function that lifts new arrays in the running code, or None if it does not run on lifted values."""
     found = _lifting.get()
     return found[0] if found is not None and found[1] is running.get() else None
 
 
 def lifted_around():
-    """The innermost maker of arrays, also where a derivative runs inside of its block."""
+    """Function that lifts new arrays in the innermost block of `lifting`, also inside a derivative there; or None."""
     found = _lifting.get()
     return None if found is None else found[0]
 
 
 def is_lifting() -> bool:
-    """Is this inside of a block of `lifting`?"""
+    """Does a block of `lifting` enclose the running code?"""
     return _lifting.get() is not None
 
 
@@ -64,8 +64,8 @@ def recording(recorder) -> Iterator[None]:
 class Unrecorded(BaseException):
     """Ends a recording that cannot represent what the function does: this call falls back to eager execution.
 
-    It is no `Exception`, so that the function does not catch it; if it does, `until_recorded` raises it again.
-    `is_lasting` says that no other values of the arguments would avoid it.
+    It is not an `Exception`, so that the function does not catch it; if it does, `until_recorded` raises it again.
+    `is_lasting`: it would occur for any values of the arguments.
     """
 
     def __init__(self, reason: str, is_lasting: bool = False):
@@ -77,7 +77,7 @@ _ended: ContextVar = ContextVar("wengert_ended", default=None)
 
 
 def unrecorded(reason: str, is_lasting: bool = False) -> Unrecorded:
-    """The error that ends a recording; `until_recorded` raises it even if the caller does not."""
+    """Return an error that ends the recording; `until_recorded` raises it even if the caller does not."""
     error = Unrecorded(reason, is_lasting)
     if (errors := _ended.get()) is not None:
         errors.append(error)
@@ -91,7 +91,7 @@ def end_recording(reason: str, is_lasting: bool = False):
 
 @contextlib.contextmanager
 def until_recorded() -> Iterator[None]:
-    """Block that records; at its end an `Unrecorded` that was made inside and caught is raised again."""
+    """Block that records; at its end it raises an `Unrecorded` that was created inside and caught."""
     errors: list = []
     token = _ended.set(errors)
     try:
@@ -112,7 +112,7 @@ def within(recorders: tuple) -> Iterator[None]:
         running.reset(token)
 
 
-#: enclosing derivatives that `outside` and `replaced` have taken off the stack
+#: enclosing derivatives that `outside` and `replaced` removed from the stack
 _behind: ContextVar = ContextVar("wengert_behind", default=())
 
 
@@ -147,26 +147,26 @@ def is_tracing() -> bool:
 
 
 def is_recording() -> bool:
-    """Is a program being recorded here, to be replayed?"""
+    """Is a program being recorded for replay in this context?"""
     return any(recorder.level.recording for recorder in running.get() if type(recorder) is not Watch)
 
 
 class Watch:
-    """Marks on the stack of derivatives where `wengert.detect_nan` was entered.
+    """Entry on the stack of derivatives for an active `wengert.detect_nan`.
 
-    It counts as an enclosing derivative, so that those inside are recorded by the general classes: these can check
-    every value, the fast ones cannot.
+    It counts as an enclosing derivative, so that derivatives inside it are recorded by the general classes, which can
+    check every value, and not by the fast ones.
     """
 
     def pause(self) -> None:
-        """Do nothing: a passive block is watched like any other."""
+        """Do nothing, since a passive block is checked like any other."""
 
     def resume(self, was: None) -> None:
         """See `pause`."""
 
 
 def is_watched() -> bool:
-    """Is there a `wengert.detect_nan` around what is running?"""
+    """Is a `wengert.detect_nan` active?"""
     for recorder in running.get():
         if type(recorder) is Watch:
             return True
@@ -175,11 +175,11 @@ def is_watched() -> bool:
 
 @contextlib.contextmanager
 def passive() -> Iterator[None]:
-    """Block whose operations are constants of the derivative that is running.
+    """Block whose operations are constants of the running derivative.
 
-    Values computed inside keep their numbers and lose their derivative, as if each had passed through
+    Results computed inside keep their value and lose their derivative, as if each had passed through
     `stop_gradient`; so do values stored into arrays inside.
-    Outside of a derivative the block does nothing.
+    Outside a derivative the block does nothing.
 
     Yields
     ------
@@ -205,15 +205,15 @@ def passive() -> Iterator[None]:
 
 # ---------------------------------------------------------------------------------------- errors that were caught
 
-# A function may catch the error of a traced value and go on without its derivative.  So each `Refusal` is noted when it
-# is made, as text (the error itself would keep traced values alive), and a derivative whose function returns normally
-# raises if something was noted.  Where nothing was, the cost is one attribute.
+# A function may catch the error of a traced value and continue without its derivative.  Each `Refusal` is therefore
+# noted when it is created, as text (the error itself would keep traced values alive), and a derivative whose function
+# returns normally raises if there is a note.  Without notes this costs one attribute access.
 
 
 def remember(error: Refusal, *others) -> None:
-    """Note an error at the enclosing derivatives, or at those whose values were refused."""
+    """Note an error at the enclosing derivatives, or at `others` if given."""
     found = set(others or holders())
-    if others:  # the running ones noted it when it was made
+    if others:  # the enclosing ones noted it at its creation
         found.difference_update(holders())
     if found:
         text, place = str(error), where(caller())
@@ -223,7 +223,7 @@ def remember(error: Refusal, *others) -> None:
 
 
 def holders() -> list:
-    """The levels of the enclosing derivatives, and the enclosing makers of lifted values."""
+    """Levels of the enclosing derivatives, and the enclosing functions that lift new arrays."""
     found = [level for recorder in (*_behind.get(), *running.get()) if (level := getattr(recorder, "level", None))]
     lifted = _lifting.get()
     while lifted is not None:
@@ -234,7 +234,7 @@ def holders() -> list:
 
 
 def swallowed(holder, name: str) -> TracedValueError:
-    """The error of a derivative whose function caught one that was noted."""
+    """Error for a derivative whose function caught a noted error."""
     kind, text = holder.refused[0]
     kind = kind if issubclass(kind, TypeError) else TracedValueError
     return kind(
@@ -245,7 +245,7 @@ def swallowed(holder, name: str) -> TracedValueError:
 
 
 def check_end(holder, name: str = "") -> None:
-    """At the return of a function: raise if it caught a noted error, warn if it wrote values as text."""
+    """When a function returns, raise if it caught a noted error, and warn if it converted values to text."""
     name = name or holder.name
     if holder.refused:
         raise swallowed(holder, name)
@@ -262,20 +262,21 @@ def check_end(holder, name: str = "") -> None:
         )
 
 
-#: the registry of `warnings` for lines that were warned of
+#: registry of `warnings` for the lines that have been warned about
 _told: dict = {}
 
 
 def spell(file: str, line: int, *others) -> None:
-    """Note at its derivative and at the enclosing ones that a value was written as text to full precision."""
+    """Note at the given and the enclosing derivatives that a value was converted to text at full precision."""
     for holder in {*others, *holders()}:
         holder.spelled = holder.spelled or (file, line)
 
 
 def explain(level, error: BaseException) -> None:
-    """Raise a clear error in place of one that a function raised because of its traced values.
+    """Raise a clear error instead of one that a function raised because of its traced values.
 
-    C code, and code that catches errors and raises others, replace ours by errors that do not mention the derivative.
+    C code, and code that catches errors and raises others, replaces our errors by ones that do not mention the
+    derivative.
     """
     if isinstance(error, Refusal) or not isinstance(error, Exception):
         return
@@ -287,12 +288,12 @@ def explain(level, error: BaseException) -> None:
 
 
 def noted() -> list:
-    """The notes so far, for `forget`."""
+    """Snapshot of the notes, as the argument of `forget`."""
     return [(holder, holder.refused) for holder in holders()]
 
 
 def forget(before: list) -> None:
-    """Drop the notes made since `before`: the caller handles those errors."""
+    """Drop the notes made since `before`, whose errors the caller handles."""
     for holder, refused in before:
         holder.refused = refused
 
@@ -305,7 +306,7 @@ class Caught:
 
 @contextlib.contextmanager
 def caught(*kinds: type[BaseException]) -> Iterator[Caught]:
-    """Block that ends at errors of these kinds, which the caller handles, and drops their notes."""
+    """Block that ends at errors of these types, which the caller handles, and drops their notes."""
     before, found = noted(), Caught()
     try:
         yield found
@@ -316,7 +317,7 @@ def caught(*kinds: type[BaseException]) -> Iterator[Caught]:
 
 @contextlib.contextmanager
 def unnoted() -> Iterator[None]:
-    """Block whose errors leave no note: the caller handles them."""
+    """Block whose errors leave no note, since the caller handles them."""
     before = noted()
     try:
         yield

@@ -1,7 +1,7 @@
-"""Texts of the errors about traced values: what was refused, in which line, and what to write instead.
+"""Error messages about traced values: what was refused, on which line, and what to write instead.
 
-They name the user's line (`wengert.core.frames`) and look there for advice (`wengert.core.advice`).
-Nothing here looks at a traced value.
+They name the user's line (`wengert.core.frames`) and add advice for it (`wengert.core.advice`).
+No function here looks at a traced value.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def name_of(row) -> str:
 
 
 def dtype_error(row, dtype) -> TracedValueError:
-    """The error of a result whose dtype has no derivative."""
+    """Error for a result whose dtype has no derivative."""
     return TracedValueError(
         f"{name_of(row)} gives values of type {dtype}{at()}, and wengert differentiates floating values: write the "
         "computation with float64"
@@ -144,10 +144,10 @@ def sparse_message() -> str:
 
 
 def call_message(name: str) -> str:
-    """The text for a call of a function that takes plain values only."""
+    """Message for a call of a function that accepts plain values only."""
     return advice.through(name, at())
 
 
 def operator_message(sign: str, kind: type) -> str:
-    """The text for an operator between a traced value and a value of a type that no rule accepts."""
+    """Message for an operator between a traced value and a value of a type that no rule accepts."""
     return advice.between(sign, kind, at())
