@@ -240,8 +240,7 @@ def test_an_array_that_was_handed_out_is_named_with_both_lines():
         wg.jacobian(f, X)
     assert str(raised.value) == (
         f"a traced value cannot be stored in this array ({line_of(f, 3)}): at {line_of(f, 2)} its memory "
-        f"was handed to "
-        "code that wengert does not see, which would miss the derivative. Make a copy of the array there"
+        "was passed to code that wengert cannot trace, which would miss the derivative. Pass a copy of the array there"
     )
 
 
@@ -304,28 +303,28 @@ def test_what_to_write_for_the_method_dot_of_an_item_is_said():
 
 #: calls of SciPy, and what is said of them
 OF_SCIPY = [
-    (lambda x: linalg.solve(np.diag(x), x), "linalg.solve takes plain arrays alone: write numpy.linalg.solve. "),
+    (lambda x: linalg.solve(np.diag(x), x), "linalg.solve accepts plain arrays only: write numpy.linalg.solve. "),
     (
         lambda x: linalg.cho_factor(np.diag(x))[0],
-        "cho_factor takes plain arrays alone: write numpy.linalg.solve(a, b) with the matrix a that was factorised, "
-        "and no factors. ",
+        "cho_factor accepts plain arrays only: write numpy.linalg.solve(a, b) with the matrix a itself "
+        "instead of its factors. ",
     ),
     (
         lambda x: linalg.cholesky(np.diag(x)),
-        "linalg.cholesky takes plain arrays alone: write numpy.linalg.cholesky(a).T. ",
+        "linalg.cholesky accepts plain arrays only: write numpy.linalg.cholesky(a).T. ",
     ),
     (lambda x: linalg.expm(np.diag(x)), "write wengert.primitive(expm, jvp=lambda t, y, a: expm_frechet(a, t, "),
     (
         lambda x: integrate.simpson(x),
-        "integrate.simpson takes plain arrays alone: write simpson(numpy.eye(y.size)) @ y. ",
+        "integrate.simpson accepts plain arrays only: write simpson(numpy.eye(y.size)) @ y. ",
     ),
     (
         lambda x: integrate.odeint(lambda y, t: -y, x, [0, 1]),
-        "write the steps of a method as a loop, see wengert.loop. ",
+        "write the steps of the method as a loop, see wengert.loop. ",
     ),
-    (lambda x: fft.rfft(x).real, "fft.rfft takes plain arrays alone: write numpy.fft.rfft. "),
-    (lambda x: fft.dct(x), ": its derivative would be lost. fft.dct takes plain arrays alone. Use np.stack"),
-    (lambda x: signal.lfilter([1.0], [1.0, -0.5], x), "signal.lfilter takes plain arrays alone. Use np.stack"),
+    (lambda x: fft.rfft(x).real, "fft.rfft accepts plain arrays only: write numpy.fft.rfft. "),
+    (lambda x: fft.dct(x), ": its derivative would be lost. fft.dct accepts plain arrays only. Use np.stack"),
+    (lambda x: signal.lfilter([1.0], [1.0, -0.5], x), "signal.lfilter accepts plain arrays only. Use np.stack"),
 ]
 
 
@@ -662,12 +661,12 @@ ADVICE = [
     (lambda x: linalg.eig(K * x[0], M2)[0].real, None),
     (
         lambda x: linalg.lu_solve(linalg.lu_factor(K), x),
-        "numpy.linalg.solve(a, b) with the matrix a that was factorised, and no factors",
+        "numpy.linalg.solve(a, b) with the matrix a itself instead of its factors",
     ),
     (lambda x: linalg.lu_solve(linalg.lu_factor(K), x, trans=1), None),
     (
         lambda x: linalg.lu_factor(K * x[0])[0],
-        "numpy.linalg.solve(a, b) with the matrix a that was factorised, and no factors",
+        "numpy.linalg.solve(a, b) with the matrix a itself instead of its factors",
     ),
     (lambda x: linalg.solve_banded((0, 0), np.ones((1, 2)), x), None),
     (lambda x: linalg.solve(K, x, transposed=True), None),
@@ -685,7 +684,7 @@ def test_advice_is_right_for_the_arguments_or_absent(f, advice):
     with pytest.raises(wg.TracedValueError) as raised:
         wg.jacobian(f, TWO)
     said = str(raised.value)
-    assert ("takes plain arrays alone. Use np.stack" if advice is None else f"alone: write {advice}. Use") in said
+    assert ("accepts plain arrays only. Use np.stack" if advice is None else f"only: write {advice}. Use") in said
 
 
 def test_advice_for_scipy_gives_the_values_of_the_call():
@@ -700,7 +699,7 @@ def test_advice_for_scipy_gives_the_values_of_the_call():
 
 
 SOLVED = (
-    "Give the solution by a constant matrix a rule: wengert.primitive(lu.solve, jvp=lambda t, y, b: lu.solve(t), "
+    "Declare a rule for solving with a constant matrix: wengert.primitive(lu.solve, jvp=lambda t, y, b: lu.solve(t), "
     "vjp=lambda ybar, y, b: lu.solve(ybar, 'T')) with lu = scipy.sparse.linalg.splu(A)"
 )
 NUMBERS = "use NumPy functions, or wengert.stop_gradient(x) where a constant is meant"
@@ -741,7 +740,7 @@ SAID = [
     ),
     (
         lambda x: splu(sparse.csc_array(K)).solve(x),
-        "a traced value cannot go through splu(sparse.csc_array(K)).solve ({}), which takes plain values alone "
+        "a traced value cannot go through splu(sparse.csc_array(K)).solve ({}), which accepts plain values only "
         f"(argument 1 must be numpy.ndarray, not a traced array). {SOLVED}",
     ),
     (
@@ -754,27 +753,27 @@ SAID = [
     ),
     (
         lambda x: sparse.csr_matrix(np.outer(x, x)),
-        "a traced value cannot become a plain NumPy array ({}): its derivative would be lost. sparse.csr_matrix takes "
-        "plain arrays alone. Use np.stack([...]) to join traced values and NumPy functions (np.linalg.solve) in place "
-        "of SciPy's, or wengert.stop_gradient(x) where a constant is meant",
+        "a traced value cannot become a plain NumPy array ({}): its derivative would be lost. sparse.csr_matrix "
+        "accepts plain arrays only. Use np.stack([...]) to join traced values and NumPy functions (np.linalg.solve) in "
+        "place of SciPy's, or wengert.stop_gradient(x) where a constant is meant",
     ),
     (
         lambda x: memoryview(x),
-        "a traced value cannot go through memoryview ({}), which takes plain values alone. NumPy's own views, as x[1:] "
-        f"and x.reshape(...), are followed: {NUMBERS}",
+        "a traced value cannot go through memoryview ({}), which accepts plain values only. NumPy's views, such as "
+        f"x[1:] and x.reshape(...), carry the derivative: {NUMBERS}",
     ),
     (
         lambda x: zlib.crc32(x),
-        f"a traced value cannot go through zlib.crc32 ({{}}), which takes plain values alone. U{NUMBERS[1:]}",
+        f"a traced value cannot go through zlib.crc32 ({{}}), which accepts plain values only. U{NUMBERS[1:]}",
     ),
     (
         lambda x: decimal.Decimal(x[0]),
-        "a traced value cannot go through decimal.Decimal ({}), which takes plain values alone. Decimal computes with "
+        "a traced value cannot go through decimal.Decimal ({}), which accepts plain values only. Decimal computes with "
         f"decimal digits, which have no derivative: {NUMBERS}",
     ),
     (
         lambda x: json.dumps(x[0]),
-        "a traced value cannot go through json ({}), which takes plain values alone. Text has no derivative: "
+        "a traced value cannot go through json ({}), which accepts plain values only. Text has no derivative: "
         f"{NUMBERS}",
     ),
     (
@@ -787,7 +786,8 @@ SAID = [
     (store_flat_slice, f"a traced value cannot be stored in a plain NumPy array: slice assignment ({{}}). {STORE}"),
     (
         store_flat,
-        "a traced value cannot be stored in a plain NumPy array: assignment to an attribute, as y.flat ({}). " + STORE,
+        "a traced value cannot be stored in a plain NumPy array: assignment to an attribute, such as y.flat ({}). "
+        + STORE,
     ),
 ]
 

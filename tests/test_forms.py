@@ -412,7 +412,7 @@ def asserted(x):
 
 
 @pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")
-@pytest.mark.filterwarnings("ignore:.*was written as text:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*was converted to text:UserWarning")
 @pytest.mark.parametrize("name", METHODS)
 def test_an_array_as_an_object_is_differentiated(name):
     check(METHODS[name])

@@ -1,4 +1,4 @@
-"""An error that only a derivative meets cannot be caught by the function: the derivative raises at its end."""
+"""An error that only traced values raise cannot be caught by the function: the derivative raises at its end."""
 
 import array
 import base64
@@ -34,7 +34,7 @@ from wengert.core import levels
 
 X = np.array([0.5, 2.0])
 REFUSED = (wg.TracedValueError, wg.UnsupportedFunctionError)
-SAID = "the function caught an error that only a derivative meets, and went on without the derivative"
+SAID = "the function caught an error that only traced values raise, and continued without the derivative"
 plain = np.zeros(2)
 
 
@@ -472,7 +472,7 @@ def test_memory_that_was_lent_takes_no_traced_values():
             made[0] = x[0]
             return memory[0] + x[0]
 
-    with pytest.raises(wg.TracedValueError, match="its memory was handed to code that wengert does not see"):
+    with pytest.raises(wg.TracedValueError, match="its memory was passed to code that wengert cannot trace"):
         wg.grad(f, X)
 
 
@@ -496,10 +496,10 @@ def test_the_message_says_where_it_began():
         wg.grad(caught, X)
     line = weight.__code__.co_firstlineno + 3
     assert str(error.value) == (
-        f"grad(caught): {SAID}. Let it out: catch the errors of plain code alone, or take the way that carries a "
-        "derivative first, as np.exp(x) before math.exp(x). The error was: a traced value cannot become a Python float "
-        f"({__file__}:{line}): its derivative would be lost. Use the NumPy function (np.sin(x) for math.sin(x)), or "
-        "wengert.stop_gradient(x) where a constant is meant"
+        f"grad(caught): {SAID}. Let it propagate: catch only errors that plain code raises, or try the differentiable "
+        "version first, such as np.exp(x) before math.exp(x). The error was: a traced value cannot become a Python "
+        f"float ({__file__}:{line}): its derivative would be lost. Use the NumPy function (np.sin(x) for math.sin(x)), "
+        "or wengert.stop_gradient(x) where a constant is meant"
     )
 
 
@@ -738,7 +738,7 @@ def test_a_number_made_from_the_text_of_a_traced_value_is_refused(f, mode):
 @pytest.mark.parametrize("mode", EACH)
 @pytest.mark.parametrize("f", KEPT)
 def test_text_that_is_kept_gives_a_warning(f, mode, told_anew):
-    with pytest.warns(wg.TextWarning, match="was written as text to full precision"):
+    with pytest.warns(wg.TextWarning, match="was converted to text at full precision"):
         EACH[mode](f)
 
 
@@ -756,8 +756,8 @@ def test_the_warning_comes_once_and_says_the_line(told_anew):
         derivative(3.0)
     line = kept.__code__.co_firstlineno + 1
     assert [str(warning.message) for warning in told] == [
-        f"grad(kept): a traced value was written as text to full precision ({__file__}:{line}), and a number that is "
-        'made of the text has no derivative: use the value as it is, or write fewer digits, as f"{x:.6g}", to show it'
+        f"grad(kept): a traced value was converted to text at full precision ({__file__}:{line}), and a number parsed "
+        'from that text has no derivative: use the value itself, or show fewer digits, such as f"{x:.6g}"'
     ]
     assert told[0].lineno == line
 

@@ -39,8 +39,8 @@ OF_PLACES = {"choice": "x[rng.integers(len(x), size=size)]"}
 for name in ("permutation", "permuted", "shuffle"):
     OF_PLACES[name] = "x[rng.permutation(len(x))]"
 
-_STEPS = "the steps of a method as a loop, see wengert.loop"
-_NODES = "a sum over nodes, as those of numpy.polynomial.legendre.leggauss(n)"
+_STEPS = "the steps of the method as a loop, see wengert.loop"
+_NODES = "a sum over quadrature nodes, such as numpy.polynomial.legendre.leggauss(n)"
 
 #: options of SciPy's functions that do not change the result
 _UNHEEDED = frozenset(
@@ -94,7 +94,7 @@ def _constant(node, default):
     return default if node is None else node.value if isinstance(node, ast.Constant) else None
 
 
-_FACTORISED = "numpy.linalg.solve(a, b) with the matrix a that was factorised, and no factors"
+_FACTORISED = "numpy.linalg.solve(a, b) with the matrix a itself instead of its factors"
 
 #: NumPy equivalents of SciPy functions: ``rule(given)`` takes the arguments of a call by name and returns the text, or
 #: None if NumPy has no such option
@@ -134,7 +134,7 @@ OF_SCIPY = {
 #: why functions and classes of Python that are written in C accept no traced value, by name
 OF_PYTHON = {
     "Decimal": "decimal computes with decimal digits, which have no derivative",
-    "memoryview": "NumPy's own views, as x[1:] and x.reshape(...), are followed",
+    "memoryview": "NumPy's views, such as x[1:] and x.reshape(...), carry the derivative",
     "bytes": "memory as bytes has no derivative",
     "bytearray": "memory as bytes has no derivative",
     "pack": "numbers packed by struct have no derivative",
@@ -153,7 +153,7 @@ def of(frame) -> str:
     if isinstance(fun, type) and issubclass(fun, np.generic):
         return f"Write x.astype(numpy.{name}) for numpy.{name}(x). "
     if isinstance(getattr(call, "func", None), ast.Attribute) and call.func.attr == "dot" and fun is not np.dot:
-        return "A plain array's own method sees plain arrays alone: write a @ x, or numpy.dot(a, x), for a.dot(x). "
+        return "The method of a plain array accepts plain arrays only: write a @ x, or numpy.dot(a, x), for a.dot(x). "
     if name in OF_PYTHON and getattr(fun, "__module__", None) in ("_struct", "decimal", "builtins"):
         return f"{OF_PYTHON[name][0].upper()}{OF_PYTHON[name][1:]}. "
     if (place := place_in_scipy(fun)) is not None:
@@ -163,9 +163,9 @@ def of(frame) -> str:
     if random is None or not isinstance(owner, (random.Generator, random.RandomState)):
         return ""
     if name in REPARAMETERISED:
-        return f"A draw with traced parameters is one without: write {REPARAMETERISED[name]} for {name}(...). "
+        return f"Transform a draw without parameters: write {REPARAMETERISED[name]} for {name}(...). "
     if name in OF_PLACES:
-        return f"A draw of elements is one of places: write {OF_PLACES[name]} for {name}(...). "
+        return f"Draw indices, not elements: write {OF_PLACES[name]} for {name}(...). "
     return f"Draws of {name} have no derivative: pass wengert.stop_gradient(...). "
 
 
@@ -182,7 +182,7 @@ def of_scipy(place: str, fun, call) -> str:
     instead = rule(given) if rule is not None and given is not None else None
     if rule is None and place == "scipy.fft" and hasattr(np.fft, name) and given is not None:
         instead = f"numpy.fft.{name}"
-    return f"{written} takes plain arrays alone" + (f": write {instead}. " if instead else ". ")
+    return f"{written} accepts plain arrays only" + (f": write {instead}. " if instead else ". ")
 
 
 def _given(fun, call):
@@ -209,14 +209,14 @@ def of_error(error: Exception) -> str | None:
     place = f" ({frame.f_code.co_filename}:{line})"
     if name == "solve" and "must be numpy.ndarray" in str(error):
         remedy = (
-            "Give the solution by a constant matrix a rule: wengert.primitive(lu.solve, "
+            "Declare a rule for solving with a constant matrix: wengert.primitive(lu.solve, "
             "jvp=lambda t, y, b: lu.solve(t), vjp=lambda ybar, y, b: lu.solve(ybar, 'T')) "
             "with lu = scipy.sparse.linalg.splu(A)"
         )
     else:
         remedy = _remedy(name)
     said = _OPERANDS.sub(lambda found: _CALLED[found[1]], str(error)).replace("'a traced", "a traced")
-    return f"a traced value cannot go through {written}{place}, which takes plain values alone ({said}). {remedy}"
+    return f"a traced value cannot go through {written}{place}, which accepts plain values only ({said}). {remedy}"
 
 
 def _remedy(name):
@@ -228,7 +228,7 @@ def _remedy(name):
 def through(name: str, place: str) -> str:
     """Message for a call of a function that accepts plain values only."""
     return (
-        f"a traced value cannot go through {name}{place}, which takes plain values alone. "
+        f"a traced value cannot go through {name}{place}, which accepts plain values only. "
         f"{_remedy(name.rpartition('.')[2])}"
     )
 
@@ -236,8 +236,8 @@ def through(name: str, place: str) -> str:
 def between(sign: str, kind: type, place: str) -> str:
     """Message for an operator between a traced value and a value of a type that no rule accepts."""
     is_number = hasattr(kind, "__float__")
-    remedy = f"Make a float of the {kind.__name__} first, as float(c)" if is_number else _remedy(kind.__name__)
-    return f"a traced value and a {kind.__name__} have no operator {sign} with a derivative{place}. {remedy}"
+    remedy = f"Convert the {kind.__name__} to a float first: float(c)" if is_number else _remedy(kind.__name__)
+    return f"the operator {sign} of a traced value and a {kind.__name__} has no derivative{place}. {remedy}"
 
 
 def library_call(frame) -> str | None:

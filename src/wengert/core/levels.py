@@ -238,9 +238,9 @@ def swallowed(holder, name: str) -> TracedValueError:
     kind, text = holder.refused[0]
     kind = kind if issubclass(kind, TypeError) else TracedValueError
     return kind(
-        f"{name}: the function caught an error that only a derivative meets, and went on without the derivative. Let "
-        "it out: catch the errors of plain code alone, or take the way that carries a derivative first, as np.exp(x) "
-        f"before math.exp(x). The error was: {text}"
+        f"{name}: the function caught an error that only traced values raise, and continued without the derivative. "
+        "Let it propagate: catch only errors that plain code raises, or try the differentiable version first, such as "
+        f"np.exp(x) before math.exp(x). The error was: {text}"
     )
 
 
@@ -252,9 +252,9 @@ def check_end(holder, name: str = "") -> None:
     if holder.spelled:
         file, line = holder.spelled
         warnings.warn_explicit(
-            f"{name}: a traced value was written as text to full precision ({file}:{line}), and a number that is "
-            "made of the text has no derivative: use the value as it is, or write fewer digits, as "
-            'f"{x:.6g}", to show it',
+            f"{name}: a traced value was converted to text at full precision ({file}:{line}), and a number parsed "
+            "from that text has no derivative: use the value itself, or show fewer digits, such as "
+            'f"{x:.6g}"',
             TextWarning,
             file,
             line,

@@ -19,8 +19,8 @@ def name_of(row) -> str:
 def dtype_error(row, dtype) -> TracedValueError:
     """Error for a result whose dtype has no derivative."""
     return TracedValueError(
-        f"{name_of(row)} gives values of type {dtype}{at()}, and wengert differentiates floating values: write the "
-        "computation with float64"
+        f"{name_of(row)} returns values of type {dtype}{at()}, but wengert differentiates floating-point values only: "
+        "compute with float64"
     )
 
 
@@ -53,8 +53,8 @@ def no_rule_message(fun, row) -> str:
 def option_message(row, names):
     if row.kind == "elementwise" and "where" in names:
         return (
-            f"{row.name} with where= and without out={at()}: where the mask is false the result would hold whatever "
-            "memory held; pass out=, or write numpy.where"
+            f"{row.name} with where= and without out={at()}: elements where the mask is false would be uninitialised; "
+            "pass out=, or write numpy.where"
         )
     return (
         f"{row.name} has no derivative rule for the option {', '.join(names)}{at()}: "
@@ -71,8 +71,8 @@ def hash_message(what: str) -> str:
 
 def escaped_message(position) -> str:
     return (
-        f"a traced value cannot be stored in this array{at()}: at {where(position)} its memory was handed to code "
-        "that wengert does not see, which would miss the derivative. Make a copy of the array there"
+        f"a traced value cannot be stored in this array{at()}: at {where(position)} its memory was passed to "
+        "code that wengert cannot trace, which would miss the derivative. Pass a copy of the array there"
     )
 
 
@@ -113,14 +113,14 @@ def array_message() -> str:
     if (name := sparse_solver()) is not None:
         return (
             f"a traced value cannot go through scipy.sparse.linalg.{name}{at()}: its derivative would be lost. "
-            "Give the solution by a constant matrix a rule: "
+            "Declare a rule for solving with a constant matrix: "
             "wengert.primitive(lu.solve, jvp=lambda t, y, b: lu.solve(t), vjp=lambda ybar, y, b: lu.solve(ybar, 'T')) "
             "with lu = scipy.sparse.linalg.splu(A)"
         )
     if is_assignment():
         return assignment_message("slice assignment")
     if is_attribute_assignment():
-        return assignment_message("assignment to an attribute, as y.flat")
+        return assignment_message("assignment to an attribute, such as y.flat")
     if (name := advice.library_call(user_frame())) is not None:
         return call_message(name)
     return (

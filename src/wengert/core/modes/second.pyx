@@ -141,10 +141,10 @@ cdef class Second:
         cdef char *data
         if tape.has_loops:
             raise LevelError(
-                f"{tape.level.name}: tangents do not go through a loop or a checkpointed call that has been recorded: "
-                "use wengert.jvp, or give the loop memory=None")
+                f"{tape.level.name}: a recorded loop or checkpointed call has no forward mode: use wengert.jvp, or "
+                "pass memory=None to the loop")
         if tape.has_complex:        # callers check this
-            raise LevelError(f"{tape.level.name}: tangents do not go through complex values that have been recorded")
+            raise LevelError(f"{tape.level.name}: recorded complex values have no forward mode")
         self.tape = tape
         self.k = k
         self.position = n

@@ -393,7 +393,7 @@ cdef class Tape:
         cdef Buffer buffer
         self.room = self.n
         if self.recording:
-            raise LevelError(f"{self.level.name} is recorded to be replayed, not to be swept")
+            raise LevelError(f"{self.level.name} is a recording for replay and cannot be swept")
         self.k = k
         self.width = width
         self.stacked = stacked
@@ -1332,17 +1332,17 @@ cdef str ended_message(Level level):
     return f"a value of {level.name}, which has ended, was used in {where}: {remedy}"
 
 
-cdef str STEP_REMEDY = "what is needed after a step must be part of the state that it returns"
+cdef str STEP_REMEDY = "a value used after a step must be part of the state that the step returns"
 
 
 cdef str gone_message(str name):
-    return (f"{name} reads a value that was computed after it: a variable that it uses has been assigned again; "
-            "give it another name")
+    return (f"{name} reads a value that was computed after the loop: a variable that it uses was assigned again; "
+            "give the new value another name")
 
 
 cdef str outside_message(Level level):
-    return (f"{level.name} writes into a traced array that it has not made: what a step changes must be part of the "
-            "state that it takes and returns")
+    return (f"{level.name} writes to a traced array created outside the step: an array that a step changes must be "
+            "part of the state that it takes and returns")
 
 
 cdef void *resized(void *memory, size_t count, size_t size) except NULL:
