@@ -10,11 +10,11 @@ import numpy as np
 class Refusal(Exception):
     """An error that occurs only under differentiation: plain code would have continued.
 
-    A function that catches one takes a branch that plain code does not take, and loses a derivative there.
+    If the function catches it, it may take a branch that plain code does not take, and lose a derivative there.
     Running derivatives therefore remember these errors, and raise at their end if one was caught.
     """
 
-    #: set by `wengert.core.hooks`, which knows the running derivatives
+    #: replaced by `wengert.core.hooks`, which knows the running derivatives
     remember = staticmethod(lambda error: None)
 
     def __init__(self, *args):
@@ -135,7 +135,7 @@ class NonSmoothError(Refusal, ValueError):
 
 
 class CudaUnavailable(RuntimeError):
-    """No usable GPU was found; nothing was computed, not on the CPU either.
+    """No usable GPU was found; nothing was computed, not even on the CPU.
 
     Attributes
     ----------
@@ -178,8 +178,8 @@ class GuardError(RuntimeError):
 class StaleProgramError(RuntimeError):
     """A value that was declared constant for a compiled function has changed.
 
-    A check that evaluates the function itself found the change. The program has been dropped, and the next call is
-    right.
+    The change was found by a check that evaluates the function itself. The program has been dropped, and the next call
+    is right.
 
     Examples
     --------
@@ -200,11 +200,10 @@ class StaleProgramError(RuntimeError):
 
 
 class ReplayMismatchError(RuntimeError):
-    """A second evaluation gives another value than the first: of a loop step, or of a compiled function.
+    """Two evaluations that must agree give different values: of a loop step, or of a compiled function.
 
-    Programs are compared with the function when they are recorded and occasionally afterwards. A program that is found
-    wrong has been dropped, and the next call is right.
-
+    Programs are compared with the function when they are recorded and occasionally afterwards. A wrong program has been
+    dropped, and the next call is right.
     Examples
     --------
     >>> import wengert as wg
@@ -266,13 +265,13 @@ class TextWarning(UserWarning):
     """A traced value was formatted as text to full precision, and the text was kept.
 
     A number parsed from that text, as by ``float``, has no derivative.
-    Text that is shown at once, by ``print``, by logging or in an error, gives no warning, and neither does text with
+    Text that is displayed at once, by ``print``, logging or an exception, gives no warning, and neither does text with
     fewer digits.
     """
 
 
 class MutatedInputWarning(UserWarning):
-    """The function wrote into its argument; the caller's array was left as it was.
+    """The function wrote into its argument; the caller's array was left unchanged.
 
     The function works on a traced copy of ``x``.
     Plain NumPy code would have changed the caller's array, which a derivative must not do.

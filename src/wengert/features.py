@@ -1,6 +1,7 @@
 """Detects features of the installed Python, NumPy and SciPy, by behaviour and never by version number.
 
-A comment names the first release that has a feature; its branch goes when that release is the oldest supported one.
+Comments name the first release that has a feature. Branches for older ones go once that release is the oldest
+supported.
 """
 
 import dis
