@@ -47,7 +47,7 @@ MACROS = [
     ("NPY_TARGET_VERSION", "NPY_2_0_API_VERSION"),
 ]
 
-# Without auto_pickle, extension classes cannot be pickled unless they define how. Without code comments, the generated C
+# Without auto_pickle, extension classes can be pickled only if they define how. Without code comments, the generated C
 # is a fifth shorter.
 DIRECTIVES = {"language_level": 3, "auto_pickle": False, "emit_code_comments": False}
 

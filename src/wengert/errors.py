@@ -204,6 +204,7 @@ class ReplayMismatchError(RuntimeError):
 
     Programs are compared with the function when they are recorded and occasionally afterwards. A wrong program has been
     dropped, and the next call is right.
+
     Examples
     --------
     >>> import wengert as wg
