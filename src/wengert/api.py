@@ -1,6 +1,6 @@
 """Public transformations: ``op(f)`` returns a callable, ``op(f, x)`` evaluates it at a point.
 
-This module validates arguments and dispatches; `wengert.transforms` does the work.
+This module validates arguments and dispatches; `wengert.transforms` implements the transformations.
 """
 
 from __future__ import annotations
