@@ -91,6 +91,10 @@ def register_container(cls: type, flatten: Callable, restore: Callable) -> type:
         If `cls` is not a class, or is a subclass of list, tuple, dict, a scalar type or ndarray.
         When the class is used, if `flatten` does not return a list.
 
+    See Also
+    --------
+    grad : Accepts containers as arguments.
+
     Examples
     --------
     >>> import numpy as np, wengert as wg

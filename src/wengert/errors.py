@@ -259,6 +259,18 @@ class FiniteDifferenceWarning(UserWarning):
 
     The message estimates the error.
     It is shown when the function is first differentiated, and again if the estimate becomes much worse.
+
+    Examples
+    --------
+    >>> import math, warnings
+    >>> import wengert as wg
+    >>> gamma = wg.primitive(math.gamma, jvp="fd")
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     round(wg.grad(gamma, 1.0), 8)
+    np.float64(-0.57721566)
+    >>> print(caught[0].category.__name__)
+    FiniteDifferenceWarning
     """
 
 
@@ -268,6 +280,20 @@ class TextWarning(UserWarning):
     A number parsed from that text, as by ``float``, has no derivative.
     Text that is displayed at once, by ``print``, logging or an exception, gives no warning, and neither does text with
     fewer digits.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import wengert as wg
+    >>> def f(x):
+    ...     label = f"{x}"
+    ...     return x * float(label)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     wg.grad(f, 3.0)                      # float(label) counts as a constant
+    np.float64(3.0)
+    >>> print(caught[0].category.__name__)
+    TextWarning
     """
 
 
@@ -277,4 +303,18 @@ class MutatedInputWarning(UserWarning):
     The function works on a traced copy of ``x``.
     Plain NumPy code would have changed the caller's array, which a derivative must not do.
     Copy the argument first (``x = x.copy()``) to make the write local.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np, wengert as wg
+    >>> def f(x):
+    ...     x[0] = 0.0
+    ...     return np.sum(x)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     wg.grad(f, np.ones(2))
+    array([0., 1.])
+    >>> print(caught[0].category.__name__)
+    MutatedInputWarning
     """

@@ -192,6 +192,11 @@ def passes(
     TypeError
         If a function is given without a point, or `derivative` is not one of those listed.
 
+    See Also
+    --------
+    wengert.explain : Report on the method and cost of a derivative.
+    wengert.testing.bisect_passes : Find the pass that makes a result wrong.
+
     Examples
     --------
     >>> import numpy as np, wengert as wg
@@ -282,6 +287,10 @@ def render(program: Program, path: Any, most: int = 200) -> Path:
         If Python's ``graphviz`` is not installed (``pip install wengert[viz]``), or the Graphviz programs are not
         (``apt install graphviz``, ``brew install graphviz``).
 
+    See Also
+    --------
+    draw : Scalar and array instructions of a program, drawn by matplotlib.
+
     Examples
     --------
     >>> import tempfile, numpy as np, wengert as wg
@@ -328,6 +337,10 @@ def draw(program: Program, axes: Any = None) -> Any:
     ------
     ImportError
         If matplotlib is not installed (``pip install wengert[viz]``).
+
+    See Also
+    --------
+    render : The graph of a program, drawn by Graphviz.
 
     Examples
     --------
@@ -379,6 +392,11 @@ def pattern(found: Any, axes: Any = None) -> Any:
     ------
     ImportError
         If matplotlib is not installed.
+
+    See Also
+    --------
+    wengert.sparsity : Sparsity pattern of a derivative.
+    wengert.colouring : Colouring of a pattern.
 
     Examples
     --------
