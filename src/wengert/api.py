@@ -94,7 +94,7 @@ def grad(
     has_aux: bool = False,
     holomorphic: bool = False,
 ) -> Any:
-    """Gradient of a scalar-valued function.
+    """Compute the gradient of a scalar-valued function.
 
     Reverse mode: one evaluation of `f` and one reverse sweep, whatever the number of variables.
 
@@ -180,7 +180,7 @@ def value_and_grad(
     argnums: int | tuple | slice = 0,
     has_aux: bool = False,
 ) -> Any:
-    """Value and gradient of a scalar-valued function: `grad` with ``value=True``.
+    """Compute the value and the gradient of a scalar-valued function: `grad` with ``value=True``.
 
     The callable suits ``scipy.optimize.minimize(..., jac=True)``.
 
@@ -228,7 +228,7 @@ def jacobian(
     sparse: Any = False,
     format: str = "csr",
 ) -> Any:
-    """Jacobian of a function, of shape ``y.shape + x.shape``.
+    """Compute the Jacobian of a function, of shape ``y.shape + x.shape``.
 
     Reverse mode evaluates `f` once and sweeps its tape for a block of rows at a time.
     Forward mode evaluates `f` with a block of tangents at a time and records no tape.
@@ -347,7 +347,7 @@ def derivative(
     has_aux: bool = False,
     holomorphic: bool = False,
 ) -> Any:
-    """Derivative of a function of one scalar, or of a function that acts elementwise.
+    """Compute the derivative of a function of one scalar, or of an elementwise function.
 
     Forward mode: one evaluation of `f` with tangents; each higher order nests another one.
 
@@ -409,7 +409,7 @@ def jvp(
     argnums: int | tuple = 0,
     has_aux: bool = False,
 ) -> Any:
-    """Value of `f` at `x` and its directional derivative along `v`.
+    """Compute the value of `f` at `x` and its directional derivative along `v`.
 
     Forward mode: one evaluation of `f` with tangents. It records no tape, so memory does not grow with the run time.
 
@@ -474,7 +474,7 @@ def vjp(
     argnums: int | tuple = 0,
     has_aux: bool = False,
 ) -> Any:
-    """Value of `f` at `x` and its pullback.
+    """Compute the value of `f` at `x` and its pullback, which multiplies by the transposed Jacobian.
 
     Parameters
     ----------
@@ -542,7 +542,7 @@ def hessian(
     sparse: Any = False,
     format: str = "csr",
 ) -> Any:
-    """Hessian of a scalar-valued function, exactly symmetric.
+    """Compute the Hessian of a scalar-valued function, exactly symmetric.
 
     Forward over reverse: one evaluation of `f`, then forward and reverse sweeps over its tape for a block of columns
     at a time.
@@ -629,7 +629,7 @@ def hvp(
     kwargs: dict | None = None,
     argnums: int | tuple = 0,
 ) -> Any:
-    """Product of the Hessian of `f` with a vector, without forming the Hessian.
+    """Multiply the Hessian of `f` by a vector, without forming the Hessian.
 
     ``hvp(f)`` is a callable of the point, the vector and further arguments, as ``scipy.optimize.minimize(hessp=)``
     expects.
@@ -699,7 +699,7 @@ def linearize(
     kwargs: dict | None = None,
     argnums: int | tuple = 0,
 ) -> Any:
-    """Value of `f` at `x` and its Jacobian there as a linear operator, without forming the Jacobian.
+    """Compute the value of `f` at `x`, and its Jacobian there as a linear operator, without forming the matrix.
 
     `f` is evaluated once. A product with the Jacobian is one forward sweep over the tape, a product with its transpose
     one reverse sweep.
@@ -763,7 +763,7 @@ def taylor(
     kwargs: dict | None = None,
     argnums: int | tuple = 0,
 ) -> Any:
-    """Taylor coefficients of `f` along a line: ``f(x + t v) = c[0] + c[1] t + ... + c[order] t^order + ...``.
+    """Compute Taylor coefficients of `f` along a line: ``f(x + t v) = c[0] + c[1] t + ... + c[order] t^order + ...``.
 
     Evaluates `f` once in truncated power series arithmetic; the work grows with the square of the order.
 
@@ -1166,7 +1166,7 @@ def sparsity(
     kwargs: dict | None = None,
     argnums: int = 0,
 ) -> Any:
-    """Sparsity pattern of the Jacobian or the Hessian of a function.
+    """Detect the sparsity pattern of the Jacobian or the Hessian of a function.
 
     Records `f` and propagates index sets through its program.
 

@@ -133,7 +133,7 @@ def compare(f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = N
 
 
 def _agreement(exact, rough, n):
-    """Digits to which the worst entry agrees, relative to the largest entry of its row, and its index."""
+    """Return the digits to which the worst entry agrees, relative to its row's largest entry, and its index."""
     if exact.size == 0:
         return math.inf, ()
     rows = exact.reshape(-1, n)
@@ -554,7 +554,7 @@ def _second_ways(subject):
 
 
 def _is_same(y, z):
-    """Whether two arrays are equal in dtype, shape and every bit."""
+    """Return whether two arrays are equal in dtype, shape and every bit."""
     return (
         y.dtype == z.dtype
         and y.shape == z.shape
