@@ -110,10 +110,6 @@ def test_examples_of_docstrings_run(name):
         assert result.failed == 0, "".join(report)
 
 
-#: nothing to show: no result, and no way to show it in a line
-WITHOUT_EXAMPLE = {"clear_caches", "FiniteDifferenceWarning", "MutatedInputWarning", "TextWarning"}
-
-
 def sections(docstring):
     """Headings of a docstring in numpydoc's form."""
     lines = inspect.cleandoc(docstring).splitlines()
@@ -131,8 +127,7 @@ def test_public_names_are_documented_in_sections(name):
     assert value.__doc__
     assert value.__doc__.strip().partition("\n")[0].endswith(".")
     found = sections(value.__doc__)
-    if name not in WITHOUT_EXAMPLE:
-        assert "Examples" in found
+    assert "Examples" in found
     if isinstance(value, type):
         return
     if inspect.signature(value).parameters:

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Where each public name lives; bound on first use, so that `import wengert` costs next to nothing.
+# The module that defines each public name; bound on first use, so that `import wengert` is cheap.
 _HOMES = {
     "grad": "api",
     "gradient": "api",
@@ -109,7 +109,7 @@ _HOMES = {
     "UnsupportedFunctionError": "errors",
 }
 
-# Modules and packages that are attributes, imported on first use.
+# Submodules and subpackages that are attributes, imported on first use.
 _MODULES = ("checkpointing", "cuda", "errors", "implicit", "numpy", "scipy", "testing", "viz")
 
 __all__ = [

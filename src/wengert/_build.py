@@ -1,8 +1,8 @@
-"""The `build_ext` command that pyproject.toml names: compiler flags, include directories, what is built again.
+"""The `build_ext` command named in pyproject.toml: compiler flags, include directories and incremental builds.
 
-setuptools loads this file by its path before the package is built, so it imports nothing of it.
-`WENGERT_WERROR=1` turns the C compiler's warnings on and into errors; `.ci/run` sets it.
-`WENGERT_DEBUG=1` makes the VM check the bounds of its buffers; `tests/sanitize.sh` sets it.
+setuptools loads this file by its path before the package is built, so it imports nothing from the package.
+`WENGERT_WERROR=1` enables the C compiler's warnings as errors; `.ci/run` sets it.
+`WENGERT_DEBUG=1` makes the VM check buffer bounds; `tests/sanitize.sh` sets it.
 """
 
 import os
@@ -18,13 +18,13 @@ from Cython.Build.Dependencies import create_dependency_tree
 from setuptools.command.build_ext import build_ext as _build_ext
 from setuptools.modified import newer_group
 
-# No flag changes a value: errno and floating-point traps go unread, and contraction to fused
-# multiply-add, which would break bit-equality with NumPy, is off.
+# No flag changes a result: nothing reads errno or floating-point traps, and contraction to fused multiply-add, which
+# would break bit-equality with NumPy, is off.
 UNIX = ["-std=c11", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"]
 MSVC = ["/std:c11", "/O2", "/fp:precise"]
 
-# Loops over scalars and arrays are C files of their own, and optimised like the modules that run at every recorded
-# operation.  Modules that mostly call Python gain nothing from an optimiser, and have the longest C
+# C files with scalar and array loops, and the modules that run at every recorded operation, are compiled for speed.
+# Modules that mostly call Python gain nothing from optimisation, but have the longest C
 # (benchmarks/instructions.py).
 FAST, PLAIN, QUICK = "-O3", "-O1", "-Og"
 LEVELS = {
@@ -34,32 +34,32 @@ LEVELS = {
     **dict.fromkeys(["program.tracing.ssa", "program.derive.source_transform", "program.passes.scalarise"], QUICK),
 }
 
-# Neither debug information nor symbols, which are most of what would be installed, unless CFLAGS asks for them.
-# Apple's linker has no option for the latter.
+# Strip debug information and symbols, most of the installed size, unless CFLAGS asks for them. Apple's linker has no
+# option to strip symbols.
 WITH_SYMBOLS = any(flag.startswith("-g") and flag != "-g0" for flag in os.environ.get("CFLAGS", "").split())
 COMPILE_STRIPPED = [] if WITH_SYMBOLS else ["-g0"]
 LINK_STRIPPED = [] if WITH_SYMBOLS or sys.platform == "darwin" else ["-Wl,-s"]
 
-# The one exclusion: Cython emits utility functions that a module may not call.
+# -Wno-unused-function: Cython emits utility functions that a module may not call.
 WERROR = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
 MACROS = [
     ("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION"),
     ("NPY_TARGET_VERSION", "NPY_2_0_API_VERSION"),
 ]
 
-# Classes with C attributes are pickled by a method that they state, or not at all; C without lines of Cython in it is a
-# fifth shorter.
+# Without auto_pickle, extension classes can be pickled only if they define how. Without code comments, the generated C
+# is a fifth shorter.
 DIRECTIVES = {"language_level": 3, "auto_pickle": False, "emit_code_comments": False}
 
-# The module of Cython's own code for typed memoryviews, which every module would have a copy of.
+# Module with Cython's code for typed memoryviews, which would otherwise be copied into every module.
 SHARED = "wengert._cython"
 
-# Where the headers are that C files of several packages include.
+# Directory of headers that C files of several packages include.
 TAPE = Path("src/wengert/core/tape")
 
 
 def headers(source, places):
-    """The package's headers that a C file includes, directly or not."""
+    """Return the headers of this package that a C file includes, directly or indirectly."""
     found, unread = set(), [Path(source)]
     while unread:
         names = re.findall(r'^#include "([^"]+)"', unread.pop().read_text(encoding="utf-8"), re.M)
@@ -81,7 +81,7 @@ class build_ext(_build_ext):
 
     def build_extensions(self):
         self.msvc = self.compiler.compiler_type == "msvc"
-        if self.editable_mode:  # setuptools' folders are temporary, and would have everything built again
+        if self.editable_mode:  # setuptools' temporary directories would force a full rebuild
             machine = f"{sysconfig.get_platform()}-{sys.implementation.cache_tag}"
             self.build_temp, self.build_lib = f"build/temp.{machine}", f"build/lib.{machine}"
         self.parallel = self.parallel or os.cpu_count()
@@ -97,7 +97,7 @@ class build_ext(_build_ext):
         super().build_extensions()
 
     def translate(self):
-        """Cython to C, in processes of their own: unlike the C compiler, Cython does not run in several threads."""
+        """Translate Cython to C in parallel processes, since Cython, unlike the C compiler, cannot run in threads."""
         stamp = Path(self.build_temp, "translated.txt")
         versions = f"Cython {Cython.__version__}, NumPy {numpy.__version__}, {self.cython_directives}"
         force = self.force or not stamp.exists() or stamp.read_text() != versions
@@ -119,19 +119,19 @@ class build_ext(_build_ext):
             ext.sources = [self.c_file(ext)]
             ext.depends = headers(ext.sources[0], ext.homes)
         stamp.write_text(versions)
-        self.cython_c_in_temp = 0  # they are there
-        self.extensions.sort(key=lambda ext: -os.path.getsize(ext.sources[0]))  # no long one comes last, alone
+        self.cython_c_in_temp = 0  # the sources already are the translated files
+        self.extensions.sort(key=lambda ext: -os.path.getsize(ext.sources[0]))  # longest first, for parallel builds
 
     def c_file(self, ext):
-        """The C that Cython writes for a module."""
+        """Return the path of the C file that Cython writes for a module."""
         source = Path(ext.sources[0]) if ext.sources else Path(*ext.name.split("."))
         return str(Path(self.build_temp, source.with_suffix(".c")))
 
     def is_stale(self, ext):
-        """Whether a module's Cython is newer than its C.
+        """Return whether the Cython source of a module, or a file it depends on, is newer than its C file.
 
-        Declarations of Cython and NumPy have the time of their installation, which is later than any build where pip
-        installs them for each: of these the versions count.
+        Installed declarations of Cython and NumPy are left out: pip may reinstall them for each build, so their times
+        are always newer. Their versions, in `translated.txt`, count instead.
         """
         sources = create_dependency_tree().all_dependencies(ext.sources[0]) if ext.sources else ()
         return newer_group([path for path in sources if not os.path.isabs(path)], self.c_file(ext))
@@ -144,7 +144,7 @@ class build_ext(_build_ext):
         super().build_extension(ext)
 
     def object_of(self, source, ext):
-        """Compiles C that is not Cython's, if it or a header has changed."""
+        """Compile a handwritten C file if it or one of its headers has changed; return the object file."""
         (built,) = self.compiler.object_filenames([source], output_dir=self.build_temp)
         if self.force or newer_group([source, *headers(source, ext.homes)], built):
             self.compiler.compile(

@@ -1,6 +1,6 @@
 """Public transformations: ``op(f)`` returns a callable, ``op(f, x)`` evaluates it at a point.
 
-This module validates arguments and dispatches; `wengert.transforms` does the work.
+This module validates arguments and dispatches; `wengert.transforms` implements the transformations.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def grad(
     has_aux: bool = False,
     holomorphic: bool = False,
 ) -> Any:
-    """Gradient of a scalar-valued function.
+    """Compute the gradient of a scalar-valued function.
 
     Reverse mode: one evaluation of `f` and one reverse sweep, whatever the number of variables.
 
@@ -154,6 +154,14 @@ def grad(
     >>> import numpy as np, wengert as wg
     >>> wg.grad(lambda x: np.sum(x**2), [1.0, 2.0])
     array([2., 4.])
+
+    Parameters may be held in a container, and data passed as further arguments:
+
+    >>> def loss(params, x, y):
+    ...     return np.mean((params["slope"] * x + params["offset"] - y) ** 2)
+    >>> x, y = np.array([0.0, 1.0, 2.0]), np.array([1.0, 3.0, 5.0])
+    >>> wg.grad(loss, {"slope": 0.0, "offset": 0.0}, args=(x, y))
+    {'slope': np.float64(-8.666666666666666), 'offset': np.float64(-6.0)}
     """
     _check_no_further(others, "grad(f, x")
     return _apply(_operator(Gradient, f, argnums, value, has_aux, holomorphic), x, args, kwargs)
@@ -172,7 +180,7 @@ def value_and_grad(
     argnums: int | tuple | slice = 0,
     has_aux: bool = False,
 ) -> Any:
-    """Value and gradient of a scalar-valued function: `grad` with ``value=True``.
+    """Compute the value and the gradient of a scalar-valued function: `grad` with ``value=True``.
 
     The callable suits ``scipy.optimize.minimize(..., jac=True)``.
 
@@ -195,6 +203,10 @@ def value_and_grad(
     >>> import numpy as np, wengert as wg
     >>> wg.value_and_grad(lambda x: np.sum(x**2), [1.0, 2.0])
     (np.float64(5.0), array([2., 4.]))
+    >>> from scipy.optimize import minimize
+    >>> f = wg.value_and_grad(lambda x: np.sum((x - 3.0) ** 2))
+    >>> minimize(f, np.zeros(2), jac=True).x.round(6)
+    array([3., 3.])
     """
     _check_no_further(others, "value_and_grad(f, x")
     return _apply(_operator(Gradient, f, argnums, True, has_aux), x, args, kwargs)
@@ -216,7 +228,7 @@ def jacobian(
     sparse: Any = False,
     format: str = "csr",
 ) -> Any:
-    """Jacobian of a function, of shape ``y.shape + x.shape``.
+    """Compute the Jacobian of a function, of shape ``y.shape + x.shape``.
 
     Reverse mode evaluates `f` once and sweeps its tape for a block of rows at a time.
     Forward mode evaluates `f` with a block of tangents at a time and records no tape.
@@ -296,6 +308,16 @@ def jacobian(
     >>> wg.jacobian(residual, [0.0, 2.0])
     array([[2., 0.],
            [1., 0.]])
+
+    As ``jac=`` of a solver:
+
+    >>> from scipy.optimize import root
+    >>> J = wg.jacobian(residual)
+    >>> root(J.fun, [0.5, 2.0], jac=J).success
+    True
+
+    Sparse:
+
     >>> J = wg.jacobian(lambda x: x[1:] * x[:-1], sparse=True)
     >>> print(J(np.array([1.0, 2.0, 3.0])).toarray())
     [[2. 1. 0.]
@@ -325,7 +347,7 @@ def derivative(
     has_aux: bool = False,
     holomorphic: bool = False,
 ) -> Any:
-    """Derivative of a function of one scalar, or of a function that acts elementwise.
+    """Compute the derivative of a function of one scalar, or of an elementwise function.
 
     Forward mode: one evaluation of `f` with tangents; each higher order nests another one.
 
@@ -387,7 +409,7 @@ def jvp(
     argnums: int | tuple = 0,
     has_aux: bool = False,
 ) -> Any:
-    """Value of `f` at `x` and its directional derivative along `v`.
+    """Compute the value of `f` at `x` and its directional derivative along `v`.
 
     Forward mode: one evaluation of `f` with tangents. It records no tape, so memory does not grow with the run time.
 
@@ -452,7 +474,7 @@ def vjp(
     argnums: int | tuple = 0,
     has_aux: bool = False,
 ) -> Any:
-    """Value of `f` at `x` and its pullback.
+    """Compute the value of `f` at `x` and its pullback, which multiplies by the transposed Jacobian.
 
     Parameters
     ----------
@@ -496,6 +518,10 @@ def vjp(
     >>> y, pullback = wg.vjp(lambda x: x**2, [1.0, 2.0, 3.0])
     >>> pullback(np.array([1.0, 0.0, 1.0]))
     array([2., 0., 6.])
+    >>> pullback(np.eye(3))             # three cotangents at once: the rows of the Jacobian
+    array([[2., 0., 0.],
+           [0., 4., 0.],
+           [0., 0., 6.]])
     """
     _check_no_further(others, "vjp(f, x")
     return _apply(_operator(VJP, f, argnums, has_aux), x, args, kwargs)
@@ -516,7 +542,7 @@ def hessian(
     sparse: Any = False,
     format: str = "csr",
 ) -> Any:
-    """Hessian of a scalar-valued function, exactly symmetric.
+    """Compute the Hessian of a scalar-valued function, exactly symmetric.
 
     Forward over reverse: one evaluation of `f`, then forward and reverse sweeps over its tape for a block of columns
     at a time.
@@ -580,6 +606,11 @@ def hessian(
     >>> wg.hessian(lambda x: x[0] ** 2 * x[1], [1.0, 2.0])
     array([[4., 2.],
            [2., 0.]])
+    >>> H = wg.hessian(lambda x: np.sum((x[1:] - x[:-1] ** 2) ** 2), sparse=True)
+    >>> print(H(np.ones(3)).toarray())
+    [[ 8. -4.  0.]
+     [-4. 10. -4.]
+     [ 0. -4.  2.]]
     """
     _check_no_further(others, "hessian(f, x")
     if sparse is not False:
@@ -598,7 +629,7 @@ def hvp(
     kwargs: dict | None = None,
     argnums: int | tuple = 0,
 ) -> Any:
-    """Product of the Hessian of `f` with a vector, without forming the Hessian.
+    """Multiply the Hessian of `f` by a vector, without forming the Hessian.
 
     ``hvp(f)`` is a callable of the point, the vector and further arguments, as ``scipy.optimize.minimize(hessp=)``
     expects.
@@ -644,6 +675,11 @@ def hvp(
     >>> import numpy as np, wengert as wg
     >>> wg.hvp(lambda x: np.sum(x**3), [1.0, 2.0], [1.0, 1.0])
     array([ 6., 12.])
+    >>> from scipy.optimize import minimize
+    >>> def f(x):
+    ...     return np.sum((x - 3.0) ** 4)
+    >>> minimize(f, np.zeros(3), jac=wg.grad(f), hessp=wg.hvp(f), method="trust-ncg").success
+    True
     """
     _check_no_further(others, "hvp(f, x, v")
     product = _operator(HVP, f, argnums)
@@ -663,7 +699,7 @@ def linearize(
     kwargs: dict | None = None,
     argnums: int | tuple = 0,
 ) -> Any:
-    """Value of `f` at `x` and its Jacobian there as a linear operator, without forming the Jacobian.
+    """Compute the value of `f` at `x`, and its Jacobian there as a linear operator, without forming the matrix.
 
     `f` is evaluated once. A product with the Jacobian is one forward sweep over the tape, a product with its transpose
     one reverse sweep.
@@ -702,6 +738,15 @@ def linearize(
     >>> y, J = wg.linearize(lambda x: x**2, [1.0, 2.0, 3.0])
     >>> J @ np.array([1.0, 0.0, 1.0])
     array([2., 0., 6.])
+
+    A Newton step without forming the Jacobian:
+
+    >>> from scipy.sparse.linalg import gmres
+    >>> u = np.array([1.0, 2.0, 3.0])
+    >>> residual, J = wg.linearize(lambda u: u**2 - [1.0, 1.0, 4.0], u)
+    >>> step, info = gmres(J, -residual)
+    >>> step.round(6)
+    array([ 0.      , -0.75    , -0.833333])
     """
     _check_no_further(others, "linearize(f, x")
     return _apply(_operator(Linearize, f, argnums), x, args, kwargs)
@@ -718,7 +763,7 @@ def taylor(
     kwargs: dict | None = None,
     argnums: int | tuple = 0,
 ) -> Any:
-    """Taylor coefficients of `f` along a line: ``f(x + t v) = c[0] + c[1] t + ... + c[order] t^order + ...``.
+    """Compute Taylor coefficients of `f` along a line: ``f(x + t v) = c[0] + c[1] t + ... + c[order] t^order + ...``.
 
     Evaluates `f` once in truncated power series arithmetic; the work grows with the square of the order.
 
@@ -814,6 +859,7 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
     See Also
     --------
     wengert.cuda.vmap : The same on a GPU.
+    jacobian : Derivative of all results with respect to all arguments.
 
     Notes
     -----
@@ -855,9 +901,15 @@ def stop_gradient(x: Any) -> Any:
 
     Examples
     --------
-    >>> import wengert as wg
+    >>> import numpy as np, wengert as wg
     >>> wg.grad(lambda x: x * wg.stop_gradient(x), 3.0)
     np.float64(3.0)
+    >>> def weighted(x):
+    ...     r = x - 1.0
+    ...     w = wg.stop_gradient(1 / np.abs(r))     # weights of iteratively reweighted least squares
+    ...     return np.sum(w * r**2)
+    >>> wg.grad(weighted, [3.0, 0.0])
+    array([ 2., -2.])
     """
     return stopped(x)
 
@@ -1114,7 +1166,7 @@ def sparsity(
     kwargs: dict | None = None,
     argnums: int = 0,
 ) -> Any:
-    """Sparsity pattern of the Jacobian or the Hessian of a function.
+    """Detect the sparsity pattern of the Jacobian or the Hessian of a function.
 
     Records `f` and propagates index sets through its program.
 
@@ -1195,6 +1247,16 @@ def clear_caches() -> None:
     See Also
     --------
     compile : Keeps recordings.
+
+    Examples
+    --------
+    >>> import wengert as wg
+    >>> f = wg.compile(lambda x: x * x)
+    >>> f(3.0), f.paths
+    (9.0, 1)
+    >>> wg.clear_caches()
+    >>> f.paths
+    0
     """
     tape.clear_caches()
     programs = sys.modules.get("wengert.program.specialise.compiled")

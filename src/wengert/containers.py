@@ -1,6 +1,6 @@
 """Flattens containers into array leaves and rebuilds them, like a JAX pytree.
 
-A list or tuple of scalars in rectangular form is one array, as in SciPy.
+A rectangular list or tuple of scalars, nested or not, is one array, as in SciPy.
 Dicts, named tuples, dataclasses, `types.SimpleNamespace` and registered classes are containers.
 So are lists and tuples that are ragged or hold an array or a container.
 The leaves of a container are differentiated separately, and results have its structure.
@@ -28,7 +28,7 @@ _registered: dict[type, _Registered] = {}
 
 
 class _Registered:
-    """Flattening and rebuilding of objects of a registered class."""
+    """Flattens and rebuilds objects of a registered class."""
 
     def __init__(self, cls, flatten, restore):
         self.cls = cls
@@ -57,7 +57,7 @@ class _Registered:
 
 
 def _needs_two(restore):
-    """Whether a function has two required arguments."""
+    """Return whether a function has two required positional arguments."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(restore).parameters.values()
     return sum(p.kind in kinds and p.default is p.empty for p in parameters) == 2
@@ -91,6 +91,10 @@ def register_container(cls: type, flatten: Callable, restore: Callable) -> type:
         If `cls` is not a class, or is a subclass of list, tuple, dict, a scalar type or ndarray.
         When the class is used, if `flatten` does not return a list.
 
+    See Also
+    --------
+    grad : Accepts containers as arguments.
+
     Examples
     --------
     >>> import numpy as np, wengert as wg
@@ -111,12 +115,12 @@ def register_container(cls: type, flatten: Callable, restore: Callable) -> type:
 
 
 def is_registered(x: Any) -> bool:
-    """Whether `x` is an object of a class registered by `register_container`."""
+    """Return whether `x` is an object of a class registered by `register_container`."""
     return _row_of(x) is not None
 
 
 def _row_of(x):
-    """Registration of the class of `x`; `x.__class__` names the user's class also for a proxy made in a derivative."""
+    """Return the registration of the class of `x`; ``__class__`` sees through proxies made within a derivative."""
     return _registered.get(x.__class__) if _registered else None
 
 
@@ -127,7 +131,7 @@ def rest_of(x: Any) -> Any:
 
 
 def children_of(x: Any) -> tuple[list, Callable[[list], Any]] | None:
-    """Items of a container and a function that rebuilds it from other items; None if `x` is not a container."""
+    """Return the items of a container and a function that rebuilds it from other items; None for a non-container."""
     if isinstance(x, Lifted):
         return None
     row = _row_of(x)
@@ -165,7 +169,7 @@ def children_of(x: Any) -> tuple[list, Callable[[list], Any]] | None:
 
 
 def fields_of(x: Any) -> list[str] | None:
-    """Names of the attributes of a namespace or a dataclass; None for other objects."""
+    """Return the attribute names of a namespace or a dataclass; None for other objects."""
     if isinstance(x, types.SimpleNamespace):
         return list(vars(x))
     if dataclasses.is_dataclass(x) and not isinstance(x, type):
@@ -174,7 +178,7 @@ def fields_of(x: Any) -> list[str] | None:
 
 
 def _holds_arrays(x: list | tuple) -> bool:
-    """Whether a list or tuple is ragged, or holds a container or an array with at least one axis."""
+    """Return whether a list or tuple is ragged, or holds a container or an array with at least one axis."""
     is_nested = False
     for item in x:
         if isinstance(item, (np.ndarray, Lifted)) and item.ndim >= 1:
@@ -189,12 +193,12 @@ def _holds_arrays(x: list | tuple) -> bool:
 
 
 def _shape(x) -> tuple:
-    """Shape of rectangular nested lists."""
+    """Return the shape of rectangular nested lists."""
     return (len(x), *(_shape(x[0]) if x else ())) if isinstance(x, (list, tuple)) else ()
 
 
 def split(x: Any) -> tuple[list, Callable[[list], Any]]:
-    """Leaves of a container, in order, and a function that rebuilds the container from other leaves."""
+    """Return the leaves of a container, in order, and a function that rebuilds the container from other leaves."""
     found = children_of(x)
     if found is None:
         return [x], lambda leaves: leaves[0]
@@ -214,7 +218,7 @@ def split(x: Any) -> tuple[list, Callable[[list], Any]]:
 
 
 def leaves_like(template: Any, x: Any, name: str) -> list:
-    """Leaves of `x`, which must have the structure of `template`; dicts are matched by key."""
+    """Return the leaves of `x`, which must have the structure of `template`; dicts are matched by key."""
     found = children_of(template)
     if found is None:
         return [x]
@@ -233,7 +237,7 @@ def leaves_like(template: Any, x: Any, name: str) -> list:
 
 
 def input_leaf(x: Any, name: str, takes_complex: bool = False) -> Any:
-    """Convert a leaf of the input to a float array or a NumPy scalar, or raise a TypeError that says what to pass."""
+    """Convert an input leaf to a float array or a NumPy scalar, or raise a TypeError that says what to pass."""
     if type(x) is np.ndarray and x.dtype == np.float64:
         return x
     if type(x) is float or (type(x) is int and not isinstance(x, bool)):
@@ -287,7 +291,7 @@ def complex_input_message(name: str) -> str:
 
 
 def output_leaf(y: Any, name: str, takes_complex: bool = False) -> Any:
-    """Convert a leaf of the output to a traced value or a plain float array, or raise a TypeError."""
+    """Convert an output leaf to a traced value or a plain float array, or raise a TypeError."""
     if var.is_var(y):
         if np.dtype(y.dtype).kind == "c" and not takes_complex:
             raise ComplexValueError(complex_output_message(name))
@@ -325,17 +329,17 @@ def complex_output_message(name: str) -> str:
 
 
 def plain_copy(x: Any) -> Any:
-    """Copy of `x` whose arrays are plain and own their memory."""
+    """Copy `x` so that its arrays are plain and own their memory."""
     return _mapped(x, var.value_of)
 
 
 def stopped(x: Any) -> Any:
-    """Copy of `x` without derivatives: plain values, except within a trace, which keeps the value as its input."""
+    """Copy `x` without derivatives: plain values, except that within a trace they stay inputs of the trace."""
     return _mapped(x, dispatch.stopped)
 
 
 def _mapped(x: Any, value_of: Callable[[Any], Any]) -> Any:
-    """Copy of `x` with `value_of` applied to every traced value; plain arrays are copied."""
+    """Copy `x` with `value_of` applied to every traced value; plain arrays are copied."""
     x = original(x)
     if var.is_var(x) or type(x) is np.ndarray:
         value = value_of(x)
@@ -350,7 +354,7 @@ def _mapped(x: Any, value_of: Callable[[Any], Any]) -> Any:
 
 
 def lowered(x: Any, level) -> Any:
-    """Copy of `x` at the level that encloses `level`: plain arrays, or values traced there."""
+    """Copy `x` at the level that encloses `level`: plain arrays, or values traced there."""
 
     def lower(leaf):
         below = var.lower(leaf, level)

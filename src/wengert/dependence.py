@@ -1,28 +1,30 @@
-"""Dependence patterns of functions: which elements of the result depend on which of each argument.
+"""Dependence patterns: which elements of a result depend on which elements of each argument.
 
-A row of the registry states the pattern of its function as one of these words, in its column ``dependence``.
-Every engine interprets the words in its own way: sparsity detection as sets of columns, Jacobian accumulation and loop
-analysis as axes, batching as a shift of axes, the cost model as operation counts.
-A pattern may be too large, never too small.  No pattern: each element of the result depends on everything.
+Each row of the registry states the pattern of its function in the column ``dependence``, in the terms defined here.
+Sparsity detection interprets a pattern as column index sets, Jacobian accumulation and loop analysis as axes, batching
+as a shift of axes, and the cost model as operation counts.
+A pattern may be too large, never too small. Without one, each element of the result depends on everything.
 
 =====================  ==============================================================================================
-`Elementwise`          on the element with the same index, operands broadcast
-`Moved`                each element is one element of an argument, or a constant
-`Reduced`              on all elements along the axes that are reduced
-`Along`                on all elements along an axis, which the result keeps
-`Cumulative`           on this and all earlier elements along an axis
-`MATRIXWISE`           on all of the matrix in the last two axes with the same leading index
-`SYSTEMS`              the solution of linear systems: on all of the matrix, and on the column of the right-hand side
-`Scattered`            on this element of an array, and on all values that are added to it at indices
-`Contraction`          a product of arrays, summed over labelled axes
-a callable             ``pattern(deps, *args, **kwargs)``, with the arguments of the call
+pattern                an element of the result depends on
+=====================  ==============================================================================================
+`Elementwise`          the elements with the same index, after broadcasting
+`Moved`                a single element of an argument, which it equals, or nothing
+`Reduced`              all elements along the reduced axes
+`Along`                all elements along an axis, which the result keeps
+`Cumulative`           the same and all earlier elements along an axis
+`MATRIXWISE`           the whole matrix, in the last two axes, with the same leading index
+`SYSTEMS`              the whole matrix of its linear system, and the same column of the right-hand side
+`Scattered`            the same element of an array, and all values added to it at indices
+`Contraction`          the factors of a product that is summed over labelled axes
+a callable             as computed by ``pattern(deps, *args, **kwargs)``, with the arguments of the call
 =====================  ==============================================================================================
 
-A callable gets a `wengert.sparse.dependency_rules.CallDependence`, in which an array of sets is an array of their ids:
-``deps.ids(x)`` is that of an argument, ``deps.value(x)`` its value where it is known, ``deps.depends(x)`` whether it
-depends on anything; ``deps.united``, ``along``, ``grouped``, ``total`` and ``by_offset`` form unions, and
-``deps.interact`` states that elements of two arrays have mixed second derivatives.
-It returns the ids of the result, or None where nothing is known.
+A callable receives a `wengert.sparse.dependency_rules.CallDependence`, which represents an array of index sets by an
+array of set ids. ``deps.ids(x)`` returns the ids of an argument, ``deps.value(x)`` its value if it is known, and
+``deps.depends(x)`` whether it depends on any input. ``deps.united``, ``along``, ``grouped``, ``total`` and
+``by_offset`` form unions, and ``deps.interact`` declares mixed second derivatives between elements of two arrays.
+The callable returns the ids of the result, or None if the dependence is unknown.
 """
 
 from __future__ import annotations
@@ -32,41 +34,41 @@ from typing import NamedTuple
 
 
 class Elementwise(NamedTuple):
-    """Element by element, in the first `operands` arguments (None: in all); on all elements of further ones."""
+    """Elementwise in the first `operands` arguments (None: in all); further arguments affect every element."""
 
     operands: int | None = None
 
 
 class Moved(NamedTuple):
-    """Elements of the arguments at these positions; where ``only_if(*args, **kwargs)`` holds, if it is given."""
+    """Rearranges elements of the arguments at these positions, if ``only_if(*args, **kwargs)`` holds or is None."""
 
     positions: tuple = (0,)
     only_if: Callable | None = None
 
 
 class Reduced(NamedTuple):
-    """Reduction of the first argument over axes, given at this position (None: by keyword only)."""
+    """Reduces the first argument over axes; `position` is that of the axis argument (None: keyword only)."""
 
     position: int | None = 1
     default: int | None = None
 
 
 class Along(NamedTuple):
-    """All elements of the first argument along an axis, given at this position."""
+    """Combines all elements of the first argument along an axis; `position` is that of the axis argument."""
 
     position: int = 1
     default: int | None = -1
 
 
 class Cumulative(NamedTuple):
-    """Cumulative reduction of the first argument along an axis, given at this position; None: flattened."""
+    """Accumulates the first argument along an axis; `position` is that of the axis argument, axis None flattens."""
 
     position: int = 1
     default: int | None = None
 
 
 class Scattered(NamedTuple):
-    """The argument `values` added up at the constant `indices` of the argument `base` (None: of zeros)."""
+    """Adds the argument `values` at the constant `indices` to the argument `base` (None: to zeros)."""
 
     base: int | None
     indices: int
@@ -74,13 +76,12 @@ class Scattered(NamedTuple):
 
 
 class Contraction(NamedTuple):
-    """A product of arrays whose axes are labelled, as in ``einsum``.
+    """A product of arrays with labelled axes, as in ``einsum``.
 
-    ``labels(ndim, *args, **kwargs)`` gives the factors, the labels of the axes of each, and those of the result, or
-    None of arguments in a form that it does not know; ``ndim(x)`` is the number of axes of an argument.  Labels that
-    are not in the result are summed over.  A factor with one label and another number of axes is flattened.
+    ``labels(ndim, *args, **kwargs)`` returns the factors, the axis labels of each, and those of the result, or None for
+    unsupported arguments; ``ndim(x)`` is the number of axes of an argument. Labels that are not in the result are
+    summed over. A factor with a single label but several axes is flattened.
     """
-
     labels: Callable
 
 

@@ -10,11 +10,11 @@ import numpy as np
 class Refusal(Exception):
     """An error that occurs only under differentiation: plain code would have continued.
 
-    A function that catches one takes a branch that plain code does not take, and loses a derivative there.
+    If the function catches it, it may take a branch that plain code does not take, and lose a derivative there.
     Running derivatives therefore remember these errors, and raise at their end if one was caught.
     """
 
-    #: set by `wengert.core.hooks`, which knows the running derivatives
+    #: replaced by `wengert.core.hooks`, which knows the running derivatives
     remember = staticmethod(lambda error: None)
 
     def __init__(self, *args):
@@ -135,7 +135,7 @@ class NonSmoothError(Refusal, ValueError):
 
 
 class CudaUnavailable(RuntimeError):
-    """No usable GPU was found; nothing was computed, not on the CPU either.
+    """No usable GPU was found; nothing was computed, not even on the CPU.
 
     Attributes
     ----------
@@ -178,8 +178,8 @@ class GuardError(RuntimeError):
 class StaleProgramError(RuntimeError):
     """A value that was declared constant for a compiled function has changed.
 
-    A check that evaluates the function itself found the change. The program has been dropped, and the next call is
-    right.
+    The change was found by a check that evaluates the function itself. The program has been dropped, and the next call
+    is right.
 
     Examples
     --------
@@ -200,10 +200,10 @@ class StaleProgramError(RuntimeError):
 
 
 class ReplayMismatchError(RuntimeError):
-    """A second evaluation gives another value than the first: of a loop step, or of a compiled function.
+    """Two evaluations that must agree give different values: of a loop step, or of a compiled function.
 
-    Programs are compared with the function when they are recorded and occasionally afterwards. A program that is found
-    wrong has been dropped, and the next call is right.
+    Programs are compared with the function when they are recorded and occasionally afterwards. A wrong program has been
+    dropped, and the next call is right.
 
     Examples
     --------
@@ -259,6 +259,18 @@ class FiniteDifferenceWarning(UserWarning):
 
     The message estimates the error.
     It is shown when the function is first differentiated, and again if the estimate becomes much worse.
+
+    Examples
+    --------
+    >>> import math, warnings
+    >>> import wengert as wg
+    >>> gamma = wg.primitive(math.gamma, jvp="fd")
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     round(wg.grad(gamma, 1.0), 8)
+    np.float64(-0.57721566)
+    >>> print(caught[0].category.__name__)
+    FiniteDifferenceWarning
     """
 
 
@@ -266,15 +278,43 @@ class TextWarning(UserWarning):
     """A traced value was formatted as text to full precision, and the text was kept.
 
     A number parsed from that text, as by ``float``, has no derivative.
-    Text that is shown at once, by ``print``, by logging or in an error, gives no warning, and neither does text with
+    Text that is displayed at once, by ``print``, logging or an exception, gives no warning, and neither does text with
     fewer digits.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import wengert as wg
+    >>> def f(x):
+    ...     label = f"{x}"
+    ...     return x * float(label)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     wg.grad(f, 3.0)                      # float(label) counts as a constant
+    np.float64(3.0)
+    >>> print(caught[0].category.__name__)
+    TextWarning
     """
 
 
 class MutatedInputWarning(UserWarning):
-    """The function wrote into its argument; the caller's array was left as it was.
+    """The function wrote into its argument; the caller's array was left unchanged.
 
     The function works on a traced copy of ``x``.
     Plain NumPy code would have changed the caller's array, which a derivative must not do.
     Copy the argument first (``x = x.copy()``) to make the write local.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np, wengert as wg
+    >>> def f(x):
+    ...     x[0] = 0.0
+    ...     return np.sum(x)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     wg.grad(f, np.ones(2))
+    array([0., 1.])
+    >>> print(caught[0].category.__name__)
+    MutatedInputWarning
     """

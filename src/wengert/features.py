@@ -1,6 +1,7 @@
 """Detects features of the installed Python, NumPy and SciPy, by behaviour and never by version number.
 
-A comment names the first release that has a feature; its branch goes when that release is the oldest supported one.
+Comments name the first release that has a feature. Branches for older ones go once that release is the oldest
+supported.
 """
 
 import dis
@@ -23,7 +24,7 @@ has_matvec = hasattr(np, "matvec")  # 2.2, and vecmat
 
 @functools.cache
 def cond_is_real() -> bool:
-    """Whether the condition number of a complex matrix is real in every norm (2.3.3)."""
+    """Return whether the condition number of a complex matrix is real in every norm (since NumPy 2.3.3)."""
     return np.linalg.cond(np.ones((1, 1), complex), 1).dtype.kind == "f"
 
 
@@ -35,7 +36,7 @@ def _has_signature(fun) -> bool:
     return True
 
 
-#: stand-ins with the same parameters for C functions that `inspect` cannot read; NumPy 2.4 gives all signatures
+#: for C functions that `inspect` cannot read, Python functions with the same parameters; unnecessary since NumPy 2.4
 written_as = {
     fun: like
     for fun, like in (
@@ -53,7 +54,7 @@ written_as = {
 
 @functools.cache
 def parameters_of(fun):
-    """Parameters of a function; None if `inspect` cannot determine them.
+    """Return the parameters of a function, or None if `inspect` cannot determine them.
 
     This is a Python function because Cython functions have no frame: an observer of calls would attribute the call of
     `inspect` to the user's code.
@@ -65,7 +66,7 @@ def parameters_of(fun):
 
 
 class _Entered:
-    """Context variable replacement that enters and leaves `numpy.errstate`, which a signal may interrupt half-way."""
+    """Replaces NumPy's context variable by `numpy.errstate`; unlike the variable, a signal may interrupt it midway."""
 
     @staticmethod
     def set(errstate):
@@ -77,7 +78,7 @@ class _Entered:
         errstate.__exit__(None, None, None)
 
 
-try:  # 2.0; private, so it may go
+try:  # 2.0; private, so it may disappear
     from numpy._core.umath import _extobj_contextvar as float_errors
     from numpy._core.umath import _make_extobj as float_errors_with
 except ImportError:
@@ -89,7 +90,7 @@ except ImportError:
 
 @functools.cache
 def modfresnelp_sign() -> str:
-    """Which Fresnel integral ``scipy.special.modfresnelp`` computes: until 1.13 that of ``modfresnelm``."""
+    """Return which Fresnel integral ``scipy.special.modfresnelp`` computes, until 1.13 that of ``modfresnelm``."""
     from scipy.special import modfresnelp
 
     return "p" if modfresnelp(0.5)[0].imag > 0 else "m"
@@ -99,9 +100,9 @@ def modfresnelp_sign() -> str:
 
 
 def is_made_in_python(cls: type) -> bool:
-    """Whether a class was created by a class statement or an equivalent call.
+    """Return whether a class was created by a class statement or an equivalent call.
 
-    A class made in C has slot descriptors of its own. The heap flag does not suffice: from 3.12 on C types have it too.
+    A class made in C has slot descriptors of its own. The heap flag does not suffice: since 3.12 C types have it too.
     """
     return bool(cls.__flags__ & _ON_HEAP) and not any(
         type(value) in _MADE_IN_C and value.__objclass__ is cls for value in vars(cls).values()
@@ -112,20 +113,20 @@ _ON_HEAP = 1 << 9
 _MADE_IN_C = (types.WrapperDescriptorType, types.MethodDescriptorType)
 
 
-#: code that finds and loads a module on its first import; private, so it may go
+#: code that finds and loads a module on its first import; private, so it may disappear
 import_code = getattr(getattr(importlib._bootstrap, "_find_and_load", None), "__code__", None)
 
 # ---- Python bytecode
 
-CACHE = 0  # inline cache of the preceding instruction, not an instruction
+CACHE = 0  # inline cache of the preceding instruction, skipped in decoding
 
-#: opcodes whose argument indexes the names of a code object, with the number of bits below that index; opcodes from 256
-#: on are internal to the bytecode compiler and occur in no code object
+#: opcodes whose argument holds an index into the names of a code object, with the number of bits below that index;
+#: opcodes from 256 on are internal to the bytecode compiler and occur in no code object
 NAMING = {
     "LOAD_GLOBAL": 1,
     "LOAD_NAME": 0,
     "LOAD_FROM_DICT_OR_GLOBALS": 0,  # 3.12
-    "LOAD_ATTR": int(dis.opmap.get("LOAD_METHOD", 256) > 255),  # 3.12: its low bit requests a method
+    "LOAD_ATTR": int(dis.opmap.get("LOAD_METHOD", 256) > 255),  # 3.12: the lowest bit requests a method
     "LOAD_METHOD": 0,  # until 3.11
     "LOAD_SUPER_ATTR": 2,  # 3.12
     "STORE_NAME": 0,
@@ -162,7 +163,7 @@ def probe(x, y):
 
 @functools.cache
 def knows_bytecode() -> bool:
-    """Whether this module decodes the interpreter's bytecode correctly.
+    """Return whether this module decodes the interpreter's bytecode correctly.
 
     It must agree with `dis` on a probe function, and `NAMING` must list all opcodes that refer to names.
     Otherwise no function is analysed, and features that need the analysis raise.
@@ -184,17 +185,17 @@ def knows_bytecode() -> bool:
 
 
 def is_assignment_code(code: bytes, at: int) -> bool:
-    """Whether the instruction at offset `at` assigns to an element or a slice."""
+    """Return whether the instruction at offset `at` assigns to an element or a slice."""
     return dis.opname[code[at]] in ("STORE_SUBSCR", "STORE_SLICE")
 
 
 def is_attribute_assignment_code(code: bytes, at: int) -> bool:
-    """Whether the instruction at offset `at` assigns to an attribute."""
+    """Return whether the instruction at offset `at` assigns to an attribute."""
     return dis.opname[code[at]] == "STORE_ATTR"
 
 
 def is_operator_code(code: bytes, at: int) -> bool:
-    """Whether the instruction at `at` is a binary operator; from 3.14 on a subscript is BINARY_OP 26."""
+    """Return whether the instruction at `at` is a binary operator; since 3.14 a subscript is BINARY_OP 26."""
     return dis.opname[code[at]] == "BINARY_OP" and code[at + 1] < _OPERATORS
 
 

@@ -1,9 +1,9 @@
 """Drop-in replacement of NumPy for differentiated functions, with creation functions that return clean arrays.
 
 A clean array is an untraced constant into which traced values may be stored.
-``import wengert.numpy as np`` gives the functions of a module these versions.
-A function under differentiation uses them in any case, wherever its names refer to NumPy.
-Outside derivatives every function here behaves as NumPy's.
+``import wengert.numpy as np`` selects these versions for a module. A function under differentiation uses them anyway,
+wherever its names refer to NumPy.
+Outside derivatives every function here behaves as NumPy's does.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def __dir__():
 
 
 def _made(array):
-    """Return a new array as the running derivative needs it: clean, lifted or plain."""
+    """Wrap a new array for the running derivative: clean, lifted or plain."""
     array = array.view(_np.ndarray) if type(array) is _Constant else array
     lift = _levels.lifted_by()
     if lift is not None:
@@ -112,7 +112,7 @@ def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis
     steps = (num - 1 if endpoint else num) or 1
     y = _np.reshape(_np.arange(num, dtype=delta.dtype), (-1,) + (1,) * _np.ndim(delta))
     step = delta / steps
-    # as in NumPy: the step may underflow
+    # as in NumPy, which guards against underflow of the step
     y = y / steps * delta + start if _np.any(_np.equal(step, 0)) else y * step + start
     if endpoint and num > 1:
         y[-1, ...] = stop
@@ -136,7 +136,7 @@ def arange(*args, **kwargs):
     start, stop, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
     dtype = _np.arange(*_var.plain(args), **kwargs).dtype
     number = max(int(_np.ceil((stop - start) / step)), 0)
-    # as in NumPy: the increment is the difference of the first two elements
+    # as in NumPy, the increment is the difference of the first two elements
     return asarray(start + _np.arange(number, dtype=dtype) * ((start + step) - start), dtype)
 
 
@@ -155,7 +155,7 @@ def fromiter(iter, dtype, count=-1, *, like=None):
 
 
 def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, ndmax=0, like=None):
-    """``numpy.array`` of an argument that may hold traced values."""
+    """``numpy.array`` for arguments that may hold traced values."""
     if dtype is None and ndmin <= 1 and type(object) in (list, tuple) and _var.scalar_list(object):
         return _var.stack_scalars(object)
     if (lift := _levels.lifted_by()) is not None:
@@ -192,7 +192,7 @@ def _called_ndarray(shape, dtype=float, buffer=None, offset=0, strides=None, ord
 
 
 class _Methods:
-    """A class of scalars or arrays whose methods dispatch to those of traced values."""
+    """Proxy of a scalar or array class whose methods also accept traced values."""
 
     __slots__ = ("_wengert_of",)
 
@@ -217,12 +217,12 @@ class _Methods:
         return call
 
 
-#: methods of floats in which a NumPy scalar has the same answer, that no derivative goes through
+#: piecewise constant methods of float that NumPy's scalars implement with the same result
 _DISCRETE = frozenset("__bool__ __ceil__ __floor__ __int__ __trunc__ is_integer".split())
 
 
 def _stood_for(x):
-    """The class of what an operand stands for, or None."""
+    """Return the class that an operand stands for, or None for a plain value."""
     if isinstance(x, _lifted.Lifted):
         return _np.ndarray if x.ndim else x.dtype.type
     return x.__class__ if _var.is_var(x) else None
@@ -232,7 +232,7 @@ _read_ndarray, _read_float64 = _Methods(_np.ndarray), _Methods(_np.float64)
 
 
 class _Constant(_np.ndarray):
-    """View of a plain array in which copies and results of operations are clean arrays."""
+    """View of a plain array outside the function; copies and results of operations are clean arrays."""
 
     _wengert_original = _np.ndarray
     __class__ = property(lambda self: _np.ndarray)
@@ -273,12 +273,12 @@ class _Constant(_np.ndarray):
 
 
 def _copy_of(x):
-    """``copy.copy`` whose arrays may receive traced values."""
+    """``copy.copy`` for arrays from outside: the copy may receive traced values."""
     return _copy.copy(_rebind.constant(x))
 
 
 def _deep_copy_of(x, memo=None, **options):
-    """``copy.deepcopy`` whose arrays may receive traced values, including those in containers and attributes."""
+    """``copy.deepcopy``, with copied arrays, also in containers and attributes, that may receive traced values."""
     memo, waiting, met = {} if memo is None else memo, [x], set()
     while waiting:
         item = waiting.pop()
@@ -354,7 +354,7 @@ class _StandIn(type):
 
 
 class ndenumerate(_np.ndenumerate, metaclass=_StandIn):
-    """``numpy.ndenumerate`` of a possibly traced array."""
+    """``numpy.ndenumerate`` for a possibly traced array."""
 
     def __init__(self, arr):
         self.iter = asarray(arr).flat
@@ -368,7 +368,7 @@ class _IteratorType(type):
 
 
 class nditer(metaclass=_IteratorType):
-    """``numpy.nditer`` of one possibly traced array; its elements are views."""
+    """``numpy.nditer`` for one possibly traced array; its elements are views."""
 
     def __new__(cls, op, flags=None, op_flags=None, *args, **kwargs):
         if type(op) in (list, tuple) and len(op) == 1:
@@ -421,7 +421,7 @@ class _Elements:
 
 
 class poly1d(_np.poly1d, metaclass=_StandIn):
-    """``numpy.poly1d`` of a list of coefficients or roots that may hold traced values."""
+    """``numpy.poly1d`` for coefficients or roots that may hold traced values."""
 
     def __init__(self, c_or_r, r=False, variable=None):
         super().__init__(asarray(c_or_r) if type(c_or_r) in (list, tuple) else c_or_r, r, variable)
@@ -438,7 +438,7 @@ class _BroadcastType(type):
 
 
 class broadcast(metaclass=_BroadcastType):
-    """``numpy.broadcast`` of possibly traced arrays."""
+    """``numpy.broadcast`` for possibly traced arrays."""
 
     def __init__(self, *args):
         self.iters = tuple(x.flat for x in _np.broadcast_arrays(*map(asarray, args)))
@@ -451,7 +451,7 @@ class broadcast(metaclass=_BroadcastType):
 
 
 class vectorize(_np.vectorize, metaclass=_StandIn):
-    """``numpy.vectorize`` of possibly traced arrays, by a loop over their elements."""
+    """``numpy.vectorize`` for possibly traced arrays, by a loop over their elements."""
 
     def __call__(self, *args, **kwargs):
         given = [*((i, x) for i, x in enumerate(args) if i not in self.excluded)]
@@ -474,11 +474,11 @@ class vectorize(_np.vectorize, metaclass=_StandIn):
         return tuple(self._filled(column, shape, k) for k, column in enumerate(zip(*found)))
 
     def _vectorize_call_with_signature(self, func, args):
-        """NumPy's loop, with output arrays that may receive traced values."""
+        """Run NumPy's loop with output arrays that may receive traced values."""
         return _loop_of_vectorize()(self, func, args)
 
     def _filled(self, values, shape, k):
-        """Results as an array, in the dtype given by otypes or else that of the first result, as in NumPy."""
+        """Stack results in the dtype given by `otypes`, or else that of the first result, as NumPy does."""
         dtype = _np.dtype(self.otypes[k]) if self.otypes is not None else asarray(values[0]).dtype
         dtype = _np.dtype(dtype.char) if dtype.kind in "SU" else dtype  # string length is not fixed
         y = _np.reshape(_dispatch.stacked(list(values)), shape)
@@ -486,13 +486,13 @@ class vectorize(_np.vectorize, metaclass=_StandIn):
 
     @staticmethod
     def _around(original, pyfunc):
-        """Rebuild a vectorised function from outside around a rebound copy of its function."""
+        """Rebuild a vectorised function defined outside, with a rebound copy of its Python function."""
         options = {name: getattr(original, name) for name in ("otypes", "excluded", "cache", "signature")}
         return vectorize(pyfunc, **options)
 
 
 def _with_ours(fun, **names):
-    """Copy a Python function of NumPy so that it calls the functions of this module."""
+    """Copy a Python function of NumPy, with its globals replaced by the functions of this module."""
     module = _sys.modules[__name__]
     space = {**fun.__globals__, "np": module, "_nx": module}
 
@@ -527,7 +527,7 @@ def _geomspace_by_parts():
 
 
 def _once_more(original, *names, **body):
-    """Copy an indexed NumPy object such as ``r_``, with its own code rebound."""
+    """Copy an indexing object of NumPy, such as ``r_``, so that its code calls the functions of this module."""
     base = type(original).__base__
     body["__getitem__"] = _with_ours(base.__getitem__, array=array, linspace=linspace)
     made = type(type(original).__name__, (base,), body)
@@ -549,7 +549,7 @@ def kaiser(M, beta):
 
 
 def require(a, dtype=None, requirements=None, *, like=None):
-    """``numpy.require`` of a possibly traced array."""
+    """``numpy.require`` for a possibly traced array."""
     if not _var.holds_var(a):
         return _np.require(a, dtype, requirements)
     wanted = {str(name).upper()[:1] for name in requirements or ()}  # C, F, A, W, O, E; the last four always hold
@@ -561,7 +561,7 @@ def require(a, dtype=None, requirements=None, *, like=None):
 
 
 def _frequencies(fun):
-    """``numpy.fft.fftfreq`` or ``rfftfreq``; NumPy itself handles a traced spacing."""
+    """Wrap ``numpy.fft.fftfreq`` or ``rfftfreq`` to return clean arrays; NumPy itself handles a traced spacing."""
 
     @_functools.wraps(fun)
     def frequencies(n, d=1.0, device=None):
@@ -576,7 +576,7 @@ _FRESH = frozenset("append concatenate copy diag hstack insert repeat resize sta
 
 
 def _of_lifted(x):
-    """Convert a list that holds lifted values to a lifted array."""
+    """Convert a list that holds lifted values to a lifted array; return other values unchanged."""
     return array(x) if isinstance(x, (list, tuple)) and _lifted.holds_lifted(x) else x
 
 
@@ -607,7 +607,7 @@ _interp, _average = _taking_lists(_np.interp), _taking_lists(_np.average)
 
 
 def interp(x, xp, fp, left=None, right=None, period=None):
-    """``numpy.interp``; a periodic table is extended at both ends."""
+    """``numpy.interp``; with `period`, the table is extended periodically at both ends."""
     if period is None:
         return _interp(x, xp, fp, left, right)
     if not _var.holds_traced((x, xp, fp, period)):
@@ -648,7 +648,7 @@ def pad(array, pad_width, mode="constant", **kwargs):
 
 
 def _calling_back(fun):
-    """Wrap a NumPy function that calls a user's function, which may compute with traced values from outside."""
+    """Wrap a NumPy function with a callback, which may use traced values of the enclosing function."""
     body = _registry.rows[fun].variadic
 
     @_functools.wraps(fun)
@@ -674,7 +674,7 @@ class _Submodule(_types.ModuleType):
 
 
 class _Polynomials(_types.ModuleType):
-    """``numpy.polynomial`` as a second copy of NumPy's code that calls the functions of this module."""
+    """``numpy.polynomial``, as a second copy of its code that calls the functions of this module."""
 
     def __getattr__(self, name):
         return getattr(_polynomials(), name)
@@ -685,7 +685,7 @@ class _Polynomials(_types.ModuleType):
 
 @_functools.cache
 def _polynomials():
-    """Load a second copy of the package whose ``np`` is this module, and register it as a replacement."""
+    """Load the second copy of the package, whose ``np`` is this module, and register it as a replacement."""
     import numpy.polynomial as original
 
     name = "wengert.numpy_polynomial"
@@ -710,12 +710,12 @@ def _polynomials():
 
 
 def _polynomial_like(original, cls):
-    """Convert a polynomial created outside to the class of the second copy."""
+    """Convert a polynomial created by NumPy's class to the class of the second copy."""
     return cls(original.coef, original.domain, original.window, original.symbol)
 
 
 def _install() -> None:
-    """Register all functions above for dispatch and for the rebinding of code."""
+    """Register the functions above for dispatch and for rebinding."""
     module = _sys.modules[__name__]
     names = (
         "zeros ones empty eye identity tri fromfunction frombuffer indices "

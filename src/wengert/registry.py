@@ -1,33 +1,33 @@
-"""What a primitive is: one record, one registry, and the words that declare a rule.
+"""Registry of primitives: one row per function, with its derivative rule and other facts about it.
 
-A rule is mathematics, written once in NumPy.
-`rules/` declares the rows, `core/` reads them; they meet here and nowhere else.
+A rule is a formula, written once in NumPy. `rules/` declares the rows and `core/` reads them; they share only the
+registry.
 
-The words, from the shortest to the most general:
+These functions declare a row, from the simplest form of rule to the most general:
 
 =================  ==========================================================================================
-``elementwise``    one partial per operand, each a function of ``(y, *operands)``, or a number where it is constant
+``elementwise``    one partial per operand: a function of ``(y, *operands)``, or a number if it is constant
 ``linear``         linear in its first argument: the transpose, a function of ``(ybar, *args, **kwargs)``
 ``structural``     the pullback of each differentiable argument, a function of ``(ybar, y, *args, **kwargs)``
-``view``           returns a view of its first argument where NumPy does, else a rearrangement
+``view``           returns a view of its first argument if NumPy does, else a rearrangement
 ``rearrangement``  moves, repeats or drops elements; computes none
-``composed``       written in terms of other functions, and called with the traced values themselves
-``constant``       locally constant: its derivative is zero, its result plain
-``refuse``         has no derivative; the reason is the error's text
+``composed``       defined by other functions, and called with the traced values themselves
+``constant``       locally constant: zero derivative, plain result
+``refuse``         has no derivative; the reason becomes the error message
 =================  ==========================================================================================
 
-What holds for complex operands is declared beside the row: ``analytic`` says that its rule is right for them as it is,
-``conjugated`` that it is written with conjugates, ``on_complex`` gives rules of their own. Without they are refused.
+Complex operands raise unless the row declares support for them: ``analytic`` if the rule is valid for them as it is,
+``conjugated`` if it is written with conjugates, ``on_complex`` with separate rules.
 
-In a pullback ``ybar`` is the cotangent of the result and the arguments are those of the call, as plain arrays.
+In a pullback ``ybar`` is the cotangent of the result; the other arguments are those of the call, as plain arrays.
 A pullback may return anything that broadcasts to the shape of its operand.
-A row marked ``stacked`` takes cotangents with leading axes, so that k directions are pulled back at once.
+If a row is ``stacked``, its pullbacks accept cotangents with leading axes, so that one call pulls back k directions.
 
-Rules are recordable: written in NumPy functions that have rows themselves, so that a derivative of the derivative
-comes from the same row; they branch on shapes and options, and on values only to choose between equal formulas.
-Tangents follow from the same row: of an elementwise one from its partials, of a linear one by the function itself,
-of one with ``curvature="cross"`` (linear in each operand alone) by the function of the tangent and the others,
-of any other by transposing its pullback, or faster by its ``jvp``.
+Rules use NumPy functions that have rows themselves, so they can be recorded, and second derivatives come from the same
+row. Rules branch on shapes and options, and on values only to choose between equivalent formulas.
+Tangents come from the same row: for ``elementwise`` from the partials, for ``linear`` by applying the function to the
+tangent, for ``curvature="cross"`` (linear in each operand) by applying it to the tangent and the other operands,
+otherwise by transposing the pullback, or faster by a ``jvp``.
 """
 
 from __future__ import annotations
@@ -42,34 +42,31 @@ import numpy as np
 
 from wengert.dependence import Elementwise, Moved
 
-#: rows by the function object they speak of; ufuncs and functions alike
+#: rows by function object
 rows: dict[Any, Primitive] = {}
 
-#: positions of operands that a function takes as keywords only: ``positions[numpy.clip] = {"min": 1, "max": 2}``
+#: positions of operands that a function accepts only by keyword: ``positions[numpy.clip] = {"min": 1, "max": 2}``
 positions: dict[Any, dict[str, int]] = {}
 
-#: rows of modules that are not imported yet, by dotted name
+#: rows of functions in modules that are not imported yet, by dotted name
 _dotted: dict[str, Primitive] = {}
 
-#: modules of ours that declare the rows of a module, to be imported when that has been
+#: modules of this package that declare rows for another module, imported once that one has been
 _chapters: dict[str, tuple[str, ...]] = {}
 
-#: functions that do what a method of a ufunc does: ``(np.add, "reduce")`` is ``np.sum``
+#: function equivalent to a ufunc method: ``(np.add, "reduce")`` is ``np.sum``
 ufunc_methods: dict[tuple[Any, str], Any] = {}
 
 
-#: columns that state further facts of a function: keywords of the words that declare rows, and of `facts`
+#: columns with facts other than the rule: keywords of the declaring functions and of `facts`
 FACTS = ("batching", "dependence", "expansion", "scalars", "selects", "slope", "taylor")
 
-#: dependence patterns of whole kinds of rows
+#: default dependence pattern by kind of row
 _DEPENDENCE = {"elementwise": Elementwise(), "view": Moved(), "rearrangement": Moved()}
 
 
 class Primitive:
-    """One row: a function, the mathematics of its derivative, and whatever else is known of it.
-
-    Everything that any part of the package knows of a function stands here.
-
+    """A row of the registry: a function, its derivative rule, and all other facts that the package knows about it.
     Attributes
     ----------
     fun : callable or None
@@ -77,83 +74,83 @@ class Primitive:
     name : str
         Dotted name, as messages and the coverage table print it.
     kind : str
-        The word that declared the row.
+        The function that declared the row.
     partials : tuple
         ``elementwise`` only: dy/d(operand i), a callable of ``(y, *operands)``, a number, or None for an
-        argument that has no derivative.
+        argument without derivative.
     vjps : dict
         Pullbacks by position in the call: ``vjps[i](ybar, y, *args, **kwargs)``.
     jvps : dict
         Tangents of the result by position in the call: ``jvps[i](t, y, *args, **kwargs)``, where `t` is the tangent
-        of that argument, with leading axes (the directions). Without one the tangent follows from the pullback.
-        A variadic row has a single one, under None.
+        of that argument, with a leading axis of directions. Without one, the tangent is derived from the pullback.
+        A variadic row has a single one, with key None.
     variadic : callable or None
         ``variadic(i, ybar, y, *args, **kwargs)``, for functions with any number of operands.
     sequence : bool
         The first argument is a sequence of operands, and its pullback returns one cotangent for each.
     keywords : frozenset or None
-        Keywords the rule understands; any other in a traced call is an error.
+        Keywords that the rule supports; any other in a traced call is an error.
     most : int or None
-        The most positional arguments that the rule understands.
+        Maximum number of positional arguments that the rule supports.
     stacked : bool
-        The pullbacks take a cotangent with leading axes.
+        The pullbacks accept a cotangent with leading axes.
     undefined : str
-        Why tangents of the result may be NaN, though those of the operands are none: the text of the error that is
-        raised if such a NaN reaches the derivative. Empty: NaN is a number like any other.
+        Why tangents of the result may be NaN although those of the operands are not: the text of the error that is
+        raised if such a NaN reaches the derivative. If empty, NaN is treated as any other value.
     curvature : str
-        Which second derivatives may be nonzero: ``"none"`` (linear), ``"cross"`` (linear in each operand alone, so
-        only mixed ones), ``"second"`` (linear in the first of two operands) or ``"full"``, the safe default.
+        Which second derivatives may be nonzero: ``"none"`` (linear), ``"cross"`` (linear in each operand, so only mixed
+        ones), ``"second"`` (linear in the first of two operands) or ``"full"``, the safe default.
     dependence : a word of `wengert.dependence`, callable or None
-        Which elements of the result depend on which of each argument; None: on all of all arguments.
+        Which elements of the result depend on which elements of each argument; None: each on all.
     domain : tuple
-        One ``(low, high)`` per operand, from which tests draw.
+        One interval ``(low, high)`` per operand, from which tests draw.
     on_complex : dict or bool or callable or None
-        Complex operands: True if the rules for real ones are right for them too, because they are analytic in each
-        operand; functions by position, as in `jvps`, where they are not; None if they are refused.
-        ``constant`` only: the function that is called in place of it.
+        Complex operands: True if the real rules hold for them too, because they are analytic in each operand; otherwise
+        tangents by position, as in `jvps`; None if complex operands raise.
+        ``constant`` only: the function that is called instead for complex operands.
     adjoints : dict
-        Pullbacks that go with the functions of `on_complex`, by position and with leading axes: adjoint in the pairing
-        Re(sum(conj(a) b)). One that is missing follows from the tangents, by a sweep over them.
+        Pullbacks that match the tangents in `on_complex`, by position and with leading axes: their adjoints in the
+        pairing Re(sum(conj(a) b)). A missing one is computed from the tangents.
     reason : str
         ``refuse`` only: why there is no derivative and what to write instead.
     static : bool
         ``constant`` only: the result depends on shapes and dtypes alone.
     batching : True, callable or None
-        How one call serves a whole batch, whose axis comes first.  True: by the axes that `dependence` names.
-        ``batching(*args, **kwargs)``: of arrays with the axis of the batch, which has length 1 where an operand is
-        the same for all; it returns the batch of results, or None of arguments that it does not know.  None: there is
-        one call for each element, but ufuncs need no statement.
+        How one call computes a whole batch, with the batch axis first. True: by the axes that `dependence` names.
+        ``batching(*args, **kwargs)`` takes arrays with a batch axis, of length 1 for an operand without batch; it
+        returns the batch of results, or None for unsupported arguments. None: one call per element; ufuncs need no
+        entry.
     expansion : callable or None
-        Gives the function in arithmetic, slices and products, from which partials are accumulated: see
+        Expresses the function in arithmetic, slices and products, over which partials are accumulated: see
         `wengert.rules.expansions`.
     scalars : str or None
-        How the function of a few elements is expanded into scalar instructions: a word that `passes.scalarise`, the
-        GPU back end and passes that look for sums and products know.
+        How a call on a few elements is expanded into scalar instructions: a key understood by `passes.scalarise`, the
+        GPU back end, and passes that look for sums and products.
     slope : str or None
-        The partial of element (i, j) of a result y in element (k, l) of a matrix, as a product of elements of y:
-        ``"-ik,lj"`` is -y[i, k] y[l, j].
+        The partial of result element (i, j) with respect to matrix element (k, l), as a product of elements of the
+        result y: ``"-ik,lj"`` is -y[i, k] y[l, j].
     selects : callable or None
-        ``elementwise`` only, of a choice between the last two operands: masks of where each of them is taken, by the
-        values of the operands that decide; both in a tie.  A row decides by the operand that has no partial, if the
-        first has none, else by those it chooses from.
+        ``elementwise`` only, for a choice between the last two operands: returns masks of where each of them is taken;
+        both hold in a tie. The arguments are the values that decide: those of the first operand if it has no partial,
+        else those of the two candidates.
     taylor : callable, word of `wengert.rules.taylor` or None
-        How the function acts on truncated power series, ``taylor(series, order, *args, **kwargs)``.  None: by its
-        partials, or coefficient by coefficient where it is linear.
+        Action on truncated power series, ``taylor(series, order, *args, **kwargs)``. None: by the partials, or
+        coefficient by coefficient for a linear function.
     choices : frozenset
-        Positions of integers and masks that choose among values, and never change the shape of the result:
-        in a recording they may be computed from the inputs.
+        Positions of integer or mask arguments that select among values and never change the shape of the result:
+        in a recording they may depend on the inputs.
     fits : callable or None
-        Whether that is so for these ``(*args, **kwargs)``.
+        Returns whether `choices` applies to a call with ``(*args, **kwargs)``.
     condition : int or None
-        Position of the argument that is asked only which of its elements are other than 0.
+        Position of an argument of which only the truth values of the elements matter.
     simpler : callable or None
-        Gives the same as the function for less, or None where it does not.
+        Computes the same result at lower cost; returns None if it does not apply.
     sparsity : "elementwise", array_like, sparse array, tuple of these, or None
-        ``custom`` only: which elements of the result depend on which of each argument; None: all.
+        ``custom`` only: which elements of the result depend on which elements of each argument; None: each on all.
     unheeded : frozenset
-        Keywords that allow what is never done, such as writing into an operand.
+        Keywords that can be ignored, since they only permit what traced calls never do, such as overwriting an operand.
     home : str
-        Dotted name of the row itself, if it is not in the registry.
+        Dotted name under which the row object itself is found, if it is not in the registry.
     """
 
     __slots__ = (
@@ -241,13 +238,13 @@ class Primitive:
 
 
 def _at_home(home: str) -> Primitive:
-    """The row of a dotted name."""
+    """Return the row object stored under a dotted name."""
     module, _, name = home.rpartition(".")
     return getattr(importlib.import_module(module), name)
 
 
 def dotted_name(fun: Any) -> str:
-    """Name under which users know a function: ``numpy.linalg.solve``, ``scipy.special.erf``."""
+    """Return the name by which users know a function: ``numpy.linalg.solve``, ``scipy.special.erf``."""
     name = getattr(fun, "__name__", None) or repr(fun)
     module = getattr(fun, "__module__", None)
     if not module and type(fun).__name__ == "ufunc":
@@ -257,7 +254,7 @@ def dotted_name(fun: Any) -> str:
 
 
 def _signature(*pullbacks: Callable, skip: int) -> tuple[frozenset | None, int | None]:
-    """Keywords and number of positional arguments that every one of the pullbacks takes."""
+    """Return the keywords and the number of positional arguments that all of the pullbacks accept."""
     keywords: set | None = None
     most: int | None = None
     for pullback in pullbacks:
@@ -285,7 +282,7 @@ def _add(fun: Any, row: Primitive) -> Primitive:
 
 
 def elementwise(fun, *partials, curvature: str = "full", domain: tuple = (), **facts) -> Primitive:
-    """Declare a function that acts element by element, by its partial in each operand."""
+    """Declare a function that acts elementwise, by its partial with respect to each operand."""
     return _add(fun, Primitive(fun, "elementwise", partials=partials, curvature=curvature, domain=domain, **facts))
 
 
@@ -294,7 +291,7 @@ def linear(
 ) -> Primitive:
     """Declare a function that is linear in its first argument, by its transpose ``(ybar, *args, **kwargs)``.
 
-    `jvp`, of ``(t, y, *args, **kwargs)``, applies the function to all directions of the tangent at once.
+    `jvp`, a function of ``(t, y, *args, **kwargs)``, applies the function to all directions of the tangent at once.
     """
 
     def vjp(ybar, y, *args, **kwargs):
@@ -329,11 +326,11 @@ def structural(
     undefined: str = "",
     **facts,
 ) -> Primitive:
-    """Declare a function by the pullback of each positional argument; None where one has no derivative.
+    """Declare a function by the pullback of each positional argument; None for one without derivative.
 
-    `jvp` holds, by position too, functions of ``(t, y, *args, **kwargs)``: they make forward mode faster and are
-    never needed for it to be right. Of a `variadic` row it is one function of ``(i, t, y, *args, **kwargs)``;
-    of a `sequence` row the first takes a list of tangents, one an item.
+    `jvp` holds functions of ``(t, y, *args, **kwargs)``, also by position. They make forward mode faster but are not
+    required. For a `variadic` row `jvp` is one function of ``(i, t, y, *args, **kwargs)``; for a `sequence` row its
+    first function takes a list with one tangent per item.
     """
     vjps = {i: pullback for i, pullback in enumerate(vjp) if pullback is not None}
     jvps = {None: jvp} if callable(jvp) else {i: push for i, push in enumerate(jvp) if push is not None}
@@ -358,7 +355,7 @@ def structural(
 
 
 def view(*funs) -> None:
-    """Declare functions that return views of their first argument where they can, else a rearranged copy."""
+    """Declare functions that return a view of their first argument if possible, else a rearranged copy."""
     for fun in funs:
         _add(fun, Primitive(fun, "view", curvature="none"))
 
@@ -370,7 +367,7 @@ def rearrangement(*funs, sequence: bool = False) -> None:
 
 
 def facts(*funs, **columns) -> None:
-    """Add facts of functions to their rows: the columns named in `FACTS`."""
+    """Add facts to the rows of functions: the columns named in `FACTS`."""
     for name in columns:
         if name not in FACTS:
             raise TypeError(f"a row has no column {name!r}; facts are {', '.join(FACTS)}")
@@ -380,37 +377,37 @@ def facts(*funs, **columns) -> None:
 
 
 def composed(fun, body: Callable, **facts) -> Primitive:
-    """Declare a function by a body in other functions, which gives the same values bit for bit."""
+    """Declare a function by an equivalent body of other functions, which computes the same bits."""
     return _add(fun, Primitive(fun, "composed", variadic=body, signature=_signature(body, skip=0), **facts))
 
 
 def constant(*funs, static: bool = False) -> None:
-    """Declare functions that are locally constant: results are plain, derivatives zero.
+    """Declare functions that are locally constant: plain results, zero derivatives.
 
-    `static`: they ask for shapes and dtypes alone.
+    With `static`, results depend only on shapes and dtypes.
     """
     for fun in funs:
         _add(fun, Primitive(fun, "constant", curvature="none", static=static))
 
 
 def choosing(fun, *positions: int, fits: Callable | None = None) -> None:
-    """Declare which arguments choose among values without changing the shape of the result (where `fits` says so)."""
+    """Declare the arguments that select among values without changing the result's shape (in calls that `fits`)."""
     rows[fun].choices = frozenset(positions)
     rows[fun].fits = fits
 
 
 def conditional(fun, position: int) -> None:
-    """Declare that the argument at this position is only asked which elements are other than 0: numbers will do."""
+    """Declare that only the truth values of the elements of this argument matter, so it may hold floats."""
     rows[fun].condition = position
 
 
 def simpler(fun, body: Callable) -> None:
-    """Declare what gives the same for less, or None: asked before the function is recorded."""
+    """Declare a cheaper equivalent, which returns None if it does not apply; tried before the function is recorded."""
     rows[fun].simpler = body
 
 
 def leave_unheeded(fun, *keywords: str) -> None:
-    """Declare keywords that a call of traced values goes without, as they allow only what is never done."""
+    """Declare keywords to drop from traced calls, since they only permit what such calls never do."""
     rows[fun].unheeded = frozenset(keywords)
 
 
@@ -420,11 +417,10 @@ def refuse(fun, reason: str) -> None:
 
 
 def strong(cotangent, partial):
-    """Product in which a factor that is exactly 0 gives 0, whatever the other is.
+    """Multiply with strong zero: a factor that is exactly 0 gives 0, even if the other is infinite or NaN.
 
-    Infinite and NaN partials propagate otherwise.
-    So a branch that ``np.where`` did not take contributes nothing, even where its partial is infinite.
-    All other elements stay the product, whose derivatives are not zero where a factor is.
+    So a branch that ``np.where`` did not select contributes nothing even if its partial is infinite.
+    All other elements keep the plain product, since its derivative need not be zero where a factor is.
     """
     product = strong_product(cotangent, partial)
     if product is None:
@@ -434,37 +430,37 @@ def strong(cotangent, partial):
     with np.errstate(invalid="ignore", over="ignore"):
         product = np.multiply(cotangent, partial)
         spoiled = np.isnan(product)
-        if spoiled.any():  # only those are replaced: a product that is 0 may have a derivative that is not
+        if spoiled.any():  # replace only NaN: a product that is 0 may have a nonzero derivative
             product = np.where(spoiled & (np.equal(cotangent, 0) | np.equal(partial, 0)), 0, product)[()]
     return product
 
 
 def strong_product(cotangent, partial):
-    """The product of vectors or numbers in one loop; None of other operands (set by the core)."""
+    """Return the strong product of 1-D arrays or scalars in one loop, or None for others (replaced by the core)."""
     return None
 
 
 def record_strong(cotangent, partial):
-    """The product as one entry of its own, where it is recorded to be replayed; None elsewhere (set by the core)."""
+    """Record the strong product as one tape entry, or return None if nothing records (replaced by the core)."""
     return None
 
 
 def sums_by_place(places, z, n):
-    """Sum of the numbers that belong to each of n places: ``bincount``, of complex numbers too."""
+    """Sum the elements of `z` with equal index in `places` into `n` bins: ``bincount``, for complex `z` too."""
     if z.dtype.kind == "c":
         return np.bincount(places, z.real, n) + 1j * np.bincount(places, z.imag, n)
-    return np.bincount(places, z, n)  # by position: NumPy 2.0 does not tell the names of its parameters
+    return np.bincount(places, z, n)  # positional: NumPy 2.0 exposes no parameter names
 
 
 def strong_matmul(a, b):
-    """a @ b for matrices, or a vector `b`, in which 0 times inf or NaN is 0.
+    """Return ``a @ b`` for matrices, or a vector `b`, with strong zero: 0 times inf or NaN is 0.
 
-    Redone term by term only where a NaN came out of an operand that is not finite: rare, so it may be slow.
+    The slow term-by-term sum runs only if the product is NaN and an operand is not finite, which is rare.
     """
-    if np.shape(a)[-1] == 1:  # columns times rows: slow in a library for products
+    if np.shape(a)[-1] == 1:  # an outer product, which BLAS computes slowly
         return strong(a, b)
     y = np.matmul(a, b)
-    # a sum of squares is NaN if an element is, and no array of bools is made
+    # the sum of squares is NaN if any element is, and needs no array of booleans
     if not np.isnan(np.vdot(y, y)) or (np.isfinite(a).all() and np.isfinite(b).all()):
         return y
     if np.ndim(b) == 1:
@@ -474,23 +470,23 @@ def strong_matmul(a, b):
 
 
 def declared(fun) -> Primitive:
-    """Row of a function, or of a dotted name that is not bound yet."""
+    """Return the row of a function, or of a dotted name that is not resolved yet."""
     return _dotted[fun] if isinstance(fun, str) else rows[fun]
 
 
 def analytic(*funs) -> None:
-    """Declare that the rules of these functions are right for complex operands too."""
+    """Declare that the rules of these functions hold for complex operands too."""
     for fun in funs:
         declared(fun).on_complex = True
 
 
 def on_complex(fun, *jvp: Callable, vjp: tuple = ()) -> None:
-    """Declare the tangents of a function of complex operands, by position: ``(t, y, *args, **kwargs)``.
+    """Declare the tangents of a function for complex operands, by position: ``(t, y, *args, **kwargs)``.
 
-    They are linear in `t` over the real numbers.
-    `vjp` holds their adjoints in the pairing Re(sum(conj(a) b)), ``(ybar, y, *args, **kwargs)``: they make reverse mode
-    faster and are never needed for it to be right, unless `jvp` calls the function itself: then the transpose of a
-    `linear` row serves, if there is no other.
+    They are linear in `t` over the reals.
+    `vjp` holds their adjoints in the pairing Re(sum(conj(a) b)), functions of ``(ybar, y, *args, **kwargs)``. They make
+    reverse mode faster but are not required, unless `jvp` calls the function itself; then the transpose of a `linear`
+    row is used by default.
     """
     row = declared(fun)
     row.on_complex = dict(enumerate(jvp))
@@ -498,21 +494,21 @@ def on_complex(fun, *jvp: Callable, vjp: tuple = ()) -> None:
 
 
 def conjugated(*funs) -> None:
-    """Declare that the rules of these functions are written with the conjugates that complex operands need.
+    """Declare that the rules of these functions contain the conjugates that complex operands need.
 
-    Tangents are linear over the real numbers, and pullbacks their adjoints in the pairing Re(sum(conj(a) b)).
+    Tangents are then linear over the reals, and pullbacks their adjoints in the pairing Re(sum(conj(a) b)).
     """
     for fun in funs:
         rows[fun].on_complex, rows[fun].adjoints = rows[fun].jvps, rows[fun].vjps
 
 
 def varies_on_complex(fun, body: Callable) -> None:
-    """Declare what is called in place of a function that is constant in real arguments, and not so in complex ones."""
+    """Declare the replacement to call on complex arguments for a function that is constant on real ones only."""
     rows[fun].on_complex = body
 
 
 def lookup(fun) -> Primitive | None:
-    """Row of a function, or None. Dotted names are resolved when their function first comes by."""
+    """Return the row of a function, or None. Dotted names are resolved once their module has been imported."""
     row = rows.get(fun)
     if row is None and (_dotted or _chapters):
         _resolve_dotted()
@@ -521,14 +517,14 @@ def lookup(fun) -> Primitive | None:
 
 
 def declare_later(module: str, *chapters: str) -> None:
-    """Import these modules of ours, which declare rows, when a function is looked up and `module` has been imported."""
+    """Import `chapters`, modules that declare rows, at the first lookup after `module` has been imported."""
     _chapters[module] = chapters
 
 
 def _resolve_dotted() -> None:
-    """Bind the rows of every module that has been imported meanwhile; never import one of others."""
+    """Bind the rows of modules that have been imported since; never import a third-party module."""
     for module in [module for module in _chapters if module in sys.modules]:
-        for chapter in _chapters.get(module, ()):  # another thread that comes by waits for the import
+        for chapter in _chapters.get(module, ()):  # a second thread waits here on the import lock
             importlib.import_module(chapter)
         _chapters.pop(module, None)
     for name in list(_dotted):
@@ -543,7 +539,7 @@ def _resolve_dotted() -> None:
 
 
 def nearest(fun) -> str | None:
-    """Name of the supported function that is spelt most like `fun`, for messages."""
+    """Return the name of the supported function whose name is most similar to that of `fun`, for error messages."""
     import difflib
 
     names = {row.name.rpartition(".")[2]: row.name for row in rows.values() if row.kind != "refuse"}

@@ -133,7 +133,7 @@ def compare(f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = N
 
 
 def _agreement(exact, rough, n):
-    """Digits to which the worst entry agrees, relative to the largest entry of its row, and its index."""
+    """Return the digits to which the worst entry agrees, relative to its row's largest entry, and its index."""
     if exact.size == 0:
         return math.inf, ()
     rows = exact.reshape(-1, n)
@@ -198,7 +198,7 @@ class Finding:
     Attributes
     ----------
     way, reference : str
-        How the derivative was computed, and the reference.
+        Method by which the derivative was computed, and the reference.
     digits : float
         Decimal digits to which the worst entry agrees.
     text : str
@@ -347,7 +347,7 @@ class _Checker:
         known = self.known(self.directions)
         rows = _sizes(known)
         usual = rows + 1e6 * known.noise
-        self.cotangents /= np.where(usual > 0, usual, 1.0)  # so that all outputs have the same weight
+        self.cotangents /= np.where(usual > 0, usual, 1.0)  # gives all outputs equal weight
         weights = np.abs(self.cotangents)
         allowed = self.allowed(known, rows)
         pairs = {}
@@ -369,7 +369,7 @@ class _Checker:
                       self.rounding * (weights @ rows), None, lambda: self.entry("reverse", "forward"))
 
     def known(self, directions):
-        """Reference derivatives along directions."""
+        """Compute the reference derivatives along directions."""
         subject = self.subject
         slopes = Slopes(subject.value, subject.point, directions, self.precision)
         if self.reference == "differences":
@@ -382,14 +382,14 @@ class _Checker:
             return slopes
 
     def allowed(self, known, rows):
-        """Allowed difference of each output: relative to its size, plus the error of the reference."""
+        """Return the allowed error of each output: relative to its size, plus the error of the reference."""
         rtol = self.rtol
         if rtol is None:
             rtol = self.rounding if known.name == ComplexSteps.name else _DIFFERENCE_RTOL[self.itemsize]
         return self.atol + rtol * rows + np.minimum(10 * known.errors.max(axis=0), 1e-2 * rows) + known.noise
 
     def entry(self, mode, reference):
-        """Description of the worst entry of the Jacobian."""
+        """Describe the worst entry of the Jacobian."""
         if reference in ("forward", "reverse"):
             return self.worst(self.jacobian(mode), self.jacobian(reference), self.shapes, mode, reference)
         return self.worst(self.jacobian(mode), self.by_columns(self.known), self.shapes, mode, reference)
@@ -434,7 +434,7 @@ class _Checker:
         return slopes
 
     def second_entry(self, way, products, combined):
-        """Description of the worst entry of the Hessian."""
+        """Describe the worst entry of the Hessian."""
         expected = self.by_columns(functools.partial(self.known_second, combined))
         exact = products(np.eye(combined.n)).T
         return self.worst(exact, expected, combined.shapes, way, "differences of gradients")
@@ -479,7 +479,7 @@ class _Checker:
         self.findings.append(Finding(way, reference, _digits(error, size), text))
 
     def by_columns(self, known):
-        """Reference matrix of derivatives, by columns."""
+        """Compute the reference Jacobian or Hessian by columns."""
         return (known(np.diag(self.size)).values / self.size[:, None]).T
 
     def worst(self, exact, expected, shapes, way, reference):
@@ -490,7 +490,7 @@ class _Checker:
         )
 
     def hint(self, way):
-        """Suggestion of where to look for the error."""
+        """Suggest where to look for the error."""
         if self.is_rough:
             return "f is not differentiable here: move x, or check each branch separately"
         if "H" in way:
@@ -504,7 +504,7 @@ class _Checker:
 
 
 def _combination(f, weights):
-    """Linear combination of all outputs of f with these weights."""
+    """Return a function that computes the linear combination of all outputs of f with these weights."""
 
     def combination(*args, **kwargs):
         leaves = [output_leaf(leaf, "check_derivatives") for leaf in split(rebound(f)(*args, **kwargs))[0]]
@@ -554,7 +554,7 @@ def _second_ways(subject):
 
 
 def _is_same(y, z):
-    """Whether two arrays are equal in dtype, shape and every bit."""
+    """Return whether two arrays are equal in dtype, shape and every bit."""
     return (
         y.dtype == z.dtype
         and y.shape == z.shape
@@ -564,17 +564,17 @@ def _is_same(y, z):
 
 
 def _column(rows, shapes):
-    """Shape that broadcasts sizes along the columns of a table of comparisons, or along its rows without `shapes`."""
+    """Return a shape that broadcasts sizes along the columns of a comparison table (its rows without `shapes`)."""
     return np.shape(rows) if shapes is not None or np.ndim(rows) != 1 else (-1, 1)
 
 
 def _sizes(known):
-    """Largest absolute derivative of each output over the directions."""
+    """Return the largest absolute derivative of each output over the directions."""
     return np.nan_to_num(np.abs(known.values).max(axis=0), nan=0.0, posinf=0.0)
 
 
 def _index(i, shapes, j=None, input_shapes=()):
-    """Index of element i of the concatenated outputs, or of the entry (i, j) of their Jacobian."""
+    """Format the index of element i of the concatenated outputs, or of entry (i, j) of their Jacobian."""
     outer, output = _element(i, shapes)
     inner, x = _element(j, input_shapes) if j is not None else ((), 0)
     if len(shapes) == 1 and len(input_shapes) <= 1:
@@ -583,7 +583,7 @@ def _index(i, shapes, j=None, input_shapes=()):
 
 
 def _element(i, shapes):
-    """Index of element i within its array, and the number of that array."""
+    """Return the index of element i within its array, and the number of that array."""
     leaf = 0
     while i >= math.prod(shapes[leaf]):
         i -= math.prod(shapes[leaf])
@@ -592,7 +592,7 @@ def _element(i, shapes):
 
 
 def _digits(error, size):
-    """Number of digits to which the worst entry agrees."""
+    """Return the number of digits to which the worst entry agrees."""
     size = np.where(size > 0, size, np.max(size, initial=0.0) or 1.0)
     largest = np.max(np.where(np.isnan(error), np.inf, error) / size, initial=0.0)
     return -math.log10(largest) if largest > 0 else math.inf
@@ -603,22 +603,22 @@ def _digits(error, size):
 
 @dataclasses.dataclass(frozen=True)
 class Bisection:
-    """What `bisect_passes` found; print it for a table.
+    """Result of `bisect_passes`; print it for a table.
 
     Attributes
     ----------
     name : str
         The function.
     error : float
-        Largest difference of the compiled from the eager result, relative to the largest element; inf if a pass, the
-        verifier or the program raised an exception.
+        Largest difference between the compiled and the eager result, relative to the largest element; inf if a pass,
+        the verifier or the program raised an exception.
     culprits : list of str
-        Passes whose absence makes the result right, the last one that runs first; empty if the result is right, or is
-        wrong without all of them.
+        Passes that make the result wrong, the last to run first: without any one of them it is right, or, if there is
+        no such pass, without all of them. Empty if the result is right, or is wrong even without all passes.
     errors : dict
-        By pass: the error without it. "all" stands for all passes.
+        The error without each pass, by name; "all" stands for all passes.
     message : str
-        The verdict in words.
+        The conclusion in words.
     """
 
     name: str
@@ -644,29 +644,35 @@ def bisect_passes(
     tier: str = "vm",
     rtol: float = 1e-9,
 ) -> Bisection:
-    """The pass of the compiler that makes the program of a function, or of its derivative, give a wrong result.
+    """Find the compiler pass that makes the program of a function, or of its derivative, return a wrong result.
 
-    The eager result is compared with that of the program, of the program without each pass, and of the one without all.
-    If no single pass is to blame, a minimal set of passes is found that must be off together.
+    The eager result is compared with that of the program, of the program without each pass, and without all passes.
+    If no single pass is responsible, a minimal set of passes is found that must be disabled together.
 
     Parameters
     ----------
     f : callable
-        A function or a derivative, such as ``wengert.jacobian(f)``; of a compiled function what it compiles.
+        A function or a derivative, such as ``wengert.jacobian(f)``. For a compiled function, the function it compiles.
     x : array_like or container
-        First argument of the recording.
+        First argument with which the function is recorded.
     args, kwargs : tuple, dict
         Further arguments.
     at : array_like or container, optional
-        First argument at which results are compared; `x` by default.
+        First argument for which results are compared; `x` by default.
     tier : {"vm", "llvm"}
-        What runs the programs, as for `wengert.compile`.
+        Execution of the programs, as for `wengert.compile`.
     rtol : float
-        Relative error up to which a result is right.
+        Relative error up to which a result counts as right.
 
     Returns
     -------
     Bisection
+        The errors and the passes found; ``print`` shows a table.
+
+    See Also
+    --------
+    wengert.compile : Disable passes with ``disable=``.
+    wengert.viz.passes : Show the program after each pass.
 
     Examples
     --------
@@ -678,10 +684,10 @@ def bisect_passes(
     ----------
     Zeller and Hildebrandt (2002), Simplifying and isolating failure-inducing input. doi:10.1109/32.988498
     """
-    from wengert.program.passes import pipeline  # only here, so that `import wengert.testing` loads no programs
+    from wengert.program.passes import pipeline  # imported here: `import wengert.testing` should not load programs
 
     f = f.f if hasattr(type(f), "__wengert__") else f
-    is_sparse = hasattr(f, "replayed")  # eager, it is a dense derivative whose nonzeros are kept
+    is_sparse = hasattr(f, "replayed")  # run eagerly, it computes a dense derivative and keeps the nonzeros
     f = f.replayed.f if is_sparse else f
     point, kwargs = x if at is None else at, kwargs or {}
 
@@ -695,7 +701,7 @@ def bisect_passes(
             with pipeline.observed(pipeline.verify_each):
                 program = api.record(f, x, args=args, kwargs=kwargs, disable=disable).tiered(tier)
                 return _relative_error(result(program(point, *args, **kwargs)), expected)
-        except Exception:  # of a pass, of the verifier, or of a guard that should not fail
+        except Exception:  # raised by a pass, by the verifier, or by a guard that should hold
             return math.inf
 
     names, name = pipeline.names(), getattr(f, "name", getattr(f, "__name__", repr(f)))
@@ -721,7 +727,7 @@ def bisect_passes(
 
 
 def _relative_error(y, expected):
-    """Largest difference of two results, relative to the largest element; inf if they have other forms."""
+    """Return the largest difference of two results relative to the largest element; inf if their structures differ."""
     (found, _), (wanted, _) = split(y), split(expected)
     if len(found) != len(wanted):
         return math.inf

@@ -1,6 +1,6 @@
-"""Programs to look at: their lists before and after each pass, and pictures of them.
+"""Views of programs: the IR before and after each compiler pass, and pictures of programs and sparsity patterns.
 
-Nothing of it is needed to run a program, and nothing is kept for it: passes are functions of lists, and are run again.
+Running a program needs nothing of this module. Programs store no intermediate stages; the passes are run again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from wengert.transforms.explain import counted, size_of
 
 __all__ = ["Passes", "Stage", "draw", "passes", "pattern", "render"]
 
-#: lines of a list that its repr shows, arrows of a picture, boxes with a text, and instructions that are drawn
+#: limits: instructions in the repr of a stage, edges in a picture, boxes with a label, and instructions drawn as boxes
 _MOST, _MOST_ARROWS, _MOST_BOXES, _MOST_DRAWN = 60, 5000, 60, 600
 _DERIVATIVES = ("grad", "vjp", "jvp", "hvp", "jacobian", "hessian")
 _COLOURS = ["#b1401d", "#2c6e8f", "#7a9a2e", "#8e5ba6", "#d08a1d", "#3f8f7a", "#a64f6d", "#5a6bb0", "#94793a"]
@@ -43,19 +43,19 @@ _COMPUTES_NOTHING = opcodes(cost=("free", "guard"))
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Stage:
-    """The program between two passes: print it.
+    """The program at one stage of compilation; print it to see its IR.
 
     Attributes
     ----------
     name : str
-        The pass that made it, with a number from the second time on; "recorded", "derived" and "machine" are no passes.
+        The pass that produced it, numbered from its second run on; or "recorded", "derived" or "machine".
     stage : str
-        The stage of the pipeline that the pass ran in.
+        The stage of the pipeline in which the pass ran.
     what : str
         What the pass does.
     listing : Listing
     steps : list of Step or None
-        The VM's instructions, of "machine".
+        The VM's kernels, for "machine" only.
     """
 
     name: str
@@ -69,12 +69,12 @@ class Stage:
 
     @property
     def numbers(self) -> int:
-        """Instructions that compute or read one number."""
+        """Number of instructions that compute or read one scalar."""
         return self._computing() - self.arrays
 
     @property
     def arrays(self) -> int:
-        """Instructions on arrays; parts of arrays that stay where they are do not count."""
+        """Number of instructions on arrays; views do not count."""
         code = self.listing
         return sum(
             bool(kind_of(code, i)[1]) or op == Op.SUM
@@ -87,29 +87,29 @@ class Stage:
 
     @property
     def operations(self) -> int:
-        """Numbers that a run computes, those inside of calls of NumPy not counted."""
+        """Number of scalar operations in a run, without those inside calls of NumPy functions."""
         return sum(operations(self.listing))
 
     @property
     def memory(self) -> int:
-        """Bytes of the values that are alive at once, at most, if one instruction is run after the other."""
+        """Maximum number of bytes alive at once if the instructions run one after the other."""
         return most_alive(self.listing)
 
     def text(self, most: int | None = None) -> str:
-        """The list, or the steps and their instructions; of a longer one the first `most` instructions."""
+        """Return the IR, or the kernels with their instructions, limited to `most` (for each kernel)."""
         if self.steps is None:
             return printed(self.listing, most)
         return "\n".join(self._of_steps(most))
 
     def _of_steps(self, most):
-        """Inputs, and the steps, each with the constants and the parts of arrays that it is the first to read."""
+        """Yield inputs and kernels, each kernel with the constants and views that it is the first to read."""
         code = self.listing
         table = rows(code)
         groups = [[*step.instructions] for step in self.steps]
         known = {*code.inputs, *(i for group in groups for i in group)}
         yield from lines(code, code.inputs, table)
         for number, (step, group) in enumerate(zip(self.steps, groups), 1):
-            for i in group:  # it grows
+            for i in group:  # the list grows during the loop
                 group += [v for v in operands(code, i) if v not in known]
                 known.update(operands(code, i))
             yield f"step {number}, {step}"
@@ -128,7 +128,7 @@ class Stage:
 
 
 class Passes(Mapping):
-    """The stages of a program, by the name of the pass that made each; print it for a table of those that differ."""
+    """Maps the name of each pass to the stage it produced; print it for a table of the stages that differ."""
 
     def __init__(self, name: str, stages: list[Stage]):
         self.name = name
@@ -167,30 +167,35 @@ class Passes(Mapping):
 def passes(
     f: Callable, x: Any = None, /, *, args: tuple = (), kwargs: dict | None = None, derivative: str | None = None
 ) -> Passes:
-    """The program of a function after each pass of the pipeline, down to the instructions of the VM.
+    """Return the program of a function after each pass of the pipeline, down to the instructions of the VM.
 
     Parameters
     ----------
     f : callable or Program
-        A function in NumPy code, which is recorded here; or a program, which has been through the first passes.
+        A NumPy function, which is recorded; or a program, which has been through the first passes already.
     x : array_like or container
         Example of the first argument of a function, as for `wengert.record`.
     args, kwargs : tuple, dict
-        Its further arguments.
+        Further arguments of the function.
     derivative : {None, "grad", "vjp", "jvp", "hvp", "jacobian", "hessian"}
-        Show how the program of a derivative in the first argument is made, too.
+        Also show how the program of this derivative, in the first argument, is compiled.
 
     Returns
     -------
     Passes
         A mapping from names of passes to stages; its ``repr`` is a table of their sizes.
-        ``print(passes(f, x)["vectorise"])`` shows the program after a pass; a pass that runs again has a number behind
+        ``print(passes(f, x)["vectorise"])`` shows the program after a pass. A pass that runs again has a number after
         its name, as in ``"vectorise 2"``.
 
     Raises
     ------
     TypeError
-        If a function comes without a point, or the derivative is no program.
+        If a function is given without a point, or `derivative` is not one of those listed.
+
+    See Also
+    --------
+    wengert.explain : Report on the method and cost of a derivative.
+    wengert.testing.bisect_passes : Find the pass that makes a result wrong.
 
     Examples
     --------
@@ -226,7 +231,7 @@ def passes(
     seen = _Stages()
     with pipeline.observed(seen):
         if isinstance(f, Program):
-            program = copy.copy(f)  # without the results of stages that have run
+            program = copy.copy(f)  # a copy without the cached results of passes, so that they run again
             seen.add("recorded", "trace", "the program as it is kept", program._listing)
         else:
             program = record(f, x, args=args, kwargs=kwargs)
@@ -238,7 +243,7 @@ def passes(
 
 
 class _Stages(list):
-    """The stages that an observer of the pipeline sees, in their order, each under a name of its own."""
+    """Observer of the pipeline that collects the stages in order, each under a unique name."""
 
     _BEGINNINGS: ClassVar = {
         "trace": ("recorded", "what the function did"),
@@ -262,13 +267,13 @@ class _Stages(list):
 
 
 def render(program: Program, path: Any, most: int = 200) -> Path:
-    """A file with the graph of a program, drawn by Graphviz.
+    """Draw the graph of a program with Graphviz and write it to a file.
 
     Parameters
     ----------
     program : Program
     path : path
-        The ending says what is written: ``.svg``, ``.pdf``, ``.png``; or ``.dot``, the source, which needs no Graphviz.
+        The suffix selects the format: ``.svg``, ``.pdf``, ``.png``; or ``.dot``, the source, which needs no Graphviz.
     most : int
         As for `Program.to_dot`.
 
@@ -279,8 +284,12 @@ def render(program: Program, path: Any, most: int = 200) -> Path:
     Raises
     ------
     ImportError
-        If Python's ``graphviz`` is not installed, ``pip install wengert[viz]``, or the programs of Graphviz are not,
-        which come with the system: ``apt install graphviz``, ``brew install graphviz``.
+        If Python's ``graphviz`` is not installed (``pip install wengert[viz]``), or the Graphviz programs are not
+        (``apt install graphviz``, ``brew install graphviz``).
+
+    See Also
+    --------
+    draw : Scalar and array instructions of a program, drawn by matplotlib.
 
     Examples
     --------
@@ -307,19 +316,18 @@ def render(program: Program, path: Any, most: int = 200) -> Path:
 
 
 def draw(program: Program, axes: Any = None) -> Any:
-    """A picture of the numbers of a program, and of the few instructions on arrays that they become.
+    """Draw the scalar instructions of a program, and the array instructions into which they are vectorised.
 
-    On the left each number is a dot, in the order in which they were computed, and as high as values that need one
-    another come before it; the numbers of one class have one colour, those that stay numbers are grey, and long sums
-    are black.
-    So loops are rows of dots, and recurrences climb.
-    On the right each class is one instruction, in its colour; or it is said why there is none.
+    On the left each scalar instruction is a dot, in recording order; its height is the length of the longest chain of
+    scalars that it depends on. The dots of an isomorphism class share a colour, those that stay scalar are grey, and
+    long sums are black. Loops appear as rows of dots, recurrences as slopes.
+    On the right each class is one instruction in its colour, or a text says why nothing was vectorised.
 
     Parameters
     ----------
     program : Program
-    axes : two Axes of matplotlib, or None
-        Where to draw; new ones by default.
+    axes : two matplotlib Axes, or None
+        Where to draw; a new figure by default.
 
     Returns
     -------
@@ -328,7 +336,11 @@ def draw(program: Program, axes: Any = None) -> Any:
     Raises
     ------
     ImportError
-        If matplotlib is not installed, ``pip install wengert[viz]``.
+        If matplotlib is not installed (``pip install wengert[viz]``).
+
+    See Also
+    --------
+    render : The graph of a program, drawn by Graphviz.
 
     Examples
     --------
@@ -354,7 +366,7 @@ def draw(program: Program, axes: Any = None) -> Any:
         _write(arrays, "nothing is rolled", rolling(program))
     elif len(run) > _MOST_DRAWN:
         _write(arrays, counted(len(run), "instruction"), rolling(program))
-    else:  # of a list with loops the classes are others
+    else:  # the classes of a program with loops differ
         is_rolled = run.op.tolist() == rolled.op.tolist()
         shades = {value: shade for (_, value), shade in zip(found, colours) if value >= 0}
         _draw_list(arrays, run, shades if is_rolled else {})
@@ -362,15 +374,15 @@ def draw(program: Program, axes: Any = None) -> Any:
 
 
 def pattern(found: Any, axes: Any = None) -> Any:
-    """Draw where the nonzeros of a matrix are, and the colours of a colouring.
+    """Draw the nonzeros of a matrix, or the colours of a colouring.
 
     Parameters
     ----------
     found : Colouring, sparse derivative, sparse array, or ndarray of bool
-        A derivative that was called, as ``jacobian(f, sparse=True)``, stands for its colours, or its pattern if its
-        plan has none.
+        For a derivative such as ``jacobian(f, sparse=True)`` that has been called, its colouring is drawn, or its
+        pattern if its plan uses no colouring.
     axes : matplotlib.axes.Axes, optional
-        A new figure by default.
+        Where to draw; a new figure by default.
 
     Returns
     -------
@@ -379,7 +391,12 @@ def pattern(found: Any, axes: Any = None) -> Any:
     Raises
     ------
     ImportError
-        Without matplotlib.
+        If matplotlib is not installed.
+
+    See Also
+    --------
+    wengert.sparsity : Sparsity pattern of a derivative.
+    wengert.colouring : Colouring of a pattern.
 
     Examples
     --------
@@ -416,7 +433,7 @@ def _imported(name):
 
 
 def _colours(found):
-    """Of each class; those that stay numbers are grey."""
+    """Return the colour of each class; classes that stay scalar are grey."""
     colours = itertools.cycle(_COLOURS)
     return [next(colours) if value >= 0 else _PALE for _, value in found]
 
@@ -443,7 +460,7 @@ def _draw_numbers(ax, code, found, in_sums, colours):
 
 
 def _draw_list(ax, code, colours):
-    """The instructions of a list as boxes, each above what it reads."""
+    """Draw the instructions of a program as boxes, each above those that it reads."""
     table = rows(code)
     read = _read(code, table)
     height: dict = {}
@@ -471,7 +488,7 @@ def _draw_list(ax, code, colours):
 
 
 def _read(code, table):
-    """Of each instruction: those that it reads, seen through constants and parts of arrays, which are none here."""
+    """For each box, list the boxes that it reads, through constants and views, which are not drawn."""
     boxes: dict = {}
     found = {}
     for i, (op, *_) in enumerate(table):
@@ -493,7 +510,7 @@ def _box(code, i, row):
 
 
 def _write(ax, title, texts):
-    """Why there is no picture."""
+    """Write a text in place of a picture."""
     wrapped = "\n".join(line for text in texts for line in textwrap.wrap(text, 44))
     ax.text(0.5, 0.5, wrapped, ha="center", va="center", color=_INK, fontsize=9)
     ax.set(title=title, xlim=(0, 1), ylim=(0, 1))

@@ -1,1 +1,1 @@
-"""From NumPy's protocols to the rules of the registry."""
+"""Dispatches NumPy's protocols to the rules of the registry."""

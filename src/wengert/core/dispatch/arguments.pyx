@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""Arguments and results of a call of a NumPy function: checked against its row, and converted for the rule.
+"""Checks and converts the arguments and results of NumPy calls on operands.
 
-A row names the arguments that its rule differentiates, the options that it knows and whether it takes complex values;
-a call outside of that raises.
-Constants are copied where a pullback may need them after f has written into the original.
+The registry row of a function says which arguments its rule differentiates, which options it supports and whether it
+supports complex values. Any other call raises.
+Constants that a pullback may need are copied, since f may overwrite the original before the pullback runs.
 """
 
 from __future__ import annotations
@@ -28,16 +28,15 @@ cdef type _ndarray = np.ndarray
 
 
 cdef bint is_a(x, types):
-    """Is `x` an instance of a type, or an operand that stands for one?
+    """Return whether `x` is an instance of one of `types`, or an operand whose ``__class__`` is.
 
-    A `Lifted` value stands for several arrays and is no instance, though its ``__class__`` says so: it tells callers
-    apart by their Python frames, and this module has none.
+    A `Lifted` value is never one: its ``__class__`` depends on the caller's Python frame, and Cython code has none.
     """
     return isinstance(x, types) and (type(x) is _ndarray or not hasattr(type(x), "_call"))
 
 
 def leaves(x):
-    """Operands and arrays in nested lists and tuples."""
+    """Yield the items of nested lists and tuples."""
     if isinstance(x, (list, tuple)):
         for item in x:
             yield from leaves(item)
@@ -46,7 +45,7 @@ def leaves(x):
 
 
 def kept(x):
-    """A copy of a plain argument that a pullback may need: f may write into the original afterwards."""
+    """Copy a plain argument that a pullback may need; f may overwrite the original."""
     if is_a(x, np.ndarray):
         return x.copy(order="K") if type(x) is np.ndarray else np.copy(x)
     if type(x) in (list, tuple):
@@ -55,7 +54,7 @@ def kept(x):
 
 
 def clean(result):
-    """A plain result as a clean operand, since a floating array may receive traced values later."""
+    """Wrap plain floating arrays of a result as clean operands, which can receive traced values later."""
     if type(result) is np.ndarray and result.dtype.kind in "fc":
         return var.clean(result)
     if type(result) in (list, tuple):
@@ -64,19 +63,19 @@ def clean(result):
 
 
 def unchanged(x):
-    """A copy of an array; other values as they are."""
+    """Copy an array; return other values as they are."""
     return x.copy(order="K") if is_a(x, np.ndarray) else x
 
 
-#: functions in which a Python float is weak, as in ufuncs
+#: functions that, like ufuncs, treat a Python float as weakly typed (NEP 50)
 _WEAK = frozenset((np.where, np.clip))
 
-#: functions of dtypes alone
+#: functions that depend only on dtypes
 _OF_DTYPES = frozenset((np.result_type, np.can_cast))
 
 
 def as_numpy_takes(fun, args, kwargs):
-    """The arguments of a function with NumPy scalars in place of traced Python floats, by NumPy's promotion."""
+    """Replace traced Python floats among the arguments by NumPy scalars, following NumPy's promotion rules."""
     held = (args, tuple(kwargs.values()))
     if not var.holds_float(held):
         return args, kwargs
@@ -99,7 +98,7 @@ def _taken(x, dtype):
 
 
 def weak(x, dtype):
-    """A traced Python float in the precision that NumPy's promotion gives it beside values of a dtype."""
+    """Convert a traced Python float to the precision that promotion with `dtype` gives it."""
     if dtype.kind not in "fc" or dtype.itemsize >= (8 if dtype.kind == "f" else 16):
         return x
     return x.astype(np.finfo(dtype).dtype)
@@ -110,7 +109,7 @@ def plain_keywords(kwargs):
 
 
 def broadcasts(shape, target) -> bool:
-    """Does a shape broadcast to another?"""
+    """Return whether `shape` broadcasts to `target`."""
     try:
         return np.broadcast_shapes(shape, target) == target
     except ValueError:
@@ -119,7 +118,7 @@ def broadcasts(shape, target) -> bool:
 
 @functools.cache
 def out_position(fun) -> int:
-    """Position of ``out`` in the signature of a function; very large if it takes none by position."""
+    """Return the position of ``out`` in the signature of a function, or 1 << 30 if it cannot be positional."""
     if isinstance(fun, np.ufunc):
         return fun.nin
     for i, parameter in enumerate(signature(fun) or ()):
@@ -129,7 +128,7 @@ def out_position(fun) -> int:
 
 
 def positional(fun, args, kwargs):
-    """The arguments with traced keyword arguments moved to their positions, where rules look for operands."""
+    """Move traced keyword arguments to their positions, where rules look for operands."""
     args = list(args)
     kwargs = dict(kwargs)
     known = registry.positions.get(fun, {})
@@ -151,7 +150,7 @@ def positional(fun, args, kwargs):
 
 
 def with_condition(row, args, condition):
-    """The arguments with another value for the condition of a row."""
+    """Replace the argument that the row names as its condition."""
     return (*args[: row.condition], condition, *args[row.condition + 1 :])
 
 
@@ -160,7 +159,7 @@ def is_traced_condition(x=None):
 
 
 def check_call(row, args, kwargs, operands):
-    """Raise for options and operands that the rule does not know: these could change the derivative."""
+    """Raise for options and operands that the rule does not support, since they could change the derivative."""
     if row.kind == "elementwise":
         if kwargs:
             raise UnsupportedFunctionError(option_message(row, sorted(kwargs)))
@@ -175,7 +174,7 @@ def check_call(row, args, kwargs, operands):
                 f"{row.name} was called with {len(args)} positional arguments, its rule knows {row.most}{at()}"
             )
         unknown = [(i, x) for i, _, x in operands if row.variadic is None and i not in row.vjps]
-        if signature(row.fun) is None:  # a clean array that no rule knows could be an out= given by position
+        if signature(row.fun) is None:  # an unsupported clean array could be a positional out=
             rest = [(i, x) for i, x in enumerate(args) if var.is_var(x)]
             unknown += [(i, x) for i, x in rest if row.variadic is None and i not in row.vjps]
     unknown = [i for i, x in unknown if not var.is_passive(x)]
@@ -187,13 +186,13 @@ def check_call(row, args, kwargs, operands):
 
 
 def check_target(name, args):
-    """Raise if a function would store traced values into a plain array."""
+    """Raise if a function would store traced values into a plain array, its first argument."""
     if is_a(args[0], np.ndarray) and not var.is_var(args[0]) and not all_passive(args[1:]):
         raise TracedValueError(assignment_message(f"the first argument of {name}"))
 
 
 def check_complex(level, row, operands, y):
-    """Note complex values at their level; raise if the row has no rule for them."""
+    """Note at the level that complex values occur; raise if the row does not support them."""
     if not holds_complex(y):
         for _, _, x in operands:
             if holds_complex(x):
@@ -208,16 +207,16 @@ def check_complex(level, row, operands, y):
 
 
 def kept_operand(level, a):
-    """A constant operand of a tape entry: a copy, except in forward mode, which uses it at once."""
+    """Return a constant operand for a tape entry: a copy, except in forward mode, which uses it at once."""
     if level.is_forward:
         return a
     return var.constant_copy(level, a) if type(a) is np.ndarray else kept(a)
 
 
 def as_result_dtype(row, i, a, y):
-    """A constant operand in the dtype of the result, since rules compute with it and small integers would overflow.
+    """Convert a constant operand to the result's dtype: rules compute with it, and small integers would overflow.
 
-    Python's integers become floats: they have no dtype, and functions in Python may compute with them alone.
+    A Python integer becomes a float: it has no dtype, and a rule may combine it with other Python integers.
     """
     differentiable = row.partials[i] is not None if row.kind == "elementwise" else i in row.vjps
     if not differentiable or not is_a(a, (np.ndarray, np.generic, bool, int, float)):
@@ -231,13 +230,13 @@ def as_result_dtype(row, i, a, y):
 
 @functools.cache
 def _has_integer_loop(fun, i):
-    """Has a ufunc a loop that takes an integer at this position beside floats, as ``ldexp``?"""
+    """Return whether a ufunc loop takes an integer at position `i` together with floats, as ``ldexp`` does."""
     loops = [loop.partition("->")[0] for loop in getattr(fun, "types", ())]
     return any(np.dtype(loop[i]).kind in "iu" and any(np.dtype(t).kind == "f" for t in loop) for loop in loops)
 
 
 def on_constants(fun, args, kwargs, compute):
-    """Result of a call on constants: of clean arrays, views stay views."""
+    """Call a function on constants; results that are views of clean arrays stay views."""
     result = (compute or fun)(*plain(args), **plain_keywords(kwargs))
     owners = [x for x in leaves(args) if var.is_var(x)]
     if isinstance(result, (list, tuple)):
@@ -259,7 +258,7 @@ def _view_of_any(owners, part):
 
 
 def shared_view(y, operands):
-    """The result as a view of the operand whose memory it shares; None if there is none."""
+    """Return the result as a view of the operand whose memory it shares, or None if there is none."""
     y = plain(y)
     if type(y) is _ndarray:
         for _, _, x in operands:
@@ -269,7 +268,7 @@ def shared_view(y, operands):
 
 
 def numbers_like(value, start):
-    """Integers from `start` on with the shape and strides of an array, which order="A" and "K" depend on."""
+    """Number the elements from `start`, in an array with the strides of `value`: order="A" and "K" depend on them."""
     if not value.size:
         return np.zeros(value.shape, dtype=np.intp)
     size = value.itemsize
@@ -283,7 +282,7 @@ def numbers_like(value, start):
 
 
 class Part:
-    """The function that returns one of the arrays that another returns."""
+    """A function that returns one of several results of another function."""
 
     def __init__(self, fun, number):
         self.fun = fun
@@ -297,14 +296,14 @@ class Part:
 
 
 def all_passive(x) -> bool:
-    """Does a recording tape hold values of `x`, none of which carries a derivative?"""
+    """Return whether a recording tape holds values of `x` and none of them carries a derivative."""
     if var.recording_level(x) is None:
         return False
     return all(var.is_passive(item) for item in leaves(x) if var.is_traced(item))
 
 
 def as_the_rule_takes_them(row, fun, args, kwargs):
-    """The arguments with operands that carry no derivative observed where the rule takes no operand."""
+    """Replace passive operands by their observed values wherever the rule does not accept an operand."""
     if row.kind in ("constant", "composed", "custom") or row.variadic is not None:
         return args, kwargs
     chooses = row.choices and (row.fits is None or row.fits(*args, **kwargs))
@@ -324,7 +323,7 @@ def as_the_rule_takes_them(row, fun, args, kwargs):
 
 
 cdef bint _is_taken(row, i, chooses):
-    """Can the rule take an operand at this position?"""
+    """Return whether the rule accepts an operand at this position."""
     if i in row.choices:
         return chooses
     if row.kind == "elementwise":
@@ -341,7 +340,7 @@ def observed_keywords(kwargs):
 
 
 def noted(compute, args, kwargs):
-    """Result of a call in a recording; an error that depends on values ends the recording, since f may catch it."""
+    """Call a function in a recording; an error that depends on values ends the recording, since f may catch it."""
     try:
         return compute(*args, **kwargs)
     except (ArithmeticError, np.linalg.LinAlgError) as error:

@@ -1,6 +1,6 @@
-"""Refuses uses of traced values that would lose a derivative: numbers parsed from text, JSON, overlapping memory.
+"""Raises for uses of traced values that would lose a derivative: parsing their text, JSON, overlapping memory.
 
-Each error is noted at the derivatives whose values were refused, so that a function cannot catch it and go on.
+Each error is also noted at the derivatives involved, which raise it again if the function catches it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from wengert.errors import NonSmoothError, TracedValueError, UnsupportedFunction
 
 
 def refusal(x, message: str, kind=TracedValueError):
-    """The error for a traced value, or for those in a list or tuple.
+    """Return the error for using a traced value, or the traced values in a list or tuple.
 
-    It is also noted at their derivatives, which may run elsewhere, as in another thread.
+    The error is also noted at their derivatives, which may run in another thread.
     """
     error = kind(message)
     found = [level for item in leaves(x) if var.is_var(item) and (level := var.made_at(item)) is not None]
@@ -31,7 +31,7 @@ def refusal(x, message: str, kind=TracedValueError):
 
 
 def spelled(x, text: str, spec: str = "") -> str:
-    """The text of an operand; see `written`."""
+    """Return `text`, the formatted operand; raises as `written` does."""
     level = var.made_at(x)
     if level is None or not var.is_traced(x) or x.dtype.kind not in "fc":
         return text
@@ -43,13 +43,13 @@ _OF_USERS = frozenset(("wengert.numpy", "wengert.transforms.series"))
 
 
 def written(x, text: str, spec: str = "") -> str:
-    """The text of a value that has a derivative; raises if the user's line parses a number from it."""
+    """Return `text`, a formatted value that has a derivative; raise if the user's line parses a number from it."""
     return _written(sys._getframe(1), x, text, spec)
 
 
 def _written(frame, x, text, spec, *holders):
     module = frame.f_globals.get("__name__", "")
-    is_ours = module.startswith("wengert.") and module not in _OF_USERS  # formats a message
+    is_ours = module.startswith("wengert.") and module not in _OF_USERS  # an error message is being formatted
     if is_ours or not spelling.is_whole(spec):
         return text
     purpose = spelling.purpose(user_frame())
@@ -65,7 +65,7 @@ def _written(frame, x, text, spec, *holders):
 
 
 def refuse_json(x) -> None:
-    """Raise where ``json`` asks for the class of a traced float: it would write its value."""
+    """Raise if ``json`` tests the class of a traced float, since it would write the plain value."""
     if not levels.is_tracing() or not var.is_traced(x) or var.is_passive(x) or not isinstance(var.value_of(x), float):
         return
     frame = user_frame()
@@ -76,7 +76,7 @@ def refuse_json(x) -> None:
 
 
 def check_row_store(x) -> None:
-    """Raise where compiled code stores a row into its own array: shuffling through views would duplicate rows."""
+    """Raise if compiled code stores into a row of an array: a shuffle that swaps views would duplicate rows."""
     if not is_assignment():
         raise TracedValueError(
             f"rows of an array are exchanged by compiled code{at()}, which would go through views and duplicate them: "
@@ -85,11 +85,11 @@ def check_row_store(x) -> None:
 
 
 def refuse_overlap(x, key, value, what) -> None:
-    """Raise if a source is overwritten before it is read: NumPy stores one element after the other here."""
+    """Raise if a store overwrites elements of its source before reading them; here elements are stored in order."""
     if not var.is_var(value) or not np.ndim(value) or not np.may_share_memory(*plain((x, value))):
         return
     written, read = _addresses(plain(x))[plain(key)], _addresses(plain(value))
-    if not broadcasts(read.shape, written.shape):  # through .flat
+    if not broadcasts(read.shape, written.shape):  # a store through .flat
         read = np.resize(read, written.shape)
     read, written = np.broadcast_to(read, written.shape).ravel().tolist(), written.ravel().tolist()
     first = dict(zip(reversed(written), range(len(written) - 1, -1, -1)))
@@ -101,17 +101,17 @@ def refuse_overlap(x, key, value, what) -> None:
 
 
 def _addresses(x):
-    """Memory address of each element of an array."""
+    """Return the memory address of each element of an array."""
     offsets = [np.arange(n) * stride for n, stride in zip(x.shape, x.strides)]
     return x.__array_interface__["data"][0] + sum(np.ix_(*offsets), np.zeros((), np.intp))
 
 
 def is_undefined(given, found):
-    """Is a derivative NaN where nothing that the rule read was? Rules return NaN where none exists."""
+    """Return whether a rule produced NaN from inputs without NaN: rules return NaN where no derivative exists."""
     return np.isnan(var.plain(found)).any() and not any(np.isnan(var.plain(x)).any() for x in given)
 
 
 def check_defined(row, found):
-    """Raise if the derivative `found` has a NaN, where `row` is the row without derivative or None."""
+    """Raise if the derivative `found` contains NaN; `row` is the row that has no derivative there, or None."""
     if row is not None and np.isnan(var.plain(found)).any():
         raise NonSmoothError(f"{row.name} has no derivative here: {row.undefined}")

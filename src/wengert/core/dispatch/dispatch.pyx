@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""NumPy's protocols: calls of NumPy functions on traced values, recorded by the rows of the registry.
+"""Dispatch of NumPy calls on traced values to the rules in the registry.
 
-Operators and ufuncs with a kernel are recorded in ``var.pyx``; every other call comes here, by ``__array_ufunc__``
-(`ufunc`), ``__array_function__`` (`function`) or a method of an operand.
+Operators and ufuncs with a kernel are recorded in ``var.pyx``. Every other call arrives here through
+``__array_ufunc__`` (`ufunc`), ``__array_function__`` (`function`) or a method of an operand.
 A function with a row is called on the plain values, and one entry is appended to the tape.
-A function without one raises, always: a derivative is never dropped.
+A function without a row raises if any argument carries a derivative.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from wengert.features import parameters_of as signature
 cdef dict _rows = registry.rows
 cdef tuple _ARRAYS = (np.ndarray, np.generic)
 
-#: creation functions, by the NumPy function that they replace (filled by `wengert.numpy`)
+#: replacements of creation functions, by NumPy function (filled by `wengert.numpy`)
 creation: dict = {}
 
-#: the rows of ``x[...]`` with an advanced index, and of calls whose result carries no derivative
+#: rows of indexing with an advanced index, and of calls whose result carries no derivative
 getitem_row = registry.Primitive("indexing", "rearrangement", home=f"{__name__}.getitem_row")
 constant_row = registry.Primitive("a constant", "constant", home=f"{__name__}.constant_row")
 
-#: options that `function` takes, and options of methods in the order of NumPy's signatures
+#: options that `function` handles; below, options of ufunc methods in the order of NumPy's signatures
 _KNOWN_OPTIONS = frozenset(("out", "where", "axis"))
 _OPTIONS_OF_METHODS = ("axis", "dtype", "out", "keepdims", "initial", "where")
 
 
 def ufunc(fun, method, inputs, kwargs, compute=None):
-    """Answer NumPy's ufunc protocol. `compute` gives the value of an operator that differs from its ufunc."""
+    """Handle NumPy's ufunc protocol. `compute`, if given, computes the value of an operator in place of the ufunc."""
     if var.may_record():
         inputs, kwargs = as_numpy_takes(fun, inputs, kwargs)
     if method == "__call__":
@@ -91,22 +91,22 @@ def ufunc_call(fun, inputs, kwargs):
     return ufunc(fun, "__call__", inputs, kwargs)
 
 
-#: functions that write arrays as text
+#: functions that format arrays as text
 WRITERS = frozenset((np.array2string, np.array_repr, np.array_str))
 
 #: functions that store into their first argument
 STORES = frozenset((np.copyto, np.put, np.putmask, np.place, np.put_along_axis, np.fill_diagonal))
 
-#: attributes and functions that depend on the memory of an array, which in a recording is a copy's
+#: attributes and functions that depend on the memory of an array; a recording works on a copy
 OF_MEMORY = frozenset(("base", "ctypes", "data", np.may_share_memory, np.shares_memory))
 
-#: Functions that SciPy's solvers call on values and iterates, for convergence tests and before compiled code that
-#: swallows errors. A solver is refused there: the result would have the derivative of the iteration.
+#: Functions that SciPy's solvers call on values and iterates: in convergence tests, or before compiled code that
+#: swallows errors. The solver is rejected at this point, since its result would have the derivative of the iteration.
 _CALLED_BY_SOLVERS = frozenset((np.isclose, np.isnan, np.atleast_1d))
 
 
 def function(fun, args, kwargs, compute=None):
-    """Call a NumPy function on operands: record it by its row, or raise."""
+    """Call a NumPy function on operands and record it by its row, or raise."""
     if var.may_record():
         args, kwargs = as_numpy_takes(fun, args, kwargs)
     if fun in creation:
@@ -179,7 +179,7 @@ cdef bint _all_share_memory(x, list parts) except -1:
 
 
 def _into(out, fun, args, kwargs, compute):
-    """A call with ``out=``: its result is computed, then stored."""
+    """Handle ``out=``: compute the result, then store it."""
     outs = out if isinstance(out, tuple) else (out,)
     if isinstance(fun, np.ufunc):
         outs += (None,) * (fun.nout - len(outs))
@@ -208,7 +208,7 @@ def _into(out, fun, args, kwargs, compute):
 
 
 def _as_wide_as(out, fun, args, kwargs):
-    """The call with the dtype of a wider ``out=``, in which NumPy's reductions accumulate."""
+    """Add the dtype of a wider ``out=`` to the arguments, as NumPy's reductions accumulate in it."""
     dtype, wide = (getattr(x, "dtype", None) for x in (args[0] if args else None, out))
     if dtype is None or wide is None or dtype.kind != "f" or wide.kind != "f" or dtype.itemsize >= wide.itemsize:
         return args, kwargs
@@ -241,7 +241,7 @@ def _stored(fun, out, result):
 
 
 def stacked(items):
-    """``np.array(items)`` of a nested sequence with traced leaves."""
+    """Return ``np.array(items)`` for a nested sequence with traced leaves."""
     if var.scalar_list(items):
         return var.stack_scalars(items)
     if not holds_var(items):
@@ -262,7 +262,8 @@ def _dtype(x):
 def apply(row, fun, args, kwargs, compute=None):
     """Call a function on operands and record the call by its row, at the innermost level among them.
 
-    The value comes from the same call on the operands' values at the enclosing level: plain ones, or operands there.
+    The value is computed by the same call on the operands lowered by one level: plain arrays, or operands of the
+    enclosing level.
     """
     args, traced = _operands(row, args)
     check_call(row, args, kwargs, traced)
@@ -272,7 +273,7 @@ def apply(row, fun, args, kwargs, compute=None):
     if kwargs:
         kwargs = {name: kept(plain(value)) for name, value in kwargs.items() if name not in row.unheeded}
     y = noted(compute or fun, values, kwargs) if level.recording else (compute or fun)(*values, **kwargs)
-    y = np.complex128(y) if type(y) is complex else y  # a Python complex times a float64
+    y = np.complex128(y) if type(y) is complex else y  # Python complex times float64 gives a Python complex
     check_complex(level, row, operands, y)
     if level.depth and levels.is_watched():
         nan_check.check_value(row, values, y)
@@ -291,7 +292,7 @@ def apply(row, fun, args, kwargs, compute=None):
 
 
 def _in_place_of(y, row, fun, args, kwargs):
-    """Result of a call that returned no array: by a `Lifted` argument, for which operands are constants."""
+    """Return the result of a call that returned no array: a `Lifted` argument takes operands as constants."""
     found = [a for a in args if hasattr(a, "_call")]
     if found:
         return found[0]._call(fun, args, kwargs)
@@ -299,13 +300,13 @@ def _in_place_of(y, row, fun, args, kwargs):
 
 
 def _operands(row, args):
-    """The arguments, sequences as arrays, and the traced ones as ``(position, item, operand)``."""
+    """Convert sequences among the arguments to arrays; list the traced ones as ``(position, item, operand)``."""
     operands: list = []
     args = list(args)
     if row.kind == "custom":
         return args, [(0, i, x) for i, x in enumerate(args) if var.is_traced(x)]
     if row.sequence and args and var.is_traced(args[0]):
-        args[0] = list(args[0])  # an array in place of a sequence: its rows
+        args[0] = list(args[0])  # an array instead of a sequence stands for its rows
     for i, argument in enumerate(args):
         if var.is_traced(argument):
             operands.append((i, -1, argument))
@@ -324,11 +325,11 @@ def _operands(row, args):
 
 
 def _rearranged(level, row, args, lowered, kwargs, operands, y):
-    """A result whose elements are elements of the operands: a view records nothing, a copy an index map."""
+    """Record a result whose elements are elements of the operands: nothing for a view, an index map for a copy."""
     values = [plain(a) if i == 0 else kept(plain(a)) for i, a in enumerate(args)]
     for i in row.choices:
         if level.depth and i < len(args) and var.is_traced(lowered[i]):
-            values[i] = np.copy(lowered[i])  # on the recording tape around
+            values[i] = np.copy(lowered[i])  # recorded on the enclosing tape
     if isinstance(y, (list, tuple)):
         parts = [_rearranged_part(level, row, args, values, kwargs, operands, part, j) for j, part in enumerate(y)]
         return parts if isinstance(y, list) else like_tuple(y, parts)
@@ -343,7 +344,7 @@ def _rearranged_part(level, row, args, values, kwargs, operands, y, part):
     moved = [operand for operand in operands if operand[0] not in row.choices]
 
     def index_map(node):
-        """Source of each element of the result: 1, 2, ... in the order of the operands' elements, 0 for a constant."""
+        """Map each element of the result to its source: 1, 2, ... in the order of the operands, 0 for a constant."""
         start = 1
         numbered = list(values)
         if row.sequence and not var.is_var(args[0]):
@@ -380,19 +381,19 @@ _COMPARISONS = (
 
 @functools.cache
 def comparison(op):
-    """Row, function and operator of a comparison, numbered as CPython numbers them."""
+    """Return row, function and operator of a comparison, by CPython's number (``Py_LT`` is 0)."""
     fun, compute = _COMPARISONS[op]
     return registry.lookup(fun), fun, compute
 
 
-#: functions whose result has a shape that depends on values: the indices of nonzero elements
+#: functions whose result has a data-dependent shape: the indices of nonzero elements
 _NONZERO = frozenset({np.nonzero, np.flatnonzero, np.argwhere})
 
 
 def record_constant(row, args, kwargs, compute):
-    """Record a call whose result carries no derivative on a recording tape.
+    """Record on a recording tape a call whose result carries no derivative.
 
-    A result that is a Python object leaves a guard.
+    A Python object as result leaves a guard.
     """
     if row.fun in _NONZERO:
         mask = observed(np.not_equal(args[0], 0))
@@ -424,14 +425,14 @@ def _is_python(y):
 
 
 def _flat_list(a):
-    """A list whose nested lists with operands are arrays."""
+    """Convert nested lists that hold operands to arrays."""
     if not isinstance(a, (list, tuple)) or not holds_traced(a):
         return a
     return [stacked(item) if isinstance(item, (list, tuple)) and holds_traced(item) else item for item in a]
 
 
 def stopped(x):
-    """The value of an operand without its derivative: plain, or on a recording tape an operand."""
+    """Return the value of an operand without its derivative: plain, or an operand on a recording tape."""
     if var.recording_level(x) is None:
         return var.value_of(x)
     return record_constant(constant_row, (x,), {}, unchanged)

@@ -1,4 +1,4 @@
-"""``x.flat`` of a traced array: its elements as a 1-D array, to be read and written."""
+"""``x.flat`` of a traced array, for reading and writing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wengert.core.dispatch.dispatch import stacked
 
 
 class Flat:
-    """Stands for ``numpy.flatiter``: the elements of an array in C order; reading copies."""
+    """Stands in for ``numpy.flatiter``: the elements of an array in C order. Reading copies."""
 
     def __init__(self, base):
         self.base = base
@@ -36,7 +36,7 @@ class Flat:
 
     @property
     def coords(self):
-        """Index of the next element; after the last one that of the first."""
+        """Index of the next element; after the last element, that of the first."""
         shape = np.shape(self.base)
         return tuple(map(int, np.unravel_index(self.index % len(self), shape))) if shape and len(self) else ()
 
@@ -48,7 +48,7 @@ class Flat:
         return np.copy(y) if np.ndim(y) else y
 
     def __setitem__(self, key, value):
-        """Values are repeated or cut off to the number of elements, as NumPy does."""
+        """Store values, repeated or truncated to the number of selected elements as NumPy does."""
         positions = np.arange(len(self))[key]
         where = np.unravel_index(positions, np.shape(self.base)) if np.ndim(self.base) else ()
         value = stacked(value) if isinstance(value, (list, tuple)) else value
@@ -58,7 +58,7 @@ class Flat:
             value = value if np.ndim(positions) else value[0]
         self.base[where] = value
 
-    # NumPy's functions take it for an array
+    # NumPy functions convert it to an array
 
     def __array__(self, dtype=None, copy=None):
         return np.asarray(self.copy(), dtype=dtype)

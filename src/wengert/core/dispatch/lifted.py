@@ -1,8 +1,8 @@
-"""Values that stand for more than one array: what the series of `wengert.taylor` and batches have in common.
+"""Base class of values that stand for several arrays: truncated Taylor series (`wengert.taylor`) and batches.
 
-To a function they are arrays: operators, methods and NumPy's protocols lead to ``_call(fun, args, kwargs)``, which a
-subclass answers; elements are taken and stored by ``_item`` and ``_store``.
-While such a function runs, creation functions of NumPy make values of this kind, which may receive others.
+A differentiated function sees an array. Operators, methods and NumPy's protocols call ``_call(fun, args, kwargs)``;
+indexing calls ``_item`` and ``_store``. Subclasses implement these three.
+While a function runs on such values, NumPy's creation functions return lifted arrays, so that they can be stored into.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ _COMPARISONS = {
 }
 _UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute}
 
-#: functions that make an array like another one
+#: creation functions that take their shape and dtype from an array
 LIKE = frozenset((np.zeros_like, np.empty_like, np.ones_like))
 
 
 class Lifted(var.Lender):
-    """A value with the face of an array."""
+    """A value with the interface of an array."""
 
     __slots__ = ()
     __array_priority__ = 1000.0
 
-    #: what it is called in messages
+    #: name of the value in error messages
     what = "a value"
 
-    # -- what a subclass says
+    # -- implemented by subclasses
 
     def _call(self, fun, args, kwargs):
         raise NotImplementedError
@@ -60,7 +60,7 @@ class Lifted(var.Lender):
         raise NotImplementedError
 
     def _sample(self):
-        """A plain value of the same type and shape."""
+        """Return a plain value of the same type and shape."""
         raise NotImplementedError
 
     # -- protocols
@@ -144,7 +144,7 @@ class Lifted(var.Lender):
             f"{self.what} cannot go through {where} ({place}): use NumPy functions, and np.stack to join values"
         )
 
-    # -- an array's face
+    # -- interface of arrays
 
     @property
     def ndim(self):
@@ -214,7 +214,7 @@ class Lifted(var.Lender):
 
 
 def _operators():
-    """Methods for the operators, in both orders and in place."""
+    """Define the operators on `Lifted`: binary, reflected and in place; comparisons; unary."""
     for name, fun in _BINARY.items():
 
         def left(self, other, fun=fun):
@@ -259,7 +259,7 @@ _operators()
 
 
 def holds_lifted(x) -> bool:
-    """Is there such a value in `x`, or in the lists and tuples of `x`?"""
+    """Return whether `x` is lifted, or a list or tuple that holds a lifted value at any depth."""
     if isinstance(x, (list, tuple)):
         return any(map(holds_lifted, x))
     return isinstance(x, Lifted)

@@ -1,9 +1,9 @@
-"""Sparse arrays of SciPy as constants among traced values.
+"""Operators between SciPy sparse arrays and traced values.
 
-SciPy's operators leave to the other operand what NumPy makes no array of, so traced values say so of themselves when
-a method of a sparse array asks (`handed_over`), and answer the operator in its place (`operate`).
-The product of a sparse array with a vector or matrix is one linear row; a sparse array whose entries are traced, as
-``A.multiply(x)`` gives, is a `SparseVar`.
+SciPy's sparse operators defer to the other operand when NumPy cannot convert it to a numeric array. `handed_over`
+makes them defer to traced values, which then compute the result (`operate`).
+The product of a constant sparse array and a traced vector or matrix is one linear primitive. A result whose nonzeros
+are traced, such as ``A.multiply(x)``, is a `SparseVar`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from wengert.dependence import Contraction
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import strong
 
-#: elements of a sparse array up to which SciPy's ``multiply`` may fill the dense one that it makes on our way through
+#: largest dense array, in elements, that SciPy's ``multiply`` may allocate before it calls our ufunc override
 _MOST_DENSE = 10**8
 
-#: functions that ask for the class of a value, and the methods that ask by them
+#: functions through which SciPy tests the class of an operand; below, the sparse methods that call them
 _QUESTIONS = frozenset("__instancecheck__ isscalar isscalarlike isdense issparse".split())
 _MULTIPLYING = ("multiply", "_multiply_2d_with_broadcasting")
 _OPERATORS = frozenset(
@@ -37,16 +37,16 @@ _OPERATORS = frozenset(
 
 
 def is_sparse(x) -> bool:
-    """Is this a sparse array or matrix of SciPy, with entries that are not traced? Never imports it."""
+    """Return whether `x` is a SciPy sparse array or matrix with untraced entries. Never imports SciPy."""
     module = sys.modules.get("scipy.sparse")
     return module is not None and type(x) is not SparseVar and module.issparse(x)
 
 
-# ---- what SciPy's methods are told
+# ---- answers to SciPy's sparse methods
 
 
 def is_asking(depth=1) -> bool:
-    """Does an operator of a sparse array ask for the class of its operand, so many frames of Python away?"""
+    """Return whether a sparse operator is testing the class of its operand, `depth` Python frames up the stack."""
     frame = sys._getframe(depth)
     while frame is not None and frame.f_code.co_name in _QUESTIONS:
         frame = frame.f_back
@@ -58,9 +58,9 @@ def _is_sparse_code(frame) -> bool:
 
 
 def handed_over(x, depth=1):
-    """What NumPy makes of `x` for a method of a sparse array: nothing that it knows. None for all others who ask.
+    """Return the array that a sparse method gets from ``np.asanyarray(x)``, or None for any other caller.
 
-    `depth` is how many frames of Python away they are.
+    An object array makes the method defer to `x`. `depth` is the number of Python frames between here and the caller.
     """
     frame = sys._getframe(depth)
     if not _is_sparse_code(frame):
@@ -69,7 +69,7 @@ def handed_over(x, depth=1):
     if name in ("_matmul_dispatch", "_divide"):
         return np.array(None, dtype=object)
     if name == "dot":
-        return np.empty(x.shape)  # looks at its shape, and goes on with x
+        return np.empty(x.shape)  # dot reads only the shape, and continues with x
     if name not in _MULTIPLYING:
         return None
     matrix = frame.f_locals["self"]
@@ -80,7 +80,7 @@ def handed_over(x, depth=1):
 
 
 class _Factor(np.ndarray):
-    """Stands for `x` in ``A.multiply(x)``: SciPy gives what has three axes to ``np.multiply``, which asks it."""
+    """Stands for `x` in ``A.multiply(x)``: SciPy passes arrays with three axes to ``np.multiply``, overridden here."""
 
     def __new__(cls, matrix, x):
         if matrix.ndim > 2 or np.prod(matrix.shape, dtype=float) > _MOST_DENSE:
@@ -100,13 +100,13 @@ class _Factor(np.ndarray):
 
 
 def operate(fun, left, right):
-    """An operator between an operand and a sparse array; all that is no array goes on to `mixed`."""
+    """Apply an operator to an operand and a sparse array; other types go on to `mixed.operate`."""
     is_left = is_sparse(left)
     if not is_left and not is_sparse(right):
         return mixed.operate(fun, left, right)
     matrix, x = (left, right) if is_left else (right, left)
     if fun is np.multiply and np.ndim(x) and not _is_array(matrix):
-        fun = np.matmul  # of sparse matrices * is the product
+        fun = np.matmul  # for sparse matrices, * is the matrix product
     if fun is np.matmul:
         return clean(product(matrix, x) if is_left else _transposed_product(matrix, x))
     if fun is np.multiply:
@@ -125,7 +125,7 @@ def _is_array(matrix) -> bool:
 
 
 def product(matrix, x):
-    """A @ x of a sparse array and a vector or matrix."""
+    """Return ``A @ x`` for a sparse array and a vector or matrix."""
     _check_product(matrix, x)
     if matrix.ndim == 1:
         return times(x, _row(matrix))[0]
@@ -133,7 +133,7 @@ def product(matrix, x):
 
 
 def _transposed_product(matrix, x):
-    """x @ A."""
+    """Return ``x @ A`` for a sparse array and a vector or matrix."""
     _check_product(matrix, x)
     if matrix.ndim == 1:
         return np.transpose(times(np.transpose(x), _row(matrix)))[..., 0]
@@ -155,18 +155,18 @@ def _check_product(matrix, x):
 
 
 def times(x, matrix):
-    """A @ x of a sparse matrix and a vector or matrix of operands or numbers."""
+    """Return ``A @ x`` for a sparse matrix and a vector or matrix, traced or plain."""
     if not var.holds_traced(x):
         return matrix @ var.plain(x)
     if matrix.format in ("lil", "dok"):
         matrix = matrix.tocsr()
     elif not var.level_of(x).is_forward:
-        matrix = matrix.copy()  # a pullback needs it as it is now
+        matrix = matrix.copy()  # f may modify it before the pullback runs
     return apply(_times_row, times, (x, matrix), {})
 
 
 def _along(z, matrix, ndim):
-    """The product with the last `ndim` axes of `z`, whose other axes are directions; 0 times inf is 0."""
+    """Apply the matrix along the last `ndim` axes of `z`; leading axes are directions. Here 0 * inf is 0."""
     lead, core = np.shape(z)[: np.ndim(z) - ndim], np.shape(z)[np.ndim(z) - ndim :]
     if not lead:
         return _strong_times(z, matrix)
@@ -185,7 +185,7 @@ def _strong_times(z, matrix):
 
 
 def _gathering(places, n):
-    """The matrix that adds up, for each of n places, the numbers that belong to it."""
+    """Return the matrix that sums the entries with equal index in `places` into a vector of length `n`."""
     from scipy.sparse import csc_array
 
     count = len(places)
@@ -207,7 +207,7 @@ def _labels(ndim, x, matrix):
     return (matrix, x), [[0, 1], [1, 2][:count]], [0, 2][:count]
 
 
-# of one row in the format coo the product with a vector is a number: hence the shapes
+# The product of a one-row COO matrix and a vector is a scalar, so _pull and _push reshape explicitly.
 _times_row = registry.Primitive(
     "scipy.sparse product",
     "linear",
@@ -225,7 +225,7 @@ _times_row = registry.Primitive(
 
 
 def multiplied(matrix, x):
-    """A.multiply(x), with the entries of a sparse array."""
+    """Return ``A.multiply(x)`` for a traced `x`, as a `SparseVar` with the nonzeros of `A`."""
     shape = np.shape(x)
     if matrix.ndim != 2 or len(shape) > 2 or np.broadcast_shapes(matrix.shape, shape) != matrix.shape:
         raise UnsupportedFunctionError(
@@ -238,7 +238,7 @@ def multiplied(matrix, x):
 
 
 def _way_of(shape):
-    """By what a sparse array is multiplied."""
+    """Return the key in `_WAYS` for multiplication by an operand of this shape."""
     if not shape:
         return "scaled"
     return "by a row" if len(shape) == 1 or shape[0] == 1 else "by a column" if shape[1] == 1 else "by a matrix"
@@ -262,15 +262,15 @@ _WAYS = {
 
 @functools.cache
 def _kind(way, *kinds):
-    """The class of what SciPy makes of sparse arrays of some classes."""
+    """Return the class of SciPy's result of operation `way` on sparse arrays of the given classes."""
     return type(_WAYS[way](*[kind(np.eye(2)) for kind in kinds]))
 
 
 class SparseVar:
-    """A sparse array whose entries are traced: what products of a sparse constant with traced values give.
+    """A sparse array with traced entries, such as the product of a constant sparse array and a traced value.
 
-    It answers as the class that SciPy would return, except to SciPy's own operators.
-    It has what is linear in the entries; an attribute that is not here is an error that says so.
+    ``__class__`` is the class that SciPy would return, except when SciPy's own operators test it.
+    Only operations that are linear in the entries are defined. Any other attribute raises an error that says so.
     """
 
     __slots__ = ("_col", "_entries", "_kind", "_row", "shape")
@@ -299,7 +299,7 @@ class SparseVar:
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        if sys._getframe(1).f_globals.get("__name__", "").startswith("scipy."):  # handed to code that is not followed
+        if sys._getframe(1).f_globals.get("__name__", "").startswith("scipy."):  # SciPy code that is not traced
             raise refusal(self._entries, sparse_message())
         raise UnsupportedFunctionError(
             f"'{name}' of a sparse array whose entries are traced: write it with .toarray(), or with A @ x"
@@ -421,7 +421,7 @@ class SparseVar:
         return (-self)._sum(other, "subtracted", other, self)
 
     def _sum(self, other, way, *operands):
-        """The sum with another array: the entries of a sparse one stand beside ours."""
+        """Return the sum; for a sparse `other` the entries of both are concatenated (duplicates add up)."""
         if type(other) is not SparseVar and not is_sparse(other):
             if not np.ndim(other):
                 raise NotImplementedError("adding a nonzero scalar to a sparse array is not supported")

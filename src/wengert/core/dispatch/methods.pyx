@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Operators without a kernel, attributes and methods of operands, by the NumPy functions that they are.
+"""Attributes and methods of operands, and operators without a kernel, in terms of NumPy functions.
 
 Attributes and methods without a derivative raise an error that says what to write instead.
 """
@@ -29,14 +29,14 @@ from wengert.errors import TracedValueError, UnsupportedFunctionError
 
 
 def operate(fun, compute, left, right):
-    """An operator without a kernel, such as ``%`` or ``@``."""
+    """Apply an operator that has no kernel, such as ``%`` or ``@``."""
     for x in (left, right):
         if not (var.is_var(x) or is_a(x, (np.ndarray, np.generic, list, tuple, int, float, complex))):
             return matrices.operate(fun, left, right)
     return ufunc(fun, "__call__", (left, right), {}, compute)
 
 
-#: methods of arrays and scalars that are a NumPy function of the same arguments
+#: methods of arrays and scalars that equal the NumPy function of the same name
 METHODS = {
     name: getattr(np, name)
     for name in (
@@ -49,7 +49,7 @@ METHODS = {
 #: attributes that do not depend on values
 METADATA = frozenset("nbytes itemsize strides flags device".split())
 
-#: attributes and methods that would lose the derivative
+#: attributes and methods whose result would lose the derivative
 WAYS_OUT = frozenset(
     "as_integer_ratio hex tolist tobytes tostring tofile dump dumps data ctypes base".split()
 )
@@ -57,7 +57,7 @@ INTERFACES = frozenset(("__array_interface__", "__array_struct__"))
 
 
 class Flags:
-    """``x.flags`` in a recording: the memory layout is the same in each call, ownership is not."""
+    """``x.flags`` while recording: the memory layout is the same at each replay, ownership is not."""
 
     _LAYOUT = frozenset(
         "c_contiguous f_contiguous contiguous fortran forc fnc C F FORC FNC "
@@ -86,7 +86,7 @@ class Flags:
     __class__ = property(lambda self: type(self._flags))
 
 
-#: methods that have no derivative, and what to write instead
+#: methods without a derivative, and what to write instead
 REFUSED_METHODS = {
     "resize": "make a new array with numpy.zeros and assign to a part of it",
     "byteswap": "only the bytes of plain arrays are exchanged: pass wengert.stop_gradient(array)",
@@ -97,7 +97,7 @@ REFUSED_METHODS = {
 
 
 def array_attribute(x, name):
-    """Attribute of a traced or clean array that has no slot of its own."""
+    """Return an attribute of a traced or clean array that its class does not define."""
     value = var.value_of(x)
     if name in METHODS:
         fun = METHODS[name]
@@ -137,7 +137,7 @@ def array_attribute(x, name):
 
 
 def scalar_attribute(x, name):
-    """Attribute of a traced scalar that has no slot of its own."""
+    """Return an attribute of a traced scalar that its class does not define."""
     if name in METHODS:
         fun = METHODS[name]
         return lambda *args, **kwargs: function(fun, (x, *args), kwargs)
@@ -179,9 +179,9 @@ def scalar_attribute(x, name):
 
 
 def _interface(x, name):
-    """Array interface of `x`; refused wherever conversion to an array is refused.
+    """Return the array interface of `x`; raises wherever conversion to an array raises.
 
-    NumPy, too, asks for it, before it asks for an array.
+    NumPy reads this attribute as well, before ``__array__``.
     """
     if matrices.handed_over(x) is not None:
         raise AttributeError(name)
@@ -203,7 +203,7 @@ def _flatten(x, order="C"):
 
 
 def _astype(x, dtype, order="K", casting="unsafe", subok=True, copy=True):
-    """Conversion: linear between floating dtypes, a constant for integers and bools."""
+    """Convert to another dtype: linear between floating dtypes, a constant for integers and booleans."""
     dtype = np.dtype(dtype)
     value = var.value_of(x)
     if casting != "unsafe":
@@ -239,7 +239,7 @@ _astype_row = registry.Primitive(
 
 
 def converted(x, dtype):
-    """``astype`` as a function."""
+    """Return ``x.astype(dtype)``, the function that the tape stores."""
     return x.astype(dtype)
 
 
@@ -252,7 +252,7 @@ def _clip(x, min=None, max=None, out=None, **kwargs):
 
 
 def conj(x, *out):
-    """The method of arrays: a real one returns itself."""
+    """Return the conjugate as ``ndarray.conj`` does: a real array returns itself."""
     return function(np.conjugate, (x, *out), {}) if out or x.dtype.kind == "c" else x
 
 
@@ -310,7 +310,7 @@ def _view(x, *args, **kwargs):
         value = var.value_of(x)
         y = value.view(*args, **kwargs)
         if type(y) is np.ndarray and y.dtype.kind in "fc" and y.real.dtype == value.real.dtype:
-            return var.view_of(x, y)  # real and imaginary parts in pairs
+            return var.view_of(x, y)  # complex as pairs of real and imaginary parts, or back
         raise UnsupportedFunctionError(f"ndarray.view with another dtype has no derivative{at()}: use astype")
     return var.view_of(x, var.value_of(x).view())
 

@@ -1,9 +1,9 @@
 """Operators between a traced value and a value of a type that no rule accepts.
 
-NumPy converts buffers and ranges to arrays, and so do these operators.
-Any other type is asked first for an operator of its own, as with NumPy's scalars.
-Where no operator is found but plain code computes a result, Python's own TypeError would leave no note at the
-derivative (0055), so the operator refuses.
+Buffers and ranges are converted to arrays, as NumPy does. For any other type the reflected operator of that type is
+tried first, as with NumPy's scalars.
+If none exists but plain code would compute a result, the operator raises an error that is also noted at the
+derivative: f could catch Python's own TypeError and silently lose the derivative.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from wengert.core.dispatch.checks import refusal
 from wengert.core.messages import operator_message
 from wengert.core.operands import var
 
-#: the operators by their ufunc: the function that computes them, their reflected method and their sign
+#: for the ufunc of each operator: the function that computes it, the reflected method and the symbol
 _OPERATORS = {
     fun: (getattr(operator, f"__{name}__"), f"__r{name}__", sign)
     for fun, name, sign in (
@@ -39,12 +39,12 @@ _OPERATORS = {
     )
 }
 _SEQUENCES = frozenset((range, collections.deque, collections.UserList))
-#: types besides lists and tuples that NumPy converts to arrays
+#: types other than list and tuple that NumPy converts to arrays
 ARRAY_LIKE = _SEQUENCES | {array.array, bytearray, memoryview}
 
 
 def operate(fun: np.ufunc, left, right):
-    """``left op right``, one of them traced; NotImplemented where plain code raises a TypeError as well."""
+    """Return ``left op right`` with one side traced; NotImplemented if plain code raises a TypeError as well."""
     is_left = _is_operand(left)
     x, other = (left, right) if is_left else (right, left)
     compute, reflected, sign = _OPERATORS[fun]
@@ -56,7 +56,7 @@ def operate(fun: np.ufunc, left, right):
         compute(_plain(left), _plain(right))
     except TypeError:
         return NotImplemented
-    except Exception:  # plain code raises it as well; in a batch, perhaps for one element alone
+    except Exception:  # plain code raises it as well; in a batch it may concern only some elements
         if not _is_lifted(x):
             raise
     converted = as_array_like(other)
@@ -70,12 +70,12 @@ def operate(fun: np.ufunc, left, right):
 
 
 def compare_with_text(fun: np.ufunc, shape: tuple, other) -> object:
-    """``==`` or ``!=`` of an array of this shape with text; NumPy's result does not depend on the elements."""
+    """Compare an array of this shape with text by ``==`` or ``!=``; the result does not depend on the elements."""
     return (operator.eq if fun is np.equal else operator.ne)(np.zeros(shape)[()], other)
 
 
 def as_array_like(x):
-    """A buffer of numbers as an array and a sequence as a list, as NumPy converts them; other values as they are."""
+    """Convert a numeric buffer to an array and a sequence to a list, as NumPy does; return other values as they are."""
     if type(x) not in ARRAY_LIKE:
         return x
     if type(x) in _SEQUENCES:
@@ -93,7 +93,7 @@ def _is_lifted(x) -> bool:
 
 
 def _plain(x):
-    """A plain value of the same type and shape."""
+    """Return a plain value of the same type and shape."""
     if _is_lifted(x):
         return x._sample()
     return [_plain(item) for item in x] if type(x) in _SEQUENCES else var.plain(x)

@@ -1,8 +1,7 @@
-"""Raises at the first NaN of a derivative, with the function and the line: the checks of `wengert.detect_nan`.
+"""Raises at the first NaN in a derivative computation and names the function and line (see `wengert.detect_nan`).
 
-A value is checked when a function has computed it, a tangent when a rule has returned it, an adjoint whenever a
-cotangent was added to it.
-Intermediate results of rules are not checked: a NaN there may be multiplied by a factor of exactly 0, which gives 0.
+Checked are the value of each call, the tangent returned by each rule, and each adjoint after a cotangent is added.
+Intermediate results within rules are not checked: a NaN there may be multiplied by an exact 0, which gives 0.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ class Place(NamedTuple):
         return f"{text}: {code}" if code else text
 
 
-#: the call whose rule is running
+#: the call whose derivative rule is running
 _at_work: ContextVar[Place | None] = ContextVar("wengert_at_work", default=None)
 
 
 def place(name: str) -> Place:
-    """The place of the call that is being recorded; a call inside of a rule has the place of the rule's call."""
+    """Return the place of the call being recorded; a call within a rule gets the place of the rule's call."""
     around = _at_work.get()
     if around is None:
         return Place(name, frames.caller())
@@ -45,7 +44,7 @@ def place(name: str) -> Place:
 
 @contextlib.contextmanager
 def rule(at: Place) -> Iterator[None]:
-    """Block in which the rule of the call at this place runs."""
+    """Context manager within which the rule of the call at this place runs."""
     token = _at_work.set(at)
     try:
         yield
@@ -54,7 +53,7 @@ def rule(at: Place) -> Iterator[None]:
 
 
 def check_value(row, operands, y) -> None:
-    """Raise if a call of f gave NaN."""
+    """Raise if the value of a call of f contains NaN."""
     index = None if _at_work.get() is not None else _nan(y)
     if index is None:
         return
@@ -65,7 +64,7 @@ def check_value(row, operands, y) -> None:
 
 
 def check_tangent(t) -> None:
-    """Raise if the running rule returned a tangent that is NaN."""
+    """Raise if the tangent returned by the running rule contains NaN."""
     index = _nan(t)
     if index is not None:
         at = _at_work.get()
@@ -73,7 +72,7 @@ def check_tangent(t) -> None:
 
 
 def check_adjoint(name: str, total, part) -> None:
-    """Raise if adding the cotangent `part`, of the running rule or given to the sweep, made an adjoint NaN."""
+    """Raise if an adjoint is NaN after adding the cotangent `part`, from the running rule or from the seed."""
     index = _nan(total)
     if index is None:
         return
@@ -89,7 +88,7 @@ def check_adjoint(name: str, total, part) -> None:
 
 
 def check_inputs(name: str, level, inputs) -> None:
-    """Raise if an input or a direction of a derivative is NaN."""
+    """Raise if an input or a direction of a derivative contains NaN."""
     for i, x in enumerate(inputs):
         found = [("input", _nan(x))]
         if level.is_forward:
@@ -102,7 +101,7 @@ def check_inputs(name: str, level, inputs) -> None:
 
 
 def _nan(x):
-    """Index of the first NaN in an operand or array, or None."""
+    """Return the index of the first NaN in an operand or array, or None."""
     x = np.asarray(var.plain(x)) if not isinstance(x, (list, tuple)) else np.asarray(0)
     if x.dtype.kind not in "fc" or not np.isnan(x).any():
         return None
@@ -118,5 +117,5 @@ def _listed(given) -> str:
 
 
 def _element(x, index, shape) -> str:
-    """The element of an operand that the result's element at an index was computed from."""
+    """Format the element of an operand that broadcasts to `index` of the result."""
     return str(np.broadcast_to(var.plain(x), shape)[index])

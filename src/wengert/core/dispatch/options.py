@@ -1,6 +1,6 @@
-"""Options of ufuncs: rewrites a call with ``dtype=``, ``casting=``, ``order=`` or ``axes=`` as calls without.
+"""Rewrites ufunc calls with ``dtype=``, ``casting=``, ``order=`` or ``axes=`` as calls without these options.
 
-Operands are converted to the types of the loop that NumPy itself resolves.
+Operands are converted to the types of the ufunc loop that NumPy resolves.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ import numpy as np
 
 from wengert.core.operands import var
 
-#: options that choose the loop of a ufunc
+#: options that select the loop of a ufunc
 LOOP = ("dtype", "signature", "sig", "casting")
 
 
 def simplified(call, fun, inputs, kwargs):
-    """Result of a ufunc with options; ``call(fun, inputs, kwargs)`` takes those that remain."""
-    kwargs = {name: value for name, value in kwargs.items() if name != "subok"}  # there are no subclasses
+    """Evaluate a ufunc with options; ``call(fun, inputs, kwargs)`` handles the remaining ones."""
+    kwargs = {name: value for name, value in kwargs.items() if name != "subok"}  # operands have no subclasses
     order = kwargs.pop("order", "K")
     loop = {name: kwargs.pop(name) for name in LOOP if name in kwargs}
     if loop:
@@ -29,7 +29,7 @@ def simplified(call, fun, inputs, kwargs):
 
 
 def converted(fun, inputs, dtype=None, signature=None, sig=None, casting="same_kind"):
-    """The operands in the types of the loop that NumPy resolves; NumPy's own error if there is none."""
+    """Convert operands to the types of the loop that NumPy resolves; NumPy raises if there is none."""
     found = None if dtype is None else np.dtype(dtype)
     signature = signature or sig or (None,) * fun.nin + (found,) * fun.nout
     inputs = [as_operand(x) for x in inputs]
@@ -39,7 +39,7 @@ def converted(fun, inputs, dtype=None, signature=None, sig=None, casting="same_k
 
 
 def as_operand(x):
-    """An array or a scalar; Python's scalars stay, as they have no dtype."""
+    """Convert lists to arrays and bools to NumPy's; other Python scalars stay, as they have no dtype."""
     if isinstance(x, (list, tuple)):
         return np.stack([as_operand(item) for item in x]) if var.holds_var(x) else np.asarray(x)
     return np.bool_(x) if type(x) is bool else x
@@ -52,7 +52,7 @@ def as_type(x, dtype):
 
 
 def along_axes(call, fun, inputs, axes, **kwargs):
-    """Result of a generalised ufunc with ``axes=``: its core axes are moved to the end and back."""
+    """Evaluate a generalised ufunc with ``axes=``: move the core axes to the end and back."""
     axes = [(axis,) if isinstance(axis, int) else tuple(axis) for axis in axes]
     moved = (np.moveaxis(x, at, range(-len(at), 0)) for x, at in zip(inputs, axes))
     y = call(fun, tuple(moved), kwargs)
@@ -61,7 +61,7 @@ def along_axes(call, fun, inputs, axes, **kwargs):
 
 
 def in_order(y, order):
-    """The result in the memory layout of ``order=``."""
+    """Return the result in the memory layout of ``order=``."""
     if order not in ("C", "F") or not np.ndim(y) or var.value_of(y).flags[f"{order}_CONTIGUOUS"]:
         return y
     return np.copy(y, order=order)

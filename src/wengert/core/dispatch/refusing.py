@@ -1,9 +1,9 @@
-"""Proxies for functions and classes in C that accept scalars by their exact type, so that these refuse traced values.
+"""Proxies of C functions and classes that read a scalar without calling any conversion method.
 
-``decimal.Decimal(x)`` takes floats and instances of subclasses, and asks its argument for no conversion.
-Its own error leaves no note at a derivative, so a function that catches it would silently lose the derivative (0055).
-Code with rebound names calls a proxy instead.
-Where a class is not called, read from or mapped it is itself, as `type` is (0052).
+``decimal.Decimal(x)`` accepts floats by their type and reads the value directly, so a traced scalar cannot intervene.
+If it raises instead, the error is not noted at a derivative, and a function that catches it would silently lose the
+derivative. Code with rebound names calls a proxy, which raises for traced arguments.
+Where a class is neither called nor has an attribute read nor is passed to ``map``, code sees the class itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from wengert.core.messages import call_message
 from wengert.core.operands import var
 from wengert.core.rebind import rebind
 
-#: functions and classes that take scalars, by module; then the alternative constructors of such classes
+#: functions and classes that take scalars, by module; below, the alternative constructors of these classes
 NAMES = {
     "datetime": ("date", "datetime", "timedelta"),
     "decimal": ("Decimal",),
@@ -27,7 +27,7 @@ _MAKERS = ("from_float", "from_number", "fromtimestamp", "utcfromtimestamp")
 
 
 class Refusing:
-    """Proxy of a function or class that refuses traced arguments and otherwise behaves like the original."""
+    """Proxy of a function or class that raises for traced arguments and otherwise behaves like the original."""
 
     __slots__ = ("_wengert_name", "_wengert_of")
 
@@ -64,14 +64,14 @@ def refuse(x, name: str) -> None:
 
 
 def proxy_of_subclass(cls: type) -> Refusing | None:
-    """Return a proxy of a subclass of such a class if it inherits the constructor in C."""
+    """Return a proxy of a subclass of a registered class if it inherits the constructor in C, else None."""
     made = type(cls), type(cls.__new__), type(cls.__init__)
     is_in_c = made == (type, types.BuiltinFunctionType, types.WrapperDescriptorType)
     return Refusing(cls, cls.__qualname__) if is_in_c else None
 
 
 def install(package: str) -> None:
-    """Register proxies of the functions and classes of a module listed in `NAMES`, and of subclasses of these."""
+    """Register proxies of the functions and classes of a module listed in `NAMES`, and of their subclasses."""
     module = sys.modules[package]
     for name in NAMES[package]:
         value = getattr(module, name)

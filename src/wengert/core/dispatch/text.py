@@ -1,9 +1,8 @@
-"""The purpose of the text of a traced value: a number parsed from it would have no derivative.
+"""Decides what the text of a traced value is used for; a number parsed from it would silently lose its derivative.
 
-Values are formatted to be looked at, so formatting them is allowed.
-The user's own line tells what the text is for: to be shown (``print``, logging, an error), to be read back at once
-(``float(f"{x}")``), or neither, as where it is kept in a variable.
-Where there is no source, the instructions around it and the names that the code uses tell.
+Formatting a value to display it is harmless. The source line that formats it shows whether the text is displayed
+(``print``, logging, an exception), parsed back at once (``float(f"{x}")``), or neither, such as text kept for later.
+Without source, the surrounding bytecode and the names used by the code object decide.
 """
 
 from __future__ import annotations
@@ -15,36 +14,36 @@ import linecache
 import re
 import weakref
 
-#: fewest digits behind the point that give the same number, or nearly, when they are read
+#: digits after the decimal point from which on text is taken to be precise enough for reading the number back
 _DIGITS = 13
 
 _PRECISION = re.compile(r"(?:.?[<>=^])?[ +-]?z?#?0?\d*[,_]?(?:\.(\d+))?([a-zA-Z%]?)$", re.DOTALL)
 
-#: what makes numbers of text
+#: functions that parse numbers from text
 READERS = frozenset(
     "float complex eval exec literal_eval Decimal Fraction mpf mpc sympify float64 float32 longdouble complex128 "
     "fromstring loadtxt genfromtxt array asarray asfarray loads strptime".split()
 )
 
-#: what shows text to somebody
+#: functions that display text
 _SHOWN = frozenset(
     "print pprint pp debug info warning warn error critical exception log set_description set_postfix set_title fail "
     "skip echo".split()
 )
 
-#: methods of text, and functions, that give text
+#: functions and methods that return text, or containers of text
 _OF_TEXT = frozenset(
     "str repr format __str__ __repr__ __format__ join strip lstrip rstrip removeprefix removesuffix ljust rjust center "
     "replace ascii dict list tuple splitlines split expandtabs zfill encode decode array2string array_repr array_str "
     "map sorted".split()
 )
 
-#: modules that show what they are given
+#: packages that display the values passed to them
 _SHOWING = frozenset(
     "logging warnings pprint reprlib traceback _pytest pytest unittest pdb bdb IPython".split()
 )
 
-#: what holds text and is no call
+#: expressions that pass text on to the enclosing expression
 _CLIMBED = (
     *(ast.JoinedStr, ast.FormattedValue, ast.BinOp, ast.Tuple, ast.List, ast.Dict, ast.Starred, ast.keyword),
     *(ast.Subscript, ast.IfExp, ast.Attribute, ast.GeneratorExp, ast.ListComp, ast.Name, ast.Constant),
@@ -53,7 +52,7 @@ _CLIMBED = (
 
 
 def is_whole(spec: str) -> bool:
-    """Does a format give all digits of a number?"""
+    """Return whether a format specification keeps (nearly) all digits of a number."""
     found = _PRECISION.match(spec)
     if found is None:
         return True
@@ -64,7 +63,7 @@ def is_whole(spec: str) -> bool:
 
 
 def purpose(frame) -> str:
-    """Purpose of the text that a frame makes: "shown" (or compared), "read" or "unknown"."""
+    """Return what the text made in `frame` is used for: "shown" (or compared), "read" or "unknown"."""
     while frame is not None and (
         frame.f_code.co_name in ("__repr__", "__str__", "__format__")
         or frame.f_globals.get("__name__") in ("reprlib", "dataclasses")
@@ -80,13 +79,13 @@ def purpose(frame) -> str:
     return known[frame.f_lasti]
 
 
-#: by code and place
+#: purpose by code object and instruction offset
 _purposes: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 def _of_source(frame):
-    """The same, as the source tells; None where there is none."""
-    if frame.f_code.co_filename == "<string>":  # what exec ran; from 3.13 on linecache has another source of that name
+    """Return the purpose according to the source, or None if there is no source or it does not decide."""
+    if frame.f_code.co_filename == "<string>":  # code run by exec; since 3.13 linecache may hold another "<string>"
         return None
     place = next(iter([*frame.f_code.co_positions()][frame.f_lasti // 2 :]), (None,) * 4)
     tree = _tree("".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals)))
@@ -109,7 +108,7 @@ def _of_source(frame):
 
 
 def _of_call(name):
-    """Purpose for which a function takes text; None if it returns text itself."""
+    """Return the purpose for which a function of this name takes text, or None if it returns text itself."""
     if name in READERS:
         return "read"
     if name in _SHOWN or name.endswith(("Error", "Warning", "Exception")):
@@ -118,13 +117,13 @@ def _of_call(name):
 
 
 def _goes_to_file(call):
-    """Does a call, as ``print(x, file=f)``, write into a file that may be read again?"""
+    """Return whether a call such as ``print(x, file=f)`` writes to a file that may be read again."""
     files = [ast.unparse(keyword.value) for keyword in call.keywords if keyword.arg == "file"]
     return any(not file.endswith(("stdout", "stderr")) for file in files)
 
 
 def _around(tree, place):
-    """The nodes that hold a place of the source, the outermost first."""
+    """Return the nodes that enclose a source range, the outermost first."""
     found, inner = [], tree
     while inner is not None:
         found.append(inner)
@@ -133,7 +132,7 @@ def _around(tree, place):
 
 
 def _holds(node, place):
-    """Does a node hold a place? One without a place of its own, as a comprehension, does if a part of it does."""
+    """Return whether a node covers a source range; one without position, such as a comprehension, if a child does."""
     line, end_line, start, end = place
     if not hasattr(node, "lineno"):
         return any(_holds(child, place) for child in ast.iter_child_nodes(node))
@@ -149,7 +148,7 @@ def _tree(source):
 
 
 def _of_code(code, last):
-    """The same, as the positions tell of the instructions around; None where they do not."""
+    """Return the purpose according to the calls and comparisons around an instruction, or None if undecided."""
     places = [*code.co_positions()]
     line, end_line, start, end = place = places[last // 2]
     if None in place:
@@ -175,6 +174,6 @@ def _of_code(code, last):
 
 
 def _of_names(code):
-    """The same, as the names tell that the code uses."""
+    """Return the purpose according to the names that the code uses."""
     names = {*code.co_names}
     return "shown" if names & _SHOWN and not names & READERS else "unknown"

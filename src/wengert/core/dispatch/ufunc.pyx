@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""What a differentiated function sees as ``np.sin``: the ufunc, with a shorter way in for traced operands."""
+"""Proxies of NumPy ufuncs that record traced operands directly; a differentiated function sees one as ``np.sin``."""
 
 cimport cython
 from cpython.object cimport PyObject, PyTypeObject
@@ -39,7 +39,7 @@ cdef extern from "Python.h":
 
 @cython.final
 cdef class Ufunc:
-    """A NumPy ufunc that records traced operands without going through NumPy's dispatch."""
+    """A proxy of a NumPy ufunc that records traced operands without NumPy's dispatch."""
 
     cdef vector_function vectorcall
     cdef Kernel kernel
@@ -73,7 +73,7 @@ cdef class Ufunc:
 
 
 cdef PyObject *call_ufunc(PyObject *self, PyObject *const *args, size_t nargs, PyObject *names) noexcept:
-    """Vectorcall of `Ufunc`: traced operands are recorded, everything else is NumPy's."""
+    """Vectorcall entry point of `Ufunc`: record traced operands, pass every other call to NumPy."""
     cdef Ufunc proxy = <Ufunc>self
     cdef Kernel u = proxy.kernel
     cdef size_t n = WG_NARGS(nargs)
@@ -99,7 +99,7 @@ cdef inline bint is_list(PyObject *x) noexcept:
 
 
 cdef PyObject *recorded_lists(Kernel u, PyObject *a, PyObject *b) noexcept:
-    """A ufunc of lists, in which there may be traced values."""
+    """Call a ufunc on lists, which may hold traced values."""
     try:
         operands = (<object>a,) if b == NULL else (<object>a, <object>b)
         result = dispatch.ufunc(u.ufunc, "__call__", operands, {})
@@ -119,10 +119,10 @@ cdef PyObject *recorded(Kernel u, PyObject *a, PyObject *b) noexcept:
 
 
 def proxy(ufunc):
-    """The `Ufunc` of a NumPy ufunc; without a kernel it only takes lists that hold traced values."""
+    """Return the `Ufunc` of a NumPy ufunc; without a kernel it only handles lists that hold traced values."""
     return Ufunc(kernels.get(ufunc) or Kernel(ufunc, 0, 0, 0))
 
 
 cdef Ufunc _any = Ufunc(<Kernel>kernels[np.add])
-# the offset of the vectorcall pointer, as an instance shows it
+# Cython offers no offsetof for a cdef class, so measure the offset of the vectorcall pointer on an instance.
 wg_enable_vectorcall(<PyTypeObject *>Ufunc, <char *>&_any.vectorcall - <char *><PyObject *>_any)

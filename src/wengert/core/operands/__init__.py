@@ -1,1 +1,1 @@
-"""The traced values that a differentiated function computes with."""
+"""The traced values with which a differentiated function computes."""

@@ -1,7 +1,7 @@
-# `ArrayVar`: keys, elements and slices, and stores, which keep what they overwrite.
+# `ArrayVar`: indexing, views, and stores, which save the values they overwrite.
 
 cdef bint is_basic(object key):
-    """Does an index select a view, as integers, slices, None and Ellipsis do?"""
+    """Return whether an index selects a view, as integers, slices, None and Ellipsis do."""
     if type(key) is tuple:
         for k in key:
             if not is_basic_part(k):
@@ -16,7 +16,7 @@ cdef inline bint is_basic_part(object k):
 
 
 cdef object stored_key(object key):
-    """A copy of an advanced index, so that f may change its arrays afterwards."""
+    """Copy an advanced index, since f may modify its arrays afterwards."""
     if type(key) is tuple:
         return tuple([stored_key(k) for k in key])
     if is_basic_part(key) or isinstance(key, (bool, np.bool)):
@@ -31,7 +31,7 @@ cdef object stored_key(object key):
 @cython.no_gc
 @cython.freelist(256)
 cdef class ArrayVar:
-    """A traced array, or a clean one that may become traced, standing for an ``ndarray``."""
+    """A traced array, or a clean one that may become traced; stands for an ``ndarray``."""
 
     def __init__(self, *args):
         raise TypeError("type(x) of a traced array makes no arrays: use numpy.empty(shape)")
@@ -103,7 +103,7 @@ cdef class ArrayVar:
         return unary(<Kernel>by_opcode[WG_POSITIVE], self)
 
     def __abs__(self):
-        if self.scalar and cnp.PyArray_ISCOMPLEX(self.v):       # rounds differently from the ufunc
+        if self.scalar and cnp.PyArray_ISCOMPLEX(self.v):       # abs() rounds differently from the ufunc
             return dispatch.ufunc(np.absolute, "__call__", (self,), {}, operator.abs)
         return unary(<Kernel>by_opcode[WG_ABSOLUTE], self)
 
@@ -349,7 +349,7 @@ cdef class ArrayVar:
         return methods.scalar_attribute(self, name) if self.scalar else methods.array_attribute(self, name)
 
     def sum(self, *args, **kwargs):
-        """Sum of the elements; the sum of all has an entry of its own."""
+        """Return the sum; the sum of all elements of a float64 array has its own kind of tape entry."""
         cdef Node node
         if args or kwargs or not is_live(self.buffer) or not is_double(self.v):
             return dispatch.function(np_sum, (self, *args), kwargs)
@@ -425,7 +425,7 @@ cdef class ArrayVar:
 
 
 cdef object part(ArrayVar x, str name):
-    """Real or imaginary part of complex values: of an array a view, whose tangents are those parts of its tangents."""
+    """Return the real or imaginary part; for an array a view, whose tangents are views of its tangents."""
     cdef Level level = level_of(x)
     cdef ArrayVar view = array_var(x.buffer, <cnp.ndarray>getattr(x.v, name))
     if not x.scalar:
@@ -439,7 +439,7 @@ cdef object part(ArrayVar x, str name):
 
 
 def matmul(a, b):
-    """a @ b; of two float64 matrices into memory from the pool."""
+    """Return ``a @ b``; the product of two float64 matrices takes memory from the pool."""
     if (type(a) is ndarray and type(b) is ndarray and cnp.PyArray_NDIM(a) == 2 and cnp.PyArray_NDIM(b) == 2
             and is_double(a) and is_double(b)):
         return np.matmul(a, b, out=empty((len(a), b.shape[1])))
@@ -447,7 +447,7 @@ def matmul(a, b):
 
 
 cdef char *place_of(cnp.ndarray v, object key) except? NULL:
-    """Address of the double that integers select; NULL for any other key."""
+    """Return the address of the double selected by integers, or NULL for any other key."""
     cdef char *place = cnp.PyArray_BYTES(v)
     cdef int d, ndim = cnp.PyArray_NDIM(v)
     if ndim == 0 or not is_double(v):
@@ -469,7 +469,7 @@ cdef inline bint is_integer(object k):
 
 
 cdef inline Py_ssize_t offset(cnp.ndarray v, int d, object k) except? -1:
-    """Offset in bytes of index `k` along an axis."""
+    """Return the offset in bytes of index `k` along an axis."""
     cdef Py_ssize_t n = cnp.PyArray_DIM(v, d), i = PyNumber_AsSsize_t(k, IndexError)
     cdef Py_ssize_t j = i + n if i < 0 else i
     if j < 0 or j >= n:
@@ -492,7 +492,7 @@ cdef object array_operator(int op, object left, object right):
 
 
 cdef object in_place(ArrayVar target, object value):
-    """Stores the result of an augmented assignment."""
+    """Store the result of an augmented assignment."""
     if value is NotImplemented or target.scalar:
         return value
     if not cnp.PyArray_ISCOMPLEX(target.v) and is_complex(value):
@@ -507,9 +507,9 @@ cdef object in_place(ArrayVar target, object value):
 
 
 cdef bint activate(Buffer buffer, Level level) except -1:
-    """Give a buffer to the outermost level of a value that is about to be stored.
+    """Assign a clean buffer to the outermost level of a value about to be stored.
 
-    False if it belongs to a nested level, for which the general path is taken.
+    Returns False if the buffer belongs to another, nested level, which needs the general path.
     """
     settle(buffer)
     if buffer.level is not None:
@@ -544,7 +544,7 @@ cdef inline int store_element(Tape tape, Buffer buffer, cnp.ndarray view, char *
 
 
 cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except -1:
-    """Write a value into a view (or at an advanced index of it), keeping what it overwrites."""
+    """Write a value into a view, or at an advanced index of it, and save the values it overwrites."""
     cdef Tape tape, source_tape = None
     cdef Node node
     cdef Level level
@@ -552,7 +552,7 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
     cdef bint is_first
     if (buffer.level is not None and buffer.level.tape == NULL and not buffer.level.live and key is None
             and <Py_ssize_t>cnp.PyArray_NBYTES(view) == buffer.span):
-        give_back(buffer)           # a work array of an earlier call, overwritten before it is read
+        give_back(buffer)           # a work array of an ended derivative is overwritten as a whole
     if isinstance(value, (list, tuple)):
         value = dispatch.stacked(value)
     value = as_numpy(value)
@@ -595,7 +595,7 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
     node.aslot = node.bslot = -1
     node.sources = [] if source is None else [source]
     if source is not None and source[2] is not None and np.ndim(view[place]) < np.ndim(plain):
-        # NumPy drops leading axes of length 1 of the assigned value, and so must its adjoint
+        # NumPy drops leading axes of length 1 from the assigned value, so its adjoint must have them dropped too
         plain = plain.reshape(np.shape(plain)[np.ndim(plain) - np.ndim(view[place]):])
         node.sources = [(0, -1, source[2], outline(<cnp.ndarray>plain), -1)]
     saved = view[place].copy()
@@ -611,7 +611,7 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
 
 
 cdef object last_written(cnp.ndarray view, object key):
-    """Mask of the writes at an advanced index that are not overwritten by a repeat; None without repeats."""
+    """Return a mask of the writes that survive when an advanced index repeats an element; None without repeats."""
     ids = np.zeros((<object>view).shape, dtype=np.intp)
     count = np.arange(ids[key].size).reshape(ids[key].shape)
     ids[key] = count
@@ -630,7 +630,7 @@ cdef object get_item(ArrayVar x, object key):
         y = x.v[key]
         if type(y) is ndarray:
             return array_var(x.buffer, <cnp.ndarray>y)
-        # one element: NumPy returns a scalar, a copy
+        # a single element: NumPy returns a scalar, which is a copy
         tape = tape_of(x.buffer)
         if x.buffer.level is None:
             return y
@@ -671,7 +671,7 @@ cdef int set_item(ArrayVar x, object key, object value) except -1:
             return store(x.buffer, x.v, None, np.where(key, value, x))
         key = observed(key)
     if not is_basic(key):
-        if cnp.PyArray_NDIM(x.v) == 0:      # a mask of no axes: all or nothing
+        if cnp.PyArray_NDIM(x.v) == 0:      # a 0-d mask selects everything or nothing
             if not x.v[key].size:
                 return 0
             return store(x.buffer, x.v, None, np.reshape(value, ()) if np.ndim(value) else value)
@@ -684,7 +684,7 @@ cdef int set_item(ArrayVar x, object key, object value) except -1:
     else:
         view = <cnp.ndarray>x.v[(*key, Ellipsis) if type(key) is tuple else (key, Ellipsis)]
     if type(value) is ArrayVar and is_same_view((<ArrayVar>value), x.buffer, view):
-        return 0            # x[i] += y stores in place and then assigns the view to itself
+        return 0            # x[i] += y has already stored in place, then assigns the view to itself
     if type(value) is ArrayVar and (<ArrayVar>value).buffer is x.buffer and PyLong_CheckExact(key):
         checks.check_row_store(x)
     return store(x.buffer, view, None, value)
@@ -703,7 +703,7 @@ cdef bint is_same_view(ArrayVar value, Buffer buffer, cnp.ndarray view):
 
 
 cdef object hand_out(ArrayVar x, object dtype, object copy):
-    """The ndarray of a clean array, which is marked as escaped: NumPy or C code may keep it."""
+    """Return the ndarray of a clean array and mark it as escaped, since NumPy or C code may keep a reference."""
     if is_live(x.buffer):
         settle(x.buffer)            # raises if its derivative has ended
         if is_passive(x) or frames.is_asserted():

@@ -1,8 +1,8 @@
-# Arrays of forward and nested levels.  Their values are those of the enclosing level (plain ones, or operands there):
-# each store, and each element that is read, is also one of that level.
+# Arrays of forward and nested levels. Their values belong to the enclosing level: plain arrays, or operands there.
+# Each store and each element read is therefore also a store or read at that level.
 
 cdef ArrayVar wrap(Level level, object y):
-    """The operand of a nested level for a value of the enclosing level."""
+    """Return the operand of a nested level for a value of the enclosing level."""
     cdef cnp.ndarray array
     cdef Buffer buffer
     cdef ArrayVar x
@@ -41,9 +41,9 @@ cdef Buffer same_memory(Buffer buffer, Level level):
 
 
 cdef int enter(Buffer buffer, Level level, cnp.ndarray view) except -1:
-    """Give a buffer to `level`, of which a value is about to be stored.
+    """Assign a buffer to `level` because a value of that level is about to be stored into it.
 
-    The enclosing level keeps its own buffer, as the one under it.
+    The enclosing level keeps its own buffer, ``buffer.under``.
     """
     cdef Buffer under
     settle(buffer)
@@ -65,7 +65,7 @@ cdef int enter(Buffer buffer, Level level, cnp.ndarray view) except -1:
 
 
 cdef int move_identity(Buffer buffer, Buffer under, cnp.ndarray view) except -1:
-    """From here on the enclosing level refers to an array by `under`."""
+    """Make the enclosing level refer to an array by `under` from now on."""
     cdef Level level = buffer.level
     cdef Tape tape
     cdef Node node
@@ -95,13 +95,13 @@ cdef int move_identity(Buffer buffer, Buffer under, cnp.ndarray view) except -1:
 
 
 cdef cnp.ndarray flat(Buffer buffer, cnp.ndarray like):
-    """The whole memory of a buffer as a 1-D array; the caller keeps it alive."""
+    """Return the whole memory of a buffer as a 1-D array; the caller keeps it alive."""
     cdef cnp.npy_intp n = buffer.span // cnp.PyArray_ITEMSIZE(like)
     return <cnp.ndarray>cnp.PyArray_SimpleNewFromData(1, &n, cnp.PyArray_TYPE(like), buffer.low)
 
 
 cdef int give_tangents(Buffer buffer, Level level, cnp.ndarray like) except -1:
-    """Tangents of an array, all zero."""
+    """Allocate zero tangents for an array."""
     cdef ArrayVar memory
     if level.depth == 0:
         return give_tangent(buffer, level)
@@ -112,7 +112,7 @@ cdef int give_tangents(Buffer buffer, Level level, cnp.ndarray like) except -1:
 
 
 cdef object tangents_in(Buffer buffer, cnp.ndarray view):
-    """Tangents of a view at the enclosing level, with a leading axis of directions."""
+    """Return the tangents of a view at the enclosing level, with a leading axis of directions."""
     cdef ArrayVar memory
     if buffer.level.depth == 0:
         return tangent_view(buffer, view)
@@ -124,7 +124,7 @@ cdef object tangents_in(Buffer buffer, cnp.ndarray view):
 
 
 cpdef object tangents_of(x):
-    """Tangents of an operand of a forward level, at the enclosing level."""
+    """Return the tangents of an operand of a forward level, at the enclosing level."""
     cdef cnp.npy_intp k
     cdef cnp.ndarray t
     if type(x) is ScalarDual:
@@ -136,7 +136,7 @@ cpdef object tangents_of(x):
 
 
 cpdef object with_tangents(Level level, y, t):
-    """The operand of a forward level for a value and its tangents; None: they are zero."""
+    """Return the operand of a forward level for a value and its tangents; None means zero tangents."""
     cdef ArrayVar x
     if level.depth == 0:
         return dual(level, y, t)
@@ -148,7 +148,7 @@ cpdef object with_tangents(Level level, y, t):
 
 
 cdef int aligned_set(object target, object t) except -1:
-    """target[...] = t for operands, where `t` may have fewer axes after that of the directions."""
+    """Assign ``target[...] = t`` on operands, where `t` may have fewer or more axes after the axis of directions."""
     shape = np.shape(t)
     ndim = np.ndim(target)
     if len(shape) < ndim and len(shape):
@@ -160,7 +160,7 @@ cdef int aligned_set(object target, object t) except -1:
 
 
 cdef object forward_call(Level level, row, args, kwargs, operands, y, index_map):
-    """The result of a call at a forward level, with its tangents."""
+    """Return the result of a call at a forward level, with its tangents."""
     if level.silent:
         return with_tangents(level, y, None)
     if not isinstance(y, (ndarray, np.generic, float)):
@@ -177,7 +177,7 @@ cdef object forward_call(Level level, row, args, kwargs, operands, y, index_map)
 
 
 cdef int store_carried(Level level, Buffer buffer, cnp.ndarray view, object key, object value) except -1:
-    """Store into a view (or at an advanced index of it) of an array of a forward or nested level."""
+    """Store into a view, or at an advanced index of it, of an array of a forward or nested level."""
     cdef Py_ssize_t j
     enter(buffer, level, view)
     below = lower(value, level)
@@ -194,13 +194,13 @@ cdef int store_carried(Level level, Buffer buffer, cnp.ndarray view, object key,
     if key is None:
         aligned_set(target, 0.0 if t is None else t)
         return 0
-    for j in range(level.k):        # one direction at a time: a leading axis would move the axes of some keys
+    for j in range(level.k):        # per direction: with a leading axis some advanced keys would permute axes
         target[j][key] = 0.0 if t is None else t[j]
     return 0
 
 
 cdef object gather_carried(ArrayVar x, cnp.ndarray view, object key, object y):
-    """Elements of an array of a forward or nested level: one of them (key is ()), or those at an advanced index."""
+    """Read an array of a forward or nested level: one element if `key` is (), else those at an advanced index."""
     cdef Level level = x.buffer.level
     cdef ArrayVar source = array_var(x.buffer, view)
     if level.depth > 0:

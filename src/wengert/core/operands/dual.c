@@ -1,8 +1,8 @@
-/* The loops of forward mode: see dual.h. */
+/* Loops of forward mode, see dual.h. */
 
 #include "dual.h"
 
-/* p times a tangent, with strong zero */
+/* Return p times a tangent, with strong zero. */
 static inline double wg_times(double p, double t) { return p == 0.0 || t == 0.0 ? 0.0 : p * t; }
 
 static inline void wg_scaled(double p, const double *restrict ta, double *restrict t, ptrdiff_t k) {
@@ -11,7 +11,7 @@ static inline void wg_scaled(double p, const double *restrict ta, double *restri
         for (j = 0; j < k; j++) t[j] = p * ta[j] + 0.0; /* no -0.0 */
     else
         for (j = 0; j < k; j++) t[j] = wg_times(p, ta[j]);
-    if (p == 0.0) /* also of infinite tangents */
+    if (p == 0.0) /* strong zero, for infinite tangents too */
         for (j = 0; j < k; j++) t[j] = 0.0;
 }
 
@@ -42,7 +42,7 @@ static inline void wg_dual_k(int op, double a, double b, double y, const double 
     }
 }
 
-/* Tangents `t` of y = phi(a, b) from those of the operands: one direction, or several. */
+/* Constant k = 1 lets the compiler specialise the loops for one direction. */
 void wg_dual(int op, double a, double b, double y, const double *ta, const double *tb, double *t, ptrdiff_t k) {
     if (k == 1)
         wg_dual_k(op, a, b, y, ta, tb, t, 1);
@@ -50,7 +50,7 @@ void wg_dual(int op, double a, double b, double y, const double *ta, const doubl
         wg_dual_k(op, a, b, y, ta, tb, t, k);
 }
 
-/* The same over n elements of two arrays that both have tangents, in one pass. */
+/* Both operands are arrays with tangents; one pass over the elements. */
 #define WG_PUSH_BINARY(NAME, name, cost, value, ua, ub, pa, pb, ...)                  \
     case WG_##NAME:                                                            \
         WG_IVDEP for (i = 0; i < n; i++) {                                     \
@@ -67,7 +67,7 @@ WG_CLONES void wg_push_vv(int op, ptrdiff_t n, const double *ta, const double *t
     switch (op) { WG_BINARY(WG_PUSH_BINARY) default : break; }
 }
 
-/* Sum of n elements: eight partial sums, which vectorise and round less than one. */
+/* Eight partial sums vectorise, and have a smaller rounding error than one. */
 WG_CLONES double wg_sum(ptrdiff_t n, const double *x) {
     double part[8] = {0.0}, sum = 0.0;
     ptrdiff_t i, m;

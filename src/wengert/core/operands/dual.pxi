@@ -1,14 +1,14 @@
-# Forward mode of an outermost level: scalars with their tangents inline, and arrays by the kernels of the sweep.
+# Forward mode at an outermost level: scalars with inline tangents, and arrays through the kernels of the tape sweep.
 
 cdef enum:
-    INLINE = 8                  # tangents that lie in the object itself
+    INLINE = 8                  # number of tangents stored in the object itself
 
 
 @cython.final
 @cython.no_gc
 @cython.freelist(1024)
 cdef class ScalarDual:
-    """A dual number with k tangents, standing for a ``numpy.float64``."""
+    """A dual number with k tangents; stands for a ``numpy.float64``."""
 
     def __init__(self, *args):
         raise TypeError("type(x) of a traced scalar makes no numbers: use x.__class__(...), which is numpy.float64")
@@ -87,7 +87,7 @@ cdef class ScalarDual:
     def __bool__(self):
         return self.v != 0.0
 
-    # piecewise constant: a plain result
+    # piecewise constant functions: plain results
 
     def __int__(self):
         return int(self.v)
@@ -192,7 +192,7 @@ wg_not_a_sequence(<PyTypeObject *>ScalarDual)
 
 
 cdef ScalarDual new_dual(Level level, double v):
-    """A dual number whose tangents are still to be written."""
+    """Allocate a dual number; the caller writes its tangents."""
     cdef ScalarDual x = ScalarDual.__new__(ScalarDual)
     x.level = level
     x.v = v
@@ -230,7 +230,7 @@ cdef inline ScalarDual dual_right_number(double a, ScalarDual x, int op, double 
 
 
 cdef inline object dual_left(ScalarDual x, object other, int op):
-    """x op other."""
+    """Compute ``x op other``."""
     cdef double b
     if type(other) is ScalarDual:
         if (<ScalarDual>other).level is x.level:
@@ -241,7 +241,7 @@ cdef inline object dual_left(ScalarDual x, object other, int op):
 
 
 cdef inline object dual_right(ScalarDual x, object other, int op):
-    """other op x."""
+    """Compute ``other op x``."""
     cdef double a
     if number(other, &a):
         return dual_right_number(a, x, op + 2, evaluate(op, a, x.v))
@@ -282,7 +282,7 @@ cdef inline int store_constant(Buffer buffer, char *place, double c) except -1:
 # ---- arrays
 
 cdef int give_tangent(Buffer buffer, Level level) except -1:
-    """Tangents of an array of an outermost level, all zero."""
+    """Allocate zero tangents for an array of an outermost level."""
     cdef cnp.npy_intp size = max(1, level.k * buffer.span)
     cdef cnp.ndarray memory = <cnp.ndarray>cnp.PyArray_ZEROS(1, &size, cnp.NPY_UINT8, 0)
     buffer.tangent = <char *>cnp.PyArray_DATA(memory)
@@ -291,7 +291,7 @@ cdef int give_tangent(Buffer buffer, Level level) except -1:
 
 
 cdef cnp.ndarray tangent_view(Buffer buffer, cnp.ndarray view):
-    """Tangents of a view at an outermost level: the same offset and strides after a leading axis of directions."""
+    """Return the tangents of a view at an outermost level: same offset and strides, after an axis of directions."""
     if buffer.level.k == 0:
         return <cnp.ndarray>np.zeros((0, *(<object>view).shape), dtype=view.dtype)
     return view_at(buffer.tangent + (<char *>cnp.PyArray_DATA(view) - buffer.low), buffer.tangent_owner, view,
@@ -308,7 +308,7 @@ cdef cnp.ndarray empty_tangent(Level level, cnp.ndarray y):
 
 
 cdef ArrayVar dual_array(Level level, cnp.ndarray y, cnp.ndarray t):
-    """The operand for a contiguous array and its tangents, in memory of their own."""
+    """Return the operand for a contiguous array and its tangents, each the owner of its memory."""
     cdef Buffer buffer = new_buffer(y, level)
     buffer.tangent = <char *>cnp.PyArray_DATA(t)
     buffer.tangent_owner = t
@@ -316,7 +316,7 @@ cdef ArrayVar dual_array(Level level, cnp.ndarray y, cnp.ndarray t):
 
 
 cdef object dual(Level level, object y, object t):
-    """The operand of an outermost level for a value and its tangents; None: they are zero."""
+    """Return the operand of an outermost level for a value and its tangents; None means zero tangents."""
     cdef cnp.ndarray array
     cdef ScalarDual x
     cdef ArrayVar operand
@@ -348,7 +348,7 @@ cdef object dual(Level level, object y, object t):
 
 
 cdef bint is_own(cnp.ndarray y, cnp.ndarray t, Py_ssize_t k):
-    """Do these tangents have the layout of `y`, in memory of their own?"""
+    """Return whether the tangents own their memory and have the layout of `y`, so that they need no copy."""
     cdef int d
     if (not cnp.PyArray_IS_C_CONTIGUOUS(y) or not cnp.PyArray_IS_C_CONTIGUOUS(t)
             or not cnp.PyArray_CHKFLAGS(t, cnp.NPY_ARRAY_OWNDATA | cnp.NPY_ARRAY_WRITEABLE)
@@ -363,7 +363,7 @@ cdef bint is_own(cnp.ndarray y, cnp.ndarray t, Py_ssize_t k):
 
 
 cdef int aligned_store(cnp.ndarray target, object t) except -1:
-    """target[...] = t, where `t` may have fewer (or more) axes behind that of the directions."""
+    """Assign ``target[...] = t``, where `t` may have fewer or more axes after the axis of directions."""
     shape = np.shape(t)
     ndim = cnp.PyArray_NDIM(target)
     if len(shape) < ndim and len(shape):
@@ -390,7 +390,7 @@ cdef object forward_unary(Kernel u, ArrayVar x):
 
 cdef int forward_side(Kernel u, int side, int form, bint add, char *g, Py_ssize_t span, Py_ssize_t k, object a,
                       object b, cnp.ndarray y, const double *av, const double *bv, cnp.ndarray t) except -1:
-    """t (+)= tangents of one operand times its partial."""
+    """Store or add to `t` the tangents of one operand times its partial."""
     cdef Py_ssize_t n = cnp.PyArray_SIZE(y), j
     cdef double *out = <double *>cnp.PyArray_DATA(t)
     cdef cnp.ndarray p
@@ -406,7 +406,7 @@ cdef int forward_side(Kernel u, int side, int form, bint add, char *g, Py_ssize_
     return 0
 
 
-cdef struct DualSide:           # one operand; references are borrowed
+cdef struct DualSide:           # one operand of a binary operation; references are borrowed
     PyObject *level             # NULL: a constant
     PyObject *buffer
     PyObject *array             # NULL: a scalar
@@ -416,14 +416,14 @@ cdef struct DualSide:           # one operand; references are borrowed
 
 
 cdef inline double *side_tangent(DualSide *side, Py_ssize_t j) noexcept:
-    """Tangent j of an array."""
+    """Return a pointer to tangent `j` of an array."""
     cdef Buffer buffer = <Buffer>side.buffer
     return <double *>(buffer.tangent + j * buffer.span
                       + (<char *>cnp.PyArray_DATA(<cnp.ndarray>side.array) - buffer.low))
 
 
 cdef int read_dual_side(object x, DualSide *side) except -1:
-    """Classify an operand; 0 where the general path must be taken."""
+    """Classify an operand; return 0 if it needs the general path."""
     cdef ArrayVar v
     memset(side, 0, sizeof(DualSide))
     if type(x) is ArrayVar:
@@ -456,7 +456,7 @@ cdef int read_dual_side(object x, DualSide *side) except -1:
 
 
 cdef object forward_binary(Kernel u, object left, object right, object compute):
-    """Result of a ufunc of two operands of an outermost forward level, at least one an array; None for others."""
+    """Apply a binary ufunc at an outermost forward level; return None unless it handles the operands, one an array."""
     cdef DualSide sides[2]
     cdef Level level
     cdef cnp.ndarray y, t, a = None, b = None
@@ -516,7 +516,7 @@ cdef object forward_binary(Kernel u, object left, object right, object compute):
 
 
 cdef int spread(object partial, const double *t, Py_ssize_t k, Py_ssize_t n, bint add, double *out) except -1:
-    """out (+)= partial times the tangents of one scalar."""
+    """Store or add to `out` the partial times the tangents of one scalar."""
     cdef cnp.ndarray p = <cnp.ndarray>np.ascontiguousarray(partial, dtype=float64)
     cdef const double *pv = <double *>cnp.PyArray_DATA(p)
     cdef Py_ssize_t i, j, step = 1 if cnp.PyArray_SIZE(p) == n else 0
@@ -529,7 +529,7 @@ cdef int spread(object partial, const double *t, Py_ssize_t k, Py_ssize_t n, bin
 
 
 cdef object forward_sum(ArrayVar x):
-    """Sum of all elements of an array of an outermost level."""
+    """Sum all elements of an array of an outermost level."""
     cdef Level level = x.buffer.level
     cdef char *place = x.buffer.tangent + (<char *>cnp.PyArray_DATA(x.v) - x.buffer.low)
     cdef ScalarDual total

@@ -1,7 +1,7 @@
-# Ufuncs with a kernel on operands of which at least one is an array, and powers.
+# Ufuncs with a kernel on operands, and powers.
 
 cdef object unary(Kernel u, object operand):
-    """Result of a ufunc of one operand, recorded."""
+    """Apply a unary ufunc to an operand and record it."""
     cdef ScalarVar s
     cdef ScalarDual d
     cdef ArrayVar x
@@ -31,10 +31,10 @@ cdef object unary(Kernel u, object operand):
 
 
 cdef object trimmed(Tape tape, Node node, int reads, cnp.ndarray a, cnp.ndarray b, object y):
-    """Append an elementwise entry that keeps only what its partials read."""
+    """Append an elementwise entry; keep only the arrays that its partials read, and view descriptors of the others."""
     node.a = a
     node.b = b
-    if tape.recording:          # is not swept: only the layout of values matters
+    if tape.recording:          # replayed, never swept: of traced operands only the layout matters
         reads = (WG_A if node.abuf is None else 0) | (WG_B if node.bbuf is None else 0)
     if a is not None and not reads & WG_A:
         node.outlines |= WG_A
@@ -55,11 +55,11 @@ cdef struct Side:               # one operand of a binary entry; references are 
     PyObject *array             # NULL: a scalar slot or a constant scalar
     int32_t slot
     double c
-    bint strong                 # enters NumPy as a float64, not as a Python float
+    bint strong                 # a float64 in NumPy's promotion, not a weakly typed Python float
 
 
 cdef inline int read_side(object x, Side *side) except -1:
-    """Classify an operand; 0 where the general path must be taken."""
+    """Classify an operand; return 0 if it needs the general path."""
     cdef ArrayVar v
     cdef Tape tape
     memset(side, 0, sizeof(Side))
@@ -106,12 +106,12 @@ cdef inline object value_of_side(Side *side):
 
 
 cdef object binary(Kernel u, object left, object right):
-    """Result of a ufunc of two operands, at least one of them traced or clean, recorded."""
+    """Apply a binary ufunc to two operands, at least one of them traced or clean, and record it."""
     return binary_any(u, left, right, False)
 
 
 cdef inline object binary_any(Kernel u, object left, object right, bint is_operator):
-    """The same for a ufunc, or for the operator that stands for it."""
+    """Apply a binary ufunc, or the operator that corresponds to it, and record it."""
     cdef Side l, r
     if recordings and (type(left) is FloatVar or type(right) is FloatVar):
         return binary_any(u, beside(left, right), beside(right, left), is_operator)
@@ -141,13 +141,13 @@ cdef object record_binary(Kernel u, Side *l, Side *r, object y, object compute=N
     if l.tape != NULL and r.tape != NULL and l.tape != r.tape:
         raise LevelError(mixed_message((<Tape>l.tape).level, (<Tape>r.tape).level))
     tape = <Tape>(l.tape if l.tape != NULL else r.tape)
-    if tape.recording:                  # constants are kept, whether a partial reads them or not
+    if tape.recording:                  # a replay needs constants even if no partial reads them
         reads |= (0 if l.tape != NULL else WG_A) | (0 if r.tape != NULL else WG_B)
         node.compute = compute
     node.kind = ELEMENTWISE
     node.opcode = u.opcode
     node.row = u.row()
-    # a constant array that a partial reads is kept as it is now: f may write into it later
+    # copy a constant array that a partial reads, as f may overwrite it later
     if l.buffer != NULL:
         node.abuf = <Buffer>l.buffer
     elif a is not None and reads & WG_A:
@@ -164,7 +164,7 @@ cdef object record_binary(Kernel u, Side *l, Side *r, object y, object compute=N
 
 
 cdef object scalar_ufunc(Kernel u, object left, object right):
-    """Result of a call of a ufunc on two scalars, by the ufunc's own loop; None if one is no scalar."""
+    """Apply a binary ufunc to two scalars by the ufunc's own loop; return None if one is not a supported scalar."""
     cdef double a, b, y
     cdef Tape tape
     if type(left) is ScalarVar and type(right) is ScalarVar:
@@ -190,11 +190,11 @@ cdef object scalar_ufunc(Kernel u, object left, object right):
     return None
 
 
-cdef dict SHORT_POWERS = {-1: np.reciprocal, 0.5: np.sqrt}      # the shortcuts of NumPy's operator for complex arrays
+cdef dict SHORT_POWERS = {-1: np.reciprocal, 0.5: np.sqrt}      # what NumPy's ** calls on complex arrays
 
 
 cdef object power(object left, object right):
-    """The operator ** on arrays, which unlike ``np.power`` has shortcuts for some exponents."""
+    """Apply ``**`` to arrays; unlike ``np.power`` it has shortcuts for some exponents."""
     cdef Side l, r
     cdef double c
     if (type(left) is ArrayVar and number(right, &c) and c == 2.0 and type(right) is not float64
@@ -215,7 +215,7 @@ cdef object power(object left, object right):
 
 
 cdef object power_of_scalars(object left, object right):
-    """left ** right, called by the operator of a NumPy scalar."""
+    """Return ``left ** right`` for a call made by the operator of a NumPy scalar."""
     if isinstance(left, np.generic) and is_scalar_var(right):
         return float(left) ** right
     return binary(u_power, left, right)
@@ -223,7 +223,7 @@ cdef object power_of_scalars(object left, object right):
 
 cdef object array_ufunc(object ufunc, str method, object x0, object x1, tuple rest, object out, object where,
                         dict kwargs):
-    """NumPy's ufunc protocol: a plain call goes to its kernel, any other through the registry."""
+    """Implement ``__array_ufunc__``: a plain call uses the ufunc's kernel, any other goes through the registry."""
     cdef Kernel u
     if recordings and holds_float((x0, x1, rest, out, where)):
         return dispatch.ufunc(ufunc, method, (x0, x1, *rest) if x1 is not None else (x0, *rest),

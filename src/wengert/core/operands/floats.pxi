@@ -1,24 +1,24 @@
 # Python floats on a recording tape, with the semantics of Python's operators instead of NumPy's.
 #
-# Operators of Python floats and ints return one, comparisons a plain bool; where Python would raise or return a complex
-# number, a guard or `levels.end_recording` ends the recording.  With operands, scalars and arrays of NumPy a Python
-# float is promoted as NumPy promotes it: float32 stays float32.
+# Operators on Python floats and ints return a Python float, comparisons a plain bool. Where Python would raise or
+# return a complex number, a guard or `levels.end_recording` ends the recording. Combined with operands, NumPy scalars
+# and arrays, a Python float follows NumPy's promotion: float32 stays float32.
 
 cdef extern from "float.h":
     double DBL_MAX
 
-cdef long long EXACT = 1 << 53      # integers up to here are doubles
+cdef long long EXACT = 1 << 53      # integers up to this magnitude are exact doubles
 
-cdef tuple POWERS = (2.0, 0.5, -1.0, 1.0, 0.0)      # exponents for which the operator of arrays is not ``np.power``
+cdef tuple POWERS = (2.0, 0.5, -1.0, 1.0, 0.0)      # exponents for which ** on arrays does not call ``np.power``
 
 
 cdef inline bint is_python(object x):
-    """Is this a Python number, traced or not?"""
+    """Return whether `x` is a Python number, traced or not."""
     return type(x) is FloatVar or type(x) is float or PyLong_Check(x)
 
 
 cpdef object float_of(x):
-    """A traced scalar as a traced Python float."""
+    """Convert a traced scalar to a traced Python float; return other values unchanged."""
     cdef FloatVar y
     if type(x) is not ScalarVar:
         return x
@@ -28,12 +28,12 @@ cpdef object float_of(x):
 
 
 cpdef object as_numpy(x):
-    """A traced Python float as a traced NumPy scalar; other values as they are."""
+    """Convert a traced Python float to a traced NumPy scalar; return other values unchanged."""
     return (<FloatVar>x).x if type(x) is FloatVar else x
 
 
 cpdef bint holds_float(x):
-    """Is there a traced Python float in `x`, or in the lists and tuples of `x`?"""
+    """Return whether `x` is a traced Python float or a list or tuple that holds one at any depth."""
     if type(x) is list or type(x) is tuple:
         for item in x:
             if holds_float(item):
@@ -42,7 +42,7 @@ cpdef bint holds_float(x):
 
 
 cdef object beside(object x, object other):
-    """A traced Python float as a scalar in the precision that NumPy's promotion gives it beside another operand."""
+    """Convert a traced Python float to a scalar of the precision that promotion with `other` gives it."""
     if type(x) is not FloatVar:
         return x
     dtype = None if is_python(other) else getattr(other, "dtype", None)
@@ -50,17 +50,17 @@ cdef object beside(object x, object other):
 
 
 cdef bint is_zero(object x) except -1:
-    """Is a divisor 0? A traced one leaves a guard."""
+    """Return whether a divisor is 0; a traced one leaves a guard."""
     return not as_bool((<FloatVar>x).x) if type(x) is FloatVar else not x
 
 
 cdef object float_operator(int op, object left, object right):
-    """left op right, one of them a traced Python float."""
+    """Apply an operator with a traced Python float on at least one side."""
     cdef object other = right if type(left) is FloatVar else left
     if not is_python(other):
         return float_among_others((<Kernel>by_opcode[op]).ufunc, left, right, op)
     if op == WG_DIVIDE and is_zero(right):
-        return value_of(left) / value_of(right)         # Python's error
+        return value_of(left) / value_of(right)         # raises Python's error
     y = apply_operator(op, as_numpy(left), as_numpy(right))
     if op == WG_POW:
         refuse_unlike(y, left, right)
@@ -68,14 +68,14 @@ cdef object float_operator(int op, object left, object right):
 
 
 cdef int refuse_unlike(ScalarVar y, object left, object right) except -1:
-    """End the recording where Python's power raises, is complex, or is not finite."""
+    """End the recording if Python's power would raise, be complex, or not be finite."""
     if not (fabs(y.v) <= DBL_MAX and observed(abs(y) <= DBL_MAX)):
         levels.end_recording(f"{value_of(left)!r} ** {value_of(right)!r} is no finite float")
     return 0
 
 
 cdef object float_among_others(object fun, object left, object right, int op=-1, object compute=None):
-    """The operator where one operand is NumPy's, or of a type unknown here."""
+    """Apply an operator whose other operand is not a Python number."""
     other = right if type(left) is FloatVar else left
     if isinstance(other, (list, tuple)):
         return NotImplemented
@@ -86,7 +86,7 @@ cdef object float_among_others(object fun, object left, object right, int op=-1,
 
 
 cdef object exponent(FloatVar x):
-    """The exponent of an array: a plain float where NumPy's operator does not call ``np.power``."""
+    """Return the exponent of an array: a plain float if NumPy's ``**`` does not call ``np.power`` for it."""
     for c in POWERS:
         if x == c:
             return c
@@ -94,7 +94,7 @@ cdef object exponent(FloatVar x):
 
 
 cdef object float_remainder(object fun, object compute, object left, object right):
-    """The operators ``%`` and ``//``."""
+    """Apply ``%`` or ``//``."""
     if not is_python(right if type(left) is FloatVar else left):
         return float_among_others(fun, left, right, -1, compute)
     if is_zero(right):
@@ -173,7 +173,7 @@ cdef class FloatVar:
             if not (is_var(other) or isinstance(other, (ndarray, np.generic, complex))):
                 return NotImplemented
             return compare(beside(self, other), other, op)
-        if PyLong_Check(other) and not -EXACT <= other <= EXACT:        # Python compares these exactly
+        if PyLong_Check(other) and not -EXACT <= other <= EXACT:        # Python compares large integers exactly
             levels.end_recording("a float is compared with an integer that is none")
         return bool(observed(compare(self.x, as_numpy(other), op)))
 
@@ -258,5 +258,5 @@ cdef class FloatVar:
 
 
 def rounded_float(x, digits):
-    """``round`` of a Python float, which rounds differently from NumPy's scalars."""
+    """Round as Python floats do, which differs from NumPy's scalars."""
     return float64(round(float(x), digits))

@@ -1,16 +1,16 @@
-# Recording tapes: values that carry no derivative stay traced, since they change from call to call, and a value that
-# Python code reads leaves a guard, which a replay compares.
+# Recording tapes. Values without derivative stay traced, since they change from call to call. A value that Python code
+# reads leaves a guard, which a replay checks.
 
 cdef dict NO_KEYWORDS = {}
 
 
 cpdef bint may_record() noexcept:
-    """Is a recording tape open in any thread?"""
+    """Return whether a recording tape is open in any thread."""
     return recordings > 0
 
 
 cpdef Level recording_level(x):
-    """The innermost level of the operands in nested lists and tuples if it is recording, else None."""
+    """Return the innermost level of the operands in nested lists and tuples if it is recording, else None."""
     cdef Level level
     if not recordings:
         return None
@@ -19,7 +19,7 @@ cpdef Level recording_level(x):
 
 
 cpdef object grounded(x):
-    """`x` at the outermost level: operands of a recording tape, or plain values; lists and tuples are searched."""
+    """Lower `x` to the outermost level: operands of its tape, or plain values; lists and tuples are searched."""
     cdef Level level = innermost(x)
     while level is not None and level.depth > 0:
         x = lower(x, level)
@@ -28,7 +28,7 @@ cpdef object grounded(x):
 
 
 cpdef object observed(x):
-    """The plain value for Python code: the only exit from a recording tape, where each operand leaves a guard."""
+    """Return the plain value for Python code and leave a guard for each operand: the only exit from a recording."""
     if type(x) is FloatVar:
         return float(observed((<FloatVar>x).x))
     if is_var(x):
@@ -39,7 +39,7 @@ cpdef object observed(x):
 
 
 cdef bint is_recorded(object x):
-    """Is this an operand of a recording tape, or of a level nested in one?"""
+    """Return whether `x` is an operand of a recording tape, or of a level nested in one."""
     if not recordings:
         return False
     if type(x) is ScalarVar:
@@ -48,14 +48,14 @@ cdef bint is_recorded(object x):
 
 
 cdef object leave_guard(object x):
-    """A copy of the value of an operand of an outermost level; on a recording tape it leaves a guard."""
+    """Copy the value of an operand of an outermost level and append a guard to its tape."""
     cdef Level level = level_of(x)
     cdef Node node
     value = value_of(x)
-    if level is None:           # a constant there
+    if level is None:           # a constant at the outermost level
         return value
     if isinstance(value, ndarray):
-        value = value.copy(order="K")   # reductions with where= depend on its layout
+        value = value.copy(order="K")   # reductions with where= depend on the memory layout
     node = Node.__new__(Node)
     node.kind = GUARD
     node.sources = [source_of(0, -1, x)]
@@ -67,22 +67,22 @@ cdef object leave_guard(object x):
 
 
 cdef tuple source_of(position, item, x):
-    """The reference of an entry to an operand of its tape."""
+    """Return a tape entry's reference to an operand of its tape."""
     x = as_numpy(x)
     if type(x) is ScalarVar:
         return position, item, None, None, (<ScalarVar>x).slot
     return position, item, (<ArrayVar>x).buffer, (<ArrayVar>x).v, -1
 
 
-# ---- values without derivative
+# ---- values without derivatives
 
 cdef bint is_discrete(ArrayVar x):
-    """Does an operand hold integers or bools?"""
+    """Return whether an operand holds integers or booleans."""
     return (cnp.PyArray_ISINTEGER(x.v) or cnp.PyArray_ISBOOL(x.v)) and is_live(x.buffer)
 
 
 cpdef bint is_passive(x):
-    """Is this a value of a recording tape that carries no derivative?"""
+    """Return whether `x` is a value of a recording tape that carries no derivative."""
     cdef Level level
     if not recordings or not is_var(x):
         return False
@@ -96,7 +96,7 @@ cpdef bint is_passive(x):
 
 
 cdef bint is_constant_there(Tape tape, Node node, dtype):
-    """May the result of an entry have a dtype that carries no derivative?"""
+    """Return whether the result of an entry may have this dtype, which carries no derivative."""
     if dtype.kind not in "biu":
         return False
     if node.row is not None and node.row.kind == "constant":
@@ -112,7 +112,7 @@ cdef bint is_mask(object x):
 # ---- comparisons and rounding
 
 cdef object compare_recorded(object left, object right, int op):
-    """A comparison, whose result is an operand, or plain where types alone decide it."""
+    """Compare and record; the result is an operand, or plain if the types alone decide the comparison."""
     cdef ScalarVar x, z
     cdef Node node
     cdef double b
@@ -141,24 +141,24 @@ cdef object compare_recorded(object left, object right, int op):
 
 
 cdef object as_bool(object x):
-    """bool(x); on a recording tape it leaves a guard."""
+    """Return ``bool(x)`` and, on a recording tape, leave a guard."""
     if type(x) is ArrayVar:
         if cnp.PyArray_SIZE((<ArrayVar>x).v) != 1:
-            return bool(value_of(x))        # NumPy's error
+            return bool(value_of(x))        # raises NumPy's error
         if cnp.PyArray_ISBOOL((<ArrayVar>x).v):
             return bool(observed(x))
     return bool(observed(x != 0))
 
 
 cdef object whole(object x, object fun):
-    """`x` rounded by `fun` and plain; on a recording tape it leaves a guard."""
+    """Round `x` by `fun` to a plain value; on a recording tape, leave a guard."""
     if type(x) is ArrayVar and is_discrete(<ArrayVar>x):
         return observed(x)
     return observed(dispatch.function(fun, (x,), {})) if recordings and is_traced(x) else fun(value_of(x))
 
 
 cdef object rounded(object x, object digits):
-    """round(x): to a plain integer; with a number of digits to an operand."""
+    """Implement ``round(x)``: without `digits` a plain integer, with them an operand."""
     if not (recordings and is_traced(x)):
         return round(value_of(x), digits)
     return int(whole(x, np.rint)) if digits is None else dispatch.function(np.round, (x, digits), {}, round)
@@ -167,7 +167,7 @@ cdef object rounded(object x, object digits):
 # ---- indices
 
 cdef object get_recorded(ArrayVar x, object key):
-    """Elements at an index that holds operands: arrays of integers stay traced, other operands are observed."""
+    """Index by a key that holds operands: integer arrays stay traced, other operands are observed."""
     cdef Tape tape
     cdef Node node
     if type(key) is tuple:
@@ -202,7 +202,7 @@ cdef object get_recorded(ArrayVar x, object key):
 
 
 cdef object index_part(object part):
-    """An index array of integers as an operand of the tape, any other key as a plain value."""
+    """Return an integer index array as an operand of the tape, any other key as a plain value."""
     part = grounded(part)
     if type(part) is ArrayVar and np.ndim(part) and cnp.PyArray_ISINTEGER((<ArrayVar>part).v):
         return part if is_live((<ArrayVar>part).buffer) else value_of(part)

@@ -1,7 +1,7 @@
-# Scalars of reverse mode: operators that append a scalar entry, and `ScalarVar`.
+# Scalars of reverse mode: `ScalarVar`, and operators that append a scalar entry.
 
 cdef inline int number(object o, double *c) except -1:
-    """Is `o` a Python number, a float64 or a bool? Other NumPy scalars take the slower path."""
+    """Convert a Python number, float64 or bool to double; return 0 for anything else, including other NumPy scalars."""
     if PyFloat_Check(o):
         c[0] = PyFloat_AS_DOUBLE(o)
         return 1
@@ -12,7 +12,7 @@ cdef inline int number(object o, double *c) except -1:
 
 
 cdef inline double evaluate(int op, double a, double b) noexcept:
-    """The value that NumPy's scalar operators compute: C arithmetic, and libm's pow."""
+    """Compute a binary operator as NumPy's scalars do: C arithmetic, and libm's pow."""
     if op == WG_ADD:
         return a + b
     if op == WG_SUBTRACT:
@@ -25,7 +25,7 @@ cdef inline double evaluate(int op, double a, double b) noexcept:
 
 
 cdef inline object scalar_left(ScalarVar x, object other, int op):
-    """x op other."""
+    """Compute ``x op other``."""
     cdef double b, y
     cdef ScalarVar o
     if type(other) is ScalarVar:
@@ -40,7 +40,7 @@ cdef inline object scalar_left(ScalarVar x, object other, int op):
 
 
 cdef inline object scalar_right(ScalarVar x, object other, int op):
-    """other op x."""
+    """Compute ``other op x``."""
     cdef double a, y
     if number(other, &a):
         y = evaluate(op, a, x.v)
@@ -49,7 +49,7 @@ cdef inline object scalar_right(ScalarVar x, object other, int op):
 
 
 cdef object binary_operator(int op, object left, object right):
-    """The operator where one operand is neither a scalar of this tape nor a plain number."""
+    """Apply an operator when one operand is neither a scalar of the same tape nor a plain number."""
     cdef Tape tape
     cdef double y
     if type(left) is FloatVar or type(right) is FloatVar:
@@ -72,14 +72,14 @@ cdef object binary_operator(int op, object left, object right):
 
 
 cdef inline bint is_complex(object x):
-    """Is this a complex number, array or operand?"""
+    """Return whether `x` is a complex scalar, array or operand."""
     if type(x) is ArrayVar:
         return cnp.PyArray_ISCOMPLEX((<ArrayVar>x).v)
     return isinstance(x, complex) or (isinstance(x, (ndarray, np.generic)) and x.dtype.kind == "c")
 
 
 cdef object complex_operator(Kernel u, object left, object right):
-    """An operator of complex operands, which for two scalars rounds differently from the ufunc."""
+    """Apply an operator to complex operands; on two scalars Python's operator rounds differently from the ufunc."""
     compute = (operator.add if u.opcode == WG_ADD else operator.sub if u.opcode == WG_SUBTRACT else
                operator.mul if u.opcode == WG_MULTIPLY else operator.truediv)
     return dispatch.ufunc(u.ufunc, "__call__", (left, right), {}, compute)
@@ -98,7 +98,7 @@ cdef object apply_operator(int op, object left, object right):
 
 
 cdef object compare_scalar(double a, object other, int op):
-    """A comparison of a traced scalar: a plain bool."""
+    """Compare a traced scalar; the result is a plain bool."""
     cdef double b
     cdef bint answer
     if type(other) is ScalarVar:
@@ -205,7 +205,7 @@ cdef class ScalarVar:
     def __bool__(self):
         return as_bool(self) if self.tape.recording else self.v != 0.0
 
-    # piecewise constant: a plain result
+    # piecewise constant functions: plain results
 
     def __int__(self):
         return int(whole(self, np.trunc) if self.tape.recording else self.v)
@@ -318,7 +318,7 @@ wg_not_a_sequence(<PyTypeObject *>ScalarVar)
 
 
 cdef bint has_ended(Level level):
-    """Is this a value of an ended derivative, outside of others? It converts like a plain scalar."""
+    """Return whether a level has ended and no derivative is running: its values then convert like plain scalars."""
     return level.tape == NULL and not level.live and not levels.is_tracing()
 
 

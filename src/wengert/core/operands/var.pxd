@@ -1,4 +1,4 @@
-# The interface of var.pyx: the operands, and ufuncs recorded on them.
+# The interface of var.pyx: the operand classes, and ufuncs recorded on them.
 
 cimport numpy as cnp
 from libc.stdint cimport int32_t, uint8_t
@@ -18,17 +18,17 @@ cdef class FloatVar:            # stands for a Python float
     cdef ScalarVar x
 
 
-cdef class ScalarDual:          # stands for a numpy.float64, with its tangents
+cdef class ScalarDual:          # stands for a numpy.float64 with tangents
     cdef Level level
     cdef double v
-    cdef double *t              # level.k tangents: in `few`, or in memory of their own
+    cdef double *t              # level.k tangents: in `few`, or allocated
     cdef double few[8]
 
 
 cdef class ArrayVar:            # stands for an ndarray
     cdef Buffer buffer
     cdef cnp.ndarray v          # a view of the buffer's memory
-    cdef bint scalar            # 0-d, and stands for a NumPy scalar of a dtype other than float64
+    cdef bint scalar            # 0-d; stands for a NumPy scalar of a dtype other than float64, or of a nested level
 
 
 cdef object unary(Kernel u, object operand)
@@ -76,7 +76,7 @@ cdef inline ScalarVar scalar(Tape tape, int32_t slot, double v):
 
 
 cdef inline ScalarVar entered(Tape tape, int op, int32_t a, int32_t b, double y):
-    """The operand of a new scalar entry."""
+    """Append a scalar entry and return its operand."""
     cdef Py_ssize_t i = tape.n
     if i == tape.capacity:
         return entered_elsewhere(tape, op, a, b, y)

@@ -1,18 +1,19 @@
-# Indices are checked where they come from a user; no division by a user's number happens in Cython code:
+# boundscheck and wraparound are off as user indices are checked explicitly; cdivision as no division is by user data:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Operands: the traced values that stand for the scalars and arrays of a differentiated function.
 
-`ScalarVar` (reverse) and `ScalarDual` (forward) stand for a ``numpy.float64``, `ArrayVar` for an ``ndarray``,
-`FloatVar` (on recording tapes alone) for a Python ``float``.
-``__class__`` is the class that an operand stands for, ``type()`` is its own.
-Arithmetic computes the same value as NumPy, bit for bit, and appends an entry to the operand's tape (reverse mode) or
-computes the tangents of the result (forward mode).
+`ScalarVar` (reverse mode) and `ScalarDual` (forward mode) stand for a ``numpy.float64``, `ArrayVar` for an
+``ndarray``, and `FloatVar` (on recording tapes only) for a Python ``float``. ``__class__`` is the class that an operand
+stands for, ``type()`` its own class.
+Arithmetic computes the same bits as NumPy. In reverse mode it also appends an entry to the operand's tape, in forward
+mode it computes the tangents of the result.
 
-The level of an `ArrayVar` is that of its buffer: a tape, a forward level, a nested level (a derivative inside another
-one), or none if it is *clean*: a constant that records nothing until a traced value is stored into it.
+An `ArrayVar` has the level of its buffer: a tape, a forward level, a nested level (a derivative within another one), or
+None if it is *clean*: a constant that records nothing until a traced value is stored into it.
 A scalar of a nested level is a 0-d `ArrayVar`.
 
-The included files hold the operand classes and their operations; this one what other modules ask of operands.
+The included files define the operand classes and their operations. This file defines the functions on operands that
+other modules call.
 """
 
 cimport cython
@@ -46,12 +47,12 @@ cnp.import_array()
 
 cdef extern from *:
     """
-    /* v[()] is defined, but a scalar is no sequence: NumPy's errors would speak of sequences. */
+    /* float64 supports x[()] but is not a sequence; with sq_item set, NumPy's errors would mention sequences. */
     static void wg_not_a_sequence(PyTypeObject *type) {
         if (type->tp_as_sequence) type->tp_as_sequence->sq_item = NULL;
         PyType_Modified(type);
     }
-    /* Cython's `__getbuffer__` has set an owner, which is released first. */
+    /* Cython's `__getbuffer__` has already set view->obj, so release it first. */
     static int wg_lend(PyObject *owner, Py_buffer *view, int flags) {
         Py_CLEAR(view->obj);
         return PyObject_GetBuffer(owner, view, flags);
@@ -77,12 +78,12 @@ cdef object float64 = np.float64, ndarray = np.ndarray, true = np.True_, false =
 cdef object np_sum = np.sum, np_shape = np.shape, np_ndim = np.ndim, add_reduce = np.add.reduce
 cdef Kernel u_power = kernels[np.power]
 
-# Modules above this one that operands call into; `wengert.core.hooks` sets them.
+# Modules of higher layers that operands call; set by `wengert.core.hooks`.
 cdef object arguments = None, checks = None, dispatch = None, forward = None, matrices = None, methods = None
 
 
 def set_modules(modules):
-    """Set the modules of `core.dispatch` and `core.modes` that operands call into."""
+    """Set the modules of `core.dispatch` and `core.modes` that operands call."""
     global arguments, checks, dispatch, forward, matrices, methods
     arguments, checks, dispatch, forward, matrices, methods = modules
 
@@ -90,7 +91,7 @@ def set_modules(modules):
 cdef enum:
     ASKS_OPERANDS, ASKS_SCALARS, WRITES_JSON
 
-#: modules that ask for the class of a value, and for what purpose
+#: modules that test the class of a value, and for which purpose
 cdef dict ASKING = {
     "scipy.sparse._base": ASKS_OPERANDS,
     "scipy.sparse._coo": ASKS_OPERANDS,
@@ -103,9 +104,9 @@ cdef dict ASKING = {
 
 
 cdef bint is_hidden(object x, bint scalar) except -1:
-    """Should `x` hide the class that it stands for from the code that asks?
+    """Return whether `x` should reveal its own class to the calling code instead of the class it stands for.
 
-    The operators of SciPy's sparse arrays hand arrays to compiled code, but leave the operation to unknown classes.
+    SciPy's sparse operators pass arrays to compiled code, but defer to operands of unknown classes.
     """
     cdef PyObject *space = PyEval_GetGlobals()
     cdef PyObject *name = NULL if space == NULL else PyDict_GetItem(<object>space, "__name__")
@@ -120,9 +121,9 @@ cdef bint is_hidden(object x, bint scalar) except -1:
 
 
 cdef int lend(object x, Py_buffer *view, int flags) except -1:
-    """Buffer of the array that `x` converts to; refused wherever that conversion is refused.
+    """Fill `view` with the buffer of the array that `x` converts to; raise wherever that conversion raises.
 
-    NumPy asks for memory first, and for an array afterwards.
+    NumPy requests a buffer before it calls ``__array__``.
     """
     if matrices.handed_over(x) is not None:
         raise BufferError("no memory")
@@ -131,7 +132,7 @@ cdef int lend(object x, Py_buffer *view, int flags) except -1:
 
 @cython.auto_pickle(False)
 cdef class Lender:
-    """Base of Python classes whose ``_lend()`` raises where code asks for their memory."""
+    """Base of Python classes whose ``_lend()`` raises when code requests their memory."""
 
     def __getbuffer__(self, Py_buffer *view, int flags):
         self._lend()
@@ -144,7 +145,7 @@ include "scalars.pxi"
 # ---------------------------------------------------------------------------------------------- buffers
 
 cdef inline Tape tape_of(Buffer buffer):
-    """The running tape that a buffer belongs to; None if it is clean."""
+    """Return the running tape that a buffer belongs to, or None if it is clean."""
     if buffer.level is None:
         return None
     if buffer.level.tape == NULL:
@@ -154,7 +155,7 @@ cdef inline Tape tape_of(Buffer buffer):
 
 
 cdef bint is_held(Buffer buffer):
-    """Whether an enclosing tape that is still recording refers to this buffer of a nested level."""
+    """Return whether an enclosing tape that is still recording refers to this buffer of a nested level."""
     while type(buffer.under) is Buffer:
         buffer = <Buffer>buffer.under
         if buffer.level is not None and buffer.level.tape != NULL:
@@ -163,7 +164,7 @@ cdef bint is_held(Buffer buffer):
 
 
 cdef int settle(Buffer buffer) except -1:
-    """Make a buffer clean if its derivative has ended, or raise; one without a tape may still be running."""
+    """Make a buffer clean if its derivative has ended, or raise; a level without a tape may still be running."""
     if buffer.level is None or buffer.level.tape != NULL or buffer.level.live:
         return 0
     if not has_ended(buffer.level) or is_held(buffer):
@@ -173,7 +174,7 @@ cdef int settle(Buffer buffer) except -1:
 
 
 cdef int make_clean(Buffer buffer) except -1:
-    """Turn a buffer that outlived its derivative into plain memory: its values are constants now."""
+    """Turn a buffer that outlived its derivative into plain memory, whose values are constants."""
     buffer.level = None
     buffer.id = -1
     buffer.owner = None
@@ -184,7 +185,7 @@ cdef int make_clean(Buffer buffer) except -1:
 
 
 cdef int give_back(Buffer buffer) except -1:
-    """Give a buffer whose derivative has ended to the enclosing one, since it is about to be overwritten."""
+    """Return a buffer whose derivative has ended to the enclosing level, since it is about to be overwritten."""
     cdef Buffer under
     while buffer.level is not None and buffer.level.tape == NULL and not buffer.level.live:
         if type(buffer.under) is not Buffer:
@@ -199,7 +200,7 @@ cdef int give_back(Buffer buffer) except -1:
 
 
 cdef inline bint is_live(Buffer buffer) except -1:
-    """Does the buffer carry a derivative? An ended one counts while another runs: using it is an error."""
+    """Return whether the buffer carries a derivative. An ended one counts while another runs: its use is an error."""
     if buffer.level is None:
         return False
     if buffer.level.tape == NULL and not buffer.level.live and has_ended(buffer.level) and not is_held(buffer):
@@ -209,12 +210,12 @@ cdef inline bint is_live(Buffer buffer) except -1:
 
 
 cdef inline bint is_forward(Buffer buffer) noexcept:
-    """Does the buffer belong to an outermost forward level, whose tangents are plain arrays?"""
+    """Return whether the buffer belongs to an outermost forward level, whose tangents are plain arrays."""
     return buffer.level is not None and buffer.level.kind == FORWARD and buffer.level.depth == 0 and buffer.level.live
 
 
 cdef Tape common_tape(Tape one, Tape other):
-    """The tape that records an operation on operands of two tapes."""
+    """Return the tape that records an operation on operands of two tapes; either may be None."""
     if one is None or one is other:
         return other
     if other is None:
@@ -232,7 +233,7 @@ cdef str mixed_message(Level one, Level other):
 
 
 cdef object result(Tape tape, Node node, object y):
-    """The operand for the value `y` of a new entry: an array, a scalar slot, or a 0-d array for other dtypes."""
+    """Append an entry with value `y` and return its operand: an array, a scalar, or a 0-d array for other dtypes."""
     cdef cnp.ndarray array
     cdef Buffer buffer
     if tape.is_full:
@@ -250,7 +251,7 @@ cdef object result(Tape tape, Node node, object y):
     scalar_like = not isinstance(y, ndarray)
     array = <cnp.ndarray>np.asarray(y)
     if not cnp.PyArray_IS_C_CONTIGUOUS(array) and 0 in y.strides:
-        array = <cnp.ndarray>array.copy()       # elements that share memory would share their adjoint
+        array = <cnp.ndarray>array.copy()       # elements that share memory (stride 0) would share an adjoint
     buffer = new_buffer(array, tape.level)
     buffer.born = <int32_t>tape.n + 1
     node.out = buffer
@@ -262,7 +263,7 @@ cdef object result(Tape tape, Node node, object y):
 
 
 cpdef int note_complex(Level level) except -1:
-    """Note that a value of this level, or of a nested one, is complex."""
+    """Note that a complex value occurs at this level, or at a level nested in it."""
     if level.kind == REVERSE and level.tape != NULL:
         (<Tape>level.tape).has_complex = True
     elif level.kind == NESTED:
@@ -271,7 +272,7 @@ cpdef int note_complex(Level level) except -1:
 
 
 cdef ScalarVar entered_elsewhere(Tape tape, int op, int32_t a, int32_t b, double y):
-    """Append an entry if the tape is full or a tail records in its place; returns the operand of the entry."""
+    """Append an entry when the tape is full or its tail records instead; return the operand of the entry."""
     cdef Tape recorder = current(tape)
     if recorder.n == recorder.capacity:
         recorder.grow()
@@ -285,34 +286,34 @@ include "arrays.pxi"
 # ---------------------------------------------------------------------------------------------- for Python code
 
 cpdef object clean(array):
-    """An array that records nothing until a traced value is stored into it."""
+    """Wrap an array as an operand that records nothing until a traced value is stored into it."""
     return array_var(new_buffer(<cnp.ndarray>array, None), <cnp.ndarray>array)
 
 
 cpdef bint is_var(x):
-    """Is `x` traced, or a clean array?"""
+    """Return whether `x` is an operand: traced, or a clean array."""
     return type(x) is ScalarVar or type(x) is ArrayVar or type(x) is ScalarDual or type(x) is FloatVar
 
 
 cdef inline bint is_scalar_var(x):
-    """Is `x` a scalar of an outermost level?"""
+    """Return whether `x` is a float64 scalar of an outermost level."""
     return type(x) is ScalarVar or type(x) is ScalarDual
 
 
 cpdef bint is_traced(x):
-    """Does `x` carry a derivative?"""
+    """Return whether `x` carries a derivative."""
     if type(x) is ArrayVar:
         return is_live((<ArrayVar>x).buffer)
     return is_scalar_var(x) or type(x) is FloatVar
 
 
 cdef inline Level standing(Level level):
-    """The level that records operations on values of `level`: itself, or that of a tail."""
+    """Return the level that records operations on values of `level`: itself, or that of its tail."""
     return level if level is None or level.tape == NULL else (<Tape>level.tape).level
 
 
 cpdef Level level_of(x):
-    """The level of an operand, or None; raises for an ended one while another is running."""
+    """Return the level of an operand, or None; raise if it has ended while another is running."""
     cdef Level level
     if type(x) is ScalarVar:
         level = standing((<ScalarVar>x).tape.level)
@@ -331,7 +332,7 @@ cpdef Level level_of(x):
 
 
 cpdef Level made_at(x):
-    """The level at which an operand was made, ended or not."""
+    """Return the level at which an operand was made, running or ended."""
     if type(x) is ScalarVar:
         return (<ScalarVar>x).tape.level
     if type(x) is ScalarDual:
@@ -342,7 +343,7 @@ cpdef Level made_at(x):
 
 
 cpdef Level inner(Level one, Level other):
-    """The inner of two levels, either of which may be None; raises for two at one depth."""
+    """Return the inner of two levels, either of which may be None; raise if both have the same depth."""
     if one is None or one is other:
         return other
     if other is None:
@@ -353,7 +354,7 @@ cpdef Level inner(Level one, Level other):
 
 
 cpdef Level innermost(x):
-    """The innermost level of the operands in nested lists and tuples; None if nothing is traced."""
+    """Return the innermost level of the operands in nested lists and tuples, or None if nothing is traced."""
     cdef Level level = None
     if isinstance(x, (list, tuple)):
         for item in x:
@@ -363,7 +364,7 @@ cpdef Level innermost(x):
 
 
 cpdef object lower(x, Level level):
-    """`x` at the level that encloses `level`: operands of `level` become their values there, clean arrays plain."""
+    """Return `x` at the level enclosing `level`: operands of `level` become their values there, clean arrays plain."""
     cdef Buffer buffer
     cdef Level own
     x = as_numpy(x)
@@ -387,7 +388,7 @@ cpdef object lower(x, Level level):
 
 
 cpdef bint holds_var(x):
-    """Is there an operand in `x`, or in the lists and tuples of `x`?"""
+    """Return whether `x` is an operand or a list or tuple that holds one at any depth."""
     if is_var(x):
         return True
     if isinstance(x, (list, tuple)):
@@ -398,7 +399,7 @@ cpdef bint holds_var(x):
 
 
 cpdef bint holds_traced(x):
-    """Is there a value that carries a derivative in `x`, or in the lists and tuples of `x`?"""
+    """Return whether `x`, or an item of its nested lists and tuples, carries a derivative."""
     if is_var(x):
         return is_traced(x)
     if isinstance(x, (list, tuple)):
@@ -409,7 +410,7 @@ cpdef bint holds_traced(x):
 
 
 cpdef object plain(x):
-    """`x` with every operand in it replaced by its value; lists and tuples are searched."""
+    """Replace every operand in `x`, including those in lists and tuples, by its plain value."""
     if is_var(x):
         return value_of(x)
     if (type(x) is list or type(x) is tuple) and holds_var(x):
@@ -418,12 +419,12 @@ cpdef object plain(x):
 
 
 def is_scalar(x):
-    """Is `x` a traced scalar of any dtype?"""
+    """Return whether `x` is a traced scalar of any dtype."""
     return is_scalar_var(x) or type(x) is FloatVar or (type(x) is ArrayVar and (<ArrayVar>x).scalar)
 
 
 cpdef object value_of(x):
-    """Plain value of an operand: a NumPy scalar, or the array itself (not a copy)."""
+    """Return the plain value of an operand: a NumPy scalar, or the array itself (not a copy)."""
     if type(x) is ScalarVar:
         return float64((<ScalarVar>x).v)
     if type(x) is ScalarDual:
@@ -436,19 +437,19 @@ cpdef object value_of(x):
 
 
 def view_of(ArrayVar x, view):
-    """The operand for an array that shares the memory of `x`."""
+    """Return the operand for an array that shares the memory of `x`."""
     return array_var(x.buffer, <cnp.ndarray>view)
 
 
 cpdef bint shares_memory(ArrayVar x, y):
-    """Does the array `y` lie in the memory of `x`?"""
+    """Return whether the array `y` lies in the memory of `x`."""
     cdef cnp.ndarray array = <cnp.ndarray>y
     cdef char *data = <char *>cnp.PyArray_DATA(array)
     return (cnp.PyArray_SIZE(array) > 0 and data >= x.buffer.low and data < x.buffer.low + x.buffer.span)
 
 
 cpdef bint scalar_list(items):
-    """Is this a list or tuple of float64 scalars, at least one of them traced by an outermost level?"""
+    """Return whether `items` are float64 scalars, at least one of them traced by an outermost level."""
     cdef bint traced = False
     if not items:
         return False
@@ -461,7 +462,7 @@ cpdef bint scalar_list(items):
 
 
 def stack_scalars(items):
-    """``np.array`` of a list for which `scalar_list` holds: one store an element."""
+    """Return ``np.array(items)`` for a list accepted by `scalar_list`; stores the elements one by one."""
     cdef cnp.npy_intp n = len(items), i = 0
     cdef cnp.ndarray array = empty_array(1, &n)
     cdef double *data = <double *>cnp.PyArray_DATA(array)
@@ -490,27 +491,27 @@ def stack_scalars(items):
 
 
 def assign(ArrayVar x, value):
-    """x[...] = value."""
+    """Assign ``x[...] = value``."""
     store(x.buffer, x.v, None, value)
 
 
 def as_array(x):
-    """A traced scalar as a 0-d traced array, a copy."""
+    """Copy a traced scalar to a 0-d traced array."""
     return dispatch.function(np.copy, (x,), {})
 
 
 def constant_copy(Level level not None, x):
-    """A copy of a constant array for a tape entry, shared by entries while the array does not change."""
+    """Copy a constant array for a tape entry; entries share the copy while the array does not change."""
     if level.kind == REVERSE:
         return kept_constant(<Tape>level.tape, <cnp.ndarray>x)
     return x if level.kind == FORWARD else x.copy(order="K")
 
 
 def record(Level level not None, row, tuple args, dict kwargs, list operands, y, index_map=None, compute=None):
-    """The result of a call as an operand of `level`: an entry is appended, or its tangents are computed.
+    """Return the result of a call as an operand of `level`: append an entry, or compute its tangents.
 
-    `operands` are those of `level`, as ``(position, item, operand)``; `args` and `y` are the arguments and the result
-    at the enclosing level.
+    `operands` are the operands of `level`, as ``(position, item, operand)``. `args` and `y` are the arguments and the
+    result at the enclosing level.
     ``index_map(entry)`` returns the source of each element of the result of a rearrangement.
     ``compute(*args, **kwargs)`` returns `y`, for a tape that is replayed.
     """
@@ -531,7 +532,7 @@ def record(Level level not None, row, tuple args, dict kwargs, list operands, y,
         else:
             view = (<ArrayVar>x).v
             sources.append((position, item, (<ArrayVar>x).buffer, outline(view, True) if recording else view, -1))
-    if recording:               # is not swept: a replay has other operands
+    if recording:               # the tape is replayed with other operands, never swept
         args = without(args, operands, row.kind == "custom")
         index_map = None
     node.kind = CALL if index_map is None else REARRANGE
@@ -549,7 +550,7 @@ def record(Level level not None, row, tuple args, dict kwargs, list operands, y,
 
 
 cdef tuple without(args, list operands, bint is_custom):
-    """Arguments without the operands among them."""
+    """Replace the operands among the arguments by None."""
     cdef list found = list(args)
     for position, item, _ in operands:
         if item < 0 or is_custom:
@@ -562,7 +563,7 @@ cdef tuple without(args, list operands, bint is_custom):
 
 
 cpdef object class_of(x):
-    """The type of a value in plain code: of what an operand or a proxy object stands for."""
+    """Return the type that `x` has in plain code: the class that an operand or a proxy stands for."""
     kind = type(x)
     if kind is ScalarVar or kind is ScalarDual:
         return float64
@@ -580,10 +581,10 @@ cpdef object class_of(x):
 @cython.final
 @cython.auto_pickle(False)
 cdef class Type:
-    """Replaces the name `type` in rebound code where it is called or read from.
+    """Stands in for the builtin `type` in rebound code, for calls and attribute access.
 
-    With `keeps_twins`, for ``type(self)(...)``, it returns the class whose methods are rebound.
-    This module has no frames, so a class made here belongs to the caller's module.
+    With `keeps_twins`, used for ``type(self)(...)``, a call returns the class with rebound methods.
+    Cython code has no frame, so a class created through it gets the caller's ``__module__``.
     """
 
     cdef bint keeps_twins
