@@ -1,8 +1,8 @@
-"""Which elements of its operands a call reads for each element of its result.
+"""Access analysis of calls: which operand elements each element of the result reads.
 
-Interprets the dependence patterns that rows state (`wengert.dependence`) for single calls: which elements are moved,
-which axes of an operand are aligned with axes of the result, and the axis labels of products.
-An answer may be too large, never too small; there is none for functions whose rows state no pattern.
+Applies the dependence patterns of registry rows (`wengert.dependence`) to single calls: rearrangements of elements,
+alignment of operand axes with result axes, and axis labels of contractions.
+Answers may overestimate the elements read, never underestimate them; without a pattern the answer is None.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 from wengert.dependence import MATRIXWISE, SYSTEMS, Along, Contraction, Cumulative, Elementwise, Moved, Reduced
 from wengert.program.ir.call import Call, Operand
 
-#: stands for the axis of the result, where each element reads all along an axis of the operand
+#: marks an operand axis that each element of the result reads completely
 FREE = -1
 
-# ---------------------------------------------------------------------------------------------- moved elements
+# ---------------------------------------------------------------------------------------------- rearrangements
 
 _MOVED_KEYWORDS = ("a", "arr", "array", "values", "fill_value", "constant_values")
 
@@ -27,26 +27,26 @@ def moves(call: Call) -> bool:
 
 
 def heeds_memory(call: Call) -> bool:
-    """Does a call go through elements in the order in which they lie in memory?"""
+    """Return whether the result of a call depends on the memory order of its operands (order "K" or "A")."""
     return bool({"K", "A"} & {x for x in (*call.args, *call.kwargs.values()) if type(x) is str})
 
 
 def rearranged(call: Call, numbers: Callable, known: Callable) -> Any:
-    """What a call that moves elements gives for numbers in their place.
+    """Evaluate a rearranging call on element indices instead of values.
 
     Parameters
     ----------
     call : Call
     numbers : callable
-        Gives an array of integers in the place of an argument, laid out in memory as that is where a call
-        `heeds_memory`; of a constant, zeros.
+        Maps an argument to an integer array of its shape, zeros for a constant. If the call `heeds_memory`, the array
+        must have the argument's memory order.
     known : callable
-        The value of an argument that chooses, such as an index; None where it is not known.
+        Maps an argument that selects elements, such as an index, to its value, or None if the value is not known.
 
     Returns
     -------
     ndarray of integers or None
-        None if it depends on what is not known.
+        None if the result depends on an unknown value.
     """
     positions, only_if = call.row.dependence
     if only_if is not None and not only_if(*call.args, **call.kwargs):
@@ -65,7 +65,7 @@ def rearranged(call: Call, numbers: Callable, known: Callable) -> Any:
 
 
 def holds(argument: Any) -> bool:
-    """Is there an operand in an argument?"""
+    """Return whether an argument contains an operand."""
     if type(argument) in (list, tuple):
         return any(map(holds, argument))
     return type(argument) is Operand
@@ -75,21 +75,21 @@ def holds(argument: Any) -> bool:
 
 
 def axes(call: Call, position: int, own: tuple, shape: tuple) -> tuple | None:
-    """With which axis of the result each axis of an operand is aligned.
+    """Return the result axis with which each axis of an operand is aligned.
 
     Parameters
     ----------
     call : Call
     position : int
-        Of the operand, among the arguments.
+        Index of the operand among the arguments.
     own, shape : tuple
         Shapes of the operand and of the result.
 
     Returns
     -------
     tuple of int or None
-        An element of the result reads the elements with its own indices on aligned axes, and all along those that are
-        `FREE`.  None: nothing is known.
+        An element of the result reads the operand elements with its own indices on aligned axes, and all elements
+        along axes that are `FREE`.  None if the access is not known.
     """
     if call.row.kind == "elementwise" and {*call.kwargs} & {"where", "out"}:
         return None
@@ -97,12 +97,12 @@ def axes(call: Call, position: int, own: tuple, shape: tuple) -> tuple | None:
     rule = _AXES.get(pattern if type(pattern) is str else type(pattern))
     try:
         return None if rule is None else rule(call, position, own, shape)
-    except (IndexError, TypeError, ValueError):  # arguments in a form that the rule does not know
+    except (IndexError, TypeError, ValueError):  # an argument form that the rule does not cover
         return None
 
 
 def _aligned(call, position, own, shape):
-    """Aligned at the last axis, as operands are broadcast."""
+    """Align axes from the last one, as broadcasting does."""
     operands = call.row.dependence.operands
     missing = len(shape) - len(own)
     if missing < 0 or (operands is not None and position >= operands):
@@ -111,26 +111,26 @@ def _aligned(call, position, own, shape):
 
 
 def argument(call: Call, position: int | None, name: str, default: Any = None) -> Any:
-    """An argument by position, or by keyword."""
+    """Return an argument by position or keyword."""
     if position is not None and position < len(call.args):
         return call.args[position]
     return call.kwargs.get(name, default)
 
 
 def reduced_axes(call: Call, ndim: int) -> tuple:
-    """The axes of its first argument that a call reduces, or along which it goes, as its dependence pattern says.
+    """Return the axes of the first argument that a call reduces or scans, by its dependence pattern.
 
     Parameters
     ----------
     call : Call
-        Of a function with the pattern `Reduced`, `Along` or `Cumulative`.
+        Call of a function with the pattern `Reduced`, `Along` or `Cumulative`.
     ndim : int
         Number of axes of the first argument.
 
     Returns
     -------
     tuple of int
-        Nonnegative; all axes where the argument `axis` is None.
+        Nonnegative; all axes if the argument `axis` is None.
     """
     position, default = call.row.dependence
     axis = argument(call, position, "axis", default)
@@ -139,7 +139,7 @@ def reduced_axes(call: Call, ndim: int) -> tuple:
 
 
 def _reduced(call, position, own, shape):
-    """All along the axes that are reduced, which the result has not, or with length 1."""
+    """Reduced axes are read completely; the result drops them or keeps them with length 1."""
     if position or not own:
         return () if not own and not position else None
     gone = reduced_axes(call, len(own))
@@ -152,7 +152,7 @@ def _reduced(call, position, own, shape):
 
 
 def _along(call, position, own, shape):
-    """All along an axis of the operand, whose shape the result has."""
+    """The axis of operation is read completely; the result has the operand's shape."""
     if position or len(shape) != len(own):
         return None
     lines = reduced_axes(call, len(own))
@@ -160,22 +160,22 @@ def _along(call, position, own, shape):
 
 
 def _along_curved(call, position, own, shape):
-    """The same, but for sorting and Fourier transforms: many directions at once are faster there than partials."""
+    """As `_along`, except for sorting and Fourier transforms: there, batched directions are faster than partials."""
     return None if call.row.curvature == "none" else _along(call, position, own, shape)
 
 
 def _matrixwise(call, position, own, shape):
-    """Each matrix in the last two axes gives a result of its own."""
+    """Each matrix on the last two axes determines one result."""
     if position or shape[: len(own) - 2] != own[:-2]:
         return None
     return (*range(len(own) - 2), FREE, FREE)
 
 
 def _solved(call, position, own, shape):
-    """Linear systems: all of the matrix, and a column of the right-hand side."""
+    """Linear systems: read the whole matrix and one column of the right-hand side."""
     if call.kwargs or position > 1:
         return None
-    if len(own) == 1:  # the one right-hand side of all systems
+    if len(own) == 1:  # one right-hand side, shared by all systems
         return (FREE,) if position else None
     is_vector = not position and len(shape) < len(own)
     lead = len(shape) - (1 if is_vector else 2)
@@ -192,27 +192,27 @@ _AXES = {
     SYSTEMS: _solved,
 }
 
-# ---------------------------------------------------------------------------------------------- labels of products
+# ---------------------------------------------------------------------------------------------- contraction labels
 
 
 def is_product(call: Call) -> bool:
-    """Whether the function of a call is a product of arrays, summed over labelled axes."""
+    """Return whether a call is a contraction: a product of arrays summed over labelled axes."""
     return type(call.row.dependence) is Contraction
 
 
 def factors(call: Call, ndim: Callable) -> tuple | None:
-    """The factors of a product, the labels of their axes, and those of the axes of the result.
+    """Return the factors of a contraction, the labels of their axes, and the labels of the result's axes.
 
     Parameters
     ----------
     call : Call
     ndim : callable
-        Gives the number of axes of an argument.
+        Maps an argument to its number of axes.
 
     Returns
     -------
     (arguments, labels of each, labels of the result), or None
-        As `wengert.dependence.Contraction` has it; None if the call is no product, or in a form that is not known.
+        As in `wengert.dependence.Contraction`; None if the call is no contraction or has an unsupported form.
     """
     if not is_product(call):
         return None

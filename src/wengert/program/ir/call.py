@@ -1,4 +1,4 @@
-"""A call of a Python function in a listing: plain, picklable data."""
+"""Opaque calls of Python functions in a program, as plain picklable data."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import numpy as np
 from wengert.program.ir.identity import Same
 from wengert.program.ir.opcodes import Op
 
-#: where functions are that do nothing but to compute
+#: modules whose functions have no side effects and depend only on their arguments
 _FUNCTIONS = ("_operator.", "numpy.", "scipy.", "wengert.program.ir.call_rules.", "wengert.rules.")
 
-#: elements of an array that are shown, and arguments of a call
+#: limit on printed array elements and call arguments
 _MAX_SHOWN = 8
 
 
 class Operand:
-    """Stands in `Call.args` for a value: operand number `position` of the call."""
+    """Placeholder in `Call.args` for operand number `position` of the call."""
 
     __slots__ = ("position",)
 
@@ -33,9 +33,9 @@ class Operand:
 
 
 class Call:
-    """``compute(*args, **kwargs)``, an `Operand` in args, or in a list or tuple there, replaced by its value.
+    """``compute(*args, **kwargs)``, with each `Operand` in args, or in a list or tuple there, replaced by its value.
 
-    `operands` are the ids of these values, `row` the registry's row of what was called.
+    `operands` holds the value ids, `row` the registry row of the called function.
     """
 
     __slots__ = ("args", "compute", "kwargs", "operands", "row")
@@ -48,7 +48,7 @@ class Call:
         self.row = row
 
     def on(self, operands):
-        """The same call of other values."""
+        """Return this call with other operands."""
         return Call(self.compute, self.args, self.kwargs, operands, self.row)
 
     def __repr__(self):
@@ -60,12 +60,12 @@ class Call:
 
     @property
     def checks(self):
-        """Must it be run even where nothing needs its result, since it holds guards?"""
+        """Whether the call contains guards, so that it is not dead code even if its result is unused."""
         return getattr(self.compute, "checks", False)
 
     @property
     def name(self):
-        """Of what is called."""
+        """Name of the called function."""
         return getattr(self.compute, "__qualname__", None) or getattr(self.compute, "__name__", repr(self.compute))
 
     def _shown(self, value):
@@ -80,25 +80,26 @@ class Call:
 
 
 def is_function(call) -> bool:
-    """Is a call one of NumPy, SciPy or the rules: has it the same result whenever its operands are the same?"""
+    """Return whether a call is pure: a function of NumPy, SciPy or the rules, determined by its operands."""
     return call.row is not None and call.row.name.startswith(_FUNCTIONS)
 
 
 def is_solution(call) -> bool:
-    """Is what is called defined by equations, so that it gives the lists of its derivatives itself?
+    """Return whether the callee is an implicit function, which supplies the programs of its derivatives itself.
 
-    ``compute.tangent(call, moved, known)`` is the list of the tangent of the result, of the tangents of the operands
-    `moved`, the result, the operands, and `known` values of the list around, see `known_solutions`;
-    ``compute.adjoints(call, wanted, known)`` that of the adjoints of the operands `wanted`, of the adjoint of the
-    result and the same.
+    ``compute.tangent(call, moved, known)`` returns the program of the result's tangent. Its inputs are the tangents of
+    the operands `moved`, the result, the operands, and the values `known` of the calling program (`known_solutions`).
+    ``compute.adjoints(call, wanted, known)`` returns the program of the adjoints of the operands `wanted`; its inputs
+    are the adjoint of the result, then as above.
     """
     return hasattr(call.compute, "adjoints")
 
 
 def known_solutions(code) -> dict[int, list]:
-    """What a list has of derivatives of its solutions, by identity: for those that it calls once, what they look for.
+    """Map ids of implicit functions to values in the program that their derivatives can reuse.
 
-    ``compute.parts`` are other functions, of which it is the values.
+    These are the results of the functions ``compute.parts``, if the program calls the implicit function and each part
+    exactly once.
     """
     called = [(v, code.calls[a].compute) for v, a in zip(*_calls_of(code))]
     values: dict[int, list] = {}
@@ -118,14 +119,14 @@ def _calls_of(code):
 
 
 def static(x):
-    """What tells arguments apart that are no values; what cannot be told is equal to nothing."""
+    """Return a hashable key of static arguments; an argument that is not hashable gets a key equal to no other."""
     if isinstance(x, (tuple, list)):
         return type(x).__name__, *map(static, x)
     if isinstance(x, dict):
         return tuple((key, static(value)) for key, value in x.items())
     if isinstance(x, slice):
         return "slice", static(x.start), static(x.stop), static(x.step)
-    if isinstance(x, np.ndarray):  # `Same` keeps it: another array cannot have its identity as long as the key is known
+    if isinstance(x, np.ndarray):  # `Same` holds a reference, so that the id is not reused while the key exists
         return x.dtype.str, x.shape, x.tobytes() if _by_content(x) else Same(x)
     if isinstance(x, (float, np.floating)):
         return type(x).__name__, float(x).hex()
@@ -139,12 +140,12 @@ def static(x):
 
 
 def _by_content(x):
-    """Are two such arrays told apart by what they hold, not by which they are?"""
+    """Return whether `static` compares an array by content rather than by identity."""
     return x.size < 64 and x.dtype != object
 
 
 def is_told(x) -> bool:
-    """Does `static` tell these arguments from all others, whatever becomes of them?"""
+    """Return whether the `static` key of these arguments is by value, hence stable if objects are mutated."""
     if isinstance(x, dict):
         return all(map(is_told, x.values()))
     if isinstance(x, (tuple, list)):

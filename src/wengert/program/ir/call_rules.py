@@ -1,4 +1,4 @@
-"""The registry's rules on the calls of a list, and rules of what only lists do."""
+"""Applies registry rules to calls in a program, and defines rules of operations that only programs contain."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wengert.program.ir.call import Operand
 
 
 def places(view: tuple, dtype: np.dtype) -> np.ndarray:
-    """Offsets of the elements of a view, in elements from the lowest address."""
+    """Return the offsets of a view's elements, in elements from the lowest address."""
     offset, shape, strides = view
     found = np.full(shape, offset // dtype.itemsize)
     for axis, (n, stride) in enumerate(zip(shape, strides)):
@@ -29,7 +29,7 @@ def places(view: tuple, dtype: np.dtype) -> np.ndarray:
 
 
 def scattered(values, where, size):
-    """Values added up at their places in an array of one axis."""
+    """Scatter-add values at the indices `where` of a 1-D array of zeros."""
     if not np.size(values):
         return np.zeros(size, dtype=values.dtype)
     if values.dtype.kind == "c":
@@ -39,10 +39,10 @@ def scattered(values, where, size):
 
 
 def summed_to(x, shape):
-    """An array summed over the axes along which one of that shape would be broadcast, or spread over them."""
+    """Sum an array over the axes along which `shape` would be broadcast to it, or broadcast it to `shape`."""
     if np.shape(x) == shape:
         return x
-    if len(shape) > np.ndim(x):  # axes of length 1 that an assignment drops
+    if len(shape) > np.ndim(x):  # leading axes of length 1, which an assignment drops
         return np.reshape(summed_to(x, shape[len(shape) - np.ndim(x) :]), shape)
     if np.ndim(x) > len(shape):
         x = np.sum(x, axis=tuple(range(np.ndim(x) - len(shape))))
@@ -52,7 +52,7 @@ def summed_to(x, shape):
 
 
 def placed(base, key, value):
-    """A copy of an array in which what stands at an advanced index is replaced."""
+    """Return a copy of an array with ``copy[key] = value``, for advanced indices."""
     found = np.copy(base)
     found[key] = value
     return found
@@ -63,7 +63,7 @@ def _placed_base(ybar, y, base, key, value):
 
 
 def _placed_value(ybar, y, base, key, value):
-    """Of repeated places the last written has the cotangent."""
+    """Route the cotangent of an element that is written repeatedly to the last write."""
     count = np.zeros(np.shape(base), dtype=np.intp)
     order = np.arange(np.size(count[key])).reshape(np.shape(count[key]))
     count[key] = order
@@ -98,7 +98,7 @@ getitem_row = registry.Primitive(
 
 
 def pullback(call, wanted, ybar, y, *operands):
-    """Cotangents of the operands `wanted` of a call, each of the shape of its operand."""
+    """Return the cotangents of the operands `wanted` of a call, each in the shape of its operand."""
     if call.row.kind in ("view", "rearrangement"):
         return _moved_back(call, wanted, ybar, operands)
     args = [filled(argument, operands) for argument in call.args]
@@ -106,7 +106,7 @@ def pullback(call, wanted, ybar, y, *operands):
 
 
 def filled(argument, operands):
-    """An argument with values in place of operands."""
+    """Substitute operand values into an argument."""
     if type(argument) is Operand:
         return operands[argument.position]
     if type(argument) in (list, tuple):
@@ -115,20 +115,21 @@ def filled(argument, operands):
 
 
 def _moved_back(call, wanted, ybar, operands):
-    """Each element of the result was an element of an operand, or a constant: its cotangent goes there."""
+    """Scatter the cotangents of a rearrangement back to the operand elements they came from."""
     where, ends = _origins(call, wanted, operands)
     if len(wanted) == 1 and not holds_var(where):
         order = np.ravel(where)
-        if np.array_equal(order, np.arange(1, ends[-1])):  # a copy, or another shape
+        if np.array_equal(order, np.arange(1, ends[-1])):  # a copy or a reshape
             return [np.reshape(ybar, np.shape(operands[wanted[0]]))]
     total = scattered(ybar, where, ends[-1])
     return [np.reshape(total[a:b], np.shape(operands[j])) for a, b, j in zip(ends, ends[1:], wanted)]
 
 
 def _origins(call, moved, operands):
-    """Where each element of a rearrangement came from: 1, 2, ... in the order of the operands `moved`, 0 for elsewhere.
+    """Return the origin of each element of a rearrangement, as an id, and the end of each operand's range of ids.
 
-    Also where the numbers of each of them end.  Operands that choose, such as indices, are what they are.
+    Elements of the operands `moved` have consecutive ids from 1; elements of other origin have 0.
+    Operands that select elements, such as indices, keep their values.
     """
     numbers = [
         x if place_in(call.args, j)[0] in call.row.choices else np.zeros(np.shape(x), dtype=np.intp)
@@ -139,13 +140,13 @@ def _origins(call, moved, operands):
         ends.append(ends[-1] + np.size(operands[j]))
         numbers[j] = numbers_like(np.asarray(value_of(operands[j])), ends[-2])
     args = tuple([_numbered(argument, numbers) for argument in call.args])
-    if holds_var(args):  # np.take does not ask its indices
+    if holds_var(args):  # np.take does not dispatch on its indices
         return function(call.row.fun, args, dict(call.kwargs), call.compute), ends
     return call.compute(*args, **call.kwargs), ends
 
 
 def _numbered(argument, numbers):
-    """An argument in which operands are numbers of their elements, and constants 0."""
+    """Return an argument with element ids in place of its operands, and 0 in place of float constants."""
     if type(argument) is Operand:
         return numbers[argument.position]
     if type(argument) in (list, tuple) and any(type(item) is Operand for item in argument):
@@ -169,7 +170,7 @@ def _cotangent(call, j, ybar, y, args, operands):
 
 
 def place_in(args, j):
-    """Where operand j stands among the arguments."""
+    """Return the argument position of operand j, and its position within a list argument, else -1."""
     for position, argument in enumerate(args):
         if type(argument) is Operand and argument.position == j:
             return position, -1
@@ -181,7 +182,7 @@ def place_in(args, j):
 
 
 def pushforward(call, moved, directions, y, operands):
-    """Tangent of the result of a call by those of the operands `moved`."""
+    """Return the tangent of a call's result, from the tangents of the operands `moved`."""
     args = [filled(argument, operands) for argument in call.args]
     sources = []
     for j, t in zip(moved, directions):

@@ -4,7 +4,7 @@ import types
 
 
 class Same:
-    """Equal around the same object only; a bound method, made anew by each access, is the same of the same object."""
+    """Compares equal only to a key of the same object; bound methods compare by function and instance."""
 
     __slots__ = ("parts", "value")
 

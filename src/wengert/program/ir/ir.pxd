@@ -1,4 +1,4 @@
-# The interface of listing.pyx, to be read first: a program as a list of instructions, each of which defines one value.
+# The interface of ir.pyx: an SSA program, stored as one column per instruction field.
 
 cimport numpy as cnp
 from libc.stdint cimport int16_t, int32_t, uint16_t
@@ -8,11 +8,11 @@ from wengert.program.ir.opcodes cimport *
 
 
 cdef class Listing:
-    cdef readonly Py_ssize_t n          # instructions; instruction i defines value i
+    cdef readonly Py_ssize_t n          # number of instructions; instruction i defines value i
     cdef Py_ssize_t capacity
-    cdef Block room                     # the memory of the columns
+    cdef Block room                     # allocation that holds the columns
     cdef int16_t *ops                   # see opcodes.pxd
-    cdef int32_t *as_                   # operands: earlier values, or an index into one of the tables
+    cdef int32_t *as_                   # operands: ids of earlier values, or indices into the tables below
     cdef int32_t *bs
     cdef int32_t *cs
     cdef int32_t *kinds                 # index into `types`
@@ -20,12 +20,12 @@ cdef class Listing:
     cdef readonly list constants        # floats
     cdef readonly list arrays           # constant arrays
     cdef readonly list calls
-    cdef readonly list views            # (offset in bytes from the lowest address, shape, strides)
+    cdef readonly list views            # (byte offset from the lowest address, shape, strides)
     cdef readonly list packs            # (offsets in elements, values), int32 arrays
-    cdef readonly list guards           # (expected value, place)
-    cdef public list inputs             # values
+    cdef readonly list guards           # (expected value, source location)
+    cdef public list inputs             # value ids
     cdef public list outputs
-    cdef dict numbers                   # of the entries of types, constants and views, by what they are
+    cdef dict numbers                   # hash-consing: index of each entry of types, constants and views
 
     cdef int grow(self) except -1
     cdef int reserve(self, Py_ssize_t capacity) except -1
@@ -38,11 +38,11 @@ cdef class Listing:
     cdef Listing successor(self, Py_ssize_t capacity=*)
     cdef Listing shortened(self, Py_ssize_t n)
     cdef int32_t adopt(self, Listing other, Py_ssize_t i, const int32_t *of, const int32_t *kinds=*) except -1
-    cdef cnp.ndarray kinds_of(self, Listing other)      # of its types here, by number
+    cdef cnp.ndarray kinds_of(self, Listing other)      # type ids of `other` translated to this program's
 
 
 cdef inline int32_t emit(Listing code, int op, int32_t a, int32_t b, int32_t c, int32_t kind) except -1:
-    """Append an instruction; its index is the value it defines."""
+    """Append an instruction and return its index, which is the id of the value that it defines."""
     cdef Py_ssize_t i = code.n
     if i == code.capacity:
         code.grow()
@@ -56,36 +56,36 @@ cdef inline int32_t emit(Listing code, int op, int32_t a, int32_t b, int32_t c, 
 
 
 cdef enum:
-    SCALAR, FLAG                        # the first two types: a double, and a bool, each in a slot of its own
+    SCALAR, FLAG                        # the first two type ids: float64 and bool scalars, each in one VM slot
 
 
-# The columns of the opcode table (opcode_table.py) that passes look up for each instruction, as bits.
+# Per-opcode properties from opcode_table.py, packed into bits because passes test them for every instruction.
 cdef enum:
-    NAMES_VALUES = 7                    # which of a, b and c name values: 1 | 2 | 4
+    NAMES_VALUES = 7                    # which of the columns a, b and c hold value ids: 1 | 2 | 4
     IS_ELEMENTWISE = 8
-    IS_FLAG = 16                        # elementwise, of type bool
-    READS_ELEMENTS = 32                 # of arrays, wherever they lie
+    IS_FLAG = 16                        # elementwise with a bool result
+    READS_ELEMENTS = 32                 # reads array elements through any strides
     HAS_DERIVATIVE = 64
     IS_COMMUTATIVE = 128
-    IS_FUNCTION = 256                   # of the C library, by its cost
+    IS_FUNCTION = 256                   # costs as much as a call to the C math library
 
 cdef uint16_t traits[2048]
 
 
 cdef inline int names(int op) noexcept:
-    """Which of the columns a, b and c name values: 1 | 2 | 4; -1 stands for none."""
+    """Return which of the columns a, b and c hold value ids, as bits 1 | 2 | 4; an id of -1 means no operand."""
     return traits[op] & NAMES_VALUES
 
 
 cdef inline bint has(int op, int trait) noexcept:
-    """Does an opcode have a trait?"""
+    """Return whether an opcode has a property of the enum above."""
     return traits[op] & trait != 0
 
 
-cdef tuple contiguous_or(strides, shape, dtype)         # the strides, None for those of C order
+cdef tuple contiguous_or(strides, shape, dtype)         # the strides, or None if they are those of C order
 cpdef tuple c_strides(shape, Py_ssize_t itemsize)
-cpdef bint overlaps(shape, strides)                     # may elements share memory?
-cdef tuple parted(tuple type)                           # the type of complex numbers as pairs of real ones,
+cpdef bint overlaps(shape, strides)                     # may two elements share memory?
+cdef tuple parted(tuple type)                           # complex type to (real, imaginary) pairs on a last axis
 cdef tuple paired(tuple type)                           # and back
-cdef tuple whole_view(tuple type)                       # all of an array of a type
+cdef tuple whole_view(tuple type)                       # view descriptor that covers an array of a type
 cdef int32_t copied(Listing code, Py_ssize_t i, const int32_t *of, Listing target) except -1

@@ -1,13 +1,12 @@
-# Indices are made here, never by a user, and no division by a user's number happens in Cython code:
+# Indices come from wengert, never from a user, and no division here has a user's divisor:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""A program as a list: instruction i defines value i, from values that stand before it.
+"""The SSA container: straight-line code in which instruction i defines value i from earlier values.
 
-Nothing is written twice and nothing in place: an array into which a function wrote is one value before and another
-one after.
-So every pass over a list is a loop that appends to a new one, and a derivative is a longer list.
+Values are immutable: a function that writes into an array defines a new value for the array after the write.
+Every pass therefore is a loop that appends to a new program, and a derivative extends its primal program.
 
-A value is a number (a double in a slot of its own, or a bool) or an array, whose type says dtype, shape and strides.
-What does not fit into three columns lies in tables.
+A value is a scalar (float64 or bool) or an array, whose type holds dtype, shape and strides.
+Instructions have three operand columns; anything larger is stored in side tables.
 """
 
 cimport cython
@@ -33,7 +32,7 @@ for _op, _row in opcode_table.ROWS.items():
 
 @cython.final
 cdef class Listing:
-    """Instructions in columns, and the tables that they point into."""
+    """A program in SSA form: instructions as columns, and the tables that they index."""
 
     def __cinit__(self):
         self.types = []
@@ -53,7 +52,7 @@ cdef class Listing:
         return self.reserve(max(64, 2 * self.capacity))
 
     cdef int reserve(self, Py_ssize_t capacity) except -1:
-        """Make room for so many instructions."""
+        """Grow the columns to hold `capacity` instructions."""
         if capacity > 0x7fffffff:
             raise MemoryError("a program of more than 2**30 instructions: write loops with arrays, or record a part")
         cdef Block room = take(max(1, capacity) * (4 * sizeof(int32_t) + sizeof(int16_t)))
@@ -70,7 +69,7 @@ cdef class Listing:
         return 0
 
     cdef Listing successor(self, Py_ssize_t capacity=-1):
-        """An empty list that shares the tables in which no values are named."""
+        """Return an empty program that shares the tables whose entries hold no value ids."""
         cdef Listing code = Listing.__new__(Listing)
         code.types = self.types
         code.constants = self.constants
@@ -82,7 +81,7 @@ cdef class Listing:
         return code
 
     cdef Listing shortened(self, Py_ssize_t n):
-        """The first instructions, in the memory of this list: what is appended is written over those that follow."""
+        """Return the first `n` instructions in this program's memory; appending overwrites the instructions after."""
         cdef Listing code = self.successor(0)
         cdef Py_ssize_t i
         code.room, code.capacity, code.n = self.room, self.capacity, n
@@ -97,7 +96,7 @@ cdef class Listing:
         return code
 
     cdef Listing copy(self):
-        """The same list, to be made longer."""
+        """Return a copy with spare capacity, to append to."""
         cdef Listing code = self.successor(3 * self.n + 64)
         code.calls = list(self.calls)
         code.packs = list(self.packs)
@@ -112,9 +111,9 @@ cdef class Listing:
         return code
 
     cdef int32_t adopt(self, Listing other, Py_ssize_t i, const int32_t *of, const int32_t *kinds=NULL) except -1:
-        """Append an instruction of a list with other tables, where its value v is ``of[v]``.
+        """Append instruction `i` of a program with other tables; ``of[v]`` is the id here of its value `v`.
 
-        `kinds` are those of its types here, where they are known: see `kinds_of`.
+        `kinds` translates type ids, if the caller has computed it with `kinds_of`.
         """
         cdef int32_t v = copied(other, i, of, self)
         cdef int op = self.ops[v]
@@ -135,13 +134,13 @@ cdef class Listing:
         return v
 
     cdef cnp.ndarray kinds_of(self, Listing other):
-        """The types of another list, as numbers of this one's."""
+        """Return an array that translates type ids of `other` to those of this program."""
         return np.array([self.type_of(type) for type in other.types], dtype=np.int32)
 
     # ------------------------------------------------------------------------------------------ tables
 
     cdef int32_t entry(self, list table, str name, object key) except -1:
-        """Index of a table's entry; the same thing is not entered twice."""
+        """Return the index of `key` in a table, appending it only if it is not there yet."""
         found = self.numbers.get((name, key))
         if found is None:
             found = self.numbers[name, key] = len(table)
@@ -152,7 +151,7 @@ cdef class Listing:
         return self.entry(self.types, "type", type)
 
     cdef int32_t constant(self, double c) except -1:
-        """The value that is a constant number."""
+        """Append a scalar constant."""
         cdef bytes key = bits_of(c)
         found = self.numbers.get(key)
         if found is None:
@@ -161,11 +160,11 @@ cdef class Listing:
         return emit(self, CONST, found, -1, -1, SCALAR)
 
     def add(self, int op, tuple type, int32_t a, int32_t b=-1, int32_t c=-1):
-        """Append an instruction; its operands and entries are values of this list and numbers in its tables."""
+        """Append an instruction; a, b and c are value ids or table indices of this program."""
         return emit(self, op, a, b, c, self.type_of(type))
 
     def take(self, Listing other, int32_t[::1] which, int32_t[::1] of):
-        """Append these instructions of another list, where its value v is ``of[v]``."""
+        """Append the instructions `which` of another program and record in ``of[v]`` the new id of its value `v`."""
         cdef Py_ssize_t i
         cdef bint is_alike = self.types is other.types
         cdef cnp.ndarray table
@@ -180,46 +179,47 @@ cdef class Listing:
                 of[which[i]] = self.adopt(other, which[i], &of[0], kinds)
 
     def beginning(self):
-        """An empty list that shares the tables in which no values are named: what is taken of this one is copied."""
+        """Return an empty program with the same tables, except those with value ids; `take` then copies as is."""
         return self.successor()
 
     def call(self, call):
-        """Index of one more call."""
+        """Add a call to the table and return its index."""
         self.calls.append(call)
         return len(self.calls) - 1
 
     def part(self, int32_t a, tuple view, dtype):
-        """A view of an array value, a number where that is one."""
+        """Append a view of an array; a view of one float64 becomes a scalar LOAD."""
         return self.view(a, view, dtype)
 
     def place(self, int32_t a, tuple view, int32_t c, tuple type):
-        """An array value with a view of it overwritten; -1: a new one."""
+        """Append the array `a` with value `c` stored into a view of it; `a` = -1 starts from a new array."""
         return emit(self, PLACE, a, self.entry(self.views, "view", view), c, self.type_of(type))
 
     def filled(self, double x, tuple shape):
-        """A number, or an array of it."""
+        """Append a scalar constant, or an array filled with it."""
         cdef int32_t v = self.constant(x)
         type = (np.dtype(float), shape, None)
         return v if shape == () else self.place(-1, whole_view(type), v, type)
 
     def constant_array(self, array):
-        """An array in C order as a value."""
+        """Append a constant array, which must be in C order."""
         self.arrays.append(array)
         return self.add(ARRAY, (array.dtype, array.shape, None), len(self.arrays) - 1)
 
     def guard(self, int32_t a, expected, str place, int32_t of=-1):
-        """Append a guard on a value; `of`: the value that it says how to compute, and without which it falls away."""
+        """Append a guard on a value; if `of`, the value whose derivation needs the guard, is dead, so is the guard."""
         self.guards.append((expected, place))
         return emit(self, GUARD, a, len(self.guards) - 1, of, SCALAR)
 
     cdef int32_t as_type(self, int32_t a, tuple type) except -1:
-        """The memory of an array value as an array of another type, without gaps where that has none."""
+        """Append a view that reinterprets the memory of `a` as another type, contiguous if its strides are None."""
         return emit(self, VIEW, a, self.entry(self.views, "view", whole_view(type)), -1, self.type_of(type))
 
     cdef int32_t view(self, int32_t a, tuple view, object dtype) except -1:
-        """A view of an array value: `view` is the offset in bytes from its lowest address, the shape, the strides.
+        """Append a view: `view` is (byte offset from the lowest address of `a`, shape, strides).
 
-        Of a view that repeats elements it is one of what that is of: in an adjoint, each element has its own place.
+        A view of a broadcast view is rebased on the broadcast array, because the adjoint of an array stores each
+        element separately.
         """
         cdef tuple outer
         if self.ops[a] == VIEW and dtype == self.types[self.kinds[a]][0] == self.types[self.kinds[self.as_[a]]][0]:
@@ -271,7 +271,7 @@ cdef class Listing:
 
 
 def restored(op, a, b, c, type, types, constants, arrays, calls, views, packs, guards, inputs, outputs):
-    """A list from its columns and tables, which `wengert.program.ir.verify.check` is to look at before it is used."""
+    """Unpickle a program; the caller must verify it with `wengert.program.ir.verify.check`."""
     cdef Listing code = Listing.__new__(Listing)
     cdef const int32_t[::1] column
     cdef Py_ssize_t i, k, n = len(op)
@@ -291,7 +291,7 @@ def restored(op, a, b, c, type, types, constants, arrays, calls, views, packs, g
                 code.ops[i] = <int16_t>(column[i] if 0 <= column[i] < OPS else OPS)
             else:
                 (code.as_ if k == 1 else code.bs if k == 2 else code.cs if k == 3 else code.kinds)[i] = column[i]
-    # a list of its own for each table: lists derived of this one append to them
+    # copy the tables, because derived programs share them and append to them
     code.constants, code.arrays, code.calls = list(constants), list(arrays), list(calls)
     code.views, code.packs, code.guards = list(views), list(packs), list(guards)
     code.inputs, code.outputs = list(inputs), list(outputs)
@@ -301,7 +301,7 @@ def restored(op, a, b, c, type, types, constants, arrays, calls, views, packs, g
 
 
 cdef bytes bits_of(double x):
-    """What tells constants apart: zeros of either sign, and NaNs."""
+    """Return the hash key of a constant: its bits, which distinguish zeros of either sign and NaNs."""
     return (<char *>&x)[:sizeof(double)]
 
 
@@ -313,7 +313,7 @@ cdef cnp.ndarray int_array(const int32_t *column, cnp.npy_intp n):
 
 
 cdef tuple contiguous_or(strides, shape, dtype):
-    """The strides, or None where they are those of an array in C order."""
+    """Return the strides, or None if they are those of an array in C order."""
     step = dtype.itemsize
     for n, stride in zip(reversed(shape), reversed(strides)):
         if n > 1 and stride != step:
@@ -323,12 +323,12 @@ cdef tuple contiguous_or(strides, shape, dtype):
 
 
 def columns_named(int op):
-    """Which of the columns a, b and c of an instruction name values: 1 | 2 | 4."""
+    """Return which of the columns a, b and c hold value ids, as bits 1 | 2 | 4."""
     return names(op)
 
 
 cpdef tuple c_strides(shape, Py_ssize_t itemsize):
-    """Of an array in C order."""
+    """Return the strides of an array in C order."""
     cdef list steps = []
     for n in reversed(shape):
         steps.insert(0, itemsize)
@@ -337,7 +337,7 @@ cpdef tuple c_strides(shape, Py_ssize_t itemsize):
 
 
 cpdef bint overlaps(shape, strides):
-    """May elements of an array share memory?"""
+    """Return whether two elements of an array may share memory; conservative."""
     span = 0
     for stride, n in sorted(zip(map(abs, strides), shape)):
         if n > 1:
@@ -348,14 +348,14 @@ cpdef bint overlaps(shape, strides):
 
 
 cdef tuple parted(tuple type):
-    """The type of complex numbers as that of pairs of real ones, which lie along a last axis."""
+    """Convert a complex type to real pairs along a new last axis."""
     dtype, shape, strides = type
     part = np.dtype(f"{dtype.str[0]}f{dtype.itemsize // 2}")
     return part, (*shape, 2), None if strides is None else (*strides, part.itemsize)
 
 
 cdef tuple paired(tuple type):
-    """The type of real numbers as that of complex ones, each two that follow one another; None if they do not."""
+    """Convert a real type to complex, joining adjacent pairs along the last axis; None if they are not adjacent."""
     cdef Py_ssize_t last = len(type[1]) - 1
     dtype, shape, strides = type
     if last < 0 or shape[last] % 2 or not (strides is None or strides[last] == dtype.itemsize and shape[last] == 2):
@@ -366,7 +366,7 @@ cdef tuple paired(tuple type):
 
 
 cdef tuple whole_view(tuple type):
-    """All of an array of a type, as a view."""
+    """Return the view descriptor that covers an array of a type."""
     dtype, shape, strides = type
     if strides is None:
         return 0, shape, c_strides(shape, dtype.itemsize)
@@ -376,7 +376,7 @@ cdef tuple whole_view(tuple type):
 # ---------------------------------------------------------------------------------------------- operands
 
 def operands(Listing code, Py_ssize_t i):
-    """The values that instruction i reads."""
+    """Return the value ids that instruction i reads."""
     cdef int mask = names(code.ops[i])
     found = [v for bit, v in ((1, code.as_[i]), (2, code.bs[i]), (4, code.cs[i])) if mask & bit and v >= 0]
     if code.ops[i] == PACK:
@@ -387,14 +387,14 @@ def operands(Listing code, Py_ssize_t i):
 
 
 def kind_of(Listing code, Py_ssize_t i):
-    """Dtype, shape and strides of a value."""
+    """Return dtype, shape and strides of a value."""
     return code.types[code.kinds[i]]
 
 
 def stacked(Listing code, list items, tuple shape):
-    """The list with one output: an array of numbers, each a constant float, or an output given by its index.
+    """Return the program with one output: an array packed from constant floats and from outputs, given by index.
 
-    None where such an output is no number.
+    None if one of those outputs is not a scalar.
     """
     cdef Listing found = code.copy()
     cdef list values = []
@@ -413,14 +413,14 @@ def stacked(Listing code, list items, tuple shape):
 
 
 cdef inline int32_t *moved(int32_t *column, const int32_t *before, Py_ssize_t n) noexcept:
-    """A column with its first n entries."""
+    """Copy the first n entries of `before` to `column`, and return `column`."""
     if n:
         memcpy(column, before, n * sizeof(int32_t))
     return column
 
 
 cdef int32_t copied(Listing code, Py_ssize_t i, const int32_t *of, Listing target) except -1:
-    """Append instruction i to another list, where value v is ``of[v]``."""
+    """Append instruction i to `target`; ``of[v]`` is the id there of value `v`."""
     cdef int op = code.ops[i], mask = names(op)
     cdef int32_t a = code.as_[i], b = code.bs[i], c = code.cs[i]
     if mask & 1 and a >= 0:
@@ -440,7 +440,7 @@ cdef int32_t copied(Listing code, Py_ssize_t i, const int32_t *of, Listing targe
 
 
 cdef cnp.ndarray renamed(cnp.ndarray values, const int32_t *of):
-    """An array of values in the names of another list."""
+    """Map an array of value ids through `of`."""
     cdef cnp.npy_intp i, n = cnp.PyArray_SIZE(values)
     cdef cnp.ndarray found = cnp.PyArray_EMPTY(1, &n, cnp.NPY_INT32, 0)
     cdef const int32_t *given = <const int32_t *>cnp.PyArray_DATA(values)

@@ -1,12 +1,12 @@
-"""The opcode table: everything that is known of an opcode, one row each.
+"""The opcode table: one row per opcode, with everything that the compiler knows about it.
 
-Input: the numbers of ``opcodes.pxd`` and the rows of ``core/tape/kernels.h``.
-Output: `ROWS`, and sets, numbers and functions that are derived from it.
-The verifier, the printer, the passes, the VM and the code generators look opcodes up here; none has a list of its own.
+Input: the opcodes of ``opcodes.pxd`` and the function rows of ``core/tape/kernels.h``.
+Output: `ROWS`, and the sets, masks and functions derived from it.
+The verifier, the printer, the passes, the VM and the code generators look opcodes up here and keep no other lists.
 
-Instructions are stated below; elementwise functions and their partials are added from ``kernels.h``, so that a new
-function needs one line there.
-A row that lacks a column, or has a value in it that no stage knows, raises TypeError when this module is imported.
+Structural instructions are declared below. Elementwise functions and their partials are generated from ``kernels.h``,
+so that adding a function takes one line there.
+A row with a missing column or an unknown value raises TypeError when this module is imported.
 """
 
 from __future__ import annotations
@@ -23,88 +23,88 @@ from wengert.core.tape.tape import kernel_is_cheap, kernel_rows
 from wengert.program.ir.opcodes import Op
 from wengert.registry import Primitive, lookup
 
-#: tables of a listing into which a column may point
+#: side tables of a program that an operand column may index
 TABLES = ("constants", "arrays", "views", "packs", "calls", "guards")
 
-#: what each column of the table may hold
+#: the values that each column of the table may take
 VOCABULARY = {
     "columns": (
-        "",  # nothing: -1
-        "value",  # a value that is read
-        "value?",  # a value that is read, or -1
-        "about",  # a value that is named without being read, or -1
-        "input",  # the number of an input
-        "offset",  # elements from the lowest address of an array
+        "",  # unused: -1
+        "value",  # id of a value that is read
+        "value?",  # id of a value that is read, or -1
+        "about",  # id of a value that is referenced but not read, or -1
+        "input",  # index of an input
+        "offset",  # in elements, from the lowest address of an array
         *TABLES,  # an index into this table
     ),
     "result": (
-        "elementwise",  # the shape of the operands, scalars broadcast
-        "flags",  # the same, of type bool
+        "elementwise",  # the shape of the operands, with scalars broadcast
+        "flags",  # as elementwise, with dtype bool
         "operand",  # the type of operand a
-        "scalar",  # a double
+        "scalar",  # float64
         "element",  # a scalar of the dtype of array a
-        "constant",  # a double or a bool
-        "declared",  # an array, or what a call returns, of the type that the instruction states
+        "constant",  # float64 or bool
+        "declared",  # the type stated by the instruction: an array, or the result of a call
         "input",  # any type
     ),
     "access": (
         "",  # reads no value
-        "elements",  # reads arrays element by element, wherever they lie
-        "memory",  # reads arrays at their places in memory
-        "overwrites",  # reuses the memory of array a, reads c element by element
-        "alias",  # is operand a
+        "elements",  # reads arrays element by element, through any strides
+        "memory",  # reads arrays by address, so their layout matters
+        "overwrites",  # may reuse the memory of array a; reads c element by element
+        "alias",  # identity of operand a
     ),
     "cost": (
-        "free",  # no instruction of the VM
-        "arithmetic",  # a few floating-point operations an element
-        "function",  # a function of the C library an element
-        "sum",  # an addition an element of the operand
-        "move",  # a load and a store an element
-        "pack",  # a store an element, of scalars
+        "free",  # no VM instruction
+        "arithmetic",  # a few floating-point operations per element
+        "function",  # a C math library call per element
+        "sum",  # an addition per element of the operand
+        "move",  # a load and a store per element
+        "pack",  # a store per scalar operand
         "guard",  # a comparison
-        "call",  # a call of Python
+        "call",  # a Python call
     ),
     "lowering": (
-        "",  # none: inputs, constants, views, and what passes remove
-        "elementwise",  # an opcode of the VM of the same name, for scalars and for chunks of arrays
-        "scalar",  # an opcode of the VM for scalars
-        "vector",  # an opcode of the VM for chunks of arrays
-        "pack",  # a VM instruction of its own that stores scalars
-        "move",  # a VM instruction of its own that moves elements
-        "call",  # Python
+        "",  # none: inputs, constants, views, and instructions that passes remove
+        "elementwise",  # VM opcode of the same name, for scalars and for array chunks
+        "scalar",  # VM opcode for scalars
+        "vector",  # VM opcode for array chunks
+        "pack",  # separate VM instruction that stores scalars
+        "move",  # separate VM instruction that moves elements
+        "call",  # Python call
     ),
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """What is known of an opcode.
+    """Properties of an opcode.
 
     Attributes
     ----------
     opcode : int
     name : str
-        As programs print it.
+        As printed in programs.
     function : str
-        Dotted name of the function that computes it from its operands; "" for others.
+        Dotted name of the function that computes it from its operands; "" if there is none.
     columns : tuple of str
-        What a, b and c hold: see `VOCABULARY`, as for the next four.
+        Contents of the columns a, b and c; for these and the next four fields see `VOCABULARY`.
     result : str
-        The rule for the type of its value.
+        Rule for the type of the result.
     access : str
-        How it reads arrays.
+        How array operands are read.
     cost : str
-        Its class in the cost model.
+        Class in the cost model.
     lowering : str
-        What the VM makes of it.
+        Form of its VM instruction.
     text : str
-        How it prints; fields are those of `wengert.program.ir.printer`.
+        Print format; its fields are those of `wengert.program.ir.printer`.
     has_derivative : bool
-        Does a derivative pass from its value to its operands?
+        Whether derivatives propagate through it.
     is_commutative : bool
-        Is the value the same, bit for bit, with a and b exchanged?
+        Whether exchanging a and b leaves the result bit-identical.
     is_stored : bool
-        Does its value need memory of its own?
+        Whether its value needs its own memory.
     """
 
     opcode: int
@@ -122,18 +122,18 @@ class Row:
 
     @property
     def mask(self) -> int:
-        """Which of the columns a, b and c name values that are read: 1 | 2 | 4."""
+        """Which of the columns a, b and c hold ids of values that are read, as bits 1 | 2 | 4."""
         return sum([1 << k for k, holds in enumerate(self.columns) if holds in ("value", "value?")])
 
     @property
     def arity(self) -> int:
-        """Number of columns that name values that are read."""
+        """Number of columns that hold ids of values that are read."""
         return self.mask.bit_count()
 
 
 ROWS: dict[int, Row] = {}
 _COLUMNS = [field.name for field in dataclasses.fields(Row)]
-#: columns that most rows have alike
+#: defaults of columns
 _USUAL = {
     "function": "",
     "text": "{name}({values})",
@@ -144,12 +144,12 @@ _USUAL = {
 
 
 def row(opcode: int, name: str, *columns: str, **others: Any) -> Row:
-    """A row of the table, checked.
+    """Return a validated row of the table.
 
     Raises
     ------
     TypeError
-        If a column is missing, unknown or has a value that no stage knows, or if the opcode has a row.
+        If a column is missing or unknown or has an unknown value, or if the opcode already has a row.
     """
     found = {"opcode": int(opcode), "name": name, "columns": columns, **_USUAL, **others}
     wrong = [f"has no column {key}" for key in _COLUMNS if key not in found]
@@ -167,7 +167,7 @@ def _add(opcode, *columns, **others):
     ROWS[int(opcode)] = row(opcode, opcode.name.lower(), *columns, **others)
 
 
-# ---- inputs, constants, and parts of arrays
+# ---- inputs, constants, and array elements and views
 
 _LEAF = {"access": "", "cost": "free", "lowering": "", "has_derivative": False}
 _add(Op.INPUT, "input", "", "", result="input", text="input {a}", is_stored=False, **_LEAF)
@@ -181,7 +181,7 @@ _add(Op.PACK, "value?", "packs", "", result="declared", access="memory", cost="p
 _add(Op.PLACE, "value?", "views", "value", result="declared", access="overwrites", cost="move", lowering="vector",
      text="{place}")  # fmt: skip
 
-# ---- choices, comparisons and logic, on scalars and on arrays of one shape
+# ---- select, comparisons and logic, on scalars and on arrays of equal shape
 
 _SIMPLE = {"access": "elements", "cost": "arithmetic", "lowering": "elementwise"}
 _FLAGS = {"result": "flags", "has_derivative": False, **_SIMPLE}
@@ -199,7 +199,7 @@ _add(Op.ISNAN, "value", "", "", function="numpy.isnan", **_FLAGS)
 _add(Op.STRONG, "value", "value", "", function="wengert.registry.strong", result="elementwise", is_commutative=True,
      **_SIMPLE)  # fmt: skip
 
-# ---- the others
+# ---- reductions, calls, guards and data movement
 
 _add(Op.SUM, "value", "", "", function="numpy.sum", result="scalar", access="elements", cost="sum", lowering="vector")
 _add(Op.CALL, "calls", "", "", result="declared", access="memory", cost="call", lowering="call", text="{call}")
@@ -213,7 +213,7 @@ _add(Op.SCATTER, "value", "value", "", lowering="move", **_MOVE)
 
 # ---- elementwise functions and their partials
 
-#: opcodes of the functions of ``kernels.h`` by name: that in NumPy, dotted for others, "**" for the operator
+#: opcodes of the functions of ``kernels.h`` by name: bare for NumPy functions, dotted for others, "**" for the operator
 OPCODES: dict[str, int] = {}
 
 for _name, _opcode, _arity, *_reads in kernel_rows():
@@ -232,7 +232,7 @@ for _name, _opcode, _arity, *_reads in kernel_rows():
     )
     for _side in range(_arity):
         _partial = int(Op.PARTIAL) + 2 * _opcode + _side
-        # an operand that a partial does not read may be there all the same
+        # an operand that the partial does not read may still be given
         _columns = ["value" if _reads[_side] >> k & 1 else "value?" for k in range(3)]
         ROWS[_partial] = row(_partial, f"d{_short}/d{'ab'[_side]}", *_columns, result="elementwise", **_SIMPLE)
 
@@ -245,13 +245,13 @@ if _missing:
 
 
 def opcodes(**columns: Any) -> frozenset[int]:
-    """The opcodes whose rows have these values; a tuple stands for any of its items."""
+    """Return the opcodes whose rows have these column values; a tuple matches any of its items."""
     tests = {key: x if type(x) is tuple else (x,) for key, x in columns.items()}
     return frozenset([op for op, row in ROWS.items() if all(getattr(row, key) in x for key, x in tests.items())])
 
 
 def marked(found: frozenset[int]) -> np.ndarray:
-    """A set of opcodes as an array of bool, by opcode; the last opcode is that of no instruction."""
+    """Return a set of opcodes as a bool array indexed by opcode; index `Op.OPS` stands for invalid opcodes."""
     mask = np.zeros(Op.OPS + 1, bool)
     mask[[*found]] = True
     return mask
@@ -263,20 +263,20 @@ FLAGS = opcodes(result="flags")
 
 @functools.cache
 def function(opcode: int) -> Callable:
-    """The function that computes an opcode from its operands.
+    """Return the function that computes an opcode from its operands.
 
     Raises
     ------
     TypeError
-        If there is none: partials are computed on float64 values only.
+        If there is none, as for partials, which only the C kernels compute, on float64.
     """
     row = ROWS[opcode]
     if not row.function:
         raise TypeError(f"{row.name} is computed on float64 values only")
     module, _, name = row.function.rpartition(".")
-    return getattr(importlib.import_module(module), name)  # SciPy is imported when a function of it is met
+    return getattr(importlib.import_module(module), name)  # imports SciPy only if one of its functions is used
 
 
 def primitive(opcode: int) -> Primitive:
-    """The rule of an elementwise function; that of ``**`` is the one of ``numpy.power``."""
+    """Return the derivative rule of an elementwise function; ``**`` shares the rule of ``numpy.power``."""
     return lookup(np.power if opcode == OPCODES["**"] else function(opcode))

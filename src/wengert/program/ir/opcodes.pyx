@@ -1,2 +1,2 @@
 # cython: language_level=3
-"""The numbers of opcodes.pxd, for Python."""
+"""Exposes the opcodes of opcodes.pxd to Python."""

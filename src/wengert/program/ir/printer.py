@@ -1,6 +1,6 @@
-"""Prints programs: a line for each instruction, with dtype and shape where its value is an array.
+"""Prints a program, one line per instruction, with dtype and shape if its value is an array.
 
-Views are printed as indices where they are slices; otherwise by the offset of each element, where i, j, k count along
+A view is printed as slices if possible, otherwise as the offset of each element, with i, j, k for the indices along
 the axes of the view: ``v0[33 + 32*i + j]``.
 """
 
@@ -17,22 +17,22 @@ from wengert.program.ir.ir import Listing, kind_of
 from wengert.program.ir.opcode_table import ROWS
 from wengert.program.ir.opcodes import Op
 
-#: elements of a constant or of a pack that are shown
+#: elements of a constant or a pack to print
 _MAX_SHOWN = 5
 
 
 def rows(code: Listing) -> list[tuple]:
-    """Of each instruction: its number, the columns a, b and c, and the index of its type."""
+    """Return (opcode, a, b, c, type id) of each instruction."""
     return list(zip(*[column.tolist() for column in (code.op, code.a, code.b, code.c, code.type)]))
 
 
 def bodies(call: Call) -> list[tuple[int, Listing]]:
-    """Programs that a call runs many times, each with the number of its runs: a loop has one."""
+    """Return the programs that a call iterates, each with its iteration count: one for a loop, else none."""
     return getattr(call.compute, "loop_bodies", [])
 
 
 def printed(code: Listing, most: int | None = None) -> str:
-    """The program as text; the first `most` instructions of a longer one."""
+    """Return the program as text, of at most `most` instructions."""
     count = len(code) if most is None else min(most, len(code))
     shown = lines(code, range(count), most=most)
     if count < len(code):
@@ -43,7 +43,7 @@ def printed(code: Listing, most: int | None = None) -> str:
 def lines(
     code: Listing, numbers: Iterable[int], table: list[tuple] | None = None, most: int | None = None
 ) -> list[str]:
-    """The lines of some instructions; bodies of loops are indented below them."""
+    """Return the text lines of some instructions; loop bodies are indented below their loop."""
     table = rows(code) if table is None else table
     found = []
     for i in numbers:
@@ -59,13 +59,13 @@ def lines(
 
 
 def formula(code: Listing, i: int, row: tuple) -> str:
-    """The right side of an instruction: the text of its opcode with the fields filled in."""
+    """Return the right-hand side of an instruction: its opcode's format with the fields filled in."""
     op, a, b, c, _ = row
     return ROWS[op].text.format_map(_Fields(code, i, op, a, b, c))
 
 
 class _Fields(dict):
-    """The fields of an instruction's text, by name, made when they are asked for."""
+    """The format fields of an instruction, computed on demand."""
 
     def __init__(self, code, i, op, a, b, c):
         super().__init__(a=a, b=b, c=c)
@@ -91,7 +91,7 @@ _FIELDS = {
 
 
 def name_of(op: int) -> str:
-    """Name of a function, of a partial, or of an instruction."""
+    """Return the printed name of an opcode."""
     return ROWS[op].name
 
 
@@ -108,18 +108,18 @@ def _pack(base, offsets, values):
 
 
 def _content(array):
-    """The first elements and the last."""
+    """Return the first and last elements as text."""
     shown = [str(x) for x in array.flat[:_MAX_SHOWN].tolist()]
     if array.size > _MAX_SHOWN:
         shown[2:] = ["...", *[str(x) for x in array.flat[-2:].tolist()]]
     return f"[{', '.join(shown)}]"
 
 
-# ---------------------------------------------------------------------------------------------- parts of arrays
+# ---------------------------------------------------------------------------------------------- views
 
 
 def _element(offset, shape, strides):
-    """The index of an element, given by its offset in the memory of an array."""
+    """Return the index of an element, given its memory offset."""
     if strides is None and len(shape) > 1:
         return str([int(n) for n in np.unravel_index(offset, shape)])
     return f"{_flat(shape)}[{offset}]"
@@ -130,7 +130,7 @@ def _flat(shape):
 
 
 def _part(view, kind, dtype):
-    """The index of a view of an array; "" for all of it."""
+    """Return the index that denotes a view of an array; "" for the whole array."""
     offset, shape, strides = view
     of_array, whole, steps = kind
     if dtype == of_array:
@@ -142,12 +142,12 @@ def _part(view, kind, dtype):
         slices = _slices(offset, shape, strides, whole, steps)
         if slices is not None:
             return f"[{', '.join(slices)}]"
-    flat = _flat(whole) if dtype == of_array else f" as {dtype} "  # real parts of complex numbers, and the other way
+    flat = _flat(whole) if dtype == of_array else f" as {dtype} "  # reinterprets complex as real, or real as complex
     return flat + _places(offset, shape, strides, dtype.itemsize)
 
 
 def _in_order(shape, step):
-    """Strides of an array in C order."""
+    """Return the strides of an array in C order."""
     found = []
     for n in reversed(shape):
         found.append(step)
@@ -156,7 +156,7 @@ def _in_order(shape, step):
 
 
 def _slices(offset, shape, strides, whole, steps):
-    """A view as an index along each axis of the array; None if it has no such form."""
+    """Return a view as one index or slice per axis of the array; None if it has no such form."""
     if 0 in (*shape, *whole) or any(s <= 0 for s in steps) or any(s < t for s, t in pairwise(steps)):
         return None
     found = []
@@ -186,7 +186,7 @@ def _slice(first, by, m, n):
 
 
 def _places(offset, shape, strides, itemsize):
-    """The offsets of the elements of a view in memory, by the indices along its axes."""
+    """Return the memory offset of a view's elements as a formula in the indices along its axes."""
     if any(s % itemsize for s in (offset, *strides)):
         return f" from byte {offset} on, strides {strides}"
     terms = [str(offset // itemsize)] if offset or not any(strides) else []

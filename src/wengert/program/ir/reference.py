@@ -1,4 +1,4 @@
-"""Reference interpreter: evaluates a program one instruction at a time with NumPy, slowly and plainly."""
+"""Reference interpreter: evaluates a program with NumPy, one instruction at a time; the tests compare the VM to it."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from wengert.program.ir.call_rules import filled
 from wengert.program.ir.opcode_table import ROWS, function, primitive
 from wengert.program.ir.opcodes import Op
 
-#: elements up to which partials are computed one by one, by the C rows; more by the rules, on arrays
+#: element count up to which partials are computed singly by the C kernels; larger arrays use the NumPy rules
 _MAX_ONE_BY_ONE = 1000
 
 
 def evaluated(code, inputs: list, count: int | None = None, known: list | None = None) -> list:
-    """The first `count` values of a program at some inputs; all of them by default.
+    """Evaluate the first `count` values of a program, by default all.
 
-    `known` are the first of them, which are not computed again: the others are appended.
+    `known` holds the leading values if they are already computed; the others are appended to it.
 
     Raises
     ------
     GuardError
-        If a value that a branch of f depended on differs.
+        If a guarded value differs from the recorded one.
     """
     values: list = [] if known is None else known
     columns = [column[len(values) : count].tolist() for column in (code.op, code.a, code.b, code.c, code.type)]
@@ -36,7 +36,7 @@ def evaluated(code, inputs: list, count: int | None = None, known: list | None =
 
 
 def outputs(code, inputs: list) -> list:
-    """The outputs of a program at some inputs."""
+    """Evaluate the outputs of a program."""
     values = evaluated(code, inputs)
     return [values[v] for v in code.outputs]
 
@@ -97,7 +97,7 @@ def _value(code, op, a, b, c, kind, values, inputs):
 
 
 def _slope(opcode, side, a, b, y, shape):
-    """The partials of a function in all elements, by its rule."""
+    """Return the partial of a function at all elements, by its NumPy rule."""
     rule = primitive(opcode).partials[side]
     if not callable(rule):
         return np.full(shape, float(rule))
@@ -105,7 +105,7 @@ def _slope(opcode, side, a, b, y, shape):
 
 
 def empty(kind):
-    """An array of a type."""
+    """Return an uninitialised array of a type."""
     dtype, shape, strides = kind
     if strides is None:
         return np.empty(shape, dtype)
@@ -115,7 +115,7 @@ def empty(kind):
 
 
 def example_of(kind):
-    """An array or scalar of a type."""
+    """Return an array of ones, or a scalar 1, of a type."""
     dtype, shape, _ = kind
     if not shape:
         return dtype.type(1)
@@ -125,7 +125,7 @@ def example_of(kind):
 
 
 def _laid_out(x, kind):
-    """An array in the layout of its type, from which other instructions take views."""
+    """Return an array with the strides of its type, because views address its memory."""
     _, shape, strides = kind
     if not shape or not isinstance(x, np.ndarray):
         return x
@@ -140,13 +140,13 @@ def _copied(x, kind):
 
 
 def _memory(x):
-    """The memory of an array as a 1-D array."""
+    """Return the memory of an array as a 1-D array."""
     low, high = np.lib.array_utils.byte_bounds(x)
     return np.asarray(_Span(x, low, high - low)).view(x.dtype)
 
 
 class _Span:
-    """Bytes of an array from its lowest address on."""
+    """The bytes that an array spans, from its lowest address."""
 
     def __init__(self, owner, low, size):
         self.owner = owner
@@ -155,13 +155,13 @@ class _Span:
 
 def _view(x, view, dtype):
     offset, shape, strides = view
-    if 0 in shape:  # it may begin where the memory ends
+    if 0 in shape:  # an empty view may start at the end of the memory
         return np.empty(shape, dtype)
     return np.ndarray(shape, dtype, _memory(np.asarray(x)), offset, strides)
 
 
 def of_type(x, kind):
-    """A scalar, or an array with the strides of a type."""
+    """Convert `x` to a scalar, or to an array with the strides of a type."""
     dtype, shape, strides = kind
     x = np.asarray(x, dtype)
     wanted = np.empty(shape, dtype).strides if strides is None or strides == "flag" else strides

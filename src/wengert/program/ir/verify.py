@@ -1,18 +1,17 @@
-"""The verifier of the IR: checks programs, and the objects that they call.
+"""The verifier of the IR: checks programs and the objects that they call.
 
-Input: a program or a list, in any state; output: nothing, or `MalformedProgram` that names the instruction and what is
-wrong.
-Passes, derivatives and the VM rely on all of it without a look: every value is defined before it is read, and is there
-where an instruction reads it; every index points into its table; each view and each place lies within its array; the
-type of each value is the one that its instruction gives to operands of their types.
-A list that passes cannot make the VM read or write outside of its buffers, whatever its numbers are.
-It runs whenever a program is unpickled, and between passes in tests.
+Input: a program in any state. Output: none, or `MalformedProgram`, which names the instruction and the fault.
+Passes, derivatives and the VM rely on these invariants without testing them: every value is defined before its use;
+every index lies within its table; every view lies within its array; the type of each value follows from its
+instruction and the operand types.
+A program that passes cannot make the VM access memory outside its buffers, whatever values it computes.
+The verifier runs on every unpickled program, and between passes in tests.
 
-The opcode table says what the three columns of each instruction hold, `_RULES` what else holds for it.
-What depends on columns alone is checked for all instructions at once.
+The opcode table declares the operand columns of each instruction; `_RULES` holds the checks of single opcodes.
+Checks that need only the columns are vectorised over all instructions.
 
-What lists call, and what belongs to programs, checks its own parts, by `expect` and `check_fields`: it has a method
-``check_call(call, types, kind, verifier)`` there, ``check_parts(verifier)`` here.
+Callables in a program check themselves in a method ``check_call(call, types, kind, verifier)``, and objects around
+programs in ``check_parts(verifier)``, both with `expect` and `check_fields`.
 """
 
 from __future__ import annotations
@@ -32,38 +31,38 @@ from wengert.program.ir.opcode_table import ELEMENTWISE, FLAGS, ROWS, TABLES, ma
 from wengert.program.ir.opcodes import Op
 from wengert.registry import Primitive
 
-#: of the pickled form, to be raised when what a list means changes; another one is refused with what to do
+#: version of the pickle format; raise it when the meaning of a program changes (other versions are rejected on load)
 VERSION = 3
 
 SCALAR, FLAG = 0, 1
 _FLOAT, _BOOL = np.dtype(float), np.dtype(bool)
-#: kinds of the dtypes that values of lists have
+#: NumPy kind codes of the dtypes that values may have
 _KINDS = frozenset("biufcmMSU")
 
-#: axes of an array that the VM has room for, and bytes of an array, so that no sum of sizes overflows
+#: the VM's limit on array axes, and a limit on bytes per array that keeps sums of sizes from overflowing
 _MAX_AXES, _MAX_BYTES = 64, 1 << 46
-#: limit on the nesting of containers, and of programs within programs
+#: nesting limit of containers, and of programs within programs
 _MAX_DEPTH = 100
 
-#: what may run a program
+#: back ends that can run a program
 TIERS = ("auto", "vm", "llvm")
 
-#: what a column holds: nothing, a value, a value or -1, or an index
+#: contents of a column: nothing, a value id, a value id or -1, or an index
 _NONE, _VALUE, _MAYBE, _INDEX = range(4)
 _HOLDS = {"": _NONE, "value": _VALUE, "value?": _MAYBE, "about": _MAYBE}
 
-#: by column and opcode: the same as arrays; the last opcode is that of no instruction
+#: these contents as an array, by column and opcode; index `Op.OPS` stands for invalid opcodes
 _COLUMNS = np.zeros((3, Op.OPS + 1), np.int8)
 for _opcode, _row in ROWS.items():
     _COLUMNS[:, _opcode] = [_HOLDS.get(holds, _INDEX) for holds in _row.columns]
 _IS_KNOWN, _IS_FLAG = marked(frozenset(ROWS)), marked(FLAGS)
 _IS_ELEMENTWISE = marked(ELEMENTWISE | opcodes(result="operand"))
-#: the table into which an index points, and in which column it stands
+#: for each opcode with a table index: its column and the table
 _TABLES = {op: (k, holds) for op, row in ROWS.items() for k, holds in enumerate(row.columns) if holds in TABLES}
 
-#: instructions that are checked at once, so that memory for them is at hand
+#: instructions per vectorised check, which bounds temporary memory
 _BLOCK = 1 << 13
-#: products that the VM computes itself instead of calling NumPy
+#: matrix products with a VM kernel
 _PRODUCTS = (np.matmul, np.dot, np.vdot, np.inner)
 
 
@@ -73,38 +72,38 @@ class MalformedProgram(ValueError):
 
 @functools.cache
 def form() -> str:
-    """The pickled form: lists hold numbers of instructions, which are others where there are other rows."""
+    """Return the pickle format: the version and a checksum of all opcodes, which pickled programs contain."""
     rows = [row[:2] for row in kernel_rows()], [(op.name, int(op)) for op in Op]
     return f"{VERSION}-{zlib.crc32(repr(rows).encode()):08x}"
 
 
 def check_form(found: Any, name: str) -> None:
-    """Raise ValueError if what was pickled has another form."""
+    """Raise ValueError if the pickle format `found` is not the current one."""
     if found != form():
         known = f"in form {found}" if type(found) is str else "by another version of wengert"
         raise ValueError(f"{name} was saved {known}, and this version reads form {form()}: record it again")
 
 
 def check(program: Any) -> None:
-    """Raise `MalformedProgram` unless a program, or a list, is well-formed, with all that it calls."""
+    """Raise `MalformedProgram` unless a program, including everything that it calls, is well-formed."""
     try:
         Verifier().check(program)
     except (MalformedProgram, MemoryError):
         raise
-    except Exception as error:  # what should be a number or a tuple may be anything
+    except Exception as error:  # a damaged pickle may hold objects of any type where a number or tuple belongs
         raise MalformedProgram(f"{type(error).__name__}: {error}") from error
 
 
 def expect(holds: Any, what: str) -> None:
-    """Raise `MalformedProgram` unless this holds."""
+    """Raise `MalformedProgram` with the message `what` unless `holds`."""
     if not holds:
         raise MalformedProgram(what)
 
 
 def check_fields(x: Any, required: dict[str, Any], optional: dict[str, Any] | None = None) -> None:
-    """Raise `MalformedProgram` unless attributes of an object are there, and of these types.
+    """Raise `MalformedProgram` unless an object has the required attributes, of the right types.
 
-    A type is meant exactly; a function says of an attribute whether it can be.
+    A class in `required` or `optional` must be the exact type; a function is a predicate on the attribute.
     """
     name, has = type(x).__name__, vars(x)
     for key, kind in {**required, **(optional or {})}.items():
@@ -115,17 +114,17 @@ def check_fields(x: Any, required: dict[str, Any], optional: dict[str, Any] | No
 
 
 def is_a(*kinds: type) -> Callable[[Any], bool]:
-    """For `check_fields`: an object of these classes, or of one derived from them."""
+    """Return a predicate for `check_fields` that accepts instances of `kinds`, subclasses included."""
     return lambda x: isinstance(x, kinds)
 
 
 def is_count(x: Any) -> bool:
-    """Is this a nonnegative int?"""
+    """Return whether `x` is a nonnegative int."""
     return type(x) is int and x >= 0
 
 
 def is_shape(x: Any) -> bool:
-    """Is this a valid array shape?"""
+    """Return whether `x` is a valid array shape."""
     is_sizes = type(x) is tuple and len(x) <= _MAX_AXES and all(map(is_count, x))
     return is_sizes and math.prod([max(1, n) for n in x]) < _MAX_BYTES
 
@@ -134,11 +133,11 @@ class Verifier:
     """Visits each part of a program once, and rejects cycles."""
 
     def __init__(self):
-        self.known: dict[int, Any] = {}  # by identity; kept, so that no other takes its place
+        self.known: dict[int, Any] = {}  # by id; holds the objects, so that no id is reused
         self.around: set[int] = set()
 
     def check(self, x: Any) -> None:
-        """A list, or a program or another object that has ``check_parts``."""
+        """Check a program, or an object with a method ``check_parts``."""
         expect(id(x) not in self.around, "it is within itself")
         if id(x) in self.known:
             return
@@ -152,7 +151,7 @@ class Verifier:
         self.known[id(x)] = x
 
     def constant(self, x: Any, depth: int = 0) -> None:
-        """An argument of a call that is no value: containers end somewhere, and sparse matrices have their form."""
+        """Check a constant argument of a call: containers must be finite, sparse matrices well-formed."""
         if isinstance(x, (list, tuple, set, frozenset, dict)):
             expect(depth < _MAX_DEPTH, "an argument is nested too deeply")
             if id(x) in self.known:
@@ -165,7 +164,7 @@ class Verifier:
 
 
 def check_sparse(x: Any) -> None:
-    """Raise `MalformedProgram` unless the indices of a sparse matrix, by which SciPy goes, are inside of it."""
+    """Raise `MalformedProgram` unless the indices of a sparse matrix are in bounds; SciPy's kernels do not check."""
     try:
         expect(is_shape(tuple(map(int, x.shape))), "its shape")
         if hasattr(x, "check_format"):
@@ -183,7 +182,7 @@ def check_sparse(x: Any) -> None:
 
 
 class _Checked:
-    """A list that is well-formed, or an error."""
+    """Checks one program in its constructor."""
 
     def __init__(self, code, verifier):
         self.code, self.verifier = code, verifier
@@ -212,12 +211,12 @@ class _Checked:
         self.check_ends()
 
     def name(self, i):
-        """How an instruction is called in messages."""
+        """Return the name of an instruction for messages."""
         op = int(self.op[i])
         return f"instruction {i} ({ROWS[op].name if op in ROWS else op})"
 
     def expect_all(self, holds, what, at, values=None):
-        """The first instruction, of those `at` places, for which it does not hold is named, with the value it names."""
+        """Raise for the first instruction of `at` where `holds` is false; ``{v}`` in `what` is its item of `values`."""
         if not holds.all():
             k = int(np.argmin(holds))
             raise MalformedProgram(f"{self.name(at[k])} {what if values is None else what.format(v=f'v{values[k]}')}")
@@ -251,7 +250,7 @@ class _Checked:
     # ------------------------------------------------------------------------------------------ columns
 
     def check_columns(self, part):
-        """Check opcodes, types and operands: each operand is defined before it is read."""
+        """Check opcodes, type ids and operands: each operand must be defined before its use."""
         op, kind, at = self.op[part], self.kind[part], np.arange(part.start, part.stop, dtype=np.int32)
         self.expect_all(_IS_KNOWN[op.clip(0, Op.OPS)] & (op >= 0), "is no such instruction", at)
         self.expect_all((kind >= 0) & (kind < len(self.code.types)), "is of a type that is not in the table", at)
@@ -273,7 +272,7 @@ class _Checked:
             self.expect_all(right, f"names an entry that is not in its table of {table}", at)
 
     def check_elementwise(self, at, shapes):
-        """Check that scalars and arrays of one shape give an array of that shape, and scalars alone a scalar."""
+        """Check that operands are scalars or arrays of the result's shape, and that scalars alone give a scalar."""
         own, number = shapes[at], self.shapes[SCALAR]
         has, reads, fits = own == number, np.zeros(len(at), bool), np.ones(len(at), bool)
         for column in self.columns[:, at]:
@@ -355,7 +354,7 @@ class _Checked:
             self.product(call, types, self.code.types[kind][1])
 
     def product(self, call, types, shape):
-        """Check the shapes of a matrix product, from which the VM takes all sizes."""
+        """Check the operand shapes of a matrix product, from which the VM kernel derives all its sizes."""
         left, right = [types[x.position][1] if type(x) is Operand else np.shape(x) for x in call.args]
         if call.row.fun is np.vdot:
             expect(math.prod(left) == math.prod(right) and shape == (), "multiplies arrays of other sizes")
@@ -367,7 +366,7 @@ class _Checked:
     # ------------------------------------------------------------------------------------------ memory
 
     def within(self, index, kind, dtype):
-        """The shape and strides of a view of a dtype, which lies inside of an array of a type."""
+        """Check that a view of a dtype lies within an array of a type; return its shape and strides."""
         key = index, kind, dtype
         if key not in self.views:
             offset, shape, strides = self.code.views[index]
@@ -389,7 +388,7 @@ class _Checked:
         expect(_is_laid(self.code.types[kind], strides), "has other strides")
 
     def is_like(self, a, kind):
-        """Is this an array, and of the type of value a, if there is one, whatever the strides are?"""
+        """Return whether `kind` is an array type with the dtype and shape of value a, if a >= 0; strides may differ."""
         return kind > FLAG and (a < 0 or self.type(a)[:2] == self.code.types[kind][:2])
 
     def pack(self, i, a, b, c, kind):
@@ -428,7 +427,7 @@ class _Checked:
         self.moved(a, b, kind, kind, self.type(a)[1])
 
     def moved(self, a, b, memory, kind, shape):
-        """Check a gather, put or scatter: the index array has the shape of the elements, and lies within the memory."""
+        """Check a gather, put or scatter: indices must have the shape of the elements and lie within the memory."""
         expect(kind > FLAG and self.is_array(a), "moves elements of a number")
         expect(self.op[b] == Op.ARRAY, "moves elements to places that are no constant array")
         places, of_places = self.code.arrays[self.columns[0][b]], self.type(b)
@@ -441,7 +440,7 @@ class _Checked:
 
 
 def _elements(dtype, shape, strides):
-    """Number of elements that an array of this type spans in memory; raises if there is no such type."""
+    """Return how many elements an array type spans in memory; raise if the type is invalid."""
     kind = f"{dtype!r}, {shape!r}, {strides!r}"
     expect(isinstance(dtype, np.dtype) and dtype.kind in _KINDS and dtype.itemsize, f"a type has no dtype: {kind}")
     expect(is_shape(shape) and math.prod(shape) * dtype.itemsize < _MAX_BYTES, f"a type has no shape: {kind}")
@@ -453,13 +452,13 @@ def _elements(dtype, shape, strides):
 
 
 def _are_strides(strides, shape):
-    """Is this a valid tuple of strides for the shape?"""
+    """Return whether `strides` is a valid tuple of strides for the shape."""
     are_steps = type(strides) is tuple and len(strides) == len(shape) and all(type(step) is int for step in strides)
     return are_steps and sum([max(1, n) * abs(step) for n, step in zip(shape, strides)]) < _MAX_BYTES
 
 
 def _is_laid(kind, strides):
-    """Does an array of this type have these strides, disregarding axes of length 1?"""
+    """Return whether an array type has these strides, disregarding axes of length 1."""
     dtype, shape, steps = kind
     if steps is None:
         steps = c_strides(shape, dtype.itemsize)
@@ -467,7 +466,7 @@ def _is_laid(kind, strides):
 
 
 def _is_row(x):
-    """Is this a contiguous 1-D array of int32?"""
+    """Return whether `x` is a contiguous 1-D array of int32."""
     return type(x) is np.ndarray and x.dtype == np.int32 and x.ndim == 1 and x.flags.c_contiguous
 
 
@@ -480,5 +479,5 @@ def _leaves(args, depth=0) -> Iterable:
             yield argument
 
 
-#: checks of the instructions whose type is not that of their operands
+#: checks of the opcodes whose result type does not follow from the operand types alone
 _RULES = {op: getattr(_Checked, ROWS[op].name) for op in opcodes(result=("declared", "scalar"))}

@@ -1,1 +1,1 @@
-"""Optimisation passes: each takes a program in the IR and returns an equivalent one."""
+"""Optimisation passes: each maps a program in the IR to an equivalent one."""

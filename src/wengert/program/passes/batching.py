@@ -1,10 +1,11 @@
 """Batches a program over several points: values that depend on the batched inputs get a leading axis.
 
-A scalar becomes a 1-D array, an array a stack of arrays, and an instruction one on all of them; values that depend on
-none of these inputs are computed once.
-A call of a NumPy function is one call on the stack where NumPy has that (`transforms.stacked`), else one for each
-point.
-The values are those of the program at each point, except for the rounding of sums and matrix products.
+Input: a program and the inputs to batch; output: the batched program.
+A scalar becomes a 1-D array, an array a stacked array, and an instruction operates on all points at once; values that
+depend on no batched input are computed once.
+A NumPy call becomes one call on the stacked arrays if the function supports that (`transforms.stacked`), otherwise one
+call per point.
+Values equal those at each point, up to the rounding of sums and matrix products.
 
 References
 ----------
@@ -26,38 +27,38 @@ from wengert.program.ir.reference import evaluated, example_of, of_type
 from wengert.program.tracing.trace import listed
 from wengert.transforms import stacked
 
-#: powers of numbers, which for arrays are another row
+#: ``**`` on scalars is another opcode than ``power`` on arrays
 _POW, _POWER = OPCODES["**"], OPCODES["power"]
 _OF_ARRAYS = {_POW: _POWER, Op.PARTIAL + 2 * _POW: Op.PARTIAL + 2 * _POWER,
               Op.PARTIAL + 2 * _POW + 1: Op.PARTIAL + 2 * _POWER + 1}  # fmt: skip
 
 
 def widened(code: Listing, numbers, count: int, example: list, are_units: bool = False) -> Listing:
-    """The list at `count` points, at least two.
+    """Return the program batched over `count` points, at least two.
 
     Parameters
     ----------
     code : Listing
     numbers : collection of int
-        Of the inputs that have a leading axis.
+        Indices of the batched inputs.
     count : int
-        Its length.
+        Number of points, the length of the leading axis.
     example : list
-        Inputs at one point, where calls are run once.
+        Inputs at one point, at which calls are traced.
     are_units : bool
-        The one of these inputs has as many elements as there are points, and at point j all are 0 but element j, which
-        is 1; it is not read then. So products with it are rows or columns of the other factor.
+        The only batched input is the identity matrix: it has `count` elements, and at point j it is unit vector j.
+        It is then not read, and products with it become rows or columns of the other factor.
 
     Returns
     -------
     Listing
-        All its outputs have the leading axis.
+        All outputs have the leading axis.
     """
     return _Widening(code, frozenset(numbers), count, example, are_units).found()
 
 
 def _depending(code: Listing, numbers) -> list[bool]:
-    """Which values depend on some inputs, given by number, whether they have a derivative or not."""
+    """Return which values depend on the inputs `numbers`, whether differentiably or not."""
     found: list[bool] = []
     for i, (op, a) in enumerate(zip(code.op.tolist(), code.a.tolist())):
         found.append(a in numbers if op == Op.INPUT else any(found[v] for v in operands(code, i)))
@@ -65,7 +66,7 @@ def _depending(code: Listing, numbers) -> list[bool]:
 
 
 class _Widening:
-    """A list and the one that is made of it: value v becomes ``of[v]``, which has a leading axis where ``wide[v]``."""
+    """Builds the new program; ``of[v]`` is the new id of value v, with a leading axis if ``wide[v]``."""
 
     def __init__(self, code, numbers, count, example, are_units):
         self.code, self.count, self.example = code, count, example
@@ -73,14 +74,14 @@ class _Widening:
         self.of = np.full(len(code), -1, dtype=np.int32)
         self.wide = np.array(_depending(code, numbers), dtype=bool)
         self.are_units = are_units
-        self.units: set = set()  # values that are the unit vectors, in the order of their elements
-        self.values: list = []  # of the list at the example, made when a call is met
+        self.units: set = set()  # values that hold the unit vectors, in element order
+        self.values: list = []  # values at the example, computed on demand for calls
 
     def found(self):
         code, new = self.code, self.new
         columns = (code.op.tolist(), code.a.tolist(), code.b.tolist(), code.c.tolist())
         inputs: dict = {}
-        start = 0  # of the instructions that are not taken over yet
+        start = 0  # first instruction that is not copied yet
         for i in np.flatnonzero(self.wide).tolist():
             op, a, b, c = [column[i] for column in columns]
             new.take(code, np.arange(start, i, dtype=np.int32), self.of)
@@ -98,13 +99,13 @@ class _Widening:
     # ------------------------------------------------------------------------------------------ values
 
     def unit(self, i):
-        """The unit vectors, in the shape of a stacked input."""
+        """Return the identity matrix, in the shape of a batched input."""
         dtype, shape, _ = self.type(i)
         self.units.add(i)
         return self.new.constant_array(np.eye(self.count, dtype=dtype).reshape(shape))
 
     def type(self, v):
-        """The type of a value with the leading axis: one after the other."""
+        """Return the type of a value with the leading axis, which has the largest stride."""
         dtype, shape, strides = kind_of(self.code, v)
         if strides == "flag" or strides is None or 0 in shape:
             return dtype, (self.count, *shape), None
@@ -112,7 +113,7 @@ class _Widening:
         return dtype, (self.count, *shape), (span, *strides)
 
     def lead(self, v):
-        """Bytes from one of a wide value to the next."""
+        """Return the stride in bytes of the leading axis of a batched value."""
         dtype, shape, strides = kind_of(self.new, int(self.of[v]))
         return (c_strides(shape, dtype.itemsize) if strides is None else strides)[0]
 
@@ -121,12 +122,12 @@ class _Widening:
         return c_strides(shape, dtype.itemsize) if strides is None else () if strides == "flag" else strides
 
     def low(self, v):
-        """Bytes from the lowest address of an array to its first element."""
+        """Return the bytes from the lowest address of an array to its first element."""
         shape = kind_of(self.code, v)[1]
         return sum((n - 1) * -s for n, s in zip(shape, self.strides(v)) if s < 0 and n > 0)
 
     def spread(self, v, shape):
-        """An operand of an elementwise instruction whose result has that shape at each point."""
+        """Return an operand of an elementwise instruction, broadcast to the result's `shape` at each point."""
         dtype, own, _ = kind_of(self.code, v)
         if self.wide[v]:
             if own == shape:
@@ -137,21 +138,21 @@ class _Widening:
         return self.new.part(self.of[v], (self.low(v), (self.count, *own), (0, *self.strides(v))), dtype)
 
     def stack(self, v):
-        """A value with the leading axis, a copy for each point where it has none."""
+        """Return a value with the leading axis, repeated for each point if it is not batched."""
         if self.wide[v]:
             return int(self.of[v])
         type = self.type(v)
         return self.new.place(-1, self.whole(type, self.low(v)), self.of[v], type)
 
     def whole(self, type, low=0):
-        """All of an array of a type, as a view."""
+        """Return the view descriptor that covers an array of a type."""
         dtype, shape, strides = type
         return low, shape, c_strides(shape, dtype.itemsize) if strides is None else strides
 
     # ------------------------------------------------------------------------------------------ instructions
 
     def instruction(self, op, i, a, b, c):
-        """An instruction of which an operand is wide."""
+        """Append the batched form of an instruction with a batched operand."""
         if op in ELEMENTWISE:
             shape = kind_of(self.code, i)[1]
             return self.new.add(_OF_ARRAYS.get(op, op), self.type(i),
@@ -170,7 +171,7 @@ class _Widening:
         return self.new.part(self.of[a], view, kind_of(self.code, i)[0])
 
     def pack(self, i, a, b, c):
-        """Numbers that are wide are put into the array one after the other, behind all others."""
+        """Pack the scalars that are not batched at once, then store the batched ones along the leading axis."""
         type = self.type(i)
         offsets, values = self.code.packs[b]
         wide = self.wide[values]
@@ -192,7 +193,7 @@ class _Widening:
         offset, shape, strides = self.code.views[b]
         view = offset, (self.count, *shape), (self.whole(type)[2][0], *strides)
         value = self.of[c]
-        if self.wide[c]:  # axes of length 1 between the leading one and its own, where it has fewer than the view
+        if self.wide[c]:  # if the value has fewer axes than the view, insert axes of length 1 after the leading one
             dtype, own, _ = kind_of(self.code, c)
             own, steps = self.fewer(own, self.strides(c), len(shape))
             missing = len(shape) - len(own)
@@ -203,7 +204,7 @@ class _Widening:
 
     @staticmethod
     def fewer(shape, strides, axes):
-        """Without leading axes of length 1 beyond so many axes, which an assignment drops."""
+        """Drop leading axes of length 1 in excess of `axes`, as assignment does."""
         more = max(0, len(shape) - axes)
         return shape[more:], strides[more:]
 
@@ -218,10 +219,10 @@ class _Widening:
         expected = np.broadcast_to(np.asarray(expected), (self.count, *np.shape(expected)))
         return self.new.guard(self.of[a], np.array(expected), place, self.of[c] if c >= 0 else -1)
 
-    # ------------------------------------------------------------------------------------------ places
+    # ------------------------------------------------------------------------------------------ indexed elements
 
     def places(self, b, itemsize, lead):
-        """Places in an array of a point, as places in that of all points."""
+        """Return element offsets within one point's array as offsets within the batched array."""
         inner = self.code.arrays[int(self.code.a[b])]
         steps = np.arange(self.count).reshape(-1, *(1,) * inner.ndim) * (lead // itemsize)
         found = inner + steps
@@ -245,7 +246,7 @@ class _Widening:
     # ------------------------------------------------------------------------------------------ calls
 
     def call(self, i, a, b, c):
-        """A function of all arrays at once, or else one call for each point."""
+        """Call the function on all points at once if it supports that, else once per point."""
         call = self.code.calls[a]
         row = call.row
         if self.units.intersection(call.operands):
@@ -262,11 +263,11 @@ class _Widening:
 
         try:
             return self.traced(apply, call.operands, i)
-        except (stacked.Apart, Exception):  # what is wrong at one point, if something is, the calls for each tell
+        except (stacked.Apart, Exception):  # if the call fails at some point, the calls per point raise the right error
             return self.each(i, call)
 
     def of_units(self, i, call):
-        """A product of the unit vectors and a matrix: its rows, or its columns; None if it is no such."""
+        """Return the rows or columns of a matrix as its product with the unit vectors; None if the call is no such."""
         if call.row is None or call.row.scalars not in ("matmul", "dot") or len(call.args) != 2 or call.kwargs:
             return None
         is_unit = [type(x) is Operand and call.operands[x.position] in self.units for x in call.args]
@@ -290,7 +291,7 @@ class _Widening:
         return self.new.part(of_lines, self.whole((dtype, found, None)), dtype)
 
     def traced(self, function, values, i):
-        """A function of values, wide ones with their leading axis, run on traced operands once."""
+        """Append the program of a function of values, traced on batched arguments."""
         taken = [int(self.of[v]) for v in values]
         examples = []
         for v, w in zip(values, taken):
@@ -309,14 +310,14 @@ class _Widening:
         return self.in_type(found, wanted)
 
     def in_type(self, v, type):
-        """A value in the layout of a type."""
+        """Copy a value to the layout of a type, if it has another."""
         if kind_of(self.new, v) == type:
             return v
         low = sum((n - 1) * -s for n, s in zip(type[1], type[2] or ()) if s < 0)
         return self.new.place(-1, self.whole(type, low), v, type)
 
     def each(self, i, call):
-        """A call for each point."""
+        """Append one call per point."""
         type, alike = self.type(i), kind_of(self.code, i)
         if type[0].kind in "fc":
             low = self.low(i)
@@ -333,20 +334,20 @@ class _Widening:
         return found
 
     def row(self, v, j):
-        """What a wide value is at one point."""
+        """Return a batched value at one point."""
         dtype, shape, _ = kind_of(self.code, v)
         found = self.new.part(self.of[v], (self.low(v) + j * self.lead(v), shape, self.strides(v)), dtype)
         return found
 
     def value(self, v):
-        """A value at the example."""
+        """Return a value at the example."""
         if v >= len(self.values):
             evaluated(self.code, self.example, v + 1, self.values)
         return self.values[v]
 
 
 def _is_all(count, shape, strides):
-    """Is a view all of an array of so many floats, in its order?"""
+    """Return whether a view covers an array of `count` floats in C order."""
     inner = [(n, s) for n, s in zip(shape, strides) if n != 1]
     lengths = tuple([n for n, _ in inner])
     return math.prod(lengths) == count and tuple([s for _, s in inner]) == c_strides(lengths, 8)

@@ -1,9 +1,9 @@
-"""The cost model: the times by which passes and the VM choose between forms of a program.
+"""The cost model by which passes and the VM choose between equivalent forms of a program.
 
-Every constant that is a cost of the machine stands here, in nanoseconds of one core unless its comment says otherwise;
-the decisions that are named beside them have the measurements. A choice depends on their ratios only.
-`vectorise` and `scalarise` add them up over instructions, `stencil_fusion` over the elements of regions, and the VM
-over its instructions before it has them compiled.
+All machine-dependent costs are defined here, in nanoseconds on one core unless a comment says otherwise; the decision
+records cited below hold the measurements. Only ratios matter.
+`vectorise` and `scalarise` sum costs over instructions, `stencil_fusion` over the elements of regions, and the VM over
+the instructions of a candidate for compilation.
 """
 
 from __future__ import annotations
@@ -16,51 +16,51 @@ import numpy as np
 
 from wengert.program.ir.call import Call, Operand
 
-# ---- instructions of the VM, see docs/explanation/decisions/0028-rolling.md and 0036-elements.md
+# ---- VM instructions, see docs/explanation/decisions/0028-rolling.md and 0036-elements.md
 
-#: an instruction on scalars: arithmetic, or a function of the C library
+#: a scalar instruction: arithmetic, and a C math library function
 SCALAR, SCALAR_FUNCTION = 1.8, 12.0
-#: a VM instruction that begins, and an array instruction fused into it
+#: dispatch of a VM instruction, and of each array instruction fused into it
 STEP, FUSED_VECTOR = 25.0, 4.0
-#: an array instruction with its share of a step, where it is not known yet which are fused
+#: dispatch of an array instruction before fusion is known, on average
 VECTOR = 20.0
-#: an element of a fused array instruction, and of one of which that is not known: arithmetic
+#: arithmetic per element: in a fused instruction, and before fusion is known
 FUSED_ELEMENT, ELEMENT = 0.3, 0.25
-#: an element of a function of the C library
+#: a C math library function per element
 ELEMENT_FUNCTION = 2.5
-#: an element that is moved, or set to zero
+#: moving an element, and setting it to zero
 ELEMENT_MOVED, ELEMENT_ZEROED = 0.8, 0.05
-#: a call of Python, without what the function computes
+#: a Python call, without the work of the function
 PYTHON_CALL = 700.0
 
-# ---- what NumPy and SciPy compute within a call
+# ---- work of NumPy and SciPy functions
 
-#: a multiplication and addition of a product
+#: a multiply-add of a matrix product
 MULTIPLY_ADD = 0.06
-#: an element that is read or written
+#: reading or writing an element
 CALL_ELEMENT = 0.6
-#: a matrix that is factored, each of its elements, and a multiplication and addition there
+#: factoring a matrix: per matrix, per element, and per multiply-add
 FACTORED, FACTORED_ELEMENT, FACTORED_MULTIPLY_ADD = 450.0, 2.0, 0.1
-#: a sparse matrix, and each of its nonzeros for each column that it is multiplied by
+#: product with a sparse matrix: per call, and per nonzero and column of the other factor
 SPARSE, SPARSE_NONZERO = 4000.0, 1.0
 
 _PRODUCTS = {f"numpy.{name}" for name in ("matmul", "dot", "inner", "vecdot", "vdot")}
 _CONTRACTIONS = {"numpy.einsum", "numpy.tensordot"}
-#: modules whose functions factor matrices
+#: modules that factor matrices
 _FACTORING = ("numpy.linalg.", "wengert.rules.linalg.")
 
 
 def of_call(call: Call, shapes: list, shape: tuple) -> float:
-    """Nanoseconds of what a function computes in a call of it, without `PYTHON_CALL`.
+    """Estimate the nanoseconds that a called function takes, without `PYTHON_CALL`.
 
     Parameters
     ----------
     call : Call
-        Of a function, not of a loop.
+        Call of a function, not of a loop.
     shapes : list of tuple
-        Of its operands.
+        Shapes of its operands.
     shape : tuple
-        Of its result.
+        Shape of its result.
     """
     name = "" if call.row is None else call.row.name
     sparse = [x for x in call.args if type(x) is not Operand and hasattr(x, "nnz")]
@@ -77,14 +77,14 @@ def _shape_of(x):
 
 @functools.lru_cache(1000)
 def _of_call(name, given, shapes, shape):
-    """The same for a function that is known by name, by the shapes of its arguments."""
+    """As `of_call`, by name and argument shapes, without sparse arguments."""
     size = math.prod(shape)
     total = CALL_ELEMENT * (size + sum(map(math.prod, shapes)))
     if not given:
         return total
     if name in _PRODUCTS:
         total += MULTIPLY_ADD * size * (given[0][-1] if given[0] else 1)
-    elif name in _CONTRACTIONS:  # a product of matrices m x k and k x n has as many as this root
+    elif name in _CONTRACTIONS:  # sqrt(mn * mk * kn) = mnk, the multiply-adds of an m x k by k x n product
         total += MULTIPLY_ADD * math.sqrt(size * math.prod(map(math.prod, given)))
     elif name.startswith(_FACTORING) and len(given[0]) > 1:
         n = given[0][-1]
@@ -92,41 +92,41 @@ def _of_call(name, given, shapes, shape):
     return total
 
 
-# ---- regions of arrays, see docs/explanation/decisions/0037-shifts.md
+# ---- stencil regions, see docs/explanation/decisions/0037-shifts.md
 
 
 class RegionCosts(NamedTuple):
-    """Costs of array code that is run region by region."""
+    """Costs of array code that runs region by region."""
 
-    step: float  # a VM instruction that begins
+    step: float  # dispatch of a VM instruction
     instruction: float  # an instruction fused into it
-    operation: float  # an operation on an element: see `OPERATIONS`
-    near: float  # an element that is written and read again in the cache,
-    short: float  # in the cache, in short rows, which the VM copies together,
-    far: float  # or beyond the cache
+    operation: float  # one operation on an element, see `OPERATIONS`
+    near: float  # storing an element and loading it again: in cache,
+    short: float  # in cache, in short rows, which the VM copies together,
+    far: float  # beyond the cache
 
 
 REGIONS_ON_VM = RegionCosts(60.0, 12.0, 0.12, 0.25, 0.4, 1.0)
 REGIONS_COMPILED = RegionCosts(20.0, 3.0, 0.03, 0.25, 0.25, 1.0)
-#: bytes of an array that stays in the cache
+#: bytes of an array that stays in cache
 CACHE = 1 << 18
-#: transfers of an element by an addition, which reads and writes the sum, and half of the time reads what is added
+#: memory transfers (a store and a load) per element of an addition: one for the sum, half of one to load the addend
 ADDITION_TRANSFERS = 1.5
-#: operations of an elementwise function, by name, and of all others
+#: operations per elementwise function, by name; `FUNCTION_OPERATIONS` for all others
 OPERATIONS = {
     **dict.fromkeys(("add", "subtract", "multiply", "negative", "positive", "square", "absolute"), 1),
     **dict.fromkeys(("maximum", "minimum", "fmax", "fmin", "sign"), 1),
     **dict.fromkeys(("divide", "reciprocal", "sqrt"), 5),
 }
 FUNCTION_OPERATIONS = 20
-#: the function whose operations the partial of another one has, where these are not its own
+#: functions whose partial costs what another function costs, rather than what they cost themselves
 PARTIAL_OPERATIONS = {"exp": "add", "log": "divide"}
 
-# ---- the LLVM tier, see docs/explanation/decisions/0029-tier.md
+# ---- LLVM back end, see docs/explanation/decisions/0029-tier.md
 
-#: compiling a program at all, and compiling and tracing each statement
+#: compiling a program (fixed cost), and compiling and tracing per statement
 COMPILE, COMPILE_STATEMENT, TRACE_STATEMENT = 1e8, 3e5, 2e4
-#: statements of one VM instruction that are compiled at most, as longer code is re-rolled
+#: limit on the statements compiled for one VM instruction, since longer code is re-rolled
 COMPILED_STATEMENTS = 1000.0
-#: what machine code saves a run: of a scalar instruction, of an element, and of an instruction on a chunk
+#: time that machine code saves per run: for a scalar instruction, an element, and an instruction on a chunk
 SAVED_SCALAR, SAVED_ELEMENT, SAVED_CHUNK = 2.0, 0.1, 20.0

@@ -1,12 +1,12 @@
-"""Expands products of two short vectors into sums of products of their elements.
+"""Expands dot products of two short vectors into sums of elementwise products.
 
 Input: a program; output: the program with ``sum(a * b)`` in place of each such call, or the same one.
 Factorisations and triangular solves written as loops call ``a[i, :k] @ a[:k, j]`` on thousands of vectors of different
 lengths.
-Expanded, such a call is fused with other work of the VM and costs no call of Python, its derivative needs no rule for
-each length, and loops over calls of equal length can be vectorised.
+The expansion saves a Python call, can be fused by the VM, needs no derivative rule per length, and lets loops over
+dot products of equal length be vectorised.
 
-The sum adds the same terms in another order.
+The order of summation, and hence rounding, changes.
 
 References
 ----------
@@ -27,17 +27,17 @@ from wengert.program.passes import simplify
 
 _FLOAT = np.dtype(float)
 _MULTIPLY = OPCODES["multiply"]
-#: words of `Primitive.scalars` for products of two arrays
+#: values of `Primitive.scalars` for products of two arrays
 _PRODUCTS = ("matmul", "dot", "inner")
-#: elements from which BLAS gains more than a call of Python costs
+#: element count from which BLAS saves more time than the Python call costs
 _MIN_BLAS_LENGTH = 1000
 
 
 def multiplied_out(code: Listing, and_checks: bool = False) -> Listing:
-    """The list with sums in the place of products of two vectors; the same one where there are none.
+    """Return the program with dot products expanded; the same program if there are none.
 
-    Sums of squares by ``np.vdot`` stay unless `and_checks`: derivatives and `regroup` know by them the guards that
-    rules have against NaN.
+    Sums of squares ``np.vdot(x, x)`` are kept unless `and_checks`: source transformation and `reassociate` recognise by
+    them the NaN checks of derivative rules.
     """
     if not any(call.row is not None and call.row.scalars in _PRODUCTS for call in code.calls):
         return code
@@ -68,7 +68,7 @@ def _is_product(code, call):
 
 
 def _kind(code, call, argument):
-    """Dtype and shape of a factor."""
+    """Return dtype and shape of a factor."""
     if type(argument) is Operand:
         return kind_of(code, call.operands[argument.position])[:2]
     return getattr(argument, "dtype", None), np.shape(argument)

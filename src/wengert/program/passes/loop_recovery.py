@@ -1,13 +1,17 @@
-"""Rolls repeated steps of a program into loops, each a body that runs once a step.
+"""Re-rolls repeated iterations in a trace into loops, whose body runs once per iteration.
 
-The trace of a loop repeats the same instructions with a period.
-Their operands are values of the same step, values of earlier steps (which are carried), values from before the loop, or
-slices: views at offsets that grow with the steps, and tables of constants.
-Values of every step that are read after the loop are stacked.
+Input: a program; output: the program with each recovered loop as one call, or the same program if there is none.
 
-A `Loop` is the function of a CALL: its operands are the initial carried values, the values that stay the same, and
-arrays whose first axis is the steps; its result is one 1-D array of doubles, of which views are taken.
-Loops save memory, not time, so only steps on large arrays are rolled.
+The trace of a loop repeats the same instructions with a period. An operand of the body is
+- a value of the same iteration,
+- a value of an earlier iteration, which the loop carries,
+- a loop-invariant value, or
+- a slice: a view whose offset is affine in the iteration, or a table with one constant per iteration.
+Values of all iterations that are used after the loop are stacked.
+
+A `Loop` is the function of a CALL. Its operands are the initial carried values, the invariants, and the arrays to
+slice along their first axis; its result is one 1-D float64 array, which concatenates all results.
+Loops save memory rather than time, so only iterations on large arrays are rolled.
 
 References
 ----------
@@ -31,54 +35,55 @@ from wengert.program.ir.verify import Verifier, check_fields, expect, is_count
 from wengert.program.passes import simplify, vectorise
 
 _FLOAT = np.dtype(float)
-#: by opcode: which of the columns a, b and c name values
+#: by opcode: which of the columns a, b and c hold value ids
 _NAMED = np.array([columns_named(op) for op in range(Op.OPS)])
 _LEAVES = sorted(opcodes(access=""))
 _IS_LEAF = np.isin(np.arange(Op.OPS), _LEAVES)
 _MOVING = (Op.LOAD, Op.VIEW, Op.PLACE, Op.PACK, Op.STOP)
 
-#: the types of numbers end with this one
+#: type ids up to this one are scalar types
 FLAG = 1
-#: steps of a loop
+#: iterations of a loop
 _MIN_STEPS = 8
-#: steps from which a value may be carried to a later one
+#: distance in iterations over which a value may be carried
 _MAX_CARRIED = 4
-#: bytes of the arrays of all steps, about what a cache holds, and of one step: a loop saves memory, not time
+#: bytes of the arrays of all iterations, about a last-level cache, and of one iteration: loops save memory, not time
 _MIN_BYTES = 4_000_000
 _MIN_BYTES_PER_STEP = 16_000
-#: instructions of a body
+#: instructions in a body
 _MAX_BODY = 1000
-#: instructions by which positions of a program are compared
+#: instructions per window that is hashed to find repetitions
 _WINDOW = 4
-#: periods that are tried
+#: limit on candidate periods
 _MAX_PERIODS = 6
-#: instructions that a loop may stand for, as many as a program may have
+#: instructions that a loop may execute in total, equal to the limit on the length of a program
 _MAX_UNROLLED = 1 << 30
-#: elementwise instructions up to which the VM fuses all steps, chunk by chunk, faster than a loop runs them
+#: up to this many elementwise instructions, unrolled code is faster: the VM fuses it into one pass over the elements
 _MAX_FUSED = 2000
 
 
 class Loop:
-    """A body that is run `steps` times.
+    """A loop whose body runs `steps` times.
 
     Attributes
     ----------
     body : Listing
-        Its inputs are what is carried, what stays the same, and the slices of this step; its first outputs are what is
-        carried on.
+        Its inputs are the carried values, the invariants and the slices of this iteration; its first outputs are the
+        carried values of the next iteration.
     steps : int
+        Number of iterations.
     carried, kept : int
-        How many inputs are carried, and how many stay the same; the others are slices.
+        Number of carried and of invariant inputs; the other inputs are slices.
     results : tuple of (word, number)
-        What the result consists of: the "last" of a carried value, the "stack" of an output of all steps, the "entry"
-        stack of a carried value as each step finds it, or "zeros" in so many bytes.
+        The parts of the result: ("last", k) the final carried value k; ("stack", k) output k of all iterations;
+        ("entry", k) carried value k at the start of all iterations; ("zeros", n) n bytes of zeros.
     checks : bool
-        Has the body guards?
+        Whether the body contains guards.
     backward : bool
-        Are the slices gone through from the last to the first, and stacks filled so?
+        Whether slices are read, and stacks filled, from the last to the first.
     """
 
-    #: makes a callable that runs a loop on the VM: handed in by `wengert.program.vm`, which imports this package
+    #: compiles a loop for the VM; set by `wengert.program.vm`, which imports this package
     kernel: Callable[[Loop], Callable]
 
     def __init__(self, body, steps, carried, kept, results, backward=False):
@@ -87,7 +92,7 @@ class Loop:
         self.checks = bool((body.op == Op.GUARD).any()) or any(call.checks for call in body.calls)
 
     def check_call(self, call: Call, types: list, kind: tuple, verifier: Verifier) -> None:
-        """Raise `MalformedProgram` unless it is a loop that runs on these operands and gives this: see `spec`."""
+        """Raise `MalformedProgram` unless the loop is well-formed and matches its operand and result types."""
         counts = dict.fromkeys(("steps", "carried", "kept"), is_count)
         flags = dict.fromkeys(("checks", "backward"), bool)
         check_fields(self, {"body": Listing, "results": tuple, **counts, **flags})
@@ -118,68 +123,68 @@ class Loop:
 
     @property
     def loop_bodies(self) -> list[tuple]:
-        """The number of iterations and the vectorised body, for the printer and reports."""
+        """Return the number of iterations and the vectorised body, for the printer and reports."""
         return [(self.steps, vectorise.rolled(self.body))]
 
     @property
     def count(self) -> int:
-        """Doubles in the result."""
+        """Number of float64 elements of the result."""
         return sum(self.length(*result) for result in self.results)
 
     def type_of(self, word: str, number: int) -> tuple:
-        """Dtype, shape and strides of the value of one step in a result."""
+        """Return dtype, shape and strides of one iteration's value in a result part."""
         v = self.body.inputs[number] if word == "entry" else self.body.outputs[number]
         return kind_of(self.body, v)
 
     def length(self, word: str, number: int) -> int:
-        """Doubles of a result."""
+        """Return the number of float64 elements of a result part."""
         if word == "zeros":
             return number // 8
         size = math.prod(self.type_of(word, number)[1])
         return size if word == "last" else self.steps * size
 
     def place(self, word: str, number: int) -> int:
-        """Where a result begins, in bytes."""
+        """Return the byte offset of a result part."""
         position = self.results.index((word, number))
         return 8 * sum(self.length(*result) for result in self.results[:position])
 
     def view(self, word: str, number: int) -> tuple:
-        """A result as a view of the whole one: offset in bytes, shape and strides."""
+        """Return the view descriptor of a result part: byte offset, shape and strides."""
         shape = self.type_of(word, number)[1]
         shape = shape if word == "last" else (self.steps, *shape)
         return self.place(word, number), shape, c_strides(shape, 8)
 
     def with_entries(self, numbers) -> Loop:
-        """The loop that stacks what these carried values are when each step begins, too; all else lies where it was."""
+        """Return the loop with "entry" stacks of these carried values appended; other parts keep their offsets."""
         more = [("entry", k) for k in numbers if ("entry", k) not in self.results]
         if not more:
             return self
         return Loop(self.body, self.steps, self.carried, self.kept, (*self.results, *more), self.backward)
 
     def example(self, values: list) -> list:
-        """Inputs of the body in the first step."""
+        """Return the inputs of the body in the first iteration."""
         first = self.carried + self.kept
         return [*values[:first], *[x[-1 if self.backward else 0] for x in values[first:]]]
 
 
 def is_loop(call) -> bool:
-    """Is this call a loop?"""
+    """Return whether a call is a loop."""
     return type(call.compute) is Loop
 
 
 def loops_of(code) -> list[Loop]:
-    """The loops of a list."""
+    """Return the loops of a program."""
     called = code.a[code.op == Op.CALL].tolist()
     return [code.calls[a].compute for a in called if is_loop(code.calls[a])]
 
 
 def call_of(loop: Loop, values: list) -> Call:
-    """The call of a loop on values of a list."""
+    """Return the call of a loop on values of a program."""
     return Call(loop, tuple(map(Operand, range(len(values)))), {}, list(values))
 
 
 def type_of_result(loop: Loop) -> tuple:
-    """The type of the line of doubles."""
+    """Return the type of a loop's result: a 1-D array of float64."""
     return _FLOAT, (loop.count,), None
 
 
@@ -187,7 +192,7 @@ def type_of_result(loop: Loop) -> tuple:
 
 
 def looped(code):
-    """The list with loops in the place of repeated steps; the same list where none is worth it."""
+    """Return the program with repeated iterations rolled into loops; the same program if none is worthwhile."""
     if len(code) < 4 * _MIN_STEPS:
         return code
     sizes = np.array([type[0].itemsize * math.prod(type[1]) if k > FLAG else 0 for k, type in enumerate(code.types)])
@@ -198,7 +203,7 @@ def looped(code):
 
 
 def _may_repeat(code):
-    """Do some instructions in turn come as often as they do in a loop, by what they do alone?"""
+    """Return whether some window of instructions repeats often enough for a loop, comparing opcodes and types only."""
     op = code.op
     words = (op * np.int64(1 + len(code.types)) + code.type)[~_IS_LEAF[op]]
     n = len(words) - _WINDOW + 1
@@ -208,20 +213,20 @@ def _may_repeat(code):
     for k in range(_WINDOW):
         hashed = 1_000_003 * hashed + words[k : k + n]
     hashed.sort()
-    least = _MIN_STEPS - _WINDOW + 1  # windows in a loop of one instruction; longer bodies have more
+    least = _MIN_STEPS - _WINDOW + 1  # windows in a loop with a body of one instruction; longer bodies have more
     return bool((hashed[least - 1 :] == hashed[: n - least + 1]).any())
 
 
 class _Steps:
-    """A list, searched for the steps of one loop.
+    """Searches a program for one loop.
 
-    Positions count the instructions that compute something; inputs and constants have none.
+    Positions number the instructions that compute; inputs and constants have none.
     """
 
     def __init__(self, code):
         self.code = code
         self.op, self.kind = code.op.astype(np.int64), code.type.astype(np.int64)
-        self.a, self.b = code.a, code.b  # each time a copy
+        self.a, self.b = code.a, code.b  # kept, because each access copies the column
         self.line = np.flatnonzero(~np.isin(self.op, _LEAVES))
         self.position = np.full(len(code), -1, dtype=np.int64)
         self.position[self.line] = np.arange(len(self.line))
@@ -232,23 +237,23 @@ class _Steps:
 
     @functools.cached_property
     def more(self):
-        """Of instructions that may read more than three values: which."""
+        """The operands of calls and packs, which may have more than three."""
         many = np.flatnonzero(np.isin(self.op, (Op.CALL, Op.PACK)))
         return {i: np.array(operands(self.code, i), dtype=np.int64) for i in many.tolist()}
 
     def operands(self, i):
-        """The values that instruction i reads, -1 for none."""
+        """Return the value ids that instruction i reads, with -1 for none."""
         return self.more[i] if i in self.more else self.read[:, i]
 
     def size(self, i):
-        """Bytes of a value."""
+        """Return the bytes of a value."""
         dtype, shape, _ = kind_of(self.code, i)
         return dtype.itemsize * math.prod(shape)
 
     # ------------------------------------------------------------------------------------------ the period
 
     def loop(self):
-        """The list with the loop of most instructions; None if there is none."""
+        """Return the program with the loop that covers most instructions; None if there is none."""
         if not _repeats(self._coarse_words()):
             return None
         for period, start, stop in self._candidates(self._words()):
@@ -260,9 +265,9 @@ class _Steps:
         return None
 
     def _words(self):
-        """A number for each position: equal where instructions may be those of two steps."""
+        """Return an id for each position; positions with equal ids may be the same instruction of two iterations."""
         at, coarse = self.line, self._coarse_words()
-        more = np.zeros(len(at), dtype=np.int64)  # what tells those of one operation and type apart
+        more = np.zeros(len(at), dtype=np.int64)  # distinguishes instructions of equal opcode and type
         is_place = self.op[at] == Op.PLACE
         placed = at[is_place]
         layouts = _numbered(view[1:] for view in self.code.views)
@@ -272,7 +277,7 @@ class _Steps:
         return np.unique(coarse * (1 + more.max(initial=0)) + more, return_inverse=True)[1]
 
     def _coarse_words(self):
-        """The same by operation and type alone."""
+        """As `_words`, from opcode and type alone."""
         at = self.line
         return self.op[at] * (1 + self.kind.max()) + self.kind[at]
 
@@ -286,7 +291,7 @@ class _Steps:
         return static(call.compute), static(call.args), static(call.kwargs), len(call.operands)
 
     def _candidates(self, words):
-        """Periods and the positions between which the list has them, those with most instructions first."""
+        """Return candidate loops as (period, start, stop) in positions, the longest first."""
         if not _repeats(words):
             return []
         hashed = _windows(words)
@@ -302,11 +307,11 @@ class _Steps:
             edges = np.flatnonzero(same[1:] != same[:-1])
             runs = zip(edges[::2].tolist(), (edges[1::2] + period).tolist())
             found += [(period, start, stop) for start, stop in runs if stop - start >= _MIN_STEPS * period]
-        # of those about as long the shorter period
+        # among loops of similar length (within 5 %), prefer the shorter period
         return sorted(found, key=lambda run: (-round(20 * math.log(run[2] - run[1])), run[0]))[:_MAX_PERIODS]
 
     def _best_cut(self, period, start, stop):
-        """Where steps begin so that least is carried."""
+        """Return the start, within one period, at which a cut between iterations carries the fewest bytes."""
         middle = start + (stop - start) // (2 * period) * period
         last: dict = {}
         for position in range(middle - period, min(middle + 2 * period, stop)):
@@ -321,13 +326,13 @@ class _Steps:
 
 
 def _numbered(keys):
-    """A number for each key, the same for equal ones."""
+    """Number the keys; equal keys get equal numbers."""
     known: dict = {}
     return np.array([known.setdefault(key, len(known)) for key in keys], dtype=np.int64)
 
 
 def _windows(words):
-    """A hash of the words from each position on."""
+    """Return a hash of the window that starts at each position."""
     n = len(words) - _WINDOW + 1
     hashed = np.zeros(n, dtype=np.uint64)
     for k in range(_WINDOW):
@@ -336,7 +341,7 @@ def _windows(words):
 
 
 def _repeats(words):
-    """Does a window come as often as it does in the shortest loop, whose last step may end within it?"""
+    """Return whether a window occurs as often as in the shortest loop, whose last iteration may end in the window."""
     if len(words) - _WINDOW + 1 < _MIN_STEPS:
         return False
     hashed = np.sort(_windows(words))
@@ -345,13 +350,13 @@ def _repeats(words):
 
 
 class _NoLoop(Exception):
-    """The steps are not those of a loop that is worth one."""
+    """The iterations do not form a loop, or not one worth rolling."""
 
 
 class _Found:
-    """The steps of one loop, and how each operand of the body moves on from step to step.
+    """The iterations of a candidate loop, and how each operand changes between iterations.
 
-    `at[j, q]` is instruction q of step j.
+    `at[j, q]` is instruction q of iteration j.
     """
 
     def __init__(self, search, period, start, steps):
@@ -365,7 +370,10 @@ class _Found:
     # ------------------------------------------------------------------------------------------ operands
 
     def _number_operands(self):
-        """Operands of the body, as (q, number): what each is in all steps, and from how many steps before it comes."""
+        """Classify the operands (q, number) of the body by their values in all iterations.
+
+        `back` holds the loop-carried distance: 0 if the operand is computed in the same iteration.
+        """
         search = self.search
         self.given = {}
         for q in range(self.period):
@@ -400,13 +408,13 @@ class _Found:
         self.broken, self.starts = broken, starts
 
     def _is_table(self, values):
-        """Where an operand is a constant, another one in each step."""
+        """Return in which iterations an operand is a constant like the last one, so that a table can hold them."""
         search = self.search
         like = (search.op[values] == search.op[values[-1]]) & (search.kind[values] == search.kind[values[-1]])
         return like & bool(search.op[values[-1]] in (Op.CONST, Op.ARRAY))
 
     def _cut(self):
-        """Keep the longest run of steps whose operands move on alike."""
+        """Keep the longest run of iterations whose operands follow the same pattern."""
         edges = np.flatnonzero(np.diff(np.concatenate([[1], self.broken | self.starts, [1]])))
         runs = list(zip(edges[::2].tolist(), edges[1::2].tolist()))
         first, last = max(runs, key=lambda run: run[1] - run[0], default=(0, 0))
@@ -420,10 +428,14 @@ class _Found:
             raise _NoLoop
         for key, values in self.given.items():
             if key not in self.back and self.is_same(values) and self.search.position[values[0]] >= self.start:
-                raise _NoLoop  # computed in one step for all later ones
+                raise _NoLoop  # defined in one iteration and used in all later ones
 
     def _begins(self, first):
-        """Do all that read a carried value read the same initial one, of its type, if step `first` is the first?"""
+        """Return whether iteration `first` can be the first one.
+
+        All reads of a carried value must agree on its initial value, which must have the value's type and precede
+        the loop.
+        """
         initial: dict = {}
         for (q, number), back in self.back.items():
             if back:
@@ -443,7 +455,7 @@ class _Found:
         return bool((values == values[0]).all())
 
     def _check_worth(self):
-        """Does the loop spare much memory, and is a step long beside what a turn of a loop takes?"""
+        """Raise `_NoLoop` unless the loop saves much memory and an iteration is long compared to the loop overhead."""
         search = self.search
         arrays = [i for i in self.at[0].tolist() if search.kind[i] > FLAG and search.op[i] != Op.VIEW]
         step = sum(map(search.size, arrays))
@@ -453,10 +465,13 @@ class _Found:
             raise _NoLoop
         kinds = {(search.op[i] in ELEMENTWISE, self.shape(i)[1]) for i in self.at[0].tolist()}
         if len(kinds) == 1 and min(kinds)[0] and self.at.size < _MAX_FUSED:
-            raise _NoLoop  # elementwise: all steps together are one pass over the elements
+                raise _NoLoop  # elementwise: the VM fuses all iterations into one pass over the elements
 
     def _used_outside(self):
-        """Of which body instructions the last values are used afterwards, and of which all of them."""
+        """Return the instructions of the body whose last values are used after the loop, and those of which all are.
+
+        The first are a dict to the distance from the end of the loop.
+        """
         search = self.search
         outside = np.ones(len(self.code), dtype=bool)
         outside[self.at] = False
@@ -475,17 +490,17 @@ class _Found:
         return lasts, stacks
 
     def depth(self, q):
-        """From how many steps before values of instruction q are read."""
+        """Return the largest loop-carried distance at which instruction q is read."""
         return max([back for key, back in self.back.items() if back and self._made(*key) == q], default=0)
 
     def _made(self, q, number):
-        """Which body instruction makes an operand."""
+        """Return the index of the body instruction that defines an operand."""
         return int(self.search.position[self.given[q, number][-1]] - self.start) % self.period
 
-    # ------------------------------------------------------------------------------------------ the new list
+    # ------------------------------------------------------------------------------------------ the new program
 
     def rewritten(self):
-        """The list with a call of the loop."""
+        """Return the program with the iterations replaced by a call of the loop."""
         code, search = self.code, self.search
         self.new = Listing()
         self.of = np.full(len(code), -1, dtype=np.int32)
@@ -505,10 +520,10 @@ class _Found:
         return self.new
 
     def _write_body(self):
-        """The body, of the instructions of one step; and its operands, as values of the new list."""
+        """Build the body from the instructions of one iteration, and collect its operands in the new program."""
         code = self.code
         self.body = body = Listing()
-        self.within = np.full(len(code), -1, dtype=np.int32)  # values of the template in the body
+        self.within = np.full(len(code), -1, dtype=np.int32)  # id in the body of each value of the template iteration
         step = max([1, *self.back.values()])
         template = self.at[step]
         self.carried, self.kept, self.slices, self.entered = {}, {}, [], []
@@ -553,14 +568,14 @@ class _Found:
         self.body = simplify.simplified(body, False)
 
     def _initial(self, q, back):
-        """What is carried into the first step, as a value of the old list; -1: nothing reads it."""
+        """Return the initial value that is carried into the first iteration, in the old program; -1 if none is read."""
         for (at, number), steps in self.back.items():
             if steps >= back and self._made(at, number) == q:
                 return int(self.given[at, number][steps - back])
         return -1
 
     def _in_order(self, v, like):
-        """A value of the old list in the new one, laid out as the body has it."""
+        """Return the new id of an old value, which must have the C order that the body expects."""
         dtype, shape, strides = kind_of(self.code, int(like))
         if dtype != _FLOAT or strides is not None:
             raise _NoLoop
@@ -569,13 +584,13 @@ class _Found:
         return int(self.of[v])
 
     def _input(self, code, v, in_order=False):
-        """One more input of the body, of the type of a value."""
+        """Add an input of a value's type to the body."""
         dtype, of_value, strides = kind_of(code, int(v))
         self.entered.append(v)
         return self.body.add(Op.INPUT, (dtype, of_value, None if in_order else strides), len(self.entered) - 1)
 
     def _add_kept(self):
-        """What stays the same: constants are in the body, all else its input."""
+        """Make loop invariants inputs of the body, except constants, which it contains itself."""
         for (q, number), values in self.given.items():
             v = int(values[0])
             if (q, number) in self.back or q in self.moving or not self.is_same(values) or self.within[v] >= 0:
@@ -586,7 +601,7 @@ class _Found:
                 continue
             dtype = kind_of(self.code, v)[0]
             if dtype.kind in "fc" and dtype != _FLOAT:
-                raise _NoLoop  # its adjoint would be carried, and only doubles are
+                raise _NoLoop  # its adjoint would be carried, but only float64 values can be
             self.kept[v] = int(self.of[v])
             self.within[v] = self._input(self.code, v)
         constants = [int(values[0]) for values in self.given.values() if self.is_same(values)]
@@ -594,8 +609,11 @@ class _Found:
         self.constants = np.array(constants, dtype=np.int32)
 
     def _find_moving(self):
-        """Parts of arrays at places that grow with the steps: of one that stays the same, a slice; of one that is
-        written part after part, a stack that is put in afterwards."""
+        """Find views and stores whose offset is affine in the iteration.
+
+        A moving view of an invariant array becomes a slice. Stores to successive parts of one array become a stack,
+        which is stored after the loop.
+        """
         code, search = self.code, self.search
         self.moving, self.trajectories = {}, {}
         for q, ids in enumerate(self.at.T):
@@ -632,7 +650,7 @@ class _Found:
             self.trajectories[q] = view
 
     def _add_slices(self):
-        """Inputs of which each step has its own part, and constants; the latter by operand."""
+        """Add an input for each slice and each table of constants; return the tables' inputs by operand."""
         code, new, tables = self.code, self.new, {}
         step = max([1, *self.back.values()])
         for q, view in self.moving.items():
@@ -657,7 +675,7 @@ class _Found:
         return tables
 
     def _read_result(self, loop, r):
-        """What is used of the steps afterwards, as parts of the result."""
+        """Define the values that are used after the loop as views of its result."""
         new = self.new
         for k, (q, back) in enumerate(self.carried):
             if back <= self.lasts.get(q, 0):

@@ -1,26 +1,26 @@
 """The pass pipeline: a table with one row per pass, in execution order.
 
-A pass is a function from a list to an equivalent list, which may be the same object where there is nothing to do.
-Programs, the bodies of loops, the VM and `wengert.viz` run passes from this table alone, by the name of a stage:
+A pass is a function from a program to an equivalent one; it returns the same object if there is nothing to do.
+Programs, loop bodies, the VM and `wengert.viz` run passes from this table only, by the name of a stage:
 
-    trace        the list as it was recorded, before it becomes a program
-    derivative   the list that a source transformation gives
-    value        loops and small arrays of a list, before it is run or differentiated
-    jacobian     how a Jacobian is computed, and of what list
-    direction    the list of a derivative in one direction, without the value
-    batch        the same list for several directions at once
-    run          the last stage before the VM
-    run batch    the same for several directions
-    loop body    the same for the body of a loop
-    llvm         the list of a program that LLVM compiles
+    trace        a recorded program
+    derivative   the result of source transformation
+    value        loops and small arrays, before a program is run or differentiated
+    jacobian     the choice of an algorithm for a Jacobian, and of the program that it uses
+    direction    a derivative in one direction, without the value
+    batch        the same derivative in several directions at once
+    run          last stage before the VM
+    run batch    the same for a batch of directions
+    loop body    the same for a loop body
+    llvm         a program for the LLVM back end
 
 To add a pass, write a module beside this one and a row in `PASSES`.
-Rows can be switched off, by `disable=` of `wengert.compile` and `wengert.record` or by ``WENGERT_DISABLE``, which is
-how `wengert.testing.bisect_passes` finds the row that broke a program.
-With ``WENGERT_VERIFY=1`` the verifier of the IR runs after each pass, and its error names the pass.
+Rows can be switched off with `disable=` of `wengert.compile` and `wengert.record`, or with ``WENGERT_DISABLE``;
+`wengert.testing.bisect_passes` uses this to find the row that broke a program.
+With ``WENGERT_VERIFY=1`` the verifier runs after each pass, and its error names the pass.
 
-Reference: the separation of passes from their order follows Lattner and Adve (2004), LLVM: a compilation framework for
-lifelong program analysis and transformation, section 3. doi:10.1109/CGO.2004.1281665
+Reference: a pass manager that separates passes from their order, as in Lattner and Adve (2004), LLVM: a compilation
+framework for lifelong program analysis and transformation, section 3. doi:10.1109/CGO.2004.1281665
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ __all__ = ["PASSES", "STAGES", "Options", "Pass", "Run", "chosen", "names", "obs
 
 STAGES = ("trace", "derivative", "value", "jacobian", "direction", "batch", "run", "run batch", "loop body", "llvm")
 
-#: does the verifier run after each pass?
+#: whether the verifier runs after each pass
 VERIFY = os.environ.get("WENGERT_VERIFY", "0") not in ("", "0")
 
 #: scalar code replaces small arrays if its estimated time is below this fraction of the time with arrays
@@ -58,24 +58,24 @@ SCALAR_GAIN = 0.9
 
 
 class Options(NamedTuple):
-    """What a program asks of the pipeline.
+    """Properties of a program on which passes depend.
 
     Attributes
     ----------
     exact : bool
-        Values keep their bits: rows that are not for exact programs are left out.
+        Values must be bit-identical to NumPy's: only rows that allow `exact` run.
     finds_loops : bool
-        May scalars become arrays, and sums change their order?
+        Whether scalars may be packed into arrays, and sums reordered.
     keeps_arrays : bool
-        Scalar code in place of small arrays was slower for the function, so it is not tried for its derivatives.
+        Scalar replacement was slower for the function, so it is not tried for its derivatives.
     has_adjoints : bool
-        May arrays be sums of shifted parts, as in reverse mode?
+        Whether sums of shifted slices may occur, as in reverse mode.
     is_compiled : bool
-        Does LLVM compile the list?
+        Whether LLVM compiles the program.
     runs : int
-        Runs of the list in one call.
+        Number of runs per call.
     disabled : frozenset of str
-        Names of rows that are switched off.
+        Names of the rows that are switched off.
     """
 
     exact: bool = False
@@ -91,20 +91,20 @@ _DEFAULT = Options()
 
 
 class Run:
-    """One stage of one program: its list, and what its passes share.
+    """The state of one stage on one program, shared by its passes.
 
     Attributes
     ----------
     stage : str
     options : Options
     start, code : Listing
-        Before the first and after the last pass so far.
+        The program before the first pass, and after the last one so far.
     batch : tuple
-        Arguments of `batching.widened` beside the list.
+        Arguments of `batching.widened` after the program.
     keeps_arrays : bool
-        As in `Options`; found by `scalarise`.
+        As in `Options`; set by `scalarise`.
     log : list of (str, str, int, int)
-        Stage, name and the number of instructions before and after each pass that ran.
+        Stage, pass, and instruction counts before and after, for each pass that ran.
     """
 
     def __init__(self, stage: str, code: Listing, options: Options, scalars: Listing | None = None, batch: tuple = ()):
@@ -121,16 +121,16 @@ class Run:
 
     @property
     def scalars(self) -> Listing:
-        """The list in which `vectorise` looks for loops, or the last one where that is off."""
+        """The program before `vectorise`; if that is off, the current program."""
         return self.code if self._scalars is None else self._scalars
 
     @property
     def keeps_zero_signs(self) -> bool:
-        """Whether ``x + 0`` is kept, which differs from ``x = -0.0`` in the sign."""
+        """Whether ``x + 0`` must be kept, because it turns -0.0 into 0.0."""
         return self.stage in ("trace", "direction", "batch") or not self.options.finds_loops
 
     def vectorised(self, code: Listing) -> Listing:
-        """The list after `vectorise`, computed once: `scalarise` compares with it before the pass itself runs."""
+        """Return the program after `vectorise`, cached, because `scalarise` compares its cost before that pass runs."""
         if not self.has("vectorise"):
             return code
         for before, after in self._vectorised:
@@ -147,23 +147,22 @@ class Pass(NamedTuple):
     Attributes
     ----------
     name : str
-        By which it is switched off. Rows of one name are one pass, applied in several places.
+        Name to switch it off by. Rows of equal name are one pass, applied at several points.
     function : callable or None
-        ``function(code, run)`` gives a list. None for a way to compute a Jacobian, which `Program` makes and compares
-        with the others.
+        ``function(code, run)`` returns a program. None for an algorithm for Jacobians, among which `Program` chooses.
     stages : tuple of str
     what : str
-        What it does, as a clause.
+        Description, as a clause.
     reference : str
-        The paper or textbook that it follows.
+        Paper or textbook.
     exact : bool
-        Whether `exact` programs may have it.
+        Whether it may run on `exact` programs.
     applies : callable or None
-        The precondition, asked of the `Options`.
+        Precondition on the `Options`.
     parts : tuple of str
-        Transformations that it combines in one traversal, which can be switched off one by one.
+        Transformations that it combines in one traversal, each of which can be switched off.
     is_optional : bool
-        False if the VM cannot run a list without it.
+        False if the VM requires the pass.
     """
 
     name: str
@@ -199,7 +198,7 @@ def _drop_dead(code, run):
 
 
 def _forward_stores(code, run):
-    """Read parts of arrays as what was stored there; other lists were simplified when they were made."""
+    """Forward stores to loads. Programs without stores were simplified when they were made, so they are skipped."""
     is_new = code is not run.start
     if not (is_new or simplify.contains(code, Op.PLACE)):
         return code
@@ -208,11 +207,12 @@ def _forward_stores(code, run):
 
 
 def _expand_dots(code, run):
-    return expand_dots.multiplied_out(code, run.stage != "value")  # guards of rules are known by their dots until then
+    # guards of derivative rules are recognised by their dot products up to the stage "value"
+    return expand_dots.multiplied_out(code, run.stage != "value")
 
 
 def _scalarise(code, run):
-    """Scalar code, if that is faster once it is vectorised."""
+    """Return scalar code if it is estimated to be faster after vectorisation."""
     if run.keeps_arrays:
         return code
     found = scalarise.by_elements(code, SCALAR_GAIN)
@@ -228,7 +228,7 @@ def _scalarise_jacobian(code, run):
 
 
 def _scalarise_calls(code, run):
-    """Scalar code for functions that are differentiated as whole calls, and are differentiated no more."""
+    """Expand calls that had to stay whole until all differentiation was done."""
     if not any(map(scalarise.is_expanded_late, code.calls)):
         return code
     found = run.vectorised(scalarise.by_elements(run.scalars, to_run=True))
@@ -342,18 +342,18 @@ PASSES: tuple[Pass, ...] = (
 
 
 def names() -> list[str]:
-    """The names that can be switched off, each once, in the order of the table."""
+    """Return the names that can be switched off, without duplicates, in table order."""
     found = [name for row in PASSES if row.is_optional for name in (row.name, *row.parts)]
     return [*dict.fromkeys(found)]
 
 
 def chosen(disable: str | Collection[str], name: str) -> frozenset[str]:
-    """The rows that are switched off: by an option of the function `name`, and by the environment.
+    """Return the names switched off by the argument `disable` of the function `name` and by the environment.
 
     Raises
     ------
     ValueError
-        If there is no such row; the message lists those that there are.
+        If a name is unknown; the message lists the valid ones.
     """
     given = (disable,) if isinstance(disable, str) else tuple(disable)
     text = os.environ.get("WENGERT_DISABLE", "")
@@ -373,13 +373,13 @@ def _known(given, where):
 
 # ---------------------------------------------------------------------------------------------- running
 
-#: called with the run, the name of a row (or "" before the first one) and the list
+#: called with the run, the name of the row ("" before the first one) and the program
 _observer: ContextVar[Callable[[Run, str, Listing], Any] | None] = ContextVar("wengert_pipeline_observer", default=None)
 
 
 @contextlib.contextmanager
 def observed(see: Callable[[Run, str, Listing], Any]) -> Iterator[None]:
-    """Call `see` at the beginning of each stage and after each pass that runs in this context."""
+    """Call `see` at the start of each stage and after each pass that runs in this context."""
     token = _observer.set(see)
     try:
         yield
@@ -388,7 +388,7 @@ def observed(see: Callable[[Run, str, Listing], Any]) -> Iterator[None]:
 
 
 def run(stage: str, code: Listing, options: Options = _DEFAULT, **given: Any) -> Run:
-    """Apply the passes of a stage, in the order of the table.
+    """Apply the passes of a stage, in table order.
 
     Parameters
     ----------
@@ -402,7 +402,7 @@ def run(stage: str, code: Listing, options: Options = _DEFAULT, **given: Any) ->
     Raises
     ------
     MalformedProgram
-        With ``WENGERT_VERIFY=1``, if a pass gives a list that the verifier refuses.
+        With ``WENGERT_VERIFY=1``, if the verifier rejects the program that a pass returned.
     """
     state, see = Run(stage, code, options, **given), _observer.get()
     off, exact = options.disabled, options.exact
@@ -431,7 +431,7 @@ _indexed: tuple = ((), {})
 
 
 def _rows(stage):
-    """The rows of a stage that are functions, in their order."""
+    """Return the rows of a stage that have a function, in order."""
     global _indexed
     if _indexed[0] is not PASSES:
         rows = [row for row in PASSES if row.function is not None]
@@ -444,7 +444,7 @@ def _is_off(row, disabled):
 
 
 def verify_each(run: Run, name: str, code: Listing) -> None:
-    """Check a list, as an observer does; the error names the pass that made it."""
+    """Verify a program; the error names the pass that returned it."""
     try:
         verify.check(code)
     except verify.MalformedProgram as error:

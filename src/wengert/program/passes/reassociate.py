@@ -1,14 +1,15 @@
-"""Reassociates matrix products so that less is multiplied.
+"""Reassociates matrix products in adjoints to reduce the number of multiplications.
 
-The adjoint of a broadcast operand, such as the bias of a layer, is a sum over the rows of a product, and that of a
-scaled matrix multiplies each of its elements once more:
+Input: a program; output: an equivalent one up to rounding, or the same one.
+The adjoint of a broadcast operand, such as the bias of a layer, sums a product over its rows; the adjoint of a scaled
+matrix scales each of its elements again:
 
     sum(X @ M, rows)  becomes  sum(X, rows) @ M          x @ (c M)  becomes  (c x) @ M
 
-Each element is a sum of the same products of two or three factors in another order; it differs by no more than two
-implementations of the product may: n rounding errors of the sum of the absolute values of its n terms.
-Only products that a rule made, with a guard against 0 times inf, are reassociated: what the function itself computes
-keeps its order.
+Each element sums the same products of two or three factors in another order. The rounding error is bounded as for any
+implementation of the product: n units of roundoff times the sum of the absolute values of the n terms.
+Only products made by derivative rules, which have a guard against 0 times inf, are reassociated; products of the
+primal keep their order.
 
 References
 ----------
@@ -33,12 +34,12 @@ _NEGATIVE, _MULTIPLY = OPCODES["negative"], OPCODES["multiply"]
 _CONST, _VIEW = int(Op.CONST), int(Op.VIEW)
 _FLOAT = np.dtype(float)
 _BOTH = (Operand(0), Operand(1))
-#: numbers by which a factor is scaled in the place of another: no product that matters becomes too large or too small
+#: limit on the constants that are moved to another factor, which rules out harmful overflow and underflow
 _SCALE = 2.0**20
 
 
 def regrouped(code: Listing) -> Listing:
-    """The list with its products regrouped; the same one where there is nothing to do."""
+    """Return the program with its adjoint products reassociated; the same program if nothing changes."""
     op, a, b, c = code.op, code.a, code.b, code.c
     guarded = set(c[(op == Op.GUARD) & (c >= 0)].tolist())
     if not guarded:
@@ -52,7 +53,10 @@ def regrouped(code: Listing) -> Listing:
 
 
 def _may_change(columns, i, call, products):
-    """Is this a sum of a product, or a product with something times a constant, whoever else reads that?"""
+    """Return whether call i is a sum of a guarded product, or a guarded product with a constant multiple.
+
+    A cheap test that ignores other uses of the operands.
+    """
     op, a, b = columns
     if i not in products:
         v = call.operands[0] if call.row is not None and call.row.fun is np.sum else -1
@@ -65,7 +69,7 @@ def _may_change(columns, i, call, products):
 
 @functools.cache
 def _columns():
-    """Which columns of each instruction name values."""
+    """Return which columns of each opcode hold value ids."""
     return np.array([columns_named(op) for op in range(2048)])
 
 
@@ -79,7 +83,7 @@ def _is_product(code, i, call):
 
 
 class _Regrouping:
-    """A list and the one that is made of it: value v becomes ``of[v]``."""
+    """Builds the new program; ``of[v]`` is the new id of value v."""
 
     def __init__(self, code, calls, products):
         self.code, self.calls, self.products = code, calls, products
@@ -90,7 +94,7 @@ class _Regrouping:
         self.readers = self.readers_of((code.op == Op.ISNAN) | (code.op == Op.CALL) | (is_array & (code.type > 1)))
 
     def readers_of(self, is_wanted):
-        """The instructions that read each of some values; -1: it is an output."""
+        """Map values, at least those that `is_wanted` marks, to the instructions that read them; -1: an output."""
         code, found = self.code, {}
         reads = np.zeros(len(code), bool)
         named = _columns()[code.op]
@@ -122,13 +126,13 @@ class _Regrouping:
         if start < stop:
             self.new.take(self.code, np.arange(start, stop, dtype=np.int32), self.of)
 
-    # ------------------------------------------------------------------------------------------ what is there
+    # ------------------------------------------------------------------------------------------ analysis
 
     def shape(self, v):
         return kind_of(self.code, v)[1]
 
     def check(self, product):
-        """The call, the test and the guard that tell whether a product holds a NaN; None where a rule made none."""
+        """Return the dot product, ISNAN and guard by which a rule checks a product for NaN; None if there are none."""
         for call in self.readers.get(product, ()):
             if call in self.calls and self.calls[call].compute is np.vdot:
                 for test in self.readers.get(call, ()):
@@ -141,7 +145,7 @@ class _Regrouping:
         return len([i for i in self.readers.get(v, ()) if i not in but]) == 1
 
     def axes(self, i):
-        """The axes over which a call sums; None of another."""
+        """Return the axes over which a call sums; None if it is no plain sum."""
         call = self.calls[i]
         given = {**dict(zip(("a", "axis"), call.args)), **call.kwargs}
         if call.row is None or call.row.fun is not np.sum or call.compute is not np.sum or len(call.args) > 2:
@@ -153,10 +157,10 @@ class _Regrouping:
         axes = range(ndim) if axis is None else axis if type(axis) is tuple else (axis,)
         return {operator.index(d) % ndim for d in axes}
 
-    # ------------------------------------------------------------------------------------------ what is made
+    # ------------------------------------------------------------------------------------------ rewriting
 
     def factor(self, product, side):
-        """A factor as a new value."""
+        """Return a factor of a product, as a value of the new program."""
         call = self.calls[product]
         x = call.args[side]
         if type(x) is Operand:
@@ -164,13 +168,13 @@ class _Regrouping:
         return self.new.constant_array(np.ascontiguousarray(x))
 
     def times(self, like, left, right):
-        """A product of new values, by a call like another."""
+        """Append a product of new values, with the callee of the call `like`."""
         (*lead, m, _), (*others, _, n) = kind_of(self.new, left)[1], kind_of(self.new, right)[1]
         shape = (*np.broadcast_shapes(tuple(lead), tuple(others)), m, n)
         return self.called(Call(like.compute, _BOTH, {}, [left, right], like.row), shape)
 
     def product(self, like, left, right, check):
-        """The same, and the guard that it holds no NaN."""
+        """Append a product and its guard against NaN."""
         call, test, guard = check
         y = self.times(like, left, right)
         square = self.called(self.calls[call].on([y, y]), ())
@@ -183,13 +187,13 @@ class _Regrouping:
         return self.new.add(Op.CALL, (_FLOAT, shape, None), self.new.call(call))
 
     def total(self, like, v, axes):
-        """The sum of a new value over some axes, which are kept, by a call like another."""
+        """Append the sum of a new value over some axes, with keepdims, with the callee of `like`."""
         shape = tuple([1 if d in axes else n for d, n in enumerate(kind_of(self.new, v)[1])])
         call = Call(like.compute, (Operand(0),), {"axis": tuple(sorted(axes)), "keepdims": True}, [v], like.row)
         return self.called(call, shape)
 
     def summed(self, i):
-        """A sum over rows or columns of a product that nothing else reads; None of what is no such sum."""
+        """Rewrite a sum over rows or columns of a product without other uses; return None if it does not match."""
         axes, call = self.axes(i), self.calls[i]
         if axes is None:
             return None
@@ -213,7 +217,7 @@ class _Regrouping:
         return self.new.add(_NEGATIVE, kind_of(self.code, i), y) if is_negative else y
 
     def scaled(self, i):
-        """A product with a scaled matrix that nothing else reads: the other factor is scaled, or the result."""
+        """Rewrite a product with a scaled matrix without other uses, scaling the smaller of other factor and result."""
         if self.check(i) is None:
             return None
         call = self.calls[i]
@@ -235,7 +239,7 @@ class _Regrouping:
         return None
 
     def unscaled(self, v):
-        """Of a matrix times a constant, which only this product reads, as it is or as a view: the matrix, and that."""
+        """Return (matrix, constant) if v is their product, or a view of it, without other uses; else None."""
         scaled = self.a[v] if self.op[v] == Op.VIEW else v
         if self.op[scaled] != _MULTIPLY or not (self.is_read_once(v) and self.is_read_once(scaled)):
             return None

@@ -1,13 +1,13 @@
 # cython: language_level=3
-"""Scalar replacement of small arrays.
+"""Scalar replacement of small arrays (Muchnick 1997, section 12.2).
 
-The state of a small system is an array of two or three elements, and each step of a loop computes a new one.
-An instruction on such an array costs more than scalar instructions on its elements, its elements are packed and loaded
-again, and it stands between isomorphic scalar expressions that could be vectorised.
+Input: a program; output: a program with scalars in place of small arrays, or the same one if that does not pay.
+The state of a small system is an array of two or three elements, and each time step computes a new one.
+An instruction on such an array costs more than scalar instructions on its elements, packs and loads its elements
+again, and separates isomorphic scalar expressions that could be vectorised.
 
-The pass keeps the elements of a small array as scalars, by their offsets in its memory.
-An elementwise instruction becomes one for each element, views and loads need no instruction, and an array is packed
-only where a call or an output reads it.
+The pass represents a small array by its elements, keyed by offset in its memory. An elementwise instruction becomes
+one scalar instruction per element; views and loads disappear; an array is packed only for a call or an output.
 """
 
 from libc.stdint cimport int32_t
@@ -36,16 +36,16 @@ from wengert.program.ir.call_rules import filled, placed
 cdef enum:
     MAX_SIZE = 16               # elements of an array that is replaced by scalars
     MAX_PRODUCTS = 64           # multiplications of a matrix product that is expanded
-    MAX_EQUATIONS = 3           # of a linear system that is eliminated
-    MIN_INSTRUCTIONS = 4        # on small arrays, from which a program is rewritten
-    MAX_SCALARS = 2000000       # that replace arrays, of one program
+    MAX_EQUATIONS = 3           # order of a linear system that is expanded
+    MIN_INSTRUCTIONS = 4        # instructions on small arrays, below which a program is left alone
+    MAX_SCALARS = 2000000       # scalar instructions that replace array instructions, per program
 
-# nanoseconds
+# in nanoseconds
 cdef double STEP = cost.STEP, NUMBER = cost.SCALAR, FUNCTION = cost.SCALAR_FUNCTION, VECTOR = cost.FUSED_VECTOR
 cdef double ELEMENT = cost.FUSED_ELEMENT, FUNCTION_ELEMENT = cost.ELEMENT_FUNCTION
 cdef double MOVED = cost.ELEMENT_MOVED, ZERO = cost.ELEMENT_ZEROED, CALLED = cost.PYTHON_CALL
 
-#: what its guard says of a matrix, which LAPACK may find regular by an ulp: f alone knows then what to do
+#: source location of the guard on pivots: LAPACK's rounding may differ by an ulp, so that only calling f decides
 SINGULAR = "a matrix of numpy.linalg is singular"
 
 cdef object FLOAT = np.dtype(float), BOOL = np.dtype(bool)
@@ -53,12 +53,12 @@ cdef int SQRT = OPCODES["sqrt"]
 
 
 def by_elements(Listing code, double share=math.inf, bint to_run=False):
-    """The list with numbers in the place of small arrays.
+    """Return the program with small arrays replaced by scalars.
 
-    The same list where it has none, where the numbers alone would take more than a share of its time, or where there
-    would be too many.
-    A list `to_run` is differentiated no more: in it the largest of many numbers is found two by two, of which the
-    derivative would be another where some are equal.
+    The same program is returned if there are too few small arrays, if the result would be too long, or if its scalar
+    arithmetic alone would take more than `share` of the estimated time.
+    With `to_run`, which excludes later differentiation, functions are also expanded if the expansion has another
+    derivative than the function at ties or singular points.
     """
     cdef list orders = [order_of(type) if kind > FLAG else None for kind, type in enumerate(code.types)]
     cdef Py_ssize_t i
@@ -66,7 +66,7 @@ def by_elements(Listing code, double share=math.inf, bint to_run=False):
     cdef int32_t kind
     cdef double count = 0.0, time = 0.0
     cdef Block room = take(len(orders) * sizeof(int32_t))
-    cdef int32_t *sizes = <int32_t *>room.data      # of types; 0: not that of a small array
+    cdef int32_t *sizes = <int32_t *>room.data      # element count by type id; 0 if the type is not a small array
     for i in range(len(orders)):
         sizes[i] = 0 if orders[i] is None else <int32_t>len(orders[i])
     for i in range(code.n):
@@ -82,7 +82,7 @@ def by_elements(Listing code, double share=math.inf, bint to_run=False):
 
 
 cdef list order_of(tuple type):
-    """Places of the elements of a small array in order; None of another."""
+    """Return the memory offsets of a small array's elements, in order; None if the type is not a small array."""
     dtype, shape, strides = type
     if (dtype != FLOAT and dtype != BOOL) or not 0 < math.prod(shape) <= MAX_SIZE:
         return None
@@ -92,7 +92,7 @@ cdef list order_of(tuple type):
 
 
 cpdef double nanoseconds(Listing code) except -1.0:
-    """An estimate of the time of a run in the order of the list: what follows on its like is one step with it."""
+    """Estimate the run time in program order: consecutive instructions on one type share one VM dispatch."""
     cdef Py_ssize_t i
     cdef int op, before = -1, here
     cdef bint cheap
@@ -124,7 +124,7 @@ cpdef double nanoseconds(Listing code) except -1.0:
 
 
 cdef double called(Listing code, call, Py_ssize_t i) except -1.0:
-    """What a function computes in that a list calls, or a loop."""
+    """Estimate the time of a called function or loop, without the Python call."""
     body = getattr(call.compute, "body", None)
     if isinstance(body, Listing):
         return call.compute.steps * nanoseconds(body)
@@ -133,7 +133,7 @@ cdef double called(Listing code, call, Py_ssize_t i) except -1.0:
 
 
 cdef double moved_time(Listing code, Py_ssize_t i, int op, list sizes) except -1.0:
-    """What it takes to put elements into an array, or to take them out."""
+    """Estimate the time of a store, gather or scatter."""
     cdef bint is_new = op == SCATTER or op == PLACE and code.as_[i] < 0
     cdef double set_first = ZERO * <double>sizes[code.kinds[i]] if is_new else 0.0
     if op == PLACE:
@@ -145,12 +145,12 @@ cdef double moved_time(Listing code, Py_ssize_t i, int op, list sizes) except -1
 
 cdef class Elements:
     cdef Listing code, found
-    cdef int32_t *of            # the value in the new list, -1: there are its elements alone
-    cdef Block room             # its memory
-    cdef list cells             # of an array: its elements in the new list, by places in its memory; None: not yet
-    cdef list orders            # of a type: places of its elements in order; None: it is not small
-    cdef dict placed            # of a view of a type, written into: places
-    cdef bint to_run            # and not to be differentiated
+    cdef int32_t *of            # id in the new program, -1: represented by elements only
+    cdef Block room             # allocation that holds `of`
+    cdef list cells             # elements of each array, {offset: new id}; None: not loaded yet
+    cdef list orders            # by type id: offsets of the elements in order; None: not a small array
+    cdef dict placed            # offsets of stores, by view and dtype
+    cdef bint to_run            # whether the program will not be differentiated
 
     def __cinit__(self, Listing code, list orders, bint to_run):
         self.to_run, self.orders = to_run, orders
@@ -169,7 +169,7 @@ cdef class Elements:
                     for v in operands(self.code, i):
                         self.whole(v)
                 self.of[i] = copied(self.code, i, self.of, self.found)
-                if self.code.ops[i] == GUARD:       # elements are read where the array was
+                if self.code.ops[i] == GUARD:       # the value that the guard belongs to may no longer exist
                     self.found.cs[self.of[i]] = -1
         self.found.inputs = [self.of[<int32_t>v] for v in self.code.inputs]
         self.found.outputs = [self.whole(v) for v in self.code.outputs]
@@ -178,7 +178,7 @@ cdef class Elements:
     # ------------------------------------------------------------------------------------------ arrays and elements
 
     cdef bint are_whole(self, Py_ssize_t i) noexcept:
-        """Is there all that an instruction reads?  In doubt there is not."""
+        """Return whether all operands exist as values of the new program; False if unknown."""
         cdef int op = self.code.ops[i], columns = names(op)
         cdef int32_t a = self.code.as_[i], b = self.code.bs[i], c = self.code.cs[i]
         return (op != PACK and op != CALL and (not columns & 1 or a < 0 or self.of[a] >= 0)
@@ -188,7 +188,7 @@ cdef class Elements:
         return self.orders[self.code.kinds[v]]
 
     cdef dict elements(self, Py_ssize_t v):
-        """The elements of a small array, by their places in its memory."""
+        """Return the elements of a small array by offset, loading them if it was not replaced."""
         cdef int32_t kind
         cdef Py_ssize_t u = v, low = 0
         if self.cells[v] is None and self.code.ops[v] == ARRAY and self.dtype(v) == FLOAT:
@@ -197,7 +197,7 @@ cdef class Elements:
         if self.cells[v] is None:
             dtype = self.dtype(v)
             kind = SCALAR if dtype == FLOAT else FLAG
-            while self.code.ops[u] == VIEW and self.dtype(self.code.as_[u]) == dtype:   # all are of one array then
+            while self.code.ops[u] == VIEW and self.dtype(self.code.as_[u]) == dtype:   # load from the base array
                 low += lowest(self.code.views[self.code.bs[u]]) // dtype.itemsize
                 u = self.code.as_[u]
             self.cells[v] = {place: emit(self.found, LOAD, self.of[u], low + place, -1, kind)
@@ -205,12 +205,12 @@ cdef class Elements:
         return self.cells[v]
 
     cdef list line(self, Py_ssize_t v):
-        """The elements of a small array in order."""
+        """Return the elements of a small array in order."""
         cdef dict cells = self.elements(v)
         return [cells[place] for place in self.order(v)]
 
     cdef int32_t whole(self, Py_ssize_t v) except -1:
-        """A value as it was, an array made of its elements."""
+        """Return the new id of a value, packing an array from its elements if needed."""
         cdef int32_t kind = self.code.kinds[v]
         if self.of[v] < 0:
             dtype, shape, strides = type = self.code.types[kind]
@@ -226,7 +226,7 @@ cdef class Elements:
         return self.of[v]
 
     cdef dict moved(self, Py_ssize_t v, Py_ssize_t i):
-        """The elements of one array in the places of another, of the same shape."""
+        """Return the elements of one array, keyed by the offsets of another of the same shape."""
         if self.code.kinds[v] == self.code.kinds[i]:
             return dict(self.elements(v))
         return dict(zip(self.order(i), self.line(v)))
@@ -234,7 +234,7 @@ cdef class Elements:
     # ------------------------------------------------------------------------------------------ instructions
 
     cdef bint taken_apart(self, Py_ssize_t i) except -1:
-        """Enter the elements of the value of an instruction, or what it makes of elements; False: it stays."""
+        """Replace an instruction by scalars; return False if it must be copied."""
         cdef Listing code = self.code
         cdef int op = code.ops[i]
         cdef int32_t a = code.as_[i]
@@ -267,7 +267,7 @@ cdef class Elements:
         for bit, v in ((1, code.as_[i]), (2, code.bs[i]), (4, code.cs[i])):
             if not mask & bit or v < 0:
                 columns.append(None)
-            elif code.ops[i] < INPUT and self.dtype(v) != FLOAT:     # arithmetic with truth values stays
+            elif code.ops[i] < INPUT and self.dtype(v) != FLOAT:     # arithmetic on bools is not supported
                 return False
             elif code.kinds[v] <= FLAG:
                 columns.append([self.of[v]] * len(self.order(i)))
@@ -295,13 +295,13 @@ cdef class Elements:
         return emit(self.found, WG_SUBTRACT, a, b, -1, SCALAR)
 
     cdef int32_t root(self, int32_t a) except -1:
-        """A length of which the square is given; that of 0 has derivatives of 0, as by the rule of ``norm``."""
+        """Emit the square root of a sum of squares; at 0 its derivative is 0, as in the rule of ``norm``."""
         cdef int32_t zero = self.found.constant(0.0)
         cdef int32_t is_zero = emit(self.found, EQUAL, a, zero, -1, FLAG)
         return emit(self.found, SELECT, is_zero, zero, emit(self.found, SQRT, a, -1, -1, SCALAR), SCALAR)
 
     cdef bint viewed(self, Py_ssize_t i) except -1:
-        """A view of a small array is elements of it, one of a large array stays."""
+        """Resolve a view of a small array to elements; a view of a large array is copied."""
         cdef int32_t a = self.code.as_[i]
         dtype = self.code.types[self.code.kinds[i]][0]
         if self.cells[a] is None or self.code.types[self.code.kinds[a]][0] != dtype:
@@ -339,7 +339,7 @@ cdef class Elements:
         return True
 
     cdef bint written(self, Py_ssize_t i) except -1:
-        """Elements of which there is no array are put into a large one one by one."""
+        """Store a replaced array into a large one with a PACK of its elements."""
         cdef int32_t a = self.code.as_[i], c = self.code.cs[i]
         if a < 0 and self.code.kinds[c] == self.code.kinds[i] and self.of[c] >= 0 and self.is_all_of(i):
             self.of[i] = self.of[c]
@@ -357,11 +357,11 @@ cdef class Elements:
         return True
 
     cdef bint is_all_of(self, Py_ssize_t i) except -1:
-        """Is what an instruction writes into all of its value?"""
+        """Return whether a PLACE overwrites its whole array."""
         return self.code.views[self.code.bs[i]] == whole_view(self.code.types[self.code.kinds[i]])
 
     cdef bint written_at(self, Py_ssize_t i) except -1:
-        """The same at integers that are constant, one place after the other: what is written last stays."""
+        """As `written`, at constant integer indices; at repeated indices the last write wins."""
         call = self.code.calls[self.code.as_[i]]
         if call.row is None or call.row.fun is not placed or call.kwargs or self.dtype(i) != FLOAT:
             return False
@@ -383,7 +383,7 @@ cdef class Elements:
         return True
 
     cdef object to_place(self, Py_ssize_t i):
-        """Places and elements of what is written into a view of an array; None where that are no few elements."""
+        """Return the offsets and elements that a PLACE stores; None if it is no small store of known elements."""
         cdef int32_t c = self.code.cs[i]
         dtype = self.code.types[self.code.kinds[i]][0]
         shape = self.code.views[self.code.bs[i]][1]
@@ -403,14 +403,14 @@ cdef class Elements:
         return None if len(set(at)) < len(at) else (at, values)
 
     cdef list places_of(self, int32_t view, dtype):
-        """Places of the elements of a view in the memory of its array."""
+        """Return the offsets of a view's elements in its array."""
         found = self.placed.get((view, dtype))
         if found is None:
             found = self.placed[view, dtype] = places(self.code.views[view], dtype.itemsize)
         return found
 
     cdef bint called(self, Py_ssize_t i) except -1:
-        """Expands a call of a function of small arrays."""
+        """Expand a call of a function of small arrays."""
         call = self.code.calls[self.code.as_[i]]
         if call.row is None or self.dtype(i) != (BOOL if call.row.scalars in ("any", "all") else FLOAT):
             return False
@@ -428,9 +428,9 @@ cdef class Elements:
         return True
 
     cdef object factor(self, call, argument, bint with_truths=False):
-        """The shape of a small array or number, and a function that gives its elements; None: it is no such.
+        """Return the shape of a small array or scalar and a function that emits its elements; None for other values.
 
-        `with_truths`: truth values are 1 and 0.
+        `with_truths`: convert bools to 1.0 and 0.0 instead of returning None.
         """
         cdef int32_t v
         if type(argument) is Operand:
@@ -452,7 +452,7 @@ cdef class Elements:
 
 
 cdef object places_at(key, tuple shape):
-    """The places of elements of an array in C order, a few, that arrays of integers select; None of other keys."""
+    """Return the offsets that integer arrays select in a C-order array; None for other or for large keys."""
     keys = key if type(key) is tuple else (key,)
     if len(keys) != len(shape) or not all([isinstance(k, (np.ndarray, np.integer, int)) for k in keys]):
         return None
@@ -463,13 +463,13 @@ cdef object places_at(key, tuple shape):
 
 
 cdef Py_ssize_t lowest(tuple view) except -1:
-    """The lowest address of a view, in bytes from that of its array."""
+    """Return the byte offset of the lowest address of a view."""
     offset, shape, strides = view
     return offset + sum([(n - 1) * stride for n, stride in zip(shape, strides) if stride < 0])
 
 
 cdef list places(tuple view, Py_ssize_t itemsize):
-    """Places of the elements of a view, in order."""
+    """Return the offsets of a view's elements, in order."""
     offset, shape, strides = view
     cdef list found = [offset]
     for n, stride in zip(shape, strides):
@@ -478,7 +478,7 @@ cdef list places(tuple view, Py_ssize_t itemsize):
 
 
 def product(Elements self, i, call):
-    """The elements of a product of small vectors or matrices; None: it is no such."""
+    """Expand a product of small vectors or matrices; return its elements, or None if it does not match."""
     if call.kwargs or len(call.args) != 2:
         return None
     factors = [self.factor(call, argument) for argument in call.args]
@@ -501,12 +501,12 @@ def product(Elements self, i, call):
 
 
 def of_one(tuple shape):
-    """The shape of the matrix that a stack of one is."""
+    """Drop leading axes of length 1 from a stack of one matrix."""
     return shape[-2:] if set(shape[:-2]) == {1} else shape
 
 
 def crossed(Elements self, i, call):
-    """The elements of a cross product of two vectors."""
+    """Expand a cross product of two vectors."""
     if call.kwargs or len(call.args) != 2:
         return None
     factors = [self.factor(call, argument) for argument in call.args]
@@ -517,7 +517,7 @@ def crossed(Elements self, i, call):
 
 
 def length(Elements self, i, call):
-    """The length of a vector."""
+    """Expand the norm of a vector."""
     if call.kwargs or len(call.args) != 1:
         return None
     found = self.factor(call, call.args[0])
@@ -527,9 +527,9 @@ def length(Elements self, i, call):
 
 
 def folded(fold, values_alone=math.inf):
-    """Folds of all elements, or along axes, by a method of two; of `values_alone` or more in lists to run alone.
+    """Make the expansion rule of a reduction; `fold` combines a list of new values into one.
 
-    A function of a list of numbers of the new list.
+    From `values_alone` elements on it applies only to programs that are not differentiated.
     """
     def rule(Elements self, i, call):
         options = dict(call.kwargs)
@@ -543,7 +543,7 @@ def folded(fold, values_alone=math.inf):
 
 
 def along(Elements self, call, axes, fold, values_alone=math.inf):
-    """The folds of the first argument along axes."""
+    """Expand a reduction of the first argument along axes."""
     found = self.factor(call, call.args[0], True)
     if found is None or found[0] == ():
         return None
@@ -556,7 +556,7 @@ def along(Elements self, call, axes, fold, values_alone=math.inf):
 
 
 def ends_at(array, axes):
-    """The array with these axes as its last."""
+    """Move these axes to the end."""
     return np.moveaxis(array, axes, range(-len(axes), 0))
 
 
@@ -580,7 +580,7 @@ def chain(name):
 
 
 def common_scale_of(Elements self, terms):
-    """The greatest, or 0 where that is not finite."""
+    """Emit the maximum, or 0 if that is not finite."""
     top = chain_of(self, terms, OPCODES["maximum"])
     size = emit(self.found, OPCODES["absolute"], top, -1, -1, SCALAR)
     is_finite = emit(self.found, LESS, size, self.found.constant(math.inf), -1, FLAG)
@@ -588,21 +588,21 @@ def common_scale_of(Elements self, terms):
 
 
 def log_sum_of(Elements self, terms):
-    """The logarithm of the sum of exponentials, two by two as NumPy's ``logaddexp``: exact where it is near 0, too."""
+    """Emit log(sum(exp(terms))), pairwise as ``np.logaddexp`` does it, which is accurate for results near 0."""
     found = terms[0]
     for term in terms[1:]:
         top = emit(self.found, OPCODES["maximum"], found, term, -1, SCALAR)
         low = emit(self.found, OPCODES["minimum"], found, term, -1, SCALAR)
         ratio = emit(self.found, OPCODES["exp"], self.less(low, top), -1, -1, SCALAR)
         more = emit(self.found, OPCODES["log1p"], ratio, -1, -1, SCALAR)
-        is_same = emit(self.found, EQUAL, found, term, -1, FLAG)      # also where both are infinite
+        is_same = emit(self.found, EQUAL, found, term, -1, FLAG)      # includes equal infinities
         more = emit(self.found, SELECT, is_same, self.found.constant(math.log(2.0)), more, SCALAR)
         found = emit(self.found, WG_ADD, top, more, -1, SCALAR)
     return found
 
 
 def log_summed(Elements self, i, call):
-    """``log_sum`` without factors."""
+    """Expand ``log_sum`` with unit weights."""
     _, b, axes = call.args
     if type(b) is not np.ndarray or not (b == 1.0).all():
         return None
@@ -610,7 +610,7 @@ def log_summed(Elements self, i, call):
 
 
 def log_added(Elements self, i, call):
-    """``np.logaddexp``, element by element."""
+    """Expand ``np.logaddexp`` elementwise."""
     factors = [self.factor(call, argument) for argument in call.args]
     if call.kwargs or len(factors) != 2 or None in factors:
         return None
@@ -619,7 +619,7 @@ def log_added(Elements self, i, call):
 
 
 def exponentials_of(Elements self, terms, top):
-    """exp(term - top), and their sum."""
+    """Emit exp(term - top) for each term, and their sum."""
     found = [emit(self.found, OPCODES["exp"], self.less(term, top), -1, -1, SCALAR) for term in terms]
     return found, self.total(found)
 
@@ -637,7 +637,7 @@ def log_shares_of(Elements self, terms):
 
 
 def shared_out(share):
-    """As many elements as there were, by a method of those that are in one sum."""
+    """Make the expansion rule of a normalisation along axes; `share` maps the terms of one sum to as many results."""
     def rule(Elements self, i, call):
         found = self.factor(call, call.args[0])
         if found is None or found[0] == ():
@@ -653,7 +653,7 @@ def shared_out(share):
 
 
 def solved(Elements self, i, call):
-    """The solution of a small system by elimination with pivots, as LAPACK's; a singular matrix leaves the list."""
+    """Expand the solution of a small system by Gaussian elimination with partial pivoting, as in LAPACK."""
     found = system(self, call)
     if found is None or len(call.args) != 2:
         return None
@@ -665,7 +665,7 @@ def solved(Elements self, i, call):
 
 
 def inverted(Elements self, i, call):
-    """The inverse of a small matrix."""
+    """Expand the inverse of a small matrix."""
     found = system(self, call)
     if found is None:
         return None
@@ -674,7 +674,7 @@ def inverted(Elements self, i, call):
 
 
 def determined(Elements self, i, call):
-    """The determinant of a small matrix: the product of the pivots."""
+    """Expand the determinant of a small matrix, the signed product of the pivots."""
     found = system(self, call)
     if found is None:
         return None
@@ -684,7 +684,7 @@ def determined(Elements self, i, call):
 
 
 def packed_determinant(Elements self, i, call):
-    """Its sign and the logarithm of its size, together in one array."""
+    """Expand sign and log of the absolute value of a determinant, as one array of two elements."""
     found = system(self, call)
     if found is None:
         return None
@@ -702,7 +702,7 @@ def packed_determinant(Elements self, i, call):
 
 
 def system(Elements self, call):
-    """The numbers of a small square matrix, the first argument; None: it is no such."""
+    """Return the elements of the first argument if it is a small square matrix, else None."""
     found = self.factor(call, call.args[0])
     if found is None or call.kwargs:
         return None
@@ -711,9 +711,9 @@ def system(Elements self, call):
 
 
 def eliminated(Elements self, list rows):
-    """Make the rows of a matrix, and what stands beside it, those of a triangle; the sign of the exchanges.
+    """Reduce the rows of an augmented matrix to upper triangular form in place; return the sign of the permutation.
 
-    The largest element of a column is its pivot; below one that is 0 all elements are, or NaN.
+    Partial pivoting takes the largest element of a column; if that is 0, all elements below it are 0 or NaN.
     """
     cdef Py_ssize_t k, r, c, n = len(rows)
     zero, minus = self.found.constant(0.0), self.found.constant(-1.0)
@@ -737,7 +737,7 @@ def eliminated(Elements self, list rows):
 
 
 def substituted(Elements self, list rows):
-    """Solutions of a matrix for the columns beside it; NumPy has an error where a pivot is 0, so there is a guard."""
+    """Solve a linear system, given as an augmented matrix; a guard rejects zero pivots, for which NumPy raises."""
     cdef Py_ssize_t k, r, n = len(rows)
     eliminated(self, rows)
     zero, is_singular = self.found.constant(0.0), -1
@@ -754,7 +754,7 @@ def substituted(Elements self, list rows):
 
 
 def truths(int op):
-    """Whether any, or all, of a few truth values are true."""
+    """Make the expansion rule of ``any`` or ``all``, given the opcode OR or AND."""
     def rule(Elements self, i, call):
         if call.kwargs or len(call.args) != 1 or type(call.args[0]) is not Operand:
             return None
@@ -772,7 +772,7 @@ def truths(int op):
 
 
 def rearranged(Elements self, call):
-    """The elements of arrays that are moved: the function does it with their numbers, from 1 on; 0 are its own."""
+    """Expand a rearrangement, evaluated on element ids counted from 1; id 0 marks constants of the function itself."""
     values, zeros = [], {}
 
     def numbers(argument):
@@ -800,7 +800,7 @@ def rearranged(Elements self, call):
 
 
 class Unknown(Exception):
-    """An operand is no small array."""
+    """Raised for an operand that is not a small array."""
 
 
 def number_of(Elements self, v):
@@ -820,7 +820,7 @@ def constants_of(Elements self, array):
     return [self.found.constant(x) for x in array.ravel().tolist()]
 
 
-#: expansions by the word that a row states in its column ``scalars``: the elements of the result from those of operands
+#: expansion rules by the registry column ``scalars``: from the operands' elements to the result's
 cdef dict EXPANSIONS = {
     **dict.fromkeys(("matmul", "dot", "inner"), product),
     "cross": crossed,
@@ -831,8 +831,8 @@ cdef dict EXPANSIONS = {
     "max": folded(chain("maximum"), 3),
     "min": folded(chain("minimum"), 3),
 }
-#: the same in programs that are only run: the rules of these functions give their derivatives where elements are equal,
-#: infinite or singular
+#: rules for programs that are only run: the derivative rules of these functions handle ties, infinities and singular
+#: matrices, which the derivatives of the expansions do not
 cdef dict EXPANSIONS_TO_RUN = {
     "logaddexp of all": folded(log_sum_of),
     "finite maximum": folded(common_scale_of),
@@ -847,11 +847,11 @@ cdef dict EXPANSIONS_TO_RUN = {
     "any": truths(OR),
     "all": truths(AND),
 }
-#: words of `Primitive.scalars` that are known here
+#: values of `Primitive.scalars` that have a rule here
 WORDS = frozenset((*EXPANSIONS, *EXPANSIONS_TO_RUN))
 
 
 def is_expanded_late(call):
-    """Whether a call is expanded only in programs that are derived no more."""
+    """Return whether a call is expanded only in programs that will not be differentiated."""
     return call.row is not None and (call.row.scalars in ("max", "min") or call.row.scalars in EXPANSIONS_TO_RUN
                                      and call.row.scalars not in ("any", "all"))

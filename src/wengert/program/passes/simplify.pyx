@@ -1,9 +1,11 @@
-# Indices are made here, never by a user, and no division by a user's number happens in Cython code:
+# Indices come from wengert, never from a user, and no division here has a user's divisor:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Local simplifications: each pass makes a new program in one loop over the instructions of another.
+"""Constant folding, algebraic simplification, CSE, DCE and store-to-load forwarding.
 
-`folded` folds constants and removes identities, `shared` eliminates common subexpressions by value numbering (Click
-1995), `live` eliminates dead code, keeping guards; `simplified` does all of these.
+Each function takes a program and returns an equivalent new one, built in one forward traversal.
+`folded` folds constants, removes identities and forwards stores; `shared` eliminates common subexpressions by local
+value numbering (Cocke and Schwartz 1970; straight-line code has one block); `live` eliminates dead code, keeping
+guards; `simplified` combines them.
 """
 
 cimport numpy as cnp
@@ -32,7 +34,7 @@ cnp.import_array()
 
 
 def simplified(Listing code, bint exact=True, bint fold=True, bint share=True, bint drop=True):
-    """The list after constant folding, CSE and DCE, or after some of these; `exact`: zeros keep their sign."""
+    """Return the program after constant folding, CSE and DCE, or some of them; `exact` keeps the sign of zeros."""
     if not (fold or share):
         return live(code) if drop else code
     cdef Listing found = passed(code, fold, share, exact)
@@ -40,17 +42,17 @@ def simplified(Listing code, bint exact=True, bint fold=True, bint share=True, b
 
 
 def folded(Listing code, bint exact=True):
-    """The list in which numbers computed from constants are constants, and elements that are known are not loaded."""
+    """Return the program after constant folding, algebraic simplification and store-to-load forwarding."""
     return passed(code, True, False, exact)
 
 
 def shared(Listing code):
-    """The list in which equal instructions on equal operands are one."""
+    """Return the program after common-subexpression elimination."""
     return passed(code, False, True, True)
 
 
 cdef Listing passed(Listing code, bint to_fold, bint to_share, bint exact):
-    """Both in one loop: what takes the place of an instruction is one that is there, or one new one."""
+    """Fold and number values in one traversal: each instruction maps to an existing value or to one new one."""
     cdef Listing found = code.successor()
     cdef Py_ssize_t i
     cdef int32_t v, n
@@ -75,7 +77,7 @@ cdef Listing passed(Listing code, bint to_fold, bint to_share, bint exact):
 
 
 cpdef bint contains(Listing code, int op) noexcept:
-    """Has a list an instruction with this opcode?"""
+    """Return whether a program contains an instruction with this opcode."""
     cdef Py_ssize_t i
     for i in range(code.n):
         if code.ops[i] == op:
@@ -84,7 +86,7 @@ cpdef bint contains(Listing code, int op) noexcept:
 
 
 def lowered(Listing code):
-    """The list as it is run: what is differentiated no more needs no mark where its derivative is zero."""
+    """Return the program without STOP marks, which only source transformation needs."""
     cdef Listing found = code.successor()
     cdef Py_ssize_t i
     cdef Block room = take(code.n * sizeof(int32_t))
@@ -100,7 +102,7 @@ def lowered(Listing code):
 
 
 cdef int32_t of_view(Listing code, int32_t i) except -1:
-    """Which of some numbers are NaN, spread, as which of the spread numbers are: in a chunk with all that is."""
+    """Rewrite a broadcast of ``isnan(x)`` as ``isnan`` of a broadcast of x, which the VM can fuse into chunks."""
     cdef int32_t a = code.as_[i], source = code.as_[a]
     if code.ops[a] != ISNAN or code.kinds[a] <= FLAG or code.types[code.kinds[a]][2] is not None:
         return i
@@ -114,10 +116,10 @@ cdef int32_t of_view(Listing code, int32_t i) except -1:
     return emit(code, ISNAN, source, -1, -1, code.type_of((np.dtype(bool), shape, None)))
 
 
-# ---------------------------------------------------------------------------------------------- what nothing needs
+# ---------------------------------------------------------------------------------------------- dead code
 
 def live(Listing code, bint and_guards=True):
-    """The list without what no output, guard or input needs; or without guards, too."""
+    """Return the program without dead code; guards are kept, unless `and_guards` is False."""
     cdef Listing found = code.successor()
     cdef Py_ssize_t i
     cdef bytearray needed = needed_for(code, code.inputs + code.outputs, and_guards)
@@ -132,7 +134,7 @@ def live(Listing code, bint and_guards=True):
 
 
 cdef Listing compacted(Listing code):
-    """The same of a list that nobody else has: the new one lies where that did."""
+    """Eliminate dead code in place: the result reuses the memory of `code`, which must have no other owner."""
     cdef bytearray needed = needed_for(code, code.inputs + code.outputs, True)
     cdef const unsigned char *marks = needed
     cdef const void *dead = memchr(marks, 0, code.n)
@@ -156,19 +158,19 @@ cdef Listing compacted(Listing code):
 
 
 def needed_for(Listing code, list values, bint and_guards=False):
-    """Which values some need, these included, by number."""
+    """Mark the transitive operands of some values, and these values, in an array by value id."""
     cdef bytearray needed = bytearray(max(1, code.n))
     cdef unsigned char *marks = needed
     cdef int32_t v
     for v in values:
         marks[v] = 1
     while mark_needed(code, marks, and_guards):
-        pass                    # a guard was found to be needed whose value is read before it alone
+        pass                    # repeat if a guard became live whose operand no marked value reads
     return needed
 
 
 cdef bint mark_needed(Listing code, unsigned char *marks, bint and_guards) except -1:
-    """Mark what marked values need, the last first; True: there are guards that are needed, and were not marked."""
+    """Mark operands of marked values, last to first; return True if a skipped guard turned out to be live."""
     cdef Py_ssize_t i
     cdef Py_ssize_t skipped = 0
     for i in range(code.n - 1, -1, -1):
@@ -186,17 +188,17 @@ cdef bint mark_needed(Listing code, unsigned char *marks, bint and_guards) excep
 
 
 cdef bint is_check(Listing code, Py_ssize_t i) except -1:
-    """Is this a guard, or a call that has some, as a loop may: to be run whether anything needs its result or not?"""
+    """Return whether an instruction must run even if its result is unused: a guard, or a call with guards."""
     return code.ops[i] == GUARD or (code.ops[i] == CALL and code.calls[code.as_[i]].checks)
 
 
 cdef bint is_of_nothing(Listing code, Py_ssize_t i, const unsigned char *marks) except -1:
-    """Is this a guard that says how one value is computed, which nothing behind it needs?"""
+    """Return whether this is a guard on the derivation of a value that is not marked."""
     return code.ops[i] == GUARD and code.cs[i] >= 0 and not marks[code.cs[i]]
 
 
 cdef int mark(Listing code, Py_ssize_t i, unsigned char *marks) except -1:
-    """Mark the values that an instruction reads."""
+    """Mark the operands of an instruction."""
     cdef int op = code.ops[i], columns = names(op)
     cdef int32_t v
     cdef cnp.ndarray packed
@@ -218,24 +220,24 @@ cdef int mark(Listing code, Py_ssize_t i, unsigned char *marks) except -1:
 
 
 cdef int end(Listing code, const int32_t *of, Listing found) except -1:
-    """Inputs and outputs under their new names."""
+    """Set the inputs and outputs of the new program."""
     found.inputs = [of[<int32_t>v] for v in code.inputs]
     found.outputs = [of[<int32_t>v] for v in code.outputs]
     return 0
 
 
-# ---------------------------------------------------------------------------------------------- what is equal
+# ---------------------------------------------------------------------------------------------- value numbering
 
 cdef enum:
-    MAX_LINEAR = 8   # users of a value that are searched one by one; more by their hash
-    MAX_STORES = 64  # stores into an array that a load is moved across
-    MAX_AXES = 8     # of views that are compared
+    MAX_LINEAR = 8   # instructions per last operand that are searched linearly; more go to the hash table
+    MAX_STORES = 64  # stores to an array that a load is moved across
+    MAX_AXES = 8     # axes of views that are tested for overlap
 
 
 cdef struct User:
-    int32_t last        # of the instructions whose last operand a value is: the one entered last, -1: none
-    int32_t next        # of an instruction itself: one more whose last operand is the same
-    int32_t count       # how many there are
+    int32_t last        # newest instruction whose last operand is this value, -1: none
+    int32_t next        # list link: the next older instruction with the same last operand as this one
+    int32_t count       # length of the list
 
 
 cdef struct Entry:
@@ -244,12 +246,12 @@ cdef struct Entry:
 
 
 cdef class Shared:
-    """Instructions met so far: few of those that share their last operand are searched in turn, others by a hash."""
+    """The expressions seen so far: short lists by last operand, which stay in cache, then one hash table."""
 
     cdef Listing code
     cdef Block users, entries
     cdef Py_ssize_t size
-    cdef dict calls     # by function and operands
+    cdef dict calls     # by function, type and operands
 
     def __cinit__(self, Listing code, Py_ssize_t n):
         self.code, self.calls = code, {}
@@ -259,13 +261,13 @@ cdef class Shared:
             self.size *= 2
 
     cdef inline int enter(self, int32_t i) noexcept:
-        """An instruction that is equal to none."""
+        """Register an instruction that is not subject to CSE."""
         cdef User *users = <User *>self.users.data
         users[i].last, users[i].next, users[i].count = -1, -1, 0
         return 0
 
     cdef int32_t entered(self, int32_t i) except -1:
-        """The first instruction that is equal to this one."""
+        """Return the first instruction that is equal to this one."""
         cdef User *users = <User *>self.users.data
         cdef int32_t last = last_operand(self.code, i), v
         self.enter(i)
@@ -296,7 +298,7 @@ cdef class Shared:
         return table[h].value
 
     cdef int32_t called(self, int32_t i) except -1:
-        """The first call that is equal to this one, with which the list of calls ends."""
+        """Return the first call that is equal to this one, the newest; drop this one from the table if it is found."""
         cdef list known
         call = self.code.calls[len(self.code.calls) - 1]
         self.enter(i)
@@ -312,7 +314,7 @@ cdef class Shared:
 
 
 cdef int32_t shared_one(Listing code, int32_t v, Shared known) except -1:
-    """The value that is computed as the last one is, which may be itself."""
+    """Return the first value equal to v, the newest, which is removed if another is found."""
     cdef int32_t first = v
     if code.ops[v] == CALL:
         first = known.called(v)
@@ -322,12 +324,12 @@ cdef int32_t shared_one(Listing code, int32_t v, Shared known) except -1:
     else:
         known.enter(v)
     if first != v:
-        code.n = v              # it is there already
+        code.n = v              # drop the duplicate
     return first
 
 
 cdef inline int32_t last_operand(Listing code, Py_ssize_t i) noexcept:
-    """Of the values that an instruction reads the one that comes last; -1: it reads none."""
+    """Return the largest value id that an instruction reads; -1 if it reads none."""
     cdef int columns = names(code.ops[i])
     cdef int32_t last = code.as_[i] if columns & 1 else -1
     if columns & 2 and code.bs[i] > last:
@@ -342,7 +344,7 @@ cdef inline bint is_shareable(int op) noexcept:
 
 
 cdef inline int sort_operands(Listing code, int32_t i) noexcept:
-    """Operands of a sum or product in order: the result is the same bit for bit."""
+    """Canonicalise the operand order of commutative opcodes, which does not change a bit of the result."""
     if has(code.ops[i], IS_COMMUTATIVE) and code.as_[i] > code.bs[i]:
         code.as_[i], code.bs[i] = code.bs[i], code.as_[i]
     return 0
@@ -362,10 +364,10 @@ cdef inline bint is_equal(Listing code, int32_t i, int32_t j) noexcept:
             and code.cs[i] == code.cs[j] and code.kinds[i] == code.kinds[j])
 
 
-# ---------------------------------------------------------------------------------------------- what is constant
+# ---------------------------------------------------------------------------------------------- folding
 
 cdef int32_t folded_one(Listing code, int32_t v, bint exact, Contents contents) except -1:
-    """The value that stands for the last one, which may be itself."""
+    """Return a simpler value equal to v, the newest, or v."""
     if code.ops[v] == LOAD:
         return loaded(code, v, contents)
     if code.kinds[v] <= FLAG or code.ops[v] == SELECT or code.ops[v] == STRONG:
@@ -378,7 +380,7 @@ cdef int32_t folded_one(Listing code, int32_t v, bint exact, Contents contents) 
 
 
 cdef int32_t loaded(Listing code, int32_t i, Contents contents) except -1:
-    """The element of an array whose making is known."""
+    """Forward the store of an element to a LOAD, through PACK and fill."""
     cdef int32_t a = code.as_[i]
     if code.ops[a] == PACK:
         value = contents.element(a, code.bs[i])
@@ -389,7 +391,7 @@ cdef int32_t loaded(Listing code, int32_t i, Contents contents) except -1:
     if a < 0:
         code.n = i
         return code.constant(0.0)
-    if code.ops[a] == PLACE and code.as_[a] < 0 and code.kinds[code.cs[a]] == SCALAR:     # filled with a number
+    if code.ops[a] == PLACE and code.as_[a] < 0 and code.kinds[code.cs[a]] == SCALAR:     # filled with a scalar
         code.n = i
         return code.cs[a]
     code.as_[i] = a
@@ -397,22 +399,22 @@ cdef int32_t loaded(Listing code, int32_t i, Contents contents) except -1:
 
 
 cdef class Contents:
-    """What was put into arrays, number by number.
+    """The scalars stored into arrays by chains of PACK, for store-to-load forwarding.
 
-    A loop that fills an array makes one array of the other, and reads the newest: what is in that one is kept, and
-    goes on to the next.
+    A loop that fills an array makes a chain and mostly reads its newest array. The elements of a chain therefore are
+    one dict, which moves to the newest array.
     """
 
     cdef Listing code
-    cdef dict newest        # of the newest of each line of arrays: its elements, and what the first was made of
-    cdef dict own           # of an array that is no more the newest: what was put into it
-    cdef int32_t base       # of the array that was looked at last, where elements lie that were not put; -1: zeros
+    cdef dict newest        # newest array of each chain: (elements of the chain, base of its first array)
+    cdef dict own           # older arrays: elements stored by their PACK alone, None until needed
+    cdef int32_t base       # base of the chain of the latest query, which holds all other elements; -1: zeros
 
     def __cinit__(self, Listing code):
         self.code, self.newest, self.own = code, {}, {}
 
     cdef object element(self, int32_t a, int32_t offset):
-        """The value put last at an offset of an array; None: there is none."""
+        """Return the last value stored at an offset of an array; None if there is none."""
         cdef dict elements
         cdef list line = []
         cdef int32_t v = a
@@ -430,7 +432,7 @@ cdef class Contents:
         return elements.get(offset)
 
     cdef object older(self, int32_t a, int32_t offset):
-        """The same of any array, one after the other."""
+        """As `element`, for any array of a chain; walks the chain."""
         cdef dict elements
         while a >= 0 and self.code.ops[a] == PACK:
             elements = self.own.get(a)
@@ -444,15 +446,15 @@ cdef class Contents:
         return None
 
     cdef dict put(self, int32_t a):
-        """What a PACK puts into an array, by offset."""
+        """Return the values that a PACK stores, by offset."""
         offsets, values = self.code.packs[self.code.bs[a]]
         return dict(zip(offsets.tolist(), values.tolist()))
 
 
 cdef int32_t viewed(Listing code, int32_t i, bint as_it_lies, Boxes boxes) except -1:
-    """A view of what was placed just there, or of the array before what it does not see was overwritten.
+    """Forward a store to a view of the same part, or move the view before stores that it does not overlap.
 
-    `as_it_lies`: somebody reads the view by the places of its elements in memory, or cares for their order there.
+    `as_it_lies`: the memory layout of the view matters to its users, so that the stored value must have the same.
     """
     cdef int32_t a = code.as_[i], base
     cdef int _
@@ -478,14 +480,14 @@ cdef int32_t viewed(Listing code, int32_t i, bint as_it_lies, Boxes boxes) excep
 
 
 cdef bytearray read_in_memory(Listing code):
-    """Which arrays have to lie as they do: elements of them are read by their places, or a caller sees them."""
+    """Mark arrays whose layout matters: outputs, and arrays read by address."""
     cdef bytearray found = bytearray(max(1, code.n))
     cdef unsigned char *marks = found
     cdef Py_ssize_t i
     cdef int32_t v
     for i in range(code.n):
         if code.ops[i] == CALL:
-            if code.calls[code.as_[i]].row is None:     # a loop has its operands as they were when it was found
+            if code.calls[code.as_[i]].row is None:     # a loop body was typed with the layouts of these operands
                 for v in code.calls[code.as_[i]].operands:
                     marks[v] = 1
             continue
@@ -499,18 +501,18 @@ cdef bytearray read_in_memory(Listing code):
 
 
 cdef struct Box:
-    Py_ssize_t offset       # of a view in bytes, with its shape and strides
+    Py_ssize_t offset       # view descriptor, in bytes
     Py_ssize_t shape[MAX_AXES]
     Py_ssize_t strides[MAX_AXES]
-    Py_ssize_t low          # offsets of the elements that lie first and last in memory
+    Py_ssize_t low          # offsets of the elements at the lowest and highest address
     Py_ssize_t high
-    Py_ssize_t step         # of the lattice on which they lie, 0: there is one alone
-    int axes                # -1: not looked at yet, more than MAX_AXES: never
+    Py_ssize_t step         # gcd of the strides: elements lie on a lattice of this step; 0 for a single element
+    int axes                # -1: not computed yet; above MAX_AXES: unknown
     bint is_empty
 
 
 cdef class Boxes:
-    """Of the views of a list: where their elements lie."""
+    """Caches the extents of a program's views."""
 
     cdef Listing code
     cdef Block room
@@ -537,7 +539,7 @@ cdef class Boxes:
 
 
 def holds(Listing code, Boxes boxes, int32_t v, int32_t u, int32_t view, int most):
-    """Are the elements of a view of array v those of array u, of which it is made by setting others, few of them?"""
+    """Return whether a view of array v equals that of u, as v is u after at most `most` stores outside the view."""
     cdef int _
     for _ in range(most):
         if v == u:
@@ -551,7 +553,7 @@ def holds(Listing code, Boxes boxes, int32_t v, int32_t u, int32_t view, int mos
 
 
 def uses(Listing code):
-    """How often each value is read, by instructions or as an output."""
+    """Count the uses of each value, by instructions and as an output."""
     cdef cnp.npy_intp n = code.n
     cdef cnp.ndarray found = cnp.PyArray_ZEROS(1, &n, cnp.NPY_INT32, 0)
     cdef int32_t *counts = <int32_t *>cnp.PyArray_DATA(found)
@@ -598,14 +600,14 @@ cdef int fill(Box *box, tuple view) except -1:
 
 
 cdef inline Py_ssize_t divisor(Py_ssize_t a, Py_ssize_t b) noexcept:
-    """The greatest common one."""
+    """Return the greatest common divisor."""
     while b:
         a, b = b, a % b
     return a
 
 
 def apart(tuple a, tuple b, Py_ssize_t itemsize):
-    """Do two views of one array share no element?  In doubt they do."""
+    """Return whether two views of an array are disjoint; False if unknown."""
     cdef Box first, second
     fill(&first, a)
     fill(&second, b)
@@ -622,7 +624,7 @@ cdef bint are_apart(const Box *a, const Box *b, Py_ssize_t itemsize) noexcept:
         return True
     if a.high < b.low or b.high < a.low:
         return True
-    step = divisor(a.step, b.step)      # both lie on lattices of this step
+    step = divisor(a.step, b.step)      # both views lie on lattices of this step
     if step == 0:
         return False
     between = (b.offset - a.offset) % step
@@ -641,7 +643,7 @@ cdef inline bint have_one_grid(const Box *a, const Box *b) noexcept:
 
 
 cdef bint boxes_apart(const Box *a, const Box *b) noexcept:
-    """The same for boxes of an array in C order, given by its strides; in doubt they share some."""
+    """As `are_apart`, for boxes of an array in C order, which have its strides; False if unknown."""
     cdef Py_ssize_t i = a.offset, j = b.offset, stride, before = 0
     cdef int k
     cdef bint found = False
@@ -649,7 +651,7 @@ cdef bint boxes_apart(const Box *a, const Box *b) noexcept:
         stride = a.strides[k]
         if stride <= 0 or (k and before % stride):
             return False
-        # a box must not go beyond the end of a row; the first axis has none
+        # a box must not cross the end of a row; the first axis has no such end
         if k and (i // stride + a.shape[k] > before // stride or j // stride + b.shape[k] > before // stride):
             return False
         found |= i // stride + a.shape[k] <= j // stride or j // stride + b.shape[k] <= i // stride
@@ -658,7 +660,7 @@ cdef bint boxes_apart(const Box *a, const Box *b) noexcept:
 
 
 cdef int32_t reduced(Listing code, int32_t i, bint exact) except -1:
-    """The value of an instruction that an earlier value or a constant can stand for."""
+    """Simplify an elementwise instruction by identities and constant folding."""
     cdef int op = code.ops[i]
     cdef int32_t a = code.as_[i], b = code.bs[i]
     cdef double x = 0.0, y = 0.0
@@ -698,7 +700,7 @@ cdef int32_t reduced(Listing code, int32_t i, bint exact) except -1:
         i = code.constant(function(op)(x, y) if b >= 0 else function(op)(x))
         code.kinds[i] = FLAG
         return i
-    elif by_opcode[op] is None:             # a function that is not NumPy's
+    elif by_opcode[op] is None:             # not a NumPy function: no scalar kernel
         return i
     elif op < WG_ADD:
         value = (<Kernel>by_opcode[op]).value1(x)
@@ -711,7 +713,7 @@ cdef int32_t reduced(Listing code, int32_t i, bint exact) except -1:
 
 
 cdef int32_t added(Listing code, int32_t i) except -1:
-    """A sum of arrays, or the other term where one is a part of an array that is new and has zeros only."""
+    """Simplify ``a + b`` to one operand if the other is an array of zeros, or a view of one."""
     cdef int32_t a = code.as_[i], b = code.bs[i]
     if is_of_zeros(code, b) and code.kinds[a] == code.kinds[i]:
         code.n = i
@@ -723,7 +725,7 @@ cdef int32_t added(Listing code, int32_t i) except -1:
 
 
 cdef int32_t filled(Listing code, int32_t i) except -1:
-    """A number that a call gives axes, as an array filled with it."""
+    """Rewrite ``expand_dims`` of a scalar as an array filled with it."""
     cdef tuple type = code.types[code.kinds[i]]
     call = code.calls[code.as_[i]]
     if call.compute is not np.expand_dims or len(call.operands) != 1 or type[0] != np.float64 or type[2] is not None:
@@ -736,7 +738,7 @@ cdef int32_t filled(Listing code, int32_t i) except -1:
 
 
 cdef int32_t without_zeros(Listing code, int32_t i) except -1:
-    """The array to which a call adds constant zeros: where adjoints that are no doubles begin."""
+    """Remove a call that adds constant zeros, with which adjoints of dtypes other than float64 start."""
     cdef int32_t v
     if code.ops[i] != CALL:
         return i
@@ -760,12 +762,12 @@ cdef bint is_of_zeros(Listing code, int32_t v) except -1:
 
 
 cdef int32_t slope(Listing code, int32_t i) except -1:
-    """A partial at constants, if it is finite, as a constant."""
+    """Fold a partial at constants, if it is finite."""
     cdef int opcode = (code.ops[i] - PARTIAL) // 2
     cdef double x[3]
     cdef int k
     cdef int32_t v
-    if by_opcode[opcode] is None:           # of a function that is not NumPy's
+    if by_opcode[opcode] is None:           # not a NumPy function: no scalar kernel
         return i
     for k, v in enumerate((code.as_[i], code.bs[i], code.cs[i])):
         x[k] = 0.0
@@ -779,13 +781,13 @@ cdef int32_t slope(Listing code, int32_t i) except -1:
 
 
 cdef int32_t scaled(Listing code, int32_t i, int32_t v, double x) except -1:
-    """A product of a value and a constant."""
+    """Simplify a product with a constant: times -1 is NEGATIVE; strong zero is not needed for a finite nonzero one."""
     if x == -1.0 and code.kinds[v] == code.kinds[i]:
         code.ops[i], code.as_[i], code.bs[i] = WG_NEGATIVE, v, -1
         if code.ops[v] == WG_NEGATIVE:
             code.n = i
             return code.as_[v]
-    elif x != 0.0 and math.isfinite(x):     # of a constant like that no product with 0 is anything but 0
+    elif x != 0.0 and math.isfinite(x):     # 0 times such a constant is 0 anyway
         code.ops[i] = WG_MULTIPLY
     return i
 

@@ -1,15 +1,14 @@
 """Fuses chains of slice additions (adjoints of stencils) into one expression per region.
 
-The adjoint of ``x[1:]`` and ``x[:-1]`` is a new array to which one vector is added from its second element on, and
-another up to the last but one: each addition reads and writes the whole array.
-The pass cuts the array where a slice begins or ends.
-All elements of a region between two cuts are the same sum of the same vectors, read at shifted positions, so that each
-element is computed and written once:
+The adjoint of ``x[1:]`` and ``x[:-1]`` is a new array with one vector added from its second element on, and another up
+to the last but one. Each such addition reads and writes the whole array.
+The pass cuts the array at the bounds of all slices. Within a region between cuts, every element sums the same vectors
+at fixed shifts, so that it is computed and written once:
 
     g = zeros;  g[1:] += a;  g[:-1] += b        becomes     g[0] = b[0];  g[1:-1] = a[:-1] + b[1:];  g[-1] = a[-1]
 
-A vector that is cheap to compute is recomputed for each shift instead of being stored.
-The terms of each element keep their order; zeros to which they are added are left out.
+A vector that is cheap to compute is recomputed at each shift instead of being stored.
+The terms of each element keep their order; initial zeros are dropped.
 
 References
 ----------
@@ -34,39 +33,39 @@ from wengert.program.passes import cost, simplify
 _FLOAT = np.dtype(float)
 _NAMES = {opcode: name for name, opcode in OPCODES.items()}
 _ADD = OPCODES["add"]
-#: what reads an array from memory, and not chunk by chunk beside other work
+#: opcodes that read arrays by address, and thus cannot be fused into one pass over chunks with their producers
 _FROM_MEMORY = marked(opcodes(access="memory"))
 
-#: boxes into which an array may fall, and instructions of an expression that is computed at each shift
+#: limit on the boxes into which an array is cut, and on the instructions of an expression recomputed at each shift
 _MAX_BOXES = 64
 _MAX_EXPRESSION = 64
-#: parts of one array
+#: limit on slice additions per array, which bounds recursion
 _MAX_PARTS = 24
-#: share of the array that its parts cover, on average
+#: fraction of the array that its slices must cover on average
 _MIN_SHARE = 0.3
-#: nanoseconds that a call may save, from which a program is searched
+#: nanoseconds that a call must be able to save for the search to pay
 _MIN_SAVED = 1500.0
-#: nanoseconds that it may save for each part of an array: finding boxes takes about 100 us a part
+#: nanoseconds that it must be able to save per slice: finding boxes takes about 100 us per slice
 _MIN_SAVED_PER_PART = 300.0
-#: elements of a row that the VM copies together with others
+#: elements of a row that counts as short, which the VM copies together with others
 _MAX_SHORT_ROW = 66
-#: nodes with a vector, and those that add
+#: words of nodes that hold an array, and of those that add
 _OF_VALUES, _ADDING = ("set", "add", "array"), ("add", "sum")
-#: instructions times candidates up to which more than two choices of what is kept are tried
+#: limit on instructions times candidates for the greedy search of vectors to store
 _MAX_TRIED = 400
 
 
 def gathered(code: Listing, is_compiled: bool = False, runs: int = 1) -> Listing:
-    """The list with sums of shifted arrays in place of arrays that are added up part by part, where that is faster.
+    """Return the program with slice additions fused into sums of shifted arrays where that is estimated to be faster.
 
     Parameters
     ----------
     code : Listing
-        As it is run; the same one is returned where nothing is gained.
+        Program of the stage before the VM; returned itself if nothing is gained.
     is_compiled : bool
-        For machine code, where operations cost less beside memory than in the machine.
+        Whether LLVM compiles the program, where arithmetic is cheaper relative to memory than in the VM.
     runs : int
-        How often a call runs the list: looking for sums takes about a millisecond, which has to pay.
+        Runs of the program per call; the search takes about a millisecond and must pay off.
     """
     if not simplify.contains(code, Op.PLACE):
         return code
@@ -86,7 +85,7 @@ def gathered(code: Listing, is_compiled: bool = False, runs: int = 1) -> Listing
 
 
 class _Node:
-    """How an array is made: a number everywhere, an array, a box of one set or added to, or the sum of two."""
+    """How an array is made: filled with a scalar, another array, a box of one set or added to, or a sum of two."""
 
     __slots__ = ("adds", "box", "first", "second", "value", "word")
 
@@ -95,12 +94,12 @@ class _Node:
         self.adds = (word in _ADDING) + sum(node.adds for node in (first, second) if node is not None)
 
     def nodes(self):
-        """This one and those that it is made of."""
+        """Return this node and all its descendants."""
         return [self, *[node for part in (self.first, self.second) if part is not None for node in part.nodes()]]
 
 
 class _Box:
-    """Where a view lies in a grid: start and length along each axis, and which axis of the view that is."""
+    """Position of a view in the grid: start and length along each grid axis, and the view's axis there (-1: none)."""
 
     __slots__ = ("axes", "lengths", "starts")
 
@@ -109,7 +108,7 @@ class _Box:
 
 
 class _Gathering:
-    """Sums in a list, of arrays to which each part adds at least so many elements in the mean."""
+    """Finds and rewrites sums in a program; slice additions must reach `least` elements on average per array."""
 
     def __init__(self, code, costs, least=0.0):
         self.code, self.costs, self.least = code, costs, least
@@ -120,10 +119,10 @@ class _Gathering:
         self.reading: dict = {}
         self.weights: dict = {}
 
-    # ------------------------------------------------------------------------------------------ what is added up
+    # ------------------------------------------------------------------------------------------ finding sums
 
     def found(self):
-        """The new list; the same one where nothing is gained."""
+        """Return the new program; the same one if nothing is gained."""
         sums, seen = {}, set()
         for i in self._starts():
             if i not in seen:
@@ -135,7 +134,10 @@ class _Gathering:
         return self._rewritten(sums) if sums else self.code
 
     def _starts(self):
-        """What may be a sum, the last one first: of its parts one at least adds to as much as all do in the mean."""
+        """Return the candidates for sums, last first.
+
+        At least one of the slice additions must be as large as all must be on average.
+        """
         has_large, op, a = set(), self.op, self.a
         lengths = [math.prod(view[1]) for view in self.code.views]
         sizes = [_MIN_SHARE * math.prod(type[1]) for type in self.code.types]
@@ -152,12 +154,12 @@ class _Gathering:
         return sorted(has_large, reverse=True)
 
     def _is_whole(self, v):
-        """Is this an array of floats in C order?"""
+        """Return whether a value is a float64 array in C order."""
         dtype, shape, strides = kind_of(self.code, v)
         return self.kind[v] > 1 and dtype == _FLOAT and strides is None and len(shape) > 0
 
     def _is_large(self, v, node):
-        """Does what is added cover most of the array, and may that be worth looking for its boxes?"""
+        """Return whether the additions cover enough of the array for a search of its boxes to pay."""
         size = math.prod(kind_of(self.code, v)[1])
         sizes = [
             size if part.word == "sum" else math.prod(part.box[1]) for part in node.nodes() if part.word in _ADDING
@@ -165,7 +167,7 @@ class _Gathering:
         return sum(sizes) >= max(_MIN_SHARE * size, self.least) * len(sizes)
 
     def _node(self, v, seen, depth):
-        """How a value is made, as far as nothing else reads what it is made of; `seen` gets the instructions."""
+        """Return the expression tree of a value, down to values with other uses; add its instructions to `seen`."""
         op, a, c = self.op[v], self.a[v], self.c[v]
         if op == Op.PLACE and a < 0 and self.kind[c] <= 1:
             return _Node("fill", c)
@@ -190,21 +192,21 @@ class _Gathering:
         return _Node("array", v)
 
     def _is_inner(self, v):
-        """Is an array only read by the one that is made of it, and where that adds to its elements?"""
+        """Return whether the only use of an array is the next array of the chain, which may add to its elements."""
         return self.uses[v] == 1 + self.own_reads[v]
 
     def _fits(self, v):
-        """Has what is put in the shape of the place?"""
+        """Return whether a stored value has the shape of the view, so that it needs no broadcasting."""
         c = self.c[v]
         return self.kind[c] <= 1 or kind_of(self.code, c)[:2] == (_FLOAT, tuple(self.code.views[self.b[v]][1]))
 
     def added(self, v):
-        """What a PLACE adds to the elements it overwrites; None where it puts something else there."""
+        """Return the value that a PLACE adds to the elements it overwrites; None if it does not add."""
         return self.additions[v][0] if v in self.additions else None
 
     @functools.cached_property
     def additions(self):
-        """Of each PLACE that adds: what it adds, and the view of the elements before."""
+        """Maps each PLACE that adds to (addend, view of the old elements)."""
         found = {}
         for v in np.flatnonzero(np.equal(self.op, Op.PLACE)).tolist():
             c = self.c[v]
@@ -217,23 +219,23 @@ class _Gathering:
         return found
 
     def _holds(self, v, u):
-        """Does what a PLACE overwrites have the elements of array u there?"""
+        """Return whether the elements that a PLACE overwrites equal those of array u."""
         return simplify.holds(self.code, self.boxes, self.a[v], u, self.b[v], _MAX_PARTS)
 
     @functools.cached_property
     def own_reads(self):
-        """How often each array is read to add to its elements."""
+        """Counts how often each array is read in order to add to its own elements."""
         return collections.Counter(self.a[view] for _, view in self.additions.values())
 
     # ------------------------------------------------------------------------------------------ expressions
 
     def is_computed(self, v):
-        """Is this an elementwise result that nothing reads from memory?"""
+        """Return whether a value is an elementwise result that is never read by address."""
         return self.op[v] in ELEMENTWISE and self.kind[v] > 1 and v not in self.in_memory
 
     @functools.cached_property
     def in_memory(self):
-        """Values that are read where they lie, not chunk by chunk."""
+        """Values that must be stored, because they are outputs or are read by address."""
         found = set(self.code.outputs)
         own = {view for _, view in self.additions.values()}
         for i in np.flatnonzero(_FROM_MEMORY[self.op]).tolist():
@@ -242,7 +244,7 @@ class _Gathering:
         return found
 
     def same(self, v):
-        """What a value is a copy of, element by element."""
+        """Return the value of which v is an elementwise copy, or v."""
         while self.op[v] == Op.PLACE and self.a[v] < 0:
             c = self.c[v]
             shape = kind_of(self.code, v)[1]
@@ -254,7 +256,7 @@ class _Gathering:
         return v
 
     def expression(self, v):
-        """The instructions that compute a value from memory, itself included; too many are none."""
+        """Return the instructions that compute a value from stored ones; empty if there are too many."""
         if v not in self.expressions:
             self.expressions[v] = self._expression(v)
         return self.expressions[v]
@@ -271,13 +273,13 @@ class _Gathering:
         return found
 
     def operands(self, v):
-        """What an elementwise instruction reads, or what that is a copy of."""
+        """Return the operands of an elementwise instruction, looking through copies."""
         if v not in self.reading:
             self.reading[v] = [self.same(u) for u in operands(self.code, v)]
         return self.reading[v]
 
     def weight(self, v):
-        """Nanoseconds of an instruction for each element."""
+        """Return the nanoseconds per element of an instruction."""
         if v not in self.weights:
             self.weights[v] = self._weight(v)
         return self.weights[v]
@@ -293,19 +295,19 @@ class _Gathering:
         return self.costs.operation * cost.OPERATIONS.get(name, cost.FUNCTION_OPERATIONS)
 
     def is_function(self, v):
-        """Does an instruction cost more than arithmetic?"""
+        """Return whether an instruction costs more than arithmetic."""
         return self.weight(v) > 2 * self.costs.operation
 
     @functools.cached_property
     def reads(self):
-        """How often each value or a copy of it is read."""
+        """Counts the uses of each value, including those of its copies."""
         found = list(self.uses)
         for i in np.flatnonzero(np.equal(self.op, Op.PLACE)).tolist():
             if self.same(i) != i:
                 found[self.same(i)] += self.uses[i] - 1
         return found
 
-    # ------------------------------------------------------------------------------------------ the new list
+    # ------------------------------------------------------------------------------------------ the new program
 
     def _rewritten(self, sums):
         new, code, first = Listing(), self.code, 0
@@ -321,7 +323,7 @@ class _Gathering:
 
 
 class _Sum:
-    """An array that is added up part by part, cut into boxes; each is a list of terms (value, box of the value)."""
+    """One fused sum: an array cut into boxes, each with its terms (value, box of the value)."""
 
     def __init__(self, gathering, v, node):
         self.made, self.code, self.v = gathering, gathering.code, v
@@ -333,7 +335,7 @@ class _Sum:
     # ------------------------------------------------------------------------------------------ boxes
 
     def _find_grid(self):
-        """The axes in which all parts are boxes: those of the array, or of the views where it is one line of memory."""
+        """Find axes in which all slices are boxes: those of the array, or for a 1-D array those of its views."""
         strides = c_strides(self.shape, 8)
         if len(self.shape) == 1:
             found = {s for node in self.parts for n, s in zip(node.box[1], node.box[2]) if n > 1}
@@ -367,7 +369,7 @@ class _Sum:
         return _Box(starts, lengths, [axes.get(s, -1) for s in self.strides])
 
     def _find_boxes(self, node):
-        """Cut along the borders of all parts; neighbours with the same terms are one box again."""
+        """Cut at the bounds of all slices, then merge adjacent boxes with equal terms."""
         cuts = []
         for k, n in enumerate(self.dims):
             ends = {0, n}
@@ -388,7 +390,7 @@ class _Sum:
         return len(boxes) <= _MAX_BOXES
 
     def _terms(self, node, place):
-        """The terms of the element at a place: (value, its box or None for all)."""
+        """Return the terms of the element at `place`: (value, its box, or None for the whole array)."""
         if node.word == "sum":
             return self._terms(node.first, place) + self._terms(node.second, place)
         if node.word in ("fill", "array"):
@@ -404,10 +406,10 @@ class _Sum:
         v = node.value
         return self.made.op[v] == Op.CONST and self.code.constants[self.made.a[v]] == 0.0
 
-    # ------------------------------------------------------------------------------------------ what it costs
+    # ------------------------------------------------------------------------------------------ costs
 
     def _saves(self):
-        """Choose which vectors are kept in memory; does all of that take less time than it did?"""
+        """Choose which vectors to store, and return whether the fused form is estimated to be faster."""
         made, size = self.made, math.prod(self.shape)
         costs = made.costs
         is_short = len(self.dims) > 1 and self.dims[-1] <= _MAX_SHORT_ROW
@@ -419,21 +421,21 @@ class _Sum:
         kept, least = self._choice(shifted, own, elsewhere, over)
         self.kept = kept
         spent = least * size
-        # the largest box takes as long as before, but for passes; of the others each instruction counts
+        # the largest box costs as much as before, except for memory passes; in small boxes dispatch dominates
         largest = max(_size_of(starts, stops) for starts, (stops, _) in self.boxes.items())
         for starts, (stops, terms) in self.boxes.items():
             if _size_of(starts, stops) < largest:
                 spent += costs.instruction * (2 + sum(self._instructions(v) for v, _ in terms))
         added = sum(math.prod(node.box.lengths) for node in self.parts if node.word == "add")
         saved = cost.ADDITION_TRANSFERS * over * added
-        # what is added to another array lay in memory; the sum may have been computed chunk by chunk
+        # the operands of a sum of two arrays had to be stored; the sum itself may have been fused
         of_sums = [part for node in self.nodes if node.word == "sum" for part in (node.first, node.second)]
         saved += over * size * sum(part.word in ("set", "add") for part in of_sums)
         spent += over * size if of_sums and self.v not in made.in_memory else 0.0
         return spent < saved + size * sum(map(made.weight, own)) + costs.step * len(self.parts)
 
     def _read_elsewhere(self, own):
-        """Which of the instructions that compute terms are read by others, too."""
+        """Return the instructions of terms that also have uses outside the sum."""
         made = self.made
         counts = collections.Counter(u for v in own for u in made.operands(v))
         for node in self.nodes:
@@ -442,7 +444,7 @@ class _Sum:
         return {v for v in own if made.reads[v] > counts[v]}
 
     def _choice(self, shifted, own, elsewhere, over):
-        """The vectors that are kept, all others being computed once for each shift, and nanoseconds an element."""
+        """Choose the vectors to store; all others are recomputed at each shift. Also return nanoseconds per element."""
         made = self.made
         terms = {v for v, _ in shifted}
         candidates = {v for v in own if v in terms or made.is_function(v)}
@@ -471,14 +473,14 @@ class _Sum:
         return kept, least
 
     def _instructions(self, v):
-        """Of a term, those that read from memory included."""
+        """Return the instruction count of a term, including loads."""
         same = self.made.same(v)
         return 2 + (0 if same in self.kept else 2 * len(self.made.expression(same)))
 
-    # ------------------------------------------------------------------------------------------ the new list
+    # ------------------------------------------------------------------------------------------ the new program
 
     def written(self, new, of):
-        """Append the parts; the value of the whole array."""
+        """Append the boxes, largest first, and return the id of the whole array."""
         type = kind_of(self.code, self.v)
         self.new, self.of, self.known = new, of, {}
         whole = -1
@@ -505,17 +507,17 @@ class _Sum:
         return self.new.add(op, type, a, b, c)
 
     def _term(self, v, box, starts, lengths):
-        """The elements of a value that lie in a box of the array."""
+        """Return the elements of a value that lie in a box of the array."""
         if self.made.kind[v] <= 1:
             return int(self.of[v])
-        if box is None:  # an array like the whole
+        if box is None:  # an array of the shape of the sum
             view = sum(a * s for a, s in zip(starts, self.strides)), lengths, self.strides
             return self.new.part(int(self.of[v]), view, _FLOAT)
         inside = tuple([(a - b, axis) for a, b, axis in zip(starts, box.starts, box.axes)])
         return self._at(self.made.same(v), inside, lengths)
 
     def _at(self, v, inside, lengths):
-        """A value at a box of its elements: pairs (start, axis of the value) for each axis of the grid."""
+        """Return a value at a box of its elements, given as (start, axis of the value) for each grid axis."""
         made = self.made
         if made.kind[v] <= 1:
             return int(self.of[v])
@@ -531,7 +533,7 @@ class _Sum:
         return self.known[key]
 
     def _read(self, v, inside, lengths):
-        """The same of a value that lies in memory."""
+        """As `_at`, for a stored value: a view."""
         dtype, shape, strides = kind_of(self.code, v)
         source = int(self.of[v])
         if self.made.op[v] == Op.VIEW:
@@ -550,12 +552,12 @@ def _first(pair):
 
 
 def _size_of(starts, stops):
-    """Elements of a box."""
+    """Return the element count of a box."""
     return math.prod(b - a for a, b in zip(starts, stops))
 
 
 def _joined(boxes, k):
-    """Boxes that touch along an axis and have the same terms, as one."""
+    """Merge boxes that are adjacent along axis k and have equal terms."""
     found = {}
     for starts in sorted(boxes, key=lambda starts: (starts[:k], starts[k + 1 :], starts[k])):
         stops, terms = boxes[starts]

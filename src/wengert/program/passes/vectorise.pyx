@@ -1,14 +1,15 @@
-# Indices are made here, never by a user, and no division by a user's number happens in Cython code:
+# Indices come from wengert, never from a user, and no division here has a user's divisor:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Packs isomorphic scalar expressions into array instructions (superword-level parallelism).
 
-Input: a program with scalar code, as an unrolled loop leaves it; output: one with arrays where that is faster.
-Two scalars are in the same isomorphism class, called `shape` below, if the same function computes them from scalars of
+Input: a program with scalar code, such as an unrolled loop; output: a program with array code, or the same one if that
+is not estimated to be faster.
+Two scalars are in the same isomorphism class, called `shape` below, if the same opcode computes them from operands of
 the same classes; constants form one class, and so do the elements of an array.
-No scalar depends on another of its class, so that a class becomes one elementwise instruction on arrays.
-Each operand of a class lies in one array: an array of the program, or another class.
-Positions that are regular in up to four axes are a view of it; others are gathered.
-A long sum, ``s = s + term``, becomes a sum over the class of its terms.
+A scalar never depends on another of its class, so that a class becomes one elementwise instruction on arrays.
+Each operand of a class reads one array: an array of the program, or another class.
+If the positions read are affine in up to four axes, the operand is a view, otherwise a gather.
+A long chain of additions, ``s = s + term``, becomes a SUM over the class of its terms.
 
 References
 ----------
@@ -36,31 +37,31 @@ from wengert.program.passes import cost as model
 from wengert.program.passes.simplify import live, needed_for
 
 cdef enum:
-    CONSTANTS = 0       # the isomorphism class of constants; -1: of values that are no scalars
-    MIN_MEMBERS = 8     # scalars of a class that become an array, and terms of a sum
-    MAX_AXES = 4        # of a view
-    MAX_LINEAR = 8      # classes that are searched one by one; more by their hash
+    CONSTANTS = 0       # class id of constants; values without a class have -1
+    MIN_MEMBERS = 8     # scalars of a class that becomes an array, and terms of a sum
+    MAX_AXES = 4        # axes of a view
+    MAX_LINEAR = 8      # classes per operand class that are searched linearly; more go to the hash table
 
-#: members of a class, and instructions of a program, from which it is vectorised
+#: minimum size of a class, and minimum length of a program, for vectorisation
 FEWEST, SHORTEST = MIN_MEMBERS, 4 * MIN_MEMBERS
 
-# nanoseconds
+# in nanoseconds
 cdef double NUMBER = model.SCALAR, FUNCTION = model.SCALAR_FUNCTION, VECTOR = model.VECTOR, ELEMENT = model.ELEMENT
 cdef double FUNCTION_ELEMENT = model.ELEMENT_FUNCTION, MOVED_ELEMENT = model.ELEMENT_MOVED
-#: share of the time of scalar code that array code may take
+#: array code must take less than this fraction of the time of scalar code
 cdef double GAIN = 0.9
 
 cdef object FLOAT = np.dtype(float), BOOL = np.dtype(bool)
 cdef int POWER = OPCODES["power"]
 
-#: exponents with which a power is a multiplication or two, or a root, in the machine
+#: exponents for which the VM computes a power without pow(), by multiplication, division or sqrt
 cdef dict EXPONENTS = {power: i for i, power in enumerate((-1.0, 0.5, 1.0, 2.0, 3.0, 4.0))}
 
 
 def rolled(Listing code, double gain=GAIN):
-    """The list with arrays in place of numbers that one expression computes.
+    """Return the program with isomorphic scalar expressions packed into arrays.
 
-    The same list if there are none, or if the new one is thought to take more than `gain` of the time.
+    The same program is returned unless the new one is estimated to take less than `gain` of its time.
     """
     cdef Roll roll
     if code.n < SHORTEST:
@@ -78,7 +79,7 @@ def rolled(Listing code, double gain=GAIN):
 
 
 cdef double cost(Listing code) except -1.0:
-    """An estimate of the time of a run, in nanoseconds; what both lists have counts alike."""
+    """Estimate the run time in nanoseconds, leaving out what vectorisation does not change."""
     cdef Py_ssize_t i
     cdef double total = 0.0
     cdef list sizes = [math.prod(type[1]) for type in code.types]
@@ -88,14 +89,14 @@ cdef double cost(Listing code) except -1.0:
 
 
 def costs(Listing code):
-    """The part of each instruction in that estimate."""
+    """Return the share of each instruction in that estimate."""
     cdef Py_ssize_t i
     cdef list sizes = [math.prod(type[1]) for type in code.types]
     return [cost_of(code, i, sizes) for i in range(code.n)]
 
 
 cdef inline double number_cost(int op) noexcept:
-    """Nanoseconds of an instruction on numbers."""
+    """Return the nanoseconds of a scalar instruction."""
     return FUNCTION if has(op, IS_FUNCTION) else NUMBER
 
 
@@ -115,16 +116,16 @@ cdef double cost_of(Listing code, Py_ssize_t i, list sizes) except -1.0:
 
 
 def classes(Listing code):
-    """What is alike in a list, however little arrays would gain.
+    """Return the isomorphism classes of a program, without regard to cost.
 
     Returns
     -------
     listing : Listing
-        The list with arrays.
+        The vectorised program.
     found : list of (ndarray, int)
-        The numbers of each class, and their array in the new list; -1 for those that stay numbers.
+        The value ids of each class, and the id of its array in the new program; -1 if the class stays scalar.
     in_sums : ndarray of bool
-        Which values long sums give, one term after another.
+        Which values are partial sums or results of SUMs.
     """
     cdef Roll roll = Roll(code)
     cdef Py_ssize_t i, s
@@ -145,34 +146,34 @@ def classes(Listing code):
 
 
 cdef struct Shape:
-    int32_t op, a, b, c         # of its members, and the shapes of their operands
-    int32_t next                # one more of which the largest of a, b and c is the same, 0: none
-    int32_t last                # of those of which it is the largest: the one entered last
-    int32_t count               # and how many there are
+    int32_t op, a, b, c         # opcode of the members, and classes of their operands
+    int32_t next                # list link: the next older class with the same largest operand class, 0: none
+    int32_t last                # newest class whose largest operand class is this one
+    int32_t count               # length of that list
 
 
 @cython.final
 cdef class Roll:
     cdef Listing code, found
     cdef list rooms
-    cdef int32_t *shape         # number of the shape of each value
-    cdef int32_t *place         # of a value among the members of its shape
+    cdef int32_t *shape         # class id of each value
+    cdef int32_t *place         # position of a value among the members of its class
     cdef int32_t *uses
-    cdef int32_t *of            # the value in the new list, -1: not there
-    cdef char *inner            # is it within a sum?
-    cdef dict sums              # of the last value of a sum: where its terms begin and end
-    cdef char *is_sum           # is it one of these?
-    cdef int32_t[::1] terms     # of all sums, those of each from the last to the first
+    cdef int32_t *of            # id in the new program, -1: none yet
+    cdef char *inner            # whether a value is a partial sum inside a SUM
+    cdef dict sums              # for the result of each SUM: the range of its terms in `terms`
+    cdef char *is_sum           # whether a value is a key of `sums`
+    cdef int32_t[::1] terms     # terms of all sums, each from the last to the first
     cdef signed char[::1] signs
-    cdef Shape *known           # while shapes are numbered: all of them,
-    cdef Block table             # and those that are found by a hash
-    cdef dict maps              # constant arrays of places in the new list
+    cdef Shape *known           # all classes, while they are numbered,
+    cdef Block table            # and a hash table of those not in the lists
+    cdef dict maps              # hash-consed index arrays of the new program
     cdef Py_ssize_t shapes
-    cdef int32_t *first         # of each shape: a member, -1 for constants
-    cdef int32_t *begin         # of each shape: where its members begin in `order`
-    cdef char *wide             # of each shape: is it an array in the new list?
-    cdef object order           # values by shape, each in the order of the list
-    cdef dict made              # of a shape: its array in the new list and the axes of that
+    cdef int32_t *first         # first member of each class, -1 for constants
+    cdef int32_t *begin         # start of the members of each class in `order`
+    cdef char *wide             # whether a class becomes an array
+    cdef object order           # values sorted by class, then by id
+    cdef dict made              # for each class in the new program: its array and the axes of that
 
     def __cinit__(self, Listing code):
         self.code = code
@@ -203,7 +204,7 @@ cdef class Roll:
             self.number()
         return self.group()
 
-    # ------------------------------------------------------------------------------------------ shapes
+    # ------------------------------------------------------------------------------------------ classes
 
     cdef int count_uses(self) except -1:
         cdef Py_ssize_t i
@@ -228,7 +229,7 @@ cdef class Roll:
         return 0
 
     cdef bint is_computed(self, Py_ssize_t i) noexcept:
-        """Is a number computed from numbers alone?"""
+        """Return whether a value is a scalar computed from scalars only."""
         cdef int op = self.code.ops[i]
         if self.code.kinds[i] > FLAG:
             return False
@@ -239,13 +240,16 @@ cdef class Roll:
                 and (self.code.cs[i] < 0 or self.code.kinds[self.code.cs[i]] <= FLAG))
 
     cdef bint is_turned(self, Py_ssize_t i) noexcept:
-        """Are the operands of a sum or product exchanged, so that their shapes are in order?"""
+        """Return whether to exchange the operands of a commutative opcode, to order them by class."""
         cdef int op = self.code.ops[i]
         return (has(op, IS_COMMUTATIVE)
                 and self.shape[self.code.as_[i]] > self.shape[self.code.bs[i]])
 
     cdef int32_t exponent(self, Py_ssize_t i) except 0:
-        """A negative number for each exponent that makes a power cheap: beside others it would be an array."""
+        """Return a key (below -1) for each constant exponent that makes a power cheap, else -1.
+
+        Such powers get classes by exponent, because with an array of exponents they would need pow().
+        """
         cdef int32_t b = self.code.bs[i]
         if (self.code.ops[i] != WG_POW and self.code.ops[i] != POWER) or self.code.ops[b] != CONST:
             return -1
@@ -257,7 +261,7 @@ cdef class Roll:
         return self.code.as_[i] if side == 0 else self.code.bs[i] if side == 1 else self.code.cs[i]
 
     cdef int number(self) except -1:
-        """Give each number its shape."""
+        """Number the isomorphism classes."""
         cdef Py_ssize_t i
         cdef int32_t a, b, c
         cdef int op
@@ -292,7 +296,7 @@ cdef class Roll:
         return 0
 
     cdef inline int32_t new_shape(self, Py_ssize_t i) noexcept:
-        """A shape whose first member is this value."""
+        """Create a class whose first member is value i."""
         cdef Shape *new = self.known + self.shapes
         new.op = -1
         new.last = new.count = 0
@@ -301,8 +305,7 @@ cdef class Roll:
         return <int32_t>(self.shapes - 1)
 
     cdef int32_t entered(self, Py_ssize_t i, int op, int32_t a, int32_t b, int32_t c, int32_t largest) except -1:
-        """The number of a shape: of what is computed of the newest shape there is little, of others there is a table.
-        """
+        """Return the class id of an expression: search the list of its largest operand class, then the hash table."""
         cdef Shape *known = self.known
         cdef int32_t k = known[largest].last, found
         while k > 0:
@@ -322,7 +325,7 @@ cdef class Roll:
         return k
 
     cdef int32_t in_table(self, int op, int32_t a, int32_t b, int32_t c) except -2:
-        """The number of a shape in the table; -1: it is new, and is now there."""
+        """Return a class id from the hash table; -1 if the class is new, and enter the next new id."""
         cdef uint32_t h = <uint32_t>op, size = 1024
         cdef int32_t *table
         cdef Shape *known = self.known
@@ -346,7 +349,7 @@ cdef class Roll:
         return -1
 
     cdef int find_sums(self) except -1:
-        """Sums of many terms, each of which is used for the next one only."""
+        """Find chains of additions whose partial sums have no other use."""
         cdef Block room = take(self.code.n * sizeof(int32_t))
         cdef int32_t *length = <int32_t *>room.data
         cdef Py_ssize_t i, start, m = 0
@@ -377,7 +380,7 @@ cdef class Roll:
                 is_first = length[before] == 1 and m > start and self.shape[before] == self.shape[terms[start]]
                 terms[m] = self.other_term(v, before)
                 m += 1
-                if is_first:                                    # the first term is a sum of two itself
+                if is_first:                                    # the first term is itself a sum of two values
                     terms[m], signs[m] = before, 1
                     m += 1
                     break
@@ -389,9 +392,9 @@ cdef class Roll:
         return 0
 
     cdef int32_t shape_of_sum(self, Py_ssize_t i, int32_t *stamps, dict known) except -1:
-        """The shape of sums whose terms have these shapes, in whatever order and number.
+        """Return the class of a sum, determined by the set of its terms' classes, regardless of order and number.
 
-        `known` are those met so far, by a hash; `stamps` says of each shape in which sum it was met last.
+        `known` holds the sums seen so far by hash; `stamps` the last sum in which each class was seen.
         """
         cdef Py_ssize_t j, start, stop
         cdef uint32_t s, hash = 0, count = 0
@@ -408,14 +411,13 @@ cdef class Roll:
             for j in range(start, stop):
                 if stamps[self.shape[self.terms[j]] + 1] != i:
                     break
-            else:                   # as many shapes, and all of them here
+            else:                   # equal number of classes, and all of them in this sum
                 return self.shape[<Py_ssize_t>other]
         alike.append(i)
         return self.new_shape(i)
 
     cdef list alike(self, list members):
-        """The terms of some sums by sign and shape, what is added first: the sign, the terms, the numbers of the sums.
-        """
+        """Group the terms of some sums by sign and class, positive terms first: (sign, terms, index of their sum)."""
         cdef Py_ssize_t j, start, stop, number
         cdef int32_t s, last = -2
         cdef int sign, last_sign = 0
@@ -433,7 +435,7 @@ cdef class Roll:
         return [(key[0], np.array(groups[key][0], np.int32), groups[key][1]) for key in sorted(groups, reverse=True)]
 
     cdef int32_t before(self, Py_ssize_t i, const int32_t *length) noexcept:
-        """The sum to which a number adds a term; -1: it is the first, -2: it is no sum."""
+        """Return the partial sum to which a value adds a term; -1: it starts a chain, -2: it is no addition."""
         cdef int op = self.code.ops[i]
         cdef int32_t a = self.code.as_[i], b = self.code.bs[i]
         cdef bint left, right
@@ -446,7 +448,7 @@ cdef class Roll:
         return a if left else b if right else -1
 
     cdef int group(self) except -1:
-        """The members of each shape, in the order of the list."""
+        """Sort values by class and decide which classes become arrays."""
         cdef Py_ssize_t i, s
         cdef int32_t[::1] order
         cdef int32_t total = 0
@@ -470,11 +472,11 @@ cdef class Roll:
         return 0
 
     cdef object members(self, Py_ssize_t s):
-        """The values of a shape."""
+        """Return the members of a class."""
         return self.order[self.begin[s]:self.begin[s + 1]]
 
     cdef inline bint is_array(self, int32_t s) noexcept:
-        """Is a shape an array in the new list?"""
+        """Return whether a class becomes an array."""
         return s >= 0 and self.wide[s]
 
     cdef bint has_arrays(self) noexcept:
@@ -485,14 +487,14 @@ cdef class Roll:
         return False
 
     cdef double greatest_gain(self) noexcept:
-        """What arrays save at most, told before there are shapes: numbers of one shape lie at one depth.
+        """Return an upper bound on the time saved, before classes are known: members of a class have equal depth.
 
-        A sum lies right above its terms, and takes no time where these are many.
+        The depth of a sum is that of its terms plus one, and a SUM of many terms costs nothing.
         """
         cdef Py_ssize_t i
         cdef int32_t *depth = self.shape
         cdef int32_t *length = self.begin
-        cdef int32_t *count = self.place        # of numbers at a depth, and of terms
+        cdef int32_t *count = self.place        # scalars, and terms of sums, at each depth
         cdef int32_t before, term
         cdef double total = 0.0
         memset(count, 0, (self.code.n + 2) * sizeof(int32_t))
@@ -508,7 +510,7 @@ cdef class Roll:
                 count[depth[i]] += 1
             else:
                 depth[i] = max(depth[before], 1 + depth[self.other_term(i, before)])
-        count[0] = MIN_MEMBERS                        # of what is not computed: elements of arrays
+        count[0] = MIN_MEMBERS                        # depth 0 holds array elements, which always form a class
         for i in range(self.code.n):
             term = <int32_t>i if length[i] < MIN_MEMBERS else self.other_term(i, self.before(i, length))
             if depth[i] and count[depth[term]] >= MIN_MEMBERS:
@@ -522,8 +524,10 @@ cdef class Roll:
         return 0 if v < 0 else self.shape[v]
 
     cdef double least_cost(self) except -1.0:
-        """What the new list takes at least: its classes, the numbers that stay and their loads; not how classes are
-        read."""
+        """Return a lower bound on the cost of the new program: classes, remaining scalars and their loads.
+
+        The cost of reading the operands of classes is left out.
+        """
         cdef Py_ssize_t i, s
         cdef int side
         cdef int32_t v
@@ -556,9 +560,9 @@ cdef class Roll:
         return total
 
     cdef Py_ssize_t least_additions(self, Py_ssize_t i, int32_t *counts, unsigned char *alone) except -1:
-        """Additions of a sum, of which terms of one shape may be one if there are enough, else are read `alone`.
+        """Return a lower bound on the additions left of a sum; mark terms in `alone` that are read as scalars.
 
-        All `counts` are 0.
+        At least `MIN_MEMBERS` terms of one class may become one SUM. `counts` must be zero, and is zero again after.
         """
         cdef Py_ssize_t j, start, stop, parts = 0
         cdef int32_t v
@@ -581,7 +585,7 @@ cdef class Roll:
                 counts[self.shape[v]] = 0
         return max(0, parts - 1)
 
-    # ------------------------------------------------------------------------------------------ the new list
+    # ------------------------------------------------------------------------------------------ the new program
 
     def run(self):
         cdef Py_ssize_t i
@@ -598,14 +602,14 @@ cdef class Roll:
                 self.of[i] = self.sum(i)
             elif self.code.ops[i] == PACK:
                 self.of[i] = self.pack(i)
-            elif self.code.ops[i] != LOAD:          # made where they are read
+            elif self.code.ops[i] != LOAD:          # loads are emitted at their uses
                 self.carry(i)
         self.found.inputs = [self.of[<int32_t>v] for v in self.code.inputs]
         self.found.outputs = [self.value(v) for v in self.code.outputs]
         return self.found
 
     cdef int32_t value(self, int32_t v) except -1:
-        """A value in the new list; a member of a class is an element of its array."""
+        """Return the new id of a value; a member of a class becomes a LOAD from its array."""
         cdef int32_t s = self.shape[v]
         if self.of[v] < 0:
             if self.is_array(s):
@@ -618,7 +622,7 @@ cdef class Roll:
         return emit(self.found, LOAD, self.made[s][0], place, -1, kind)
 
     cdef int carry(self, Py_ssize_t i) except -1:
-        """Copy an instruction."""
+        """Copy an instruction, after the loads of its operands."""
         cdef int columns = names(self.code.ops[i])
         cdef int32_t v
         if columns & 1 and self.code.as_[i] >= 0:
@@ -636,10 +640,10 @@ cdef class Roll:
         self.of[i] = copied(self.code, i, self.of, self.found)
         return 0
 
-    # ------------------------------------------------------------------------------------------ classes
+    # ------------------------------------------------------------------------------------------ packing classes
 
     cdef int make(self, int32_t s) except -1:
-        """The array of a class."""
+        """Emit the array of a class."""
         members = self.members(s)
         if self.is_sum[self.first[s]]:
             self.made[s] = self.make_sums(members.tolist()), (len(members),)
@@ -653,7 +657,7 @@ cdef class Roll:
         return 0
 
     cdef tuple reading(self, members, int side):
-        """What an operand of the members of a class is: ("number", value), ("numbers", values), ("places", ...)."""
+        """Describe operand `side` of a class, as `places` does; None if there is none."""
         cdef const int32_t[::1] given = members
         cdef int32_t first = self.operand(given[0], side)
         cdef Py_ssize_t j, n = given.shape[0]
@@ -666,7 +670,11 @@ cdef class Roll:
         return self.places(values)
 
     cdef tuple places(self, int32_t[::1] values):
-        """Where values of one shape lie."""
+        """Describe how values of one class are read.
+
+        One of ("number", value) for a single value, ("numbers", values) for scalars that are in no array, and
+        ("places", array, positions, axes of the array or None).
+        """
         cdef Py_ssize_t j, n = values.shape[0]
         cdef int32_t first = values[0], s = self.shape[first]
         cdef int32_t[::1] where
@@ -690,7 +698,7 @@ cdef class Roll:
         return "numbers", np.asarray(values)
 
     cdef tuple axes_of(self, list sides, Py_ssize_t n):
-        """The axes of a class: those along which what it reads is regular."""
+        """Choose the axes of a class: those in which the positions of an operand are affine."""
         for side in sides:
             if side is not None and side[0] == "places":
                 if side[3] is not None and len(side[3]) > 1 and is_whole(side[2], side[3]):
@@ -701,7 +709,7 @@ cdef class Roll:
         return (n,)
 
     cdef int32_t read(self, tuple side, tuple axes) except -1:
-        """An operand as a number, or as an array with these axes."""
+        """Emit an operand as a scalar, or as an array with these axes."""
         if side[0] == "number":
             return self.value(side[1])
         if side[0] == "numbers":
@@ -717,7 +725,7 @@ cdef class Roll:
         return self.gathered(array, where.reshape(axes))
 
     cdef int32_t listed(self, values, tuple axes) except -1:
-        """An array of numbers that are no class, or of constants."""
+        """Emit an array of constants, or of scalars that are in no array."""
         cdef int32_t v
         if self.code.ops[<int32_t>values[0]] == CONST:
             given = np.array([self.code.constants[self.code.as_[v]] for v in values.tolist()]).reshape(axes)
@@ -727,13 +735,13 @@ cdef class Roll:
         return emit(self.found, PACK, -1, len(self.found.packs) - 1, -1, self.found.type_of((FLOAT, axes, None)))
 
     cdef int32_t gathered(self, int32_t array, where) except -1:
-        """Elements of an array at any places of its memory."""
+        """Emit a gather from arbitrary positions of an array."""
         dtype = self.found.types[self.found.kinds[array]][0]
         return emit(self.found, GATHER, array, self.constant(where), -1,
                     self.found.type_of((dtype, where.shape, None)))
 
     cdef int32_t constant(self, where) except -1:
-        """Places as a constant of the list."""
+        """Emit an index array as a constant."""
         where = np.ascontiguousarray(where, np.int32)
         key = where.shape, where.tobytes()
         if key not in self.maps:
@@ -745,7 +753,7 @@ cdef class Roll:
     # ------------------------------------------------------------------------------------------ sums and packs
 
     cdef int32_t make_sums(self, list members) except -1:
-        """Sums over terms of the same shapes, each of as many as it has."""
+        """Emit a class of sums, whose terms have the same classes but may differ in number."""
         cdef int32_t total = -1, part, kind = self.found.type_of((FLOAT, (len(members),), None))
         for sign, values, owners in self.alike(members):
             part = self.added_up(values, np.array(owners, np.int32), kind, len(members))
@@ -756,7 +764,7 @@ cdef class Roll:
         return total
 
     cdef int32_t added_up(self, values, owners, int32_t kind, Py_ssize_t count) except -1:
-        """Values of one shape, those of each owner added up."""
+        """Emit the sums, by owner, of values of one class."""
         side = self.places(values)
         if self.code.ops[<int32_t>values[0]] == CONST:
             given = np.bincount(owners, [self.code.constants[self.code.as_[<int32_t>v]] for v in values], count)
@@ -778,7 +786,7 @@ cdef class Roll:
                     self.found.type_of((FLOAT, given.shape, None)))
 
     cdef int32_t sum(self, Py_ssize_t i) except -1:
-        """A sum over the classes of its terms."""
+        """Emit one sum, as a SUM over each class of its terms."""
         cdef int32_t total = -1, part
         for sign, values, _ in self.alike([i]):
             part = self.sum_of(values)
@@ -789,7 +797,7 @@ cdef class Roll:
         return total
 
     cdef int32_t sum_of(self, values) except -1:
-        """The sum of numbers of one shape."""
+        """Emit the sum of values of one class."""
         cdef int32_t total = -1, v
         side = self.places(values)
         if side[0] == "places" and len(values) >= MIN_MEMBERS:
@@ -802,7 +810,7 @@ cdef class Roll:
         return total
 
     cdef int32_t pack(self, Py_ssize_t i) except -1:
-        """Elements put into an array, class by class."""
+        """Emit a PACK as one store for each class of its elements."""
         cdef int32_t base = self.code.as_[i], s, v, kind = self.code.kinds[i]
         cdef dict groups = {}
         cdef list rest = []
@@ -851,7 +859,7 @@ cdef class Roll:
         return base
 
     cdef tuple axes_to_place(self, tuple side, where):
-        """Axes along which both what is written and where it is written are regular."""
+        """Return axes in which both the positions read and the positions written are affine."""
         if side[0] != "places":
             return lattice(where)
         for axes in (lattice(where), lattice(side[2])):
@@ -860,7 +868,7 @@ cdef class Roll:
         return None
 
 
-# ---------------------------------------------------------------------------------------------- regular places
+# ---------------------------------------------------------------------------------------------- affine positions
 
 ctypedef fused place:
     int32_t
@@ -868,7 +876,7 @@ ctypedef fused place:
 
 
 def lattice(where):
-    """Axes along which places go on regularly; None if there are too many."""
+    """Return the lengths of axes in which positions are affine; None if that takes more than `MAX_AXES`."""
     where = np.ascontiguousarray(where)
     return axes_of[int32_t](where) if where.dtype == np.int32 else axes_of[int64_t](where.astype(np.int64, copy=False))
 
@@ -877,7 +885,7 @@ cdef axes_of(const place[::1] at):
     cdef Py_ssize_t n = at.shape[0], apart = 1, run, line, i
     cdef int64_t step
     cdef list axes = []
-    while n > 1:  # the first place of each line is a place of the next axis: these are `apart`
+    while n > 1:  # innermost axis first; the starts of its rows, `apart` from each other, span the remaining axes
         step, run = at[apart] - at[0], 2
         while run < n and at[run * apart] - at[(run - 1) * apart] == step:
             run += 1
@@ -894,7 +902,7 @@ cdef axes_of(const place[::1] at):
 
 
 def strides_in(where, axes):
-    """Steps along the axes, None if the places are not regular there."""
+    """Return the strides of positions along the axes; None if the positions are not affine in them."""
     where = np.ravel(where)
     return steps_of[int32_t](where, axes) if where.dtype == np.int32 else steps_of[int64_t](
         where.astype(np.int64, copy=False), axes)
@@ -904,7 +912,7 @@ cdef steps_of(const place[::1] at, axes):
     cdef Py_ssize_t n, inner = at.shape[0], block, i, j
     cdef int64_t step
     cdef list steps = []
-    for n in axes:  # blocks along an axis are the first one, moved
+    for n in axes:  # blocks along an axis must be shifts of the first one
         block = inner // n
         step = at[block] - at[0] if n > 1 else 0
         for i in range(1, n):
@@ -917,7 +925,7 @@ cdef steps_of(const place[::1] at, axes):
 
 
 cdef bint is_whole(where, tuple axes) except -1:
-    """Are these all places of an array in order?"""
+    """Return whether these are all positions of an array, in order."""
     cdef const int64_t[::1] at = np.ascontiguousarray(where, np.int64)
     cdef Py_ssize_t n = 1, i
     for m in axes:
@@ -931,12 +939,12 @@ cdef bint is_whole(where, tuple axes) except -1:
 
 
 cdef bint is_permutation(where, tuple axes) except -1:
-    """Are these all places of an array, in any order?"""
+    """Return whether these are all positions of an array, in any order."""
     return len(where) == np.prod(axes) and (np.bincount(where, minlength=len(where)) == 1).all()
 
 
 cdef memory_of(shape, strides, itemsize):
-    """Elements of the memory of an array, gaps included."""
+    """Return the number of elements that an array spans in memory, gaps included."""
     if strides is None:
         return int(np.prod(shape, dtype=np.int64))
     return 1 + sum([(n - 1) * abs(step) for n, step in zip(shape, strides)]) // itemsize
