@@ -1,10 +1,11 @@
-# Indices are made here, never by a user, and no division by a user's number happens in Cython code:
+# All indices are computed internally, and no Cython code divides by a number that the user gives:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The derivative of a list is a longer list: its own instructions, and after them those of one sweep.
+"""Source transformation: appends a forward or reverse sweep to a program (Griewank and Walther 2008, chapter 6).
 
-Elementwise instructions are differentiated here, with the partials of ``kernels.h`` as instructions of their own;
-everything else by the rows of the registry, which are run once on traced operands and whose recording is put in.
-An adjoint that is one number everywhere is kept as that number.
+The result holds the instructions of the original program, followed by those of its tangents or adjoints.
+Elementwise instructions are differentiated here; their partials, defined in ``kernels.h``, are instructions too.
+The derivative rules of all other functions come from the registry: they are traced on example operands and inlined.
+An adjoint that is the same everywhere is kept as a scalar.
 """
 
 cimport cython
@@ -43,7 +44,7 @@ cnp.import_array()
 cdef int WG_POWER = OPCODES["power"]
 cdef int WG_TANH = OPCODES["tanh"]
 
-cdef int reads[256][2]              # what the partial of a row in either operand reads: A 1, B 2, Y 4
+cdef int reads[256][2]              # values that a row's partial in either operand reads: bits A 1, B 2, Y 4
 memset(reads, 0, sizeof(reads))
 for _opcode in OPCODES.values():
     for _side in range(ROWS[_opcode].arity):
@@ -52,7 +53,7 @@ for _opcode in OPCODES.values():
 
 
 class Rule:
-    """A rule as a list, traced at some values of its operands, of which a sweep makes a part of its own list."""
+    """A derivative rule, traced at example operands into a program that a sweep inlines."""
 
     def __init__(self, code):
         self.code = code
@@ -61,7 +62,7 @@ class Rule:
         self.guards = self.machine = None
 
     def holds(self, examples):
-        """Is it the same list at these values?"""
+        """Return whether the guards of the trace hold at these operands."""
         if not self.is_guarded:
             return True
         if self.guards is None:
@@ -74,65 +75,65 @@ class Rule:
                 return type(self.machine.attempt(examples)) is list
             evaluated(self.guards, examples)
             return True
-        return False            # a guard fails, or it is not defined there, as it says when it is traced
+        return False            # a guard fails, or the rule is undefined here: tracing reports that
 
 
 def with_all_guards(Listing code, list outputs):
-    """The list with other outputs, and with all that its guards need."""
+    """Return the program with other outputs, keeping every guard and the values it needs."""
     cdef Listing found = code.copy()
     cdef Py_ssize_t i
     found.outputs = outputs
     for i in range(found.n):
         if found.ops[i] == GUARD:
-            found.cs[i] = -1            # it falls away with nothing
+            found.cs[i] = -1            # the guard no longer depends on another value being live
     return live(found)
 
 
-#: rules of functions that do nothing but to compute, for all lists: by the function, the types and all else that they
-#: depend on; the oldest go where there are too many, or too many for one key
+#: traced rules of pure functions, shared by all programs; the key is the function, the types and all static arguments.
+#: The oldest keys are evicted first; a key holds one trace for each set of values that its guards accept
 known_rules = {}
 MOST_RULES = 256
 MOST_OF_ONE = 4
-#: checks of a rule's guards before they are run by a VM of their own
+#: guard checks that are interpreted before the guards are compiled for the VM
 cdef int MAX_INTERPRETED = 2
-#: bytes of constants in a rule that is cached
+#: bytes of constants in a rule that may be cached
 cdef int MAX_CONSTANTS = 1 << 14
 
 
 def forget_rules():
-    """Trace all rules anew."""
+    """Clear the cache of traced rules."""
     known_rules.clear()
 
 
 cdef int remember_rule(key, rule) except -1:
-    """Have a rule for other lists."""
+    """Cache a rule for other programs, unless it is too large or its key has too many."""
     rules = known_rules.pop(key, ())
     if sum([array.nbytes for array in rule.code.arrays]) <= MAX_CONSTANTS and len(rules) < MOST_OF_ONE:
         rules = (*rules, rule)
     for oldest in list(known_rules)[:max(0, len(known_rules) - MOST_RULES + 1)]:
-        known_rules.pop(oldest, None)       # another thread may have done so
+        known_rules.pop(oldest, None)       # another thread may have removed it
     if rules:
         known_rules[key] = rules
     return 0
 
 
 cdef class Sweep:
-    """A list that is made longer by derivatives of its first `size` values."""
+    """A copy of a program to which the derivatives of its first `size` values are appended."""
 
     cdef readonly Listing code
-    cdef readonly Py_ssize_t size       # of the list that is differentiated: its values keep their names
-    cdef int32_t *found                 # adjoints or tangents of its values; -1: zero
-    cdef unsigned char *active          # does a value depend on what is differentiated in?
-    cdef tuple rooms                    # their memory
-    cdef dict known                     # values at the example of what calls read and give; None: not computed yet
-    cdef list values                    # all of them, one after the other, if others are asked for
+    cdef readonly Py_ssize_t size       # of the original program, whose values keep their indices
+    cdef int32_t *found                 # adjoint or tangent of each original value; -1: zero
+    cdef unsigned char *active          # does the value depend on the differentiation variables?
+    cdef tuple rooms                    # owners of the memory of `found` and `active`
+    cdef dict known                     # operands and results of calls at the example; None: not computed yet
+    cdef list values                    # of all instructions at the example, computed only if `known` lacks one
     cdef object example
-    cdef dict rules                     # of calls: those met so far, by what they depend on
-    cdef dict kinds                     # of the types of a rule, by itself
-    cdef str place                      # of guards in rules: the line at work
-    cdef dict solutions                 # what it has of derivatives of solutions, made when one is met
-    cdef bint exact                     # add up in the order in which the eager sweep does, by its partials
-    cdef bint is_guarded                # has the list guards?
+    cdef dict rules                     # of the calls met so far, by what they depend on
+    cdef dict kinds                     # type ids of an inlined rule in this program, by rule
+    cdef str place                      # source line of the user's code, for guards in rules
+    cdef dict solutions                 # see `known_solutions`; made at the first solution
+    cdef bint exact                     # sum in the order of the eager sweep, and with its partials
+    cdef bint is_guarded                # does the original program have guards?
 
     def __cinit__(self, Listing code, example, exact=False):
         self.code = code.copy()
@@ -148,7 +149,7 @@ cdef class Sweep:
         memset(self.active, 0, code.n)
 
     cdef int32_t insert_input(self, Py_ssize_t number, int32_t kind) except -1:
-        """One more input, before that which had its number."""
+        """Insert an input at a position; later inputs move up by one."""
         cdef int32_t v
         dtype, shape, strides = self.code.types[kind]
         if strides is not None:
@@ -161,12 +162,12 @@ cdef class Sweep:
         return v
 
     cdef int clear(self) except -1:
-        """Begin a new sweep: everything is zero."""
+        """Start a new sweep: all adjoints or tangents are zero."""
         memset(self.found, 0xff, self.size * sizeof(int32_t))
         return 0
 
     def mark(self, inputs):
-        """Find the values that depend on some inputs."""
+        """Mark the values that depend on these inputs as active."""
         cdef Py_ssize_t i
         cdef int32_t v
         cdef int32_t[::1] packed
@@ -199,11 +200,11 @@ cdef class Sweep:
     # ------------------------------------------------------------------------------------------ instructions
 
     cdef int32_t binary(self, int op, int32_t a, int32_t b, int32_t kind) except -1:
-        """An elementwise instruction; of two numbers the result is a number."""
+        """Append an elementwise instruction; its result is a scalar if both operands are."""
         if self.code.kinds[a] <= FLAG and self.code.kinds[b] <= FLAG:
             return emit(self.code, op, a, b, -1, SCALAR)
         dtype, shape, strides = self.code.types[kind]
-        if strides is not None and overlaps(shape, strides):    # of a view: each element has an adjoint of its own
+        if strides is not None and overlaps(shape, strides):    # elements share memory, their adjoints must not
             kind = self.code.type_of((dtype, shape, None))
         return emit(self.code, op, a, b, -1, kind)
 
@@ -214,14 +215,14 @@ cdef class Sweep:
     cdef int32_t placed(self, int32_t base, tuple view, int32_t value, int32_t kind) except -1:
         cdef tuple type = self.code.types[kind]
         if base < 0 and not self.exact and self.code.kinds[value] > FLAG and type[2] is None:
-            # the same elements in the same order: another shape
+            # same elements in the same order: a reshape
             if self.code.types[self.code.kinds[value]] == (type[0], view[1], None) and view == whole_view(
                     (type[0], view[1], None)) and math.prod(view[1]) == math.prod(type[1]):
                 return self.code.as_type(value, type)
         return emit(self.code, PLACE, base, self.code.entry(self.code.views, "view", view), value, kind)
 
     cdef int32_t computed(self, int32_t g) except -1:
-        """An array that is an output: elements of one of another shape are written where they belong at once."""
+        """Return an output, with a reshape replaced by a PLACE, which writes straight into the output."""
         cdef int32_t kind = self.code.kinds[g], a = self.code.as_[g]
         if self.code.ops[g] != VIEW or self.code.types[kind][2] is not None:
             return g
@@ -235,19 +236,19 @@ cdef class Sweep:
         return self.placed(-1, whole_view(self.code.types[kind]), self.code.constant(0.0), kind)
 
     cdef int32_t in_order(self, int32_t v) except -1:
-        """The type of a value in C order."""
+        """Return the C-order type of a value."""
         dtype, shape, _ = self.code.types[self.code.kinds[v]]
         return self.code.type_of((dtype, shape, None))
 
     cdef int32_t total(self, int32_t g, int32_t kind) except -1:
-        """The sum of an adjoint over an array of a type."""
+        """Sum an adjoint over an array of the given type; a scalar adjoint is multiplied by the size."""
         if self.code.kinds[g] > FLAG:
             return emit(self.code, SUM, g, -1, -1, SCALAR)
         size = math.prod(self.code.types[kind][1])
         return self.binary(WG_MULTIPLY, g, self.code.constant(size), SCALAR)
 
     cdef int32_t run(self, key, function, int32_t v) except -1:
-        """The result of a function of one value, traced once for all of a type; `key` tells it from others."""
+        """Inline a function of one value, traced once for each type; `key` identifies the function."""
         key = (key, self.code.types[self.code.kinds[v]])
         rules = known_rules.get(key)
         if rules is None:
@@ -256,28 +257,28 @@ cdef class Sweep:
         return self.inline(rules[0], [v])[0]
 
     cdef list of_types(self, list examples, list values):
-        """Examples with the types of these values."""
+        """Convert examples to the types of these values."""
         return [of_type(x, self.code.types[self.code.kinds[<int32_t>v]]) for x, v in zip(examples, values)]
 
     cdef Listing traced(self, function, list examples):
         cdef Listing found
-        with np.errstate(all="ignore"):     # as of any derivative
+        with np.errstate(all="ignore"):     # derivatives never warn
             found = listed(function, examples, "a derivative")
         name_guarded(found)
         return found
 
     cdef list run_rule(self, call, what, function, list values, examples):
-        """The same for the rule of a call, traced once for all calls that are alike.
+        """Inline the rule of a call, traced once for all calls with equal static arguments and types.
 
-        `examples` is called where they are needed.
-        A rule that has looked at values has left guards: it is traced anew where they do not hold.
+        `examples` returns example operands; it is called only if they are needed.
+        A rule that branches on values has guards, and is traced again where they fail.
         """
         cdef tuple types
         key = (what, tuple([self.code.kinds[<int32_t>v] for v in values]), Same(call.row), Same(call.compute),
                static(call.args), static(call.kwargs))
         of_all = None
         if self.is_guarded and self.known is None:
-            self.known = self.values_of_calls()             # if the guards hold
+            self.known = self.values_of_calls()             # fails if a guard does not hold
         rules = self.rules.get(key)
         if rules is None and is_function(call) and is_told(call.args) and is_told(call.kwargs):
             types = tuple([self.code.types[self.code.kinds[<int32_t>v]] for v in values])
@@ -300,22 +301,22 @@ cdef class Sweep:
         return self.inline(rule, values)
 
     cdef object traced_anywhere(self, call, function, list values):
-        """The rule of a function where all values are 1, for which none have to be computed; None where it has none."""
+        """Trace the rule of a function at ones, which needs no example values; None if that fails."""
         cdef int32_t v
         if not is_function(call):
             return None
-        with caught(Exception):         # it may well not be defined there
+        with caught(Exception):         # the rule may be undefined at ones
             return Rule(self.traced(function, self.of_types([self.like(v) for v in values], values)))
         return None
 
     cdef object like(self, int32_t g):
-        """An example of a value."""
+        """Return an example of the type of a value."""
         return example_of(self.code.types[self.code.kinds[g]])
 
     cdef int32_t laid_out(self, int32_t g, int32_t v) except -1:
-        """An adjoint with the layout of its value: a number is spread, another order of the axes copied.
+        """Convert an adjoint to the layout of its value: broadcast a scalar, copy other strides.
 
-        Where elements of the value share memory, the adjoint is in C order.
+        If elements of the value share memory, the layout is C order.
         """
         cdef int32_t kind = self.code.kinds[v]
         dtype, shape, strides = self.code.types[kind]
@@ -326,12 +327,12 @@ cdef class Sweep:
         return self.placed(-1, whole_view(self.code.types[kind]), g, kind)
 
     cdef bint is_in_order(self, int32_t g, int32_t v) except -1:
-        """Has an adjoint the shape of its value, and its elements in C order without gaps?"""
+        """Return whether an adjoint has the shape and dtype of its value and is C-contiguous."""
         cdef tuple given = self.code.types[self.code.kinds[g]], own = self.code.types[self.code.kinds[v]]
         return self.code.kinds[g] > FLAG and given[2] is None and given[:2] == own[:2]
 
     cdef int32_t as_precise(self, int32_t g, int32_t v) except -1:
-        """A tangent or adjoint in the precision of its value: of a number, a number, of a real one, its real part."""
+        """Cast a tangent or adjoint to the dtype of its value; a real value takes the real part."""
         cdef int32_t kind = self.code.kinds[v], given = self.code.kinds[g]
         if kind == given:
             return g
@@ -345,7 +346,7 @@ cdef class Sweep:
         return emit(self.code, LOAD, self.placed(-1, whole_view(self.code.types[kind]), g, kind), 0, -1, SCALAR)
 
     cdef int32_t real_part(self, int32_t g, int32_t v) except -1:
-        """The real part of the adjoint of a real value."""
+        """Take the real part of a complex adjoint if its value is real."""
         cdef tuple type = self.code.types[self.code.kinds[g]], pairs
         cdef int32_t in_order
         if type[0] is FLOAT or type[0].kind != "c" or self.code.types[self.code.kinds[v]][0].kind == "c":
@@ -366,7 +367,7 @@ cdef class Sweep:
         return self.binary(STRONG, g, p, kind)
 
     cpdef int32_t partial(self, int32_t i, int op, int side) except -1:
-        """The partial of an elementwise row, or of a slope that `expanded` leaves, in one operand."""
+        """Return the partial of an elementwise row, or of a partial that `expanded` keeps, in one operand."""
         cdef int32_t a = self.code.as_[i], b = self.code.bs[i], y = i
         cdef int wanted
         if op >= PARTIAL:
@@ -386,9 +387,9 @@ cdef class Sweep:
         return emit(self.code, PARTIAL + 2 * op + side, a, b, y, kind)
 
     cdef int32_t slope_of_slope(self, int32_t i) except -1:
-        """The derivative of a slope that `expanded` leaves, over that slope: what was computed for it is of use again.
+        """Return the factor of partial i in its own derivative, for the partials in `own_slopes`.
 
-        Of tanh it is -2 tanh(a); of erf and erfc -2 a.
+        It is -2 tanh(a) for tanh and -2 a for erf and erfc, so the derivative reuses the computed partial.
         """
         cdef int32_t kind = self.code.kinds[i], a = self.code.as_[i]
         if self.code.ops[i] == PARTIAL + 2 * WG_TANH:
@@ -396,7 +397,7 @@ cdef class Sweep:
         return self.binary(WG_MULTIPLY, self.code.constant(-2.0), a, kind)
 
     cdef value(self, int32_t v):
-        """A value at the example."""
+        """Return a value at the example."""
         if self.known is None:
             self.known = self.values_of_calls()
         if v in self.known:
@@ -406,7 +407,7 @@ cdef class Sweep:
         return self.values[v]
 
     cdef dict values_of_calls(self):
-        """What the calls that are differentiated read and give, by number, if all guards hold at the example."""
+        """Return operands and results of the active calls at the example; raise if a guard fails there."""
         cdef Py_ssize_t i
         cdef set wanted = set()
         for i in range(self.size):
@@ -419,13 +420,13 @@ cdef class Sweep:
         return dict(zip(outputs, found))
 
     cdef list known_of(self, call):
-        """What the list has already of the derivative of a solution."""
+        """Return the values that the derivative of this solution can reuse."""
         if self.solutions is None:
             self.solutions = known_solutions(self.code)
         return self.solutions.get(id(call.compute), [])
 
     cdef list inline(self, rule, list values):
-        """Append another list, with values of this one for its inputs; its outputs, as values of this one."""
+        """Append the program of a rule, applied to `values`; return its outputs."""
         cdef Listing traced = rule.code
         cdef Block room = take(traced.n * sizeof(int32_t))
         cdef int32_t *of = <int32_t *>room.data
@@ -446,13 +447,13 @@ cdef class Sweep:
         return [of[<int32_t>v] for v in traced.outputs]
 
     cdef str line(self):
-        """Where the user's code is."""
+        """Return the location of the user's call, for messages of guards."""
         if self.place is None:
             self.place = frames.where(frames.caller())
         return self.place
 
     cdef int32_t in_type(self, int32_t v, int32_t kind) except -1:
-        """A value with the layout in which a function was traced: tracing copies, and leaves no gaps."""
+        """Return a value in the layout the rule was traced with; traces have no strided inputs."""
         if self.code.kinds[v] == kind or kind <= FLAG:
             return v
         return self.placed(-1, whole_view(self.code.types[kind]), v, kind)
@@ -460,9 +461,9 @@ cdef class Sweep:
 
 @cython.final
 cdef class Reverse(Sweep):
-    """The adjoints of all values of a list."""
+    """Reverse sweep: the adjoints of all values of a program."""
 
-    cdef dict elements                  # of arrays: adjoints of single elements, by offset
+    cdef dict elements                  # by array: adjoints of single elements, by offset
 
     def __init__(self, code, example, exact=False):
         self.elements = {}
@@ -470,7 +471,7 @@ cdef class Reverse(Sweep):
     # ------------------------------------------------------------------------------------------ adjoints
 
     cpdef int accumulate(self, int32_t v, int32_t g) except -1:
-        """Add to the adjoint of a value."""
+        """Add g to the adjoint of v."""
         if not self.active[v]:
             return 0
         g = self.as_precise(g, v)
@@ -498,7 +499,7 @@ cdef class Reverse(Sweep):
         return 0
 
     cpdef int32_t adjoint(self, int32_t v) except -2:
-        """The adjoint of a value as a whole; -1: zero."""
+        """Return the adjoint of a value, with the adjoints of its elements merged in; -1: zero."""
         cdef int32_t g = self.found[v], part
         elements = self.elements.pop(v, None) if self.code.kinds[v] > FLAG else None
         if elements:
@@ -511,7 +512,7 @@ cdef class Reverse(Sweep):
     # ------------------------------------------------------------------------------------------ the sweep
 
     def sweep(self):
-        """Carry the adjoints from the results to the operands, last instruction first."""
+        """Propagate adjoints from results to operands, last instruction first."""
         cdef Py_ssize_t i
         for i in range(self.size - 1, -1, -1):
             if self.active[i] and (self.found[i] >= 0 or (self.code.kinds[i] > FLAG and i in self.elements)):
@@ -526,7 +527,7 @@ cdef class Reverse(Sweep):
             return 0
         g = self.adjoint(i)
         if op < PARTIAL:
-            if op >= WG_ADD and kind > FLAG:        # of arrays the right one first, as in the eager sweep
+            if op >= WG_ADD and kind > FLAG:        # arrays: right operand first, as in the eager sweep
                 self.pull_operand(i, op, 1, b, g)
             self.pull_operand(i, op, 0, a, g)
             if op >= WG_ADD and kind <= FLAG:
@@ -567,7 +568,7 @@ cdef class Reverse(Sweep):
         return 0
 
     cdef int pull_operand(self, int32_t i, int op, int side, int32_t v, int32_t g) except -1:
-        """The share of one operand of an elementwise row."""
+        """Add the contribution of an elementwise row to the adjoint of one operand."""
         cdef int32_t p
         if not self.active[v]:
             return 0
@@ -581,7 +582,7 @@ cdef class Reverse(Sweep):
         return self.give(v, i, self.strong(g, p, self.code.kinds[i]))
 
     cdef int give(self, int32_t v, int32_t i, int32_t g) except -1:
-        """A share of the adjoint of an elementwise result: summed if the operand was one number for all elements."""
+        """Add to the adjoint of an operand of instruction i; sum if the operand was a broadcast scalar."""
         if not self.active[v]:
             return 0
         if self.code.kinds[v] <= FLAG and self.code.kinds[i] > FLAG:
@@ -589,7 +590,7 @@ cdef class Reverse(Sweep):
         return self.accumulate(v, g)
 
     cdef int pull_pack(self, int32_t i) except -1:
-        """Elements go back to the numbers they were, the rest to the array they replaced."""
+        """Pass element adjoints to the packed scalars, and the rest to the base array."""
         cdef int32_t base = self.code.as_[i], whole = self.found[i], v, g
         offsets, values = self.code.packs[self.code.bs[i]]
         elements = self.elements.pop(i, {})
@@ -614,12 +615,12 @@ cdef class Reverse(Sweep):
         return 0
 
     cdef int pull_view(self, int32_t i, int32_t g) except -1:
-        """Elements go back to where they stand in the array."""
+        """Scatter the adjoint of a view into the adjoint of its array."""
         cdef int32_t a = self.code.as_[i], kind = self.code.kinds[a]
         dtype, shape, _ = self.code.types[kind]
         view = self.code.views[self.code.bs[i]]
         size = math.prod(shape)
-        if dtype != self.code.types[self.code.kinds[i]][0]:         # complex numbers as pairs, or pairs as them
+        if dtype != self.code.types[self.code.kinds[i]][0]:         # complex array seen as real pairs, or vice versa
             return self.accumulate(a, self.code.as_type(g, self.code.types[kind]))
         if overlaps(view[1], view[2]) and not self.exact:
             g, view = self.summed_over(g, view)
@@ -632,7 +633,7 @@ cdef class Reverse(Sweep):
             return self.accumulate(a, self.placed(-1, view, g, kind))
         if self.exact or self.found[a] < 0 or not self.active[a]:
             return self.accumulate(a, self.placed(self.zeros(kind), view, g, kind))
-        # added where it belongs to what is there, in place when it is run
+        # accumulate into the existing adjoint; the VM does this in place
         whole = self.laid_out(self.found[a], a)
         index = self.code.entry(self.code.views, "view", view)
         if self.code.ops[whole] == PLACE and self.code.bs[whole] == index and self.is_zero(self.code.cs[whole]):
@@ -644,7 +645,7 @@ cdef class Reverse(Sweep):
         return 0
 
     cdef tuple summed_over(self, int32_t g, tuple view):
-        """An adjoint summed over the axes along which its view repeats elements, and the view without them."""
+        """Sum an adjoint over the broadcast axes of its view (stride 0); return it and the view without them."""
         offset, shape, strides = view
         repeated = tuple([d for d, (n, s) in enumerate(zip(shape, strides)) if s == 0 and n > 1])
         if not repeated:
@@ -672,7 +673,7 @@ cdef class Reverse(Sweep):
         return 0
 
     cdef int32_t summed_to(self, int32_t g, shape, int32_t v) except -1:
-        """The adjoint of what was broadcast to a shape."""
+        """Reduce the adjoint of a broadcast result to the shape of v."""
         cdef int32_t kind = self.code.kinds[v]
         _, wanted, _ = self.code.types[kind]
         g = self.real_part(g, v)
@@ -690,7 +691,7 @@ cdef class Reverse(Sweep):
     # ------------------------------------------------------------------------------------------ rows
 
     cdef int pull_call(self, int32_t i, int32_t g) except -1:
-        """The pullback of a row, run on traced operands and put in."""
+        """Inline the pullback of a call."""
         cdef int32_t v
         call = self.code.calls[self.code.as_[i]]
         g = self.laid_out(g, i)
@@ -703,14 +704,14 @@ cdef class Reverse(Sweep):
         else:
             with caught(NonSmoothError) as failure:
                 found = self.run_pullback(call, wanted, g, i, False)
-            if failure.error is not None:       # for a cotangent of ones; f may have one for which there is one
+            if failure.error is not None:       # not smooth for a cotangent of ones; the actual one may be fine
                 found = self.run_pullback(call, wanted, g, i, True)
         for j, part in zip(wanted, found):
             self.accumulate(call.operands[j], part)
         return 0
 
     cdef int pull_loop(self, int32_t i, call, int32_t g) except -1:
-        """A loop backwards: the loop stacks what steps begin with, and each is computed once more from that."""
+        """Append the reverse loop. The forward loop stacks its carried values, and each step is recomputed."""
         cdef int32_t r, v
         cdef Listing code = self.code
         loop = call.compute
@@ -720,7 +721,7 @@ cdef class Reverse(Sweep):
         if saving is not loop:
             code.calls[code.as_[i]] = call_of(saving, call.operands)
             code.kinds[i] = code.type_of(type_of_result(saving))
-            del self.values[i:]                     # its value at the example is longer now
+            del self.values[i:]                     # the result at the example has become longer
         values = []
         for source, word, number in back.given:
             if source == "operand":
@@ -738,7 +739,7 @@ cdef class Reverse(Sweep):
         return 0
 
     cdef list run_pullback(self, call, list wanted, int32_t g, int32_t i, bint by_value):
-        """`by_value`: at the cotangent that f has, not at one of ones."""
+        """Inline the pullback; with `by_value`, trace it at the actual cotangent in place of ones."""
         return self.run_rule(
             call, tuple(wanted), lambda *operands: call_rules.pullback(call, wanted, *operands), [g, i, *call.operands],
             lambda: [self.value(g) if by_value else self.like(g), self.value(i),
@@ -747,12 +748,12 @@ cdef class Reverse(Sweep):
 
 @cython.final
 cdef class Forward(Sweep):
-    """The tangents of the values of a list in one direction, as far as results need them."""
+    """Forward sweep: the tangents in one direction, as far as the results need them."""
 
     cdef bytearray needed
 
     def need(self, results):
-        """Leave out what these results do not depend on, as what is computed for a guard alone."""
+        """Restrict the sweep to values that these results depend on; others may serve guards only."""
         self.needed = needed_for(self.code, results)
 
     cpdef int give(self, int32_t v, int32_t t) except -1:
@@ -763,7 +764,7 @@ cdef class Forward(Sweep):
         return self.found[v] if v < self.size else -1
 
     def sweep(self):
-        """Carry the tangents from the operands to the results, first instruction first."""
+        """Propagate tangents from operands to results, first instruction first."""
         cdef Py_ssize_t i
         cdef int32_t t
         for i in range(self.size):
@@ -772,13 +773,13 @@ cdef class Forward(Sweep):
                 self.found[i] = t if t < 0 else self.as_precise(t, <int32_t>i)
 
     cdef int32_t plus(self, int32_t s, int32_t t, int32_t kind) except -2:
-        """The sum of two tangents, either of which may be zero."""
+        """Add two tangents, either of which may be zero (-1)."""
         if s < 0 or t < 0:
             return max(s, t)
         return self.binary(WG_ADD, s, t, kind)
 
     cdef int32_t push(self, int32_t i) except -2:
-        """The tangent of one result; -1: zero."""
+        """Return the tangent of result i; -1: zero."""
         cdef int op = self.code.ops[i]
         cdef int32_t a = self.code.as_[i], b = self.code.bs[i], c = self.code.cs[i], kind = self.code.kinds[i]
         cdef int32_t t = self.found[a] if names(op) & 1 and a >= 0 else -1, s
@@ -828,7 +829,7 @@ cdef class Forward(Sweep):
         raise NotImplementedError(f"the derivative of instruction {op}")
 
     cdef int32_t share(self, int32_t i, int op, int side, int32_t v) except -2:
-        """What one operand of an elementwise row contributes."""
+        """Return the contribution of one operand of an elementwise row to the tangent; -1: zero."""
         cdef int32_t t = self.found[v]
         if t < 0 or op == WG_ADD or op == WG_POSITIVE or (op == WG_SUBTRACT and side == 0):
             return t
@@ -850,7 +851,7 @@ cdef class Forward(Sweep):
         return self.packed(-1, offsets[kept], [found[j] for j in kept], kind) if kept else -1
 
     cdef int32_t push_call(self, int32_t i) except -2:
-        """The tangent by a row, run on traced operands and put in."""
+        """Inline the pushforward of a call; -1: zero."""
         cdef int32_t v
         call = self.code.calls[self.code.as_[i]]
         moved = [j for j, v in enumerate(call.operands) if self.found[v] >= 0]
@@ -871,7 +872,7 @@ cdef class Forward(Sweep):
         return t
 
     cdef int32_t push_loop(self, call, list moved) except -2:
-        """The tangent of what a loop gives, by a loop that carries tangents, too."""
+        """Append a loop that carries tangents along with values; return the tangent of the result."""
         cdef int32_t v
         cdef Listing code = self.code
         loop = call.compute
@@ -894,18 +895,24 @@ cdef object FLOAT = np.dtype(float)
 
 
 def has_calls(Listing code):
-    """Does a list call functions, whose rules are run at an example?"""
+    """Return whether a program calls functions, whose rules are traced at an example."""
     return bool((code.op == CALL).any())
 
 
 @dataclasses.dataclass
 class BackwardLoop:
-    """The loop that carries adjoints, and how it goes into a list.
+    """A loop that carries adjoints, and how to call it.
 
-    `given` says of each of its operands: ("operand" of the call, None, number), ("value" or "adjoint" of the result,
-    word, number), ("zeros", ...).
-    `adjoints` are pairs of the number of an operand of the call and the result that is its adjoint; `entries` the
-    carried values that the loop forward has to stack.
+    Attributes
+    ----------
+    loop : Loop
+    given : list of tuple
+        Source of each operand: ("operand", None, k) of the forward call, ("value" or "adjoint", word, k) of its
+        result, or ("zeros", ...).
+    adjoints : list of tuple
+        Pairs of an operand of the forward call and the result that is its adjoint.
+    entries : list of int
+        Carried values that the forward loop must stack.
     """
 
     loop: object
@@ -916,14 +923,14 @@ class BackwardLoop:
 
 @dataclasses.dataclass
 class ForwardLoop:
-    """The loop of values and tangents; `given` are its operands, as (is it a tangent?, number of one of the call)."""
+    """A loop of values and tangents; `given` describes its operands: (is it a tangent?, operand of the call)."""
 
     loop: object
     given: list
 
 
 def active_inputs(Listing body, Py_ssize_t carried, active):
-    """Which inputs of a body depend on what is differentiated in after any number of steps, and its values that do."""
+    """Return which inputs of a loop body are active after any number of steps, and which values depend on them."""
     active = list(active)
     while True:
         dependent = depends(body, [v for v, is_active in zip(body.inputs, active) if is_active])
@@ -935,7 +942,7 @@ def active_inputs(Listing body, Py_ssize_t carried, active):
 
 
 def pulled_loop(loop, tuple active, example):
-    """The loop of the adjoints of a loop, for the operands that are active."""
+    """Return the reverse loop of a loop, for its active operands."""
     cdef Listing body = folded_or(loop.body), found
     carried, first = loop.carried, loop.carried + loop.kept
     count = len(body.inputs)
@@ -943,7 +950,7 @@ def pulled_loop(loop, tuple active, example):
     wrt = [k for k in range(count) if flags[k]]
     of_carried = [k for k in wrt if k < carried]
     of_kept = [k for k in wrt if carried <= k < first]
-    # seeds: adjoints of what is carried on, sums over the steps of those of what stays the same, those of stacks
+    # seeds: adjoints of carried values; sums over the steps for loop-invariant values; adjoints of stacks
     seeds = [(body.outputs[k], ("adjoint", "last", k)) for k in of_carried]
     seeds += [(body.inputs[k], ("zeros", "operand", k)) for k in of_kept]
     for word, k in loop.results:
@@ -973,7 +980,7 @@ def pulled_loop(loop, tuple active, example):
 
 
 def pushed_loop(loop, tuple moved, example):
-    """The loop of the values and tangents of a loop, for the operands that have a tangent."""
+    """Return the loop of values and tangents of a loop, for the operands with a tangent."""
     cdef Listing body = folded_or(loop.body), found
     carried, first = loop.carried, loop.carried + loop.kept
     count = len(body.inputs)
@@ -991,7 +998,7 @@ def pushed_loop(loop, tuple moved, example):
     kept = [*range(carried, first), *[tangent[k] for k in wrt if carried <= k < first]]
     slices = [*range(first, count), *[tangent[k] for k in wrt if k >= first]]
     place = {k: carried + j for j, k in enumerate((*of_carried, *stacked))}
-    # the result is laid out as that of the loop
+    # the tangent has the layout of the result of the original loop
     laid_out = []
     for word, k in loop.results:
         is_moved = k in place if word != "zeros" else False
@@ -1001,7 +1008,7 @@ def pushed_loop(loop, tuple moved, example):
 
 
 cdef int32_t in_order(Listing code, int32_t v) except -1:
-    """An array in C order, as the results of a loop are."""
+    """Copy an array to C order, as the results of a loop are."""
     dtype, shape, strides = code.types[code.kinds[v]]
     if code.kinds[v] <= FLAG or strides is None:
         return v
@@ -1010,13 +1017,13 @@ cdef int32_t in_order(Listing code, int32_t v) except -1:
 
 
 cdef Listing folded_or(Listing code):
-    """The list in which all is differentiable, simplified."""
+    """Expand the partials of a program and simplify it; return it unchanged if it has none."""
     cdef Listing found = expanded(code)
     return code if found is code else simplified(found, False)
 
 
 cdef Listing reordered(Listing code, list order):
-    """The list without guards, with these of its inputs, in this order."""
+    """Return the program without guards and with these inputs, in this order."""
     cdef Listing found = code.copy()
     cdef Py_ssize_t i
     cdef int32_t v
@@ -1024,20 +1031,20 @@ cdef Listing reordered(Listing code, list order):
     for i, v in enumerate(inputs):
         found.as_[v] = <int32_t>i
     found.inputs = inputs
-    return simplified(live(found, False), False)        # no exact program has loops
+    return simplified(live(found, False), False)        # exact programs have no loops
 
 
 cdef int read_by(int op, int side) except -1:
-    """What a partial reads: by its row of ``kernels.h``, or by its rule, with which it is differentiated again."""
+    """Return which values a partial reads, by its row of ``kernels.h`` or by its rule, which later derivatives use."""
     if reads[op][side] < 8:
         reads[op][side] |= 8 | template_of(op, side)[1]
     return reads[op][side]
 
 
 cdef int name_guarded(Listing code) except -1:
-    """Name the products that guards against NaN are of, so that these fall away with them.
+    """Link each guard against NaN in a rule to the product it checks, so that both are eliminated together.
 
-    A rule asks so whether 0 met inf; a guard of the user's code stands for itself.
+    Rules use such guards to detect 0 * inf. Guards of the user's code have no such link and always stay.
     """
     cdef Py_ssize_t i
     cdef int32_t v
@@ -1052,7 +1059,7 @@ cdef int name_guarded(Listing code) except -1:
 
 
 def depends(Listing code, list inputs):
-    """Which values depend on some inputs, by number."""
+    """Return for each value whether it depends on one of these inputs."""
     cdef Sweep sweep = Sweep(code, [])
     cdef Py_ssize_t i
     sweep.mark(inputs)
@@ -1060,9 +1067,9 @@ def depends(Listing code, list inputs):
 
 
 def pulled_back(Listing code, list seeds, list wrt, example, bint exact=False):
-    """The list that gives the adjoints of some inputs.
+    """Return the program of the adjoints of the values `wrt` (reverse mode).
 
-    `seeds` are pairs of an output and the number of the input that is its cotangent; None: it is 1.
+    `seeds` are pairs of an output and the position of the input that holds its cotangent; None: the cotangent is 1.
     """
     cdef Reverse sweep = Reverse(code, example, exact)
     cdef Listing longer = sweep.code
@@ -1082,9 +1089,9 @@ def pulled_back(Listing code, list seeds, list wrt, example, bint exact=False):
 
 
 def pushed_forward(Listing code, list seeds, list results, example):
-    """The list that gives the tangents of some outputs.
+    """Return the program of the tangents of `results` (forward mode).
 
-    `seeds` are pairs of an input and the number of the input that is its tangent.
+    `seeds` are pairs of an input and the position of the input that holds its tangent.
     """
     cdef Forward sweep = Forward(code, example)
     cdef Listing longer = sweep.code
@@ -1102,10 +1109,10 @@ def pushed_forward(Listing code, list seeds, list results, example):
 
 
 def unrolled(Listing code, int32_t wrt, int32_t result, bint is_symmetric, Py_ssize_t most, bint by_rows, bint exact):
-    """The list that gives a Jacobian element by element, where f works on the elements of x one by one.
+    """Return a straight-line program of a Jacobian of scalar code, with separate instructions for each entry.
 
-    None where it does not, or where the list would have more than `most` instructions.
-    A symmetric one is computed on one side of the diagonal.
+    None if `elementary` fails, or if there would be more than `most` instructions.
+    A symmetric Jacobian is computed on one side of the diagonal and mirrored.
     """
     cdef Listing longer
     cdef dict entries
@@ -1136,7 +1143,7 @@ def unrolled(Listing code, int32_t wrt, int32_t result, bint is_symmetric, Py_ss
 
 
 cdef tuple unrolled_columns(Listing code, int32_t wrt, list pairs, bint is_symmetric, Py_ssize_t most):
-    """A sweep forward for each element of x that is read; derivatives by (row, column)."""
+    """Run one forward sweep for each element of x that is read; return the entries by (row, column)."""
     cdef Forward sweep = Forward(code, None)
     cdef Listing longer = sweep.code
     cdef Py_ssize_t i
@@ -1163,7 +1170,7 @@ cdef tuple unrolled_columns(Listing code, int32_t wrt, list pairs, bint is_symme
 
 
 cdef tuple unrolled_rows(Listing code, int32_t wrt, list pairs, bint is_symmetric, Py_ssize_t most, bint exact):
-    """A sweep backwards for each element of the result; derivatives by (row, column)."""
+    """Run one reverse sweep for each element of the result; return the entries by (row, column)."""
     cdef Reverse sweep = Reverse(code, None, exact)
     cdef Listing longer = sweep.code
     cdef int32_t v, one = longer.constant(1.0)
@@ -1184,7 +1191,7 @@ cdef tuple unrolled_rows(Listing code, int32_t wrt, list pairs, bint is_symmetri
 
 
 cpdef bint elementary(Listing code, int32_t wrt, int32_t result) except -1:
-    """Is an input only read element by element, and do no arrays depend on it but the result?"""
+    """Return whether x is only read by element, and no array but the result depends on it."""
     cdef Py_ssize_t i
     cdef Sweep sweep = Sweep(code, None)
     sweep.mark([wrt])
@@ -1200,11 +1207,11 @@ cpdef bint elementary(Listing code, int32_t wrt, int32_t result) except -1:
 
 # ---------------------------------------------------------------------------------------------- partials of partials
 
-cdef dict templates = {}        # rules of elementwise rows, as lists: by opcode and side
+cdef dict templates = {}        # traced partials of elementwise rows, by opcode and side
 
 
 cdef tuple template_of(int op, int side):
-    """A partial by its rule as a list of instructions on a, b and y, and which of them it reads."""
+    """Trace a partial, a function of a, b and y; return the program and a bit mask of what it reads."""
     cdef Listing code
     found = templates.get((op, side))
     if found is None:
@@ -1227,17 +1234,17 @@ cdef tuple template_of(int op, int side):
 
 cdef frozenset own_slopes = frozenset([
     PARTIAL + 2 * <int>OPCODES[_name] for _name in ("tanh", "scipy.special.erf", "scipy.special.erfc")])
-cdef bint flat_slopes[INPUT]            # those that have one of 0
+cdef bint flat_slopes[INPUT]            # partials whose derivative is zero
 for _name, _opcode in OPCODES.items():
     flat_slopes[PARTIAL + 2 * <int>_opcode] = _name in ("maximum", "minimum", "fmax", "fmin")
     flat_slopes[PARTIAL + 2 * <int>_opcode + 1] = flat_slopes[PARTIAL + 2 * <int>_opcode]
 
 
 def expanded(Listing code, bint exact=False):
-    """The list with the rule of each partial in its place, so that it can be differentiated again.
+    """Replace each partial by its rule, so that it can be differentiated again.
 
-    Slopes that their own derivative is a multiple of are left, see `Sweep.slope_of_slope`, and those without any; not
-    in an exact list.
+    Unless `exact`, two sorts of partials stay: those whose derivative is zero, and those that are a factor of their
+    own derivative, see `Sweep.slope_of_slope`.
     """
     cdef Listing found = code.successor()
     cdef Py_ssize_t i
@@ -1256,7 +1263,7 @@ def expanded(Listing code, bint exact=False):
                                  [of[v] if v >= 0 else -1 for v in (code.as_[i], code.bs[i], code.cs[i])])
         else:
             of[i] = copied(code, i, of, found)
-        if code.kinds[i] > FLAG and found.kinds[of[i]] <= FLAG:         # a slope that is a number everywhere
+        if code.kinds[i] > FLAG and found.kinds[of[i]] <= FLAG:         # a partial that is constant over the array
             of[i] = emit(found, PLACE, -1, found.entry(found.views, "view", whole_view(code.types[code.kinds[i]])),
                          of[i], code.kinds[i])
     found.inputs = [of[<int32_t>v] for v in code.inputs]
@@ -1265,7 +1272,7 @@ def expanded(Listing code, bint exact=False):
 
 
 cdef int32_t of_constant_power(Listing code, int32_t a, int32_t b, int32_t kind) except -1:
-    """The slope b a**(b - 1) of a power with a constant exponent."""
+    """Return the partial b a**(b - 1) of a power with constant exponent b."""
     cdef double c = code.constants[code.as_[b]]
     if c == 0.0 or c == 1.0:
         return code.constant(c)
@@ -1275,7 +1282,7 @@ cdef int32_t of_constant_power(Listing code, int32_t a, int32_t b, int32_t kind)
 
 
 cdef int32_t instantiated(Listing template, Listing target, int32_t kind, list values) except -1:
-    """Append a rule for operands that may be arrays: what depends on an array is one."""
+    """Append a traced partial for operands that may be arrays; results that depend on an array become arrays."""
     cdef Py_ssize_t i
     cdef int32_t v
     cdef Block room = take(template.n * sizeof(int32_t))
