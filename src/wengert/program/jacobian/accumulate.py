@@ -1,14 +1,14 @@
 """Accumulates each Jacobian entry directly, without seed directions or colouring.
 
-Where elements of arrays are computed from elements of others, each entry of a Jacobian is a product of partials, and so
-many entries are computed in the same way that they form arrays themselves.
-The pass visits instructions in order and keeps for each value its accumulated partials as *terms*: an array of
-coefficients, and the column of each.
+Each entry of a Jacobian is a sum of products of partials. Neighbouring entries of array code are computed in the same
+way, so they are accumulated as arrays: one forward pass keeps the accumulated partials of each value as *terms*, an
+array of coefficients with the column of each.
 An elementwise instruction multiplies coefficients by a partial, a view takes a view of them, and a store into an array
 stores into its coefficients.
-Coefficients that do not lie where their rows do, as behind a sum, carry the number of their row as well.
+A term is aligned if each coefficient lies at the offset of its row; behind sums, terms are in coordinate form and store
+their rows as well.
 
-Constant entries need no instruction: they are in the data from the start.
+Constant entries need no instruction: they are initial data of the result.
 
 References
 ----------
@@ -43,33 +43,33 @@ _FLOAT = np.dtype(float)
 _ADD, _SUBTRACT, _MULTIPLY = OPCODES["add"], OPCODES["subtract"], OPCODES["multiply"]
 _NEGATIVE, _POSITIVE = OPCODES["negative"], OPCODES["positive"]
 
-#: types of scalars end with this one
+#: scalar types have an id up to this one
 FLAG = 1
 # Limits on accumulated partials ("terms"), beyond which colouring is cheaper: benchmarks/sparse_plans.py compares them.
 #: terms of one value
 _MAX_TERMS_PER_VALUE = 96
-#: terms of one value that hold a 1-D array of entries each; more are joined
+#: coordinate-form terms of one value; if there are more, they are merged into one
 _MAX_LINES_PER_VALUE = 12
-#: terms of all values together: this many, or one an instruction; each takes about 10 us
+#: terms of all values: this many, or one for each instruction; a term takes about 10 us
 _MIN_TERM_LIMIT = 50_000
-#: the same limit for terms of scalars, which take less than a microsecond, as a multiple of it
+#: the limit for terms of scalars as a multiple of the above, since each takes less than a microsecond
 _SCALAR_TERMS = 8
-#: coefficients of all terms together: this many for each element of x and y, or
+#: coefficients of all terms: this many for each element of x and y, or the minimum
 _MAX_COEFFICIENTS_PER_ELEMENT = 400
 _MIN_COEFFICIENT_LIMIT = 1_000_000
-#: columns for each element of any value, on average, as long as they fit into memory (8 bytes each)
+#: or, on average, this many coefficients for each element of any value, within a total (8 bytes each)
 _MAX_COLUMNS_PER_ELEMENT, _MAX_COEFFICIENTS = 24, 100_000_000
 #: simplification may shrink the operation count by this factor
 _SIMPLIFICATION = 2.0
-#: elements along the last axis from which regular positions are a view, not a gather
+#: length of the last axis from which regular positions are written as a view, not by PUT
 _MIN_VIEW_LENGTH = 32
 
-#: share of nonzeros up to which constants are put one by one
+#: share of nonzero constants up to which they are stored one by one into zeros
 _MAX_SCATTERED_SHARE = 0.1
 
 
 class Entries(NamedTuple):
-    """A list whose output is the data of a matrix in CSR form, sorted, and where its entries are."""
+    """A program whose output is the data of a sorted CSR matrix, and the structure of that matrix."""
 
     code: Any
     indptr: np.ndarray
@@ -86,33 +86,34 @@ def entries(
     wanted: tuple[np.ndarray, np.ndarray] | None = None,
     most: float = math.inf,
 ) -> Entries:
-    """The list of the nonzeros of the derivative of `y` in the input `x`.
+    """Return the program of the nonzeros of the derivative of `y` with respect to the input `x`.
 
     Parameters
     ----------
     code : Listing
-        In which all is differentiable.
+        A program in which every instruction can be differentiated.
     x, y : int
-        Values of it, arrays of float64.
+        Values of the program, arrays of float64.
     example : list
         Inputs at a point.
     symmetric : bool
-        Compute the entries below the diagonal and take them for those above.
+        Compute the lower triangle only, and copy it to the upper one.
     dense : bool
-        The output is the whole matrix, of shape ``y.shape + x.shape``, in place of its data.
+        Return the whole matrix, of shape ``y.shape + x.shape``, instead of CSR data.
     wanted : (rows, columns), optional
-        Entries that the output has, in that order, 0 where none is found; no two are the same. Of a symmetric matrix
-        they may be one triangle. There is no CSR form then.
+        Distinct entries to return, in this order; those that are not found are 0. One triangle is enough for a
+        symmetric matrix. The result has no CSR structure.
     most : float
-        Operations that the list may take, about: a longer one is given up as soon as it is.
+        Approximate limit on operations; accumulation stops as soon as it is exceeded.
 
     Raises
     ------
     Refused
-        If an instruction has no rule here, there would be too many terms or operations, or an entry is not wanted.
+        If an instruction has no rule here, a limit on terms or operations is exceeded, or an entry that was found is
+        not in `wanted`.
     """
     found = _Partials(code, x, y, example, most)
-    with caught(NonSmoothError, UnsupportedFunctionError) as why:  # other ways say so, if they need it
+    with caught(NonSmoothError, UnsupportedFunctionError) as why:  # the alternatives report this if it matters
         found.run()
     if why.error is not None:
         raise Refused(str(why.error))
@@ -126,12 +127,13 @@ class _Partials:
         self.new, self.size, self.x, self.y = self.sweep.code, self.sweep.size, int(of[x]), int(of[y])
         self.example, self.values = example, []
         self.table = [column.tolist() for column in (code.op, code.a, code.b, code.c)]
-        self.terms: dict[int, Any] = {}  # lists of `Term`, and of numbers coefficients by column
+        self.terms: dict[int, Any] = {}  # by value: a list of `Term`, or for a scalar a dict of coefficients by column
         self.one, self.zero = self.new.filled(1.0, ()), self.new.filled(0.0, ())
         self.types: dict[int, tuple] = {}
-        self.rules: dict = {}  # derivatives of calls, as lists: by what they depend on
-        self.lines: dict[int, np.ndarray] = {}  # numbers from 0 on, by how many
-        self.origins: dict[int, tuple] = {}  # of which value the memory of another has elements, from, to, moved by
+        self.rules: dict = {}  # traced derivatives of calls, by what they depend on
+        self.lines: dict[int, np.ndarray] = {}  # np.arange(n), by n
+        # value -> (source, start, stop, shift): the elements start:stop of its memory are those of source, shifted
+        self.origins: dict[int, tuple] = {}
         self.last, self.finals = readers(self.new, self.size, self.y)
         n = math.prod(kind_of(code, self.x)[1]) + math.prod(kind_of(code, self.y)[1])
         elements = sum(math.prod(kind_of(code, v)[1]) for v in range(len(code)))
@@ -161,7 +163,7 @@ class _Partials:
         self.list_terms(self.y)
 
     def list_terms(self, v):
-        """Make those of a number a list of `Term`."""
+        """Convert the terms of a scalar from a dict to a list of `Term`."""
         if type(self.terms.get(v)) is dict:
             self.terms[v] = [Term(coef, np.array([col], np.int32)) for col, coef in self.terms[v].items()]
 
@@ -191,7 +193,7 @@ class _Partials:
         self.terms[i] = found
 
     def require_rules(self, needed):
-        """Refuse calls of which no terms are known before any are made."""
+        """Refuse calls without known partials before any term is computed."""
         calls = [i for i in range(self.size) if self.table[0][i] == Op.CALL and needed[i]]
         depends = source_transform.depends(self.new, [self.x]) if calls else ()
         for i in calls:
@@ -199,14 +201,14 @@ class _Partials:
                 call_partials.require_rule(self, i, self.new.calls[self.table[1][i]], depends)
 
     def check(self, more=0):
-        """Refuse a list that takes too many operations, with so many that are about to come."""
+        """Raise `Refused` if the operations so far and `more` of them exceed the limit."""
         self.work += operations_from(self.new, self.checked)
         self.checked = len(self.new)
         if self.work + more > self.most:
             raise Refused("more operations than another way takes")
 
     def check_numbers(self, found):
-        """The same when so many terms of numbers were found."""
+        """Count new terms of scalars against their limit, then check the operations."""
         self.numbers_left -= found
         if self.numbers_left < 0:
             raise Refused("too many terms")
@@ -215,7 +217,7 @@ class _Partials:
     # ------------------------------------------------------------------------------------------ layouts
 
     def type(self, v):
-        """Dtype, shape and strides of a value; in C order where elements share memory: each has a row of its own."""
+        """Return dtype, shape and strides of a value; C order if its elements share memory, to keep rows distinct."""
         type = self.types.get(v)
         if type is None:
             found = kind_of(self.new, v)
@@ -223,20 +225,20 @@ class _Partials:
         return type
 
     def distinct(self, v):
-        """A value whose elements have places of their own."""
+        """Return a value whose elements do not share memory: a copy if they do."""
         if not self.repeats(kind_of(self.new, v)):
             return v
         return self.copied(v, self.type(v))
 
     def copied(self, v, type):
-        """A value in the layout of a type, each element in a place of its own."""
+        """Copy a value to the layout of a type."""
         view = self.whole(kind_of(self.new, v))
         if self.type(v)[1] == () or type != (_FLOAT, type[1], None) or not is_in_short_lines(view):
             return self.new.place(-1, self.whole(type), v, type)
         return one_by_one(self.new, v, view, _FLOAT)
 
     def part(self, v, view):
-        """A view of a value; its elements one by one where that is faster."""
+        """Take a view of a value; gather it if its rows are too short for fast views."""
         if not is_in_short_lines(view):
             return self.new.part(v, view, _FLOAT)
         return one_by_one(self.new, v, view, _FLOAT)
@@ -246,7 +248,7 @@ class _Partials:
         return type[2] is not None and type[2] != "flag" and overlaps(type[1], type[2])
 
     def seen(self, places, a):
-        """Places in the memory of a value as those of its elements here."""
+        """Convert offsets in the memory of a value to offsets in the layout used here, see `type`."""
         found = kind_of(self.new, a)
         if not self.repeats(found):
             return places
@@ -261,41 +263,41 @@ class _Partials:
     whole = staticmethod(whole)
 
     def span(self, v):
-        """Elements of the memory of a value."""
+        """Return the number of elements that the memory of a value spans."""
         dtype, shape, strides = type = self.type(v)
         if strides is None or 0 in shape:
             return math.prod(shape)
         return 1 + sum((n - 1) * abs(s) for n, s in zip(shape, self.whole(type)[2])) // dtype.itemsize
 
     def counted(self, n):
-        """The numbers from 0 on, not to be written into."""
+        """Return ``np.arange(n)``, cached; read-only."""
         if n not in self.lines:
             self.lines[n] = np.arange(n, dtype=np.int32)
         return self.lines[n]
 
     def is_all(self, which):
-        """Are these `counted`?"""
+        """Return whether an index is the cached `counted`, that is, selects everything."""
         return which is self.lines.get(len(which))
 
     def where(self, v):
-        """The place in its memory of each element of a value."""
+        """Return the offset of each element of a value, in the shape of the value."""
         type = self.type(v)
         return np.arange(self.span(v)).reshape(type[1]) if type[2] is None else places_of(self.whole(type), type[0])
 
     def in_shape(self, line, v):
-        """A line of the memory of a value as an array of its shape, which has the same elements."""
+        """View a 1-D array over the memory of a value in the shape of the value."""
         type = self.type(v)
         return line.reshape(type[1]) if type[2] is None else _seen(line, self.whole(type))
 
     def numbers(self, v):
-        """The number of the element of a value at each place in its memory."""
+        """Return the C-order index of the element at each offset: the inverse of `where`."""
         found = np.zeros(self.span(v), np.int64)
         where = self.where(v).ravel()
         found[where] = np.arange(where.size)
         return found
 
     def as_line(self, v, elements):
-        """Columns of the elements of a value by their place in its memory."""
+        """Store columns, one for each element of a value, by offset; -1 in gaps."""
         if self.type(v)[2] is None:
             return np.ascontiguousarray(elements, dtype=np.int32).reshape(-1)
         line = np.full(self.span(v), -1, np.int32)
@@ -303,7 +305,7 @@ class _Partials:
         return line
 
     def moved(self, rows, v, i):
-        """Places in the memory of a value as those in that of another of its shape."""
+        """Convert offsets in the memory of v to those of the same elements in the memory of i."""
         if self.type(v) == self.type(i):
             return rows
         places = np.zeros(self.span(v), np.int64)
@@ -313,14 +315,14 @@ class _Partials:
     # ------------------------------------------------------------------------------------------ coefficients
 
     def value(self, v):
-        """A value of the list at the example."""
-        if v >= len(self.values):  # of the list given more at once than is asked for: each time takes some
+        """Return a value of the program at the example."""
+        if v >= len(self.values):  # grows geometrically, since each evaluation has a fixed cost
             count = max(v + 1, min(2 * len(self.values), self.size))
             evaluated(self.new, self.example, count, self.values)
         return self.values[v]
 
     def known(self, v):
-        """The constant that a value is, as a coefficient; None: it is none."""
+        """Return the coefficient of a constant value; None if the value is not constant."""
         op, a = self.new_op(v)
         if op == Op.CONST:
             return self.new.constants[a]
@@ -332,14 +334,14 @@ class _Partials:
         return (self.table[0][v], self.table[1][v]) if v < self.size else (-1, -1)
 
     def is_array(self, coef):
-        """Is a coefficient a value that is an array?"""
+        """Return whether a coefficient is an array computed by the program."""
         return isinstance(coef, int) and self.type(coef)[1] != ()
 
     def is_value(self, coef):
         return isinstance(coef, int)
 
     def as_value(self, coef, type):
-        """A coefficient as a value, a constant line as an array of a type."""
+        """Return the value of a coefficient; a constant 1-D array becomes an array of the given type."""
         if isinstance(coef, int):
             return coef
         if isinstance(coef, float):
@@ -352,7 +354,7 @@ class _Partials:
         return self.new.place(-1, self.whole(type), self.new.constant_array(elements), type)
 
     def spread(self, coef, i):
-        """A coefficient as an array in the layout of a value, or a number where that is one."""
+        """Broadcast a coefficient to the layout of value i; return it as a value of the program."""
         type = self.type(i)
         coef = self.as_value(coef, type)
         if self.type(coef) == type or type[1] == ():
@@ -360,11 +362,11 @@ class _Partials:
         return self.copied(coef, type)
 
     def laid(self, coef, i):
-        """An array coefficient in the layout of a value; others as they are."""
+        """Convert an array coefficient to the layout of value i; others are unchanged."""
         return self.spread(coef, i) if self.is_array(coef) else coef
 
     def product(self, coef, p, type):
-        """A coefficient times a partial, a value or a constant, for an array or line of a type."""
+        """Multiply a coefficient by a partial, strong zero included; `type` is that of an array result."""
         if not self.is_value(coef) and not self.is_value(p):
             with np.errstate(all="ignore"):
                 found = np.multiply(coef, p)
@@ -382,7 +384,7 @@ class _Partials:
         return self.new.add(_NEGATIVE, self.type(coef), coef) if self.is_value(coef) else -coef
 
     def picked(self, coef, which):
-        """Elements of the memory of a coefficient, as a line; a number as it is."""
+        """Select elements of a coefficient by offset as a 1-D array; a scalar is unchanged."""
         if isinstance(coef, np.ndarray):
             return coef[: len(which)] if self.is_all(which) else coef[which]
         if not self.is_array(coef):
@@ -395,7 +397,7 @@ class _Partials:
         return self.new.add(Op.GATHER, (_FLOAT, (count,), None), coef, index)
 
     def run_in(self, v, first, count):
-        """Elements of the memory of a value as a line; of what was put there, where they all come from that."""
+        """Take consecutive elements of a value's memory, from the source that was stored there if possible."""
         while v in self.origins:
             source, start, stop, moved = self.origins[v]
             if first < start or stop < first + count:
@@ -406,7 +408,7 @@ class _Partials:
         return self.new.part(v, (8 * first, (count,), (8,)), _FLOAT)
 
     def come_from(self, found, source, view, is_part):
-        """Note which elements of a value those of another are: all, or those at a view."""
+        """Record in `origins` that `found` is a part of `source`, or contains it at a view."""
         offset, shape, strides = view
         kind = kind_of(self.new, source)
         if strides == (8,) and kind[2] is None and (is_part or kind[1] == shape):
@@ -415,7 +417,7 @@ class _Partials:
         return found
 
     def loose(self, t, v):
-        """A term as lines: coefficients, rows and columns."""
+        """Convert a term to coordinate form."""
         if t.rows is not None:
             return t
         if not _has_gaps(t.cols):
@@ -443,7 +445,7 @@ class _Partials:
         return found
 
     def partial(self, p, i):
-        """What coefficients are multiplied by: a constant, a number, or an array in the layout of the result."""
+        """Return a partial as a factor: a constant, a scalar, or an array in the layout of value i."""
         known = self.known(p)
         p = self.distinct(p)
         if known is None or (isinstance(known, np.ndarray) and self.type(p) != self.type(i)):
@@ -451,7 +453,7 @@ class _Partials:
         return known
 
     def scaled(self, t, v, i, p):
-        """A term of an operand, times a partial, as one of the result."""
+        """Multiply a term of operand v by a partial; return a term of result i."""
         type = self.type(i)
         if t.rows is None:
             if type == self.type(v) and isinstance(p, float) and p == 1.0:
@@ -478,7 +480,7 @@ class _Partials:
         return t._replace(coef=self.product(t.coef, p, (_FLOAT, (t.cols.size,), None)))
 
     def relaid(self, coef, v, i):
-        """A coefficient in the layout of v as one in that of i, of the same shape."""
+        """Convert a coefficient from the layout of v to that of i, which has the same shape."""
         if isinstance(coef, np.ndarray):
             line = np.zeros(self.span(i))
             self.in_shape(line, i)[...] = self.in_shape(coef, v)
@@ -507,12 +509,12 @@ class _Partials:
         return found
 
     def chosen(self, a, sides, type):
-        """One of two coefficients; a number where a number decides between numbers."""
+        """Select between two coefficients; the result is a scalar if mask and coefficients are."""
         is_number = not any(map(self.is_array, (a, *sides)))
         return self.new.add(Op.SELECT, self.type(self.one) if is_number else type, a, *sides)
 
     def merged(self, terms, i):
-        """Terms of a value, of which those that name no two columns in one place are one."""
+        """Merge aligned terms whose columns do not conflict; merge coordinate-form terms if there are too many."""
         found = self.merged_lines([t for t in terms if t.rows is None], i)
         loose = [t for t in terms if t.rows is not None]
         return found + ([self.joined(loose, i)] if len(loose) > _MAX_LINES_PER_VALUE and i != self.y else loose)
@@ -530,7 +532,7 @@ class _Partials:
         return found
 
     def joined(self, terms, i):
-        """Lines of entries as one, in which none comes twice."""
+        """Merge coordinate-form terms into one with distinct entries."""
         n = math.prod(self.type(self.x)[1])
         entries = _InRows([(t.coef, t.rows, t.cols) for t in terms], self.span(i), n)
         line = (_FLOAT, entries.columns.shape, None)
@@ -550,7 +552,7 @@ class _Partials:
         return Term(self.new.add(_ADD, self.type(self.one) if is_number else type, first, second), cols)
 
     def cleaned(self, t, i):
-        """The coefficients of a term with zeros where there is no entry."""
+        """Return the coefficients of a term with zeros in its gaps."""
         type = self.type(i)
         if t.clean or not _has_gaps(t.cols):
             return t.coef
@@ -562,10 +564,9 @@ class _Partials:
     # ------------------------------------------------------------------------------------------ moved elements
 
     def taken(self, t, i, seen, move):
-        """A term of a value of which result i has some elements.
+        """Return an aligned term of result i, whose elements are some of those of the term's value.
 
-        `seen` gives those of a line in the order of the result's elements, `move` the array of coefficients by an
-        instruction.
+        `seen` selects them from a constant 1-D array; `move` emits the instruction that selects them from an array.
         """
         coef = t.coef
         if self.is_array(coef):
@@ -575,10 +576,10 @@ class _Partials:
         return Term(coef, self.as_line(i, seen(t.cols)), None, t.clean)
 
     def taken_loose(self, t, places, targets):
-        """The same of a term of lines: elements that stood at `places` come to stand at `targets`."""
+        """Select elements of a coordinate-form term: from the offsets `places` to the offsets `targets`."""
         flat = places.ravel()
         order = np.argsort(flat, kind="stable")
-        ends = np.cumsum(np.bincount(flat + 1, minlength=int(t.rows.max(initial=-1)) + 2))  # of each place, from -1 on
+        ends = np.cumsum(np.bincount(flat + 1, minlength=int(t.rows.max(initial=-1)) + 2))  # by offset, from -1 on
         low, counts = ends[t.rows], ends[t.rows + 1] - ends[t.rows]
         if counts.sum() > self.left:
             raise Refused("too many terms")
@@ -588,7 +589,7 @@ class _Partials:
         return Term(self.picked(t.coef, which), t.cols[which], rows)
 
     def constant_line(self, elements, i):
-        """Elements of a constant as the line of the memory of a value, or as the number that it is."""
+        """Lay out constants for the memory of value i; return a float if i is a scalar."""
         if self.is_number(i):
             return float(np.ravel(elements)[0])
         line = np.zeros(self.span(i))
@@ -596,7 +597,7 @@ class _Partials:
         return line
 
     def moved_elements(self, terms, v, i, where):
-        """Terms of a result whose elements are some of a value, by number; -1: none of them."""
+        """Return terms of result i, whose elements are those of v at C-order index `where`; -1: from elsewhere."""
         is_there = where >= 0
         if self.is_number(i):
             return self.element(terms, int(self.where(v).ravel()[int(where)])) if is_there else []
@@ -625,7 +626,7 @@ class _Partials:
             return []
         repeats = self.repeats(kind_of(self.new, a))
         places = functools.cache(lambda: self.seen(places_of(view, _FLOAT), a))
-        if repeats:  # of coefficients in C order other parts are taken
+        if repeats:  # coefficients are in C order, so the view of the program does not apply to them
             seen = lambda line: line[places()]
             index = self.new.constant_array(np.ascontiguousarray(places(), dtype=np.int32))
             move = lambda coef: self.new.add(Op.GATHER, (_FLOAT, view[1], None), coef, index)
@@ -649,7 +650,7 @@ class _Partials:
         return found
 
     def as_type(self, t, i):
-        """A coefficient that became a number where its value is an array, or another layout of the same."""
+        """Convert an aligned array coefficient to the layout of value i."""
         if t.rows is None and self.is_array(t.coef) and self.type(t.coef) != self.type(i):
             return t._replace(coef=self.spread(t.coef, i))
         return t
@@ -658,7 +659,7 @@ class _Partials:
         return self.element(self.terms.get(a, ()), int(self.seen(np.array(b), a)))
 
     def element(self, terms, place):
-        """Terms of the number that stands at a place in the memory of a value."""
+        """Return the terms of the element at an offset, a scalar."""
         found = []
         for t in terms:
             if t.rows is None:
@@ -696,7 +697,7 @@ class _Partials:
         return self.written(i, a, c, target, put)
 
     def written(self, i, a, c, target, put):
-        """Terms of an array with elements of another put in at some places."""
+        """Return the terms of an array a into which the elements of c are stored at `target`."""
         bases = self.terms.get(a, []) if a >= 0 else []
         parts = self.terms.get(c, [])
         count = math.prod(self.type(c)[1])
@@ -722,7 +723,7 @@ class _Partials:
         return found
 
     def left_of(self, t, a, i, is_left):
-        """A term of an array as lines of its elements that are not overwritten in another, if there are some."""
+        """Restrict a term of a to elements of i that are not overwritten, in coordinate form; empty if none."""
         if t.rows is None and self.type(a) == self.type(i):
             which = np.flatnonzero((t.cols >= 0) & is_left).astype(np.int32)
             return [Term(self.picked(t.coef, which), t.cols[which], which)] if which.size else []
@@ -734,7 +735,7 @@ class _Partials:
         return [Term(self.picked(t.coef, which), t.cols[which], rows[which])] if which.size else []
 
     def both(self, i, a, c, base, part, target, put):
-        """A term of an array and one of what is put into it, either of which may be none, as one."""
+        """Store a term of c into a term of a; either may be None."""
         under, coef, cols = 0.0, 0.0, np.int32(-1)
         if base is None:
             line = np.full(self.span(i), -1, np.int32)
@@ -756,7 +757,7 @@ class _Partials:
         return Term(put(self.spread(under, i), self.as_value(coef, self.type(c))), line, None, clean)
 
     def paired(self, bases, parts, target):
-        """Terms of an array and of what is put into it, two of the same distance of column and row together."""
+        """Pair the terms of an array with those stored into it, preferring equal distances of column and row."""
 
         def lag(t, place):
             if not _has_some(t.cols):
@@ -814,7 +815,7 @@ class _Partials:
     # ------------------------------------------------------------------------------------------ sums
 
     def summed(self, terms, v, i, target):
-        """Terms of sums: element e of a value goes to place ``target[e]`` of the result."""
+        """Return terms of sums: C-order element e of v is added to offset ``target[e]`` of the result."""
         found = []
         to = np.zeros(self.span(v), np.int64)
         to[self.where(v).ravel()] = target.ravel()
@@ -833,12 +834,12 @@ class _Partials:
     # ------------------------------------------------------------------------------------------ the matrix
 
     def assembled(self, symmetric, dense, wanted):
-        """The data of all entries, in the order of rows and columns or as they are wanted."""
+        """Return the program of all entries in row order, or in the order of `wanted`."""
         n, m = [math.prod(self.type(v)[1]) for v in (self.x, self.y)]
         parts, may_be_whole = self.of_rows(m, symmetric), symmetric and wanted is None
         if any(_is_one_entry(rows, cols) for _, rows, cols in parts):
             parts = self.added_up(parts)
-        # both triangles are written at once where no entry is a sum, as is likely where rows of parts ascend
+        # mirror before sorting if no entry is a sum, which is likely where the rows of all parts ascend
         is_whole = may_be_whole and all(rows is None or (rows[1:] > rows[:-1]).all() for _, rows, _ in parts)
         coefs, entries = self.in_rows(parts, is_whole, m, n)
         if not entries.are_distinct:
@@ -861,15 +862,15 @@ class _Partials:
         return Entries(simplify.simplified(self.new, False), starts, columns)
 
     def in_rows(self, parts, is_whole, m, n):
-        """The parts, or both triangles of a symmetric matrix of which they are one, in the order of rows."""
+        """Sort the entries of parts by rows; mirror them first if `is_whole`."""
         if is_whole:
             parts = [part for one in parts for part in self.twice(*one)]
         return [coef for coef, *_ in parts], _InRows(parts, m, n)
 
     def of_rows(self, m, symmetric):
-        """Coefficients, rows and columns of all entries; None for rows: entry e is in row e.
+        """Return coefficients, rows and columns of all entries; rows None: entry e is in row e.
 
-        Of a symmetric matrix those on and below the diagonal.
+        If symmetric, only those on and below the diagonal.
         """
         y, parts = self.y, []
         is_dense = self.type(y)[2] is None
@@ -887,9 +888,9 @@ class _Partials:
         return parts
 
     def in_order(self, coefs, entries, wanted, symmetric):
-        """The data of wanted entries.
+        """Return the program of the wanted entries, in their order.
 
-        Entries that two wanted ones read, one in each triangle, are computed once and then copied.
+        If both (i, j) and (j, i) of a symmetric matrix are wanted, the entry is computed once and copied.
         """
         n = math.prod(self.type(self.x)[1])
         rows, cols = [np.asarray(part, np.int64) for part in wanted]
@@ -917,7 +918,7 @@ class _Partials:
         return Entries(simplify.simplified(self.new, False), none, none)
 
     def whole_matrix(self, data, symmetric, m, n):
-        """The matrix in the shape of the derivative."""
+        """Return the program of the whole matrix, in the shape of the derivative."""
         if symmetric:
             rows, cols = np.divmod(np.arange(m * n), n)
             index = self.new.constant_array((np.maximum(rows, cols) * n + np.minimum(rows, cols)).astype(np.int32))
@@ -929,7 +930,7 @@ class _Partials:
         return Entries(simplify.simplified(self.new, False), none, none)
 
     def filled_data(self, coefs, places, count, are_distinct):
-        """The line of data: what is constant stands there, all else is put there, or added where there is some."""
+        """Return the data array: constants are initial values; other coefficients are stored, or added if shared."""
         constant, used = np.zeros(count), np.zeros(0 if are_distinct else count, bool)
         for coef, where in zip(coefs, places):
             if not self.is_value(coef) and are_distinct:
@@ -953,7 +954,7 @@ class _Partials:
         return self.new.add(_ADD, type, data, self.sum_at_places(added, type)) if added else data
 
     def constant_data(self, constant, type):
-        """A line of constants, most of which are 0 where a whole matrix is filled."""
+        """Return a constant 1-D array, stored sparsely if nearly all of it is 0."""
         where = np.flatnonzero(constant)
         if constant.size < _MIN_VIEW_LENGTH or where.size > _MAX_SCATTERED_SHARE * constant.size:
             return self.new.constant_array(constant)
@@ -961,7 +962,7 @@ class _Partials:
         return self.put_at(data, where, self.new.constant_array(constant[where]), type) if where.size else data
 
     def put_at(self, data, where, coef, type):
-        """The data with coefficients at some places: in a view where these are regular."""
+        """Store a coefficient into the data: through a view if the positions are regular, otherwise by PUT."""
         axes = vectorise.lattice(where) if where.size else None
         if axes is not None and axes[-1] >= _MIN_VIEW_LENGTH:
             if self.is_array(coef):
@@ -974,12 +975,12 @@ class _Partials:
         return self.new.add(Op.PUT, type, data, index, self.as_line_of(coef, where.size))
 
     def as_line_of(self, coef, count):
-        """A coefficient as a line of so many."""
+        """Return a coefficient as a 1-D array of this length."""
         line = (_FLOAT, (count,), None)
         return coef if self.type(coef) == line else self.new.place(-1, self.whole(line), coef, line)
 
     def sum_at_places(self, parts, type):
-        """Coefficients added up at their places in a line: put one behind the other first, so that it is one sum."""
+        """Add coefficients at their positions, by one SCATTER of their concatenation."""
         where = np.concatenate([where for _, where in parts])
         line, start = (_FLOAT, (where.size,), None), 0
         found = self.new.place(-1, self.whole(line), self.zero, line) if len(parts) > 1 else -1
@@ -989,7 +990,7 @@ class _Partials:
         return self.new.add(Op.SCATTER, type, found, self.new.constant_array(where.astype(np.int32)))
 
     def added_up(self, parts):
-        """The parts, those of which that are all of one entry as one number for each such."""
+        """Reduce parts that all belong to one entry to a scalar, one for each such entry."""
         rest, totals = [], {}
         for coef, rows, cols in parts:
             if len(cols) == 1 or _is_one_entry(rows, cols):
@@ -1007,7 +1008,7 @@ class _Partials:
         return rest
 
     def total(self, coef, count):
-        """The sum of a coefficient of so many places, a number."""
+        """Sum a coefficient over `count` positions; a scalar is multiplied by the count."""
         if not self.is_value(coef):
             return float(np.sum(np.broadcast_to(coef, (count,))))
         if self.is_array(coef):
@@ -1016,7 +1017,7 @@ class _Partials:
         return self.new.add(_MULTIPLY, self.type(self.one), coef, count)
 
     def twice(self, coef, rows, cols):
-        """Coefficients below and on the diagonal, and those above it."""
+        """Return a part of the lower triangle and its mirror image without the diagonal."""
         own = self.counted(len(cols)) if rows is None else rows
         is_off = own != cols
         if is_off.all():
@@ -1026,7 +1027,7 @@ class _Partials:
         return [(coef, rows, cols), *above]
 
     def mirrored(self, entries, data):
-        """Entries on and below the diagonal as those of the symmetric matrix."""
+        """Return CSR starts, columns and data of a symmetric matrix, given those of its lower triangle."""
         rows, columns = entries.rows, entries.columns
         off = np.flatnonzero(rows != columns)
         starts, found, places, _ = in_rows([rows, columns[off]], [columns, rows[off]], len(entries.starts) - 1)
@@ -1039,9 +1040,9 @@ class _Partials:
 
 
 class _InRows:
-    """Entries of parts, given as coefficients, rows and columns, in the order of an m x n matrix in CSR form.
+    """Entries of parts, given as (coefficient, rows, columns), sorted as an m x n CSR matrix.
 
-    `places` are, for each part, those of its entries, in which equal ones are one unless they `are_distinct`.
+    `places` has the sorted index of each entry, by part; equal entries share one unless they `are_distinct`.
     """
 
     def __init__(self, parts, m, n):
@@ -1056,25 +1057,25 @@ class _InRows:
 
     @functools.cached_property
     def keys(self):
-        """Places in the whole matrix."""
+        """Row-major indices in the full matrix."""
         return self.rows * np.int64(self.n) + self.columns
 
 
 def _is_one_entry(rows, cols):
-    """Are two entries or more all the same one?"""
+    """Return whether there are two or more entries, all at the same row and column."""
     if rows is None or len(cols) < 2 or rows[0] != rows[1] or cols[0] != cols[1]:
         return False
     return bool((rows == rows[0]).all() and (cols == cols[0]).all())
 
 
 class _Listed:
-    """Places in a line, one by one."""
+    """Offsets in a 1-D array, given explicitly."""
 
     def __init__(self, places):
         self.shape, self.size, self.places = places.shape, places.size, places.ravel()
 
     def place(self, k):
-        """The place that comes k-th, the first where there is none."""
+        """Return the k-th offset, or the first if there are fewer."""
         return int(self.places[k if k < self.size else 0])
 
     def store(self, line, elements):
@@ -1082,7 +1083,7 @@ class _Listed:
 
 
 class _Seen(_Listed):
-    """Those of a view that has places of their own for all elements."""
+    """Offsets of a view whose elements do not share memory."""
 
     def __init__(self, view):
         self.view, self.shape, self.size = view, view[1], math.prod(view[1])
@@ -1101,14 +1102,14 @@ class _Seen(_Listed):
 
 
 def _without_ones(elements, ndim):
-    """Elements to be spread over a view, of which leading axes of length 1 are dropped."""
+    """Drop leading axes of length 1 so that the elements broadcast to `ndim` axes."""
     while elements.ndim > ndim:
         elements = elements[0]
     return elements
 
 
 def _seen(line, view):
-    """The elements of a line that stand where a view of numbers has its own."""
+    """Apply a view of float64 elements to a 1-D array of any dtype."""
     offset, shape, strides = view
     size = line.itemsize
     if 0 in shape:
@@ -1117,12 +1118,12 @@ def _seen(line, view):
 
 
 def _has_some(cols):
-    """Is there an entry?"""
+    """Return whether any entry is present."""
     return cols.size > 0 and bool(cols[0] >= 0 or cols[-1] >= 0 or cols.max() >= 0)
 
 
 def _has_gaps(cols):
-    """Is there none somewhere?"""
+    """Return whether any entry is missing (-1)."""
     return cols.size > 0 and bool(cols[0] < 0 or cols.min() < 0)
 
 
