@@ -1,12 +1,12 @@
-"""Terms of what a call gives, by those of its operands.
+"""Propagates accumulated partials through calls.
 
-Of a call is known which elements of an operand an element of its result reads: those with its own indices on some axes,
-and all along the others (`locality`).
-So its partials are a few arrays in the shape of the result, one for each index on the axes that are free; or in that of
-the operand, one for each index that the result has on other axes.
-Of a product they are views of its other factors (`products`); of any other function they are computed by its row, as
-tangents or cotangents of arrays of ones and zeros.
-Where a matrix is constant, its nonzeros are taken one by one.
+The dependence pattern of a function states which elements of an operand each element of the result reads: on some axes
+those with its own index, and all along the others, the free axes (`wengert.program.ir.access`).
+So the partials are a few arrays: in the shape of the result, one for each index on the free axes; or in the shape of
+the operand, one for each index on the result's axes that no operand axis is aligned with.
+For a product they are views of its other factors; for any other function the rule of the call computes them, as
+tangents or cotangents for seeds of ones and zeros.
+A constant matrix contributes one term for each of its nonzeros.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from wengert.program.passes.loop_recovery import is_loop
 from wengert.program.tracing.trace import listed
 
 _FLOAT = np.dtype(float)
-#: partials of a call in one operand that are computed, and those that are views of one array
+#: partials of a call in one operand, if they are computed, and if they are views of one array
 _MAX_COMPUTED, _MAX_VIEWS = 9, 32
-#: partials in one operand times the terms that this has
+#: the same limit as the first for views: partials times terms of the operand
 _MAX_PRODUCTS = 96
-#: elements of a constant matrix without zeros: it has a term for each
+#: elements of a constant matrix without zeros, each of which adds a coefficient
 _MAX_DENSE_CONSTANT = 10_000
 
 
 def call(p: Any, i: int, a: int, b: int, c: int) -> list[Term]:
-    """Terms of a call."""
+    """Return the terms of the result of a call."""
     call = p.new.calls[a]
     live = [j for j, v in enumerate(call.operands) if p.terms.get(v)]
     if not live or (call.row is not None and call.row.kind == "constant"):
@@ -60,7 +60,7 @@ def _require_local(call):
 
 
 def require_rule(p: Any, i: int, call: Call, depends: list) -> None:
-    """Refuse a call in whose operands, those that depend on the input, no partials are known, or too many."""
+    """Refuse a call that depends on the input through an operand whose partials are unknown or too many."""
     if call.row is not None and call.row.kind == "constant":
         return
     _require_local(call)
@@ -72,11 +72,12 @@ def require_rule(p: Any, i: int, call: Call, depends: list) -> None:
 
 
 class _Partials(NamedTuple):
-    """Partials of a call in an operand.
+    """Partials of a call in one operand.
 
-    Along `axes` of the result go those of the operand.  `ahead` gives the partials for each index on the free ones, in
-    the shape of the result; `back` those for each index on axes of the result that none goes along, in the shape of the
-    operand.  Either may be None: it is not to be had, or for too much.
+    `axes` gives the aligned result axis, or FREE, for each axis of the operand.
+    `ahead` yields (index, partial) for each index on the free axes, in the shape of the result; `back` for each index
+    on the unaligned axes of the result, in the shape of the operand.
+    One of them may be None: unavailable or too expensive.
     """
 
     axes: tuple
@@ -85,7 +86,7 @@ class _Partials(NamedTuple):
 
 
 def _through(p, i, call, j):
-    """Terms of any call that is known to be local."""
+    """Return the terms by a function's dependence pattern."""
     v = call.operands[j]
     own, shape = p.type(v)[1], p.type(i)[1]
     found, are_values = _factors(p, call), True
@@ -111,7 +112,7 @@ def _through(p, i, call, j):
 
 
 def _axes_of(p, i, call, j):
-    """Axes of the result along which those of an operand go; None: it is not known, or too many are free."""
+    """Return the result axes aligned with those of an operand; None if unknown or too many are free."""
     own, shape = p.type(call.operands[j])[1], p.type(i)[1]
     position, item = call_rules.place_in(call.args, j)
     axes = access.axes(call, position, own, shape) if item < 0 else None
@@ -120,12 +121,12 @@ def _axes_of(p, i, call, j):
 
 
 def _counts(own, shape, axes):
-    """Indices on the free axes of an operand, and on those of the result that none goes along."""
+    """Return the number of indices on the free axes of an operand, and on the unaligned axes of the result."""
     return math.prod([own[d] for d in _free(axes)]), math.prod([shape[r] for r in _rest(axes, shape)])
 
 
 def _is_product(p, coef, by_value):
-    """Is an instruction needed to multiply a coefficient?"""
+    """Return whether multiplying a coefficient takes an instruction."""
     return p.is_value(coef) or (by_value and not (isinstance(coef, float) and coef == 1.0))
 
 
@@ -140,7 +141,7 @@ def _by_partials(p, i, v, t, partials):
 
 
 def _one_of(axes, own, shape):
-    """The axes, those of length 1 that are broadcast among the free ones."""
+    """Mark broadcast axes (length 1) as free."""
     return tuple(FREE if r != FREE and own[d] == 1 != shape[r] else r for d, r in enumerate(axes))
 
 
@@ -160,7 +161,7 @@ def _rest(axes, shape):
 
 
 def _window(p, v, axes, index, shape):
-    """The view of an operand, at an index on its free axes, in the shape of the result."""
+    """Return the view of an operand at an index on its free axes, in the shape of the result."""
     low, own, strides = p.whole(p.type(v))
     steps = [0] * len(shape)
     for d, r in enumerate(axes):
@@ -170,7 +171,7 @@ def _window(p, v, axes, index, shape):
 
 
 def _seen_from(p, i, v, t, partials):
-    """Terms of the result: of each element by index on the free axes of the operand."""
+    """Return aligned terms of the result, one for each index on the free axes."""
     shape, type = p.type(i)[1], p.type(i)
     found = []
     for index, slope in partials.ahead():
@@ -190,7 +191,7 @@ def _seen_from(p, i, v, t, partials):
 
 
 def _sent_to(p, i, v, t, partials):
-    """The same of single entries: of each its element by index on the other axes of the result."""
+    """Return coordinate-form terms of the result, one for each index on its unaligned axes."""
     t = p.loose(t, v)
     elements = _unravelled(p.numbers(v)[t.rows], p.type(v)[1])
     found = []
@@ -204,7 +205,7 @@ def _sent_to(p, i, v, t, partials):
 
 
 def _places(p, i, at, shape):
-    """Places in the memory of a value of elements by their indices."""
+    """Return the offsets of elements of value i, given their index on each axis."""
     return np.broadcast_to(p.where(i)[tuple(at[r] for r in range(len(at)))], shape)
 
 
@@ -213,7 +214,7 @@ def _unravelled(numbers, shape):
 
 
 def _picked_from(p, i, v, t, partials):
-    """The same by the partials in the shape of the result."""
+    """Return coordinate-form terms of the result, from the partials in its shape."""
     own, shape, axes = p.type(v)[1], p.type(i)[1], partials.axes
     elements = _unravelled(p.numbers(v)[t.rows], own)
     rest = _rest(axes, shape)
@@ -238,14 +239,14 @@ def _picked_from(p, i, v, t, partials):
 
 
 def _without_zeros(p, t, slope, places):
-    """The entries of which a constant partial is not 0."""
+    """Drop the entries whose constant partial is 0."""
     if not isinstance(slope, np.ndarray) or np.all(is_some := slope[places] != 0):
         return t
     which = np.flatnonzero(is_some)
     return Term(p.picked(t.coef, which), t.cols[which], t.rows[which])
 
 
-# ---------------------------------------------------------------------------------------------- partials by the row
+# ---------------------------------------------------------------------------------------------- partials by rules
 
 
 def _of_row(p, i, call, j, axes):
@@ -272,7 +273,7 @@ def _of_row(p, i, call, j, axes):
 
 
 def _seeds(shape, axes, indices):
-    """Arrays that are 1 at an index on some axes."""
+    """Yield arrays that are 1 at one index on some axes and 0 at the others."""
     for index in indices:
         seed = np.zeros(shape)
         at = dict(zip(axes, index))
@@ -281,7 +282,7 @@ def _seeds(shape, axes, indices):
 
 
 def _windows(p, i, v, axes, slope):
-    """Partials in the shape of the result, as parts of those in that of the operand."""
+    """Yield partials in the shape of the result, as views of a partial in the shape of the operand."""
     own, shape = p.type(v)[1], p.type(i)[1]
     slope = _laid(p, slope, v)
     for index in _indices(own, _free(axes)):
@@ -293,12 +294,12 @@ def _windows(p, i, v, axes, slope):
 
 
 def _laid(p, coef, i):
-    """A coefficient with the elements where a value has them, each in a place of its own."""
+    """Convert an array coefficient to the layout of value i; its elements do not share memory."""
     return p.laid(p.distinct(coef), i) if p.is_array(coef) else coef
 
 
 def _by_seeds(p, i, call, j, seeds, is_back):
-    """Tangents of a call by those of an operand, or cotangents of that, as coefficients."""
+    """Return tangents of a call for seeds of an operand, or cotangents of the operand, as coefficients."""
     seeds = [seed if seed.shape else np.float64(seed) for seed in seeds]
     values = [i, *call.operands]
     code = _derivatives(p, call, j, seeds, values, is_back)
@@ -311,7 +312,7 @@ def _by_seeds(p, i, call, j, seeds, is_back):
 
 
 def _derivatives(p, call, j, seeds, values, is_back):
-    """The list of these, made once for all calls that are alike and whose rules do not look at values."""
+    """Trace these derivatives; cached by call and types unless the rule branches on values."""
     types = [kind_of(p.new, v) for v in values]
     alike = Same(call.row), Same(call.compute), static(call.args), static(call.kwargs)
     key = *alike, j, is_back, *types, *[(np.shape(seed), seed.tobytes()) for seed in seeds]
@@ -333,7 +334,7 @@ def _derivatives(p, call, j, seeds, values, is_back):
 
 
 def _as_coefficient(p, code, v, w, i):
-    """A value of a list that was taken over: a constant as what it is."""
+    """Return output v of an inlined program, value w here, as a coefficient; constants stay constants."""
     dtype, shape, _ = kind_of(code, v)
     if dtype != _FLOAT:
         raise Refused(f"numbers of dtype {dtype}")
@@ -349,9 +350,9 @@ def _as_coefficient(p, code, v, w, i):
 
 
 class _Factor(NamedTuple):
-    """A factor of a product: the value of the list, or the constant, that it is, and a label for each axis.
+    """A factor of a product: a value or a constant, with a label for each axis.
 
-    `operand` is its number among the operands of the call.
+    `operand` is its position among the operands of the call.
     """
 
     operand: int | None
@@ -362,7 +363,7 @@ class _Factor(NamedTuple):
 
 
 def _factors(p, call):
-    """The factors of a product, and the labels of the axes of its result; None: it is none that is known here."""
+    """Return the factors of a product and the labels of the result's axes; None if it is not a known product."""
     shapes = {x.position: p.type(call.operands[x.position])[1] for x in _operands_in(call.args)}
 
     def shape_of(x):
@@ -396,14 +397,14 @@ def _operands_in(argument):
 
 
 def _of_product(p, i, axes, factor, others, out):
-    """The partials in a factor, views of the others; None where one of them is summed by itself."""
+    """Return the partials in a factor as views of the others; None if another factor has a summed axis of its own."""
     _, v, _, names, own = factor
     shape = p.type(i)[1]
     if any({*other.names} - {*out} - {*names} or matrices.is_sparse(other.constant) for other in others):
         return None
     lengths = {name: n for other in others for name, n in zip(other.names, other.shape) if n > 1}
     if any(n == 1 != lengths.get(name, 1) and name not in out for name, n in zip(names, own)):
-        return None  # repeated, and summed
+        return None  # a broadcast axis that is summed
     free, rest = _free(axes), _rest(axes, shape)
 
     def ahead():
@@ -422,7 +423,7 @@ def _of_product(p, i, axes, factor, others, out):
 
 
 def _product_of(p, factors, targets, at, i):
-    """The product of some factors, at an index on some of their axes, in the shape of a value: a coefficient."""
+    """Return the product of some factors, at an index on some axes, in the shape of value i, as a coefficient."""
     found, type = 1.0, p.type(i)
     for factor in factors:
         if factor.value is None:
@@ -461,7 +462,7 @@ def _part_of_constant(p, factor, targets, at, i):
 
 
 def _by_result(p, i, call, j):
-    """Partials of a function of small matrices that are products of elements of its result, as its row states."""
+    """Return terms of a function of small matrices whose partials are products of result elements (`slope`)."""
     shape = p.type(i)[1]
     lead = [*range(len(shape) - 2)]
     sign, *names = re.fullmatch("(-?)(..),(..)", call.row.slope).groups()
@@ -479,9 +480,9 @@ def _by_result(p, i, call, j):
 
 
 def _matrix(p, i, factor, others, out):
-    """Rows, columns and numbers of the constant matrix that an operand is multiplied by, where it has few or many.
+    """Return the constant matrix that an operand is multiplied by, if it is sparse or large, in coordinate form.
 
-    Rows are numbers of elements of the result, columns those of the operand.  None: it is not so.
+    Rows and columns are C-order indices in the result and in the operand. None if this form does not pay or apply.
     """
     *_, names, own = factor
     shape = p.type(i)[1]
@@ -523,7 +524,7 @@ def _matrix(p, i, factor, others, out):
 
 
 def _transformed(p, i, v, rows, columns, numbers):
-    """Terms of a constant matrix times a value."""
+    """Return the terms of a constant sparse matrix times value v."""
     from scipy.sparse import csc_array
 
     size = math.prod(p.type(i)[1]), math.prod(p.type(v)[1])
@@ -548,11 +549,11 @@ def _transformed(p, i, v, rows, columns, numbers):
     return found
 
 
-# ---------------------------------------------------------------------------------------------- sums, and moves
+# ---------------------------------------------------------------------------------------------- sums and moves
 
 
 def _summed(is_mean):
-    """A sum or mean along axes."""
+    """Return the rule of a sum or mean along axes."""
 
     def rule(p, i, call, j):
         if {*call.kwargs} - {"axis", "keepdims"} or len(call.args) > 2:
@@ -598,7 +599,7 @@ def _axis_sum(p, i, v, axis):
 
 
 def _reshaped(p, coef, i):
-    """An array as one of another shape of as many elements."""
+    """Reshape an array coefficient to the shape of value i."""
     type = p.type(coef)
     dense = (_FLOAT, type[1], None)
     if type != dense:
@@ -608,7 +609,7 @@ def _reshaped(p, coef, i):
 
 
 def _moved(p, i, call, j):
-    """Terms of elements that are moved: each of the result is one of an operand, or a constant."""
+    """Return terms of a call whose result elements are elements of operands, or constants."""
     v = call.operands[j]
 
     def numbers(argument):
@@ -631,7 +632,7 @@ def _moved(p, i, call, j):
 
 
 def _scattered(p, i, call, j):
-    """Partials of values that are added up at constant indices, and of the array to which they are added."""
+    """Return terms of a scatter-add at constant indices, in the values or in the base array."""
     base, at, values = call.row.dependence
     v, (position, _) = call.operands[j], call_rules.place_in(call.args, j)
     if position == base:
@@ -645,7 +646,7 @@ def _scattered(p, i, call, j):
 
 
 def _rule_of(call):
-    """The partials of a call by what its row states; None: by the general rule."""
+    """Return the special rule for a call; None if the general one applies."""
     if type(call.row.dependence) is Scattered:
         return _scattered
     if call.row.slope is not None:
