@@ -37,7 +37,7 @@ from wengert.program.tracing.trace import listed
 _FLOAT = np.dtype(float)
 #: partials of a call in one operand, if they are computed, and if they are views of one array
 _MAX_COMPUTED, _MAX_VIEWS = 9, 32
-#: the same limit as the first for views: partials times terms of the operand
+#: more views than that are used if partials times terms of the operand do not exceed this
 _MAX_PRODUCTS = 96
 #: elements of a constant matrix without zeros, each of which adds a coefficient
 _MAX_DENSE_CONSTANT = 10_000
