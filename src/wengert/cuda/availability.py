@@ -94,13 +94,13 @@ def _of_driver(error):
             "NVIDIA's driver library (libcuda.so.1, nvcuda.dll) is missing",
             "install the driver; in a container, start it with access to the GPU (docker run --gpus all)",
         )
-    return CudaUnavailable(f"the driver does not start ({text})", "see whether nvidia-smi works")
+    return CudaUnavailable(f"the driver does not start ({text})", "check whether nvidia-smi works")
 
 
 def _no_device():
     return CudaUnavailable(
         "there is a driver, but no GPU that this process may use",
-        "see nvidia-smi, and the variable CUDA_VISIBLE_DEVICES",
+        "check nvidia-smi and the variable CUDA_VISIBLE_DEVICES",
     )
 
 

@@ -65,12 +65,12 @@ class Kernel:
         target: str = "cuda",
     ):
         if compile not in ("auto", "never"):
-            raise ValueError(f"to_cuda: compile is 'auto' or 'never', not {compile!r}")
+            raise ValueError(f"to_cuda: compile must be 'auto' or 'never', not {compile!r}")
         if target not in ("cuda", "cpu"):
-            raise ValueError(f"to_cuda: target is 'cuda' or 'cpu', not {target!r}")
+            raise ValueError(f"to_cuda: target must be 'cuda' or 'cpu', not {target!r}")
         self._dtype = None if dtype is None else np.dtype(dtype)
         if self._dtype not in (None, *DTYPES):
-            raise TypeError(f"to_cuda: dtype is float64 or float32, not {self._dtype}")
+            raise TypeError(f"to_cuda: dtype must be float64 or float32, not {self._dtype}")
         points_at_once(1, 1, 1 << 30, chunk)  # validates chunk
         self._compile, self._chunk, self._debug, self._target = compile, chunk, debug, target
         self._name = program._name
@@ -190,9 +190,9 @@ class Kernel:
         left = np.flatnonzero(run.failed)
         place = run.guards[run.failed[left[0]] - 1]
         return (
-            f"{self._name}: at {len(left)} of {run.batch.n} points the function takes another branch than where it was "
-            f"recorded, first at {place}, as at {first_of(left)}: use wengert.cuda.vmap, which records each branch, or "
-            "write numpy.where"
+            f"{self._name}: at {len(left)} of {run.batch.n} points the function takes another branch than the recorded "
+            f"one, first at {place}, for example at {first_of(left)}: use wengert.cuda.vmap, which records each "
+            "branch, or write numpy.where"
         )
 
 
@@ -215,8 +215,8 @@ def _specs(program):
     code, form = program._listing, program._form
     if isinstance(program, Stacked):
         raise NotDerivable(
-            f"to_cuda({program._name}): this program is a loop over the rows of a matrix: make a kernel of the program "
-            "of the function, and ask it for value_and_jacobian or hvp"
+            f"to_cuda({program._name}): this program is a loop over the rows of a matrix: call to_cuda on the program "
+            "of the function itself, and use value_and_jacobian or hvp of the kernel"
         )
     if form.keywords or not form.templates:
         raise NotDerivable(f"to_cuda({program._name}): record it with all its arguments by position")
@@ -225,11 +225,11 @@ def _specs(program):
         if type(template) is Slot:
             found.append(kind_of(code, code.inputs[template.number])[:2])
         elif form.inputs_of(i):
-            raise NotDerivable(f"to_cuda({program._name}): argument {i} is a container: pass arrays and numbers")
+            raise NotDerivable(f"to_cuda({program._name}): argument {i} is a container: pass arrays and scalars")
         else:
             found.append(Fixed(key))
     if type(found[0]) is Fixed:
-        raise NotDerivable(f"to_cuda({program._name}): the first argument is to be an array or number of floats")
+        raise NotDerivable(f"to_cuda({program._name}): the first argument must be a float or an array of floats")
     return found
 
 

@@ -74,8 +74,7 @@ def told(needed: int, free: int) -> MemoryError:
     """Return the error for insufficient device memory."""
     return MemoryError(
         f"needs {_gigabytes(needed)} on the GPU, {_gigabytes(free)} are free: pass NumPy arrays, which are processed "
-        "in "
-        "chunks, or a smaller chunk="
+        "in chunks, or a smaller chunk="
     )
 
 

@@ -72,7 +72,7 @@ def bodies(program: Program, mode: str = "value", argnums: int = 0, dtype="float
 
 def _bodies(program, mode, argnums, dtype):
     if mode not in MODES:
-        raise ValueError(f"mode={mode!r}: one of {', '.join(MODES)}")
+        raise ValueError(f"mode={mode!r}: must be one of {', '.join(MODES)}")
     if mode == "jacobian":
         return _jacobian(program, argnums, dtype)
     body = Body(f"{mode} of {program._name}", dtype)
@@ -178,7 +178,7 @@ def kernel(body: Body, layouts: str = "", target: str = "cuda") -> Callable:
     elif target == "cuda":
         space = {"cuda": numba_cuda(), "body": intrinsic(body, layouts, "cuda")}
     else:
-        raise ValueError(f"target={target!r}: one of cuda, cpu, simulator, python")
+        raise ValueError(f"target={target!r}: must be one of cuda, cpu, simulator, python")
     exec(kernel_source(body), space)
     return space["kernel"]
 

@@ -156,7 +156,7 @@ class Mapped:
                 return run
         raise GuardError(
             f"{self!r}: at {len(left)} of {points.n} points the function takes none of the {MAX_PATHS} paths that "
-            f"were recorded, as at {first_of(left)}: write numpy.where for branches"
+            f"were recorded, for example at {first_of(left)}: write numpy.where for branches"
         )
 
     def _recorded(self, points, i):

@@ -222,7 +222,7 @@ def _value(code, op, a, b, c, kinds, values, inputs, of):
     if op == Op.LOAD:
         return values[a][b] if type_of(a)[1] else values[a]
     if kind[0].kind == "c":
-        raise TypeError("an array of complex numbers")
+        raise TypeError("complex arrays are not supported")
     if op == Op.VIEW:
         source = values[a] if type_of(a)[1] else np.array([values[a]], object)
         return memory_of(source[places(code.views[b], type_of(a)[0])], kind)

@@ -20,15 +20,15 @@ def numba_cuda() -> Any:
     if importlib.util.find_spec("numba_cuda") is None:
         if importlib.util.find_spec("numba") is None:
             raise CudaUnavailable("the package numba-cuda is not installed", INSTALL)
-        raise CudaUnavailable("only the old numba.cuda that is built into numba is installed, not numba-cuda", INSTALL)
+        raise CudaUnavailable("only the old numba.cuda that is part of numba is installed, not numba-cuda", INSTALL)
     try:
         cuda = importlib.import_module("numba.cuda")
     except ImportError as error:
         raise CudaUnavailable(f"numba-cuda cannot be imported ({one_line(error)})", INSTALL) from error
     if getattr(cuda, "implementation", "Built-in") != "NVIDIA":
         raise CudaUnavailable(
-            "numba-cuda is installed, but numba.cuda is the old one that is built into numba",
-            "install numba-cuda into site-packages, whose .pth files Python reads, not by --target or PYTHONPATH",
+            "numba-cuda is installed, but `import numba.cuda` finds the old one that is part of numba",
+            "install numba-cuda into site-packages, where Python reads .pth files, not with --target or PYTHONPATH",
         )
     return cuda
 
@@ -40,7 +40,7 @@ def of_versions(error: Exception, cuda: Any) -> CudaUnavailable | None:
     driver, toolkit = _version(cuda.cudadrv.driver.get_version), _version(cuda.runtime.get_version)
     pins = f'pip install "cuda-toolkit=={driver}.*" "nvidia-nvjitlink=={driver}.*"'
     return CudaUnavailable(
-        f"the driver is of CUDA {driver} and does not load what the installed compilers, of CUDA {toolkit}, make "
+        f"the driver supports CUDA {driver} and cannot load code from the installed CUDA {toolkit} compilers "
         f"({one_line(error)})",
         f"{INSTALL if driver[:3] != toolkit[:3] else pins}, or a newer driver",
     )

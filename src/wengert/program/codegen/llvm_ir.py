@@ -38,11 +38,11 @@ class Number:
         self.is_flag = is_flag
 
     def __bool__(self):
-        raise TypeError("the truth of a traced number is asked for, and it differs from point to point")
+        raise TypeError("the truth value of a scalar differs between points")
 
     def round(self, decimals=0, out=None):
         if decimals:
-            raise TypeError("rounding to decimals")
+            raise TypeError("rounding to decimals is not supported")
         return self.of.apply("rint", self)
 
     @property

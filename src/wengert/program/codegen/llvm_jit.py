@@ -32,7 +32,7 @@ def llvm():
     try:
         import llvmlite.binding as found
     except ImportError:
-        raise ImportError("machine code is made by llvmlite: pip install wengert[jit]") from None
+        raise ImportError("the llvm tier needs llvmlite: pip install wengert[jit]") from None
     found.initialize_native_target()
     found.initialize_native_asmprinter()
     return found
@@ -103,7 +103,7 @@ def call(builder, name, operands):
     count = min(kind.count, lanes())
     vector = _vector_name(name, count)
     if _address(vector) is None:
-        raise Refused(f"the C library has no {name} of vectors")
+        raise Refused(f"the C library has no vectorised {name}")
     parts = []
     for first in range(0, kind.count, count):
         places = ir.Constant(ir.VectorType(ir.IntType(32), count), [*range(first, first + count)])

@@ -72,7 +72,7 @@ class ScalarSteps:
             items = reroll.rolled(items)
         left = reroll.count(items)
         if left > MAX_STATEMENTS:
-            raise Refused(f"{left} instructions on numbers, without loops, take LLVM too long")
+            raise Refused(f"{left} scalar instructions that form no loops take too long to compile")
         self.written += left
         return _parts(items)
 
@@ -132,7 +132,7 @@ class ScalarSteps:
                 self.add((op,), [y], [a, b])
                 continue
             elif op == "loop":
-                raise Refused("a function on numbers that NumPy or SciPy runs")
+                raise Refused("a scalar function that only NumPy or SciPy implements")
             else:
                 slots = [a, b]
                 if arity == 3:

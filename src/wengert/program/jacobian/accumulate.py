@@ -148,7 +148,7 @@ class _Partials:
 
     def run(self):
         if kind_of(self.new, self.x)[0] != _FLOAT or kind_of(self.new, self.y)[0] != _FLOAT:
-            raise Refused("float64 alone")
+            raise Refused("only float64 is supported")
         needed = simplify.needed_for(self.new, [self.y])
         n = math.prod(self.type(self.x)[1])
         self.terms[self.x] = [Term(1.0, self.as_line(self.x, self.counted(n)))] if n else []
@@ -173,7 +173,7 @@ class _Partials:
         dtype = self.type(i)[0]
         if dtype != _FLOAT:
             if dtype.kind in "fc":
-                raise Refused(f"numbers of dtype {dtype}")
+                raise Refused(f"values of dtype {dtype} are not supported")
             return
         if op < Op.INPUT:
             found = self.elementwise(i, op, a, b)
@@ -182,7 +182,7 @@ class _Partials:
         elif op in _RULES:
             found = _RULES[op](self, i, a, b, c)
         else:
-            raise Refused(f"instruction {op}")
+            raise Refused(f"instruction {Op(op).name} has no rule")
         found = self.merged([t for t in found if t.rows is not None or _has_some(t.cols)], i)
         if not found:
             return
@@ -205,7 +205,7 @@ class _Partials:
         self.work += operations_from(self.new, self.checked)
         self.checked = len(self.new)
         if self.work + more > self.most:
-            raise Refused("more operations than another way takes")
+            raise Refused("more operations than the alternative takes")
 
     def check_numbers(self, found):
         """Count new terms of scalars against their limit, then check the operations."""
@@ -470,7 +470,7 @@ class _Partials:
             places = self.where(i).ravel()
             self.left -= t.cols.size * places.size
             if self.left < 0:
-                raise Refused("a row of all elements in each row")
+                raise Refused("too many terms")
             which = np.tile(np.arange(t.cols.size), places.size)
             rows, cols = np.repeat(places, t.cols.size), np.tile(t.cols, places.size)
             t = Term(self.picked(t.coef, which), cols, rows)
@@ -621,7 +621,7 @@ class _Partials:
     def view(self, i, a, b, c):
         view = self.new.views[b]
         if self.type(a)[0] != self.type(i)[0]:
-            raise Refused("complex numbers")
+            raise Refused("complex values are not supported")
         if 0 in view[1]:
             return []
         repeats = self.repeats(kind_of(self.new, a))
@@ -676,14 +676,14 @@ class _Partials:
     def gather(self, i, a, b, c):
         places = self.new.arrays[self.table[1][b]]
         if self.repeats(kind_of(self.new, a)):
-            raise Refused("elements of a view that repeats them")
+            raise Refused("a gather from a view that repeats elements")
         move = lambda coef: self.new.add(Op.GATHER, self.type(i), coef, b)
         return self.moved_terms(a, i, lambda line: line[places], move, lambda: places) if places.size else []
 
     def place(self, i, a, b, c):
         view = self.new.views[b]
         if overlaps(view[1], view[2]):
-            raise Refused("a view of elements that lie on another")
+            raise Refused("a store through a view that overlaps itself")
         is_whole = math.prod(view[1]) == math.prod(self.type(i)[1])
         type = self.type(i)
         put = lambda base, coef: self.come_from(

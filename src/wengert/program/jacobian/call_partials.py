@@ -137,7 +137,7 @@ def _by_partials(p, i, v, t, partials):
         return _sent_to(p, i, v, t, partials)
     if partials.ahead is not None:
         return _picked_from(p, i, v, t, partials)
-    raise Refused("partials in too many operands")
+    raise Refused("too many partials")
 
 
 def _one_of(axes, own, shape):
@@ -337,7 +337,7 @@ def _as_coefficient(p, code, v, w, i):
     """Return output v of an inlined program, value w here, as a coefficient; constants stay constants."""
     dtype, shape, _ = kind_of(code, v)
     if dtype != _FLOAT:
-        raise Refused(f"numbers of dtype {dtype}")
+        raise Refused(f"values of dtype {dtype} are not supported")
     if code.op[v] == Op.CONST:
         return float(code.constants[code.a[v]])
     if code.op[v] == Op.ARRAY:
@@ -383,7 +383,7 @@ def _factors(p, call):
         elif value is None:
             constant = x if matrices.is_sparse(x) else np.asarray(x)
             if constant.dtype.kind == "c":
-                raise Refused("complex numbers")
+                raise Refused("complex values are not supported")
         factors.append(_Factor(operand, value, constant, names, shape))
     return (factors, out) if factors else None
 

@@ -55,7 +55,7 @@ def in_rows(list rows, list cols, Py_ssize_t m):
     cdef Py_ssize_t total = sum([len(part) for part in cols]), i, k, lo = 0, hi, first = 0, count = 0
     cdef int64_t pair
     if total > 0x7ffffffe:
-        raise MemoryError(f"{total} nonzeros")
+        raise MemoryError(f"a sparse Jacobian has at most {0x7ffffffe} entries, not {total}")
     starts_, columns_, places_ = [np.empty(n, np.int32) for n in (m + 1, total, total)]
     pairs_ = np.empty(total, np.int64)      # of each entry: column << 32 | index among all parts
     starts_[:] = 0

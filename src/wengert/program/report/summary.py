@@ -159,7 +159,7 @@ def summary(program) -> Summary:
 def tier(program) -> list[str]:
     """Describe which tier runs a program, and why."""
     machine = program.machine
-    kept = ["not at all while the inputs that are read stay the same, bit by bit: the result is kept"]
+    kept = ["no run while the inputs that are read stay bitwise the same: the result is cached"]
     return [*_tiers(machine), *(kept if machine.keeps else [])]
 
 
@@ -175,7 +175,7 @@ def _tier(machine):
             return ["vm"]
         return [f"vm, and llvm after {machine.due:.0e} replays where it is installed"]
     if not report.compiled:
-        return ["vm", *[f"no llvm: {reason}" for reason in report.refused or ["there is no step to compile"]]]
+        return ["vm", *[f"no llvm: {reason}" for reason in report.refused or ["there are no instructions to compile"]]]
     source = "from disk" if report.is_from_disk else "made"
     first = f"llvm for {report.compiled} of {machine.count} steps, {source} in {report.seconds:.2f} s"
     return [first, *[f"left to vm: {reason}" for reason in report.refused]]
@@ -187,9 +187,9 @@ def rolling(program) -> list[str]:
     if "vectorise" in program.disabled:
         return ["switched off"]
     if not program.rolls:
-        return ["not tried: the sums of an exact program keep their order"]
+        return ["not tried: an exact program keeps the order of its sums"]
     if code is not program._listing:
-        of_elements = f"small arrays become numbers: {len(program._listing)} instructions become {len(code)}"
+        of_elements = f"small arrays are scalarised: {len(program._listing)} instructions become {len(code)}"
         return [of_elements, *_rolling(code, run)]
     return _rolling(code, run)
 
@@ -205,24 +205,24 @@ def _rolling(code, run):
     small = [members for members, value in found if value < 0]
     summed, left = int(in_sums.sum()), sum(map(len, small))
     if not (sizes or summed) and left < vectorise.FEWEST:
-        return ["nothing to do: there are no loops over numbers"]
+        return ["nothing to do: there are no loops over scalars"]
     texts = []
     if sizes or summed:
-        what = [f"{counted(len(sizes), 'class', 'classes')} of {_span(sizes)} alike numbers"] if sizes else []
+        what = [f"{counted(len(sizes), 'class', 'classes')} of {_span(sizes)} isomorphic scalars"] if sizes else []
         what += [f"{counted(summed, 'addition')} of long sums"] if summed else []
         texts.append(", ".join(what))
         if run is not code:
             texts.append(become)
         elif len(code) < vectorise.SHORTEST:
-            texts.append("left as they are: the list is short")
+            texts.append("not vectorised: the program is short")
         else:
             before, after = (sum(vectorise.costs(listing)) / 1000 for listing in (code, arrays))
-            texts.append(f"left as they are: arrays are estimated to take {after:.3g} us, numbers {before:.3g} us")
+            texts.append(f"not vectorised: arrays are estimated to take {after:.3g} us, scalars {before:.3g} us")
     if left >= vectorise.FEWEST:
-        texts.append(f"{left} stay numbers: fewer than {vectorise.FEWEST} of each are alike")
+        texts.append(f"{left} stay scalars: fewer than {vectorise.FEWEST} of each are isomorphic")
         chain = _longest_chain(code, small)
         if chain >= _MIN_CHAIN:
-            texts.append(f"{chain} of them form a chain: each needs the one before")
+            texts.append(f"{chain} of them form a chain: each depends on the one before")
     return texts
 
 
