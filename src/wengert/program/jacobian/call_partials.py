@@ -45,12 +45,12 @@ _MAX_DENSE_CONSTANT = 10_000
 
 def call(p: Any, i: int, a: int, b: int, c: int) -> list[Term]:
     """Return the terms of the result of a call."""
-    call = p.new.calls[a]
+    call = p.code.calls[a]
     live = [j for j, v in enumerate(call.operands) if p.terms.get(v)]
     if not live or (call.row is not None and call.row.kind == "constant"):
         return []
     _require_local(call)
-    rule = _rule_of(call) or (_moved if access.moves(call) else _through)
+    rule = _special_rule(call) or (_rearranged if access.moves(call) else _by_dependence)
     return [t for j in live for t in rule(p, i, call, j)]
 
 
@@ -64,28 +64,28 @@ def require_rule(p: Any, i: int, call: Call, depends: list) -> None:
     if call.row is not None and call.row.kind == "constant":
         return
     _require_local(call)
-    if _rule_of(call) is not None or access.is_product(call) or access.moves(call):
+    if _special_rule(call) is not None or access.is_product(call) or access.moves(call):
         return
     for j, v in enumerate(call.operands):
         if depends[v] and _axes_of(p, i, call, j) is None:
             raise Refused(call.row.name)
 
 
-class _Partials(NamedTuple):
+class _CallPartials(NamedTuple):
     """Partials of a call in one operand.
 
     `axes` gives the aligned result axis, or FREE, for each axis of the operand.
-    `ahead` yields (index, partial) for each index on the free axes, in the shape of the result; `back` for each index
-    on the unaligned axes of the result, in the shape of the operand.
+    `forward` yields (index, partial) for each index on the free axes, in the shape of the result; `backward` for each
+    index on the unaligned axes of the result, in the shape of the operand.
     One of them may be None: unavailable or too expensive.
     """
 
     axes: tuple
-    ahead: Any
-    back: Any
+    forward: Any
+    backward: Any
 
 
-def _through(p, i, call, j):
+def _by_dependence(p, i, call, j):
     """Return the terms by a function's dependence pattern."""
     v = call.operands[j]
     own, shape = p.type(v)[1], p.type(i)[1]
@@ -94,20 +94,20 @@ def _through(p, i, call, j):
         factors, out = found
         k = [factor.operand for factor in factors].index(j)
         others = factors[:k] + factors[k + 1 :]
-        matrix = _matrix(p, i, factors[k], others, out)
+        matrix = _constant_matrix(p, i, factors[k], others, out)
         if matrix is not None:
-            return _transformed(p, i, v, *matrix)
-        axes = _one_of(tuple(out.index(x) if x in out else FREE for x in factors[k].names), own, shape)
-        partials = _of_product(p, i, axes, factors[k], others, out) or _of_row(p, i, call, j, axes)
+            return _times_matrix(p, i, v, *matrix)
+        axes = _mark_broadcast(tuple(out.index(x) if x in out else FREE for x in factors[k].names), own, shape)
+        partials = _of_product(p, i, axes, factors[k], others, out) or _by_rule(p, i, call, j, axes)
         are_values = any(other.value is not None for other in others)
     else:
         axes = _axes_of(p, i, call, j)
-        partials = None if axes is None else _of_row(p, i, call, j, axes)
+        partials = None if axes is None else _by_rule(p, i, call, j, axes)
     if partials is None:
         raise Refused(call.name)
-    if partials.ahead is not None:
+    if partials.forward is not None:
         count = sum(t.rows is None and _is_product(p, t.coef, are_values) for t in p.terms[v])
-        p.check(count * math.prod([own[d] for d in _free(axes)]) * math.prod(shape))
+        p.check_operations(count * math.prod([own[d] for d in _free_axes(axes)]) * math.prod(shape))
     return [t for term in p.terms[v] for t in _by_partials(p, i, v, term, partials)]
 
 
@@ -116,13 +116,13 @@ def _axes_of(p, i, call, j):
     own, shape = p.type(call.operands[j])[1], p.type(i)[1]
     position, item = call_rules.place_in(call.args, j)
     axes = access.axes(call, position, own, shape) if item < 0 else None
-    axes = None if axes is None else _one_of(axes, own, shape)
+    axes = None if axes is None else _mark_broadcast(axes, own, shape)
     return axes if axes is not None and min(_counts(own, shape, axes)) <= _MAX_COMPUTED else None
 
 
 def _counts(own, shape, axes):
     """Return the number of indices on the free axes of an operand, and on the unaligned axes of the result."""
-    return math.prod([own[d] for d in _free(axes)]), math.prod([shape[r] for r in _rest(axes, shape)])
+    return math.prod([own[d] for d in _free_axes(axes)]), math.prod([shape[r] for r in _unaligned(axes, shape)])
 
 
 def _is_product(p, coef, by_value):
@@ -131,16 +131,16 @@ def _is_product(p, coef, by_value):
 
 
 def _by_partials(p, i, v, t, partials):
-    if partials.ahead is not None and t.rows is None:
-        return _seen_from(p, i, v, t, partials)
-    if partials.back is not None:
-        return _sent_to(p, i, v, t, partials)
-    if partials.ahead is not None:
-        return _picked_from(p, i, v, t, partials)
+    if partials.forward is not None and t.rows is None:
+        return _aligned_forward(p, i, v, t, partials)
+    if partials.backward is not None:
+        return _coordinate_backward(p, i, v, t, partials)
+    if partials.forward is not None:
+        return _coordinate_forward(p, i, v, t, partials)
     raise Refused("too many partials")
 
 
-def _one_of(axes, own, shape):
+def _mark_broadcast(axes, own, shape):
     """Mark broadcast axes (length 1) as free."""
     return tuple(FREE if r != FREE and own[d] == 1 != shape[r] else r for d, r in enumerate(axes))
 
@@ -149,91 +149,91 @@ def _indices(shape, axes):
     return itertools.product(*[range(shape[d]) for d in axes])
 
 
-def _free(axes):
+def _free_axes(axes):
     return [d for d, r in enumerate(axes) if r == FREE]
 
 
-def _rest(axes, shape):
+def _unaligned(axes, shape):
     return [r for r in range(len(shape)) if r not in axes]
 
 
 # ---------------------------------------------------------------------------------------------- terms by partials
 
 
-def _window(p, v, axes, index, shape):
+def _operand_view(p, v, axes, index, shape):
     """Return the view of an operand at an index on its free axes, in the shape of the result."""
     low, own, strides = p.whole(p.type(v))
     steps = [0] * len(shape)
     for d, r in enumerate(axes):
         if r != FREE and own[d] > 1:
             steps[r] = strides[d]
-    return low + sum(k * strides[d] for d, k in zip(_free(axes), index)), shape, tuple(steps)
+    return low + sum(k * strides[d] for d, k in zip(_free_axes(axes), index)), shape, tuple(steps)
 
 
-def _seen_from(p, i, v, t, partials):
+def _aligned_forward(p, i, v, t, partials):
     """Return aligned terms of the result, one for each index on the free axes."""
     shape, type = p.type(i)[1], p.type(i)
     found = []
-    for index, slope in partials.ahead():
-        view = _window(p, v, partials.axes, index, shape)
+    for index, slope in partials.forward():
+        view = _operand_view(p, v, partials.axes, index, shape)
         places = places_of(view, _FLOAT)
         coef = t.coef
         if isinstance(coef, np.ndarray):
-            coef = p.constant_line(coef[places], i)
+            coef = p.constant_by_offset(coef[places], i)
         elif p.is_array(coef):
             coef = p.part(coef, view)
-        line = p.as_line(i, t.cols[places])
+        line = p.by_offset(i, t.cols[places])
         if not p.is_value(slope):
             line = np.where(slope == 0, np.int32(-1), line)
-        coef = _laid(p, p.product(coef, slope, type), i)
+        coef = _in_layout(p, p.product(coef, slope, type), i)
         found.append(Term(coef, line, None, t.clean and p.is_clean(coef, line)))
     return found
 
 
-def _sent_to(p, i, v, t, partials):
+def _coordinate_backward(p, i, v, t, partials):
     """Return coordinate-form terms of the result, one for each index on its unaligned axes."""
-    t = p.loose(t, v)
-    elements = _unravelled(p.numbers(v)[t.rows], p.type(v)[1])
+    t = p.in_coordinates(t, v)
+    elements = _unravelled(p.element_indices(v)[t.rows], p.type(v)[1])
     found = []
-    for index, slope in partials.back():
-        at = dict(zip(_rest(partials.axes, p.type(i)[1]), index))
+    for index, slope in partials.backward():
+        at = dict(zip(_unaligned(partials.axes, p.type(i)[1]), index))
         at.update({r: elements[d] for d, r in enumerate(partials.axes) if r != FREE})
         target = _places(p, i, at, t.cols.shape)
-        coef = p.product(t.coef, p.picked(_laid(p, slope, v), t.rows), (_FLOAT, (t.cols.size,), None))
+        coef = p.product(t.coef, p.selected(_in_layout(p, slope, v), t.rows), (_FLOAT, (t.cols.size,), None))
         found.append(_without_zeros(p, Term(coef, t.cols, target), slope, t.rows))
     return found
 
 
 def _places(p, i, at, shape):
     """Return the offsets of elements of value i, given their index on each axis."""
-    return np.broadcast_to(p.where(i)[tuple(at[r] for r in range(len(at)))], shape)
+    return np.broadcast_to(p.offsets(i)[tuple(at[r] for r in range(len(at)))], shape)
 
 
 def _unravelled(numbers, shape):
     return np.unravel_index(numbers, shape) if shape else ()
 
 
-def _picked_from(p, i, v, t, partials):
+def _coordinate_forward(p, i, v, t, partials):
     """Return coordinate-form terms of the result, from the partials in its shape."""
     own, shape, axes = p.type(v)[1], p.type(i)[1], partials.axes
-    elements = _unravelled(p.numbers(v)[t.rows], own)
-    rest = _rest(axes, shape)
+    elements = _unravelled(p.element_indices(v)[t.rows], own)
+    rest = _unaligned(axes, shape)
     others = list(_indices(shape, rest))
     found = []
-    for index, slope in partials.ahead():
+    for index, slope in partials.forward():
         is_here = np.ones(t.cols.size, bool)
-        for d, k in zip(_free(axes), index):
+        for d, k in zip(_free_axes(axes), index):
             is_here &= elements[d] == k
         which = np.flatnonzero(is_here)
-        p.left -= which.size * len(others)
-        if p.left < 0:
+        p.coefficients_left -= which.size * len(others)
+        if p.coefficients_left < 0:
             raise Refused("too many terms")
         for other in others if which.size else ():
             at = dict(zip(rest, other))
             at.update({r: elements[d][which] for d, r in enumerate(axes) if r != FREE})
             target = _places(p, i, at, which.shape)
             line = (_FLOAT, (which.size,), None)
-            coef = p.product(p.picked(t.coef, which), p.picked(_laid(p, slope, i), target), line)
+            coef = p.product(p.selected(t.coef, which), p.selected(_in_layout(p, slope, i), target), line)
             found.append(_without_zeros(p, Term(coef, t.cols[which], target), slope, target))
     return [t for t in found if t.cols.size]
 
@@ -243,33 +243,33 @@ def _without_zeros(p, t, slope, places):
     if not isinstance(slope, np.ndarray) or np.all(is_some := slope[places] != 0):
         return t
     which = np.flatnonzero(is_some)
-    return Term(p.picked(t.coef, which), t.cols[which], t.rows[which])
+    return Term(p.selected(t.coef, which), t.cols[which], t.rows[which])
 
 
 # ---------------------------------------------------------------------------------------------- partials by rules
 
 
-def _of_row(p, i, call, j, axes):
+def _by_rule(p, i, call, j, axes):
     own, shape = p.type(call.operands[j])[1], p.type(i)[1]
-    free, rest = _free(axes), _rest(axes, shape)
-    ahead, back = _counts(own, shape, axes)
-    if not ahead or not back:
-        return _Partials(axes, lambda: [], None)
-    if back < ahead:
-        if back > _MAX_COMPUTED:
+    free, rest = _free_axes(axes), _unaligned(axes, shape)
+    forward, backward = _counts(own, shape, axes)
+    if not forward or not backward:
+        return _CallPartials(axes, lambda: [], None)
+    if backward < forward:
+        if backward > _MAX_COMPUTED:
             return None
         indices = list(_indices(shape, rest))
         found = _by_seeds(p, i, call, j, _seeds(shape, rest, indices), True)
-        if back == 1 and ahead <= _MAX_COMPUTED:
-            return _Partials(
-                axes, lambda: _windows(p, i, call.operands[j], axes, found[0]), lambda: zip(indices, found)
+        if backward == 1 and forward <= _MAX_COMPUTED:
+            return _CallPartials(
+                axes, lambda: _operand_views(p, i, call.operands[j], axes, found[0]), lambda: zip(indices, found)
             )
-        return _Partials(axes, None, lambda: zip(indices, found))
-    if ahead > _MAX_COMPUTED:
+        return _CallPartials(axes, None, lambda: zip(indices, found))
+    if forward > _MAX_COMPUTED:
         return None
     indices = list(_indices(own, free))
     found = _by_seeds(p, i, call, j, _seeds(own, free, indices), False)
-    return _Partials(axes, lambda: zip(indices, found), None)
+    return _CallPartials(axes, lambda: zip(indices, found), None)
 
 
 def _seeds(shape, axes, indices):
@@ -281,52 +281,52 @@ def _seeds(shape, axes, indices):
         yield seed
 
 
-def _windows(p, i, v, axes, slope):
+def _operand_views(p, i, v, axes, slope):
     """Yield partials in the shape of the result, as views of a partial in the shape of the operand."""
     own, shape = p.type(v)[1], p.type(i)[1]
-    slope = _laid(p, slope, v)
-    for index in _indices(own, _free(axes)):
-        view = _window(p, v, axes, index, shape)
+    slope = _in_layout(p, slope, v)
+    for index in _indices(own, _free_axes(axes)):
+        view = _operand_view(p, v, axes, index, shape)
         if isinstance(slope, np.ndarray):
-            yield index, p.constant_line(slope[places_of(view, _FLOAT)], i)
+            yield index, p.constant_by_offset(slope[places_of(view, _FLOAT)], i)
         else:
             yield index, p.part(slope, view) if p.is_array(slope) else slope
 
 
-def _laid(p, coef, i):
+def _in_layout(p, coef, i):
     """Convert an array coefficient to the layout of value i; its elements do not share memory."""
-    return p.laid(p.distinct(coef), i) if p.is_array(coef) else coef
+    return p.in_layout(p.without_overlap(coef), i) if p.is_array(coef) else coef
 
 
-def _by_seeds(p, i, call, j, seeds, is_back):
+def _by_seeds(p, i, call, j, seeds, is_backward):
     """Return tangents of a call for seeds of an operand, or cotangents of the operand, as coefficients."""
     seeds = [seed if seed.shape else np.float64(seed) for seed in seeds]
     values = [i, *call.operands]
-    code = _derivatives(p, call, j, seeds, values, is_back)
+    code = _derivatives(p, call, j, seeds, values, is_backward)
     of = np.full(len(code), -1, dtype=np.int32)
     for v in code.inputs:
-        of[v] = in_type(p.new, values[int(code.a[v])], kind_of(code, v))
-    p.new.take(code, np.setdiff1d(np.arange(len(code), dtype=np.int32), code.inputs).astype(np.int32), of)
-    target = call.operands[j] if is_back else i
+        of[v] = in_type(p.code, values[int(code.a[v])], kind_of(code, v))
+    p.code.take(code, np.setdiff1d(np.arange(len(code), dtype=np.int32), code.inputs).astype(np.int32), of)
+    target = call.operands[j] if is_backward else i
     return [_as_coefficient(p, code, v, int(of[v]), target) for v in code.outputs]
 
 
-def _derivatives(p, call, j, seeds, values, is_back):
+def _derivatives(p, call, j, seeds, values, is_backward):
     """Trace these derivatives; cached by call and types unless the rule branches on values."""
-    types = [kind_of(p.new, v) for v in values]
+    types = [kind_of(p.code, v) for v in values]
     alike = Same(call.row), Same(call.compute), static(call.args), static(call.kwargs)
-    key = *alike, j, is_back, *types, *[(np.shape(seed), seed.tobytes()) for seed in seeds]
+    key = *alike, j, is_backward, *types, *[(np.shape(seed), seed.tobytes()) for seed in seeds]
     code = p.rules.get(key)
     if code is not None:
         return code
 
     def found(y, *operands):
-        if is_back:
+        if is_backward:
             return [call_rules.pullback(call, [j], seed, y, *operands)[0] for seed in seeds]
         return [call_rules.pushforward(call, [j], [seed], y, operands) for seed in seeds]
 
     with np.errstate(all="ignore"):
-        examples = [of_type(p.value(v), type) for v, type in zip(values, types)]
+        examples = [of_type(p.example_value(v), type) for v, type in zip(values, types)]
         code = simplify.folded(listed(found, examples, "a derivative"))
     if not (code.op == Op.GUARD).any():
         p.rules[key] = code
@@ -342,7 +342,7 @@ def _as_coefficient(p, code, v, w, i):
         return float(code.constants[code.a[v]])
     if code.op[v] == Op.ARRAY:
         found = code.arrays[code.a[v]]
-        return p.constant_line(found, i) if shape else float(found)
+        return p.constant_by_offset(found, i) if shape else float(found)
     return w
 
 
@@ -377,7 +377,7 @@ def _factors(p, call):
             return None
         if type(x) is Operand:
             operand, value = x.position, call.operands[x.position]
-            constant = p.known(value)
+            constant = p.constant(value)
         if constant is not None:
             value, constant = None, np.reshape(constant, shape)
         elif value is None:
@@ -405,21 +405,23 @@ def _of_product(p, i, axes, factor, others, out):
     lengths = {name: n for other in others for name, n in zip(other.names, other.shape) if n > 1}
     if any(n == 1 != lengths.get(name, 1) and name not in out for name, n in zip(names, own)):
         return None  # a broadcast axis that is summed
-    free, rest = _free(axes), _rest(axes, shape)
+    free, rest = _free_axes(axes), _unaligned(axes, shape)
 
-    def ahead():
+    def forward():
         for index in _indices(own, free):
             at = {names[d]: k for d, k in zip(free, index) if names[d] not in out}
             yield index, _product_of(p, others, out, at, i)
 
-    def back():
+    def backward():
         for index in _indices(shape, rest):
             yield index, _product_of(p, others, names, {out[r]: k for r, k in zip(rest, index)}, v)
 
     count = math.prod(own[d] for d in free)
-    is_seen = count <= _MAX_VIEWS or count * len(p.terms[v]) <= _MAX_PRODUCTS
-    is_sent = math.prod(shape[r] for r in rest) <= _MAX_COMPUTED
-    return _Partials(axes, ahead if is_seen else None, back if is_sent else None) if is_seen or is_sent else None
+    has_forward = count <= _MAX_VIEWS or count * len(p.terms[v]) <= _MAX_PRODUCTS
+    has_backward = math.prod(shape[r] for r in rest) <= _MAX_COMPUTED
+    if not (has_forward or has_backward):
+        return None
+    return _CallPartials(axes, forward if has_forward else None, backward if has_backward else None)
 
 
 def _product_of(p, factors, targets, at, i):
@@ -435,8 +437,8 @@ def _product_of(p, factors, targets, at, i):
 
 
 def _part_of_value(p, factor, targets, at, shape):
-    v = p.distinct(factor.value)
-    if p.is_number(v):
+    v = p.without_overlap(factor.value)
+    if p.is_scalar(v):
         return v
     low, own, strides = p.whole(p.type(v))
     steps = [0] * len(shape)
@@ -458,28 +460,28 @@ def _part_of_constant(p, factor, targets, at, i):
     part = part.transpose([left.index(name) for name in targets if name in left])
     lengths = iter(part.shape)
     part = part.reshape([next(lengths) if name in left else 1 for name in targets])
-    return p.constant_line(np.broadcast_to(part, shape), i) if shape else float(part)
+    return p.constant_by_offset(np.broadcast_to(part, shape), i) if shape else float(part)
 
 
-def _by_result(p, i, call, j):
+def _by_slope(p, i, call, j):
     """Return terms of a function of small matrices whose partials are products of result elements (`slope`)."""
     shape = p.type(i)[1]
     lead = [*range(len(shape) - 2)]
     sign, *names = re.fullmatch("(-?)(..),(..)", call.row.slope).groups()
     left, right = [_Factor(None, i, None, [*lead, *pair], shape) for pair in names]
 
-    def ahead():
+    def forward():
         for index in itertools.product(range(shape[-1]), repeat=2):
             slope = _product_of(p, [left, right], [*lead, "i", "j"], dict(zip("kl", index)), i)
             yield index, p.negated(slope) if sign else slope
 
     if shape[-1] ** 2 > _MAX_VIEWS:
         raise Refused(call.name)
-    partials = _Partials((*lead, FREE, FREE), ahead, None)
+    partials = _CallPartials((*lead, FREE, FREE), forward, None)
     return [t for term in p.terms[call.operands[j]] for t in _by_partials(p, i, call.operands[j], term, partials)]
 
 
-def _matrix(p, i, factor, others, out):
+def _constant_matrix(p, i, factor, others, out):
     """Return the constant matrix that an operand is multiplied by, if it is sparse or large, in coordinate form.
 
     Rows and columns are C-order indices in the result and in the operand. None if this form does not pay or apply.
@@ -509,7 +511,7 @@ def _matrix(p, i, factor, others, out):
     rest = [name for name in known if name not in of]
     sizes = [known[name] for name in rest]
     count = len(numbers), math.prod(sizes)
-    if math.prod(count) > p.left:
+    if math.prod(count) > p.coefficients_left:
         raise Refused("too many terms")
     at = {name: part[:, None] for name, part in zip(of, where)}
     at.update(zip(rest, np.indices(sizes).reshape(len(sizes), 1, count[1])))
@@ -523,28 +525,28 @@ def _matrix(p, i, factor, others, out):
     return number(out), number(names), np.repeat(np.asarray(numbers, float), count[1])
 
 
-def _transformed(p, i, v, rows, columns, numbers):
+def _times_matrix(p, i, v, rows, columns, numbers):
     """Return the terms of a constant sparse matrix times value v."""
     from scipy.sparse import csc_array
 
     size = math.prod(p.type(i)[1]), math.prod(p.type(v)[1])
     matrix = csc_array((numbers, (rows, columns)), shape=size)
     matrix.eliminate_zeros()
-    target, own = p.where(i).ravel(), p.numbers(v)
+    target, own = p.offsets(i).ravel(), p.element_indices(v)
     found = []
     for t in p.terms[v]:
-        t = p.loose(t, v)
+        t = p.in_coordinates(t, v)
         columns = own[t.rows]
         counts = np.diff(matrix.indptr)[columns]
         which = np.repeat(np.arange(t.cols.size), counts)
-        p.left -= which.size
-        if p.left < 0:
+        p.coefficients_left -= which.size
+        if p.coefficients_left < 0:
             raise Refused("too many terms")
         if not which.size:
             continue
         steps = np.arange(which.size) - np.repeat(np.cumsum(counts) - counts, counts)
         source = matrix.indptr[columns[which]] + steps
-        coef = p.product(p.picked(t.coef, which), matrix.data[source], (_FLOAT, (which.size,), None))
+        coef = p.product(p.selected(t.coef, which), matrix.data[source], (_FLOAT, (which.size,), None))
         found.append(Term(coef, t.cols[which], target[matrix.indices[source]]))
     return found
 
@@ -557,7 +559,7 @@ def _summed(is_mean):
 
     def rule(p, i, call, j):
         if {*call.kwargs} - {"axis", "keepdims"} or len(call.args) > 2:
-            return _through(p, i, call, j)
+            return _by_dependence(p, i, call, j)
         default = 0 if np.add.reduce in (call.compute, call.row.fun) else None
         axes = call.args[1] if len(call.args) > 1 else call.kwargs.get("axis", default)
         found = _axis_sum(p, i, call.operands[j], axes)
@@ -576,7 +578,7 @@ def _axis_sum(p, i, v, axis):
     kept = tuple(1 if d in axes else n for d, n in enumerate(shape))
     if not math.prod(kept):
         return []
-    target = p.where(i).reshape(kept)
+    target = p.offsets(i).reshape(kept)
     if math.prod(shape) // math.prod(kept) > _MAX_COMPUTED or any(t.rows is not None for t in p.terms[v]):
         return p.summed(p.terms[v], v, i, np.broadcast_to(target, shape))
     found = []
@@ -589,12 +591,12 @@ def _axis_sum(p, i, v, axis):
         for t in p.terms[v]:
             coef = t.coef
             if isinstance(coef, np.ndarray):
-                coef = p.constant_line(coef[places], i)
+                coef = p.constant_by_offset(coef[places], i)
             if p.is_array(coef):
-                coef = p.new.part(coef, view, _FLOAT)
+                coef = p.code.part(coef, view, _FLOAT)
                 if p.is_array(coef) and p.type(coef) != p.type(i):
                     coef = _reshaped(p, coef, i)
-            found.append(Term(coef, p.as_line(i, t.cols[places]), None, t.clean))
+            found.append(Term(coef, p.by_offset(i, t.cols[places]), None, t.clean))
     return found
 
 
@@ -603,12 +605,12 @@ def _reshaped(p, coef, i):
     type = p.type(coef)
     dense = (_FLOAT, type[1], None)
     if type != dense:
-        coef = p.new.place(-1, p.whole(dense), coef, dense)
+        coef = p.code.place(-1, p.whole(dense), coef, dense)
     shape = p.type(i)[1]
-    return p.spread(p.new.part(coef, (0, shape, c_strides(shape, 8)), _FLOAT), i)
+    return p.broadcast(p.code.part(coef, (0, shape, c_strides(shape, 8)), _FLOAT), i)
 
 
-def _moved(p, i, call, j):
+def _rearranged(p, i, call, j):
     """Return terms of a call whose result elements are elements of operands, or constants."""
     v = call.operands[j]
 
@@ -622,7 +624,7 @@ def _moved(p, i, call, j):
         if type(argument) is not Operand:
             return None
         w = call.operands[argument.position]
-        return p.new.arrays[p.table[1][w]] if p.table[0][w] == Op.ARRAY else None
+        return p.code.arrays[p.table[1][w]] if p.table[0][w] == Op.ARRAY else None
 
     where = access.rearranged(call, numbers, known)
     shape = p.type(i)[1]
@@ -631,7 +633,7 @@ def _moved(p, i, call, j):
     return p.moved_elements(p.terms[v], v, i, np.asarray(where) - 1)
 
 
-def _scattered(p, i, call, j):
+def _scatter_added(p, i, call, j):
     """Return terms of a scatter-add at constant indices, in the values or in the base array."""
     base, at, values = call.row.dependence
     v, (position, _) = call.operands[j], call_rules.place_in(call.args, j)
@@ -639,16 +641,16 @@ def _scattered(p, i, call, j):
         return [p.scaled(t, v, i, 1.0) for t in p.terms[v]]
     if position != values or access.holds(call.args[at]):
         raise Refused(call.name)
-    offsets = p.where(i)[call.args[at]]
+    offsets = p.offsets(i)[call.args[at]]
     if np.shape(offsets) != p.type(v)[1]:
         raise Refused(call.name)
     return p.summed(p.terms[v], v, i, offsets)
 
 
-def _rule_of(call):
+def _special_rule(call):
     """Return the special rule for a call; None if the general one applies."""
     if type(call.row.dependence) is Scattered:
-        return _scattered
+        return _scatter_added
     if call.row.slope is not None:
-        return _by_result
+        return _by_slope
     return {"sum": _summed(False), "mean": _summed(True)}.get(call.row.scalars)

@@ -11,10 +11,10 @@ from libc.stdint cimport int32_t, int64_t
 import numpy as np
 
 cdef enum:
-    SHORT = 48      # longest row, in entries, that is sorted by insertion
+    MAX_INSERTION_SORT = 48      # longest row, in entries, that is sorted by insertion
 
 
-def first_alike(list lines, const int32_t[::1] line):
+def first_compatible(list lines, const int32_t[::1] line):
     """Return the index of the first array that does not conflict with `line`; ``len(lines)`` if all do.
 
     Two arrays conflict where both are non-negative and differ.
@@ -33,7 +33,7 @@ def first_alike(list lines, const int32_t[::1] line):
     return k
 
 
-def in_rows(list rows, list cols, Py_ssize_t m):
+def sort_by_rows(list rows, list cols, Py_ssize_t m):
     """Sort entries by row and column, and merge equal ones.
 
     Parameters
@@ -70,14 +70,14 @@ def in_rows(list rows, list cols, Py_ssize_t m):
             count_rows(part, starts + 1)
     np.cumsum(starts_, out=starts_)
     for part, own in zip(rows, cols):       # afterwards, starts[i] is the end of row i
-        fill(own if part is None else part, own, part is None, first, starts, pairs)
+        distribute(own if part is None else part, own, part is None, first, starts, pairs)
         first += len(own)
     for i in range(m):
         hi = starts[i]
-        if hi - lo > SHORT:
+        if hi - lo > MAX_INSERTION_SORT:
             pairs_[lo:hi].sort()
         elif hi - lo > 1:
-            put_in_order(&pairs[lo], hi - lo)
+            insertion_sort(&pairs[lo], hi - lo)
         starts[i] = <int32_t>count
         for k in range(lo, hi):
             pair = pairs[k]
@@ -103,8 +103,8 @@ cdef int count_rows(const int32_t[::1] row, int32_t *counts) except -1:
     return 0
 
 
-cdef int fill(const int32_t[::1] row, const int32_t[::1] col, bint is_line, int64_t first, int32_t *starts,
-              int64_t[::1] pairs) except -1:
+cdef int distribute(const int32_t[::1] row, const int32_t[::1] col, bint is_line, int64_t first, int32_t *starts,
+                    int64_t[::1] pairs) except -1:
     """Append the entries of a part to their rows."""
     cdef Py_ssize_t k
     cdef int32_t i, at
@@ -116,7 +116,7 @@ cdef int fill(const int32_t[::1] row, const int32_t[::1] col, bint is_line, int6
     return 0
 
 
-cdef int put_in_order(int64_t *pairs, Py_ssize_t n) noexcept:
+cdef int insertion_sort(int64_t *pairs, Py_ssize_t n) noexcept:
     """Insertion sort."""
     cdef Py_ssize_t k, j
     cdef int64_t pair

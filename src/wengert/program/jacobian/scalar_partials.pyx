@@ -22,11 +22,11 @@ from wengert.program.ir.opcodes cimport *
 cnp.import_array()
 
 cdef enum:
-    PAUSE = 1024        # terms between two calls of `check`
+    CHECK_INTERVAL = 1024        # terms between two calls of `check`
 
 
 @cython.final
-cdef class NumberTerms:
+cdef class ScalarTerms:
     """Processes runs of scalar instructions in accumulation.
 
     Parameters
@@ -64,7 +64,7 @@ cdef class NumberTerms:
             if self.needed[i] and i != self.x and not self.instruction(<int32_t>i):
                 break
             self.forget(i)
-            if self.found > PAUSE:
+            if self.found > CHECK_INTERVAL:
                 self.check(self.found)
                 self.found = 0
             i += 1
@@ -108,14 +108,14 @@ cdef class NumberTerms:
         if code.kinds[i] != SCALAR:
             return False
         if op < INPUT or op == STRONG:
-            if not (self.has_numbers(code.as_[i]) and (op < WG_ADD or op >= PARTIAL and op != STRONG
-                                                       or self.has_numbers(code.bs[i]))):
+            if not (self.has_scalar_terms(code.as_[i]) and (op < WG_ADD or op >= PARTIAL and op != STRONG
+                                                            or self.has_scalar_terms(code.bs[i]))):
                 return False
             self.share(found, i, op, 0, code.as_[i])
             if (WG_ADD <= op < PARTIAL) or op == STRONG:
                 self.share(found, i, op, 1, code.bs[i])
         elif op == SELECT and code.kinds[code.as_[i]] == FLAG:
-            if not (self.has_numbers(code.bs[i]) and self.has_numbers(code.cs[i])):
+            if not (self.has_scalar_terms(code.bs[i]) and self.has_scalar_terms(code.cs[i])):
                 return False
             self.choose(found, i)
         else:
@@ -140,7 +140,7 @@ cdef class NumberTerms:
         return ((mask & 1 and code.as_[i] in self.terms) or (mask & 2 and code.bs[i] in self.terms)
                 or (mask & 4 and code.cs[i] in self.terms))
 
-    cdef bint has_numbers(self, int32_t v) except -1:
+    cdef bint has_scalar_terms(self, int32_t v) except -1:
         """Return whether the terms of a scalar are a dict, after converting a list of `Term` if possible."""
         cdef dict found
         cdef object which = self.terms.get(v)
