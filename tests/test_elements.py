@@ -390,7 +390,7 @@ def test_exact_programs_are_left_as_they_are():
 
 def test_it_is_told_what_became_of_small_arrays():
     text = str(wg.record(rotations, X).explain())
-    assert "small arrays become numbers" in text
+    assert "small arrays are scalarised" in text
     scalars = wg.viz.passes(rotations, X)
     assert scalars["scalarise"].listing is not scalars["simplify 2"].listing
     arrays = wg.viz.passes(lambda x: np.sum(np.exp(x) * np.sin(x)), X)

@@ -6,12 +6,12 @@ import scipy.sparse as sp
 from scipy import special
 from wengert.program.ir.ir import kind_of
 from wengert.program.ir.opcodes import Op
-from wengert.program.jacobian.csr import first_alike, in_rows
+from wengert.program.jacobian.csr import first_compatible, sort_by_rows
 
 import wengert as wg
 from wengert.program.ir import verify
 from wengert.program.jacobian.accumulate import Refused, entries
-from wengert.program.jacobian.expand_calls import apart, is_in_short_lines
+from wengert.program.jacobian.expand_calls import expand, has_short_rows
 from wengert.program.passes import vectorise
 from wengert.program.report.schedule import operations
 
@@ -239,7 +239,7 @@ def test_entries_behind_calls_are_those_of_the_dense_derivative(order, name):
 def test_the_list_of_entries_is_well_formed(name):
     code, y, example = listed(JACOBIANS[name])
     verify.check(entries(code, code.inputs[0], y, example).code)
-    verify.check(apart(code)[0])
+    verify.check(expand(code)[0])
 
 
 def listed(f, x=X):
@@ -296,7 +296,7 @@ def test_numbers_that_all_depend_on_one_another_are_refused(monkeypatch):
     code, y, example = listed(lambda x: chained(x, 400))
     found = entries(code, code.inputs[0], y, example)
     assert len(found.indices) == 5 * 3 * K  # of the last five
-    monkeypatch.setattr("wengert.program.jacobian.accumulate._SCALAR_TERMS", 0)
+    monkeypatch.setattr("wengert.program.jacobian.accumulate._SCALAR_TERM_FACTOR", 0)
     with pytest.raises(Refused, match="too many terms"):
         entries(code, code.inputs[0], y, example)
 
@@ -376,15 +376,15 @@ VIEWS = [
 
 @pytest.mark.parametrize(("view", "expected"), VIEWS)
 def test_lines_of_views(view, expected):
-    assert is_in_short_lines(view) is expected
+    assert has_short_rows(view) is expected
 
 
 def test_operands_that_are_broadcast_along_short_axes_are_gathered():
     code, _, _ = listed(lambda x: x[:20, None] * x[None, :3])
     views = code.views
-    assert any(is_in_short_lines(views[b]) for b in code.b[code.op == Op.VIEW].tolist())
-    found, of = apart(code)
-    assert not any(is_in_short_lines(found.views[b]) for b in found.b[found.op == Op.VIEW].tolist())
+    assert any(has_short_rows(views[b]) for b in code.b[code.op == Op.VIEW].tolist())
+    found, of = expand(code)
+    assert not any(has_short_rows(found.views[b]) for b in found.b[found.op == Op.VIEW].tolist())
     assert kind_of(found, int(of[code.outputs[0]])) == kind_of(code, code.outputs[0])
 
 
@@ -493,7 +493,7 @@ def test_entries_are_put_in_the_order_of_rows(name):
     m, parts = PARTS[name]
     entries_of = [list(zip(range(len(cols)) if rows is None else rows.tolist(), cols.tolist())) for rows, cols in parts]
     expected = sorted({entry for part in entries_of for entry in part})
-    starts, columns, places, are_distinct = in_rows([rows for rows, _ in parts], [cols for _, cols in parts], m)
+    starts, columns, places, are_distinct = sort_by_rows([rows for rows, _ in parts], [cols for _, cols in parts], m)
     found = list(zip(np.repeat(np.arange(m), np.diff(starts)).tolist(), columns.tolist()))
     assert found == expected
     assert [[found[k] for k in where] for where in places] == entries_of
@@ -514,7 +514,7 @@ def test_entries_are_put_in_the_order_of_rows(name):
     ],
 )
 def test_the_first_line_with_no_other_column_is_found(lines, line, expected):
-    assert first_alike([np.array(other, np.int32) for other in lines], np.array(line, np.int32)) == expected
+    assert first_compatible([np.array(other, np.int32) for other in lines], np.array(line, np.int32)) == expected
 
 
 @pytest.mark.parametrize(

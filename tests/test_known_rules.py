@@ -210,11 +210,11 @@ def test_guards_of_known_rules_name_the_line_of_their_derivative():
                 derived(x, endless)
 
 
-def test_there_are_only_so_many_known_rules(monkeypatch, traces):
-    monkeypatch.setattr(source_transform, "MOST_RULES", 5)
+def test_the_rule_cache_is_bounded(monkeypatch, traces):
+    monkeypatch.setattr(source_transform, "MAX_RULE_KEYS", 5)
     for n in range(2, 12):
         wg.record(lambda x: np.sum(np.mean(x, axis=0) ** 2), np.ones((n, n))).grad()
-        assert len(source_transform.known_rules) <= 5
+        assert len(source_transform.rule_cache) <= 5
     traces.clear()
     wg.record(lambda x: np.sum(np.mean(x, axis=0) ** 2), np.ones((11, 11))).grad()
     assert not traces

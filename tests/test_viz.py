@@ -218,13 +218,13 @@ def test_lists_that_a_call_runs_are_indented_and_counted():
 # ---------------------------------------------------------------------------------------------- explain
 
 EXPLAINED = [
-    (squares, x, ["2 classes of 100 alike numbers, 100 additions of long sums", "403 instructions become 8",
+    (squares, x, ["2 classes of 100 isomorphic scalars, 100 additions of long sums", "403 instructions become 8",
                   "300 operations a call", "2 steps"]),
-    (scaled, x, ["2 classes of 100 alike numbers", "304 instructions become 7", "100% vector, 100 elements: 2 oper"]),
-    (relax, x, ["196 stay numbers: fewer than 8 of each are alike", "196 of them form a chain"]),
-    (scaled, x[:9], ["left as they are: the list is short"]),
-    (mixed, x[:11], ["left as they are: arrays are estimated to take"]),
-    (solved, x[:3], ["there are no loops over numbers", "? Python: solve", "2 calls of functions", "guard    True at"]),
+    (scaled, x, ["2 classes of 100 isomorphic scalars", "304 instructions become 7", "100% vector, 100 elements: 2 "]),
+    (relax, x, ["196 stay scalars: fewer than 8 of each are isomorphic", "196 of them form a chain"]),
+    (scaled, x[:9], ["not vectorised: the program is short"]),
+    (mixed, x[:11], ["not vectorised: arrays are estimated to take"]),
+    (solved, x[:3], ["there are no loops over scalars", "? Python: solve", "2 calls of functions", "guard    True at"]),
 ]  # fmt: skip
 
 
@@ -241,7 +241,7 @@ def test_explain_tells_what_became_of_loops(f, x, expected):
 
 def test_explain_of_other_programs():
     exact = wg.record(squares, x, exact=True).explain()
-    assert exact.rolling == ["not tried: the sums of an exact program keep their order"]
+    assert exact.rolling == ["not tried: an exact program keeps the order of its sums"]
     rows = wg.record(lambda u: np.linalg.inv(np.diag(u))[0] * u, np.arange(1.0, 61.0)).jacobian().explain()
     assert rows.repeats == 2 and "2 times" in repr(rows)
     compiled = wg.compile(lambda u: u * x)  # reads x

@@ -47,9 +47,9 @@ CASES = {
     "none listed": (Cuda(devices=()), None, "no GPU that this process may use", "CUDA_VISIBLE_DEVICES"),
     "broken driver": (Cuda(devices=Devices(BROKEN)), None, "does not start .*802", "nvidia-smi"),
     "too old": (Cuda(capability=(7, 0)), None, "compute capability 7.0", "7.5 or higher"),
-    "newer PTX": (Cuda(), DriverError("UNSUPPORTED_PTX_VERSION"), "driver is of CUDA 13.0 .* of CUDA 13.4", PIN),
-    "driver of 12": (Cuda(driver=(12, 8)), DriverError("INVALID_IMAGE"), "driver is of CUDA 12.8", "wengert[cuda12]"),
-    "linker": (Cuda(), LinkerError("nvJitLink: unsupported"), "driver is of CUDA 13.0", PIN),
+    "newer PTX": (Cuda(), DriverError("UNSUPPORTED_PTX_VERSION"), "CUDA 13.0 and .* CUDA 13.4 compilers", PIN),
+    "driver of 12": (Cuda(driver=(12, 8)), DriverError("INVALID_IMAGE"), "supports CUDA 12.8", "wengert[cuda12]"),
+    "linker": (Cuda(), LinkerError("nvJitLink: unsupported"), "driver supports CUDA 13.0", PIN),
     "other": (Cuda(), DriverError("UNKNOWN"), "a kernel does not run .*UNKNOWN", "pip install"),
 }
 
@@ -70,7 +70,7 @@ def test_nothing_is_raised_where_a_kernel_runs(core):
 
 @pytest.mark.parametrize(
     ("installed", "reason"),
-    [((), "numba-cuda is not installed"), (("numba",), "only the old numba.cuda that is built into numba")],
+    [((), "numba-cuda is not installed"), (("numba",), "only the old numba.cuda that is part of numba")],
 )
 def test_the_package_is_asked_for_where_it_is_missing(installed, reason, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name if name in installed else None)
@@ -82,7 +82,7 @@ def test_the_package_is_asked_for_where_it_is_missing(installed, reason, monkeyp
 def test_a_numba_cuda_that_does_not_come_first_is_told_apart(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
     monkeypatch.setattr(importlib, "import_module", lambda name: SimpleNamespace())
-    with pytest.raises(wg.errors.CudaUnavailable, match="is the old one") as caught:
+    with pytest.raises(wg.errors.CudaUnavailable, match="finds the old one") as caught:
         toolkit.numba_cuda()
     assert ".pth" in caught.value.fix
 

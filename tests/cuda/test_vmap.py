@@ -104,7 +104,7 @@ def test_too_many_paths_raise_and_say_where(cuda, place):
     few(on(place, points[:16]))
     assert few.paths == 16
     with pytest.raises(
-        wg.GuardError, match=r"at 24 of 40 points .* none of the 16 paths .* as at points 16, 17, 18, 19, 20, \.\.\.:"
+        wg.GuardError, match=r"at 24 of 40 points .* none of the 16 paths .* at points 16, 17, 18, 19, 20, \.\.\.:"
     ):
         vmap(many_paths)(on(place, points))
 

@@ -1,4 +1,4 @@
-"""Arguments of kernels: located on the host or on a device, used without copies, and returned in the caller's library.
+"""Arguments of kernels: finds them on host or device, uses them without copies, and returns the caller's array type.
 
 An array on a device is recognised by ``__cuda_array_interface__`` or DLPack. It is not copied, even if it is
 read-only, and kernels run on the stream that it names, so work queued on that stream before is finished first.
@@ -21,7 +21,7 @@ _CPU, _CUDA, _MANAGED = 1, 2, 13
 
 
 class Given:
-    """An argument of a call.
+    """An argument or output array of a call.
 
     Attributes
     ----------
@@ -60,14 +60,14 @@ class Given:
         return self.value["data"][0]
 
     def overlaps(self, other: Given) -> bool:
-        """Whether another array overlaps with this one in device memory."""
+        """Return whether another array overlaps with this one in device memory."""
         if not other.on_device:
             return False
         mine, its = self._extent(), other._extent()
         return max(mine.start, its.start) < min(mine.stop, its.stop)
 
     def _extent(self):
-        """Range of addresses."""
+        """Return the range of addresses."""
         strides = self.value.get("strides") or _in_order(self.shape, self.dtype.itemsize)
         ends = [(n - 1) * step for n, step in zip(self.shape, strides)]
         low = self.pointer + sum(min(end, 0) for end in ends)
@@ -75,7 +75,7 @@ class Given:
         return range(low, low if 0 in self.shape else high)
 
     def layout(self, is_fixed: bool) -> str | None:
-        """Letter of the element order as kernels know it; None for other orders.
+        """Return the letter of the element order as kernels know it; None for other orders.
 
         C: a row of elements per point; F: a row of points per element; S: elements shared by all points.
         """
@@ -86,7 +86,7 @@ class Given:
         return "F" if not is_fixed and _alike(self.shape, strides, by_elements) else None
 
     def rows(self, is_fixed: bool = False) -> tuple[int, int, int]:
-        """Number of elements per point, and the strides in elements from point to point and from element to element."""
+        """Return the number of elements per point, and the strides in elements between points and between elements."""
         itemsize = self.dtype.itemsize
         strides = self.value.get("strides") or _in_order(self.shape, itemsize)
         shape, steps = (self.shape, strides) if is_fixed else (self.shape[1:], strides[1:])
@@ -100,17 +100,17 @@ class Given:
 
 
 def _in_order(shape, itemsize):
-    """Strides of an array in C order."""
+    """Return the strides of an array in C order."""
     return tuple(itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def _alike(shape, strides, others):
-    """Whether two sets of strides are equivalent."""
+    """Return whether two sets of strides are equivalent."""
     return 0 in shape or all(n == 1 or s == t for n, s, t in zip(shape, strides, others))
 
 
 def _step(shape, strides, itemsize):
-    """Stride between consecutive elements in C order; None if it is not constant."""
+    """Return the stride between consecutive elements in C order; None if it is not constant."""
     long = [(n, s) for n, s in zip(shape, strides) if n != 1]
     for (_, outer), (n, inner) in itertools.pairwise(long):
         if outer != n * inner:
@@ -119,7 +119,7 @@ def _step(shape, strides, itemsize):
 
 
 def _interface(x, name):
-    """Interface dict of an array on a device; None for an array on the host."""
+    """Return the interface dict of an array on a device; None for an array on the host."""
     if isinstance(x, (np.ndarray, np.generic, int, float, list, tuple)):
         return None
     found = getattr(x, "__cuda_array_interface__", None)
@@ -137,7 +137,7 @@ def _interface(x, name):
 
 
 def _unpacked(x):
-    """Interface dict of an array that supports DLPack only; it is synchronised with the default stream."""
+    """Return the interface dict of an array that supports DLPack only, synchronised with the default stream."""
     view = importlib.import_module("cuda.core.utils").StridedMemoryView.from_dlpack(x, stream_ptr=DEFAULT_STREAM)
     dtype = np.dtype(view.dtype)
     strides = None if view.strides is None else tuple(dtype.itemsize * step for step in view.strides)
@@ -174,5 +174,5 @@ _MAKERS = {
 
 
 def bytes_of(shape: tuple, dtype: Any) -> int:
-    """Size of an array in bytes."""
+    """Return the size of an array in bytes."""
     return math.prod(shape) * np.dtype(dtype).itemsize

@@ -1,4 +1,4 @@
-"""Is there a GPU to compute on, and if not, why: the first of a chain of causes, with what to do about it."""
+"""Checks whether a GPU can be used; if not, reports the first cause found and how to fix it."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import functools
 from wengert.cuda.toolkit import INSTALL, dotted, name_of, numba_cuda, of_versions, one_line
 from wengert.errors import CudaUnavailable
 
-#: lowest compute capability for which current toolkits compile
+#: lowest compute capability that current CUDA toolkits support
 LOWEST = (7, 5)
 
 
 def is_available() -> bool:
-    """Whether there is a GPU, with all that is needed to compute on it.
+    """Return whether a GPU and all packages needed to use it are available.
 
     Returns
     -------
     bool
-        False where `why_not` gives a reason.
+        False if `why_not` returns a reason.
 
     Examples
     --------
@@ -28,14 +28,14 @@ def is_available() -> bool:
 
 
 def why_not() -> str | None:
-    """Why there is no GPU to compute on, and what to do.
+    """Return why no GPU can be used, and how to fix it.
 
-    The first call compiles and runs a small kernel where there is a device, which takes about a second.
+    If there is a device, the first call compiles and runs a small kernel, which takes about a second.
 
     Returns
     -------
     str or None
-        None where there is one.
+        None if a GPU is available.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def why_not() -> str | None:
 
 
 def require() -> None:
-    """Raise `CudaUnavailable` unless there is a GPU."""
+    """Raise `CudaUnavailable` if no GPU can be used."""
     found = _obstacle()
     if found is not None:
         raise CudaUnavailable(found.reason, found.fix)
@@ -55,7 +55,7 @@ def require() -> None:
 
 @functools.cache
 def _obstacle() -> CudaUnavailable | None:
-    """What stands in the way; looked for once in a process."""
+    """Return the first obstacle, checked once per process; None if there is none."""
     try:
         _check(numba_cuda())
     except CudaUnavailable as error:
@@ -71,7 +71,7 @@ def _check(cuda):
         )
     try:
         count = len(cuda.gpus)
-    except Exception as error:  # of classes that differ between versions
+    except Exception as error:  # the class differs between versions of numba-cuda
         raise _of_driver(error) from error
     if not count:
         raise _no_device()
@@ -94,19 +94,19 @@ def _of_driver(error):
             "NVIDIA's driver library (libcuda.so.1, nvcuda.dll) is missing",
             "install the driver; in a container, start it with access to the GPU (docker run --gpus all)",
         )
-    return CudaUnavailable(f"the driver does not start ({text})", "see whether nvidia-smi works")
+    return CudaUnavailable(f"the driver does not start ({text})", "check whether nvidia-smi works")
 
 
 def _no_device():
     return CudaUnavailable(
         "there is a driver, but no GPU that this process may use",
-        "see nvidia-smi, and the variable CUDA_VISIBLE_DEVICES",
+        "check nvidia-smi and the variable CUDA_VISIBLE_DEVICES",
     )
 
 
 def _try(cuda):
-    """Compile, load and run a kernel, in the way of all others."""
-    from wengert.cuda import device  # a machine without a GPU does not need it
+    """Compile, load and run a kernel the same way as all others."""
+    from wengert.cuda import device  # imported only if there is a GPU
 
     try:
         device.try_out(cuda)

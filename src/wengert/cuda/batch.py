@@ -1,7 +1,7 @@
-"""A program at many points at once: one kernel for each of value, gradient, Jacobian and Hessian product.
+"""Batched evaluation of a program: one kernel each for value, gradient, Jacobian and Hessian-vector product.
 
-A kernel reads one array for each argument, and writes one for each result, in the layouts that `Given.layout` names.
-Beside the results it writes a status for each point: the number of the guard that failed there, counted from 1, or 0.
+A kernel reads one array per argument and writes one per result, in the layouts that `Given.layout` names.
+It also writes a status for each point: the number of the guard that failed there, counted from 1, or 0.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from wengert.program.ir.ir import kind_of
 from wengert.program.program import NotDerivable, Program, Stacked
 from wengert.program.signature import Result, Slot, refuse_traced
 
-#: statements up to which a kernel is compiled; longer ones would take minutes, and are interpreted
+#: maximum number of statements of a compiled kernel; longer ones would take minutes to compile and are interpreted
 _LONGEST = 20_000
 
-#: failed points that a message names
+#: maximum number of failed points listed in a message
 _NAMED = 5
 
-#: modes of kernels, by the names that they have here
+#: modes of `wengert.cuda.kernels`, by method
 _MODES = {"value": "value", "value_and_grad": "grad", "value_and_jacobian": "jacobian", "hvp": "hvp"}
 
 
 class Kernel:
-    """A program at many points at once, on a GPU: one thread a point.
+    """A program compiled for a GPU, evaluated at many points at once by one thread per point.
 
-    Made by `Program.to_cuda`.  Arguments have an axis of points in front of the shape that they had when the program
-    was recorded; one of just that shape is the same for all points.  What comes in comes out: results are NumPy
-    arrays, or lie on the device as arrays of the library that made the first argument that does.
+    Created by `Program.to_cuda`. Arguments have a leading batch axis in addition to the shape that they had when the
+    program was recorded; an argument without it is the same for all points. NumPy arguments give NumPy results; if an
+    argument is on the device, results stay there, as arrays of the library of the first such argument.
 
-    Kernels are compiled at first use, one for each of the methods and each dtype.
+    Kernels are compiled on first use, separately for each method and dtype.
 
     Raises
     ------
     CudaUnavailable
-        By a call, if there is no GPU; nothing is computed on the CPU instead.
+        By a call, if there is no GPU; there is no fallback to the CPU.
     GuardError
-        By a call, if at some points the function takes another branch than at the point of the recording.
+        By a call, if the function takes another branch at some points than when it was recorded.
         Use `wengert.cuda.vmap`, which records each branch.
     MemoryError
-        If the results do not fit into the memory of the GPU, with the numbers.
+        By a call, if the results do not fit in the memory of the GPU.
 
     Examples
     --------
@@ -65,13 +65,13 @@ class Kernel:
         target: str = "cuda",
     ):
         if compile not in ("auto", "never"):
-            raise ValueError(f"to_cuda: compile is 'auto' or 'never', not {compile!r}")
+            raise ValueError(f"to_cuda: compile must be 'auto' or 'never', not {compile!r}")
         if target not in ("cuda", "cpu"):
-            raise ValueError(f"to_cuda: target is 'cuda' or 'cpu', not {target!r}")
+            raise ValueError(f"to_cuda: target must be 'cuda' or 'cpu', not {target!r}")
         self._dtype = None if dtype is None else np.dtype(dtype)
         if self._dtype not in (None, *DTYPES):
-            raise TypeError(f"to_cuda: dtype is float64 or float32, not {self._dtype}")
-        points_at_once(1, 1, 1 << 30, chunk)  # is that a chunk?
+            raise TypeError(f"to_cuda: dtype must be float64 or float32, not {self._dtype}")
+        points_at_once(1, 1, 1 << 30, chunk)  # validates chunk
         self._compile, self._chunk, self._debug, self._target = compile, chunk, debug, target
         self._name = program._name
         self._specs = _specs(program)
@@ -86,33 +86,32 @@ class Kernel:
     # ------------------------------------------------------------------------------------------ calls
 
     def __call__(self, *args: Any, out: Any = None) -> Any:
-        """What the function gives at each point, of shape ``(N, *y.shape)``."""
+        """Return the values at all points, of shape ``(N, *y.shape)``."""
         return self._called("value", args, out)[0]
 
     def value_and_grad(self, *args: Any, out: Any = None) -> tuple:
-        """Values, of shape ``(N,)``, and gradients in the first argument, ``(N, *x.shape)``."""
+        """Return values, of shape ``(N,)``, and gradients in the first argument, ``(N, *x.shape)``."""
         self._check_number("value_and_grad", "value_and_jacobian")
         return self._called("value_and_grad", args, out)
 
     def value_and_jacobian(self, *args: Any, out: Any = None) -> tuple:
-        """Values, of shape ``(N, *y.shape)``, and Jacobians in the first argument, ``(N, *y.shape, *x.shape)``."""
+        """Return values ``(N, *y.shape)`` and Jacobians in the first argument ``(N, *y.shape, *x.shape)``."""
         return self._called("value_and_jacobian", args, out)
 
     def hvp(self, x: Any, v: Any, *args: Any, out: Any = None) -> Any:
-        """Products of the Hessian in the first argument with `v`, an array like it, of shape ``(N, *x.shape)``."""
+        """Return products of the Hessian in the first argument with `v`, an array like `x`: ``(N, *x.shape)``."""
         self._check_number("hvp", "value_and_jacobian")
         return self._called("hvp", (x, v, *args), out)[0]
 
     def report(self, mode: str | None = None, cc: tuple = (9, 0)) -> list:
-        """Registers, bytes spilled and more of the kernels of a method, compiled for a compute capability.
+        """Return registers, spilled bytes and more of the kernels of a method, compiled for a compute capability.
 
-        Needs no GPU.  There are several kernels where one for all of a Jacobian would need more registers than there
-        are.
+        Needs no GPU. A Jacobian is split into several kernels if a single one would need too many registers.
 
         Parameters
         ----------
         mode : {"value", "value_and_grad", "value_and_jacobian", "hvp"}
-            The method, "value" for the call itself; by default value and gradient or Jacobian, whichever there is.
+            The method; "value" is the call itself. The default is value and gradient, or Jacobian for an array result.
         cc : tuple of int
             Compute capability: (8, 0) is A100, (9, 0) H100 and H200.
 
@@ -140,7 +139,7 @@ class Kernel:
         return run.returned()
 
     def attempt(self, mode: str, args: tuple, out: Any = None) -> Run:
-        """The run of a call, done; `failed` says at which points its results are those of another path."""
+        """Evaluate a method and return the run; `failed` marks points that take another path."""
         batch = Batch(self._name, self._specs_of(mode), args, self._dtype)
         machine = machine_of(self._target)
         guards = self._bodies(mode, batch.dtype)[0].guards
@@ -153,7 +152,7 @@ class Kernel:
         return kernels.bodies(self._program, _MODES[mode], dtype=dtype)
 
     def _kernels(self, mode, dtype, machine):
-        """Gives, for the layouts of the arrays, what to launch; compiled once."""
+        """Return a function from the layouts of the arrays to the kernels to launch, compiled once."""
 
         def kernels_for(letters):
             found = []
@@ -172,11 +171,11 @@ class Kernel:
         return [spec for spec in self._specs if type(spec) is tuple]
 
     def _specs_of(self, mode):
-        """What each argument of a call is; a direction is one more, the second."""
+        """Return the specs of a call's arguments; "hvp" takes the direction as its second argument."""
         return [self._specs[0], self._specs[0], *self._specs[1:]] if mode == "hvp" else self._specs
 
     def _shapes_of(self, mode):
-        """Shapes of the results of one point."""
+        """Return the shapes of the results at one point."""
         x, y = self._specs[0][1], self._result[1]
         return {"value": [y], "value_and_grad": [y, x], "value_and_jacobian": [y, y + x], "hvp": [x]}[mode]
 
@@ -191,14 +190,14 @@ class Kernel:
         left = np.flatnonzero(run.failed)
         place = run.guards[run.failed[left[0]] - 1]
         return (
-            f"{self._name}: at {len(left)} of {run.batch.n} points the function takes another branch than where it was "
-            f"recorded, first at {place}, as at {first_of(left)}: use wengert.cuda.vmap, which records each branch, or "
-            "write numpy.where"
+            f"{self._name}: at {len(left)} of {run.batch.n} points the function takes another branch than the recorded "
+            f"one, first at {place}, for example at {first_of(left)}: use wengert.cuda.vmap, which records each "
+            "branch, or write numpy.where"
         )
 
 
 def machine_of(target: str) -> Device | Host:
-    """Where kernels run; `CudaUnavailable` if that is a GPU and there is none."""
+    """Return the device for a target; raise `CudaUnavailable` if it is a GPU and there is none."""
     if target == "cpu":
         return Host()
     availability.require()
@@ -206,18 +205,18 @@ def machine_of(target: str) -> Device | Host:
 
 
 def first_of(indices: np.ndarray) -> str:
-    """The first of some points, for a message."""
+    """Format the first few points for a message."""
     named = ", ".join(map(str, indices[:_NAMED].tolist()))
     return f"point{'' if len(indices) == 1 else 's'} {named}{', ...' if len(indices) > _NAMED else ''}"
 
 
 def _specs(program):
-    """What each argument was when it was recorded: (dtype, shape) of an array or number, or the key of what is none."""
+    """Return for each argument (dtype, shape) if it is an array or scalar, else the key of its recorded value."""
     code, form = program._listing, program._form
     if isinstance(program, Stacked):
         raise NotDerivable(
-            f"to_cuda({program._name}): this program is a loop over the rows of a matrix: make a kernel of the program "
-            "of the function, and ask it for value_and_jacobian or hvp"
+            f"to_cuda({program._name}): this program is a loop over the rows of a matrix: call to_cuda on the program "
+            "of the function itself, and use value_and_jacobian or hvp of the kernel"
         )
     if form.keywords or not form.templates:
         raise NotDerivable(f"to_cuda({program._name}): record it with all its arguments by position")
@@ -226,22 +225,22 @@ def _specs(program):
         if type(template) is Slot:
             found.append(kind_of(code, code.inputs[template.number])[:2])
         elif form.inputs_of(i):
-            raise NotDerivable(f"to_cuda({program._name}): argument {i} is a container: pass arrays and numbers")
+            raise NotDerivable(f"to_cuda({program._name}): argument {i} is a container: pass arrays and scalars")
         else:
             found.append(Fixed(key))
     if type(found[0]) is Fixed:
-        raise NotDerivable(f"to_cuda({program._name}): the first argument is to be an array or number of floats")
+        raise NotDerivable(f"to_cuda({program._name}): the first argument must be a float or an array of floats")
     return found
 
 
 def _of_one_array(program):
-    """The program that returns its result as one array or number."""
+    """Return a program whose result is a single array or scalar."""
     code = program._one_array("to_cuda")
     return program if code is program._listing else program._like(program._name, code, Result(Slot(0)))
 
 
 def _result(program):
-    """Dtype and shape of the one result."""
+    """Return dtype and shape of the result."""
     dtype, shape, _ = kind_of(program._listing, program._listing.outputs[0])
     if dtype.kind != "f":
         raise NotDerivable(f"to_cuda({program._name}): the result is of dtype {dtype}: return floats")

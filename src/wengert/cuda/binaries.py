@@ -1,4 +1,4 @@
-"""Machine code of kernels, made without a GPU: compiled by Numba, assembled by nvJitLink, cached on disk."""
+"""Compiles kernels to machine code without a GPU: by Numba to PTX, by nvJitLink to a cubin, cached on disk."""
 
 from __future__ import annotations
 
@@ -87,10 +87,10 @@ def binary(text: str, make: Callable, cc: tuple, fastmath: bool = False, **facts
 
 @functools.cache
 def _versions():
-    """Versions of everything that affects machine code: sources of this package and of the emitter, and packages."""
+    """Return the versions of everything that affects machine code: sources, formulas and packages."""
     files = [*Path(__file__).parent.glob("*.py"), *map(Path, (llvm_ir.__file__, kernels.__file__))]
     sources = b"".join(path.read_bytes() for path in sorted(files))
-    formulas = repr(kernel_formulas()).encode()  # of which the rows of kernels.h are made
+    formulas = repr(kernel_formulas()).encode()  # from kernels.h
     found = {"sources": hashlib.sha256(sources + formulas).hexdigest()}
     compilers = ["nvidia-nvvm", "nvidia-nvjitlink", "nvidia-cuda-nvcc-cu12", "nvidia-nvjitlink-cu12"]
     for name in ["wengert", "numba", "numba-cuda", "llvmlite", *compilers]:
@@ -123,13 +123,13 @@ def _compiled(key, make, cc, fastmath, facts):
 
 
 def ptx(kernel: Callable, signature: tuple, cc: tuple, fastmath: bool = False) -> str:
-    """PTX of a kernel."""
+    """Compile a kernel to PTX."""
     compile = numba_cuda().compile
     return compile(kernel, signature, cc=cc, device=False, abi="numba", fastmath=fastmath, output="ptx")[0]
 
 
 def assembled(text: str, cc: tuple) -> tuple[bytes, str]:
-    """Machine code from PTX, and the log of the assembler; needs no GPU."""
+    """Assemble PTX to machine code; return it with the assembler's log. Needs no GPU."""
     from cuda.bindings import nvjitlink
 
     options = [f"-arch=sm_{cc[0]}{cc[1]}", "-verbose"]

@@ -1,4 +1,4 @@
-"""One call of kernels: which arguments are batched, where they are stored, and transfers to and from the device.
+"""A call of kernels: finds the batched arguments and transfers data to and from the device.
 
 Host arrays are transferred in chunks; each chunk is copied while the one before is computed.
 """
@@ -89,7 +89,7 @@ class Batch:
                 )
 
     def bytes_a_point(self) -> int:
-        """Number of bytes per point copied to the device."""
+        """Return the number of bytes per point copied to the device."""
         return sum(
             bytes_of(shape, self.dtype)
             for given, shape, is_fixed in zip(self.given, self.shapes, self.is_fixed)
@@ -153,7 +153,7 @@ class Run:
         return list(found)
 
     def returned(self):
-        """The results in the caller's array library."""
+        """Return the results as arrays of the caller's library."""
         if not self.on_device:
             return tuple(self.results)
         return tuple(
@@ -190,7 +190,7 @@ class Run:
         raise told(each * (n if self.on_device else size), machine.free())
 
     def _size(self, chunk, each):
-        """Number of points per chunk."""
+        """Return the number of points per chunk."""
         n, machine = self.batch.n, self.machine
         if self.on_device or not machine.on_device:
             return n
@@ -219,18 +219,18 @@ class Run:
         return np.concatenate([np.zeros(part.n, np.int32) if part.failed is None else part.failed for part in parts])
 
     def _stream(self):
-        """Stream of the caller's arrays."""
+        """Return the stream of the caller's arrays."""
         return stream_of(self.machine, self.batch.stream)
 
     def _result(self, shape, given, stream):
-        """Array for a result: the caller's, or a new one."""
+        """Return the array for a result: the caller's, or a new one."""
         whole = (self.batch.n, *shape)
         if not self.on_device:
             return np.empty(whole, self.batch.dtype) if given is None else given
         return Given(self.machine.empty(whole, self.batch.dtype, stream) if given is None else given, "out=")
 
     def _placed(self, given, is_fixed, stream):
-        """A device or shared argument with its layout; None for one that is transferred in chunks."""
+        """Return a device or shared argument with its layout; None for one that is transferred in chunks."""
         if given.on_device:
             return self.machine.placed(given, is_fixed, stream)
         if not is_fixed:

@@ -28,7 +28,7 @@ class Body(Statements):
     inputs, outputs : list of tuple
         Shapes without the batch axis; the kernel takes one array for each, with a row per point.
     guards : list of str
-        Locations where the function tests a scalar; `status` gets the number of the guard that fails at a point.
+        Locations where the function branches on a scalar; `status` gets the number of the guard that fails at a point.
     """
 
     def __init__(self, name: str, dtype="float64"):
@@ -55,7 +55,7 @@ class Body(Statements):
         self.results.append([None if v is None else self.as_float(v).v for v in np.asarray(y, object).flat])
 
     def outputs_of(self, code, inputs: list) -> list:
-        """Outputs of an IR at inputs that are scalars of this body; its guards become guards of the body."""
+        """Evaluate an IR on scalars of this body; its guards become guards of the body."""
         found, guards = interpreted(code, [constants(x, self) for x in inputs], self)
         for flag, place in guards:
             if self.value(flag) is not True and flag.v not in self.flags:
@@ -70,7 +70,7 @@ class Body(Statements):
 
     @functools.cached_property
     def order(self) -> list:
-        """Pairs of an index and a statement in execution order, without dead code."""
+        """Return pairs of an index and a statement in execution order, without dead code."""
         needed = {*self.flags}.union(*self.results) - {None}
         found = []
         for i in range(len(self._statements) - 1, -1, -1):
@@ -96,7 +96,7 @@ class Body(Statements):
             self.order = order
 
     def alive(self) -> int:
-        """Maximum number of live values."""
+        """Return the maximum number of live values."""
         is_kept = {v: name in kernels.ROWS and not kernels.ROWS[name].is_flag for v, (name, *_) in self.order}
         last = {x: i for i, (_, (name, *operands)) in enumerate(self.order) if name in kernels.ROWS for x in operands}
         count = most = 0
@@ -108,23 +108,23 @@ class Body(Statements):
         return most
 
     def __len__(self):
-        """Number of statements other than inputs and constants."""
+        """Return the number of statements other than inputs and constants."""
         return sum(name in kernels.ROWS for _, (name, *_) in self.order)
 
     def cost(self) -> int:
-        """Approximate number of floating-point instructions per point."""
+        """Return the approximate number of floating-point instructions per point."""
         rows = [kernels.ROWS.get(name) for _, (name, *_) in self.order]
         return sum(row.value.cost for row in rows if row is not None)
 
     def arrays(self) -> list[str]:
-        """Names of the array arguments of the kernel, in order."""
+        """Return the names of the array arguments of the kernel, in order."""
         found = [f"x{i}" for i in range(len(self.inputs))] + [f"y{i}" for i in range(len(self.outputs))]
         return [*found, "status"] if self.guards else found
 
-    # ------------------------------------------------------------------------------------------ as Python
+    # ------------------------------------------------------------------------------------------ Python
 
     def python(self, layouts: str = "") -> str:
-        """Source of the body as a Python function ``body(n, p, x0, ..., y0, ..., status)`` on NumPy arrays.
+        """Return the source of a Python function ``body(n, p, x0, ..., y0, ..., status)`` on NumPy arrays.
 
         `p` is the index of a point, or a slice of points.
         """
@@ -151,7 +151,7 @@ class Body(Statements):
         return "\n    ".join([*lines, "return"]) + "\n"
 
     def function(self, layouts: str = ""):
-        """The function of `python`, compiled."""
+        """Compile the source returned by `python`."""
         import scipy.special
 
         space = {"np": np, "special": scipy.special, "dtype": self.dtype.type, "product_rest": product_rest}
@@ -159,7 +159,7 @@ class Body(Statements):
         exec(self.python(layouts), space)
         return space["body"]
 
-    # ------------------------------------------------------------------------------------------ as LLVM IR
+    # ------------------------------------------------------------------------------------------ LLVM IR
 
     def emit(self, builder, point, n, pointers: dict, layouts: str, prefix: str) -> None:
         """Append the body to a function of LLVM IR.
@@ -218,19 +218,19 @@ def _size(shape):
 
 
 def library(prefix: str, real) -> Callable:
-    """Function that emits a call of a C library or libdevice function for a floating-point type."""
+    """Return a function that emits calls of C library or libdevice functions for a floating-point type."""
     suffix = "" if str(real) == "double" else "f"
     return lambda builder, name, operands: external(builder, prefix + name + suffix, operands)
 
 
 def strong(a, b):
-    """Product in which a factor of exactly 0 gives 0."""
+    """Multiply; a factor of exactly 0 gives 0."""
     product = np.multiply(a, b)
     return np.where((a == 0.0) | (b == 0.0), product.dtype.type(0.0), product)[()]
 
 
 def product_rest(a, b, product):
-    """Exact rounding error of a product (Dekker 1971), as NumPy has no fused multiply-add. doi:10.1007/BF01397083"""
+    """Return the exact rounding error of a product (Dekker 1971): NumPy has no FMA. doi:10.1007/BF01397083"""
     if np.result_type(a, b) == np.float32:
         return (np.float64(a) * np.float64(b) - np.float64(product)).astype(np.float32)
     with np.errstate(all="ignore"):
@@ -245,11 +245,11 @@ def _halves(a):
     return high, a - high
 
 
-# ---------------------------------------------------------------------------------------------- as an intrinsic
+# ---------------------------------------------------------------------------------------------- Numba intrinsics
 
 
 def declaring(target: str) -> tuple:
-    """Numba's types, its `intrinsic`, and the prefix of C library functions, for "cuda" or "cpu"."""
+    """Return Numba's types, its `intrinsic`, and the prefix of C library functions, for "cuda" or "cpu"."""
     if target == "cuda":
         from numba.cuda import types
         from numba.cuda.extending import intrinsic
@@ -262,7 +262,7 @@ def declaring(target: str) -> tuple:
 
 
 def integers_and_pointers(context, builder, kinds, args, count: int) -> list:
-    """First `count` arguments of an intrinsic as 64-bit integers, the others as addresses."""
+    """Convert the first `count` arguments of an intrinsic to 64-bit integers, the others to addresses."""
     from llvmlite import ir
 
     i64 = ir.IntType(64)
@@ -274,7 +274,7 @@ def integers_and_pointers(context, builder, kinds, args, count: int) -> list:
 
 
 def intrinsic(body: Body, layouts: str, target: str):
-    """Intrinsic ``body(n, p, x0, ..., status)`` for code compiled by Numba, for "cuda" or "cpu"."""
+    """Return the intrinsic ``body(n, p, x0, ..., status)`` for code compiled by Numba, for "cuda" or "cpu"."""
     types, declared, prefix = declaring(target)
     names = body.arrays()
 
@@ -294,6 +294,6 @@ def intrinsic(body: Body, layouts: str, target: str):
 
 
 def kernel_source(body: Body) -> str:
-    """Source of the kernel, in which each thread runs the body on its point."""
+    """Return the source of the kernel, in which each thread runs the body on its point."""
     given = ", ".join(body.arrays())
     return f"def kernel(n, {given}):\n    p = cuda.grid(1)\n    if p < n:\n        body(n, p, {given})\n"

@@ -41,16 +41,16 @@ _STICKY = {
 
 
 class OutOfMemory(Exception):
-    """The device has no memory left; memory is released before another try."""
+    """The device has no memory left."""
 
 
 def grid_of(n: int, block: int = BLOCK) -> tuple[int, int]:
-    """Number of blocks and threads per block, so that every point has a thread."""
+    """Return the number of blocks and threads per block, so that every point has a thread."""
     return -(-n // block), block
 
 
 def points_at_once(n: int, each: int, free: int, most: Any = "auto") -> int:
-    """Number of points, out of n, that fit in `free` bytes at `each` bytes per point.
+    """Return how many of n points fit in `free` bytes at `each` bytes per point.
 
     `most` is the caller's choice, or "auto".
     """
@@ -65,17 +65,16 @@ def points_at_once(n: int, each: int, free: int, most: Any = "auto") -> int:
 
 
 def slices(n: int, size: int) -> Iterator[slice]:
-    """Slices of n points with `size` points each."""
+    """Yield slices of n points with `size` points each."""
     for first in range(0, n, size):
         yield slice(first, min(first + size, n))
 
 
 def told(needed: int, free: int) -> MemoryError:
-    """Error for insufficient device memory."""
+    """Return the error for insufficient device memory."""
     return MemoryError(
         f"needs {_gigabytes(needed)} on the GPU, {_gigabytes(free)} are free: pass NumPy arrays, which are processed "
-        "in "
-        "chunks, or a smaller chunk="
+        "in chunks, or a smaller chunk="
     )
 
 
@@ -85,7 +84,7 @@ def _gigabytes(n):
 
 @contextlib.contextmanager
 def errors_explained(cuda: Any) -> Iterator[None]:
-    """Context manager that turns driver errors into messages that say what to do."""
+    """Replace driver errors by messages that say what to do."""
     try:
         yield
     except Exception as error:
@@ -104,7 +103,7 @@ def errors_explained(cuda: Any) -> Iterator[None]:
 
 
 class Device:
-    """The current GPU: memory and streams by Numba, compiled kernels by cuda.core, on which Numba is based."""
+    """The current GPU: memory and streams by Numba, kernel launches by cuda.core, on which Numba is based."""
 
     on_device = True
 
@@ -114,11 +113,11 @@ class Device:
         self.core = importlib.import_module("cuda.core")
 
     def free(self) -> int:
-        """Number of bytes of free memory."""
+        """Return the number of bytes of free memory."""
         return int(self.cuda.current_context().get_memory_info().free)
 
     def stream(self, pointer: int | None = None) -> Any:
-        """A new stream, or the caller's."""
+        """Create a stream, or wrap the caller's."""
         return self.cuda.stream() if pointer is None else self.cuda.external_stream(pointer)
 
     def empty(self, shape: tuple, dtype: Any, stream: Any) -> Any:
@@ -128,7 +127,7 @@ class Device:
         return self.cuda.to_device(x, stream=stream)
 
     def placed(self, given: Given, is_fixed: bool, stream: Any) -> tuple[Any, str]:
-        """An array on the device and its layout; an array in another order is copied first."""
+        """Return an array on the device and its layout; other element orders are copied first."""
         letter = given.layout(is_fixed)
         if letter is not None:
             return given, letter
@@ -165,7 +164,7 @@ class Device:
         return tuple(self.cuda.get_current_device().compute_capability)
 
     def _loaded(self, binary):
-        """Launcher of machine code: ``launch((blocks, threads), stream, *integers and pointers)``."""
+        """Load machine code; return ``launch((blocks, threads), stream, *integers and pointers)``."""
         kernel = self.core.ObjectCode.from_cubin(binary.code).get_kernel(binary.entry)
 
         def launch(grid, stream, *args):
@@ -188,7 +187,7 @@ class Device:
         return found
 
     def failures(self, status: Any, stream: Any) -> np.ndarray | None:
-        """Numbers of failed guards, copied to the host if any is nonzero."""
+        """Return the numbers of failed guards, copied to the host only if any is nonzero; else None."""
         found = self.to_device(np.zeros(1, np.int32), stream)
         self._pick("any_failed", np.float64, status.shape[0], stream, status, found)
         return self.copied(status, stream) if self.copied(found, stream)[0] else None
@@ -206,7 +205,7 @@ class Device:
         self._pick("put", result.dtype, len(indices), stream, *rows, part, self.to_device(chosen, stream))
 
     def on_host(self, given: Given, stream: Any) -> np.ndarray:
-        """Copy of a device array on the host."""
+        """Copy a device array to the host."""
         return self.copied(self._copy(given, True, stream), stream)
 
     def wait(self, stream: Any) -> None:
@@ -216,7 +215,7 @@ class Device:
         return errors_explained(self.cuda)
 
     def _copy(self, given, is_fixed, stream):
-        """Copy of an array in C order."""
+        """Copy an array in C order."""
         found = self.empty(given.shape, given.dtype, stream)
         n = 1 if is_fixed else given.shape[0]
         self._pick("copy", given.dtype, n, stream, *given.rows(is_fixed), given, found)
@@ -241,7 +240,7 @@ _PICKING: dict = {}
 
 
 def _pointer(x):
-    """Address of the first element."""
+    """Return the address of the first element."""
     return x.pointer if isinstance(x, Given) else x.__cuda_array_interface__["data"][0]
 
 
@@ -293,5 +292,5 @@ class Host:
 
 
 def stream_of(machine: Device | Host, pointer: int | None) -> Any:
-    """The stream with a pointer, or the default stream, which applies to arrays that name none."""
+    """Return the stream with a pointer, or the default stream, which applies to arrays that name none."""
     return machine.stream(DEFAULT_STREAM if pointer is None else pointer)

@@ -1,4 +1,4 @@
-"""Small linear systems in scalar code: Gaussian elimination with partial pivoting, with selects for row swaps.
+"""Small linear systems as scalar code: Gaussian elimination with partial pivoting; rows are swapped by selects.
 
 Differentiating the algorithm is exact: where two pivots tie, both choices give the same function.
 A singular matrix gives non-finite results, since a thread cannot raise an exception.
@@ -10,29 +10,29 @@ import math
 
 import numpy as np
 
-#: maximum number of rows; larger matrices would give programs of many thousand instructions
+#: maximum number of rows; larger matrices would give programs of many thousands of instructions
 MAX_ROWS = 16
 
 
 def solve(of, a, b):
-    """Solution of a x = b."""
+    """Solve a x = b."""
     x = _solved(of, a, b[:, None] if np.ndim(b) == 1 else b)[0]
     return x[:, 0] if np.ndim(b) == 1 else x
 
 
 def inv(of, a):
-    """Inverse."""
+    """Return the inverse."""
     return _solved(of, a, np.eye(len(a)))[0]
 
 
 def det(of, a):
-    """Determinant."""
+    """Return the determinant."""
     _, upper, sign = _solved(of, a, np.zeros((len(a), 0)))
     return math.prod(np.diag(upper).tolist(), start=sign)
 
 
 def _solved(of, a, b):
-    """Solution, upper triangular factor, and sign of the permutation."""
+    """Return the solution, the upper triangular factor, and the sign of the permutation."""
     if np.ndim(a) != 2 or np.ndim(b) != 2 or len(a) > MAX_ROWS:
         raise TypeError(f"only single matrices of at most {MAX_ROWS} rows are supported")
     n = len(a)

@@ -41,7 +41,7 @@ class Tables:
 
 
 def tables(body: Body) -> Tables:
-    """Statements of a body, with linear-scan allocation of slots."""
+    """Convert a body to tables, with linear-scan allocation of slots."""
     order, names = body.order, body.arrays()
     last = {x: i for i, (_, (name, *operands)) in enumerate(order) if name in kernels.ROWS for x in operands}
     kept = {v for values in [*body.results, body.flags] for v in values if v is not None}
@@ -68,14 +68,14 @@ def tables(body: Body) -> Tables:
         array = names.index(f"y{number}")
         code += [[STORE, 0, place[v], array, k] for k, v in enumerate(values) if v is not None]
     if body.flags:
-        constants.append(0.0)  # a check that always fails first writes 0, which means that no guard failed
+        constants.append(0.0)  # the first check always fails, to initialise the status to 0: no guard failed
         checks = [(0, ~(len(constants) - 1)), *[(i, place[v]) for i, v in reversed([*enumerate(body.flags, 1)])]]
         code += [[CHECK, 0, flag, len(names) - 1, i] for i, flag in checks]
     return Tables(np.array(code, dtype=np.int32).reshape(-1, 5), np.array(constants, dtype=body.dtype), slots)
 
 
 def strides(body: Body, n: int, layouts: str = "") -> np.ndarray:
-    """For each array: a slot for its address, and its strides from point to point and from element to element."""
+    """Return a row per array: 0, to be replaced by its address, and strides between points and between elements."""
     names = body.arrays()
     sizes = [int(np.prod(shape, dtype=int)) for shape in [*body.inputs, *body.outputs]]
     found = []
@@ -85,7 +85,7 @@ def strides(body: Body, n: int, layouts: str = "") -> np.ndarray:
     return np.array(found, dtype=np.int64)
 
 
-#: as many threads as fit; each processes every `threads`-th point
+#: each thread processes every `threads`-th point (a grid-stride loop)
 SOURCE = """
 def kernel(n, count, code, constants, arrays, scratch):
     thread = {thread}
@@ -99,7 +99,7 @@ def kernel(n, count, code, constants, arrays, scratch):
 
 
 def kernel(dtype, target: str = "cuda"):
-    """The interpreter as a function ``kernel(n, count, code, constants, arrays, scratch)``, for "cuda" or "cpu".
+    """Return the interpreter ``kernel(n, count, code, constants, arrays, scratch)``, for "cuda" or "cpu".
 
     `arrays` are the `strides` with addresses filled in; `scratch` holds ``slots`` values for each thread.
     """
@@ -116,7 +116,7 @@ def kernel(dtype, target: str = "cuda"):
 
 
 def signature(dtype) -> tuple:
-    """Numba types of the interpreter's arguments."""
+    """Return the Numba types of the interpreter's arguments."""
     from numba.cuda import types
 
     real = types.CPointer(types.float64 if np.dtype(dtype) == np.float64 else types.float32)
@@ -125,14 +125,14 @@ def signature(dtype) -> tuple:
 
 
 def binary(dtype, cc: tuple = (9, 0)) -> binaries.Binary:
-    """Compiled interpreter for a compute capability."""
+    """Return the compiled interpreter for a compute capability."""
     name = np.dtype(dtype).name
     facts = {"name": "interpreter", "dtype": name, "statements": len(OPCODES), "cost": 0}
     return binaries.binary(f"interpreter {name}", lambda: (kernel(dtype), signature(dtype)), cc, **facts)
 
 
 def _step(dtype, target):
-    """Execution of one statement by one thread, as an intrinsic: a switch with a case for each opcode."""
+    """Return an intrinsic that executes one statement for one thread: a switch with a case for each opcode."""
     types, declared, prefix = declaring(target)
 
     @declared

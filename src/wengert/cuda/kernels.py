@@ -1,4 +1,4 @@
-"""Kernels of a program: which statements each thread executes, in how many kernels, and how they are compiled.
+"""Kernels of a program: selects the statements that each thread executes, splits them, and compiles them.
 
 A mode (`value`, `grad`, `jacobian`, `jvp`, `vjp`, `hvp`) combines the IR of a program and of its derivatives in one
 `Body`, in which common subexpressions are computed once.
@@ -33,7 +33,7 @@ MODES = ("value", "grad", "jacobian", "jvp", "vjp", "hvp")
 
 
 def of_numbers(program: Program) -> Program:
-    """The program with all arrays scalarised, made once."""
+    """Return the program with all arrays scalarised; cached."""
     if "of numbers" not in program._derived:
         made = program._like(program._name, scalarised(program._listing), program._result)
         made._rolls = False
@@ -43,7 +43,7 @@ def of_numbers(program: Program) -> Program:
 
 
 def bodies(program: Program, mode: str = "value", argnums: int = 0, dtype="float64") -> tuple[Body, ...]:
-    """Bodies of one kernel, or of several kernels that share their arrays.
+    """Return the body of a kernel, or of several kernels that share their arrays.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def bodies(program: Program, mode: str = "value", argnums: int = 0, dtype="float
 
 def _bodies(program, mode, argnums, dtype):
     if mode not in MODES:
-        raise ValueError(f"mode={mode!r}: one of {', '.join(MODES)}")
+        raise ValueError(f"mode={mode!r}: must be one of {', '.join(MODES)}")
     if mode == "jacobian":
         return _jacobian(program, argnums, dtype)
     body = Body(f"{mode} of {program._name}", dtype)
@@ -100,7 +100,7 @@ def _inputs(body, listing):
 
 
 def _jacobian(program, argnums, dtype):
-    """Rows or columns of a Jacobian, in the smallest number of kernels whose live values fit in registers."""
+    """Return rows or columns of a Jacobian, in the smallest number of kernels whose live values fit in registers."""
     value = program._one_array("jacobian")
     shapes = [kind_of(value, v)[1] for v in (value.outputs[0], value.inputs[program._input("jacobian", argnums)])]
     m, n = (math.prod(shape) for shape in shapes)
@@ -123,7 +123,7 @@ def _jacobian(program, argnums, dtype):
 
 
 def _part(program, value, shapes, argnums, dtype, by_rows, lines, with_value):
-    """Body that computes some rows or columns of a Jacobian, and the value."""
+    """Return a body that computes some rows or columns of a Jacobian, and the value."""
     made = program.vjp(argnums) if by_rows else program.jvp(argnums)
     body = Body(f"jacobian of {program._name}", dtype)
     inputs = _inputs(body, value)
@@ -148,7 +148,7 @@ def _part(program, value, shapes, argnums, dtype, by_rows, lines, with_value):
 
 
 def kernel(body: Body, layouts: str = "", target: str = "cuda") -> Callable:
-    """Kernel of a body as a Python function ``kernel(n, x0, ..., y0, ..., status)``.
+    """Return the kernel of a body as a Python function ``kernel(n, x0, ..., y0, ..., status)``.
 
     Parameters
     ----------
@@ -178,13 +178,13 @@ def kernel(body: Body, layouts: str = "", target: str = "cuda") -> Callable:
     elif target == "cuda":
         space = {"cuda": numba_cuda(), "body": intrinsic(body, layouts, "cuda")}
     else:
-        raise ValueError(f"target={target!r}: one of cuda, cpu, simulator, python")
+        raise ValueError(f"target={target!r}: must be one of cuda, cpu, simulator, python")
     exec(kernel_source(body), space)
     return space["kernel"]
 
 
 def signature(body: Body) -> tuple:
-    """Numba types of a kernel's arguments: the number of points, and a pointer for each array."""
+    """Return the Numba types of a kernel's arguments: the number of points, and a pointer for each array."""
     from numba.cuda import types
 
     real = types.CPointer(types.float64 if body.dtype == np.float64 else types.float32)
@@ -193,7 +193,7 @@ def signature(body: Body) -> tuple:
 
 
 def ptx(body: Body, cc: tuple = (9, 0), layouts: str = "", fastmath: bool = False) -> str:
-    """PTX of the kernel for a compute capability; needs no GPU."""
+    """Compile the kernel to PTX for a compute capability; needs no GPU."""
     return binaries.ptx(kernel(body, layouts), signature(body), cc, fastmath)
 
 
@@ -214,5 +214,5 @@ def binary(body: Body, cc: tuple = (9, 0), layouts: str = "", fastmath: bool = F
 
 
 def report(body: Body, cc: tuple = (9, 0), layouts: str = "", fastmath: bool = False) -> binaries.Report:
-    """Resources that the kernel uses on a GPU of a compute capability; needs no GPU."""
+    """Return the resources that the kernel uses at a compute capability; needs no GPU."""
     return binary(body, cc, layouts, fastmath).report

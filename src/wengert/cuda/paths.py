@@ -1,9 +1,9 @@
 """`wengert.cuda.vmap`: batched evaluation on a GPU of functions with branches, one kernel per path.
 
-A kernel implements one path through the function and reports for each point which guard failed there, if any. Points
-without a failed guard are done. The function is recorded again at the first of the others, and the kernel of that path
-runs on the remaining points. This repeats until all points are done or there are too many paths. No point keeps a
-result of a path that is not its own.
+A kernel implements one path through the function and reports for each point which guard failed there, if any.
+Points without a failed guard are done. The function is recorded again at the first of the others, and the kernel of
+that path runs on the remaining points, until all points are done or there are too many paths.
+A result is kept only where the point takes the path that computed it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def vmap(
     """Vectorise a function, or a derivative of one, over many points on a GPU.
 
     The function is recorded at the first point of the first call. If other points take another branch, it is recorded
-    again and that branch runs for those points alone.
+    again and that branch runs for those points only.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ class Mapped:
         return found if len(found) > 1 else found[0]
 
     def _over(self, points, out):
-        """A run with the results of all points, from as many paths as they take."""
+        """Evaluate all points, on as many paths as they take; return the run."""
         known = self._kernels.get(points.key, ())
         run, left = None, None  # left: points without a result; None: all points
         for i in range(MAX_PATHS):
@@ -156,11 +156,11 @@ class Mapped:
                 return run
         raise GuardError(
             f"{self!r}: at {len(left)} of {points.n} points the function takes none of the {MAX_PATHS} paths that "
-            f"were recorded, as at {first_of(left)}: write numpy.where for branches"
+            f"were recorded, for example at {first_of(left)}: write numpy.where for branches"
         )
 
     def _recorded(self, points, i):
-        """Kernel of the path taken at a point."""
+        """Record the path taken at a point; return its kernel."""
         example = points.example(i)
         if self._mode == "hvp":
             example = (example[0], *example[2:])
@@ -172,7 +172,7 @@ class Mapped:
 
 
 def _split(f):
-    """The function to record, the method of its kernel, and the index of the requested result; None for all results."""
+    """Return the function to record, the kernel method, and the index of the requested result; None for all results."""
     if type(f) in _METHODS and not (f.has_aux or f.argnums != 0 or f.holomorphic or isinstance(f.f, Operator)):
         return f.f, _METHODS[type(f)], None if f.with_value else 1
     if type(f) is HVP and f.argnums == 0 and not isinstance(f.f, Operator):
@@ -214,7 +214,7 @@ class _Points:
         return given.dtype.str, given.shape[1:] if axis == 0 else given.shape, axis
 
     def example(self, i):
-        """The arguments at one point, on the host, in double precision; kernels convert to their own."""
+        """Return the arguments at one point, on the host, in double precision; kernels convert them."""
         return tuple(
             x if given is None else self._number_or_array(given, i if is_batched else None)
             for x, given, is_batched in zip(self.args, self.given, self.is_batched)
@@ -231,7 +231,7 @@ class _Points:
         return np.array(found, np.float64)[()]
 
     def at(self, indices):
-        """The arguments at some points."""
+        """Return the arguments at some points."""
         return tuple(
             self._some(given, indices) if is_batched else x
             for x, given, is_batched in zip(self.args, self.given, self.is_batched)
@@ -244,7 +244,7 @@ class _Points:
 
 
 def _is_array(x):
-    """Whether an unbatched argument is an input of the recording."""
+    """Return whether an unbatched argument is an input of the recording rather than a constant."""
     if isinstance(x, (np.ndarray, np.generic)):
         return x.dtype.kind == "f"
     return isinstance(x, float) or hasattr(x, "__cuda_array_interface__") or hasattr(x, "__dlpack__")

@@ -35,7 +35,7 @@ SCALAR, FLAG = 0, 1
 
 
 def size_of(kind) -> int:
-    """Number of elements in the memory of a type, from its lowest address on."""
+    """Return the number of elements that the memory of a type spans."""
     dtype, shape, strides = kind
     if not isinstance(strides, tuple) or 0 in shape:
         return math.prod(shape)
@@ -43,7 +43,7 @@ def size_of(kind) -> int:
 
 
 def whole(kind) -> np.ndarray:
-    """Offsets of the elements of an array in the memory of its type."""
+    """Return the offsets of the elements of an array in the memory of its type."""
     dtype, shape, strides = kind
     if not isinstance(strides, tuple):
         return np.arange(math.prod(shape)).reshape(shape)
@@ -61,7 +61,7 @@ def memory_of(x, kind):
 
 
 def array_of(line, kind):
-    """The array stored in a buffer."""
+    """Return the array stored in a buffer."""
     return line[whole(kind)] if kind[1] else line
 
 
@@ -76,7 +76,7 @@ def each(of, name, *operands):
 
 
 def _reduction(name, start=None):
-    """A reduction for which NumPy would compare objects."""
+    """Return a reduction by a scalar function, for those where NumPy would compare objects."""
 
     def reduced(of, x, axis=None, *, keepdims=False):
         def two(a, b):
@@ -129,7 +129,7 @@ FUNCTIONS = {
     },
 }
 
-#: the same by the word that a row states in its column ``scalars``
+#: rules by the word in the column ``scalars`` of a row
 BY_WORD = {
     "solve": elimination.solve,
     "inverse": elimination.inv,
@@ -182,7 +182,7 @@ def interpreted(code, inputs: list, of) -> tuple[list, list]:
 
 
 def unsupported(code, i, reason):
-    """Error for an instruction without scalar code."""
+    """Return the error for an instruction without scalar code."""
     return UnsupportedFunctionError(
         f"{lines(code, [i])[0]}: this instruction has no GPU kernel ({reason}): write it with elementwise "
         "functions, sums and products of small arrays, or leave this function on the CPU, wengert.compile(f)"
@@ -190,7 +190,7 @@ def unsupported(code, i, reason):
 
 
 def _is_same(of, value, expected):
-    """Flag: whether a value equals the recorded one."""
+    """Return a flag: whether a value equals the recorded one."""
     flags = [
         of.apply("isnan", v) if e != e else of.apply("equal", v, e)
         for v, e in zip(np.ravel(np.asarray(value, object)), np.ravel(expected))
@@ -202,7 +202,7 @@ def _is_same(of, value, expected):
 
 
 def _value(code, op, a, b, c, kinds, values, inputs, of):
-    """Value of one instruction: a scalar, or the buffer of an array."""
+    """Return the value of one instruction: a scalar, or the buffer of an array."""
     type_of = kinds.__getitem__
     kind = kinds[len(values)]
     if op in NAMES:
@@ -222,7 +222,7 @@ def _value(code, op, a, b, c, kinds, values, inputs, of):
     if op == Op.LOAD:
         return values[a][b] if type_of(a)[1] else values[a]
     if kind[0].kind == "c":
-        raise TypeError("an array of complex numbers")
+        raise TypeError("complex arrays are not supported")
     if op == Op.VIEW:
         source = values[a] if type_of(a)[1] else np.array([values[a]], object)
         return memory_of(source[places(code.views[b], type_of(a)[0])], kind)
@@ -261,7 +261,7 @@ def _partials(op, given, kind, of):
 
 
 def _written(values, base, kind, where, value, of):
-    """Copy of a buffer with some elements replaced."""
+    """Copy a buffer with some elements replaced."""
     if not kind[1]:
         return memory_of(np.asarray(value, object), kind)
     line = np.full(size_of(kind), of.constant(0.0), object) if base < 0 else values[base].copy()
@@ -270,7 +270,7 @@ def _written(values, base, kind, where, value, of):
 
 
 def _added_up(x, places, kind, of):
-    """Buffer of zeros with scalars added to its elements."""
+    """Add scalars to the elements of a zero buffer."""
     line = np.full(size_of(kind), None, object)
     for place, item in zip(places.ravel().tolist(), x.ravel()):
         line[place] = item if line[place] is None else line[place] + item
@@ -288,7 +288,7 @@ def constants(x, of):
     return flat.reshape(found.shape) if found.shape else flat[0]
 
 
-# ---------------------------------------------------------------------------------------------- as a new IR
+# ---------------------------------------------------------------------------------------------- new IR
 
 _OPCODES = {name: opcode for opcode, name in NAMES.items()}
 
@@ -361,7 +361,7 @@ def _function_of(name):
 
 
 def scalarised(code):
-    """IR of the same function in which only inputs and outputs are arrays, and all other values are scalars."""
+    """Return the IR of the same function in which only inputs and outputs are arrays; all other values are scalars."""
     of = Scalars()
     inputs = [of.input(i, code.types[code.type[v]][1]) for i, v in enumerate(code.inputs)]
     outputs, guards = interpreted(code, inputs, of)

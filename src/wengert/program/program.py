@@ -560,7 +560,7 @@ class Program(Runner):
           counts   2 elementwise, 1 input, 1 sum, 1 const
           does     2001 operations a call
           passes   nothing to do
-          rolling  nothing to do: there are no loops over numbers
+          rolling  nothing to do: there are no loops over scalars
           runs     2 steps
                      100% vector, 1000 elements: 2 operations, 8 bytes read and 0 written for each
                        0% numbers: 1 instruction

@@ -1,4 +1,4 @@
-"""Machine code kept on disk, under a hash of all that it was made of; what is not whole is made again."""
+"""On-disk cache of machine code, addressed by a hash of its inputs; corrupt files are ignored and rebuilt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def folder() -> Path:
-    """Where it is kept: WENGERT_CACHE_DIR, or below the user's folder of caches."""
+    """Return the cache directory: WENGERT_CACHE_DIR, or a subdirectory of the user's cache directory."""
     given = os.environ.get("WENGERT_CACHE_DIR")
     if given:
         return Path(given)
@@ -19,7 +19,7 @@ def folder() -> Path:
 
 
 def read(name: str) -> tuple[dict[str, Any], bytes] | None:
-    """What is known about some code, and the code; None if it is not there, not readable, or not whole."""
+    """Return metadata and code; None if the file is missing, unreadable or corrupt."""
     try:
         head, _, code = (folder() / name).read_bytes().partition(b"\n")
         state = json.loads(head)
@@ -29,7 +29,7 @@ def read(name: str) -> tuple[dict[str, Any], bytes] | None:
 
 
 def write(name: str, state: dict[str, Any], code: bytes) -> None:
-    """Keep some code; where nothing can be written it is made again in the next process."""
+    """Store code and its metadata atomically; errors are ignored, so the next process compiles again."""
     state = {**state, "sha256": hashlib.sha256(code).hexdigest()}
     try:
         folder().mkdir(parents=True, exist_ok=True)

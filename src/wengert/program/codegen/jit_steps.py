@@ -1,8 +1,8 @@
 """Compiles VM instructions to machine code: the "llvm" tier.
 
-Instructions on scalars and on arrays become statements by the formulas of `wengert.program.codegen.kernels`, and these
-become functions of the slots and of the addresses of the arrays.
-Instructions that differ only in the arrays that they name share a function.
+Instructions on scalars and arrays become statements, by the formulas of `wengert.program.codegen.kernels`; these are
+compiled to functions of the slots and the array addresses.
+Instructions that differ only in their arrays share a function.
 All other instructions stay with the VM, which calls a compiled function as one instruction.
 """
 
@@ -24,7 +24,7 @@ __all__ = ["Report", "Steps", "hastened"]
 
 @dataclasses.dataclass
 class Report:
-    """What became of the steps: how many are compiled, of how many instructions on numbers, and why others are not."""
+    """Result of compilation: instructions compiled, scalar operations emitted, and reasons for the others."""
 
     compiled: int = 0
     written: int = 0
@@ -34,11 +34,13 @@ class Report:
 
 
 def hastened(given: Steps, report: Report) -> tuple[list, int, object]:
-    """The steps with functions for those that can be compiled, the numbers that these need, and what holds them.
+    """Replace the instructions that can be compiled by functions.
 
-    A function is a tuple ``("compiled", address, table, work, dims, sums, block)``; the last three as of vectors.
+    Return the instructions, the number of workspace slots that the functions need, and the object that owns the code.
+    A function is a tuple ``("compiled", address, table, work, dims, sums, block)``; the last three are those of a
+    vector instruction, and empty for scalar code.
     """
-    llvm_jit.llvm()  # or an error that says what to install
+    llvm_jit.llvm()  # raises ImportError if llvmlite is missing
     groups = [given.steps[i:j] for i, j in _groups(given.steps)]
     refused: dict = {}
     while (built := _built(given, groups, refused)) is None:
@@ -63,9 +65,10 @@ def hastened(given: Steps, report: Report) -> tuple[list, int, object]:
 
 
 def _built(given, groups, refused):
-    """A module, of each group of steps the name of its function and its table, and the lists.
+    """Return a module, for each group of instructions its function and table, and the scalar code.
 
-    None if one more list is refused: what it writes is then no longer where other lists look for it.
+    None if another group of scalar instructions is refused: the caller retries, since other groups must then read its
+    results from slots.
     """
     module = Module()
     functions: list = []
@@ -97,7 +100,7 @@ def _built(given, groups, refused):
 
 
 def _groups(steps):
-    """Ranges of steps that become one function: vectors alone, numbers with what packs them."""
+    """Yield ranges of instructions that become one function: a vector instruction, or scalar code and its stores."""
     first = 0
     while first < len(steps):
         last = first + 1
@@ -111,7 +114,7 @@ def _groups(steps):
 
 
 def _work(step):
-    """Operations, for the decision whether other threads may run meanwhile."""
+    """Return the number of operations, by which the VM decides whether to release the GIL."""
     kind, *facts = step
     if kind == "numbers":
         return facts[1]

@@ -1,12 +1,12 @@
-"""Formulas of functions for code generators: one row a function, by the name that NumPy or SciPy gives it.
+"""Formulas of elementwise functions for the code generators: one row a function, by its NumPy or SciPy name.
 
-Input: `Number`s, or plain floats, which take on the dtype of the kernel; output: what is appended to their builder.
-The value of a row is a function of the machine (`Machine`), or a formula in other rows.
-Elementwise functions of ``kernels.h`` have their C expressions as formulas, of values and of partials (`Formula`); a
-function that calls none but those named here needs nothing in this module.
-Operators on numbers are rows too: `a * b` is `multiply`.
-Where a formula has alternatives all of them are computed, as in ``np.where``, and one is selected: threads of a GPU
-run in step.
+Formulas take `Number`s, or plain floats, which adopt the dtype of the kernel, and append operations to their builder.
+A row is either a primitive operation (`Machine`) or a formula in terms of other rows; operators are rows too: `a * b`
+is `multiply`.
+Functions of ``kernels.h`` are translated from their C expressions, values and partials alike (`Formula`); one that uses
+only the names in `C_NAMES` needs nothing in this module.
+Conditional formulas evaluate every branch and select, as ``np.where`` does, since the threads of a GPU warp diverge at
+branches.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from wengert.program.ir import opcode_table
 
 
 class Machine(NamedTuple):
-    """A function that every machine has.
+    """A primitive operation of every target.
 
-    `python` is the expression in NumPy; `ir` the instruction of LLVM, or `c` the name in the C library and, with
-    ``__nv_`` in front, in libdevice; an ``f`` at the end makes it single precision.
-    `cost` is how many floating-point instructions it takes, roughly.
+    `python` is the expression in NumPy.
+    `ir` is the LLVM instruction; otherwise `c` is the name in the C library.
+    libdevice names it with the prefix ``__nv_``, and the suffix ``f`` in single precision.
+    `cost` is the approximate number of floating-point instructions.
     """
 
     python: str
@@ -42,7 +43,7 @@ class Row(NamedTuple):
 
 ROWS: dict[str, Row] = {}
 
-#: other names of the same function
+#: synonyms of functions
 ALIASES = {
     "pow": "**",
     "power": "**",
@@ -68,13 +69,13 @@ def flag(name, value):
 
 
 def library(name, c, cost, python="np.{}"):
-    """A function of the C library."""
+    """Add a row for a function of the C library."""
     arity = {"atan2": 2, "hypot": 2, "pow": 2, "fmod": 2, "copysign": 2}.get(c, 1)
     row(name, Machine(f"{python.format(name)}({', '.join(['{}'] * arity)})", c=c, cost=cost))
 
 
 def _of(name):
-    """A row as a function of numbers, at least one of which is no constant."""
+    """Return the row as a function of numbers, of which at least one is not a constant."""
     return lambda *x: next(v for v in x if not isinstance(v, float)).of.apply(name, *x)
 
 
@@ -128,7 +129,7 @@ row("where", Machine("np.where({}, {}, {})[()]", ir="select", cost=0))
 
 
 def power(a, b):
-    """a**b; small whole exponents by products, within 4 ulp as in a program."""
+    """Return a**b; small integer exponents by multiplication, within 4 ulp as in a program."""
     exponent = b.of.value(b)
     if exponent in _POWERS:
         return _POWERS[exponent](a)
@@ -154,12 +155,12 @@ _POWERS = {
 
 
 def is_midsize(a, y):
-    """Are b * y / a and its factors normal numbers?"""
+    """Return whether b * (y / a) is safe: a is not 0, and y is far from overflow and underflow."""
     return (a != 0.0) & (abs(y) > a.of.tiny) & (abs(y) < a.of.huge)
 
 
 def pow_a(a, b, y):
-    """b a**(b - 1): by y / a, which needs a and y normal, or by another power."""
+    """Return b a**(b - 1), as b * (y / a) if a and y are of normal size, otherwise by another power."""
     exponent = b.of.value(b)
     if exponent in (0.0, 1.0):
         return exponent
@@ -170,7 +171,7 @@ def pow_a(a, b, y):
 
 
 def pow_b(a, y):
-    """y log(a), and 0 where y is 0."""
+    """Return y log(a), and 0 where y is 0."""
     return where(y == 0.0, 0.0, y * log_(a))
 
 
@@ -192,7 +193,7 @@ row("exp10", lambda a: a.of.apply("pow function", 10.0, a))  # not every C libra
 
 
 def log_of_sum(a, b, exp, log1p, of_two):
-    """log(exp(a) + exp(b)), infinities included."""
+    """Return log(exp(a) + exp(b)); infinities are handled."""
     return where(a == b, a + of_two, maximum(a, b) + log1p(exp(-abs(a - b))))
 
 
@@ -221,7 +222,7 @@ row("sinc", sinc)
 
 
 def tanh_partial(a):
-    """1 / cosh(a)**2; 1 - y*y would cancel."""
+    """Return 1 / cosh(a)**2; 1 - y*y would cancel."""
     t = exp(-2.0 * abs(a))
     return 4.0 * t / ((1.0 + t) * (1.0 + t))
 
@@ -233,7 +234,7 @@ library("arcsinh", "asinh", 40)
 library("arccosh", "acosh", 40)
 library("arctanh", "atanh", 40)
 
-# ---- pieces joined at kinks
+# ---- piecewise functions
 
 library("floor", "floor", 1)
 library("ceil", "ceil", 1)
@@ -245,13 +246,13 @@ row("sign", lambda a: where(a > 0.0, 1.0, where(a < 0.0, -1.0, where(a == 0.0, 0
 
 
 def remainder(a, b):
-    """a modulo b, with the sign of b."""
+    """Return a modulo b, with the sign of b."""
     rest = fmod(a, b)
     return where(rest == 0.0, copysign(0.0, b), where((b < 0.0) ^ (rest < 0.0), rest + b, rest))
 
 
 def floor_divide(a, b):
-    """The quotient that belongs to the remainder, a whole number; b = 0 as in a division."""
+    """Return the integer quotient that matches `remainder`; a / b if b is 0."""
     rest = fmod(a, b)
     ratio = (a - rest) / b
     ratio = where((rest != 0.0) & ((b < 0.0) ^ (rest < 0.0)), ratio - 1.0, ratio)
@@ -266,12 +267,12 @@ row("heaviside", lambda a, b: where(a > 0.0, 1.0, where(a < 0.0, 0.0, where(a ==
 
 
 def larger(a, b):
-    """1 for the larger operand, 1/2 each for a tie, NaN where an operand is."""
+    """Return 1 if a is larger, 1/2 for a tie, 0 if b is larger, NaN if either is NaN."""
     return where(a > b, 1.0, where(a < b, 0.0, where(a == b, 0.5, nan)))
 
 
 def larger_number(a, b, sign):
-    """The same where a number leads over NaN; `sign` is -1 for the smaller operand."""
+    """Like `larger`, but any number is larger than NaN; `sign` -1 compares for the smaller operand."""
     if sign < 0:
         a, b = -a, -b
     return where(isnan(a), where(isnan(b), nan, 0.0), where(isnan(b), 1.0, larger(a, b)))
@@ -281,7 +282,7 @@ def larger_number(a, b, sign):
 
 
 def gauss(a):
-    """exp(-a*a): the rounding error of a*a is put back, or it would cost a*a ulp."""
+    """Return exp(-a*a), corrected for the rounding error of a*a, which would cost a*a ulp."""
     s = a * a
     found = exp(-s) * (1.0 - rest(a, a, s))
     return where(s < 800.0, found, where(isnan(a), a, 0.0))
@@ -305,12 +306,12 @@ row("xlogy", lambda a, b: where((a == 0.0) & (b == b), 0.0, a * log_(b)))
 row("xlog1py", lambda a, b: where((a == 0.0) & (b == b), 0.0, a * log1p(b)))
 row("entr", lambda a: where(a == 0.0, 0.0, where(a < 0.0, -inf, -a * log_(a))))
 
-#: the rows that are functions of the machine, in order
+#: the rows that are primitive operations, in order
 MACHINE = [name for name, found in ROWS.items() if isinstance(found.value, Machine)]
 
 # ---- functions of kernels.h
 
-#: what C expressions may name: functions of the C library, constants, and helpers, which are stated above
+#: names allowed in C expressions: C library functions, constants, and the helpers of kernels.h, restated above
 C_NAMES: dict[str, Any] = {
     **{ROWS[name].value.c: _of(name) for name in MACHINE if ROWS[name].value.c},
     "pow": power,
@@ -333,7 +334,7 @@ C_NAMES: dict[str, Any] = {
 
 
 class Formula:
-    """A C expression in a, b and y as a function of `Number`s, translated at its first call."""
+    """A C expression in a, b and y as a function of `Number`s, translated on first use."""
 
     def __init__(self, text: str):
         self.text = text
@@ -347,12 +348,12 @@ class Formula:
 
 
 def translated(text: str) -> str:
-    """A C expression in Python: arithmetic is the same, choices are calls of `where`.
+    """Translate a C expression to Python; conditionals become calls of `where`.
 
     Parameters
     ----------
     text : str
-        Has operators ``?:``, ``||`` and ``&&`` outside of parentheses only.
+        Operators ``?:``, ``||`` and ``&&`` may occur outside parentheses only.
     """
     condition, rest = _split(text, "?")
     if rest:
@@ -365,7 +366,7 @@ def translated(text: str) -> str:
 
 
 def _split(text, sign):
-    """What stands before and behind the first such sign outside of parentheses; all and nothing if there is none."""
+    """Split text at the first `sign` outside parentheses; return the whole text and "" if there is none."""
     depth = 0
     for i, letter in enumerate(text):
         depth += (letter == "(") - (letter == ")")

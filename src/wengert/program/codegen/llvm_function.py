@@ -1,4 +1,4 @@
-"""LLVM functions of VM instructions: their parts, loops and addresses, and the statements in them."""
+"""LLVM functions for VM instructions: modules, functions with loops and addressing, and blocks of statements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wengert.program.ir.opcodes import Op
 
 
 class Module:
-    """Functions ``int32 f(double *slots, char **where, int32 *table)``: -1, or the number of a guard that failed."""
+    """Functions ``int32 f(double *slots, char **where, int32 *table)``; they return -1, or the guard that failed."""
 
     def __init__(self):
         from llvmlite import ir
@@ -24,7 +24,7 @@ class Module:
 
     @contextlib.contextmanager
     def function(self):
-        """A new function, which is not there if its making is refused."""
+        """Create a function; it is removed again if the body raises `Refused`."""
         made = Function(self.ir, f"step_{next(self.count)}")
         try:
             yield made
@@ -36,7 +36,7 @@ class Module:
 
     @property
     def externals(self):
-        """Names of the functions of the C library."""
+        """Names of the C library functions that the module calls."""
         return [f.name for f in self.ir.functions if f.is_declaration and not f.name.startswith("llvm.")]
 
     def __str__(self):
@@ -44,7 +44,7 @@ class Module:
 
 
 class Function:
-    """One of them, its parts, and the constants of their types."""
+    """A function of a module, made of parts that run one after another, and its LLVM types."""
 
     def __init__(self, module, name):
         from llvmlite import ir
@@ -56,7 +56,7 @@ class Function:
         self.part()
 
     def part(self):
-        """Go on in a new function, which is called after those before it."""
+        """Start a new part, an internal function that runs after the previous ones."""
         if self.parts:
             self.end()
         kind = self.ir.FunctionType(self.i32, [self.pointer] * 3)
@@ -73,7 +73,7 @@ class Function:
         self.builder.ret(self.ir.Constant(self.i32, -1))
 
     def close(self):
-        """The function itself: its parts, one after the other."""
+        """Emit the function itself, which calls its parts and returns early if a guard fails."""
         self.end()
         kind = self.ir.FunctionType(self.i32, [self.pointer] * 3)
         made = self.ir.Function(self.module, kind, self.name)
@@ -88,13 +88,13 @@ class Function:
         for part in self.parts:
             del self.module.globals[part.name]
 
-    # ------------------------------------------------------------------------------------------ small things
+    # ------------------------------------------------------------------------------------------ addressing
 
     def whole(self, x):
         return self.ir.Constant(self.i64, x)
 
     def array(self, number):
-        """Address of the first element of an array."""
+        """Return the address of the first element of an array."""
         if number not in self.arrays:
             with self.builder.goto_entry_block():
                 self.arrays[number] = self.address(self.whole(number))
@@ -104,12 +104,12 @@ class Function:
         return self.builder.load(self.at(self.where, number, self.pointer), typ=self.pointer)
 
     def at(self, pointer, place, kind=None):
-        """The address of an element, given its number, or so many bytes away."""
+        """Return the address of an element of a type; `place` counts elements (bytes if the type is i8)."""
         place = self.whole(place) if isinstance(place, int) else place
         return self.builder.gep(pointer, [place], source_etype=kind or self.double)
 
     def entry(self, number):
-        """An entry of the table."""
+        """Load an entry of the table."""
         place = self.at(self.table, number, self.i32)
         return self.builder.sext(self.builder.load(place, typ=self.i32), self.i64)
 
@@ -118,13 +118,13 @@ class Function:
 
     @contextlib.contextmanager
     def loop(self, times: int, step: int = 1):
-        """Appended code becomes the body of a loop; yields the induction variable, which grows by `step`."""
+        """Append a loop; yield its induction variable, which grows by `step`. Code appended meanwhile is the body."""
         with self.between(self.whole(0), self.whole(times * step), step) as turn:
             yield turn
 
     @contextlib.contextmanager
     def between(self, start, stop, step: int = 1):
-        """The same from one number to another, which is larger."""
+        """Like `loop`, from `start` to `stop`, which must be larger: the test is at the end."""
         builder = self.builder
         before = builder.block
         body = builder.append_basic_block()
@@ -140,7 +140,7 @@ class Function:
         builder.position_at_end(end)
 
     def affine(self, base: int, steps: tuple, turns: list):
-        """base + steps . turns"""
+        """Emit base + steps . turns, where `turns` are induction variables."""
         found = None
         for step, turn in zip(steps, turns):
             if step:
@@ -150,14 +150,14 @@ class Function:
 
 
 class _Statements(Statements):
-    """Statements that have the bits of the machine: a strong product with 0 is 0, never -0."""
+    """Statements that match the VM bit by bit: a strong product with 0 is +0, never -0, so it must not be folded."""
 
     def _known(self, name, operands):
         return None if name == "strong" else super()._known(name, operands)
 
 
 class Block:
-    """Statements of numbers, or of vectors of them, that are appended to a function as they are made."""
+    """Statements on scalars or vectors that are appended to a function as they are created."""
 
     def __init__(self, function: Function, real, call: Callable = llvm_jit.call):
         self.of = _Statements()
@@ -168,7 +168,7 @@ class Block:
         self.done = 0
 
     def given(self, key, make: Callable, is_flag=False):
-        """A number that is no statement: what `make` appends, once for each key."""
+        """Return a number whose LLVM value `make` emits, once for each key."""
         self.flush()
         number = self.of._statement(("given", *key), is_flag=is_flag)
         if number.v not in self.found:
@@ -182,7 +182,7 @@ class Block:
         appended(self.function.builder, new, self.found, self.real, self.call)
 
     def flag(self, number):
-        """A flag as a value of LLVM."""
+        """Return the LLVM value of a flag."""
         number = self.of.as_flag(number)
         self.flush()
         return self.found[number.v]
@@ -194,7 +194,7 @@ class Block:
         return self.found[number.v]
 
     def applied(self, op, operands):
-        """The value of an instruction at numbers; those that it does not read may be None."""
+        """Apply an IR instruction to numbers; operands that it does not read may be None."""
         of, a = self.of, operands[0]
         if op == "cube":
             return of.number(a * a * a)

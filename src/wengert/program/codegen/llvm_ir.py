@@ -1,8 +1,8 @@
-"""Turns formulas into statements, and statements into LLVM IR, for GPU kernels and for the LLVM tier.
+"""Converts formulas to statements and statements to LLVM IR, for GPU kernels and for the LLVM tier.
 
-`Number`s stand for scalars; a *builder* is told each operation on them, by the name of the function.
-`Statements` is the builder of machine code: straight-line code in static single assignment form, equal statements once.
-`appended` emits them as LLVM IR, for scalars of either precision and for vectors.
+`Number`s are symbolic scalars; each operation on them, identified by its function's name, goes to their *builder*.
+`Statements` is the builder for machine code: straight-line SSA form with common subexpressions merged.
+`appended` emits statements as LLVM IR, for scalars of either precision and for vectors.
 
 llvmlite is imported only when code is generated.
 """
@@ -18,7 +18,7 @@ from wengert.program.codegen import kernels
 from wengert.program.ir.opcode_table import ROWS, opcodes
 from wengert.program.ir.opcodes import Op
 
-#: by opcode: the name in `kernels.ROWS` of each elementwise function
+#: by opcode: name of the elementwise function in `kernels.ROWS`
 NAMES = {
     op: ROWS[op].name if op < Op.PARTIAL else ROWS[op].function.rpartition(".")[2]
     for op in opcodes(lowering="elementwise")
@@ -27,7 +27,7 @@ NAMES = {
 
 
 class Number:
-    """A number, or a flag, that a builder knows by its index `v`."""
+    """A symbolic scalar or flag; `v` is its index in the builder `of`."""
 
     __slots__ = ("is_flag", "of", "v")
     __hash__ = object.__hash__
@@ -38,11 +38,11 @@ class Number:
         self.is_flag = is_flag
 
     def __bool__(self):
-        raise TypeError("the truth of a traced number is asked for, and it differs from point to point")
+        raise TypeError("the truth value of a scalar differs between points")
 
     def round(self, decimals=0, out=None):
         if decimals:
-            raise TypeError("rounding to decimals")
+            raise TypeError("rounding to decimals is not supported")
         return self.of.apply("rint", self)
 
     @property
@@ -88,7 +88,7 @@ for _sign, _name in {
     setattr(Number, f"__{_sign}__", _operator(_name))
 for _sign, _name in {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "logical_not"}.items():
     setattr(Number, f"__{_sign}__", _function(_name))
-# what NumPy's functions look up on the elements of an array of objects
+# methods that NumPy calls on the elements of object arrays
 for _name in (
     "conjugate square reciprocal fabs sqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan "
     "sinh cosh tanh arcsinh arccosh arctanh rint floor ceil trunc arctan2 hypot"
@@ -102,10 +102,10 @@ _TO_FLAGS = {"logical_not", "logical_and", "logical_or", "logical_xor"}
 
 
 class Builder:
-    """What turns functions of numbers into instructions: the part in which both builders agree."""
+    """Converts functions of numbers to instructions; base of the builders for machine code and for GPU programs."""
 
     def number(self, x) -> Number:
-        """A number of this builder."""
+        """Convert a Python scalar to a number of this builder."""
         return x if type(x) is Number else self.constant(float(x), isinstance(x, (bool, np.bool_)))
 
     def as_float(self, x) -> Number:
@@ -117,7 +117,7 @@ class Builder:
         return x if x.is_flag else self.apply("not_equal", x, 0.0)
 
     def apply(self, name: str, *operands) -> Number:
-        """A function, by its name, of numbers."""
+        """Append a function of numbers, by its name."""
         name = kernels.ALIASES.get(name, name)
         if name not in kernels.ROWS:
             raise TypeError(f"{name} has no formula")
@@ -133,14 +133,14 @@ class Builder:
 
 
 class Statements(Builder):
-    """Statements of the machine on numbers of one dtype, in order."""
+    """Statements in SSA form, on scalars of one dtype."""
 
     def __init__(self, dtype="float64"):
         self.dtype = np.dtype(dtype)
         self.tiny, self.huge = (1e-290, 1e290) if self.dtype == np.float64 else (1e-30, 1e30)
         self._statements: list = []
         self._numbers: dict = {}
-        self.nothing = self._statement(("constant", 0.0), "nothing")  # a zero that may be left out of sums
+        self.nothing = self._statement(("constant", 0.0), "nothing")  # zero without a sign, dropped from sums
 
     def _statement(self, statement, key=None, is_flag=False) -> Number:
         found = self._numbers.get(key or statement)
@@ -156,7 +156,7 @@ class Statements(Builder):
         return self._statement(("constant", x), struct.pack("d", x))
 
     def value(self, x: Number):
-        """The value of a constant; None for what is none."""
+        """Return the value of a constant; None for other numbers."""
         name, *operands = self._statements[x.v]
         return operands[0] if name in ("constant", "flag") else None
 
@@ -175,7 +175,7 @@ class Statements(Builder):
         return self._statement((name, *[x.v for x in operands]), is_flag=row.is_flag)
 
     def _known(self, name, operands):
-        """The result where an operand or a constant stands for it; no sign of zero is lost but that of `nothing`."""
+        """Simplify a statement if possible. Signs of zeros are preserved, except for `nothing`."""
         a, b = operands[0], operands[-1]
         x, y = self.value(a), self.value(b)
         nothing = self.nothing
@@ -208,26 +208,26 @@ class Statements(Builder):
 
     @property
     def count(self) -> int:
-        """Number of statements so far, those that nothing needs included."""
+        """Number of statements so far, dead ones included."""
         return len(self._statements)
 
 
-# ---------------------------------------------------------------------------------------------- as LLVM IR
+# ---------------------------------------------------------------------------------------------- LLVM IR
 
 
 def appended(builder, order, found: dict, real, call: Callable) -> None:
-    """Append statements to a block.
+    """Emit statements as LLVM IR.
 
     Parameters
     ----------
     builder : llvmlite.ir.IRBuilder
     order : iterable of (int, statement)
     found : dict
-        The values of statements; holds those that are inputs, and gets the others.
+        LLVM values of the statements by index; must hold the inputs, and receives the others.
     real : llvmlite.ir.Type
-        Of numbers: double, float, or a vector of them.
+        Type of numbers: double, float, or a vector of these.
     call : callable
-        ``call(builder, name, operands)`` appends a function of the C library.
+        ``call(builder, name, operands)`` emits a call of a C library function.
     """
     from llvmlite import ir
 
@@ -242,12 +242,12 @@ def appended(builder, order, found: dict, real, call: Callable) -> None:
 
 
 def emitted(builder, machine, operands, real, call):
-    """One statement as LLVM IR."""
+    """Emit one statement as LLVM IR and return its value."""
     from llvmlite import ir
 
     if machine.c:
         return call(builder, machine.c, operands)
-    if machine.ir == "fneg":  # the dialect of libNVVM has no fneg
+    if machine.ir == "fneg":  # libNVVM's dialect of LLVM IR has no fneg
         return builder.fsub(ir.Constant(real, -0.0), *operands)
     if machine.ir == "fma":
         a, b, product = operands
@@ -264,14 +264,14 @@ def emitted(builder, machine, operands, real, call):
 
 
 def intrinsic(builder, name: str, operands: list):
-    """A function of LLVM's own."""
+    """Call an LLVM intrinsic."""
     kind = str(operands[0].type)
     element = "f64" if "double" in kind else "f32"
     return external(builder, f"llvm.{name}.{f'v{operands[0].type.count}' if '<' in kind else ''}{element}", operands)
 
 
 def external(builder, name: str, operands: list):
-    """A call of an external function of numbers; operands are of the type of the result."""
+    """Call an external function; its operands have the type of the result."""
     from llvmlite import ir
 
     kind = ir.FunctionType(operands[0].type, [x.type for x in operands])

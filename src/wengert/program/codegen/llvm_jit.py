@@ -1,6 +1,6 @@
-"""LLVM for this machine: modules become machine code, which is kept on disk, and is called by address.
+"""Compiles LLVM modules for the host CPU, caches the object code on disk, and loads it.
 
-llvmlite is imported when the first module is made, never before.
+llvmlite is imported when the first module is compiled, never before.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ import time
 from wengert.program.codegen import disk_cache
 from wengert.program.codegen.llvm_ir import external, intrinsic
 
-#: functions that LLVM has itself
+#: C library functions that are LLVM intrinsics
 INTRINSICS = {"fabs", "sqrt", "floor", "ceil", "trunc", "rint", "copysign"}
 
 _LOCK = threading.Lock()
 
 
 class Refused(Exception):
-    """This step has no machine code: the message says why."""
+    """An instruction cannot be compiled, for the reason in the message; the VM runs it."""
 
 
 @functools.cache
 def llvm():
-    """llvmlite's binding, made ready for this machine."""
+    """Return llvmlite's binding, initialised for the host."""
     try:
         import llvmlite.binding as found
     except ImportError:
-        raise ImportError("machine code is made by llvmlite: pip install wengert[jit]") from None
+        raise ImportError("the llvm tier needs llvmlite: pip install wengert[jit]") from None
     found.initialize_native_target()
     found.initialize_native_asmprinter()
     return found
@@ -40,19 +40,19 @@ def llvm():
 
 @functools.cache
 def features() -> str:
-    """What the CPU can do, in LLVM's words."""
+    """Return the features of the host CPU in LLVM's syntax."""
     return llvm().get_host_cpu_features().flatten()
 
 
 @functools.cache
 def lanes() -> int:
-    """Doubles in a register."""
+    """Return the number of doubles in a vector register."""
     given = features().split(",")
     return 8 if "+avx512f" in given else 4 if "+avx2" in given else 2
 
 
 def _machine():
-    """A new one for each module: who runs the code owns it."""
+    """Return a new target machine: the engine that runs a module takes ownership of it."""
     target = llvm().Target.from_default_triple()
     return target.create_target_machine(llvm().get_host_cpu_name(), features(), opt=2, jit=True)
 
@@ -62,9 +62,9 @@ def _machine():
 
 @functools.cache
 def _libraries():
-    """The C library of numbers, and glibc's of vectors; none where they are not found."""
+    """Load libm and, on Linux, glibc's vector library libmvec; None if one is missing."""
     found = []
-    on_linux = sys.platform == "linux"  # where to look for a library takes another process
+    on_linux = sys.platform == "linux"  # find_library starts another process there
     for name in ("libm.so.6" if on_linux else ctypes.util.find_library("m"), "libmvec.so.1" if on_linux else None):
         try:
             found.append(ctypes.CDLL(name) if name else None)
@@ -89,7 +89,7 @@ def _vector_name(name, count):
 
 
 def call(builder, name, operands):
-    """A function of the C library, of numbers or of vectors of eight."""
+    """Call a C library function on scalars or vectors; vectors are split, since libmvec takes at most `lanes`."""
     from llvmlite import ir
 
     kind = operands[0].type
@@ -103,7 +103,7 @@ def call(builder, name, operands):
     count = min(kind.count, lanes())
     vector = _vector_name(name, count)
     if _address(vector) is None:
-        raise Refused(f"the C library has no {name} of vectors")
+        raise Refused(f"the C library has no vectorised {name}")
     parts = []
     for first in range(0, kind.count, count):
         places = ir.Constant(ir.VectorType(ir.IntType(32), count), [*range(first, first + count)])
@@ -123,9 +123,9 @@ def call(builder, name, operands):
 
 
 class Code:
-    """The functions of a module in memory; they are there as long as this object.
+    """A module loaded into memory; its functions are valid as long as this object lives.
 
-    What is written here needs no pass of LLVM's: equal statements are one, and what is constant is so by construction.
+    No IR passes are run: the generator has merged common subexpressions and folded constants already.
     """
 
     def __init__(self, text: str, names: list[str], externals: list[str]):
@@ -149,7 +149,7 @@ class Code:
 
 
 def _object(text):
-    """A module as an object file."""
+    """Compile a module to an object file."""
     module, machine = llvm().parse_assembly(text), _machine()
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     return machine.emit_object(module)

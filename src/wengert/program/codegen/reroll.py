@@ -1,11 +1,11 @@
 """Re-rolls straight-line scalar code into loops for the LLVM back end.
 
-An item is an instruction: its *key* holds everything that is the same wherever it stands, its *base* the integers that
-move, its own position first, then those of the values that it reads and offsets in arrays.
-Unrolled code is periodic: after L instructions the keys repeat, and each integer has moved by the same step as in the
-period before.
-Such a run becomes one item, whose key holds the keys of the period, the number of periods and the steps, and whose base
-is that of its first period. A loop is an instruction of the next round, so that nested loops are found in the same way.
+An item is one instruction or loop.
+Its *key* holds everything that does not change between iterations; its *base* holds the integers that do: its own
+position first, then the positions of its operands and offsets in arrays.
+Unrolled code is periodic: after L items the keys repeat, and each integer grows by the same step in every period.
+Such a run becomes one item, whose key holds the keys of one period, the number of periods and the steps, and whose base
+is that of the first period. Loops are items of the next round, so nested loops are found in the same way.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-#: turns of a loop, and instructions that it saves
+#: iterations of a loop, and instructions that it saves
 _MIN_TURNS, _MIN_SAVED = 3, 24
 
-#: items of a loop body
+#: items in a loop body
 _MAX_PERIOD = 1024
 
-#: share of the code that a body covers from which no longer one is tried
+#: once a period covers this share of the code, longer ones are not tried
 _ENOUGH_COVERED = 0.3
 
 
 class Loop(NamedTuple):
-    """Key of a loop: how often, the keys of what is repeated, sizes of their bases, and a step for each integer."""
+    """Key of a loop: number of iterations, keys of the body, lengths of their bases, and a step for each integer."""
 
     times: int
     keys: tuple
@@ -38,11 +38,11 @@ class Loop(NamedTuple):
 class Item(NamedTuple):
     key: object
     base: list
-    size: int  # instructions
+    size: int  # unrolled instructions
 
 
 def rolled(items: list[Item]) -> list[Item]:
-    """The list with loops for what is repeated."""
+    """Replace repeated items by loops until none is left."""
     numbers: dict = {}
     while True:
         found = _round(items, numbers)
@@ -52,7 +52,7 @@ def rolled(items: list[Item]) -> list[Item]:
 
 
 def _round(items, numbers):
-    """The list with the loops of one period, the shortest that covers much of it; None if there are none."""
+    """Roll the shortest period that covers much of the code, or the best one; None if nothing repeats."""
     keys = np.array([numbers.setdefault(item.key, len(numbers)) for item in items])
     marks = np.array([_mark(item.base) for item in items], np.uint64)
     weight = np.concatenate([[0], np.cumsum([_count(item.key) for item in items])])
@@ -80,12 +80,12 @@ _WEIGHTS = np.random.default_rng(0).integers(1, 1 << 63, 64).tolist()
 
 
 def _mark(base):
-    """A number that moves by a constant if all integers do; hardly ever otherwise."""
+    """Hash a base linearly: it grows by a constant if all integers do, and hardly ever otherwise."""
     return sum(map(operator.mul, base, itertools.cycle(_WEIGHTS))) & 0xFFFFFFFFFFFFFFFF
 
 
 def _runs(keys, marks, weight, period):
-    """Where the list repeats itself: pairs of a start and a number of periods."""
+    """Find where the items repeat: pairs of a start and a number of periods."""
     is_same = keys[period:] == keys[:-period]
     moved = marks[period:] - marks[:-period]
     good = is_same[period:] & is_same[:-period] & (moved[period:] == moved[:-period])
@@ -105,7 +105,7 @@ def _runs(keys, marks, weight, period):
 
 
 def _loop(items, period):
-    """The items of a run as one; None if they do not move as it seemed."""
+    """Return the items of a run as one loop; None if the steps are not constant after all."""
     rows = [[v for x in items[i : i + period] for v in x.base] for i in range(0, len(items), period)]
     bases = np.array(rows, np.int64)
     moved = np.diff(bases, axis=0)
@@ -117,7 +117,7 @@ def _loop(items, period):
 
 
 def count(items: list[Item]) -> int:
-    """Instructions that are left to be written."""
+    """Count the instructions to emit, with loop bodies counted once."""
     return sum(_count(item.key) for item in items)
 
 

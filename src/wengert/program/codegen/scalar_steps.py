@@ -1,6 +1,6 @@
-"""VM instructions on scalars as machine code: straight-line code, with loops for what is repeated.
+"""Generates machine code for scalar VM instructions: straight-line code, re-rolled into loops where it repeats.
 
-Values that are read outside the loop iteration that computes them are stored in a workspace, at offsets of their own.
+A value that is read outside the loop iteration that computes it goes through a workspace slot of its own.
 """
 
 from __future__ import annotations
@@ -12,36 +12,36 @@ from wengert.program.codegen.llvm_function import Block, Function
 from wengert.program.codegen.llvm_jit import Refused
 from wengert.program.codegen.vm_steps import Steps, reads, writes
 
-#: statements of a function, beyond which code is split: the compile time of LLVM grows faster than linearly
+#: statements in one function, beyond which code is split: LLVM's compile time is superlinear
 MAX_STATEMENTS_OF_FUNCTION = 400
 
-#: statements of the scalar code of a program, after re-rolling, beyond which LLVM takes too long
+#: statements of a program's scalar code, after re-rolling, beyond which compilation takes too long
 MAX_STATEMENTS = 6000
 
 
 class ScalarSteps:
-    """Steps on numbers as lists of instructions: each has a place of its own in the program, and so has its value.
+    """Scalar VM instructions in SSA form: each has a position in the program, which is also that of its value.
 
     Attributes
     ----------
     groups : list
-        For each group of steps its list in parts, with loops where it repeats itself; None for other steps.
+        For each group of VM instructions, its re-rolled items, split into parts; None if it is not scalar code.
     needed : set of int
-        Instructions, by their order as they are written, whose values are read elsewhere than right there.
+        Emitted instructions, by number, whose values must be stored to the workspace.
     count, written : int
-        Number of all instructions, and of those still to be emitted.
+        Number of all instructions, and of those that are emitted after re-rolling.
     constants : list
-        Numbers that instructions read.
+        Constant operands.
     """
 
     def __init__(self, given: Steps, groups: list, refused: dict):
         self.given = given
-        self.constants: list = []  # each as often as it is read
+        self.constants: list = []  # one for each read
         self.groups: list = []
-        self.place: dict = {}  # of the value that a slot holds now
+        self.place: dict = {}  # slot -> position of the value that it holds now
         self.count = self.written = 0
-        self.uses: list = []  # places of an instruction and of a value that it reads, and as which operand
-        later = [{*given.results}]  # slots that are read behind each group, by what is no list
+        self.uses: list = []  # (position of an instruction, position of a value that it reads, operand number)
+        later = [{*given.results}]  # last group first: slots read after it by anything but scalar code
         for i in range(len(groups) - 1, 0, -1):
             is_list = groups[i][0][0] == "numbers" and i not in refused
             here = [] if is_list else [slot for step in groups[i] for slot in reads(step, given)]
@@ -60,7 +60,7 @@ class ScalarSteps:
         self.needed = self._needed()
 
     def _parts_of(self, group, later):
-        """The list of a group, given the slots that are read behind it."""
+        """Return the parts of a group; `later` are the slots that are read after it."""
         self.items: list = []
         self.own: set = set()  # slots written here
         for kind, *facts in group:
@@ -72,7 +72,7 @@ class ScalarSteps:
             items = reroll.rolled(items)
         left = reroll.count(items)
         if left > MAX_STATEMENTS:
-            raise Refused(f"{left} instructions on numbers, without loops, take LLVM too long")
+            raise Refused(f"{left} scalar instructions that form no loops take too long to compile")
         self.written += left
         return _parts(items)
 
@@ -90,7 +90,7 @@ class ScalarSteps:
             return set()
         number, of_turn = np.concatenate(written), np.concatenate(turns)
         user, used, operand = np.array(self.uses).T
-        # an operand may be what other instructions wrote in other turns, though each in the turn that reads it
+        # in a loop, an operand may come from different instructions in different iterations: only memory serves both
         _, reading = np.unique(number[user] * (operand.max() + 1) + operand, return_inverse=True)
         source = np.zeros(len(user), np.int64)
         source[reading] = number[used]
@@ -101,7 +101,7 @@ class ScalarSteps:
     # ------------------------------------------------------------------------------------------ instructions
 
     def add(self, key, integers=(), slots=()):
-        """One more instruction: what it is, integers that move, and slots that it reads, None for none."""
+        """Append an instruction: its constant key, integers that vary, and slots that it reads (None: no operand)."""
         base, kinds = [self.count, *integers], []
         for slot in slots:
             if slot in self.place:
@@ -132,7 +132,7 @@ class ScalarSteps:
                 self.add((op,), [y], [a, b])
                 continue
             elif op == "loop":
-                raise Refused("a function on numbers that NumPy or SciPy runs")
+                raise Refused("a scalar function that only NumPy or SciPy implements")
             else:
                 slots = [a, b]
                 if arity == 3:
@@ -151,18 +151,18 @@ class ScalarSteps:
 
 
 class ScalarWriter:
-    """Lists of instructions as code, in the order of the program."""
+    """Emits the items of `ScalarSteps` in program order."""
 
     def __init__(self, given: Steps, numbers: ScalarSteps):
         self.given = given
         self.needed = numbers.needed
         self.constants = np.array(numbers.constants, float)
-        self.times: list = []  # turns of the loops around
-        self.static = 0  # the number of the next instruction, as they are written
-        self.version = 0  # of what the arrays hold
+        self.times: list = []  # iteration counts of the enclosing loops
+        self.static = 0  # number of the next emitted instruction
+        self.version = 0  # increases with each store to an array, after which loads must be repeated
 
     def write(self, function: Function, parts) -> None:
-        """Append the parts of a list."""
+        """Emit the parts of a group."""
         self.function = function
         for i, part in enumerate(parts):
             if i:
@@ -171,7 +171,7 @@ class ScalarWriter:
             self._append([(x.key, [(v, ()) for v in x.base]) for x in part], [], block)
 
     def _append(self, items, turns, block):
-        """Instructions and loops; a base is a list of pairs, a number and its steps from turn to turn."""
+        """Emit instructions and loops; an integer of a base is a pair: first value, steps in the enclosing loops."""
         f = self.function
         values: dict = {}
         for key, base in items:
@@ -237,7 +237,7 @@ class ScalarWriter:
             b.store(block.double(found), address(f.slots, place, self.given.slots))
 
     def _constant(self, moving, turns, block):
-        """A constant, or one of a list of them, if it differs from turn to turn."""
+        """Return a constant, or load it from a table if it varies between iterations."""
         f, ir = self.function, self.function.ir
         places = np.array(moving[0])
         for step, times in zip(moving[1], self.times):
@@ -269,7 +269,7 @@ class ScalarWriter:
         self.version += 1
 
     def _is_same(self, x, expected, are_bits):
-        """Does a guard hold?  Zeros of either sign are equal as integers only; NaN is NaN."""
+        """Compare for a guard: floats by bits, any NaN equal to any other; integers by value, so -0 equals 0."""
         f, b = self.function, self.function.builder
         if not are_bits:
             return b.fcmp_ordered("==", x, expected)
@@ -278,7 +278,7 @@ class ScalarWriter:
 
 
 def _parts(items):
-    """The list in pieces, each a function, of about as many instructions."""
+    """Split items into parts of at most `MAX_STATEMENTS_OF_FUNCTION`, each of which becomes a function."""
     found: list = [[]]
     size = 0
     for item in items:
@@ -292,7 +292,7 @@ def _parts(items):
 
 
 def _written(key, first):
-    """For each instruction that a key stands for, its number as it is written; and the next number."""
+    """Return the emitted number of each instruction of a key, unrolled; and the next free number."""
     if not isinstance(key, reroll.Loop):
         return np.array([first]), first + 1
     found = []
@@ -303,7 +303,7 @@ def _written(key, first):
 
 
 def _turned(key, home, turn):
-    """The same for the turn of a loop in which each is, `home` outside of all; and the number of the next turn."""
+    """Return the loop iteration of each instruction, unrolled, `home` outside loops; and the next free one."""
     if not isinstance(key, reroll.Loop):
         return np.array([home]), turn
     found = []

@@ -1,6 +1,6 @@
-"""VM instructions on arrays as machine code: one loop, without memory between the operations of an element.
+"""Generates machine code for VM instructions on arrays: one loop, with intermediate values in registers.
 
-Sums add up in the order of the VM, whatever the width of a vector register.
+Sums add in the same order as the VM, whatever the width of the vector registers.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from wengert.program.codegen.llvm_function import Block, Function
 from wengert.program.codegen.llvm_jit import Refused
 from wengert.program.codegen.vm_steps import Steps
 
-#: partial sums of a reduction, as in the VM, on every CPU
+#: partial sums of a reduction: the VM uses as many on every CPU
 PARTS = 8
 
-#: instructions of two records, besides those with three operands
+#: VM opcodes with two code records, besides those with three operands
 _LONG = ("loop", "exact", "fold", "sum_rows", "get_rows", "put_rows", "get_bool_rows", "put_bool_rows")
 
-#: initial value of a sum, a maximum and a minimum
+#: initial values of a sum, a maximum and a minimum
 _FIRST = (0.0, -np.inf, np.inf)
 
-#: values kept in registers, beyond which two vectors at a time do not fit
+#: values in registers up to which two vectors are processed at a time
 MAX_KEPT_AT_TWICE = 12
 
 
 class VectorStep:
-    """A VM instruction on arrays as a loop."""
+    """One VM instruction on arrays, compiled to a loop."""
 
     def __init__(self, given: Steps, code, dims, strides, walk, number, fill, sums, first, chunks, rows, block):
         self.given = given
@@ -36,19 +36,20 @@ class VectorStep:
         self.walks = [w for w, _ in walk]
         self.numbers = [(chunk, given.constants.get(slot)) for chunk, slot in [*number, *fill]]
         self.sums, self.kept = len(sums), chunks + len(number)
-        #: numbers of the arrays, and of the slots that are read and written, which are not part of the code
+        #: the arrays, and the slots read and written: passed at run time, so that equal code is shared
         self.table = [*[array for _, array in walk], *[slot for _, slot in [*number, *fill]], *sums]
         self.parts = self._parts()
         self.blocks = dims, sums, block
         self.has_few = rows > 1 and dims[-1] < PARTS // 2
-        if block:  # from where to where the first axis is done
+        if block:  # the range of the first axis to process
             self.table += [0, 0]
         self.key = repr((self.code, dims, strides, self.walks, self.numbers, self.sums, self.parts, block))
 
     def _parts(self):
-        """Ranges of the code, each a loop of its own: one ends where a row is folded to what is read behind it.
+        """Split the code into ranges, one loop each; a range ends at a reduction whose result is read later.
 
-        With each what it folds: function, is there something already, and walk of the result or, of a sum, -1 - number.
+        Each range lists its reductions as (function, is there an earlier partial result?, walk of the result), where
+        -1 - k stands for sum k in place of a walk.
         """
         found: list = [[0, 0, []]]
         arrays, t = dict(zip(self.walks, self.table)), 0
@@ -61,7 +62,7 @@ class VectorStep:
                 found[-1][2].append((b >> 1, b & 1, y))
             is_read = op == "fold" and [*arrays.values()].count(arrays[y]) > 1
             if is_read and (self.code[t + 1][3] or self.dims[-1] > self.given.chunk):
-                raise Refused("arrays that are folded, and read again with the result")
+                raise Refused("a reduction whose result is read in the same instruction")
             t += 2 if arity == 3 or op in _LONG else 1
             found[-1][1] = t
             if is_read:
@@ -69,7 +70,7 @@ class VectorStep:
         return found
 
     def _read_and_written(self, first, last):
-        """Slots that a range of the code reads before it writes them, and slots that it writes."""
+        """Return the slots that a range of the code reads before it writes them, and the slots it writes."""
         read, written, t = set(), set(), first
         while t < last:
             code, a, b, y = self.code[t]
@@ -82,7 +83,7 @@ class VectorStep:
         return read, written
 
     def write(self, function: Function) -> None:
-        """Append the loop."""
+        """Emit the loops."""
         self.function = f = function
         firsts = [f.address(f.entry(i)) for i in range(len(self.walks))]
         read = len(firsts)
@@ -120,7 +121,7 @@ class VectorStep:
                     self.stretch(f.whole(whole * self.given.chunk), rest)
 
     def span(self, start, stop, length, unit):
-        """A part of a row that the table tells, whose end is that of the row or so many units from its start."""
+        """Process the part of a row from `start` to `stop`, both multiples of `unit` unless at the end of the row."""
         f, b = self.function, self.function.builder
         whole = length // unit * unit
         last = b.select(b.icmp_signed("<", stop, f.whole(whole)), stop, f.whole(whole))
@@ -131,7 +132,7 @@ class VectorStep:
                 self.stretch(f.whole(whole), length - whole)
 
     def _buffers(self):
-        """Memory of a row for each slot that one loop writes and a later one reads."""
+        """Allocate a row for each slot that one range writes and a later one reads."""
         f, written, kept = self.function, set(), set()
         for first, last, _ in self.parts:
             read, more = self._read_and_written(first, last)
@@ -140,21 +141,21 @@ class VectorStep:
         kind = f.ir.ArrayType(f.double, self.given.chunk)
         made = {slot: f.builder.alloca(kind) for slot in sorted(kept - {*self.walks})}
         for pointer in made.values():
-            pointer.type = f.pointer  # to anything
+            pointer.type = f.pointer  # opaque pointer
         return made
 
     def width(self, length):
-        """How many elements at a time: two vectors, where there are registers, so that one need not wait."""
+        """Return the elements per iteration: two vectors if the registers suffice, to hide latency."""
         width = 2 * llvm_jit.lanes()
         return width if width > PARTS and self.kept <= MAX_KEPT_AT_TWICE and length >= 2 * width else PARTS
 
     def stretch(self, start, length):
-        """A part of a row, at most a chunk where something is folded."""
+        """Process part of a row; at most a chunk if there are reductions."""
         for part in self.parts:
             self.looped(part, start, length)
 
     def looped(self, part, start, length):
-        """A loop over it by a range of the code."""
+        """Emit the loop of one range of the code over part of a row, and finish its reductions."""
         f, b = self.function, self.function.builder
         folds = part[2]
         kind = f.ir.VectorType(f.double, PARTS)
@@ -182,7 +183,7 @@ class VectorStep:
             b.store(self.both(function, b.load(place, typ=f.double), found) if is_more else found, place)
 
     def some(self, part, place, count, width, parts):
-        """The instructions of a range on so many elements from a place on, in vectors of a width."""
+        """Emit one range of the code for `count` elements from `place` on; return the partial reductions."""
         f = self.function
         block = Block(f, f.ir.VectorType(f.double, width), self.called)
         now: dict = {slot: block.given(("number", slot), lambda x=x: x) for slot, x in self.splats[width].items()}
@@ -190,7 +191,7 @@ class VectorStep:
 
         def read(slot):
             if slot not in now:
-                step = 8 if slot in self.buffers else self.strides[slot][-1]  # 0: one for all
+                step = 8 if slot in self.buffers else self.strides[slot][-1]  # 0: broadcast
                 now[slot] = block.given(("walk", slot), lambda: self.loaded(slot, place, count, width, step, f.double))
             return now[slot]
 
@@ -202,7 +203,7 @@ class VectorStep:
             t += 1
             if op == "one":
                 continue
-            if op == "get" and a not in self.rows:  # one element, which is here in all places
+            if op == "get" and a not in self.rows:  # a scalar, broadcast already
                 x = read(a)
             elif op in ("get", "get_rows"):
                 t += op != "get"
@@ -230,11 +231,11 @@ class VectorStep:
                     self.stored(self.both(function, there, x), y, place, count, step)
                 continue
             elif isinstance(op, str) and op not in ("cube", "fourth", "root"):
-                raise Refused("functions on arrays that NumPy or SciPy runs")
+                raise Refused("array functions that only NumPy or SciPy implements")
             else:
                 slots = [a, b] if arity < 3 else [a, b, self.code[t][1]]
                 t += arity == 3
-                # an operand that is not read is the result
+                # an operand equal to the result stands for one that is not read
                 x = block.applied(op, [None if arity == 3 and slot == y else read(slot) for slot in slots[:arity]])
             now[y] = x
             if y in self.rows or y in self.buffers:
@@ -242,13 +243,13 @@ class VectorStep:
         return parts
 
     def called(self, builder, name, operands):
-        """A function of the C library: of a vector it takes as long where few of its elements count."""
+        """Call a C library function; refused on very short rows, where a vector call is mostly wasted."""
         if self.has_few and name not in llvm_jit.INTRINSICS:
-            raise Refused("functions on rows of two or three elements, of which the machine does many at a time")
+            raise Refused("functions on rows of two or three elements, which the VM processes many at a time")
         return llvm_jit.call(builder, name, operands)
 
     def folded(self, function, part, x, count):
-        """A sum, or what else is folded, with some more terms: those beyond the end are no terms."""
+        """Update a partial reduction with a vector; lanes beyond `count` are neutral."""
         f = self.function
         if count < PARTS:
             is_term = f.ir.Constant(f.ir.VectorType(f.ir.IntType(1), PARTS), [i < count for i in range(PARTS)])
@@ -258,7 +259,7 @@ class VectorStep:
         return part
 
     def both(self, function, x, y):
-        """What two numbers fold to: their sum, or the larger or smaller, NaN if either is."""
+        """Combine two values: sum, maximum or minimum, NaN if either is NaN."""
         b = self.function.builder
         if function == 0:
             return b.fadd(x, y)
@@ -268,14 +269,14 @@ class VectorStep:
     # ------------------------------------------------------------------------------------------ elements
 
     def splat(self, x, width):
-        """A number as a vector."""
+        """Broadcast a scalar to a vector."""
         b, f = self.function.builder, self.function
         undefined = f.ir.Constant(f.ir.VectorType(x.type, width), f.ir.Undefined)
         one = b.insert_element(undefined, x, f.ir.Constant(f.i32, 0))
         return b.shuffle_vector(one, undefined, f.ir.Constant(f.ir.VectorType(f.i32, width), 0))
 
     def taken(self, x, places):
-        """Some elements of a vector."""
+        """Select lanes of a vector."""
         f = self.function
         mask = f.ir.Constant(f.ir.VectorType(f.i32, len(places)), [*places])
         return f.builder.shuffle_vector(x, f.ir.Constant(x.type, f.ir.Undefined), mask)
@@ -286,7 +287,7 @@ class VectorStep:
         return [f.at(first, i * stride, f.i8) for i in range(count if stride else 1)]
 
     def loaded(self, w, place, count, width, stride, kind):
-        """Elements of an array; those beyond the end are the first one."""
+        """Load elements of an array; lanes beyond `count` repeat the first one."""
         f, b = self.function, self.function.builder
         size = 8 if kind is f.double else kind.width // 8
         places = self.addresses(w, place, count, stride)
@@ -298,7 +299,7 @@ class VectorStep:
         return self.joined([b.load(p, align=size, typ=kind) for p in places], width)
 
     def joined(self, items, width):
-        """Numbers as a vector; the first one stands for those that are missing."""
+        """Build a vector from scalars; missing lanes repeat the first one."""
         f = self.function
         found = self.splat(items[0], width)
         for i, x in enumerate(items[1:], 1):

@@ -1,4 +1,4 @@
-"""Input of the code generator: VM instructions, and the slots that they read and write."""
+"""Input of the code generator: VM instructions, and the slots they read and write."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class Steps:
     Attributes
     ----------
     steps : list of tuple
-        The name of an instruction and its fields.  Of calls of Python ("python") these are the slots that they read
-        and write; "other" instructions, which stay as they are, have none.
+        Name and fields of each instruction. Python calls ("python") list the slots they read and write; "other"
+        instructions, which are never compiled, have no fields.
     constants : dict
         Value of each slot that never changes.
     results : list of int
@@ -21,7 +21,7 @@ class Steps:
     slots : int
         Number of slots.
     opcodes : dict
-        For each VM opcode, the opcode of the IR or the name of what it does, and the number of operands.
+        For each VM opcode, the IR opcode or a name, and the number of operands.
     chunk : int
         Elements of an array that the VM processes at a time.
     """
@@ -35,7 +35,7 @@ class Steps:
 
 
 def reads(step, given):
-    """Slots that an instruction reads before it writes them; all slots where that is not known."""
+    """Return the slots that an instruction reads before it writes them; all slots if unknown."""
     kind, *facts = step
     if kind == "other":
         return range(given.slots)
@@ -49,7 +49,7 @@ def reads(step, given):
 
 
 def writes(step, given):
-    """Slots that an instruction writes; all slots where that is not known."""
+    """Return the slots that an instruction writes; all slots if unknown."""
     kind, *facts = step
     if kind == "other":
         return range(given.slots)

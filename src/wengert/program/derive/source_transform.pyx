@@ -1,10 +1,11 @@
-# Indices are made here, never by a user, and no division by a user's number happens in Cython code:
+# All indices are computed internally, and no Cython code divides by a number that the user gives:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The derivative of a list is a longer list: its own instructions, and after them those of one sweep.
+"""Source transformation: appends a forward or reverse sweep to a program (Griewank and Walther 2008, chapter 6).
 
-Elementwise instructions are differentiated here, with the partials of ``kernels.h`` as instructions of their own;
-everything else by the rows of the registry, which are run once on traced operands and whose recording is put in.
-An adjoint that is one number everywhere is kept as that number.
+The result holds the instructions of the original program, followed by those of its tangents or adjoints.
+Elementwise instructions are differentiated here; their partials, defined in ``kernels.h``, are instructions too.
+The derivative rules of all other functions come from the registry: they are traced on example operands and inlined.
+An adjoint that is the same everywhere is kept as a scalar.
 """
 
 cimport cython
@@ -43,7 +44,7 @@ cnp.import_array()
 cdef int WG_POWER = OPCODES["power"]
 cdef int WG_TANH = OPCODES["tanh"]
 
-cdef int reads[256][2]              # what the partial of a row in either operand reads: A 1, B 2, Y 4
+cdef int reads[256][2]              # values that a row's partial in either operand reads: bits A 1, B 2, Y 4
 memset(reads, 0, sizeof(reads))
 for _opcode in OPCODES.values():
     for _side in range(ROWS[_opcode].arity):
@@ -52,87 +53,87 @@ for _opcode in OPCODES.values():
 
 
 class Rule:
-    """A rule as a list, traced at some values of its operands, of which a sweep makes a part of its own list."""
+    """A derivative rule, traced at example operands into a program that a sweep inlines."""
 
     def __init__(self, code):
         self.code = code
         self.is_guarded = bool((code.op == GUARD).any())
-        self.asked = 0
+        self.checks = 0
         self.guards = self.machine = None
 
     def holds(self, examples):
-        """Is it the same list at these values?"""
+        """Return whether the guards of the trace hold at these operands."""
         if not self.is_guarded:
             return True
         if self.guards is None:
-            self.guards = with_all_guards(self.code, [])
-        self.asked += 1
-        if self.machine is None and self.asked > MAX_INTERPRETED:
+            self.guards = with_outputs_and_guards(self.code, [])
+        self.checks += 1
+        if self.machine is None and self.checks > MAX_INTERPRETED_CHECKS:
             self.machine = Machine(lowered(self.guards))
         with caught(Exception), np.errstate(all="ignore"):
             if self.machine is not None:
                 return type(self.machine.attempt(examples)) is list
             evaluated(self.guards, examples)
             return True
-        return False            # a guard fails, or it is not defined there, as it says when it is traced
+        return False            # a guard fails, or the rule is undefined here: tracing reports that
 
 
-def with_all_guards(Listing code, list outputs):
-    """The list with other outputs, and with all that its guards need."""
+def with_outputs_and_guards(Listing code, list outputs):
+    """Return the program with other outputs, keeping every guard and the values it needs."""
     cdef Listing found = code.copy()
     cdef Py_ssize_t i
     found.outputs = outputs
     for i in range(found.n):
         if found.ops[i] == GUARD:
-            found.cs[i] = -1            # it falls away with nothing
+            found.cs[i] = -1            # the guard no longer depends on another value being live
     return live(found)
 
 
-#: rules of functions that do nothing but to compute, for all lists: by the function, the types and all else that they
-#: depend on; the oldest go where there are too many, or too many for one key
-known_rules = {}
-MOST_RULES = 256
-MOST_OF_ONE = 4
-#: checks of a rule's guards before they are run by a VM of their own
-cdef int MAX_INTERPRETED = 2
-#: bytes of constants in a rule that is cached
-cdef int MAX_CONSTANTS = 1 << 14
+#: traced rules of pure functions, shared by all programs; the key is the function, the types and all static arguments.
+#: The oldest keys are evicted first; a key holds one trace for each set of values that its guards accept
+rule_cache = {}
+MAX_RULE_KEYS = 256
+MAX_RULES_PER_KEY = 4
+#: guard checks that are interpreted before the guards are compiled for the VM
+cdef int MAX_INTERPRETED_CHECKS = 2
+#: bytes of constants in a rule that may be cached
+cdef int MAX_RULE_CONSTANT_BYTES = 1 << 14
 
 
 def forget_rules():
-    """Trace all rules anew."""
-    known_rules.clear()
+    """Clear the cache of traced rules."""
+    rule_cache.clear()
 
 
 cdef int remember_rule(key, rule) except -1:
-    """Have a rule for other lists."""
-    rules = known_rules.pop(key, ())
-    if sum([array.nbytes for array in rule.code.arrays]) <= MAX_CONSTANTS and len(rules) < MOST_OF_ONE:
+    """Cache a rule for other programs, unless it is too large or its key has too many."""
+    rules = rule_cache.pop(key, ())
+    if sum([array.nbytes for array in rule.code.arrays]) <= MAX_RULE_CONSTANT_BYTES and len(rules) < MAX_RULES_PER_KEY:
         rules = (*rules, rule)
-    for oldest in list(known_rules)[:max(0, len(known_rules) - MOST_RULES + 1)]:
-        known_rules.pop(oldest, None)       # another thread may have done so
+    for oldest in list(rule_cache)[:max(0, len(rule_cache) - MAX_RULE_KEYS + 1)]:
+        rule_cache.pop(oldest, None)       # another thread may have removed it
     if rules:
-        known_rules[key] = rules
+        rule_cache[key] = rules
     return 0
 
 
 cdef class Sweep:
-    """A list that is made longer by derivatives of its first `size` values."""
+    """A copy of a program to which the derivatives of its first `size` values are appended."""
 
     cdef readonly Listing code
-    cdef readonly Py_ssize_t size       # of the list that is differentiated: its values keep their names
-    cdef int32_t *found                 # adjoints or tangents of its values; -1: zero
-    cdef unsigned char *active          # does a value depend on what is differentiated in?
-    cdef tuple rooms                    # their memory
-    cdef dict known                     # values at the example of what calls read and give; None: not computed yet
-    cdef list values                    # all of them, one after the other, if others are asked for
+    cdef readonly Py_ssize_t size       # of the original program, whose values keep their indices
+    cdef int32_t *derivative            # adjoint or tangent of each original value; -1: zero
+    cdef unsigned char *active          # does the value depend on the differentiation variables?
+    cdef tuple buffers                  # owners of the memory of `derivative` and `active`
+    cdef dict call_values               # operands and results of calls at the example; None: not computed yet
+    cdef list values                    # of all instructions at the example, computed only if `call_values` lacks one
     cdef object example
-    cdef dict rules                     # of calls: those met so far, by what they depend on
-    cdef dict kinds                     # of the types of a rule, by itself
-    cdef str place                      # of guards in rules: the line at work
-    cdef dict solutions                 # what it has of derivatives of solutions, made when one is met
-    cdef bint exact                     # add up in the order in which the eager sweep does, by its partials
-    cdef bint is_guarded                # has the list guards?
+    cdef dict rules                     # of the calls met so far, by what they depend on
+    cdef dict rule_types                # type ids of an inlined rule in this program, by rule
+    cdef str user_line                  # source line of the user's code, for guards in rules
+    cdef dict solutions                 # see `known_solutions`; made at the first solution
+    cdef bint exact                     # sum in the order of the eager sweep, and with its partials
+    cdef bint is_guarded                # does the original program have guards?
 
     def __cinit__(self, Listing code, example, exact=False):
         self.code = code.copy()
@@ -140,15 +141,15 @@ cdef class Sweep:
         self.size = code.n
         self.exact = exact
         self.example = example
-        self.known, self.values, self.rules, self.kinds = None, [], {}, {}
-        self.rooms = take(code.n * sizeof(int32_t)), take(code.n)
-        self.found = <int32_t *>(<Block>self.rooms[0]).data
-        self.active = <unsigned char *>(<Block>self.rooms[1]).data
+        self.call_values, self.values, self.rules, self.rule_types = None, [], {}, {}
+        self.buffers = take(code.n * sizeof(int32_t)), take(code.n)
+        self.derivative = <int32_t *>(<Block>self.buffers[0]).data
+        self.active = <unsigned char *>(<Block>self.buffers[1]).data
         self.clear()
         memset(self.active, 0, code.n)
 
     cdef int32_t insert_input(self, Py_ssize_t number, int32_t kind) except -1:
-        """One more input, before that which had its number."""
+        """Insert an input at a position; later inputs move up by one."""
         cdef int32_t v
         dtype, shape, strides = self.code.types[kind]
         if strides is not None:
@@ -157,16 +158,16 @@ cdef class Sweep:
             self.code.as_[v] += 1
         v = emit(self.code, INPUT, number, -1, -1, kind)
         self.code.inputs.insert(number, v)
-        self.example = [*self.example[:number], self.like(v), *self.example[number:]]
+        self.example = [*self.example[:number], self.example_like(v), *self.example[number:]]
         return v
 
     cdef int clear(self) except -1:
-        """Begin a new sweep: everything is zero."""
-        memset(self.found, 0xff, self.size * sizeof(int32_t))
+        """Start a new sweep: all adjoints or tangents are zero."""
+        memset(self.derivative, 0xff, self.size * sizeof(int32_t))
         return 0
 
     def mark(self, inputs):
-        """Find the values that depend on some inputs."""
+        """Mark the values that depend on these inputs as active."""
         cdef Py_ssize_t i
         cdef int32_t v
         cdef int32_t[::1] packed
@@ -198,12 +199,12 @@ cdef class Sweep:
 
     # ------------------------------------------------------------------------------------------ instructions
 
-    cdef int32_t binary(self, int op, int32_t a, int32_t b, int32_t kind) except -1:
-        """An elementwise instruction; of two numbers the result is a number."""
+    cdef int32_t elementwise(self, int op, int32_t a, int32_t b, int32_t kind) except -1:
+        """Append an elementwise instruction; its result is a scalar if both operands are."""
         if self.code.kinds[a] <= FLAG and self.code.kinds[b] <= FLAG:
             return emit(self.code, op, a, b, -1, SCALAR)
         dtype, shape, strides = self.code.types[kind]
-        if strides is not None and overlaps(shape, strides):    # of a view: each element has an adjoint of its own
+        if strides is not None and overlaps(shape, strides):    # elements share memory, their adjoints must not
             kind = self.code.type_of((dtype, shape, None))
         return emit(self.code, op, a, b, -1, kind)
 
@@ -214,14 +215,14 @@ cdef class Sweep:
     cdef int32_t placed(self, int32_t base, tuple view, int32_t value, int32_t kind) except -1:
         cdef tuple type = self.code.types[kind]
         if base < 0 and not self.exact and self.code.kinds[value] > FLAG and type[2] is None:
-            # the same elements in the same order: another shape
+            # same elements in the same order: a reshape
             if self.code.types[self.code.kinds[value]] == (type[0], view[1], None) and view == whole_view(
                     (type[0], view[1], None)) and math.prod(view[1]) == math.prod(type[1]):
                 return self.code.as_type(value, type)
         return emit(self.code, PLACE, base, self.code.entry(self.code.views, "view", view), value, kind)
 
-    cdef int32_t computed(self, int32_t g) except -1:
-        """An array that is an output: elements of one of another shape are written where they belong at once."""
+    cdef int32_t as_output(self, int32_t g) except -1:
+        """Return an output, with a reshape replaced by a PLACE, which writes straight into the output."""
         cdef int32_t kind = self.code.kinds[g], a = self.code.as_[g]
         if self.code.ops[g] != VIEW or self.code.types[kind][2] is not None:
             return g
@@ -235,57 +236,57 @@ cdef class Sweep:
         return self.placed(-1, whole_view(self.code.types[kind]), self.code.constant(0.0), kind)
 
     cdef int32_t in_order(self, int32_t v) except -1:
-        """The type of a value in C order."""
+        """Return the C-order type of a value."""
         dtype, shape, _ = self.code.types[self.code.kinds[v]]
         return self.code.type_of((dtype, shape, None))
 
-    cdef int32_t total(self, int32_t g, int32_t kind) except -1:
-        """The sum of an adjoint over an array of a type."""
+    cdef int32_t sum_over(self, int32_t g, int32_t kind) except -1:
+        """Sum an adjoint over an array of the given type; a scalar adjoint is multiplied by the size."""
         if self.code.kinds[g] > FLAG:
             return emit(self.code, SUM, g, -1, -1, SCALAR)
         size = math.prod(self.code.types[kind][1])
-        return self.binary(WG_MULTIPLY, g, self.code.constant(size), SCALAR)
+        return self.elementwise(WG_MULTIPLY, g, self.code.constant(size), SCALAR)
 
-    cdef int32_t run(self, key, function, int32_t v) except -1:
-        """The result of a function of one value, traced once for all of a type; `key` tells it from others."""
+    cdef int32_t inline_function(self, key, function, int32_t v) except -1:
+        """Inline a function of one value, traced once for each type; `key` identifies the function."""
         key = (key, self.code.types[self.code.kinds[v]])
-        rules = known_rules.get(key)
+        rules = rule_cache.get(key)
         if rules is None:
-            rules = (Rule(self.traced(function, self.of_types([self.like(v)], [v]))),)
+            rules = (Rule(self.traced(function, self.of_types([self.example_like(v)], [v]))),)
             remember_rule(key, rules[0])
         return self.inline(rules[0], [v])[0]
 
     cdef list of_types(self, list examples, list values):
-        """Examples with the types of these values."""
+        """Convert examples to the types of these values."""
         return [of_type(x, self.code.types[self.code.kinds[<int32_t>v]]) for x, v in zip(examples, values)]
 
     cdef Listing traced(self, function, list examples):
         cdef Listing found
-        with np.errstate(all="ignore"):     # as of any derivative
+        with np.errstate(all="ignore"):     # derivatives never warn
             found = listed(function, examples, "a derivative")
-        name_guarded(found)
+        link_nan_guards(found)
         return found
 
     cdef list run_rule(self, call, what, function, list values, examples):
-        """The same for the rule of a call, traced once for all calls that are alike.
+        """Inline the rule of a call, traced once for all calls with equal static arguments and types.
 
-        `examples` is called where they are needed.
-        A rule that has looked at values has left guards: it is traced anew where they do not hold.
+        `examples` returns example operands; it is called only if they are needed.
+        A rule that branches on values has guards, and is traced again where they fail.
         """
         cdef tuple types
         key = (what, tuple([self.code.kinds[<int32_t>v] for v in values]), Same(call.row), Same(call.compute),
                static(call.args), static(call.kwargs))
-        of_all = None
-        if self.is_guarded and self.known is None:
-            self.known = self.values_of_calls()             # if the guards hold
+        shared_key = None
+        if self.is_guarded and self.call_values is None:
+            self.call_values = self.evaluate_calls()             # fails if a guard does not hold
         rules = self.rules.get(key)
         if rules is None and is_function(call) and is_told(call.args) and is_told(call.kwargs):
             types = tuple([self.code.types[self.code.kinds[<int32_t>v]] for v in values])
-            of_all = (type(self), what, types, call.row, call.compute, *key[4:])
-            rules = self.rules[key] = known_rules.get(of_all)
+            shared_key = (type(self), what, types, call.row, call.compute, *key[4:])
+            rules = self.rules[key] = rule_cache.get(shared_key)
         if rules and not rules[0].is_guarded:
             return self.inline(rules[0], values)
-        rule = self.traced_anywhere(call, function, values) if not rules and self.known is None else None
+        rule = self.traced_at_ones(call, function, values) if not rules and self.call_values is None else None
         if rule is None or rule.is_guarded:
             given = examples()
             for known in rules or ():
@@ -295,27 +296,27 @@ cdef class Sweep:
                 rule = Rule(self.traced(function, self.of_types(given, values)))
         if not any([is_loop(c) or is_solution(c) for c in rule.code.calls]):
             self.rules[key] = (*(rules or ()), rule)
-            if of_all is not None:
-                remember_rule(of_all, rule)
+            if shared_key is not None:
+                remember_rule(shared_key, rule)
         return self.inline(rule, values)
 
-    cdef object traced_anywhere(self, call, function, list values):
-        """The rule of a function where all values are 1, for which none have to be computed; None where it has none."""
+    cdef object traced_at_ones(self, call, function, list values):
+        """Trace the rule of a function at ones, which needs no example values; None if that fails."""
         cdef int32_t v
         if not is_function(call):
             return None
-        with caught(Exception):         # it may well not be defined there
-            return Rule(self.traced(function, self.of_types([self.like(v) for v in values], values)))
+        with caught(Exception):         # the rule may be undefined at ones
+            return Rule(self.traced(function, self.of_types([self.example_like(v) for v in values], values)))
         return None
 
-    cdef object like(self, int32_t g):
-        """An example of a value."""
+    cdef object example_like(self, int32_t g):
+        """Return an example of the type of a value."""
         return example_of(self.code.types[self.code.kinds[g]])
 
-    cdef int32_t laid_out(self, int32_t g, int32_t v) except -1:
-        """An adjoint with the layout of its value: a number is spread, another order of the axes copied.
+    cdef int32_t in_layout(self, int32_t g, int32_t v) except -1:
+        """Convert an adjoint to the layout of its value: broadcast a scalar, copy other strides.
 
-        Where elements of the value share memory, the adjoint is in C order.
+        If elements of the value share memory, the layout is C order.
         """
         cdef int32_t kind = self.code.kinds[v]
         dtype, shape, strides = self.code.types[kind]
@@ -326,12 +327,12 @@ cdef class Sweep:
         return self.placed(-1, whole_view(self.code.types[kind]), g, kind)
 
     cdef bint is_in_order(self, int32_t g, int32_t v) except -1:
-        """Has an adjoint the shape of its value, and its elements in C order without gaps?"""
+        """Return whether an adjoint has the shape and dtype of its value and is C-contiguous."""
         cdef tuple given = self.code.types[self.code.kinds[g]], own = self.code.types[self.code.kinds[v]]
         return self.code.kinds[g] > FLAG and given[2] is None and given[:2] == own[:2]
 
     cdef int32_t as_precise(self, int32_t g, int32_t v) except -1:
-        """A tangent or adjoint in the precision of its value: of a number, a number, of a real one, its real part."""
+        """Cast a tangent or adjoint to the dtype of its value; a real value takes the real part."""
         cdef int32_t kind = self.code.kinds[v], given = self.code.kinds[g]
         if kind == given:
             return g
@@ -340,12 +341,12 @@ cdef class Sweep:
         if kind == given or (self.code.types[kind][0] == self.code.types[given][0] and (kind > FLAG or given <= FLAG)):
             return g
         if kind > FLAG:
-            return self.laid_out(g, v)
+            return self.in_layout(g, v)
         kind = self.code.type_of((self.code.types[kind][0], (1,), None))
         return emit(self.code, LOAD, self.placed(-1, whole_view(self.code.types[kind]), g, kind), 0, -1, SCALAR)
 
     cdef int32_t real_part(self, int32_t g, int32_t v) except -1:
-        """The real part of the adjoint of a real value."""
+        """Take the real part of a complex adjoint if its value is real."""
         cdef tuple type = self.code.types[self.code.kinds[g]], pairs
         cdef int32_t in_order
         if type[0] is FLOAT or type[0].kind != "c" or self.code.types[self.code.kinds[v]][0].kind == "c":
@@ -362,17 +363,17 @@ cdef class Sweep:
             kind = SCALAR
         return emit(self.code, SELECT, mask, b, c, kind)
 
-    cdef int32_t strong(self, int32_t g, int32_t p, int32_t kind) except -1:
-        return self.binary(STRONG, g, p, kind)
+    cdef int32_t strong_product(self, int32_t g, int32_t p, int32_t kind) except -1:
+        return self.elementwise(STRONG, g, p, kind)
 
     cpdef int32_t partial(self, int32_t i, int op, int side) except -1:
-        """The partial of an elementwise row, or of a slope that `expanded` leaves, in one operand."""
+        """Return the partial of an elementwise row, or of a partial that `expanded` keeps, in one operand."""
         cdef int32_t a = self.code.as_[i], b = self.code.bs[i], y = i
         cdef int wanted
         if op >= PARTIAL:
             if flat_slopes[op]:
                 return self.code.constant(0.0)
-            return self.strong(i, self.slope_of_slope(i), self.code.kinds[i])
+            return self.strong_product(i, self.own_slope_factor(i), self.code.kinds[i])
         wanted = read_by(op, side)
         if (op == WG_POW or op == WG_POWER) and side == 0 and self.code.ops[b] == CONST and not self.exact:
             return of_constant_power(self.code, a, b, self.code.kinds[i])
@@ -385,28 +386,28 @@ cdef class Sweep:
                 kind = self.code.kinds[i]
         return emit(self.code, PARTIAL + 2 * op + side, a, b, y, kind)
 
-    cdef int32_t slope_of_slope(self, int32_t i) except -1:
-        """The derivative of a slope that `expanded` leaves, over that slope: what was computed for it is of use again.
+    cdef int32_t own_slope_factor(self, int32_t i) except -1:
+        """Return the factor of partial i in its own derivative, for the partials in `own_slopes`.
 
-        Of tanh it is -2 tanh(a); of erf and erfc -2 a.
+        It is -2 tanh(a) for tanh and -2 a for erf and erfc, so the derivative reuses the computed partial.
         """
         cdef int32_t kind = self.code.kinds[i], a = self.code.as_[i]
         if self.code.ops[i] == PARTIAL + 2 * WG_TANH:
             a = emit(self.code, WG_TANH, a, -1, -1, kind)
-        return self.binary(WG_MULTIPLY, self.code.constant(-2.0), a, kind)
+        return self.elementwise(WG_MULTIPLY, self.code.constant(-2.0), a, kind)
 
     cdef value(self, int32_t v):
-        """A value at the example."""
-        if self.known is None:
-            self.known = self.values_of_calls()
-        if v in self.known:
-            return self.known[v]
+        """Return a value at the example."""
+        if self.call_values is None:
+            self.call_values = self.evaluate_calls()
+        if v in self.call_values:
+            return self.call_values[v]
         if v >= len(self.values):
             evaluated(self.code, self.example, max(self.size, v + 1), self.values)
         return self.values[v]
 
-    cdef dict values_of_calls(self):
-        """What the calls that are differentiated read and give, by number, if all guards hold at the example."""
+    cdef dict evaluate_calls(self):
+        """Return operands and results of the active calls at the example; raise if a guard fails there."""
         cdef Py_ssize_t i
         cdef set wanted = set()
         for i in range(self.size):
@@ -415,26 +416,26 @@ cdef class Sweep:
                 wanted.update(self.code.calls[self.code.as_[i]].operands)
         outputs = sorted(wanted)
         with np.errstate(all="ignore"):
-            found = Machine(lowered(with_all_guards(self.code, outputs)), self.exact).run(self.example)
+            found = Machine(lowered(with_outputs_and_guards(self.code, outputs)), self.exact).run(self.example)
         return dict(zip(outputs, found))
 
-    cdef list known_of(self, call):
-        """What the list has already of the derivative of a solution."""
+    cdef list reusable_values(self, call):
+        """Return the values that the derivative of this solution can reuse."""
         if self.solutions is None:
             self.solutions = known_solutions(self.code)
         return self.solutions.get(id(call.compute), [])
 
     cdef list inline(self, rule, list values):
-        """Append another list, with values of this one for its inputs; its outputs, as values of this one."""
+        """Append the program of a rule, applied to `values`; return its outputs."""
         cdef Listing traced = rule.code
-        cdef Block room = take(traced.n * sizeof(int32_t))
-        cdef int32_t *of = <int32_t *>room.data
+        cdef Block buffer = take(traced.n * sizeof(int32_t))
+        cdef int32_t *of = <int32_t *>buffer.data
         cdef const int32_t *kinds
         cdef cnp.ndarray table
         cdef Py_ssize_t i
-        table = self.kinds.get(rule)
+        table = self.rule_types.get(rule)
         if table is None:
-            table = self.kinds[rule] = self.code.kinds_of(traced)
+            table = self.rule_types[rule] = self.code.kinds_of(traced)
         kinds = <const int32_t *>cnp.PyArray_DATA(table)
         for i in range(traced.n):
             if traced.ops[i] == INPUT:
@@ -442,17 +443,17 @@ cdef class Sweep:
             else:
                 of[i] = self.code.adopt(traced, i, of, kinds)
                 if traced.ops[i] == GUARD:
-                    self.code.guards[self.code.bs[of[i]]] = (traced.guards[traced.bs[i]][0], self.line())
+                    self.code.guards[self.code.bs[of[i]]] = (traced.guards[traced.bs[i]][0], self.location())
         return [of[<int32_t>v] for v in traced.outputs]
 
-    cdef str line(self):
-        """Where the user's code is."""
-        if self.place is None:
-            self.place = frames.where(frames.caller())
-        return self.place
+    cdef str location(self):
+        """Return the location of the user's call, for messages of guards."""
+        if self.user_line is None:
+            self.user_line = frames.where(frames.caller())
+        return self.user_line
 
     cdef int32_t in_type(self, int32_t v, int32_t kind) except -1:
-        """A value with the layout in which a function was traced: tracing copies, and leaves no gaps."""
+        """Return a value in the layout the rule was traced with; traces have no strided inputs."""
         if self.code.kinds[v] == kind or kind <= FLAG:
             return v
         return self.placed(-1, whole_view(self.code.types[kind]), v, kind)
@@ -460,9 +461,9 @@ cdef class Sweep:
 
 @cython.final
 cdef class Reverse(Sweep):
-    """The adjoints of all values of a list."""
+    """Reverse sweep: the adjoints of all values of a program."""
 
-    cdef dict elements                  # of arrays: adjoints of single elements, by offset
+    cdef dict elements                  # by array: adjoints of single elements, by offset
 
     def __init__(self, code, example, exact=False):
         self.elements = {}
@@ -470,51 +471,51 @@ cdef class Reverse(Sweep):
     # ------------------------------------------------------------------------------------------ adjoints
 
     cpdef int accumulate(self, int32_t v, int32_t g) except -1:
-        """Add to the adjoint of a value."""
+        """Add g to the adjoint of v."""
         if not self.active[v]:
             return 0
         g = self.as_precise(g, v)
         if self.exact and v in self.elements:
             self.adjoint(v)
-        if self.found[v] >= 0:
-            g = self.binary(WG_ADD, self.found[v], g, self.code.kinds[v])
-        self.found[v] = g
+        if self.derivative[v] >= 0:
+            g = self.elementwise(WG_ADD, self.derivative[v], g, self.code.kinds[v])
+        self.derivative[v] = g
         return 0
 
     cdef int accumulate_element(self, int32_t v, int32_t offset, int32_t g) except -1:
         cdef int32_t whole
         if not self.active[v]:
             return 0
-        if self.exact and self.found[v] >= 0:
-            whole = self.laid_out(self.found[v], v)
-            g = self.binary(WG_ADD, emit(self.code, LOAD, whole, offset, -1, SCALAR), g, SCALAR)
-            self.found[v] = self.packed(whole, np.array([offset], dtype=np.int32), [g], self.code.kinds[v])
+        if self.exact and self.derivative[v] >= 0:
+            whole = self.in_layout(self.derivative[v], v)
+            g = self.elementwise(WG_ADD, emit(self.code, LOAD, whole, offset, -1, SCALAR), g, SCALAR)
+            self.derivative[v] = self.packed(whole, np.array([offset], dtype=np.int32), [g], self.code.kinds[v])
             return 0
         elements = self.elements.get(v)
         if elements is None:
             elements = self.elements[v] = {}
         found = elements.get(offset)
-        elements[offset] = g if found is None else self.binary(WG_ADD, found, g, SCALAR)
+        elements[offset] = g if found is None else self.elementwise(WG_ADD, found, g, SCALAR)
         return 0
 
     cpdef int32_t adjoint(self, int32_t v) except -2:
-        """The adjoint of a value as a whole; -1: zero."""
-        cdef int32_t g = self.found[v], part
+        """Return the adjoint of a value, with the adjoints of its elements merged in; -1: zero."""
+        cdef int32_t g = self.derivative[v], part
         elements = self.elements.pop(v, None) if self.code.kinds[v] > FLAG else None
         if elements:
             offsets = np.array(sorted(elements), dtype=np.int32)
             part = self.packed(-1, offsets, [elements[offset] for offset in offsets.tolist()], self.code.kinds[v])
-            g = part if g < 0 else self.binary(WG_ADD, self.laid_out(g, v), part, self.code.kinds[v])
-            self.found[v] = g
+            g = part if g < 0 else self.elementwise(WG_ADD, self.in_layout(g, v), part, self.code.kinds[v])
+            self.derivative[v] = g
         return g
 
     # ------------------------------------------------------------------------------------------ the sweep
 
     def sweep(self):
-        """Carry the adjoints from the results to the operands, last instruction first."""
+        """Propagate adjoints from results to operands, last instruction first."""
         cdef Py_ssize_t i
         for i in range(self.size - 1, -1, -1):
-            if self.active[i] and (self.found[i] >= 0 or (self.code.kinds[i] > FLAG and i in self.elements)):
+            if self.active[i] and (self.derivative[i] >= 0 or (self.code.kinds[i] > FLAG and i in self.elements)):
                 self.pull(<int32_t>i)
 
     cdef int pull(self, int32_t i) except -1:
@@ -526,17 +527,18 @@ cdef class Reverse(Sweep):
             return 0
         g = self.adjoint(i)
         if op < PARTIAL:
-            if op >= WG_ADD and kind > FLAG:        # of arrays the right one first, as in the eager sweep
+            if op >= WG_ADD and kind > FLAG:        # arrays: right operand first, as in the eager sweep
                 self.pull_operand(i, op, 1, b, g)
             self.pull_operand(i, op, 0, a, g)
             if op >= WG_ADD and kind <= FLAG:
                 self.pull_operand(i, op, 1, b, g)
         elif op < INPUT:
             if not flat_slopes[op]:
-                self.give(a, i, self.strong(self.strong(g, i, kind), self.slope_of_slope(i), kind))
+                g = self.strong_product(g, i, kind)
+                self.contribute(a, i, self.strong_product(g, self.own_slope_factor(i), kind))
         elif op == STRONG:
-            self.give(a, i, self.strong(g, b, kind))
-            self.give(b, i, self.strong(g, a, kind))
+            self.contribute(a, i, self.strong_product(g, b, kind))
+            self.contribute(b, i, self.strong_product(g, a, kind))
         elif op == LOAD:
             self.accumulate_element(a, b, g)
         elif op == SUM:
@@ -544,22 +546,22 @@ cdef class Reverse(Sweep):
         elif op == SELECT:
             zero = self.code.constant(0.0)
             if self.active[b]:
-                self.give(b, i, self.select(a, g, zero, kind))
+                self.contribute(b, i, self.select(a, g, zero, kind))
             if self.active[c]:
-                self.give(c, i, self.select(a, zero, g, kind))
+                self.contribute(c, i, self.select(a, zero, g, kind))
         elif op == VIEW:
-            self.pull_view(i, g if self.is_in_order(g, i) and not self.exact else self.laid_out(g, i))
+            self.pull_view(i, g if self.is_in_order(g, i) and not self.exact else self.in_layout(g, i))
         elif op == PLACE:
             self.pull_place(i, g)
         elif op == GATHER:
-            self.accumulate(a, emit(self.code, SCATTER, self.laid_out(g, i), b, -1, self.code.kinds[a]))
+            self.accumulate(a, emit(self.code, SCATTER, self.in_layout(g, i), b, -1, self.code.kinds[a]))
         elif op == PUT:
-            g = self.laid_out(g, i)
+            g = self.in_layout(g, i)
             self.accumulate(c, emit(self.code, GATHER, g, b, -1, self.in_order(c)))
             if a >= 0 and self.active[a]:
                 self.accumulate(a, emit(self.code, PUT, g, b, self.zeros(self.in_order(c)), kind))
         elif op == SCATTER:
-            self.accumulate(a, emit(self.code, GATHER, self.laid_out(g, i), b, -1, self.code.kinds[a]))
+            self.accumulate(a, emit(self.code, GATHER, self.in_layout(g, i), b, -1, self.code.kinds[a]))
         elif op == CALL:
             self.pull_call(i, g)
         else:
@@ -567,34 +569,35 @@ cdef class Reverse(Sweep):
         return 0
 
     cdef int pull_operand(self, int32_t i, int op, int side, int32_t v, int32_t g) except -1:
-        """The share of one operand of an elementwise row."""
+        """Add the contribution of an elementwise row to the adjoint of one operand."""
         cdef int32_t p
         if not self.active[v]:
             return 0
         if op == WG_ADD or op == WG_POSITIVE or (op == WG_SUBTRACT and side == 0):
-            return self.give(v, i, g)
+            return self.contribute(v, i, g)
         if op == WG_NEGATIVE or op == WG_SUBTRACT:
-            return self.give(v, i, emit(self.code, WG_NEGATIVE, g, -1, -1, self.code.kinds[g]))
+            return self.contribute(v, i, emit(self.code, WG_NEGATIVE, g, -1, -1, self.code.kinds[g]))
         if op == WG_MULTIPLY:
-            return self.give(v, i, self.strong(g, self.code.as_[i] if side else self.code.bs[i], self.code.kinds[i]))
+            p = self.code.as_[i] if side else self.code.bs[i]
+            return self.contribute(v, i, self.strong_product(g, p, self.code.kinds[i]))
         p = self.partial(i, op, side)
-        return self.give(v, i, self.strong(g, p, self.code.kinds[i]))
+        return self.contribute(v, i, self.strong_product(g, p, self.code.kinds[i]))
 
-    cdef int give(self, int32_t v, int32_t i, int32_t g) except -1:
-        """A share of the adjoint of an elementwise result: summed if the operand was one number for all elements."""
+    cdef int contribute(self, int32_t v, int32_t i, int32_t g) except -1:
+        """Add to the adjoint of an operand of instruction i; sum if the operand was a broadcast scalar."""
         if not self.active[v]:
             return 0
         if self.code.kinds[v] <= FLAG and self.code.kinds[i] > FLAG:
-            g = self.total(g, self.code.kinds[i])
+            g = self.sum_over(g, self.code.kinds[i])
         return self.accumulate(v, g)
 
     cdef int pull_pack(self, int32_t i) except -1:
-        """Elements go back to the numbers they were, the rest to the array they replaced."""
-        cdef int32_t base = self.code.as_[i], whole = self.found[i], v, g
+        """Pass element adjoints to the packed scalars, and the rest to the base array."""
+        cdef int32_t base = self.code.as_[i], whole = self.derivative[i], v, g
         offsets, values = self.code.packs[self.code.bs[i]]
         elements = self.elements.pop(i, {})
         if whole >= 0:
-            whole = self.laid_out(whole, i)
+            whole = self.in_layout(whole, i)
         for offset, v in zip(offsets.tolist(), values.tolist()):
             found = elements.pop(offset, None)
             if not self.active[v]:
@@ -602,7 +605,7 @@ cdef class Reverse(Sweep):
             g = -1 if found is None else found
             if whole >= 0:
                 part = emit(self.code, LOAD, whole, offset, -1, SCALAR)
-                g = part if g < 0 else self.binary(WG_ADD, part, g, SCALAR)
+                g = part if g < 0 else self.elementwise(WG_ADD, part, g, SCALAR)
             if g >= 0:
                 self.accumulate(v, g)
         if base >= 0 and self.active[base]:
@@ -614,43 +617,44 @@ cdef class Reverse(Sweep):
         return 0
 
     cdef int pull_view(self, int32_t i, int32_t g) except -1:
-        """Elements go back to where they stand in the array."""
+        """Scatter the adjoint of a view into the adjoint of its array."""
         cdef int32_t a = self.code.as_[i], kind = self.code.kinds[a]
         dtype, shape, _ = self.code.types[kind]
         view = self.code.views[self.code.bs[i]]
         size = math.prod(shape)
-        if dtype != self.code.types[self.code.kinds[i]][0]:         # complex numbers as pairs, or pairs as them
+        if dtype != self.code.types[self.code.kinds[i]][0]:         # complex array seen as real pairs, or vice versa
             return self.accumulate(a, self.code.as_type(g, self.code.types[kind]))
         if overlaps(view[1], view[2]) and not self.exact:
             g, view = self.summed_over(g, view)
         if overlaps(view[1], view[2]):
             places = call_rules.places(view, dtype)
             if np.unique(places).size < places.size:
-                g = self.run(("scattered", view, size), lambda g: [call_rules.scattered(g, places, size)], g)
+                key = "scattered", view, size
+                g = self.inline_function(key, lambda g: [call_rules.scattered(g, places, size)], g)
                 return self.accumulate(a, self.code.view(g, whole_view(self.code.types[kind]), dtype))
         if math.prod(view[1]) == size:
             return self.accumulate(a, self.placed(-1, view, g, kind))
-        if self.exact or self.found[a] < 0 or not self.active[a]:
+        if self.exact or self.derivative[a] < 0 or not self.active[a]:
             return self.accumulate(a, self.placed(self.zeros(kind), view, g, kind))
-        # added where it belongs to what is there, in place when it is run
-        whole = self.laid_out(self.found[a], a)
+        # accumulate into the existing adjoint; the VM does this in place
+        whole = self.in_layout(self.derivative[a], a)
         index = self.code.entry(self.code.views, "view", view)
         if self.code.ops[whole] == PLACE and self.code.bs[whole] == index and self.is_zero(self.code.cs[whole]):
-            self.found[a] = self.placed(self.code.as_[whole], view, g, self.code.kinds[whole])
+            self.derivative[a] = self.placed(self.code.as_[whole], view, g, self.code.kinds[whole])
             return 0
         part = self.code.view(whole, view, dtype)
-        self.found[a] = self.placed(whole, view, self.binary(WG_ADD, part, g, self.code.kinds[g]),
-                                    self.code.kinds[whole])
+        part = self.elementwise(WG_ADD, part, g, self.code.kinds[g])
+        self.derivative[a] = self.placed(whole, view, part, self.code.kinds[whole])
         return 0
 
     cdef tuple summed_over(self, int32_t g, tuple view):
-        """An adjoint summed over the axes along which its view repeats elements, and the view without them."""
+        """Sum an adjoint over the broadcast axes of its view (stride 0); return it and the view without them."""
         offset, shape, strides = view
         repeated = tuple([d for d, (n, s) in enumerate(zip(shape, strides)) if s == 0 and n > 1])
         if not repeated:
             return g, view
         kept = [d for d in range(len(shape)) if d not in repeated]
-        g = self.run(("sum", repeated), lambda g: [np.sum(g, axis=repeated)], g)
+        g = self.inline_function(("sum", repeated), lambda g: [np.sum(g, axis=repeated)], g)
         return g, (offset, tuple([shape[d] for d in kept]), tuple([strides[d] for d in kept]))
 
     cdef bint is_zero(self, int32_t v) except -1:
@@ -665,14 +669,14 @@ cdef class Reverse(Sweep):
             if self.code.kinds[g] <= FLAG:
                 part = g
             else:
-                part = self.code.view(self.laid_out(g, i), view, dtype)
+                part = self.code.view(self.in_layout(g, i), view, dtype)
             self.accumulate(source, self.summed_to(part, view[1], source))
         if base >= 0 and self.active[base]:
-            self.accumulate(base, self.placed(self.laid_out(g, i), view, self.code.constant(0.0), kind))
+            self.accumulate(base, self.placed(self.in_layout(g, i), view, self.code.constant(0.0), kind))
         return 0
 
     cdef int32_t summed_to(self, int32_t g, shape, int32_t v) except -1:
-        """The adjoint of what was broadcast to a shape."""
+        """Reduce the adjoint of a broadcast result to the shape of v."""
         cdef int32_t kind = self.code.kinds[v]
         _, wanted, _ = self.code.types[kind]
         g = self.real_part(g, v)
@@ -681,36 +685,36 @@ cdef class Reverse(Sweep):
         if (kind <= FLAG or not wanted) and self.code.types[kind][0].kind != "c":
             if self.code.kinds[g] > FLAG:
                 return emit(self.code, SUM, g, -1, -1, SCALAR)
-            return self.binary(WG_MULTIPLY, g, self.code.constant(math.prod(shape)), SCALAR)
+            return self.elementwise(WG_MULTIPLY, g, self.code.constant(math.prod(shape)), SCALAR)
         if self.code.kinds[g] <= FLAG:
             factor = math.prod(shape) // max(1, math.prod(wanted))
-            return self.binary(WG_MULTIPLY, g, self.code.constant(factor), SCALAR)
-        return self.run(("summed to", wanted), lambda g: [call_rules.summed_to(g, wanted)], g)
+            return self.elementwise(WG_MULTIPLY, g, self.code.constant(factor), SCALAR)
+        return self.inline_function(("summed to", wanted), lambda g: [call_rules.summed_to(g, wanted)], g)
 
     # ------------------------------------------------------------------------------------------ rows
 
     cdef int pull_call(self, int32_t i, int32_t g) except -1:
-        """The pullback of a row, run on traced operands and put in."""
+        """Inline the pullback of a call."""
         cdef int32_t v
         call = self.code.calls[self.code.as_[i]]
-        g = self.laid_out(g, i)
+        g = self.in_layout(g, i)
         if is_loop(call):
             return self.pull_loop(i, call, g)
         wanted = [j for j, v in enumerate(call.operands) if self.active[v]]
         if is_solution(call):
-            known = self.known_of(call)
+            known = self.reusable_values(call)
             found = self.inline(Rule(call.compute.adjoints(call, wanted, known)), [g, i, *call.operands, *known])
         else:
             with caught(NonSmoothError) as failure:
                 found = self.run_pullback(call, wanted, g, i, False)
-            if failure.error is not None:       # for a cotangent of ones; f may have one for which there is one
+            if failure.error is not None:       # not smooth for a cotangent of ones; the actual one may be fine
                 found = self.run_pullback(call, wanted, g, i, True)
         for j, part in zip(wanted, found):
             self.accumulate(call.operands[j], part)
         return 0
 
     cdef int pull_loop(self, int32_t i, call, int32_t g) except -1:
-        """A loop backwards: the loop stacks what steps begin with, and each is computed once more from that."""
+        """Append the reverse loop. The forward loop stacks its carried values, and each step is recomputed."""
         cdef int32_t r, v
         cdef Listing code = self.code
         loop = call.compute
@@ -720,7 +724,7 @@ cdef class Reverse(Sweep):
         if saving is not loop:
             code.calls[code.as_[i]] = call_of(saving, call.operands)
             code.kinds[i] = code.type_of(type_of_result(saving))
-            del self.values[i:]                     # its value at the example is longer now
+            del self.values[i:]                     # the result at the example has become longer
         values = []
         for source, word, number in back.given:
             if source == "operand":
@@ -738,63 +742,63 @@ cdef class Reverse(Sweep):
         return 0
 
     cdef list run_pullback(self, call, list wanted, int32_t g, int32_t i, bint by_value):
-        """`by_value`: at the cotangent that f has, not at one of ones."""
+        """Inline the pullback; with `by_value`, trace it at the actual cotangent in place of ones."""
         return self.run_rule(
             call, tuple(wanted), lambda *operands: call_rules.pullback(call, wanted, *operands), [g, i, *call.operands],
-            lambda: [self.value(g) if by_value else self.like(g), self.value(i),
+            lambda: [self.value(g) if by_value else self.example_like(g), self.value(i),
                      *[self.value(v) for v in call.operands]])
 
 
 @cython.final
 cdef class Forward(Sweep):
-    """The tangents of the values of a list in one direction, as far as results need them."""
+    """Forward sweep: the tangents in one direction, as far as the results need them."""
 
     cdef bytearray needed
 
     def need(self, results):
-        """Leave out what these results do not depend on, as what is computed for a guard alone."""
+        """Restrict the sweep to values that these results depend on; others may serve guards only."""
         self.needed = needed_for(self.code, results)
 
-    cpdef int give(self, int32_t v, int32_t t) except -1:
-        self.found[v] = t
+    cpdef int set_tangent(self, int32_t v, int32_t t) except -1:
+        self.derivative[v] = t
         return 0
 
     cpdef int32_t tangent(self, int32_t v) except -2:
-        return self.found[v] if v < self.size else -1
+        return self.derivative[v] if v < self.size else -1
 
     def sweep(self):
-        """Carry the tangents from the operands to the results, first instruction first."""
+        """Propagate tangents from operands to results, first instruction first."""
         cdef Py_ssize_t i
         cdef int32_t t
         for i in range(self.size):
-            if self.active[i] and self.found[i] < 0 and self.needed[i]:
+            if self.active[i] and self.derivative[i] < 0 and self.needed[i]:
                 t = self.push(<int32_t>i)
-                self.found[i] = t if t < 0 else self.as_precise(t, <int32_t>i)
+                self.derivative[i] = t if t < 0 else self.as_precise(t, <int32_t>i)
 
     cdef int32_t plus(self, int32_t s, int32_t t, int32_t kind) except -2:
-        """The sum of two tangents, either of which may be zero."""
+        """Add two tangents, either of which may be zero (-1)."""
         if s < 0 or t < 0:
             return max(s, t)
-        return self.binary(WG_ADD, s, t, kind)
+        return self.elementwise(WG_ADD, s, t, kind)
 
     cdef int32_t push(self, int32_t i) except -2:
-        """The tangent of one result; -1: zero."""
+        """Return the tangent of result i; -1: zero."""
         cdef int op = self.code.ops[i]
         cdef int32_t a = self.code.as_[i], b = self.code.bs[i], c = self.code.cs[i], kind = self.code.kinds[i]
-        cdef int32_t t = self.found[a] if names(op) & 1 and a >= 0 else -1, s
+        cdef int32_t t = self.derivative[a] if names(op) & 1 and a >= 0 else -1, s
         if op < PARTIAL:
-            t = self.share(i, op, 0, a)
-            return t if op < WG_ADD else self.plus(t, self.share(i, op, 1, b), kind)
+            t = self.contribution(i, op, 0, a)
+            return t if op < WG_ADD else self.plus(t, self.contribution(i, op, 1, b), kind)
         if op < INPUT:
             if t < 0 or flat_slopes[op]:
                 return -1
-            return self.strong(self.strong(t, i, kind), self.slope_of_slope(i), kind)
+            return self.strong_product(self.strong_product(t, i, kind), self.own_slope_factor(i), kind)
         if op == STRONG:
-            t = -1 if t < 0 else self.strong(t, b, kind)
-            s = self.found[b]
-            return self.plus(t, -1 if s < 0 else self.strong(s, a, kind), kind)
+            t = -1 if t < 0 else self.strong_product(t, b, kind)
+            s = self.derivative[b]
+            return self.plus(t, -1 if s < 0 else self.strong_product(s, a, kind), kind)
         if op == SELECT:
-            s, t = self.found[b], self.found[c]
+            s, t = self.derivative[b], self.derivative[c]
             if s < 0 and t < 0:
                 return -1
             zero = self.code.constant(0.0)
@@ -802,76 +806,77 @@ cdef class Forward(Sweep):
         if op == PACK:
             return self.push_pack(i)
         if op == PLACE:
-            s = self.found[c]
+            s = self.derivative[c]
             if t < 0 and s < 0:
                 return -1
-            base = -1 if a < 0 else self.laid_out(t, a) if t >= 0 else self.zeros(kind)
+            base = -1 if a < 0 else self.in_layout(t, a) if t >= 0 else self.zeros(kind)
             return emit(self.code, PLACE, base, b, s if s >= 0 else self.code.constant(0.0), kind)
         if op == PUT:
-            s = self.found[c]
+            s = self.derivative[c]
             if t < 0 and s < 0:
                 return -1
-            s = self.zeros(self.in_order(c)) if s < 0 else self.laid_out(s, c)
-            return emit(self.code, PUT, self.laid_out(t, a) if t >= 0 else -1, b, s, kind)
+            s = self.zeros(self.in_order(c)) if s < 0 else self.in_layout(s, c)
+            return emit(self.code, PUT, self.in_layout(t, a) if t >= 0 else -1, b, s, kind)
         if op == CALL:
             return self.push_call(i)
         if op == INPUT or t < 0:
             return -1
         if op == LOAD:
-            return emit(self.code, LOAD, self.laid_out(t, a), b, -1, SCALAR)
+            return emit(self.code, LOAD, self.in_layout(t, a), b, -1, SCALAR)
         if op == VIEW:
-            return t if self.code.kinds[t] <= FLAG else emit(self.code, VIEW, self.laid_out(t, a), b, -1, kind)
+            return t if self.code.kinds[t] <= FLAG else emit(self.code, VIEW, self.in_layout(t, a), b, -1, kind)
         if op == SUM:
-            return self.total(t, self.code.kinds[a])
+            return self.sum_over(t, self.code.kinds[a])
         if op == GATHER or op == SCATTER:
-            return emit(self.code, op, self.laid_out(t, a), b, -1, kind)
+            return emit(self.code, op, self.in_layout(t, a), b, -1, kind)
         raise NotImplementedError(f"the derivative of instruction {op}")
 
-    cdef int32_t share(self, int32_t i, int op, int side, int32_t v) except -2:
-        """What one operand of an elementwise row contributes."""
-        cdef int32_t t = self.found[v]
+    cdef int32_t contribution(self, int32_t i, int op, int side, int32_t v) except -2:
+        """Return the contribution of one operand of an elementwise row to the tangent; -1: zero."""
+        cdef int32_t t = self.derivative[v]
         if t < 0 or op == WG_ADD or op == WG_POSITIVE or (op == WG_SUBTRACT and side == 0):
             return t
         if op == WG_NEGATIVE or op == WG_SUBTRACT:
             return emit(self.code, WG_NEGATIVE, t, -1, -1, self.code.kinds[t])
         if op == WG_MULTIPLY:
-            return self.strong(t, self.code.as_[i] if side else self.code.bs[i], self.code.kinds[i])
-        return self.strong(t, self.partial(i, op, side), self.code.kinds[i])
+            return self.strong_product(t, self.code.as_[i] if side else self.code.bs[i], self.code.kinds[i])
+        return self.strong_product(t, self.partial(i, op, side), self.code.kinds[i])
 
     cdef int32_t push_pack(self, int32_t i) except -2:
         cdef int32_t base = self.code.as_[i], kind = self.code.kinds[i], v
         offsets, values = self.code.packs[self.code.bs[i]]
-        found = [self.found[<int32_t>v] for v in values]
-        t = -1 if base < 0 else self.found[base]
+        found = [self.derivative[<int32_t>v] for v in values]
+        t = -1 if base < 0 else self.derivative[base]
         if t >= 0:
             zero = self.code.constant(0.0)
-            return self.packed(self.laid_out(t, base), offsets, [v if v >= 0 else zero for v in found], kind)
+            return self.packed(self.in_layout(t, base), offsets, [v if v >= 0 else zero for v in found], kind)
         kept = [j for j, v in enumerate(found) if v >= 0]
         return self.packed(-1, offsets[kept], [found[j] for j in kept], kind) if kept else -1
 
     cdef int32_t push_call(self, int32_t i) except -2:
-        """The tangent by a row, run on traced operands and put in."""
+        """Inline the pushforward of a call; -1: zero."""
         cdef int32_t v
         call = self.code.calls[self.code.as_[i]]
-        moved = [j for j, v in enumerate(call.operands) if self.found[v] >= 0]
+        moved = [j for j, v in enumerate(call.operands) if self.derivative[v] >= 0]
         if not moved:
             return -1
         if is_loop(call):
             return self.push_loop(call, moved)
-        directions = [self.laid_out(self.found[<int32_t>call.operands[j]], call.operands[j]) for j in moved]
+        directions = [self.in_layout(self.derivative[<int32_t>call.operands[j]], call.operands[j]) for j in moved]
         count = len(moved)
         if is_solution(call):
-            known = self.known_of(call)
+            known = self.reusable_values(call)
             t, = self.inline(Rule(call.compute.tangent(call, moved, known)), [*directions, i, *call.operands, *known])
             return t
         t, = self.run_rule(
             call, tuple(moved), lambda *x: [call_rules.pushforward(call, moved, x[:count], x[count], x[count + 1:])],
             [*directions, i, *call.operands],
-            lambda: [*[self.like(v) for v in directions], self.value(i), *[self.value(v) for v in call.operands]])
+            lambda: [*[self.example_like(v) for v in directions], self.value(i),
+                     *[self.value(v) for v in call.operands]])
         return t
 
     cdef int32_t push_loop(self, call, list moved) except -2:
-        """The tangent of what a loop gives, by a loop that carries tangents, too."""
+        """Append a loop that carries tangents along with values; return the tangent of the result."""
         cdef int32_t v
         cdef Listing code = self.code
         loop = call.compute
@@ -881,7 +886,7 @@ cdef class Forward(Sweep):
         for is_tangent, j in ahead.given:
             v = call.operands[j]
             if is_tangent and j in moved:
-                v = self.laid_out(self.found[v], v)
+                v = self.in_layout(self.derivative[v], v)
             elif is_tangent:
                 v = code.filled(0.0, code.types[code.kinds[v]][1])
             values.append(v)
@@ -894,18 +899,24 @@ cdef object FLOAT = np.dtype(float)
 
 
 def has_calls(Listing code):
-    """Does a list call functions, whose rules are run at an example?"""
+    """Return whether a program calls functions, whose rules are traced at an example."""
     return bool((code.op == CALL).any())
 
 
 @dataclasses.dataclass
 class BackwardLoop:
-    """The loop that carries adjoints, and how it goes into a list.
+    """A loop that carries adjoints, and how to call it.
 
-    `given` says of each of its operands: ("operand" of the call, None, number), ("value" or "adjoint" of the result,
-    word, number), ("zeros", ...).
-    `adjoints` are pairs of the number of an operand of the call and the result that is its adjoint; `entries` the
-    carried values that the loop forward has to stack.
+    Attributes
+    ----------
+    loop : Loop
+    given : list of tuple
+        Source of each operand: ("operand", None, k) of the forward call, ("value" or "adjoint", word, k) of its
+        result, or ("zeros", ...).
+    adjoints : list of tuple
+        Pairs of an operand of the forward call and the result that is its adjoint.
+    entries : list of int
+        Carried values that the forward loop must stack.
     """
 
     loop: object
@@ -916,14 +927,14 @@ class BackwardLoop:
 
 @dataclasses.dataclass
 class ForwardLoop:
-    """The loop of values and tangents; `given` are its operands, as (is it a tangent?, number of one of the call)."""
+    """A loop of values and tangents; `given` describes its operands: (is it a tangent?, operand of the call)."""
 
     loop: object
     given: list
 
 
 def active_inputs(Listing body, Py_ssize_t carried, active):
-    """Which inputs of a body depend on what is differentiated in after any number of steps, and its values that do."""
+    """Return which inputs of a loop body are active after any number of steps, and which values depend on them."""
     active = list(active)
     while True:
         dependent = depends(body, [v for v, is_active in zip(body.inputs, active) if is_active])
@@ -935,15 +946,15 @@ def active_inputs(Listing body, Py_ssize_t carried, active):
 
 
 def pulled_loop(loop, tuple active, example):
-    """The loop of the adjoints of a loop, for the operands that are active."""
-    cdef Listing body = folded_or(loop.body), found
+    """Return the reverse loop of a loop, for its active operands."""
+    cdef Listing body = expanded_and_simplified(loop.body), found
     carried, first = loop.carried, loop.carried + loop.kept
     count = len(body.inputs)
     flags, dependent = active_inputs(body, carried, active)
     wrt = [k for k in range(count) if flags[k]]
     of_carried = [k for k in wrt if k < carried]
     of_kept = [k for k in wrt if carried <= k < first]
-    # seeds: adjoints of what is carried on, sums over the steps of those of what stays the same, those of stacks
+    # seeds: adjoints of carried values; sums over the steps for loop-invariant values; adjoints of stacks
     seeds = [(body.outputs[k], ("adjoint", "last", k)) for k in of_carried]
     seeds += [(body.inputs[k], ("zeros", "operand", k)) for k in of_kept]
     for word, k in loop.results:
@@ -973,8 +984,8 @@ def pulled_loop(loop, tuple active, example):
 
 
 def pushed_loop(loop, tuple moved, example):
-    """The loop of the values and tangents of a loop, for the operands that have a tangent."""
-    cdef Listing body = folded_or(loop.body), found
+    """Return the loop of values and tangents of a loop, for the operands with a tangent."""
+    cdef Listing body = expanded_and_simplified(loop.body), found
     carried, first = loop.carried, loop.carried + loop.kept
     count = len(body.inputs)
     flags, dependent = active_inputs(body, carried, moved)
@@ -991,17 +1002,17 @@ def pushed_loop(loop, tuple moved, example):
     kept = [*range(carried, first), *[tangent[k] for k in wrt if carried <= k < first]]
     slices = [*range(first, count), *[tangent[k] for k in wrt if k >= first]]
     place = {k: carried + j for j, k in enumerate((*of_carried, *stacked))}
-    # the result is laid out as that of the loop
-    laid_out = []
+    # the tangent has the layout of the result of the original loop
+    in_layout = []
     for word, k in loop.results:
-        is_moved = k in place if word != "zeros" else False
-        laid_out.append((word, place[k]) if is_moved else ("zeros", 8 * loop.length(word, k)))
-    made = Loop(reordered(found, [*order, *kept, *slices]), loop.steps, len(order), len(kept), laid_out, loop.backward)
+        has_tangent = k in place if word != "zeros" else False
+        in_layout.append((word, place[k]) if has_tangent else ("zeros", 8 * loop.length(word, k)))
+    made = Loop(reordered(found, [*order, *kept, *slices]), loop.steps, len(order), len(kept), in_layout, loop.backward)
     return ForwardLoop(made, [sources[j] for j in (*order, *kept, *slices)])
 
 
 cdef int32_t in_order(Listing code, int32_t v) except -1:
-    """An array in C order, as the results of a loop are."""
+    """Copy an array to C order, as the results of a loop are."""
     dtype, shape, strides = code.types[code.kinds[v]]
     if code.kinds[v] <= FLAG or strides is None:
         return v
@@ -1009,14 +1020,14 @@ cdef int32_t in_order(Listing code, int32_t v) except -1:
     return code.place(-1, whole_view(kind), v, kind)
 
 
-cdef Listing folded_or(Listing code):
-    """The list in which all is differentiable, simplified."""
+cdef Listing expanded_and_simplified(Listing code):
+    """Expand the partials of a program and simplify it; return it unchanged if it has none."""
     cdef Listing found = expanded(code)
     return code if found is code else simplified(found, False)
 
 
 cdef Listing reordered(Listing code, list order):
-    """The list without guards, with these of its inputs, in this order."""
+    """Return the program without guards and with these inputs, in this order."""
     cdef Listing found = code.copy()
     cdef Py_ssize_t i
     cdef int32_t v
@@ -1024,20 +1035,20 @@ cdef Listing reordered(Listing code, list order):
     for i, v in enumerate(inputs):
         found.as_[v] = <int32_t>i
     found.inputs = inputs
-    return simplified(live(found, False), False)        # no exact program has loops
+    return simplified(live(found, False), False)        # exact programs have no loops
 
 
 cdef int read_by(int op, int side) except -1:
-    """What a partial reads: by its row of ``kernels.h``, or by its rule, with which it is differentiated again."""
+    """Return which values a partial reads, by its row of ``kernels.h`` or by its rule, which later derivatives use."""
     if reads[op][side] < 8:
         reads[op][side] |= 8 | template_of(op, side)[1]
     return reads[op][side]
 
 
-cdef int name_guarded(Listing code) except -1:
-    """Name the products that guards against NaN are of, so that these fall away with them.
+cdef int link_nan_guards(Listing code) except -1:
+    """Link each guard against NaN in a rule to the product it checks, so that both are eliminated together.
 
-    A rule asks so whether 0 met inf; a guard of the user's code stands for itself.
+    Rules use such guards to detect 0 * inf. Guards of the user's code have no such link and always stay.
     """
     cdef Py_ssize_t i
     cdef int32_t v
@@ -1052,7 +1063,7 @@ cdef int name_guarded(Listing code) except -1:
 
 
 def depends(Listing code, list inputs):
-    """Which values depend on some inputs, by number."""
+    """Return for each value whether it depends on one of these inputs."""
     cdef Sweep sweep = Sweep(code, [])
     cdef Py_ssize_t i
     sweep.mark(inputs)
@@ -1060,54 +1071,54 @@ def depends(Listing code, list inputs):
 
 
 def pulled_back(Listing code, list seeds, list wrt, example, bint exact=False):
-    """The list that gives the adjoints of some inputs.
+    """Return the program of the adjoints of the values `wrt` (reverse mode).
 
-    `seeds` are pairs of an output and the number of the input that is its cotangent; None: it is 1.
+    `seeds` are pairs of an output and the position of the input that holds its cotangent; None: the cotangent is 1.
     """
     cdef Reverse sweep = Reverse(code, example, exact)
-    cdef Listing longer = sweep.code
+    cdef Listing derived = sweep.code
     cdef int32_t v, g
     sweep.mark(wrt)
     for v, seed in seeds:
-        g = longer.constant(1.0) if seed is None else sweep.insert_input(seed, longer.kinds[v])
+        g = derived.constant(1.0) if seed is None else sweep.insert_input(seed, derived.kinds[v])
         if v < sweep.size:
             sweep.accumulate(v, g)
     sweep.sweep()
-    longer.outputs = []
+    derived.outputs = []
     for v in wrt:
         g = sweep.adjoint(v)
-        g = sweep.laid_out(g if g >= 0 else longer.constant(0.0), v)
-        longer.outputs.append(sweep.computed(g))
-    return longer
+        g = sweep.in_layout(g if g >= 0 else derived.constant(0.0), v)
+        derived.outputs.append(sweep.as_output(g))
+    return derived
 
 
 def pushed_forward(Listing code, list seeds, list results, example):
-    """The list that gives the tangents of some outputs.
+    """Return the program of the tangents of `results` (forward mode).
 
-    `seeds` are pairs of an input and the number of the input that is its tangent.
+    `seeds` are pairs of an input and the position of the input that holds its tangent.
     """
     cdef Forward sweep = Forward(code, example)
-    cdef Listing longer = sweep.code
+    cdef Listing derived = sweep.code
     cdef int32_t v, t
     sweep.mark([v for v, _ in seeds])
     sweep.need(results)
     for v, seed in seeds:
-        sweep.give(v, sweep.insert_input(seed, longer.kinds[v]))
+        sweep.set_tangent(v, sweep.insert_input(seed, derived.kinds[v]))
     sweep.sweep()
-    longer.outputs = []
+    derived.outputs = []
     for v in results:
         t = sweep.tangent(v)
-        longer.outputs.append(sweep.laid_out(t if t >= 0 else longer.constant(0.0), v))
-    return longer
+        derived.outputs.append(sweep.in_layout(t if t >= 0 else derived.constant(0.0), v))
+    return derived
 
 
 def unrolled(Listing code, int32_t wrt, int32_t result, bint is_symmetric, Py_ssize_t most, bint by_rows, bint exact):
-    """The list that gives a Jacobian element by element, where f works on the elements of x one by one.
+    """Return a straight-line program of a Jacobian of scalar code, with separate instructions for each entry.
 
-    None where it does not, or where the list would have more than `most` instructions.
-    A symmetric one is computed on one side of the diagonal.
+    None if `elementary` fails, or if there would be more than `most` instructions.
+    A symmetric Jacobian is computed on one side of the diagonal and mirrored.
     """
-    cdef Listing longer
+    cdef Listing derived
     cdef dict entries
     _, shape, strides = code.types[code.kinds[wrt]]
     _, lines, line_strides = code.types[code.kinds[result]]
@@ -1116,31 +1127,31 @@ def unrolled(Listing code, int32_t wrt, int32_t result, bint is_symmetric, Py_ss
     offsets, results = code.packs[code.bs[result]] if code.ops[result] == PACK else (np.zeros(1, np.int32), [result])
     pairs = list(zip(offsets.tolist(), [int(v) for v in results]))
     if by_rows:
-        longer, entries = unrolled_rows(code, wrt, pairs, is_symmetric, most, exact)
+        derived, entries = unrolled_rows(code, wrt, pairs, is_symmetric, most, exact)
     else:
-        longer, entries = unrolled_columns(code, wrt, pairs, is_symmetric, most)
-    if longer is None:
+        derived, entries = unrolled_columns(code, wrt, pairs, is_symmetric, most)
+    if derived is None:
         return None
     n = math.prod(shape)
     if is_symmetric:
         entries.update({(j, i): v for (i, j), v in list(entries.items())})
-    kind = longer.type_of((np.dtype(float), lines + shape, None))
+    kind = derived.type_of((np.dtype(float), lines + shape, None))
     order = sorted(entries)
     if kind == SCALAR:
-        longer.outputs = [entries[order[0]] if order else longer.constant(0.0)]
+        derived.outputs = [entries[order[0]] if order else derived.constant(0.0)]
     else:
-        longer.packs.append((np.array([i * n + j for i, j in order], dtype=np.int32),
-                             np.array([entries[place] for place in order], dtype=np.int32)))
-        longer.outputs = [emit(longer, PACK, -1, len(longer.packs) - 1, -1, kind)]
-    return longer
+        derived.packs.append((np.array([i * n + j for i, j in order], dtype=np.int32),
+                              np.array([entries[place] for place in order], dtype=np.int32)))
+        derived.outputs = [emit(derived, PACK, -1, len(derived.packs) - 1, -1, kind)]
+    return derived
 
 
 cdef tuple unrolled_columns(Listing code, int32_t wrt, list pairs, bint is_symmetric, Py_ssize_t most):
-    """A sweep forward for each element of x that is read; derivatives by (row, column)."""
+    """Run one forward sweep for each element of x that is read; return the entries by (row, column)."""
     cdef Forward sweep = Forward(code, None)
-    cdef Listing longer = sweep.code
+    cdef Listing derived = sweep.code
     cdef Py_ssize_t i
-    cdef int32_t v, one = longer.constant(1.0)
+    cdef int32_t v, one = derived.constant(1.0)
     cdef dict loads = {}, entries = {}
     if code.kinds[wrt] == SCALAR:
         loads[0] = [wrt]
@@ -1152,21 +1163,21 @@ cdef tuple unrolled_columns(Listing code, int32_t wrt, list pairs, bint is_symme
     for column, readings in loads.items():
         sweep.clear()
         for v in readings:
-            sweep.found[v] = one
+            sweep.derivative[v] = one
         sweep.sweep()
         for row, v in pairs:
-            if sweep.found[v] >= 0 and (not is_symmetric or row <= column):
-                entries[row, column] = sweep.found[v]
-        if longer.n > most:
+            if sweep.derivative[v] >= 0 and (not is_symmetric or row <= column):
+                entries[row, column] = sweep.derivative[v]
+        if derived.n > most:
             return None, None
-    return longer, entries
+    return derived, entries
 
 
 cdef tuple unrolled_rows(Listing code, int32_t wrt, list pairs, bint is_symmetric, Py_ssize_t most, bint exact):
-    """A sweep backwards for each element of the result; derivatives by (row, column)."""
+    """Run one reverse sweep for each element of the result; return the entries by (row, column)."""
     cdef Reverse sweep = Reverse(code, None, exact)
-    cdef Listing longer = sweep.code
-    cdef int32_t v, one = longer.constant(1.0)
+    cdef Listing derived = sweep.code
+    cdef int32_t v, one = derived.constant(1.0)
     cdef dict entries = {}
     sweep.mark([wrt])
     for row, v in pairs:
@@ -1174,17 +1185,17 @@ cdef tuple unrolled_rows(Listing code, int32_t wrt, list pairs, bint is_symmetri
         sweep.elements = {}
         sweep.accumulate(v, one)
         sweep.sweep()
-        found = {0: sweep.found[wrt]} if code.kinds[wrt] == SCALAR else sweep.elements.get(wrt, {})
+        found = {0: sweep.derivative[wrt]} if code.kinds[wrt] == SCALAR else sweep.elements.get(wrt, {})
         for column, g in found.items():
             if g >= 0 and (not is_symmetric or column <= row):
                 entries[row, column] = g
-        if longer.n > most:
+        if derived.n > most:
             return None, None
-    return longer, entries
+    return derived, entries
 
 
 cpdef bint elementary(Listing code, int32_t wrt, int32_t result) except -1:
-    """Is an input only read element by element, and do no arrays depend on it but the result?"""
+    """Return whether x is only read by element, and no array but the result depends on it."""
     cdef Py_ssize_t i
     cdef Sweep sweep = Sweep(code, None)
     sweep.mark([wrt])
@@ -1200,11 +1211,11 @@ cpdef bint elementary(Listing code, int32_t wrt, int32_t result) except -1:
 
 # ---------------------------------------------------------------------------------------------- partials of partials
 
-cdef dict templates = {}        # rules of elementwise rows, as lists: by opcode and side
+cdef dict templates = {}        # traced partials of elementwise rows, by opcode and side
 
 
 cdef tuple template_of(int op, int side):
-    """A partial by its rule as a list of instructions on a, b and y, and which of them it reads."""
+    """Trace a partial, a function of a, b and y; return the program and a bit mask of what it reads."""
     cdef Listing code
     found = templates.get((op, side))
     if found is None:
@@ -1227,24 +1238,24 @@ cdef tuple template_of(int op, int side):
 
 cdef frozenset own_slopes = frozenset([
     PARTIAL + 2 * <int>OPCODES[_name] for _name in ("tanh", "scipy.special.erf", "scipy.special.erfc")])
-cdef bint flat_slopes[INPUT]            # those that have one of 0
+cdef bint flat_slopes[INPUT]            # partials whose derivative is zero
 for _name, _opcode in OPCODES.items():
     flat_slopes[PARTIAL + 2 * <int>_opcode] = _name in ("maximum", "minimum", "fmax", "fmin")
     flat_slopes[PARTIAL + 2 * <int>_opcode + 1] = flat_slopes[PARTIAL + 2 * <int>_opcode]
 
 
 def expanded(Listing code, bint exact=False):
-    """The list with the rule of each partial in its place, so that it can be differentiated again.
+    """Replace each partial by its rule, so that it can be differentiated again.
 
-    Slopes that their own derivative is a multiple of are left, see `Sweep.slope_of_slope`, and those without any; not
-    in an exact list.
+    Unless `exact`, two sorts of partials stay: those whose derivative is zero, and those that are a factor of their
+    own derivative, see `Sweep.own_slope_factor`.
     """
     cdef Listing found = code.successor()
     cdef Py_ssize_t i
     cdef int op
     cdef int32_t v
-    cdef Block room = take(code.n * sizeof(int32_t))
-    cdef int32_t *of = <int32_t *>room.data
+    cdef Block buffer = take(code.n * sizeof(int32_t))
+    cdef int32_t *of = <int32_t *>buffer.data
     if not ((PARTIAL <= code.op) & (code.op < INPUT)).any():
         return code
     for i in range(code.n):
@@ -1256,7 +1267,7 @@ def expanded(Listing code, bint exact=False):
                                  [of[v] if v >= 0 else -1 for v in (code.as_[i], code.bs[i], code.cs[i])])
         else:
             of[i] = copied(code, i, of, found)
-        if code.kinds[i] > FLAG and found.kinds[of[i]] <= FLAG:         # a slope that is a number everywhere
+        if code.kinds[i] > FLAG and found.kinds[of[i]] <= FLAG:         # a partial that is constant over the array
             of[i] = emit(found, PLACE, -1, found.entry(found.views, "view", whole_view(code.types[code.kinds[i]])),
                          of[i], code.kinds[i])
     found.inputs = [of[<int32_t>v] for v in code.inputs]
@@ -1265,7 +1276,7 @@ def expanded(Listing code, bint exact=False):
 
 
 cdef int32_t of_constant_power(Listing code, int32_t a, int32_t b, int32_t kind) except -1:
-    """The slope b a**(b - 1) of a power with a constant exponent."""
+    """Return the partial b a**(b - 1) of a power with constant exponent b."""
     cdef double c = code.constants[code.as_[b]]
     if c == 0.0 or c == 1.0:
         return code.constant(c)
@@ -1275,11 +1286,11 @@ cdef int32_t of_constant_power(Listing code, int32_t a, int32_t b, int32_t kind)
 
 
 cdef int32_t instantiated(Listing template, Listing target, int32_t kind, list values) except -1:
-    """Append a rule for operands that may be arrays: what depends on an array is one."""
+    """Append a traced partial for operands that may be arrays; results that depend on an array become arrays."""
     cdef Py_ssize_t i
     cdef int32_t v
-    cdef Block room = take(template.n * sizeof(int32_t))
-    cdef int32_t *of = <int32_t *>room.data
+    cdef Block buffer = take(template.n * sizeof(int32_t))
+    cdef int32_t *of = <int32_t *>buffer.data
     _, shape, _ = target.types[kind]
     flags = target.type_of((np.dtype(bool), shape, None)) if shape else FLAG
     for i in range(template.n):

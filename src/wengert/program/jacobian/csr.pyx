@@ -1,9 +1,9 @@
-# Indices are made here, never by a user, and no division by a user's number happens in Cython code:
+# All indices are computed internally, and no Cython code divides by a number that the user gives:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Columns of entries, compared and put in order.
+"""Sorts sparse entries into CSR form.
 
-Entries of several parts are put in the order of a matrix in CSR form by counting those of each row, and within rows.
-So the time and the memory are linear in the entries, where a sort of all of them by row and column has neither.
+Entries of several parts are distributed to their rows by a counting sort, then sorted within each row.
+Time and memory are linear in the number of entries as long as rows are short.
 """
 
 from libc.stdint cimport int32_t, int64_t
@@ -11,13 +11,13 @@ from libc.stdint cimport int32_t, int64_t
 import numpy as np
 
 cdef enum:
-    SHORT = 48      # entries of a row that are put in order by insertion
+    MAX_INSERTION_SORT = 48      # longest row, in entries, that is sorted by insertion
 
 
-def first_alike(list lines, const int32_t[::1] line):
-    """The number of the first line that names no other column than `line` in any place; that of lines if none is so.
+def first_compatible(list lines, const int32_t[::1] line):
+    """Return the index of the first array that does not conflict with `line`; ``len(lines)`` if all do.
 
-    Negative numbers name none.
+    Two arrays conflict where both are non-negative and differ.
     """
     cdef const int32_t[::1] other
     cdef Py_ssize_t k = 0, i, n = line.shape[0]
@@ -33,31 +33,31 @@ def first_alike(list lines, const int32_t[::1] line):
     return k
 
 
-def in_rows(list rows, list cols, Py_ssize_t m):
-    """Entries in order.
+def sort_by_rows(list rows, list cols, Py_ssize_t m):
+    """Sort entries by row and column, and merge equal ones.
 
     Parameters
     ----------
     rows, cols : list of int32 arrays
-        Those of each part. In the place of rows may stand None: entry e is in row e.
+        Rows and columns of the entries of each part. If rows is None, entry e is in row e.
     m : int
         Rows of the matrix.
 
     Returns
     -------
     starts, columns : int32 arrays
-        As in a CSR array, without equal entries.
+        As in a CSR matrix, without duplicates.
     places : list of int32 arrays
-        For each part which of the entries each of its own is.
+        For each part, the sorted index of each of its entries.
     are_distinct : bool
-        Are no two of them the same?
+        Whether there were no duplicates.
     """
     cdef Py_ssize_t total = sum([len(part) for part in cols]), i, k, lo = 0, hi, first = 0, count = 0
     cdef int64_t pair
     if total > 0x7ffffffe:
-        raise MemoryError(f"{total} nonzeros")
+        raise MemoryError(f"a sparse Jacobian has at most {0x7ffffffe} entries, not {total}")
     starts_, columns_, places_ = [np.empty(n, np.int32) for n in (m + 1, total, total)]
-    pairs_ = np.empty(total, np.int64)      # of each entry the column, and its number in all parts
+    pairs_ = np.empty(total, np.int64)      # of each entry: column << 32 | index among all parts
     starts_[:] = 0
     cdef int32_t *starts = first_of(starts_)
     cdef int32_t *columns = first_of(columns_)
@@ -69,15 +69,15 @@ def in_rows(list rows, list cols, Py_ssize_t m):
         else:
             count_rows(part, starts + 1)
     np.cumsum(starts_, out=starts_)
-    for part, own in zip(rows, cols):       # where a row begins is moved on to its end
-        fill(own if part is None else part, own, part is None, first, starts, pairs)
+    for part, own in zip(rows, cols):       # afterwards, starts[i] is the end of row i
+        distribute(own if part is None else part, own, part is None, first, starts, pairs)
         first += len(own)
     for i in range(m):
         hi = starts[i]
-        if hi - lo > SHORT:
+        if hi - lo > MAX_INSERTION_SORT:
             pairs_[lo:hi].sort()
         elif hi - lo > 1:
-            put_in_order(&pairs[lo], hi - lo)
+            insertion_sort(&pairs[lo], hi - lo)
         starts[i] = <int32_t>count
         for k in range(lo, hi):
             pair = pairs[k]
@@ -103,9 +103,9 @@ cdef int count_rows(const int32_t[::1] row, int32_t *counts) except -1:
     return 0
 
 
-cdef int fill(const int32_t[::1] row, const int32_t[::1] col, bint is_line, int64_t first, int32_t *starts,
-              int64_t[::1] pairs) except -1:
-    """Put the entries of a part behind those of their rows."""
+cdef int distribute(const int32_t[::1] row, const int32_t[::1] col, bint is_line, int64_t first, int32_t *starts,
+                    int64_t[::1] pairs) except -1:
+    """Append the entries of a part to their rows."""
     cdef Py_ssize_t k
     cdef int32_t i, at
     for k in range(col.shape[0]):
@@ -116,8 +116,8 @@ cdef int fill(const int32_t[::1] row, const int32_t[::1] col, bint is_line, int6
     return 0
 
 
-cdef int put_in_order(int64_t *pairs, Py_ssize_t n) noexcept:
-    """Sort a few numbers, by insertion."""
+cdef int insertion_sort(int64_t *pairs, Py_ssize_t n) noexcept:
+    """Insertion sort."""
     cdef Py_ssize_t k, j
     cdef int64_t pair
     for k in range(1, n):

@@ -1,10 +1,10 @@
-"""Expands opaque calls before Jacobian accumulation, where their parts have simpler partials.
+"""Expands opaque calls before Jacobian accumulation, into instructions with simpler partials.
 
 Calls that join arrays become stores into one array; differences, cross products and the like become arithmetic on
 views.
-A view that repeats a few elements in each of many rows, as of a broadcast operand, becomes a gather, since the VM takes
-ten times as long on short rows.
-Values differ from those of the call by rounding, so the result serves derivatives only.
+A view that repeats elements in many short rows, as of a broadcast operand, becomes a gather, since the VM takes ten
+times as long on short rows.
+Results differ from those of the calls by rounding, so the expanded program serves derivatives only.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from wengert.program.ir.opcodes import Op
 from wengert.program.tracing.trace import listed
 
 _FLOAT = np.dtype(float)
-#: elements of a row that take the VM as long as going on to the next row
+#: elements of a row that take the VM about as long as moving to the next row
 _MIN_ROW_LENGTH = 32
-#: opcodes that read arrays element by element, wherever they lie
+#: opcodes that read the elements of strided arrays directly
 _PLAIN = opcodes(access="elements")
 
 
-def apart(code: Listing) -> tuple[Listing, np.ndarray]:
-    """The list with what some instructions are made of in their place, and where its values stand in that."""
+def expand(code: Listing) -> tuple[Listing, np.ndarray]:
+    """Return the expanded program, and the index there of each value of the original one."""
     new, of = Listing(), np.arange(len(code), dtype=np.int32)
-    repeated = _repeated(code)
-    places = [i for i in np.flatnonzero(code.op == Op.CALL).tolist() if _may_come_apart(code.calls[int(code.a[i])])]
+    repeated = _repeated_views(code)
+    places = [i for i in np.flatnonzero(code.op == Op.CALL).tolist() if _is_expandable(code.calls[int(code.a[i])])]
     if not places and not repeated:
         return code, of
     start = 0
@@ -41,10 +41,10 @@ def apart(code: Listing) -> tuple[Listing, np.ndarray]:
         new.take(code, np.arange(start, i, dtype=np.int32), of)
         start = i + 1
         if i in repeated:
-            of[i] = one_by_one(new, int(of[code.a[i]]), repeated[i], kind_of(code, i)[0])
+            of[i] = gathered(new, int(of[code.a[i]]), repeated[i], kind_of(code, i)[0])
             continue
         call = code.calls[int(code.a[i])]
-        found = _written_out(new, call, [int(of[v]) for v in call.operands], kind_of(code, i))
+        found = _expansion(new, call, [int(of[v]) for v in call.operands], kind_of(code, i))
         if found is None:
             new.take(code, np.array([i], dtype=np.int32), of)
         else:
@@ -54,11 +54,11 @@ def apart(code: Listing) -> tuple[Listing, np.ndarray]:
     return new, of
 
 
-# ---------------------------------------------------------------------------------------------- short lines
+# ---------------------------------------------------------------------------------------------- short rows
 
 
-def is_in_short_lines(view: tuple) -> bool:
-    """Are the elements of a view in many lines, each of a few elements, that no single step joins?"""
+def has_short_rows(view: tuple) -> bool:
+    """Return whether a view consists of short rows only, after merging axes with a common stride."""
     steps = [(n, step) for n, step in zip(*view[1:]) if n != 1]
     if not steps or 0 in view[1]:
         return False
@@ -68,18 +68,18 @@ def is_in_short_lines(view: tuple) -> bool:
     return run < _MIN_ROW_LENGTH <= math.prod(view[1])
 
 
-def one_by_one(new: Listing, v: int, view: tuple, dtype: np.dtype) -> int:
-    """The elements of a view, gathered."""
+def gathered(new: Listing, v: int, view: tuple, dtype: np.dtype) -> int:
+    """Gather the elements of a view."""
     index = new.constant_array(places_of(view, dtype).astype(np.int32))
     return new.add(Op.GATHER, (dtype, view[1], None), v, index)
 
 
-def _repeated(code):
-    """Views in short lines that repeat elements, of which only elementwise instructions and sums read."""
+def _repeated_views(code):
+    """Return the views that repeat elements in short rows and are read by elementwise instructions and sums only."""
     columns = [column.tolist() for column in (code.op, code.a, code.b, code.type)]
     found = {}
     for i, (op, a, b, kind) in enumerate(zip(*columns)):
-        if op == Op.VIEW and is_in_short_lines(code.views[b]) and overlaps(*code.views[b][1:]):
+        if op == Op.VIEW and has_short_rows(code.views[b]) and overlaps(*code.views[b][1:]):
             if code.types[kind][0] == code.types[columns[3][a]][0]:
                 found[i] = code.views[b]
     if found:
@@ -95,29 +95,29 @@ def _repeated(code):
 # ---------------------------------------------------------------------------------------------- calls
 
 
-def _may_come_apart(call):
+def _is_expandable(call):
     if call.row is None or access.heeds_memory(call):
         return False
     return call.row.expansion is not None or access.moves(call)
 
 
-def _written_out(new, call, values, wanted):
-    """The value that a call gives, by other instructions; None: it stays a call."""
-    if not _may_come_apart(call) or wanted[0] != _FLOAT or any(kind_of(new, v)[0] != _FLOAT for v in values):
+def _expansion(new, call, values, wanted):
+    """Append the expansion of a call and return its result; None: the call stays."""
+    if not _is_expandable(call) or wanted[0] != _FLOAT or any(kind_of(new, v)[0] != _FLOAT for v in values):
         return None
     if access.moves(call):
         return _joined(new, call, values, wanted)
     shapes = [kind_of(new, v)[1] for v in values]
     try:
-        function = call.row.expansion(*[_shaped(x, shapes) for x in call.args], **call.kwargs)
-    except (KeyError, TypeError):  # arguments in a form that is not known here
+        function = call.row.expansion(*[_placeholder(x, shapes) for x in call.args], **call.kwargs)
+    except (KeyError, TypeError):  # the expansion does not support these arguments
         return None
     if function is None:
         return None
-    rng = np.random.default_rng(0)  # of which no matrix is singular
+    rng = np.random.default_rng(0)  # random matrices are regular
     examples = [rng.random(shape) if shape else np.float64(1.0) for shape in shapes]
     made = listed(lambda *x: [function(*[filled(argument, x) for argument in call.args])], examples, call.name)
-    made = apart(made)[0]
+    made = expand(made)[0]
     of = np.full(len(made), -1, dtype=np.int32)
     for v in made.inputs:
         of[v] = in_type(new, values[int(made.a[v])], kind_of(made, v))
@@ -126,13 +126,13 @@ def _written_out(new, call, values, wanted):
     return in_type(new, found, wanted) if kind_of(new, found)[1] == wanted[1] else None
 
 
-def _shaped(argument, shapes):
-    """An argument, of an operand an array of its shape that takes no memory."""
+def _placeholder(argument, shapes):
+    """Replace an operand by a zero array of its shape that takes no memory."""
     return np.broadcast_to(0.0, shapes[argument.position]) if type(argument) is Operand else argument
 
 
 def whole(type: tuple) -> tuple:
-    """All of an array of a type, as a view."""
+    """Return the view of a whole array of a type."""
     dtype, shape, strides = type
     if strides is None or strides == "flag":
         return 0, shape, c_strides(shape, dtype.itemsize)
@@ -140,15 +140,15 @@ def whole(type: tuple) -> tuple:
 
 
 def in_type(new: Listing, v: int, type: tuple) -> int:
-    """A value in the layout of a type."""
+    """Convert a value to the layout of a type; scalars are unchanged."""
     return v if kind_of(new, v) == type or type[1] == () else new.place(-1, whole(type), v, type)
 
 
-# ---------------------------------------------------------------------------------------------- joined
+# ---------------------------------------------------------------------------------------------- joins
 
 
 def _joined(new, call, values, wanted):
-    """Arrays put into one, each as a block; None where they are not whole blocks."""
+    """Store operands into one array, each as a block; None if they are not whole blocks."""
     shape = wanted[1]
     starts = np.cumsum([1, *[math.prod(kind_of(new, v)[1]) for v in values]])
 
@@ -169,7 +169,7 @@ def _joined(new, call, values, wanted):
     for v, start in zip(values, starts):
         own = kind_of(new, v)[1]
         size = math.prod(own)
-        view = _block(order[first + start - 1 : first + start - 1 + size], own) if size else None
+        view = _block_view(order[first + start - 1 : first + start - 1 + size], own) if size else None
         if size and view is None:
             return None
         if size:
@@ -183,8 +183,8 @@ def _joined(new, call, values, wanted):
     return in_type(new, found, wanted)
 
 
-def _block(places, shape):
-    """The view of a line whose elements stand at these places; None: there is none."""
+def _block_view(places, shape):
+    """Return the view of a 1-D array whose elements are at these positions; None if they are not regular."""
     places = places.reshape(shape)
     offset = int(places.flat[0])
     steps = [int(np.take(places, 1, axis=d).flat[0]) - offset if n > 1 else 0 for d, n in enumerate(shape)]

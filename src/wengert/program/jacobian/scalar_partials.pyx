@@ -1,10 +1,10 @@
-# Indices are made here, never by a user, and no division by a user's number happens in Cython code:
+# All indices are computed internally, and no Cython code divides by a number that the user gives:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Terms of numbers that are computed from numbers: of each the coefficients by column, in a dict.
+"""Accumulates partials of scalars computed from scalars: for each, a dict of coefficients by column.
 
-A coefficient is a value of the list, an int, or a constant, a float.
-Of lists with thousands of such instructions, as loops leave them that no array stands for, nearly all terms are of this
-kind; those of arrays, and of what sums or functions give, are lists of `Term`.
+A coefficient is a value of the program (an int) or a constant (a float).
+Unrolled loops leave thousands of scalar instructions that no array operation replaces; dicts are much cheaper for them
+than lists of `Term`, which arrays, sums and calls use.
 """
 
 import math
@@ -22,27 +22,27 @@ from wengert.program.ir.opcodes cimport *
 cnp.import_array()
 
 cdef enum:
-    PAUSE = 1024        # terms after which is looked how many there are
+    CHECK_INTERVAL = 1024        # terms between two calls of `check`
 
 
 @cython.final
-cdef class NumberTerms:
-    """Goes through a list as long as there are numbers alone.
+cdef class ScalarTerms:
+    """Processes runs of scalar instructions in accumulation.
 
     Parameters
     ----------
     sweep : Forward
-        Gives partials; its list is made longer.
+        Provides partials; coefficients are appended to its program.
     terms : dict
-        Of values: those found here, and those of others.
+        By value; shared with the accumulation of arrays.
     needed : bytearray
-        Which values the result needs.
+        Which values the result depends on.
     last : array of int32
-        The last instruction that reads a value: terms are forgotten then.
+        Last reader of each value, after which its terms are dropped.
     x : int
         The input.
     check : callable
-        Is called after many instructions, with the number of terms that were found in these.
+        Called regularly with the number of terms found since the last call.
     """
 
     cdef Listing code
@@ -58,13 +58,13 @@ cdef class NumberTerms:
         self.zero = -1
 
     def run(self, Py_ssize_t i):
-        """Go on from an instruction; the number of the first that is to be done in another way."""
+        """Process instructions from i on; return the first that this class does not handle."""
         self.found = 0
         while i < self.size:
             if self.needed[i] and i != self.x and not self.instruction(<int32_t>i):
                 break
             self.forget(i)
-            if self.found > PAUSE:
+            if self.found > CHECK_INTERVAL:
                 self.check(self.found)
                 self.found = 0
             i += 1
@@ -72,7 +72,7 @@ cdef class NumberTerms:
         return i
 
     cpdef int forget(self, Py_ssize_t i) except -1:
-        """Drop the terms of what nothing reads after an instruction."""
+        """Drop the terms of values whose last reader is instruction i."""
         cdef int32_t v
         cdef int mask = names(self.code.ops[i])
         if self.code.ops[i] == PACK:
@@ -97,7 +97,7 @@ cdef class NumberTerms:
     # ------------------------------------------------------------------------------------------ instructions
 
     cdef bint instruction(self, int32_t i) except -1:
-        """Do one instruction; False: it is to be done in another way."""
+        """Process one instruction; return False if this class does not handle it."""
         cdef Listing code = self.code
         cdef int op = code.ops[i]
         cdef dict found = {}
@@ -108,14 +108,14 @@ cdef class NumberTerms:
         if code.kinds[i] != SCALAR:
             return False
         if op < INPUT or op == STRONG:
-            if not (self.has_numbers(code.as_[i]) and (op < WG_ADD or op >= PARTIAL and op != STRONG
-                                                       or self.has_numbers(code.bs[i]))):
+            if not (self.has_scalar_terms(code.as_[i]) and (op < WG_ADD or op >= PARTIAL and op != STRONG
+                                                            or self.has_scalar_terms(code.bs[i]))):
                 return False
             self.share(found, i, op, 0, code.as_[i])
             if (WG_ADD <= op < PARTIAL) or op == STRONG:
                 self.share(found, i, op, 1, code.bs[i])
         elif op == SELECT and code.kinds[code.as_[i]] == FLAG:
-            if not (self.has_numbers(code.bs[i]) and self.has_numbers(code.cs[i])):
+            if not (self.has_scalar_terms(code.bs[i]) and self.has_scalar_terms(code.cs[i])):
                 return False
             self.choose(found, i)
         else:
@@ -125,7 +125,7 @@ cdef class NumberTerms:
         return True
 
     cdef bint has_terms(self, Py_ssize_t i, int op) except -1:
-        """Has an operand any?"""
+        """Return whether any operand has terms."""
         cdef Listing code = self.code
         cdef int mask = names(op)
         cdef int32_t v
@@ -140,8 +140,8 @@ cdef class NumberTerms:
         return ((mask & 1 and code.as_[i] in self.terms) or (mask & 2 and code.bs[i] in self.terms)
                 or (mask & 4 and code.cs[i] in self.terms))
 
-    cdef bint has_numbers(self, int32_t v) except -1:
-        """Are the terms of a number coefficients by column, or can they be?"""
+    cdef bint has_scalar_terms(self, int32_t v) except -1:
+        """Return whether the terms of a scalar are a dict, after converting a list of `Term` if possible."""
         cdef dict found
         cdef object which = self.terms.get(v)
         if which is None or type(which) is dict:
@@ -161,7 +161,7 @@ cdef class NumberTerms:
         return True
 
     cdef int share(self, dict found, int32_t i, int op, int side, int32_t v) except -1:
-        """Add what one operand of an elementwise instruction gives."""
+        """Add the contribution of one operand of an elementwise instruction."""
         cdef Listing code = self.code
         cdef dict given = self.terms.get(v)
         cdef object p = 1.0
@@ -181,7 +181,7 @@ cdef class NumberTerms:
         return 0
 
     cdef int choose(self, dict found, int32_t i) except -1:
-        """What a choice between two numbers gives."""
+        """Add the contributions of a selection between two scalars."""
         cdef Listing code = self.code
         cdef dict first = self.terms.get(code.bs[i]) or {}, second = self.terms.get(code.cs[i]) or {}
         for column, coef in first.items():
@@ -195,7 +195,7 @@ cdef class NumberTerms:
     # ------------------------------------------------------------------------------------------ coefficients
 
     cdef object known(self, int32_t v):
-        """A value, or the constant that it is."""
+        """Return the constant of a value, or the value itself."""
         return self.code.constants[self.code.as_[v]] if self.code.ops[v] == CONST else v
 
     cdef int32_t value(self, coef) except -1:
@@ -208,7 +208,7 @@ cdef class NumberTerms:
         return self.code.constant(coef)
 
     cdef object product(self, coef, p):
-        """A coefficient times a partial: strongly zero where either is."""
+        """Multiply a coefficient by a partial, with strong zero."""
         cdef double x, y
         if isinstance(coef, float):
             x = coef
@@ -243,21 +243,21 @@ cdef class NumberTerms:
 
 
 def readers(Listing code, Py_ssize_t size, int32_t y):
-    """Of the values of a list's first instructions: who reads them last, and which are only put into the result.
+    """Find the last readers of values, and the values that are only stored into the result.
 
     Returns
     -------
     last : array of int32, shape (size,)
-        The last instruction that reads a value; -1: none, or it is the result `y`.
+        The last instruction that reads a value; -1: none, or the value is the result `y`.
     finals : set of int
-        Values that become `y` by nothing but writing more into them, that included.
+        The stores (PLACE) that are read only by further such stores up to `y`, and `y` itself.
     """
     cdef Py_ssize_t i
     cdef int32_t v
     cdef int mask
     last_ = np.full(size, -1, np.int32)
     cdef int32_t[::1] last = last_
-    cdef bytearray others = bytearray(max(1, size))        # what anything else reads
+    cdef bytearray others = bytearray(max(1, size))        # is the value read by anything but such stores?
     cdef set finals = {y}
     cdef bint is_final
     for i in range(size - 1, -1, -1):
@@ -281,7 +281,7 @@ def readers(Listing code, Py_ssize_t size, int32_t y):
 
 
 def operations_from(Listing code, Py_ssize_t first):
-    """Numbers that a list computes from an instruction on: sums those that they add up, moves and calls none."""
+    """Count scalar operations from an instruction on; a sum counts its operand's elements, moves and calls nothing."""
     cdef Py_ssize_t i, total = 0
     cdef int op
     cdef dict sizes = {SCALAR: 1, FLAG: 1}

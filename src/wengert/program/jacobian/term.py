@@ -1,4 +1,4 @@
-"""What the entries of a derivative are made of, value by value."""
+"""Accumulated partials of a value, the data of Jacobian accumulation."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ import numpy as np
 
 
 class Refused(Exception):
-    """The entries are not products of a few partials: colours are better."""
+    """Accumulation does not apply or is too expensive; the caller falls back to colouring."""
 
 
 class Term(NamedTuple):
-    """Coefficients of some entries.
+    """Accumulated partials of a value: some entries of its Jacobian.
 
-    `coef` is a value of the list, a number for all entries or an array, or the same as a constant: a float, or a line.
-    Without `rows`, that has the layout of the value whose derivative it is, and `cols` are the columns by places in its
-    memory, -1 where there is no entry; `clean`: the coefficient is 0 there.
-    With them, `coef`, `rows`, places in that memory, and `cols` are lines of one length.
+    `coef` is a value of the program, scalar or array, or a constant: a float or a 1-D array.
+    A scalar holds for all entries.
+    If `rows` is None, the term is aligned: `coef` has the layout of the differentiated value and `cols` the column of
+    each element by its offset in memory, -1 where there is no entry; `clean` says that the coefficient is 0 there.
+    Otherwise the term is in coordinate form: `coef`, `rows` (offsets in that memory) and `cols` are 1-D arrays of equal
+    length.
     """
-
     coef: int | float | np.ndarray
     cols: np.ndarray
     rows: np.ndarray | None = None

@@ -1,4 +1,4 @@
-"""A list as a graph in the language of Graphviz: an arrow from each value to what reads it."""
+"""Exports a program to Graphviz DOT: data flow edges from each value to its readers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HEAD = """digraph {name} {{
 
 
 def to_dot(name: str, code: Listing, exact: bool, most: int) -> str:
-    """The graph of a list as it is run: instructions in the boxes of their steps, or steps alone if there are many."""
+    """Return the data flow graph of a program as run, instructions grouped by VM instruction; if large, groups only."""
     steps = schedule(code, exact).steps
     table = rows(code)
     shown = [i for i, (op, *_) in enumerate(table) if op != Op.CONST]
@@ -43,7 +43,7 @@ def to_dot(name: str, code: Listing, exact: bool, most: int) -> str:
 
 
 def quoted(text: str) -> str:
-    """Text as a string of that language."""
+    """Quote text as a DOT string."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
@@ -64,7 +64,7 @@ def _instructions(code, table, shown, steps) -> Iterator[str]:
 
 
 def _label(code, table, i):
-    """What an instruction does, constant numbers among its operands included, and the shape of its value."""
+    """Return an instruction's operation, its constant operands, and the type of an array result."""
     op, a, b, _, _ = table[i]
     dtype, shape, _ = kind_of(code, i)
     text = name_of(op)
@@ -96,7 +96,7 @@ def _outputs(code, table, place) -> Iterator[str]:
 
 
 def _steps(code, table, steps) -> Iterator[str]:
-    """Steps and inputs; what is neither, as a view, stands where what it is made of stands."""
+    """Yield nodes for VM instructions and inputs; views are drawn as part of their array."""
     place = {i: f"step{number}" for number, step in enumerate(steps) for i in step.instructions}
     for i, (op, a, *_) in enumerate(table):
         if op == Op.INPUT:

@@ -22,27 +22,27 @@ _STORED = opcodes(is_stored=True)
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """Instructions that the VM runs as one.
+    """A VM instruction, which runs one or more program instructions.
 
     Attributes
     ----------
     kind : str
         "numbers": scalar instructions, one after another.
-        "vector": fused array instructions, a few hundred elements at a time.
+        "vector": fused array instructions, run in chunks of a few hundred elements.
         "pack": stores scalars into an array; "move": stores elements at positions of an array, or adds them there.
-        "call": a call of Python, as of a NumPy function.
+        "call": a Python call, for example of a NumPy function.
         "loop": a body that runs many times.
     instructions : list of int
     elements : int
-        Of a vector step, of an array that is moved, of numbers that are packed; runs of a loop; else 1.
+        Elements of a vector instruction, of a moved array, or scalars that are packed; iterations of a loop; else 1.
     operations : int
-        For each element, or run; of a step of numbers all of them.
+        Per element or iteration; for "numbers", the total.
     read, written : int
-        Bytes of a vector step for each element: of arrays that it does not make, and of those that are kept.
+        Bytes per element of a vector instruction: of arrays from elsewhere, and of results that are kept.
     share : float or None
-        Of the estimated time of a run, calls of functions not counted; None of these.
+        Share of the estimated run time without calls; None for a call.
     name : str
-        Of the function that is called.
+        Name of the called function.
     """
 
     kind: str
@@ -71,7 +71,7 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class Schedule:
-    """A list as the machine runs it: steps, slots for numbers, and bytes beside inputs and outputs."""
+    """A program as the VM runs it: instructions, scalar slots, and bytes of memory besides inputs and outputs."""
 
     listing: Listing
     steps: list[Step]
@@ -80,7 +80,7 @@ class Schedule:
 
 
 def schedule(code: Listing, exact: bool) -> Schedule:
-    """The steps in which the machine runs a list."""
+    """Return the VM instructions of a program, with their costs."""
     found, slots, nbytes = machine.schedule(code, exact)
     table = rows(code)
     ops = [op for op, *_ in table]
@@ -117,7 +117,7 @@ def schedule(code: Listing, exact: bool) -> Schedule:
 
 
 def _costs(code, table):
-    """The estimated time of each instruction, in nanoseconds; 0 of calls."""
+    """Return the estimated time of each instruction in nanoseconds; 0 for calls other than loops."""
     found = vectorise.costs(code)
     for i, (op, a, *_) in enumerate(table):
         if op == Op.CALL:
@@ -126,7 +126,7 @@ def _costs(code, table):
 
 
 def _read(code, ops, i):
-    """Arrays whose elements an instruction reads; what it overwrites is no such."""
+    """Return the arrays whose elements an instruction reads; an overwritten array is not read."""
     given = operands(code, i)
     if ops[i] == Op.PLACE:
         given = given[-1:]
@@ -134,7 +134,7 @@ def _read(code, ops, i):
 
 
 def _kept(code, ops, of_step):
-    """Arrays that another step, or the caller, reads; what is overwritten is written there as well."""
+    """Return the arrays that other VM instructions or the caller read, and those stored into (PLACE)."""
     kept = set(code.outputs)
     for i in range(len(ops)):
         for v in operands(code, i):
@@ -148,7 +148,7 @@ def _kept(code, ops, of_step):
 
 
 def operations(code: Listing) -> list[int]:
-    """Of each instruction: how many numbers it computes; calls and moves compute none."""
+    """Return the number of scalar operations of each instruction; calls and moves have none."""
     ops, a = code.op, code.a
     sizes = np.array([math.prod(shape) for _, shape, _ in code.types])[code.type]
     found = np.where(_IS_ELEMENTWISE[ops], sizes, 0)
@@ -160,7 +160,7 @@ def operations(code: Listing) -> list[int]:
 
 
 def most_alive(code: Listing) -> int:
-    """Bytes of the values that are alive at once, at most; inputs, constants and views have no memory of their own."""
+    """Return the peak memory of values in bytes; inputs, constants and views own no memory."""
     ops = code.op.tolist()
     last = dict.fromkeys(code.outputs, len(ops))
     reads = [operands(code, i) for i in range(len(ops))]

@@ -1,4 +1,4 @@
-"""What a program consists of, in words and numbers."""
+"""Summarises a program: counts, costs, guards, and what the compiler did."""
 
 from __future__ import annotations
 
@@ -12,48 +12,48 @@ from wengert.program.passes import vectorise
 from wengert.program.report.schedule import Step, most_alive, schedule
 from wengert.transforms.explain import counted, size_of
 
-#: VM instructions that are shown, those with the largest shares, and guards
+#: VM instructions shown, those with the largest shares; also the limit for guards
 _MAX_SHOWN = 8
-#: scalars each computed from the one before, from which a chain is mentioned
+#: length of a dependent chain of scalars from which it is mentioned
 _MIN_CHAIN = 16
 _TITLE = 11
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Summary:
-    """What a program consists of; print it.
+    """Summary of a program; its repr is the report.
 
     Attributes
     ----------
     name : str
     inputs, captured, outputs : list of (dtype, shape)
-        `captured` is what the function reads from outside, and is read anew in each call.
+        `captured` are variables that the function reads from enclosing scopes, read again in each call.
     instructions : dict
         Number of instructions by kind.
     operations : int
-        Numbers that a call computes, those inside of calls of NumPy not counted.
+        Scalar operations per call, not counting those inside NumPy functions.
     guards : list of (value, place)
-        What was handed to Python when it was recorded, and where.
+        Values that Python control flow depended on when the program was recorded, and where.
     constants : int
         Bytes of constant arrays.
     work : int
-        Bytes of the values that are alive at once, at most, if one instruction is run after the other.
+        Peak bytes of values, if instructions run one after another.
     rolled : int
-        Instructions that are run: loops over elements are arrays there.
+        Number of instructions after vectorisation.
     rolling : list of str
-        What became of loops, in words.
+        What vectorisation and loop recovery did, in words.
     passes : list of (stage, pass, int, int)
-        Number of instructions before and after each pass of the compiler, in their order.
+        Number of instructions before and after each compiler pass, in order.
     disabled : frozenset of str
         Passes that are switched off.
     steps : list of Step
-        In which the machine runs them.
+        VM instructions.
     repeats : int
-        How often a call runs all of that: a Jacobian may be a loop over its rows.
+        Runs of the program per call: a Jacobian may be a loop over its rows.
     memory : int
-        Bytes that a run needs beside inputs, constants and outputs.
+        Bytes that a run needs besides inputs, constants and outputs.
     tier : list of str
-        What runs the program, in words.
+        Which tier runs the program, in words.
     """
 
     name: str
@@ -97,18 +97,18 @@ class Summary:
         return "\n".join(lines)
 
     def _beside(self):
-        """What is not counted among the operations."""
+        """Mention the calls, which are not counted as operations."""
         calls = self.instructions.get("call", 0)
         return f", and {counted(calls, 'call')} of functions" if calls else ""
 
     def _passes(self):
-        """The passes that changed the number of instructions."""
+        """List the passes that changed the number of instructions."""
         texts = [f"{name} {before} to {after}" for _, name, before, after in self.passes if before != after]
         found = ", ".join(texts) or "nothing to do"
         return f"{found}; without {', '.join(sorted(self.disabled))}" if self.disabled else found
 
     def _guards(self):
-        """What the program asks for, once for each place."""
+        """Yield the distinct guards with their counts."""
         counts = Counter(f"{value} at {place}" for value, place in self.guards)
         for text, count in [*counts.items()][:_MAX_SHOWN]:
             yield text if count == 1 else f"{text}, {count} times"
@@ -116,7 +116,7 @@ class Summary:
             yield f"and {len(counts) - _MAX_SHOWN} more"
 
     def _runs(self):
-        """The steps with the largest shares, in their order."""
+        """Yield the VM instructions with the largest shares, in program order."""
         yield f"{counted(len(self.steps), 'step')}{f', {self.repeats} times' if self.repeats > 1 else ''}"
         shares = sorted((1.0 if step.share is None else step.share for step in self.steps), reverse=True)
         least = shares[_MAX_SHOWN - 1] if len(shares) > _MAX_SHOWN else 0.0
@@ -128,7 +128,7 @@ class Summary:
 
 
 def summary(program) -> Summary:
-    """What a program consists of."""
+    """Return the summary of a program."""
     code = program._listing
     ops = code.op.tolist()
     lowering = program.lowering()
@@ -157,9 +157,9 @@ def summary(program) -> Summary:
 
 
 def tier(program) -> list[str]:
-    """What runs a program, and why, in lines."""
+    """Describe which tier runs a program, and why."""
     machine = program.machine
-    kept = ["not at all while the inputs that are read stay the same, bit by bit: the result is kept"]
+    kept = ["no run while the inputs that are read stay bitwise the same: the result is cached"]
     return [*_tiers(machine), *(kept if machine.keeps else [])]
 
 
@@ -175,21 +175,21 @@ def _tier(machine):
             return ["vm"]
         return [f"vm, and llvm after {machine.due:.0e} replays where it is installed"]
     if not report.compiled:
-        return ["vm", *[f"no llvm: {reason}" for reason in report.refused or ["there is no step to compile"]]]
+        return ["vm", *[f"no llvm: {reason}" for reason in report.refused or ["there are no instructions to compile"]]]
     source = "from disk" if report.is_from_disk else "made"
     first = f"llvm for {report.compiled} of {machine.count} steps, {source} in {report.seconds:.2f} s"
     return [first, *[f"left to vm: {reason}" for reason in report.refused]]
 
 
 def rolling(program) -> list[str]:
-    """What became of the loops of a program, in words."""
+    """Describe what vectorisation and loop recovery did to a program."""
     code, run = program.of_elements(), program._rolled()
     if "vectorise" in program.disabled:
         return ["switched off"]
     if not program.rolls:
-        return ["not tried: the sums of an exact program keep their order"]
+        return ["not tried: an exact program keeps the order of its sums"]
     if code is not program._listing:
-        of_elements = f"small arrays become numbers: {len(program._listing)} instructions become {len(code)}"
+        of_elements = f"small arrays are scalarised: {len(program._listing)} instructions become {len(code)}"
         return [of_elements, *_rolling(code, run)]
     return _rolling(code, run)
 
@@ -205,24 +205,24 @@ def _rolling(code, run):
     small = [members for members, value in found if value < 0]
     summed, left = int(in_sums.sum()), sum(map(len, small))
     if not (sizes or summed) and left < vectorise.FEWEST:
-        return ["nothing to do: there are no loops over numbers"]
+        return ["nothing to do: there are no loops over scalars"]
     texts = []
     if sizes or summed:
-        what = [f"{counted(len(sizes), 'class', 'classes')} of {_span(sizes)} alike numbers"] if sizes else []
+        what = [f"{counted(len(sizes), 'class', 'classes')} of {_span(sizes)} isomorphic scalars"] if sizes else []
         what += [f"{counted(summed, 'addition')} of long sums"] if summed else []
         texts.append(", ".join(what))
         if run is not code:
             texts.append(become)
         elif len(code) < vectorise.SHORTEST:
-            texts.append("left as they are: the list is short")
+            texts.append("not vectorised: the program is short")
         else:
             before, after = (sum(vectorise.costs(listing)) / 1000 for listing in (code, arrays))
-            texts.append(f"left as they are: arrays are estimated to take {after:.3g} us, numbers {before:.3g} us")
+            texts.append(f"not vectorised: arrays are estimated to take {after:.3g} us, scalars {before:.3g} us")
     if left >= vectorise.FEWEST:
-        texts.append(f"{left} stay numbers: fewer than {vectorise.FEWEST} of each are alike")
+        texts.append(f"{left} stay scalars: fewer than {vectorise.FEWEST} of each are isomorphic")
         chain = _longest_chain(code, small)
         if chain >= _MIN_CHAIN:
-            texts.append(f"{chain} of them form a chain: each needs the one before")
+            texts.append(f"{chain} of them form a chain: each depends on the one before")
     return texts
 
 
@@ -231,7 +231,7 @@ def _span(sizes):
 
 
 def _longest_chain(code, classes):
-    """The largest number of values each of which needs the one before."""
+    """Return the length of the longest chain of dependent values."""
     depth = dict.fromkeys((v for members in classes for v in members.tolist()), 0)
     for v in sorted(depth):
         depth[v] = 1 + max((depth.get(u, 0) for u in operands(code, v)), default=0)
