@@ -72,7 +72,7 @@ class Paths:
     def more(self, inputs: list) -> Program:
         """Trace a program for the branches taken at these inputs."""
         if self.record is None or len(self.programs) == _MAX_PATHS:
-            raise GuardError("the equations take a branch that no recording of them has")
+            raise GuardError("the equations take a branch that was not recorded")
         program = self.record(inputs)
         self.programs.append(program)
         return program
@@ -89,12 +89,12 @@ class Paths:
         """Raise `MalformedProgram` unless programs take these shapes and return the first; see `ir.verify`."""
         check_fields(self, {"programs": list})
         for program in self.programs:
-            expect(type(program) is Program, "has equations that are no program")
+            expect(type(program) is Program, "has equations that are not programs")
             verifier.check(program)
             code = program._listing
-            expect(len(code.outputs) == 1, "has equations of more than one result")
+            expect(len(code.outputs) == 1, "has equations with more than one result")
             found = [kind_of(code, v)[1] for v in (*code.inputs, *code.outputs)]
-            expect(found == [*shapes, shapes[0]], "has equations of other shapes")
+            expect(found == [*shapes, shapes[0]], "has equations with other shapes")
 
 
 class Solution:
@@ -177,8 +177,8 @@ class Settled:
 
     def check_call(self, call: Call, types: list, kind: tuple, verifier: Verifier) -> None:
         """Raise `MalformedProgram` unless the call returns a point of the solution's shape; see `ir.verify`."""
-        expect(is_shape(self.shape) and kind[:2] == (_FLOAT, self.shape), "gives a point of another type")
-        expect(type(call.args[0]) is Operand and types[call.args[0].position][1] == self.shape, "is at another point")
+        expect(is_shape(self.shape) and kind[:2] == (_FLOAT, self.shape), "returns a point of another type")
+        expect(type(call.args[0]) is Operand and types[call.args[0].position][1] == self.shape, "is for another point")
 
     def tangent(self, call: Call, moved: list, known: list) -> Listing:
         """Return the IR of the tangent, which is that of the solution."""
@@ -357,7 +357,7 @@ class Inverse:
         """Raise `MalformedProgram` unless the call inverts a square matrix; see `ir.verify`."""
         _, shape, _ = kind
         right = len(types) == 1 and types[0][1] == shape and len(shape) == 2 and shape[0] == shape[1]
-        expect(right and call.args == (Operand(0),), "inverts what is no square matrix")
+        expect(right and call.args == (Operand(0),), "inverts an operand that is not a square matrix")
 
 
 def _inverse(matrix):
@@ -379,7 +379,7 @@ def _units(matrix, axis):
 
 
 def _no_rule(*args, **kwargs):
-    raise NotDerivable("a solution of equations is differentiated as a program")
+    raise NotDerivable("solutions of equations are differentiated only as programs")
 
 
 #: primitives of the two calls; they are differentiated only as IR

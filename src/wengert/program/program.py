@@ -59,7 +59,7 @@ _NO_GRADIENT = (
     "the function returns a complex number, which has no gradient: return its real or imaginary part, or use jacobian()"
 )
 _NO_JACOBIAN = (
-    "the argument is complex: record the derivative as wengert gives it, "
+    "the argument is complex: record the derivative function instead, "
     "wengert.record(wengert.jacobian(f, holomorphic=True), x)"
 )
 
@@ -71,7 +71,7 @@ class NotDerivable(TypeError):
 def checked_tier(tier: str, name: str) -> str:
     """Return `tier` if it is valid and available here, else raise."""
     if tier not in TIERS:
-        raise ValueError(f"{name}: tier is 'auto', 'vm' or 'llvm', not {tier!r}")
+        raise ValueError(f"{name}: tier must be 'auto', 'vm' or 'llvm', not {tier!r}")
     if tier == "llvm":
         from wengert.program.codegen.llvm_jit import llvm  # rarely needed and slow to import
 
@@ -512,11 +512,11 @@ class Program(Runner):
         if not isinstance(argnums, int) or not 0 <= argnums < len(self._form.templates):
             raise TypeError(
                 f"{word}({self._name}): argnums={argnums!r}, but the program has {len(self._form.templates)} "
-                "positional arguments, of which one is differentiated"
+                "positional arguments, and is differentiated in one of them"
             )
         found = self._form.inputs_of(argnums)
         if not found:
-            raise NotDerivable(f"{word}({self._name}): argument {argnums} holds no floats: record it with some")
+            raise NotDerivable(f"{word}({self._name}): argument {argnums} contains no floats: record it with floats")
         return found
 
     def _input(self, word, argnums):
@@ -671,10 +671,10 @@ class Program(Runner):
         self._form.check_parts(verifier)
         self._result.check_parts(self, verifier)
         expect(self._floats <= len(self._form.templates), "it has fewer arguments than it takes as floats")
-        expect(self._form.count <= len(code.inputs), "its list has fewer inputs than its arguments leaves")
+        expect(self._form.count <= len(code.inputs), "its IR has fewer inputs than its arguments have leaves")
         types = [kind_of(code, v) for v in self._exampled()]
         given = [(np.asarray(x).dtype, np.shape(x)) for x in self._example]
-        expect(given == [kind[:2] for kind in types], "its example is of other types than its inputs")
+        expect(given == [kind[:2] for kind in types], "its example values have other types than its inputs")
 
     def _exampled(self):
         """Return the inputs that have an example value."""
@@ -692,7 +692,7 @@ class Program(Runner):
             content = pickled(self)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise TypeError(
-                f"{self!r} cannot be saved ({error}): functions that it calls must stand at the top of a module"
+                f"{self!r} cannot be saved ({error}): functions that it calls must be defined at module level"
             ) from error
         with open(path, "wb") as file:
             file.write(b"%s\n%s\n%08x\n" % (_MAGIC, verify.form().encode(), zlib.crc32(content)))
@@ -712,13 +712,13 @@ class Program(Runner):
         with open(path, "rb") as file:
             magic, form, checksum, content = [*file.read().split(b"\n", 3), b"", b"", b""][:4]
         if magic != _MAGIC:
-            raise TypeError(f"{path} holds no program that Program.save wrote")
+            raise TypeError(f"{path} was not written by Program.save")
         verify.check_form(form.decode(errors="replace"), path)
         if checksum != b"%08x" % zlib.crc32(content):
             raise ValueError(f"{path} is damaged: its content is not what was saved. Record the program again")
         found = pickling.loaded(content)
         if not isinstance(found, cls):
-            raise TypeError(f"{path} holds no {cls.__name__}, but a {type(found).__name__}")
+            raise TypeError(f"{path} holds a {type(found).__name__}, not a {cls.__name__}")
         return found
 
 
@@ -764,15 +764,15 @@ class Swept(Program):
         check_fields(self, {"_one": Program, "_x": is_shape, "_y": is_shape, "_by_rows": bool, **counts, **dtypes})
         verifier.check(self._one)
         code, one = self._listing, self._one._listing
-        expect(one is code and len(code.outputs) == 2, "it is swept by another program")
+        expect(one is code and len(code.outputs) == 2, "its IR differs from that of its program for one direction")
         expect(self._number < len(code.inputs), "its direction is no input")
         types = [kind_of(code, v)[1] for v in (code.inputs[self._number], *code.outputs)]
         right = types == [self._lines, self._y, self._x if self._by_rows else self._y]
         expect(right, "its directions have another shape")
-        expect(self._dtype.kind in "fc" and self._entries.kind in "fc", "its derivatives are no floats")
-        expect(self._count <= max(1, math.prod(self._x), math.prod(self._y)), "it has more directions than there are")
+        expect(self._dtype.kind in "fc" and self._entries.kind in "fc", "its derivatives are not floats")
+        expect(self._count <= max(1, math.prod(self._x), math.prod(self._y)), "it has too many directions")
         right = self._chunks >= 1 and self._width == -(-self._count // self._chunks)
-        expect(right, "its directions are not in as many parts")
+        expect(right, "the number or size of its batches of directions is wrong")
 
     def _exampled(self):
         inputs = self._listing.inputs
@@ -811,8 +811,8 @@ class Swept(Program):
 
     def _differentiable(self, word):
         raise NotDerivable(
-            f"{word}({self._name}): this program is a loop over the rows of a matrix: record the derivative as wengert "
-            "gives it, wengert.record(wengert.jacobian(wengert.hessian(f)), x)"
+            f"{word}({self._name}): this program computes a matrix row by row, and has no derivative: record the "
+            "derivative function instead, wengert.record(wengert.jacobian(wengert.hessian(f)), x)"
         )
 
     @property
@@ -897,8 +897,8 @@ class Stacked(Swept):
     def check_parts(self, verifier):
         super().check_parts(verifier)
         check_fields(self, {"_is_symmetric": bool})
-        expect(self._count == math.prod(self._lines), "it has not as many directions as lines")
-        expect(not self._is_symmetric or self._x == self._y, "it is symmetric, and of two shapes")
+        expect(self._count == math.prod(self._lines), "its number of directions is wrong")
+        expect(not self._is_symmetric or self._x == self._y, "it is symmetric, but not square")
 
     @property
     def by_rows(self) -> bool:
@@ -947,12 +947,12 @@ def _unpickled(form, checksum, content):
 def _blank(cls):
     """Return an empty program whose state is set later, since the state may refer to it."""
     if not (isinstance(cls, type) and issubclass(cls, Program)):
-        raise TypeError(f"the state of a program for {cls!r}, which is no class of programs")
+        raise TypeError(f"the pickled state belongs to {cls!r}, which is not a class of programs")
     return cls.__new__(cls)
 
 
 def _another(program):
     return (
-        f"{program!r} was recorded for other arguments: their shapes, dtypes, strides and all that is no float must "
-        "be the same. Record it again with these, or use wengert.compile, which does so by itself"
+        f"{program!r} was recorded for other arguments: shapes, dtypes, strides and values that are not floats must "
+        "match. Record it again with these arguments, or use wengert.compile, which does so automatically"
     )

@@ -32,7 +32,7 @@ def record(f, args: tuple, kwargs: dict, exact: bool, is_live: bool = False, dis
             raise NotReplayable(captures.effect)
         reading = captures.read(is_new=True)
         if reading is None:
-            raise NotReplayable("what it reads from outside cannot be made out")
+            raise NotReplayable("the values that it reads from outside cannot be determined")
         reading = reading if is_live else _Constants(reading)
         return trace(f, args, kwargs, reading, exact, disabled)
     except (NotReplayable, Unrecorded) as reason:
@@ -61,7 +61,7 @@ def trace(f, args: tuple, kwargs: dict, reading, exact: bool = False, disabled: 
     Its inputs are the leaves of the arguments, followed by those of `reading`.
     The program of a derivative is made from that of its function if possible, and otherwise traced itself.
     """
-    derive, reason = _derivation(f), "it is the derivative of one that is no program"
+    derive, reason = _derivation(f), "it is the derivative of a function that cannot be recorded"
     if derive is not None:
         with_direction = type(f) in (JVP, HVP)
         if not with_direction or _is_alike(*args[:2]):
@@ -70,7 +70,7 @@ def trace(f, args: tuple, kwargs: dict, reading, exact: bool = False, disabled: 
             try:
                 if program.is_double:
                     return derive(program)
-                reason = "it takes or returns what is no float64"
+                reason = "it takes or returns values that are not float64"
             except NotDerivable as error:
                 reason = str(error)
     if isinstance(f, Operator) and hasattr(f, "of_program"):  # cannot be traced: its result is a sparse matrix
@@ -167,7 +167,7 @@ def _parted(y, name):
         if _hides(leaf):
             kind = type(leaf)
             raise NotReplayable(
-                f"{name} returns a {kind.__module__}.{kind.__qualname__} that holds its values: return arrays, or "
+                f"{name} returns a {kind.__module__}.{kind.__qualname__} that hides traced values: return arrays, or "
                 "dicts, lists or dataclasses of arrays"
             )
         return plain(leaf)

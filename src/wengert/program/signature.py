@@ -33,8 +33,8 @@ def refuse_traced(name: str, args: tuple, kwargs: dict) -> None:
     """Raise `TracedValueError` if an argument is traced, since a program would drop its derivative."""
     if holds_traced((*args, *kwargs.values())):
         raise TracedValueError(
-            f"{name}: an argument is traced, and a program takes numbers: inside of a derivative call the function "
-            "itself, or wengert.compile of it"
+            f"{name}: an argument is traced, but a program takes plain numbers and arrays: inside a derivative, call "
+            "the function itself, or wengert.compile(f)"
         )
 
 
@@ -94,10 +94,10 @@ class Form:
         """Raise `MalformedProgram` unless key and templates agree; see `wengert.program.ir.verify`."""
         check_fields(self, {"templates": list, "count": is_count, "key": tuple})
         parts, keywords = self.key
-        expect(len(parts) == len(self.templates) and type(keywords) is tuple, "its key is that of other arguments")
+        expect(len(parts) == len(self.templates) and type(keywords) is tuple, "its key does not match its arguments")
         hash(self.key)
         found = [number for template in self.templates for number in _slots_within(template, self.count)]
-        expect(found == list(range(len(found))), "the leaves of its arguments are not numbered one after the other")
+        expect(found == list(range(len(found))), "the leaves of its arguments are not numbered consecutively")
 
 
 def _of_numbers(key):
@@ -120,7 +120,7 @@ def _slots_within(template, count):
     def see(x):
         if type(x) is Slot:
             right = is_count(x.number) and x.number < count and (x.make is None or callable(x.make))
-            expect(right, f"it has no leaf {x.number}, but {count} of them")
+            expect(right, f"it refers to leaf {x.number}, but has {count} leaves")
             found.append(x.number)
 
     mapped(template, see)

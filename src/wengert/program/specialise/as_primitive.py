@@ -74,7 +74,7 @@ class Entry:
         self.places = [i for i, v in enumerate(code.outputs) if depends[v]]
         results = [kind_of(code, code.outputs[i]) for i in self.places]
         if {dtype for dtype, _, _ in [*self.inputs, *results]} != {_DOUBLE}:
-            raise NotDerivable(f"{program!r}: not all is of dtype float64")
+            raise NotDerivable(f"{program!r}: only float64 inputs and outputs are supported here")
         self.results = _Parts([shape for _, shape, _ in results])
         make, given = (self._forth, [self.inputs[i] for i in traced]) if is_forward else (self._back, results)
         self.derived = _Derived(program, make, [*self.inputs, *[(_DOUBLE, shape, None) for _, shape, _ in given]])

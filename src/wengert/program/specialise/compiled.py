@@ -88,12 +88,12 @@ _PINNED = 8
 _NONE: frozenset = frozenset()
 
 _OTHER_BRANCH = (
-    "replayed at the point of its recording it takes another branch: it does not depend on its arguments alone, or "
-    "asks for the type of a value"
+    "its recording takes another branch when replayed at the same point: the function depends on more than its "
+    "arguments, or tests the type of a value"
 )
 _OTHER_VALUE = (
-    "its recording gives another value: it does not depend on its arguments alone (random numbers?), or asks for the "
-    "type of a value"
+    "its recording gives another value: the function depends on more than its arguments (random numbers?), or tests "
+    "the type of a value"
 )
 
 
@@ -138,10 +138,10 @@ class Compiled(Caller):
         if not callable(f):
             raise TypeError(f"compile: expected a function, got {type(f).__name__}")
         if inspect.isgeneratorfunction(f) or inspect.iscoroutinefunction(f):
-            raise TypeError(f"compile: {_name_of(f)} does not return a value when called: it has yield or await")
+            raise TypeError(f"compile: {_name_of(f)} is a generator or coroutine (yield, await): return a value")
         is_count = isinstance(recheck, (int, np.integer)) and not isinstance(recheck, bool) and recheck > 0
         if not (recheck is None or recheck == "auto" or is_count):
-            raise ValueError(f"compile: recheck is 'auto', a number of calls, or None, not {recheck!r}")
+            raise ValueError(f"compile: recheck must be 'auto', a number of calls, or None, not {recheck!r}")
         self.f = f
         self.exact = bool(exact)
         self._takes_out = isinstance(f, Derivative)
@@ -559,10 +559,10 @@ class Compiled(Caller):
         if not self._warned:
             self._warned = True
             self._warn(
-                f"{self._recordings} recordings for {self._replays} replays: further cases run as they are. "
+                f"{self._recordings} recordings for {self._replays} replays: calls that need more run uncompiled. "
                 "Each value of an integer, a string or a flag, each shape, each function or object among the arguments "
-                "and each way through the branches takes a recording of its own: pass what varies as float, and write "
-                "numpy.where for branches"
+                "and each combination of branches needs its own recording: pass varying values as floats, and write "
+                "numpy.where instead of branches"
             )
         return True
 
@@ -582,16 +582,16 @@ class Compiled(Caller):
     def _give_up(self, reason):
         """Run f eagerly from now on."""
         self._eager, self._route = reason, None
-        self._warn(f"{reason}: {self._name} runs as it is from now on")
+        self._warn(f"{reason}: {self._name} runs uncompiled from now on")
 
     def _refuse(self, reason):
         """Warn once about calls that run uncompiled."""
         if not self._is_refused:
             self._is_refused = True
             self._warn(
-                f"{reason}: such calls run without being compiled. Pass what varies as an argument, or hold it in a "
-                "global, an attribute or a variable as numbers or arrays; compile(f, constant=...) declares what does "
-                "not change"
+                f"{reason}: such calls run uncompiled. Pass varying values as arguments, or store them as numbers or "
+                "arrays in a global, an attribute or a variable; declare objects that never change with "
+                "compile(f, constant=...)"
             )
 
     def _warn(self, text):
@@ -616,9 +616,8 @@ class Compiled(Caller):
             self._tables, self._route = {}, None
             return False
         raise ReplayMismatchError(
-            f"{self!r}: {self._name}, run as it is, gives another value than a recording made at the same point. "
-            "Does it ask for the type of a value, or is it not a function of its arguments alone? The recordings have "
-            "been dropped"
+            f"{self!r}: {self._name}, run uncompiled, gives another value than a recording made at the same point. "
+            "Does it test the type of a value, or depend on more than its arguments? The recordings have been dropped"
         )
 
     def _agrees(self, path, y, expected, reading, args, kwargs, leaves, is_first=True):
@@ -633,10 +632,10 @@ class Compiled(Caller):
             if difference(again, y):
                 self._tables, self._route = {}, None
                 raise StaleProgramError(
-                    f"{self!r}: {self._name} now gives another value than its recording: something it reads has "
-                    "changed that is not looked for at each call, such as what is declared constant, or it draws "
-                    "random numbers. Pass it as an argument or hold it in a global or an attribute; recheck=1 compares "
-                    "at each call. The recordings have been dropped, the next call is right"
+                    f"{self!r}: {self._name} now gives another value than its recording: it draws random numbers, "
+                    "or a value has changed that is not checked at each call, such as one declared constant. Pass the "
+                    "value as an argument, or store it in a global or an attribute; recheck=1 compares at each call. "
+                    "The recordings have been dropped, so the next call is right"
                 )
             exact = again if is_exact else self._anew(args, kwargs, reading, True, leaves)
         if difference(exact, expected) > max(0 if is_exact else _ULPS, 1000 * difference(exact, y)):

@@ -311,7 +311,7 @@ class Captures:
         except NotReplayable as reason:
             self.effect = str(reason)
         except Exception as error:  # raised by user-defined attribute access or comparison
-            self.effect = f"what it reads cannot be made out ({type(error).__name__}: {error})"
+            self.effect = f"the state that it reads cannot be determined ({type(error).__name__}: {error})"
         if self.effect:
             self.reached = None
 
@@ -336,7 +336,7 @@ class Captures:
             return "it imports a module"
         now = self.read(reading.in_derivative)
         if now is None:
-            return effect(f"it changes {self.around.first_change() or 'what it reads'}")
+            return effect(f"it changes {self.around.first_change() or 'state that it reads'}")
         if now.key == reading.key and all(map(_is_same_leaf, now.leaves, reading.leaves)):
             return None
         parts = zip((self.live, self.static), now.key, reading.key)
@@ -352,13 +352,13 @@ class Captures:
         for code, caller, line in ran:
             if code_key(code) not in self.codes:
                 where = _line(code, code.co_firstlineno) if caller is None else _line(caller, line)
-                return f"it calls {code.co_qualname}, whose code is not looked at ({where})"
+                return f"it calls {code.co_qualname}, whose code is not analysed ({where})"
         for fun, by_pure, code, line in seen.calls.values():
             if code_key(code) in trusted or any(fun.__self__ is value or fun is value for value in self.trusted):
                 continue
             reason = why_impure(fun, by_pure)
             if reason is None and not by_pure and reads_by_name(fun) and not self.is_dynamic:
-                reason = f"it calls {fun.__name__} by another name"
+                reason = f"it calls {fun.__name__} under another name"
             if reason is not None:
                 return f"{reason} ({_line(code, line)})"
         own = {code_key(code): code for code, _, _ in ran}
@@ -493,9 +493,9 @@ class _Run:
         y = self._f(*args, **kwargs)
         for space, held in self._copies.spaces:
             if space.keys() != held.keys() or any(space[name] is not held[name] for name in held):
-                raise NotReplayable(effect("it sets attributes of an object that it did not make"))
+                raise NotReplayable(effect("it sets attributes of an object that it did not create"))
         if ([*map(form_of, lent)], [_form(_items(shelf)) for shelf in self._shelves]) != forms:
-            raise NotReplayable(effect("it changes a list, a dict or the like that it did not make"))
+            raise NotReplayable(effect("it changes a list, dict or other container that it did not create"))
         return y
 
 

@@ -70,7 +70,7 @@ class Doubt(NamedTuple):
 
 def effect(what: str) -> str:
     """Return the error text for a side effect, which prevents replay."""
-    return f"{what}, which a replay would leave out; return the value instead"
+    return f"{what}, which a replay would skip; return the value instead"
 
 
 def codes_of(value: Any) -> set:
@@ -145,7 +145,7 @@ class Scan:
             value, self.origin, self.is_inside = self.waiting.pop()
             if len(self.held) > MAX_OBJECTS + len(self.constants) or self.items > MAX_ITEMS or self.bytes > MAX_BYTES:
                 self.origin, self.is_inside = None, False
-                self.doubt("more objects, items or bytes than are compared at each call")
+                self.doubt("more objects, items or bytes than can be compared at each call")
                 break
             self.visit(value)
 
@@ -236,7 +236,7 @@ class Scan:
             self.note(Contents.BY_BYTES, value, bytes(value))
             self.bytes += len(self.contents[-1][-1])
         elif hasattr(kind, "__next__") and not is_made_in_python(kind):
-            self.doubt(f"it reads an iterator ({kind.__name__}), which each call may use up")
+            self.doubt(f"it reads an iterator ({kind.__name__}), which each call may advance")
         else:
             self.visit_object(value)
 
@@ -256,11 +256,11 @@ class Scan:
                 self.look(cell)
             return  # if it is impure and called, the observer sees its code
         if not knows_bytecode():
-            self.effect = "the code of functions is not read in this version of Python"
+            self.effect = "the bytecode of this version of Python is not supported"
             return
         info = read(f.__code__)
         if info.is_alarmed:
-            self.effect = f"{f.__qualname__} makes exceptions of floating-point warnings, or catches them"
+            self.effect = f"{f.__qualname__} turns floating-point warnings into exceptions, or catches them"
         self.loaded |= info.loaded
         self.is_dynamic |= not DYNAMIC_NAMES.isdisjoint(info.loaded)
         self.codes.update((code_key(code), code) for code in _codes_in(f.__code__))
@@ -311,7 +311,7 @@ class Scan:
         held = [value for _, value in inner.watched.values() if value is not ABSENT]
         holds = any(type(place.read()) not in ATOMS or not place.is_fixed for place in inner.places.values())
         if holds or inner.doubts or inner.contents or not all(isinstance(value, _STEADY) for value in held):
-            self.doubt(f"the cache of {f.__qualname__}, which keeps results of what has changed since")
+            self.doubt(f"the cache of {f.__qualname__}, which may keep results computed from outdated values")
         self.enter(f.__wrapped__)
 
     def visit_module(self, module):
@@ -338,7 +338,7 @@ class Scan:
             self.watched[place.key] = place, value
             if reads_state(value):
                 self.origin = name
-                self.doubt(f"what {name} tells of the state of its package")
+                self.doubt(f"{name}, which reads global settings of its package")
             if isinstance(value, (types.ModuleType, types.MethodType)) or id(value) in DYNAMIC:
                 self.origin = name
                 self.enter(value)
@@ -354,12 +354,12 @@ class Scan:
 
     def visit_class(self, cls):
         if reads_state(cls):
-            self.doubt(f"{cls.__module__}.{cls.__qualname__}, which goes by a context that no argument names")
+            self.doubt(f"{cls.__module__}.{cls.__qualname__}, which depends on a global context")
             return
         if cls in ATOMS or is_pure(cls.__module__) or is_library(cls.__module__):
             return
         if not is_made_in_python(cls):
-            self.doubt(f"the type {cls.__module__}.{cls.__qualname__}, which is not made by a class statement")
+            self.doubt(f"the type {cls.__module__}.{cls.__qualname__}, which is not defined by a class statement")
             return
         space = vars(cls)
         for name, value in space.items():
@@ -389,11 +389,11 @@ class Scan:
             return
         is_ours = not (is_pure(module) or is_library(module)) or kind is types.SimpleNamespace
         if is_library(module) and not is_pure(module) and kind is not types.SimpleNamespace:
-            self.doubt(f"a {module}.{kind.__qualname__}, which is not looked into")
+            self.doubt(f"a {module}.{kind.__qualname__}, whose contents are not analysed")
             return
         if not has_known_layout(kind):
             if not is_pure(module):
-                self.doubt(f"a {module}.{kind.__qualname__}, which is not made by a class statement")
+                self.doubt(f"a {module}.{kind.__qualname__}, which is not defined by a class statement")
             return
         space = _space_of(value)
         if space is None and kind in ATOMS:

@@ -181,7 +181,7 @@ cdef class Definitions:
             type = (memory.dtype, memory.shape, memory.strides)
             type = parted(type) if memory.dtype.kind == "c" else paired(type)
         if type is None or type[0] != dtype:
-            raise NotReplayable(f"memory of {memory.dtype} is used as {dtype} in a way that no program has")
+            raise NotReplayable(f"memory of dtype {memory.dtype} is viewed as {dtype} in an unsupported way")
         if memory.twin < 0:
             memory.twin = self.code.as_type(value, type)
         memory.value, memory.twin = memory.twin, value

@@ -125,8 +125,8 @@ def _without(code, unknowns):
     depends = dependent(code, unknowns, min(unknowns))
     if depends[code.outputs].any():
         raise NotReplayable(
-            "a function that a solver gets writes what it computes into an array that it did not make, which a replay "
-            "would leave out; return it instead"
+            "a function passed to a solver writes a computed value into an array that it did not create, which a "
+            "replay would skip; return the value instead"
         )
     found, of = Listing(), np.full(len(code), -1, dtype=np.int32)
     found.take(code, np.flatnonzero(~depends).astype(np.int32), of)

@@ -21,7 +21,7 @@ cdef class Bounds:
 
     cdef int expect(self, bint holds, str what) except -1:
         if not holds:
-            raise SystemError(f"a step outside of its buffers: {what}: {self.step!r}")
+            raise SystemError(f"an instruction accesses memory outside its buffers: {what}: {self.step!r}")
         return 0
 
     cdef int inside(self, array, low, high) except -1:
@@ -60,7 +60,7 @@ cdef class Bounds:
                 i += 1
                 self.among_slots((rows[i][1],) if count == 3 else ())
             i += 1
-        return self.expect(i == len(rows) - 1, "code behind the end")
+        return self.expect(i == len(rows) - 1, "code after the end")
 
     cdef int vector(self, tuple given) except -1:
         _, _, dims, strides, walk, number, fill, sums, first, chunks, _, _ = given

@@ -184,8 +184,8 @@ def tasks_shared():
 cdef int threads_of_environment() except -1:
     text = os.environ.get("WENGERT_NUM_THREADS", "1")
     if not text.isascii() or not text.isdigit() or not 0 < int(text) <= WG_MOST_HELPERS:
-        raise ValueError(f"WENGERT_NUM_THREADS={text}: set it to how many threads may share a long step of a program, "
-                         f"from 1 to {WG_MOST_HELPERS}")
+        raise ValueError(f"WENGERT_NUM_THREADS={text}: set it to the number of threads that may share an "
+                         f"instruction of a program, from 1 to {WG_MOST_HELPERS}")
     return int(text)
 
 
@@ -277,7 +277,7 @@ cdef class Workspace:
             memory, n = <const char *><size_t>address, size
             for i in range(WG_FENCE):
                 if memory[i] != CANARY or memory[WG_FENCE + n + i] != CANARY:
-                    raise SystemError(f"a step wrote beside a buffer of {n} bytes")
+                    raise SystemError(f"an instruction wrote outside a buffer of {n} bytes")
         return 0
 
     cdef double *doubles(self, Py_ssize_t n) except NULL:
@@ -803,7 +803,7 @@ cdef class Machine(Run):
         cdef Root root
         cdef Py_ssize_t j
         if count != len(self.inputs):
-            raise ValueError(f"{count} inputs for a program of {len(self.inputs)}")
+            raise ValueError(f"the program takes {len(self.inputs)} inputs, got {count}")
         for j in range(count):
             value = self.inputs[j]
             if value is not None:
@@ -936,7 +936,7 @@ cdef class Machine(Run):
             raise MemoryError()
         try:
             if len(values) != inputs:
-                raise ValueError(f"{len(values)} operands for a loop with {inputs}")
+                raise ValueError(f"the loop takes {inputs} operands, got {len(values)}")
             # np.empty requests large pages for large arrays, which take less time to map
             result = empty_array(1, &count) if count < HUGE else np.empty(count)
             held = self.enter_loop(w, loop, values, ins)        # keeps the memory of the ports alive
@@ -982,7 +982,7 @@ cdef class Machine(Run):
         for k in range(outputs):
             value = self.outputs[k]
             if not value.is_number and not (value.layout.is_c and value.layout.kind == DOUBLES):
-                raise TypeError("a result of a loop is not of float64 in C order")
+                raise TypeError("a result of a loop must be float64 in C order")
             self.set_port(&outs[k], value)
             if not value.is_number and not (value.is_handed_over and value.root.kind == FRESH):
                 outs[k].source = value.where
@@ -1197,10 +1197,10 @@ cdef cnp.ndarray slices(cnp.ndarray array, Py_ssize_t steps, Layout layout):
     cdef int d
     cdef Py_ssize_t inner = 0 if layout is None else layout.ndim
     if array.ndim != inner + 1 or len(array) != steps:
-        raise ValueError(f"an array of shape {np.shape(array)} for the slices of {steps} steps")
+        raise ValueError(f"expected one slice for each of {steps} iterations, got an array of shape {np.shape(array)}")
     for d in range(inner):
         if cnp.PyArray_DIM(array, d + 1) != layout.dims[d]:
-            raise ValueError(f"slices of shape {np.shape(array)[1:]} for a body that reads {layout.shape}")
+            raise ValueError(f"expected slices of shape {layout.shape}, got {np.shape(array)[1:]}")
     if array.dtype == np.float64:
         for d in range(inner):
             if layout.dims[d] > 1 and cnp.PyArray_STRIDE(array, d + 1) != layout.steps[d]:
