@@ -64,7 +64,7 @@ def test_of_a_symmetric_matrix_both_triangles_get_their_half(case):
 # ---- tangents
 
 
-@pytest.mark.filterwarnings("ignore:.*run without being compiled")  # a case can draw its numbers
+@pytest.mark.filterwarnings("ignore:.*run uncompiled")  # a case can draw its numbers
 def test_of_any_other_matrix_the_triangle_that_numpy_reads_has_the_derivative():
     """As in code that fills one triangle only."""
     for case in SYMMETRIC:

@@ -336,8 +336,8 @@ def test_a_program_that_cannot_be_saved_leaves_the_file_as_it_was(tmp_path):
 
 #: what becomes of the bytes of a file, and what is said of it
 FILES = {
-    "a pickle": (lambda content: pickle.dumps([1]), TypeError, "holds no program"),
-    "nothing": (lambda content: b"", TypeError, "holds no program"),
+    "a pickle": (lambda content: pickle.dumps([1]), TypeError, "was not written by Program.save"),
+    "nothing": (lambda content: b"", TypeError, "was not written by Program.save"),
     "the beginning": (lambda content: content[:-10], ValueError, "is damaged.*Record the program again"),
     "the head": (lambda content: content[:20], ValueError, "record it again"),
     "another bit": (lambda content: content[:200] + bytes([content[200] ^ 4]) + content[201:], ValueError, "damaged"),
@@ -388,9 +388,9 @@ class Keeps:
 UNRECORDED = {
     "an effect": (appends, x, wg.TracedValueError, "VALUES|dict"),
     "an argument written": (lambda u: u.__setitem__(0, 1.0), x, wg.TracedValueError, "copy"),
-    "a generator": (lambda u: (v * 2 for v in u), x, wg.TracedValueError, "generator that holds its values"),
-    "an iterator": (lambda u: map(np.sin, u), x, wg.TracedValueError, "map that holds its values"),
-    "an object": (Keeps, x, wg.TracedValueError, "Keeps that holds its values"),
+    "a generator": (lambda u: (v * 2 for v in u), x, wg.TracedValueError, "generator that hides traced values"),
+    "an iterator": (lambda u: map(np.sin, u), x, wg.TracedValueError, "map that hides traced values"),
+    "an object": (Keeps, x, wg.TracedValueError, "Keeps that hides traced values"),
     "a number in Python": (lambda u: float(u[0]), x, wg.TracedValueError, "float"),
     "no rule": (lambda u: np.histogram(u)[0], x, wg.UnsupportedFunctionError, "histogram"),
     "text": (lambda u: u, "a", TypeError, "pass a number"),

@@ -80,7 +80,7 @@ def moved_by_dtype(x, step):
 #: programs that are not replayed, and why
 NOT_REPLAYED = {
     "method with a helper that makes a buffer": "attribute 'calls'",
-    "a closure over numbers, arrays and functions": "a list, a dict",
+    "a closure over numbers, arrays and functions": "a list, dict",
     "a callable object that keeps its buffer": "attribute 'buffer'",
     "argument written by the program": "writes into an array that it was given",
 }

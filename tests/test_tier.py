@@ -327,7 +327,7 @@ def test_compile_takes_a_tier_and_so_do_its_derivatives():
     assert repr(g) == "compile(grad(rosenbrock), recheck=None, tier='llvm')"
     for _ in range(3):
         assert_same_bits(g(x), wg.grad(wg.compile(rosenbrock, tier="vm"))(x))
-    with pytest.raises(ValueError, match="tier is 'auto', 'vm' or 'llvm'"):
+    with pytest.raises(ValueError, match="tier must be 'auto', 'vm' or 'llvm'"):
         wg.compile(rosenbrock, tier="gpu")
 
 

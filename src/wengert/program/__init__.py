@@ -1,1 +1,1 @@
-"""Recordings made reusable: lists of instructions, the passes over them, and the machine that runs them."""
+"""Reusable traces: the IR, the passes over it, its derivatives, and the VM that runs it."""

@@ -1,9 +1,9 @@
-"""Back ends in higher layers that run programs, registered by `wengert/__init__.py`.
+"""Back ends of higher layers that run programs, registered by `wengert/__init__.py`.
 
-A back end is imported when it is first asked for.
+A back end is imported on first use.
 """
 
 from collections.abc import Callable
 
-#: makes a `wengert.cuda.Kernel` of a program and the options of `Program.to_cuda`
+#: builds a `wengert.cuda.Kernel` from a program and the options of `Program.to_cuda`
 make_kernel: Callable

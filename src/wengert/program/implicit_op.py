@@ -1,18 +1,19 @@
-"""Solutions of equations in programs: a call that runs a solver, and its derivatives as lists.
+"""Solutions of equations as single IR instructions: a call that runs a solver, and IR for its derivatives.
 
-A solution is ``x`` with ``F(x, p) = 0``, where F is a function that was recorded: a program of the unknowns and of all
-that it reads, its *leaves*.  In a list it is one call, whose operands are the leaves that depend on inputs.
-Its derivative is not that of the solver.  With J = dF/dx and F_p = dF/dp at the solution ::
+A solution is ``x`` with ``F(x, p) = 0``, where F is a traced function: a program of the unknowns and of every value
+that it reads, its *leaves*.  In the IR it is one call, whose operands are the leaves that depend on inputs.
+Its derivative does not differentiate the solver; it follows from the implicit function theorem.  With J = dF/dx and
+F_p = dF/dp at the solution ::
 
     tangent = -inv(J) F_p p_dot,    adjoint of p = -F_p^T inv(J)^T x_bar
 
-and the lists of these are put in where a list is differentiated.  They are ordinary instructions, so that derivatives
-of any order come from the rules of what F does, and of the inverse.
-The point at which they are taken lies beside x, where that is less accurate than it could be: see `Settled`.
+Differentiation inlines the IR of these formulas.  It consists of ordinary instructions, so that derivatives of any
+order follow from the rules of F and of the inverse.
+They are taken at a point close to x where x is less accurate than it could be: see `Settled`.
 
 Invariants
-- Where F takes a branch that no recording has, the call fails as a guard does, and nothing is computed.
-- A solution that was pickled runs the same programs.
+- If F takes a branch that was not traced, the call fails like a guard, and nothing is computed.
+- A pickled solution runs the same programs.
 """
 
 from __future__ import annotations
@@ -35,17 +36,17 @@ from wengert.program.program import NotDerivable, Program, Stacked
 
 _FLOAT = np.dtype(float)
 
-#: specialisations of one function that a solver may meet
+#: maximum number of specialisations of one function that a solver may meet
 _MAX_PATHS = 16
 
 
 class Paths:
-    """A function of unknowns and leaves as programs: one for each way through its branches that was met.
+    """A function of unknowns and leaves as programs, one per branch combination met so far.
 
     Parameters
     ----------
     record : callable or None
-        The program at these inputs, the unknowns and the leaves; None where no more are recorded.
+        Traces the program at given inputs, unknowns and leaves; None if no more may be traced.
     """
 
     def __init__(self, record: Callable | None):
@@ -53,15 +54,15 @@ class Paths:
         self.programs: list[Program] = []
 
     def value(self, inputs: list) -> Any:
-        """The function, an array in the shape of the unknowns."""
+        """Return F at these inputs, an array of the unknowns' shape."""
         for program in self.programs:
             found = program.attempt(inputs)
-            if type(found) is not int:  # the number of a guard that failed
+            if type(found) is not int:  # an int is the index of a failed guard
                 return found[0]
         return self.more(inputs).run(inputs)[0]
 
     def slopes(self, inputs: list) -> Any:
-        """Its Jacobian in the unknowns, of the shape of these twice."""
+        """Return the Jacobian of F in the unknowns, of their shape twice."""
         for program in self.programs:
             found = program.jacobian().attempt(inputs)
             if type(found) is not int:
@@ -69,15 +70,15 @@ class Paths:
         return self.more(inputs).jacobian().run(inputs)[0]
 
     def more(self, inputs: list) -> Program:
-        """A program for another way."""
+        """Trace a program for the branches taken at these inputs."""
         if self.record is None or len(self.programs) == _MAX_PATHS:
-            raise GuardError("the equations take a branch that no recording of them has")
+            raise GuardError("the equations take a branch that was not recorded")
         program = self.record(inputs)
         self.programs.append(program)
         return program
 
     def number(self, inputs: list) -> int:
-        """Of the program whose branches are those taken here."""
+        """Return the index of the program whose branches are taken at these inputs."""
         self.value(inputs)
         return next(i for i, p in enumerate(self.programs) if type(p.attempt(inputs)) is not int)
 
@@ -85,60 +86,60 @@ class Paths:
         return {"record": None, "programs": self.programs}
 
     def check_parts(self, shapes: list, verifier: Verifier) -> None:
-        """Raise `MalformedProgram` unless programs take these shapes, and give the first: see `spec`."""
+        """Raise `MalformedProgram` unless programs take these shapes and return the first; see `ir.verify`."""
         check_fields(self, {"programs": list})
         for program in self.programs:
-            expect(type(program) is Program, "has equations that are no program")
+            expect(type(program) is Program, "has equations that are not programs")
             verifier.check(program)
             code = program._listing
-            expect(len(code.outputs) == 1, "has equations of more than one result")
+            expect(len(code.outputs) == 1, "has equations with more than one result")
             found = [kind_of(code, v)[1] for v in (*code.inputs, *code.outputs)]
-            expect(found == [*shapes, shapes[0]], "has equations of other shapes")
+            expect(found == [*shapes, shapes[0]], "has equations with other shapes")
 
 
 class Solution:
-    """A call that gives x with F(x, leaves) = 0, from arguments that have no derivative, and the leaves.
+    """A call that returns x with F(x, leaves) = 0; its arguments are nondifferentiable ones, then the leaves.
 
     Parameters
     ----------
     paths : Paths
         F.
     shape : tuple
-        Of x, and of F.
+        Shape of x and of F.
     first : int
-        So many arguments come before the leaves.
+        Number of arguments before the leaves.
     name : str
     """
 
-    #: gives the point at which the derivative is taken
+    #: call that returns the point at which the derivative is taken
     settled: Settled | None = None
 
-    #: why there is no derivative
+    #: reason if the solution is not differentiable
     refusal = ""
 
     def __init__(self, paths: Paths, shape: tuple, first: int, name: str):
         self.paths, self.shape, self.first, self.name = paths, shape, first, name
         self.__name__ = self.__qualname__ = name
-        self.path = 0  # number of the program that the derivative is taken of
+        self.path = 0  # index of the program used for the derivative
         self.inverse = Inverse()
 
     def __call__(self, *arguments: Any) -> Any:
         raise NotImplementedError
 
     def check_call(self, call: Call, types: list, kind: tuple, verifier: Verifier) -> None:
-        """Raise `MalformedProgram` unless it is a solution of these operands, and of this type: see `spec`."""
+        """Raise `MalformedProgram` unless the call has valid operands and the type of x; see `ir.verify`."""
         parts = {"paths": Paths, "shape": is_shape, "first": is_count, "path": is_count, "inverse": Inverse}
         check_fields(self, parts | {"name": str}, {"settled": is_a(Settled), "refusal": str})
         self.check_leaves(call.args[self.first :], types, verifier)
         expect(self.path < len(self.paths.programs) and kind[:2] == (_FLOAT, self.shape), "solves for another type")
 
     def check_leaves(self, leaves: Iterable, types: list, verifier: Verifier) -> None:
-        """The same of the leaves, as they stand among the arguments of a call."""
+        """Raise `MalformedProgram` unless the programs take these leaves, given as arguments of a call."""
         shapes = [types[x.position][1] if type(x) is Operand else np.shape(x) for x in leaves]
         self.paths.check_parts([self.shape, *shapes], verifier)
 
     def functions(self, leaves: Iterable) -> tuple[Callable, Callable]:
-        """F and its Jacobian as functions of numbers, the unknowns in any shape."""
+        """Return F and its Jacobian as functions of the unknowns, given in any shape."""
         paths, shape = self.paths, self.shape
         given = [x if type(x) is not np.ndarray or x.flags.c_contiguous else x.copy() for x in leaves]
 
@@ -154,33 +155,33 @@ class Solution:
 
     @property
     def parts(self) -> tuple:
-        """What of its derivative of one order serves that of the next: the point, and the inverse of the Jacobian."""
+        """Calls of one derivative that the next order reuses: the point, and the inverse of the Jacobian."""
         return (self.settled, self.inverse) if self.shape else (self.settled,)
 
     def tangent(self, call: Call, moved: list, known: list) -> Listing:
-        """The list of the tangent: see `wengert.program.ir.call.is_solution`."""
+        """Return the IR of the tangent; see `wengert.program.ir.call.is_solution`."""
         return _Derived(self, call, moved, known).tangent()
 
     def adjoints(self, call: Call, wanted: list, known: list) -> Listing:
-        """The list of adjoints: see `wengert.program.ir.call.is_solution`."""
+        """Return the IR of the adjoints; see `wengert.program.ir.call.is_solution`."""
         return _Derived(self, call, wanted, known).adjoints()
 
 
 class Settled:
-    """A call that gives the point near a solution at which its derivative is taken, from the solution and the leaves.
+    """A call that returns the point close to a solution at which its derivative is taken, given solution and leaves.
 
-    Both are the same function of the leaves, and so are their derivatives.
+    The point and the solution are the same function of the leaves, so they have the same derivatives.
     """
 
     shape: tuple = ()
 
     def check_call(self, call: Call, types: list, kind: tuple, verifier: Verifier) -> None:
-        """Raise `MalformedProgram` unless it is the point at a solution of this shape: see `spec`."""
-        expect(is_shape(self.shape) and kind[:2] == (_FLOAT, self.shape), "gives a point of another type")
-        expect(type(call.args[0]) is Operand and types[call.args[0].position][1] == self.shape, "is at another point")
+        """Raise `MalformedProgram` unless the call returns a point of the solution's shape; see `ir.verify`."""
+        expect(is_shape(self.shape) and kind[:2] == (_FLOAT, self.shape), "returns a point of another type")
+        expect(type(call.args[0]) is Operand and types[call.args[0].position][1] == self.shape, "is for another point")
 
     def tangent(self, call: Call, moved: list, known: list) -> Listing:
-        """The tangent of the solution."""
+        """Return the IR of the tangent, which is that of the solution."""
         code = Listing()
         if 0 in moved:
             code.inputs = [code.add(Op.INPUT, (_FLOAT, self.shape, None), moved.index(0))]
@@ -188,7 +189,7 @@ class Settled:
         return code
 
     def adjoints(self, call: Call, wanted: list, known: list) -> Listing:
-        """All goes to the solution."""
+        """Return the IR of the adjoints: the whole cotangent goes to the solution."""
         code = Listing()
         code.inputs = [code.add(Op.INPUT, (_FLOAT, self.shape, None), 0)]
         code.outputs = [code.inputs[0] if j == 0 else code.filled(0.0, ()) for j in wanted]
@@ -196,7 +197,7 @@ class Settled:
 
 
 def shaped(x: Any, shape: tuple) -> Any:
-    """A number, or an array, of that shape."""
+    """Return a float or an array of this shape."""
     if type(x) is np.ndarray and x.shape == shape:
         return x
     if shape:
@@ -205,7 +206,7 @@ def shaped(x: Any, shape: tuple) -> Any:
 
 
 class _Derived:
-    """The list of a derivative of a solution."""
+    """Builds the IR of one derivative of a solution."""
 
     def __init__(self, solution, call, moved, known):
         self.count = len(known)
@@ -223,11 +224,11 @@ class _Derived:
         self.inverse = -1
 
     def leaf(self, k):
-        """Number of the input of F that operand k is; 0 of one that has no derivative."""
+        """Return the input of F for operand k; 0 if the operand has no derivative."""
         return max(0, self.positions[k] - self.solution.first + 1)
 
     def begin(self, directions):
-        """Inputs, in the order in which they are given; the inputs of F, as values of the list."""
+        """Create the inputs: directions, solution, operands, known values; return the first and F's inputs."""
         given = [self.input(kind) for kind in directions]  # Python 3.12.1 would take `type` for a local below
         y = self.input(self.types[0])
         operands = [self.input(self.types[self.leaf(k)]) for k in range(len(self.positions))]
@@ -256,7 +257,7 @@ class _Derived:
         return self.code.add(Op.CALL, type, self.code.call(call))
 
     def inlined(self, other, values):
-        """Another list, with values of this one for its inputs: its outputs."""
+        """Inline `other` with these values as its inputs; return its outputs."""
         of = np.full(len(other), -1, dtype=np.int32)
         for v in other.inputs:
             of[v] = self.laid_out(values[int(other.a[v])], kind_of(other, v))
@@ -265,7 +266,7 @@ class _Derived:
         return [int(of[v]) for v in other.outputs]
 
     def laid_out(self, v, type):
-        """A value in the layout of a type."""
+        """Return a value copied to the layout of `type` if it has another."""
         if kind_of(self.code, v) == type or not type[1]:
             return v
         return self.code.place(-1, (0, type[1], c_strides(type[1], 8)), v, type)
@@ -276,7 +277,7 @@ class _Derived:
         return v if own == shape else self.code.part(v, (0, shape, c_strides(shape, 8)), _FLOAT)
 
     def slopes(self, inputs):
-        """J, a number or a matrix."""
+        """Return J as a scalar or a matrix."""
         shape, n = self.solution.shape, math.prod(self.solution.shape)
         program = self.program.jacobian()
         if not isinstance(program, Stacked):
@@ -284,7 +285,7 @@ class _Derived:
             return self.reshaped(found, (n, n)) if shape else found
         if program.repeats > 1:
             raise NotDerivable(f"{self.solution.name}: the Jacobian has too many columns")
-        ones = self.code.filled(1.0, shape)  # for the one direction, if there is one
+        ones = self.code.filled(1.0, shape)  # the seed where a single direction is not batched
         (found,) = self.inlined(program.whole(), [inputs[0], ones, *inputs[1:]])
         if not shape:
             return found
@@ -294,7 +295,7 @@ class _Derived:
         return self.laid_out(self.code.part(found, (0, (n, n), (8, 8 * n)), _FLOAT), (_FLOAT, (n, n), None))
 
     def solved(self, inputs, v, transposed):
-        """The solution of J u = -v, or of the transposed equations."""
+        """Return the solution of J u = -v, or of the transposed equations."""
         shape = self.solution.shape
         if not shape:
             quotient = self.code.add(OPCODES["divide"], self.types[0], v, self.slopes(inputs))
@@ -341,9 +342,9 @@ class _Derived:
 
 
 class Inverse:
-    """Gives the inverse of a matrix, rows and columns of which are scaled to the size of 1 first, by powers of 2.
+    """Inverts a matrix whose rows and columns are first scaled by powers of 2 to a largest element near 1.
 
-    There is one for each solution, so that a list tells whose Jacobian it is.
+    There is one instance per solution, so that the IR identifies which solution's Jacobian is inverted.
     """
 
     def __init__(self):
@@ -353,10 +354,10 @@ class Inverse:
         return _inverse(matrix)
 
     def check_call(self, call: Call, types: list, kind: tuple, verifier: Verifier) -> None:
-        """Raise `MalformedProgram` unless it inverts a matrix: see `spec`."""
+        """Raise `MalformedProgram` unless the call inverts a square matrix; see `ir.verify`."""
         _, shape, _ = kind
         right = len(types) == 1 and types[0][1] == shape and len(shape) == 2 and shape[0] == shape[1]
-        expect(right and call.args == (Operand(0),), "inverts what is no square matrix")
+        expect(right and call.args == (Operand(0),), "inverts an operand that is not a square matrix")
 
 
 def _inverse(matrix):
@@ -373,15 +374,15 @@ def _inverse(matrix):
 
 
 def _units(matrix, axis):
-    """Powers of 2 that bring the largest element of each row (or column) near 1; it is looked at before if finite."""
+    """Return powers of 2 that scale the largest element of each row (or column) of a finite matrix to [0.5, 1)."""
     return np.ldexp(1.0, -np.frexp(np.abs(matrix).max(axis=axis))[1])
 
 
 def _no_rule(*args, **kwargs):
-    raise NotDerivable("a solution of equations is differentiated as a program")
+    raise NotDerivable("solutions of equations are differentiated only as programs")
 
 
-#: rows of the two kinds of calls
+#: primitives of the two calls; they are differentiated only as IR
 solution_row = registry.Primitive(
     "root", "custom", vjps={0: _no_rule}, jvps={0: _no_rule}, sequence=True, home=f"{__name__}.solution_row"
 )

@@ -1,6 +1,6 @@
-"""Pickles in which arrays and scalars are plain bytes, and the check of such a pickle before it is read.
+"""Pickles arrays and scalars as plain bytes, and checks such a pickle before loading it.
 
-NumPy's own pickles are trusted by NumPy when they are read: damaged ones make it read out of bounds.
+NumPy's own unpickling does not validate its input: a damaged pickle can make it read out of bounds.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 
 from wengert.program.ir.verify import expect
 
-#: kinds of dtypes whose arrays are pickled as bytes
+#: dtype kinds whose arrays are pickled as bytes
 _PLAIN = frozenset("biufc")
 
 
 class Writer(pickle.Pickler):
-    """Pickles arrays as their bytes, dtype, shape and order, and ufuncs by the module that they belong to."""
+    """Pickles arrays by bytes, dtype, shape and order, and ufuncs by module and name."""
 
     def reducer_override(self, x):
         if isinstance(x, np.dtype) and x.kind in _PLAIN:
@@ -29,7 +29,7 @@ class Writer(pickle.Pickler):
         if type(x) is np.ndarray and x.dtype.kind in _PLAIN:
             order = "F" if x.flags.f_contiguous and not x.flags.c_contiguous else "C"
             return _array, (x.tobytes(order), x.dtype.str, x.shape, order)
-        if isinstance(x, np.ufunc):  # `pickle` asks every module that is loaded for it
+        if isinstance(x, np.ufunc):  # the default would search every loaded module for it
             for home in ("numpy", "scipy.special"):
                 if getattr(sys.modules.get(home), x.__name__, None) is x:
                     return _ufunc, (home, x.__name__)
@@ -51,8 +51,8 @@ def _scalar(content, dtype):
 def loaded(content: bytes) -> object:
     """Unpickle what a `Writer` wrote, after checking that no length in it exceeds its own size.
 
-    Opcodes with indices of pickle's table of objects, by which `pickle` would allocate any amount of memory, are
-    refused: a `Writer` does not write them.
+    Opcodes that index pickle's memo explicitly are refused: a damaged index makes `pickle` allocate any amount of
+    memory, and a `Writer` does not write them.
     """
     sizes, i = _sizes_of_opcodes(), 0
     while i < len(content):
@@ -65,8 +65,8 @@ def loaded(content: bytes) -> object:
 
 @functools.cache
 def _sizes_of_opcodes():
-    """For each opcode that a `Writer` may use: the size of its argument, and of the length that it holds."""
-    tools = importlib.import_module("pickletools")  # slow to import, and seldom needed
+    """Return, for each opcode that a `Writer` may emit, the size of its argument and of the length in it."""
+    tools = importlib.import_module("pickletools")  # slow to import and rarely needed
     counted = {tools.TAKEN_FROM_ARGUMENT1: 1, tools.TAKEN_FROM_ARGUMENT4: 4, tools.TAKEN_FROM_ARGUMENT4U: 4,
                tools.TAKEN_FROM_ARGUMENT8U: 8}  # fmt: skip
     found = {}

@@ -1,4 +1,4 @@
-"""A recording made reusable: a list of instructions with the form of its arguments and of its result."""
+"""The public `Program`: straight-line IR with the signature of the traced call, and the derivatives built from it."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ from wengert.program.vm.machine import Machine
 from wengert.program.vm.runner import Runner, vectored
 from wengert.transforms.costs import is_forward
 
-#: how a file begins; behind it, a line each, stand the form and a checksum of the rest, which is a pickle
+#: first line of a saved file; the next lines are the IR version and a CRC-32 of the pickle that follows
 _MAGIC = b"wengert program"
 
-#: a Jacobian is written out element by element up to so many instructions, and so many for each of f's
+#: A Jacobian is unrolled into scalar instructions up to MAX instructions, or EACH per instruction of f if that is more.
 _MOST = 20_000
 _MOST_EACH = 64
 
-#: so many times shorter is a list with arrays that is worth a look for entries
+#: Try entry-wise accumulation first if vectorising shortens the scalar IR by at least this factor.
 _ROLLED = 4
-#: the least time of a Jacobian number by number, in times of the function
+#: Lower bound on the time of a scalar Jacobian, relative to the scalar function, which it contains.
 _LONGER = 1.5
 
-#: of all others so many rows or columns at once that an array of them has so many elements, but not fewer than some
+#: Elements of the largest array in a batch of directions (1 MiB of float64, an L2 cache), and the smallest batch.
 _ELEMENTS = 1 << 17
 _LEAST_AT_ONCE = 16
 
 _FLOAT = np.dtype(float)
 _DOUBLE = {_FLOAT}
-#: dtypes of what may be read from outside of a function whose derivative is made of its list
+#: dtypes of captured values that do not prevent deriving a program
 _READ = {np.dtype(float), np.dtype(complex)}
 
 
@@ -59,21 +59,21 @@ _NO_GRADIENT = (
     "the function returns a complex number, which has no gradient: return its real or imaginary part, or use jacobian()"
 )
 _NO_JACOBIAN = (
-    "the argument is complex: record the derivative as wengert gives it, "
+    "the argument is complex: record the derivative function instead, "
     "wengert.record(wengert.jacobian(f, holomorphic=True), x)"
 )
 
 
 class NotDerivable(TypeError):
-    """The derivative of this program is no program: the message says why."""
+    """This program has no derivative program; the message gives the reason."""
 
 
 def checked_tier(tier: str, name: str) -> str:
-    """A tier that there is here."""
+    """Return `tier` if it is valid and available here, else raise."""
     if tier not in TIERS:
-        raise ValueError(f"{name}: tier is 'auto', 'vm' or 'llvm', not {tier!r}")
+        raise ValueError(f"{name}: tier must be 'auto', 'vm' or 'llvm', not {tier!r}")
     if tier == "llvm":
-        from wengert.program.codegen.llvm_jit import llvm  # seldom asked for, and slow to import
+        from wengert.program.codegen.llvm_jit import llvm  # rarely needed and slow to import
 
         llvm()
     return tier
@@ -84,22 +84,22 @@ _ONE = Result(Slot(0))
 
 @vectored
 class Program(Runner):
-    """A function as a list of instructions, to be run without Python, and to be differentiated as a list.
+    """A function compiled to straight-line IR, which runs without Python and can itself be differentiated.
 
     Made by `wengert.record`.  A program never changes: it may be called from any number of threads, copied and pickled.
 
-    ``program(x, *args)`` gives what the function returns, ``program(x, out=y)`` writes it into an array.
-    Floats, complex numbers and arrays of them among the arguments are inputs; they have the shapes, dtypes and strides
-    of the recording.
-    All else has the values of the recording: integers, flags, strings, and what the function read from outside.
-    ``len(program)`` is the number of instructions, ``print(program)`` lists them, one on a line.
+    ``program(x, *args)`` returns what the function returns; ``program(x, out=y)`` writes the result into an array.
+    Floats, complex numbers and arrays of them among the arguments are inputs; their shapes, dtypes and strides must be
+    those of the recording.
+    Everything else is constant: integers, flags, strings, and what the function read from outside.
+    ``len(program)`` is the number of instructions; ``print(program)`` lists them, one per line.
 
     Raises
     ------
     GuardError
-        By a call for which the function takes another branch than at the point of the recording.
+        If the function would take another branch for these arguments than it took when it was recorded.
     ValueError
-        By a call with arguments of another form.
+        If the arguments differ from those of the recording in structure, shape, dtype or a constant value.
 
     Examples
     --------
@@ -119,11 +119,11 @@ class Program(Runner):
     """
 
     _rolls = True
-    _gathers = True  # are sums of shifted arrays looked for?
-    _keeps_arrays = False  # was a function not faster without small arrays? Nor are its derivatives
-    _tier = "auto"  # what runs it: see `tiered`
-    _disabled: frozenset = frozenset()  # passes that are switched off
-    _history: tuple = ()  # passes that made the list: `pipeline.Run.log`
+    _gathers = True  # whether stencil fusion runs
+    _keeps_arrays = False  # scalar replacement did not pay for the function, so its derivatives skip it
+    _tier = "auto"  # see `tiered`
+    _disabled: frozenset = frozenset()  # names of disabled passes
+    _history: tuple = ()  # `pipeline.Run.log` of the passes that produced the IR
 
     def __init__(self, name, listing, form, result, exact, example, floats=1):
         self._name = name
@@ -131,12 +131,12 @@ class Program(Runner):
         self._form = form
         self._result = result
         self._exact = exact
-        self._example = list(example)  # the leaves at which it was recorded
-        self._floats = floats  # so many arguments are taken as derivatives take them
+        self._example = list(example)  # the input leaves of the recording
+        self._floats = floats  # number of leading arguments converted to floats, as derivatives do
         self._reset()
 
     def _reset(self):
-        """Forget what is made when it is needed."""
+        """Drop everything that is computed lazily."""
         self._machine = self._expanded = self._arguments = None
         self._derived: dict = {}
 
@@ -144,28 +144,28 @@ class Program(Runner):
 
     @property
     def run(self) -> Callable:
-        """Gives the outputs at leaves of the arguments; a second argument is a list of arrays for them."""
+        """Function from argument leaves to outputs; its optional second argument is a list of output arrays."""
         return self.machine.run
 
     @property
     def attempt(self) -> Callable:
-        """The same, but a number in the place of the outputs if a guard fails or a result has another shape."""
+        """Like `run`, but returns the index of the guard (an int) if one fails or a result has another shape."""
         return self.machine.attempt
 
     @property
     def direct(self) -> Machine | None:
-        """What runs the list once and has its first output for that of the program; None where there is more to do."""
+        """The VM if one run of it yields the result as its first output; None if a call does more than that."""
         return self.machine
 
     @property
     def machine(self) -> Machine:
-        """What runs the list, made at the first call."""
+        """The VM for this program, built on first use."""
         if self._machine is None:
             self._machine = Machine(self.lowered(), self._exact, self._tier, self._disabled)
         return self._machine
 
     def tiered(self, tier: str) -> Program:
-        """The same program, and all derivatives that are made of it, run by another tier.
+        """Return a copy that runs on another tier, as do the derivatives made from it.
 
         Parameters
         ----------
@@ -183,53 +183,53 @@ class Program(Runner):
         return made
 
     def lowered(self) -> Listing:
-        """The list as the VM runs it."""
+        """Return the IR that the VM lowers."""
         return self.lowering().code
 
     def lowering(self) -> pipeline.Run:
-        """The last stage of the pipeline before the VM."""
+        """Run the last stage of the pipeline before the VM."""
         if self._exact:
             return self._passed("run", self._listing)
         return self._passed("run", self._rolled(), scalars=self.of_elements())
 
     def _passed(self, stage, code, runs=1, **given):
-        """The run of a stage of the pipeline with the options of this program; `given` is what the stage takes."""
+        """Run one stage of the pipeline with this program's options; `given` are arguments of the stage."""
         options = self.rolls, self._keeps_arrays, self._gathers, self._tier == "llvm", runs, self._disabled
         return pipeline.run(stage, code, pipeline.Options(self._exact, *options), **given)
 
     @property
     def history(self) -> tuple:
-        """The passes that made the program as it is differentiated: stage, name, instructions before and after."""
+        """Passes that produced the IR used for derivatives: stage, name, instruction counts before and after."""
         return (*self._history, *self._vectorising().log)
 
     @property
     def disabled(self) -> frozenset:
-        """Names of the passes that are switched off."""
+        """Names of disabled passes."""
         return self._disabled
 
     @property
     def exact(self) -> bool:
-        """Are its values those of the function to the last bit?"""
+        """Whether values are bit-identical to those of the function."""
         return self._exact
 
     @property
     def shape(self) -> tuple:
-        """Of the first output."""
+        """Shape of the first output."""
         return kind_of(self._listing, self._listing.outputs[0])[1] if self._listing.outputs else ()
 
     @property
     def restore(self) -> Result | None:
-        """What makes the result of the outputs; None where it is the first one itself."""
+        """Function from outputs to the result; None if the result is the first output."""
         return None if self._is_one and self._result.template.make is None else self._result
 
     @property
     def is_float(self) -> bool:
-        """Is the result one Python float?"""
+        """Whether the result is a single Python float."""
         return self._is_one and self._result.template.make is float
 
     @property
     def _is_one(self):
-        """Is the result the first output?"""
+        """Whether the result is the first output, possibly converted."""
         return type(self._result) is Result and type(self._result.template) is Slot
 
     def _call(self, args, kwargs, out):
@@ -256,7 +256,7 @@ class Program(Runner):
     # ------------------------------------------------------------------------------------------ derivatives
 
     def grad(self, argnums: int = 0) -> Program:
-        """Program of the gradient in one argument, an array or a container of arrays; the function gives one number."""
+        """Program of the gradient in one argument, an array or a container of arrays; the result must be scalar."""
         return self._made("grad", argnums)
 
     def _grad(self, argnums):
@@ -274,7 +274,7 @@ class Program(Runner):
         return self._like(f"grad({self._name})", longer, Result(self._in_form(argnums, 0)))
 
     def vjp(self, argnums: int = 0) -> Program:
-        """Program of ``(x, cotangent, *args)`` that gives the value and the pullback of the cotangent."""
+        """Program that maps ``(x, cotangent, *args)`` to the value and the pullback of the cotangent."""
         return self._made("vjp", argnums)
 
     def _vjp(self, argnums):
@@ -285,7 +285,7 @@ class Program(Runner):
         return self._with_direction("vjp", longer, y, self._in_form(argnums, 1))
 
     def jvp(self, argnums: int = 0) -> Program:
-        """Program of ``(x, direction, *args)`` that gives the value and the derivative in the direction."""
+        """Program that maps ``(x, direction, *args)`` to the value and the directional derivative."""
         return self._made("jvp", argnums)
 
     def _jvp(self, argnums):
@@ -295,7 +295,7 @@ class Program(Runner):
         return self._with_direction("jvp", longer, y, Slot(1))
 
     def _with_direction(self, word, longer, y, template):
-        """The program of a value and a derivative in a direction, which is the second argument."""
+        """Return the program of a value and a derivative whose second argument is a tangent or cotangent."""
         number = self._form.direction
         direction = example_of(kind_of(longer, longer.inputs[number]))
         longer.outputs = [y, *longer.outputs]
@@ -306,7 +306,7 @@ class Program(Runner):
         return made
 
     def hvp(self, argnums: int = 0) -> Program:
-        """Program of ``(x, v, *args)`` that gives the product of the Hessian with `v`."""
+        """Program that maps ``(x, v, *args)`` to the Hessian-vector product with `v`."""
         return self._made("hvp", argnums)
 
     def _hvp(self, argnums):
@@ -318,14 +318,14 @@ class Program(Runner):
         return hvp
 
     def jacobian(self, argnums: int = 0) -> Program:
-        """Program of the Jacobian of one array in one array, of shape ``y.shape + x.shape``."""
+        """Program of the Jacobian of an array result in one array argument, of shape ``y.shape + x.shape``."""
         return self._made("jacobian", argnums)
 
     def _jacobian(self, argnums):
         return self._unrolled(f"jacobian({self._name})", argnums, False)
 
     def hessian(self, argnums: int = 0) -> Program:
-        """Program of the Hessian in one array, exactly symmetric; the function gives one number."""
+        """Program of the Hessian in one array argument, exactly symmetric; the result must be scalar."""
         return self._made("hessian", argnums)
 
     def _hessian(self, argnums):
@@ -336,17 +336,20 @@ class Program(Runner):
         code, y = self._flat("jacobian")
         x = code.inputs[self._input("jacobian", argnums)]
         n, m = (math.prod(kind_of(code, v)[1]) for v in (x, y))
-        by_rows = not is_forward(n, m) if self._exact else m < n  # bit for bit in the mode of the eager drivers
+        by_rows = not is_forward(n, m) if self._exact else m < n  # exact programs follow the mode of the eager drivers
         if kind_of(code, x)[0].kind == "c":
             raise NotDerivable(f"jacobian({self._name}): {_NO_JACOBIAN}")
-        by_rows = by_rows and kind_of(code, y)[0].kind == "f"  # a row has the derivatives of a real or imaginary part
+        by_rows = by_rows and kind_of(code, y)[0].kind == "f"  # a pullback differentiates one real function of y
         is_double = {kind_of(code, v)[0] for v in (x, y)} == _DOUBLE
         lines = min(m, n) if by_rows else n
         longer = self._by_numbers_or_entries(code, (x, y), argnums, is_symmetric, by_rows, lines) if is_double else None
         return Stacked(self, argnums, is_symmetric, name, by_rows) if longer is None else self._like(name, longer, _ONE)
 
     def _by_numbers_or_entries(self, code, ends, argnums, is_symmetric, by_rows, lines):
-        """The list of a Jacobian, number by number or with arrays of entries, whichever is faster; None if neither."""
+        """Return the IR of a Jacobian, unrolled to scalars or accumulated entry-wise, whichever is estimated faster.
+
+        Returns None if neither applies.
+        """
 
         def of_entries():
             is_off = self._exact or "accumulate" in self._disabled
@@ -355,24 +358,24 @@ class Program(Runner):
         rolled, y = self._differentiable("jacobian")
         is_rolled = _ROLLED * len(rolled) < len(code)
         found = of_entries() if is_rolled else None
-        # the numbers of the function are among those of its derivative
+        # The scalar Jacobian evaluates the scalar function too, which bounds its time from below.
         if found is not None and nanoseconds(found) < _LONGER * nanoseconds(code):
             return found
         most = max(_MOST, _MOST_EACH * len(code))
         numbers = None
         if "unroll" not in self._disabled:
             numbers = source_transform.unrolled(code, *ends, is_symmetric, most, by_rows, self._exact)
-        if numbers is None:  # entries of numbers are as many, too
+        if numbers is None:  # scalar entries would exceed the limit as well
             is_elementary = source_transform.elementary(rolled, rolled.inputs[self._input("jacobian", argnums)], y)
             return found if is_rolled or is_elementary else of_entries()
         return found if found is not None and nanoseconds(found) < nanoseconds(numbers) else numbers
 
     def _of_entries(self, argnums, is_symmetric, lines):
-        """The list that gives a Jacobian by its entries; None where directions are better."""
+        """Return the IR that accumulates a Jacobian entry by entry; None if seed directions are cheaper."""
         code, y = self._differentiable("jacobian")
         x = code.inputs[self._input("jacobian", argnums)]
         size = math.prod(kind_of(code, x)[1] + kind_of(code, y)[1])
-        most = 2 * sum(operations(code)) * lines + size  # of as many lines, which are written as often
+        most = 2 * sum(operations(code)) * lines + size  # cost of one sweep per seed direction, and of storing J
         try:
             found = accumulate.entries(code, x, y, self._example, is_symmetric, True, most=most).code
         except accumulate.Refused:
@@ -380,72 +383,72 @@ class Program(Runner):
         return found if sum(operations(found)) <= most else None
 
     def _rolled(self):
-        """The list with arrays for what a loop computes."""
+        """Return the vectorised IR."""
         return self._vectorising().code
 
     def of_elements(self) -> Listing:
-        """The list in which loops are looked for: that of the program, or the one without small arrays."""
+        """Return the IR in which loops are recovered: the original, or the one after scalar replacement."""
         return self._vectorising().scalars
 
     def _vectorising(self):
         return self.kept("value", lambda: self._valued(self._listing))
 
     def _valued(self, code):
-        """The run of the stage that finds loops in a list."""
+        """Run the vectorising stage on `code`."""
         run = self._passed("value", code)
         self._keeps_arrays = run.keeps_arrays
         return run
 
     @property
     def rolls(self) -> bool:
-        """May its loops become arrays?"""
+        """Whether vectorisation is allowed."""
         return self._rolls and not self._exact
 
     @property
     def repeats(self) -> int:
-        """How often a call runs the list."""
+        """Number of times that one call runs the IR."""
         return 1
 
     @property
     def operations(self) -> int:
-        """Numbers that a call computes; what functions compute that it calls is not among them."""
+        """Scalar operations per call, without those inside called functions."""
         return sum(operations(self._listing))
 
     @property
     def estimate(self) -> float:
-        """Nanoseconds of a run, as the machine takes them: by what instructions and calls take, one by one."""
+        """Estimated run time in the VM in nanoseconds, summed over instructions and calls."""
         return nanoseconds(self.lowered())
 
     @property
     def workspace(self) -> int:
-        """Bytes of memory beside inputs and outputs."""
+        """Bytes of memory besides inputs and outputs."""
         return schedule(self.lowered(), self.exact).nbytes
 
     def _made(self, word, argnums):
-        """A derivative, made once."""
+        """Return a derivative, building it on first use."""
         return self.kept((word, argnums), lambda: getattr(self, f"_{word}")(argnums))
 
     def kept(self, key: Any, make: Callable) -> Any:
-        """What belongs to the program, made once."""
+        """Return the cached value of `key`, computing it on first use."""
         if key not in self._derived:
             self._derived[key] = make()
         return self._derived[key]
 
     def with_list(self, listing: Listing) -> Program:
-        """A program that has another list, made of this one's."""
+        """Return a program like this one with other IR, which returns its first output."""
         return self._like(self._name, listing, _ONE)
 
     def with_entries(self, name: str, listing: Listing) -> Program:
-        """A program that gives the entries of a derivative, by a list that was simplified.
+        """Return a program of the nonzeros of a derivative, given its simplified IR.
 
-        Its list has no adjoints, and of what it adds up nothing is gained by `shifts`.
+        Stencil fusion is off: the IR contains no adjoints, whose slice additions that pass fuses.
         """
         made = Program(name, listing, self._form, _ONE, self._exact, self._example, self._floats)
         made._rolls, made._gathers, made._tier, made._disabled = self._rolls, False, self._tier, self._disabled
         return made
 
     def _differentiable(self, word):
-        """The list in which all is differentiable, and its one output."""
+        """Return the vectorised IR with partial instructions expanded by their rules, and its one output."""
         if self._expanded is None:
             code = self._one_array(word)
             dtype = kind_of(code, code.outputs[0])[0]
@@ -455,18 +458,18 @@ class Program(Runner):
         return self._expanded, self._expanded.outputs[0]
 
     def _flat(self, word):
-        """The same of the list of numbers."""
+        """Return the same for the scalar IR."""
         code = self._passed("jacobian", self._expand(self._one_array(word))).code
         return code, code.outputs[0]
 
     def lines_alone(self) -> Listing:
-        """Of a value and a derivative in a direction: the list of the derivative, and of all guards."""
+        """Return the IR of the derivative alone, with all guards, for a program of a value and a derivative."""
         code = simplify.live(self._listing if self._exact else self._rolled())
         code.outputs = code.outputs[1:]
         return self._passed("direction", code).code
 
     def differentiable(self) -> Listing:
-        """The list with all its outputs, in which all is differentiable."""
+        """Return the IR with all outputs and with partial instructions expanded, so that it can be differentiated."""
         return self._expand(self._rolled())
 
     def _expand(self, code):
@@ -474,7 +477,7 @@ class Program(Runner):
         return code if expanded is self._listing else self._passed("derivative", expanded).code
 
     def _one_array(self, word):
-        """The list that gives the result as one array or number."""
+        """Return IR that yields the result as one array or scalar."""
         template = self._result.template
         if type(template) is Slot:
             return self._listing
@@ -493,9 +496,9 @@ class Program(Runner):
 
     @property
     def is_double(self) -> bool:
-        """Are all arguments and outputs of dtype float64?
+        """Whether all arguments and outputs are float64.
 
-        What the function reads from outside has no derivative, and may be complex.
+        Captured values are constants for differentiation, so they may be complex.
         """
         code = self._listing
         count = self._form.count
@@ -505,26 +508,26 @@ class Program(Runner):
         return {kind_of(code, v)[0] for v in captured} <= _READ
 
     def _inputs(self, word, argnums):
-        """Numbers of the inputs that an argument gives."""
+        """Return the indices of the inputs that hold the leaves of an argument."""
         if not isinstance(argnums, int) or not 0 <= argnums < len(self._form.templates):
             raise TypeError(
                 f"{word}({self._name}): argnums={argnums!r}, but the program has {len(self._form.templates)} "
-                "positional arguments, of which one is differentiated"
+                "positional arguments, and is differentiated in one of them"
             )
         found = self._form.inputs_of(argnums)
         if not found:
-            raise NotDerivable(f"{word}({self._name}): argument {argnums} holds no floats: record it with some")
+            raise NotDerivable(f"{word}({self._name}): argument {argnums} contains no floats: record it with floats")
         return found
 
     def _input(self, word, argnums):
-        """The number of the one input that an argument is."""
+        """Return the index of the input for an argument that is a single array."""
         found = self._inputs(word, argnums)
         if type(self._form.templates[argnums]) is not Slot:
             raise NotDerivable(f"{word}({self._name}): argument {argnums} is a container: pass one array")
         return found[0]
 
     def _in_form(self, argnums, first):
-        """The argument with slots in the places of its arrays, numbered from `first` on."""
+        """Return the argument's template with its leaves numbered from `first`."""
         template = self._form.templates[argnums]
         return shifted(template, first - self._form.inputs_of(argnums)[0])
 
@@ -548,7 +551,7 @@ class Program(Runner):
         return printed(self._listing)
 
     def explain(self) -> Summary:
-        """What the program consists of, what became of its loops, and the steps in which it is run.
+        """Summarise the program: its instructions, the result of vectorising its loops, and the kernels that run it.
 
         Examples
         --------
@@ -570,19 +573,20 @@ class Program(Runner):
         return summary(self)
 
     def to_dot(self, most: int = 200) -> str:
-        """The program as it is run, as a graph in the language of Graphviz.
+        """Return the program as the VM runs it, as a Graphviz graph.
 
-        Instructions that the machine runs together stand in one box.
+        Instructions that one kernel executes share a box.
 
         Parameters
         ----------
         most : int
-            Of a longer program each step is one node, and steps beyond so many are left out, as its title says.
+            Limit on the number of nodes. A longer program gets one node per kernel, and kernels beyond the limit are
+            omitted, which the title says.
 
         Returns
         -------
         str
-            For Graphviz, and for `wengert.viz.render`, which makes a picture of it.
+            DOT source for Graphviz or `wengert.viz.render`.
         """
         return to_dot(self._name, self.lowered(), self._exact, most)
 
@@ -595,20 +599,20 @@ class Program(Runner):
         debug: bool = False,
         target: str = "cuda",
     ) -> Any:
-        """The program at many points at once, on a GPU: one thread a point.
+        """Compile the program for a GPU, to evaluate it at many points at once, one thread per point.
 
         Parameters
         ----------
         dtype : {None, "float64", "float32"}
-            In which is computed; by default that of the first argument of a call.
+            Precision of the computation; by default the dtype of the first argument of a call.
         compile : {"auto", "never"}
-            "auto" makes a kernel of straight code, but of very long programs; "never" interprets the list.
+            "auto" compiles a kernel unless the program is very long; "never" interprets the instructions.
         chunk : int or "auto"
-            Points at once, of arrays on the host; as many as fit by default.
+            Points per launch for arrays on the host; by default as many as fit into GPU memory.
         debug : bool
-            Wait for each kernel, and raise `FloatingPointError` where results are not finite.
+            Wait for each kernel, and raise `FloatingPointError` if a result is not finite.
         target : {"cuda", "cpu"}
-            Where to compute. "cpu" runs the code of the kernels on the CPU, to look for mistakes.
+            Device. "cpu" runs the kernels' code on the CPU, for debugging.
 
         Returns
         -------
@@ -629,7 +633,7 @@ class Program(Runner):
     def __reduce__(self):
         try:
             content = pickled(self)
-        except (pickle.PicklingError, AttributeError, TypeError):  # another pickler may know what it calls
+        except (pickle.PicklingError, AttributeError, TypeError):  # another pickler may support the functions it calls
             return _blank, (type(self),), self.__getstate__()
         return _unpickled, (verify.form(), zlib.crc32(content), content)
 
@@ -647,19 +651,19 @@ class Program(Runner):
         self._verify()
 
     def _verify(self):
-        """Raise `MalformedProgram` where a state cannot be that of a program."""
+        """Raise `MalformedProgram` unless the unpickled state is that of a valid program."""
         try:
             verify.check(self)
         except MalformedProgram as error:
             self.__dict__.clear()
             raise MalformedProgram(f"this program is damaged: {error}. Record it again") from None
 
-    #: what a state may have, and of which types
+    #: optional attributes of a state, with their types
     _optional = dict.fromkeys(("_rolls", "_gathers", "_keeps_arrays"), bool) | {"_history": tuple}
     _optional |= {"_tier": TIERS.__contains__, "_disabled": lambda x: type(x) is frozenset and x <= {*pipeline.names()}}
 
     def check_parts(self, verifier: Verifier) -> None:
-        """Raise `MalformedProgram` unless all is there that calls and derivatives rely on: see `spec`."""
+        """Raise `MalformedProgram` unless every part that calls and derivatives use is valid; see `ir.verify`."""
         parts = {"_listing": Listing, "_form": Form, "_result": is_a(Result), "_example": list}
         check_fields(self, parts | {"_name": str, "_exact": bool, "_floats": is_count}, self._optional)
         code = self._listing
@@ -667,28 +671,28 @@ class Program(Runner):
         self._form.check_parts(verifier)
         self._result.check_parts(self, verifier)
         expect(self._floats <= len(self._form.templates), "it has fewer arguments than it takes as floats")
-        expect(self._form.count <= len(code.inputs), "its list has fewer inputs than its arguments leaves")
+        expect(self._form.count <= len(code.inputs), "its IR has fewer inputs than its arguments have leaves")
         types = [kind_of(code, v) for v in self._exampled()]
         given = [(np.asarray(x).dtype, np.shape(x)) for x in self._example]
-        expect(given == [kind[:2] for kind in types], "its example is of other types than its inputs")
+        expect(given == [kind[:2] for kind in types], "its example values have other types than its inputs")
 
     def _exampled(self):
-        """Inputs that have an example value."""
+        """Return the inputs that have an example value."""
         return self._listing.inputs
 
     def save(self, path: Any) -> None:
-        """Write the program into a file, by `pickle`.
+        """Write the program to a file with `pickle`.
 
         Raises
         ------
         TypeError
-            If it calls a function that `pickle` does not find again, such as a lambda; no file is written then.
+            If it calls a function that `pickle` cannot import by name, such as a lambda. No file is written then.
         """
         try:
             content = pickled(self)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise TypeError(
-                f"{self!r} cannot be saved ({error}): functions that it calls must stand at the top of a module"
+                f"{self!r} cannot be saved ({error}): functions that it calls must be defined at module level"
             ) from error
         with open(path, "wb") as file:
             file.write(b"%s\n%s\n%08x\n" % (_MAGIC, verify.form().encode(), zlib.crc32(content)))
@@ -696,45 +700,45 @@ class Program(Runner):
 
     @classmethod
     def load(cls, path: Any) -> Program:
-        """The program in a file; as with `pickle`, only from files that you trust: damage is found, malice is not.
+        """Read a program from a file. Only load files that you trust: like `pickle`, this detects damage, not malice.
 
         Raises
         ------
         ValueError
-            If another version of wengert wrote it in another form, or the file is damaged: record it again.
+            If another version of wengert wrote the file in another format, or the file is damaged: record it again.
         TypeError
-            If something else is in the file.
+            If the file holds something else.
         """
         with open(path, "rb") as file:
             magic, form, checksum, content = [*file.read().split(b"\n", 3), b"", b"", b""][:4]
         if magic != _MAGIC:
-            raise TypeError(f"{path} holds no program that Program.save wrote")
+            raise TypeError(f"{path} was not written by Program.save")
         verify.check_form(form.decode(errors="replace"), path)
         if checksum != b"%08x" % zlib.crc32(content):
             raise ValueError(f"{path} is damaged: its content is not what was saved. Record the program again")
         found = pickling.loaded(content)
         if not isinstance(found, cls):
-            raise TypeError(f"{path} holds no {cls.__name__}, but a {type(found).__name__}")
+            raise TypeError(f"{path} holds a {type(found).__name__}, not a {cls.__name__}")
         return found
 
 
 
 
 class Swept(Program):
-    """A derivative in many directions: the program of one of them, made wider, run for some of them at a time.
+    """A derivative in many directions: the program of one direction, batched, and run one batch at a time.
 
     Parameters
     ----------
     program : Program
     argnums : int
     by_rows : bool
-        Directions are cotangents, else tangents.
+        Whether directions are cotangents; they are tangents otherwise.
     count : int, optional
-        Directions; by default as many as the result, or the argument, has elements.
+        Number of directions; by default the size of the result (by rows) or of the argument.
     name : str
     """
 
-    _directs_units = False  # are the directions all unit vectors, in their order?
+    _directs_units = False  # whether the directions are the unit vectors, in order
 
     def __init__(self, program, argnums, by_rows, name, count=None):
         code, y = program._differentiable("jacobian")
@@ -760,15 +764,15 @@ class Swept(Program):
         check_fields(self, {"_one": Program, "_x": is_shape, "_y": is_shape, "_by_rows": bool, **counts, **dtypes})
         verifier.check(self._one)
         code, one = self._listing, self._one._listing
-        expect(one is code and len(code.outputs) == 2, "it is swept by another program")
+        expect(one is code and len(code.outputs) == 2, "its IR differs from that of its program for one direction")
         expect(self._number < len(code.inputs), "its direction is no input")
         types = [kind_of(code, v)[1] for v in (code.inputs[self._number], *code.outputs)]
         right = types == [self._lines, self._y, self._x if self._by_rows else self._y]
         expect(right, "its directions have another shape")
-        expect(self._dtype.kind in "fc" and self._entries.kind in "fc", "its derivatives are no floats")
-        expect(self._count <= max(1, math.prod(self._x), math.prod(self._y)), "it has more directions than there are")
+        expect(self._dtype.kind in "fc" and self._entries.kind in "fc", "its derivatives are not floats")
+        expect(self._count <= max(1, math.prod(self._x), math.prod(self._y)), "it has too many directions")
         right = self._chunks >= 1 and self._width == -(-self._count // self._chunks)
-        expect(right, "its directions are not in as many parts")
+        expect(right, "the number or size of its batches of directions is wrong")
 
     def _exampled(self):
         inputs = self._listing.inputs
@@ -776,11 +780,11 @@ class Swept(Program):
 
     @property
     def _lines(self):
-        """The shape of a direction."""
+        """Shape of a direction."""
         return self._y if self._by_rows else self._x
 
     def _most_at_once(self):
-        """So many directions that the largest arrays of them fit into a cache; one where bits have to agree."""
+        """Return the batch size for which the largest batched arrays fit into a cache; 1 if values must be exact."""
         if self._exact or "batching" in self._disabled:
             return 1
         code = self._listing
@@ -789,7 +793,7 @@ class Swept(Program):
         return max(_LEAST_AT_ONCE, _ELEMENTS // max(1, largest))
 
     def _wide(self):
-        """The list that gives the derivatives in several directions."""
+        """Return the IR batched over directions."""
         code = self._one.lines_alone()
         if self._width < 2:
             return code
@@ -807,8 +811,8 @@ class Swept(Program):
 
     def _differentiable(self, word):
         raise NotDerivable(
-            f"{word}({self._name}): this program is a loop over the rows of a matrix: record the derivative as wengert "
-            "gives it, wengert.record(wengert.jacobian(wengert.hessian(f)), x)"
+            f"{word}({self._name}): this program computes a matrix row by row, and has no derivative: record the "
+            "derivative function instead, wengert.record(wengert.jacobian(wengert.hessian(f)), x)"
         )
 
     @property
@@ -847,7 +851,7 @@ class Swept(Program):
         return out
 
     def _filled(self, leaves, run):
-        """The result, or the number of the guard that failed."""
+        """Return the outputs, or the index of the guard that failed."""
         found, width = [], max(1, self._width)
         across = math.prod(self._x if self._by_rows else self._y)
         for direction in self.kept("directions", self._all_directions):
@@ -859,7 +863,10 @@ class Swept(Program):
         return [self._assembled(products[: self._count].astype(self._entries, copy=False))]
 
     def _all_directions(self):
-        """Directions for one run after the other, zeros where there are no more; also without any there are guards."""
+        """Return the seeds of each run, the last padded with zeros.
+
+        There is at least one run even without directions, so that guards are checked.
+        """
         width, size = max(1, self._width), math.prod(self._lines)
         found = []
         for first in range(0, max(1, self._count), width):
@@ -870,16 +877,16 @@ class Swept(Program):
         return found
 
     def _directions(self, first, stop):
-        """Directions, an array of two axes."""
+        """Return directions `first` to `stop` as the rows of a matrix."""
         raise NotImplementedError
 
     def _assembled(self, products):
-        """What is made of the derivatives in all directions."""
+        """Return the result, given the derivatives in all directions as the rows of a matrix."""
         raise NotImplementedError
 
 
 class Stacked(Swept):
-    """A Jacobian by all of its rows, or columns."""
+    """A dense Jacobian, by one pullback per row or one pushforward per column."""
 
     _directs_units = True
 
@@ -890,16 +897,16 @@ class Stacked(Swept):
     def check_parts(self, verifier):
         super().check_parts(verifier)
         check_fields(self, {"_is_symmetric": bool})
-        expect(self._count == math.prod(self._lines), "it has not as many directions as lines")
-        expect(not self._is_symmetric or self._x == self._y, "it is symmetric, and of two shapes")
+        expect(self._count == math.prod(self._lines), "its number of directions is wrong")
+        expect(not self._is_symmetric or self._x == self._y, "it is symmetric, but not square")
 
     @property
     def by_rows(self) -> bool:
-        """Is it swept by rows, else by columns?"""
+        """Whether it is computed by rows; by columns otherwise."""
         return self._by_rows
 
     def whole(self) -> Listing:
-        """The list of all rows, or columns, where there is one; the input after the argument is a single direction."""
+        """Return the IR batched over all directions if `repeats` is 1; the second input is then one direction."""
         return self.kept("wide", self._wide)
 
     def _directions(self, first, stop):
@@ -917,20 +924,20 @@ class Stacked(Swept):
 
 class _Writer(pickling.Writer):
     def reducer_override(self, x):
-        if isinstance(x, Program):  # it shares lists with the one around it
+        if isinstance(x, Program):  # part of the enclosing program's pickle, since they may share IR
             return _blank, (type(x),), x.__getstate__()
         return super().reducer_override(x)
 
 
 def pickled(program: Program) -> bytes:
-    """The content of a pickle of a program."""
+    """Pickle a program."""
     content = io.BytesIO()
     _Writer(content, protocol=5).dump(program)
     return content.getvalue()
 
 
 def _unpickled(form, checksum, content):
-    """The program in such bytes, which are looked at only if they are as they were written."""
+    """Unpickle a program after checking that its bytes are as they were written."""
     verify.check_form(form, "this program")
     if type(content) is not bytes or checksum != zlib.crc32(content):
         raise MalformedProgram("this program is damaged: its content is not what was pickled. Record the program again")
@@ -938,14 +945,14 @@ def _unpickled(form, checksum, content):
 
 
 def _blank(cls):
-    """An empty program whose state is set later, since the state may refer to it."""
+    """Return an empty program whose state is set later, since the state may refer to it."""
     if not (isinstance(cls, type) and issubclass(cls, Program)):
-        raise TypeError(f"the state of a program for {cls!r}, which is no class of programs")
+        raise TypeError(f"the pickled state belongs to {cls!r}, which is not a class of programs")
     return cls.__new__(cls)
 
 
 def _another(program):
     return (
-        f"{program!r} was recorded for other arguments: their shapes, dtypes, strides and all that is no float must "
-        "be the same. Record it again with these, or use wengert.compile, which does so by itself"
+        f"{program!r} was recorded for other arguments: shapes, dtypes, strides and values that are not floats must "
+        "match. Record it again with these arguments, or use wengert.compile, which does so automatically"
     )

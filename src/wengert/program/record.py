@@ -1,4 +1,4 @@
-"""A function and example arguments to a program."""
+"""Builds a `Program` from a function and example arguments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from wengert.transforms.second import HVP, Hessian
 
 
 def record(f, args: tuple, kwargs: dict, exact: bool, is_live: bool = False, disable=()) -> Program:
-    """The program of `f` at some arguments; what it reads from outside is constant, or live: more inputs."""
+    """Return the program of `f` at these arguments. Captured values become constants, or inputs if `is_live`."""
     disabled = pipeline.chosen(disable, "record")
     name = _name(f)
     refuse_traced(f"record({name})", args, kwargs)
@@ -32,7 +32,7 @@ def record(f, args: tuple, kwargs: dict, exact: bool, is_live: bool = False, dis
             raise NotReplayable(captures.effect)
         reading = captures.read(is_new=True)
         if reading is None:
-            raise NotReplayable("what it reads from outside cannot be made out")
+            raise NotReplayable("the values that it reads from outside cannot be determined")
         reading = reading if is_live else _Constants(reading)
         return trace(f, args, kwargs, reading, exact, disabled)
     except (NotReplayable, Unrecorded) as reason:
@@ -40,7 +40,7 @@ def record(f, args: tuple, kwargs: dict, exact: bool, is_live: bool = False, dis
 
 
 class _Constants:
-    """What a function reads from outside, as it was once."""
+    """Captured values of a function, as constants of its program."""
 
     leaves = aliases = ()
 
@@ -56,12 +56,12 @@ class _Constants:
 
 
 def trace(f, args: tuple, kwargs: dict, reading, exact: bool = False, disabled: frozenset = frozenset()) -> Program:
-    """The program of `f` at some arguments; `reading` is what it reads from outside, and `disabled` names passes.
+    """Return the program of `f` at these arguments; `reading` holds captured values, `disabled` names passes.
 
-    Its inputs are the leaves of the arguments, and after them those of `reading`.
-    A derivative is made of the program of its function where that can be, and otherwise recorded itself.
+    Its inputs are the leaves of the arguments, followed by those of `reading`.
+    The program of a derivative is made from that of its function if possible, and otherwise traced itself.
     """
-    derive, reason = _derivation(f), "it is the derivative of one that is no program"
+    derive, reason = _derivation(f), "it is the derivative of a function that cannot be recorded"
     if derive is not None:
         with_direction = type(f) in (JVP, HVP)
         if not with_direction or _is_alike(*args[:2]):
@@ -70,28 +70,28 @@ def trace(f, args: tuple, kwargs: dict, reading, exact: bool = False, disabled: 
             try:
                 if program.is_double:
                     return derive(program)
-                reason = "it takes or returns what is no float64"
+                reason = "it takes or returns values that are not float64"
             except NotDerivable as error:
                 reason = str(error)
-    if isinstance(f, Operator) and hasattr(f, "of_program"):  # what it gives is not recorded itself
+    if isinstance(f, Operator) and hasattr(f, "of_program"):  # cannot be traced: its result is a sparse matrix
         raise NotReplayable(reason)
     return _traced(lambda bound: bound, f, args, kwargs, reading, exact, disabled)
 
 
 def _is_alike(x, v):
-    """Is this one direction of one array?"""
+    """Whether `x` is an array or a float and `v` a single direction of the same shape."""
     return all(isinstance(leaf, (float, np.ndarray)) for leaf in (x, v)) and np.shape(x) == np.shape(v)
 
 
 def _inner(bound):
-    """The function under derivatives."""
+    """Return the function below nested derivative operators."""
     while isinstance(bound, Operator) and bound.is_derivative:
         bound = bound.f
     return bound
 
 
 def _derivation(f):
-    """How the program of a derivative is made of that of its function; None: by recording the derivative."""
+    """Return the function that makes a derivative's program from its function's; None if it must be traced."""
     if not isinstance(f, Operator) or f.has_aux or not isinstance(f.argnums, int) or f.argnums < 0:
         return None
     is_sparse = hasattr(f, "of_program")
@@ -148,7 +148,7 @@ def _traced(inner, f, args, kwargs, reading, exact, disabled):
 
 
 def positions_of(f, args: tuple) -> tuple:
-    """Numbers of the arguments that are differentiated, or directions: no two of them are one array to a function."""
+    """Return the positions of arguments that are differentiated or directions; none may alias another argument."""
     if not isinstance(f, Operator):
         return ()
     if not isinstance(f, (JVP, HVP)):
@@ -157,7 +157,7 @@ def positions_of(f, args: tuple) -> tuple:
 
 
 def _parted(y, name):
-    """The traced leaves of a result, and the result with slots in their place."""
+    """Split a result into its traced leaves and a template with slots in their place."""
     found = []
 
     def part(leaf):
@@ -167,7 +167,7 @@ def _parted(y, name):
         if _hides(leaf):
             kind = type(leaf)
             raise NotReplayable(
-                f"{name} returns a {kind.__module__}.{kind.__qualname__} that holds its values: return arrays, or "
+                f"{name} returns a {kind.__module__}.{kind.__qualname__} that hides traced values: return arrays, or "
                 "dicts, lists or dataclasses of arrays"
             )
         return plain(leaf)
@@ -177,14 +177,14 @@ def _parted(y, name):
 
 
 def _maker_of(leaf):
-    """What makes a leaf of a result of a scalar: Python floats and arrays without axes are none."""
+    """Return the conversion for a scalar leaf of a result: `float`, `np.asarray` for 0-d arrays, or None."""
     if as_numpy(leaf) is not leaf:
         return float
     return None if is_scalar(leaf) or np.ndim(leaf) else np.asarray
 
 
 def _hides(x):
-    """Are there traced values in an object, or in what a function has around it?  An iterator may have some."""
+    """Whether an object, a function's closure or an iterator may hold traced values out of reach of the template."""
     if hasattr(type(x), "__next__"):
         return True
     parts = [*getattr(x, "__dict__", {}).values(), *(x.flat if isinstance(x, np.ndarray) else ())]

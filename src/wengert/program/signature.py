@@ -16,7 +16,7 @@ from wengert.program.tracing.pytree import fill, key_of, mapped
 
 
 class Slot:
-    """Stands for a leaf in a template: its number, and for a scalar of a result a conversion to another type."""
+    """Placeholder of a leaf in a template: its index, and an optional conversion for a scalar of a result."""
 
     __slots__ = ("make", "number")
 
@@ -24,34 +24,34 @@ class Slot:
         self.number, self.make = number, make
 
     def fill(self, found: list) -> Any:
-        """This leaf, converted, out of a list of all leaves."""
+        """Return this leaf, converted, from the list of all leaves."""
         y = found[self.number]
         return y if self.make is None or not isinstance(y, np.generic) or is_var(y) else self.make(y)
 
 
 def refuse_traced(name: str, args: tuple, kwargs: dict) -> None:
-    """Raise `TracedValueError` if an argument is traced, since a program would lose its derivative."""
+    """Raise `TracedValueError` if an argument is traced, since a program would drop its derivative."""
     if holds_traced((*args, *kwargs.values())):
         raise TracedValueError(
-            f"{name}: an argument is traced, and a program takes numbers: inside of a derivative call the function "
-            "itself, or wengert.compile of it"
+            f"{name}: an argument is traced, but a program takes plain numbers and arrays: inside a derivative, call "
+            "the function itself, or wengert.compile(f)"
         )
 
 
 def as_floats(x: Any, name: str) -> Any:
-    """An argument as derivatives take it: lists of numbers become arrays, integers floats."""
+    """Convert an argument as derivatives do: sequences of numbers to arrays, integers to floats."""
     leaves, restore = split(x)
     return restore([input_leaf(leaf, name, True) for leaf in leaves])
 
 
 def as_inputs(x: Any, name: str) -> Any:
-    """The same with arrays in C order, as programs take them."""
+    """Convert an argument as programs do: like `as_floats`, with arrays in C order."""
     leaves, restore = split(as_floats(x, name))
     return restore([np.asarray(leaf, order="C") if isinstance(leaf, np.ndarray) else leaf for leaf in leaves])
 
 
 class Form:
-    """The arguments of a program: a static key, and for each argument a template with a `Slot` for each leaf."""
+    """The arguments of a program: a static key, and for each argument a template with a `Slot` per leaf."""
 
     def __init__(self, args: tuple, kwargs: dict):
         self.leaves: list = []
@@ -67,7 +67,7 @@ class Form:
         self.count = len(self.leaves)
 
     def with_direction(self, direction) -> Form:
-        """The form of a call with a direction as an additional second argument."""
+        """Return the form with a direction inserted as second argument."""
         form = copy.copy(self)
         leaves: list = []
         parts, keywords = self.key
@@ -79,29 +79,29 @@ class Form:
 
     @property
     def direction(self) -> int:
-        """Number of the leaf that a direction would be."""
+        """Index of the leaf that a direction would be."""
         return len(_slots_of(self.templates[0])) if self.templates else 0
 
     def inputs_of(self, position: int) -> list[int]:
-        """Numbers of the leaves of an argument."""
+        """Return the indices of an argument's leaves."""
         return _slots_of(self.templates[position])
 
     def inputs_at(self, positions: tuple) -> set[int]:
-        """The same of several."""
+        """Return the indices of the leaves of several arguments."""
         return {i for position in positions for i in self.inputs_of(position)}
 
     def check_parts(self, verifier: Verifier) -> None:
         """Raise `MalformedProgram` unless key and templates agree; see `wengert.program.ir.verify`."""
         check_fields(self, {"templates": list, "count": is_count, "key": tuple})
         parts, keywords = self.key
-        expect(len(parts) == len(self.templates) and type(keywords) is tuple, "its key is that of other arguments")
+        expect(len(parts) == len(self.templates) and type(keywords) is tuple, "its key does not match its arguments")
         hash(self.key)
         found = [number for template in self.templates for number in _slots_within(template, self.count)]
-        expect(found == list(range(len(found))), "the leaves of its arguments are not numbered one after the other")
+        expect(found == list(range(len(found))), "the leaves of its arguments are not numbered consecutively")
 
 
 def _of_numbers(key):
-    """A key that does not distinguish Python floats from `numpy.float64`, which give a program the same values."""
+    """Return the key with Python floats and `numpy.float64` unified, which a program treats equally."""
     if type(key) is tuple:
         return tuple(map(_of_numbers, key))
     return "d" if key is float else key
@@ -114,13 +114,13 @@ def _slots_of(template):
 
 
 def _slots_within(template, count):
-    """Numbers of the slots in a template; `MalformedProgram` if one is not below `count`."""
+    """Return the indices of a template's slots; raise `MalformedProgram` if one is not below `count`."""
     found: list = []
 
     def see(x):
         if type(x) is Slot:
             right = is_count(x.number) and x.number < count and (x.make is None or callable(x.make))
-            expect(right, f"it has no leaf {x.number}, but {count} of them")
+            expect(right, f"it refers to leaf {x.number}, but has {count} leaves")
             found.append(x.number)
 
     mapped(template, see)
@@ -128,14 +128,14 @@ def _slots_within(template, count):
 
 
 def shifted(template, by):
-    """A template with other numbers of leaves."""
+    """Return a template whose leaf indices are shifted by `by`."""
     return mapped(template, lambda x: Slot(x.number + by) if type(x) is Slot else x)
 
 
 class Result:
-    """The result of a program: a template of what f returned, with a `Slot` for each output."""
+    """The result of a program: a template of the returned value, with a `Slot` per output."""
 
-    keeps_out = False  # does the result hold the first output itself, so that out= can be an array for it?
+    keeps_out = False  # whether the result holds the first output itself, so that out= may supply its array
 
     def __init__(self, template: Any):
         self.template = template
@@ -153,7 +153,7 @@ def _own(x):
 
 
 def without_strides(key):
-    """A key without the strides of arrays: a program gives the same values for another layout, up to rounding."""
+    """Return a key without array strides: values agree for other layouts up to rounding."""
     if type(key) is not tuple:
         return key
     if len(key) == 3 and type(key[0]) is str and type(key[1]) is type(key[2]) is tuple:

@@ -1,6 +1,6 @@
-"""Programs inside of a derivative: a call is one entry, whose value, tangents and cotangents come from programs.
+"""Compiled functions inside a derivative: a call becomes one tape entry, whose derivatives are programs too.
 
-Derivatives of first order alone: in others the function runs as it is.
+First-order derivatives only; in others the function runs eagerly.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from wengert.program.ir.ir import kind_of
 from wengert.program.ir.reference import of_type
 from wengert.program.program import NotDerivable, Program
 
-#: derivatives of one program that are kept, one for each branch that its rules take
+#: derivatives kept per program, one for each combination of branches in derivative rules
 _MAX_DERIVATIVES = 4
 
 _DOUBLE = np.dtype(float)
 
 
 def takes_programs(levels: tuple) -> bool:
-    """Are first derivatives all that is asked for, and of numbers?"""
+    """Whether the only active transform is a first-order derivative that is not being traced itself."""
     if len(levels) != 1 or type(levels[0]) is Watch:
         return False
     level = levels[0].level
@@ -35,14 +35,14 @@ def takes_programs(levels: tuple) -> bool:
 
 
 def entered(program: Program, leaves: list, operands: list, outputs: list) -> list | None:
-    """Outputs of a program as the derivative around sees them; None where the program has no derivative.
+    """Return a program's outputs as operands of the enclosing derivative; None if the program has no derivative.
 
     Parameters
     ----------
     leaves, operands : list
-        The inputs, as numbers, and as the derivative sees them.
+        The inputs, as plain values and as operands.
     outputs : list
-        What the program gave for these.
+        The program's outputs at these inputs.
     """
     traced = tuple(i for i, x in enumerate(operands) if var.is_traced(x))
     if not traced:
@@ -62,7 +62,7 @@ def _entry(program, traced, is_forward, leaves):
 class Entry:
     """A program as a primitive, differentiable in some of its inputs.
 
-    The outputs that depend on these are its result: one array in which they lie one after the other.
+    Its result is the concatenation of the outputs that depend on these inputs.
     """
 
     def __init__(self, program: Program, traced: tuple, is_forward: bool, leaves: list):
@@ -74,7 +74,7 @@ class Entry:
         self.places = [i for i, v in enumerate(code.outputs) if depends[v]]
         results = [kind_of(code, code.outputs[i]) for i in self.places]
         if {dtype for dtype, _, _ in [*self.inputs, *results]} != {_DOUBLE}:
-            raise NotDerivable(f"{program!r}: not all is of dtype float64")
+            raise NotDerivable(f"{program!r}: only float64 inputs and outputs are supported here")
         self.results = _Parts([shape for _, shape, _ in results])
         make, given = (self._forth, [self.inputs[i] for i in traced]) if is_forward else (self._back, results)
         self.derived = _Derived(program, make, [*self.inputs, *[(_DOUBLE, shape, None) for _, shape, _ in given]])
@@ -83,7 +83,7 @@ class Entry:
         self.row = registry.Primitive(repr(program), "custom", vjps={0: self.pull}, jvps={0: self.push}, sequence=True)
 
     def append(self, level, leaves: list, operands: list, outputs: list) -> list:
-        """Append a call to what records; gives the outputs, as operands where they depend on what is traced."""
+        """Append a call to the tape; return the outputs, as operands if they depend on traced inputs."""
         found = arguments.clean(outputs)
         if self.places:
             sources = [(0, i, operands[i]) for i in self.traced]
@@ -97,12 +97,12 @@ class Entry:
         return found
 
     def pull(self, ybar, y, *leaves):
-        """Cotangents of the inputs, None for those that are not traced."""
+        """Return the cotangents of the inputs, None for inputs that are not traced."""
         found = iter(self.derived(leaves, self.results.parted(ybar)))
         return [next(found) if i in self.traced else None for i in range(len(leaves))]
 
     def push(self, tangents, y, *leaves):
-        """Tangents of the result, by those of the inputs, each with a leading axis of directions."""
+        """Return the tangents of the result; tangents have a leading axis of directions."""
         traced = [tangents[i] for i in self.traced]
         return np.stack([self.results.joined(self.derived(leaves, directions)) for directions in zip(*traced)])
 
@@ -118,7 +118,7 @@ class Entry:
 
 
 class _Derived:
-    """A derivative of a program, with directions after its inputs: made anew where rules take other branches."""
+    """A derivative of a program, with directions as further inputs; derived again when its rules branch differently."""
 
     def __init__(self, program: Program, make: Callable, kinds: list):
         self.program = program
@@ -130,19 +130,19 @@ class _Derived:
         given = [*map(of_type, [*leaves, *directions], self.kinds)]
         for derived in self.known:
             found = derived.attempt(given)
-            if type(found) is not int:  # the number of a guard that failed
+            if type(found) is not int:  # an int is the index of a failed guard
                 return found
         return self.make_at(given[: len(leaves)]).run(given)
 
     def make_at(self, leaves):
-        """The derivative with the branches that rules take at this point."""
+        """Derive a program with the branches that derivative rules take at this point."""
         derived = self.program.with_list(self.make(leaves))
         self.known = [derived, *self.known[: _MAX_DERIVATIVES - 1]]
         return derived
 
 
 class _Parts:
-    """Numbers and arrays that lie in one array, one after the other; a single one is that itself."""
+    """Concatenates scalars and arrays into one 1-D array and splits it again; a single one is left as it is."""
 
     def __init__(self, shapes: list):
         self.shapes = shapes

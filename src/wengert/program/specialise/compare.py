@@ -1,4 +1,4 @@
-"""How far two results are apart."""
+"""Measures the difference of two results in units in the last place."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wengert.containers import children_of
 
 
 def difference(got: Any, expected: Any) -> float:
-    """Largest difference of two results, in units in the last place of the largest magnitude; inf if of other form."""
+    """Largest difference of two results, in ulps of the largest magnitude; inf if their structures differ."""
     one, other = _leaves_of(got), _leaves_of(expected)
     return max(map(_distance, one, other), default=0.0) if len(one) == len(other) else np.inf
 

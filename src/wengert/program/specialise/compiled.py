@@ -1,11 +1,11 @@
-"""Functions recorded at first use and replayed: one program for each key and each path through the code.
+"""Functions traced on first use and replayed: one program per key and per specialisation to the branches taken.
 
 Data
-    Compiled   f, and a table for each set of functions and objects that it is called with
-    _Table     what f reads from outside; recordings by key, the most recently used path first
+    Compiled   f, and a table for each set of functions and objects among its arguments
+    _Table     captured state of f; specialisations by key, most recently used first
 
-A call reads the leaves of its arguments and captured values; all else is the key.  The paths of the key are tried
-until none of the guards of one fails; otherwise f is recorded anew.  Only recording takes a lock.
+A call splits its arguments and captured values into leaves and a static key.  The specialisations of that key are tried
+until the guards of one hold; otherwise f is traced again.  Only tracing takes a lock.
 """
 
 from __future__ import annotations
@@ -61,39 +61,39 @@ from wengert.transforms.second import HVP, Linearize
 
 __all__ = ["Compiled", "alive"]
 
-#: all compiled functions, for `wengert.clear_caches`
+#: all live compiled functions, for `wengert.clear_caches`
 alive: weakref.WeakSet = weakref.WeakSet()
 
-#: a recording takes about as long as so many calls of f: one for so many replays pays
+#: a trace takes about as long as this many calls of f, so one trace per this many replays pays off
 _WORTH = 16
 
-#: recordings beyond that
+#: traces allowed in addition
 _CREDIT = 32
 
-#: what is kept: objects among the arguments, keys for each, paths for each
+#: cache sizes: sets of objects among the arguments, keys per set, specialisations per key
 _TABLES = _KEYS = 64
 _PATHS = 16
 
-#: times that f may write what outlives the call, as an object does that fills a cache of its own
+#: number of calls that may write outer state before f is given up; an object may fill a cache on its first calls
 _CHANCES = 3
 
-#: difference of a replay and f, in units in the last place of the largest magnitude, at which f is looked at anew
+#: difference of a replay from f, in ulps of the largest magnitude, above which f is traced again to find the reason
 _ULPS = 512
-#: so many times what two recordings have shown to be rounding
+#: factor on differences that were identified as rounding before
 _ALIKE = 8
 
-#: arguments among which one is looked for that code in C takes as it is
+#: maximum number of leaves among which to search for one that C code needs as a plain value
 _PINNED = 8
 
 _NONE: frozenset = frozenset()
 
 _OTHER_BRANCH = (
-    "replayed at the point of its recording it takes another branch: it does not depend on its arguments alone, or "
-    "asks for the type of a value"
+    "its recording takes another branch when replayed at the same point: the function depends on more than its "
+    "arguments, or tests the type of a value"
 )
 _OTHER_VALUE = (
-    "its recording gives another value: it does not depend on its arguments alone (random numbers?), or asks for the "
-    "type of a value"
+    "its recording gives another value: the function depends on more than its arguments (random numbers?), or tests "
+    "the type of a value"
 )
 
 
@@ -103,16 +103,16 @@ class _Table:
     def __init__(self, captures):
         self.captures = captures
         self.paths: dict[Any, tuple[Path, ...]] = {}
-        self.frozen: dict[Any, frozenset] = {}  # leaves that are part of the key after all
-        self.refused: dict[Any, None] = {}  # keys of calls that are not recorded
+        self.frozen: dict[Any, frozenset] = {}  # by key: indices of leaves that are part of the key too
+        self.refused: dict[Any, None] = {}  # keys of calls that cannot be traced
 
 
-#: in the place of the value of a derivative that is not run as it is
+#: placeholder for the value of a derivative that is not evaluated eagerly
 UNKNOWN = object()
 
 
 class _Itself:
-    """The value of f itself, in the place of a path: the call has run it."""
+    """The value of f itself, returned instead of a path because the call has already run f."""
 
     __slots__ = ("value",)
 
@@ -122,7 +122,7 @@ class _Itself:
 
 @vectored
 class Compiled(Caller):
-    """What `wengert.compile` returns: see there."""
+    """The callable that `wengert.compile` returns."""
 
     def __init__(
         self,
@@ -138,10 +138,10 @@ class Compiled(Caller):
         if not callable(f):
             raise TypeError(f"compile: expected a function, got {type(f).__name__}")
         if inspect.isgeneratorfunction(f) or inspect.iscoroutinefunction(f):
-            raise TypeError(f"compile: {_name_of(f)} does not return a value when called: it has yield or await")
+            raise TypeError(f"compile: {_name_of(f)} is a generator or coroutine (yield, await): return a value")
         is_count = isinstance(recheck, (int, np.integer)) and not isinstance(recheck, bool) and recheck > 0
         if not (recheck is None or recheck == "auto" or is_count):
-            raise ValueError(f"compile: recheck is 'auto', a number of calls, or None, not {recheck!r}")
+            raise ValueError(f"compile: recheck must be 'auto', a number of calls, or None, not {recheck!r}")
         self.f = f
         self.exact = bool(exact)
         self._takes_out = isinstance(f, Derivative)
@@ -154,10 +154,10 @@ class Compiled(Caller):
         self._lock = threading.RLock()
         self._tables: dict[Any, _Table] = {}
         self._methods: dict[int, Compiled] = {}
-        self._operators: dict[Any, Compiled] = {}  # derivatives and the like of f
+        self._operators: dict[Any, Compiled] = {}  # derivatives and other operators of f
         self._recordings = self._refusals = 0
-        self._eager: str | None = None  # why f runs as it is from now on
-        self._is_closed = False  # are there no new recordings in derivatives?
+        self._eager: str | None = None  # why f runs eagerly from now on
+        self._is_closed = False  # whether no more traces are made inside derivatives
         self._warned = self._is_refused = False
         self._constant_names = frozenset(each for each in self.constant if type(each) is str)
         self._parameters = _parameters_of(f) if self._constant_names else ()
@@ -180,7 +180,7 @@ class Compiled(Caller):
         return getattr(self.f, name)
 
     def __get__(self, owner, cls=None):
-        """As a method, one compiled function for each object; of plain functions only, like these."""
+        """Bind as a method: one compiled function per object, for plain functions only."""
         if owner is None or type(self.f) is not types.FunctionType:
             return self
         found = self._methods.get(id(owner))
@@ -198,12 +198,12 @@ class Compiled(Caller):
         return name if place is self else (Compiled, (self.f, *self._options))
 
     def __wengert__(self, operator: type, options: tuple) -> Callable:
-        """The operator on f, compiled; pullbacks and linear operators, which are recordings themselves, are not."""
+        """Return the compiled operator of f; pullbacks and linear operators, which hold a trace, stay uncompiled."""
         if operator in (VJP, Linearize):
             return operator(self.f, *options)
         key = operator, repr(options)
         found = self._operators.get(key)
-        if found is None:  # the same one the next time, with its recordings
+        if found is None:  # cached, so that a second `grad(compiled)` reuses its specialisations
             with self._lock:
                 found = self._of(operator(self.f, *options))
                 _put(self._operators, key, found, _TABLES)
@@ -214,30 +214,30 @@ class Compiled(Caller):
         return self.exact, self.recheck, self.tier, self.constant, self.disable
 
     def _of(self, f):
-        """Another function, compiled in the same way."""
+        """Compile another function with the same options."""
         return Compiled(f, *self._options)
 
     @property
     def py_func(self):
-        """The function itself, by which compiled functions are followed."""
+        """The original function, through which name rebinding follows compiled functions."""
         if type(self.f) is not types.FunctionType:
             raise AttributeError("py_func")
         return self.f
 
     @property
     def fun(self) -> Compiled:
-        """Of a derivative: the function that it is the derivative of, compiled."""
+        """The compiled function that a derivative was taken of."""
         if not isinstance(self.f, Derivative):
             raise AttributeError("fun")
         return self._of(self.f.f)
 
     @property
     def paths(self) -> int:
-        """Number of recordings kept."""
+        """Number of cached specialisations."""
         return sum(len(paths) for table in [*self._tables.values()] for paths in [*table.paths.values()])
 
     def clear(self) -> None:
-        """Forget all recordings."""
+        """Drop all specialisations."""
         with self._lock:
             self._tables, self._methods, self._operators, self._route = {}, {}, {}, None
             self._is_closed = False
@@ -278,7 +278,7 @@ class Compiled(Caller):
         return out
 
     def _in_derivative(self, args, kwargs):
-        """The call as one entry of the derivative around, where that asks for first derivatives alone."""
+        """Run the call as one entry of the enclosing derivative if that is of first order."""
         f = self.f
         is_python = type(f) in (types.FunctionType, types.MethodType)
         if is_python and not (self._eager or is_observed()) and as_primitive.takes_programs(running.get()):
@@ -292,7 +292,7 @@ class Compiled(Caller):
         return rebound(f)(*args, **kwargs)
 
     def _find(self, args, kwargs):
-        """A program for a call, its leaves as numbers and as they are, and its outputs; None: f is to run as it is."""
+        """Return a call's program, leaves as plain values and as operands, and outputs; None to run f eagerly."""
         given, keywords = lowered(args), lowered(kwargs)
         leaves: list = []
         others: list = []
@@ -305,20 +305,20 @@ class Compiled(Caller):
         if table is None or not table.captures.is_whole:
             return None
         found = None
-        with caught(LevelError):  # f reads traced values where they are not looked for, as in a large container
+        with caught(LevelError):  # f reads traced values that were not captured, as in a large container
             found = self._run(table, (key, reading.key), reading, given, keywords, leaves, None, pinned)
         if found is None or type(found) is _Itself:
             return None
         path, outputs = found
         operands = [operand for part in (args, kwargs, *reading.held) for operand in operands_of(part)]
-        if any(is_traced(operands[i]) for i in reading.frozen):  # f takes them as numbers: it has an error to raise
+        if any(is_traced(operands[i]) for i in reading.frozen):  # f needs plain values, so it raises the proper error
             return None
         if not reading.frozen:
             self._take_route(path, table, reading, given, keywords, leaves)
         return path.program, leaves, operands, outputs
 
     def _take_route(self, path, table, reading, args, kwargs, leaves):
-        """Let the next call that is like this one take its path at once."""
+        """Set the fast path to this call."""
         captures, pinned = table.captures, [(i, leaves[i]) for i in reading.frozen]
         live, static = captures.live, captures.static
         positions = record.positions_of(self.f, args)
@@ -327,7 +327,7 @@ class Compiled(Caller):
         )
 
     def _as_floats(self, args):
-        """The arguments, differentiated ones as arrays and floats: no key is made of integers among them."""
+        """Convert differentiated arguments to arrays and floats, so that integers do not become part of the key."""
         f = self.f
         if not isinstance(f, Operator):
             return args
@@ -340,12 +340,12 @@ class Compiled(Caller):
                 is_one = not isinstance(f.argnums, tuple)
                 v = as_floats(args[1], f.name) if is_one else tuple([as_floats(part, f.name) for part in args[1]])
                 given.insert(1, v)
-        except (IndexError, TypeError, ValueError):  # the derivative says so in its own words
+        except (IndexError, TypeError, ValueError):  # the derivative raises its own error
             return args
         return tuple(given)
 
     def _fixed(self, args, kwargs):
-        """Of arguments that were declared constant: numbers of their leaves, and the objects in them."""
+        """Return, for arguments declared constant, the indices of their leaves and the objects in them."""
         named = [*zip(self._parameters, args), *((None, x) for x in args[len(self._parameters) :]), *kwargs.items()]
         leaves: list = []
         pinned: list = []
@@ -362,7 +362,7 @@ class Compiled(Caller):
         return frozenset(pinned), fixed
 
     def _read(self, others, in_derivative=False, fixed=()):
-        """The table for the functions and objects among the arguments, and what f reads now."""
+        """Return the table for the functions and objects among the arguments, and the captured values."""
         key = tuple(map(Same, others))
         table = known = self._tables.get(key)
         reading = table.captures.read(in_derivative) if table else None
@@ -374,7 +374,7 @@ class Compiled(Caller):
             with self._lock:
                 if self._tables.get(key) is known:
                     _put(self._tables, key, table, _TABLES)
-                else:  # another thread has looked meanwhile
+                else:  # another thread was faster
                     table = self._tables.setdefault(key, table)
             reading = table.captures.read(in_derivative)
             if table.captures.effect:
@@ -382,7 +382,7 @@ class Compiled(Caller):
         return None if self._eager or reading is None else table, reading
 
     def _run(self, table, key, reading, args, kwargs, leaves, failed, pinned):
-        """The first path whose guards hold, or a new one, and the outputs; None where f is to run as it is."""
+        """Return the first path whose guards hold, or a new one, and its outputs; None to run f eagerly."""
         n = len(leaves)
         leaves += reading.leaves
         reading.aliases = aliases_of(leaves)
@@ -399,13 +399,13 @@ class Compiled(Caller):
                     y = path.program.attempt(leaves)
                 except FAILURES:
                     continue
-                if type(y) is not list:  # a guard failed
+                if type(y) is not list:  # the index of a failed guard
                     continue
                 self._replays += 1
                 path.calls += 1
                 if path is not paths[0]:
                     self._prefer(table, full, path)
-                number = path.calls + 1  # the recording was the first
+                number = path.calls + 1  # counting the trace
                 if number >= path.due:
                     path.due = self._next_due(number)
                     is_right = self._is_right(path, _restored(path.program, y), reading, args, kwargs, leaves)
@@ -413,7 +413,7 @@ class Compiled(Caller):
                 return path, y
             with self._lock:
                 if table.frozen.get(key, pinned) is not frozen or table.paths.get(full, ()) is not paths:
-                    continue  # another thread has recorded meanwhile
+                    continue  # another thread changed the tables
                 if full in table.refused or self._is_spent(reading.in_derivative):
                     return None
                 expected, reason = self._observed(table, reading, args, kwargs, leaves)
@@ -432,15 +432,15 @@ class Compiled(Caller):
                 return path, y
 
     def _observed(self, table, reading, args, kwargs, leaves):
-        """Run f itself once, observed: its value, and why it is not recorded.
+        """Run f once under observation; return its value, and why it cannot be traced.
 
-        That is None where it may be recorded, and empty where another call may be.
+        The reason is None if it can be traced, and empty if it cannot now but perhaps at another call.
         """
         arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray)]
         before = [leaf.copy() for leaf in arrays]
         try:
             y, seen = self._run_observed(args, kwargs, reading, leaves)
-        except NotReplayable as reason:  # in a derivative, where f runs as it is for its value
+        except NotReplayable as reason:  # in a derivative; the caller runs f eagerly for its value
             return None, self._noted(reason)
         if any(map(difference, arrays, before)):
             self._give_up("it writes into an array that it was given; copy it first")
@@ -450,7 +450,7 @@ class Compiled(Caller):
         return y, table.captures.doubt(seen)
 
     def _run_observed(self, args, kwargs, reading, leaves):
-        """The value of f, and what was seen of the user's code in it: of a derivative, that of its function."""
+        """Return the value of f and the observer; a derivative is evaluated, and its function observed."""
         f = self.f
         y = self._derivative(args, kwargs) if isinstance(f, Operator) else None
         while isinstance(f, Operator):
@@ -461,36 +461,36 @@ class Compiled(Caller):
         return (value if f is self.f else y), seen
 
     def _derivative(self, args, kwargs):
-        """The value of a derivative, run as it is, or `UNKNOWN` where that takes too long."""
+        """Evaluate a derivative eagerly; subclasses return `UNKNOWN` if that takes too long."""
         return self.f(*args, **kwargs)
 
     def _noted(self, reason):
-        """Count a call that cannot be replayed; after some f is not recorded any more."""
+        """Count a call that cannot be replayed, and give f up after `_CHANCES` of them."""
         self._refusals += 1
         if self._refusals == _CHANCES:
             self._give_up(str(reason))
         return ""
 
     def _recorded(self, expected, reading, args, kwargs, leaves, n):
-        """A new path and its outputs, or why there is none; empty where another call may be recorded."""
+        """Return a new path and its outputs, or why there is none; the reason is empty if another call may work."""
         self._recordings += 1
         try:
             program = self._trace(reading, args, kwargs, leaves, n)
             if isinstance(program, str):
                 return program
             y = self._first(program, leaves)
-        except GuardError as error:  # a rule goes another way here, as where values are NaN
+        except GuardError as error:  # a derivative rule branches differently here, for example on NaN
             return "" if isinstance(self.f, Operator) or SINGULAR in str(error) else _OTHER_BRANCH
         path = Path(program, self._next_due(1))
         is_right = self._agrees(path, _restored(program, y), expected, reading, args, kwargs, leaves)
         return (path, y) if is_right else _OTHER_VALUE
 
     def _first(self, program, leaves):
-        """The outputs of a program at the point at which it was recorded."""
+        """Run a program at the point at which it was traced."""
         return program.run(leaves)
 
     def _trace(self, reading, args, kwargs, leaves, n):
-        """A new program, or why there is none."""
+        """Return a new program, or why there is none."""
         known, errors = reading.frozen, []
         for frozen in (known, *self._choices(args, kwargs, leaves, n)):
             if known.issubset(frozen):
@@ -509,9 +509,9 @@ class Compiled(Caller):
                     return ""
                 except GuardError:
                     return "" if isinstance(self.f, Operator) else _OTHER_BRANCH
-                except PatternError:  # one that was given
+                except PatternError:  # a user-supplied pattern is wrong
                     raise
-                except Exception as error:  # f itself raises none here
+                except Exception as error:  # raised by the trace only: f has just run without error
                     errors.append(error)
         if getattr(errors[0], "runs_as_it_is", False):
             self._give_up(str(errors[0]))
@@ -519,9 +519,9 @@ class Compiled(Caller):
         return f"it cannot be recorded ({type(errors[0]).__name__}: {errors[0]})"
 
     def _choices(self, args, kwargs, leaves, n):
-        """What may be constant for code that takes no traced values.
+        """Return candidate sets of leaves to freeze for code that rejects traced values.
 
-        First what f reads, then numbers that it is given, then one array that it is given, then all but one.
+        In order: captured values, then scalar arguments, then a single argument, then all arguments but one.
         """
         is_number = [not isinstance(leaf, np.ndarray) for leaf in leaves]
         read = frozenset(range(n, len(leaves)))
@@ -537,7 +537,7 @@ class Compiled(Caller):
         return [choice for i, choice in enumerate(choices) if choice and choice not in choices[:i]]
 
     def _constants_of(self, args, kwargs, n):
-        """Numbers of the leaves among the arguments that no derivative is taken of."""
+        """Return the indices of argument leaves that are not differentiated."""
         f = self.f
         if not isinstance(f, Operator):
             return [*range(n)]
@@ -549,9 +549,9 @@ class Compiled(Caller):
         return [i for k, count in enumerate(counts) if k not in moving for i in range(starts[k], starts[k] + count)]
 
     def _is_spent(self, in_derivative):
-        """Have there been so many recordings for so few replays that another does not pay?
+        """Whether there were too many traces per replay for another one to pay off.
 
-        In derivatives that stays so, and no path is forgotten: a step that is run again must go the same way again.
+        Inside derivatives this is permanent and no path is dropped, since a recomputed step must take the same path.
         """
         if not (in_derivative and self._is_closed) and self._recordings < _CREDIT + self._replays // _WORTH:
             return False
@@ -559,39 +559,39 @@ class Compiled(Caller):
         if not self._warned:
             self._warned = True
             self._warn(
-                f"{self._recordings} recordings for {self._replays} replays: further cases run as they are. "
+                f"{self._recordings} recordings for {self._replays} replays: calls that need more run uncompiled. "
                 "Each value of an integer, a string or a flag, each shape, each function or object among the arguments "
-                "and each way through the branches takes a recording of its own: pass what varies as float, and write "
-                "numpy.where for branches"
+                "and each combination of branches needs its own recording: pass varying values as floats, and write "
+                "numpy.where instead of branches"
             )
         return True
 
     def _prefer(self, table, key, path):
-        """Try this path first from now on."""
+        """Move this path to the front."""
         with self._lock:
             paths = table.paths.get(key, ())
             if path in paths:
                 table.paths[key] = (path, *[other for other in paths if other is not path])
 
     def _next_due(self, number):
-        """The next call after this one that is compared with f."""
+        """Return the number of the next call that is compared with f."""
         if self.recheck == "auto":
             return max(4, 1 << number.bit_length())
         return sys.maxsize if self.recheck is None else number + self.recheck - number % self.recheck
 
     def _give_up(self, reason):
-        """Run f as it is from now on."""
+        """Run f eagerly from now on."""
         self._eager, self._route = reason, None
-        self._warn(f"{reason}: {self._name} runs as it is from now on")
+        self._warn(f"{reason}: {self._name} runs uncompiled from now on")
 
     def _refuse(self, reason):
-        """Warn, once, of calls that run without being compiled."""
+        """Warn once about calls that run uncompiled."""
         if not self._is_refused:
             self._is_refused = True
             self._warn(
-                f"{reason}: such calls run without being compiled. Pass what varies as an argument, or hold it in a "
-                "global, an attribute or a variable as numbers or arrays; compile(f, constant=...) declares what does "
-                "not change"
+                f"{reason}: such calls run uncompiled. Pass varying values as arguments, or store them as numbers or "
+                "arrays in a global, an attribute or a variable; declare objects that never change with "
+                "compile(f, constant=...)"
             )
 
     def _warn(self, text):
@@ -600,7 +600,7 @@ class Compiled(Caller):
     # -- comparison with f
 
     def _is_right(self, path, y, reading, args, kwargs, leaves):
-        """Compare a result with that of f: False where f is to run as it is."""
+        """Compare a result with that of f; return False to run f eagerly."""
         arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray)]
         before = [leaf.copy() for leaf in arrays]
         expected = self._plain(args, kwargs, reading, leaves)
@@ -612,31 +612,30 @@ class Compiled(Caller):
         try:
             if self._agrees(path, y, expected, reading, args, kwargs, leaves, is_first=False):
                 return True
-        except Unrecorded:  # f goes a way now that no recording can follow
+        except Unrecorded:  # f now takes a branch that cannot be traced
             self._tables, self._route = {}, None
             return False
         raise ReplayMismatchError(
-            f"{self!r}: {self._name}, run as it is, gives another value than a recording made at the same point. "
-            "Does it ask for the type of a value, or is it not a function of its arguments alone? The recordings have "
-            "been dropped"
+            f"{self!r}: {self._name}, run uncompiled, gives another value than a recording made at the same point. "
+            "Does it test the type of a value, or depend on more than its arguments? The recordings have been dropped"
         )
 
     def _agrees(self, path, y, expected, reading, args, kwargs, leaves, is_first=True):
-        """Is the difference of a result from that of f rounding?"""
+        """Whether a result differs from that of f only by rounding."""
         is_exact = self.exact and not isinstance(self.f, Operator)
         apart = difference(y, expected)
         if apart <= (0 if is_exact else max(_ULPS, _ALIKE * path.rounding)):
             return True
-        # Something has changed, or f amplifies rounding: a program recorded now differs from the old one, or not.
+        # Either captured state has changed, which a new trace shows, or f amplifies rounding, as an exact one shows.
         with self._lock:
             again = y if is_first else self._anew(args, kwargs, reading, self.exact, leaves)
             if difference(again, y):
                 self._tables, self._route = {}, None
                 raise StaleProgramError(
-                    f"{self!r}: {self._name} now gives another value than its recording: something it reads has "
-                    "changed that is not looked for at each call, such as what is declared constant, or it draws "
-                    "random numbers. Pass it as an argument or hold it in a global or an attribute; recheck=1 compares "
-                    "at each call. The recordings have been dropped, the next call is right"
+                    f"{self!r}: {self._name} now gives another value than its recording: it draws random numbers, "
+                    "or a value has changed that is not checked at each call, such as one declared constant. Pass the "
+                    "value as an argument, or store it in a global or an attribute; recheck=1 compares at each call. "
+                    "The recordings have been dropped, so the next call is right"
                 )
             exact = again if is_exact else self._anew(args, kwargs, reading, True, leaves)
         if difference(exact, expected) > max(0 if is_exact else _ULPS, 1000 * difference(exact, y)):
@@ -647,29 +646,29 @@ class Compiled(Caller):
         return True
 
     def _anew(self, args, kwargs, reading, exact, leaves):
-        """The result of a new recording."""
+        """Trace f again and return the result."""
         program = record.trace(self.f, args, kwargs, reading, exact, self._disabled)
         return _restored(program, program.run(leaves))
 
     def _plain(self, args, kwargs, reading, leaves):
-        """f itself, with numbers in the place of operands that it reads."""
+        """Evaluate f with plain values in place of captured operands."""
         numbers = iter(leaves)
         args, kwargs = fill((args, kwargs), numbers)
         return (self.f if reading.is_plain else reading.bound(numbers))(*args, **kwargs)
 
 
 def _restored(program, y):
-    """What f returns, of its leaves; a single one is that itself."""
+    """Build the result of f from the program's outputs."""
     return y[0] if program.restore is None else program.restore(y)
 
 
 def _pinned(leaf):
-    """What tells a constant leaf from another: its bytes, and of an array its flags, which f may read."""
+    """Return the key of a frozen leaf: its bytes, and the flags of an array, since f may read these."""
     return leaf.tobytes() if isinstance(leaf, np.generic) else (np.asarray(leaf).tobytes(), np.asarray(leaf).flags.num)
 
 
 def _put(table, key, value, most):
-    """Add an entry; the oldest goes where there are too many."""
+    """Add an entry to a table, evicting the oldest if it is full."""
     table.pop(key, None)
     while len(table) >= most:
         table.pop(next(iter(table)))
@@ -677,13 +676,13 @@ def _put(table, key, value, most):
 
 
 def _with_code(args, kwargs):
-    """Classes with code of their own among the containers that are given."""
+    """Return user-defined classes among the containers in the arguments."""
     found = {cls for value in (*args, *kwargs.values()) for cls in classes_of(value)}
     return [cls for cls in found if not is_pure(cls.__module__) and cls is not types.SimpleNamespace]
 
 
 def _parameters_of(f):
-    """Names of the parameters that may be given by position."""
+    """Return the names of the function's parameters, in order."""
     while isinstance(f, Operator):
         f = f.f
     try:
@@ -693,7 +692,7 @@ def _parameters_of(f):
 
 
 def _stacklevel():
-    """How far up the first frame outside of this package is."""
+    """Return the stack level of the first frame outside this package."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__", "").startswith("wengert."):
         level, frame = level + 1, frame.f_back

@@ -2,10 +2,11 @@
 """Guarded fast path from a call to its specialised program, in C.
 
 Data
-    Path, Route    a program and how often it ran; the guards and the arguments of the last call, and its path
-    Caller         a callable that tries the route of its last call first
+    Path       a program, with its call counters
+    Route      an inline cache: the path of the last call, with guards on arguments and captured values
+    Caller     a callable that tries its route first
 
-A route is no more than a shortcut: what does not fit is left to the table of keys.
+A route only speeds up dispatch: a call that fails its guards is looked up by its key.
 """
 
 cimport cython
@@ -28,16 +29,16 @@ from wengert.program.tracing.pytree import aliases_of, lowered
 cdef extern from "Python.h":
     PyObject **PySequence_Fast_ITEMS(object items)
 
-#: that a guard failed, or a call of NumPy for its values: f may have another way for these
+#: a guard failed, or a NumPy call raised for these values; f may take another branch for them
 FAILURES = (GuardError, ArithmeticError, np.linalg.LinAlgError)
 cdef object float64 = np.float64
 
 
 @cython.final
 cdef class Path:
-    """A program, how often it was replayed, and the number of the call at which it is compared with f.
+    """A specialised program, its number of replays, and the number of the call at which it is next compared with f.
 
-    `rounding` is the largest difference of the two, in units in the last place, that was found to be rounding.
+    `rounding` is the largest difference from f, in units in the last place, that was identified as rounding.
     """
 
     cdef readonly object program
@@ -50,17 +51,17 @@ cdef class Path:
 
 @cython.final
 cdef class Route:
-    """The way of one call, for others like it.
+    """The guards and the program of the last call, for similar calls.
 
-    `live` are the places of inputs, `static` those of values that are part of the key; `pinned` are leaves that are
-    so too, with their numbers; `arrays` are the numbers of those that are arrays, if any two could be one, and
-    `aliases` says which are.
+    `live` are templates of the `places` that hold inputs, `static` snapshots of the places in `fixed`, which are part
+    of the key.  `pinned` are pairs (index, snapshot) of leaves that are part of the key too.  `arrays` are the indices
+    of array leaves if there are at least two; `aliases` are pairs of them that are the same array.
     """
 
     cdef Surroundings around
     cdef Path path
     cdef object attempt, restore
-    cdef bint is_float              # is the result one Python float?
+    cdef bint is_float              # whether the result is one Python float
     cdef Run direct
     cdef tuple shape
     cdef Arguments arguments
@@ -71,7 +72,7 @@ cdef class Route:
     @staticmethod
     def of(Path path, Surroundings around, tuple args, dict kwargs, positions, list live, list static, list leaves,
            list pinned, bint is_whole):
-        """The route of a call that took `path`, or None where one has no template; see `Arguments.of`."""
+        """Return the route of a call that took `path`; None if a value has no template, see `Arguments.of`."""
         cdef Route route = Route.__new__(Route)
         route.path, route.around, route.is_whole = path, around, is_whole
         route.attempt, route.restore = path.program.attempt, path.program.restore
@@ -86,7 +87,7 @@ cdef class Route:
         route.arrays = [i for i, x in enumerate(leaves) if isinstance(x, np.ndarray)]
         if len(route.arrays) < 2:
             route.arrays = []
-        has_pinned_array = any([isinstance(leaf, np.ndarray) for _, leaf in pinned])    # whose flags f may read
+        has_pinned_array = any([isinstance(leaf, np.ndarray) for _, leaf in pinned])    # f may read its flags
         return None if route.arguments is None or None in route.live or has_pinned_array else route
 
     cdef bint fits(self, tuple args, dict kwargs, list leaves, list operands) except -1:
@@ -95,7 +96,7 @@ cdef class Route:
         return self.fits_places(leaves, operands)
 
     cdef bint fits_places(self, list leaves, list operands) except -1:
-        """Is what f reads from outside like the last time, and what is part of the key the same?"""
+        """Check the captured values, and the values that are part of the key."""
         cdef Py_ssize_t i
         for i in range(len(self.places)):
             if not (<Template>self.live[i]).take((<Place>self.places[i]).read(), leaves, operands):
@@ -109,7 +110,7 @@ cdef class Route:
         return self.has_aliases(PySequence_Fast_ITEMS(leaves))
 
     cdef bint has_aliases(self, PyObject **leaves) except -1:
-        """Are the same leaves one array as the last time?"""
+        """Whether the same pairs of leaves are the same array."""
         cdef Py_ssize_t i, j, n = len(self.arrays), found = 0
         for i in range(n):
             for j in range(i):
@@ -121,7 +122,7 @@ cdef class Route:
         return found == len(self.aliases)
 
     cdef object result_at(self, PyObject **args, Py_ssize_t count, out):
-        """The result at arguments that are leaves; `NotImplemented` if they do not fit, or a guard failed."""
+        """Return the result for arguments that are leaves; `NotImplemented` if a guard fails."""
         cdef Py_ssize_t i
         cdef list leaves
         if not self.around.hold() or not self.arguments.take_leaves(args, count):
@@ -142,7 +143,7 @@ cdef class Route:
         return NotImplemented if type(y) is int else y
 
     cdef object result(self, list leaves, out):
-        """What the program returns, or the number of a guard that failed."""
+        """Return the program's result, or the index (an int) of a failed guard."""
         if self.direct is not None:
             try:
                 y = self.direct.single(PySequence_Fast_ITEMS(leaves), len(leaves), out)
@@ -158,14 +159,14 @@ cdef class Route:
         return y[0] if self.restore is None else self.restore(y)
 
 cdef class Caller(Vectored):
-    """A callable that tries the route of its last call first, and otherwise leaves the call to ``_call``.
+    """A callable that tries the route of its last call first, and otherwise calls ``_call``.
 
-    That is given the arguments, and the path that was tried in vain.
+    ``_call`` gets the arguments, and the path that failed.
     """
 
     cdef public Route _route
     cdef public Py_ssize_t _replays
-    cdef public bint _takes_out     # a derivative does
+    cdef public bint _takes_out     # whether calls accept out=, as derivatives do
 
     def __call__(self, *args, **kwargs):
         cdef Route route = self._route
@@ -173,7 +174,7 @@ cdef class Caller(Vectored):
         failed = out = None
         if route is not None and not is_running() and not raises_errors():
             leaves = []
-            # A call that is compared with f takes the long way.
+            # A call that is compared with f goes through `_call`.
             if self._takes_out and "out" in kwargs:
                 out = kwargs.pop("out")
             if (route.path.calls + 2 < route.path.due
@@ -184,7 +185,7 @@ cdef class Caller(Vectored):
                     route.path.calls += 1
                     self._replays += 1
                     return y
-                failed = route.path  # a guard did
+                failed = route.path  # a guard of the program failed
             if out is not None:
                 kwargs["out"] = out
         return self._call(args, kwargs, failed)
@@ -202,10 +203,10 @@ cdef class Caller(Vectored):
         return y
 
     def follow(self, tuple args, dict kwargs):
-        """Take the route of the last call inside of a derivative: leaves, operands and outputs, or None."""
+        """Take the route inside a derivative; return program, leaves, operands and outputs, or None."""
         cdef Route route = self._route
         cdef list leaves = [], operands = []
-        # Of what is pinned, or not looked at, a derivative would be lost.
+        # Pinned leaves and unscanned containers could hold operands, whose derivative would be lost.
         if route is None or route.pinned or not route.is_whole or route.path.calls + 2 >= route.path.due:
             return None
         if not route.fits(args, kwargs, leaves, operands):
@@ -224,12 +225,12 @@ cdef class Caller(Vectored):
 let_vector(Caller)
 
 
-# How NumPy meets floating-point errors here, as `np.errstate` says, and the last such state that raises nothing.
+# NumPy's context variable for floating-point error handling, and the last state of it that raises nothing.
 cdef object handling = getattr(np._core._multiarray_umath, "_extobj_contextvar", None), quiet = None
 
 
 cpdef bint raises_errors() except -1:
-    """Does NumPy raise an error, or call a function, where a result is infinite or NaN? A replay does not."""
+    """Whether NumPy raises an error or calls a function on floating-point errors; a replay does not."""
     global quiet
     cdef PyObject *found = NULL
     if handling is None:
@@ -246,7 +247,7 @@ cpdef bint raises_errors() except -1:
 
 
 cdef bint is_running() except -1:
-    """Is there a derivative around?"""
+    """Whether a derivative is active."""
     cdef PyObject *found = NULL
     cdef bint is_one
     PyContextVar_Get(running, NULL, &found)

@@ -1,1 +1,1 @@
-"""From a Python function to the IR."""
+"""Tracing: from a Python function to the IR."""

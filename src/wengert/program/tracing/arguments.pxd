@@ -1,13 +1,13 @@
-# The interface of arguments.pyx, for callables that compare the arguments of a call with those of the last one.
+# Interface of arguments.pyx for callables that check the arguments of a call against those of the previous one.
 
 cimport cython
 cimport numpy as cnp
 from cpython.object cimport PyObject
 
 cdef enum Form:
-    NUMBER          # a float of Python's or a numpy.float64, where a derivative takes either
+    NUMBER          # a Python float or numpy.float64, where a derivative accepts either
     SCALAR, ARRAY
-    FIXED           # an array that is part of the key
+    FIXED           # an array compared by contents, as part of the key
     CONSTANT, IDENTITY, SEQUENCE, MAPPING
     OBJECT          # a dataclass or a namespace
 
@@ -19,8 +19,8 @@ cdef enum:
 cdef class Template:
     cdef Form form
     cdef object value  # a constant, a type, keys, or a copy of a fixed array
-    cdef list names, attributes     # of an object: its items, and what is in its ``__dict__``
-    cdef list more                  # pairs: another attribute, and what it holds
+    cdef list names, attributes     # for OBJECT: names of its items, and the keys of its ``__dict__``
+    cdef list more                  # for OBJECT: pairs (name, snapshot) of its other attributes
     cdef int typenum, ndim
     cdef cnp.npy_intp[MAX_AXES] shape, strides
     cdef list parts
@@ -34,7 +34,7 @@ cdef class Template:
 cdef class Arguments:
     cdef list templates
     cdef tuple names
-    cdef bint are_leaves            # all of them, given by position
+    cdef bint are_leaves            # all arguments are leaves passed by position
 
     cdef bint take_leaves(self, PyObject **args, Py_ssize_t count) except -1
     cdef bint take(self, tuple args, dict kwargs, list leaves, list operands) except -1

@@ -1,12 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Guards on the arguments of a call: the types, shapes and constants for which a program was recorded.
+"""Guards on the arguments of a call: the types, shapes and constants that a program was traced for.
 
 Data
-    Template       what a value must be like to take the same program again
+    Template       guard on one value
     Arguments      the templates of the arguments of a call
 
-A template is no more than a shortcut for the key of a value (`wengert.program.tracing.pytree.key_of`): a value that has
-none is looked up by its key at each call.
+A template is only a shortcut for comparing the key of a value (`wengert.program.tracing.pytree.key_of`): a value
+without one is looked up by its key at each call.
 """
 
 cimport cython
@@ -31,10 +31,10 @@ cdef frozenset numbers = constants.union([float, float64])
 
 
 cdef class Template:
-    """What a value must be like to take the same program again; see `wengert.program.tracing.pytree.key_of`."""
+    """A guard on one value; equivalent to comparing `wengert.program.tracing.pytree.key_of`."""
 
     cdef bint take(self, object x, list leaves, list operands) except -1:
-        """Does a value fit?  Its leaves go into a list; `operands`, if one, takes them as they are, traced or not."""
+        """Check a value and append its plain leaves to `leaves`, its leaves as given, traced or not, to `operands`."""
         cdef Py_ssize_t i
         given = x
         if operands is not None and self.form <= ARRAY:
@@ -76,7 +76,7 @@ cdef class Template:
         return True
 
     cdef bint is_like(self, x) except -1:
-        """Is a value an array of this type, shape and strides?"""
+        """Whether a value is an array of this type, shape and strides."""
         if not cnp.PyArray_CheckExact(x) or cnp.PyArray_TYPE(x) != self.typenum or cnp.PyArray_NDIM(x) != self.ndim:
             return False
         if self.ndim and memcmp(cnp.PyArray_DIMS(x), self.shape, self.ndim * sizeof(cnp.npy_intp)) != 0:
@@ -86,7 +86,7 @@ cdef class Template:
         return not cnp.PyArray_ISBYTESWAPPED(x)
 
     cdef void be_like(self, x) noexcept:
-        """Take the type, shape and strides of an array."""
+        """Adopt the type, shape and strides of an array."""
         cdef int i
         self.typenum, self.ndim = cnp.PyArray_TYPE(x), cnp.PyArray_NDIM(x)
         for i in range(self.ndim):
@@ -102,9 +102,9 @@ cdef bint append(list leaves, list operands, x, given) except -1:
 
 
 cdef Template template_of(x, bint is_number=False):
-    """The template of a value; None for values that are left to the table.
+    """Return the template of a value; None if the value is compared by its key instead.
 
-    `is_number` says that a float may be one of Python's or of NumPy's.
+    `is_number` says that a float may be Python's or NumPy's.
     """
     cdef Template t = Template.__new__(Template)
     cdef list leaves = [], others = []
@@ -113,7 +113,7 @@ cdef Template template_of(x, bint is_number=False):
         t.form, t.value = NUMBER if is_number else SCALAR, kind
     elif kind in constants:
         t.form, t.value = CONSTANT, x
-    elif kind is dict and not all([type(name) is str for name in x]):  # 1 and True are equal
+    elif kind is dict and not all([type(name) is str for name in x]):  # 1 == True, but their keys differ
         return None
     elif kind is list or kind is tuple or kind is dict:
         t.form = MAPPING if kind is dict else SEQUENCE
@@ -151,13 +151,13 @@ cdef Template template_of_object(x, Template t, bint is_number):
 
 
 cdef class Arguments:
-    """What the arguments of a call must be like to take the same program again."""
+    """Guards on the arguments of a call."""
 
     @staticmethod
     def of(tuple args, dict kwargs, positions=()):
-        """Those of a call, or None where one has no template.
+        """Return the guards for a call's arguments, or None if one has no template.
 
-        At some `positions` floats may be of Python's or of NumPy's.
+        Floats at `positions` may be Python's or NumPy's.
         """
         cdef Arguments found = Arguments.__new__(Arguments)
         found.names = tuple(kwargs)
@@ -169,7 +169,7 @@ cdef class Arguments:
         return found
 
     cdef bint take_leaves(self, PyObject **args, Py_ssize_t count) except -1:
-        """Do arguments fit that are leaves?"""
+        """Check positional arguments that are leaves."""
         cdef Py_ssize_t i
         if not self.are_leaves or count != len(self.templates):
             return False
@@ -179,7 +179,7 @@ cdef class Arguments:
         return True
 
     cdef bint take(self, tuple args, dict kwargs, list leaves, list operands) except -1:
-        """Do arguments fit?  Their leaves are appended; see `Template`."""
+        """Check arguments and append their leaves; see `Template.take`."""
         cdef Py_ssize_t i = 0
         if PyTuple_GET_SIZE(args) + len(kwargs) != len(self.templates) or len(kwargs) != len(self.names):
             return False
@@ -209,13 +209,13 @@ cdef bint is_array_of(x, tuple shape) except -1:
 
 @cython.final
 cdef class Keyed:
-    """A value of which the key is kept."""
+    """A snapshot by key."""
 
     cdef object key
 
 
 cdef object snapshot_of(x):
-    """What `is_same` compares with a value."""
+    """Return a snapshot of a value for `is_same`."""
     cdef Keyed keyed
     kind = type(x)
     if kind in numbers:
@@ -232,7 +232,7 @@ cdef object snapshot_of(x):
 
 
 cdef bint is_same(x, known) except -1:
-    """Is a value as it was?  Zeros of either sign are not the same."""
+    """Whether a value equals its snapshot; 0.0 and -0.0 differ."""
     cdef Py_ssize_t i
     if type(known) is Keyed:
         return contents_key(x, []) == (<Keyed>known).key

@@ -1,18 +1,17 @@
-"""What a function reads from outside, and the function with operands in the place of that.
+"""Captures the state that a function reads from outside, and binds a copy of the function to operands instead.
 
-Idea.  `scan` finds all that f can read.  Each *place* it finds that holds data (a number, an array, a small
-container) is read at every call; what holds functions, classes and objects is compared by identity, contents of other
-containers item by item, and a change makes it look anew.  While recording, f runs as a copy in which the places yield
-operands: names are renamed to private ones, cells and defaults copied, attributes are descriptors of a twin.  A place
-that no copy can reach is compared by value instead: a change of it is another key.
-What the scan cannot watch is found with the help of one run of f that is observed: f is not compiled where code ran
-that reads it.
+`scan` finds everything that f can read.  Each *place* that holds data (scalars, arrays, small containers) is read at
+every call; functions, classes and objects are compared by identity, other containers item by item, and a change
+triggers a new scan.  While tracing, f runs as a copy whose places yield operands: names are renamed to private ones,
+cells and defaults are copied, and attributes become descriptors of a proxy object.  A place that no copy can reach is
+compared by value, as part of the cache key.
+One observed run of f finds reads that the scan cannot watch; if such code ran, f is not compiled.
 
 Invariants
 - The user's objects are only read, by any number of threads at once.
-- A value that a copy of f reads while recording is that which was read for the key.
+- While tracing, the copy of f reads the same values that the key was computed from.
 
-Given up.  A function that assigns globals, or cells and attributes of others, is not to be replayed.
+Limitation: a function that assigns globals, cells or attributes of objects that it did not create is not replayable.
 """
 
 from __future__ import annotations
@@ -54,27 +53,27 @@ from wengert.transforms.dense import Operator
 __all__ = ["Captures", "NotHere", "NotReplayable", "Reading", "capture"]
 
 _SHELVES = (dict, list, set, frozenset, collections.deque)
-_HOLDERS = (dict, list, tuple, collections.deque, np.ndarray)  # sets cannot hold what is traced
+_HOLDERS = (dict, list, tuple, collections.deque, np.ndarray)  # not sets: traced values are unhashable
 
 
 class NotReplayable(BaseException):
-    """f cannot be replayed: it writes a global, say; the message says why, and what to write instead.
+    """f cannot be replayed, for example because it writes a global; the message says what to write instead.
 
-    No `Exception`, for a function must not catch it.
+    It is no `Exception`, so that f does not catch it.
     """
 
 
 class NotHere(NotReplayable):
-    """f cannot be recorded at these arguments; at others it may."""
+    """f cannot be traced at these arguments, but perhaps at others."""
 
 
-#: code of Python's own that an import of what is loaded already runs
+#: functions of importlib that run when a loaded module is imported again
 _IMPORTING = {"_handle_fromlist", "_lock_unlock_module"}
-_LOCK = threading.RLock.__code__  # which numpy.random.default_rng makes one of
+_LOCK = threading.RLock.__code__  # called by numpy.random.default_rng
 
 
 def _own(seen):
-    """The code that ran and is not pure, with that of its first caller and the line."""
+    """Return the impure code that ran, each with its first caller and the line."""
     return [found for found in seen.codes.values() if found is not True]
 
 
@@ -87,7 +86,7 @@ def _line(code, line):
 
 
 def _first_load(code, name):
-    """The line at which code loads a name or an attribute, or has a variable of it; None if it does not."""
+    """Return the line at which code loads a name, an attribute or a variable; None if it does not."""
     for each in dis.get_instructions(code):
         names = each.argval if isinstance(each.argval, tuple) else (each.argval,)
         if name in names and each.opname.startswith(("LOAD_", "IMPORT_FROM")):
@@ -99,7 +98,7 @@ def _first_load(code, name):
 
 
 def _places_of(value):
-    """All places in which a function, partial or object may hold data, as keys."""
+    """Yield the keys of all places in which a function, partial or object may hold data."""
     kind = type(value)
     if kind is types.FunctionType:
         held = id(value.__globals__)
@@ -124,14 +123,14 @@ def _same(value):
 
 
 class _Held:
-    """An attribute that yields what was given for it."""
+    """A data descriptor that returns a fixed value."""
 
     value = None
 
     def __get__(self, owner, cls):
         return self if owner is None else self.value
 
-    def __set__(self, owner, value):  # makes it precede the attribute itself; see `_refuse`
+    def __set__(self, owner, value):  # makes this a data descriptor, which precedes ``__dict__``; see `_refuse`
         raise AttributeError
 
 
@@ -140,7 +139,7 @@ def _refuse(self, name, *value):
 
 
 class _Module(Proxy):
-    """A user's module whose attributes are replaced."""
+    """A proxy of a user's module with replaced attributes."""
 
     __slots__ = ("_wengert_swaps",)
 
@@ -158,7 +157,10 @@ _swaps = _Module._wengert_swaps
 
 
 class _Copies(Plan):
-    """A plan by which the places in `operands` yield these, used once and kept nowhere; `is_trial`: never run."""
+    """A rebinding plan in which the places of `operands` yield these; it is used once, never cached.
+
+    `is_trial` plans only find out which places a copy can reach; they are not run.
+    """
 
     enters_differentiated = True
 
@@ -167,7 +169,7 @@ class _Copies(Plan):
         self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
         self.copies, self.twins = {}, {}
         self.operands, self.used, self.names, self.own = operands, set(), {}, {}
-        self.spaces: list = []  # of twins, with what they held at first
+        self.spaces: list = []  # pairs: namespace of a proxy object, and its initial contents
         self.root = root
         memo: dict = {}
         nodes, _ = self.explore(root, reached)
@@ -264,7 +266,7 @@ class _Copies(Plan):
         held = {name: _Held() for name in names}
         leaf = make_twin(cls._wengert_original, [cls], **held, __setattr__=_refuse, __delattr__=_refuse)
         twin = memo[id(value)] = object.__new__(leaf)
-        object.__setattr__(twin, "__dict__", own := dict(space))  # of its own: it may come to hold traced values
+        object.__setattr__(twin, "__dict__", own := dict(space))  # a copy, since it may come to hold traced values
         for name in names:
             key = id(space), name
             own[name] = held[name].value = self.taken(key) if key in self.operands else self.build(space[name], memo)
@@ -281,16 +283,16 @@ def _is_ruled(cls, name):
 
 
 class Captures:
-    """What `f`, and the objects it is given, read from outside.
+    """The state that `f` and the objects passed to it read from outside.
 
     Attributes
     ----------
     effect : str or None
-        Why f cannot be replayed, where its code tells.
+        Why f cannot be replayed, if its code shows that.
     doubts : list of scan.Doubt
-        What cannot be watched.
+        Reads that cannot be watched.
     is_whole : bool
-        Whether there is no container whose items are not looked at: they could be operands of a derivative.
+        Whether the contents of all containers are scanned; otherwise some items may be operands of a derivative.
     """
 
     def __init__(self, f: Callable, others: Iterable = (), in_derivative: bool = False, constant: tuple = ()):
@@ -301,15 +303,15 @@ class Captures:
         self.live, self.static, self.around = [], [], Surroundings([], [], [], [], [])
         self.doubts, self.codes, self.is_dynamic = [], {}, False
         self.trusted: list = []
-        self.reached: Any = None  # until it is first run
-        self.shelves: list = []  # places of containers that are no data, with these
+        self.reached: Any = None  # result of `Plan.reached`, until the first run
+        self.shelves: list = []  # pairs (place, container) for containers that are not data
         self.is_whole = True
         try:
             self.look(root, in_derivative)
         except NotReplayable as reason:
             self.effect = str(reason)
-        except Exception as error:  # of classes that answer questions in their own way
-            self.effect = f"what it reads cannot be made out ({type(error).__name__}: {error})"
+        except Exception as error:  # raised by user-defined attribute access or comparison
+            self.effect = f"the state that it reads cannot be determined ({type(error).__name__}: {error})"
         if self.effect:
             self.reached = None
 
@@ -320,7 +322,7 @@ class Captures:
         self.trusted = scan.trusted
         self.shelves = [pair for pair in scan.watched.values() if issubclass(type(pair[1]), _SHELVES)]
         held = [value for (_, name), (_, value) in scan.watched.items() if not str(name).startswith("__")]
-        self.is_whole = not any(isinstance(value, _HOLDERS) for value in held)  # classes have some of their own
+        self.is_whole = not any(isinstance(value, _HOLDERS) for value in held)  # dunder names are those of classes
         used = _Copies(root, {key: place.read() for key, place in scan.places.items()}, self.reached, True).used
         self.live = [place for key, place in scan.places.items() if key in used]
         self.static = [place for key, place in scan.places.items() if key not in used]
@@ -328,13 +330,13 @@ class Captures:
         self.around = Surroundings([*scan.watched.values()], scan.functions, sizes, scan.objects, scan.contents)
 
     def changed(self, reading: Reading, seen: Observer) -> str | None:
-        """What a run of f has changed that it reads; None if nothing."""
+        """Return which captured state a run of f changed, as an error text; None if none."""
         names = {code.co_name for code, _, _ in _own(seen) if code.co_filename.startswith("<frozen importlib")}
         if names - _IMPORTING:
             return "it imports a module"
         now = self.read(reading.in_derivative)
         if now is None:
-            return effect(f"it changes {self.around.first_change() or 'what it reads'}")
+            return effect(f"it changes {self.around.first_change() or 'state that it reads'}")
         if now.key == reading.key and all(map(_is_same_leaf, now.leaves, reading.leaves)):
             return None
         parts = zip((self.live, self.static), now.key, reading.key)
@@ -343,20 +345,20 @@ class Captures:
         return effect(f"it changes {', '.join(map(repr, sorted(changed, key=str)))}")
 
     def doubt(self, seen: Observer) -> str | None:
-        """What f read, in a run that was observed, that cannot be watched, and where; None if there is nothing."""
+        """Return what f read in an observed run that cannot be watched, and where; None if nothing."""
         ran = [found for found in _own(seen) if found[0].co_name not in _IMPORTING and found[0] is not _LOCK]
         trusted = self._trusted(ran)
         ran = [found for found in ran if code_key(found[0]) not in trusted]
         for code, caller, line in ran:
             if code_key(code) not in self.codes:
                 where = _line(code, code.co_firstlineno) if caller is None else _line(caller, line)
-                return f"it calls {code.co_qualname}, whose code is not looked at ({where})"
+                return f"it calls {code.co_qualname}, whose code is not analysed ({where})"
         for fun, by_pure, code, line in seen.calls.values():
             if code_key(code) in trusted or any(fun.__self__ is value or fun is value for value in self.trusted):
                 continue
             reason = why_impure(fun, by_pure)
             if reason is None and not by_pure and reads_by_name(fun) and not self.is_dynamic:
-                reason = f"it calls {fun.__name__} by another name"
+                reason = f"it calls {fun.__name__} under another name"
             if reason is not None:
                 return f"{reason} ({_line(code, line)})"
         own = {code_key(code): code for code, _, _ in ran}
@@ -368,7 +370,7 @@ class Captures:
         return None
 
     def _trusted(self, ran):
-        """Keys of the code of what was declared constant, and of all that it calls."""
+        """Return keys of the code of objects declared constant, and of all code called from there."""
         found = {key for value in self.trusted for key in codes_of(value)}
         known = -1
         while found and known < len(found):
@@ -378,14 +380,14 @@ class Captures:
 
     @staticmethod
     def _first(codes, name):
-        """The first code, and the line in it, that loads a name."""
+        """Return the first code object that loads a name, and the line."""
         found = ((code, _first_load(code, name)) for code in codes.values())
         return next(((code, line) for code, line in found if line is not None), None)
 
     def read(self, in_derivative: bool = False, is_new: bool = False) -> Reading | None:
-        """Read the current values of the places, perhaps operands of a derivative; None if `f` must be scanned again.
+        """Read the current values of the places; return None if `f` must be scanned again.
 
-        `is_new` says that it was scanned just now.
+        With `in_derivative`, values may be operands.  `is_new` says that the scan is new, so its guards hold.
         """
         if not (is_new or self.around.hold()):
             return None
@@ -405,21 +407,21 @@ class Captures:
 
 
 class Reading:
-    """What a function reads from outside, at one moment.
+    """The captured values of a function at one moment.
 
     Attributes
     ----------
     leaves : list
-        Floats, complex numbers and arrays of them: inputs of a program.
+        Floats, complex scalars and arrays of them: inputs of a program.
     key : tuple
-        All else.
+        Everything else, hashable.
     held : list
-        What the places hold, in which leaves may be operands of a derivative.
+        The contents of the places, whose leaves may be operands of a derivative.
     aliases : tuple of (int, int)
-        Pairs of leaves that are one array, and so one operand.
+        Pairs of leaves that are the same array, and therefore the same operand.
     frozen : frozenset of int
-        Numbers of the leaves, those of the arguments first, whose values f needs as they are, for ``math.exp`` or
-        a function in C: they are part of the key too.
+        Indices of leaves, counting those of the arguments first, that f needs as plain values, for ``math.exp`` or a
+        C function.  They are part of the key too.
     """
 
     __slots__ = ("aliases", "captures", "frozen", "held", "in_derivative", "key", "leaves", "values")
@@ -432,26 +434,26 @@ class Reading:
 
     @property
     def is_plain(self) -> bool:
-        """Does f read no operands?"""
+        """Whether f reads no operands."""
         return all(map(operator.is_, self.held, self.values))
 
     def operands(self, inputs: Iterable, leaves: Iterable) -> list:
-        """What f is given for all leaves, those of the arguments first: inputs, or the values as they are."""
+        """Return the leaves passed to f, those of the arguments first: inputs, or plain values of frozen leaves."""
         return [leaf if i in self.frozen else x for i, (x, leaf) in enumerate(zip(inputs, leaves))]
 
     def bound(self, operands: Iterable) -> Any:
-        """`f` as it runs with operands in the place of `leaves`.
+        """Return a copy of `f` that reads operands in place of `leaves`.
 
         Parameters
         ----------
         operands : iterable
-            One for each of `leaves`, in their order.
+            One for each of `leaves`, in order.
 
         Returns
         -------
         callable
-            Called as `f`, NumPy's names replaced too; for an operator such as ``wengert.grad(g)`` the same operator on
-            a copy of `g`.  Raises `NotReplayable` when it writes what outlives the call.
+            Called like `f`, with NumPy's names rebound too; for an operator such as ``wengert.grad(g)`` the same
+            operator of a copy of `g`.  Raises `NotReplayable` if it writes to an object that outlives the call.
         """
         captures = self.captures
         operands = iter(operands)
@@ -460,12 +462,12 @@ class Reading:
         shelves = {id(value): copy.copy(value) for _, value in captures.shelves}
         given.update({place.key: shelves[id(value)] for place, value in captures.shelves})
         watched = [*shelves.values(), *[value for _, value in captures.shelves]]
-        reached, captures.reached = captures.reached, None  # it holds when it is run the first time, at once
+        reached, captures.reached = captures.reached, None  # valid only for the first run, right after the scan
         return _around(captures.f, _Run(captures, _Copies(captures.root, given, reached), new, watched))
 
 
 class _Run:
-    """A callable that runs a copy of f."""
+    """Calls a copy of f and checks that it changed no object that it did not create."""
 
     def __init__(self, captures, copies, new, shelves):
         f = captures.f
@@ -491,24 +493,24 @@ class _Run:
         y = self._f(*args, **kwargs)
         for space, held in self._copies.spaces:
             if space.keys() != held.keys() or any(space[name] is not held[name] for name in held):
-                raise NotReplayable(effect("it sets attributes of an object that it did not make"))
+                raise NotReplayable(effect("it sets attributes of an object that it did not create"))
         if ([*map(form_of, lent)], [_form(_items(shelf)) for shelf in self._shelves]) != forms:
-            raise NotReplayable(effect("it changes a list, a dict or the like that it did not make"))
+            raise NotReplayable(effect("it changes a list, dict or other container that it did not create"))
         return y
 
 
 def _items(shelf):
-    """What is in a container: of a dict, the keys and after them the values."""
+    """Return the items of a container; for a dict, its keys followed by its values."""
     return [*shelf, *shelf.values()] if isinstance(shelf, dict) else [*shelf]
 
 
 def _form(items):
-    """What is in containers in turn counts too where there are few."""
+    """Return identities of items, with those nested in containers if there are few."""
     return [*map(form_of if len(items) <= SMALL else id, items)]
 
 
 def _root_of(f, others):
-    """What is walked over and copied: the function inside of operators, with the objects it is given."""
+    """Return the root of the scan: the function inside operators, with the objects passed to it."""
     while isinstance(f, Operator):
         f = f.f
     if type(f) is staticmethod:
@@ -522,7 +524,7 @@ def _root_of(f, others):
 
 
 def _around(f, run):
-    """`run`, inside of the operators that `f` is made of."""
+    """Wrap `run` in the operators that wrap the function in `f`."""
     if not isinstance(f, Operator):
         return run
     cls, (inner, *options) = f.__reduce__()
@@ -530,16 +532,16 @@ def _around(f, run):
 
 
 def capture(f: Callable, others: Iterable = (), in_derivative: bool = False, constant: tuple = ()) -> Captures:
-    """Look at what a function reads from outside: see `Captures`.
+    """Find the state that a function reads from outside; see `Captures`.
 
     Parameters
     ----------
     f : callable
     others : iterable
-        Functions and objects that it is called with: what they read counts too.
+        Functions and objects passed to f, which are scanned too.
     in_derivative : bool
-        Whether it may read operands of a derivative.
+        Whether f may read operands of a derivative.
     constant : tuple
-        Names, and objects, that are not looked at: see `wengert.compile`.
+        Names and objects that are not scanned; see `wengert.compile`.
     """
     return Captures(f, others, in_derivative, constant)

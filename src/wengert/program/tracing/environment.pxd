@@ -1,4 +1,4 @@
-# The interface of environment.pyx, for what looks at guards before each replay.
+# Interface of environment.pyx for the code that checks guards before each replay.
 
 cimport cython
 

@@ -1,12 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Guards on what a function reads from outside of its arguments: globals, closure cells, attributes, containers.
+"""Guards on the state that a function reads besides its arguments: globals, closure cells, attributes, containers.
 
-A compiled function looks at them before each replay, so no Python code runs to read one, neither the user's nor ours.
+A compiled function checks them in C before each replay; no Python code runs, neither the user's nor wengert's.
 
 Data
-    Place          where something is read: the item of a dict, a cell, an attribute
-    Surroundings   the guards: places with what they held, code of functions, classes of objects, contents of containers
-                   and arrays
+    Place          a location of a value: an item of a dict, a cell, an attribute
+    Surroundings   the guards: places with their contents, code of functions, classes of objects, contents of
+                   containers and arrays
 """
 
 cimport numpy as cnp
@@ -43,16 +43,16 @@ class _Absent:
 ABSENT = _Absent()
 cdef object absent = ABSENT, Cell = types.CellType
 
-#: how contents are compared: the number of items, the keys, the items, keys and values in turn, the items of an array,
-#: the bytes of an array, those of another buffer
+#: how contents are compared: length, keys, items, alternating keys and values, items of an object array, bytes of an
+#: array, bytes of another buffer
 cpdef enum Contents:
     BY_LENGTH, BY_KEYS, BY_ITEMS, BY_PAIRS, BY_OBJECTS, BY_ARRAY, BY_BYTES
 
 
 cdef class Place:
-    """Where data or functions are held: the item `name` of a dict, tuple or the like, a cell, or what ``get()`` gives.
+    """A location of a value: the item `name` of a dict, tuple or list, a cell, or the result of ``get()``.
 
-    `key` tells places apart: the id of the holder and the name.  No code of the user's runs to read one.
+    `key` identifies it: the id of the holder and the name.  Reading it runs no user code.
     """
 
     def __init__(self, holder, name=None, get=None):
@@ -65,11 +65,11 @@ cdef class Place:
 
     @property
     def is_fixed(self):
-        """Is the holder a tuple, which always holds the same?"""
+        """Whether the holder is a tuple, whose items cannot change."""
         return isinstance(self.holder, tuple)
 
     cpdef object read(self):
-        """What is held now, or `ABSENT`."""
+        """Return the current contents, or `ABSENT`."""
         cdef PyObject *found
         if self.way == DICT:
             found = PyDict_GetItemWithError(self.holder, self.name)
@@ -94,11 +94,11 @@ cdef class Place:
 
 
 cdef class Surroundings:
-    """What is compared at each call.
+    """The state that is compared at each call.
 
-    `watched` are pairs (place, what it held), `functions` tuples (function, code, defaults, defaults of keywords),
-    `sizes` pairs (namespace, length), `objects` tuples (object, its class, its ``__dict__`` or None; of a class, the
-    order of its bases), `contents` tuples (way, container or array, what was in it).
+    `watched` are pairs (place, contents), `functions` tuples (function, code, defaults, keyword defaults), `sizes`
+    pairs (namespace, length), `objects` tuples (object, class, ``__dict__`` or None; for a class its MRO), `contents`
+    tuples (comparison, container or array, snapshot).
     """
 
     def __init__(self, watched, functions, sizes, objects, contents):
@@ -106,7 +106,7 @@ cdef class Surroundings:
         self.contents = contents
 
     cpdef bint hold(self) except -1:
-        """Is all as it was?"""
+        """Whether nothing has changed."""
         cdef tuple each
         cdef Py_ssize_t n
         for each in self.watched:
@@ -135,7 +135,7 @@ cdef class Surroundings:
         return True
 
     def first_change(self):
-        """What is not as it was: the name of a place, or of a type; None if all is."""
+        """Return the first change: the name of a place, or a description; None if there is none."""
         for place, value in self.watched:
             if place.read() is not value:
                 return place.key[1]
@@ -155,7 +155,7 @@ cdef inline object attributes_of(x):
 
 
 cdef bint is_still(int way, x, held) except -1:
-    """Are the contents of a container or an array as they were?"""
+    """Whether the contents of a container or an array equal their snapshot."""
     cdef Py_ssize_t i, n, at
     cdef PyObject *key
     cdef PyObject *value
@@ -191,7 +191,7 @@ cdef bint is_still(int way, x, held) except -1:
 
 
 cdef object iterate(x):
-    """The items of a container, whatever its class makes of iteration."""
+    """Iterate over a container by its built-in base, ignoring overridden ``__iter__``."""
     for kind in iterated:
         if isinstance(x, kind):
             return kind.__iter__(x)
@@ -202,7 +202,7 @@ cdef tuple iterated = (set, frozenset, collections.deque, tuple, collections.Ord
 
 
 cdef bint is_same_array(x, known) except -1:
-    """Equal bytes, in the same form?"""
+    """Whether arrays have equal bytes, dtype and shape."""
     if x.dtype != known.dtype or x.shape != known.shape:
         return False
     if (cnp.PyArray_IS_C_CONTIGUOUS(x) and cnp.PyArray_IS_C_CONTIGUOUS(known)

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Which code runs while a function runs once: a profile function in C, which runs no code that could be seen itself."""
+"""Records which code runs during one call, by a profile function in C, which itself runs no observable code."""
 
 cimport cython
 from cpython.object cimport PyObject, Py_TYPE
@@ -34,22 +34,21 @@ cdef extern from "Python.h":
 
 @cython.final
 cdef class Observer:
-    """Which code runs, and which functions in C it calls, in this thread, while it is entered.
+    """While entered, records which code runs in this thread, and which C functions it calls.
 
     Attributes
     ----------
     codes : dict
-        By the id of a code object: True where it is pure, and otherwise the code, that of its first caller and the
-        line.
+        By id of a code object: True if it is pure, otherwise a tuple (code, code of its first caller, line).
     calls : dict
-        Of each function in C, once for each type that it is a method of: the function, whether pure code calls it,
-        the code and the line.
+        By C function, type of its owner and purity of the caller: a tuple (function, whether the caller is pure, its
+        code, line).
     """
 
     cdef readonly dict codes, calls
     cdef dict verdicts
-    cdef bint collects              # was the collector on? It runs code of others, too
-    cdef PyFrameObject *importing   # of an import that pure code has begun, else NULL: finders are code of others, too
+    cdef bint collects              # whether the garbage collector was on; disabled because it runs finalisers
+    cdef PyFrameObject *importing   # frame of an import by pure code, else NULL; code inside it is ignored
     cdef Py_tracefunc former
     cdef PyObject *former_self
 
@@ -74,7 +73,7 @@ cdef class Observer:
 
 
 def is_observed():
-    """Is an observer at work in this thread?"""
+    """Whether an observer is active in this thread."""
     return PyThreadState_Get().c_profilefunc == <Py_tracefunc>observe
 
 
@@ -106,7 +105,7 @@ cdef object code_of(PyFrameObject *frame):
 
 
 cdef bint is_pure_code(Observer observer, PyFrameObject *frame) except -1:
-    """Is the code of a frame pure, by its module or by that of its caller?"""
+    """Whether a frame's code is pure, by its own module or, if that decides nothing, by its caller's."""
     cdef PyFrameObject *back
     cdef bint is_pure
     code = code_of(frame)

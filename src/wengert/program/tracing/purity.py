@@ -1,6 +1,6 @@
-"""Which code depends on its arguments alone: the one table of modules, types and functions that need no watching.
+"""Tables of code whose results depend only on its arguments: modules, types and functions that need no watching.
 
-All else that a compiled function calls or reads is watched, or the call runs without compiling.
+All other state that a compiled function reads is watched; if that is impossible, the call runs uncompiled.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 from wengert.core.rebind.follow import is_installed
 from wengert.features import is_made_in_python
 
-#: packages and modules whose functions read no state that a program may change
+#: packages and modules whose functions read no mutable state
 PURE = frozenset(
     "numpy scipy wengert math cmath operator _operator itertools functools _functools collections _collections "
     "_collections_abc abc _abc typing types enum dataclasses copy copyreg numbers fractions statistics _statistics "
@@ -32,16 +32,16 @@ PURE = frozenset(
     "_weakrefset".split()
 )
 
-#: packages that may be built where they are developed
+#: packages that may be loaded from a development tree instead of site-packages
 _ANYWHERE = {"numpy", "scipy", "wengert"}
 
-#: builtins that act on the world, or read what no argument names
+#: builtins with side effects, or that read state other than their arguments
 _IMPURE_BUILTINS = {"breakpoint", "compile", "eval", "exec", "globals", "input", "open", "print"}
-#: modules in C that read the world, whoever calls them
+#: C modules that read or write external state, whoever calls them
 _IMPURE_MODULES = {"_io", "io", "nt", "posix", "_random", "_socket", "select"}
 _FILES = {"tofile", "dump", "fromfile", "memmap"}
 
-#: functions that read attributes or items which the code does not name
+#: functions that read attributes or items whose names do not occur in the code
 DYNAMIC = {
     id(f)
     for f in (
@@ -50,21 +50,21 @@ DYNAMIC = {
         inspect.getattr_static, inspect.getmembers,
     )
 }  # fmt: skip
-#: what objects may hold for other threads; it tells nothing
+#: harmless thread locks that objects may hold
 _LOCKS = {"_thread.RLock", "_thread.allocate_lock"}
 
-#: functions of pure packages that tell of their state
+#: functions of pure packages that return global settings of the package
 _READS_STATE = {
     id(f)
     for f in (
         np.geterr, np.geterrcall, np.getbufsize, np.get_printoptions, np.array2string, np.array_repr, np.array_str,
     )
 }  # fmt: skip
-#: attributes by which code reads others
+#: attributes that give access to other attributes
 DYNAMIC_NAMES = frozenset(("__dict__", "__getattribute__", "__getstate__", "__reduce__", "__reduce_ex__"))
 _DYNAMIC_CALLS = {"dir", "getattr", "hasattr", "vars"}
 
-#: types without state that changes
+#: types of immutable objects, and of locks
 ATOMS = frozenset(
     (
         int, float, complex, bool, str, bytes, range, slice, type(None), type(...), type(NotImplemented), object,
@@ -76,9 +76,9 @@ ATOMS = frozenset(
     )
 )  # fmt: skip
 
-#: types with items, which may be subclassed
+#: container types, which may be subclassed
 SHELVES = (dict, list, tuple, set, frozenset, collections.deque)
-#: what C code of these types does with an object is known: their methods act on it alone
+#: types whose C methods act only on the object itself
 _KNOWN = frozenset(
     (
         *SHELVES, *ATOMS, types.MappingProxyType, bytearray, np.ndarray, np.generic, memoryview, types.SimpleNamespace,
@@ -86,54 +86,54 @@ _KNOWN = frozenset(
     )
 )  # fmt: skip
 
-#: what reads code and is no part of it: asserts that pytest has rewritten name its modules
+#: tools whose code runs on behalf of the user's code, such as pytest's rewritten asserts
 _TOOLS = {"_pytest", "pytest", "pluggy", "coverage"}
 
 
 def top(module: object) -> str:
-    """The package that a module, given by its name, is in."""
+    """Return the top-level package of a module name."""
     return module.partition(".")[0] if isinstance(module, str) else ""
 
 
 @functools.cache
 def _is_genuine(name):
-    """Is this the package that is known by this name, and no module of the user's that has it too?"""
+    """Whether the loaded module is the known package, and no module of the user's with the same name."""
     file = getattr(sys.modules.get(name), "__file__", None)
     return file is None or name in _ANYWHERE or is_installed(file)
 
 
 def is_pure(module: object) -> bool:
-    """Does the code of a module, given by its name, depend on its arguments alone?"""
+    """Whether the code of a module, given by name, depends only on its arguments."""
     name = top(module)
     return (name in PURE and _is_genuine(name)) or name.startswith("namedtuple_")
 
 
 def verdict(module: object) -> bool | None:
-    """Is code pure by its module?  None: it is if whoever calls it is, as what `exec` made and Python's library."""
+    """Return whether a module's code is pure; None if its caller decides, as for `exec` and the standard library."""
     if not isinstance(module, str):
         return None
     return True if is_pure(module) else None if is_library(module) else False
 
 
 def reads_state(value: object) -> bool:
-    """Does a function or class go by settings that no argument names, such as the context of `decimal`?"""
+    """Whether a function or class depends on global settings, such as the context of `decimal`."""
     kinds = (type, types.FunctionType, types.BuiltinFunctionType)
     return id(value) in _READS_STATE or (isinstance(value, kinds) and value.__module__ in ("decimal", "_decimal"))
 
 
 def is_random(kind: type) -> bool:
-    """Does each call of a method of this type give something else?"""
+    """Whether methods of this type are random."""
     return str(kind.__module__).startswith(("numpy.random", "random", "secrets"))
 
 
 def is_library(module: object) -> bool:
-    """Is this a module of Python's own library, or of the interpreter?"""
+    """Whether a module belongs to the standard library or to a known tool."""
     name = top(module)
     return (name in sys.stdlib_module_names and name != "__main__" and _is_genuine(name)) or name in _TOOLS
 
 
 def has_known_layout(kind: type) -> bool:
-    """Is all state of an object in its attributes, in slots, and in what a known type holds?"""
+    """Whether all state of an instance is in its attributes, slots, and known base types."""
     for base in kind.__mro__:
         if base in _KNOWN or base is object or is_pure(base.__module__):
             continue
@@ -143,7 +143,7 @@ def has_known_layout(kind: type) -> bool:
 
 
 def why_impure(fun: types.BuiltinFunctionType, caller_is_pure: bool) -> str | None:
-    """Why a call of a function in C cannot be replayed; None where its result is that of its arguments alone."""
+    """Return why a call of a C function cannot be replayed; None if it depends only on its arguments."""
     owner, name = fun.__self__, fun.__name__
     if owner is None or type(owner) is types.ModuleType:
         module = fun.__module__ if owner is None else owner.__name__
@@ -167,5 +167,5 @@ def why_impure(fun: types.BuiltinFunctionType, caller_is_pure: bool) -> str | No
 
 
 def reads_by_name(fun: types.BuiltinFunctionType) -> bool:
-    """Does a call of this function read an attribute that the code does not name?"""
+    """Whether a call of this function reads an attribute whose name is computed at run time."""
     return fun.__name__ in _DYNAMIC_CALLS and fun.__module__ == "builtins"

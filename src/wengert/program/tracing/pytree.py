@@ -1,9 +1,9 @@
-"""What a call depends on, taken apart: the numbers that are inputs of a program, and all else, which is its key.
+"""Flattens arguments and captured values into dynamic leaves and a static, hashable key.
 
-Floats, NumPy's complex numbers and arrays of them are *leaves*: their values may differ from call to call.
-Integers, Python's complex numbers, flags, strings, None and the form of containers are *static*: part of the key.
-A Python float and a `numpy.float64` have different keys, for operators, ``type`` and ``isinstance`` tell them apart.
-Functions and objects count by identity.
+Floats, NumPy's complex scalars and arrays of them are *leaves*: their values may change between calls.
+Integers, Python's complex numbers, flags, strings, None and the structure of containers are *static*: part of the key.
+A Python float and a `numpy.float64` have different keys, since operators, ``type`` and ``isinstance`` distinguish them.
+Functions and objects are compared by identity.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from wengert.core.operands.var import plain
 from wengert.core.rebind.rebind import original
 from wengert.program.ir.identity import Same
 
-#: what one captured container may hold, so that it is looked through at each call
+#: maximum number of items of a captured container that is compared item by item at each call
 SMALL = 64
 
 
@@ -30,7 +30,7 @@ class UnsupportedValue(TypeError):
 
 
 def key_of(value: Any, leaves: list, others: list) -> Any:
-    """Key of a value, hashable; its leaves are appended to `leaves`, functions and objects to `others`."""
+    """Return the hashable key of a value; append its leaves to `leaves`, functions and objects to `others`."""
     find = _KEYS.get(type(value))
     return _key_of_other(value, leaves, others) if find is None else find(value, leaves, others)
 
@@ -58,7 +58,7 @@ def _key_of_constant(value, leaves, others):
 
 
 def _key_of_complex(value, leaves, others):
-    return complex, value.real.hex(), value.imag.hex()  # zeros of either sign are different, NaNs are not
+    return complex, value.real.hex(), value.imag.hex()  # distinguishes -0.0 from 0.0, and equates NaNs
 
 
 def _key_of_list(value, leaves, others):
@@ -68,7 +68,7 @@ def _key_of_list(value, leaves, others):
 def _key_of_dict(value, leaves, others):
     parts = [(type(name), name, key_of(item, leaves, others)) for name, item in value.items()]
     for name in value:
-        if type(name) not in _CONSTANTS:  # an object, whose state may count too
+        if type(name) not in _CONSTANTS:  # an object, whose state may matter too
             key_of(name, [], others)
     return dict, *parts
 
@@ -79,7 +79,7 @@ def _key_of_slice(value, leaves, others):
 
 def _key_of_other(value, leaves, others):
     kind = type(value)
-    if isinstance(value, (np.ndarray, np.generic, float, complex)):  # traced values answer so too
+    if isinstance(value, (np.ndarray, np.generic, float, complex)):  # also true of traced values
         raise UnsupportedValue(f"a {kind.__module__}.{kind.__qualname__}")
     if hasattr(kind, "__next__"):
         raise UnsupportedValue(f"an iterator ({kind.__qualname__}), which each call would use up,")
@@ -93,7 +93,7 @@ def _key_of_other(value, leaves, others):
 
 
 def beyond(value: Any) -> list[str]:
-    """Names of the attributes of a dataclass that are no fields, as a cached property leaves them."""
+    """Return the names of a dataclass instance's attributes that are not fields, such as cached properties."""
     fields = getattr(type(value), "__dataclass_fields__", None)
     if fields is None or is_registered(value):
         return []
@@ -122,7 +122,7 @@ _CONTAINERS = (list, tuple, dict)
 
 
 def aliases_of(leaves: list) -> tuple:
-    """Pairs of numbers of leaves that are one array: each that is given again, and where it stands first."""
+    """Return pairs of leaf indices that are the same array: each repetition with the first occurrence."""
     first: dict[int, int] = {}
     found = []
     for i, leaf in enumerate(leaves):
@@ -132,20 +132,20 @@ def aliases_of(leaves: list) -> tuple:
 
 
 def is_data(value: Any) -> bool:
-    """Is this captured value a number, a constant, an array, or a small container of such?"""
+    """Whether a captured value is a scalar, a constant, an array, or a small container of these."""
     try:
         leaves: list = []
         others: list = []
         if type(value) in _CONTAINERS and _count(value) > SMALL:
             return False
         key_of(value, leaves, others)
-    except (TypeError, RecursionError):  # no input, or a key that cannot be hashed
+    except (TypeError, RecursionError):  # not a possible input, or an unhashable key
         return False
     return type(value) in _KEYS or not others
 
 
 def classes_of(value: Any) -> set[type]:
-    """The classes with code of their own among what a value is made of: dataclasses, named tuples, registered ones."""
+    """Return the user-defined container classes within a value: dataclasses, named tuples and registered ones."""
     kind = type(value)
     if kind in (list, tuple, dict):
         found, items = set(), value.values() if kind is dict else value
@@ -159,14 +159,14 @@ def classes_of(value: Any) -> set[type]:
 
 
 def others_of(value: Any) -> list:
-    """The functions and objects among what data is made of."""
+    """Return the functions and objects within a value that is data."""
     others: list = []
     key_of(value, [], others)
     return others
 
 
 def _count(value, found=0):
-    """Items of nested containers, counted until there are too many."""
+    """Count the items of nested containers, stopping once there are too many."""
     for item in value.values() if type(value) is dict else value:
         found += 1
         if found <= SMALL and type(item) in _CONTAINERS:
@@ -177,28 +177,28 @@ def _count(value, found=0):
 
 
 def contents_key(value: Any, others: list) -> Any:
-    """Key of a value whose leaves are compared by their bytes."""
+    """Return the key of a value whose leaves are compared by their bytes."""
     leaves: list = []
     key = key_of(value, leaves, others)
     return key, *[np.asarray(leaf).tobytes() for leaf in leaves]
 
 
 def lowered(value: Any) -> Any:
-    """The same value with numbers in the place of operands, containers copied; itself where it holds none."""
+    """Return the value with operands replaced by their plain values; containers are copied."""
     if type(value) not in _KEYS or type(value) in _CONTAINERS:
         return mapped(value, plain)
     return value
 
 
 def operands_of(value: Any) -> list:
-    """The leaves of a value in the order of `key_of`: operands where it holds some."""
+    """Return the leaves of a value, operands included, in the order of `key_of`."""
     found: list = []
     mapped(value, lambda x: found.append(x) if _is_leaf(plain(x)) else None)
     return found
 
 
 def fill(value: Any, operands: Iterator) -> Any:
-    """The same value, containers copied, with its leaves, in the order of `key_of`, replaced by operands."""
+    """Copy a value, replacing its leaves, in the order of `key_of`, by operands."""
 
     return mapped(value, lambda x: next(operands) if _is_leaf(x) else x)
 
@@ -208,7 +208,7 @@ def _is_leaf(x):
 
 
 def mapped(value: Any, change: Callable) -> Any:
-    """The same value, containers copied, with all that is in them replaced by what a function gives for it."""
+    """Copy a value, replacing every item that is not a container by `change(item)`."""
     value = original(value)
     kind = type(value)
     if kind in (list, tuple):
@@ -223,7 +223,7 @@ _SCALARS = frozenset((float, np.float64, np.complex128, np.float32, np.complex64
 
 
 def form_of(value: Any) -> Any:
-    """What is in a container, by identity: what a write into it changes."""
+    """Return the nested identities of a container's items, to detect a write to it."""
     kind = type(value)
     if kind is dict:
         items = [*value, *value.values()]

@@ -1,16 +1,16 @@
-"""What a function can reach: the places that it may read, and how each is watched at every call.
+"""Finds all state that a function may read, and how each part is watched at every call.
 
-Idea.  A worklist over objects, from the function through names, cells, defaults, what it imports, the attributes that
-its code loads, items of containers, classes and their bases.  One table says how each type is watched: by identity, by
-its items, by its bytes, or not at all since it cannot change.  What is of no known type is a *doubt*: if code that
-loads the name by which it was reached has run, the function is not compiled.
+A worklist algorithm over objects: from the function through names, cells, defaults, imports, loaded attributes, items
+of containers, classes and their bases.  The type of an object decides how it is watched: by identity, by its items, by
+its bytes, or not at all if it is immutable.  An object of unknown type is a *doubt*: if code runs that loads the name
+by which it was reached, the function is not compiled.
 
 Invariants
-- Whatever code of the function can read without calling code that the scan has not seen is watched, immutable, declared
-  constant, or in doubt.  Code that it has not seen is found by running the function under `observer.Observer`.
-- The user's objects are only read, and none of their own code runs.
+- All state that the function can read through scanned code is watched, immutable, declared constant, or in doubt.
+  Code that was not scanned is detected by running the function under `observer.Observer`.
+- The user's objects are only read, and none of their code runs.
 
-The cost of a call is linear in what is watched; `MAX_OBJECTS`, `MAX_ITEMS` and `MAX_BYTES` bound it.
+A call costs time linear in the watched state, which `MAX_OBJECTS`, `MAX_ITEMS` and `MAX_BYTES` bound.
 """
 
 from __future__ import annotations
@@ -49,32 +49,32 @@ from wengert.transforms.dense import Operator
 
 __all__ = ["Doubt", "Scan", "code_key", "codes_of", "effect"]
 
-MAX_OBJECTS = 1000  # objects that one function may reach
-MAX_ITEMS = 10_000  # items of containers compared by identity
-MAX_BYTES = 1 << 22  # of arrays compared by their contents
+MAX_OBJECTS = 1000  # objects reachable from one function
+MAX_ITEMS = 10_000  # container items compared by identity
+MAX_BYTES = 1 << 22  # bytes of arrays compared by contents
 
 _FLAGS = {"flags", "writeable"}
-#: attributes of functions, classes and exceptions that are in no namespace
+#: attributes of functions, classes and exceptions that are stored outside ``__dict__``
 _OWN = {"__name__", "__qualname__", "__module__", "__doc__", "__annotations__", "args", "__cause__", "__context__"}
 _BYTES = (bytearray, array.array, memoryview, np.void)
-#: types that show another object
+#: types that are views of another object
 _BEHIND = (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()), super, types.MethodWrapperType)
 
 
 class Doubt(NamedTuple):
-    """What cannot be watched: the name by which it was reached, None if by no name, and what it is."""
+    """An object that cannot be watched: the name by which it was reached (None if by no name), and a description."""
 
     name: Any
     text: str
 
 
 def effect(what: str) -> str:
-    """Why a function that does something beside its value cannot be replayed."""
-    return f"{what}, which a replay would leave out; return the value instead"
+    """Return the error text for a side effect, which prevents replay."""
+    return f"{what}, which a replay would skip; return the value instead"
 
 
 def codes_of(value: Any) -> set:
-    """Keys of the code of a function, of the methods of an object, or of the functions of a module."""
+    """Return keys of the code of a function, of an object's methods, or of a module's functions."""
     if isinstance(value, types.ModuleType):
         parts = [part for part in vars(value).values() if isinstance(part, (types.FunctionType, type))]
         return {key for part in parts for key in codes_of(part)}
@@ -88,7 +88,7 @@ def codes_of(value: Any) -> set:
 
 
 def code_key(code: types.CodeType) -> tuple:
-    """What a code object and its renamed copies have in common."""
+    """Return a key that a code object shares with its renamed copies."""
     return code.co_filename, code.co_qualname, code.co_firstlineno, code.co_linetable
 
 
@@ -100,38 +100,38 @@ def _codes_in(code):
 
 
 class Scan:
-    """What is reached from a function.
+    """The state reachable from a function.
 
     Attributes
     ----------
     places : dict
-        Where data is held, by key.
+        Places that hold data, by key.
     watched : dict
-        Places of all else with what they hold, which is compared by identity.
+        All other places with their contents, which are compared by identity.
     functions, objects, sizes, contents : list or dict
         See `environment.Surroundings`.
     doubts : list of Doubt
     codes : dict
-        Code objects that were looked at, by `code_key`.
+        Scanned code objects, by `code_key`.
     trusted : list
-        What was declared constant.
+        Objects declared constant.
     effect : str or None
-        Why the function cannot be replayed at all, where its code tells.
+        Why the function cannot be replayed, if its code shows that.
     """
 
     def __init__(self, root, nodes, lowered, constant=()):
         self.followed = {*map(id, nodes)}
-        self.lowered = lowered  # operands are data in a derivative
+        self.lowered = lowered  # converts operands to plain values, since in a derivative they are data
         self.names = {each for each in constant if type(each) is str}
         self.constants = [each for each in constant if type(each) is not str]
         self.loaded, self.is_dynamic = set(), False
-        while True:  # each name that code loads may be that of a method, with code of its own
+        while True:  # fixed point: each newly loaded name may be that of a method whose code loads more names
             known = len(self.loaded), self.is_dynamic
             self.places, self.watched, self.sizes = {}, {}, {}
             self.functions, self.objects, self.contents, self.doubts = [], [], [], []
             self.codes, self.effect = {}, None
             self.held, self.waiting, self.looked = {id(each): each for each in self.constants}, [], {}
-            self.is_inside = False  # of an object of a pure package
+            self.is_inside = False  # within an object of a pure package
             self.items = self.bytes = 0
             self.trusted = [*self.constants]
             self.origin = None
@@ -145,7 +145,7 @@ class Scan:
             value, self.origin, self.is_inside = self.waiting.pop()
             if len(self.held) > MAX_OBJECTS + len(self.constants) or self.items > MAX_ITEMS or self.bytes > MAX_BYTES:
                 self.origin, self.is_inside = None, False
-                self.doubt("more objects, items or bytes than are compared at each call")
+                self.doubt("more objects, items or bytes than can be compared at each call")
                 break
             self.visit(value)
 
@@ -154,15 +154,15 @@ class Scan:
             self.doubts.append(Doubt(self.origin, text))
 
     def enter(self, value):
-        """Look at an object, once."""
+        """Queue an object unless it was visited."""
         self.is_dynamic |= id(value) in DYNAMIC or type(value) in (operator.attrgetter, operator.methodcaller)
         if type(value) in ATOMS or value is ABSENT or id(value) in self.held:
             return
-        self.held[id(value)] = value  # ids of what is made on the way stay its own
+        self.held[id(value)] = value  # keeps temporary objects alive, so that ids stay unique
         self.waiting.append((value, self.origin, self.is_inside))
 
     def look(self, holder, name=None, is_item=False, get=None):
-        """Note what a place holds."""
+        """Record the contents of a place, and queue them."""
         place = Place(holder, name, get)
         if place.key in self.looked:
             return
@@ -187,7 +187,7 @@ class Scan:
         self.origin = origin
 
     def look_at(self, variable, holder, name=None):
-        """Note what a place holds that is read as a variable."""
+        """Record the contents of a place that is read as a variable."""
         if variable in self.names:
             self.trusted.append(Place(holder, name).read())
             return
@@ -236,7 +236,7 @@ class Scan:
             self.note(Contents.BY_BYTES, value, bytes(value))
             self.bytes += len(self.contents[-1][-1])
         elif hasattr(kind, "__next__") and not is_made_in_python(kind):
-            self.doubt(f"it reads an iterator ({kind.__name__}), which each call may use up")
+            self.doubt(f"it reads an iterator ({kind.__name__}), which each call may advance")
         else:
             self.visit_object(value)
 
@@ -254,13 +254,13 @@ class Scan:
         if is_pure(space.get("__name__")) or is_library(space.get("__name__")):
             for cell in f.__closure__ or ():
                 self.look(cell)
-            return  # if it is called, and is not pure, its code is found to run
+            return  # if it is impure and called, the observer sees its code
         if not knows_bytecode():
-            self.effect = "the code of functions is not read in this version of Python"
+            self.effect = "the bytecode of this version of Python is not supported"
             return
         info = read(f.__code__)
         if info.is_alarmed:
-            self.effect = f"{f.__qualname__} makes exceptions of floating-point warnings, or catches them"
+            self.effect = f"{f.__qualname__} turns floating-point warnings into exceptions, or catches them"
         self.loaded |= info.loaded
         self.is_dynamic |= not DYNAMIC_NAMES.isdisjoint(info.loaded)
         self.codes.update((code_key(code), code) for code in _codes_in(f.__code__))
@@ -286,32 +286,32 @@ class Scan:
         self.look_at_own(f)
 
     def look_at_own(self, value):
-        """Attributes that a function, a class or an exception has in a place of its own, such as its name."""
+        """Record attributes that a function, class or exception stores outside ``__dict__``, such as its name."""
         kind = type(value)
         for base in kind.__mro__:
             for name in _OWN.intersection(self.loaded, vars(base)):
                 self.look(value, name, get=functools.partial(kind.__getattribute__, value, name))
 
     def look_at_import(self, space, name, level):
-        """What an import in a function gives."""
+        """Record the result of an import inside a function."""
         if level:
             package = space.get("__package__") or str(space.get("__name__")).rpartition(".")[0]
             try:
                 name = importlib.util.resolve_name("." * level + name, package)
-            except ImportError:  # the function will say so itself
+            except ImportError:  # raised again when the function runs
                 return
         parts = name.split(".")
         for i in range(len(parts)):
             self.look(sys.modules, ".".join(parts[: i + 1]), True)
 
     def visit_cached(self, f):
-        """A function that keeps its results: nothing to watch if they are those of its arguments alone."""
+        """Visit a cached function; a doubt unless its results depend on nothing but its arguments."""
         inner = Scan(f.__wrapped__, (), self.lowered, (*self.names, *self.constants))
         self.codes.update(inner.codes)
         held = [value for _, value in inner.watched.values() if value is not ABSENT]
         holds = any(type(place.read()) not in ATOMS or not place.is_fixed for place in inner.places.values())
         if holds or inner.doubts or inner.contents or not all(isinstance(value, _STEADY) for value in held):
-            self.doubt(f"the cache of {f.__qualname__}, which keeps results of what has changed since")
+            self.doubt(f"the cache of {f.__qualname__}, which may keep results computed from outdated values")
         self.enter(f.__wrapped__)
 
     def visit_module(self, module):
@@ -329,7 +329,7 @@ class Scan:
             self.enter(type(module))
 
     def look_at_pure(self, space, name):
-        """A name in a module that is pure: if it holds something else, it has been patched."""
+        """Watch a name in a pure module by identity, to detect monkey-patching."""
         place = Place(space, name)
         if name in self.names:
             self.trusted.append(place.read())
@@ -338,13 +338,13 @@ class Scan:
             self.watched[place.key] = place, value
             if reads_state(value):
                 self.origin = name
-                self.doubt(f"what {name} tells of the state of its package")
+                self.doubt(f"{name}, which reads global settings of its package")
             if isinstance(value, (types.ModuleType, types.MethodType)) or id(value) in DYNAMIC:
                 self.origin = name
                 self.enter(value)
 
     def attributes(self, space, are_all=False):
-        """Note the attributes in a namespace that code loads, or all, and how many there are."""
+        """Record the loaded attributes in a namespace, or all, and the number of attributes."""
         for name in sorted(map(str, space) if are_all else self.loaded.intersection(space)):
             self.look(space, name)
         if 0 < len(space) <= SMALL:
@@ -354,12 +354,12 @@ class Scan:
 
     def visit_class(self, cls):
         if reads_state(cls):
-            self.doubt(f"{cls.__module__}.{cls.__qualname__}, which goes by a context that no argument names")
+            self.doubt(f"{cls.__module__}.{cls.__qualname__}, which depends on a global context")
             return
         if cls in ATOMS or is_pure(cls.__module__) or is_library(cls.__module__):
             return
         if not is_made_in_python(cls):
-            self.doubt(f"the type {cls.__module__}.{cls.__qualname__}, which is not made by a class statement")
+            self.doubt(f"the type {cls.__module__}.{cls.__qualname__}, which is not defined by a class statement")
             return
         space = vars(cls)
         for name, value in space.items():
@@ -377,11 +377,11 @@ class Scan:
             self.enter(base)
         if type(cls) is not type:
             self.enter(type(cls))
-        if isinstance(cls, abc.ABCMeta):  # what counts as of its kind
+        if isinstance(cls, abc.ABCMeta):  # registering a virtual subclass changes isinstance
             self.look("abc", "registered", get=abc.get_cache_token)
 
     def visit_object(self, value):
-        """An object with attributes."""
+        """Visit an object with attributes."""
         kind = type(value)
         module = kind.__module__
         if is_random(kind):
@@ -389,17 +389,17 @@ class Scan:
             return
         is_ours = not (is_pure(module) or is_library(module)) or kind is types.SimpleNamespace
         if is_library(module) and not is_pure(module) and kind is not types.SimpleNamespace:
-            self.doubt(f"a {module}.{kind.__qualname__}, which is not looked into")
+            self.doubt(f"a {module}.{kind.__qualname__}, whose contents are not analysed")
             return
         if not has_known_layout(kind):
             if not is_pure(module):
-                self.doubt(f"a {module}.{kind.__qualname__}, which is not made by a class statement")
+                self.doubt(f"a {module}.{kind.__qualname__}, which is not defined by a class statement")
             return
         space = _space_of(value)
         if space is None and kind in ATOMS:
             return
         self.objects.append((value, kind, space))
-        # Code that is not looked at may read any attribute: that of pure packages, among the bases too.
+        # Code that is not scanned, such as methods of pure base classes, may read any attribute.
         is_open = not is_ours or any(_is_open(base) for base in kind.__mro__)
         self.is_inside |= not is_ours
         if space is not None:
@@ -433,7 +433,7 @@ class Scan:
             self.visit_object(x)
 
     def visit_shelf(self, value):
-        """A container: by its places where these are few, else by the identity of all items."""
+        """Visit a container: by its places if they are few, else by the identity of all items."""
         is_map, is_fixed = isinstance(value, dict), isinstance(value, (tuple, frozenset))
         if is_map:
             keys = tuple(dict.keys(value))
@@ -452,7 +452,7 @@ class Scan:
             elif not is_fixed:
                 self.note(Contents.BY_ITEMS, value, items, len(items))
             self.enter_all(items)
-        if isinstance(value, collections.OrderedDict):  # whose order is its own
+        if isinstance(value, collections.OrderedDict):  # its order is not that of the underlying dict
             self.note(Contents.BY_ITEMS, value, tuple(collections.OrderedDict.__iter__(value)))
 
     def note(self, way, value, held, count=1):
@@ -469,7 +469,7 @@ def _base(value):
 
 
 _ITERATE = {kind: kind.__iter__ for kind in SHELVES}
-#: what a cached function may read: what is replaced by nobody in the course of a program
+#: types that a cached function may read: objects that programs do not usually replace
 _STEADY = (*ATOMS, types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, LRU)
 
 
@@ -481,11 +481,11 @@ def _slot(member, value):
 
 
 def _flags_of(place):
-    """Flags of the arrays that a place holds."""
+    """Return the flags of the arrays in a place."""
     leaves: list = []
     try:
         key_of(place.read(), leaves, [])
-    except UnsupportedValue:  # an array that is no input
+    except UnsupportedValue:  # an array that cannot be an input
         return place.read().flags.num
     return tuple([x.flags.num for x in leaves if type(x) is np.ndarray])
 
@@ -498,16 +498,16 @@ def _space_of(value):
 
 
 def _is_open(base):
-    """Has a class methods that are not looked at, which may read any attribute?"""
+    """Whether a class has unscanned methods, which may read any attribute."""
     is_foreign = is_pure(base.__module__) or is_library(base.__module__)
     return is_foreign and base not in _PLAIN_BASES and is_made_in_python(base)
 
 
-#: bases whose methods read nothing of an object
+#: base classes whose methods read no attributes of an instance
 _PLAIN_BASES = {typing.Generic, typing.Protocol, abc.ABC, object}
 
 
 def _with_defaults(f):
-    """Names of the parameters that have the defaults of a function."""
+    """Return the names of the parameters that have defaults."""
     code = f.__code__
     return code.co_varnames[: code.co_argcount][code.co_argcount - len(f.__defaults__ or ()) :]

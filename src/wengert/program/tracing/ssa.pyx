@@ -1,10 +1,10 @@
-# Indices are made here, never by a user, and no division by a user's number happens in Cython code:
+# Indices are computed here, never given by users, and no Cython code divides by a user's value:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""From a tape to a list of instructions: every write in place becomes the definition of a new value.
+"""Converts a tape to SSA form: every in-place write defines a new value.
 
-The entries are gone through in order, with the memory as it was when each was made.
-What a buffer holds is known at every moment: a value, and those of its elements that are numbers of the list, so that
-an element which was stored is not loaded again.
+Processes the tape entries in order after restoring memory to its state before them.
+Each buffer is tracked as an SSA value plus the scalar values known for its elements, so that loads are replaced by the
+stored scalars (store-to-load forwarding).
 """
 
 cimport cython
@@ -49,16 +49,16 @@ include "complex_pairs.pxi"
 cdef extern from "list.h" nogil:
     void wg_swap(const wg_list *t, Py_ssize_t i)
 
-#: comparisons and the like that have an instruction of their own, for numbers and for arrays of one shape
+#: comparisons and predicates with an opcode of their own, for scalars and arrays of equal shape
 cdef dict FLAGS = {function(op): op for op in opcode_table.FLAGS} | {np.isfinite: ISNAN, np.isinf: ISNAN}
-#: the same of bools
+#: the same for logical functions of bools
 cdef dict OF_BOOLS = {np.bitwise_and: AND, np.bitwise_or: OR, np.invert: NOT}
-#: SciPy's functions of one number that have a row
+#: scipy.special functions of one argument with an opcode
 cdef dict SPECIAL = {name: opcode for name, opcode in OPCODES.items() if "." in name}
 cdef object DOUBLE = np.dtype(float), BOOL = np.dtype(bool)
-#: functions that move elements and have rules of their own
+#: functions without row kind "rearrangement" that only move elements
 cdef tuple MOVING = (np.concatenate, np.stack, np.pad)
-#: regular views that an array is assembled from; more are a gather
+#: limit on the strided views from which a moved array is assembled; beyond it a gather is emitted
 cdef int MAX_VIEWS = 8
 cdef tuple NEVER = (1 << 62, 1 << 62)
 
@@ -66,28 +66,28 @@ cdef tuple NEVER = (1 << 62, 1 << 62)
 @cython.final
 @cython.no_gc
 cdef class Memory:
-    """What a buffer holds, as values of the list."""
+    """The contents of a buffer as SSA values."""
 
-    cdef int32_t value              # all of it, -1: nothing yet
+    cdef int32_t value              # the whole contents; -1 if not yet defined
     cdef object dtype
     cdef tuple shape, strides       # of the value; strides are None for C order
-    cdef Py_ssize_t first           # where its first element lies, in bytes from the lowest address
-    cdef int32_t *elements          # values of single elements, by offset, -1: not known; NULL: of none
-    cdef Py_ssize_t count           # of elements
-    cdef list changed               # offsets of those that `value` does not hold; None: there are none
-    cdef int32_t twin               # the same as pairs of real numbers, or as complex ones; -1: not made
+    cdef Py_ssize_t first           # offset of its first element from the lowest address, in bytes
+    cdef int32_t *elements          # scalar value of each element, -1 if unknown; NULL if none is known
+    cdef Py_ssize_t count           # number of elements
+    cdef list changed               # indices of elements written since `value`; None if there are none
+    cdef int32_t twin               # the contents viewed as pairs of floats, or as complex; -1 if not created
 
     def __dealloc__(self):
         PyMem_Free(self.elements)
 
     cdef int forget(self) except -1:
-        """Know no elements."""
+        """Drop all scalar values of elements."""
         PyMem_Free(self.elements)
         self.elements = NULL
         return 0
 
     cdef int know(self, Py_ssize_t count) except -1:
-        """Have a place for the value of each element."""
+        """Allocate the scalar values of elements."""
         if self.elements == NULL:
             self.elements = <int32_t *>PyMem_Malloc((count if count else 1) * sizeof(int32_t))
             if self.elements == NULL:
@@ -99,21 +99,21 @@ cdef class Memory:
 
 @cython.final
 cdef class Definitions:
-    """One way through a tape."""
+    """One conversion of a tape to SSA form, possibly in several `run` calls."""
 
     cdef Tape tape
     cdef Listing code
-    cdef dict memories              # by identity of the buffer: (buffer, memory)
-    cdef list numbered              # those of the tape's numbered buffers, None: not met yet
+    cdef dict memories              # id of buffer: (buffer, Memory)
+    cdef list numbered              # Memory of each of the tape's numbered buffers; None if not yet seen
     cdef int32_t *of_slot
-    cdef Py_ssize_t room            # slots that it has room for
-    cdef Py_ssize_t done            # entries that were gone through
-    cdef bint silent                # in a passive block: results carry no derivative
-    cdef dict kinds                 # types of arrays of doubles in C order, by shape
-    cdef dict spread                # views with which operands of another type fit, by that and the shape
-    cdef dict moves                 # where elements come from that calls only move, by all that is known of the call
-    cdef dict lines                 # file and line of guards, by the instruction at work: (its code, text)
-    cdef bint exact                 # each entry an instruction, so that derivatives add up as in the eager sweep
+    cdef Py_ssize_t room            # capacity of `of_slot`
+    cdef Py_ssize_t done            # number of entries processed
+    cdef bint silent                # in a passive block, whose results carry no derivative
+    cdef dict kinds                 # shape: type id of a C-ordered double array
+    cdef dict spread                # (type id, shape): broadcasting view, None if there is none
+    cdef dict moves                 # static key of a call that only moves elements: where they come from
+    cdef dict lines                 # (id of code, instruction): (code, "file:line") of a guard
+    cdef bint exact                 # emit an instruction per entry, so that adjoints add up in the eager order
 
     def __cinit__(self, Tape tape, bint exact=False):
         self.exact = exact
@@ -132,7 +132,7 @@ cdef class Definitions:
     # ------------------------------------------------------------------------------------------ memory
 
     cdef Memory memory(self, Buffer buffer, cnp.ndarray view):
-        """What is in a buffer; one that no entry made was a constant when it was first written to."""
+        """Return the contents of a buffer; one that no entry created was constant when it was first written."""
         cdef Memory memory
         found = self.memories.get(id(buffer))
         if found is not None:
@@ -145,7 +145,7 @@ cdef class Definitions:
         return memory
 
     cdef Memory remember(self, Buffer buffer, int32_t value, dtype, shape, strides, Py_ssize_t first):
-        """From here on a buffer holds a value of this layout."""
+        """Set the contents of a buffer to a value of this layout."""
         cdef Memory memory
         found = self.memories.get(id(buffer))
         memory = Memory.__new__(Memory) if found is None else <Memory>found[1]
@@ -162,14 +162,14 @@ cdef class Definitions:
         return memory
 
     cdef int32_t define(self, Buffer buffer, cnp.ndarray view, int32_t value) except -1:
-        """A buffer was made, or overwritten as a whole: it holds this value, of the shape of the view."""
+        """Record that a buffer was created or fully overwritten with this value, of the view's shape."""
         shape, strides = layout(view)
         self.remember(buffer, value, (<object>view).dtype, shape, strides,
                       <char *>cnp.PyArray_DATA(view) - buffer.low)
         return value
 
     cdef int see_as(self, Memory memory, dtype) except -1:
-        """Have complex numbers as pairs of real ones where a real or imaginary part is taken, and the other way."""
+        """View complex contents as pairs of floats for access to real or imaginary parts, or the reverse."""
         cdef int32_t value
         cdef tuple type
         if memory.dtype is dtype or {memory.dtype.kind, dtype.kind} != {"c", "f"}:
@@ -181,7 +181,7 @@ cdef class Definitions:
             type = (memory.dtype, memory.shape, memory.strides)
             type = parted(type) if memory.dtype.kind == "c" else paired(type)
         if type is None or type[0] != dtype:
-            raise NotReplayable(f"memory of {memory.dtype} is used as {dtype} in a way that no program has")
+            raise NotReplayable(f"memory of dtype {memory.dtype} is viewed as {dtype} in an unsupported way")
         if memory.twin < 0:
             memory.twin = self.code.as_type(value, type)
         memory.value, memory.twin = memory.twin, value
@@ -190,7 +190,7 @@ cdef class Definitions:
         return 0
 
     cdef int32_t whole(self, Memory memory) except -1:
-        """The value of all of it, in which the elements written one by one are put."""
+        """Return the value of the whole contents, packing the elements written one by one."""
         cdef cnp.npy_intp n
         cdef Py_ssize_t k
         cdef cnp.ndarray offsets, values
@@ -218,7 +218,7 @@ cdef class Definitions:
         return memory.value
 
     cdef int32_t read(self, Buffer buffer, cnp.ndarray view) except -1:
-        """The value of a view as it is now."""
+        """Return the current value of a view."""
         cdef Memory memory = self.memory(buffer, view)
         self.see_as(memory, (<object>view).dtype)
         cdef int32_t value = self.whole(memory)
@@ -226,12 +226,12 @@ cdef class Definitions:
         if offset == memory.first and has_layout(view, memory.shape, memory.strides):
             return value
         shape = (<object>view).shape
-        if self.code.kinds[value] <= FLAG:          # a number as an array
+        if self.code.kinds[value] <= FLAG:          # a scalar filling an array
             return self.filled((<object>view).dtype, shape, value)
         return self.code.view(value, (offset, shape, (<object>view).strides), (<object>view).dtype)
 
     cdef Memory scalars(self, int32_t number):
-        """What is in a buffer whose elements take part in scalar entries."""
+        """Return the contents of a buffer that scalar entries access."""
         cdef Memory memory = <Memory>self.numbered[number]
         cdef Buffer buffer
         if memory is None:
@@ -243,11 +243,11 @@ cdef class Definitions:
         return memory
 
     cdef int known(self, Memory memory, Buffer buffer) except -1:
-        """Have a place for the values of the elements of a buffer."""
+        """Allocate the scalar values of a buffer's elements."""
         return memory.know(buffer.span // <Py_ssize_t>sizeof(double))
 
     cdef int32_t element(self, Memory memory, Py_ssize_t offset) except -1:
-        """The value of one element."""
+        """Return the value of one element."""
         cdef int32_t value = memory.elements[offset]
         if value >= 0:
             return emit(self.code, WG_POSITIVE, value, -1, -1, SCALAR) if self.exact else value
@@ -259,7 +259,7 @@ cdef class Definitions:
         return value
 
     cdef int write_element(self, Memory memory, Py_ssize_t offset, int32_t value) except -1:
-        """One element was written."""
+        """Record a write to one element."""
         if self.exact and self.code.ops[value] != CONST:
             value = emit(self.code, WG_POSITIVE, value, -1, -1, SCALAR)
         memory.elements[offset] = value
@@ -270,7 +270,7 @@ cdef class Definitions:
         return 0
 
     cdef int write(self, Node node) except -1:
-        """An assignment to a view, or to an advanced index of it."""
+        """Record an assignment to a view, or to an advanced index of it."""
         cdef Buffer buffer = node.out
         cdef cnp.ndarray view = node.y
         cdef Memory memory = self.memory(buffer, view)
@@ -279,7 +279,7 @@ cdef class Definitions:
             return 0
         shape, strides = layout(view)
         source = self.quiet(self.stored(node))
-        self.see_as(memory, (<object>view).dtype)       # last: the source may be a part of it, seen otherwise
+        self.see_as(memory, (<object>view).dtype)       # last, since reading the source may change how memory is seen
         if shape == () and node.key is None and self.code.types[self.code.kinds[source]][0] == memory.dtype == float:
             if self.code.kinds[source] != SCALAR:       # an array of one element
                 source = emit(self.code, LOAD, source, 0, -1, SCALAR)
@@ -311,7 +311,7 @@ cdef class Definitions:
         return 0
 
     cdef bint write_number(self, Node node, Memory memory) except -1:
-        """One complex element was written, by its parts; False if the value has none."""
+        """Record a write to one complex element by its parts; False if the parts of the value are unknown."""
         cdef Buffer buffer = node.out
         cdef Py_ssize_t offset = (<char *>cnp.PyArray_DATA(node.y) - buffer.low) // <Py_ssize_t>sizeof(double)
         found = self.parts(node.sources[0]) if node.sources else self.constant_parts(node.saved)
@@ -324,14 +324,14 @@ cdef class Definitions:
         return True
 
     cdef int32_t stored(self, Node node) except -1:
-        """The value that an assignment wrote."""
+        """Return the value that an assignment wrote."""
         if node.sources:
             _, _, buffer, view, slot = node.sources[0]
             return self.of_slot[<int32_t>slot] if buffer is None else self.read(buffer, view)
-        return self.plain(node.saved)       # the tape is rolled back: what it put there
+        return self.plain(node.saved)       # the tape was rolled back, so `saved` holds the written constant
 
     cdef int32_t quiet(self, int32_t value) except -1:
-        """A value as a passive block gives it."""
+        """Return a value without derivative inside a passive block, else the value itself."""
         return emit(self.code, STOP, value, -1, -1, self.code.kinds[value]) if self.silent else value
 
     # ------------------------------------------------------------------------------------------ constants
@@ -342,7 +342,7 @@ cdef class Definitions:
                     self.code.type_of((content.dtype, *layout(content))))
 
     cdef int32_t filled(self, dtype, shape, int32_t value) except -1:
-        """An array of one number."""
+        """Return an array filled with one scalar."""
         kind = self.code.type_of((dtype, shape, None))
         if kind <= FLAG:
             return value
@@ -350,7 +350,7 @@ cdef class Definitions:
         return emit(self.code, PLACE, -1, self.code.entry(self.code.views, "view", (0, shape, steps)), value, kind)
 
     cdef int32_t plain(self, x) except -1:
-        """The value of a constant."""
+        """Return the value of a constant."""
         if type(x) is float or type(x) is np.float64 or type(x) is int:
             return self.code.constant(x)
         x = np.asarray(x)
@@ -363,7 +363,7 @@ cdef class Definitions:
     # ------------------------------------------------------------------------------------------ entries
 
     def run(self):
-        """Go through the entries that are new; the memory is as it was, whatever happens."""
+        """Process new entries. Memory is restored to its final state even on error."""
         cdef Tape tape = self.tape
         cdef Py_ssize_t i, start = self.done
         self.make_room()
@@ -388,7 +388,7 @@ cdef class Definitions:
             tape.roll_forward(self.done)
 
     cdef int make_room(self) except -1:
-        """For what the tape has by now."""
+        """Grow the per-slot tables to the size of the tape."""
         cdef Tape tape = self.tape
         cdef int32_t *longer
         if tape.n > self.room:
@@ -401,9 +401,9 @@ cdef class Definitions:
         return 0
 
     def keep_up(self):
-        """Go through the entries so far, of which the tape then forgets the arrays; what nobody has is forgotten here.
+        """Process the entries so far, so that the tape can free their arrays, and drop buffers that are unreachable.
 
-        References to a buffer that nothing else has: of the pair here, of the tape's set, of the loop.
+        An unreachable buffer has only the references of the pair here, of the loop variable and of the tape's set.
         """
         cdef Tape tape = self.tape
         self.run()
@@ -460,7 +460,7 @@ cdef class Definitions:
         return 0
 
     cdef bint in_parts(self, Node node, Py_ssize_t i) except -1:
-        """Define a complex number by its real and imaginary part, or its absolute value; False: it is a call."""
+        """Lower a complex scalar operation to real instructions; False if it must remain a call."""
         cdef list operands = []
         cdef dict traced
         if self.exact or node.kwargs or (node.out is not None and not is_complex_number(node.y)):
@@ -486,7 +486,7 @@ cdef class Definitions:
         return True
 
     cdef tuple parts(self, tuple source):
-        """Real and imaginary part of a number; None of what is none of double precision."""
+        """Return the real and imaginary part of a scalar; None unless it has double precision."""
         cdef Memory memory
         cdef Py_ssize_t offset
         cdef Buffer buffer = source[2]
@@ -509,7 +509,7 @@ cdef class Definitions:
         return self.code.constant(x.real), self.code.constant(x.imag)
 
     cdef int define_parts(self, Buffer buffer, list parts) except -1:
-        """A buffer holds a complex number, by its parts."""
+        """Set the contents of a buffer to a complex scalar given by its parts."""
         cdef Memory memory = self.remember(buffer, -1, DOUBLE, (2,), None, 0)
         memory.know(2)
         memory.elements[0], memory.elements[1] = parts
@@ -517,14 +517,14 @@ cdef class Definitions:
         return 0
 
     cdef int32_t sum(self, int32_t value, cnp.ndarray view) except -1:
-        if self.code.kinds[value] <= FLAG:          # a number as an array
+        if self.code.kinds[value] <= FLAG:          # a scalar filling an array
             if cnp.PyArray_SIZE(view) == 1:
                 return value
             value = self.filled((<object>view).dtype, (<object>view).shape, value)
         return emit(self.code, SUM, value, -1, -1, SCALAR)
 
     cdef bint compared(self, Node node) except -1:
-        """Define what a comparison of two numbers gives; False: it is another call."""
+        """Emit a comparison of two scalars; False if the entry is another call."""
         cdef int32_t sides[2]
         cdef int k, op
         cdef Buffer buffer
@@ -558,7 +558,7 @@ cdef class Definitions:
         return 0
 
     cdef int32_t define_once(self, Buffer buffer, y, int32_t value) except -1:
-        """A buffer holds one element for all along some axes: it is that of the first."""
+        """Define a buffer with zero strides, which stores each element once, from its index-0 elements."""
         dtype, shape, _ = self.code.types[self.code.kinds[value]]
         steps = np.empty(shape, dtype).strides
         first = y[tuple([slice(0, 1 if stride == 0 else None) for stride in y.strides])]
@@ -571,7 +571,7 @@ cdef class Definitions:
         return self.define(buffer, first, value)
 
     cdef int32_t side(self, Buffer buffer, cnp.ndarray view, int32_t slot, double c) except -1:
-        """One operand of an elementwise entry."""
+        """Return one operand of an elementwise entry."""
         if buffer is not None:
             return self.read(buffer, view)
         if slot >= 0:
@@ -584,7 +584,7 @@ cdef class Definitions:
         cdef int32_t kind = self.kind_of(node.y)
         if op >= WG_ADD:
             b = self.side(node.bbuf, node.b, node.bslot, node.bc)
-        if op and b >= 0 and node.y.dtype == DOUBLE and not self.exact:     # of an array and constant integers
+        if op and b >= 0 and node.y.dtype == DOUBLE and not self.exact:     # the other may be constant integers
             a, b = self.as_doubles(a), self.as_doubles(b)
         fitted_a = self.fitted(a, node.y, kind)
         fitted_b = -1 if b < 0 else self.fitted(b, node.y, kind)
@@ -594,7 +594,7 @@ cdef class Definitions:
         return self.call(node.compute or node.row.fun, node.row, args, {}, [a] if b < 0 else [a, b], node.y)
 
     cdef int32_t kind_of(self, cnp.ndarray y) except -1:
-        """The type of an array."""
+        """Return the type id of an array."""
         cdef tuple shape
         if y.dtype is not DOUBLE or not is_in_order(y):
             return self.code.type_of((y.dtype, *layout(y)))
@@ -605,7 +605,7 @@ cdef class Definitions:
         return found
 
     cdef int32_t as_doubles(self, int32_t value) except -1:
-        """A constant array of integers as one of doubles, where that is exact."""
+        """Convert a constant integer array to doubles if that is exact."""
         if self.code.ops[value] == ARRAY and self.code.types[self.code.kinds[value]][0].kind in "iub":
             array = self.code.arrays[self.code.as_[value]]
             if array.dtype.itemsize < 8 or not array.size or abs(array).max() <= 1 << 53:
@@ -613,7 +613,7 @@ cdef class Definitions:
         return value
 
     cdef int32_t of_bools(self, list args, list values, Node node) except -2:
-        """An elementwise function of arrays, bools among them, by its instruction; -1 where it has none."""
+        """Emit a binary elementwise function with bool operands converted to doubles; -1 if it must remain a call."""
         cdef list found = []
         cdef int32_t v
         if self.exact or node.kwargs or (<object>node.y).dtype != DOUBLE:
@@ -633,13 +633,13 @@ cdef class Definitions:
                     self.code.type_of((DOUBLE, *layout(node.y))))
 
     cdef int32_t fitted(self, int32_t value, cnp.ndarray y, int32_t kind) except -2:
-        """An operand of an elementwise instruction whose result is an array `y` of a type."""
+        """Return an operand of an elementwise instruction with result `y`, broadcast if necessary; -1 if impossible."""
         if self.code.kinds[value] == kind or self.code.kinds[value] <= FLAG:
             return value
         return self.in_shape(value, (<object>y).shape)
 
     cdef int32_t in_shape(self, int32_t value, tuple shape) except -2:
-        """An operand of an elementwise instruction: of another shape, a view that has this one; -1 if there is none."""
+        """Broadcast an operand of an elementwise instruction to a shape by a view; -1 if there is none."""
         cdef int32_t kind = self.code.kinds[value]
         if kind <= FLAG or self.code.types[kind][1] == shape:
             return value
@@ -649,7 +649,7 @@ cdef class Definitions:
         return -1 if view is None else self.code.view(value, view, self.code.types[kind][0])
 
     cdef int32_t operand(self, x, list values, tuple shape) except -2:
-        """An argument of a call as such an operand; -1 where it is none."""
+        """Return an argument of a call as an operand broadcast to a shape; -1 if impossible."""
         if type(x) is Operand:
             return self.in_shape(values[x.position], shape)
         if isinstance(x, (bool, np.bool)) or np.asarray(x).dtype.kind not in "biuf":
@@ -659,7 +659,7 @@ cdef class Definitions:
         return -1 if np.asarray(x).dtype not in (DOUBLE, bool) else self.in_shape(self.plain(x), shape)
 
     cdef int32_t called(self, Node node) except -1:
-        """A call, with the operands where its arguments were."""
+        """Lower a call to instructions if possible, else emit it with operands in place of its traced arguments."""
         cdef list values = []
         cdef list args = list(node.args)
         fun = node.row.fun
@@ -710,7 +710,7 @@ cdef class Definitions:
         return self.call(node.compute or fun, node.row, tuple(args), node.kwargs or {}, values, node.y)
 
     cdef int32_t gathered(self, Node node) except -1:
-        """Elements at an index, in which there may be operands."""
+        """Emit indexing; the index may contain operands."""
         cdef list values = []
         key = node.key
         for position, item, buffer, view, slot in node.sources:
@@ -728,7 +728,7 @@ cdef class Definitions:
         return self.call(operator.getitem, getitem_row, (Operand(0), key), {}, values, node.y)
 
     cdef int32_t rearranged(self, Node node, list args, list values) except -2:
-        """A call whose result has elements of its operands, by their places; -1 if there is no instruction for it."""
+        """Emit a call whose result consists of elements of its operands; -1 if no instruction does this."""
         cdef Py_ssize_t start = 1
         cdef list arrays = []
         if node.y is None or node.row.fun is np.pad and not is_moving_pad(args, node.kwargs or {}):
@@ -743,12 +743,10 @@ cdef class Definitions:
         return self.moved(key, lambda: fun(*numbered(args, arrays), **node.kwargs or {}), values, node.y)
 
     cdef int32_t moved(self, key, numbers, list values, y) except -2:
-        """An array of elements of others.
+        """Emit an array of elements of others; -1 if no instruction does this.
 
-        `numbers` gives their numbers in all of them, counted from 1, and 0 for zeros; they are the same for one `key`.
-
-        Places that are regular are parts of the operands put in place, others are gathered.
-        -1 where there is no instruction for it.
+        `numbers` returns for each result element its index in the concatenated operands, from 1, or 0 for a zero.
+        The indices are cached by `key`.  Few strided pieces become views and placements, other indices a gather.
         """
         cdef int32_t v, found
         cdef tuple double = (DOUBLE, (<object>y).shape, None)
@@ -777,14 +775,14 @@ cdef class Definitions:
         return found
 
     cdef int32_t in_order(self, int32_t value) except -1:
-        """An array in C order."""
+        """Return an array copied to C order if it has another."""
         dtype, shape, strides = self.code.types[self.code.kinds[value]]
         if strides is None:
             return value
         return self.code.place(-1, (0, shape, c_strides(shape, dtype.itemsize)), value, (dtype, shape, None))
 
     def outer(self, args, values, node):
-        """Products of all pairs, each factor a view that repeats itself; -1 of other types."""
+        """Lower `np.outer` to a product of broadcasting views; -1 for other types."""
         cdef list found = []
         cdef Node entry = node
         if (<object>entry.y).dtype != DOUBLE or entry.kwargs or not (<object>entry.y).size:
@@ -800,7 +798,7 @@ cdef class Definitions:
         return emit(self.code, WG_MULTIPLY, found[0], found[1], -1, self.code.type_of((DOUBLE, *layout(entry.y))))
 
     def difference(self, args, values, node):
-        """The difference of neighbours as that of two parts; -1 where more is asked for."""
+        """Lower `np.diff` to a difference of two views; -1 for other orders and options."""
         cdef Node entry = node
         given = {**dict(zip(("a", "n", "axis", "prepend", "append"), args)), **(entry.kwargs or {})}
         if type(given.pop("a", None)) is not Operand or len(values) != 1 or given.pop("n", 1) != 1:
@@ -819,7 +817,7 @@ cdef class Definitions:
                     self.code.type_of((DOUBLE, *layout(entry.y))))
 
     def counted(self, args, values, node):
-        """Weights added up at constant places; -1 where the places are computed."""
+        """Lower `np.bincount` with weights to a scatter; -1 if its indices are not constant."""
         cdef Node entry = node
         cdef int32_t v
         given = {**dict(zip(("x", "weights", "minlength"), args)), **(entry.kwargs or {})}
@@ -835,7 +833,7 @@ cdef class Definitions:
                     self.code.type_of((DOUBLE, (<object>entry.y).shape, None)))
 
     cdef int32_t product(self, list args, list values, Node node) except -2:
-        """A product with strong zero by its instruction, with a bool a choice; -1 if it has another type."""
+        """Emit a product with strong zero, or a select if a factor is bool; -1 for other types."""
         cdef int32_t a, b, kind
         shape = () if node.y is None else (<object>node.y).shape
         a, b = [self.operand(x, values, shape) for x in args]
@@ -852,7 +850,7 @@ cdef class Definitions:
         return emit(self.code, SELECT, b, a, self.code.constant(0.0), kind)
 
     cdef int32_t chosen(self, list args, list values, Node node) except -2:
-        """A choice between two by its instruction; -1 if it has another type."""
+        """Emit `np.where` as a select; -1 for other types."""
         cdef int32_t mask, a, b
         if len(args) != 3 or node.kwargs or type(args[0]) is not Operand:
             return -1
@@ -865,7 +863,7 @@ cdef class Definitions:
                     self.code.type_of((DOUBLE, *layout(node.y))))
 
     cdef int32_t flag(self, fun, list args, list values, cnp.ndarray y) except -2:
-        """A comparison or the like by an instruction of its own; -1 if there is none for these operands."""
+        """Emit a comparison, predicate or logical function by its opcode; -1 if there is none for these operands."""
         cdef int32_t v, a, kind
         cdef bint of_bools = fun in OF_BOOLS
         cdef list found = [self.operand(x, values, (<object>y).shape) for x in args]
@@ -877,7 +875,7 @@ cdef class Definitions:
                 return -1
         kind = FLAG if (<object>y).ndim == 0 else self.code.type_of((np.dtype(bool), *layout(y)))
         a = found[0]
-        if fun is np.isfinite or fun is np.isinf:       # x - x is NaN where x is not finite
+        if fun is np.isfinite or fun is np.isinf:       # x - x is NaN if x is not finite
             if self.code.types[self.code.kinds[a]][0] != DOUBLE:
                 return -1
             v = emit(self.code, ISNAN, emit(self.code, WG_SUBTRACT, a, a, -1, self.code.kinds[a]), -1, -1, kind)
@@ -889,7 +887,7 @@ cdef class Definitions:
                     kind)
 
     cdef int32_t call(self, compute, row, args, kwargs, list values, y) except -1:
-        """An instruction that calls a function; `y` shows the type of its result, None stands for a number."""
+        """Emit a call; `y` shows the type of its result, None for a scalar."""
         self.code.calls.append(Call(compute, args, kwargs, values, row))
         kind = SCALAR
         if y is not None:
@@ -906,14 +904,14 @@ cdef class Definitions:
         return 0
 
     cdef int32_t truth(self, Buffer buffer, cnp.ndarray view) except -1:
-        """What a buffer holds, which is one truth value in most cases."""
+        """Return the contents of a buffer for a guard; a 0-d bool needs no view."""
         found = self.memories.get(id(buffer))
         if found is None or not is_truth(view) or (<Memory>found[1]).changed is not None:
             return self.read(buffer, view)
         return (<Memory>found[1]).value if (<Memory>found[1]).shape == () else self.read(buffer, view)
 
     cdef str line(self, position):
-        """File and line of a guard; to find the line takes as long as the function has instructions."""
+        """Return file and line of a guard, cached: finding the line takes time linear in the size of the function."""
         if position is None:
             return frames.where(position)
         place = id(position[0]), position[1]
@@ -925,7 +923,7 @@ cdef class Definitions:
     # ------------------------------------------------------------------------------------------ ends
 
     def take_input(self, x, number):
-        """Make a value of the list of an operand that no entry made: one more input."""
+        """Make an operand that no entry created a new input."""
         if type(x) is ScalarVar:
             value = emit(self.code, INPUT, number, -1, -1, SCALAR)
         else:
@@ -935,7 +933,7 @@ cdef class Definitions:
         self.name(x, value)
 
     def name(self, x, int32_t value):
-        """Let an operand that no entry made be a value of the list."""
+        """Bind an operand that no entry created to a value."""
         self.make_room()
         if type(x) is ScalarVar:
             self.of_slot[(<ScalarVar>x).slot] = value
@@ -944,11 +942,11 @@ cdef class Definitions:
 
     @property
     def is_paused(self):
-        """Is what runs here not followed?"""
+        """Whether the tape is paused."""
         return self.tape.paused > 0
 
     def output(self, y):
-        """The value of an output."""
+        """Return the value of an output."""
         y = as_numpy(y)
         if type(y) is ScalarVar:
             return self.of_slot[(<ScalarVar>y).slot]
@@ -967,13 +965,13 @@ cdef class Definitions:
 
 
 cdef bint is_moving_pad(list args, dict kwargs) except -1:
-    """Does ``np.pad`` only move elements, or add zeros?"""
+    """Whether ``np.pad`` only moves elements or adds zeros."""
     mode = kwargs.get("mode", args[2] if len(args) > 2 else "constant")
     return not {*kwargs} - {"mode", "pad_width"} and mode in ("constant", "edge", "wrap", "reflect", "symmetric")
 
 
 cdef list numbered(args, list arrays):
-    """Arguments with arrays of numbers for the operands among them, and zeros for what else they are joined with."""
+    """Replace operands among arguments by their arrays of indices, and other items of a sequence by -1."""
     cdef list found = []
     for x in args:
         if type(x) is Operand:
@@ -987,10 +985,10 @@ cdef list numbered(args, list arrays):
 
 
 cdef list regular_pieces(where, firsts):
-    """Numbers of elements of several arrays, cut into pieces in which they are regular.
+    """Cut an array of element indices into rectangular pieces with constant strides.
 
-    Each is the number of the array, the view of it, and the view of the result where it goes; None: too many, or what
-    is no element of them.
+    Each piece is the index of its source array, the view of the source, and the view of the result that it fills.
+    Returns None if there are too many pieces, or elements from outside the arrays.
     """
     cdef list cuts = [], found = []
     least = where.min()
@@ -998,7 +996,7 @@ cdef list regular_pieces(where, firsts):
         return None
     inside = [np.flatnonzero((where > 0).any(axis=tuple([d for d in range(where.ndim) if d != axis])))
               for axis in range(where.ndim)]
-    box = [(int(line.min()), int(line.max()) + 1) for line in inside]        # with zeros around it
+    box = [(int(line.min()), int(line.max()) + 1) for line in inside]        # bounding box of the nonzero indices
     strides = c_strides(where.shape, sizeof(double))
     first_place = sum([low * s for (low, _), s in zip(box, strides)])
     where = where[tuple([slice(*ends) for ends in box])]
@@ -1029,7 +1027,7 @@ cdef list regular_pieces(where, firsts):
 
 
 cdef bint is_irregular(where) except -1:
-    """Do the first elements of the lines of an array alone have too many pieces?"""
+    """Cheap test on the first column: does it alone have too many pieces?"""
     steps = np.diff(where.reshape(len(where), -1)[:, 0])
     return steps.size >= MAX_VIEWS and np.count_nonzero(steps != np.sort(steps)[len(steps) // 2]) >= MAX_VIEWS
 
@@ -1040,22 +1038,22 @@ cdef bytes_at(char *low, Py_ssize_t span):
 
 
 cdef inline bint is_truth(cnp.ndarray x) noexcept:
-    """Is this one bool, in an array without axes?"""
+    """Whether this is a 0-d bool array."""
     return cnp.PyArray_NDIM(x) == 0 and cnp.PyArray_ISBOOL(x)
 
 
 cdef bint is_complex_number(cnp.ndarray x) except -1:
-    """Is this one complex number of double precision, in an array without axes?"""
+    """Whether this is a 0-d array of complex128."""
     return x is not None and cnp.PyArray_NDIM(x) == 0 and cnp.PyArray_TYPE(x) == cnp.NPY_COMPLEX128
 
 
 cdef tuple layout(cnp.ndarray x):
-    """Shape and strides of an array, the strides None for C order."""
+    """Return shape and strides of an array; strides are None for C order."""
     return (<object>x).shape, None if is_in_order(x) else (<object>x).strides
 
 
 cdef bint is_in_order(cnp.ndarray x) noexcept:
-    """Do the elements follow one another in C order?  Axes of one element do not count."""
+    """Whether elements are contiguous in C order; the strides of axes of length 1 are ignored."""
     cdef int d
     cdef Py_ssize_t step = cnp.PyArray_ITEMSIZE(x)
     for d in range(cnp.PyArray_NDIM(x) - 1, -1, -1):
@@ -1067,7 +1065,7 @@ cdef bint is_in_order(cnp.ndarray x) noexcept:
 
 
 cdef bint has_layout(cnp.ndarray x, tuple shape, tuple strides) except -1:
-    """Has an array this layout?"""
+    """Whether an array has this layout."""
     cdef int d
     if len(shape) != cnp.PyArray_NDIM(x) or is_in_order(x) != (strides is None):
         return False
@@ -1080,12 +1078,12 @@ cdef bint has_layout(cnp.ndarray x, tuple shape, tuple strides) except -1:
 
 
 cdef bint is_zero(const char *low, Py_ssize_t span) noexcept:
-    """Are all these bytes 0?"""
+    """Whether all these bytes are 0."""
     return span == 0 or (low[0] == 0 and memcmp(low, low + 1, span - 1) == 0)
 
 
 cdef tuple spread_to(tuple type, tuple shape):
-    """The view of an array of a type that has another shape by broadcasting; None if there is none."""
+    """Return the view that broadcasts an array of this type to a shape; None if there is none."""
     dtype, own, _ = type
     cdef Py_ssize_t more = len(shape) - len(own)
     if own == () or dtype != DOUBLE and dtype != bool or more < 0:
@@ -1097,13 +1095,13 @@ cdef tuple spread_to(tuple type, tuple shape):
 
 
 cdef bint is_flat(x) except -1:
-    """Are all elements the same number?"""
+    """Whether all elements are equal."""
     first = x.flat[0]
     return first == x.flat[x.size - 1] and (x == first).all()
 
 
 cdef bint is_ascending(list numbers) except -1:
-    """Is each number larger than the one before?"""
+    """Whether a list is strictly increasing."""
     cdef Py_ssize_t i
     for i in range(1, len(numbers)):
         if <Py_ssize_t>numbers[i] <= <Py_ssize_t>numbers[i - 1]:
@@ -1111,7 +1109,7 @@ cdef bint is_ascending(list numbers) except -1:
     return True
 
 
-#: calls that are instructions on parts of their operands
+#: calls that become instructions on views of their operands
 cdef dict OF_VIEWS = {
     np.outer: Definitions.outer, np.diff: Definitions.difference, np.bincount: Definitions.counted,
 }

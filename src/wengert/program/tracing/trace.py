@@ -1,4 +1,4 @@
-"""A function of arrays and numbers to a list of instructions."""
+"""Traces a function of arrays and scalars to IR."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from contextvars import ContextVar
 
 import numpy as np
 
-import wengert.numpy  # noqa: F401  (makes the names of NumPy known to the rebinding of code)
+import wengert.numpy  # noqa: F401  (registers NumPy's names for the rebinding of code)
 from wengert.core import levels
 from wengert.core.modes.pullback import independent
 from wengert.core.tape.tape import Tape
@@ -18,19 +18,19 @@ from wengert.program.tracing.ssa import Definitions
 
 
 class Recording:
-    """A list while it is recorded, for what puts instructions into it that no operand makes.
+    """A trace in progress, for callers that insert instructions which no tape entry records.
 
     Attributes
     ----------
     code : Definitions
     inputs : list
-        Numbers and arrays at which it is recorded; behind those of the function are those of `unknowns`.
+        Example values of the inputs: those of the function, then those of `unknowns`.
     unknowns : list
-        Values that are no inputs in the end, such as those that equations are recorded with: nothing of what depends
-        on them is kept.
+        Temporary inputs, such as the unknowns of equations during their trace. They and every value that depends on
+        them are removed at the end.
     exact : bool
     disabled : frozenset of str
-        Passes that are switched off for the program that is recorded.
+        Passes disabled for the traced program.
     """
 
     def __init__(self, tape, code, examples, exact, disabled):
@@ -40,7 +40,7 @@ class Recording:
         self._values: list = []
 
     def unknown(self, x):
-        """An operand with a number or an array as its value; what depends on it belongs to nobody."""
+        """Return an operand for a temporary input with this example value."""
         operand = independent(self.tape, x)
         self.code.take_input(operand, len(self.inputs))
         self.unknowns.append(self.code.listing.inputs.pop())
@@ -48,13 +48,13 @@ class Recording:
         return operand
 
     def value(self, v: int):
-        """What a value of the list is at these inputs."""
+        """Return the value of IR value `v` at the example inputs."""
         if v >= len(self._values):
             evaluated(self.code.listing, self.inputs, v + 1, self._values)
         return self._values[v]
 
     def called(self, call, type: tuple, y):
-        """The operand that a call gives, whose value is known."""
+        """Insert a call whose result `y` at the example inputs is known; return its operand."""
         listing = self.code.listing
         v = listing.add(Op.CALL, type, listing.call(call))
         if v:
@@ -65,14 +65,14 @@ class Recording:
         return operand
 
 
-#: the innermost one that runs
+#: the innermost active trace
 recording: ContextVar[Recording | None] = ContextVar("wengert_program_recording", default=None)
 
 
 def listed(function, examples: list, name: str, exact: bool = False, disabled: frozenset = frozenset()):
-    """What a function of arrays and numbers does, as a list with one input for each example.
+    """Trace a function of arrays and scalars to IR with one input per example.
 
-    The function returns a list of operands; what else it touches is recorded as constants.
+    The function returns a list of operands; values from outside are recorded as constants.
     """
     tape = Tape(name, recording=True)
     token = None
@@ -84,7 +84,7 @@ def listed(function, examples: list, name: str, exact: bool = False, disabled: f
                 code.take_input(x, number)
             made = Recording(tape, code, examples, exact, disabled)
             token = recording.set(made)
-            tape.reader = code.keep_up  # from time to time, so that a long list needs no memory for its arrays
+            tape.reader = code.keep_up  # called now and then, so that the tape can free arrays during a long trace
             try:
                 found = function(*inputs)
             except Exception as error:
@@ -102,7 +102,7 @@ def listed(function, examples: list, name: str, exact: bool = False, disabled: f
 
 
 def _check_end(level):
-    """Raise if the function caught an error of the recording: it runs as it is, where nothing is refused."""
+    """Raise if the function caught an error of the trace, to fall back to eager execution, which has no such error."""
     if level.refused:
         error = levels.swallowed(level, level.name)
         error.runs_as_it_is = True
@@ -111,7 +111,7 @@ def _check_end(level):
 
 
 def dependent(code: Listing, values, start: int = 0) -> np.ndarray:
-    """Which values of a list depend on some, themselves included, guards among them; none before `start` does."""
+    """Return a mask of the values that depend on `values`, including these and guards; false before `start`."""
     found = np.zeros(len(code), dtype=bool)
     found[values] = True
     op, of = code.op, code.c
@@ -121,12 +121,12 @@ def dependent(code: Listing, values, start: int = 0) -> np.ndarray:
 
 
 def _without(code, unknowns):
-    """The list without what depends on unknowns."""
+    """Return the IR without values that depend on unknowns."""
     depends = dependent(code, unknowns, min(unknowns))
     if depends[code.outputs].any():
         raise NotReplayable(
-            "a function that a solver gets writes what it computes into an array that it did not make, which a replay "
-            "would leave out; return it instead"
+            "a function passed to a solver writes a computed value into an array that it did not create, which a "
+            "replay would skip; return the value instead"
         )
     found, of = Listing(), np.full(len(code), -1, dtype=np.int32)
     found.take(code, np.flatnonzero(~depends).astype(np.int32), of)

@@ -1,1 +1,1 @@
-"""The virtual machine that runs programs."""
+"""The virtual machine (VM) that runs programs."""

@@ -1,15 +1,15 @@
-# Bounds of steps, included by vm.pyx: what a debug build (WG_DEBUG) checks before a step is run for the first time.
+# Bounds checks, included by machine.pyx: a debug build (WG_DEBUG) checks each VM instruction before it first runs.
 #
-# All addresses that the VM computes are known when a list has been lowered: slots by their numbers, elements of arrays
-# by offsets and strides.  Only the places of a GATHER are data; they are a constant, which spec.py looks at.
+# After lowering, all addresses that the VM computes are known: slots by index, array elements by offsets and strides.
+# Only the indices of a GATHER are data; they are a constant, which ir/verify.py checks.
 
 
 cdef class Bounds:
-    """Where arrays lie in their roots, and the steps that are to stay inside of these."""
+    """The bounds of arrays in their allocations, and the checks of VM instructions against them."""
 
-    cdef dict arrays            # of each array: bytes in front of its first element, from there on, and an element's
+    cdef dict arrays            # by array: bytes before its first element, bytes from there on, item size
     cdef Py_ssize_t slots
-    cdef object step            # at which is looked
+    cdef object step            # the VM instruction being checked
 
     def __init__(self, Lowering low):
         cdef Root root
@@ -21,11 +21,11 @@ cdef class Bounds:
 
     cdef int expect(self, bint holds, str what) except -1:
         if not holds:
-            raise SystemError(f"a step outside of its buffers: {what}: {self.step!r}")
+            raise SystemError(f"an instruction accesses memory outside its buffers: {what}: {self.step!r}")
         return 0
 
     cdef int inside(self, array, low, high) except -1:
-        """Are bytes from the first element of an array its own?"""
+        """Check that bytes `low` to `high` from an array's first element are within its allocation."""
         before, behind, _ = self.arrays[array]
         return self.expect(-before <= low <= high <= behind, f"array {array} from {low} to {high}")
 
@@ -38,7 +38,7 @@ cdef class Bounds:
         return self.inside(array, 8 * int(places.min()), 8 * int(places.max()) + 8) if len(places) else 0
 
     cdef int spread(self, array, dims, strides, size) except -1:
-        """The same of elements that lie regularly, in bytes."""
+        """Check elements at regular strides, given in bytes."""
         if 0 in dims:
             return 0
         ends = [(n - 1) * step for n, step in zip(dims, strides)]
@@ -60,7 +60,7 @@ cdef class Bounds:
                 i += 1
                 self.among_slots((rows[i][1],) if count == 3 else ())
             i += 1
-        return self.expect(i == len(rows) - 1, "code behind the end")
+        return self.expect(i == len(rows) - 1, "code after the end")
 
     cdef int vector(self, tuple given) except -1:
         _, _, dims, strides, walk, number, fill, sums, first, chunks, _, _ = given
@@ -102,7 +102,7 @@ cdef class Bounds:
 
 
 cdef int check_bounds(Lowering low) except -1:
-    """Raise SystemError unless all steps stay inside of their buffers."""
+    """Raise SystemError unless all VM instructions stay within their buffers."""
     cdef Bounds bounds = Bounds(low)
     for given in low.emitted:
         bounds.step = given

@@ -1,43 +1,43 @@
 # Lowering, included by machine.pyx: a program becomes VM instructions ("steps").
 #
-# 1. scheduling: each instruction joins the latest step of its kind that its operands allow: scalar code with scalar
-#    code, elementwise array code with that of the same shape; everything else is a step of its own.
-# 2. allocations ("roots"): a view lies in the allocation of its array; an instruction that overwrites elements of an
-#    array reuses its allocation in place if nothing reads the array later, else copies it.
-# 3. slots of scalars and buffers of arrays are reused after their last use.
-# 4. instruction selection: code is emitted, step by step.
+# 1. Scheduling: each IR instruction joins the latest step that its operands allow: scalar code a scalar step,
+#    elementwise array code a vector step of the same shape.  Everything else is a step of its own.
+# 2. Buffer allocation: a view lies in the allocation ("root") of its array; an instruction that overwrites elements of
+#    an array reuses its allocation in place if nothing reads the array later, and copies it otherwise.
+# 3. Slots of scalars and buffers of arrays are reused after their last use.
+# 4. Instruction selection: code is emitted step by step.
 
 cdef enum:
-    DOUBLES, BOOLS, OTHER                   # elements of arrays
-    GIVEN, CONSTANT, WORK, FRESH, RESULT    # roots: input, constant, workspace, new output, what a call returned
-    NUMBERS, VECTOR, PACKING, MOVING, PYTHON        # steps of the schedule
-    CUBE = 1100, FOURTH, ROOT               # instructions of powers that are constant
-    END = 1 << 30                           # last use of an output
-    MIN_IN_WORKSPACE = 1 << 16              # bytes of the result of a call that is written where pages stay mapped
+    DOUBLES, BOOLS, OTHER                   # classes of element types
+    GIVEN, CONSTANT, WORK, FRESH, RESULT    # allocations: input, constant, workspace, new output, result of a call
+    NUMBERS, VECTOR, PACKING, MOVING, PYTHON        # kinds of steps in the schedule
+    CUBE = 1100, FOURTH, ROOT               # opcodes of powers with constant exponent
+    END = 1 << 30                           # position of the last use of an output
+    MIN_IN_WORKSPACE = 1 << 16              # bytes from which a call's result goes to the workspace, to reuse its pages
 
 POWERS = {1.0: WG_POSITIVE, 2.0: WG_SQUARE, 3.0: CUBE, 4.0: FOURTH, 0.5: ROOT, -1.0: WG_RECIPROCAL}
 
-#: functions that write into an array they are given, beside ufuncs
+#: functions besides ufuncs that accept out=
 cdef frozenset WITH_OUT = frozenset([
     np.sum, np.prod, np.mean, np.max, np.min, np.amax, np.amin, np.cumsum, np.cumprod, np.dot, np.add.reduce])
 
-#: functions that multiply matrices and vectors, the last two vectors alone
+#: products of matrices and vectors; the last two are lowered for vectors only
 cdef frozenset PRODUCTS = frozenset([np.matmul, np.dot, np.vdot, np.inner])
-#: multiplications in a product up to which the VM computes it itself, faster than a call of BLAS
+#: multiplications up to which the VM computes a product faster than a call of BLAS
 cdef int MAX_PRODUCT = 1 << 14
 
-#: functions that fold axes of an array, by the number that WG_M_FOLD knows them by
+#: reductions of axes, with their number in WG_M_FOLD
 cdef dict FOLDS = {np.sum: 0, np.add.reduce: 0, np.max: 1, np.amax: 1, np.min: 2, np.amin: 2}
-cdef list FIRST = [0.0, -math.inf, math.inf]        # what each begins with
-cdef int MAX_STORES = 64            # into one array, one after the other, that are compared
-cdef int MIN_CROWDED = 8            # elements added at each position, from which two are added at a time
-cdef int MAX_SHORT_ROW = 64         # elements of the inner axis up to which several rows share a chunk
+cdef list FIRST = [0.0, -math.inf, math.inf]        # their neutral elements
+cdef int MAX_STORES = 64            # consecutive stores to one array that are compared for overlap
+cdef int MIN_CROWDED = 8            # additions per element from which a scatter uses two accumulators
+cdef int MAX_SHORT_ROW = 64         # length of the inner axis up to which several rows share a chunk
 
 cdef dict CONSTANT_POWERS = {CUBE: "CUBE", FOURTH: "FOURTH", ROOT: "ROOT"}
 
 
 cdef dict named_ops():
-    """Opcodes of the VM of elementwise instructions and of constant powers, by their opcode here."""
+    """Map opcodes of elementwise instructions outside ``kernels.h`` and of constant powers to VM opcodes."""
     cdef const wg_named_op *item = wg_named_ops
     cdef dict found = {}
     opcodes = {name: op for op, name in CONSTANT_POWERS.items()}
@@ -52,14 +52,14 @@ cdef dict named_ops():
 
 cdef dict NAMED_OPS = named_ops()
 
-#: instructions that one element of a chunk may be computed by, with the bits that all have
+#: opcodes that give the same bits for a single element as within a chunk
 cdef set PLAIN = {op for op in range(256) if wg_is_correctly_rounded(op)} | (set(NAMED_OPS) - set(CONSTANT_POWERS)) | {
     <int>Op.PARTIAL + 2 * op + side for op in (WG_DIVIDE, WG_LOG, WG_SQUARE, WG_RECIPROCAL, WG_SQRT)
     for side in range(2 if op == WG_DIVIDE else 1)}
 
-cdef int reads[2048]                # which of a, b, c are values: bits 1, 2, 4
-cdef int machine_op[2048]           # of an elementwise instruction, else -1
-cdef dict row_kernels = {}          # the Kernel of each row, looked up when needed
+cdef int reads[2048]                # by opcode: which of a, b, c are values; bits 1, 2, 4
+cdef int machine_op[2048]           # by opcode: VM opcode of an elementwise instruction, else -1
+cdef dict row_kernels = {}          # by opcode: the Kernel of a row, created on first use
 
 
 cdef int fill_tables() except -1:
@@ -79,7 +79,7 @@ fill_tables()
 
 
 def opcodes_of_machine():
-    """What each opcode of the machine does, an instruction of lists or a name, and how many operands it has."""
+    """Return, by VM opcode, the IR opcode or name of its operation, and the number of operands."""
     cdef int op, code, k
     names = {op: name.lower() for op, name in CONSTANT_POWERS.items()}
     found = {
@@ -93,29 +93,29 @@ def opcodes_of_machine():
     for op in range(2048):
         code = machine_op[op]
         if code >= 0:
-            for k in range(3 if reads[op] == 3 else 1):         # also for an array and a number
+            for k in range(3 if reads[op] == 3 else 1):         # also the variants with one scalar operand
                 found[code + k] = names.get(op, op), {1: 1, 3: 2, 7: 3}[reads[op]]
     return found
 
 
 def scattered(x, places, Layout layout):
-    """Elements added up at their places in the memory of a new array."""
+    """Add up elements by index into a new array of this layout."""
     memory = np.bincount(places.ravel(), x.ravel(), layout.span // layout.itemsize).astype(layout.dtype)
     return np.ndarray(layout.shape, layout.dtype, memory, layout.low, layout.strides)
 
 
 cdef tuple product_sizes(tuple left, tuple right):
-    """Rows, products in each sum, and columns of a product; a vector is a row on the left, a column on the right."""
+    """Return m, k and n of a product; a vector is a row on the left and a column on the right."""
     return left[0] if len(left) == 2 else 1, left[-1], right[1] if len(right) == 2 else 1
 
 
 cdef object function_called(call):
-    """What a call computes; of products of matrices by NumPy's function, which writes where it is told."""
+    """Return the function of a call; for matrix products NumPy's own, which accepts out=."""
     return np.matmul if call.row is not None and call.row.fun is np.matmul else call.compute
 
 
 cdef bint is_plain_number(expected):
-    """Can a double stand for what a guard expects?"""
+    """Whether a double represents exactly what a guard expects."""
     if isinstance(expected, float):
         return True
     return isinstance(expected, (int, np.bool)) and abs(expected) <= 1 << 53
@@ -136,7 +136,7 @@ cdef int kind_of_elements(cnp.dtype dtype) except -1:
 @cython.final
 @cython.no_gc
 cdef class Layout:
-    """Where the elements of an array lie."""
+    """Element type, shape and strides of an array."""
 
     cdef cnp.dtype dtype
     cdef tuple shape, strides
@@ -145,8 +145,8 @@ cdef class Layout:
     cdef cnp.npy_intp dims[64]
     cdef cnp.npy_intp steps[64]
     cdef Py_ssize_t low             # bytes from the lowest address to the first element
-    cdef Py_ssize_t span            # bytes from there on
-    cdef bint is_c                  # C order without gaps
+    cdef Py_ssize_t span            # bytes from the lowest address to the end
+    cdef bint is_c                  # contiguous in C order
     cdef int ndim
 
     def __init__(self, dtype, tuple shape, strides):
@@ -177,7 +177,7 @@ cdef class Layout:
             (<Layout>other).dtype, (<Layout>other).shape, (<Layout>other).strides)
 
     cdef tuple broadcast(self, tuple shape):
-        """Strides as an array of the given shape."""
+        """Return the strides broadcast to a shape."""
         cdef Py_ssize_t extra = len(self.shape) - len(shape)
         own, strides = self.shape[max(0, extra):], self.strides[max(0, extra):]
         if self.shape == shape:
@@ -189,13 +189,13 @@ cdef class Layout:
 @cython.final
 @cython.no_gc
 cdef class Root:
-    """Memory that arrays live in, from its first step to its last."""
+    """An allocation, live from one step to another, that holds one or more arrays."""
 
     cdef int kind, number, which, born, last
     cdef Layout layout
-    cdef Py_ssize_t place           # of WORK: bytes from the start of the workspace
-    cdef list arrays                # (number, bytes from the lowest address to the first element)
-    cdef int count                  # the same for C
+    cdef Py_ssize_t place           # for WORK: offset in the workspace, in bytes
+    cdef list arrays                # (index of array, offset of its first element from the lowest address)
+    cdef int count                  # the same as C arrays
     cdef const int32_t *numbers
     cdef const int64_t *firsts
 
@@ -203,19 +203,19 @@ cdef class Root:
 @cython.final
 @cython.no_gc
 cdef class Value:
-    """Where Python finds a value: in the slot of a number, or in an array."""
+    """Location of a value for Python: a scalar's slot, or an array."""
 
     cdef bint is_number, is_truth, is_whole
-    cdef bint is_handed_over        # the output that gets the object a call returned
-    cdef int where                  # slot or number of the array
-    cdef Py_ssize_t first           # bytes from the lowest address of the root to its own
+    cdef bint is_handed_over        # an output that returns its allocation instead of a copy
+    cdef int where                  # slot, or index of the array
+    cdef Py_ssize_t first           # offset in the allocation, in bytes
     cdef Layout layout
     cdef Root root
 
 
 @cython.final
 cdef class PythonStep:
-    """A step for Python: a call, a guard on what is no number in a slot, or elements of other types put in place."""
+    """A step run by Python: a call, a guard on an array, or moves of elements that are neither doubles nor bools."""
 
     cdef int op
     cdef object compute
@@ -223,7 +223,7 @@ cdef class PythonStep:
     cdef dict kwargs
     cdef list operands
     cdef Value y
-    cdef bint takes_out             # the function writes into the place of its result
+    cdef bint takes_out             # whether the function writes its result to the workspace by out=
     cdef int guard
     cdef object expected
 
@@ -233,7 +233,7 @@ cdef class PythonStep:
 cdef class Step:
     cdef int kind
     cdef tuple shape
-    cdef const int32_t[::1] members     # instructions
+    cdef const int32_t[::1] members     # IR instructions
 
     cdef list listed(self):
         cdef Py_ssize_t m
@@ -242,42 +242,42 @@ cdef class Step:
 
 @cython.final
 cdef class Lowering:
-    """The steps of a listing, as data for the machine."""
+    """Lowers a listing to steps, as data for `Machine`."""
 
     cdef object listing
     cdef bint exact
     cdef int16_t[::1] op
     cdef int32_t[::1] a, b, c, type
     cdef Py_ssize_t n
-    cdef int32_t[::1] read          # operands of all instructions
-    cdef int32_t[::1] first         # those of instruction i are from first[i] to first[i + 1]
-    cdef int32_t[::1] count         # how often a value is read, outputs once more
-    cdef list layouts               # of types; None for numbers
-    cdef int32_t[::1] under         # what a VIEW views in the end, else itself
-    cdef int64_t[::1] low           # bytes from the lowest address of that to its own
-    cdef int32_t[::1] step          # in which a value is defined; -1 before all
-    cdef int32_t[::1] last          # of numbers: position of the last use; of arrays: its step
-    cdef char[::1] needed           # an array that must lie in memory
+    cdef int32_t[::1] read          # operands of all instructions, concatenated
+    cdef int32_t[::1] first         # operands of instruction i are read[first[i]:first[i + 1]]
+    cdef int32_t[::1] count         # number of reads of a value; being an output counts as one
+    cdef list layouts               # by type id; None for scalars
+    cdef int32_t[::1] under         # the array below nested VIEWs, or the value itself
+    cdef int64_t[::1] low           # offset of a view from that array, between lowest addresses, in bytes
+    cdef int32_t[::1] step          # step that defines a value; -1: before all steps
+    cdef int32_t[::1] last          # last use: of scalars a position, of arrays a step
+    cdef char[::1] needed           # whether an array must be stored in memory
     cdef list steps
-    cdef dict latest                # step of each kind and shape
+    cdef dict latest                # shape: latest vector step
     cdef list roots
-    cdef dict root_of               # of what is no view
-    cdef dict arrays                # numbers of arrays, by root and first element
+    cdef dict root_of               # value that is no view: its allocation
+    cdef dict arrays                # (allocation, offset): index of array
     cdef int array_count
     cdef int32_t[::1] slot
-    cdef int32_t[::1] free_slots    # the first `free` ones
+    cdef int32_t[::1] free_slots    # a stack of `free` slots
     cdef Py_ssize_t free
     cdef int slots
-    cdef dict folds                 # of calls that are: function, and strides of the result along the operand's axes
-    cdef set fills                  # of new arrays, by a number that no element keeps
-    cdef dict constants             # slot of each constant, by its bits
-    cdef list loops                 # kernels whose loops are run
+    cdef dict folds                 # reduction call: (function, strides of the result along the operand's axes)
+    cdef set fills                  # filled arrays whose elements are all overwritten
+    cdef dict constants             # bits of a constant: its slot
+    cdef list loops                 # kernels with ufunc loops that are used
     cdef list emitted
-    cdef list inputs                # (number, Value)
+    cdef list inputs                # (index of input, Value)
     cdef list outputs               # Values
-    cdef Py_ssize_t memory          # bytes of workspace
-    cdef int chunks, sums, pointers, axes   # largest numbers in a vector step
-    cdef Py_ssize_t blocks          # largest number of sums of blocks
+    cdef Py_ssize_t memory          # bytes of the workspace
+    cdef int chunks, sums, pointers, axes   # maxima over vector steps
+    cdef Py_ssize_t blocks          # maximum number of partial sums over blocks
 
     def __init__(self, listing, bint exact):
         self.listing = listing
@@ -288,7 +288,7 @@ cdef class Lowering:
         self.roots, self.root_of, self.arrays = [], {}, {}
         self.loops, self.emitted = [], []
         self.free_slots = int32s(self.n)
-        self.slots = 1                              # the first one is for what is not read
+        self.slots = 1                              # slot 0 stands for unused operands
         self.constants = {}
         self.chunks = self.sums = self.pointers = 1
         self.axes = 1
@@ -318,7 +318,7 @@ cdef class Lowering:
         return self.layouts[self.type[i]]
 
     cdef list operands(self, Py_ssize_t i):
-        """Ids of the values that an instruction reads."""
+        """Return the ids of an instruction's operands."""
         cdef Py_ssize_t j
         return [self.read[j] for j in range(self.first[i], self.first[i + 1])]
 
@@ -331,7 +331,7 @@ cdef class Lowering:
         cdef const int16_t *ops = &self.op[0]
         cdef const int32_t *columns[3]
         cdef const int32_t[::1] many
-        cdef dict lists = {}        # what calls and packs read
+        cdef dict lists = {}        # operands of calls and packs
         for i in range(self.n):
             if self.op[i] == Op.CALL:
                 lists[i] = np.array(self.listing.calls[self.a[i]].operands, np.int32)
@@ -362,7 +362,7 @@ cdef class Lowering:
         return 0
 
     cdef bint find_covered(self) except -1:
-        """New arrays all of whose elements are set part by part, which need not be filled before; are there any?"""
+        """Drop fills of arrays whose elements are all stored later; return whether there are any."""
         cdef Py_ssize_t i, base
         cdef bint found = False
         cdef int32_t[::1] reader
@@ -386,7 +386,7 @@ cdef class Lowering:
         return found
 
     cdef bint is_covered(self, Py_ssize_t i, int32_t[::1] reader) except -1:
-        """Do this and the next parts that are set, before anything else reads the array, cover all of it?"""
+        """Whether this store and the next ones cover the whole array before anything else reads it."""
         cdef Layout layout = self.layout(i)
         cdef Py_ssize_t left = layout.size
         cdef list views = []
@@ -408,7 +408,7 @@ cdef class Lowering:
         return kernel_of(op).loop != NULL
 
     cdef bint in_loop(self, int op, bint of_numbers) except -1:
-        """Does a row run the ufunc's own loop?"""
+        """Whether an opcode runs NumPy's ufunc loop."""
         if of_numbers and not self.exact and op != WG_ERFC:
             return False
         if op >= Op.PARTIAL or wg_is_correctly_rounded(op) or (of_numbers and op == WG_POW):
@@ -455,7 +455,7 @@ cdef class Lowering:
             if not self.is_number(u) and (self.layout(u).kind == OTHER or self.layout(u).shape != layout.shape):
                 return False
         if self.in_loop(op, False):
-            # a chunk has its elements in order; loops may round differently where they run backwards
+            # chunks are in ascending order, and ufunc loops may round differently for negative strides
             return op != WG_POW and self.has_loop(op) and not (self.exact and self.runs_backwards(operands))
         return True
 
@@ -468,7 +468,7 @@ cdef class Lowering:
     # ------------------------------------------------------------------------------------------ schedule
 
     cdef int find_powers(self) except -1:
-        """Constant powers that are a multiplication or two."""
+        """Replace constant powers by multiplications or square roots."""
         cdef Py_ssize_t i
         cdef int op
         for i in range(self.n):
@@ -480,7 +480,7 @@ cdef class Lowering:
             if op == WG_POW or op == WG_POWER:
                 found = POWERS.get(power)
                 if found is not None and (self.is_number(i) or self.layout(i).kind == DOUBLES):
-                    # NumPy's loops take the square root; libm's pow is inf at -inf, and 0.0 at -0.0
+                    # NumPy's loops use sqrt for 0.5, but libm's pow differs from it at -inf and -0.0
                     is_root = found == ROOT and not (self.is_number(i) and op == WG_POW)
                     self.op[i] = WG_SQRT if is_root else found
             elif power == 2.0:
@@ -489,7 +489,7 @@ cdef class Lowering:
         return 0
 
     cdef int find_folds(self) except -1:
-        """Calls that fold axes of an array: sums, largest and smallest elements."""
+        """Find calls that reduce axes of an array: sums, maxima and minima."""
         cdef Py_ssize_t i
         for i in range(self.n):
             if self.op[i] == Op.CALL:
@@ -498,7 +498,7 @@ cdef class Lowering:
                     self.folds[i] = found
 
     cdef tuple fold(self, Py_ssize_t i):
-        """The function of such a call, and the strides of its result along the operand's axes; None of others."""
+        """Return the function of a reduction and the strides of its result along the operand's axes; else None."""
         cdef Layout x, y
         call = self.listing.calls[self.a[i]]
         fold = FOLDS.get(call.compute) if call.row is not None and call.compute is call.row.fun else None
@@ -522,7 +522,7 @@ cdef class Lowering:
         return fold, tuple([0 if d in axes else step for d, step in enumerate(steps)])
 
     cdef bint is_row_of(self, Py_ssize_t u, tuple shape) except -1:
-        """Is this what rows of arrays of a shape, that a chunk holds as a whole, were folded to, along the row?"""
+        """Whether a value is a reduction over the last axis, broadcast back, of rows that each fit in one chunk."""
         cdef Layout layout
         if u in self.folds or self.is_number(u):
             return False
@@ -591,9 +591,9 @@ cdef class Lowering:
         return 0
 
     cdef int delay(self, int32_t[::1] member) except -1:
-        """Move what one later step alone reads there, if it is made of one array in memory: it need not be stored."""
+        """Sink instructions to the only step that uses them if they read just one stored array: avoids a store."""
         cdef int32_t[::1] readers = int32s(self.n, -1)
-        cdef int32_t *reader = &readers[0]              # step that reads a value; -2: other things do
+        cdef int32_t *reader = &readers[0]              # the only step that reads a value; -1: none, -2: not sinkable
         cdef const int32_t *read = &self.read[0]
         cdef Py_ssize_t i, j, u
         cdef int32_t here
@@ -613,7 +613,7 @@ cdef class Lowering:
         return 0
 
     cdef bint may_wait(self, Py_ssize_t i, Py_ssize_t s, Py_ssize_t t) except -1:
-        """May an instruction of one vector step be done in another, without more to read there?"""
+        """Whether an instruction may move from vector step `s` to `t` without adding more than one array to read."""
         cdef Step here = self.steps[s], there = self.steps[t]
         cdef Py_ssize_t j, u, base = -1
         if here.kind != VECTOR or there.kind != VECTOR or machine_op[self.op[i]] < 0 or here.shape != there.shape:
@@ -628,7 +628,7 @@ cdef class Lowering:
         return base >= 0
 
     cdef int kind_of_step(self, Py_ssize_t i) except -1:
-        """Of an instruction that has a step of its own."""
+        """Return the kind of step for an instruction that is neither scalar nor vector code."""
         if self.op[i] == Op.PACK and self.layout(i).kind == DOUBLES:
             return PACKING
         cdef Py_ssize_t source = self.c[i] if self.op[i] == Op.PUT else self.a[i]
@@ -638,7 +638,7 @@ cdef class Lowering:
         return PYTHON
 
     cdef Py_ssize_t vector_step(self, Py_ssize_t i, list operands) except -1:
-        """The latest step over this shape, if the operands are there by then, or a new one."""
+        """Return the latest vector step of this shape if the operands are available there, else a new one."""
         cdef int op = self.op[i]
         cdef Py_ssize_t u
         if op == Op.PLACE:
@@ -650,7 +650,7 @@ cdef class Lowering:
             if s < self.step[u]:
                 s = -1
             elif s == self.step[u]:
-                # what the same chunk defines, element by element, or rows of it
+                # defined in the same step: usable only element by element, or as reductions of the same rows
                 if (op == Op.PLACE or op == Op.GATHER) and u == self.a[i]:
                     s = s if op == Op.PLACE and self.is_beside(i, s) else -1
                 elif self.under[u] in self.folds:
@@ -664,7 +664,7 @@ cdef class Lowering:
         return s
 
     cdef bint is_beside(self, Py_ssize_t i, Py_ssize_t s) except -1:
-        """Does a step set other elements of the same array before, and no more than that?"""
+        """Whether a step stores only to other, disjoint elements of the same array before."""
         cdef Py_ssize_t base = self.a[i], parts = 0
         cdef tuple view = self.listing.views[self.b[i]]
         if overlaps(view[1], view[2]) or self.is_number(self.c[i]):
@@ -698,7 +698,7 @@ cdef class Lowering:
                 for j in range(self.first[i], self.first[i + 1]):
                     u = read[j]
                     if types[u] <= 1:
-                        last[u] = <int32_t>position         # the latest yet
+                        last[u] = <int32_t>position         # positions ascend
                     else:
                         self.use(u, s, position)
         for u in self.listing.outputs:
@@ -731,7 +731,7 @@ cdef class Lowering:
         return root
 
     cdef int array_at(self, Root root, Py_ssize_t first) except -1:
-        """Number of the arrays whose first element lies there."""
+        """Return the index of the arrays that start at this offset."""
         key = root.number, first
         found = self.arrays.get(key)
         if found is None:
@@ -763,13 +763,13 @@ cdef class Lowering:
         return value
 
     cdef int take_over(self, Py_ssize_t i, Py_ssize_t s) except -1:
-        """The root of an array with some elements replaced: that of its base, or a copy."""
+        """Set the allocation of an array with replaced elements: its base's, reused in place, or a copy."""
         cdef Py_ssize_t base = self.a[i], w
         cdef Root root, fresh
         cdef Layout layout = self.layout(i)
         if base >= 0:
             root = self.root_of[self.under[base]]
-            if self.step[base] == s:            # beside what this step sets there already
+            if self.step[base] == s:            # this step has stored to other elements before
                 self.root_of[i] = root
                 root.last = max(root.last, self.last[i])
                 return 0
@@ -780,7 +780,7 @@ cdef class Lowering:
                 return 0
         fresh = self.new_root(WORK, i, s)
         if base < 0 and self.op[i] == Op.PLACE and layout.is_c and not self.is_zeros(i):
-            pass                                # all of its elements are set
+            pass                                # all elements are stored
         elif base < 0:
             self.emitted.append((WG_COPY, self.array_at(fresh, 0), -1, layout.span))
         elif layout.low == 0 and layout.span <= 2 * layout.size * layout.itemsize and self.layout(base) == layout:
@@ -792,17 +792,17 @@ cdef class Lowering:
         return 0
 
     cdef bint is_zero(self, Py_ssize_t u):
-        """Is a value the constant 0.0, the bits of which are all 0?"""
+        """Whether a value is the constant 0.0, not -0.0."""
         return self.op[u] == Op.CONST and np.float64(self.listing.constants[self.a[u]]).tobytes() == bytes(8)
 
     cdef bint is_zeros(self, Py_ssize_t i):
-        """Is an instruction a new array of zeros?"""
+        """Whether an instruction creates an array of zeros."""
         return self.op[i] == Op.PLACE and self.a[i] < 0 and self.is_zero(self.c[i])
 
     cdef int count_uses(self, Root root, Py_ssize_t s, Py_ssize_t y) except -1:
-        """How many operands in a step read a root, but those that value y overwrites element by element afterwards."""
+        """Count reads of an allocation within a step, except of elements that value `y` then overwrites one by one."""
         cdef int count = 0
-        cdef Py_ssize_t written = y         # by this instruction
+        cdef Py_ssize_t written = y         # the instruction that computes the stored elements
         if self.op[y] == Op.PLACE and not self.is_number(self.c[y]) and self.step[self.c[y]] == s:
             written = self.c[y]
         for i in (<Step>self.steps[s]).listed():
@@ -811,7 +811,7 @@ cdef class Lowering:
         return count
 
     cdef bint is_placed_at(self, Py_ssize_t u, Py_ssize_t y) except -1:
-        """Does an operand have the very elements, in their order, that PLACE y overwrites?"""
+        """Whether an operand views exactly the elements, in the same order, that PLACE `y` overwrites."""
         if self.op[y] != Op.PLACE or self.op[u] != Op.VIEW:
             return False
         offset, shape, strides = self.listing.views[self.b[y]]
@@ -820,7 +820,7 @@ cdef class Lowering:
                 and (<Layout>layout).strides == strides and not overlaps(shape, strides))
 
     cdef int place_roots(self) except -1:
-        """Outputs are new arrays; other roots share the workspace, each from its first step to its last."""
+        """Make outputs new arrays, and assign the other live ranges to offsets in the workspace."""
         cdef Root root
         cdef Py_ssize_t size, s
         cdef list outputs = []
@@ -858,7 +858,7 @@ cdef class Lowering:
         return 0
 
     cdef bint may_hand_over(self, Value value):
-        """Is an output all of its memory? That of the workspace may have another shape there."""
+        """Whether an output is the whole allocation; one from the workspace may have another shape."""
         cdef Layout layout = value.layout, own = value.root.layout
         return value.is_whole or (
             value.root.kind == WORK and layout.dtype == own.dtype and value.first == 0
@@ -868,7 +868,7 @@ cdef class Lowering:
     # ------------------------------------------------------------------------------------------ numbers
 
     cdef int32_t constant(self, double x) except -1:
-        """Slot of a constant."""
+        """Return the slot of a constant."""
         cdef bytes bits = (<char *>&x)[:sizeof(double)]
         found = self.constants.get(bits)
         if found is None:
@@ -886,9 +886,9 @@ cdef class Lowering:
         return self.slot[i]
 
     cdef inline int release(self, Py_ssize_t u, Py_ssize_t position) except -1:
-        """Give a slot back behind its last use; constants keep theirs."""
+        """Free the slot of a scalar after its last use; constants keep theirs."""
         if self.is_number(u) and self.last[u] <= position and self.op[u] != Op.CONST:
-            self.last[u] = END                  # once
+            self.last[u] = END                  # so that it is freed once
             self.free_slots[self.free] = self.slot[u]
             self.free += 1
         return 0
@@ -999,7 +999,7 @@ cdef class Lowering:
                 elif self.needed[i] or step.kind == MOVING:
                     self.new_root(WORK, i, s)
             if step.kind == VECTOR and len(members) == 1 and self.is_zeros(members[0]):
-                pass                    # they are there
+                pass                    # `take_over` has emitted the zeros
             elif step.kind == VECTOR:
                 Chunks(self, step.shape).emit(step)
             elif step.kind == PACKING:
@@ -1042,7 +1042,7 @@ cdef class Lowering:
         return 0
 
     cdef bint is_small_product(self, Py_ssize_t i) except -1:
-        """Is this the product of two matrices or vectors for which a call would take longer than the arithmetic?"""
+        """Whether a call is a product of matrices or vectors so small that the call costs more than the arithmetic."""
         if self.op[i] != Op.CALL or self.exact:
             return False
         if not self.is_number(i) and not (self.layout(i).kind == DOUBLES and self.layout(i).is_c):
@@ -1060,7 +1060,7 @@ cdef class Lowering:
         return 0 < m * k * n <= MAX_PRODUCT and packed <= WG_PACKED
 
     cdef list factors(self, call):
-        """What a call multiplies; `vdot` all elements of arrays in their order."""
+        """Return the factors of a product; `vdot` flattens its arrays."""
         found = [self.factor(argument, call.operands) for argument in call.args]
         if call.row.fun is np.vdot and None not in found:
             if all([len(shape) == 1 or steps == [shape[1], 1] for _, _, shape, steps in found]):
@@ -1069,7 +1069,7 @@ cdef class Lowering:
         return found
 
     cdef tuple factor(self, argument, operands):
-        """The value or constant that is a factor, its shape, strides in elements; None: it is no matrix of doubles."""
+        """Return value or constant, shape, and strides in elements of a factor; None if it is no matrix of doubles."""
         cdef Layout layout
         if type(argument) is Operand:
             u = operands[argument.position]
@@ -1136,7 +1136,7 @@ cdef class Lowering:
         return 0
 
     cdef bint takes_out(self, Py_ssize_t i) except -1:
-        """May what a call computes, if that is large, be written into the workspace, which has its pages?"""
+        """Whether a call's result is large enough to be written to the workspace, whose pages are already mapped."""
         cdef Layout layout = self.layout(i)
         if self.op[i] != Op.CALL or self.is_number(i) or not layout.is_c or layout.span < MIN_IN_WORKSPACE:
             return False
@@ -1147,7 +1147,7 @@ cdef class Lowering:
         return fun in WITH_OUT or isinstance(fun, np.ufunc) and fun.nout == 1 and len(call.args) == fun.nin
 
     cdef Value in_order(self, Py_ssize_t u):
-        """The elements of an array from its lowest address on."""
+        """Return the elements of an array as a 1-D array from its lowest address."""
         cdef Value value = self.value(u)
         value.layout = Layout(value.layout.dtype, (value.layout.span // value.layout.itemsize,), None)
         value.where = self.array_at(value.root, self.low[u])
@@ -1170,7 +1170,7 @@ cdef class Lowering:
 
 
 cdef cnp.ndarray code_of(cnp.npy_intp lines):
-    """Room for code."""
+    """Allocate code for this number of VM instructions."""
     cdef cnp.npy_intp shape[2]
     shape[0], shape[1] = lines, 4
     return cnp.PyArray_ZEROS(2, shape, cnp.NPY_INT32, 0)
@@ -1178,30 +1178,30 @@ cdef cnp.ndarray code_of(cnp.npy_intp lines):
 
 @cython.final
 cdef class Chunks:
-    """Code of one vector step.
+    """Emits the code of one vector step.
 
-    Slots: first the arrays that are walked, then numbers, then temporary chunks.
+    Slots are numbered: arrays that are walked, then scalars, then temporary chunks.
     """
 
     cdef Lowering low
     cdef tuple shape
-    cdef dict walks                 # of each array read or written: its number among the walks
+    cdef dict walks                 # array that is read or written: index of its walk
     cdef list arrays, strides, kinds
     cdef list dims
-    cdef list inner                 # stride of each walk along the inner axis
-    cdef dict numbers               # position of each number among the slots of numbers
-    cdef dict fills                 # chunk of each number that must be one
-    cdef dict place                 # slot of what is in a chunk now
-    cdef dict target                # walk in which a value is computed at once
-    cdef dict last                  # last member that reads a value
+    cdef list inner                 # by walk: stride along the inner axis
+    cdef dict numbers               # scalar: index among the scalars
+    cdef dict fills                 # scalar that must fill a chunk: its slot
+    cdef dict place                 # value: slot that holds its current chunk
+    cdef dict target                # value: walk into which it is computed directly
+    cdef dict last                  # value: last member that reads it
     cdef list free, code, sums
-    cdef list more                  # slots of constants that are chunks: (chunk, slot)
-    cdef int chunks                 # temporary ones
-    cdef int rows                   # in a chunk, where they are short; else 1
-    cdef set folded                 # axes along which something is folded
-    cdef set ones                   # values of which a chunk has one element, which is that of all
-    cdef int places                 # walk of the places of a gather, -1: there is none
-    cdef list written               # walks that are written, and whether something is folded there
+    cdef list more                  # constants that fill a chunk: (slot of chunk, slot of scalar)
+    cdef int chunks                 # number of temporary chunks
+    cdef int rows                   # rows per chunk if the inner axis is short, else 1
+    cdef set folded                 # reduced axes
+    cdef set ones                   # values that are constant along a chunk, of which only one element is computed
+    cdef int places                 # walk of the indices of a gather; -1: none
+    cdef list written               # pairs (walk that is written, whether it is the result of a reduction)
 
     def __init__(self, low, shape):
         self.written = []
@@ -1230,9 +1230,9 @@ cdef class Chunks:
         return self.walk(u, self.low.array(u), layout.broadcast(self.shape), layout.kind)
 
     cdef int settle(self) except -1:
-        """Order the axes by stride and join those along which every array goes on.
+        """Order the axes by stride, and merge axes that are contiguous in every array.
 
-        What is folded is so in an order that its shape alone decides.
+        With reductions the order of axes depends only on the shape, so that rounding does not depend on strides.
         """
         cdef list joined = [], axes
         if len(self.shape) == 1:
@@ -1241,7 +1241,7 @@ cdef class Chunks:
             self.inner = [s[0] for s in self.strides]
             return 0
         axes = [d for d in range(len(self.shape)) if self.shape[d] != 1]
-        if self.strides and not self.folded:        # places are read one after the other
+        if self.strides and not self.folded:        # gather indices are read sequentially
             order = self.strides[self.places if self.places >= 0 else -1]
             axes.sort(key=lambda d: -abs(order[d]))
         for d in axes:
@@ -1260,11 +1260,11 @@ cdef class Chunks:
         return 0
 
     cdef bint goes_on(self, int w) except -1:
-        """Does an array go on regularly from a row of the chunk to the next?"""
+        """Whether an array is regularly strided across the rows of a chunk."""
         return self.rows == 1 or self.strides[w][-2] == self.inner[w] * self.dims[-1]
 
     cdef bint is_direct(self, int w) except -1:
-        """Does code work on this array where it lies?"""
+        """Whether code accesses this array in place, without a temporary chunk."""
         return self.kinds[w] == DOUBLES and self.inner[w] == sizeof(double) and self.goes_on(w)
 
     cdef int new_chunk(self) except -1:
@@ -1277,7 +1277,7 @@ cdef class Chunks:
         return len(self.walks) + <int>self.numbers[u]
 
     cdef int chunk_of(self, Py_ssize_t u) except -1:
-        """The slot of an operand as a chunk."""
+        """Return the slot of an operand as a full chunk."""
         cdef int w
         if self.low.is_number(u):
             return self.fills[u]
@@ -1297,7 +1297,7 @@ cdef class Chunks:
         return self.place[u]
 
     cdef int move(self, int op, int w, int source, int target) except -1:
-        """Elements of a walk to a chunk or back."""
+        """Copy elements from a walk to a chunk or back."""
         if self.goes_on(w):
             self.code.append((op, source, self.inner[w], target))
         else:
@@ -1306,7 +1306,7 @@ cdef class Chunks:
         return 0
 
     cdef int put(self, int slot, int w) except -1:
-        """Write a chunk into an array."""
+        """Store a chunk to an array."""
         if self.is_direct(w):
             if slot != w:
                 self.code.append((WG_M_POSITIVE, slot, slot, w))
@@ -1322,7 +1322,7 @@ cdef class Chunks:
         return 0
 
     cdef int slot_of(self, Py_ssize_t u) except -1:
-        """The slot of an operand as it lies there: a number, one element for a whole row, or a chunk."""
+        """Return the slot of an operand as it is: a scalar, one element per row, or a chunk."""
         if self.low.is_number(u) and u not in self.fills:
             return self.number(u)
         if u in self.ones:
@@ -1330,14 +1330,14 @@ cdef class Chunks:
         return self.walks[u] if u not in self.place and self.is_one_a_row(u) else self.chunk_of(u)
 
     cdef bint is_one_a_row(self, Py_ssize_t u) except -1:
-        """Does an array have the same element all along the inner axis?"""
+        """Whether an array is constant along the inner axis."""
         if u in self.place or u not in self.walks:
             return u in self.ones
         w = self.walks[u]
         return self.kinds[w] == DOUBLES and self.inner[w] == 0 and self.goes_on(w)
 
     cdef bint is_for_one(self, Py_ssize_t i, list operands) except -1:
-        """Is a result the same all along a row, and only read beside arrays?"""
+        """Whether a result is constant along rows and never stored, so that one element suffices."""
         cdef Lowering low = self.low
         cdef int op = low.op[i]
         cdef Py_ssize_t u
@@ -1349,7 +1349,7 @@ cdef class Chunks:
         return True
 
     cdef bint needs_chunk(self, Py_ssize_t i, list operands, Py_ssize_t u):
-        """Must this number be a chunk? Most operations take it as it is beside an array."""
+        """Whether a scalar operand must fill a chunk; most operations accept one scalar beside an array."""
         cdef int op = self.low.op[i]
         if op == Op.PLACE or reads[op] != 3 and not (self.low.exact and reads[op] == 7 and op != Op.SELECT):
             return True
@@ -1444,14 +1444,14 @@ cdef class Chunks:
             return 0
         is_array = [not low.is_number(u) or u in self.fills for u in operands]
         slots = [0] * len(operands)
-        for m in (0, 1) if reads[op] == 3 else ():      # beside an array
+        for m in (0, 1) if reads[op] == 3 else ():      # a row-constant operand beside an array counts as scalar
             if is_array[m] and is_array[1 - m] and operands[m] != operands[1 - m]:
                 is_array[m] = not self.is_one_a_row(operands[m])
         is_one = self.is_for_one(i, operands)
         slots = [self.chunk_of(u) if is_it and not is_one else self.slot_of(u) for u, is_it in zip(operands, is_array)]
         code = machine_op[op]
         loop = low.in_loop(op, False)
-        if not (loop or exact_partial or reads[op] == 7):   # the result may take the chunk of an operand
+        if not (loop or exact_partial or reads[op] == 7):   # the result may reuse the chunk of an operand
             for u in operands:
                 self.release(u, t)
         y = self.target[i] if i in self.target else self.new_chunk()
@@ -1460,7 +1460,7 @@ cdef class Chunks:
             self.ones.add(i)
             self.code.append((WG_M_ONE, 0, 0, y))
         if reads[op] == 7:
-            # what is not read gets a pointer like any other
+            # unused operands need a valid pointer too
             full = [slots.pop(0) if v >= 0 else y for v in (low.a[i], low.b[i], low.c[i])]
             if exact_partial:
                 both = dict(zip(operands, is_array))
@@ -1486,7 +1486,7 @@ cdef class Chunks:
         return 0
 
     cdef int fold(self, Py_ssize_t i) except -1:
-        """Fold a chunk into the result; of a row that is a chunk, or one of several, that is all there is."""
+        """Emit a reduction; it stores its result if a chunk holds whole rows, and otherwise accumulates."""
         cdef Lowering low = self.low
         cdef int w = self.walks[i], fold = low.folds[i][0]
         cdef bint is_all = (self.inner[w] == 0 and 0 not in self.strides[w][:-1]
@@ -1499,7 +1499,7 @@ cdef class Chunks:
         return 0
 
     cdef int fill(self, Py_ssize_t target, double x) except -1:
-        """The step that makes all elements of an array a number."""
+        """Emit a step that fills an array with a scalar."""
         self.walk_value(target)
         self.written.append((self.walks[target], False))
         self.settle()
@@ -1510,7 +1510,7 @@ cdef class Chunks:
         return 0
 
     cdef int copy(self, Py_ssize_t source, Py_ssize_t target) except -1:
-        """The step that copies an array."""
+        """Emit a step that copies an array."""
         self.walk_value(source)
         self.walk_value(target)
         self.written.append((self.walks[target], False))
@@ -1538,13 +1538,13 @@ cdef class Chunks:
         block = self.block()
         if block:
             low.blocks = max(low.blocks, (self.dims[0] // block + 1) * len(self.sums))
-        # tuples of numbers, which the garbage collector does not look at again and again
+        # tuples of integers, which the garbage collector untracks
         low.emitted.append((WG_VECTOR, code, tuple(self.dims), tuple([tuple(s) for s in self.strides]), walk, number,
                             fill, tuple(self.sums), first, self.chunks, self.rows, block))
         return 0
 
     cdef Py_ssize_t block(self) except -1:
-        """How many indices of the first axis are done at a time; 0: all, as they are few or write the same elements."""
+        """Return the block size on the first axis; 0 (no blocks) if there are few elements or blocks would overlap."""
         cdef Py_ssize_t size = math.prod(self.dims), count, unit
         if size < 2 * WG_BLOCK:
             return 0

@@ -1,11 +1,11 @@
-# Indices are made here, never by a user, and no division by a user's number happens in Cython code:
+# Indices are computed here, never given by users, and no Cython code divides by a user's value:
 # cython: language_level=3, boundscheck=False, initializedcheck=False, cdivision=True
-"""The machine that runs a listing.
+"""The virtual machine that runs a listing.
 
-Built once, it runs any number of times, in any number of threads at once: what a run needs lies in a workspace, and
-those that are not in use wait on a stack.
-Only calls and guards on arrays need Python; the steps between them are loops in C, and long ones let other threads run.
-A run allocates nothing but the outputs and what calls return; a call must not keep or change its operands.
+A `Machine` is built once and runs any number of times, in any number of threads at once: the state of a run is in a
+workspace, and idle workspaces wait on a stack.
+Only calls and guards on arrays need Python; the VM instructions between them run in C, and long ones release the GIL.
+A run allocates only outputs and the results of calls; a call must not keep or change its operands.
 """
 
 cimport cython
@@ -133,59 +133,59 @@ cdef extern from "vm_loops.h" nogil:
 include "lower.pxi"
 include "bounds.pxi"
 
-cdef struct Port:                   # a value of a body that lies elsewhere in each step
-    int32_t slot                    # of a number; -1: of an array
-    int count                       # arrays in its root
+cdef struct Port:                   # an input or output of a loop body, at another address in each iteration
+    int32_t slot                    # slot of a scalar; -1 for an array
+    int count                       # number of arrays in its allocation
     const int32_t *numbers
     const int64_t *firsts
-    char *at                        # where it lies, from its lowest address on
-    char *stack                     # that of all steps, or NULL
+    char *at                        # lowest address in the current iteration
+    char *stack                     # lowest address of the values of all iterations, or NULL
     Py_ssize_t stride
     Py_ssize_t size
-    int32_t source                  # an output that lies in an array of another value; -1: none
+    int32_t source                  # array to copy an output from if it is not computed in place; -1: none
 
 
-cdef Py_ssize_t HUGE = 1 << 19      # elements of an output from which NumPy allocates it
-cdef Py_ssize_t MAX_KEPT = 1 << 22  # doubles that may be kept from one run to the next
-cdef double MIN_WORK = 8.0          # operations for each of them from which keeping them pays
-cdef int MAX_CHANGES = 8            # runs that reused nothing, after which nothing is kept any more
-cdef size_t PIECE = 1 << 12         # bytes of a block that tables of steps share
-cdef char CANARY = -1               # in each byte: a NaN
-cdef double MIN_RELEASED = 20000.0  # operations of steps from which the GIL is released
+cdef Py_ssize_t HUGE = 1 << 19      # elements of a loop's result from which NumPy allocates it, on large pages
+cdef Py_ssize_t MAX_KEPT = 1 << 22  # doubles compared and copied to reuse the outputs of the previous run
+cdef double MIN_WORK = 8.0          # operations per such double from which reuse pays
+cdef int MAX_CHANGES = 8            # consecutive runs without reuse after which it is given up
+cdef size_t PIECE = 1 << 12         # bytes of an arena block for short tables of VM instructions
+cdef char CANARY = -1               # byte of which a double is NaN
+cdef double MIN_RELEASED = 20000.0  # operations until the next Python call from which the GIL is released
 cdef cnp.dtype FLOAT = np.dtype(np.float64)
 cdef cnp.dtype BOOL = np.dtype(np.bool)
 cdef cnp.ndarray NOTHING = np.zeros(1)
 
 
-# nanoseconds
+# costs in nanoseconds
 cdef double COMPILE = cost.COMPILE, COMPILE_STATEMENT = cost.COMPILE_STATEMENT, TRACE_STATEMENT = cost.TRACE_STATEMENT
 cdef double SAVED_SCALAR = cost.SAVED_SCALAR, SAVED_ELEMENT = cost.SAVED_ELEMENT, SAVED_CHUNK = cost.SAVED_CHUNK
 cdef double COMPILED_STATEMENTS = cost.COMPILED_STATEMENTS
 
-cdef int helpers = 0                # of a run: other threads that do blocks of its long steps
+cdef int helpers = 0                # additional threads that share blocks of long VM instructions
 
 
 def forget_helpers():
-    """In the child of a fork, where they do not run, and what was to be shared is done alone."""
+    """Forget the helper threads in the child of a fork, which does not inherit them; it then runs alone."""
     wg_forget_helpers()
 
 
 def use_threads(count):
-    """Let machines that are made from now on share long steps between so many threads."""
+    """Let VMs that are built from now on share long VM instructions among `count` threads."""
     global helpers
     helpers = count - 1
 
 
 def tasks_shared():
-    """How many steps of this process threads have shared."""
+    """Return the number of VM instructions that were shared among threads in this process."""
     return wg_tasks
 
 
 cdef int threads_of_environment() except -1:
     text = os.environ.get("WENGERT_NUM_THREADS", "1")
     if not text.isascii() or not text.isdigit() or not 0 < int(text) <= WG_MOST_HELPERS:
-        raise ValueError(f"WENGERT_NUM_THREADS={text}: set it to how many threads may share a long step of a program, "
-                         f"from 1 to {WG_MOST_HELPERS}")
+        raise ValueError(f"WENGERT_NUM_THREADS={text}: set it to the number of threads that may share an "
+                         f"instruction of a program, from 1 to {WG_MOST_HELPERS}")
     return int(text)
 
 
@@ -200,18 +200,18 @@ OPCODES = opcodes_of_machine()
 
 
 cdef tuple described(tuple given):
-    """A step that was emitted, for the compiled tier."""
+    """Return a lowered VM instruction in the form that the LLVM tier reads."""
     cdef PythonStep step
     if given[0] == WG_PYTHON:
         step = given[1]
         return "python", slots_of(step.operands), slots_of([step.y] if step.y is not None else [])
     if given[0] == WG_PRODUCT:
-        return "python", [], [given[2]] if given[2] >= 0 else []        # is run as it is, too
+        return "python", [], [given[2]] if given[2] >= 0 else []        # not compiled either
     return (OF_STEPS[given[0]], *given[1:]) if given[0] in OF_STEPS else ("other",)
 
 
 cdef list slots_of(list values):
-    """Slots of the numbers among some values."""
+    """Return the slots of the scalars among some values."""
     cdef Value value
     cdef list found = []
     for value in values:
@@ -221,14 +221,14 @@ cdef list slots_of(list values):
 
 
 cdef bint is_known(PythonStep step) except -1:
-    """Is what Python does a loop that calls nothing, or the moving of elements?"""
+    """Whether a Python step only moves elements or runs a loop without calls, so that its values cannot change."""
     if step.op != Op.CALL:
         return True
     return type(step.compute) is LoopKernel and not (step.compute.loop.body.op == Op.CALL).any()
 
 
 cdef bint has_bits(x, known, Value value) except -1:
-    """Has an input the very bits that it had?"""
+    """Whether an input is bit-identical to its copy."""
     cdef double a, b
     if value.is_number:
         a, b = x, known
@@ -244,14 +244,14 @@ cdef char *bytes_of(array) except NULL:
 
 @cython.final
 cdef class Workspace:
-    """What one run needs: numbers, chunks, the memory of arrays, and where everything lies."""
+    """The state of one run: slots, chunks, memory of arrays, and the addresses of all arrays."""
 
     cdef wg_space space
-    cdef list kept                  # arrays that own the memory
-    cdef list fenced                # of a debug build: address and size of each buffer
+    cdef list kept                  # owners of memory
+    cdef list fenced                # in a debug build: address and size of each buffer
     cdef char *memory
-    cdef list objects               # of each root: the array whose memory it is
-    cdef char **bottom              # its lowest address
+    cdef list objects               # by allocation: the array that owns it
+    cdef char **bottom              # by allocation: its lowest address
 
     def __dealloc__(self):
         PyMem_RawFree(self.space.where)
@@ -260,24 +260,24 @@ cdef class Workspace:
             PyMem_RawFree(<void *><size_t>address)
 
     cdef char *fence(self, Py_ssize_t size) except NULL:
-        """A buffer of a debug build, of just this size."""
+        """Allocate a buffer of exactly this size between canaries, in a debug build."""
         cdef char *memory = <char *>PyMem_RawMalloc(size + 2 * WG_FENCE + 1)
         if memory == NULL:
             raise MemoryError()
-        memset(memory, CANARY, size + 2 * WG_FENCE)         # what is read before it is written is no number
+        memset(memory, CANARY, size + 2 * WG_FENCE)         # a read of uninitialised memory gives NaN
         self.fenced = self.fenced or []
         self.fenced.append((<size_t>memory, size))
         return memory + WG_FENCE
 
     cdef int check_fences(self) except -1:
-        """Raise unless all canaries are alive."""
+        """Raise if a canary was overwritten."""
         cdef const char *memory
         cdef Py_ssize_t i, n
         for address, size in self.fenced or ():
             memory, n = <const char *><size_t>address, size
             for i in range(WG_FENCE):
                 if memory[i] != CANARY or memory[WG_FENCE + n + i] != CANARY:
-                    raise SystemError(f"a step wrote beside a buffer of {n} bytes")
+                    raise SystemError(f"an instruction wrote outside a buffer of {n} bytes")
         return 0
 
     cdef double *doubles(self, Py_ssize_t n) except NULL:
@@ -289,7 +289,7 @@ cdef class Workspace:
 
 
 cdef bint fits(cnp.ndarray x, Layout layout):
-    """Has an array this element type and these strides?"""
+    """Whether an array has this dtype, shape and these strides."""
     cdef int d
     if <object>cnp.PyArray_DESCR(x) is not layout.dtype and x.dtype != layout.dtype or not cnp.PyArray_ISALIGNED(x):
         return False
@@ -333,7 +333,7 @@ cdef cnp.ndarray copied(x, Layout layout):
 
 
 cdef object filled(template, list values):
-    """Arguments with their operands in place."""
+    """Return arguments with `Operand` placeholders replaced by values."""
     cdef list found = []
     for given in template:
         if type(given) is Operand:
@@ -348,7 +348,7 @@ cdef object filled(template, list values):
 
 
 class LoopKernel:
-    """A loop of a program as the VM runs it: the VM of its body is made when it is first needed."""
+    """A loop as the VM runs it; the VM of its body is built on first use."""
 
     def __init__(self, loop, tier="auto", disabled=frozenset()):
         self.loop, self._tier, self._disabled = loop, tier, disabled
@@ -362,7 +362,7 @@ class LoopKernel:
 
     @property
     def machine(self):
-        """The VM of the body."""
+        """The VM of the loop body."""
         if self._machine is None:
             is_compiled = self._tier == "llvm"
             options = pipeline.Options(is_compiled=is_compiled, runs=self.loop.steps, disabled=self._disabled)
@@ -376,38 +376,38 @@ Loop.kernel = LoopKernel
 
 @cython.final
 cdef class Machine(Run):
-    """A listing made ready to run.
+    """A listing lowered to VM instructions, with the workspaces to run them.
 
-    `exact`: each elementwise instruction runs the loop that the eager engine runs, and sums keep NumPy's order.
-    `disabled`: passes that are switched off for what is made later: bodies of loops, and the list for LLVM.
+    `exact`: elementwise instructions run the same loops as the eager engine, and sums keep NumPy's order.
+    `disabled`: passes disabled in what is built later: loop bodies, and the code for LLVM.
     """
 
     cdef readonly bint exact
     cdef wg_step *steps
     cdef wg_loop *loops
-    cdef double *work               # of the steps from each one on until Python is needed
-    cdef list kept                  # memory to which the steps point,
-    cdef char *free                 # where the next short list goes,
-    cdef size_t left                # and how much of that piece is left
-    cdef list python                # of each step: what Python does, or None
+    cdef double *work               # by VM instruction: operations from there until the next Python step
+    cdef list kept                  # owners of memory that VM instructions point to
+    cdef char *free                 # free part of the current arena block
+    cdef size_t left                # and its size
+    cdef list python                # by VM instruction: the Python step, or None
     cdef list roots, constants, guards
-    cdef list seen                  # roots that users see: inputs, constants, outputs
-    cdef list passing               # roots of one run
+    cdef list seen                  # allocations visible to users: inputs, constants, outputs
+    cdef list passing               # allocations that belong to one run
     cdef list inputs, outputs       # Values
-    cdef double[::1] numbers        # what the slots hold at first
+    cdef double[::1] numbers        # initial contents of the slots
     cdef Py_ssize_t memory, arrays, chunks, sums, pointers, axes, blocks, entries
-    cdef bint wants_help            # for steps in blocks
+    cdef bint wants_help            # whether an instruction is long enough to be shared among threads
     cdef list spaces
     cdef readonly str tier          # "auto", "vm" or "llvm"
-    cdef object disabled            # names of passes
-    cdef readonly object report     # of the compiled tier: what became of the steps
-    cdef Machine faster             # the same list where steps are compiled
-    cdef object listing             # as long as that may still be made
-    cdef readonly Py_ssize_t runs, due      # the number of the run before which it is made, or 0
+    cdef object disabled            # names of disabled passes
+    cdef readonly object report     # of the LLVM tier: which VM instructions were compiled
+    cdef Machine faster             # the VM of the LLVM tier
+    cdef object listing             # until the LLVM tier is built
+    cdef readonly Py_ssize_t runs, due      # runs so far, and the run before which the LLVM tier is built; 0: never
     cdef readonly Py_ssize_t count
-    cdef tuple read                 # numbers of the inputs that are read, if the outputs are kept for the next run
+    cdef tuple read                 # indices of the inputs that are read, if outputs are reused by later runs
     cdef tuple kept_run             # copies of these inputs, and the outputs
-    cdef int changes                # runs for which what is read had changed, one after the other
+    cdef int changes                # consecutive runs for which these inputs had changed
 
     def __init__(self, listing, exact=False, tier="vm", disabled=frozenset()):
         cdef Lowering low = Lowering(listing, exact)
@@ -425,7 +425,7 @@ cdef class Machine(Run):
         cdef Py_ssize_t i
         cdef Kernel kernel
         if WG_DEBUG:
-            if isinstance(listing, Listing):        # not one written by hand
+            if isinstance(listing, Listing):        # tests pass other classes
                 check(listing)
             check_bounds(low)
         self.exact = low.exact
@@ -471,7 +471,7 @@ cdef class Machine(Run):
         PyMem_RawFree(self.work)
 
     cdef char *keep(self, values, kind) except NULL:
-        """Where numbers lie from now on."""
+        """Keep an array alive and return its address; convert it first if necessary."""
         if not len(values):
             return bytes_of(NOTHING)
         if type(values) is not np.ndarray or not (values.dtype == kind and values.flags.c_contiguous):
@@ -480,7 +480,7 @@ cdef class Machine(Run):
         return bytes_of(values)
 
     cdef char *keep_list(self, values, size_t itemsize) except NULL:
-        """The same for a list of numbers, or of rows of as many numbers each: many lists share a piece of memory."""
+        """Copy a list of integers, or of equally long rows, into an arena block; return its address."""
         cdef Py_ssize_t n = len(values), width = 1, i = 0
         cdef bint is_nested = False
         cdef char *at
@@ -509,7 +509,7 @@ cdef class Machine(Run):
         return at
 
     cdef const wg_product *keep_product(self, int slot, list factors, tuple sizes) except NULL:
-        """A product of two factors, each an array or a constant with the strides of rows and columns."""
+        """Return the descriptor of a product; each factor is an array or a constant, with row and column strides."""
         cdef Block memory = take(sizeof(wg_product))
         cdef wg_product *product = <wg_product *>memory.data
         product.constants[0] = product.constants[1] = NULL
@@ -581,7 +581,7 @@ cdef class Machine(Run):
 
     @property
     def bodies(self):
-        """Machines of the loops among the steps."""
+        """VMs of the loop bodies."""
         if self.faster is not None:
             return self.faster.bodies
         return [(<PythonStep>step).compute.machine for step in self.python
@@ -590,7 +590,7 @@ cdef class Machine(Run):
     # ------------------------------------------------------------------------------------------ compiled steps
 
     cdef Py_ssize_t pays_from(self) except -1:
-        """From which run on compiled steps pay: when as much time is lost without them as it takes to make them."""
+        """Return the run from which on compiling pays: the time saved until then equals the time to compile."""
         cdef double lost = 0.0, spent = COMPILE
         cdef Py_ssize_t i
         for i in range(self.count):
@@ -605,12 +605,12 @@ cdef class Machine(Run):
         return <Py_ssize_t>(spent / lost) + 2 if lost > 0.0 else 0
 
     cdef int hasten(self) except -1:
-        """Let machine code run what can be compiled."""
+        """Build the LLVM tier."""
         listing, self.listing = self.listing, None
         self.due = 0
-        if listing is None:             # another thread is at it
+        if listing is None:             # another thread is building it
             return 0
-        from wengert.program.codegen import jit_steps  # which most programs do not need, and is slow to import
+        from wengert.program.codegen import jit_steps  # rarely needed and slow to import
 
         self.report = jit_steps.Report()
         if self.exact:
@@ -637,7 +637,7 @@ cdef class Machine(Run):
         return 0
 
     cdef int try_hasten(self) except -1:
-        """The same for a call like any other, which must not fail because that does."""
+        """Build the LLVM tier during an ordinary run, which must not fail if that does."""
         try:
             return self.hasten()
         except Exception as reason:
@@ -648,11 +648,11 @@ cdef class Machine(Run):
 
     @property
     def bytes(self):
-        """Of the arrays in a workspace."""
+        """Bytes of arrays in a workspace."""
         return self.memory
 
     cdef int add_buffers(self, Workspace w, wg_space *space) except -1:
-        """What each thread of a run has for itself."""
+        """Allocate the buffers that each thread of a run needs for itself."""
         space.scratch = w.doubles(self.chunks * WG_CHUNK_APART)
         space.chunk = <double **>w.doubles(self.pointers + 1)
         space.index = <Py_ssize_t *>w.doubles(self.axes)
@@ -699,7 +699,7 @@ cdef class Machine(Run):
     # ------------------------------------------------------------------------------------------ runs
 
     def run(self, inputs, list out=None):
-        """Outputs of the given inputs: new arrays and NumPy scalars, or written into those of `out` that are arrays."""
+        """Return the outputs: new arrays and NumPy scalars, or the arrays of `out`, written in place."""
         result = self.completed(inputs, out)
         if type(result) is int:
             expected, place = self.guards[result][:2]
@@ -707,7 +707,7 @@ cdef class Machine(Run):
         return result
 
     def attempt(self, inputs, list out=None):
-        """The same; in place of the outputs the number of the guard that failed, -1 for a result of another shape."""
+        """Like `run`, but return an int if it fails: the index of the guard, or -1 for a result of another shape."""
         try:
             return self.completed(inputs, out)
         except GuardError:
@@ -798,12 +798,12 @@ cdef class Machine(Run):
 
     @cython.wraparound(False)
     cdef int32_t run_in(self, Workspace w, PyObject **inputs, Py_ssize_t count, PyObject **out) except -2:
-        """Run all steps with the outputs in given arrays or new ones; the number of a guard that failed, or -1."""
+        """Run all VM instructions; return the index of a failed guard, or -1. `out` may hold arrays for the outputs."""
         cdef Value value
         cdef Root root
         cdef Py_ssize_t j
         if count != len(self.inputs):
-            raise ValueError(f"{count} inputs for a program of {len(self.inputs)}")
+            raise ValueError(f"the program takes {len(self.inputs)} inputs, got {count}")
         for j in range(count):
             value = self.inputs[j]
             if value is not None:
@@ -823,11 +823,11 @@ cdef class Machine(Run):
 
     @property
     def keeps(self):
-        """Are the outputs kept, as they do not depend on all inputs, until one of those changes that are read?"""
+        """Whether outputs, which depend only on some inputs, are reused while those inputs do not change."""
         return self.read is not None
 
     cdef tuple read_if_kept(self, Lowering low):
-        """Numbers of the inputs that are read, where comparing them is far less work than a run; else None."""
+        """Return the indices of the inputs that are read, if comparing them is much cheaper than a run; else None."""
         cdef Value value
         cdef list found = []
         cdef double size = 0.0, work = 0.0
@@ -849,7 +849,7 @@ cdef class Machine(Run):
 
     @cython.wraparound(False)
     cdef object kept_outputs(self, tuple read, inputs):
-        """The outputs of the last run, if all that is read has the bits that it had then; else None."""
+        """Return the outputs of the previous run if the inputs that are read are bit-identical; else None."""
         cdef list found = []
         cdef Py_ssize_t j
         cdef Value value
@@ -863,7 +863,7 @@ cdef class Machine(Run):
 
     @cython.wraparound(False)
     cdef bint is_kept(self, tuple read, PyObject **inputs, Py_ssize_t count) except -1:
-        """Are outputs kept, and has all that is read the bits that it had then?"""
+        """Whether there are kept outputs, for bit-identical inputs."""
         cdef list known
         cdef Py_ssize_t j, k
         if self.kept_run is None or count != len(self.inputs):
@@ -877,7 +877,7 @@ cdef class Machine(Run):
         return True
 
     cdef int keep_outputs(self, tuple read, inputs, list outputs) except -1:
-        """For the next run; where that never helps, not any more."""
+        """Keep outputs for reuse; give up after `MAX_CHANGES` runs without any."""
         cdef Value value
         cdef Py_ssize_t j
         cdef list given = []
@@ -895,7 +895,7 @@ cdef class Machine(Run):
 
     @cython.wraparound(False)
     def loop(self, loop, tuple values):
-        """The result of a loop of which this machine runs the body."""
+        """Return the result of a loop whose body this VM runs."""
         if self.faster is not None:
             return self.faster.loop(loop, values)
         if self.due > 0:
@@ -925,8 +925,8 @@ cdef class Machine(Run):
         cdef Py_ssize_t inputs = len(self.inputs), outputs = len(self.outputs), carried = loop.carried
         cdef Port *ins = <Port *>PyMem_RawCalloc(inputs + outputs + 1, sizeof(Port))
         cdef Port *outs = ins + inputs
-        cdef char **ends = <char **>PyMem_RawCalloc(2 * carried + 1, sizeof(char *))    # of carried: the last one,
-        cdef char **entries = ends + carried                                            # and a stack of all
+        cdef char **ends = <char **>PyMem_RawCalloc(2 * carried + 1, sizeof(char *))    # final carried values,
+        cdef char **entries = ends + carried                                            # and stacks of carried values
         cdef cnp.npy_intp count = loop.count
         cdef cnp.ndarray result
         cdef list held
@@ -936,10 +936,10 @@ cdef class Machine(Run):
             raise MemoryError()
         try:
             if len(values) != inputs:
-                raise ValueError(f"{len(values)} operands for a loop with {inputs}")
-            # NumPy asks for large pages where there is much, which it takes less time to get
+                raise ValueError(f"the loop takes {inputs} operands, got {len(values)}")
+            # np.empty requests large pages for large arrays, which take less time to map
             result = empty_array(1, &count) if count < HUGE else np.empty(count)
-            held = self.enter_loop(w, loop, values, ins)        # what ports point to
+            held = self.enter_loop(w, loop, values, ins)        # keeps the memory of the ports alive
             held.append(self.leave_loop(loop, bytes_of(result), ins, outs, ends, entries))
             self.repeat(w, loop, ins, outs, ends, entries)
             return result
@@ -948,7 +948,7 @@ cdef class Machine(Run):
             PyMem_RawFree(ends)
 
     cdef list enter_loop(self, Workspace w, loop, tuple values, Port *ins):
-        """Set the ports of the inputs; gives the arrays that they point to."""
+        """Set the ports of the inputs; return the arrays that they point to."""
         cdef Py_ssize_t carried = loop.carried, first = carried + loop.kept, k
         cdef cnp.ndarray array
         cdef Value value
@@ -960,7 +960,7 @@ cdef class Machine(Run):
                 set_input(w, value, values[k], k)
                 continue
             array = np.asarray(values[k], dtype=None if value.layout is not None else float)
-            if first > k >= carried:        # its slot may be used again within a step
+            if first > k >= carried:        # an invariant scalar: set in each iteration, since its slot may be reused
                 ins[k].stack = bytes_of(array)
             elif k < carried:
                 if value.layout is not None and not fits(array, value.layout):
@@ -974,7 +974,7 @@ cdef class Machine(Run):
         return held
 
     cdef cnp.ndarray leave_loop(self, loop, char *line, Port *ins, Port *outs, char **ends, char **entries):
-        """Set the ports of the outputs, given the memory of the results; gives the memory for those of one step."""
+        """Set the ports of the outputs in the memory of the result; return memory for the outputs of one iteration."""
         cdef Py_ssize_t outputs = len(self.outputs), carried = loop.carried, place = 0, k, last
         cdef cnp.ndarray spare
         cdef char *room
@@ -982,7 +982,7 @@ cdef class Machine(Run):
         for k in range(outputs):
             value = self.outputs[k]
             if not value.is_number and not (value.layout.is_c and value.layout.kind == DOUBLES):
-                raise TypeError("a result of a loop is not of float64 in C order")
+                raise TypeError("a result of a loop must be float64 in C order")
             self.set_port(&outs[k], value)
             if not value.is_number and not (value.is_handed_over and value.root.kind == FRESH):
                 outs[k].source = value.where
@@ -1003,7 +1003,7 @@ cdef class Machine(Run):
             line += <Py_ssize_t>loop.length(word, number) * <Py_ssize_t>sizeof(double)
         for k in range(outputs):
             outs[k].at = room
-            if k < carried:                 # two places, one of which is read and the other written
+            if k < carried:                 # double buffer: one is read while the other is written
                 outs[k].stride = (outs[k].size + 63) // 64 * 64
                 room += outs[k].stride
             room += (outs[k].size + 63) // 64 * 64
@@ -1017,7 +1017,7 @@ cdef class Machine(Run):
         return spare
 
     cdef int repeat(self, Workspace w, loop, Port *ins, Port *outs, char **ends, char **entries) except -1:
-        """Run the body as often as the loop says; without the GIL where no step needs Python."""
+        """Run the body `loop.steps` times, without the GIL if it has no Python steps."""
         cdef Py_ssize_t steps = loop.steps, carried = loop.carried, i = 0, j
         cdef Py_ssize_t inputs = len(self.inputs), outputs = len(self.outputs)
         cdef Py_ssize_t block = <Py_ssize_t>max(1.0, 1e8 / (self.work[0] + 100.0))
@@ -1049,7 +1049,7 @@ cdef class Machine(Run):
         return 0
 
     cdef int run_steps(self, Workspace w) except -2:
-        """Run all steps; the number of a guard that failed, or -1."""
+        """Run all VM instructions; return the index of a failed guard, or -1."""
         cdef Py_ssize_t i = 0
         cdef int32_t failed = -1
         while True:
@@ -1068,7 +1068,7 @@ cdef class Machine(Run):
             i += 1
 
     cdef bint may_write(self, Workspace w, given, Root root) except -1:
-        """May an output be computed right into this array?"""
+        """Whether an output can be computed directly in this array: it fits and overlaps no other visible array."""
         cdef Root other
         cdef char *low
         if not cnp.PyArray_Check(given) or not fits(given, root.layout) or not cnp.PyArray_ISWRITEABLE(given):
@@ -1087,10 +1087,10 @@ cdef class Machine(Run):
             y = w.objects[value.root.number]
         else:
             y = copied(array_at(w.space.where[value.where], value.layout, w), value.layout)
-        return y[()] if value.layout.ndim == 0 else y       # a number, complex or of another precision
+        return y[()] if value.layout.ndim == 0 else y       # a complex scalar, or one of another precision
 
     cdef int run_python(self, Workspace w, PythonStep step) except -2:
-        """A step of Python; the number of its guard if that failed, else -1."""
+        """Run a Python step; return the index of a failed guard, or -1."""
         cdef list values = [operand(w, value) for value in step.operands]
         if step.op == Op.GUARD:
             return -1 if agrees(values[0], step.expected) else step.guard
@@ -1119,7 +1119,7 @@ cdef class Machine(Run):
         return -1
 
     cdef int set_result(self, Workspace w, PythonStep step, y) except -1:
-        """Keep what a call returned; a copy if anyone else could see or change it."""
+        """Store the result of a call, copied if it may be visible elsewhere."""
         cdef Layout layout = step.y.layout
         cdef Root root = step.y.root
         cdef cnp.ndarray array
@@ -1142,7 +1142,7 @@ cdef object written(out, y):
 
 
 cdef inline void point(const wg_space *w, const Port *port) noexcept nogil:
-    """Say where a value lies."""
+    """Set the current address of a port's value; copy a scalar to its slot."""
     cdef int i
     if port.slot >= 0:
         w.slots[port.slot] = (<double *>port.at)[0]
@@ -1153,7 +1153,7 @@ cdef inline void point(const wg_space *w, const Port *port) noexcept nogil:
 
 cdef void enter(const wg_space *w, Port *ins, Py_ssize_t inputs, Port *outs, Py_ssize_t outputs, Py_ssize_t carried,
                 char **ends, char **entries, Py_ssize_t j, Py_ssize_t steps, bint backward) noexcept nogil:
-    """Say where the inputs and outputs of step j lie."""
+    """Set the addresses of inputs and outputs for iteration j."""
     cdef Py_ssize_t i, k = steps - 1 - j if backward else j, later = k - 1 if backward else k + 1
     for i in range(carried):
         point(w, &ins[i])
@@ -1173,7 +1173,7 @@ cdef void enter(const wg_space *w, Port *ins, Py_ssize_t inputs, Port *outs, Py_
 
 
 cdef void leave(const wg_space *w, Port *outs, Py_ssize_t outputs) noexcept nogil:
-    """Put outputs where they belong that were not computed there."""
+    """Copy outputs that were not computed in place to their addresses."""
     cdef Py_ssize_t i
     for i in range(outputs):
         if outs[i].slot >= 0:
@@ -1183,24 +1183,24 @@ cdef void leave(const wg_space *w, Port *outs, Py_ssize_t outputs) noexcept nogi
 
 
 cdef void carry(Port *ins, Port *outs, Py_ssize_t carried) noexcept nogil:
-    """What a step made is what the next one reads."""
+    """Make carried outputs the inputs of the next iteration."""
     cdef Py_ssize_t i
     for i in range(carried):
         ins[i].at = outs[i].at
-        if outs[i].stack == NULL:       # in turn
+        if outs[i].stack == NULL:       # swap the two buffers
             outs[i].at += outs[i].stride
             outs[i].stride = -outs[i].stride
 
 
 cdef cnp.ndarray slices(cnp.ndarray array, Py_ssize_t steps, Layout layout):
-    """An array whose first axis is the steps', laid out so that each slice is as the body has it."""
+    """Return an array with iterations as first axis whose slices have the layout that the body expects."""
     cdef int d
     cdef Py_ssize_t inner = 0 if layout is None else layout.ndim
     if array.ndim != inner + 1 or len(array) != steps:
-        raise ValueError(f"an array of shape {np.shape(array)} for the slices of {steps} steps")
+        raise ValueError(f"expected one slice for each of {steps} iterations, got an array of shape {np.shape(array)}")
     for d in range(inner):
         if cnp.PyArray_DIM(array, d + 1) != layout.dims[d]:
-            raise ValueError(f"slices of shape {np.shape(array)[1:]} for a body that reads {layout.shape}")
+            raise ValueError(f"expected slices of shape {layout.shape}, got {np.shape(array)[1:]}")
     if array.dtype == np.float64:
         for d in range(inner):
             if layout.dims[d] > 1 and cnp.PyArray_STRIDE(array, d + 1) != layout.steps[d]:
@@ -1216,7 +1216,7 @@ cdef cnp.ndarray slices(cnp.ndarray array, Py_ssize_t steps, Layout layout):
 
 
 cdef int put_root(Workspace w, Root root, char *bottom) except -1:
-    """Say where a root lies, and with it all arrays there."""
+    """Set the address of an allocation and of all arrays in it."""
     cdef int i
     w.bottom[root.number] = bottom
     for i in range(root.count):
@@ -1239,14 +1239,14 @@ cdef int set_input(Workspace w, Value value, x, Py_ssize_t j) except -1:
 
 
 cdef object number(Workspace w, Value value):
-    """A number for Python."""
+    """Return a scalar as a NumPy scalar."""
     cdef double x = w.space.slots[value.where]
     cdef char truth = x != 0.0
     return PyArray_Scalar(&truth, BOOL, None) if value.is_truth else PyArray_Scalar(&x, FLOAT, None)
 
 
 cdef object operand(Workspace w, Value value):
-    """A value for Python; elements of other types are NumPy scalars there."""
+    """Return a value for Python; 0-d arrays of other types become NumPy scalars."""
     if value.is_number:
         return number(w, value)
     owner = w.objects[value.root.number]
@@ -1256,26 +1256,26 @@ cdef object operand(Workspace w, Value value):
 
 
 cdef bint agrees(value, expected):
-    """Is an array, or a number of another type, what a guard expects? NaN agrees with NaN."""
+    """Whether a value equals what a guard expects; NaN equals NaN."""
     value, expected = np.asarray(value), np.asarray(expected)
     if value.shape != expected.shape:
         return False
     return bool(np.all((value == expected) | ((value != value) & (expected != expected))))
 
 
-#: what the steps of a schedule are called
+#: names of the kinds of steps in a schedule
 KINDS = {NUMBERS: "numbers", VECTOR: "vector", PACKING: "pack", MOVING: "move", PYTHON: "call"}
 
 
 def schedule(listing, bint exact=False):
-    """How the machine would run a list.
+    """Return how the VM would run a listing.
 
     Returns
     -------
     steps : list of (str, tuple, list of int)
-        Kind, shape of a vector step, and instructions.
+        Kind, iteration shape of a vector step, and instructions.
     slots : int
-        For numbers.
+        Number of scalar slots.
     memory : int
         Bytes of a workspace: slots, chunks, and arrays that are neither inputs nor outputs.
     """
@@ -1287,7 +1287,7 @@ def schedule(listing, bint exact=False):
 
 
 def row_values(int opcode, a, b):
-    """Values of one row of ``kernels.h`` as vector steps compute them."""
+    """Evaluate one row of ``kernels.h`` as vector steps do."""
     cdef cnp.ndarray x = np.ascontiguousarray(a, float)
     cdef cnp.ndarray z = np.ascontiguousarray(b, float)
     cdef cnp.ndarray y = np.empty(x.size)

@@ -1,4 +1,4 @@
-# The interface of runner.pyx, for the VM and for callables that choose a program.
+# Interface of runner.pyx, for the VM and for callables that select a program.
 
 from cpython.object cimport PyObject
 

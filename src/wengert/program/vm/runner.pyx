@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Callables that run a program without a tuple and a dict of their arguments (PEP 590), and without Python code.
+"""Callables that run a program through vectorcall (PEP 590), without a tuple and dict of arguments or Python code.
 
 Data
-    Run            what runs a program, called without a name being looked up
-    Vectored       a callable that may take its arguments as they lie
-    Runner         a callable that runs one program at arguments like the last ones
+    Run            interface of the VM: runs a program with one output
+    Vectored       a callable that may accept vectorcall arguments
+    Runner         a callable that runs one program for arguments that fit its guards
 """
 
 from cpython.object cimport PyObject, Py_TYPE
@@ -24,24 +24,24 @@ cdef extern from "Python.h":
 
 
 cdef class Run:
-    """What runs a program with one output."""
+    """Runs a program with one output."""
 
     cdef object single(self, PyObject **inputs, Py_ssize_t count, given):
-        """The output, written into `given` unless that is None; a number in its place if a guard fails."""
+        """Return the output, written into `given` if that is not None; an int if a guard fails."""
         raise NotImplementedError
 
 
 cdef class Vectored:
-    """A callable that takes arguments given by position, and out=, as they lie; what it leaves goes to ``__call__``.
+    """A callable with a vectorcall path for positional arguments and out=; other calls go to ``__call__``.
 
-    Python calls it so (PEP 590) if its class says so, see `vectored`.
+    Python uses that path (PEP 590) if the flag of the class is set; see `vectored`.
     """
 
     def __cinit__(self):
         self.vector = <vectorcallfunc>by_vector
 
     cdef object at(self, PyObject **args, Py_ssize_t count, out):
-        """The result, or `NotImplemented`: it is to be called in the other way."""
+        """Return the result, or `NotImplemented` to fall back to ``__call__``."""
         return NotImplemented
 
 
@@ -59,14 +59,14 @@ cdef object by_vector(Vectored self, PyObject **args, size_t given, PyObject *na
 
 
 def vectored(type kind):
-    """Decorator of a class that does not define ``__call__`` itself: it is called as its base is."""
+    """Class decorator that enables vectorcall in a class without a ``__call__`` of its own."""
     (<PyTypeObject *>kind).tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL
     PyType_Modified(<PyTypeObject *>kind)
     return kind
 
 
 cdef int let_vector(type kind) except -1:
-    """The same for an extension type, each object of which says how it is called."""
+    """Enable vectorcall in an extension type, whose instances hold the function pointer."""
     cdef Vectored one = kind.__new__(kind)
     (<PyTypeObject *>kind).tp_vectorcall_offset = <char *>&one.vector - <char *><PyObject *>one
     vectored(kind)
@@ -74,10 +74,10 @@ cdef int let_vector(type kind) except -1:
 
 
 cdef class Runner(Vectored):
-    """A callable that runs a program at arguments like the last ones, and leaves other calls to ``_call``.
+    """A callable that runs a program for arguments that fit its guards, and passes other calls to ``_call``.
 
-    `_run` takes leaves and arrays for the outputs; `_restore` makes the result of the outputs, None where that is the
-    one output, of shape `_shape`, which `_direct` gives then unless it is None.
+    `_run` takes leaves and output arrays.  `_restore` builds the result from the outputs; None if the result is the
+    single output, of shape `_shape`, for which `_direct` is the faster path if it is not None.
     """
 
     def __call__(self, *args, out=None, **kwargs):
@@ -88,7 +88,7 @@ cdef class Runner(Vectored):
             if self._restore is None and self._direct is not None:
                 y = self._direct.single(PySequence_Fast_ITEMS(leaves), len(leaves), out)
                 if type(y) is not int:
-                    return y        # else it is run again, to say what failed
+                    return y        # otherwise run again, which raises the error of the failed guard
             y = self._run(leaves) if out is None else self._run(leaves, [out])
             return y[0] if self._restore is None else self._restore(y)
         return self._call(args, kwargs, out)

@@ -1,10 +1,10 @@
-/* Products of small matrices and vectors: see product.h. */
+/* Products of small matrices and vectors: see small_matmul.h. */
 
 #include "small_matmul.h"
 
 #include "list.h"
 
-/* The sum of products of two lines, the first without gaps. */
+/* Dot product of a contiguous vector and a strided one. */
 WG_VM_CLONES static double wg_dot(const double *a, const double *b, ptrdiff_t step, ptrdiff_t n) {
     double s[8] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0}, rest = 0.0;
     ptrdiff_t i = 0;
@@ -16,7 +16,7 @@ WG_VM_CLONES static double wg_dot(const double *a, const double *b, ptrdiff_t st
     return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7])) + rest;
 }
 
-/* A row times a matrix whose rows have no gaps, four of them at a time. */
+/* Product of a row vector and a matrix with contiguous rows, four rows at a time. */
 WG_VM_CLONES static void wg_row_times(const double *restrict a, ptrdiff_t step, const double *restrict b, ptrdiff_t row,
                                       double *restrict y, ptrdiff_t k, ptrdiff_t n) {
     ptrdiff_t i = 0, j;
@@ -33,7 +33,7 @@ WG_VM_CLONES static void wg_row_times(const double *restrict a, ptrdiff_t step, 
     }
 }
 
-/* A matrix times a vector without gaps. */
+/* Product of a matrix and a contiguous vector. */
 static void wg_times_vector(const double *a, ptrdiff_t row, ptrdiff_t column, const double *x, double *y, ptrdiff_t m,
                             ptrdiff_t k) {
     ptrdiff_t i;

@@ -1,6 +1,6 @@
-/* Products of small matrices and vectors, for which calls of NumPy and BLAS take longer than the arithmetic.
+/* Products of small matrices and vectors, for which a call of NumPy and BLAS costs more than the arithmetic.
  *
- * Each element of the result is one sum; how it adds up follows from the shapes and strides alone.
+ * Each element of the result is one sum, whose order of additions depends only on shapes and strides.
  * Strides are in elements. */
 #ifndef WENGERT_PRODUCT_H
 #define WENGERT_PRODUCT_H
@@ -8,17 +8,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { WG_PACKED = 1024 }; /* elements of a second factor that is copied into rows without gaps */
+enum { WG_PACKED = 1024 }; /* maximum number of elements of a factor that is copied to a contiguous buffer */
 
 typedef struct {
-    int32_t left, right; /* arrays, or -1 for a constant, */
+    int32_t left, right; /* arrays, or -1 for a constant */
     const double *constants[2];
     ptrdiff_t m, k, n;
     ptrdiff_t left_row, left_column, right_row, right_column;
-    int32_t slot; /* of a number that is the result, or -1 */
+    int32_t slot; /* slot of a scalar result, or -1 */
 } wg_product;
 
-/* The product, into y or its slot. */
+/* Store the product in y, or in the slot of a scalar result. */
 void wg_multiply(const wg_product *p, double *slots, char **where, double *y);
 
 #endif

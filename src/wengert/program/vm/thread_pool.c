@@ -1,4 +1,4 @@
-/* Threads that help a run: see team.h. */
+/* Helper threads for long VM instructions: see thread_pool.h. */
 
 #include <Python.h>
 
@@ -12,9 +12,9 @@ typedef struct {
 } wg_helper;
 
 static wg_helper wg_helpers[WG_MOST_HELPERS];
-static int wg_helping = 0;                      /* of them, that there are */
-static PyThread_type_lock wg_team_lock = NULL; /* held by who gives them a task */
-ptrdiff_t wg_tasks = 0;                         /* that they had */
+static int wg_helping = 0;                      /* number of running helpers */
+static PyThread_type_lock wg_team_lock = NULL; /* held by the thread that uses the helpers */
+ptrdiff_t wg_tasks = 0;                         /* number of tasks shared so far */
 
 static void wg_help(void *own) {
     wg_helper *const helper = own;
@@ -25,7 +25,7 @@ static void wg_help(void *own) {
     }
 }
 
-/* As many helpers, or how many there can be; needs the interpreter's lock. */
+/* Start helpers up to `wanted` and return how many of them exist; needs the GIL. */
 int wg_call_helpers(int wanted) {
     if (wg_team_lock == NULL) wg_team_lock = PyThread_allocate_lock();
     if (wg_team_lock == NULL) return 0;
@@ -42,13 +42,13 @@ int wg_call_helpers(int wanted) {
     return wg_helping < wanted ? wg_helping : wanted;
 }
 
-/* In the child of a fork, where they are not. */
+/* Forget the helpers in the child of a fork, which does not inherit threads. */
 void wg_forget_helpers(void) {
     wg_helping = 0;
     wg_team_lock = NULL;
 }
 
-/* Do all shares of a task, number 0 by the calling thread; 0 if another thread has the helpers, or a fork lost them. */
+/* Run all shares of a task, share 0 in the calling thread; return 0 if the helpers are busy or were lost in a fork. */
 int wg_together(void (*share)(const void *task, int number), const void *task, int helpers) {
     int k;
     if (helpers > wg_helping || !PyThread_acquire_lock(wg_team_lock, NOWAIT_LOCK)) return 0;

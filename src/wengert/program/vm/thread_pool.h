@@ -1,6 +1,6 @@
-/* Threads that help a run: each does one share of a task that one thread has, while that does its own.
+/* Helper threads for long VM instructions: each runs one share of a task while the calling thread runs its own.
  *
- * They are started when they are first asked for, wait for locks in between, and never touch Python.
+ * They are started on first use, wait on locks between tasks, and never touch Python objects.
  */
 #ifndef WENGERT_TEAM_H
 #define WENGERT_TEAM_H
@@ -9,13 +9,13 @@
 
 enum { WG_MOST_HELPERS = 255 };
 
-extern ptrdiff_t wg_tasks; /* that helpers had */
+extern ptrdiff_t wg_tasks; /* number of tasks shared so far */
 
-/* As many helpers, or how many there can be; needs the interpreter's lock. */
+/* Start helpers up to `wanted` and return how many of them exist; needs the GIL. */
 int wg_call_helpers(int wanted);
-/* In the child of a fork, where they are not. */
+/* Forget the helpers in the child of a fork, which does not inherit threads. */
 void wg_forget_helpers(void);
-/* Do all shares of a task, number 0 by the calling thread; 0 if another thread has the helpers, or a fork lost them. */
+/* Run all shares of a task, share 0 in the calling thread; return 0 if the helpers are busy or were lost in a fork. */
 int wg_together(void (*share)(const void *task, int number), const void *task, int helpers);
 
 #endif

@@ -1,8 +1,8 @@
-/* The loops of the machine: see vm_loops.h. */
+/* The VM's loops: see vm_loops.h. */
 
 #include <string.h>
 
-/* The other functions that glibc has in vector form, at most 4 ulp too, in this translation unit. */
+/* Functions that glibc also has in vector form, with errors of at most 4 ulp; declared for this translation unit. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
 #include <features.h>
 #define WG_SIMD __attribute__((const, simd("notinbranch"))) double
@@ -42,7 +42,7 @@ WG_SIMD tanh(double);
 #define WG_NOT_INLINE static
 #endif
 
-/* ---- numbers */
+/* ---- scalar code */
 
 #if defined(__GNUC__)
 #define WG_CASE(op) L_##op
@@ -52,7 +52,7 @@ WG_SIMD tanh(double);
 #define WG_NEXT break
 #endif
 
-/* A guard's number if one fails, else -1. */
+/* Run scalar code; return the index of a failed guard, or -1. */
 static int32_t wg_numbers(const wg_code *c, double *S, char **where, const wg_loop *loops) {
 #if defined(__GNUC__)
     static const void *const labels[WG_M_OPS] = {
@@ -118,7 +118,7 @@ static int32_t wg_numbers(const wg_code *c, double *S, char **where, const wg_lo
         static const ptrdiff_t one = 1, steps[3] = {0, 0, 0};
         char *args[3] = {(char *)&S[c->a], (char *)&S[loop->nin == 1 ? c->y : c->b], (char *)&S[c->y]};
         double y;
-        args[loop->nin] = (char *)&y; /* not in place: a loop may look at that */
+        args[loop->nin] = (char *)&y; /* not in place, since ufunc loops may test for overlap */
         loop->run(args, &one, steps, loop->data);
         S[c->y] = y;
         c += 2;
@@ -140,7 +140,7 @@ static int32_t wg_numbers(const wg_code *c, double *S, char **where, const wg_lo
 #endif
 }
 
-/* ---- chunks */
+/* ---- vector code */
 
 #if defined(__GNUC__) && !defined(__clang__)
 #define WG_EACH_OF(n) _Pragma("GCC ivdep") for (i = 0; i < (n); i++)
@@ -158,7 +158,7 @@ static double wg_chunk_sum(const double *x, ptrdiff_t n) {
     return ((part[0] + part[4]) + (part[2] + part[6])) + ((part[1] + part[5]) + (part[3] + part[7]));
 }
 
-/* Folding, once for each function of two numbers x and y; the largest and smallest are NaN if either number is. */
+/* Reductions, instantiated per binary function of x and y; maximum and minimum propagate NaN. */
 #define WG_FOLDING(name, FIRST, BOTH)                                                                    \
     static inline double wg_##name##_of_two(double x, double y) { return BOTH; }                         \
     WG_VM_CLONES static double wg_##name##_of_row(const double *a, ptrdiff_t n) {                        \
@@ -174,7 +174,7 @@ static double wg_chunk_sum(const double *x, ptrdiff_t n) {
             for (i = 0; i < m; i++) part[i] = wg_##name##_of_two(part[i], part[i + m]);                  \
         return part[0];                                                                                  \
     }                                                                                                    \
-    /* the same of a row behind which there is something to read, up to the next larger multiple of 8: no branches */  \
+    /* branch-free version for a row followed by readable memory, up to the next larger multiple of 8 */               \
     WG_INLINE double wg_##name##_of_inner_row(const double *a, ptrdiff_t n) {                            \
         double part[8] = {FIRST, FIRST, FIRST, FIRST, FIRST, FIRST, FIRST, FIRST}, half[4];              \
         ptrdiff_t i, m;                                                                                  \
@@ -228,11 +228,11 @@ static void wg_fold(const wg_code *c, const double *a, char *y, ptrdiff_t n) {
     }
 }
 
-/* Short rows to a chunk. */
+/* Load short rows to a chunk. */
 static void wg_get_rows(const wg_code *c, const char *a, double *to, ptrdiff_t n) {
     const ptrdiff_t length = c[1].a, down = c[1].b, along = c->b;
     ptrdiff_t i, done;
-    if (down == 0) { /* the same one: twice as many, and again */
+    if (down == 0) { /* the same row repeated: double the filled part */
         for (i = 0; i < length; i++) to[i] = *(const double *)(a + i * along);
         for (done = length; done < n; done += i) {
             i = done < n - done ? done : n - done;
@@ -241,7 +241,7 @@ static void wg_get_rows(const wg_code *c, const char *a, double *to, ptrdiff_t n
         return;
     }
     for (done = 0; done < n; done += length, a += down, to += length) {
-        if (along == 0 && done + length + 4 <= n) { /* four at a time, what is too much is written again */
+        if (along == 0 && done + length + 4 <= n) { /* four at a time; the excess is overwritten by the next row */
             const double x = *(const double *)a;
             for (i = 0; i < length; i += 4) to[i] = x, to[i + 1] = x, to[i + 2] = x, to[i + 3] = x;
         } else if (along == sizeof(double) && length >= WG_MOVED)
@@ -251,7 +251,7 @@ static void wg_get_rows(const wg_code *c, const char *a, double *to, ptrdiff_t n
     }
 }
 
-/* The others. */
+/* Store short rows of doubles or bools, or load bools. */
 static void wg_move_rows(const wg_code *c, const char *a, char *y, ptrdiff_t n) {
     const ptrdiff_t length = c[1].a, down = c[1].b, along = c->b;
     ptrdiff_t i, done;
@@ -278,7 +278,7 @@ static void wg_chunk_loop(const wg_code *c, double **P, ptrdiff_t n, const wg_lo
     loop->run(args, &n, steps, loop->data);
 }
 
-/* For any processor: where there are instructions that gather, they take longer than one load after the other. */
+/* Not cloned per instruction set: hardware gather instructions are slower than scalar loads. */
 WG_NOT_INLINE void wg_gather(const int32_t *place, const double *from, double *to, ptrdiff_t n) {
     ptrdiff_t i;
     for (i = 0; i + 4 <= n; i += 4) {
@@ -391,9 +391,9 @@ WG_VM_CLONES static void wg_chunk(const wg_code *c, ptrdiff_t count, double **P,
     }
 }
 
-/* A range of the first axis. */
+/* Run a range of the first axis of a vector step. */
 static void wg_vector(const wg_step *s, const wg_space *w, ptrdiff_t from, ptrdiff_t to) {
-    /* a chunk is a part of a row, or some rows that are short */
+    /* a chunk is part of a row, or several short rows */
     const int ndim = s->ndim, outer = s->rows > 1 ? ndim - 2 : ndim - 1;
     const ptrdiff_t first = outer > 0 ? 0 : from, last = outer > 0 ? s->shape[outer] : to;
     const ptrdiff_t width = s->rows > 1 ? s->shape[outer + 1] : 1, most = s->rows > 1 ? s->rows : WG_CHUNK;
@@ -430,13 +430,13 @@ static void wg_vector(const wg_step *s, const wg_space *w, ptrdiff_t from, ptrdi
 
 /* ---- blocks */
 
-typedef struct { /* a step, and between how many its blocks are shared */
+typedef struct { /* a step, and the number of threads that share its blocks */
     const wg_step *step;
     const wg_space *space;
     int shares;
 } wg_task;
 
-/* A range of the first axis, whose sums go to a place of their own. */
+/* Run a range of the first axis, with sums into the block's own partial sums. */
 static void wg_some_of(const wg_step *s, const wg_space *w, ptrdiff_t from, ptrdiff_t to) {
     wg_space own = *w;
     own.sums = w->blocks + from / s->block * s->sums;
@@ -453,7 +453,7 @@ static void wg_some_of(const wg_step *s, const wg_space *w, ptrdiff_t from, ptrd
     }
 }
 
-/* Those blocks that are one share: one after the other where they have sums. */
+/* Run the blocks of one share; without sums they are merged to one range. */
 static void wg_share(const void *given, int number) {
     const wg_task *const task = given;
     const wg_step *const s = task->step;
@@ -470,7 +470,7 @@ static void wg_share(const void *given, int number) {
         }
 }
 
-/* The result is the same for any number of helpers. */
+/* Run a step in blocks. The result does not depend on the number of helpers. */
 static void wg_in_blocks(const wg_step *s, const wg_space *w) {
     const ptrdiff_t blocks = (s->length - 1) / s->block + 1;
     wg_task task = {s, w, w->helpers + 1};
@@ -487,8 +487,7 @@ static void wg_in_blocks(const wg_step *s, const wg_space *w) {
     }
 }
 
-/* Add elements to where they belong; of many to few places both halves at once, since additions to one place wait for
- * each other. */
+/* Scatter-add. Additions to one element depend on each other, so dense scatters use two accumulators. */
 static void wg_scatter(double *to, const double *from, const wg_step *s, double *other) {
     const int32_t *const offsets = s->offsets;
     const ptrdiff_t half = s->count ? s->size / 2 : 0;
@@ -502,8 +501,8 @@ static void wg_scatter(double *to, const double *from, const wg_step *s, double 
     for (j = 0; j < s->count; j++) to[j] += other[j];
 }
 
-/* Run steps from `i` on until one that needs Python, whose number is returned (`count` if none);
- * `failed` is the number of a guard that failed, or -1. */
+/* Run steps from `i` until one that needs Python; return its index, or `count` at the end.
+ * `failed` is set to the index of a failed guard, or -1. */
 ptrdiff_t wg_run(const wg_step *steps, ptrdiff_t i, ptrdiff_t count, const wg_space *w, int32_t *failed) {
     ptrdiff_t j;
     for (; i < count; i++) {
@@ -559,9 +558,9 @@ ptrdiff_t wg_run(const wg_step *steps, ptrdiff_t i, ptrdiff_t count, const wg_sp
     return i;
 }
 
-/* ---- the lowering's questions */
+/* ---- queries of the lowering */
 
-/* The machine's opcode for one of a listing's rows and partials, or -1. */
+/* Return the VM's opcode for a row of kernels.h or a partial, or -1. */
 int wg_machine_op(int op) {
     switch (op) {
 #define R(NAME, ...)                            \
@@ -586,7 +585,7 @@ const wg_named_op wg_named_ops[] = {
 #undef R
     {"SELECT", WG_M_SELECT}, {0, 0}};
 
-/* Is the value of a row, in a loop over an array, vector code here?  Otherwise the ufunc's own loop runs. */
+/* Whether a row has vector code here; otherwise the ufunc's own loop runs over arrays. */
 int wg_is_vector_code(int op) {
     switch (op) {
     case WG_EXP: case WG_SIN: case WG_COS: case WG_EXPIT:
@@ -609,12 +608,12 @@ int wg_is_vector_code(int op) {
 #else
         return 0;
 #endif
-    case WG_ERFC: return 0; /* SciPy's is less accurate far out, and is what is to be replayed */
+    case WG_ERFC: return 0; /* SciPy's erfc is less accurate in the tail, but programs replay its values */
     default: return 1;
     }
 }
 
-/* Is a row's C expression what every implementation gives, to the last bit? */
+/* Whether every implementation of a row gives the same bits. */
 int wg_is_correctly_rounded(int op) {
     switch (op) {
     case WG_NEGATIVE: case WG_POSITIVE: case WG_ABSOLUTE: case WG_FABS: case WG_SQUARE: case WG_RECIPROCAL:
@@ -623,7 +622,7 @@ int wg_is_correctly_rounded(int op) {
     }
 }
 
-/* One row over n elements as vector steps compute it, and at numbers: for tests. */
+/* Evaluate one row for n elements in chunks, as vector steps do; for tests. */
 void wg_values(int op, ptrdiff_t n, double *a, double *b, double *y) {
     wg_code code = {0, 0, 1, 2};
     double *P[3];

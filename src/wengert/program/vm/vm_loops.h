@@ -1,9 +1,9 @@
-/* The machine's loops: code on numbers, and code on arrays in chunks that stay in the cache.
+/* The VM's loops: scalar code, and array code in chunks that stay in the cache.
  *
- * A step is one of these loops or a copy; consecutive steps run without Python.  Numbers live in slots, arrays
- * where `where` says.  Within a vector step a pointer per slot says where the chunk of an operand lies: in a
- * temporary chunk, inside of an array (inputs and results are walked where they are), or at a number.
- * Instructions that need a third operand or more have it in the record behind them.
+ * A step (VM instruction) is one of these loops or a copy; consecutive steps run without Python.  Scalars live in
+ * slots, arrays at the addresses in `where`.  Within a vector step there is a pointer per operand slot: to a temporary
+ * chunk, into an array (inputs and results are accessed in place), or to a scalar.
+ * Instructions with a third operand or more have it in the next record.
  */
 #ifndef WENGERT_VM_LOOPS_H
 #define WENGERT_VM_LOOPS_H
@@ -15,18 +15,18 @@
 #include "small_matmul.h"
 #include "thread_pool.h"
 
-/* A build for tests: each buffer stands alone, between canaries or the red zones of AddressSanitizer, and each step is
- * checked against the buffers when it is made (bounds.pxi). */
+/* A build for tests: each buffer is allocated separately, between canaries or the red zones of AddressSanitizer, and
+ * lowered steps are checked against the buffers (bounds.pxi). */
 #ifndef WG_DEBUG
 #define WG_DEBUG 0
 #endif
 #if WG_DEBUG && !defined(__SANITIZE_ADDRESS__)
-enum { WG_FENCE = 64 }; /* bytes of canaries on either side */
+enum { WG_FENCE = 64 }; /* bytes of canaries on each side */
 #else
 enum { WG_FENCE = 0 };
 #endif
 
-/* R(name, value): what only programs have, elementwise; first powers, as libm's pow gives them */
+/* R(name, value): elementwise operations of programs only; the powers have the special values of libm's pow */
 #define WG_LOGIC_UNARY(R)                                    \
     R(CUBE, a * a * a)                                       \
     R(FOURTH, (a * a) * (a * a))                             \
@@ -44,7 +44,7 @@ enum { WG_FENCE = 0 };
     R(OR, (a != 0.0) | (b != 0.0) ? 1.0 : 0.0)               \
     R(STRONG, (a == 0.0) | (b == 0.0) ? 0.0 : a * b)
 
-/* The machine's opcodes. _VS, _SV: a vector and a number, a number and a vector. */
+/* The VM's opcodes. _VS, _SV: a vector and a scalar, a scalar and a vector; _PA, _PB: partials in a and b. */
 enum {
 #define R(NAME, ...) WG_M_##NAME, WG_M_##NAME##_PA,
     WG_UNARY(R)
@@ -59,29 +59,29 @@ enum {
     WG_LOGIC_BINARY(R)
 #undef R
     WG_M_SELECT, /* a ? b : c */
-    WG_M_LOOP,   /* the loop of a ufunc: number and strides in the record behind */
-    /* numbers only */
+    WG_M_LOOP,   /* a ufunc's inner loop: its index and flags of vector operands in the next record */
+    /* scalar code only */
     WG_M_LOAD,  /* element b of array a */
     WG_M_LOAD_BOOL,
-    WG_M_GUARD, /* are the bits of a those of slot b, or both NaN? y is what to return if not */
-    WG_M_GUARD_INT, /* the same for an integer, where 0 has no sign */
+    WG_M_GUARD, /* fails with index y unless a and b are bit-identical or both NaN */
+    WG_M_GUARD_INT, /* the same for an integer, where 0.0 equals -0.0 */
     WG_M_END,
-    /* chunks only */
-    WG_M_EXACT,       /* a partial by the sweep's own loop: opcode, side and form in the record behind */
-    WG_M_GET,         /* doubles b bytes apart */
+    /* vector code only */
+    WG_M_EXACT,       /* a partial by the eager sweep's loop: opcode, side and form in the next record */
+    WG_M_GET,         /* load doubles at a stride of b bytes */
     WG_M_PUT,
-    WG_M_GET_BOOL,    /* booleans b bytes apart */
+    WG_M_GET_BOOL,    /* load bools at a stride of b bytes */
     WG_M_PUT_BOOL,
-    WG_M_SUM,         /* into accumulator y */
-    WG_M_GATHER,      /* elements of b at the places in a */
-    WG_M_ONE,         /* what follows is the same all along the chunk: its first element */
-    WG_M_GET_ROWS,    /* the same as GET, PUT ... of short rows; behind: their length, bytes from one to the next */
+    WG_M_SUM,         /* add to accumulator b */
+    WG_M_GATHER,      /* elements of b at the indices in a */
+    WG_M_ONE,         /* the next instruction computes the first element only, as the chunk is constant */
+    WG_M_GET_ROWS,    /* GET, PUT ... for several short rows; next record: row length and stride in bytes */
     WG_M_PUT_ROWS,
     WG_M_GET_BOOL_ROWS,
     WG_M_PUT_BOOL_ROWS,
-    WG_M_SUM_ROWS,    /* SUM, row by row */
-    WG_M_FOLD, /* into what lies at y; b: 2 * function, + 1 where something is there; behind: length of a row, or 0 for
-                  all of the chunk, and bytes at y from row to row and from element to element */
+    WG_M_SUM_ROWS,    /* SUM row by row */
+    WG_M_FOLD, /* reduce into the array at y; b: 2 * function, + 1 to accumulate; next record: row length, 0 for the
+                  whole chunk, and the strides of y in bytes across rows and along them */
     WG_M_OPS
 };
 
@@ -89,7 +89,7 @@ typedef struct {
     int32_t op, a, b, y;
 } wg_code;
 
-typedef struct { /* the inner loop of a ufunc */
+typedef struct { /* inner loop of a ufunc */
     void (*run)(char **args, const ptrdiff_t *dims, const ptrdiff_t *steps, void *data);
     void *data;
     int nin;
@@ -98,11 +98,11 @@ typedef struct { /* the inner loop of a ufunc */
 typedef int (*wg_partial_loop)(int form, int op, int side, int add, ptrdiff_t n, const double *g, const double *a,
                                const double *b, const double *y, double *out);
 
-/* Chunks lie a little further apart than they are long, since caches put what lies a page apart in the same place. */
+/* Chunks are padded, since caches map addresses a page apart to the same set. */
 enum { WG_CHUNK = 512, WG_CHUNK_APART = 536 };
-enum { WG_BLOCK = 1 << 15 };    /* elements from which on a step is done in blocks */
-enum { WG_WORTH_HELP = 300000 }; /* operations of a step, times elements, from which on helpers are asked */
-enum { WG_MOVED = 8 }; /* elements of a row from which on memcpy is faster than a loop */
+enum { WG_BLOCK = 1 << 15 };    /* elements per block; longer steps run in blocks */
+enum { WG_WORTH_HELP = 300000 }; /* operations times elements of a step from which threads share it */
+enum { WG_MOVED = 8 }; /* row length from which memcpy is faster than a loop */
 enum { WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_PUT, WG_SCATTER, WG_PRODUCT, WG_COMPILED, WG_PYTHON }; /* kinds of steps */
 
 typedef struct {
@@ -110,62 +110,62 @@ typedef struct {
     const wg_code *code;
     ptrdiff_t count;
     double work; /* operations times elements */
-    /* VECTOR: `chunks` temporary ones in the slots from `first` on, and lists */
+    /* VECTOR: temporary chunks in the slots [first, first + chunks), and tables */
     int ndim, first, chunks, walks, numbers, fills, sums;
-    int rows;                 /* of a chunk, where inner axes are short; else 1 */
+    int rows;                 /* rows per chunk if inner axes are short, else 1 */
     const ptrdiff_t *shape;   /* inner axis last */
-    const ptrdiff_t *strides; /* of each walk, ndim each */
-    const int32_t *walk;      /* (slot, array) */
-    const int32_t *number;    /* (slot, number) */
-    const int32_t *fill;      /* (slot, number): a number as a chunk */
-    const int32_t *sum;       /* numbers */
-    /* COPY: `size` bytes from `source`, or zeros where that is negative; PACK: `size` numbers into elements;
-     * PUT, SCATTER: `size` elements of `source` into elements, or added to them; `count` places, or 0 for many */
+    const ptrdiff_t *strides; /* ndim per walk */
+    const int32_t *walk;      /* (pointer slot, array) */
+    const int32_t *number;    /* (pointer slot, scalar slot) */
+    const int32_t *fill;      /* (pointer slot, scalar slot) of a scalar that fills a chunk */
+    const int32_t *sum;       /* scalar slots of the sums */
+    /* COPY: `size` bytes from `source`, zeros if negative; PACK: `size` scalars to elements;
+     * PUT, SCATTER: store or add `size` elements of `source`; `count` > 0: elements of a second accumulator */
     int32_t array, source;
     ptrdiff_t size;
     const int32_t *offsets, *slots;
-    const wg_product *product; /* PRODUCT: into `array` or a number */
-    /* COMPILED: a guard's number if one fails, else -1 */
+    const wg_product *product; /* PRODUCT: to `array` or a slot */
+    /* COMPILED: returns the index of a failed guard, or -1 */
     int32_t (*run)(double *slots, char **where, const int32_t *table);
-    const int32_t *table; /* of arrays and numbers; of a step in blocks then its sums, and the range */
+    const int32_t *table; /* arrays and slots; for a step in blocks then the slots of its sums and the range */
     ptrdiff_t entries;
-    /* VECTOR and COMPILED: `block` of `length` indices of the first axis at a time; 0: all at once */
+    /* VECTOR and COMPILED: `length` of the first axis, processed `block` indices at a time; 0: without blocks */
     ptrdiff_t block, length;
 } wg_step;
 
 typedef struct wg_space {
     double *slots;
-    char **where;    /* first element of each array */
+    char **where;    /* address of the first element of each array */
     double *scratch; /* chunks */
-    double **chunk;  /* a pointer per slot of a vector step */
+    double **chunk;  /* pointers of the current vector step, by slot */
     ptrdiff_t *index;
     double *ones;
     double *sums;
     const wg_loop *loops;
     wg_partial_loop partial;
-    double *blocks;  /* sums of each block of a step, behind the slots */
-    int32_t *table;  /* of a block */
-    const struct wg_space *others; /* for helpers, whose chunks, indices and tables are their own */
+    double *blocks;  /* partial sums per block, after the slots */
+    int32_t *table;  /* for one block of a compiled step */
+    const struct wg_space *others; /* one per helper thread, with its own chunks, index and table */
     int helpers;
 } wg_space;
 
-/* Run steps from `i` on until one that needs Python, whose number is returned (`count` if none);
- * `failed` is the number of a guard that failed, or -1. */
+/* Run steps from `i` until one that needs Python; return its index, or `count` at the end.
+ * `failed` is set to the index of a failed guard, or -1. */
 ptrdiff_t wg_run(const wg_step *steps, ptrdiff_t i, ptrdiff_t count, const wg_space *w, int32_t *failed);
-/* The machine's opcode for one of a listing's rows and partials, or -1. */
+/* Return the VM's opcode for a row of kernels.h or a partial, or -1. */
 int wg_machine_op(int op);
-/* Those of the other elementwise instructions and of powers with a constant exponent, by name; the last has none. */
+/* VM opcodes of other elementwise instructions and of constant powers, by name; ends with a null name. */
 typedef struct {
     const char *name;
     int op;
 } wg_named_op;
 
 extern const wg_named_op wg_named_ops[];
-/* Is the value of a row, in a loop over an array, vector code here?  Otherwise the ufunc's own loop runs. */
+/* Whether a row has vector code here; otherwise the ufunc's own loop runs over arrays. */
 int wg_is_vector_code(int op);
-/* Is a row's C expression what every implementation gives, to the last bit? */
+/* Whether every implementation of a row gives the same bits. */
 int wg_is_correctly_rounded(int op);
-/* One row over n elements as vector steps compute it, and at numbers: for tests. */
+/* Evaluate one row for n elements in chunks, as vector steps do; for tests. */
 void wg_values(int op, ptrdiff_t n, double *a, double *b, double *y);
 
 #endif
