@@ -1,8 +1,11 @@
-"""Sparse Jacobians and Hessians as callables: the pattern is found from the function, nonzeros by the cheapest plan.
+"""Sparse Jacobians and Hessians as callables, computed from a detected or given pattern.
 
-A sparse derivative is replayed: the function is recorded as `wengert.compile` does it, with guards on the branches that
-it takes, and what it reads from outside is looked at in each call.
-For each path there is one pattern, and one plan.
+Input: a function, and optionally a pattern or a colouring. Output: callables that return SciPy sparse arrays.
+
+The function is recorded and replayed as by `wengert.compile`, with guards on the branches it takes and on the values it
+reads from outside. Each specialisation has one pattern and one `Plan`: the nonzeros are accumulated directly, recovered
+from products with the seeds of a colouring, or read from a dense matrix, whichever the cost model estimates to be
+cheapest.
 """
 
 from __future__ import annotations
@@ -41,64 +44,65 @@ from wengert.transforms.costs import (
     units_cost,
 )
 
-#: with more than such a share of nonzeros products with all units take as long as those with a colouring's seeds
+#: fraction of nonzeros above which products with all unit vectors take as long as those with a colouring's seeds
 _FULL = 0.75
 
-#: powers of 2: by so many units in the last place numbers are moved to tell rounding errors
+#: range of the exponent of 2 in the perturbation, in units in the last place, that exposes rounding errors
 _STEPS = 3, 13
 
-#: modes in which entries are computed by themselves where that can be: if it is fast, or in any case, to be compared
+#: modes that try direct accumulation; "auto" keeps it only if it is estimated to be faster
 _BY_ENTRIES = ("auto", "direct")
 
 FORMATS = ("csr", "csc", "coo")
 
-#: options of `compile` that sparse derivatives of a compiled function take over, with their defaults
+#: options that a sparse derivative inherits from a compiled function, with their defaults
 _OPTIONS: dict[str, Any] = {"recheck": "auto", "tier": "auto", "constant": (), "disable": ()}
 
 
 class Nonzeros(Result):
-    """What becomes of the outputs of a sparse program: its values, before them that of the function if it is asked for.
+    """Result of a sparse program: selects the nonzeros among its outputs.
 
-    A call gives this and the outputs, so that whoever has them knows by which plan they were computed.
+    The last output holds the nonzeros; the value of the function precedes it if requested. A call returns this object
+    with the outputs, so that the caller also gets the plan.
     """
 
     def __init__(self, plan, keeps_out=False):
         super().__init__(Slot(0))
         self.plan, self.keeps_out = plan, keeps_out
-        self.program: Program | None = None  # whose result this is
+        self.program: Program | None = None  # the program that has this result
 
     def __call__(self, found):
         return self, found
 
     def values(self, found):
-        """A line of all nonzeros, in the order in which they are asked for."""
+        """Return all nonzeros as a 1-D array, in the requested order."""
         return np.ravel(found[-1])
 
     def matrix(self, found):
-        """What the user gets."""
+        """Return the derivative in the form that the user requested."""
         return found[-1]
 
     def whole(self, found):
-        """The matrix with both triangles, to be compared with the function."""
+        """Return the matrix with both triangles, for comparison with the function."""
         from scipy import sparse
 
         return sparse.csr_array(found[-1].reshape(self.plan.pattern.shape))
 
 
 class Matrix(Nonzeros):
-    """The same, as a sparse array.
+    """Result of a sparse program as a sparse array.
 
-    Arrays of indices are the same in all results, and cannot be written.
+    All results share their index arrays, which are therefore read-only.
     """
 
     def __init__(self, plan, format, given=None, keeps_out=False):
         super().__init__(plan, keeps_out)
         self.is_triangle = given is not None and given.is_triangle
-        self.source = None if given is None else given.source  # of each nonzero in its format, among the values
+        self.source = None if given is None else given.source  # position among the values of each stored nonzero
         self.made = self._made(plan.pattern, format)
 
     def _made(self, pattern, format):
-        """The sparse array without its data."""
+        """Build the sparse array with zeros as its data."""
         from scipy import sparse
 
         m, n = pattern.shape
@@ -131,7 +135,7 @@ class Matrix(Nonzeros):
 
     def matrix(self, found):
         data = found[-1]
-        made = object.__new__(type(self.made))  # a copy, without asking how it is to be copied
+        made = object.__new__(type(self.made))  # skips the validation in SciPy's constructors
         made.__dict__.update(self.made.__dict__)
         made.data = data if self.source is None else data[self.source]
         return made
@@ -146,7 +150,7 @@ class Matrix(Nonzeros):
 
 
 class Compressed(Swept):
-    """Products with the seeds of a colouring, on one side."""
+    """Products with the seeds of a colouring, for its columns or its rows."""
 
     def __init__(self, program, argnums, name, colours, side):
         self._colours, self._side = colours, side
@@ -161,7 +165,7 @@ class Compressed(Swept):
 
 
 class Together(Program):
-    """Programs of the same arguments, each with one output, and what is made of their outputs."""
+    """Runs several programs of the same arguments, each with one output, and combines their outputs."""
 
     def __init__(self, parts, name):
         self._parts = parts
@@ -223,7 +227,7 @@ class Together(Program):
 
 
 class Recovered(Together):
-    """The nonzeros, from products on one side or both."""
+    """Nonzeros recovered from products with column seeds, row seeds or both."""
 
     def __init__(self, parts, name, colours, order=None):
         self._recovery = Recovery(colours, order=order)
@@ -235,7 +239,7 @@ class Recovered(Together):
 
     @property
     def estimate(self):
-        """Of the products, and of what is done with them."""
+        """Estimated nanoseconds of the products and of the recovery."""
         return super().estimate + len(self._parts) * SPARSE_COSTS.products + SPARSE_COSTS.read * self.shape[0]
 
     def _made_of(self, found, out):
@@ -244,9 +248,9 @@ class Recovered(Together):
 
 
 class Sparse(dense.Derivative):
-    """A sparse Jacobian or Hessian of a function: what is recorded and replayed.
+    """A sparse Jacobian or Hessian as an operator that `Replayed` records and replays.
 
-    A call gives what makes the result, and the outputs that it makes it of.
+    A call returns a `Nonzeros` and the outputs from which it builds the result.
     """
 
     def __init__(self, f, argnums, value, sparse, format, mode, order):
@@ -257,7 +261,7 @@ class Sparse(dense.Derivative):
 
     @property
     def given(self) -> Given | None:
-        """The pattern that was given."""
+        """The pattern or colouring passed by the user, if any."""
         return self.sparse if isinstance(self.sparse, Given) else None
 
     def __reduce__(self):
@@ -265,7 +269,7 @@ class Sparse(dense.Derivative):
         return type(self), (self.f, self.argnums, self.with_value, *options)
 
     def __call__(self, *args, **kwargs):
-        """As f is where it cannot be replayed: the dense derivative, of which the nonzeros are kept."""
+        """Eager fallback for a function that cannot be replayed: extract the nonzeros of the dense derivative."""
         from scipy import sparse
 
         of = second.Hessian if self.order == 2 else dense.Jacobian
@@ -290,14 +294,14 @@ class Sparse(dense.Derivative):
         return Matrix(Plan("dense", pattern, None, why), self.format, given), [y, matrix[rows, columns]]
 
     def alternative(self, mode: str) -> Sparse:
-        """The same derivative, computed in another mode and never as an ndarray."""
+        """The same derivative in another mode, always as a sparse array."""
         sparse = True if isinstance(self.sparse, str) else self.sparse
         return Sparse(self.f, self.argnums, False, sparse, "csr", mode, self.order)
 
     # -- programs
 
     def of_program(self, program: Program) -> Program:
-        """The program of the derivative, made of that of the function."""
+        """Build the program of the derivative from that of the function."""
         of_value = program
         if self.order == 2:
             program = program.grad(self.argnums)
@@ -305,7 +309,7 @@ class Sparse(dense.Derivative):
         x = code.inputs[program._input(self.word, self.argnums)]
         shape = math.prod(kind_of(code, y)[1]), math.prod(kind_of(code, x)[1])
         made, plan = self._planned(program, code, x, y, shape, of_value)
-        keeps_out = not self.with_value  # of two outputs the values are not the first
+        keeps_out = not self.with_value  # with two outputs, the values are not the first one
         is_dense = plan.mode == "dense"
         result = Nonzeros(plan, keeps_out) if is_dense else Matrix(plan, self.format, self.given, keeps_out)
         if self.with_value:
@@ -314,7 +318,7 @@ class Sparse(dense.Derivative):
         return made
 
     def _planned(self, program, code, x, y, shape, of_value):
-        """The program that gives the values, and the plan."""
+        """Return the program that computes the nonzeros, and its plan."""
         given = self.given
         if given is not None:
             given.require_shape(shape)
@@ -346,7 +350,7 @@ class Sparse(dense.Derivative):
         return self._by_products(program, mode, colours, pattern, why)
 
     def _by_products(self, program, mode, colours, pattern, why):
-        """By products with the seeds of a colouring."""
+        """Return the program and the plan for products with the seeds of a colouring."""
         given = self.given
         sides = {"forward": ["column"], "reverse": ["row"], "mixed": ["column", "row"]}[mode]
         sides = ["column"] if self.order == 2 else sides
@@ -356,12 +360,15 @@ class Sparse(dense.Derivative):
         return Recovered(parts, self.name, colours, order), Plan(mode, pattern, colours, why)
 
     def _by_colours_if_faster(self, program, code, made, plan):
-        """Entries, or products where these are estimated to be faster; no colours are sought where none could be."""
+        """Return direct accumulation, or compressed products if those are estimated to be faster.
+
+        The pattern is coloured only if a lower bound of the time of the products does not rule them out.
+        """
         if self.mode == "direct":
             return made, plan
         pattern = plan.pattern if self.given is None else self.given.whole
         f, of_entries = nanoseconds(code), nanoseconds(made._listing)
-        width = pattern.nnz // max(1, *pattern.shape)  # on average, and the widest have no fewer
+        width = pattern.nnz // max(1, *pattern.shape)  # mean nonzeros per row or column, at most their maximum
         if not is_coloured(of_entries, least_by_colours(f, width, pattern.nnz)):
             return made, plan
         by_products = self._by_products(
@@ -370,14 +377,14 @@ class Sparse(dense.Derivative):
         return by_products if is_coloured(made.estimate, by_products[0].estimate) else (made, plan)
 
     def _is_dense_by_entries(self, pattern, program):
-        """Is an ndarray better, which takes the same operations and has zeros?"""
+        """Whether an ndarray is cheaper than a sparse array: it takes the same operations, and filling in zeros."""
         if not isinstance(self.sparse, str):
             return False
         zeros = math.prod(pattern.shape) - pattern.nnz
         return is_ndarray(program.operations, program.operations + SPARSE_COSTS.zero * zeros)
 
     def _is_dense(self, pattern, colours, f):
-        """The same where that takes products with all units on one side."""
+        """Whether an ndarray is cheaper, where it takes products with all unit vectors on one side."""
         if not isinstance(self.sparse, str):
             return False
         m, n = pattern.shape
@@ -390,13 +397,13 @@ class Sparse(dense.Derivative):
         return made, Plan("dense", pattern, None, "small, or with few zeros")
 
     def _coloured(self, pattern, f):
-        """The mode, and its colours: those that cost least, by the table of costs."""
+        """Return the mode with the lowest estimated cost, and its colouring."""
         if self.order == 2:
             return "mixed", colouring(pattern, kind="star")
         m, n = pattern.shape
         of_row = int(np.diff(pattern.indptr).max(initial=0))
         of_column = int(np.bincount(pattern.indices, minlength=1).max())
-        least = {  # so many colours are needed: where that costs more than another way, they need not be found
+        least = {  # lower bound of the cost of each mode; a mode is coloured only if its bound beats the best cost
             "forward": ("column", units_cost(of_row, 0, f)),
             "reverse": ("row", units_cost(0, of_column, f)),
             "mixed": ("bidirectional", units_cost(-(-pattern.nnz // max(m, n, 1)), 0, f)),
@@ -407,7 +414,7 @@ class Sparse(dense.Derivative):
             if found is None or cost + SPARSE_COSTS.call < best:
                 colours = colouring(pattern, kind=kind)
                 if mode == "mixed" != self.mode and not (colours.row_count and colours.column_count):
-                    mode = "reverse" if colours.row_count else "forward"  # no products of the other side are needed
+                    mode = "reverse" if colours.row_count else "forward"  # all products are on one side
                     colours = colouring(pattern, kind=least[mode][0])
                 cost = _cost(colours, f)
                 if cost < best:
@@ -416,7 +423,7 @@ class Sparse(dense.Derivative):
 
 
 def _cost(colours, f):
-    """What the products of a colouring take, in numbers computed, of which f computes `f`."""
+    """Cost of the products of a colouring in scalar operations; an evaluation of f takes `f` of them."""
     return products_cost(colours.column_count, colours.row_count, colours.shape, f)
 
 
@@ -429,13 +436,13 @@ def _pattern(indptr, indices, shape):
 
 
 class Replayed(Compiled):
-    """A sparse derivative, replayed, and compared with the function by products in one direction.
+    """Records and replays a sparse derivative, and validates it by a directional derivative.
 
-    So the function itself is run as in `Compiled`, at the first call and at some later ones, and the dense derivative
-    is computed nowhere.
+    `Compiled` compares its result with the operator run eagerly, at the first call and at some later ones. Here that
+    would be the dense derivative, so the sparse matrix is compared with one product instead.
     """
 
-    _traced: tuple | None = None  # the outputs of a new program, until they are asked for
+    _traced: tuple | None = None  # a new program and its outputs, until `_first` takes them
 
     def _call(self, args, kwargs, failed):
         out = kwargs.pop("out", None)
@@ -460,7 +467,7 @@ class Replayed(Compiled):
         return UNKNOWN
 
     def _agrees(self, *args, **kwargs):
-        return True  # it was compared when it was traced
+        return True  # `_trace` has compared it
 
     def _first(self, program, leaves):
         known, self._traced = self._traced, None
@@ -482,7 +489,7 @@ class Replayed(Compiled):
         )
 
     def _product(self, reading, args, kwargs):
-        """The derivative of f itself in a direction, at other leaves too."""
+        """Return a function of inputs and a direction that evaluates the derivative of f itself along the direction."""
         op = self.f
         bound = op if reading.is_plain else None
         word = second.HVP if op.order == 2 else dense.JVP
@@ -498,7 +505,7 @@ class Replayed(Compiled):
         return product
 
     def _compare(self, result, found, product, leaves):
-        """Raise PatternError if the derivative is not that by products in one direction."""
+        """Raise PatternError if the derivative disagrees with a directional derivative."""
 
         def nearby(rng):
             steps = 1 << int(rng.integers(*_STEPS))
@@ -512,7 +519,7 @@ class Replayed(Compiled):
 
 
 def _moved(leaf, most, rng):
-    """Numbers up to so many units in the last place away; others as they are."""
+    """Perturb floats by up to `most` units in the last place; other leaves are unchanged."""
     dtype = np.result_type(leaf)
     if dtype.kind not in "fc":
         return leaf
@@ -522,12 +529,12 @@ def _moved(leaf, most, rng):
 
 
 class SparseDerivative(dense.Derivative):
-    """What ``jacobian(f, sparse=True)`` and ``hessian(f, sparse=True)`` return.
+    """A sparse Jacobian or Hessian, as ``jacobian(f, sparse=True)`` and ``hessian(f, sparse=True)`` return it.
 
     Attributes
     ----------
     pattern, colours, mode, plan
-        Of the last call: where the nonzeros are, a `Colouring` or None, and how they are computed.
+        Pattern, `Colouring` or None, mode and plan of the last call.
     """
 
     def __init__(self, f, argnums=0, value=False, sparse=True, format="csr", mode="auto", order=1):
@@ -553,7 +560,7 @@ class SparseDerivative(dense.Derivative):
         super().__init__(f, int(argnums), value)
         self.word, self.name = word, f"{word}({dense._name_of(f)})"
         self.sparse, self.format, self.mode_asked, self.order = sparse, format, mode, order
-        self._last: Nonzeros | None = None  # what made the last result
+        self._last: Nonzeros | None = None  # describes the last result
         self.replayed = Replayed(Sparse(f, int(argnums), value, sparse, format, mode, order), **options)
 
     def __repr__(self):
@@ -573,7 +580,7 @@ class SparseDerivative(dense.Derivative):
         return (found[0], matrix) if self.with_value else matrix
 
     def _found(self, args, kwargs):
-        """What makes the result, and the outputs."""
+        """Return the `Nonzeros` of a call, and its outputs."""
         if running.get():
             raise TypeError(
                 f"{self!r}: a sparse derivative is not differentiated itself: take the dense one inside of another "
@@ -585,24 +592,24 @@ class SparseDerivative(dense.Derivative):
 
     @property
     def fun(self) -> Callable:
-        """The function, compiled as the derivative is."""
+        """The function, compiled with the options of the derivative."""
         return Compiled(self.f, **{name: getattr(self.replayed, name) for name in _OPTIONS})
 
     def explained(self, args: tuple, kwargs: dict, measure: bool) -> Any:
-        """What `wengert.explain` tells."""
-        from wengert.sparse.explain import explained  # seldom asked for, and slow to import
+        """Return the explanation that `wengert.explain` prints."""
+        from wengert.sparse.explain import explained  # rarely needed, and slow to import
 
         return explained(self, args, kwargs, measure)
 
     def values(self, *args: Any, out: np.ndarray | None = None, **kwargs: Any) -> np.ndarray:
-        """The nonzeros alone, row by row, or in the order of a COO pattern that was given.
+        """Return only the nonzeros, row by row, or in the order of a given COO pattern.
 
         Parameters
         ----------
         *args, **kwargs
-            As for the function.
+            Arguments of the function.
         out : ndarray, shape (nnz,), optional
-            One of float64 in C order is written without a copy.
+            A C-contiguous float64 array is filled without a copy.
 
         Returns
         -------
@@ -621,20 +628,20 @@ class SparseDerivative(dense.Derivative):
 
     @property
     def plan(self) -> Plan | None:
-        """How the nonzeros were computed in the last call; None before the first."""
+        """How the nonzeros were computed in the last call; None before the first call."""
         return None if self._last is None else self._last.plan
 
     @property
     def pattern(self) -> Any:
-        """Where the nonzeros of the last call are, a boolean csr_array."""
+        """Pattern of the last call, a boolean csr_array; None before the first call."""
         return None if self.plan is None else self.plan.pattern
 
     @property
     def colours(self) -> Any:
-        """The `Colouring` of the last call; None where it took none."""
+        """The `Colouring` of the last call; None if there was none."""
         return None if self.plan is None else self.plan.colours
 
     @property
     def mode(self) -> str:
-        """The mode of the last call, before it the one that was asked for."""
+        """Mode of the last call; before the first call, the requested mode."""
         return self.mode_asked if self.plan is None else self.plan.mode

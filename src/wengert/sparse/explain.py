@@ -1,4 +1,4 @@
-"""What a sparse derivative does at a point, and what the other ways to it would take."""
+"""Reports the plan of a sparse derivative, with its cost and that of the alternatives."""
 
 from __future__ import annotations
 
@@ -14,28 +14,27 @@ from wengert.sparse.plan import Plan
 from wengert.transforms.dense import Derivative
 from wengert.transforms.explain import counted, size_of
 
-#: elements of a dense matrix that is made for comparison
+#: maximum number of elements of a dense matrix computed for comparison
 _MAX_ELEMENTS = 4_000_000
-#: runs that are timed
+#: number of timed runs
 _RUNS = 5
 
 
 @dataclasses.dataclass(frozen=True)
 class Way:
-    """One way to the nonzeros.
+    """Cost of one method of computing the nonzeros.
 
     Attributes
     ----------
     plan : Plan
     operations : float
-        Numbers that are computed, in those of one evaluation of f; what NumPy is called for is not among them.
+        Scalar operations in multiples of those of f, excluding those inside NumPy calls.
     nbytes : int
-        Of the workspace.
+        Size of the workspace in bytes.
     estimate : float
-        Seconds of one call, by what its instructions take one by one: what "auto" chooses between entries and colours
-        by.
+        Estimated seconds of one call, the sum over its instructions; "auto" compares these estimates.
     seconds : float or None
-        Of one call, where it was measured.
+        Measured seconds of one call, if requested.
     """
 
     plan: Plan
@@ -53,15 +52,15 @@ class Way:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Explanation:
-    """What `wengert.explain` found of a sparse derivative; print it.
+    """Result of `wengert.explain` for a sparse derivative; its ``repr`` is a report.
 
     Attributes
     ----------
     name : str
     plan : Plan
-        What is done.
+        The plan in use.
     ways : dict
-        What each way takes, by mode.
+        Cost of each method, by mode.
     """
 
     name: str
@@ -79,7 +78,7 @@ class Explanation:
 
 
 def explained(derivative: Derivative, args: tuple, kwargs: dict, measure: bool) -> Explanation:
-    """What a sparse derivative does at a point; see `wengert.explain`."""
+    """Explain a sparse derivative at a point; see `wengert.explain`."""
     derivative(*args, **kwargs)
     op = derivative.replayed.f
     program = program_of(op.f, args, kwargs)
@@ -107,7 +106,7 @@ def _way(plan: Plan, made: Program, f_alone: int, leaves: list, measure: bool) -
 
 
 def _seconds(made: Program, leaves: list[Any]) -> float:
-    """Of a call, the median of some."""
+    """Median time of some runs, in seconds."""
     made.run(leaves)
     times = []
     for _ in range(_RUNS):

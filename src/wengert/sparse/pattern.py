@@ -188,7 +188,6 @@ def check(
         Tolerance relative to the sum of magnitudes in a row.
     nearby : callable, optional
         Maps a random generator to ``(matrix, jvp)`` at a point close by.
-        Maps a generator of random numbers to the same two at a point close by: ``(matrix, jvp)``.
 
     Raises
     ------
