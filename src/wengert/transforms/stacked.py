@@ -1,8 +1,9 @@
-"""Batches in place of arrays: one call of a NumPy function for all elements, where it broadcasts.
+"""Batched values for `vmap`: one NumPy call processes all elements of a batch where the function allows it.
 
-A `Batch` holds the arrays of all elements along a first axis that the function does not see.
-Ufuncs, and functions whose row states `batching`, take all elements in one call; others are called for each element.
-A question that has no single answer for all elements, such as a branch on a value, ends the attempt with `Apart`.
+A `Batch` stacks the arrays of all elements along a leading axis that is hidden from the function.
+Ufuncs, and functions whose registry row states `batching`, are called once on the stacked array; other functions are
+called once per element. An operation without a common answer for all elements, such as a branch on a value, raises
+`Apart`, and `vmap` then runs the function element by element.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from wengert.dependence import MATRIXWISE, SYSTEMS, Along, Contraction, Cumulati
 class Apart(BaseException):
     """Signals that a batch must be run element by element. Not an `Exception`, so that `f` cannot catch it.
 
-    Code in C may put another error in its place, so it is noted, too.
+    C code may replace it by another error, so it also sets a flag on every active `Maker`.
     """
 
     def __init__(self):
@@ -33,7 +34,7 @@ class Apart(BaseException):
 
 
 class Batch(Lifted):
-    """An array for each element of a batch; in `v` they lie along the first axis."""
+    """Array of one batch element, as the function sees it; `v` stacks those of all elements along a leading axis."""
 
     __slots__ = ("v",)
     what = "a batch"
@@ -43,7 +44,7 @@ class Batch(Lifted):
 
     @property
     def __class__(self):
-        """A function that asks may go another way for arrays than for numbers."""
+        """Ends the attempt if user code asks for the type, since it may treat arrays and scalars differently."""
         if sys._getframe(1).f_globals.get("__name__", "").startswith("wengert."):
             return Batch
         raise Apart
@@ -83,7 +84,7 @@ class Batch(Lifted):
     def _item(self, key):
         v = self.v[_key(key)]
         is_number = np.ndim(v) == 1 and not any(part is Ellipsis for part in (key if type(key) is tuple else (key,)))
-        return Batch(np.copy(v) if is_number else v)  # a number is no view
+        return Batch(np.copy(v) if is_number else v)  # indexing a scalar makes a copy, not a view
 
     def _store(self, key, value):
         key = _key(key)
@@ -100,23 +101,23 @@ class Batch(Lifted):
 
 
 class Maker:
-    """What makes arrays while a function runs on batches."""
+    """Creates arrays while a function runs on batches."""
 
     refused = spelled = None  # errors that were noted, see `wengert.core.levels.remember`
-    is_apart = False  # must it be run element by element?
+    is_apart = False  # whether an `Apart` was raised
 
     def __init__(self, size: int):
         self.size = size
 
     def made(self, array):
-        """A new array for each element, into which batches may be stored."""
+        """Repeat a new float array for each element, so that batches can be stored into it."""
         if not isinstance(array, np.ndarray) or array.dtype.kind not in "fc":
             return array
         v = np.repeat(array[None], self.size, axis=0)
         return Batch(arguments.clean(v) if levels.is_tracing() else v)
 
     def enclose(self, name):
-        """A Taylor series of each element."""
+        """Refuse a Taylor expansion inside a batch."""
         raise Apart
 
     def array(self, x):
@@ -128,31 +129,31 @@ def _joined(x):
 
 
 def _key(key):
-    """An index behind the axis of the batch."""
+    """Shift an index by the batch axis."""
     parts = key if type(key) is tuple else (key,)
     if holds_lifted(parts):
         raise Apart
     chosen = [i for i, part in enumerate(parts) if not (part is None or part is Ellipsis or isinstance(part, slice))]
     has_arrays = any(isinstance(parts[i], (np.ndarray, list)) for i in chosen)
     if has_arrays and chosen[-1] - chosen[0] >= len(chosen):
-        raise Apart  # NumPy would put the axes of the indices in front
+        raise Apart  # NumPy moves the axes of separated advanced indices to the front
     return (slice(None), *parts)
 
 
 def _array(x):
-    """The arrays of all elements, or the one of a constant, which may be traced."""
+    """The stacked array of a batch; a constant, possibly traced, as an array."""
     return x.v if isinstance(x, Batch) else np.asarray(x) if isinstance(x, (list, tuple)) else x
 
 
 def _aligned(x, ndim):
-    """A batch with axes of length 1 behind the first, so that it broadcasts as its elements do."""
+    """Insert axes of length 1 after the batch axis, so that the stacked array broadcasts as its elements do."""
     if not isinstance(x, Batch):
         return x
     return np.reshape(x.v, np.shape(x.v)[:1] + (1,) * (ndim - x.ndim) + x.shape)
 
 
 def _behind(axis, ndim):
-    """Axes of elements of so many axes as those of the batch; of wrong ones each element has its own error."""
+    """Shift axes of an element with `ndim` axes by the batch axis; invalid ones raise in the call for each element."""
     if isinstance(axis, tuple):
         return tuple([_behind(a, ndim) for a in axis])
     if not -ndim <= axis < ndim:
@@ -164,7 +165,7 @@ def _behind(axis, ndim):
 
 
 def takes_all(row: registry.Primitive) -> bool:
-    """Whether one call of a function serves all elements."""
+    """Whether one call of a function processes a whole batch."""
     return row.batching is not None or row.fun is registry.strong or _is_ufunc(row.fun)
 
 
@@ -173,7 +174,7 @@ def _is_ufunc(fun):
 
 
 def apply(fun: Callable, args: tuple, kwargs: dict):
-    """A function of batches and constants."""
+    """Apply a function to batches and constants."""
     if holds_lifted(tuple(kwargs.values())):
         raise Apart
     size = len(_batches(args)[0].v)
@@ -210,7 +211,7 @@ def _elementwise(fun, args, kwargs):
 
 
 def _each(fun, args, kwargs, size):
-    """A function of each element in turn."""
+    """Call a function for each element and stack the results."""
     found = [fun(*_element(args, i), **kwargs) for i in range(size)]
     if any(isinstance(y, (list, tuple, str)) for y in found) or len({np.shape(y) for y in found}) > 1:
         raise Apart
@@ -221,7 +222,7 @@ def _each(fun, args, kwargs, size):
 
 
 def _at_once(fun, row, size, args, kwargs):
-    """A function whose row states how one call serves a batch."""
+    """Apply a function to the whole batch, by the batching rule of its row."""
     if kwargs.get("out") is not None:
         raise Apart
     if callable(row.batching):
@@ -234,7 +235,7 @@ def _at_once(fun, row, size, args, kwargs):
 
 
 def _with_batch_axis(row, size, args):
-    """Arguments with the axis of the batch in front, of length 1 where an operand is the same for all."""
+    """Arguments with a leading batch axis, of length 1 for constants."""
     if row.sequence:
         parts = [x.v if isinstance(x, Batch) else np.broadcast_to(x, (size, *np.shape(x))) for x in args[0]]
         return parts, *args[1:]
@@ -246,7 +247,7 @@ def _with_batch_axis(row, size, args):
 
 
 def _broadcast(fun, row, args, kwargs):
-    """Element by element; a choice is none with another number of arguments."""
+    """Apply an elementwise function; one whose row does not fit this number of arguments is not batched."""
     if row.fits is not None and not row.fits(*args, **kwargs):
         raise Apart
     names = {"a_min": 1, "a_max": 2, **registry.positions.get(fun, {})}
@@ -258,7 +259,7 @@ def _broadcast(fun, row, args, kwargs):
 
 
 def _along_axes(fun, row, args, kwargs):
-    """A reduction, or a function along an axis: that of an element is one further in the batch."""
+    """Apply a reduction, or a function along an axis, with the axis shifted by the batch axis."""
     x, *rest = args
     position, default = row.dependence
     is_masked = kwargs.get("where", True) is not True
@@ -288,7 +289,7 @@ def _matrixwise(fun, row, args, kwargs):
 
 
 def _systems(fun, row, args, kwargs):
-    """Linear systems, each with one right-hand side or several."""
+    """Solve linear systems, each with one right-hand side or several."""
     a, b = args
     if not all(1 <= d <= 2 for d in (np.ndim(a), np.ndim(b))):
         raise Apart
@@ -297,13 +298,13 @@ def _systems(fun, row, args, kwargs):
 
 
 def _product(fun, row, args, kwargs):
-    """A product of vectors and matrices."""
+    """Multiply vectors and matrices."""
     a, b = args
     dims = np.ndim(a), np.ndim(b)
     if not all(1 <= d <= 2 for d in dims):
         raise Apart
     left, right = _array(a), _array(b)
-    if not isinstance(b, Batch) and dims == (2, 2):  # the rows of all elements times one matrix
+    if not isinstance(b, Batch) and dims == (2, 2):  # one product with all rows, faster than a batched one
         return np.reshape(np.matmul(np.reshape(left, (-1, left.shape[-1])), right), (*left.shape[:-1], -1))
     if not isinstance(a, Batch) and dims == (2, 1):
         return np.matmul(right, np.transpose(left))
@@ -314,7 +315,7 @@ def _product(fun, row, args, kwargs):
     return found[..., 0, :] if dims == (1, 2) else found[..., 0] if dims == (1, 1) else found
 
 
-#: by dependence pattern: (function, row, args, kwargs) -> array with the axis of the batch first
+#: implementations by dependence pattern: (function, row, args, kwargs) -> array with a leading batch axis
 _BY_PATTERN = {
     Elementwise: _broadcast,
     Reduced: _along_axes,
