@@ -206,7 +206,7 @@ def checkpoint(f: Callable) -> Callable:
 
 
 def measure(step: Callable, state: Any, *, args: tuple = ()) -> dict:
-    """Bytes of one state, of the tape of one step, and of the work buffers of a sweep, as `plan` takes them.
+    """Return the bytes of one state, of the tape of one step, and of the work buffers of a sweep, for use by `plan`.
 
     Parameters
     ----------

@@ -2,9 +2,10 @@
 
 Input: a function of the registry and arguments, some of which are `Series`. Output: the `Series` of the result.
 
-A registry row may state a rule (`Primitive.taylor`, with the recurrences of `wengert.rules.taylor`). Otherwise the series
-follows from the partials: y = phi(u) with partial p(y, u) satisfies y' = p u', which yields the coefficients one by one,
-k y_k = sum_j j u_j p_{k-j}. Piecewise linear functions act on each coefficient; multilinear ones are convolutions.
+A registry row may state a rule (`Primitive.taylor`, with the recurrences of `wengert.rules.taylor`). Otherwise the
+series follows from the partials: y = phi(u) with partial p(y, u) satisfies y' = p u', which yields the coefficients one
+by one, k y_k = sum_j j u_j p_{k-j}. Piecewise linear functions act on each coefficient; multilinear ones are
+convolutions.
 
 Reference: Griewank and Walther (2008), Evaluating Derivatives, section 13.2. doi:10.1137/1.9780898717761
 """
