@@ -144,7 +144,7 @@ def simulate(schedule, state_bytes=0, tape_bytes=0, end=None):
         """Run steps, and return the step after the last one, which an unknown end may move."""
         nonlocal hand, n, unswept
         require(tape is None, f"steps {tape} are on the tape")
-        require(hand == first, f"state {hand} is in hand")
+        require(hand == first, f"the current state is {hand}")
         require(first < last, "no step is run")
         if n is None and end <= last:
             schedule.finalize(end)
@@ -158,7 +158,7 @@ def simulate(schedule, state_bytes=0, tape_bytes=0, end=None):
         match action:
             case Store(step, slot):
                 require(tape is None, f"steps {tape} are on the tape")
-                require(hand == step, f"state {hand} is in hand")
+                require(hand == step, f"the current state is {hand}")
                 require(slot not in kept, f"the slot holds state {kept.get(slot)}")
                 require(0 <= slot < schedule.ram or slot in disk, "there is no such slot")
                 kept[slot] = step
@@ -187,10 +187,10 @@ def simulate(schedule, state_bytes=0, tape_bytes=0, end=None):
                 tape, hand, unswept = None, None, first
             case End():
                 require(unswept == 0, f"{unswept} steps are not swept yet")
-                require(not kept, f"states {sorted(kept.values())} are kept")
+                require(not kept, f"states {sorted(kept.values())} are still stored")
                 unswept = -1
             case _:
-                require(False, "no action of a schedule")
+                require(False, "not an action of a schedule")
         steps = tape[1] - tape[0] if tape else 0
         on_disk = sum(slot in disk for slot in kept)
         in_ram = len(kept) - on_disk

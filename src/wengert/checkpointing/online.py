@@ -48,7 +48,7 @@ class Online(Schedule):
         `Tape` is executed, which then stops, or between two actions.
         """
         if self.n not in (None, n):
-            raise ValueError(f"the run has ended after {self.n} steps, it cannot end after {n}")
+            raise ValueError(f"the number of steps is {self.n} already, and cannot be set to {n}")
         self.n = n
 
     def __iter__(self):

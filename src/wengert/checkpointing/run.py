@@ -254,12 +254,12 @@ def _schedule(walk, recorder, entry, n, k, checkpoints, memory, spill):
     """Schedule for the user's options; None if there is no limit."""
     if isinstance(checkpoints, schedules.Schedule):
         if n is None or checkpoints.n != n:
-            raise ValueError(f"wengert.loop: a schedule for {checkpoints.n} steps was given, the loop has {n}")
+            raise ValueError(f"wengert.loop: the schedule in checkpoints= has {checkpoints.n} steps, the loop {n}")
         return checkpoints
     room = _bytes(memory) if checkpoints is None else None
     if room is None and checkpoints is None:
         if n is None:
-            raise ValueError("wengert.loop: with cond, give memory or checkpoints")
+            raise ValueError("wengert.loop: with cond=, give memory= or checkpoints=")
         return None
     if checkpoints is not None and (isinstance(checkpoints, bool) or checkpoints < 1):
         raise ValueError(f"wengert.loop: checkpoints must be a positive number of states, not {checkpoints!r}")
@@ -422,7 +422,7 @@ class _Walk(_Replay):
             from wengert.program.tracing.closure import NotReplayable
 
             raise NotReplayable(
-                f"{self.name}: a program unrolls the steps, which here takes {entries} entries: "
+                f"{self.name}: a program unrolls the loop, here into {entries} tape entries: "
                 "compile the step instead"
             )
 

@@ -131,7 +131,7 @@ class Matrix(Nonzeros):
         check_sparse(self.made)
         part = program._parts[-1] if type(program) is Together else program
         shape = part.shape if self.source is None else self.source.shape
-        expect(shape == self.made.data.shape, "its matrix has another number of nonzeros")
+        expect(shape == self.made.data.shape, "its matrix and its values differ in the number of nonzeros")
 
     def matrix(self, found):
         data = found[-1]
@@ -177,7 +177,7 @@ class Together(Program):
         check_fields(self, {"_parts": list})
         expect(self._parts, "it has no parts")
         for part in self._parts:
-            expect(isinstance(part, Program), "a part is no program")
+            expect(isinstance(part, Program), "a part is not a program")
             verifier.check(part)
         super().check_parts(verifier)
 
@@ -277,12 +277,12 @@ class Sparse(dense.Derivative):
         y, matrix = found if self.with_value else (None, found)
         if children_of(matrix) is not None:
             raise TypeError(
-                f"{self.name}: a sparse derivative is of one array in one array, not of or in a container: join its "
-                "parts by numpy.concatenate, or take the dense derivative"
+                f"{self.name}: a sparse derivative needs a single input array and a single output array, not a "
+                "container: join the parts with numpy.concatenate, or omit sparse="
             )
         n = math.prod(np.shape(args[self.argnums]))
         matrix = np.reshape(matrix, (-1, n))
-        given, why = self.given, "the function runs as it is, and is not replayed"
+        given, why = self.given, "the function cannot be replayed"
         if given is None:
             pattern = sparse.csr_array(matrix != 0)
             rows, columns = pattern.nonzero()
@@ -323,10 +323,10 @@ class Sparse(dense.Derivative):
         if given is not None:
             given.require_shape(shape)
             if given.colours is not None and self.mode == "auto":
-                why = "by the colouring that was given"
+                why = "the colouring was given"
                 return self._by_products(program, given.mode, given.colours, given.pattern, why)
         if "accumulate" in program.disabled:
-            why = "the pass accumulate is switched off"
+            why = "the pass accumulate is disabled"
         elif self.mode in _BY_ENTRIES:
             try:
                 wanted = None if given is None else (given.rows, given.columns)
@@ -338,9 +338,9 @@ class Sparse(dense.Derivative):
                 plan = Plan("direct", pattern, None, "entries are products of partials")
                 return self._by_colours_if_faster(program, code, made, plan)
             except Refused as reason:
-                why = f"no entries by themselves: {reason}"
+                why = f"direct accumulation is not possible: {reason}"
         else:
-            why = f"mode={self.mode!r} was asked for"
+            why = f"mode={self.mode!r} was requested"
         pattern = pattern_of(of_value, self.argnums, self.order) if given is None else given.whole
         if isinstance(self.sparse, str) and pattern.nnz >= _FULL * math.prod(shape):
             return self._dense(of_value, pattern)
@@ -372,7 +372,7 @@ class Sparse(dense.Derivative):
         if not is_coloured(of_entries, least_by_colours(f, width, pattern.nnz)):
             return made, plan
         by_products = self._by_products(
-            program, *self._coloured(pattern, program.operations), pattern, "by the estimate faster than entries"
+            program, *self._coloured(pattern, program.operations), pattern, "estimated to be faster than accumulation"
         )
         return by_products if is_coloured(made.estimate, by_products[0].estimate) else (made, plan)
 
@@ -483,9 +483,9 @@ class Replayed(Compiled):
         with self._lock:
             self._tables, self._route = {}, None
         raise StaleProgramError(
-            f"{self!r}: {self._name} now has another derivative than its recording: something it reads has changed "
-            "that is not looked for at each call. Pass it as an argument, or hold it in a global or an attribute. The "
-            "recordings have been dropped, the next call is right"
+            f"{self!r}: the derivative of {self._name} differs from its recording: something that {self._name} reads "
+            "has changed and is not checked at each call. Pass it as an argument, or keep it in a global variable or "
+            "an attribute. The recordings have been discarded, so the next call is correct"
         )
 
     def _product(self, reading, args, kwargs):
@@ -541,7 +541,7 @@ class SparseDerivative(dense.Derivative):
         word = "hessian" if order == 2 else "jacobian"
         modes = ("auto", "mixed") if order == 2 else ("auto", "forward", "reverse", "mixed")
         if mode not in modes:
-            raise ValueError(f"{word}: mode of a sparse one is one of {', '.join(map(repr, modes))}, not {mode!r}")
+            raise ValueError(f"{word}: with sparse=, mode is one of {', '.join(map(repr, modes))}, not {mode!r}")
         if format not in FORMATS:
             raise ValueError(f"{word}: format is one of {', '.join(map(repr, FORMATS))}, not {format!r}")
         if isinstance(sparse, str) and sparse != "auto":
@@ -550,11 +550,11 @@ class SparseDerivative(dense.Derivative):
             sparse = Given(sparse, order, word)
             if sparse.colours is not None and mode not in ("auto", sparse.mode):
                 raise ValueError(
-                    f"{word}: the products of a {sparse.colours.kind} colouring are {sparse.mode}, not mode={mode!r}"
+                    f"{word}: a {sparse.colours.kind} colouring requires mode={sparse.mode!r} or 'auto', not {mode!r}"
                 )
             mode = "auto" if sparse.colours is not None else mode
         if isinstance(argnums, bool) or not isinstance(argnums, (int, np.integer)) or argnums < 0:
-            raise TypeError(f"{word}: a sparse derivative is in one argument, argnums={argnums!r} is no such number")
+            raise TypeError(f"{word}: with sparse=, argnums must be one nonnegative int, not {argnums!r}")
         options = {name: getattr(f, name) for name in _OPTIONS} if isinstance(f, Compiled) else {}
         f = f.f if isinstance(f, Compiled) else f
         super().__init__(f, int(argnums), value)
@@ -574,7 +574,7 @@ class SparseDerivative(dense.Derivative):
 
     def __call__(self, *args, out=None, **kwargs):
         if out is not None:
-            raise TypeError(f"{self!r}: a sparse array has no out=: see values(x, out=)")
+            raise TypeError(f"{self!r}: a sparse result does not support out=: use values(x, out=)")
         result, found = self._found(args, kwargs)
         matrix = result.matrix(found)
         return (found[0], matrix) if self.with_value else matrix
@@ -583,8 +583,8 @@ class SparseDerivative(dense.Derivative):
         """Return the `Nonzeros` of a call, and its outputs."""
         if running.get():
             raise TypeError(
-                f"{self!r}: a sparse derivative is not differentiated itself: take the dense one inside of another "
-                "derivative, or hessian(f, sparse=True)"
+                f"{self!r}: a sparse derivative cannot be differentiated: use the dense one inside another derivative, "
+                "or hessian(f, sparse=True)"
             )
         result, found = self.replayed(*args, **kwargs)
         self._last = result

@@ -64,8 +64,8 @@ class Given:
             asked = asked.pattern
         if not (sp.issparse(asked) or isinstance(asked, np.ndarray)):
             raise TypeError(
-                f"{word}: sparse is True, False, 'auto' or a pattern, a sparse array or an ndarray of bool, or a "
-                f"colouring of one, not {type(asked).__name__}"
+                f"{word}: sparse is True, False, 'auto', a pattern (sparse array or ndarray of bool) or a colouring, "
+                f"not {type(asked).__name__}"
             )
         if asked.ndim != 2:
             raise PatternError(f"{word}: a pattern has two axes, but the one in sparse= has the shape {asked.shape}")
@@ -87,7 +87,7 @@ class Given:
         if colours.kind not in _MODES[order]:
             kinds = " or ".join(map(repr, _MODES[order]))
             raise PatternError(
-                f"{word}: it cannot be recovered with a colouring of kind {colours.kind!r}: call "
+                f"{word}: a colouring of kind {colours.kind!r} does not determine it: call "
                 f"wengert.colouring with kind={kinds}"
             )
         self.colours, self.mode = colours, _MODES[order][colours.kind]
@@ -134,7 +134,7 @@ class Given:
         if self.pattern.shape != shape:
             m, n = self.pattern.shape
             raise PatternError(
-                f"{self.word}: the pattern in sparse= is {m} x {n}, and the derivative {shape[0]} x {shape[1]}"
+                f"{self.word}: the pattern in sparse= is {m} x {n}, but the derivative is {shape[0]} x {shape[1]}"
             )
 
     def _refuse_duplicates(self):
@@ -152,7 +152,7 @@ class Given:
     def _is_triangle(self):
         m, n = self.pattern.shape
         if m != n:
-            raise PatternError(f"{self.word}: a Hessian is square, and the pattern in sparse= is {m} x {n}")
+            raise PatternError(f"{self.word}: a Hessian is square, but the pattern in sparse= is {m} x {n}")
         rows, columns = self._canonical
         below, above = rows > columns, rows < columns
         if below.any() != above.any():

@@ -148,7 +148,7 @@ class Maker:
     def enclose(self, name):
         """Refuse a Taylor series inside this one, since the two would be confused."""
         raise UnsupportedFunctionError(
-            f"{name} inside of another Taylor series: take derivatives of the one or the other with wengert.derivative"
+            f"{name} inside another Taylor series is not supported: use wengert.derivative for one of the two"
         )
 
     def array(self, x):
@@ -268,7 +268,7 @@ def _series_in(x):
     if isinstance(x, Series):
         yield x
     elif isinstance(x, Lifted):
-        raise TracedValueError(f"{x.what} and a Taylor series do not go together")
+        raise TracedValueError(f"{x.what} and a Taylor series cannot be combined in one operation")
     elif isinstance(x, (list, tuple)):
         for item in x:
             yield from _series_in(item)
