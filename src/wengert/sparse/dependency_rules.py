@@ -96,8 +96,8 @@ class CallDependence:
     def united(self, parts):
         """Elementwise union of arrays that broadcast to the shape of the result."""
         parts = [np.broadcast_to(part, self.shape) for part in parts]
-        lines = [np.ascontiguousarray(part, np.int32).reshape(-1) for part in parts]
-        return self.sets.united(lines).reshape(self.shape) if lines else np.zeros(self.shape, np.int32)
+        rows = [np.ascontiguousarray(part, np.int32).reshape(-1) for part in parts]
+        return self.sets.united(rows).reshape(self.shape) if rows else np.zeros(self.shape, np.int32)
 
     def along(self, ids, axes):
         """Unions along some axes, which are kept with length 1."""
@@ -105,14 +105,14 @@ class CallDependence:
         if math.prod([ids.shape[axis] for axis in axes]) == 1:
             return ids
         rest = tuple(axis for axis in range(ids.ndim) if axis not in axes)
-        lines = ids.transpose(rest + axes).reshape(math.prod([ids.shape[axis] for axis in rest]), -1)
+        rows = ids.transpose(rest + axes).reshape(math.prod([ids.shape[axis] for axis in rest]), -1)
         kept = tuple(1 if axis in axes else n for axis, n in enumerate(ids.shape))
-        return self.grouped(lines).reshape(kept)
+        return self.grouped(rows).reshape(kept)
 
-    def grouped(self, lines):
+    def grouped(self, rows):
         """Union of each row of a matrix."""
-        ends = np.arange(len(lines) + 1, dtype=np.int64) * lines.shape[1]
-        return self.sets.groups(ends, np.ascontiguousarray(lines, np.int32).reshape(-1))
+        ends = np.arange(len(rows) + 1, dtype=np.int64) * rows.shape[1]
+        return self.sets.groups(ends, np.ascontiguousarray(rows, np.int32).reshape(-1))
 
     def pairwise(self, a, b):
         """Elementwise union of two arrays of the same shape."""
@@ -142,15 +142,15 @@ def by_offset(sets, ids, offsets, size):
     return np.stack(columns, axis=-1) if columns else np.zeros((size, 0), np.int32)
 
 
-def of_call(deps: CallDependence):
+def sets_of_call(deps: CallDependence):
     """Set ids of the result of a call; for second derivatives also records its interactions."""
     row = deps.row
     try:
-        found = _found(deps)
+        found = _by_pattern_of_row(deps)
     except (IndexError, TypeError, ValueError):  # the rule does not handle this form of the arguments
         found, deps.is_done = None, False
     if found is None or np.size(found) != math.prod(deps.shape):
-        found = mixed(deps)
+        found = fully_dependent(deps)
     found = np.asarray(found, dtype=np.int32).reshape(deps.shape)
     if not deps.is_done and deps.sets.second:
         if row.curvature == "cross":
@@ -162,7 +162,7 @@ def of_call(deps: CallDependence):
     return found
 
 
-def _found(deps):
+def _by_pattern_of_row(deps):
     """Set ids according to the pattern of the row; None if there is no pattern or it does not apply."""
     if deps.row.kind == "custom":
         return _custom(deps)
@@ -173,7 +173,7 @@ def _found(deps):
     return None if pattern is None else pattern(deps, *deps.call.args, **deps.call.kwargs)
 
 
-def mixed(deps):
+def fully_dependent(deps):
     """Every element of the result depends on all operands."""
     whole = deps.sets.total([np.ascontiguousarray(ids).reshape(-1) for ids in deps.operands if ids is not None])
     return np.full(deps.shape, whole, np.int32)
@@ -198,7 +198,7 @@ def _by_partials(deps):
         return None
     args = deps.call.args
     if deps.row.selects is not None:
-        return _chosen(deps, args)
+        return _selected(deps, args)
     moving = [
         x
         for x, partial in zip(args, deps.row.partials)
@@ -210,11 +210,11 @@ def _by_partials(deps):
         parts = parts if factor is None else [np.where(factor, parts[0], 0)]  # a product with 0 is constant
     found = deps.united(parts)
     if deps.sets.second:
-        _curve(deps, found)
+        _record_interactions(deps, found)
     return found
 
 
-def _curve(deps, found):
+def _record_interactions(deps, found):
     """Record the interactions of an elementwise function."""
     deps.is_done = True
     bits = second_partials(deps.row, deps.is_complex)
@@ -231,7 +231,7 @@ def _curve(deps, found):
         deps.interact(parts[1], parts[1])
 
 
-def _chosen(deps, args):
+def _selected(deps, args):
     """Propagate through a select between the last two operands: only the selected one, if the mask is known."""
     chooses = deps.row.partials[0] is None
     values = [deps.value(x) for x in (args[:1] if chooses else args)]
@@ -391,14 +391,14 @@ def contracted(deps, args, labels, out):
         for name, n in zip(names, ids.shape):
             shapes[name] = n if shapes.get(name, 1) == 1 else shapes[name]
         factors.append((ids, value, names, deps.depends(x)))
-    factors = [_of_labels(*factor, shapes) for factor in factors]
+    factors = [_distinct_labels(*factor, shapes) for factor in factors]
     moving = [k for k, factor in enumerate(factors) if factor[3]]
     parts = []
     for k in moving:
         ids, _, names, _ = factors[k]
         found = None
         if len(factors) == 2 and factors[1 - k][1] is not None:
-            found = _masked(deps, ids, names, *factors[1 - k][1:3], out, shapes)
+            found = _without_zero_terms(deps, ids, names, *factors[1 - k][1:3], out, shapes)
         parts.append(_spread_over(deps, ids, names, out, shapes) if found is None else found)
     if deps.sets.second and deps.row.curvature == "cross":
         deps.is_done = True
@@ -408,7 +408,7 @@ def contracted(deps, args, labels, out):
     return deps.united([np.reshape(np.broadcast_to(part, whole), deps.shape) for part in parts])
 
 
-def _of_labels(ids, value, names, depends, shapes):
+def _distinct_labels(ids, value, names, depends, shapes):
     """Reduce a factor to distinct labels: take the diagonal of repeated ones, and drop broadcast axes of length 1."""
     index = tuple(0 if n == 1 != shapes[name] else slice(None) for name, n in zip(names, ids.shape))
     kept = [name for name, part in zip(names, index) if part != 0]
@@ -432,7 +432,7 @@ def _spread_over(deps, ids, names, out, shapes):
     return np.transpose(ids, order).reshape([shapes[name] if name in names else 1 for name in out])
 
 
-def _masked(deps, ids, names, value, others, out, shapes):
+def _without_zero_terms(deps, ids, names, value, others, out, shapes):
     """Like `_spread_over`, without elements multiplied by a zero of the constant factor; None if it has no zeros."""
     if np.all(value):
         return None
@@ -449,14 +449,14 @@ def _masked(deps, ids, names, value, others, out, shapes):
     if not any(name in others for name in kept):
         picked = np.broadcast_to(ids, (len(where[0]), *ids.shape))
     picked = picked.reshape(len(where[0]), -1)
-    lines = [name for name in out if name in others]
-    size = math.prod([shapes[name] for name in lines])
+    shared = [name for name in out if name in others]
+    size = math.prod([shapes[name] for name in shared])
     places = np.zeros(len(where[0]), np.intp)
-    for name in lines:
+    for name in shared:
         places = places * shapes[name] + at[name]
-    found = deps.by_offset(picked, places, size).reshape([shapes[name] for name in (*lines, *extra)])
-    order = [(lines + extra).index(name) for name in out if name in lines or name in extra]
-    return np.transpose(found, order).reshape([shapes[name] if name in lines or name in extra else 1 for name in out])
+    found = deps.by_offset(picked, places, size).reshape([shapes[name] for name in (*shared, *extra)])
+    order = [(shared + extra).index(name) for name in out if name in shared or name in extra]
+    return np.transpose(found, order).reshape([shapes[name] if name in shared or name in extra else 1 for name in out])
 
 
 def _cross(deps, left, right, shapes):

@@ -31,32 +31,32 @@ from wengert.program.specialise.compiled import UNKNOWN, Compiled
 from wengert.program.tracing.pytree import fill
 from wengert.sparse.colours import colouring
 from wengert.sparse.compression import Recovery
-from wengert.sparse.pattern import LEFT_OUT, check, pattern_of, place_of
+from wengert.sparse.pattern import MISSING_ENTRIES_HINT, check, location_of, pattern_of
 from wengert.sparse.plan import Plan
-from wengert.sparse.user_pattern import Given
+from wengert.sparse.user_pattern import UserPattern
 from wengert.transforms import dense, second
 from wengert.transforms.costs import (
     SPARSE_COSTS,
-    is_coloured,
-    is_ndarray,
-    least_by_colours,
+    least_compressed_time,
+    prefers_colouring,
+    prefers_ndarray,
     products_cost,
     units_cost,
 )
 
 #: fraction of nonzeros above which products with all unit vectors take as long as those with a colouring's seeds
-_FULL = 0.75
+_MAX_DENSITY = 0.75
 
 #: range of the exponent of 2 in the perturbation, in units in the last place, that exposes rounding errors
-_STEPS = 3, 13
+_PERTURBATION_EXPONENTS = 3, 13
 
 #: modes that try direct accumulation; "auto" keeps it only if it is estimated to be faster
-_BY_ENTRIES = ("auto", "direct")
+_ACCUMULATING_MODES = ("auto", "direct")
 
 FORMATS = ("csr", "csc", "coo")
 
 #: options that a sparse derivative inherits from a compiled function, with their defaults
-_OPTIONS: dict[str, Any] = {"recheck": "auto", "tier": "auto", "constant": (), "disable": ()}
+_INHERITED_OPTIONS: dict[str, Any] = {"recheck": "auto", "tier": "auto", "constant": (), "disable": ()}
 
 
 class Nonzeros(Result):
@@ -82,7 +82,7 @@ class Nonzeros(Result):
         """Return the derivative in the form that the user requested."""
         return found[-1]
 
-    def whole(self, found):
+    def full_matrix(self, found):
         """Return the matrix with both triangles, for comparison with the function."""
         from scipy import sparse
 
@@ -99,10 +99,10 @@ class Matrix(Nonzeros):
         super().__init__(plan, keeps_out)
         self.is_triangle = given is not None and given.is_triangle
         self.source = None if given is None else given.source  # position among the values of each stored nonzero
-        self.made = self._made(plan.pattern, format)
+        self.template = self._build_template(plan.pattern, format)
 
-    def _made(self, pattern, format):
-        """Build the sparse array with zeros as its data."""
+    def _build_template(self, pattern, format):
+        """Build the sparse array that all results copy, with zeros as its data."""
         from scipy import sparse
 
         m, n = pattern.shape
@@ -128,19 +128,19 @@ class Matrix(Nonzeros):
     def check_parts(self, program, verifier):
         super().check_parts(program, verifier)
         check_fields(self, {"is_triangle": bool, "source": lambda x: x is None or type(x) is np.ndarray})
-        check_sparse(self.made)
-        part = program._parts[-1] if type(program) is Together else program
+        check_sparse(self.template)
+        part = program._parts[-1] if type(program) is CombinedProgram else program
         shape = part.shape if self.source is None else self.source.shape
-        expect(shape == self.made.data.shape, "its matrix and its values differ in the number of nonzeros")
+        expect(shape == self.template.data.shape, "its matrix and its values differ in the number of nonzeros")
 
     def matrix(self, found):
         data = found[-1]
-        made = object.__new__(type(self.made))  # skips the validation in SciPy's constructors
-        made.__dict__.update(self.made.__dict__)
+        made = object.__new__(type(self.template))  # skips the validation in SciPy's constructors
+        made.__dict__.update(self.template.__dict__)
         made.data = data if self.source is None else data[self.source]
         return made
 
-    def whole(self, found):
+    def full_matrix(self, found):
         made = self.matrix(found).tocsr()
         if not self.is_triangle:
             return made
@@ -164,7 +164,7 @@ class Compressed(Swept):
         return products
 
 
-class Together(Program):
+class CombinedProgram(Program):
     """Runs several programs of the same arguments, each with one output, and combines their outputs."""
 
     def __init__(self, parts, name):
@@ -195,7 +195,7 @@ class Together(Program):
 
     @property
     def run(self):
-        return lambda leaves, out=None: self._made_of([part.run(leaves)[0] for part in self._parts], out)
+        return lambda leaves, out=None: self._combined([part.run(leaves)[0] for part in self._parts], out)
 
     @property
     def attempt(self):
@@ -208,7 +208,7 @@ class Together(Program):
             if type(y) is int:
                 return y
             found.append(y[0])
-        return self._made_of(found, out)
+        return self._combined(found, out)
 
     @property
     def operations(self):
@@ -222,11 +222,11 @@ class Together(Program):
     def workspace(self):
         return sum(part.workspace for part in self._parts)
 
-    def _made_of(self, found, out):
+    def _combined(self, found, out):
         return found
 
 
-class Recovered(Together):
+class Recovered(CombinedProgram):
     """Nonzeros recovered from products with column seeds, row seeds or both."""
 
     def __init__(self, parts, name, colours, order=None):
@@ -242,12 +242,12 @@ class Recovered(Together):
         """Estimated nanoseconds of the products and of the recovery."""
         return super().estimate + len(self._parts) * SPARSE_COSTS.products + SPARSE_COSTS.read * self.shape[0]
 
-    def _made_of(self, found, out):
+    def _combined(self, found, out):
         found = [np.ascontiguousarray(products) for products in found]
         return [self._recovery.values(found[0] if len(found) == 1 else tuple(found), None if out is None else out[0])]
 
 
-class Sparse(dense.Derivative):
+class SparseOperator(dense.Derivative):
     """A sparse Jacobian or Hessian as an operator that `Replayed` records and replays.
 
     A call returns a `Nonzeros` and the outputs from which it builds the result.
@@ -260,9 +260,9 @@ class Sparse(dense.Derivative):
         self.name = f"{self.word}({dense._name_of(f)})"
 
     @property
-    def given(self) -> Given | None:
+    def given(self) -> UserPattern | None:
         """The pattern or colouring passed by the user, if any."""
-        return self.sparse if isinstance(self.sparse, Given) else None
+        return self.sparse if isinstance(self.sparse, UserPattern) else None
 
     def __reduce__(self):
         options = (self.sparse, self.format, self.mode, self.order)
@@ -289,14 +289,14 @@ class Sparse(dense.Derivative):
         else:
             given.require_shape(matrix.shape)
             pattern, rows, columns = given.pattern, given.rows, given.columns
-            if np.count_nonzero(matrix) > np.count_nonzero(matrix[given.whole.nonzero()]):
-                raise PatternError(f"{self.name}{place_of(self.f)}: {LEFT_OUT}")
+            if np.count_nonzero(matrix) > np.count_nonzero(matrix[given.full_pattern.nonzero()]):
+                raise PatternError(f"{self.name}{location_of(self.f)}: {MISSING_ENTRIES_HINT}")
         return Matrix(Plan("dense", pattern, None, why), self.format, given), [y, matrix[rows, columns]]
 
-    def alternative(self, mode: str) -> Sparse:
+    def alternative(self, mode: str) -> SparseOperator:
         """The same derivative in another mode, always as a sparse array."""
         sparse = True if isinstance(self.sparse, str) else self.sparse
-        return Sparse(self.f, self.argnums, False, sparse, "csr", mode, self.order)
+        return SparseOperator(self.f, self.argnums, False, sparse, "csr", mode, self.order)
 
     # -- programs
 
@@ -313,7 +313,7 @@ class Sparse(dense.Derivative):
         is_dense = plan.mode == "dense"
         result = Nonzeros(plan, keeps_out) if is_dense else Matrix(plan, self.format, self.given, keeps_out)
         if self.with_value:
-            made = Together([of_value, made], self.name)
+            made = CombinedProgram([of_value, made], self.name)
         made._result, result.program = result, made
         return made
 
@@ -327,24 +327,24 @@ class Sparse(dense.Derivative):
                 return self._by_products(program, given.mode, given.colours, given.pattern, why)
         if "accumulate" in program.disabled:
             why = "the pass accumulate is disabled"
-        elif self.mode in _BY_ENTRIES:
+        elif self.mode in _ACCUMULATING_MODES:
             try:
                 wanted = None if given is None else (given.rows, given.columns)
                 found = entries(code, x, y, program._example, self.order == 2, wanted=wanted)
                 pattern = _pattern(found.indptr, found.indices, shape) if given is None else given.pattern
                 made = program.with_entries(self.name, found.code)
-                if self._is_dense_by_entries(pattern, made):
+                if self._is_dense_accumulation(pattern, made):
                     return self._dense(of_value, pattern)
                 plan = Plan("direct", pattern, None, "entries are products of partials")
-                return self._by_colours_if_faster(program, code, made, plan)
+                return self._by_products_if_faster(program, code, made, plan)
             except Refused as reason:
                 why = f"direct accumulation is not possible: {reason}"
         else:
             why = f"mode={self.mode!r} was requested"
-        pattern = pattern_of(of_value, self.argnums, self.order) if given is None else given.whole
-        if isinstance(self.sparse, str) and pattern.nnz >= _FULL * math.prod(shape):
+        pattern = pattern_of(of_value, self.argnums, self.order) if given is None else given.full_pattern
+        if isinstance(self.sparse, str) and pattern.nnz >= _MAX_DENSITY * math.prod(shape):
             return self._dense(of_value, pattern)
-        mode, colours = self._coloured(pattern, program.operations)
+        mode, colours = self._cheapest_colouring(pattern, program.operations)
         if self._is_dense(pattern, colours, program.operations):
             return self._dense(of_value, pattern)
         return self._by_products(program, mode, colours, pattern, why)
@@ -359,29 +359,29 @@ class Sparse(dense.Derivative):
         pattern = pattern if given is None else given.pattern
         return Recovered(parts, self.name, colours, order), Plan(mode, pattern, colours, why)
 
-    def _by_colours_if_faster(self, program, code, made, plan):
+    def _by_products_if_faster(self, program, code, made, plan):
         """Return direct accumulation, or compressed products if those are estimated to be faster.
 
         The pattern is coloured only if a lower bound of the time of the products does not rule them out.
         """
         if self.mode == "direct":
             return made, plan
-        pattern = plan.pattern if self.given is None else self.given.whole
+        pattern = plan.pattern if self.given is None else self.given.full_pattern
         f, of_entries = nanoseconds(code), nanoseconds(made._listing)
         width = pattern.nnz // max(1, *pattern.shape)  # mean nonzeros per row or column, at most their maximum
-        if not is_coloured(of_entries, least_by_colours(f, width, pattern.nnz)):
+        if not prefers_colouring(of_entries, least_compressed_time(f, width, pattern.nnz)):
             return made, plan
-        by_products = self._by_products(
-            program, *self._coloured(pattern, program.operations), pattern, "estimated to be faster than accumulation"
-        )
-        return by_products if is_coloured(made.estimate, by_products[0].estimate) else (made, plan)
+        mode, colours = self._cheapest_colouring(pattern, program.operations)
+        why = "estimated to be faster than accumulation"
+        by_products = self._by_products(program, mode, colours, pattern, why)
+        return by_products if prefers_colouring(made.estimate, by_products[0].estimate) else (made, plan)
 
-    def _is_dense_by_entries(self, pattern, program):
+    def _is_dense_accumulation(self, pattern, program):
         """Whether an ndarray is cheaper than a sparse array: it takes the same operations, and filling in zeros."""
         if not isinstance(self.sparse, str):
             return False
         zeros = math.prod(pattern.shape) - pattern.nnz
-        return is_ndarray(program.operations, program.operations + SPARSE_COSTS.zero * zeros)
+        return prefers_ndarray(program.operations, program.operations + SPARSE_COSTS.zero * zeros)
 
     def _is_dense(self, pattern, colours, f):
         """Whether an ndarray is cheaper, where it takes products with all unit vectors on one side."""
@@ -390,13 +390,13 @@ class Sparse(dense.Derivative):
         m, n = pattern.shape
         ways = ((n, 0), (0, m)) if self.order == 1 else ((n, 0),)
         units = min(units_cost(*way, f) for way in ways) + SPARSE_COSTS.nonzero * m * n
-        return is_ndarray(_cost(colours, f) + SPARSE_COSTS.nonzero * pattern.nnz, units)
+        return prefers_ndarray(_colouring_cost(colours, f) + SPARSE_COSTS.nonzero * pattern.nnz, units)
 
     def _dense(self, program, pattern):
         made = program.hessian(self.argnums) if self.order == 2 else program.jacobian(self.argnums)
         return made, Plan("dense", pattern, None, "small, or with few zeros")
 
-    def _coloured(self, pattern, f):
+    def _cheapest_colouring(self, pattern, f):
         """Return the mode with the lowest estimated cost, and its colouring."""
         if self.order == 2:
             return "mixed", colouring(pattern, kind="star")
@@ -408,7 +408,7 @@ class Sparse(dense.Derivative):
             "reverse": ("row", units_cost(0, of_column, f)),
             "mixed": ("bidirectional", units_cost(-(-pattern.nnz // max(m, n, 1)), 0, f)),
         }
-        ways = [(cost, mode, kind) for mode, (kind, cost) in least.items() if self.mode in (mode, *_BY_ENTRIES)]
+        ways = [(cost, mode, kind) for mode, (kind, cost) in least.items() if self.mode in (mode, *_ACCUMULATING_MODES)]
         best, found = math.inf, None
         for cost, mode, kind in sorted(ways):
             if found is None or cost + SPARSE_COSTS.call < best:
@@ -416,13 +416,13 @@ class Sparse(dense.Derivative):
                 if mode == "mixed" != self.mode and not (colours.row_count and colours.column_count):
                     mode = "reverse" if colours.row_count else "forward"  # all products are on one side
                     colours = colouring(pattern, kind=least[mode][0])
-                cost = _cost(colours, f)
+                cost = _colouring_cost(colours, f)
                 if cost < best:
                     best, found = cost, (mode, colours)
         return found
 
 
-def _cost(colours, f):
+def _colouring_cost(colours, f):
     """Cost of the products of a colouring in scalar operations; an evaluation of f takes `f` of them."""
     return products_cost(colours.column_count, colours.row_count, colours.shape, f)
 
@@ -508,17 +508,17 @@ class Replayed(Compiled):
         """Raise PatternError if the derivative disagrees with a directional derivative."""
 
         def nearby(rng):
-            steps = 1 << int(rng.integers(*_STEPS))
-            moved = [_moved(leaf, steps, rng) for leaf in leaves]
+            steps = 1 << int(rng.integers(*_PERTURBATION_EXPONENTS))
+            moved = [_perturbed(leaf, steps, rng) for leaf in leaves]
             result, found = result_of(moved)
-            return result.whole(found), functools.partial(product, moved)
+            return result.full_matrix(found), functools.partial(product, moved)
 
         op = self.f
         result_of = lambda leaves: result.program.restore(result.program.run(leaves))
-        check(result.whole(found), functools.partial(product, leaves), op.name, op.f, nearby=nearby)
+        check(result.full_matrix(found), functools.partial(product, leaves), op.name, op.f, nearby=nearby)
 
 
-def _moved(leaf, most, rng):
+def _perturbed(leaf, most, rng):
     """Perturb floats by up to `most` units in the last place; other leaves are unchanged."""
     dtype = np.result_type(leaf)
     if dtype.kind not in "fc":
@@ -546,8 +546,8 @@ class SparseDerivative(dense.Derivative):
             raise ValueError(f"{word}: format is one of {', '.join(map(repr, FORMATS))}, not {format!r}")
         if isinstance(sparse, str) and sparse != "auto":
             raise ValueError(f"{word}: sparse is True, False, 'auto' or a pattern, not {sparse!r}")
-        if sparse is not True and not isinstance(sparse, (str, Given)):
-            sparse = Given(sparse, order, word)
+        if sparse is not True and not isinstance(sparse, (str, UserPattern)):
+            sparse = UserPattern(sparse, order, word)
             if sparse.colours is not None and mode not in ("auto", sparse.mode):
                 raise ValueError(
                     f"{word}: a {sparse.colours.kind} colouring requires mode={sparse.mode!r} or 'auto', not {mode!r}"
@@ -555,21 +555,21 @@ class SparseDerivative(dense.Derivative):
             mode = "auto" if sparse.colours is not None else mode
         if isinstance(argnums, bool) or not isinstance(argnums, (int, np.integer)) or argnums < 0:
             raise TypeError(f"{word}: with sparse=, argnums must be one nonnegative int, not {argnums!r}")
-        options = {name: getattr(f, name) for name in _OPTIONS} if isinstance(f, Compiled) else {}
+        options = {name: getattr(f, name) for name in _INHERITED_OPTIONS} if isinstance(f, Compiled) else {}
         f = f.f if isinstance(f, Compiled) else f
         super().__init__(f, int(argnums), value)
         self.word, self.name = word, f"{word}({dense._name_of(f)})"
-        self.sparse, self.format, self.mode_asked, self.order = sparse, format, mode, order
+        self.sparse, self.format, self.requested_mode, self.order = sparse, format, mode, order
         self._last: Nonzeros | None = None  # describes the last result
-        self.replayed = Replayed(Sparse(f, int(argnums), value, sparse, format, mode, order), **options)
+        self.replayed = Replayed(SparseOperator(f, int(argnums), value, sparse, format, mode, order), **options)
 
     def __repr__(self):
-        shown = "pattern" if isinstance(self.sparse, Given) else repr(self.sparse)
+        shown = "pattern" if isinstance(self.sparse, UserPattern) else repr(self.sparse)
         return f"{super().__repr__()[:-1]}, sparse={shown})"
 
     def __reduce__(self):
-        options = (self.sparse, self.format, self.mode_asked, self.order)
-        is_plain = all(getattr(self.replayed, name) == default for name, default in _OPTIONS.items())
+        options = (self.sparse, self.format, self.requested_mode, self.order)
+        is_plain = all(getattr(self.replayed, name) == default for name, default in _INHERITED_OPTIONS.items())
         return type(self), (self.f if is_plain else self.fun, self.argnums, self.with_value, *options)
 
     def __call__(self, *args, out=None, **kwargs):
@@ -593,7 +593,7 @@ class SparseDerivative(dense.Derivative):
     @property
     def fun(self) -> Callable:
         """The function, compiled with the options of the derivative."""
-        return Compiled(self.f, **{name: getattr(self.replayed, name) for name in _OPTIONS})
+        return Compiled(self.f, **{name: getattr(self.replayed, name) for name in _INHERITED_OPTIONS})
 
     def explained(self, args: tuple, kwargs: dict, measure: bool) -> Any:
         """Return the explanation that `wengert.explain` prints."""
@@ -644,4 +644,4 @@ class SparseDerivative(dense.Derivative):
     @property
     def mode(self) -> str:
         """Mode of the last call; before the first call, the requested mode."""
-        return self.mode_asked if self.plan is None else self.plan.mode
+        return self.requested_mode if self.plan is None else self.plan.mode

@@ -15,13 +15,13 @@ from wengert.transforms.dense import Derivative
 from wengert.transforms.explain import counted, size_of
 
 #: maximum number of elements of a dense matrix computed for comparison
-_MAX_ELEMENTS = 4_000_000
+_MAX_DENSE_ELEMENTS = 4_000_000
 #: number of timed runs
-_RUNS = 5
+_TIMED_RUNS = 5
 
 
 @dataclasses.dataclass(frozen=True)
-class Way:
+class MethodCost:
     """Cost of one method of computing the nonzeros.
 
     Attributes
@@ -65,7 +65,7 @@ class Explanation:
 
     name: str
     plan: Plan
-    ways: dict[str, Way]
+    ways: dict[str, MethodCost]
 
     def __repr__(self):
         m, n = self.plan.pattern.shape
@@ -88,28 +88,28 @@ def explained(derivative: Derivative, args: tuple, kwargs: dict, measure: bool) 
     for mode in ("auto", "direct", "mixed") if op.order == 2 else ("auto", "direct", "forward", "reverse", "mixed"):
         made = op.alternative(mode).of_program(program)
         plan = made._result.plan
-        ways.setdefault(plan.mode, _way(plan, made, f_alone, leaves, measure))
+        ways.setdefault(plan.mode, _method_cost(plan, made, f_alone, leaves, measure))
     shape = derivative.plan.pattern.shape
-    if math.prod(shape) <= _MAX_ELEMENTS:
+    if math.prod(shape) <= _MAX_DENSE_ELEMENTS:
         try:
             dense = (program.hessian if op.order == 2 else program.jacobian)(op.argnums)
             plan = Plan("dense", derivative.plan.pattern, None, "an ndarray")
-            ways["dense"] = _way(plan, dense, f_alone, leaves, measure)
+            ways["dense"] = _method_cost(plan, dense, f_alone, leaves, measure)
         except NotDerivable:
             pass
     return Explanation(derivative.name, derivative.plan, ways)
 
 
-def _way(plan: Plan, made: Program, f_alone: int, leaves: list, measure: bool) -> Way:
+def _method_cost(plan: Plan, made: Program, f_alone: int, leaves: list, measure: bool) -> MethodCost:
     seconds = _seconds(made, leaves) if measure else None
-    return Way(plan, made.operations / f_alone, made.workspace, made.estimate * 1e-9, seconds)
+    return MethodCost(plan, made.operations / f_alone, made.workspace, made.estimate * 1e-9, seconds)
 
 
 def _seconds(made: Program, leaves: list[Any]) -> float:
     """Median time of some runs, in seconds."""
     made.run(leaves)
     times = []
-    for _ in range(_RUNS):
+    for _ in range(_TIMED_RUNS):
         start = perf_counter()
         made.run(leaves)
         times.append(perf_counter() - start)

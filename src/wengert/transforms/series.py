@@ -35,7 +35,7 @@ from wengert.features import parameters_of as signature
 from wengert.rules.taylor import COEFFICIENTWISE, PIECEWISE_LINEAR, derived, product
 
 #: cache of the series computed while one function is expanded, since partials share subexpressions; keys as in `_key`
-_found: ContextVar = ContextVar("wengert_series", default=None)
+_cache: ContextVar = ContextVar("wengert_series", default=None)
 
 
 class Series(Lifted):
@@ -284,7 +284,7 @@ def _by_position(fun, args, kwargs):
     return (*args, *lifted.values()), {name: x for name, x in kwargs.items() if name not in lifted}
 
 
-def _places(args):
+def _positions(args):
     """Yield the position of each series among the arguments: (argument, item), item -1 for the argument itself."""
     for i, x in enumerate(args):
         if isinstance(x, Series):
@@ -332,7 +332,7 @@ def _coefficient(x, k):
 def _piecewise_linear(row, order, args, kwargs):
     """Map all coefficients beyond the first by the linear piece at t = 0, as a stack of tangents."""
     args = _stacked_arguments(row, args)
-    places = list(_places(args))
+    places = list(_positions(args))
     partials = row.partials if row.kind == "elementwise" else ()
     for i, _ in places:
         if i in row.choices:
@@ -359,7 +359,7 @@ def _multilinear(row, order, args, kwargs):
     """Apply a function that is linear in each operand, as the convolution of all operands."""
     args = _stacked_arguments(row, args)
     fun = operator.matmul if any(map(matrices.is_sparse, args)) else row.fun
-    places = list(_places(args))
+    places = list(_positions(args))
     found = []
     for k in range(order + 1):
         total = None
@@ -378,13 +378,13 @@ def _multilinear(row, order, args, kwargs):
 def _by_partials(row, order, args):
     """Apply an elementwise function by y' = sum_i p_i(y, u) u_i', with the partials of its row."""
     args = _stacked_arguments(row, args)
-    known = _found.get()
+    known = _cache.get()
     if known is None:
-        token = _found.set({})
+        token = _cache.set({})
         try:
             return _by_partials(row, order, args)
         finally:
-            _found.reset(token)
+            _cache.reset(token)
     key = _key(row, order, args)
     if key in known:
         return Series(list(known[key][0].c))

@@ -3,7 +3,7 @@
 A `Batch` stacks the arrays of all elements along a leading axis that is hidden from the function.
 Ufuncs, and functions whose registry row states `batching`, are called once on the stacked array; other functions are
 called once per element. An operation without a common answer for all elements, such as a branch on a value, raises
-`Apart`, and `vmap` then runs the function element by element.
+`NotBatchable`, and `vmap` then runs the function element by element.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from wengert.core.dispatch.lifted import LIKE, Lifted, holds_lifted
 from wengert.dependence import MATRIXWISE, SYSTEMS, Along, Contraction, Cumulative, Elementwise, Reduced
 
 
-class Apart(BaseException):
+class NotBatchable(BaseException):
     """Signals that a batch must be run element by element. Not an `Exception`, so that `f` cannot catch it.
 
     C code may replace it by another error, so it also sets a flag on every active `Maker`.
@@ -30,7 +30,7 @@ class Apart(BaseException):
         super().__init__()
         for holder in levels.holders():
             if isinstance(holder, Maker):
-                holder.is_apart = True
+                holder.is_unbatchable = True
 
 
 class Batch(Lifted):
@@ -47,7 +47,7 @@ class Batch(Lifted):
         """Ends the attempt if user code asks for the type, since it may treat arrays and scalars differently."""
         if sys._getframe(1).f_globals.get("__name__", "").startswith("wengert."):
             return Batch
-        raise Apart
+        raise NotBatchable
 
     @property
     def shape(self):
@@ -58,21 +58,21 @@ class Batch(Lifted):
         return self.v.dtype
 
     def _leave(self, where):
-        raise Apart
+        raise NotBatchable
 
     def __bool__(self):
-        raise Apart
+        raise NotBatchable
 
     def __index__(self):
         if self.ndim or self.dtype.kind not in "iu":
             raise TypeError("only integer scalar arrays can be converted to a scalar index")
-        raise Apart
+        raise NotBatchable
 
     def __repr__(self):
-        raise Apart
+        raise NotBatchable
 
     def __format__(self, spec):
-        raise Apart
+        raise NotBatchable
 
     def _call(self, fun, args, kwargs):
         with levels.lifting(None):
@@ -82,12 +82,12 @@ class Batch(Lifted):
         return np.zeros(self.shape, dtype=self.dtype)[()]
 
     def _item(self, key):
-        v = self.v[_key(key)]
+        v = self.v[_batched_index(key)]
         is_number = np.ndim(v) == 1 and not any(part is Ellipsis for part in (key if type(key) is tuple else (key,)))
         return Batch(np.copy(v) if is_number else v)  # indexing a scalar makes a copy, not a view
 
     def _store(self, key, value):
-        key = _key(key)
+        key = _batched_index(key)
         if isinstance(value, (list, tuple)) and holds_lifted(value):
             value = _joined(value)
         self.v[key] = _aligned(value, np.ndim(self.v[key]) - 1) if isinstance(value, Batch) else value
@@ -96,7 +96,7 @@ class Batch(Lifted):
         if not copy and self.dtype == dtype:
             return self
         if np.dtype(dtype).kind not in "biufc":
-            raise Apart
+            raise NotBatchable
         return Batch(self.v.astype(dtype))
 
 
@@ -104,7 +104,7 @@ class Maker:
     """Creates arrays while a function runs on batches."""
 
     refused = spelled = None  # errors that were noted, see `wengert.core.levels.remember`
-    is_apart = False  # whether an `Apart` was raised
+    is_unbatchable = False  # whether an `NotBatchable` was raised
 
     def __init__(self, size: int):
         self.size = size
@@ -118,7 +118,7 @@ class Maker:
 
     def enclose(self, name):
         """Refuse a Taylor expansion inside a batch."""
-        raise Apart
+        raise NotBatchable
 
     def array(self, x):
         return np.copy(x) if isinstance(x, Batch) else _joined(x)
@@ -128,15 +128,15 @@ def _joined(x):
     return np.stack([_joined(item) if isinstance(item, (list, tuple)) else item for item in x])
 
 
-def _key(key):
+def _batched_index(key):
     """Shift an index by the batch axis."""
     parts = key if type(key) is tuple else (key,)
     if holds_lifted(parts):
-        raise Apart
+        raise NotBatchable
     chosen = [i for i, part in enumerate(parts) if not (part is None or part is Ellipsis or isinstance(part, slice))]
     has_arrays = any(isinstance(parts[i], (np.ndarray, list)) for i in chosen)
     if has_arrays and chosen[-1] - chosen[0] >= len(chosen):
-        raise Apart  # NumPy moves the axes of separated advanced indices to the front
+        raise NotBatchable  # NumPy moves the axes of separated advanced indices to the front
     return (slice(None), *parts)
 
 
@@ -152,19 +152,19 @@ def _aligned(x, ndim):
     return np.reshape(x.v, np.shape(x.v)[:1] + (1,) * (ndim - x.ndim) + x.shape)
 
 
-def _behind(axis, ndim):
+def _shifted_axis(axis, ndim):
     """Shift axes of an element with `ndim` axes by the batch axis; invalid ones raise in the call for each element."""
     if isinstance(axis, tuple):
-        return tuple([_behind(a, ndim) for a in axis])
+        return tuple([_shifted_axis(a, ndim) for a in axis])
     if not -ndim <= axis < ndim:
-        raise Apart
+        raise NotBatchable
     return axis % ndim + 1
 
 
 # ---- functions
 
 
-def takes_all(row: registry.Primitive) -> bool:
+def is_batchable(row: registry.Primitive) -> bool:
     """Whether one call of a function processes a whole batch."""
     return row.batching is not None or row.fun is registry.strong or _is_ufunc(row.fun)
 
@@ -176,7 +176,7 @@ def _is_ufunc(fun):
 def apply(fun: Callable, args: tuple, kwargs: dict):
     """Apply a function to batches and constants."""
     if holds_lifted(tuple(kwargs.values())):
-        raise Apart
+        raise NotBatchable
     size = len(_batches(args)[0].v)
     row = registry.lookup(fun)
     if row is not None and row.batching is not None:
@@ -188,8 +188,8 @@ def apply(fun: Callable, args: tuple, kwargs: dict):
     if row is not None and row.static:
         return fun(*_element(args, 0), **kwargs)
     if row is None or row.kind == "view" or fun in dispatch.STORES:
-        raise Apart
-    return Batch(_each(fun, args, kwargs, size))
+        raise NotBatchable
+    return Batch(_per_element(fun, args, kwargs, size))
 
 
 def _batches(x):
@@ -210,11 +210,11 @@ def _elementwise(fun, args, kwargs):
     return fun(*[_aligned(x, ndim) for x in args], **kwargs)
 
 
-def _each(fun, args, kwargs, size):
+def _per_element(fun, args, kwargs, size):
     """Call a function for each element and stack the results."""
     found = [fun(*_element(args, i), **kwargs) for i in range(size)]
     if any(isinstance(y, (list, tuple, str)) for y in found) or len({np.shape(y) for y in found}) > 1:
-        raise Apart
+        raise NotBatchable
     return np.stack(found)
 
 
@@ -224,11 +224,11 @@ def _each(fun, args, kwargs, size):
 def _at_once(fun, row, size, args, kwargs):
     """Apply a function to the whole batch, by the batching rule of its row."""
     if kwargs.get("out") is not None:
-        raise Apart
+        raise NotBatchable
     if callable(row.batching):
         found = row.batching(*_with_batch_axis(row, size, args), **kwargs)
         if found is None:
-            raise Apart
+            raise NotBatchable
         return found
     pattern = row.dependence
     return _BY_PATTERN[pattern if type(pattern) is str else type(pattern)](fun, row, args, kwargs)
@@ -242,14 +242,14 @@ def _with_batch_axis(row, size, args):
     operands = row.vjps or (0,)
     found = [x.v if isinstance(x, Batch) else _array(x)[None] if i in operands else x for i, x in enumerate(args)]
     if holds_lifted(found):
-        raise Apart
+        raise NotBatchable
     return found
 
 
 def _broadcast(fun, row, args, kwargs):
     """Apply an elementwise function; one whose row does not fit this number of arguments is not batched."""
     if row.fits is not None and not row.fits(*args, **kwargs):
-        raise Apart
+        raise NotBatchable
     names = {"a_min": 1, "a_max": 2, **registry.positions.get(fun, {})}
     given = {names[name]: x for name, x in kwargs.items() if name in names}
     args = [*args, *[None] * (1 + max(given, default=-1) - len(args))]
@@ -264,14 +264,14 @@ def _along_axes(fun, row, args, kwargs):
     position, default = row.dependence
     is_masked = kwargs.get("where", True) is not True
     if not isinstance(x, Batch) or is_masked or any(isinstance(y, (Batch, np.ndarray)) for y in rest):
-        raise Apart
+        raise NotBatchable
     is_given = len(rest) >= position
     axis = rest[position - 1] if is_given else kwargs.get("axis", default)
     keepdims = kwargs.get("keepdims", False)
     is_kept = keepdims is not np._NoValue and keepdims
     v = np.reshape(x.v, (len(x.v), -1)) if axis is None else x.v
     kwargs = {name: y for name, y in kwargs.items() if name not in ("axis", "keepdims", "where")}
-    shifted = 1 if axis is None else _behind(axis, x.ndim)
+    shifted = 1 if axis is None else _shifted_axis(axis, x.ndim)
     if is_given:
         rest[position - 1] = shifted
     else:
@@ -284,7 +284,7 @@ def _along_axes(fun, row, args, kwargs):
 
 def _matrixwise(fun, row, args, kwargs):
     if len(args) > 1 or kwargs:
-        raise Apart
+        raise NotBatchable
     return fun(args[0].v)
 
 
@@ -292,7 +292,7 @@ def _systems(fun, row, args, kwargs):
     """Solve linear systems, each with one right-hand side or several."""
     a, b = args
     if not all(1 <= d <= 2 for d in (np.ndim(a), np.ndim(b))):
-        raise Apart
+        raise NotBatchable
     left, right = _array(a), _array(b)
     return fun(left, right) if np.ndim(b) == 2 else fun(left, right[..., None])[..., 0]
 
@@ -302,7 +302,7 @@ def _product(fun, row, args, kwargs):
     a, b = args
     dims = np.ndim(a), np.ndim(b)
     if not all(1 <= d <= 2 for d in dims):
-        raise Apart
+        raise NotBatchable
     left, right = _array(a), _array(b)
     if not isinstance(b, Batch) and dims == (2, 2):  # one product with all rows, faster than a batched one
         return np.reshape(np.matmul(np.reshape(left, (-1, left.shape[-1])), right), (*left.shape[:-1], -1))

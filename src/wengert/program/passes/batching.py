@@ -252,7 +252,7 @@ class _Widening:
             found = self.of_units(i, call)
             if found is not None:
                 return found
-        if row is None or not stacked.takes_all(row):
+        if row is None or not stacked.is_batchable(row):
             return self.each(i, call)
 
         def apply(*values):
@@ -262,7 +262,7 @@ class _Widening:
 
         try:
             return self.traced(apply, call.operands, i)
-        except (stacked.Apart, Exception):  # what is wrong at one point, if something is, the calls for each tell
+        except (stacked.NotBatchable, Exception):  # the calls for each element repeat an error, if there is one
             return self.each(i, call)
 
     def of_units(self, i, call):
@@ -305,7 +305,7 @@ class _Widening:
         found = int(of[code.outputs[0]])
         wanted = self.type(i) if i is not None else (np.dtype(float), (self.count,), None)
         if kind_of(self.new, found)[:2] != wanted[:2]:
-            raise stacked.Apart
+            raise stacked.NotBatchable
         return self.in_type(found, wanted)
 
     def in_type(self, v, type):
