@@ -443,14 +443,14 @@ def test_check_agrees_with_the_definition(data):
 @pytest.mark.parametrize(
     ("pattern", "options", "error", "message"),
     [
-        (np.eye(3), {}, TypeError, "a dense pattern is an array of booleans, not of float64; write `J != 0`"),
+        (np.eye(3), {}, TypeError, "a dense pattern must have dtype bool, not float64; write `J != 0`"),
         ([[True]], {}, TypeError, "a scipy.sparse array or a dense array of booleans, not builtins.list"),
         (np.ones(3, bool), {}, wg.PatternError, "a pattern has two axes, not the shape (3,)"),
         (sp.coo_array(np.ones(3, bool)), {}, wg.PatternError, "a pattern has two axes, not the shape (3,)"),
         (np.eye(3, dtype=bool), {"kind": "both"}, ValueError, "kind is one of 'column', 'row'"),
         (np.eye(3, dtype=bool), {"method": "best"}, ValueError, "method is one of 'auto', 'lattice'"),
         (np.eye(3, 4, dtype=bool), {"kind": "star"}, wg.PatternError, 'this one is 3 x 4; write kind="column"'),
-        (np.triu(np.ones((3, 3), bool)), {"kind": "acyclic"}, wg.PatternError, "(0, 1) is in this one but (1, 0) is"),
+        (np.triu(np.ones((3, 3), bool)), {"kind": "acyclic"}, wg.PatternError, "(0, 1) is in it and (1, 0) is not"),
         (np.eye(6, dtype=bool), {"shape": (2, 4)}, wg.PatternError, "shape=(2, 4) does not match the 6 columns"),
         (np.eye(6, dtype=bool), {"row_shape": 5}, wg.PatternError, "row_shape=(5,) does not match the 6 rows"),
         (scattered(900, 900, 9), {"method": "lattice"}, wg.PatternError, 'was found; write method="auto"'),

@@ -377,7 +377,7 @@ def test_finalize_accepts_one_end_only():
     schedule = Online(3)
     schedule.finalize(7)
     schedule.finalize(7)
-    with pytest.raises(ValueError, match=r"^the run has ended after 7 steps, it cannot end after 8$"):
+    with pytest.raises(ValueError, match=r"^the number of steps is 7 already, and cannot be set to 8$"):
         schedule.finalize(8)
 
 
@@ -449,12 +449,12 @@ REFUSED = [
     ([STORE, STORE], "Store(step=0, slot=0): the slot holds state 0"),
     ([Store(0, 1)], "Store(step=0, slot=1): there is no such slot"),
     ([Store(0, -1)], "Store(step=0, slot=-1): there is no such slot"),
-    ([Store(1, 0)], "Store(step=1, slot=0): state 0 is in hand"),
+    ([Store(1, 0)], "Store(step=1, slot=0): the current state is 0"),
     ([Free(0)], "Free(slot=0): the slot is empty"),
-    ([Advance(1, 2)], "Advance(first=1, last=2): state 0 is in hand"),
+    ([Advance(1, 2)], "Advance(first=1, last=2): the current state is 0"),
     ([Advance(0, 0)], "Advance(first=0, last=0): no step is run"),
     ([Advance(0, 3)], "Advance(first=0, last=3): there are 2 steps"),
-    ([Tape(1, 2)], "Tape(first=1, last=2): state 0 is in hand"),
+    ([Tape(1, 2)], "Tape(first=1, last=2): the current state is 0"),
     ([Tape(0, 1), Advance(1, 2)], "Advance(first=1, last=2): steps (0, 1) are on the tape"),
     ([Tape(0, 1), Tape(1, 2)], "Tape(first=1, last=2): steps (0, 1) are on the tape"),
     ([Tape(0, 1), Store(1, 0)], "Store(step=1, slot=0): steps (0, 1) are on the tape"),
@@ -462,13 +462,13 @@ REFUSED = [
     ([Tape(0, 1), Reverse(0, 1)], "Reverse(first=0, last=1): 2 steps are not swept yet"),
     ([Tape(0, 2), Reverse(1, 2)], "Reverse(first=1, last=2): steps (0, 2) are on the tape"),
     ([Reverse(0, 2)], "Reverse(first=0, last=2): steps None are on the tape"),
-    ([ADVANCE, TAPE, Reverse(1, 2), TAPE], "Tape(first=1, last=2): state None is in hand"),
+    ([ADVANCE, TAPE, Reverse(1, 2), TAPE], "Tape(first=1, last=2): the current state is None"),
     ([Discard()], "Discard(): nothing is on the tape"),
     ([ADVANCE, TAPE, Reverse(1, 2), End()], "End(): 1 steps are not swept yet"),
-    ([STORE, Tape(0, 2), Reverse(0, 2), End()], "End(): states [0] are kept"),
+    ([STORE, Tape(0, 2), Reverse(0, 2), End()], "End(): states [0] are still stored"),
     ([Tape(0, 2), Reverse(0, 2), End(), End()], "End(): after the end"),
     ([Tape(0, 2), Reverse(0, 2)], "Reverse(first=0, last=2): the last action is not End"),
-    (["stop"], "stop: no action of a schedule"),
+    (["stop"], "stop: not an action of a schedule"),
 ]
 
 

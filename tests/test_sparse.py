@@ -324,10 +324,10 @@ def test_functions_that_are_not_replayed_run_as_they_are():
         (lambda: wg.jacobian(np.sin, sparse=True, has_aux=True), ValueError, "has_aux"),
         (lambda: wg.jacobian(np.sin, sparse=True, argnums=(0, 1)), TypeError, "argnums"),
         (lambda: wg.jacobian(by_elements, sparse=True)(X, out=np.zeros(3)), TypeError, "values"),
-        (lambda: wg.jacobian(wg.jacobian(by_elements, sparse=True), X), TypeError, "not differentiated itself"),
+        (lambda: wg.jacobian(wg.jacobian(by_elements, sparse=True), X), TypeError, "cannot be differentiated"),
         (lambda: wg.jacobian(lambda x: {"a": x}, X, sparse=True), TypeError, "numpy.concatenate"),
-        (lambda: wg.jacobian(lambda x: (x**2, x), X, sparse=True), TypeError, "in a container"),
-        (lambda: wg.jacobian(lambda x: x["a"] ** 2, {"a": X}, sparse=True), TypeError, "in a container"),
+        (lambda: wg.jacobian(lambda x: (x**2, x), X, sparse=True), TypeError, "not a container"),
+        (lambda: wg.jacobian(lambda x: x["a"] ** 2, {"a": X}, sparse=True), TypeError, "not a container"),
     ],
 )
 def test_errors_name_what_is_wrong(make, error, words):
@@ -553,7 +553,7 @@ def test_the_function_itself_is_compared_from_time_to_time(operator, f, monkeypa
     J = operator(wg.compile(f, recheck=1, constant="library"), sparse=True)
     J(X)
     monkeypatch.setattr(library[5], "rate", 3.0)
-    with pytest.raises(wg.StaleProgramError, match="now has another derivative"):
+    with pytest.raises(wg.StaleProgramError, match="differs from its recording"):
         J(X)
     np.testing.assert_allclose(J(X).toarray(), operator(f)(X), rtol=1e-13)
 
@@ -599,8 +599,8 @@ def test_functions_that_are_not_replayed_take_given_patterns():
     [
         (wg.jacobian, sp.coo_array(([1.0, 1.0, 1.0], ([2, 0, 2], [1, 0, 1])), (12, 12)), wg.PatternError, r"\(2, 1\)"),
         (wg.hessian, sp.coo_array(([1.0, 1.0], ([2, 2], [1, 1])), (12, 12)), wg.PatternError, "at 0 and 1"),
-        (wg.jacobian, sp.eye_array(11, 12), wg.PatternError, "11 x 12, and the derivative 12 x 12"),
-        (wg.hessian, sp.eye_array(13), wg.PatternError, "13 x 13, and the derivative 12 x 12"),
+        (wg.jacobian, sp.eye_array(11, 12), wg.PatternError, "11 x 12, but the derivative is 12 x 12"),
+        (wg.hessian, sp.eye_array(13), wg.PatternError, "13 x 13, but the derivative is 12 x 12"),
         (wg.hessian, sp.eye_array(11, 12), wg.PatternError, "a Hessian is square"),
         (wg.hessian, np.tri(12, k=1, dtype=bool), wg.PatternError, r"\(2, 0\) but not \(0, 2\).*pattern \+ pattern.T"),
         (wg.jacobian, np.ones(12, dtype=bool), wg.PatternError, "two axes"),
@@ -727,13 +727,13 @@ def test_colours_that_are_given_are_those_of_the_products(kind, format):
 
 @pytest.mark.parametrize(("D", "kind"), [(wg.hessian, "row"), (wg.jacobian, "star")])
 def test_colours_of_another_kind_are_refused(D, kind):
-    with pytest.raises(wg.PatternError, match=f"{kind!r}: call wengert.colouring with kind="):
+    with pytest.raises(wg.PatternError, match=f"{kind!r} does not determine it: call wengert.colouring with kind="):
         D(three_points, sparse=wg.colouring(np.eye(12, dtype=bool), kind=kind))
 
 
 def test_colours_that_are_given_have_one_mode_and_are_checked():
     colours = wg.colouring(np.eye(12, dtype=bool))
-    with pytest.raises(ValueError, match="column colouring are forward, not mode='reverse'"):
+    with pytest.raises(ValueError, match="column colouring requires mode='forward' or 'auto', not 'reverse'"):
         wg.jacobian(three_points, sparse=colours, mode="reverse")
     with pytest.raises(wg.PatternError):
         wg.jacobian(three_points, sparse=colours, mode="forward")(X)

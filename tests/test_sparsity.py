@@ -24,7 +24,7 @@ from wengert.program.passes import loop_recovery, scalarise, vectorise
 from wengert.program.record import record
 from wengert.sparse import dependency_rules
 from wengert.sparse import pattern as pattern_module
-from wengert.sparse.pattern import check, curvature, pattern_of, pattern_of_list
+from wengert.sparse.pattern import check, curvature, pattern_of, pattern_of_ir
 
 RNG = np.random.default_rng(7)
 
@@ -444,7 +444,7 @@ def outside(f, x, also_rolled=False):
     lists += [program._valued(lists[0]).code] if also_rolled else []
     found = 0
     for code in lists:
-        first, second = (pattern_of_list(code, code.inputs[0], code.outputs[0], order).toarray() for order in (1, 2))
+        first, second = (pattern_of_ir(code, code.inputs[0], code.outputs[0], order).toarray() for order in (1, 2))
         found += np.sum((J != 0) & ~first) + np.sum((H != 0) & np.isfinite(H) & ~second)
     local = wg.sparsity(f, x, kind="local").toarray()
     return found + np.sum((J != 0) & ~local) + np.sum(local & ~wg.sparsity(f, x).toarray())
@@ -487,7 +487,7 @@ def test_a_list_has_one_pattern_before_and_after_it_is_rolled(f, x):
     code = record(f, (x,), {}, False)._one_array("sparsity")
     again = vectorise.rolled(code, 0.0)
     for order in (1, 2):
-        patterns = [pattern_of_list(c, c.inputs[0], c.outputs[0], order).toarray() for c in (code, again)]
+        patterns = [pattern_of_ir(c, c.inputs[0], c.outputs[0], order).toarray() for c in (code, again)]
         assert np.array_equal(*patterns)
 
 
@@ -519,7 +519,7 @@ def test_time_loops_have_the_pattern_of_their_steps(f, monkeypatch):
     looped = loop_recovery.looped(code)
     assert loop_recovery.loops_of(looped)
     for order in (1, 2):
-        patterns = [pattern_of_list(c, c.inputs[0], c.outputs[0], order).toarray() for c in (code, looped)]
+        patterns = [pattern_of_ir(c, c.inputs[0], c.outputs[0], order).toarray() for c in (code, looped)]
         assert np.array_equal(*patterns)
     gradient = wg.grad(lambda x: np.sum(f(x) ** 2))
     recorded = wg.record(gradient, x)  # adjoints go through the loop backwards
@@ -842,9 +842,9 @@ def test_sets_that_nothing_holds_are_dropped(name, monkeypatch):
     for c in (code, loop_recovery.looped(code)):
         for order in (1, 2):
             monkeypatch.undo()
-            expected = pattern_of_list(c, c.inputs[0], c.outputs[0], order)
+            expected = pattern_of_ir(c, c.inputs[0], c.outputs[0], order)
             monkeypatch.setattr(pattern_module, "Sets", Small)
-            found = pattern_of_list(c, c.inputs[0], c.outputs[0], order)
+            found = pattern_of_ir(c, c.inputs[0], c.outputs[0], order)
             assert np.array_equal(found.toarray(), expected.toarray())
 
 

@@ -169,7 +169,7 @@ def programs():
             made.append((program._like(program._name, code, program._result), (X,)))
     of_tridiagonal = wg.record(tridiagonal, X)
     for mode in ("auto", "forward"):
-        sparse = drivers.Sparse(tridiagonal, 0, False, True, "csc", mode, 1)
+        sparse = drivers.SparseOperator(tridiagonal, 0, False, True, "csc", mode, 1)
         made.append((sparse.of_program(of_tridiagonal), (X,)))
     return made
 

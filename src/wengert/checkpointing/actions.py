@@ -131,7 +131,8 @@ def simulate(schedule, state_bytes=0, tape_bytes=0, end=None):
         If an action cannot be executed, or steps are not swept exactly once from the last to the first.
     """
     n = schedule.n
-    hand, kept, tape, unswept = 0, {}, None, n  # current state; step by slot; steps on the tape; steps not yet swept
+    current, stored = 0, {}  # current state; stored state by slot
+    tape, unswept = None, n  # steps on the tape; number of steps not yet swept
     disk = range(schedule.ram, schedule.ram + schedule.disk)
     total, peak = Counter(), Counter()
     action = None
@@ -142,15 +143,15 @@ def simulate(schedule, state_bytes=0, tape_bytes=0, end=None):
 
     def run(first, last):
         """Run steps, and return the step after the last one, which an unknown end may move."""
-        nonlocal hand, n, unswept
+        nonlocal current, n, unswept
         require(tape is None, f"steps {tape} are on the tape")
-        require(hand == first, f"state {hand} is in hand")
+        require(current == first, f"the current state is {current}")
         require(first < last, "no step is run")
         if n is None and end <= last:
             schedule.finalize(end)
             n = unswept = last = end
         require(n is None or last <= n, f"there are {n} steps")
-        hand = last
+        current = last
         return last
 
     for action in schedule:
@@ -158,21 +159,21 @@ def simulate(schedule, state_bytes=0, tape_bytes=0, end=None):
         match action:
             case Store(step, slot):
                 require(tape is None, f"steps {tape} are on the tape")
-                require(hand == step, f"state {hand} is in hand")
-                require(slot not in kept, f"the slot holds state {kept.get(slot)}")
+                require(current == step, f"the current state is {current}")
+                require(slot not in stored, f"the slot holds state {stored.get(slot)}")
                 require(0 <= slot < schedule.ram or slot in disk, "there is no such slot")
-                kept[slot] = step
+                stored[slot] = step
                 total["stores"] += slot in disk
             case Load(step, slot, keep):
                 require(tape is None, f"steps {tape} are on the tape")
-                require(kept.get(slot) == step, f"the slot holds state {kept.get(slot)}")
-                hand = step
+                require(stored.get(slot) == step, f"the slot holds state {stored.get(slot)}")
+                current = step
                 total["loads"] += slot in disk
                 if not keep:
-                    del kept[slot]
+                    del stored[slot]
             case Free(slot):
-                require(slot in kept, "the slot is empty")
-                del kept[slot]
+                require(slot in stored, "the slot is empty")
+                del stored[slot]
             case Advance(first, last):
                 total["advanced"] += run(first, last) - first
             case Tape(first, last):
@@ -184,16 +185,16 @@ def simulate(schedule, state_bytes=0, tape_bytes=0, end=None):
             case Reverse(first, last):
                 require(tape == (first, last), f"steps {tape} are on the tape")
                 require(last == unswept, f"{unswept} steps are not swept yet")
-                tape, hand, unswept = None, None, first
+                tape, current, unswept = None, None, first
             case End():
                 require(unswept == 0, f"{unswept} steps are not swept yet")
-                require(not kept, f"states {sorted(kept.values())} are kept")
+                require(not stored, f"states {sorted(stored.values())} are still stored")
                 unswept = -1
             case _:
-                require(False, "no action of a schedule")
+                require(False, "not an action of a schedule")
         steps = tape[1] - tape[0] if tape else 0
-        on_disk = sum(slot in disk for slot in kept)
-        in_ram = len(kept) - on_disk
+        on_disk = sum(slot in disk for slot in stored)
+        in_ram = len(stored) - on_disk
         now = {"ram": in_ram, "disk": on_disk, "tape": steps, "bytes": in_ram * state_bytes + steps * tape_bytes}
         for name, value in now.items():
             peak[f"peak_{name}"] = max(peak[f"peak_{name}"], value)

@@ -18,7 +18,7 @@ class Slots:
 
     def __init__(self, schedule: schedules.Schedule, spill: str | None):
         self._ram = schedule.ram
-        self._kept: dict[int, Any] = {}
+        self._states: dict[int, Any] = {}
         self._folder = None
         if spill is not None and schedule.disk:
             os.makedirs(spill, exist_ok=True)
@@ -30,18 +30,18 @@ class Slots:
         if self._folder is not None:
             self._remove()
 
-    def carry_out(self, action, hand):
+    def execute(self, action, current):
         """Execute a `Store`, `Load` or `Free`; return the current state."""
         if isinstance(action, schedules.Store):
-            self._kept[action.slot] = self._put(action.slot, hand)
+            self._states[action.slot] = self._put(action.slot, current)
         elif isinstance(action, schedules.Load):
-            kept = self._kept[action.slot]
-            hand = kept.load() if isinstance(kept, _File) else kept
+            stored = self._states[action.slot]
+            current = stored.load() if isinstance(stored, _File) else stored
             if not action.keep:
-                del self._kept[action.slot]
+                del self._states[action.slot]
         elif isinstance(action, schedules.Free):
-            del self._kept[action.slot]
-        return hand
+            del self._states[action.slot]
+        return current
 
     def _put(self, slot, state):
         if self._folder is not None and slot >= self._ram:
@@ -55,14 +55,14 @@ class _File:
 
     def __init__(self, path, state):
         self._path = path
-        self._state = type(state)([None if type(x) is np.ndarray else x for x in state.leaves], state.places, True)
+        self._state = type(state)([None if type(x) is np.ndarray else x for x in state.leaves], state.rng_states, True)
         np.savez(path, **{str(i): x for i, x in enumerate(state.leaves) if type(x) is np.ndarray})
 
     def load(self):
         """Return the state in newly allocated memory."""
         with np.load(self._path) as arrays:
             leaves = [arrays[str(i)] if str(i) in arrays else x for i, x in enumerate(self._state.leaves)]
-        return type(self._state)(leaves, self._state.places, True)
+        return type(self._state)(leaves, self._state.rng_states, True)
 
     def __del__(self):
         try:

@@ -7,7 +7,7 @@ for unsteady adjoint calculation. doi:10.1137/080727890. This schedule doubles t
 import itertools
 
 from .actions import Advance, Discard, End, Free, Load, Reverse, Store, Tape
-from .tree import Binomial, Blocks, Schedule, list_rooms, sweep
+from .tree import Binomial, Blocks, Schedule, list_capacities, sweep
 
 
 class Online(Schedule):
@@ -23,7 +23,7 @@ class Online(Schedule):
         Number of slots in memory and on disk.
     hold : int, optional
         Number of states stored in memory in the forward run, at most `ram`.
-    room : callable, optional
+    capacity : callable, optional
         Maps the number of states stored in memory to the number of steps that can be taped; if omitted, one step.
 
     Attributes
@@ -34,12 +34,12 @@ class Online(Schedule):
 
     extra_steps = None
 
-    def __init__(self, ram, disk=0, hold=None, room=None):
+    def __init__(self, ram, disk=0, hold=None, capacity=None):
         if ram < 1:
             raise ValueError("a run of unknown length needs at least one checkpoint")
         self.n, self.ram, self.disk = None, ram, disk
-        self.hold, self._room = hold or ram, room
-        self.block = room(0) if room else 1
+        self.hold, self._capacity = hold or ram, capacity
+        self.block = capacity(0) if capacity else 1
 
     def finalize(self, n):
         """Set the number of steps.
@@ -48,12 +48,12 @@ class Online(Schedule):
         `Tape` is executed, which then stops, or between two actions.
         """
         if self.n not in (None, n):
-            raise ValueError(f"the run has ended after {self.n} steps, it cannot end after {n}")
+            raise ValueError(f"the number of steps is {self.n} already, and cannot be set to {n}")
         self.n = n
 
     def __iter__(self):
         if self.n != 0:
-            gap = self._room(self.hold) if self._room else 1
+            gap = self._capacity(self.hold) if self._capacity else 1
             yield Store(0, 0)
             yield Tape(0, self._until(gap))
             if self._until(gap + 1) <= gap:
@@ -100,7 +100,7 @@ class Online(Schedule):
         taken = {slot for _, slot in kept}
         for first, last, slot, tree in self._gaps(kept):
             empty = itertools.islice((slot for slot in range(self.ram) if slot not in taken), max(tree.slots - 1, 0))
-            is_kept = last - first > tree.room(0)
+            is_kept = last - first > tree.capacity(0)
             yield Load(first, slot, is_kept)
             yield from sweep(tree, first, last, [slot, *empty].__getitem__, is_kept)
             taken.remove(slot)
@@ -117,9 +117,9 @@ class Online(Schedule):
     def _gap(self, steps, in_ram, on_disk):
         """Schedule of an interval while `in_ram` states before it are in memory."""
         free = self.ram - in_ram
-        if not self._room:
+        if not self._capacity:
             return Binomial(steps, free, on_disk)
-        return Blocks(steps, list_rooms(steps, lambda kept: self._room(in_ram + kept), free, on_disk))
+        return Blocks(steps, list_capacities(steps, lambda kept: self._capacity(in_ram + kept), free, on_disk))
 
     def _extra(self, kept):
         return sum(gap.extra_steps for *_, gap in self._gaps(kept))

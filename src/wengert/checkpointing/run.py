@@ -34,7 +34,7 @@ from wengert.checkpointing.state import (
     digest,
     generators_of,
     global_generator,
-    global_place,
+    global_rng_state,
     is_inexact,
     is_number,
     own,
@@ -144,17 +144,17 @@ def loop(
         raise ValueError(f"wengert.loop: n must be a number of steps, not {n!r}")
     if collect is not None and not callable(collect) and (not isinstance(collect, (int, np.integer)) or collect < 1):
         raise ValueError(f"wengert.loop: collect must be a number of steps or a function of the state, not {collect!r}")
-    walk = _Walk("wengert.loop", step, args, cond, state, collect, verify, progress)
+    steps = _Steps("wengert.loop", step, args, cond, state, collect, verify, progress)
     recorder, k = _recorder()
     if recorder is None or n == 0:
-        return walk.written_out(state, n)
-    leaves = walk.form.leaves(state)
+        return steps.unrolled(state, n)
+    leaves = steps.form.leaves(state)
     if recorder.forgets:
-        return walk.once(recorder, leaves, n)
-    entry = _Entry(walk, recorder, leaves, n)
-    schedule = _schedule(walk, recorder, entry, n, k, checkpoints, memory, spill)
+        return steps.results_only(recorder, leaves, n)
+    entry = _Entry(steps, recorder, leaves, n)
+    schedule = _schedule(steps, recorder, entry, n, k, checkpoints, memory, spill)
     if schedule is None or (n is not None and schedule.block >= n):
-        return walk.written_out(state, n)
+        return steps.unrolled(state, n)
     return entry.record(schedule, leaves, spill if k == 0 else None)
 
 
@@ -206,7 +206,7 @@ def checkpoint(f: Callable) -> Callable:
 
 
 def measure(step: Callable, state: Any, *, args: tuple = ()) -> dict:
-    """Bytes of one state, of the tape of one step, and of the work buffers of a sweep, as `plan` takes them.
+    """Return the bytes of one state, of the tape of one step, and of the work buffers of a sweep, for use by `plan`.
 
     Parameters
     ----------
@@ -225,13 +225,13 @@ def measure(step: Callable, state: Any, *, args: tuple = ()) -> dict:
     >>> plan(1000, memory=100_000, **measure(lambda u: np.sin(u) * u, np.ones(100))).factor < 3
     True
     """
-    walk = _Walk("wengert.loop", step, args, None, state, None, False, False)
+    steps = _Steps("wengert.loop", step, args, None, state, None, False, False)
     tape = Tape("measure")
     token = running.set((tape,))
     try:
-        walk.step = rebound(step)
-        leaves = [independent(tape, own_copy(leaf)) if is_inexact(leaf) else leaf for leaf in walk.form.leaves(state)]
-        return _Entry(walk, tape, leaves, None).measured(0)
+        steps.step = rebound(step)
+        leaves = [independent(tape, own_copy(leaf)) if is_inexact(leaf) else leaf for leaf in steps.form.leaves(state)]
+        return _Entry(steps, tape, leaves, None).measured(0)
     finally:
         running.reset(token)
         tape.close()
@@ -250,29 +250,29 @@ def _recorder() -> tuple[Any, int]:
     return levels[-1], sum(level.k for level in levels[:-1])
 
 
-def _schedule(walk, recorder, entry, n, k, checkpoints, memory, spill):
+def _schedule(steps, recorder, entry, n, k, checkpoints, memory, spill):
     """Schedule for the user's options; None if there is no limit."""
     if isinstance(checkpoints, schedules.Schedule):
         if n is None or checkpoints.n != n:
-            raise ValueError(f"wengert.loop: a schedule for {checkpoints.n} steps was given, the loop has {n}")
+            raise ValueError(f"wengert.loop: the schedule in checkpoints= has {checkpoints.n} steps, the loop {n}")
         return checkpoints
-    room = _bytes(memory) if checkpoints is None else None
-    if room is None and checkpoints is None:
+    limit = _parse_bytes(memory) if checkpoints is None else None
+    if limit is None and checkpoints is None:
         if n is None:
-            raise ValueError("wengert.loop: with cond, give memory or checkpoints")
+            raise ValueError("wengert.loop: with cond=, give memory= or checkpoints=")
         return None
     if checkpoints is not None and (isinstance(checkpoints, bool) or checkpoints < 1):
         raise ValueError(f"wengert.loop: checkpoints must be a positive number of states, not {checkpoints!r}")
     sizes = entry.measured(k)
     try:
         return schedules.plan(
-            n, checkpoints=checkpoints, memory=room, spill=None if spill is None or k else True, **sizes
+            n, checkpoints=checkpoints, memory=limit, spill=None if spill is None or k else True, **sizes
         )
     except ValueError as error:
         raise ValueError(f"wengert.loop: {error}") from None
 
 
-def _bytes(memory):
+def _parse_bytes(memory):
     if memory is None or (isinstance(memory, (int, np.integer)) and not isinstance(memory, bool)):
         return memory
     found = re.fullmatch(r"\s*([0-9.]+)\s*([kMGT]?)(i?)B\s*", memory) if isinstance(memory, str) else None
@@ -306,11 +306,11 @@ class _Replay:
     @contextlib.contextmanager
     def again(self) -> Iterator[None]:
         """Restore the current states of the random generators on exit."""
-        places = snapshot(self.generators)
+        rng_states = snapshot(self.generators)
         try:
             yield
         finally:
-            rewind(self.generators, places)
+            rewind(self.generators, rng_states)
 
     def mismatch(self, where: str) -> ReplayMismatchError:
         return ReplayMismatchError(
@@ -323,13 +323,13 @@ class _Replay:
 class _State:
     """Leaves at the beginning of a step, and the states of the random generators."""
 
-    def __init__(self, leaves: list, places: list, is_own: bool):
+    def __init__(self, leaves: list, rng_states: list, is_own: bool):
         self.leaves = leaves
-        self.places = places
+        self.rng_states = rng_states
         self.is_own = is_own  # no other references: a step may work in its memory
 
 
-class _Walk(_Replay):
+class _Steps(_Replay):
     """The steps of one loop."""
 
     def __init__(self, name, step, args, cond, state, collect, verify, progress):
@@ -359,7 +359,7 @@ class _Walk(_Replay):
         found = map(own, leaves)
         return [var.clean(x) if self.levels and type(x) is np.ndarray and is_inexact(x) else x for x in found]
 
-    def goes_on(self, operands: list) -> bool:
+    def continues(self, operands: list) -> bool:
         return self.cond is None or bool(self.cond(self.form.restore(operands), *self.args))
 
     def collected(self, k: int, operands: list) -> list | None:
@@ -392,7 +392,7 @@ class _Walk(_Replay):
 
     # -- all steps at once
 
-    def written_out(self, state, n):
+    def unrolled(self, state, n):
         """Run all steps directly, recording them if a derivative is running."""
         levels = running.get()
         recorder = levels[-1] if levels and type(levels[-1]) in (Tape, NestedTape) else None
@@ -400,7 +400,7 @@ class _Walk(_Replay):
         rows = []
         k = 0
         with self.bar(n, "forwards") as advance:
-            while k < n if n is not None else self.goes_on(operands):
+            while k < n if n is not None else self.continues(operands):
                 if recorder is not None:
                     recorder.next_step()
                     before = recorder.size
@@ -422,11 +422,11 @@ class _Walk(_Replay):
             from wengert.program.tracing.closure import NotReplayable
 
             raise NotReplayable(
-                f"{self.name}: a program unrolls the steps, which here takes {entries} entries: "
+                f"{self.name}: a program unrolls the loop, here into {entries} tape entries: "
                 "compile the step instead"
             )
 
-    def once(self, recorder, leaves, n):
+    def results_only(self, recorder, leaves, n):
         """Return the result alone, for a tape that will not be swept."""
         entry = _Entry(self, recorder, leaves, n)
         return entry.results(recorder, lambda values: [independent(recorder, value, True) for value in values])
@@ -464,7 +464,7 @@ class _Walk(_Replay):
         for k in range(first, last):
             with self.tail(recorder, -1, True) as tail:
                 operands = self.operands(tail, state, k)
-                if not self.goes_on(operands):
+                if not self.continues(operands):
                     return state, k
                 operands = self.call(operands)
                 self.note(tail, k + 1, operands, rows)
@@ -523,7 +523,7 @@ class _Walk(_Replay):
 
     def rerun(self, recorder, entry: int, state: _State, first: int, last: int) -> _State:
         """Recompute steps; values from outside are traced, and the tape is dropped."""
-        rewind(self.generators, state.places)
+        rewind(self.generators, state.rng_states)
         with np.errstate(**self.errstate):
             for k in range(first, last):
                 with self.tail(recorder, entry, True) as tail:
@@ -531,7 +531,7 @@ class _Walk(_Replay):
                     state = _State([var.lower(x, tail.level) for x in operands], [], True)
                     del operands
                 self.check_hash(k, state.leaves)
-        state.places = snapshot(self.generators)
+        state.rng_states = snapshot(self.generators)
         return state
 
     def sweep(self, recorder, entry, state, first, last, cotangents, rows, end):
@@ -539,7 +539,7 @@ class _Walk(_Replay):
 
         `cotangents` belong to the leaves at its end, ``rows(k)`` to the item collected after k steps.
         """
-        rewind(self.generators, state.places)
+        rewind(self.generators, state.rng_states)
         with self.tail(recorder, entry, False) as tail:
             state.is_own = False
             inputs = operands = self.operands(tail, state, first)
@@ -591,38 +591,38 @@ def _is_of(x, tail) -> bool:
 class _Entry:
     """Tape entry of a loop: its stored states and its sweep."""
 
-    def __init__(self, walk: _Walk, recorder, leaves: list, n: int | None):
-        self.walk = walk
+    def __init__(self, steps: _Steps, recorder, leaves: list, n: int | None):
+        self.steps = steps
         self.n = n
         level = recorder.level
-        walk.traced = []
-        walk.note_traced(0, [x if var.is_var(x) and var.level_of(x) is level else None for x in leaves])
-        self.initial = walk.start([own_copy(var.lower(x, level)) for x in leaves])
+        steps.traced = []
+        steps.note_traced(0, [x if var.is_var(x) and var.level_of(x) is level else None for x in leaves])
+        self.initial = steps.start([own_copy(var.lower(x, level)) for x in leaves])
         self.recorder = recorder
         self.kept: tuple | None = None  # slots, the recorded block or its first state, current and remaining actions
         self.can_move = False
 
     def measured(self, k: int) -> dict:
         """Bytes of a state with k tangents, of the tape of its first step, and of the work buffers of a sweep."""
-        walk, recorder = self.walk, self.recorder
-        places = global_generator().get_state()
-        before = global_place()
-        with walk.again(), walk.tail(recorder, -1, True) as tail:
-            start = walk.operands(tail, self.initial, 0)
-            operands = walk.call(start)
+        steps, recorder = self.steps, self.recorder
+        full_state = global_generator().get_state()
+        before = global_rng_state()
+        with steps.again(), steps.tail(recorder, -1, True) as tail:
+            start = steps.operands(tail, self.initial, 0)
+            operands = steps.call(start)
             tape, work = tail.held() * 21 // 20, 8 * (1 + k) * tail.elements  # allocators round up
             self.elements = tail.elements + tail.size
             self.can_move = type(recorder) is Tape and tail.can_move()
             size = size_of([var.lower(x, tail.level) for x in operands], k)
-        if before != global_place() and global_generator() not in walk.generators:
+        if before != global_rng_state() and global_generator() not in steps.generators:
             warnings.warn(
-                f"{walk.name}: the step draws from NumPy's global random generator, which is reset when steps are "
+                f"{steps.name}: the step draws from NumPy's global random generator, which is reset when steps are "
                 "recomputed, for all its users: put a numpy.random.Generator into the state",
                 stacklevel=4,
             )
-            walk.generators.append(global_generator())
-            global_generator().set_state(places)
-            self.initial = walk.start(self.initial.leaves)
+            steps.generators.append(global_generator())
+            global_generator().set_state(full_state)
+            self.initial = steps.start(self.initial.leaves)
         return {"state_bytes": size, "tape_bytes": tape, "work_bytes": 6 * size + work}
 
     def record(self, schedule, leaves, spill):
@@ -631,27 +631,27 @@ class _Entry:
             self.measured(0)
         self.schedule = schedule
         self.spill = spill
-        walk, recorder = self.walk, self.recorder
+        steps, recorder = self.steps, self.recorder
         self.recorder = None
-        inputs = [x for x, is_traced in zip(leaves, walk.traced_at(0)) if is_traced]
+        inputs = [x for x, is_traced in zip(leaves, steps.traced_at(0)) if is_traced]
         elements = schedule.block * self.elements
         return self.results(recorder, lambda values: add_loop(recorder, self.pull, inputs, values, elements), True)
 
     def results(self, recorder, append, keeps=False):
         """Run the loop forward; ``append(values)`` returns the operands of the traced results."""
-        walk = self.walk
-        rows = None if walk.collect is None else []
-        with walk.bar(self.n, "forwards"):
+        steps = self.steps
+        rows = None if steps.collect is None else []
+        with steps.bar(self.n, "forwards"):
             if keeps:
                 final = self._forwards(recorder, rows)
             elif self.n is not None:
-                final, _ = walk.first_run(recorder, self.initial, 0, self.n, rows)
+                final, _ = steps.first_run(recorder, self.initial, 0, self.n, rows)
             else:
-                final, self.n = walk.first_run(recorder, self.initial, 0, 1 << 62, rows)
+                final, self.n = steps.first_run(recorder, self.initial, 0, 1 << 62, rows)
         values = [x if final.is_own else own_copy(x) for x in final.leaves]
-        self.is_traced = [*walk.traced_at(self.n)]
+        self.is_traced = [*steps.traced_at(self.n)]
         if rows is not None:
-            columns = walk.columns([row for row, _ in rows], values)
+            columns = steps.columns([row for row, _ in rows], values)
             values += columns
             self.is_traced += [any(column) for column in zip(*[traced for _, traced in rows])] or [False] * len(columns)
         traced = [as_numpy(x) for x, t in zip(values, self.is_traced) if t]
@@ -660,45 +660,45 @@ class _Entry:
             values = [next(operands) if t else x for x, t in zip(values, self.is_traced)]
         self.plain = [None if t else own_copy(x) for x, t in zip(final.leaves, self.is_traced)]
         count = len(final.leaves)
-        return walk.result(values[:count], None if rows is None else values[count:])
+        return steps.result(values[:count], None if rows is None else values[count:])
 
     # -- actions
 
     def _forwards(self, recorder, rows, entry=-1):
         """Execute the actions before the first `Reverse`; return the final state and keep the stored states."""
-        walk = self.walk
+        steps = self.steps
         actions = iter(self.schedule)
         slots = Slots(self.schedule, self.spill)
-        hand, block, k = self.initial, None, 0
+        current, block, k = self.initial, None, 0
         is_first = entry < 0
-        run = walk.first_run if is_first else walk.rerun
+        run = steps.first_run if is_first else steps.rerun
         for action in actions:
             if isinstance(action, schedules.Reverse):
                 break
             if isinstance(action, (schedules.Advance, schedules.Tape)):
-                block = hand if isinstance(action, schedules.Tape) else None
+                block = current if isinstance(action, schedules.Tape) else None
                 if block is not None:
-                    hand.is_own = False
+                    current.is_own = False
                 if is_first and block is not None and self.can_move and action.last == self.n:
-                    hand, recorded = walk.record(recorder, hand, action.first, action.last, rows)
+                    current, recorded = steps.record(recorder, current, action.first, action.last, rows)
                     block = recorded or block
                 elif is_first:
-                    hand, k = run(recorder, hand, action.first, action.last, rows)
+                    current, k = run(recorder, current, action.first, action.last, rows)
                     if k < action.last:
                         self.schedule.finalize(k)
                         self.n = k
                 else:
-                    hand = run(recorder, entry, hand, action.first, action.last)
+                    current = run(recorder, entry, current, action.first, action.last)
             elif isinstance(action, schedules.End):
                 break
             else:
-                hand = slots.carry_out(action, hand)
+                current = slots.execute(action, current)
         self.kept = slots, block, action, actions
-        return hand
+        return current
 
     def pull(self, recorder, entry, seeds, values):
         """Cotangents of the initial leaves from those of the results."""
-        walk = self.walk
+        steps = self.steps
         seeds = iter(seeds)
         seeds = [next(seeds) if t else None for t in self.is_traced]
         finals = iter(values)
@@ -708,37 +708,37 @@ class _Entry:
         lead = 0 if type(recorder) is Tape and not recorder.stacked else 1
 
         def rows(k):
-            j = (k if callable(walk.collect) else k // walk.collect) - 1
+            j = (k if callable(steps.collect) else k // steps.collect) - 1
             return [None if c is None else c[(slice(None),) * lead + (j,)] for c in history]
 
-        with walk.again():
+        with steps.again():
             if self.kept is None:
                 self._forwards(recorder, None, entry)
             slots, block, action, actions = self.kept
             self.kept = None
-            hand = None
-            with walk.bar(self.n, "backwards"):
+            current = None
+            with steps.bar(self.n, "backwards"):
                 while not isinstance(action, schedules.End):
                     if isinstance(action, schedules.Tape):
-                        block = hand
+                        block = current
                     elif isinstance(action, schedules.Advance):
-                        hand = walk.rerun(recorder, entry, hand, action.first, action.last)
+                        current = steps.rerun(recorder, entry, current, action.first, action.last)
                     elif isinstance(action, schedules.Reverse) and isinstance(block, tuple):
                         end = block[-1]
-                        cotangents = walk.sweep_recorded(recorder, entry, block[:-1], cotangents, rows)
+                        cotangents = steps.sweep_recorded(recorder, entry, block[:-1], cotangents, rows)
                         block = None
-                        walk.advance(action.last - action.first)
+                        steps.advance(action.last - action.first)
                     elif isinstance(action, schedules.Reverse):
-                        cotangents = walk.sweep(
+                        cotangents = steps.sweep(
                             recorder, entry, block, action.first, action.last, cotangents, rows, end
                         )
                         end, block = block.leaves, None
-                        walk.advance(action.last - action.first)
+                        steps.advance(action.last - action.first)
                     else:
-                        hand = slots.carry_out(action, hand)
+                        current = slots.execute(action, current)
                     action = next(actions)
             slots.close()
-        return [c for c, t in zip(cotangents, walk.traced_at(0)) if t]
+        return [c for c, t in zip(cotangents, steps.traced_at(0)) if t]
 
 
 class _Call(_Replay):
@@ -747,7 +747,7 @@ class _Call(_Replay):
     def __init__(self, f, args, kwargs):
         name = getattr(f, "__qualname__", repr(f))
         super().__init__(f"checkpoint({name})", f, [*args, *kwargs.values()])
-        self.places = snapshot(self.generators)
+        self.rng_states = snapshot(self.generators)
         self.args, self.kwargs = args, kwargs
 
     def _leaves(self):
@@ -773,7 +773,7 @@ class _Call(_Replay):
 
     def pull(self, recorder, entry, seeds, values):
         with self.again(), self.tail(recorder, entry, False) as tail:
-            rewind(self.generators, self.places)
+            rewind(self.generators, self.rng_states)
             with np.errstate(**self.errstate):
                 leaves = [x for x, t in zip(self._leaves(), self.is_traced) if t]
             if not are_equal(leaves, values):

@@ -13,7 +13,7 @@ import sys
 
 from .actions import Advance, Counts, Discard, End, Free, Load, Reverse, Store, Tape, simulate
 from .online import Online
-from .tree import Binomial, Blocks, Schedule, list_rooms
+from .tree import Binomial, Blocks, Schedule, list_capacities
 
 __all__ = [
     "Advance",
@@ -118,12 +118,12 @@ def blocks(n, memory, state_bytes, tape_bytes, work_bytes=0, ram=None, disk=0):
     space, ram = memory - work_bytes, n if ram is None else ram
     _check_memory(memory, n, state_bytes, tape_bytes, work_bytes, is_on_disk=disk > 0)
 
-    def room(kept):
+    def capacity(kept):
         return (space - kept * state_bytes) // tape_bytes
 
-    rooms = list_rooms(n, room, ram)
-    disk = min(disk, -(min(0, sum(rooms) - n) // rooms[0]))
-    return Blocks(n, list_rooms(n, room, ram, disk), disk)
+    capacities = list_capacities(n, capacity, ram)
+    disk = min(disk, -(min(0, sum(capacities) - n) // capacities[0]))
+    return Blocks(n, list_capacities(n, capacity, ram, disk), disk)
 
 
 def _check_memory(memory, n, state_bytes, tape_bytes, work_bytes, is_on_disk=False):

@@ -25,25 +25,25 @@ class Form:
 
     def __init__(self, state):
         self.names: list[str] = []
-        self._shape, self._build = self._taken(state, "")
+        self._shape, self._build = self._flatten(state, "")
 
-    def _taken(self, x, name):
+    def _flatten(self, x, name):
         found = _children(x)
         if found is None:
             self.names.append(name or "the state")
             return None, None
         items, restore, keys = found
-        parts = [self._taken(item, f"{name}[{key!r}]") for key, item in zip(keys, items)]
+        parts = [self._flatten(item, f"{name}[{key!r}]") for key, item in zip(keys, items)]
         return (x.__class__, tuple(keys), tuple(shape for shape, _ in parts)), (restore, [build for _, build in parts])
 
     def restore(self, leaves: list) -> Any:
-        return self._made(self._build, iter(leaves))
+        return self._rebuild(self._build, iter(leaves))
 
-    def _made(self, build, leaves):
+    def _rebuild(self, build, leaves):
         if build is None:
             return next(leaves)
         restore, parts = build
-        return restore([self._made(part, leaves) for part in parts])
+        return restore([self._rebuild(part, leaves) for part in parts])
 
     def leaves(self, x: Any) -> list | None:
         """Leaves of a container of this structure; None if the structure differs."""
@@ -184,21 +184,21 @@ def _read_by(step):
 
 def snapshot(generators: list) -> list:
     """Return the states of the generators."""
-    return [_place(generator) for generator in generators]
+    return [_state_of(generator) for generator in generators]
 
 
-def rewind(generators: list, places: list) -> None:
+def rewind(generators: list, states: list) -> None:
     """Reset the generators to these states."""
-    for generator, place in zip(generators, places):
+    for generator, state in zip(generators, states):
         if isinstance(generator, np.random.Generator):
-            generator.bit_generator.state = place
+            generator.bit_generator.state = state
         elif isinstance(generator, np.random.RandomState):
-            generator.set_state(place)
+            generator.set_state(state)
         else:
-            generator.setstate(place)
+            generator.setstate(state)
 
 
-def _place(generator):
+def _state_of(generator):
     if isinstance(generator, np.random.Generator):
         return generator.bit_generator.state
     return generator.get_state() if isinstance(generator, np.random.RandomState) else generator.getstate()
@@ -209,7 +209,7 @@ def global_generator() -> np.random.RandomState:
     return np.random.mtrand._rand
 
 
-def global_place() -> tuple:
+def global_rng_state() -> tuple:
     """State of NumPy's global generator in a comparable form."""
     _, keys, position, has_gauss, gauss = global_generator().get_state()
     return keys.tobytes(), position, has_gauss, gauss

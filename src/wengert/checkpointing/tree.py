@@ -9,13 +9,13 @@ A. *A schedule is a binary tree.*
    The right part has one more stored state; the steps of the left part have been run one more time.
    The number of extra steps is the sum over blocks of their steps times the number of left turns that lead to them.
 B. *Tape capacity.*
-   ``room(q)`` is the number of steps that can be taped while q states are stored. It is constant if slots are counted,
-   and falls with q if bytes are, because tapes and states share them.
+   ``capacity(q)`` is the number of steps that can be taped while q states are stored. It is constant if slots are
+   counted, and falls with q if bytes are, because tapes and states share them.
    Memory that no state needs any more is thus used for longer tapes.
 C. *Prices.*
    Let covering a step be worth p extra steps, where p is the *price*.
-   A block reached by k left turns is then worth (p - k) room(q). A segment is divided if its parts are worth more than
-   its own tape: at each q from a threshold price on that does not depend on k, see `_thresholds`.
+   A block reached by k left turns is then worth (p - k) capacity(q). A segment is divided if its parts are worth more
+   than its own tape: at each q from a threshold price on that does not depend on k, see `_thresholds`.
    The optimal p is the smallest one at which the tree covers n steps. n lies between the steps covered just below p and
    at p, `fewest` and `most`, and a segment is divided so that both parts lie between theirs.
    With constant capacity this is the binomial schedule of Griewank and Walther, `most` is a binomial coefficient and
@@ -136,16 +136,16 @@ class Binomial(Schedule):
         self.ram = min(ram, slots)
         self.disk = slots - self.ram
         ceiling = 1
-        while self._most(slots, ceiling) < n:
+        while self._covered(slots, ceiling) < n:
             ceiling *= 2
-        self.price = bisect_left(range(ceiling), n, key=lambda price: self._most(slots, price))
+        self.price = bisect_left(range(ceiling), n, key=lambda price: self._covered(slots, price))
         self.extra_steps = self.price * n - block * comb(slots + self.price, slots + 1)
 
-    def _most(self, free, price):
+    def _covered(self, free, price):
         """Number of steps covered at a price with `free` slots."""
         return self.block * comb(free + price, price)
 
-    def room(self, kept):
+    def capacity(self, kept):
         """Number of steps that can be taped while `kept` states are stored."""
         return self.block
 
@@ -155,7 +155,7 @@ class Binomial(Schedule):
         if price == 1:  # the most frequent case, without calls
             most = self.block * free
             return most if steps - self.block > most else max(steps - self.block, self.block)
-        return min(max(steps - self._most(free, price - 2), self.block), self._most(free - 1, price))
+        return min(max(steps - self._covered(free, price - 2), self.block), self._covered(free - 1, price))
 
 
 class Blocks(Schedule):
@@ -167,17 +167,17 @@ class Blocks(Schedule):
     ----------
     n : int
         Number of steps.
-    rooms : list of int
+    capacities : list of int
         Number of steps that can be taped while 0, 1, ... states are stored; positive and not increasing.
     disk : int
         Number of states stored on disk; they are the ones stored first.
     """
 
-    def __init__(self, n, rooms, disk=0):
-        if n > rooms[0] and len(rooms) == 1:
-            raise ValueError(_no_state(n, rooms[0]))
-        self.n, self.rooms, self.block = n, rooms, min(rooms[0], n)
-        thresholds = _thresholds(rooms)
+    def __init__(self, n, capacities, disk=0):
+        if n > capacities[0] and len(capacities) == 1:
+            raise ValueError(_no_state(n, capacities[0]))
+        self.n, self.capacities, self.block = n, capacities, min(capacities[0], n)
+        thresholds = _thresholds(capacities)
         # A price is a row, its integer part, and the rank of its fraction among the fractions of the thresholds.
         fractions = sorted({threshold % 1 for threshold in thresholds})
         ranks = {fraction: rank for rank, fraction in enumerate(fractions)}
@@ -187,9 +187,9 @@ class Blocks(Schedule):
             return [floor(threshold) + (ranks[threshold % 1] > rank) for threshold in thresholds]
 
         def cover(rank):
-            return _cover(rooms, divided_from(rank), lambda rows: len(rows) > self.price)
+            return _cover(capacities, divided_from(rank), lambda rows: len(rows) > self.price)
 
-        self.price = len(_cover(rooms, divided_from(len(ranks)), lambda rows: rows[-1][0] >= n)) - 1
+        self.price = len(_cover(capacities, divided_from(len(ranks)), lambda rows: rows[-1][0] >= n)) - 1
         rank = bisect_left(range(len(ranks) - 1), True, key=lambda rank: cover(rank)[-1][0] >= n)
         self.most, self.fewest = cover(rank), cover(rank - 1)
         depth = next((kept for kept, row in enumerate(divided_from(rank)) if row > self.price), len(thresholds))
@@ -201,11 +201,11 @@ class Blocks(Schedule):
         """Extra steps; one of the two parts covers all it can at its price, so only the other is divided again."""
         most, fewest = (_costs(rows, start) for rows, start in zip((self.most, self.fewest), divided_from))
         steps, kept, price, extra = self.n, 0, self.price, 0
-        while steps > self.rooms[kept]:
+        while steps > self.capacities[kept]:
             right = self.right(steps, kept, price)
             left = steps - right
             extra += left
-            if right == self.rooms[kept + 1]:
+            if right == self.capacities[kept + 1]:
                 steps, price = left, price - 1
             elif left == self.fewest[price - 1][kept]:
                 extra += fewest[price - 1][kept]
@@ -215,19 +215,20 @@ class Blocks(Schedule):
                 steps, price = left, price - 1
         return extra
 
-    def room(self, kept):
+    def capacity(self, kept):
         """Number of steps that can be taped while `kept` states are stored."""
-        return self.rooms[kept]
+        return self.capacities[kept]
 
     def right(self, steps, kept, price):
         """Number of steps in the right part of a segment that is divided."""
         left = self.fewest[price - 1][kept]
-        return min(max(steps - left, self.rooms[kept + 1]), self.most[price][kept + 1])
+        return min(max(steps - left, self.capacities[kept + 1]), self.most[price][kept + 1])
 
     def memory(self, state_bytes, tape_bytes):
-        rooms = self.rooms[: self.slots + 1]
+        capacities = self.capacities[: self.slots + 1]
         return max(
-            max(kept - self.disk, 0) * state_bytes + min(room, self.n) * tape_bytes for kept, room in enumerate(rooms)
+            max(kept - self.disk, 0) * state_bytes + min(capacity, self.n) * tape_bytes
+            for kept, capacity in enumerate(capacities)
         )
 
 
@@ -235,17 +236,17 @@ def _no_state(n, block):
     return f"{n} steps need at least one checkpoint, since only {block} fit on a tape"
 
 
-def list_rooms(n, room, ram, disk=0):
+def list_capacities(n, capacity, ram, disk=0):
     """Tape capacities per number of stored states, as many as n steps can need; the first `disk` states are on disk."""
-    rooms = [room(0)] * (disk + 1)
-    covered = rooms[0] * len(rooms)
-    while covered < n and len(rooms) <= ram + disk and room(len(rooms) - disk) > 0:
-        rooms.append(room(len(rooms) - disk))
-        covered += rooms[-1]
-    return rooms
+    capacities = [capacity(0)] * (disk + 1)
+    covered = capacities[0] * len(capacities)
+    while covered < n and len(capacities) <= ram + disk and capacity(len(capacities) - disk) > 0:
+        capacities.append(capacity(len(capacities) - disk))
+        covered += capacities[-1]
+    return capacities
 
 
-def _thresholds(rooms):
+def _thresholds(capacities):
     """Price from which on a segment is divided rather than taped, per number of stored states.
 
     A segment with capacity w_0 that is divided down to capacity w_j, its left parts taped, covers w_0 + ... + w_j steps
@@ -253,8 +254,8 @@ def _thresholds(rooms):
     of (w_0 + ... + w_(j - 1)) / (w_1 + ... + w_j) over j. Pooling neighbours from the right finds it.
     """
     pools, found = [], []
-    for room, following in zip(rooms[-2::-1], rooms[:0:-1]):
-        cost, gain = room, following
+    for capacity, following in zip(capacities[-2::-1], capacities[:0:-1]):
+        cost, gain = capacity, following
         while pools and pools[-1][0] * gain < cost * pools[-1][1]:
             cost, gain = (a + b for a, b in zip(pools.pop(), (cost, gain)))
         pools.append((cost, gain))
@@ -262,11 +263,11 @@ def _thresholds(rooms):
     return found[::-1]
 
 
-def _cover(rooms, divided_from, is_enough):
+def _cover(capacities, divided_from, is_enough):
     """Rows of covered steps per number of stored states, for increasing prices until `is_enough`."""
-    rows = [rooms]
+    rows = [capacities]
     while not is_enough(rows):
-        row, left = rooms.copy(), rows[-1]
+        row, left = capacities.copy(), rows[-1]
         for kept in range(len(divided_from) - 1, -1, -1):
             if len(rows) >= divided_from[kept]:
                 row[kept] = row[kept + 1] + left[kept]
@@ -292,11 +293,11 @@ def sweep(tree, first, last, slot, is_kept=False):
     ``slot(depth)`` is the slot of the state that is stored while `depth` others of the segment are; with `is_kept` the
     first state is already in ``slot(0)``.
     """
-    room, right = tree.room, tree.right
+    capacity, right = tree.capacity, tree.right
     price, depth, where = tree.price, 0, slot(0)
     kept = []  # first step, price and slot of the divided segments whose right part is in progress
     while True:
-        while last - first > room(depth):
+        while last - first > capacity(depth):
             if not is_kept:
                 where = slot(depth)
                 yield Store(first, where)
@@ -314,7 +315,7 @@ def sweep(tree, first, last, slot, is_kept=False):
             first, price, where = kept.pop()
             price -= 1
             depth -= 1
-            is_kept = last - first > room(depth)
+            is_kept = last - first > capacity(depth)
             yield Load(first, where, is_kept)
             if not is_kept:
                 yield Tape(first, last)

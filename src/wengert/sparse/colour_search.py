@@ -16,7 +16,7 @@ import functools
 import numpy as np
 
 from wengert.errors import PatternError
-from wengert.sparse.greedy import Conflicts, components, off_diagonal, shared_out, symmetric
+from wengert.sparse.greedy import Conflicts, components, off_diagonal, partition_nonzeros, symmetric
 from wengert.sparse.grids import acyclic_colours, lattice_colours
 from wengert.sparse.structure import Structure
 from wengert.sparse.validity import acyclic_complaint, count_of, read_by
@@ -47,7 +47,7 @@ MAX_TABU_STEPS = 2_000_000_000
 MAX_TABLE_BYTES = 1 << 26
 
 
-def _settled(colours, used):
+def _renumbered(colours, used):
     """Renumber the colours of `used` vertices without gaps; others get -1."""
     colours = np.where(used, colours, np.int32(-1))
     present = np.bincount(colours[used], minlength=1) > 0
@@ -130,7 +130,7 @@ def _search(problem, method, budget):
                 f'colouring: no lattice colouring of this {problem.kind} problem was found; write method="auto", or '
                 "give the shape of the array whose elements are coloured"
             )
-        return _settled(colours, used), method
+        return _renumbered(colours, used), method
     best, name, count, spent = None, "", problem.size + 1, 0.0
     for candidate, cost in METHODS.items():
         if best is not None:
@@ -147,18 +147,18 @@ def _search(problem, method, budget):
         colours = problem.run(candidate, count - 1)
         spent += cost * problem.visits
         if colours is not None:
-            best, name = _settled(colours, used), candidate
+            best, name = _renumbered(colours, used), candidate
             count = count_of(best)
     if not problem.is_direct or (name == "lattice" and count <= problem.enough):
         return best, name
     steps = problem.worth_of(count) if budget is None else budget - spent
     if budget is None and name == "lattice":  # tabu search rarely improves regular colourings
         steps /= 10
-    fewer = _moved(problem, best, count, min(int(steps), MAX_TABU_STEPS))
-    return (best, name) if fewer is None else (_settled(fewer, used), "tabu_search")
+    fewer = _tabu_search(problem, best, count, min(int(steps), MAX_TABU_STEPS))
+    return (best, name) if fewer is None else (_renumbered(fewer, used), "tabu_search")
 
 
-def _moved(problem, colours, count, steps):
+def _tabu_search(problem, colours, count, steps):
     """Tabu search for fewer colours while `steps` last; None if it fails."""
     best = None
     while count > max(1, problem.bound) and steps > problem.visits and not _is_large(problem, 64 * count):
@@ -289,7 +289,7 @@ def _bidirectional(s, method, shape, row_shape, budget):
 def _partitions(s):
     """Masks of the nonzeros assigned to columns: by minimum nonzero count, and without the longest rows or columns."""
     if len(s):
-        yield shared_out(s.ptr, s.idx, s.t_ptr, s.t_idx, s.t_place).astype(bool)
+        yield partition_nonzeros(s.ptr, s.idx, s.t_ptr, s.t_idx, s.t_place).astype(bool)
         yield ~_of_long_rows(s)
         mask = np.empty(len(s), bool)
         mask[s.t_place] = _of_long_rows(s.transpose)
@@ -322,7 +322,7 @@ def _pruned(s, rows, columns):
             spare = np.flatnonzero(alone_here == 0)
             if len(spare):
                 kept = colours[k] != spare[0]
-                colours[k] = _settled(colours[k], kept & (colours[k] >= 0))
+                colours[k] = _renumbered(colours[k], kept & (colours[k] >= 0))
                 break
         else:
             return colours[1], colours[0]

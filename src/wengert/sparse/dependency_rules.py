@@ -1,11 +1,12 @@
-"""Propagates index sets through single calls: interprets the dependence patterns that rows state.
+"""Propagates index sets through single calls according to the dependence patterns of the registry.
 
-Input: a call, and for each element of each operand the id of a set of columns.  Output: the same for the result.
-The words of `wengert.dependence` are interpreted here; a function whose row states no pattern is taken to mix
-everything, so the pattern is too large, never too small.
-Interactions, the pairs of columns in which a second derivative may be nonzero, follow from `Primitive.curvature`.
+Input: a call, and the id of a column set for each element of each operand. Output: such ids for the result.
 
-Reference: Walther (2008), Computing sparse Hessians with automatic differentiation, doi:10.1145/1322436.1322439.
+This module interprets the patterns of `wengert.dependence`. If a row states no pattern, every element of the result
+depends on all operands: a pattern may be too large, never too small.
+Interactions, the pairs of columns whose second derivative may be nonzero, follow from `Primitive.curvature`.
+
+Reference: Walther (2008), Computing sparse Hessians with automatic differentiation. doi:10.1145/1322436.1322439
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from wengert import dependence
 from wengert.program.ir import access
 from wengert.program.ir.call import Operand
 
-#: which second partials of an elementwise function may be nonzero: in (a, a), in (a, b), in (b, b)
+#: bit mask of the second partials of an elementwise function that may be nonzero: (a, a), (a, b), (b, b)
 AA, AB, BB = 1, 2, 4
 CURVATURE = {"none": 0, "cross": AB, "second": AB | BB, "full": AA | AB | BB}
 
-#: limit on the elements of an expanded product of operands, in which interactions are found one by one
+#: maximum number of elements of a product before summation; beyond it, the factors interact as wholes, not by element
 MAX_EXPANDED = 20_000_000
 
 
 def second_partials(row, is_complex: bool = False) -> int:
-    """Which second partials of an elementwise row may be nonzero.
+    """Bit mask of the second partials of an elementwise row that may be nonzero.
 
-    The curvature of a row is that of real operands.  It holds for complex ones where the function is analytic, or
+    The curvature of a row is stated for real operands. It also holds for complex ones if the function is analytic or
     real-linear.
     """
     if is_complex and row.on_complex is not True and any(map(callable, row.partials)):
@@ -39,47 +40,48 @@ def second_partials(row, is_complex: bool = False) -> int:
 
 
 class CallDependence:
-    """A call, and the sets of columns on which its operands depend.
+    """A call with the column sets of its operands.
 
     Attributes
     ----------
     sets : Sets
-        Sets of columns, by id.
+        Storage of the column sets.
     call : Call
     row : Primitive
-        Of what is called.
+        Row of the called function.
     shape : tuple
-        Of the result.
+        Shape of the result.
     operands : list of ndarray or None
-        Sets of the elements of each operand; None of one that depends on nothing.
+        Set ids of the elements of each operand; None for an operand that does not depend on the inputs.
     shapes : list of tuple
-        Of the operands.
+        Shapes of the operands.
     values : list of ndarray or None
-        Values of the operands at the point, where the pattern is that of a point and they matter; constants.
+        Values of the operands that are constant, or known because the pattern is local.
     is_complex : bool
+        Whether any operand or the result is complex.
     """
 
     def __init__(self, sets, call, shape, operands, shapes, values, is_complex):
         self.sets, self.call, self.row, self.shape = sets, call, call.row, shape
         self.operands, self.shapes, self.values, self.is_complex = operands, shapes, values, is_complex
-        self.is_done = False  # have interactions been entered?
+        self.is_done = False  # whether the rule has recorded the interactions
 
     def ids(self, argument):
-        """Sets of an argument; constants have empty ones."""
+        """Set ids of the elements of an argument; those of a constant are 0, the empty set."""
         if type(argument) is Operand:
             found = self.operands[argument.position]
             return np.zeros(self.shapes[argument.position], np.int32) if found is None else found
         return np.zeros(np.shape(argument), np.int32)
 
     def value(self, argument):
-        """The value of an argument that is constant, or known at the point; None: of others."""
+        """Value of an argument if it is constant or known; otherwise None."""
         return self.values[argument.position] if type(argument) is Operand else argument
 
     def depends(self, argument) -> bool:
         return type(argument) is Operand and self.operands[argument.position] is not None
 
     def known(self, argument):
-        """An argument with the values of operands, in lists and tuples too; None where one is not known."""
+        """Like `value`, also for operands inside lists and tuples; None if any of them is unknown."""
         if type(argument) is Operand:
             return self.value(argument)
         if type(argument) in (list, tuple):
@@ -92,28 +94,28 @@ class CallDependence:
     # ------------------------------------------------------------------------------------------ unions
 
     def united(self, parts):
-        """Element by element the union of arrays that broadcast to the result."""
+        """Elementwise union of arrays that broadcast to the shape of the result."""
         parts = [np.broadcast_to(part, self.shape) for part in parts]
-        lines = [np.ascontiguousarray(part, np.int32).reshape(-1) for part in parts]
-        return self.sets.united(lines).reshape(self.shape) if lines else np.zeros(self.shape, np.int32)
+        rows = [np.ascontiguousarray(part, np.int32).reshape(-1) for part in parts]
+        return self.sets.united(rows).reshape(self.shape) if rows else np.zeros(self.shape, np.int32)
 
     def along(self, ids, axes):
-        """Unions along some axes, which stay with one element."""
+        """Unions along some axes, which are kept with length 1."""
         axes = tuple(sorted(axis % ids.ndim for axis in axes))
         if math.prod([ids.shape[axis] for axis in axes]) == 1:
             return ids
         rest = tuple(axis for axis in range(ids.ndim) if axis not in axes)
-        lines = ids.transpose(rest + axes).reshape(math.prod([ids.shape[axis] for axis in rest]), -1)
+        rows = ids.transpose(rest + axes).reshape(math.prod([ids.shape[axis] for axis in rest]), -1)
         kept = tuple(1 if axis in axes else n for axis, n in enumerate(ids.shape))
-        return self.grouped(lines).reshape(kept)
+        return self.grouped(rows).reshape(kept)
 
-    def grouped(self, lines):
-        """The union of each row of a matrix."""
-        ends = np.arange(len(lines) + 1, dtype=np.int64) * lines.shape[1]
-        return self.sets.groups(ends, np.ascontiguousarray(lines, np.int32).reshape(-1))
+    def grouped(self, rows):
+        """Union of each row of a matrix."""
+        ends = np.arange(len(rows) + 1, dtype=np.int64) * rows.shape[1]
+        return self.sets.groups(ends, np.ascontiguousarray(rows, np.int32).reshape(-1))
 
     def pairwise(self, a, b):
-        """Element by element the union of two arrays of one shape."""
+        """Elementwise union of two arrays of the same shape."""
         rows = [np.ascontiguousarray(part, np.int32).reshape(-1) for part in (a, b)]
         return self.sets.united(rows).reshape(np.shape(a))
 
@@ -121,17 +123,17 @@ class CallDependence:
         return by_offset(self.sets, ids, offsets, size)
 
     def total(self, ids):
-        """The union of all."""
+        """Union of all elements."""
         return self.sets.total([np.ascontiguousarray(ids, np.int32).reshape(-1)])
 
     def interact(self, a, b):
-        """Elements of two arrays of one shape interact, where interactions are asked for."""
+        """Record that corresponding elements of two arrays interact; does nothing for first derivatives."""
         if self.sets.second:
             self.sets.interact(*(np.ascontiguousarray(x, np.int32).reshape(-1) for x in (a, b)))
 
 
 def by_offset(sets, ids, offsets, size):
-    """The unions of the sets at each offset below `size`; of a matrix those of each column."""
+    """For each offset below `size`, the union of the sets at that offset; column by column if `ids` is a matrix."""
     order = np.argsort(offsets, kind="stable")
     ends = np.searchsorted(offsets[order], np.arange(size + 1)).astype(np.int64)
     if ids.ndim == 1:
@@ -140,15 +142,15 @@ def by_offset(sets, ids, offsets, size):
     return np.stack(columns, axis=-1) if columns else np.zeros((size, 0), np.int32)
 
 
-def of_call(deps: CallDependence):
-    """Sets of the elements of the result of a call, whose interactions are entered."""
+def sets_of_call(deps: CallDependence):
+    """Set ids of the result of a call; for second derivatives also records its interactions."""
     row = deps.row
     try:
-        found = _found(deps)
-    except (IndexError, TypeError, ValueError):  # arguments in a form that the rule does not know
+        found = _by_pattern_of_row(deps)
+    except (IndexError, TypeError, ValueError):  # the rule does not handle this form of the arguments
         found, deps.is_done = None, False
     if found is None or np.size(found) != math.prod(deps.shape):
-        found = mixed(deps)
+        found = fully_dependent(deps)
     found = np.asarray(found, dtype=np.int32).reshape(deps.shape)
     if not deps.is_done and deps.sets.second:
         if row.curvature == "cross":
@@ -160,8 +162,8 @@ def of_call(deps: CallDependence):
     return found
 
 
-def _found(deps):
-    """The sets by the pattern of the row; None: nothing is known."""
+def _by_pattern_of_row(deps):
+    """Set ids according to the pattern of the row; None if there is no pattern or it does not apply."""
     if deps.row.kind == "custom":
         return _custom(deps)
     pattern = deps.row.dependence
@@ -171,8 +173,8 @@ def _found(deps):
     return None if pattern is None else pattern(deps, *deps.call.args, **deps.call.kwargs)
 
 
-def mixed(deps):
-    """Everything depends on everything."""
+def fully_dependent(deps):
+    """Every element of the result depends on all operands."""
     whole = deps.sets.total([np.ascontiguousarray(ids).reshape(-1) for ids in deps.operands if ids is not None])
     return np.full(deps.shape, whole, np.int32)
 
@@ -181,7 +183,7 @@ def mixed(deps):
 
 
 def elementwise(deps):
-    """The sets of elements with the same index; of arguments that are tables, all of them."""
+    """Propagate element by element; all elements of an argument beyond the first `operands` enter every element."""
     if deps.row.kind == "elementwise":
         return _by_partials(deps)
     count, args = deps.row.dependence.operands, deps.call.args
@@ -191,12 +193,12 @@ def elementwise(deps):
 
 
 def _by_partials(deps):
-    """Of rows with partials: each element of its own of each operand that has one."""
+    """Propagate element by element through operands with a nonzero partial."""
     if {*deps.call.kwargs} & {"where", "out"}:
         return None
     args = deps.call.args
     if deps.row.selects is not None:
-        return _chosen(deps, args)
+        return _selected(deps, args)
     moving = [
         x
         for x, partial in zip(args, deps.row.partials)
@@ -205,15 +207,15 @@ def _by_partials(deps):
     parts = [deps.ids(x) for x in moving]
     if deps.row.curvature == "cross" and len(moving) == 1:
         factor = deps.value(args[1] if moving[0] is args[0] else args[0])
-        parts = parts if factor is None else [np.where(factor, parts[0], 0)]  # nothing depends on what 0 multiplies
+        parts = parts if factor is None else [np.where(factor, parts[0], 0)]  # a product with 0 is constant
     found = deps.united(parts)
     if deps.sets.second:
-        _curve(deps, found)
+        _record_interactions(deps, found)
     return found
 
 
-def _curve(deps, found):
-    """Enters the interactions of an elementwise function."""
+def _record_interactions(deps, found):
+    """Record the interactions of an elementwise function."""
     deps.is_done = True
     bits = second_partials(deps.row, deps.is_complex)
     if len(deps.call.args) > 2:
@@ -229,8 +231,8 @@ def _curve(deps, found):
         deps.interact(parts[1], parts[1])
 
 
-def _chosen(deps, args):
-    """Of a choice between the last two operands: of the one that is taken, where that is known."""
+def _selected(deps, args):
+    """Propagate through a select between the last two operands: only the selected one, if the mask is known."""
     chooses = deps.row.partials[0] is None
     values = [deps.value(x) for x in (args[:1] if chooses else args)]
     parts = [deps.ids(x) for x in args[-2:]]
@@ -240,7 +242,7 @@ def _chosen(deps, args):
 
 
 def _custom(deps):
-    """Functions with a rule of their own: element by element, by a pattern for each argument, or everything."""
+    """Propagate through a custom primitive: element by element, or by a matrix pattern for each argument."""
     given = deps.row.sparsity
     args = [x for x in deps.call.args if deps.depends(x)]
     if isinstance(given, str):
@@ -267,7 +269,7 @@ def _by_pattern(deps, pattern, ids):
 
 
 def _entries(pattern):
-    """Rows and columns of the entries of a pattern; of a sparse one also of entries that are 0."""
+    """Rows and columns of the entries of a pattern, including stored zeros of a sparse one."""
     if hasattr(pattern, "tocoo"):
         coo = pattern.tocoo()
         return coo.row, coo.col
@@ -285,7 +287,7 @@ def moved(deps):
 
 
 def reduced(deps):
-    """All elements along the axes that are reduced; only the first argument may depend on anything."""
+    """Each element depends on all elements along the reduced axes; only the first argument may depend on the inputs."""
     if any(map(deps.depends, deps.call.args[1:])):
         return None
     ids = deps.ids(deps.call.args[0])
@@ -293,7 +295,7 @@ def reduced(deps):
 
 
 def along(deps):
-    """All elements along an axis, which the result keeps."""
+    """Each element depends on all elements along an axis that the result keeps."""
     if any(map(deps.depends, deps.call.args[1:])):
         return None
     ids = deps.ids(deps.call.args[0])
@@ -306,7 +308,7 @@ def along(deps):
 
 
 def cumulative(deps):
-    """Unions of the first, the first two, the first three, ... elements along an axis."""
+    """Cumulative unions along an axis."""
     ids = deps.ids(deps.call.args[0])
     position, default = deps.row.dependence
     axis = access.argument(deps.call, position, "axis", default)
@@ -321,7 +323,7 @@ def cumulative(deps):
 
 
 def matrixwise(deps):
-    """Each matrix in the last two axes gives a result of its own."""
+    """Each element depends on the whole matrix, in the last two axes, with the same leading index."""
     ids = deps.ids(deps.call.args[0])
     if any(map(deps.depends, deps.call.args[1:])) or deps.shape[: ids.ndim - 2] != ids.shape[:-2]:
         return None
@@ -330,7 +332,7 @@ def matrixwise(deps):
 
 
 def solved(deps):
-    """The solution of each linear system has all of its matrix, and its right-hand side."""
+    """Each solution depends on its whole matrix and on its column of the right-hand side."""
     a, b = map(deps.ids, deps.call.args[:2])
     is_vector = b.ndim == 1 or deps.shape != np.broadcast_shapes(a.shape[:-2] + (1, 1), b.shape[-b.ndim :])
     if is_vector and b.ndim != 1:
@@ -345,7 +347,7 @@ def solved(deps):
 
 
 def scattered(deps):
-    """The element of the base, and the values that are added to it."""
+    """Each element depends on that of the base and on the values added to it."""
     base, at, values = deps.row.dependence
     indices = deps.known(deps.call.args[at])
     if indices is None:
@@ -380,7 +382,7 @@ def _sparse_product(deps, matrix, x):
 
 
 def contracted(deps, args, labels, out):
-    """A product of operands with labelled axes, summed over the labels that are not in `out`."""
+    """Product of operands with labelled axes, summed over the labels absent from `out`, as in ``einsum``."""
     shapes, factors = {}, []
     for x, names in zip(args, labels):
         ids, value = deps.ids(x), None if deps.depends(x) else deps.value(x)
@@ -389,14 +391,14 @@ def contracted(deps, args, labels, out):
         for name, n in zip(names, ids.shape):
             shapes[name] = n if shapes.get(name, 1) == 1 else shapes[name]
         factors.append((ids, value, names, deps.depends(x)))
-    factors = [_of_labels(*factor, shapes) for factor in factors]
+    factors = [_distinct_labels(*factor, shapes) for factor in factors]
     moving = [k for k, factor in enumerate(factors) if factor[3]]
     parts = []
     for k in moving:
         ids, _, names, _ = factors[k]
         found = None
         if len(factors) == 2 and factors[1 - k][1] is not None:
-            found = _masked(deps, ids, names, *factors[1 - k][1:3], out, shapes)
+            found = _without_zero_terms(deps, ids, names, *factors[1 - k][1:3], out, shapes)
         parts.append(_spread_over(deps, ids, names, out, shapes) if found is None else found)
     if deps.sets.second and deps.row.curvature == "cross":
         deps.is_done = True
@@ -406,8 +408,8 @@ def contracted(deps, args, labels, out):
     return deps.united([np.reshape(np.broadcast_to(part, whole), deps.shape) for part in parts])
 
 
-def _of_labels(ids, value, names, depends, shapes):
-    """A factor with each label once, and without axes of length 1 that are broadcast."""
+def _distinct_labels(ids, value, names, depends, shapes):
+    """Reduce a factor to distinct labels: take the diagonal of repeated ones, and drop broadcast axes of length 1."""
     index = tuple(0 if n == 1 != shapes[name] else slice(None) for name, n in zip(names, ids.shape))
     kept = [name for name, part in zip(names, index) if part != 0]
     ids, value = ids[index], None if value is None else np.asarray(value)[index]
@@ -420,7 +422,7 @@ def _of_labels(ids, value, names, depends, shapes):
 
 
 def _spread_over(deps, ids, names, out, shapes):
-    """Unions over the labels that are summed, with an axis for each label of the result."""
+    """Unions over the summed labels, with one axis for each label of the result."""
     summed = [axis for axis, name in enumerate(names) if name not in out]
     if summed:
         ids = deps.along(ids, summed)
@@ -430,8 +432,8 @@ def _spread_over(deps, ids, names, out, shapes):
     return np.transpose(ids, order).reshape([shapes[name] if name in names else 1 for name in out])
 
 
-def _masked(deps, ids, names, value, others, out, shapes):
-    """The same where the other factor is a constant with zeros; None: it has none."""
+def _without_zero_terms(deps, ids, names, value, others, out, shapes):
+    """Like `_spread_over`, without elements multiplied by a zero of the constant factor; None if it has no zeros."""
     if np.all(value):
         return None
     if np.ndim(value) == 0:
@@ -447,18 +449,18 @@ def _masked(deps, ids, names, value, others, out, shapes):
     if not any(name in others for name in kept):
         picked = np.broadcast_to(ids, (len(where[0]), *ids.shape))
     picked = picked.reshape(len(where[0]), -1)
-    lines = [name for name in out if name in others]
-    size = math.prod([shapes[name] for name in lines])
+    shared = [name for name in out if name in others]
+    size = math.prod([shapes[name] for name in shared])
     places = np.zeros(len(where[0]), np.intp)
-    for name in lines:
+    for name in shared:
         places = places * shapes[name] + at[name]
-    found = deps.by_offset(picked, places, size).reshape([shapes[name] for name in (*lines, *extra)])
-    order = [(lines + extra).index(name) for name in out if name in lines or name in extra]
-    return np.transpose(found, order).reshape([shapes[name] if name in lines or name in extra else 1 for name in out])
+    found = deps.by_offset(picked, places, size).reshape([shapes[name] for name in (*shared, *extra)])
+    order = [(shared + extra).index(name) for name in out if name in shared or name in extra]
+    return np.transpose(found, order).reshape([shapes[name] if name in shared or name in extra else 1 for name in out])
 
 
 def _cross(deps, left, right, shapes):
-    """Interactions of two factors, over all labels that either has."""
+    """Record the interactions of two factors over all labels of either."""
     names = list(dict.fromkeys([*left[2], *right[2]]))
     whole = [shapes[name] for name in names]
     if math.prod(whole) > MAX_EXPANDED:
@@ -469,7 +471,7 @@ def _cross(deps, left, right, shapes):
     )
 
 
-#: by the word of the dependence pattern
+#: propagation rules by dependence pattern
 RULES = {
     dependence.Elementwise: elementwise,
     dependence.Moved: moved,

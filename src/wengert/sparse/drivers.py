@@ -1,8 +1,11 @@
-"""Sparse Jacobians and Hessians as callables: the pattern is found from the function, nonzeros by the cheapest plan.
+"""Sparse Jacobians and Hessians as callables, computed from a detected or given pattern.
 
-A sparse derivative is replayed: the function is recorded as `wengert.compile` does it, with guards on the branches that
-it takes, and what it reads from outside is looked at in each call.
-For each path there is one pattern, and one plan.
+Input: a function, and optionally a pattern or a colouring. Output: callables that return SciPy sparse arrays.
+
+The function is recorded and replayed as by `wengert.compile`, with guards on the branches it takes and on the values it
+reads from outside. Each specialisation has one pattern and one `Plan`: the nonzeros are accumulated directly, recovered
+from products with the seeds of a colouring, or read from a dense matrix, whichever the cost model estimates to be
+cheapest.
 """
 
 from __future__ import annotations
@@ -28,77 +31,78 @@ from wengert.program.specialise.compiled import UNKNOWN, Compiled
 from wengert.program.tracing.pytree import fill
 from wengert.sparse.colours import colouring
 from wengert.sparse.compression import Recovery
-from wengert.sparse.pattern import LEFT_OUT, check, pattern_of, place_of
+from wengert.sparse.pattern import MISSING_ENTRIES_HINT, check, location_of, pattern_of
 from wengert.sparse.plan import Plan
-from wengert.sparse.user_pattern import Given
+from wengert.sparse.user_pattern import UserPattern
 from wengert.transforms import dense, second
 from wengert.transforms.costs import (
     SPARSE_COSTS,
-    is_coloured,
-    is_ndarray,
-    least_by_colours,
+    least_compressed_time,
+    prefers_colouring,
+    prefers_ndarray,
     products_cost,
     units_cost,
 )
 
-#: with more than such a share of nonzeros products with all units take as long as those with a colouring's seeds
-_FULL = 0.75
+#: fraction of nonzeros above which products with all unit vectors take as long as those with a colouring's seeds
+_MAX_DENSITY = 0.75
 
-#: powers of 2: by so many units in the last place numbers are moved to tell rounding errors
-_STEPS = 3, 13
+#: range of the exponent of 2 in the perturbation, in units in the last place, that exposes rounding errors
+_PERTURBATION_EXPONENTS = 3, 13
 
-#: modes in which entries are computed by themselves where that can be: if it is fast, or in any case, to be compared
-_BY_ENTRIES = ("auto", "direct")
+#: modes that try direct accumulation; "auto" keeps it only if it is estimated to be faster
+_ACCUMULATING_MODES = ("auto", "direct")
 
 FORMATS = ("csr", "csc", "coo")
 
-#: options of `compile` that sparse derivatives of a compiled function take over, with their defaults
-_OPTIONS: dict[str, Any] = {"recheck": "auto", "tier": "auto", "constant": (), "disable": ()}
+#: options that a sparse derivative inherits from a compiled function, with their defaults
+_INHERITED_OPTIONS: dict[str, Any] = {"recheck": "auto", "tier": "auto", "constant": (), "disable": ()}
 
 
 class Nonzeros(Result):
-    """What becomes of the outputs of a sparse program: its values, before them that of the function if it is asked for.
+    """Result of a sparse program: selects the nonzeros among its outputs.
 
-    A call gives this and the outputs, so that whoever has them knows by which plan they were computed.
+    The last output holds the nonzeros; the value of the function precedes it if requested. A call returns this object
+    with the outputs, so that the caller also gets the plan.
     """
 
     def __init__(self, plan, keeps_out=False):
         super().__init__(Slot(0))
         self.plan, self.keeps_out = plan, keeps_out
-        self.program: Program | None = None  # whose result this is
+        self.program: Program | None = None  # the program that has this result
 
     def __call__(self, found):
         return self, found
 
     def values(self, found):
-        """A line of all nonzeros, in the order in which they are asked for."""
+        """Return all nonzeros as a 1-D array, in the requested order."""
         return np.ravel(found[-1])
 
     def matrix(self, found):
-        """What the user gets."""
+        """Return the derivative in the form that the user requested."""
         return found[-1]
 
-    def whole(self, found):
-        """The matrix with both triangles, to be compared with the function."""
+    def full_matrix(self, found):
+        """Return the matrix with both triangles, for comparison with the function."""
         from scipy import sparse
 
         return sparse.csr_array(found[-1].reshape(self.plan.pattern.shape))
 
 
 class Matrix(Nonzeros):
-    """The same, as a sparse array.
+    """Result of a sparse program as a sparse array.
 
-    Arrays of indices are the same in all results, and cannot be written.
+    All results share their index arrays, which are therefore read-only.
     """
 
     def __init__(self, plan, format, given=None, keeps_out=False):
         super().__init__(plan, keeps_out)
         self.is_triangle = given is not None and given.is_triangle
-        self.source = None if given is None else given.source  # of each nonzero in its format, among the values
-        self.made = self._made(plan.pattern, format)
+        self.source = None if given is None else given.source  # position among the values of each stored nonzero
+        self.template = self._build_template(plan.pattern, format)
 
-    def _made(self, pattern, format):
-        """The sparse array without its data."""
+    def _build_template(self, pattern, format):
+        """Build the sparse array that all results copy, with zeros as its data."""
         from scipy import sparse
 
         m, n = pattern.shape
@@ -124,19 +128,19 @@ class Matrix(Nonzeros):
     def check_parts(self, program, verifier):
         super().check_parts(program, verifier)
         check_fields(self, {"is_triangle": bool, "source": lambda x: x is None or type(x) is np.ndarray})
-        check_sparse(self.made)
-        part = program._parts[-1] if type(program) is Together else program
+        check_sparse(self.template)
+        part = program._parts[-1] if type(program) is CombinedProgram else program
         shape = part.shape if self.source is None else self.source.shape
-        expect(shape == self.made.data.shape, "its matrix has another number of nonzeros")
+        expect(shape == self.template.data.shape, "its matrix and its values differ in the number of nonzeros")
 
     def matrix(self, found):
         data = found[-1]
-        made = object.__new__(type(self.made))  # a copy, without asking how it is to be copied
-        made.__dict__.update(self.made.__dict__)
+        made = object.__new__(type(self.template))  # skips the validation in SciPy's constructors
+        made.__dict__.update(self.template.__dict__)
         made.data = data if self.source is None else data[self.source]
         return made
 
-    def whole(self, found):
+    def full_matrix(self, found):
         made = self.matrix(found).tocsr()
         if not self.is_triangle:
             return made
@@ -146,7 +150,7 @@ class Matrix(Nonzeros):
 
 
 class Compressed(Swept):
-    """Products with the seeds of a colouring, on one side."""
+    """Products with the seeds of a colouring, for its columns or its rows."""
 
     def __init__(self, program, argnums, name, colours, side):
         self._colours, self._side = colours, side
@@ -160,8 +164,8 @@ class Compressed(Swept):
         return products
 
 
-class Together(Program):
-    """Programs of the same arguments, each with one output, and what is made of their outputs."""
+class CombinedProgram(Program):
+    """Runs several programs of the same arguments, each with one output, and combines their outputs."""
 
     def __init__(self, parts, name):
         self._parts = parts
@@ -173,7 +177,7 @@ class Together(Program):
         check_fields(self, {"_parts": list})
         expect(self._parts, "it has no parts")
         for part in self._parts:
-            expect(isinstance(part, Program), "a part is no program")
+            expect(isinstance(part, Program), "a part is not a program")
             verifier.check(part)
         super().check_parts(verifier)
 
@@ -191,7 +195,7 @@ class Together(Program):
 
     @property
     def run(self):
-        return lambda leaves, out=None: self._made_of([part.run(leaves)[0] for part in self._parts], out)
+        return lambda leaves, out=None: self._combined([part.run(leaves)[0] for part in self._parts], out)
 
     @property
     def attempt(self):
@@ -204,7 +208,7 @@ class Together(Program):
             if type(y) is int:
                 return y
             found.append(y[0])
-        return self._made_of(found, out)
+        return self._combined(found, out)
 
     @property
     def operations(self):
@@ -218,12 +222,12 @@ class Together(Program):
     def workspace(self):
         return sum(part.workspace for part in self._parts)
 
-    def _made_of(self, found, out):
+    def _combined(self, found, out):
         return found
 
 
-class Recovered(Together):
-    """The nonzeros, from products on one side or both."""
+class Recovered(CombinedProgram):
+    """Nonzeros recovered from products with column seeds, row seeds or both."""
 
     def __init__(self, parts, name, colours, order=None):
         self._recovery = Recovery(colours, order=order)
@@ -235,18 +239,18 @@ class Recovered(Together):
 
     @property
     def estimate(self):
-        """Of the products, and of what is done with them."""
+        """Estimated nanoseconds of the products and of the recovery."""
         return super().estimate + len(self._parts) * SPARSE_COSTS.products + SPARSE_COSTS.read * self.shape[0]
 
-    def _made_of(self, found, out):
+    def _combined(self, found, out):
         found = [np.ascontiguousarray(products) for products in found]
         return [self._recovery.values(found[0] if len(found) == 1 else tuple(found), None if out is None else out[0])]
 
 
-class Sparse(dense.Derivative):
-    """A sparse Jacobian or Hessian of a function: what is recorded and replayed.
+class SparseOperator(dense.Derivative):
+    """A sparse Jacobian or Hessian as an operator that `Replayed` records and replays.
 
-    A call gives what makes the result, and the outputs that it makes it of.
+    A call returns a `Nonzeros` and the outputs from which it builds the result.
     """
 
     def __init__(self, f, argnums, value, sparse, format, mode, order):
@@ -256,16 +260,16 @@ class Sparse(dense.Derivative):
         self.name = f"{self.word}({dense._name_of(f)})"
 
     @property
-    def given(self) -> Given | None:
-        """The pattern that was given."""
-        return self.sparse if isinstance(self.sparse, Given) else None
+    def given(self) -> UserPattern | None:
+        """The pattern or colouring passed by the user, if any."""
+        return self.sparse if isinstance(self.sparse, UserPattern) else None
 
     def __reduce__(self):
         options = (self.sparse, self.format, self.mode, self.order)
         return type(self), (self.f, self.argnums, self.with_value, *options)
 
     def __call__(self, *args, **kwargs):
-        """As f is where it cannot be replayed: the dense derivative, of which the nonzeros are kept."""
+        """Eager fallback for a function that cannot be replayed: extract the nonzeros of the dense derivative."""
         from scipy import sparse
 
         of = second.Hessian if self.order == 2 else dense.Jacobian
@@ -273,31 +277,31 @@ class Sparse(dense.Derivative):
         y, matrix = found if self.with_value else (None, found)
         if children_of(matrix) is not None:
             raise TypeError(
-                f"{self.name}: a sparse derivative is of one array in one array, not of or in a container: join its "
-                "parts by numpy.concatenate, or take the dense derivative"
+                f"{self.name}: a sparse derivative needs a single input array and a single output array, not a "
+                "container: join the parts with numpy.concatenate, or omit sparse="
             )
         n = math.prod(np.shape(args[self.argnums]))
         matrix = np.reshape(matrix, (-1, n))
-        given, why = self.given, "the function runs as it is, and is not replayed"
+        given, why = self.given, "the function cannot be replayed"
         if given is None:
             pattern = sparse.csr_array(matrix != 0)
             rows, columns = pattern.nonzero()
         else:
             given.require_shape(matrix.shape)
             pattern, rows, columns = given.pattern, given.rows, given.columns
-            if np.count_nonzero(matrix) > np.count_nonzero(matrix[given.whole.nonzero()]):
-                raise PatternError(f"{self.name}{place_of(self.f)}: {LEFT_OUT}")
+            if np.count_nonzero(matrix) > np.count_nonzero(matrix[given.full_pattern.nonzero()]):
+                raise PatternError(f"{self.name}{location_of(self.f)}: {MISSING_ENTRIES_HINT}")
         return Matrix(Plan("dense", pattern, None, why), self.format, given), [y, matrix[rows, columns]]
 
-    def alternative(self, mode: str) -> Sparse:
-        """The same derivative, computed in another mode and never as an ndarray."""
+    def alternative(self, mode: str) -> SparseOperator:
+        """The same derivative in another mode, always as a sparse array."""
         sparse = True if isinstance(self.sparse, str) else self.sparse
-        return Sparse(self.f, self.argnums, False, sparse, "csr", mode, self.order)
+        return SparseOperator(self.f, self.argnums, False, sparse, "csr", mode, self.order)
 
     # -- programs
 
     def of_program(self, program: Program) -> Program:
-        """The program of the derivative, made of that of the function."""
+        """Build the program of the derivative from that of the function."""
         of_value = program
         if self.order == 2:
             program = program.grad(self.argnums)
@@ -305,48 +309,48 @@ class Sparse(dense.Derivative):
         x = code.inputs[program._input(self.word, self.argnums)]
         shape = math.prod(kind_of(code, y)[1]), math.prod(kind_of(code, x)[1])
         made, plan = self._planned(program, code, x, y, shape, of_value)
-        keeps_out = not self.with_value  # of two outputs the values are not the first
+        keeps_out = not self.with_value  # with two outputs, the values are not the first one
         is_dense = plan.mode == "dense"
         result = Nonzeros(plan, keeps_out) if is_dense else Matrix(plan, self.format, self.given, keeps_out)
         if self.with_value:
-            made = Together([of_value, made], self.name)
+            made = CombinedProgram([of_value, made], self.name)
         made._result, result.program = result, made
         return made
 
     def _planned(self, program, code, x, y, shape, of_value):
-        """The program that gives the values, and the plan."""
+        """Return the program that computes the nonzeros, and its plan."""
         given = self.given
         if given is not None:
             given.require_shape(shape)
             if given.colours is not None and self.mode == "auto":
-                why = "by the colouring that was given"
+                why = "the colouring was given"
                 return self._by_products(program, given.mode, given.colours, given.pattern, why)
         if "accumulate" in program.disabled:
-            why = "the pass accumulate is switched off"
-        elif self.mode in _BY_ENTRIES:
+            why = "the pass accumulate is disabled"
+        elif self.mode in _ACCUMULATING_MODES:
             try:
                 wanted = None if given is None else (given.rows, given.columns)
                 found = entries(code, x, y, program._example, self.order == 2, wanted=wanted)
                 pattern = _pattern(found.indptr, found.indices, shape) if given is None else given.pattern
                 made = program.with_entries(self.name, found.code)
-                if self._is_dense_by_entries(pattern, made):
+                if self._is_dense_accumulation(pattern, made):
                     return self._dense(of_value, pattern)
                 plan = Plan("direct", pattern, None, "entries are products of partials")
-                return self._by_colours_if_faster(program, code, made, plan)
+                return self._by_products_if_faster(program, code, made, plan)
             except Refused as reason:
-                why = f"no entries by themselves: {reason}"
+                why = f"direct accumulation is not possible: {reason}"
         else:
-            why = f"mode={self.mode!r} was asked for"
-        pattern = pattern_of(of_value, self.argnums, self.order) if given is None else given.whole
-        if isinstance(self.sparse, str) and pattern.nnz >= _FULL * math.prod(shape):
+            why = f"mode={self.mode!r} was requested"
+        pattern = pattern_of(of_value, self.argnums, self.order) if given is None else given.full_pattern
+        if isinstance(self.sparse, str) and pattern.nnz >= _MAX_DENSITY * math.prod(shape):
             return self._dense(of_value, pattern)
-        mode, colours = self._coloured(pattern, program.operations)
+        mode, colours = self._cheapest_colouring(pattern, program.operations)
         if self._is_dense(pattern, colours, program.operations):
             return self._dense(of_value, pattern)
         return self._by_products(program, mode, colours, pattern, why)
 
     def _by_products(self, program, mode, colours, pattern, why):
-        """By products with the seeds of a colouring."""
+        """Return the program and the plan for products with the seeds of a colouring."""
         given = self.given
         sides = {"forward": ["column"], "reverse": ["row"], "mixed": ["column", "row"]}[mode]
         sides = ["column"] if self.order == 2 else sides
@@ -355,68 +359,71 @@ class Sparse(dense.Derivative):
         pattern = pattern if given is None else given.pattern
         return Recovered(parts, self.name, colours, order), Plan(mode, pattern, colours, why)
 
-    def _by_colours_if_faster(self, program, code, made, plan):
-        """Entries, or products where these are estimated to be faster; no colours are sought where none could be."""
+    def _by_products_if_faster(self, program, code, made, plan):
+        """Return direct accumulation, or compressed products if those are estimated to be faster.
+
+        The pattern is coloured only if a lower bound of the time of the products does not rule them out.
+        """
         if self.mode == "direct":
             return made, plan
-        pattern = plan.pattern if self.given is None else self.given.whole
+        pattern = plan.pattern if self.given is None else self.given.full_pattern
         f, of_entries = nanoseconds(code), nanoseconds(made._listing)
-        width = pattern.nnz // max(1, *pattern.shape)  # on average, and the widest have no fewer
-        if not is_coloured(of_entries, least_by_colours(f, width, pattern.nnz)):
+        width = pattern.nnz // max(1, *pattern.shape)  # mean nonzeros per row or column, at most their maximum
+        if not prefers_colouring(of_entries, least_compressed_time(f, width, pattern.nnz)):
             return made, plan
-        by_products = self._by_products(
-            program, *self._coloured(pattern, program.operations), pattern, "by the estimate faster than entries"
-        )
-        return by_products if is_coloured(made.estimate, by_products[0].estimate) else (made, plan)
+        mode, colours = self._cheapest_colouring(pattern, program.operations)
+        why = "estimated to be faster than accumulation"
+        by_products = self._by_products(program, mode, colours, pattern, why)
+        return by_products if prefers_colouring(made.estimate, by_products[0].estimate) else (made, plan)
 
-    def _is_dense_by_entries(self, pattern, program):
-        """Is an ndarray better, which takes the same operations and has zeros?"""
+    def _is_dense_accumulation(self, pattern, program):
+        """Whether an ndarray is cheaper than a sparse array: it takes the same operations, and filling in zeros."""
         if not isinstance(self.sparse, str):
             return False
         zeros = math.prod(pattern.shape) - pattern.nnz
-        return is_ndarray(program.operations, program.operations + SPARSE_COSTS.zero * zeros)
+        return prefers_ndarray(program.operations, program.operations + SPARSE_COSTS.zero * zeros)
 
     def _is_dense(self, pattern, colours, f):
-        """The same where that takes products with all units on one side."""
+        """Whether an ndarray is cheaper, where it takes products with all unit vectors on one side."""
         if not isinstance(self.sparse, str):
             return False
         m, n = pattern.shape
         ways = ((n, 0), (0, m)) if self.order == 1 else ((n, 0),)
         units = min(units_cost(*way, f) for way in ways) + SPARSE_COSTS.nonzero * m * n
-        return is_ndarray(_cost(colours, f) + SPARSE_COSTS.nonzero * pattern.nnz, units)
+        return prefers_ndarray(_colouring_cost(colours, f) + SPARSE_COSTS.nonzero * pattern.nnz, units)
 
     def _dense(self, program, pattern):
         made = program.hessian(self.argnums) if self.order == 2 else program.jacobian(self.argnums)
         return made, Plan("dense", pattern, None, "small, or with few zeros")
 
-    def _coloured(self, pattern, f):
-        """The mode, and its colours: those that cost least, by the table of costs."""
+    def _cheapest_colouring(self, pattern, f):
+        """Return the mode with the lowest estimated cost, and its colouring."""
         if self.order == 2:
             return "mixed", colouring(pattern, kind="star")
         m, n = pattern.shape
         of_row = int(np.diff(pattern.indptr).max(initial=0))
         of_column = int(np.bincount(pattern.indices, minlength=1).max())
-        least = {  # so many colours are needed: where that costs more than another way, they need not be found
+        least = {  # lower bound of the cost of each mode; a mode is coloured only if its bound beats the best cost
             "forward": ("column", units_cost(of_row, 0, f)),
             "reverse": ("row", units_cost(0, of_column, f)),
             "mixed": ("bidirectional", units_cost(-(-pattern.nnz // max(m, n, 1)), 0, f)),
         }
-        ways = [(cost, mode, kind) for mode, (kind, cost) in least.items() if self.mode in (mode, *_BY_ENTRIES)]
+        ways = [(cost, mode, kind) for mode, (kind, cost) in least.items() if self.mode in (mode, *_ACCUMULATING_MODES)]
         best, found = math.inf, None
         for cost, mode, kind in sorted(ways):
             if found is None or cost + SPARSE_COSTS.call < best:
                 colours = colouring(pattern, kind=kind)
                 if mode == "mixed" != self.mode and not (colours.row_count and colours.column_count):
-                    mode = "reverse" if colours.row_count else "forward"  # no products of the other side are needed
+                    mode = "reverse" if colours.row_count else "forward"  # all products are on one side
                     colours = colouring(pattern, kind=least[mode][0])
-                cost = _cost(colours, f)
+                cost = _colouring_cost(colours, f)
                 if cost < best:
                     best, found = cost, (mode, colours)
         return found
 
 
-def _cost(colours, f):
-    """What the products of a colouring take, in numbers computed, of which f computes `f`."""
+def _colouring_cost(colours, f):
+    """Cost of the products of a colouring in scalar operations; an evaluation of f takes `f` of them."""
     return products_cost(colours.column_count, colours.row_count, colours.shape, f)
 
 
@@ -429,13 +436,13 @@ def _pattern(indptr, indices, shape):
 
 
 class Replayed(Compiled):
-    """A sparse derivative, replayed, and compared with the function by products in one direction.
+    """Records and replays a sparse derivative, and validates it by a directional derivative.
 
-    So the function itself is run as in `Compiled`, at the first call and at some later ones, and the dense derivative
-    is computed nowhere.
+    `Compiled` compares its result with the operator run eagerly, at the first call and at some later ones. Here that
+    would be the dense derivative, so the sparse matrix is compared with one product instead.
     """
 
-    _traced: tuple | None = None  # the outputs of a new program, until they are asked for
+    _traced: tuple | None = None  # a new program and its outputs, until `_first` takes them
 
     def _call(self, args, kwargs, failed):
         out = kwargs.pop("out", None)
@@ -460,7 +467,7 @@ class Replayed(Compiled):
         return UNKNOWN
 
     def _agrees(self, *args, **kwargs):
-        return True  # it was compared when it was traced
+        return True  # `_trace` has compared it
 
     def _first(self, program, leaves):
         known, self._traced = self._traced, None
@@ -476,13 +483,13 @@ class Replayed(Compiled):
         with self._lock:
             self._tables, self._route = {}, None
         raise StaleProgramError(
-            f"{self!r}: {self._name} now has another derivative than its recording: something it reads has changed "
-            "that is not looked for at each call. Pass it as an argument, or hold it in a global or an attribute. The "
-            "recordings have been dropped, the next call is right"
+            f"{self!r}: the derivative of {self._name} differs from its recording: something that {self._name} reads "
+            "has changed and is not checked at each call. Pass it as an argument, or keep it in a global variable or "
+            "an attribute. The recordings have been discarded, so the next call is correct"
         )
 
     def _product(self, reading, args, kwargs):
-        """The derivative of f itself in a direction, at other leaves too."""
+        """Return a function of inputs and a direction that evaluates the derivative of f itself along the direction."""
         op = self.f
         bound = op if reading.is_plain else None
         word = second.HVP if op.order == 2 else dense.JVP
@@ -498,21 +505,21 @@ class Replayed(Compiled):
         return product
 
     def _compare(self, result, found, product, leaves):
-        """Raise PatternError if the derivative is not that by products in one direction."""
+        """Raise PatternError if the derivative disagrees with a directional derivative."""
 
         def nearby(rng):
-            steps = 1 << int(rng.integers(*_STEPS))
-            moved = [_moved(leaf, steps, rng) for leaf in leaves]
+            steps = 1 << int(rng.integers(*_PERTURBATION_EXPONENTS))
+            moved = [_perturbed(leaf, steps, rng) for leaf in leaves]
             result, found = result_of(moved)
-            return result.whole(found), functools.partial(product, moved)
+            return result.full_matrix(found), functools.partial(product, moved)
 
         op = self.f
         result_of = lambda leaves: result.program.restore(result.program.run(leaves))
-        check(result.whole(found), functools.partial(product, leaves), op.name, op.f, nearby=nearby)
+        check(result.full_matrix(found), functools.partial(product, leaves), op.name, op.f, nearby=nearby)
 
 
-def _moved(leaf, most, rng):
-    """Numbers up to so many units in the last place away; others as they are."""
+def _perturbed(leaf, most, rng):
+    """Perturb floats by up to `most` units in the last place; other leaves are unchanged."""
     dtype = np.result_type(leaf)
     if dtype.kind not in "fc":
         return leaf
@@ -522,62 +529,62 @@ def _moved(leaf, most, rng):
 
 
 class SparseDerivative(dense.Derivative):
-    """What ``jacobian(f, sparse=True)`` and ``hessian(f, sparse=True)`` return.
+    """A sparse Jacobian or Hessian, as ``jacobian(f, sparse=True)`` and ``hessian(f, sparse=True)`` return it.
 
     Attributes
     ----------
     pattern, colours, mode, plan
-        Of the last call: where the nonzeros are, a `Colouring` or None, and how they are computed.
+        Pattern, `Colouring` or None, mode and plan of the last call.
     """
 
     def __init__(self, f, argnums=0, value=False, sparse=True, format="csr", mode="auto", order=1):
         word = "hessian" if order == 2 else "jacobian"
         modes = ("auto", "mixed") if order == 2 else ("auto", "forward", "reverse", "mixed")
         if mode not in modes:
-            raise ValueError(f"{word}: mode of a sparse one is one of {', '.join(map(repr, modes))}, not {mode!r}")
+            raise ValueError(f"{word}: with sparse=, mode is one of {', '.join(map(repr, modes))}, not {mode!r}")
         if format not in FORMATS:
             raise ValueError(f"{word}: format is one of {', '.join(map(repr, FORMATS))}, not {format!r}")
         if isinstance(sparse, str) and sparse != "auto":
             raise ValueError(f"{word}: sparse is True, False, 'auto' or a pattern, not {sparse!r}")
-        if sparse is not True and not isinstance(sparse, (str, Given)):
-            sparse = Given(sparse, order, word)
+        if sparse is not True and not isinstance(sparse, (str, UserPattern)):
+            sparse = UserPattern(sparse, order, word)
             if sparse.colours is not None and mode not in ("auto", sparse.mode):
                 raise ValueError(
-                    f"{word}: the products of a {sparse.colours.kind} colouring are {sparse.mode}, not mode={mode!r}"
+                    f"{word}: a {sparse.colours.kind} colouring requires mode={sparse.mode!r} or 'auto', not {mode!r}"
                 )
             mode = "auto" if sparse.colours is not None else mode
         if isinstance(argnums, bool) or not isinstance(argnums, (int, np.integer)) or argnums < 0:
-            raise TypeError(f"{word}: a sparse derivative is in one argument, argnums={argnums!r} is no such number")
-        options = {name: getattr(f, name) for name in _OPTIONS} if isinstance(f, Compiled) else {}
+            raise TypeError(f"{word}: with sparse=, argnums must be one nonnegative int, not {argnums!r}")
+        options = {name: getattr(f, name) for name in _INHERITED_OPTIONS} if isinstance(f, Compiled) else {}
         f = f.f if isinstance(f, Compiled) else f
         super().__init__(f, int(argnums), value)
         self.word, self.name = word, f"{word}({dense._name_of(f)})"
-        self.sparse, self.format, self.mode_asked, self.order = sparse, format, mode, order
-        self._last: Nonzeros | None = None  # what made the last result
-        self.replayed = Replayed(Sparse(f, int(argnums), value, sparse, format, mode, order), **options)
+        self.sparse, self.format, self.requested_mode, self.order = sparse, format, mode, order
+        self._last: Nonzeros | None = None  # describes the last result
+        self.replayed = Replayed(SparseOperator(f, int(argnums), value, sparse, format, mode, order), **options)
 
     def __repr__(self):
-        shown = "pattern" if isinstance(self.sparse, Given) else repr(self.sparse)
+        shown = "pattern" if isinstance(self.sparse, UserPattern) else repr(self.sparse)
         return f"{super().__repr__()[:-1]}, sparse={shown})"
 
     def __reduce__(self):
-        options = (self.sparse, self.format, self.mode_asked, self.order)
-        is_plain = all(getattr(self.replayed, name) == default for name, default in _OPTIONS.items())
+        options = (self.sparse, self.format, self.requested_mode, self.order)
+        is_plain = all(getattr(self.replayed, name) == default for name, default in _INHERITED_OPTIONS.items())
         return type(self), (self.f if is_plain else self.fun, self.argnums, self.with_value, *options)
 
     def __call__(self, *args, out=None, **kwargs):
         if out is not None:
-            raise TypeError(f"{self!r}: a sparse array has no out=: see values(x, out=)")
+            raise TypeError(f"{self!r}: a sparse result does not support out=: use values(x, out=)")
         result, found = self._found(args, kwargs)
         matrix = result.matrix(found)
         return (found[0], matrix) if self.with_value else matrix
 
     def _found(self, args, kwargs):
-        """What makes the result, and the outputs."""
+        """Return the `Nonzeros` of a call, and its outputs."""
         if running.get():
             raise TypeError(
-                f"{self!r}: a sparse derivative is not differentiated itself: take the dense one inside of another "
-                "derivative, or hessian(f, sparse=True)"
+                f"{self!r}: a sparse derivative cannot be differentiated: use the dense one inside another derivative, "
+                "or hessian(f, sparse=True)"
             )
         result, found = self.replayed(*args, **kwargs)
         self._last = result
@@ -585,24 +592,24 @@ class SparseDerivative(dense.Derivative):
 
     @property
     def fun(self) -> Callable:
-        """The function, compiled as the derivative is."""
-        return Compiled(self.f, **{name: getattr(self.replayed, name) for name in _OPTIONS})
+        """The function, compiled with the options of the derivative."""
+        return Compiled(self.f, **{name: getattr(self.replayed, name) for name in _INHERITED_OPTIONS})
 
     def explained(self, args: tuple, kwargs: dict, measure: bool) -> Any:
-        """What `wengert.explain` tells."""
-        from wengert.sparse.explain import explained  # seldom asked for, and slow to import
+        """Return the explanation that `wengert.explain` prints."""
+        from wengert.sparse.explain import explained  # rarely needed, and slow to import
 
         return explained(self, args, kwargs, measure)
 
     def values(self, *args: Any, out: np.ndarray | None = None, **kwargs: Any) -> np.ndarray:
-        """The nonzeros alone, row by row, or in the order of a COO pattern that was given.
+        """Return only the nonzeros, row by row, or in the order of a given COO pattern.
 
         Parameters
         ----------
         *args, **kwargs
-            As for the function.
+            Arguments of the function.
         out : ndarray, shape (nnz,), optional
-            One of float64 in C order is written without a copy.
+            A C-contiguous float64 array is filled without a copy.
 
         Returns
         -------
@@ -621,20 +628,20 @@ class SparseDerivative(dense.Derivative):
 
     @property
     def plan(self) -> Plan | None:
-        """How the nonzeros were computed in the last call; None before the first."""
+        """How the nonzeros were computed in the last call; None before the first call."""
         return None if self._last is None else self._last.plan
 
     @property
     def pattern(self) -> Any:
-        """Where the nonzeros of the last call are, a boolean csr_array."""
+        """Pattern of the last call, a boolean csr_array; None before the first call."""
         return None if self.plan is None else self.plan.pattern
 
     @property
     def colours(self) -> Any:
-        """The `Colouring` of the last call; None where it took none."""
+        """The `Colouring` of the last call; None if there was none."""
         return None if self.plan is None else self.plan.colours
 
     @property
     def mode(self) -> str:
-        """The mode of the last call, before it the one that was asked for."""
-        return self.mode_asked if self.plan is None else self.plan.mode
+        """Mode of the last call; before the first call, the requested mode."""
+        return self.requested_mode if self.plan is None else self.plan.mode

@@ -1,4 +1,4 @@
-"""What a sparse derivative does at a point, and what the other ways to it would take."""
+"""Reports the plan of a sparse derivative, with its cost and that of the alternatives."""
 
 from __future__ import annotations
 
@@ -14,28 +14,27 @@ from wengert.sparse.plan import Plan
 from wengert.transforms.dense import Derivative
 from wengert.transforms.explain import counted, size_of
 
-#: elements of a dense matrix that is made for comparison
-_MAX_ELEMENTS = 4_000_000
-#: runs that are timed
-_RUNS = 5
+#: maximum number of elements of a dense matrix computed for comparison
+_MAX_DENSE_ELEMENTS = 4_000_000
+#: number of timed runs
+_TIMED_RUNS = 5
 
 
 @dataclasses.dataclass(frozen=True)
-class Way:
-    """One way to the nonzeros.
+class MethodCost:
+    """Cost of one method of computing the nonzeros.
 
     Attributes
     ----------
     plan : Plan
     operations : float
-        Numbers that are computed, in those of one evaluation of f; what NumPy is called for is not among them.
+        Scalar operations in multiples of those of f, excluding those inside NumPy calls.
     nbytes : int
-        Of the workspace.
+        Size of the workspace in bytes.
     estimate : float
-        Seconds of one call, by what its instructions take one by one: what "auto" chooses between entries and colours
-        by.
+        Estimated seconds of one call, the sum over its instructions; "auto" compares these estimates.
     seconds : float or None
-        Of one call, where it was measured.
+        Measured seconds of one call, if requested.
     """
 
     plan: Plan
@@ -53,20 +52,20 @@ class Way:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Explanation:
-    """What `wengert.explain` found of a sparse derivative; print it.
+    """Result of `wengert.explain` for a sparse derivative; its ``repr`` is a report.
 
     Attributes
     ----------
     name : str
     plan : Plan
-        What is done.
+        The plan in use.
     ways : dict
-        What each way takes, by mode.
+        Cost of each method, by mode.
     """
 
     name: str
     plan: Plan
-    ways: dict[str, Way]
+    ways: dict[str, MethodCost]
 
     def __repr__(self):
         m, n = self.plan.pattern.shape
@@ -79,7 +78,7 @@ class Explanation:
 
 
 def explained(derivative: Derivative, args: tuple, kwargs: dict, measure: bool) -> Explanation:
-    """What a sparse derivative does at a point; see `wengert.explain`."""
+    """Explain a sparse derivative at a point; see `wengert.explain`."""
     derivative(*args, **kwargs)
     op = derivative.replayed.f
     program = program_of(op.f, args, kwargs)
@@ -89,28 +88,28 @@ def explained(derivative: Derivative, args: tuple, kwargs: dict, measure: bool) 
     for mode in ("auto", "direct", "mixed") if op.order == 2 else ("auto", "direct", "forward", "reverse", "mixed"):
         made = op.alternative(mode).of_program(program)
         plan = made._result.plan
-        ways.setdefault(plan.mode, _way(plan, made, f_alone, leaves, measure))
+        ways.setdefault(plan.mode, _method_cost(plan, made, f_alone, leaves, measure))
     shape = derivative.plan.pattern.shape
-    if math.prod(shape) <= _MAX_ELEMENTS:
+    if math.prod(shape) <= _MAX_DENSE_ELEMENTS:
         try:
             dense = (program.hessian if op.order == 2 else program.jacobian)(op.argnums)
             plan = Plan("dense", derivative.plan.pattern, None, "an ndarray")
-            ways["dense"] = _way(plan, dense, f_alone, leaves, measure)
+            ways["dense"] = _method_cost(plan, dense, f_alone, leaves, measure)
         except NotDerivable:
             pass
     return Explanation(derivative.name, derivative.plan, ways)
 
 
-def _way(plan: Plan, made: Program, f_alone: int, leaves: list, measure: bool) -> Way:
+def _method_cost(plan: Plan, made: Program, f_alone: int, leaves: list, measure: bool) -> MethodCost:
     seconds = _seconds(made, leaves) if measure else None
-    return Way(plan, made.operations / f_alone, made.workspace, made.estimate * 1e-9, seconds)
+    return MethodCost(plan, made.operations / f_alone, made.workspace, made.estimate * 1e-9, seconds)
 
 
 def _seconds(made: Program, leaves: list[Any]) -> float:
-    """Of a call, the median of some."""
+    """Median time of some runs, in seconds."""
     made.run(leaves)
     times = []
-    for _ in range(_RUNS):
+    for _ in range(_TIMED_RUNS):
         start = perf_counter()
         made.run(leaves)
         times.append(perf_counter() - start)

@@ -169,13 +169,13 @@ cdef class Conflicts:
         Matula and Beck (1983). doi:10.1145/2402.322385
         """
         result = np.empty(self.size, np.int32)
-        cdef int32_t[::1] order = result, room = np.empty(5 * self.size + 1, np.int32)
+        cdef int32_t[::1] order = result, workspace = np.empty(5 * self.size + 1, np.int32)
         cdef Buckets buckets
         cdef Py_ssize_t n = self.size, i, j, count
         cdef int32_t v, w, low = 0
         self.restart()
         with nogil:
-            open_buckets(&buckets, n, &room[0])
+            open_buckets(&buckets, n, &workspace[0])
             for v in range(<int32_t>n):
                 put(&buckets, v, degree[v])
             for i in range(n):
@@ -195,13 +195,13 @@ cdef class Conflicts:
     def incidence_degree(self, const int32_t[::1] first):
         """Incidence-degree ordering: the next vertex has the most neighbours before it; ties are broken by `first`."""
         result = np.empty(self.size, np.int32)
-        cdef int32_t[::1] order = result, room = np.empty(5 * self.size + 1, np.int32)
+        cdef int32_t[::1] order = result, workspace = np.empty(5 * self.size + 1, np.int32)
         cdef Buckets buckets
         cdef Py_ssize_t n = self.size, i, j, count
         cdef int32_t v, w, high = 0
         self.restart()
         with nogil:
-            open_buckets(&buckets, n, &room[0])
+            open_buckets(&buckets, n, &workspace[0])
             for i in range(n - 1, -1, -1):
                 put(&buckets, first[i], 0)
             for i in range(n):
@@ -417,9 +417,9 @@ cdef struct Buckets:
     int32_t *key                        # -1: removed
 
 
-cdef inline void open_buckets(Buckets *b, Py_ssize_t n, int32_t *room) noexcept nogil:
+cdef inline void open_buckets(Buckets *b, Py_ssize_t n, int32_t *workspace) noexcept nogil:
     cdef Py_ssize_t i
-    b.next, b.prev, b.key, b.head = room, room + n, room + 2 * n, room + 3 * n
+    b.next, b.prev, b.key, b.head = workspace, workspace + n, workspace + 2 * n, workspace + 3 * n
     for i in range(n + 1):
         b.head[i] = -1
 
@@ -529,13 +529,13 @@ def symmetric(const int64_t[::1] ptr, const int32_t[::1] idx, const int32_t[::1]
     cdef int32_t v, w, c
     cdef int64_t t
     cdef bint done = True
-    cdef Py_ssize_t room = max(1, idx.shape[0])
-    tables = [np.zeros(n, np.int32), np.empty(room, np.int32), np.empty(room, np.int64), np.zeros(room, np.uint8)]
+    cdef Py_ssize_t nnz = max(1, idx.shape[0])
+    tables = [np.zeros(n, np.int32), np.empty(nnz, np.int32), np.empty(nnz, np.int64), np.zeros(nnz, np.uint8)]
     cdef int32_t[::1] used = tables[0], colours = tables[1]
     cdef int64_t[::1] links = tables[2]
     cdef unsigned char[::1] many = tables[3]
     # for each tree: the vertex that visited it last, and from which neighbour
-    visits = np.full((0 if star else room, 2), -1, np.int32)
+    visits = np.full((0 if star else nnz, 2), -1, np.int32)
     cdef int32_t[:, ::1] visit = visits
     s.ptr, s.used, s.colour, s.link, s.many = &ptr[0], &used[0], &colours[0], &links[0], &many[0]
     with nogil:
@@ -596,7 +596,7 @@ cdef inline void forbid_cycles(Slots *s, int32_t v, int32_t w, int32_t *forbidde
 
 # ---- partition of the nonzeros between column and row products
 
-def shared_out(
+def partition_nonzeros(
     const int64_t[::1] ptr, const int32_t[::1] idx,
     const int64_t[::1] t_ptr, const int32_t[::1] t_idx, const int64_t[::1] t_place,
 ):
@@ -613,8 +613,8 @@ def shared_out(
     cdef Buckets rows, columns
     cdef int32_t i, j, low_row = 1, low_column = 1, longest_row = 0, longest_column = 0
     with nogil:
-        open_lines(&rows, &ptr[0], m, n, &row_room[0])
-        open_lines(&columns, &t_ptr[0], n, m, &column_room[0])
+        open_by_count(&rows, &ptr[0], m, n, &row_room[0])
+        open_by_count(&columns, &t_ptr[0], n, m, &column_room[0])
         while left > 0:
             while rows.head[low_row] < 0:
                 low_row += 1
@@ -643,10 +643,11 @@ def shared_out(
     return result
 
 
-cdef void open_lines(Buckets *b, const int64_t *ptr, Py_ssize_t n, Py_ssize_t longest, int32_t *room) noexcept nogil:
+cdef void open_by_count(Buckets *b, const int64_t *ptr, Py_ssize_t n, Py_ssize_t longest,
+                        int32_t *workspace) noexcept nogil:
     """Fill a bucket queue with rows or columns by their number of nonzeros, which is at most `longest`."""
     cdef Py_ssize_t i
-    b.next, b.prev, b.key, b.head = room, room + n, room + 2 * n, room + 3 * n
+    b.next, b.prev, b.key, b.head = workspace, workspace + n, workspace + 2 * n, workspace + 3 * n
     for i in range(longest + 1):
         b.head[i] = -1
     for i in range(n - 1, -1, -1):

@@ -62,10 +62,10 @@ def _arcs(s, most):
     The lengths of the arcs differ by at most one, and the shortest exceeds the distance of any two columns in a row.
     """
     n = s.shape[1]
-    apart = differences(s.ptr, s.idx, np.arange(n, dtype=np.int64), MAX_VECTORS)
-    if apart is None or not apart.size:
+    distances = differences(s.ptr, s.idx, np.arange(n, dtype=np.int64), MAX_VECTORS)
+    if distances is None or not distances.size:
         return None
-    count = n // (int(np.minimum(apart, n - apart).max()) + 1)
+    count = n // (int(np.minimum(distances, n - distances).max()) + 1)
     if -(-n // count) >= most:
         return None
     starts = np.arange(count + 1) * n // count

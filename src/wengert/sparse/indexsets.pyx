@@ -34,20 +34,20 @@ from wengert.program.ir.opcodes cimport *
 cnp.import_array()
 
 cdef int WG_POWER = (<Kernel>kernels[np.power]).opcode
-cdef int MOST_LINES = 16
 cdef int32_t LAST_EPOCH = 0x7fffffff
 
-cdef Py_ssize_t LIMIT = 1 << 24
-cdef int64_t PARTNERS = 1 << 24
+cdef Py_ssize_t MIN_GC_MEMBERS = 1 << 24          # 64 MB of members; below, unreferenced sets are kept
+cdef int64_t MAX_BLOCK_PARTNERS = 1 << 24         # bounds the work array of `unite_partners` to 64 MB
 
 cdef enum:
-    LAST = 1 << 14              # size of the table of recent pairs
+    MAX_BUFFERS = 16            # buffers united in one pass
+    RECENT_PAIRS = 1 << 14      # size of the table of recent pairs
     AA = 1                      # second partials of an elementwise function that may be nonzero
     AB = 2
     BB = 4
 
 
-cdef void *room(void *old, size_t size) except NULL:
+cdef void *reallocate(void *old, size_t size) except NULL:
     """Reallocate memory or raise MemoryError."""
     cdef void *found = PyMem_RawRealloc(old, size if size else 1)
     if found == NULL:
@@ -60,8 +60,8 @@ cdef int ascending(const void *a, const void *b) noexcept nogil:
     return (x > y) - (x < y)
 
 
-cdef inline uint64_t mixed(uint64_t key) noexcept nogil:
-    """Hash of an integer."""
+cdef inline uint64_t hashed(uint64_t key) noexcept nogil:
+    """Hash of an integer (the finaliser of MurmurHash3)."""
     key = (key ^ (key >> 33)) * 0xff51afd7ed558ccdu
     key = (key ^ (key >> 33)) * 0xc4ceb9fe1a85ec53u
     return key ^ (key >> 33)
@@ -75,12 +75,12 @@ cdef class Pairs:
 
     cdef uint64_t *keys
     cdef uint64_t *last
-    cdef Py_ssize_t room, count, most
+    cdef Py_ssize_t capacity, count, limit
 
     def __cinit__(self):
-        self.most = 1 << 22
-        self.last = <uint64_t *>room(NULL, LAST * sizeof(uint64_t))
-        memset(self.last, 0, LAST * sizeof(uint64_t))
+        self.limit = 1 << 22
+        self.last = <uint64_t *>reallocate(NULL, RECENT_PAIRS * sizeof(uint64_t))
+        memset(self.last, 0, RECENT_PAIRS * sizeof(uint64_t))
 
     def __dealloc__(self):
         PyMem_RawFree(self.keys)
@@ -92,16 +92,16 @@ cdef class Pairs:
         if a == 0 or b == 0:            # the empty set does not interact
             return 0
         key = (<uint64_t>min(a, b) << 32) | <uint64_t>max(a, b)
-        place = <Py_ssize_t>((key ^ (key >> 32) * 0x9E3779B1u) & <uint64_t>(LAST - 1))
+        place = <Py_ssize_t>((key ^ (key >> 32) * 0x9E3779B1u) & <uint64_t>(RECENT_PAIRS - 1))
         if self.last[place] == key:
             return 0
         self.last[place] = key
-        if self.count == self.room:
-            if self.count >= self.most:
+        if self.count == self.capacity:
+            if self.count >= self.limit:
                 self.make_unique()
-                self.most = max(self.most, 2 * self.count)
-            self.room = max(1024, self.room if self.count < self.room else 2 * self.room)
-            self.keys = <uint64_t *>room(self.keys, self.room * sizeof(uint64_t))
+                self.limit = max(self.limit, 2 * self.count)
+            self.capacity = max(1024, self.capacity if self.count < self.capacity else 2 * self.capacity)
+            self.keys = <uint64_t *>reallocate(self.keys, self.capacity * sizeof(uint64_t))
         self.keys[self.count] = key
         self.count += 1
         return 0
@@ -139,10 +139,10 @@ cdef class Sets:
         if n > 0x3fffffff:
             raise MemoryError(f"a pattern of {n} columns")
         self.n, self.second = n, second
-        self.limit, self.frames = LIMIT, []
+        self.limit, self.frames = MIN_GC_MEMBERS, []
         self.pairs = Pairs()
-        self.mark = <int32_t *>room(NULL, n * sizeof(int32_t))
-        self.found = <int32_t *>room(NULL, n * sizeof(int32_t))
+        self.mark = <int32_t *>reallocate(NULL, n * sizeof(int32_t))
+        self.found = <int32_t *>reallocate(NULL, n * sizeof(int32_t))
         memset(self.mark, 0, n * sizeof(int32_t))
         self.reserve(2 * n + 64, 4 * n + 64)
         self.starts[0] = self.starts[1] = 0
@@ -165,14 +165,14 @@ cdef class Sets:
         if capacity > before:
             if capacity > 0x7ffffffe:
                 raise MemoryError("a pattern of more than 2**31 index sets")
-            self.starts = <int64_t *>room(self.starts, (capacity + 1) * sizeof(int64_t))
-            self.above = <int32_t *>room(self.above, capacity * sizeof(int32_t))
-            self.seen = <int32_t *>room(self.seen, capacity * sizeof(int32_t))
+            self.starts = <int64_t *>reallocate(self.starts, (capacity + 1) * sizeof(int64_t))
+            self.above = <int32_t *>reallocate(self.above, capacity * sizeof(int32_t))
+            self.seen = <int32_t *>reallocate(self.seen, capacity * sizeof(int32_t))
             memset(self.above + before, 0xff, (capacity - before) * sizeof(int32_t))
             memset(self.seen + before, 0, (capacity - before) * sizeof(int32_t))
             self.capacity = capacity
         if space > self.space:
-            self.members = <int32_t *>room(self.members, space * sizeof(int32_t))
+            self.members = <int32_t *>reallocate(self.members, space * sizeof(int32_t))
             self.space = space
         return 0
 
@@ -302,28 +302,28 @@ cdef class Sets:
         self.starts[self.count] = end + length
         return last + 1
 
-    def united(self, list lines, int32_t number=0):
+    def united(self, list buffers, int32_t number=0):
         """Elementwise union of buffers of equal length, and of one more set."""
-        cdef const int32_t *line[16]
-        cdef int32_t here[17]
-        cdef int32_t before[17]
-        cdef Py_ssize_t i, k, count = len(lines), size = len(lines[0])
+        cdef const int32_t *buffer[MAX_BUFFERS]
+        cdef int32_t here[MAX_BUFFERS + 1]
+        cdef int32_t before[MAX_BUFFERS + 1]
+        cdef Py_ssize_t i, k, count = len(buffers), size = len(buffers[0])
         cdef int32_t last = 0
         cdef bint is_new
         cdef cnp.ndarray one
         cdef cnp.ndarray found = np.empty(size, dtype=np.int32)
         cdef int32_t *to = <int32_t *>cnp.PyArray_DATA(found)
-        if count > MOST_LINES:
-            return self.united([self.united(lines[:MOST_LINES]), *lines[MOST_LINES:]], number)
+        if count > MAX_BUFFERS:
+            return self.united([self.united(buffers[:MAX_BUFFERS]), *buffers[MAX_BUFFERS:]], number)
         for k in range(count):
-            one = lines[k]
-            line[k] = <const int32_t *>cnp.PyArray_DATA(one)
+            one = buffers[k]
+            buffer[k] = <const int32_t *>cnp.PyArray_DATA(one)
         here[count] = number
         memset(before, 0xff, sizeof(before))
         for i in range(size):
             is_new = False
             for k in range(count):
-                here[k] = line[k][i]
+                here[k] = buffer[k][i]
                 is_new |= here[k] != before[k]
             if is_new:
                 last = self.union_of(here, count + (number != 0))
@@ -353,14 +353,14 @@ cdef class Sets:
                 found[i, k] = both[0] = self.union_of(both, 2)
         return np.asarray(found)
 
-    def total(self, list lines, int32_t number=0):
+    def total(self, list buffers, int32_t number=0):
         """Union of all sets in some buffers."""
-        cdef const int32_t[::1] line
+        cdef const int32_t[::1] buffer
         cdef int32_t both[2]
         both[0] = number
-        for line in lines:
-            if line.shape[0]:
-                both[1] = self.union_of(&line[0], line.shape[0])
+        for buffer in buffers:
+            if buffer.shape[0]:
+                both[1] = self.union_of(&buffer[0], buffer.shape[0])
                 both[0] = self.union_of(both, 2)
         return both[0]
 
@@ -378,7 +378,7 @@ cdef class Sets:
         for i in range(self.n + 1):
             new[i] = 1
         for frame in self.frames:
-            (<Sweep>frame).hold(new) if isinstance(frame, Sweep) else hold(frame, new)
+            (<Sweep>frame).mark_referenced(new) if isinstance(frame, Sweep) else mark_referenced(frame, new)
         for i in range(self.pairs.count):
             new[<int32_t>(self.pairs.keys[i] >> 32)] = new[<int32_t>(self.pairs.keys[i] & 0xffffffffu)] = 1
         for i in range(self.count - 1, -1, -1):         # replace dropped supersets by theirs
@@ -405,10 +405,10 @@ cdef class Sets:
         for i in range(self.pairs.count):
             self.pairs.keys[i] = ((<uint64_t>new[<int32_t>(self.pairs.keys[i] >> 32)] << 32)
                                   | <uint64_t>new[<int32_t>(self.pairs.keys[i] & 0xffffffffu)])
-        memset(self.pairs.last, 0, LAST * sizeof(uint64_t))
+        memset(self.pairs.last, 0, RECENT_PAIRS * sizeof(uint64_t))
         numbers, known = np.asarray(new), {}
         for frame in self.frames:
-            (<Sweep>frame).rename(new, known) if isinstance(frame, Sweep) else rename(frame, numbers, known)
+            (<Sweep>frame).renumber(new, known) if isinstance(frame, Sweep) else renumber(frame, numbers, known)
 
     # ------------------------------------------------------------------------------------------ results
 
@@ -465,7 +465,7 @@ cdef class Sets:
         self.second = False                     # sets made below are in no pair
         while low < self.n:                     # a block of columns whose partners fit in memory
             high, total = low, 0
-            while high < self.n and (total < PARTNERS or high == low):
+            while high < self.n and (total < MAX_BLOCK_PARTNERS or high == low):
                 total += counts[high]
                 high += 1
             self.unite_partners(pairs, low, high, counts, rows)
@@ -492,10 +492,10 @@ cdef class Sets:
                 self.enter(b, a, low, high, ends, partners)
         for i in range(low, high):
             end = ends[i - low] - counts[i]     # `enter` advanced it to the start of the next column
-            rows[i] = self.union_of(&partners[end], self.largest(&partners[end], counts[i])) if counts[i] else 0
+            rows[i] = self.union_of(&partners[end], self.drop_covered(&partners[end], counts[i])) if counts[i] else 0
         return 0
 
-    cdef Py_ssize_t largest(self, int32_t *sets, int64_t count) noexcept:
+    cdef Py_ssize_t drop_covered(self, int32_t *sets, int64_t count) noexcept:
         """Remove sets whose known superset is also present; return the number left."""
         cdef int32_t epoch = self.next_epoch()
         cdef int64_t i
@@ -568,7 +568,7 @@ cdef class Sets:
         cdef Py_ssize_t k, length = self.size(s)
         cdef uint64_t h = <uint64_t>length
         for k in range(length):
-            h = mixed(h ^ <uint64_t>first[k]) + 1
+            h = hashed(h ^ <uint64_t>first[k]) + 1
         h &= <uint64_t>(table.shape[0] - 1)
         while table[h] != 0:
             if self.size(table[h]) == length and memcmp(self.members + self.starts[table[h]], first,
@@ -579,25 +579,25 @@ cdef class Sets:
         return s
 
 
-def hold(lists, new):
+def mark_referenced(lists, new):
     """Mark the sets referenced by lists of arrays, None, and pairs of buffers and a set."""
     for items in lists:
         for item in items:
             if type(item) is tuple:
-                hold(item[:1], new)
+                mark_referenced(item[:1], new)
                 new[item[1]] = 1
             elif type(item) is np.ndarray:
                 np.asarray(new)[item] = 1
 
 
-def rename(lists, new, known):
+def renumber(lists, new, known):
     """Replace set ids in such lists by new ones; an array that occurs several times stays shared."""
     for items in lists:
         for k, item in enumerate(items):
             if type(item) is tuple:
-                lines = list(item[0])
-                rename([lines], new, known)
-                items[k] = lines, int(new[item[1]])
+                buffers = list(item[0])
+                renumber([buffers], new, known)
+                items[k] = buffers, int(new[item[1]])
             elif type(item) is np.ndarray:
                 if id(item) not in known:
                     known[id(item)] = np.asarray(new[item]), item       # keeps the array alive and its id unique
@@ -653,11 +653,11 @@ cdef class Sweep:
         cdef Py_ssize_t n = max(1, code.n)
         self.code, self.sets, self.curvature, self.sides = code, sets, curvature, sides
         self.values = [None] * code.n
-        self.of = <int32_t *>room(NULL, n * sizeof(int32_t))
-        self.uses = <int32_t *>room(NULL, n * sizeof(int32_t))
+        self.of = <int32_t *>reallocate(NULL, n * sizeof(int32_t))
+        self.uses = <int32_t *>reallocate(NULL, n * sizeof(int32_t))
         memset(self.of, 0, n * sizeof(int32_t))
         memset(self.uses, 0, n * sizeof(int32_t))
-        self.last = <int32_t *>room(NULL, n * sizeof(int32_t))
+        self.last = <int32_t *>reallocate(NULL, n * sizeof(int32_t))
         memset(self.last, 0xff, n * sizeof(int32_t))
 
     def __dealloc__(self):
@@ -689,13 +689,13 @@ cdef class Sweep:
 
     # ------------------------------------------------------------------------------------------ references
 
-    cdef int hold(self, int32_t[::1] new) except -1:
+    cdef int mark_referenced(self, int32_t[::1] new) except -1:
         """Mark the sets that are read later, including those of operands of deferred scalars."""
         cdef Py_ssize_t i
         cdef int k, count
         cdef int32_t given[3]
         cdef unsigned char[::1] marked = np.zeros(max(1, self.done), dtype=np.uint8)
-        hold([self.values, self.given], new)
+        mark_referenced([self.values, self.given], new)
         for i in range(self.done - 1, -1, -1):
             if self.code.kinds[i] > FLAG or not (marked[i] or self.last[i] >= self.done):
                 continue
@@ -707,9 +707,9 @@ cdef class Sweep:
                 marked[given[k]] = 1
         return 0
 
-    cdef int rename(self, int32_t[::1] new, dict known) except -1:
+    cdef int renumber(self, int32_t[::1] new, dict known) except -1:
         cdef Py_ssize_t i
-        rename([self.values, self.given], np.asarray(new), known)
+        renumber([self.values, self.given], np.asarray(new), known)
         for i in range(self.code.n):
             if self.of[i] > 0:
                 self.of[i] = new[self.of[i]]
@@ -791,16 +791,16 @@ cdef class Sweep:
         cdef int op = self.code.ops[i]
         cdef int32_t given[3]
         cdef int32_t a = self.code.as_[i]
-        cdef cnp.ndarray line
+        cdef cnp.ndarray buffer
         if op == CONST or op == STOP or LESS <= op <= ISNAN or op == GUARD:
             return True
         if op == LOAD:
             found = self.values[a]
             if type(found) is not cnp.ndarray:
-                found = self.line(a)
+                found = self.buffer(a)
             if found is not None:
-                line = found
-                self.of[i] = (<int32_t *>cnp.PyArray_DATA(line))[self.code.bs[i]]
+                buffer = found
+                self.of[i] = (<int32_t *>cnp.PyArray_DATA(buffer))[self.code.bs[i]]
             self.read(a)
             return True
         if op >= INPUT and op != SELECT and op != STRONG:
@@ -856,7 +856,7 @@ cdef class Sweep:
                 elif self.of[u] > 0:
                     if leaves == self.leaves_room:
                         self.leaves_room = max(64, 2 * leaves)
-                        self.leaves = <int32_t *>room(self.leaves, self.leaves_room * sizeof(int32_t))
+                        self.leaves = <int32_t *>reallocate(self.leaves, self.leaves_room * sizeof(int32_t))
                     self.leaves[leaves] = self.of[u]
                     leaves += 1
         self.of[v] = self.sets.union_of(self.leaves, leaves)
@@ -865,14 +865,14 @@ cdef class Sweep:
     cdef int push(self, int32_t v) except -1:
         if self.stacked == self.stack_room:
             self.stack_room = max(64, 2 * self.stack_room)
-            self.stack = <int32_t *>room(self.stack, self.stack_room * sizeof(int32_t))
+            self.stack = <int32_t *>reallocate(self.stack, self.stack_room * sizeof(int32_t))
         self.stack[self.stacked] = v
         self.stacked += 1
         return 0
 
     cdef int bend(self, Py_ssize_t i) except -1:
         """Record the interactions of an elementwise scalar instruction."""
-        cdef int bits = self.bends(i)
+        cdef int bits = self.curvature_bits(i)
         cdef int32_t a, b
         if bits == 0:
             return 0
@@ -891,7 +891,7 @@ cdef class Sweep:
                 self.sets.pairs.add(b, b)
         return 0
 
-    cpdef int bends(self, Py_ssize_t i) except -1:
+    cpdef int curvature_bits(self, Py_ssize_t i) except -1:
         """Bit mask of the second partials of an elementwise instruction that may be nonzero."""
         cdef int op = self.code.ops[i]
         cdef double exponent
@@ -906,26 +906,26 @@ cdef class Sweep:
             return 0 if exponent == 0.0 or exponent == 1.0 else AA
         return self.curvature[op]
 
-    def give(self, Py_ssize_t i, int32_t s):
+    def assign(self, Py_ssize_t i, int32_t s):
         """Assign the set of a scalar."""
         self.of[i] = s
 
-    def packed(self, int32_t[::1] line, const int32_t[::1] offsets, const int32_t[::1] values):
+    def pack_scalars(self, int32_t[::1] buffer, const int32_t[::1] offsets, const int32_t[::1] values):
         """Write the sets of scalars into a buffer."""
         cdef Py_ssize_t k
         for k in range(values.shape[0]):
-            line[offsets[k]] = self.set_of(values[k])
+            buffer[offsets[k]] = self.set_of(values[k])
 
-    def held(self, Py_ssize_t v):
+    def stored(self, Py_ssize_t v):
         """Stored sets of an array: None, a buffer, or a deferred union."""
         found = self.values[v]
         if found is False:
             raise RuntimeError(f"value {v} of a list was forgotten before it was read")
         return found
 
-    def line(self, Py_ssize_t v):
+    def buffer(self, Py_ssize_t v):
         """Sets of the elements of an array in memory order; None if it does not depend on the inputs."""
-        found = self.held(v)
+        found = self.stored(v)
         if type(found) is tuple:
             found = self.values[v] = self.sets.united(*found)
         return found

@@ -37,7 +37,16 @@ from wengert.program.record import record
 from wengert.program.signature import Form, as_inputs
 from wengert.program.vm.machine import Machine
 from wengert.registry import lookup
-from wengert.sparse.dependency_rules import AA, AB, BB, CURVATURE, CallDependence, by_offset, of_call, second_partials
+from wengert.sparse.dependency_rules import (
+    AA,
+    AB,
+    BB,
+    CURVATURE,
+    CallDependence,
+    by_offset,
+    second_partials,
+    sets_of_call,
+)
 from wengert.sparse.indexsets import Sets, Sweep, with_outputs
 from wengert.sparse.recovery import differing, direction
 
@@ -117,15 +126,15 @@ def pattern_of(program: Program, argnums: int = 0, order: int = 1, leaves: list 
     if dtype.kind == "O":
         raise NotDerivable(f"sparsity({program._name}): the result is of dtype {dtype}: return floats")
     x = code.inputs[program._input("sparsity", argnums)]
-    return pattern_of_list(code, x, code.outputs[0], order, leaves)
+    return pattern_of_ir(code, x, code.outputs[0], order, leaves)
 
 
-def pattern_of_list(code: Any, x: int, y: int, order: int = 1, leaves: list | None = None) -> Any:
+def pattern_of_ir(code: Any, x: int, y: int, order: int = 1, leaves: list | None = None) -> Any:
     """Like `pattern_of`, for the input `x` and the value `y` of an IR."""
     n = math.prod(kind_of(code, x)[1])
     sets = Sets(n, order == 2)
-    choices = _Choices(code, leaves)
-    found = _Propagation(code, sets, curvature(), choices.sides, choices, {x: _columns(n)})
+    known_values = _KnownValues(code, leaves)
+    found = _Propagation(code, sets, curvature(), known_values.sides, known_values, {x: _columns(n)})
     found.run([y])
     if order == 2:
         return _matrix(*sets.interactions(), (n, n))
@@ -188,7 +197,6 @@ def check(
         Tolerance relative to the sum of magnitudes in a row.
     nearby : callable, optional
         Maps a random generator to ``(matrix, jvp)`` at a point close by.
-        Maps a generator of random numbers to the same two at a point close by: ``(matrix, jvp)``.
 
     Raises
     ------
@@ -206,13 +214,13 @@ def check(
     exact = _product(jvp, v)
     wrong, row, _ = differing(csr.indptr, csr.indices, data, v, exact, rtol)
     if wrong:
-        rows = _steady_rows(csr, jvp, v, exact, rtol, nearby)
+        rows = _rows_lacking_entries(csr, jvp, v, exact, rtol, nearby)
         wrong, row = len(rows), int(rows[0]) if len(rows) else -1
     if wrong:
         raise PatternError(
-            f"{name}{place_of(f)}: row {row} of the sparse derivative disagrees with the derivative along a random "
+            f"{name}{location_of(f)}: row {row} of the sparse derivative disagrees with the derivative along a random "
             f"direction, {(csr @ v)[row]:.6g} instead of {exact[row]:.6g} "
-            f"({wrong} of {len(exact)} rows): {LEFT_OUT}"
+            f"({wrong} of {len(exact)} rows): {MISSING_ENTRIES_HINT}"
         )
 
 
@@ -221,7 +229,7 @@ def _product(jvp, v):
         return np.ascontiguousarray(jvp(v), float).reshape(-1)
 
 
-def _steady_rows(csr, jvp, v, exact, rtol, nearby):
+def _rows_lacking_entries(csr, jvp, v, exact, rtol, nearby):
     """Rows in which a product differs from the exact one by more than rounding errors, which vary between points."""
     rng = np.random.default_rng(1964)
     with np.errstate(all="ignore"):
@@ -242,20 +250,20 @@ def _steady_rows(csr, jvp, v, exact, rtol, nearby):
 
 
 #: explanation for a pattern that lacks entries
-LEFT_OUT = "the given pattern, or sparsity= of a primitive, lacks entries; see wengert.sparsity"
+MISSING_ENTRIES_HINT = "the given pattern, or sparsity= of a primitive, lacks entries; see wengert.sparsity"
 
 
-def place_of(f: Any) -> str:
+def location_of(f: Any) -> str:
     """File and line of a function, for a message."""
-    inner = next((part for part in (getattr(f, word, None) for word in _AROUND) if callable(part)), f)
+    inner = next((part for part in (getattr(f, word, None) for word in _WRAPPED) if callable(part)), f)
     if inner is not f:
-        return place_of(inner)
+        return location_of(inner)
     code = getattr(f, "__code__", None) or getattr(type(f).__call__, "__code__", None)
     return "" if code is None else f" ({code.co_filename}:{code.co_firstlineno})"
 
 
 #: attributes by which wrappers refer to the function inside
-_AROUND = ("py_func", "f", "func", "__wrapped__")
+_WRAPPED = ("py_func", "f", "func", "__wrapped__")
 
 
 # ---------------------------------------------------------------------------------------------- selects
@@ -270,7 +278,7 @@ _SELECTS = {
 _SELECTS[Op.SELECT] = lookup(np.where).selects
 
 
-class _Choices:
+class _KnownValues:
     """Known values for selects: constant masks and indices, and for a local pattern their values at the point."""
 
     def __init__(self, code, leaves):
@@ -326,28 +334,28 @@ def _span(type):
     return 1 + sum((n - 1) * abs(s) for n, s in zip(shape, strides)) // dtype.itemsize
 
 
-def _as_array(line, type):
+def _as_array(buffer, type):
     """A 1-D buffer as an array with the layout of a type."""
     dtype, shape, strides = type
     if strides is None or strides == "flag":
-        return line.reshape(shape)
+        return buffer.reshape(shape)
     first = -sum((n - 1) * s for n, s in zip(shape, strides) if s < 0)
-    return _view(line, (first, shape, strides), dtype)
+    return _view(buffer, (first, shape, strides), dtype)
 
 
-def _view(line, view, dtype):
+def _view(buffer, view, dtype):
     offset, shape, strides = view
     size = dtype.itemsize
-    return np.ndarray(shape, np.int32, line, 4 * (offset // size), tuple(4 * (s // size) for s in strides))
+    return np.ndarray(shape, np.int32, buffer, 4 * (offset // size), tuple(4 * (s // size) for s in strides))
 
 
-def _as_line(ids, type):
+def _as_buffer(ids, type):
     """Store an array of set ids in a buffer with the memory layout of a type."""
     if type[2] is None or type[2] == "flag":
         return np.ascontiguousarray(ids, dtype=np.int32).reshape(-1)
-    line = np.zeros(_span(type), np.int32)
-    _as_array(line, type)[...] = ids
-    return line
+    buffer = np.zeros(_span(type), np.int32)
+    _as_array(buffer, type)[...] = ids
+    return buffer
 
 
 def _are_complex(*types):
@@ -358,8 +366,8 @@ def _are_complex(*types):
 class _Propagation(Sweep):
     """Propagation of index sets through array instructions."""
 
-    def __init__(self, code, sets, curvature, sides, choices, given):
-        self.choices = choices
+    def __init__(self, code, sets, curvature, sides, known_values, given):
+        self.known_values = known_values
         self.inputs = {v: place for place, v in enumerate(given)}
         self.given = list(given.values())
         self.table = [column.tolist() for column in (code.op, code.a, code.b, code.c, code.type)]
@@ -367,22 +375,22 @@ class _Propagation(Sweep):
     def type_of(self, v):
         return self.code.types[self.table[4][v]]
 
-    def is_number(self, v):
+    def is_scalar(self, v):
         return self.table[4][v] <= FLAG
 
     def ids(self, v):
         """Set ids of the elements of a value, as an array with its shape and layout."""
-        if self.is_number(v):
+        if self.is_scalar(v):
             return np.array(self.set_of(v), dtype=np.int32)
-        line = self.line(v)
-        return np.zeros(self.type_of(v)[1], np.int32) if line is None else _as_array(line, self.type_of(v))
+        buffer = self.buffer(v)
+        return np.zeros(self.type_of(v)[1], np.int32) if buffer is None else _as_array(buffer, self.type_of(v))
 
     def ids_or_none(self, v):
         """Like `ids`; None for a value that does not depend on the inputs."""
-        if self.is_number(v):
+        if self.is_scalar(v):
             s = self.set_of(v)
             return np.array(s, dtype=np.int32) if s else None
-        return None if self.line(v) is None else self.ids(v)
+        return None if self.buffer(v) is None else self.ids(v)
 
     def array(self, i):
         """Process an instruction whose result is an array, or a scalar computed from arrays."""
@@ -392,165 +400,165 @@ class _Propagation(Sweep):
         else:
             _RULES[op](self, i, a, b, c)
 
-    def _keep(self, i, line):
+    def _store(self, i, buffer):
         """Set the buffer, or the set id, of a value."""
-        if self.is_number(i):
-            self.give(i, 0 if line is None else int(line[0]))
+        if self.is_scalar(i):
+            self.assign(i, 0 if buffer is None else int(buffer[0]))
         else:
-            self.values[i] = line
+            self.values[i] = buffer
 
-    def _put(self, i, ids):
-        self._keep(i, _as_line(ids, self.type_of(i)))
+    def _store_array(self, i, ids):
+        self._store(i, _as_buffer(ids, self.type_of(i)))
 
     # ------------------------------------------------------------------------------------------ elementwise
 
     def _elementwise(self, i, op, a, b, c):
         type = self.type_of(i)
         if self.sets.second:
-            self._bend(i, op, a, b, c, type)
-        chosen = self._chosen(op, a, b, c, type)
+            self._record_interactions(i, op, a, b, c, type)
+        chosen = self._selected(op, a, b, c, type)
         if chosen is None:
             names = (b, c) if op == Op.SELECT else (a, b, c)
-            parts = [self._lines(v, type) for v in names if v >= 0]
+            parts = [self._buffers(v, type) for v in names if v >= 0]
             if op in (_MULTIPLY, Op.STRONG):
                 parts = self._without_zeros(parts, a, b, type)
         else:
-            parts = [([line], 0) for line in chosen]
-        lines = list({id(line): line for part, _ in parts for line in part}.values())
+            parts = [([buffer], 0) for buffer in chosen]
+        buffers = list({id(buffer): buffer for part, _ in parts for buffer in part}.values())
         number = self.sets.total([np.array([s for _, s in parts], np.int32)])
-        if not lines:
+        if not buffers:
             self.values[i] = np.full(_span(type), number, np.int32) if number else None
-        elif len(lines) == 1 and not number:
-            self.values[i] = lines[0]
-        elif len(lines) <= MAX_DEFERRED and not self.is_shared(i):
-            self.values[i] = lines, number
+        elif len(buffers) == 1 and not number:
+            self.values[i] = buffers[0]
+        elif len(buffers) <= MAX_DEFERRED and not self.is_shared(i):
+            self.values[i] = buffers, number
         else:
-            self.values[i] = self.sets.united(lines, number)
+            self.values[i] = self.sets.united(buffers, number)
 
-    def _lines(self, v, type):
+    def _buffers(self, v, type):
         """Buffers in the layout of a type whose union is the sets of an operand, and one set common to all elements."""
-        if self.is_number(v):
+        if self.is_scalar(v):
             return [], self.set_of(v)
-        given, own = self.held(v), self.type_of(v)
+        given, own = self.stored(v), self.type_of(v)
         if given is None:
             return [], 0
         if own[1:] == type[1:] and (own[2] is None or own[0] == type[0]):
             return given if isinstance(given, tuple) else ([given], 0)
-        return [_as_line(np.broadcast_to(self.ids(v), type[1]), type)], 0
+        return [_as_buffer(np.broadcast_to(self.ids(v), type[1]), type)], 0
 
-    def _line(self, v, type):
+    def _buffer(self, v, type):
         """Sets of an operand as one buffer in the layout of a type."""
-        lines, number = self._lines(v, type)
-        if not lines:
+        buffers, number = self._buffers(v, type)
+        if not buffers:
             return np.full(_span(type), number, np.int32)
-        return lines[0] if len(lines) == 1 and not number else self.sets.united(lines, number)
+        return buffers[0] if len(buffers) == 1 and not number else self.sets.united(buffers, number)
 
-    def _bend(self, i, op, a, b, c, type):
+    def _record_interactions(self, i, op, a, b, c, type):
         """Record the nonlinear interactions of an instruction."""
-        bits = self.bends(i)
+        bits = self.curvature_bits(i)
         if op < Op.PARTIAL and _are_complex(type, self.type_of(a)):
             bits = second_partials(primitive(op), True)
         if not bits:
             return
         if Op.PARTIAL <= op < Op.INPUT:
-            line = self.sets.united([self._line(v, type) for v in (a, b, c) if v >= 0])
-            self.sets.interact(line, line)
+            buffer = self.sets.united([self._buffer(v, type) for v in (a, b, c) if v >= 0])
+            self.sets.interact(buffer, buffer)
             return
-        first = self._line(a, type)
+        first = self._buffer(a, type)
         if bits & AA:
             self.sets.interact(first, first)
         if b >= 0 and bits & (AB | BB):
-            second = self._line(b, type)
+            second = self._buffer(b, type)
             if bits & AB:
                 self.sets.interact(first, second)
             if bits & BB:
                 self.sets.interact(second, second)
 
-    def _chosen(self, op, a, b, c, type):
+    def _selected(self, op, a, b, c, type):
         """Buffers of the operands that a select takes; None if the instruction is no select or its mask is unknown."""
         if op not in _SELECTS:
             return None
         asked, sides = ([a], (b, c)) if op == Op.SELECT else ([a, b], (a, b))
-        values = [self.choices.value(v) for v in asked]
+        values = [self.known_values.value(v) for v in asked]
         if any(value is None for value in values):
             return None
         found = []
         for mask, v in zip(_SELECTS[op](*values), sides):
-            ids = _as_array(self._line(v, type), type)
-            found.append(_as_line(np.where(np.broadcast_to(mask, type[1]), ids, 0), type))
+            ids = _as_array(self._buffer(v, type), type)
+            found.append(_as_buffer(np.where(np.broadcast_to(mask, type[1]), ids, 0), type))
         return found
 
     def _without_zeros(self, parts, a, b, type):
         """Factors of a product, without elements that are multiplied by a constant 0."""
         for number, other in ((0, b), (1, a)):
-            mask = self.choices.constant(other)
+            mask = self.known_values.constant(other)
             if mask is not None and (parts[number][0] or parts[number][1]) and not np.all(mask):
-                ids = _as_array(self._line((a, b)[number], type), type)
-                parts[number] = [_as_line(np.where(mask, ids, 0), type)], 0
+                ids = _as_array(self._buffer((a, b)[number], type), type)
+                parts[number] = [_as_buffer(np.where(mask, ids, 0), type)], 0
         return parts
 
     # ------------------------------------------------------------------------------------------ memory
 
     def _input(self, i, a, b, c):
         if i in self.inputs:
-            self._put(i, self.given[self.inputs[i]].reshape(self.type_of(i)[1]))
+            self._store_array(i, self.given[self.inputs[i]].reshape(self.type_of(i)[1]))
 
-    def _nothing(self, i, a, b, c):
+    def _constant(self, i, a, b, c):
         """A value that does not depend on the inputs."""
 
     def _sum(self, i, a, b, c):
-        given = self.held(a)
+        given = self.stored(a)
         if isinstance(given, tuple):
-            self.give(i, self.sets.total(*given))
+            self.assign(i, self.sets.total(*given))
         elif given is not None:
-            self.give(i, self.sets.total([given]))
+            self.assign(i, self.sets.total([given]))
 
     def _take_view(self, i, a, b, c):
-        line = self.line(a)
-        if line is None:
+        buffer = self.buffer(a)
+        if buffer is None:
             return
         dtype, of_source = self.type_of(i)[0], self.type_of(a)[0]
         if dtype.itemsize > of_source.itemsize:  # view of pairs of real numbers as complex
-            halves = [np.ascontiguousarray(line[: len(line) // 2 * 2][k::2]) for k in (0, 1)]
-            line = self.sets.united(halves)
+            halves = [np.ascontiguousarray(buffer[: len(buffer) // 2 * 2][k::2]) for k in (0, 1)]
+            buffer = self.sets.united(halves)
         elif dtype.itemsize < of_source.itemsize:
-            line = np.repeat(line, 2)
-        self._put(i, _view(line, self.code.views[b], dtype))
+            buffer = np.repeat(buffer, 2)
+        self._store_array(i, _view(buffer, self.code.views[b], dtype))
 
     def _base(self, i, a):
         """Copy of the buffer that is overwritten."""
-        line = self.line(a) if a >= 0 else None
-        if line is None:
+        buffer = self.buffer(a) if a >= 0 else None
+        if buffer is None:
             return np.zeros(_span(self.type_of(i)), np.int32)
-        return _as_line(_as_array(line, self.type_of(a)), self.type_of(i)).copy()
+        return _as_buffer(_as_array(buffer, self.type_of(a)), self.type_of(i)).copy()
 
     def _pack(self, i, a, b, c):
-        line = self._base(i, a)
+        buffer = self._base(i, a)
         offsets, values = self.code.packs[b]
-        self.packed(line, offsets, values)
-        self.values[i] = line
+        self.pack_scalars(buffer, offsets, values)
+        self.values[i] = buffer
 
     def _place(self, i, a, b, c):
-        line = self._base(i, a)
-        target = _view(line, self.code.views[b], self.type_of(i)[0])
+        buffer = self._base(i, a)
+        target = _view(buffer, self.code.views[b], self.type_of(i)[0])
         value = self.ids(c)
         target[...] = value.reshape(value.shape[max(0, value.ndim - target.ndim) :])
-        self.values[i] = line
+        self.values[i] = buffer
 
     def _gather(self, i, a, b, c):
-        line = self.line(a)
-        if line is not None:
-            self._put(i, line[self.choices.value(b)])
+        buffer = self.buffer(a)
+        if buffer is not None:
+            self._store_array(i, buffer[self.known_values.value(b)])
 
-    def _put_places(self, i, a, b, c):
-        line = self._base(i, a)
-        line[self.choices.value(b)] = self.ids(c)
-        self.values[i] = line
+    def _put(self, i, a, b, c):
+        buffer = self._base(i, a)
+        buffer[self.known_values.value(b)] = self.ids(c)
+        self.values[i] = buffer
 
     def _scatter(self, i, a, b, c):
         ids = self.ids_or_none(a)
         if ids is not None:
-            places = np.ravel(self.choices.value(b))
+            places = np.ravel(self.known_values.value(b))
             self.values[i] = by_offset(self.sets, np.ravel(ids), places, _span(self.type_of(i)))
 
     # ------------------------------------------------------------------------------------------ calls
@@ -558,17 +566,17 @@ class _Propagation(Sweep):
     def _call(self, i, a, b, c):
         call = self.code.calls[a]
         if is_loop(call):
-            self._keep(i, self._loop(call))
+            self._store(i, self._loop(call))
             return
         given = [self.ids_or_none(v) if self.type_of(v)[0].kind in "fc" else None for v in call.operands]
         if all(ids is None for ids in given):
             return
         shapes = [self.type_of(v)[1] for v in call.operands]
-        values = [self.choices.value(v) for v in call.operands]
+        values = [self.known_values.value(v) for v in call.operands]
         is_complex = _are_complex(*[self.type_of(v) for v in (*call.operands, i)])
         with np.errstate(all="ignore"):
-            self._put(
-                i, of_call(CallDependence(self.sets, call, self.type_of(i)[1], given, shapes, values, is_complex))
+            self._store_array(
+                i, sets_of_call(CallDependence(self.sets, call, self.type_of(i)[1], given, shapes, values, is_complex))
             )
 
     def _loop(self, call):
@@ -587,7 +595,7 @@ class _Propagation(Sweep):
             now = [*carried, *kept, *[None if part is None else part[j] for part in slices]]
             for k in entries:
                 entries[k].append(carried[k])
-            if known is None or not _same(inputs, now):  # otherwise the step repeats the one before
+            if known is None or not _are_equal(inputs, now):  # otherwise the step repeats the one before
                 inputs[:], known = now, True
                 outputs[:] = self._body(body, inputs, [body.outputs[k] for k in results])
             carried[:] = outputs[: loop.carried]
@@ -599,12 +607,12 @@ class _Propagation(Sweep):
         for word, k in loop.results:
             shape = loop.view(word, k)[1] if word != "zeros" else (loop.length(word, k),)
             if word == "last":
-                lines = [carried[k]]
+                buffers = [carried[k]]
             else:
-                lines = [] if word == "zeros" else (stacks if word == "stack" else entries)[k]
-                lines = lines[::-1] if loop.backward else lines
+                buffers = [] if word == "zeros" else (stacks if word == "stack" else entries)[k]
+                buffers = buffers[::-1] if loop.backward else buffers
             part = np.zeros(shape, np.int32)
-            for place, ids in enumerate(lines):
+            for place, ids in enumerate(buffers):
                 if ids is not None:
                     (part if word == "last" else part[place])[...] = ids
             parts.append(part.reshape(-1))
@@ -612,12 +620,12 @@ class _Propagation(Sweep):
 
     def _body(self, body, inputs, results):
         given = {v: ids for v, ids in zip(body.inputs, inputs) if ids is not None}
-        found = _Propagation(body, self.sets, curvature(), b"", _Choices(body, None), given)
+        found = _Propagation(body, self.sets, curvature(), b"", _KnownValues(body, None), given)
         found.run(results)
         return [None if (ids := found.ids_or_none(v)) is None else np.array(ids) for v in results]
 
 
-def _same(before, now):
+def _are_equal(before, now):
     return all(
         (a is None and b is None) or (a is not None and b is not None and np.array_equal(a, b))
         for a, b in zip(before, now)
@@ -626,15 +634,15 @@ def _same(before, now):
 
 _RULES = {
     Op.INPUT: _Propagation._input,
-    Op.CONST: _Propagation._nothing,
-    Op.ARRAY: _Propagation._nothing,
-    Op.STOP: _Propagation._nothing,
+    Op.CONST: _Propagation._constant,
+    Op.ARRAY: _Propagation._constant,
+    Op.STOP: _Propagation._constant,
     Op.SUM: _Propagation._sum,
     Op.VIEW: _Propagation._take_view,
     Op.PACK: _Propagation._pack,
     Op.PLACE: _Propagation._place,
     Op.GATHER: _Propagation._gather,
-    Op.PUT: _Propagation._put_places,
+    Op.PUT: _Propagation._put,
     Op.SCATTER: _Propagation._scatter,
     Op.CALL: _Propagation._call,
 }

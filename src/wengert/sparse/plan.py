@@ -1,15 +1,16 @@
-"""How a sparse derivative is computed, for results and explanations alike."""
+"""The plan by which a sparse derivative is computed; results and explanations share it."""
 
 
 class Plan:
-    """How the nonzeros of one path are computed.
+    """How the nonzeros of one specialisation are computed.
 
     Attributes
     ----------
     mode : {"direct", "forward", "reverse", "mixed", "dense"}
-        "direct": entries are products of partials, computed as arrays, without directions.
-        "forward", "reverse": by tangents or cotangents, one a colour; "mixed": by both, of a Hessian by tangents of the
-        gradient.
+        "direct": each nonzero is accumulated from partials, without seed directions.
+        "forward", "reverse": products with one tangent or cotangent per colour.
+        "mixed": products with both; for a Hessian, tangents of the gradient.
+        "dense": extracted from an ndarray.
     pattern : scipy.sparse.csr_array of bool
     colours : Colouring or None
     reason : str

@@ -72,7 +72,7 @@ class Structure:
         m, n = self.shape
         if m != n:
             raise PatternError(
-                f"colouring: kind={kind!r} is for symmetric patterns, and this one is {m} x {n}; "
+                f"colouring: kind={kind!r} requires a symmetric pattern, but this one is {m} x {n}; "
                 'write kind="column", "row" or "bidirectional"'
             )
         if np.array_equal(self.ptr, self.t_ptr) and np.array_equal(self.idx, self.t_idx):
@@ -81,7 +81,7 @@ class Structure:
         there = self.idx * np.int64(n) + self.rows
         i, j = divmod(int(np.setdiff1d(here, there)[0]), n)
         raise PatternError(
-            f"colouring: kind={kind!r} is for symmetric patterns, and ({i}, {j}) is in this one but ({j}, {i}) is not; "
+            f"colouring: kind={kind!r} requires a symmetric pattern, but ({i}, {j}) is in it and ({j}, {i}) is not; "
             "write `pattern + pattern.T` if only one triangle is stored"
         )
 
@@ -106,7 +106,7 @@ def structure_of(pattern: Any) -> Structure:
     if isinstance(pattern, np.ndarray):
         if pattern.dtype != np.bool:
             raise TypeError(
-                f"colouring: a dense pattern is an array of booleans, not of {pattern.dtype}; write `J != 0`"
+                f"colouring: a dense pattern must have dtype bool, not {pattern.dtype}; write `J != 0`"
             )
         if pattern.ndim != 2:
             raise PatternError(f"colouring: a pattern has two axes, not the shape {pattern.shape}")

@@ -24,7 +24,7 @@ _MODES = {
 }
 
 
-class Given:
+class UserPattern:
     """A pattern passed to `jacobian` or `hessian`; the caller's arrays are copied.
 
     Parameters
@@ -57,46 +57,46 @@ class Given:
         If it is not an array.
     """
 
-    def __init__(self, asked: Any, order: int, word: str):
+    def __init__(self, spec: Any, order: int, word: str):
         self.colours, self.mode = None, "auto"
-        if isinstance(asked, Colouring):
-            self._take_colours(asked, order, word)
-            asked = asked.pattern
-        if not (sp.issparse(asked) or isinstance(asked, np.ndarray)):
+        if isinstance(spec, Colouring):
+            self._use_colouring(spec, order, word)
+            spec = spec.pattern
+        if not (sp.issparse(spec) or isinstance(spec, np.ndarray)):
             raise TypeError(
-                f"{word}: sparse is True, False, 'auto' or a pattern, a sparse array or an ndarray of bool, or a "
-                f"colouring of one, not {type(asked).__name__}"
+                f"{word}: sparse is True, False, 'auto', a pattern (sparse array or ndarray of bool) or a colouring, "
+                f"not {type(spec).__name__}"
             )
-        if asked.ndim != 2:
-            raise PatternError(f"{word}: a pattern has two axes, but the one in sparse= has the shape {asked.shape}")
+        if spec.ndim != 2:
+            raise PatternError(f"{word}: a pattern has two axes, but the one in sparse= has the shape {spec.shape}")
         self.order, self.word = order, word
-        self.is_ordered = sp.issparse(asked) and asked.format == "coo"
-        pattern = sp.csr_array(asked)
+        self.is_ordered = sp.issparse(spec) and spec.format == "coo"
+        pattern = sp.csr_array(spec)
         self.pattern = sp.csr_array(
             (np.ones(pattern.nnz, np.bool), pattern.indices.copy(), pattern.indptr.copy()), pattern.shape
         )
         self.pattern.sum_duplicates()
         self.pattern.data[:] = True
         if self.is_ordered:
-            self._entries = np.array(asked.row), np.array(asked.col)
+            self._entries = np.array(spec.row), np.array(spec.col)
             self._sorting = np.lexsort((self.columns, self.rows))
-            self._refuse_duplicates()
+            self._check_duplicates()
         self.is_triangle = order == 2 and self._is_triangle()
 
-    def _take_colours(self, colours, order, word):
+    def _use_colouring(self, colours, order, word):
         if colours.kind not in _MODES[order]:
             kinds = " or ".join(map(repr, _MODES[order]))
             raise PatternError(
-                f"{word}: it cannot be recovered with a colouring of kind {colours.kind!r}: call "
+                f"{word}: a colouring of kind {colours.kind!r} does not determine it: call "
                 f"wengert.colouring with kind={kinds}"
             )
         self.colours, self.mode = colours, _MODES[order][colours.kind]
 
     def __reduce__(self):
-        asked = self.pattern if self.colours is None else self.colours
+        spec = self.pattern if self.colours is None else self.colours
         if self.is_ordered:
-            asked = sp.coo_array((np.ones(len(self.rows), np.bool), self._entries), self.pattern.shape)
-        return Given, (asked, self.order, self.word)
+            spec = sp.coo_array((np.ones(len(self.rows), np.bool), self._entries), self.pattern.shape)
+        return UserPattern, (spec, self.order, self.word)
 
     @property
     def rows(self) -> np.ndarray:
@@ -125,7 +125,7 @@ class Given:
         return self._sorting
 
     @functools.cached_property
-    def whole(self) -> Any:
+    def full_pattern(self) -> Any:
         """Pattern of the whole matrix, with both triangles."""
         return self.pattern + self.pattern.T if self.is_triangle else self.pattern
 
@@ -134,10 +134,10 @@ class Given:
         if self.pattern.shape != shape:
             m, n = self.pattern.shape
             raise PatternError(
-                f"{self.word}: the pattern in sparse= is {m} x {n}, and the derivative {shape[0]} x {shape[1]}"
+                f"{self.word}: the pattern in sparse= is {m} x {n}, but the derivative is {shape[0]} x {shape[1]}"
             )
 
-    def _refuse_duplicates(self):
+    def _check_duplicates(self):
         order = self._sorting
         rows, columns = self.rows[order], self.columns[order]
         again = np.flatnonzero((rows[1:] == rows[:-1]) & (columns[1:] == columns[:-1]))
@@ -152,7 +152,7 @@ class Given:
     def _is_triangle(self):
         m, n = self.pattern.shape
         if m != n:
-            raise PatternError(f"{self.word}: a Hessian is square, and the pattern in sparse= is {m} x {n}")
+            raise PatternError(f"{self.word}: a Hessian is square, but the pattern in sparse= is {m} x {n}")
         rows, columns = self._canonical
         below, above = rows > columns, rows < columns
         if below.any() != above.any():

@@ -20,7 +20,7 @@ from wengert.core.levels import running
 from wengert.core.operands import var
 from wengert.core.rebind.rebind import rebound
 from wengert.transforms.dense import Operator
-from wengert.transforms.stacked import Apart, Batch, Maker
+from wengert.transforms.stacked import Batch, Maker, NotBatchable
 
 
 class Mapped(Operator):
@@ -58,7 +58,7 @@ class Mapped(Operator):
     def __call__(self, *args, **kwargs):
         elements = _Elements(self, args)
         if not self._loops and levels.lifted_around() is None:
-            with levels.caught(Apart, Exception):  # the loop repeats the error, if f itself raises one
+            with levels.caught(NotBatchable, Exception):  # the loop repeats the error, if f itself raises one
                 return self._at_once(elements, kwargs)
             self._loops = True
         f = rebound(self.f) if running.get() else self.f
@@ -69,15 +69,15 @@ class Mapped(Operator):
         maker = Maker(elements.size)
         with levels.lifting(maker):
             y = rebound(self.f)(*elements.together(), **kwargs)
-        if maker.is_apart:
-            raise Apart
+        if maker.is_unbatchable:
+            raise NotBatchable
         levels.check_end(maker, self.name)
-        return self._taken_apart(y, self.out_axes, maker)
+        return self._unbatched(y, self.out_axes, maker)
 
-    def _taken_apart(self, y, axes, maker):
+    def _unbatched(self, y, axes, maker):
         if type(y) is tuple:
             axes = axes if isinstance(axes, (list, tuple)) else [axes] * len(y)
-            return tuple(self._taken_apart(part, axis, maker) for part, axis in zip(y, axes, strict=True))
+            return tuple(self._unbatched(part, axis, maker) for part, axis in zip(y, axes, strict=True))
         leaves, restore = split(y)
         found = []
         for leaf, axis in zip(leaves, spread(axes, y, self.name)):
@@ -147,8 +147,8 @@ class _Elements:
         if not sizes:
             raise ValueError(f"{name}: no argument has a batch axis: in_axes is None for all of them")
         if len(sizes) > 1:
-            told = ", ".join(f"{size} in argument {number}" for size, number in sizes.items())
-            raise ValueError(f"{name}: the batch axes have different lengths: {told}")
+            listed = ", ".join(f"{size} in argument {number}" for size, number in sizes.items())
+            raise ValueError(f"{name}: the batch axes have different lengths: {listed}")
         (self.size,) = sizes
         if not self.size:
             raise ValueError(f"{name}: the batch is empty, so the shape of the result is unknown")

@@ -42,10 +42,10 @@ SPARSE_COSTS = SparseCosts()
 
 #: colouring is preferred if it takes less than this fraction of the time of direct accumulation; the margin covers the
 #: uncertainty of both estimates
-COLOURED = 0.8
+MAX_COLOURED_TIME_RATIO = 0.8
 
 #: an ndarray is preferred if it takes at most this multiple of the time of a sparse array, since it is easier to use
-NDARRAY = 1.1
+MAX_NDARRAY_COST_RATIO = 1.1
 
 #: maximum number of tangents per evaluation of f
 MAX_TANGENTS = 64
@@ -87,7 +87,7 @@ def units_cost(columns: int, rows: int, f: int) -> float:
     return f * (c.tangents + c.tangent * columns if columns else c.cotangents + c.cotangent * rows)
 
 
-def least_by_colours(f: float, width: int, nnz: int) -> float:
+def least_compressed_time(f: float, width: int, nnz: int) -> float:
     """Lower bound of the time of a compressed Jacobian in nanoseconds.
 
     f takes `f` nanoseconds and a row or column has up to `width` nonzeros. Each tangent costs half an evaluation of f:
@@ -96,14 +96,14 @@ def least_by_colours(f: float, width: int, nnz: int) -> float:
     return SPARSE_COSTS.products + SPARSE_COSTS.read * nnz + f * (1.0 + 0.5 * width)
 
 
-def is_coloured(entries: float, colours: float) -> bool:
+def prefers_colouring(entries: float, colours: float) -> bool:
     """Whether a colouring is faster than direct accumulation, given the time of both in nanoseconds."""
-    return colours < COLOURED * entries
+    return colours < MAX_COLOURED_TIME_RATIO * entries
 
 
-def is_ndarray(sparse: float, ndarray: float) -> bool:
+def prefers_ndarray(sparse: float, ndarray: float) -> bool:
     """Whether a derivative should be computed as an ndarray, given the costs of both."""
-    return ndarray <= NDARRAY * (sparse + SPARSE_COSTS.array)
+    return ndarray <= MAX_NDARRAY_COST_RATIO * (sparse + SPARSE_COSTS.array)
 
 
 def is_forward_at_once(n: int, width: int = MAX_TANGENTS) -> bool:

@@ -15,7 +15,7 @@ from wengert.core.dispatch import dispatch
 from wengert.core.modes import nested
 from wengert.core.operands import var
 from wengert.transforms.fallback import Slope
-from wengert.transforms.pattern_vjp import Structure
+from wengert.transforms.pattern_vjp import DependencePattern
 
 
 def primitive(f: Callable, jvp: Callable | str | None, vjp: Callable | None, sparsity: Any = None) -> Callable:
@@ -24,7 +24,7 @@ def primitive(f: Callable, jvp: Callable | str | None, vjp: Callable | None, spa
         raise TypeError(
             f"primitive({getattr(f, '__name__', f)}): give its rule as vjp= or jvp=, or jvp='fd' for differences"
         )
-    structure = Structure(registry.dotted_name(f), sparsity)
+    structure = DependencePattern(registry.dotted_name(f), sparsity)
     is_opaque = sparsity is not None or isinstance(jvp, str)
     if isinstance(jvp, str):
         jvp = _by_differences(f, jvp)

@@ -16,7 +16,7 @@ from wengert.registry import strong
 from wengert.rules.broadcasting import unbroadcast
 
 
-class Structure:
+class DependencePattern:
     """Dependence pattern of a function's result on each argument: dense unless `sparsity` is given.
 
     The first pullback for an argument checks the pattern: the product of the compressed Jacobian with a random

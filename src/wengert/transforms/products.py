@@ -117,7 +117,7 @@ def resumed(f: Callable, tape, x, y, name: str) -> Recording:
     run.inputs = [x]
     try:
         with recording(tape):
-            _take_apart(run, y)
+            _flatten_result(run, y)
     except BaseException:
         tape.close()
         raise
@@ -137,7 +137,7 @@ def _run(run: Recording, f: Callable, traced: list, kwargs: dict, has_aux: bool,
             y, run.aux = _pair(y, run.level, run.name)
         if run.level.refused is not None or run.level.spelled is not None:
             check_end(run.level)
-        _take_apart(run, y)
+        _flatten_result(run, y)
     except BaseException as error:
         run.tape.close()
         explain(run.level, error)
@@ -146,7 +146,7 @@ def _run(run: Recording, f: Callable, traced: list, kwargs: dict, has_aux: bool,
         running.reset(token)
 
 
-def _take_apart(run: Recording, y) -> None:
+def _flatten_result(run: Recording, y) -> None:
     """Flatten the result of the function into `run.outputs`."""
     if is_output(run.level, y):
         run.outputs = [y]

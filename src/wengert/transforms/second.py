@@ -82,7 +82,7 @@ class Hessian(Derivative):
         mode = "reverse" if self.mode == "reverse" else "forward"
         inner = Gradient(self.f, self.argnums, True, self.has_aux)
         if self.mode == "forward":
-            inner = Jacobian(_number(self), self.argnums, True, self.has_aux, None, "forward")
+            inner = Jacobian(_scalar_valued(self), self.argnums, True, self.has_aux, None, "forward")
 
         def gradient(*args, **kwargs):
             y, slope, *aux = inner(*args, **kwargs)
@@ -157,7 +157,7 @@ def _symmetric(rows):
     return 0.5 * (rows + np.transpose(rows, (*range(half, 2 * half), *range(half))))
 
 
-def _number(hessian):
+def _scalar_valued(hessian):
     """Wrap f to check that it returns a scalar."""
     f = rebound(hessian.f)
 

@@ -1,9 +1,11 @@
-"""Truncated Taylor series in place of arrays: ``c[0] + c[1] t + ... + c[n] t^n``, and how functions act on them.
+"""Arithmetic of truncated Taylor series ``c[0] + c[1] t + ... + c[n] t^n`` for all registered functions.
 
-A row of the registry may state a rule of its own (`Primitive.taylor`, with the recurrences of `wengert.rules.taylor`).
-Any other function follows from its derivatives: y = phi(u) with the partial p(y, u) satisfies y' = p u', which gives
-one coefficient after the other, k y_k = sum_j j u_j p_{k-j}; functions that are linear between kinks act on each
-coefficient, and products of operands are convolved.
+Input: a function of the registry and arguments, some of which are `Series`. Output: the `Series` of the result.
+
+A registry row may state a rule (`Primitive.taylor`, with the recurrences of `wengert.rules.taylor`). Otherwise the
+series follows from the partials: y = phi(u) with partial p(y, u) satisfies y' = p u', which yields the coefficients one
+by one, k y_k = sum_j j u_j p_{k-j}. Piecewise linear functions act on each coefficient; multilinear ones are
+convolutions.
 
 Reference: Griewank and Walther (2008), Evaluating Derivatives, section 13.2. doi:10.1137/1.9780898717761
 """
@@ -32,12 +34,12 @@ from wengert.errors import TracedValueError, UnsupportedFunctionError
 from wengert.features import parameters_of as signature
 from wengert.rules.taylor import COEFFICIENTWISE, PIECEWISE_LINEAR, derived, product
 
-#: series that partials of the registry asked for while one of them is made, by function, order and arguments
-_found: ContextVar = ContextVar("wengert_series", default=None)
+#: cache of the series computed while one function is expanded, since partials share subexpressions; keys as in `_key`
+_cache: ContextVar = ContextVar("wengert_series", default=None)
 
 
 class Series(Lifted):
-    """An array of power series; ``c`` are the coefficients, arrays of its shape."""
+    """An array of truncated power series; the coefficients ``c`` are arrays of its shape."""
 
     __slots__ = ("c",)
     what = "a Taylor series"
@@ -47,7 +49,7 @@ class Series(Lifted):
 
     @property
     def __class__(self):
-        """An array or a number, where a function asks; libraries see it as it is."""
+        """Report an array or a scalar to user code; NumPy, SciPy and this package see a `Series`."""
         module = sys._getframe(1).f_globals.get("__name__", "")
         if module == "json.encoder" and not self.ndim:
             self._leave("json")
@@ -79,7 +81,7 @@ class Series(Lifted):
     def __bool__(self):
         return bool(self.c[0])
 
-    # piecewise constant: plain results
+    # piecewise constant operations return plain values
 
     def __int__(self):
         return int(self.c[0])
@@ -102,7 +104,7 @@ class Series(Lifted):
         return self.c[0].is_integer()
 
     def _call(self, fun, args, kwargs):
-        with levels.lifting(None):  # rules make arrays of coefficients
+        with levels.lifting(None):  # rules create arrays of coefficients, not series
             return apply(fun, args, kwargs)
 
     def _sample(self):
@@ -129,7 +131,7 @@ class Series(Lifted):
 
 
 class Maker:
-    """What makes arrays while a function runs on series."""
+    """Creates arrays while a function runs on series."""
 
     refused = spelled = None  # errors that were noted, see `wengert.core.levels.remember`
 
@@ -137,32 +139,32 @@ class Maker:
         self.order = order
 
     def made(self, array):
-        """A new array as a series, into which others may be stored; integers and flags stay as they are."""
+        """Convert a new float array to a series, so that series can be stored into it; return others unchanged."""
         if not isinstance(array, np.ndarray) or array.dtype.kind not in "fc":
             return array
         c = [array, *[np.zeros_like(array) for _ in range(self.order)]]
         return Series([arguments.clean(a) for a in c] if levels.is_tracing() else c)
 
     def enclose(self, name):
-        """A Taylor series inside of this one: not told apart from it."""
+        """Refuse a Taylor series inside this one, since the two would be confused."""
         raise UnsupportedFunctionError(
-            f"{name} inside of another Taylor series: take derivatives of the one or the other with wengert.derivative"
+            f"{name} inside another Taylor series is not supported: use wengert.derivative for one of the two"
         )
 
     def array(self, x):
-        """What ``np.array`` makes of nested lists in which there are series."""
+        """Stack nested lists that contain series, as ``np.array`` does."""
         if isinstance(x, Series):
             return np.copy(x)
         return np.stack([self.array(item) if isinstance(item, (list, tuple)) else item for item in x])
 
 
 def coefficients(x) -> list:
-    """Coefficients of a series; of a constant the one that is not 0."""
+    """Coefficients of a series; for a constant, only the constant term."""
     return x.c if isinstance(x, Series) else [dispatch.stacked(x) if isinstance(x, (list, tuple)) else x]
 
 
 def value_of(x):
-    """The value at t = 0, in lists and tuples too."""
+    """Value at t = 0; lists and tuples are converted item by item."""
     if isinstance(x, Series):
         return x.c[0]
     if isinstance(x, (list, tuple)) and holds_lifted(x):
@@ -178,7 +180,7 @@ def truncated(x, order):
 
 
 class Builder:
-    """What a rule of `registry.Primitive.taylor` makes its result with; called with coefficients it gives a series."""
+    """Builds series for the rules in `registry.Primitive.taylor`; calling it with coefficients returns a series."""
 
     coefficients, value = staticmethod(coefficients), staticmethod(value_of)
     is_traced = staticmethod(dispatch.holds_traced)
@@ -193,16 +195,16 @@ class Builder:
         return Series(c)
 
     def constant(self, x):
-        """A constant array as a series."""
+        """Convert a constant array to a series."""
         return Maker(self.order).made(x)
 
     def refused(self, of):
-        """The error for arguments that a rule does not know."""
+        """Error for arguments that a rule does not support."""
         return _no_rule(self.name, of)
 
 
 def apply(fun: Callable, args: tuple, kwargs: dict) -> Any:
-    """A function of series and constants."""
+    """Apply a function to series and constants."""
     found = [*_series_in(args), *_series_in(tuple(kwargs.values()))]
     order = min(x.order for x in found)
     if fun in LIKE:
@@ -239,7 +241,7 @@ def apply(fun: Callable, args: tuple, kwargs: dict) -> Any:
 
 
 def _by_rule(row, order, args, kwargs):
-    """A function whose row states a Taylor rule."""
+    """Apply the Taylor rule stated in the row."""
     if row.taylor == COEFFICIENTWISE:
         return _by_coefficient(row, row.fun, order, args, kwargs)
     if row.taylor == PIECEWISE_LINEAR:
@@ -266,14 +268,14 @@ def _series_in(x):
     if isinstance(x, Series):
         yield x
     elif isinstance(x, Lifted):
-        raise TracedValueError(f"{x.what} and a Taylor series do not go together")
+        raise TracedValueError(f"{x.what} and a Taylor series cannot be combined in one operation")
     elif isinstance(x, (list, tuple)):
         for item in x:
             yield from _series_in(item)
 
 
 def _by_position(fun, args, kwargs):
-    """Series that were given by keyword, at their positions."""
+    """Move series passed by keyword to their positions."""
     known = registry.positions.get(fun, {})
     names = {p.name: i for i, p in enumerate(signature(fun) or ())} | known
     lifted = {name: x for name, x in kwargs.items() if holds_lifted(x)}
@@ -282,8 +284,8 @@ def _by_position(fun, args, kwargs):
     return (*args, *lifted.values()), {name: x for name, x in kwargs.items() if name not in lifted}
 
 
-def _places(args):
-    """Where series stand among the arguments: (position, item), item -1 for the argument itself."""
+def _positions(args):
+    """Yield the position of each series among the arguments: (argument, item), item -1 for the argument itself."""
     for i, x in enumerate(args):
         if isinstance(x, Series):
             yield i, -1
@@ -292,7 +294,7 @@ def _places(args):
 
 
 def _stacked_arguments(row, args):
-    """Arguments in which a list of numbers is an array, and one of numbers and series a series."""
+    """Convert sequences of scalars to arrays, and sequences that contain series to series."""
     found = list(args)
     if row.sequence and isinstance(args[0], (list, tuple)):
         found[0] = [Maker(0).array(x) if isinstance(x, (list, tuple)) and holds_lifted(x) else x for x in args[0]]
@@ -304,7 +306,7 @@ def _stacked_arguments(row, args):
 
 
 def _by_coefficient(row, fun, order, args, kwargs):
-    """A function that is linear in its first argument, or moves elements of it."""
+    """Apply a function that is linear in its first argument, or moves its elements, to each coefficient."""
     x, *rest = args
     if holds_lifted(rest):
         rest = [value_of(item) if i + 1 in row.choices else item for i, item in enumerate(rest)]
@@ -319,7 +321,7 @@ def _by_coefficient(row, fun, order, args, kwargs):
 
 
 def _coefficient(x, k):
-    """The k-th coefficient of a series, or of those in a sequence; of constants 0."""
+    """The k-th coefficient of a series, or of each item of a sequence; 0 for constants and k > 0."""
     if isinstance(x, (list, tuple)):
         return type(x)([_coefficient(item, k) for item in x])
     if isinstance(x, Series):
@@ -328,9 +330,9 @@ def _coefficient(x, k):
 
 
 def _piecewise_linear(row, order, args, kwargs):
-    """Each coefficient by the linear piece at t = 0, all of them at once."""
+    """Map all coefficients beyond the first by the linear piece at t = 0, as a stack of tangents."""
     args = _stacked_arguments(row, args)
-    places = list(_places(args))
+    places = list(_positions(args))
     partials = row.partials if row.kind == "elementwise" else ()
     for i, _ in places:
         if i in row.choices:
@@ -354,10 +356,10 @@ def _piecewise_linear(row, order, args, kwargs):
 
 
 def _multilinear(row, order, args, kwargs):
-    """A function that is linear in each operand alone: the convolution of all of them."""
+    """Apply a function that is linear in each operand, as the convolution of all operands."""
     args = _stacked_arguments(row, args)
     fun = operator.matmul if any(map(matrices.is_sparse, args)) else row.fun
-    places = list(_places(args))
+    places = list(_positions(args))
     found = []
     for k in range(order + 1):
         total = None
@@ -374,15 +376,15 @@ def _multilinear(row, order, args, kwargs):
 
 
 def _by_partials(row, order, args):
-    """An elementwise function by y' = sum_i p_i(y, u) u_i', with the partials of its row."""
+    """Apply an elementwise function by y' = sum_i p_i(y, u) u_i', with the partials of its row."""
     args = _stacked_arguments(row, args)
-    known = _found.get()
+    known = _cache.get()
     if known is None:
-        token = _found.set({})
+        token = _cache.set({})
         try:
             return _by_partials(row, order, args)
         finally:
-            _found.reset(token)
+            _cache.reset(token)
     key = _key(row, order, args)
     if key in known:
         return Series(list(known[key][0].c))
@@ -401,11 +403,11 @@ def _by_partials(row, order, args):
             p = coefficients(p(y, *given) if callable(p) else p)
             total = total + product(p, derived(args[i].c[: order + 1]), order - 1)[-1]
         y.c.append(total / order)
-    known[key] = Series(list(y.c)), args  # which are kept, so that no id is used again
+    known[key] = Series(list(y.c)), args  # keeps the arguments alive, since `_key` contains their ids
     return y
 
 
 def _key(row, order, args):
-    """What tells calls apart: numbers by their bytes, operands of a derivative around this by what they are."""
+    """Cache key of a call: the bytes of plain coefficients, the ids of traced ones."""
     terms = [a for x in args for a in (x.c[: order + 1] if isinstance(x, Series) else [x])]
     return row.fun, order, *[id(a) if var.is_var(a) else np.asarray(a).tobytes() for a in terms]

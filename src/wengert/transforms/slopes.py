@@ -52,8 +52,8 @@ def _extrapolated(rows, power):
         errors.append(error)
         before = line
     # two rows can agree by chance if a jump lies within the step, so a neighbouring row must agree too
-    apart = np.abs(np.diff(values, axis=0))
-    errors = np.maximum(errors, np.concatenate([apart, apart[-1:]]))
+    gap = np.abs(np.diff(values, axis=0))
+    errors = np.maximum(errors, np.concatenate([gap, gap[-1:]]))
     errors[np.isnan(errors)] = np.inf
     chosen = len(errors) - 1 - errors[::-1].argmin(axis=0)[None]
     return np.take_along_axis(np.array(values), chosen, 0)[0], np.take_along_axis(errors, chosen, 0)[0]

@@ -1,8 +1,9 @@
-"""Batches in place of arrays: one call of a NumPy function for all elements, where it broadcasts.
+"""Batched values for `vmap`: one NumPy call processes all elements of a batch where the function allows it.
 
-A `Batch` holds the arrays of all elements along a first axis that the function does not see.
-Ufuncs, and functions whose row states `batching`, take all elements in one call; others are called for each element.
-A question that has no single answer for all elements, such as a branch on a value, ends the attempt with `Apart`.
+A `Batch` stacks the arrays of all elements along a leading axis that is hidden from the function.
+Ufuncs, and functions whose registry row states `batching`, are called once on the stacked array; other functions are
+called once per element. An operation without a common answer for all elements, such as a branch on a value, raises
+`NotBatchable`, and `vmap` then runs the function element by element.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ from wengert.core.dispatch.lifted import LIKE, Lifted, holds_lifted
 from wengert.dependence import MATRIXWISE, SYSTEMS, Along, Contraction, Cumulative, Elementwise, Reduced
 
 
-class Apart(BaseException):
+class NotBatchable(BaseException):
     """Signals that a batch must be run element by element. Not an `Exception`, so that `f` cannot catch it.
 
-    Code in C may put another error in its place, so it is noted, too.
+    C code may replace it by another error, so it also sets a flag on every active `Maker`.
     """
 
     def __init__(self):
         super().__init__()
         for holder in levels.holders():
             if isinstance(holder, Maker):
-                holder.is_apart = True
+                holder.is_unbatchable = True
 
 
 class Batch(Lifted):
-    """An array for each element of a batch; in `v` they lie along the first axis."""
+    """Array of one batch element, as the function sees it; `v` stacks those of all elements along a leading axis."""
 
     __slots__ = ("v",)
     what = "a batch"
@@ -43,10 +44,10 @@ class Batch(Lifted):
 
     @property
     def __class__(self):
-        """A function that asks may go another way for arrays than for numbers."""
+        """Ends the attempt if user code asks for the type, since it may treat arrays and scalars differently."""
         if sys._getframe(1).f_globals.get("__name__", "").startswith("wengert."):
             return Batch
-        raise Apart
+        raise NotBatchable
 
     @property
     def shape(self):
@@ -57,21 +58,21 @@ class Batch(Lifted):
         return self.v.dtype
 
     def _leave(self, where):
-        raise Apart
+        raise NotBatchable
 
     def __bool__(self):
-        raise Apart
+        raise NotBatchable
 
     def __index__(self):
         if self.ndim or self.dtype.kind not in "iu":
             raise TypeError("only integer scalar arrays can be converted to a scalar index")
-        raise Apart
+        raise NotBatchable
 
     def __repr__(self):
-        raise Apart
+        raise NotBatchable
 
     def __format__(self, spec):
-        raise Apart
+        raise NotBatchable
 
     def _call(self, fun, args, kwargs):
         with levels.lifting(None):
@@ -81,12 +82,12 @@ class Batch(Lifted):
         return np.zeros(self.shape, dtype=self.dtype)[()]
 
     def _item(self, key):
-        v = self.v[_key(key)]
+        v = self.v[_batched_index(key)]
         is_number = np.ndim(v) == 1 and not any(part is Ellipsis for part in (key if type(key) is tuple else (key,)))
-        return Batch(np.copy(v) if is_number else v)  # a number is no view
+        return Batch(np.copy(v) if is_number else v)  # indexing a scalar makes a copy, not a view
 
     def _store(self, key, value):
-        key = _key(key)
+        key = _batched_index(key)
         if isinstance(value, (list, tuple)) and holds_lifted(value):
             value = _joined(value)
         self.v[key] = _aligned(value, np.ndim(self.v[key]) - 1) if isinstance(value, Batch) else value
@@ -95,29 +96,29 @@ class Batch(Lifted):
         if not copy and self.dtype == dtype:
             return self
         if np.dtype(dtype).kind not in "biufc":
-            raise Apart
+            raise NotBatchable
         return Batch(self.v.astype(dtype))
 
 
 class Maker:
-    """What makes arrays while a function runs on batches."""
+    """Creates arrays while a function runs on batches."""
 
     refused = spelled = None  # errors that were noted, see `wengert.core.levels.remember`
-    is_apart = False  # must it be run element by element?
+    is_unbatchable = False  # whether an `NotBatchable` was raised
 
     def __init__(self, size: int):
         self.size = size
 
     def made(self, array):
-        """A new array for each element, into which batches may be stored."""
+        """Repeat a new float array for each element, so that batches can be stored into it."""
         if not isinstance(array, np.ndarray) or array.dtype.kind not in "fc":
             return array
         v = np.repeat(array[None], self.size, axis=0)
         return Batch(arguments.clean(v) if levels.is_tracing() else v)
 
     def enclose(self, name):
-        """A Taylor series of each element."""
-        raise Apart
+        """Refuse a Taylor expansion inside a batch."""
+        raise NotBatchable
 
     def array(self, x):
         return np.copy(x) if isinstance(x, Batch) else _joined(x)
@@ -127,44 +128,44 @@ def _joined(x):
     return np.stack([_joined(item) if isinstance(item, (list, tuple)) else item for item in x])
 
 
-def _key(key):
-    """An index behind the axis of the batch."""
+def _batched_index(key):
+    """Shift an index by the batch axis."""
     parts = key if type(key) is tuple else (key,)
     if holds_lifted(parts):
-        raise Apart
+        raise NotBatchable
     chosen = [i for i, part in enumerate(parts) if not (part is None or part is Ellipsis or isinstance(part, slice))]
     has_arrays = any(isinstance(parts[i], (np.ndarray, list)) for i in chosen)
     if has_arrays and chosen[-1] - chosen[0] >= len(chosen):
-        raise Apart  # NumPy would put the axes of the indices in front
+        raise NotBatchable  # NumPy moves the axes of separated advanced indices to the front
     return (slice(None), *parts)
 
 
 def _array(x):
-    """The arrays of all elements, or the one of a constant, which may be traced."""
+    """The stacked array of a batch; a constant, possibly traced, as an array."""
     return x.v if isinstance(x, Batch) else np.asarray(x) if isinstance(x, (list, tuple)) else x
 
 
 def _aligned(x, ndim):
-    """A batch with axes of length 1 behind the first, so that it broadcasts as its elements do."""
+    """Insert axes of length 1 after the batch axis, so that the stacked array broadcasts as its elements do."""
     if not isinstance(x, Batch):
         return x
     return np.reshape(x.v, np.shape(x.v)[:1] + (1,) * (ndim - x.ndim) + x.shape)
 
 
-def _behind(axis, ndim):
-    """Axes of elements of so many axes as those of the batch; of wrong ones each element has its own error."""
+def _shifted_axis(axis, ndim):
+    """Shift axes of an element with `ndim` axes by the batch axis; invalid ones raise in the call for each element."""
     if isinstance(axis, tuple):
-        return tuple([_behind(a, ndim) for a in axis])
+        return tuple([_shifted_axis(a, ndim) for a in axis])
     if not -ndim <= axis < ndim:
-        raise Apart
+        raise NotBatchable
     return axis % ndim + 1
 
 
 # ---- functions
 
 
-def takes_all(row: registry.Primitive) -> bool:
-    """Whether one call of a function serves all elements."""
+def is_batchable(row: registry.Primitive) -> bool:
+    """Whether one call of a function processes a whole batch."""
     return row.batching is not None or row.fun is registry.strong or _is_ufunc(row.fun)
 
 
@@ -173,9 +174,9 @@ def _is_ufunc(fun):
 
 
 def apply(fun: Callable, args: tuple, kwargs: dict):
-    """A function of batches and constants."""
+    """Apply a function to batches and constants."""
     if holds_lifted(tuple(kwargs.values())):
-        raise Apart
+        raise NotBatchable
     size = len(_batches(args)[0].v)
     row = registry.lookup(fun)
     if row is not None and row.batching is not None:
@@ -187,8 +188,8 @@ def apply(fun: Callable, args: tuple, kwargs: dict):
     if row is not None and row.static:
         return fun(*_element(args, 0), **kwargs)
     if row is None or row.kind == "view" or fun in dispatch.STORES:
-        raise Apart
-    return Batch(_each(fun, args, kwargs, size))
+        raise NotBatchable
+    return Batch(_per_element(fun, args, kwargs, size))
 
 
 def _batches(x):
@@ -209,11 +210,11 @@ def _elementwise(fun, args, kwargs):
     return fun(*[_aligned(x, ndim) for x in args], **kwargs)
 
 
-def _each(fun, args, kwargs, size):
-    """A function of each element in turn."""
+def _per_element(fun, args, kwargs, size):
+    """Call a function for each element and stack the results."""
     found = [fun(*_element(args, i), **kwargs) for i in range(size)]
     if any(isinstance(y, (list, tuple, str)) for y in found) or len({np.shape(y) for y in found}) > 1:
-        raise Apart
+        raise NotBatchable
     return np.stack(found)
 
 
@@ -221,34 +222,34 @@ def _each(fun, args, kwargs, size):
 
 
 def _at_once(fun, row, size, args, kwargs):
-    """A function whose row states how one call serves a batch."""
+    """Apply a function to the whole batch, by the batching rule of its row."""
     if kwargs.get("out") is not None:
-        raise Apart
+        raise NotBatchable
     if callable(row.batching):
         found = row.batching(*_with_batch_axis(row, size, args), **kwargs)
         if found is None:
-            raise Apart
+            raise NotBatchable
         return found
     pattern = row.dependence
     return _BY_PATTERN[pattern if type(pattern) is str else type(pattern)](fun, row, args, kwargs)
 
 
 def _with_batch_axis(row, size, args):
-    """Arguments with the axis of the batch in front, of length 1 where an operand is the same for all."""
+    """Arguments with a leading batch axis, of length 1 for constants."""
     if row.sequence:
         parts = [x.v if isinstance(x, Batch) else np.broadcast_to(x, (size, *np.shape(x))) for x in args[0]]
         return parts, *args[1:]
     operands = row.vjps or (0,)
     found = [x.v if isinstance(x, Batch) else _array(x)[None] if i in operands else x for i, x in enumerate(args)]
     if holds_lifted(found):
-        raise Apart
+        raise NotBatchable
     return found
 
 
 def _broadcast(fun, row, args, kwargs):
-    """Element by element; a choice is none with another number of arguments."""
+    """Apply an elementwise function; one whose row does not fit this number of arguments is not batched."""
     if row.fits is not None and not row.fits(*args, **kwargs):
-        raise Apart
+        raise NotBatchable
     names = {"a_min": 1, "a_max": 2, **registry.positions.get(fun, {})}
     given = {names[name]: x for name, x in kwargs.items() if name in names}
     args = [*args, *[None] * (1 + max(given, default=-1) - len(args))]
@@ -258,19 +259,19 @@ def _broadcast(fun, row, args, kwargs):
 
 
 def _along_axes(fun, row, args, kwargs):
-    """A reduction, or a function along an axis: that of an element is one further in the batch."""
+    """Apply a reduction, or a function along an axis, with the axis shifted by the batch axis."""
     x, *rest = args
     position, default = row.dependence
     is_masked = kwargs.get("where", True) is not True
     if not isinstance(x, Batch) or is_masked or any(isinstance(y, (Batch, np.ndarray)) for y in rest):
-        raise Apart
+        raise NotBatchable
     is_given = len(rest) >= position
     axis = rest[position - 1] if is_given else kwargs.get("axis", default)
     keepdims = kwargs.get("keepdims", False)
     is_kept = keepdims is not np._NoValue and keepdims
     v = np.reshape(x.v, (len(x.v), -1)) if axis is None else x.v
     kwargs = {name: y for name, y in kwargs.items() if name not in ("axis", "keepdims", "where")}
-    shifted = 1 if axis is None else _behind(axis, x.ndim)
+    shifted = 1 if axis is None else _shifted_axis(axis, x.ndim)
     if is_given:
         rest[position - 1] = shifted
     else:
@@ -283,27 +284,27 @@ def _along_axes(fun, row, args, kwargs):
 
 def _matrixwise(fun, row, args, kwargs):
     if len(args) > 1 or kwargs:
-        raise Apart
+        raise NotBatchable
     return fun(args[0].v)
 
 
 def _systems(fun, row, args, kwargs):
-    """Linear systems, each with one right-hand side or several."""
+    """Solve linear systems, each with one right-hand side or several."""
     a, b = args
     if not all(1 <= d <= 2 for d in (np.ndim(a), np.ndim(b))):
-        raise Apart
+        raise NotBatchable
     left, right = _array(a), _array(b)
     return fun(left, right) if np.ndim(b) == 2 else fun(left, right[..., None])[..., 0]
 
 
 def _product(fun, row, args, kwargs):
-    """A product of vectors and matrices."""
+    """Multiply vectors and matrices."""
     a, b = args
     dims = np.ndim(a), np.ndim(b)
     if not all(1 <= d <= 2 for d in dims):
-        raise Apart
+        raise NotBatchable
     left, right = _array(a), _array(b)
-    if not isinstance(b, Batch) and dims == (2, 2):  # the rows of all elements times one matrix
+    if not isinstance(b, Batch) and dims == (2, 2):  # one product with all rows, faster than a batched one
         return np.reshape(np.matmul(np.reshape(left, (-1, left.shape[-1])), right), (*left.shape[:-1], -1))
     if not isinstance(a, Batch) and dims == (2, 1):
         return np.matmul(right, np.transpose(left))
@@ -314,7 +315,7 @@ def _product(fun, row, args, kwargs):
     return found[..., 0, :] if dims == (1, 2) else found[..., 0] if dims == (1, 1) else found
 
 
-#: by dependence pattern: (function, row, args, kwargs) -> array with the axis of the batch first
+#: implementations by dependence pattern: (function, row, args, kwargs) -> array with a leading batch axis
 _BY_PATTERN = {
     Elementwise: _broadcast,
     Reduced: _along_axes,

@@ -253,7 +253,7 @@ class _Widening:
             found = self.of_units(i, call)
             if found is not None:
                 return found
-        if row is None or not stacked.takes_all(row):
+        if row is None or not stacked.is_batchable(row):
             return self.each(i, call)
 
         def apply(*values):
@@ -263,7 +263,7 @@ class _Widening:
 
         try:
             return self.traced(apply, call.operands, i)
-        except (stacked.Apart, Exception):  # if the call fails at some point, the calls per point raise the right error
+        except (stacked.NotBatchable, Exception):  # if the call fails at some point, the calls per point raise the right error
             return self.each(i, call)
 
     def of_units(self, i, call):
@@ -306,7 +306,7 @@ class _Widening:
         found = int(of[code.outputs[0]])
         wanted = self.type(i) if i is not None else (np.dtype(float), (self.count,), None)
         if kind_of(self.new, found)[:2] != wanted[:2]:
-            raise stacked.Apart
+            raise stacked.NotBatchable
         return self.in_type(found, wanted)
 
     def in_type(self, v, type):
