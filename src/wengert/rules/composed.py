@@ -1,4 +1,4 @@
-"""Functions written in terms of others: each body gives the values of NumPy's own, bit for bit."""
+"""NumPy functions composed of other NumPy functions; each body returns the same values as NumPy's, bit for bit."""
 
 import functools
 
@@ -10,7 +10,7 @@ from wengert.rules.broadcasting import elements
 
 
 def _block(arrays):
-    """Join the innermost lists along the last axis, those around them along the last but one, and so on."""
+    """Join the innermost lists along the last axis, the next enclosing level along the axis before it, and so on."""
     depth = _depth(arrays)
     ndim = max(depth, *[np.ndim(leaf) for leaf in _leaves(arrays)])
 
@@ -48,10 +48,10 @@ def _fill_diagonal(a, val, wrap=False):
 
 
 def store(a, places, values):
-    """Write values, repeated as often as needed, to places of the flattened array."""
+    """Store values, repeated cyclically to the length of `places`, at `places` of the flattened array."""
     if np.ndim(values) and np.shape(values) != np.shape(places):
         values = np.resize(values, np.shape(places))
-    a = a if np.ndim(a) else np.reshape(a, 1)  # a view of it
+    a = a if np.ndim(a) else np.reshape(a, 1)  # a view
     a[np.unravel_index(places, np.shape(a))] = values
 
 
@@ -102,7 +102,7 @@ def _broadcast_arrays(*args, subok=False):
 
 
 def _at_least(ndim):
-    """``atleast_1d`` and its relatives, of one array or of several: a vector becomes a row."""
+    """Body of ``atleast_1d``, ``atleast_2d`` or ``atleast_3d``, for one array or several: a 1-D array becomes a row."""
 
     def reshaped(x):
         n = np.ndim(x)
@@ -145,10 +145,10 @@ def _piecewise(x, condlist, funclist, *args, **kw):
             if not np.any(condition):
                 continue
             found = np.broadcast_to(function(x[condition], *args, **kw), np.sum(condition))
-            if type(x) is not np.ndarray:  # a program knows from the mask where each element goes
+            if type(x) is not np.ndarray:  # y is traced like x, so it can be stored to through the mask
                 y[condition] = of_dtype(found, x.dtype)
                 continue
-            places = np.reshape(np.cumsum(condition) - 1, shape)  # not written into y, which may be plain
+            places = np.reshape(np.cumsum(condition) - 1, shape)  # no store: y may be plain although `found` is traced
             function = elements(found, np.maximum(places, 0))
         y = of_dtype(np.where(condition, function, y), x.dtype)
     return np.reshape(y, of_x)
@@ -205,7 +205,7 @@ def _trim_zeros(filt, trim="fb"):
 
 
 def _modf(x):
-    """The fraction is that of ``fmod``, which keeps signs of zero; infinities have none."""
+    """Take the fraction from ``fmod``, which keeps the sign of zero; infinities have fraction 0."""
     x = as_array(x)
     fraction = np.where(np.isinf(x), np.copysign(0.0, x), np.fmod(x, 1.0))
     return of_dtype(fraction, x.dtype)[()], np.trunc(x)
@@ -229,7 +229,7 @@ def _nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
 
 
 def as_array(x):
-    """A number, or a list or tuple of which items may be traced, as an array; arrays as they are."""
+    """Convert a scalar, or a list or tuple with traced items, to an array; return an array itself."""
     if isinstance(x, (list, tuple)):
         return np.stack([as_array(item) for item in x])
     return x if hasattr(x, "dtype") else np.asarray(x)
@@ -248,7 +248,7 @@ def _trapezoid(y, x=None, dx=1.0, axis=-1):
 
 
 def beyond_reals(fun, is_outside):
-    """A function of ``numpy.emath``: complex where real numbers have no real value."""
+    """Body of a function of ``numpy.emath``: complex where a real operand has no real value."""
 
     def body(x):
         x = as_array(x)
@@ -314,19 +314,19 @@ composed(np.modf, _modf)
 composed(np.divmod, lambda x1, x2: (np.floor_divide(x1, x2), np.remainder(x1, x2)))
 
 
-# ------------------------------------------------------------------------------------------ functions of our own
+# ---- functions that only rules and bodies call
 
 
 def has_functions(x):
-    """Whether `x` answers for NumPy's functions, and not as an array does."""
+    """Whether `x` overrides ``__array_function__``."""
     found = getattr(type(x), "__array_function__", None)
     return found is not None and found is not np.ndarray.__array_function__
 
 
 def offered(fun):
-    """`fun`, which is not NumPy's, offered to its operands first as NumPy offers its own functions to them.
+    """Make `fun` dispatch on ``__array_function__`` as NumPy's functions do.
 
-    So a function that only rules and bodies call may have a row.
+    A function that only rules and bodies call can then have a row of its own.
     """
 
     @functools.wraps(fun)
@@ -344,7 +344,7 @@ def offered(fun):
 
 @offered
 def exponent(x):
-    """The power of two that ``frexp`` takes out."""
+    """Return the exponent of ``frexp``."""
     return np.frexp(x)[1]
 
 

@@ -1,8 +1,8 @@
-"""Distribution functions of ``scipy.special`` and their inverses, in arguments and in parameters.
+"""Distribution functions of ``scipy.special`` and their inverses, in arguments and parameters.
 
-In its argument a distribution function has its density as derivative, in its parameters an integral of that
-(`parameters`).
-An inverse has them by the equation that it solves: in whatever is not solved for, minus one over the other.
+The derivative of a distribution function in its argument is the density; in a parameter it is an integral of the
+derivative of the density (see `parameters`).
+Inverses follow from the implicit function theorem: if F(x, a) = p, then dx/dp = 1 / F_x and dx/da = -F_a / F_x.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def normal_density(x):
 
 
 def by_parameter(y, a, x):
-    """Derivative of the inverse of the gamma distribution function in its parameter, at its value x."""
+    """Derivative of the inverse of the gamma distribution function in its parameter `a`, at the quantile `x`."""
     return -gammainc_by_parameter(1, a, x) / gamma_density(a, x)
 
 
@@ -93,7 +93,7 @@ row("pdtri", "number of events", lambda y, k, p: -1 / gamma_density(np.floor(k) 
 
 
 def inside(y, slope):
-    """The slope of a number of events, which is 0 where that is held at 0."""
+    """Return `slope`, and 0 where SciPy clamps the event count `y` at 0."""
     return np.where(np.greater(y, 0), slope, 0.0)
 
 
@@ -114,8 +114,9 @@ def beta_slope(i, a, b, x, rest):
 def solved(name, slope, unknown, value, sign=1):
     """Declare the inverse of a distribution function in one of its arguments.
 
-    ``slope(i, *arguments)`` is the derivative of the distribution function in its argument i.
-    In the call of the inverse its value, times `sign`, is operand `value`, and the others keep their order.
+    ``slope(i, *arguments)`` is the derivative of the distribution function in its argument i, and `unknown` is the
+    argument that is solved for.
+    Operand `value` of the inverse is `sign` times the probability; the other operands keep their order.
     """
 
     def partial(i):
@@ -146,7 +147,7 @@ solved("btdtrib", betainc_slope, 1, 1)
 
 
 def f_slope(i, m, n, x):
-    """Derivative of ``fdtr``, of which the argument as a fraction changes with both degrees of freedom."""
+    """Derivative of ``fdtr`` in its argument i: the argument m x / (n + m x) of ``betainc`` also depends on m and n."""
     whole = n + m * x
     operands = m / 2, n / 2, m * x / whole, n / whole
     by_argument = beta_density(*operands) / (whole * whole) * (n * x, -m * x, m * n)[i]
@@ -160,7 +161,7 @@ solved("fdtridfd", f_slope, 1, 1)
 
 
 def binomial_density(k, n, p):
-    """Of the event number k + 1 of n, in p; as many events as trials are certain."""
+    """Minus the derivative of ``bdtr`` in p, (k + 1) C(n, k + 1) p^k (1 - p)^(n - k - 1); 0 for k >= n."""
     k, n = np.floor(k), np.trunc(n)
     inside = np.less(k, n)
     return np.where(inside, beta_density(k + 1, np.where(inside, n - k, 1.0), p, 1 - p), 0.0)
@@ -175,7 +176,7 @@ row("nbdtri", None, None, lambda y, k, n, p: 1 / beta_density(np.trunc(n), np.tr
 
 
 def binomial_slope(i, k, n, p):
-    """Derivative of ``bdtr``, continued to numbers that are no integers."""
+    """Derivative of ``bdtr`` in its argument i, with k and n continued to real values."""
     operands = n - k, k + 1, 1 - p, p
     if i == 2:
         return -beta_density(*operands)
@@ -201,7 +202,7 @@ def t_density(v, t):
 
 @offered
 def t_by_freedom(order, v, t):
-    """Derivative 1 or 2 of ``stdtr`` in the degrees of freedom: of half a beta distribution of v / (v + t^2)."""
+    """First or second derivative (`order`) of ``stdtr`` in the degrees of freedom v, through ``betainc``."""
     return np.where(np.equal(t, 0), 0.0, tail_by_freedom(order, v, np.where(np.equal(t, 0), 1.0, t)))[()]
 
 
@@ -243,7 +244,7 @@ row("stdtrit", lambda y, v, p: -t_by_freedom(1, v, y) / t_density(v, y), lambda 
 
 
 def found_freedom(y):
-    """Degrees of freedom, NaN where SciPy's search ended at a bound (1e-100, or 1e100 of either sign)."""
+    """Return the degrees of freedom, NaN where SciPy's search stopped at a bound (1e-100, or 1e100 of either sign)."""
     return np.where((y > 1e-99) & (y < 1e99), y, np.nan)
 
 
@@ -257,7 +258,7 @@ row(
 
 
 def kolmogorov_density(x):
-    """Minus the derivative of ``kolmogorov``: the theta function by either of its series."""
+    """Minus the derivative of ``kolmogorov``, by the theta series that converges fast at each x."""
     is_far = np.greater(x, 0.8)
     far, near = np.where(is_far, np.minimum(x, 100.0), 1.0), np.where(is_far, 0.5, x)
     outer = sum((-1) ** (k + 1) * k * k * np.exp(-2.0 * k * k * far * far) for k in range(1, 8))
@@ -272,7 +273,7 @@ def kolmogorov_density(x):
 row("kolmogorov", lambda y, x: -kolmogorov_density(x))
 row("kolmogi", lambda y, p: -1 / kolmogorov_density(y))
 
-# ---- the normal distribution, by its parameters
+# ---- the normal distribution, in its parameters
 
 row(
     "nrdtrimn",
@@ -291,7 +292,7 @@ row(
 
 
 def noncentral_density(v, c, x):
-    """Of chi square with noncentrality `c`: by a Bessel function, and where that is small by its series."""
+    """Density of the noncentral chi square distribution: by a Bessel function, and by 0F1 where c x is small."""
     is_far = np.greater(c * x, 1.0)
     far_c, far_x = np.where(is_far, c, 1.0), np.where(is_far, x, 1.0)
     near_x, product = np.where(is_far, 1.0, x), np.where(is_far, 0.0, c * x / 4)
@@ -303,7 +304,7 @@ def noncentral_density(v, c, x):
 
 
 def noncentral_slope(i, x, v, c):
-    """Derivative of ``chndtr`` in its argument, and in its noncentrality."""
+    """Derivative of ``chndtr`` in its argument (i = 0) or its noncentrality (i = 2)."""
     return noncentral_density(v, c, x) if i == 0 else -noncentral_density(v + 2, c, x)
 
 
@@ -324,7 +325,7 @@ row(
 
 
 def attained(c, slope):
-    """The slope of a noncentrality, which SciPy leaves at about 0 where none gives the probability."""
+    """Return `slope(c)`, and 0 where no noncentrality attains the probability: SciPy then returns c near 0."""
     return np.where(np.greater(c, 1e-300), slope(np.maximum(c, 1e-300)), 0.0)
 
 

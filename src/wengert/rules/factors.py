@@ -1,4 +1,7 @@
-"""Factors of matrices: Cholesky and QR. Transposes are conjugate ones, so that the rules hold for complex matrices."""
+"""Cholesky and QR factorisations; transposes are conjugate, so the rules hold for complex matrices too.
+
+The rules follow Murray (2016), arXiv:1602.07527, for Cholesky and Walter and Lehmann (2010), arXiv:1001.1654, for QR.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +32,11 @@ from wengert.rules.products import adjoint
 
 # ---- Cholesky factors
 
-BLOCK = 64  # rows of what is not halved any more
+BLOCK = 64  # order of diagonal blocks that the recursion no longer halves
 
 
 def cholesky_tangent(t, factor):
-    """L P(L^-1 t L^-T), where P takes the lower triangle and halves the diagonal."""
+    """dL = L P(L^-1 dA L^-H), where P takes the lower triangle and halves the diagonal."""
     lead = leading(t, factor)
     inner = adjoint(solutions(factor, t, lead))
     return strong_matmul(factor, lower_half(solutions(factor, inner, lead)))
@@ -41,9 +44,9 @@ def cholesky_tangent(t, factor):
 
 @offered
 def cholesky_adjoint(factor, g):
-    """L^-T P(L^T tril(g)) L^-1 made symmetric: the transpose of `cholesky_tangent` for symmetric tangents.
+    """Return L^-H P(L^H tril(G)) L^-1, symmetrised: the transpose of `cholesky_tangent` for symmetric tangents.
 
-    By halves: n^3 operations in place of 3 n^3, in a few products of large matrices.
+    The recursion over halves takes n^3 instead of 3 n^3 operations, in a few products of large matrices.
 
     References
     ----------
@@ -66,7 +69,7 @@ def halves(here):
 
 
 def invert_lower(factor, here, inverses, is_needed, product):
-    """Enter the inverses of the diagonal blocks that `pull_factor` divides by, and, if asked, that of this one."""
+    """Store the inverses of the diagonal blocks that `pull_factor` needs, and that of block `here` if `is_needed`."""
     if here.stop - here.start <= BLOCK:
         inverses[here.start, here.stop] = np.linalg.inv(lower(factor[..., here, here]))
         return
@@ -83,7 +86,7 @@ def invert_lower(factor, here, inverses, is_needed, product):
 
 
 def pull_factor(factor, inverses, z, here, product):
-    """Replace a diagonal block of cotangents of a factor by twice the symmetric ones of the matrix."""
+    """Replace the cotangent of a diagonal block of the factor in `z` by twice the symmetric cotangent of the matrix."""
     if here.stop - here.start <= BLOCK:
         inverse = inverses[here.start, here.stop]
         inner = lower_half(product(adjoint(lower(factor[..., here, here])), z[..., here, here]))
@@ -100,7 +103,7 @@ def pull_factor(factor, inverses, z, here, product):
 
 
 def cholesky_adjoint_wrt_factor(ybar, y, factor, g):
-    """The result S(L, G) is linear in G, and dS = -L^-T dL^T S - S dL L^-1 + the part of dL in L^T G."""
+    """S(L, G) is linear in G, and dS = -L^-H dL^H S - S dL L^-1, plus S(L, .) of the derivative of L^H G."""
     t = symmetric(ybar)
     lead = leading(ybar, y)
     half = solutions(factor, t, lead)
@@ -153,7 +156,7 @@ def packed_qr(a, mode):
 
 
 def regular_part(name, r, k):
-    """The first k columns of R, a triangle that must be regular."""
+    """Return the first k columns of R; raise if that triangle is singular or its diagonal is not real."""
     d = np.diagonal(r, axis1=-2, axis2=-1)
     if np.any(d.imag):
         refuse_point(name, "the diagonal of r is not real: take numpy.linalg.cholesky of a^H a")
@@ -165,9 +168,9 @@ def regular_part(name, r, k):
 
 
 def qr_wrt_matrix(ybar, y, a, mode):
-    """(Qbar + Q S) R^-T, with S the lower triangle of R Rbar^T - Qbar^T Q copied to the upper one.
+    """Return (Qbar + Q S) R^-H, where S is the lower triangle of R Rbar^H - Qbar^H Q, mirrored to the upper one.
 
-    Of a wide matrix the columns behind the first square are Q^T times them.
+    For a wide matrix A = [A1, A2], R = [R1, R2] with R2 = Q^H A2.
     """
     m, n = np.shape(a)[-2:]
     k = min(m, n)
@@ -187,7 +190,7 @@ def qr_wrt_matrix(ybar, y, a, mode):
 
 
 def qr_along_matrix(t, y, a, mode):
-    """dQ = Q W + (1 - Q Q^T) t R^-1 and dR = (Q^T t R^-1 - W) R, with W the skew part of it."""
+    """dQ = Q W + (1 - Q Q^H) dA R^-1 and dR = (Q^H dA R^-1 - W) R, with W skew-Hermitian such that dR is upper."""
     m, n = np.shape(a)[-2:]
     k = min(m, n)
     lead = leading(t, a)

@@ -1,11 +1,11 @@
-"""Discrete Fourier transforms: linear maps, so that each row is a transpose.
+"""Discrete Fourier transforms: linear maps, each declared by its transpose.
 
-The matrix of a transform of complex numbers is symmetric: it is its own transpose, but for elements that ``n=`` cut
-off or added.
-Transforms between real and complex numbers are linear over the real numbers.
-A complex sequence of which one half is stored stands for its mirror image too, so that all but the first bin (and the
-last one of an even length) count twice.
-Those of several axes are NumPy's own sequence of transforms along one.
+The matrix of a complex transform is symmetric, so the transform is its own transpose, up to elements that ``n=``
+truncates or pads.
+Transforms between real and complex arrays are linear over the reals only.
+``rfft`` stores half of a Hermitian-symmetric spectrum, so every bin but the first (and the last for even length)
+stands for two.
+Transforms along several axes are composed of one-dimensional ones in NumPy's order.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from wengert.rules.composed import as_array
 
 
 def inverse(norm):
-    """The normalisation with which the inverse transform divides by what the transform divides by."""
+    """Return the norm= under which the inverse transform divides by the factor by which this transform divides."""
     return {None: "forward", "backward": "forward", "forward": "backward"}.get(norm, norm)
 
 
 def fitted(z, length, axis):
-    """`z` cut off, or continued by zeros, to a length: the transpose of what ``n=`` does."""
+    """Truncate `z`, or pad it with zeros, to a length along an axis: the transpose of ``n=``."""
     shape = list(np.shape(z))
     missing = length - shape[axis]
     if missing > 0:
@@ -35,7 +35,7 @@ def fitted(z, length, axis):
 
 
 def times_stored(n, axis, dtype):
-    """How often each bin of half a sequence of length `n` counts, shaped to multiply along an axis from the end."""
+    """Return the multiplicity of each stored bin of a spectrum of length `n`, shaped to broadcast along `axis` < 0."""
     counts = np.full(n // 2 + 1, 2, dtype=dtype)
     counts[0] = 1
     if n % 2 == 0:
@@ -44,7 +44,7 @@ def times_stored(n, axis, dtype):
 
 
 def transpose_of(fun):
-    """Transpose of a transform of complex numbers."""
+    """Return the transpose of a complex transform."""
 
     def transpose(ybar, a, n=None, axis=-1, norm=None, out=None):
         (axis,) = from_end(axis, np.ndim(a))
@@ -54,7 +54,7 @@ def transpose_of(fun):
 
 
 def push_of(fun):
-    """A transform of all directions at once."""
+    """Return the tangent rule of a transform: the transform of all directions at once."""
 
     def push(t, y, a, n=None, axis=-1, norm=None, out=None):
         return fun(t, n, *from_end(axis, np.ndim(a)), norm)
@@ -63,7 +63,7 @@ def push_of(fun):
 
 
 def rfft_adjoint(ybar, a, n=None, axis=-1, norm=None, out=None):
-    """Real cotangents: those of the half that is stored count once, where the inverse transform counts them twice."""
+    """Divide stored bins by their multiplicity: ``irfft`` counts them with it, the cotangent only once."""
     (axis,) = from_end(axis, np.ndim(a))
     n = np.shape(a)[axis] if n is None else n
     half = ybar / times_stored(n, axis, ybar.real.dtype)
@@ -84,7 +84,7 @@ for fun, adjoint in ((np.fft.rfft, rfft_adjoint), (np.fft.irfft, irfft_adjoint))
     row = linear(fun, adjoint, jvp=push_of(fun), stacked=True, dependence=Along(2), batching=True)
     on_complex(fun, row.jvps[0], vjp=(row.vjps[0],))
 
-# ---- conjugate symmetric sequences
+# ---- transforms of Hermitian-symmetric sequences
 
 
 def _hfft(a, n=None, axis=-1, norm=None, out=None):
@@ -101,7 +101,7 @@ def _ihfft(a, n=None, axis=-1, norm=None, out=None):
 
 
 def lengths_and_axes(a, s, axes, is_half=False):
-    """The length to transform along each axis; half a sequence stands for a whole one."""
+    """Return the transform length of each axis; with `is_half`, the last axis is half a Hermitian-symmetric one."""
     if axes is None:
         axes = range(-(np.ndim(a) if s is None else len(s)), 0)
     shape = np.shape(a)
@@ -118,7 +118,7 @@ def along_axes(fun):
     def transform(a, s=None, axes=None, norm=None, out=None):
         a = as_array(a)
         given = lengths_and_axes(a, s, axes)
-        if not given:  # NumPy returns the operand itself, and writes nothing into out=
+        if not given:  # NumPy returns the operand itself and leaves out= unwritten
             raise UnsupportedFunctionError("a Fourier transform along no axes has no rule: leave it out")
         for n, axis in reversed(given):
             a = fun(a, n, axis, norm)
@@ -145,7 +145,7 @@ def _irfftn(a, s=None, axes=None, norm=None, out=None):
 
 
 def of_plane(transform):
-    """The same, along the last two axes unless others are given."""
+    """Return the transform with the last two axes as the default."""
     return lambda a, s=None, axes=(-2, -1), norm=None, out=None: transform(a, s, axes, norm)
 
 

@@ -1,4 +1,4 @@
-"""Tables and samples: interpolation between points, convolution, numerical differentiation, covariance."""
+"""Functions of samples: interpolation, convolution, numerical differentiation, covariance, sums that skip NaN."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from wengert.rules.broadcasting import aligned, conjugate, elements, from_end, g
 from wengert.rules.composed import as_array, of_dtype
 from wengert.rules.taylor import PIECEWISE_LINEAR
 
-# ---- interpolation between the points of a table
+# ---- piecewise linear interpolation
 
 
 def beyond(x, xp):
-    """Whether each x is before the first point of the table, and whether it is behind the last."""
+    """Masks of the x before the first point of the table and of those after the last."""
     if np.any(np.less(xp[1:], xp[:-1]) & np.isfinite(xp[:-1])):
         raise UnsupportedFunctionError("numpy.interp has a derivative at increasing points only: sort the table")
     return np.less(x, xp[0]), np.greater(x, xp[-1])
 
 
 def intervals(x, xp):
-    """Number of the interval that holds each x, how far into it x lies, and whether it is beyond an end."""
+    """Return for each x its interval, the position in it (0 to 1), the width, and the two masks of `beyond`."""
     i = np.clip(np.searchsorted(xp, x, side="right") - 1, 0, max(len(xp) - 2, 0))
     width = elements(xp, i + 1) - elements(xp, i) if len(xp) > 1 else np.ones(np.shape(x))
     return i, np.where(width > 0, (x - elements(xp, i)) / width, 0.0), width, *beyond(x, xp)
 
 
 def slopes(x, xp, fp):
-    """Slope of the polygon at each x; 0 beyond the ends."""
+    """Slope of the interpolant at each x; 0 beyond the ends."""
     i, _, width, before, after = intervals(x, xp)
     rise = elements(fp, i + 1) - elements(fp, i) if len(xp) > 1 else np.zeros(np.shape(x))
     return np.where(before | after, 0.0, np.where(np.isnan(x), np.nan, rise / width))
 
 
 def shares_of_values(x, xp, left, right):
-    """Both ends of the interval; beyond the table its own end, where no other value was given."""
+    """Return pairs (index, weight) with y = sum of weight * fp[index]; `left` and `right` replace the end values."""
     i, share, _, before, after = intervals(x, xp)
     last = len(xp) - 1
     is_inside = ~(before | after)
@@ -53,7 +53,7 @@ def shares_of_values(x, xp, left, right):
 
 
 def shares_of_places(x, xp, fp):
-    """Both ends of the interval move: the value falls by the slope, in the shares of both."""
+    """Return pairs (index, dy / dxp[index]): with slope s and position r in the interval, s (r - 1) and -s r."""
     i, share, *_ = intervals(x, xp)
     slope = slopes(x, xp, fp)
     last = len(xp) - 1
@@ -61,12 +61,12 @@ def shares_of_places(x, xp, fp):
 
 
 def sent_to(ybar, shares, n):
-    """Cotangent of a table of which y takes shares: pairs of places and factors."""
+    """Scatter the cotangent of y to a table of n points, by pairs of indices and weights."""
     return sum(gathered(strong(ybar, share), places, n) for places, share in shares)
 
 
 def taken_from(t, shares):
-    """Tangent of what was taken of a table: the transpose."""
+    """Gather the tangent of a table by pairs of indices and weights: the transpose of `sent_to`."""
     return sum(strong(np.take(t, places, axis=-1), share) for places, share in shares)
 
 
@@ -83,7 +83,7 @@ def interp_wrt_values(ybar, y, x, xp, fp, left=None, right=None):
 
 
 def interp_wrt_left(ybar, y, x, xp, fp, left=None, right=None):
-    """The value before the first point."""
+    """Cotangent of `left`, the value before the first point."""
     return unbroadcast(np.where(beyond(x, xp)[0], ybar, 0.0), left, leading(ybar, y))
 
 
@@ -124,8 +124,8 @@ structural(
 
 
 def correlated(g, other):
-    """Sum over k of ``g[n + k] other[k]``: the transpose of a full convolution, in which 0 times inf is 0."""
-    conjugated = conjugate(other)  # which ``correlate`` does too
+    """Sum over k of ``g[n + k] other[k]``: the transpose of a full convolution, with 0 * inf = 0."""
+    conjugated = conjugate(other)  # undone by ``correlate``, which conjugates its second operand
     rows = np.reshape(g, (math.prod(np.shape(g)[:-1]), np.shape(g)[-1]))
     z = np.stack([np.correlate(row, conjugated, "valid") for row in rows])
     if np.isnan(z).any() and not (np.isfinite(g).all() and np.isfinite(other).all()):
@@ -135,13 +135,13 @@ def correlated(g, other):
 
 
 def between_zeros(z, before, after):
-    """`z` with zeros in front of and behind its last axis."""
+    """Pad the last axis of `z` with zeros."""
     ends = [np.zeros((*np.shape(z)[:-1], n), dtype=z.dtype) for n in (before, after)]
     return np.concatenate([ends[0], z, ends[1]], axis=-1)
 
 
 def part_of_full(a, v, mode, same):
-    """Where the part of the full result that `mode` takes begins; `same` is where the part "same" does."""
+    """Offset in the full result of the part that `mode` selects; `same` is that of mode "same"."""
     shorter = min(len(a), len(v))
     return {"f": 0, "s": same, "v": shorter - 1, "0": shorter - 1, "1": same, "2": 0}[str(mode)[0]]
 
@@ -151,28 +151,28 @@ def part_of_convolution(a, v, mode):
 
 
 def part_of_correlation(a, v, mode):
-    """The middle is rounded the other way where the second operand is longer: NumPy swaps them then."""
+    """As `part_of_convolution`, but NumPy swaps the operands if the second is longer, which rounds the other way."""
     shorter = min(len(a), len(v))
     return part_of_full(a, v, mode, shorter // 2 if len(v) > len(a) else (shorter - 1) // 2)
 
 
 def pull_convolution(ybar, start, x, other):
-    """Cotangent of `x`, of whose full convolution with `other` a part was taken."""
+    """Cotangent of `x`, where y is part of the full convolution of `x` with `other`."""
     rest = len(x) + len(other) - 1 - start - np.shape(ybar)[-1]
     return correlated(between_zeros(ybar, start, rest), other)
 
 
 def push_convolution(t, start, y, other):
-    """Part of the full convolution of a tangent with `other`."""
+    """Return the part from `start` of the full convolution of a tangent with `other`."""
     margin = len(other) - 1
     full = correlated(between_zeros(t, margin, margin), other[::-1])
     return full[..., start : start + len(y)]
 
 
 def convolution_pattern(begins, default, step):
-    """The elements of either operand that are multiplied by one of the other that is not a constant 0.
+    """Pattern of a convolution: each sum depends on the elements multiplied by a nonzero or traced one.
 
-    `begins` is where the part of the full result begins, `step` -1 where the second operand is reversed.
+    `begins` gives the offset in the full result, and `step` is -1 if the second operand is reversed.
     """
 
     def pattern(deps, a, v, mode=default):
@@ -208,7 +208,7 @@ structural(
     dependence=convolution_pattern(part_of_convolution, "full", 1),
     expansion=expansions.convolve,
 )
-# a correlation is the convolution with the second operand reversed
+# a correlation is the convolution with the reversed second operand
 structural(
     np.correlate,
     lambda ybar, y, a, v, mode="valid": pull_convolution(ybar, part_of_correlation(a, v, mode), a, v[::-1]),
@@ -237,7 +237,7 @@ def _ediff1d(ary, to_end=None, to_begin=None):
 
 
 def even(points, axis_length):
-    """Spacing of points along an axis: a number where they are even, as NumPy takes it then."""
+    """Return the distances between points along an axis, as a scalar if they are all equal, as NumPy does."""
     if np.ndim(points) != 1:
         raise ValueError("distances must be either scalars or 1d")
     if len(points) != axis_length:
@@ -256,7 +256,7 @@ def even(points, axis_length):
 
 
 def _gradient(f, *varargs, axis=None, edge_order=1):
-    """Central differences, and one-sided ones at both ends: NumPy's formulas, joined instead of stored."""
+    """Central differences with one-sided ones at the ends: NumPy's formulas, concatenated instead of stored."""
     f = as_array(f)
     f = f if f.dtype.kind in "fc" else f.astype(float)
     axes = normalize_axis_tuple(tuple(range(np.ndim(f))) if axis is None else axis, np.ndim(f))
@@ -314,7 +314,7 @@ def last_weights(d, e):
 
 
 def _unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
-    """Jumps are mended by multiples of the period, which do not vary."""
+    """Correct jumps by multiples of the period, which are constant for differentiation."""
     p = as_array(p)
     steps = np.diff(p, axis=axis)
     discont = period / 2 if discont is None else discont
@@ -358,7 +358,7 @@ def _cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=
 
 
 def sample_weights(n, fweights, aweights):
-    """Weight of each sample, or None: how often it was seen, times how much it counts."""
+    """Return the product of frequency and reliability weights of each sample, or None without weights."""
     given = [as_array(w) for w in (fweights, aweights) if w is not None]
     for w in given:
         if np.shape(w) != (n,):
@@ -371,7 +371,7 @@ def sample_weights(n, fweights, aweights):
 
 
 def variables(z, rowvar, position):
-    """Samples as rows, in double precision."""
+    """Return the variables as rows, in double precision."""
     z = as_array(z)
     z = of_dtype(z, np.result_type(z.dtype, np.float64))
     if np.ndim(z) < 2:
@@ -394,7 +394,7 @@ def _corrcoef(x, y=None, rowvar=True, *, dtype=None):
 composed(np.cov, _cov)
 composed(np.corrcoef, _corrcoef)
 
-# ---- sums and products without NaN
+# ---- reductions that skip NaN
 
 
 def _nanprod(a, axis=None, dtype=None, out=None, keepdims=False):

@@ -1,4 +1,4 @@
-"""Polynomials by their coefficients, highest power first, in NumPy's order of operations."""
+"""Polynomials given by coefficients, highest power first, evaluated in NumPy's order of operations."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from wengert.rules.composed import as_array, of_dtype
 
 
 def coefficients(p):
-    """A line of coefficients."""
+    """Return a 1-D array of coefficients; refuse ``poly1d``."""
     if isinstance(p, np.poly1d):
         raise UnsupportedFunctionError("numpy.poly1d holds no traced coefficients: pass its coefficients, p.coeffs")
     return np.atleast_1d(as_array(p))
 
 
 def without_leading_zero(p):
-    """Coefficients of a product: NumPy drops leading zeros, so that the length jumps with their values."""
+    """Return coefficients for ``polymul``, which drops leading zeros: the length would depend on the values."""
     p = coefficients(p)
     if len(p) and p[0] == 0:
         raise UnsupportedFunctionError(
@@ -37,7 +37,7 @@ def _polyval(p, x):
 
 
 def extended(p, n):
-    """Coefficients with zeros in front, `n` of them at least."""
+    """Prepend zeros to the coefficients up to a length of `n`."""
     missing = n - len(p)
     return np.concatenate([np.zeros(missing, p.dtype), p]) if missing > 0 else p
 
@@ -166,14 +166,14 @@ composed(np.polyfit, _polyfit)
 
 
 def roots_slope(roots, p):
-    """-r^k / p'(r) for each root r, a row, and each coefficient, that of r^k."""
+    """Return dr/dp_k = -r^k / p'(r), a row per root r and a column per coefficient p_k of r^k."""
     derivative = np.polyder(p)
     slope = np.polyval(derivative, roots)
     with np.errstate(all="ignore"):
         size = np.polyval(np.abs(derivative), np.abs(roots))
     if np.any(np.abs(slope) <= 8 * math.sqrt(np.finfo(slope.dtype).eps) * size):
         raise NonSmoothError("numpy.roots has no derivative here: a root is double, as far as it is known")
-    powers = of_dtype(np.vander(roots, np.shape(p)[0]), roots.dtype)  # NumPy's are in double precision
+    powers = of_dtype(np.vander(roots, np.shape(p)[0]), roots.dtype)  # NumPy computes them in double precision
     return -powers / of_dtype(slope, roots.dtype)[:, None]
 
 

@@ -1,8 +1,8 @@
-"""Functions that combine many elements into one: sums, products, extremes, moments, running sums.
+"""Reductions and scans: sums, products, maxima and minima, moments, cumulative sums, differences.
 
-A pullback puts the reduced axes back with length 1 and leaves the broadcasting to the engine.
-Where y is a sum of elements times a slope, the slope is computed once for tangents and cotangents.
-Products are exact with any number of zeros: nothing is divided by an element.
+A pullback restores the reduced axes with length 1 and leaves broadcasting to the engine.
+Where y is the sum of elements times a slope, tangents and cotangents share the slope.
+Products are exact for any number of zeros: nothing is divided by an element.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from wengert.rules.broadcasting import (
     unbroadcast,
 )
 
-# ufunc.reduce reduces axis 0 where the function, without an axis, reduces them all: the engine fills it in
+# ufunc.reduce defaults to axis=0 and the function to all axes: the engine supplies axis=0
 ufunc_methods.update(
     {
         (np.add, "reduce"): np.sum,
@@ -56,7 +56,7 @@ def push_sum(t, y, a, axis=None, dtype=None, out=None, keepdims=False, initial=0
 
 
 def count_of(a, axis, where=True):
-    """How many elements a mean is taken of: a number, or that of each mean, with the axes kept."""
+    """Return the number of elements that enter a mean: a scalar, or with `where` an array with the axes kept."""
     if where is True or not given(where):
         return length(a, axis)
     return np.sum(np.broadcast_to(where, np.shape(a)), axis=axis, keepdims=True, dtype=a.dtype)
@@ -75,7 +75,7 @@ linear(np.mean, mean_transpose, jvp=push_mean, stacked=True, batching=True, scal
 
 
 def is_number(a, where):
-    """Where there is a number that is taken."""
+    """Mask of the elements that are not NaN and not excluded by `where`."""
     return taken(~np.isnan(a), where, False)
 
 
@@ -88,7 +88,7 @@ def push_nansum(t, y, a, axis=None, dtype=None, out=None, keepdims=False, initia
 
 
 def nanmean_wrt_array(ybar, y, a, axis=None, dtype=None, out=None, keepdims=False, *, where=True):
-    """1 / (number of numbers) where there is one."""
+    """Return ybar / (count of elements other than NaN) at these, 0 elsewhere."""
     mask = is_number(a, where)
     return np.where(mask, restore(ybar, a, axis, keepdims) / count_of(a, axis, mask), 0)
 
@@ -105,17 +105,17 @@ structural(np.nanmean, nanmean_wrt_array, jvp=(push_nanmean,), stacked=True, cur
 
 
 def shifted_products(a):
-    """Products of all earlier elements along the last axis."""
+    """Exclusive cumulative product along the last axis."""
     return np.cumprod(np.concatenate([np.ones_like(a[..., :1]), a[..., :-1]], axis=-1), axis=-1)
 
 
 def products_of_others(a):
-    """Product of all other elements along the last axis, without dividing."""
+    """Product of all other elements along the last axis, without division."""
     return shifted_products(a) * np.flip(shifted_products(np.flip(a, -1)), -1)
 
 
 def reduced_last(a, axis):
-    """`a` with the reduced axes flattened into a last one, and the function that undoes it."""
+    """Flatten the reduced axes of `a` into a last one; also return the inverse of this reshaping."""
     axes = from_end(axis, np.ndim(a))
     ends = tuple(range(-len(axes), 0))
     moved = a if axes == ends else np.moveaxis(a, axes, ends)
@@ -153,11 +153,11 @@ structural(
     taylor=taylor.prod,
 )
 
-# ---- extremes: what ties, shares
+# ---- maxima and minima: ties share equally
 
 
 def extreme_share(a, extreme, axis, initial=None, where=True):
-    """1/k for each of the k elements that equal the extreme, `initial` counted; NaN where the extreme is NaN."""
+    """Return 1/k at each of the k elements equal to the extreme (counting `initial`); NaN if the extreme is NaN."""
     is_extreme = taken(np.equal(a, extreme), where, False)
     count = np.sum(is_extreme, axis=axis, keepdims=True, dtype=extreme.dtype)
     if given(initial):
@@ -201,7 +201,7 @@ structural(np.ptp, ptp_wrt_array, jvp=(push_ptp,), stacked=True, curvature="none
 
 
 def deviations(a, axis, ddof, correction, where):
-    """Deviations from the mean, and what the sum of their squares is divided by."""
+    """Return the deviations from the mean and the divisor of the sum of squares."""
     ddof = ddof if correction is np._NoValue else correction
     mean = np.mean(a, axis=axis, keepdims=True, **({} if where is True else {"where": where}))
     count = count_of(a, axis, where) - ddof
@@ -237,9 +237,9 @@ def push_std(
 
 
 def std_slope(spread, a, axis, ddof, correction, where):
-    """Deviation over (count y); like a norm it has a kink where all deviations are 0, and 0 there.
+    """Return deviation / (count y), and 0 at the kink where all deviations are 0.
 
-    Equal numbers may all deviate from their rounded mean, and y is then as small: without their own mean they do not.
+    Equal elements may deviate from their rounded mean, with y as small: subtracting the mean of deviations cures that.
     """
     deviation, count = deviations(a, axis, ddof, correction, where)
     options = {} if where is True else {"where": where}
@@ -268,7 +268,7 @@ def push_average(t, y, a, axis=None, weights=None, *, keepdims=False):
 
 
 def average_share(a, axis, weights):
-    """Weight of each element, of weights that sum to 1."""
+    """Return the normalised weight of each element."""
     weights = laid_along(weights, a, axis)
     return weights / np.sum(weights, axis=axis, keepdims=True)
 
@@ -281,7 +281,7 @@ def average_wrt_weights(ybar, y, a, axis=None, weights=None, *, keepdims=False):
     along = from_end(axis, np.ndim(a))
     others = tuple(i for i in range(-np.ndim(a), 0) if i not in along)
     lead = np.ndim(product) - np.ndim(a)
-    product = np.sum(product, axis=others)  # the axes of the weights, in the order of the array's
+    product = np.sum(product, axis=others)  # leaves the axes of the weights, in the order of those of `a`
     order = np.argsort(np.argsort(along))
     return np.transpose(product, (*range(lead), *(lead + i for i in order)))
 
@@ -292,13 +292,13 @@ def push_average_weights(t, y, a, axis=None, weights=None, *, keepdims=False):
 
 
 def weight_slope(mean, a, axis, weights):
-    """Deviation from the mean, over the sum of the weights."""
+    """Return dy/dw: the deviation from the mean, divided by the sum of the weights."""
     laid = np.broadcast_to(laid_along(weights, a, axis), np.shape(a))
     return (a - mean) / np.sum(laid, axis=axis, keepdims=True)
 
 
 def laid_along(weights, a, axis, lead=0):
-    """Weights of the axes in the order given, or tangents of them, shaped to broadcast against `a`."""
+    """Reshape weights (or tangents of them) of the given axes, in that order, to broadcast against `a`."""
     shape = np.shape(weights)
     if shape[lead:] == np.shape(a):
         return weights
@@ -309,7 +309,7 @@ def laid_along(weights, a, axis, lead=0):
 
 
 def average_pattern(deps, a, axis=None, weights=None, **options):
-    """All elements and all weights along the axis; linear where the weights are constant."""
+    """Pattern of an average: all elements and weights along the axis; linear if the weights are constant."""
     ids = deps.ids(a)
     parts = [ids]
     if deps.depends(weights):
@@ -328,7 +328,7 @@ def average_taylor(series, order, a, axis=None, weights=None, keepdims=False):
 
 
 def average_expansion(a, axis=None, weights=None, **options):
-    if weights is None or {*options} - {"keepdims"} or not np.any(weights):  # those of an operand stand here as 0
+    if weights is None or {*options} - {"keepdims"} or not np.any(weights):  # traced weights appear as zeros here
         return None
     share = average_share(np.asarray(a), axis, np.asarray(weights, dtype=float))
     return lambda a, *_: np.sum(a * share, axis=axis, **options)
@@ -346,11 +346,11 @@ structural(
     taylor=average_taylor,
 )
 
-# ---- running sums and products, differences
+# ---- cumulative sums and products, differences
 
 
 def flat_if_none(a, axis):
-    """Operand and axis of a running operation: without an axis it runs over the flattened array."""
+    """Return operand and axis of a cumulative operation: without an axis it flattens the operand."""
     return (np.ravel(a), -1) if axis is None or np.ndim(a) == 0 else (a, from_end(axis, np.ndim(a))[0])
 
 
@@ -369,9 +369,9 @@ def push_cumsum(t, y, a, axis=None, dtype=None, out=None):
 
 
 def backward_recurrence(factor, b):
-    """s with s[i] = b[i] + factor[i] s[i + 1] along the last axis, in log2(n) steps.
+    """Solve s[i] = b[i] + factor[i] s[i + 1] along the last axis in log2(n) passes.
 
-    After each step s[i] holds the terms of twice as many successors.
+    Recursive doubling (Kogge and Stone 1973): each pass doubles the number of successors that s[i] accounts for.
     """
     n = np.shape(factor)[-1]
     step = 1
@@ -386,7 +386,7 @@ def backward_recurrence(factor, b):
 
 
 def cumprod_wrt_array(ybar, y, a, axis=None, dtype=None, out=None):
-    """Products of the earlier elements, times the cotangents that later products send back."""
+    """Product of the earlier elements, times the solution of the adjoint recurrence g[i] + a[i + 1] s[i + 1]."""
     flat, axis = flat_if_none(a, axis)
     line, g = np.moveaxis(flat, axis, -1), np.moveaxis(ybar, axis, -1)
     later = np.concatenate([line[..., 1:], np.zeros_like(line[..., :1])], axis=-1)
@@ -395,7 +395,7 @@ def cumprod_wrt_array(ybar, y, a, axis=None, dtype=None, out=None):
 
 
 def push_cumprod(t, y, a, axis=None, dtype=None, out=None):
-    """The transpose, in the order of the elements: y'[i] = a[i] y'[i - 1] + t[i] y[i - 1]."""
+    """Solve the tangent recurrence y'[i] = a[i] y'[i - 1] + t[i] y[i - 1]."""
     flat, axis = flat_if_none(a, axis)
     t = np.reshape(t, front(t, a) + np.shape(flat))
     line, t = np.moveaxis(flat, axis, -1), np.moveaxis(t, axis, -1)
@@ -425,7 +425,7 @@ structural(
 
 
 def without_initial(ybar, a, axis, include_initial):
-    """Cotangent of the running result without its leading constant."""
+    """Drop the leading constant of a cumulative result from its cotangent."""
     if not include_initial:
         return ybar
     _, axis = flat_if_none(a, axis)
@@ -442,7 +442,7 @@ def cumulative_prod_wrt_array(ybar, y, x, axis=None, dtype=None, out=None, inclu
 
 
 def with_initial(t, x, axis, include_initial):
-    """Tangent of the running result with that of its leading constant, 0."""
+    """Prepend the zero tangent of the leading constant to the tangent of a cumulative result."""
     if not include_initial:
         return t
     _, axis = flat_if_none(x, axis)
@@ -475,14 +475,14 @@ if has_cumulative:
 
 
 def with_length(z, n, axis):
-    """Shape of `z` with length `n` along `axis`."""
+    """Return the shape of `z` with length `n` along `axis`."""
     shape = list(np.shape(z))
     shape[axis] = n
     return tuple(shape)
 
 
 def diff_places(a, axis, prepend, append):
-    """For what is put before an array, for the array, and for what is put behind: where it begins, and the rest."""
+    """Return (offset, elements behind) of `prepend`, `a` and `append` in their concatenation along `axis`."""
     before, middle, behind = (
         0 if x is np._NoValue else np.shape(x)[axis] if np.ndim(x) else 1 for x in (prepend, a, append)
     )
@@ -490,10 +490,10 @@ def diff_places(a, axis, prepend, append):
 
 
 def diff_rules(which):
-    """Pullback and tangent of differences of three parts joined, in one of them: 0 before, 1 the array, 2 behind."""
+    """Pullback and tangent of ``diff`` in part `which` of the concatenation: 0 prepend, 1 array, 2 append."""
 
     def pull(ybar, y, a, n=1, axis=-1, prepend=np._NoValue, append=np._NoValue):
-        """n times the negative difference, with a zero put at both ends."""
+        """Apply the transpose of a difference n times: the negative difference of the zero-padded cotangent."""
         (axis,) = from_end(axis, np.ndim(a))
         begin, rest = diff_places(a, axis, prepend, append)[which]
         for _ in range(n):
@@ -506,7 +506,7 @@ def diff_rules(which):
     def push(t, y, a, n=1, axis=-1, prepend=np._NoValue, append=np._NoValue):
         (axis,) = from_end(axis, np.ndim(a))
         begin, rest = diff_places(a, axis, prepend, append)[which]
-        if which != 1:  # a number is one slice
+        if which != 1:  # a scalar stands for one slice
             x = (prepend, a, append)[which]
             shape = front(t, x) + (np.shape(x) or with_length(a, 1, axis))
             t = np.broadcast_to(aligned(t, x, np.ndim(a)), shape)
@@ -519,7 +519,7 @@ def diff_rules(which):
 
 
 def diff_pattern(deps, a, n=1, axis=-1, prepend=np._NoValue, append=np._NoValue):
-    """Both neighbours of each difference, n times."""
+    """Pattern of ``diff``: both neighbours of each difference, n times."""
     rows = np.moveaxis(deps.ids(a), axis, 0)
 
     def end(x):

@@ -1,9 +1,10 @@
 """Functions that move, repeat, join or drop elements.
 
-Most rows are a word: the engine takes a view of the adjoint where NumPy takes a view of the value, and for a
-rearrangement it sends integers, numbered from 1, through the function itself, to learn who went where.
-That works where every other argument is plain and where what is filled in is 0.
-The rest is spelt out.
+Most rows just declare `view` or `rearrangement`.
+For a view the engine takes the same view of the adjoint; for a rearrangement it applies the function to the integers
+1, 2, 3, ... to find the source of each element.
+That requires plain values for all other arguments, and 0 as padding.
+The remaining functions have explicit rules.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ view(np.split, np.array_split, np.hsplit, np.vsplit, np.dsplit)
 if has_unstack:
     view(np.unstack)
 
-# ---- the same of a batch, whose axis comes first: views of an element are views of the batch
+# ---- batching rules of views: the batch axis comes first, so a view of each item is a view of the batch
 
 
 def reshape_batch(x, shape, order="C"):
@@ -63,12 +64,12 @@ def reshape_batch(x, shape, order="C"):
     inner = np.size(x[0]) if len(x) else math.prod(np.shape(x)[1:])
     known = math.prod(n for n in shape if n != -1)
     if order != "C" or (-1 in shape and (not known or inner % known)) or (-1 not in shape and known != inner):
-        return None  # an error of NumPy's own
+        return None  # NumPy raises its own error
     return np.reshape(x, (len(x), *[inner // known if n == -1 else n for n in shape]))
 
 
 def behind(axes, ndim):
-    """Axes of an element as those of a batch; None if one is out of range."""
+    """Convert axes of an item to axes of the batch; None if one is out of range."""
     axes = axes if isinstance(axes, (tuple, list)) else (axes,)
     return [axis % ndim + 1 for axis in axes] if all(-ndim <= axis < ndim for axis in axes) else None
 
@@ -106,7 +107,7 @@ facts(np.broadcast_to, batching=broadcast_batch)
 
 
 def copy_by_kernel(a, order="K", subok=False):
-    """A contiguous copy of an array: a ufunc's, which has a kernel."""
+    """Copy a contiguous array by a ufunc, which has a VM kernel; return None for other arrays."""
     ndim = a.ndim if isinstance(a, np.ndarray) and a.dtype.kind in "fc" else 0
     return +a if ndim == 1 or (ndim and order != "F" and a.flags.c_contiguous) else None
 
@@ -123,7 +124,7 @@ rearrangement(np.vstack, np.hstack, np.dstack, np.column_stack, sequence=True)
 
 
 def pieces(ybar, sizes, axis):
-    """`ybar` cut along `axis` into pieces of the given sizes; views."""
+    """Split `ybar` along `axis` into views of the given sizes."""
     return np.split(ybar, np.cumsum(sizes)[:-1], axis=axis)
 
 
@@ -185,7 +186,7 @@ structural(
 
 
 def append_parts(ybar, y, arr, values, axis):
-    """Cotangents of both parts; without an axis both are flattened."""
+    """Cotangents of both operands of ``append``, which flattens them without an axis."""
     if axis is None:
         arr, values = np.ravel(arr), np.ravel(values)
     return concatenate_wrt_arrays(ybar, y, (arr, values), -1 if axis is None else axis)
@@ -221,12 +222,12 @@ structural(
 
 
 def array_around_inserted(arr, obj, values, axis):
-    """Numbers of the elements of the array, with 0 where something was inserted."""
+    """Return the 1-based source in `arr` of each element of the result, 0 for inserted elements."""
     return np.insert(numbers(arr), obj, np.zeros(np.shape(values), dtype=int), axis=axis)
 
 
 def inserted_values(arr, obj, values, axis):
-    """Numbers of the inserted elements, among zeros."""
+    """Return the 1-based source in `values` of each element of the result, 0 for elements of the array."""
     return np.insert(np.zeros(np.shape(arr), dtype=int), obj, numbers(values), axis=axis)
 
 
@@ -247,7 +248,7 @@ structural(
     dependence=Moved((0, 2)),
 )
 
-# ---- picking by a condition, which comes first
+# ---- selection by a condition, the first argument
 
 
 def compress_wrt_array(ybar, y, condition, a, axis=None, out=None):
@@ -279,11 +280,11 @@ structural(
 )
 conditional(np.extract, 0)
 
-# ---- order: the branch taken
+# ---- sorting: the derivative follows the permutation
 
 
 def sorted_places(a, axis, **descending):
-    """Where each of the sorted elements was, numbered from 1."""
+    """Return the 1-based source of each sorted element."""
     order = np.argsort(a, axis=axis, stable=True, **descending)
     if axis is None:
         return elements(np.ravel(numbers(a)), order)
@@ -312,7 +313,7 @@ def push_partition(t, y, a, kth, axis=-1, kind="introselect", order=None):
 
 
 def partitioned_places(y, a, axis):
-    """Where each element of the partition was: both are sorted, and so matched."""
+    """Return the 1-based source of each element of the partition `y`, by matching the ranks of `y` and `a`."""
     if axis is None:
         a, axis = np.ravel(a), -1
     ranks = np.argsort(np.argsort(y, axis=axis, kind="stable"), axis=axis)
@@ -330,7 +331,7 @@ structural(
 
 
 def ranked_places(a, axis):
-    """Where the elements along the reduced axes are, smallest first, numbered from 1 over the whole array."""
+    """Return the 1-based flat index of the elements along the reduced axes, in increasing order of value."""
     axes = from_end(axis, np.ndim(a))
     moved = np.moveaxis(numbers(a), axes, tuple(range(-len(axes), 0)))
     where = np.reshape(moved, moved.shape[: moved.ndim - len(axes)] + (length(a, axis),))
@@ -339,7 +340,7 @@ def ranked_places(a, axis):
 
 @offered
 def quantile_places(counts, q, method):
-    """Where quantiles of so many sorted elements lie: those of the numbers 0, 1, 2, ... of the elements."""
+    """Return the fractional positions of quantiles among `counts` sorted elements."""
     q, counts = np.ravel(q), np.asarray(counts)
     if method == "linear":
         return np.multiply.outer(q, np.maximum(counts - 1, 0))
@@ -349,7 +350,7 @@ def quantile_places(counts, q, method):
     return places
 
 
-#: how fast places grow with q, beyond the number of elements; by other methods they jump
+#: d(position)/dq minus the number of elements; the positions of other methods are piecewise constant
 GROWTH = {
     "hazen": 0,
     "interpolated_inverted_cdf": 0,
@@ -360,7 +361,7 @@ GROWTH = {
 
 
 def places_growth(places, counts, method):
-    """How fast places grow with q; not where they were cut off at the first or last element."""
+    """Return d(position)/dq; 0 where the position was clipped to the first or last element."""
     if method == "linear":
         return np.broadcast_to(counts - 1.0, np.shape(places))
     if method not in GROWTH:
@@ -390,18 +391,18 @@ structural(
 
 
 def all_of(a, axis):
-    """Number of elements of each quantile."""
+    """Return the number of elements that each quantile is taken of."""
     reduced = from_end(axis, np.ndim(a))
     return np.full([n for i, n in enumerate(np.shape(a), -np.ndim(a)) if i not in reduced], length(a, axis))
 
 
 def numbers_of(a, axis):
-    """NaN is sorted behind the numbers, so that their count is enough."""
+    """Return the number of elements other than NaN, which sorting moves to the end."""
     return np.sum(~np.isnan(a), axis=axis)
 
 
 def quantile_parts(y, a, q, axis, method, counts):
-    """The two elements that a quantile lies between, how near it is to the second, and its place among so many."""
+    """Return the sources of the neighbouring elements, the weight of the upper one, the positions and the counts."""
     ranked = np.moveaxis(ranked_places(a, axis), -1, 0)
     n, *lines = np.shape(ranked)
     if n == 0:
@@ -416,7 +417,7 @@ def quantile_parts(y, a, q, axis, method, counts):
 
 
 def quantile_rules(counts_of, scale):
-    """Pullbacks and tangents of a quantile in the elements and in the fractions, which are in units of `scale`."""
+    """Pullbacks and tangents of a quantile in the elements and in `q`, which is in units of `scale`."""
 
     def parts(y, a, q, axis, method):
         if counts_of is numbers_of and np.ndim(q) > 1:
@@ -424,7 +425,7 @@ def quantile_rules(counts_of, scale):
         return quantile_parts(y, a, np.true_divide(q, scale), axis, method, counts_of(a, axis))
 
     def slope(y, a, q, axis, method):
-        """dy/dq: from one element to the next, as fast as the place grows."""
+        """dy/dq: the difference of the neighbouring elements times d(position)/dq."""
         below, above, _, places, counts = parts(y, a, q, axis, method)
         if np.size(a) == 0:
             return np.zeros_like(y)
@@ -454,7 +455,7 @@ def quantile_rules(counts_of, scale):
 
 
 def quantile_pattern(deps, a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
-    """All elements along the axis, and the fraction; piecewise linear where that is constant."""
+    """Pattern of a quantile: all elements along the axis, and `q`; piecewise linear if `q` is constant."""
     ids, fractions = deps.ids(a), deps.ids(q)
     deps.is_done = not deps.depends(q)
     axes = from_end(axis, ids.ndim)
@@ -493,14 +494,14 @@ for fun, (pulls, pushes) in {
         dependence=Reduced() if is_median else quantile_pattern,
         batching=True if fun is np.median else None,
     )
-    leave_unheeded(fun, "overwrite_input")  # the rule reads what would be overwritten
+    leave_unheeded(fun, "overwrite_input")  # the pullback reads the operand
 
-# ---- distinct elements: the branch taken
+# ---- distinct elements: the derivative follows the first occurrence
 
 
 @offered
 def part_of_unique(ar, part, options):
-    """Places of the distinct elements, where each element is among them, or how often it is there."""
+    """Return a part of ``numpy.unique``: first indices (1), inverse indices (2) or counts (3)."""
     return np.array(np.unique(ar, True, True, True, **options)[part])
 
 
@@ -520,13 +521,13 @@ def _unique(ar, return_index=False, return_inverse=False, return_counts=False, a
 composed(np.unique, _unique)
 composed(np.union1d, lambda ar1, ar2: _unique(np.concatenate([np.ravel(as_array(ar1)), np.ravel(as_array(ar2))])))
 
-# ---- filling
+# ---- padding and filling
 
 FILLED = {"constant", "edge", "wrap", "reflect", "symmetric", "empty"}
 
 
 def pad_source(array, pad_width, mode, kwargs):
-    """Number of the element that each place is filled with; 0 for a constant."""
+    """Return the 1-based source of each element of the padded array, 0 for a constant."""
     if mode not in FILLED or kwargs.get("reflect_type", "even") != "even":
         raise UnsupportedFunctionError(
             f"numpy.pad with mode={mode!r} computes what it fills in, which has no rule: "
@@ -538,7 +539,7 @@ def pad_source(array, pad_width, mode, kwargs):
 
 
 def pads_by_moving(array, pad_width, mode="constant", reflect_type=None, **kwargs):
-    """Whether what is filled in are elements, or constants."""
+    """Whether the padding consists of elements or constants."""
     return mode in FILLED - {"empty"} and reflect_type is None
 
 
@@ -581,7 +582,7 @@ structural(
 structural(np.full, None, full_wrt_value, jvp=(None, push_full), stacked=True, curvature="none", dependence=Moved((1,)))
 constant(np.zeros_like, np.ones_like, np.empty_like, static=True)
 
-# ---- counting with weights: the transpose of picking by index
+# ---- weighted counts: the transpose of indexing
 
 
 def bincount_wrt_weights(ybar, y, x, weights=None, minlength=0):

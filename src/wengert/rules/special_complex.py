@@ -1,6 +1,6 @@
-"""Complex operands of ``scipy.special``: where the rules for real ones hold off the axis, and where others are needed.
+"""Complex operands of ``scipy.special``: which rules for real operands hold, and separate rules where they do not.
 
-Scaled functions such as ``jve``, which are divided by the exponential of a part, are not analytic: they have none.
+Functions scaled by the exponential of a real or imaginary part, such as ``jve``, are not analytic and have no rule.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import analytic, declared, on_complex, strong
-from wengert.rules import hypergeometric, orders, transcendental  # noqa: F401  (declares rows that are spoken of here)
+from wengert.rules import hypergeometric, orders, transcendental  # noqa: F401  (declares rows that are used here)
 from wengert.rules.broadcasting import aligned
 from wengert.rules.integrals import faddeeva
 from wengert.rules.special import sp
 
 
 def in_operand(fun, position, partial=None):
-    """Declare the partial in the operand that may be complex, that for real ones if it holds; the others are real."""
+    """Declare the complex partial in one operand, by default its real partial; the other operands must be real."""
     row = declared(fun)
     partial = partial or row.partials[position]
 
@@ -41,7 +41,7 @@ def special(*names):
     return [f"scipy.special.{name}" for name in names]
 
 
-# ---- rules that hold as they are
+# ---- rules that hold unchanged
 
 for fun in special("expm1", "log1p", "exp1", "expi", "gamma", "loggamma", "spence", "wrightomega"):
     in_operand(fun, 0)
@@ -57,7 +57,7 @@ analytic(*special("xlogy", "xlog1py", "airy", "sici", "shichi", "fresnel"))
 analytic(*(getattr(transcendental, name) for name in ("airy_0", "airy_1", "airy_2", "airy_3", "sici_0", "sici_1")))
 analytic(transcendental.shichi_1)
 
-# ---- where those for real operands use their order or the rounding of a square
+# ---- rules whose real form compares values or compensates the rounding of a square
 
 
 def gauss(factor, rate):
@@ -65,7 +65,7 @@ def gauss(factor, rate):
 
 
 def dawsn_partial(y, z):
-    """By w', of a number in the upper half plane: the derivative is even."""
+    """Derivative of Dawson's integral by w' in the upper half plane, where w is bounded; the derivative is even."""
     z = np.where(np.imag(z) < 0, -1.0, 1.0) * z
     return -1j * sqrt(pi) / 2 * (2 * z * np.exp(-z * z) + faddeeva(1, z))
 

@@ -1,7 +1,7 @@
-"""Functions of ``scipy.special`` that are written in Python: they do not ask their operands, so a name of theirs in
-user code is bound to a call that does (`wengert.scipy.special`).
+"""Functions of ``scipy.special`` that are written in Python: they do not dispatch on their operands.
 
-Their values are SciPy's own; what is not elementary stands here as functions that are offered to their operands.
+In user code their names are therefore bound to stand-ins that do (`wengert.scipy.special`).
+Values are SciPy's; parts that are not elementary are functions with rows of their own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from wengert.rules.transcendental import lower
 
 @offered
 def peak(a, axis):
-    """The greatest element, by which exponentials are scaled: that changes no quotient of them."""
+    """Return the maximum, 0 if not finite, to scale exponentials; it cancels in quotients, so it is constant."""
     top = np.max(a, axis=axis, keepdims=True)
     return np.where(np.isfinite(top), top, 0.0)
 
@@ -32,7 +32,7 @@ facts(peak, scalars="finite maximum")
 
 @offered
 def log_sum(a, b, axis):
-    """The logarithm of ``abs(sum(b * exp(a)))``."""
+    """Return log(abs(sum(b * exp(a))))."""
     return sp.logsumexp(a, axis=axis, b=b, return_sign=True)[0]
 
 
@@ -45,7 +45,7 @@ constant(sign_of_sum)
 
 
 def exponentials(a, b, axis):
-    """exp(a) and the sum of b exp(a) along the axes, at a common scale; elements with a factor of 0 do not count."""
+    """Return exp(a) and the sum of b exp(a) along the axes, scaled by the maximum over elements with nonzero `b`."""
     e = np.exp(a - peak(np.where(np.equal(b, 0), -np.inf, a), axis))
     return e, np.sum(strong(b, e), axis=axis, keepdims=True)
 
@@ -115,7 +115,7 @@ def log_shares(x, axis):
 
 
 def centred(t, y, axis):
-    """y (t - the mean of t by the weights y): the Jacobian, which is symmetric."""
+    """Apply the Jacobian of softmax, diag(y) - y y^T, which is symmetric."""
     return strong(t - np.sum(strong(t, y), axis=axis, keepdims=True), y)
 
 
@@ -160,7 +160,7 @@ def along(part):
 composed("scipy.special.softmax", along(shares))
 composed("scipy.special.log_softmax", along(log_shares))
 
-# ---- gamma functions, and numbers of choices
+# ---- gamma functions, combinations and permutations
 
 
 @offered
@@ -192,7 +192,7 @@ EXACT = "counts of exact=True are integers; leave it out, or pass wengert.stop_g
 
 
 def choices(body, n, k, exact):
-    """A number of choices of k of n by gamma functions: 0 where there is none."""
+    """Evaluate a count of choices of k from n by gamma functions; 0 outside 0 <= k <= n."""
     if exact:
         raise UnsupportedFunctionError(EXACT)
     inside = np.less_equal(k, n) & np.greater_equal(n, 0) & np.greater_equal(k, 0)
@@ -216,7 +216,7 @@ def _factorial(n, exact=False, extend="zero"):
     if extend != "zero":
         return y
     y = np.where(np.less(n, 0), 0.0, y)[()]
-    return of_dtype(y, np.dtype(float)) if np.ndim(n) else y  # as SciPy has it
+    return of_dtype(y, np.dtype(float)) if np.ndim(n) else y  # SciPy returns float64 for arrays
 
 
 composed("scipy.special.comb", _comb)
@@ -228,7 +228,7 @@ composed("scipy.special.factorial", _factorial)
 
 @offered
 def dirichlet(x, n, order):
-    """Derivatives in x of ``diric(x, n)``, the mean of cos(m x) over m = -(n - 1) / 2, ..., (n - 1) / 2."""
+    """Derivative `order` in x of ``diric(x, n)``, the mean of cos(m x) over m = -(n - 1) / 2, ..., (n - 1) / 2."""
     if order == 0:
         return sp.diric(x, n)
     total = 0.0
@@ -241,11 +241,11 @@ def dirichlet(x, n, order):
 elementwise(dirichlet, lambda y, x, n, order: dirichlet(x, n, order + 1), None, None)
 composed("scipy.special.diric", lambda x, n: dirichlet(as_array(x), n, 0))
 
-# ---- spherical Bessel functions: a neighbour's share in the derivative is its order over their sum
+# ---- spherical Bessel functions (DLMF 10.51.2)
 
 
 def spherical(name, below, above):
-    """Declare a function of integer order n, of derivative (below n f(n - 1) + above (n + 1) f(n + 1)) / (2 n + 1)."""
+    """Declare a function of integer order with f_n' = (below n f_(n-1) + above (n + 1) f_(n+1)) / (2 n + 1)."""
 
     @offered
     def value(n, z):
@@ -273,12 +273,12 @@ spherical("spherical_yn", 1, -1)
 spherical("spherical_in", 1, 1)
 spherical("spherical_kn", -1, -1)
 
-# ---- Legendre functions: calls of SciPy's that give a value and its derivatives stacked along a new first axis
+# ---- Legendre functions: SciPy stacks the value and derivatives along a new first axis
 
 
 @offered
 def legendre(n, z, order):
-    """A derivative of a Legendre polynomial: beyond those that SciPy gives, of a neighbouring family."""
+    """Derivative `order` of a Legendre polynomial; above 2 by Gegenbauer polynomials (DLMF 18.9.19)."""
     if order <= 2:
         return sp.legendre_p(n, z, diff_n=order)[order]
     factor = np.prod(np.arange(1.0, 2 * order, 2))
@@ -290,12 +290,12 @@ elementwise(legendre, None, lambda y, n, z, order: legendre(n, z, order + 1), No
 
 @offered
 def associated(n, m, z, branch_cut, norm, order):
-    """A derivative of order 0, 1 or 2 of an associated Legendre function."""
+    """Derivative of an associated Legendre function, of order 0, 1 or 2."""
     return sp.assoc_legendre_p(n, m, z, branch_cut=branch_cut, norm=norm, diff_n=order)[order]
 
 
 def associated_partial(y, n, m, z, branch_cut, norm, order):
-    """The next derivative: the third by the equation of second order that the function solves."""
+    """Return the next derivative; the third one by differentiating Legendre's equation."""
     if order < 2:
         return associated(n, m, z, branch_cut, norm, order + 1)
     p, slope = (associated(n, m, z, branch_cut, norm, k) for k in (0, 1))
@@ -307,16 +307,16 @@ elementwise(associated, None, None, associated_partial, None, None, None)
 
 
 def ladder(up, down, n, m, theta):
-    """Half the difference of the neighbours in order of a normalised function, which is its derivative in theta.
+    """Derivative in theta of a normalised function, from the functions of order m + 1 (`up`) and m - 1 (`down`).
 
-    Where sin(theta) is negative SciPy takes its absolute value: then that of the neighbours has the other sign.
+    SciPy takes |sin(theta)|, so where sin(theta) is negative the neighbours have the other sign.
     """
     side = np.where(np.less(np.sin(theta), 0), -0.5, 0.5)
     return side * (np.sqrt((n - m) * (n + m + 1.0)) * up - np.sqrt((n + m) * (n - m + 1.0)) * down)
 
 
 def neighbours(f, n, m):
-    """The function of the orders m + 1 and m - 1; beyond n there is none."""
+    """Return the functions of orders m + 1 and m - 1; an order beyond n is replaced by m, as its weight is 0."""
     up, down = np.where(np.less(m, n), m + 1, m), np.where(np.greater(m, -n), m - 1, m)
     return f(up), f(down)
 

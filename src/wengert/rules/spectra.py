@@ -1,10 +1,12 @@
-"""Eigenvalues, singular values, and what is made of them: pseudo-inverse, least squares.
+"""Eigenvalues and singular values with their vectors, pseudo-inverse, least squares.
 
-The vectors of equal eigenvalues or singular values may be turned among each other, and so may those of a null space.
-Results that such a turn changes have no derivative, and the pullback says so; a tangent of such vectors is NaN, and
-the engine says so if it reaches the derivative: that of the other vectors and of all values is right.
-That each vector may have either sign is no matter: a derivative never flips one.
-Transposes are conjugate ones, so that the rules hold for complex matrices too.
+The vectors of equal eigenvalues or singular values, and of a null space, are any orthonormal basis of their space.
+Results that depend on the choice of basis have no derivative, and the pullback raises.
+In forward mode the tangents of such vectors are NaN, and the engine raises if a NaN reaches the derivative; tangents
+of values and of other vectors are right.
+The sign of a vector does not matter: an infinitesimal change never flips it.
+The formulas for distinct values are those of Giles (2008), section 3, with conjugate transposes, so that they hold for
+complex matrices too.
 """
 
 from __future__ import annotations
@@ -41,29 +43,29 @@ from wengert.rules.products import adjoint
 
 
 def gaps(d):
-    """d_j - d_i, and where it is 0 to rounding, the diagonal left out."""
+    """Return d_j - d_i, and the mask of off-diagonal pairs that are equal to rounding."""
     gap = d[..., None, :] - d[..., :, None]
     return gap, (np.abs(gap) <= rounding(gap) * size(d, -1)[..., None]) & ~np.eye(np.shape(d)[-1], dtype=bool)
 
 
 def divided(z, gap, is_left_out):
-    """z / gap off the diagonal, 0 where it is left out."""
+    """Return z / gap, and 0 on the diagonal and where `is_left_out`."""
     is_left_out = is_left_out | np.eye(np.shape(gap)[-1], dtype=bool)
     return strong(z, np.where(is_left_out, 0, 1 / np.where(is_left_out, 1, gap)))
 
 
 def is_more_than_noise(z, vbar):
-    """Where an inner product of vectors with cotangents of vectors is not 0 to rounding."""
+    """Mask of inner products of vectors and cotangents that are nonzero beyond rounding."""
     return np.abs(z) > rounding(vbar) * size(vbar, (-2, -1))
 
 
 def values_alone(name, values):
-    """What to write where no vectors are wanted."""
+    """Advice for callers that need no vectors."""
     return f"Of {values} alone take numpy.linalg.{'eigvalsh' if name == 'eigh' else 'svdvals'}"
 
 
 def undefined(name, values):
-    """Why tangents of vectors may be missing."""
+    """Reason why tangents of vectors may be NaN, for the column `undefined`."""
     rest = ", or for those of a null space" if name == "svd" else ""
     return (
         f"the result depends on which vectors are taken for {values} that are equal to rounding{rest}. "
@@ -72,12 +74,13 @@ def undefined(name, values):
 
 
 def check_turns(name, values, is_equal, dbar, inner, vbar, of_values):
-    """Refuse cotangents of equal values and their vectors that have no derivative.
+    """Raise if cotangents of equal values and of their vectors have no derivative.
 
-    A turn of the vectors i and j changes the result by the skew part of ``inner[i, j]``.
-    What no turn changes is a projector, which has a derivative, or a matrix function V f(d) V^T, of which the
-    part f'(d) was lost in the difference f(d_j) - f(d_i): of a projector the values have no cotangent.
-    With `of_values` the vectors serve the derivative of values that are computed elsewhere, and so is theirs.
+    A rotation of the vectors i and j changes the result by the skew part of ``inner[i, j]``.
+    Results that no rotation changes are projectors, which are differentiable, and matrix functions V f(d) V^T, which
+    are refused, as f'(d) cannot be recovered from (f(d_j) - f(d_i)) / (d_j - d_i).
+    A projector is recognised by zero cotangents of the values.
+    With `of_values` the vectors stem from the rule of the values alone, where this exception does not apply.
     """
     if not np.any(is_equal):
         return
@@ -100,12 +103,12 @@ def check_turns(name, values, is_equal, dbar, inner, vbar, of_values):
 
 # ---- phases of complex vectors
 
-# A vector of a complex matrix may be multiplied by any number of size 1. LAPACK makes one of its elements real, so that
-# the phase has a derivative; where that element is 0 it has none, and tangents are those of the least turn.
+# An eigenvector or pair of singular vectors of a complex matrix is unique up to a phase. LAPACK makes one element real,
+# which fixes the phase and so its derivative; if that element is 0, tangents have no component along the vector.
 
 
 def real_places(v, row):
-    """True at the element of each column that is real by LAPACK's making, in a given row; of None the largest."""
+    """Mask of the element of each column that LAPACK makes real: that in `row`, or for None the largest real one."""
     is_real = (np.abs(v.imag) <= rounding(v)) & (np.abs(v) > rounding(v))
     if row is None:
         place = np.argmax(np.where(is_real, np.abs(v), 0), axis=-2)[..., None, :]
@@ -115,7 +118,7 @@ def real_places(v, row):
 
 
 def angle_along(v, dv, is_held):
-    """How fast each vector must be turned back for the element that is held to stay real."""
+    """Return the phase rate of each tangent that would make the held element complex."""
     return np.sum(np.where(is_held, dv.imag / np.where(is_held, v.real, 1), 0), axis=-2, keepdims=True)
 
 
@@ -124,19 +127,19 @@ def turned_back(v, dv, angle):
 
 
 def turn_of(v, vbar):
-    """Derivative of the result by the phase of each vector."""
+    """Derivative of the result in the phase of each vector."""
     return np.sum(strong(conjugate(v), vbar), axis=-2, keepdims=True).imag
 
 
 def without_turn(name, v, vbar, turn, is_held):
-    """The transpose of `turned_back`: the element that is held takes up what a turn of the vector changes."""
+    """Transpose of `turned_back`: subtract the phase derivative `turn` at the held element of each vector."""
     is_free = ~np.any(is_held, axis=-2, keepdims=True)
     if np.any(is_free & is_more_than_noise(turn, vbar)):
         refuse_point(name, "the result depends on the phase of a vector, which may be any: take what no phase changes")
     return vbar - 1j * np.where(is_held, turn / np.where(is_held, v.real, 1), 0)
 
 
-# ---- eigenvalues and vectors of symmetric matrices
+# ---- eigenvalues and eigenvectors of Hermitian matrices
 
 EighResult = type(np.linalg.eigh(np.eye(1)))
 
@@ -151,7 +154,7 @@ def packed_eigh(a, UPLO, of_values=False):
 
 
 def eigh_wrt_matrix(ybar, y, a, UPLO, of_values=False):
-    """V (diag(wbar) + F * skew(V^H Vbar)) V^H, F_ij = 1 / (w_j - w_i)."""
+    """Abar = V (diag(wbar) + F * skew(V^H Vbar)) V^H with F_ij = 1 / (w_j - w_i)."""
     w, v = unpacked(y, *eigh_shapes(a))
     wbar, vbar = unpacked(ybar, *eigh_shapes(a))
     if v.dtype.kind == "c":
@@ -164,7 +167,7 @@ def eigh_wrt_matrix(ybar, y, a, UPLO, of_values=False):
 
 
 def held_row(UPLO):
-    """The row of vectors that the reduction of a Hermitian matrix to a real one leaves real."""
+    """Return the row of the eigenvectors that LAPACK's tridiagonal reduction leaves real."""
     return 0 if UPLO.upper() == "L" else -1
 
 
@@ -181,12 +184,12 @@ def eigh_along_matrix(t, y, a, UPLO, of_values=False):
 
 
 def eigenvectors(a, UPLO):
-    """Those of eigenvalues that `eigvalsh` computes."""
+    """Return the eigenvectors for the rule of ``eigvalsh``."""
     return unpacked(packed_eigh(a, UPLO, True), *eigh_shapes(a))[1]
 
 
 def eigvalsh_wrt_matrix(ybar, y, a, UPLO="L"):
-    """v v^H of each; of equal ones that of the vectors that NumPy finds."""
+    """dw_i = v_i^H dA v_i; for equal eigenvalues with the eigenvectors that LAPACK returns."""
     v = eigenvectors(a, UPLO)
     return to_read(strong_matmul(strong(v, ybar[..., None, :]), adjoint(v)), a, UPLO)
 
@@ -215,7 +218,7 @@ structural(
 )
 composed(np.linalg.eigh, _eigh)
 
-# ---- eigenvalues and vectors of any matrix
+# ---- eigenvalues and eigenvectors of general matrices
 
 EigResult = type(np.linalg.eig(np.eye(1)))
 
@@ -226,7 +229,7 @@ def packed_eig(a):
 
 
 def eig_parts(y, a):
-    """Values, vectors, and the gaps between values, none of which may be 0."""
+    """Return eigenvalues, eigenvectors and gaps; raise if two eigenvalues are equal."""
     w, v = unpacked(y, *eigh_shapes(a))
     gap, is_equal = gaps(w)
     if np.any(is_equal):
@@ -235,15 +238,14 @@ def eig_parts(y, a):
 
 
 def beside(v, z):
-    """The part of each column of `z` that leaves the length of the column of `v` as it is."""
+    """Project each column of `z` onto the changes that keep the length of the column of `v`."""
     return z - strong(v, np.sum(strong(conjugate(v), z).real, axis=-2, keepdims=True))
 
 
 def eig_wrt_matrix(ybar, y, a):
-    """V^-H (diag(wbar) + conj(F) * V^H Vbar) V^H, F_ij = 1 / (w_j - w_i).
+    """Abar = V^-H (diag(wbar) + conj(F) * V^H Vbar) V^H with F_ij = 1 / (w_j - w_i).
 
-    Vbar is taken without what its vectors have along themselves, since their lengths are 1; one element of each, the
-    largest, is real.
+    Eigenvectors have length 1, so Vbar is projected to be orthogonal to them; the largest element of each is real.
     """
     _, v, gap, is_equal = eig_parts(y, a)
     wbar, vbar = unpacked(ybar, *eigh_shapes(a))
@@ -263,7 +265,7 @@ def eig_along_matrix(t, y, a):
 
 
 def vectors_of(y, a):
-    """The vectors of `eig`, in the order in which `eigvals` found the values."""
+    """Return the eigenvectors in the order in which ``eigvals`` returned the eigenvalues."""
     w, v, *_ = eig_parts(packed_eig(a), a)
     order = np.argmin(np.abs(w[..., None, :] - y[..., :, None]), axis=-1)
     return np.take_along_axis(v, order[..., None, :], -1)
@@ -305,26 +307,26 @@ def packed_svd(a, full_matrices, of_values=False):
 
 
 def svd_parts(flat, a, full_matrices):
-    """U, s, V and the vectors of both null spaces, as columns."""
+    """Return U, s, V, and bases of both null spaces as columns."""
     u, s, vh = unpacked(flat, *svd_shapes(a, full_matrices))
     k, v = np.shape(s)[-1], adjoint(vh)
     return u[..., :k], s.real, v[..., :k], u[..., k:], v[..., k:]
 
 
 def is_null(s):
-    """Where a singular value is 0 to rounding."""
+    """Mask of singular values that are 0 to rounding."""
     return s <= rounding(s[..., None]) * size(s, -1)
 
 
 def svd_gaps(s):
-    """Differences and sums of singular values, and where they are 0 to rounding."""
+    """Return differences and sums of singular values, each with the mask of where it is 0 to rounding."""
     gap, is_equal = gaps(s)
     total = s[..., None, :] + s[..., :, None]
     return gap, is_equal, total, is_null(s)[..., None, :] & is_null(s)[..., :, None]
 
 
 def outside(name, s, u, ubar, inner, null, nullbar):
-    """(1 - U U^T) Ubar S^-1, the share of vectors that leave the space of the others; those of the null space join."""
+    """Return (1 - U U^H) Ubar S^-1, the components of Ubar orthogonal to all of U, with those of the null space."""
     if np.shape(u)[-2] == np.shape(u)[-1]:
         return None
     z = ubar - strong_matmul(u, inner)
@@ -338,15 +340,15 @@ def outside(name, s, u, ubar, inner, null, nullbar):
 
 
 def inverted(s):
-    """1 / s, and 0 for 0."""
+    """Return 1 / s, and 0 where s is 0 to rounding."""
     return np.where(is_null(s), 0, 1 / np.where(is_null(s), 1, s))
 
 
 def svd_wrt_matrix(ybar, y, a, full_matrices, of_values=False):
-    """Of the pairs of vectors, and of what leaves their space.
+    """Cotangent from rotations within the spaces of U and V, and from components orthogonal to them.
 
-    With P = U^T dA V, the turns of U and V are X / (s_j - s_i) +- Y / (s_i + s_j) of its symmetric part X and its
-    skew part Y: no difference of squares, so a pair of values near 0 is as accurate as any other.
+    With P = U^H dA V, symmetric part X and skew part Y, U and V rotate by X / (s_j - s_i) +- Y / (s_i + s_j).
+    This avoids s_j^2 - s_i^2, so that pairs of small singular values lose no accuracy.
     """
     u, s, v, u0, v0 = svd_parts(y, a, full_matrices)
     ubar, sbar, vbar, u0bar, v0bar = svd_parts(ybar, a, full_matrices)
@@ -368,12 +370,12 @@ def svd_wrt_matrix(ybar, y, a, full_matrices, of_values=False):
 
 
 def holds_right(v):
-    """Are the first elements of the right vectors real, or those of the left ones? So the reduction leaves one side."""
+    """Whether LAPACK fixed the phases by real first elements of the right vectors, rather than of the left ones."""
     return np.all(np.abs(v[..., :1, :].imag) <= rounding(v))
 
 
 def without_phases(u, v, ubar, vbar):
-    """Cotangents of pairs of vectors, which may be turned together."""
+    """Remove the derivative in the common phase of each pair of vectors from their cotangents."""
     turn = turn_of(u, ubar) + turn_of(v, vbar)
     if holds_right(v):
         return ubar, without_turn("svd", v, vbar, turn, real_places(v, 0))
@@ -381,7 +383,7 @@ def without_phases(u, v, ubar, vbar):
 
 
 def shared(z, total, is_left_out):
-    """z / total, 0 where it is left out."""
+    """Return z / total, and 0 where `is_left_out`."""
     return strong(z, np.where(is_left_out, 0, 1 / np.where(is_left_out, 1, total)))
 
 
@@ -405,9 +407,9 @@ def svd_along_matrix(t, y, a, full_matrices, of_values=False):
 
 
 def vectors_along(s, u, null, turn, g, inner):
-    """Tangent of the vectors: their turn, what leaves their space, and how a null space follows.
+    """Tangent of singular vectors: their rotation, components orthogonal to them, and the null space that follows.
 
-    The vectors of values that are 0 are of the null space too, where there is one.
+    If there is a null space, the vectors of singular values 0 belong to it.
     """
     du = strong_matmul(u, turn)
     if np.shape(u)[-2] != np.shape(u)[-1]:
@@ -418,12 +420,12 @@ def vectors_along(s, u, null, turn, g, inner):
     if count == 0:
         return du
     follow = -strong_matmul(u, strong_matmul(adjoint(du), null))
-    is_one = count == 1 and u.dtype.kind != "c"  # up to its sign
+    is_one = count == 1 and u.dtype.kind != "c"  # unique up to its sign
     return np.concatenate([du, follow if is_one else np.nan * follow], axis=-1)
 
 
 def singular_vectors(x):
-    """Those of singular values that `svdvals` computes."""
+    """Return the singular vectors for the rule of ``svdvals``."""
     u, _, vh = unpacked(packed_svd(x, False, True), *svd_shapes(x, False))
     return u, vh
 
@@ -460,7 +462,7 @@ def _cond(x, p=None):
         if not np.all(s[..., -1]):
             refuse_point("cond", "the matrix is singular")
         return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
-    inverse = np.linalg.inv(of_dtype(x, np.result_type(x.dtype, float)))  # in double precision, as NumPy has it
+    inverse = np.linalg.inv(of_dtype(x, np.result_type(x.dtype, float)))  # NumPy computes it in double precision
     dtype = x.real.dtype if cond_is_real() else x.dtype
     return of_dtype(np.linalg.norm(x, p, (-2, -1)) * np.linalg.norm(inverse, p, (-2, -1)), dtype)
 
@@ -475,7 +477,7 @@ CUT = "rcond cuts off singular values that are not 0: write it with numpy.linalg
 
 @offered
 def is_cut(a, p):
-    """Do singular values that are not 0 lack in the pseudo-inverse?"""
+    """Whether the pseudo-inverse omits singular values that are not 0."""
     rest = size(a - np.matmul(a, np.matmul(p, a)), (-2, -1))
     condition = np.linalg.norm(p, axis=(-2, -1), keepdims=True) * np.linalg.norm(a, axis=(-2, -1), keepdims=True)
     return np.any(rest > rounding(a) * condition * size(a, (-2, -1)))
@@ -490,7 +492,7 @@ def pseudo_inverse(a, rcond, rtol):
 
 
 def pinv_wrt_matrix(ybar, y, a, rcond, rtol):
-    """Of matrices of the same rank, as those near a matrix of full rank are.
+    """Cotangent of the matrix for perturbations of constant rank, as near a matrix of full rank.
 
     References
     ----------
@@ -524,11 +526,11 @@ def _pinv(a, rcond=None, *, rtol=np._NoValue):
 structural(pseudo_inverse, pinv_wrt_matrix, jvp=(pinv_along_matrix,), stacked=True, dependence=MATRIXWISE)
 composed(np.linalg.pinv, _pinv)
 
-# least squares: rank, solution, sums of squares, singular values
+# least squares; packed results are rank, solution, singular values, residual sums of squares
 
 
 def lstsq_shapes(flat, a, b):
-    """Shapes of the results; sums of squares are there or not, as the rank has it."""
+    """Return the shapes of the results; residual sums of squares are empty for some ranks."""
     m, n = np.shape(a)
     x, s = (n, *np.shape(b)[1:]), (min(m, n),)
     return (), x, s, (np.shape(flat)[-1] - 1 - math.prod(x) - min(m, n),)
@@ -542,28 +544,28 @@ def packed_lstsq(a, b, rcond):
 
 @once
 def lstsq_inverse(bar, a, rcond):
-    """The pseudo-inverse with which ``lstsq`` solves, for the cotangent or tangent `bar`."""
+    """Return the pseudo-inverse with the cutoff of ``lstsq``; `bar` keys the cache."""
     eps = float(np.finfo(a.dtype).eps)
     if rcond is None:
         rcond = max(np.shape(a)) * eps
-    elif not 0 < rcond < 1:  # as LAPACK takes it
+    elif not 0 < rcond < 1:  # LAPACK's default
         rcond = eps
     return pseudo_inverse(a, rcond, np._NoValue)
 
 
 def lstsq_cotangents(ybar, y, a, b):
-    """Solution, residuals, and the cotangents of the results, as matrices."""
+    """Return solution, residual and cotangents of the results, as matrices."""
     _, x, _, _ = unpacked(y, *lstsq_shapes(y, a, b))
     _, xbar, sbar, squaresbar = unpacked(ybar, *lstsq_shapes(y, a, b))
     x, xbar = as_columns(x, b), as_columns(xbar, b)
     residual = as_columns(b, b) - np.matmul(a, x)
-    # the sums of squares are least: they depend on the solution to second order only
+    # at the minimum the sums of squares do not depend on the solution to first order
     pull = strong(2 * residual, squaresbar.real[..., None, :]) if np.shape(squaresbar)[-1] else 0 * residual
     return x, residual, xbar, sbar, pull
 
 
 def lstsq_wrt_matrix(ybar, y, a, b, rcond):
-    """As of `pinv`, applied to b."""
+    """As `pinv_wrt_matrix`, with the pseudo-inverse applied to b."""
     p = lstsq_inverse(ybar, a, rcond)
     x, residual, xbar, sbar, pull = lstsq_cotangents(ybar, y, a, b)
     pt, g = adjoint(p), adjoint(xbar)
@@ -580,7 +582,7 @@ def lstsq_wrt_right_side(ybar, y, a, b, rcond):
 
 
 def lstsq_tangents(y, a, b, g, p, lead):
-    """Tangents of the solution and of the sums of squares where the right-hand side moves by `g`."""
+    """Tangents of solution and sums of squares for a tangent `g` of the right-hand side."""
     _, x, _, squares = unpacked(y, *lstsq_shapes(y, a, b))
     residual = as_columns(b, b) - np.matmul(a, as_columns(x, b))
     along = strong(2 * conjugate(residual), g).real

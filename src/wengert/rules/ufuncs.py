@@ -1,7 +1,7 @@
-"""Methods of ufuncs: ``reduce``, ``accumulate``, ``reduceat`` and ``at`` where no other function does the same.
+"""Methods of ufuncs: ``reduce``, ``accumulate``, ``reduceat`` and ``at`` without an equivalent function.
 
-A fold or a running result is written with the ufunc itself, in NumPy's order, so that every ufunc with partials has
-them; where a formula is shorter, or NumPy adds in an order of its own, there is a row.
+Reductions and accumulations are composed of calls of the ufunc in NumPy's order, so every ufunc with partials has them.
+There is a separate row where a closed formula is shorter, or where NumPy adds in another order.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from wengert.dependence import Reduced, Scattered
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import composed, facts, rows, strong, structural, ufunc_methods
 from wengert.rules import (
-    elementwise,  # noqa: F401  (declares the rows that are spoken of here)
+    elementwise,  # noqa: F401  (declares the rows that are used here)
     expansions,
 )
 from wengert.rules.broadcasting import (
@@ -31,7 +31,7 @@ from wengert.rules.broadcasting import (
 )
 from wengert.rules.composed import as_array, offered
 
-#: ufuncs that have partials, of one operand and of two of one type
+#: ufuncs with partials, of one operand and of two operands
 UNARY, BINARY = (
     [fun for fun in rows if isinstance(fun, np.ufunc) and rows[fun].kind == "elementwise" and loop in fun.types]
     for loop in ("d->d", "dd->d")
@@ -39,29 +39,29 @@ UNARY, BINARY = (
 
 
 def declare(ufunc, method, body):
-    """A body in other functions for a method of a ufunc."""
+    """Declare a method of a ufunc as composed of other functions, by `body`."""
     ufunc_methods[ufunc, method] = body
     composed(body, body)
 
 
-# ---- adding at places
+# ---- scatter-add
 
 
 @offered
 def scatter_add(a, indices, b):
-    """A copy of `a` to which `b` was added at `indices`, repeated ones included."""
+    """Return a copy of `a` with `b` added at `indices`; repeated indices accumulate."""
     y = np.array(a)
     np.add.at(y, indices, b)
     return y
 
 
 def places_of(indices, y):
-    """Number of each element that is picked, in the flattened array."""
+    """Return the flat index of each indexed element."""
     return numbers(y)[indices] - 1
 
 
 def picked(ybar, y, a, indices, b):
-    """What was added at each place."""
+    """Cotangent of `b`: gather at the indices."""
     return np.take(np.reshape(ybar, (*front(ybar, y), np.size(y))), places_of(indices, y), axis=-1)
 
 
@@ -92,7 +92,7 @@ def _subtract_at(a, indices, b):
 
 
 def rounds(places):
-    """Which items are the first at their place, which the second, and so on."""
+    """Split items into groups without repeated places: the first item at each place, the second, and so on."""
     order = np.argsort(places, kind="stable")
     line = places[order]
     starts = np.flatnonzero(np.append(True, line[1:] != line[:-1]))
@@ -103,7 +103,7 @@ def rounds(places):
 
 
 def applied_at(ufunc):
-    """``ufunc.at``: the items of a place one after the other, those of all places at once."""
+    """Body of ``ufunc.at``: items at one place are applied in order, those at distinct places at once."""
 
     def at(a, indices, *b):
         places = numbers(a)[indices] - 1
@@ -119,11 +119,11 @@ def applied_at(ufunc):
 for ufunc in (*BINARY, *UNARY):
     declare(ufunc, "at", {np.add: _add_at, np.subtract: _subtract_at}.get(ufunc) or applied_at(ufunc))
 
-# ---- running results
+# ---- accumulations
 
 
 def running(ufunc):
-    """``ufunc.accumulate``, in its order."""
+    """Body of ``ufunc.accumulate``, in NumPy's order."""
 
     def accumulate(a, axis=0):
         a = as_array(a)
@@ -137,25 +137,25 @@ def running(ufunc):
     return accumulate
 
 
-#: ufuncs whose folds are those of calls: vectorised loops of the others give the last call alone on some machines
+#: ufuncs whose reductions equal repeated calls bit for bit; SIMD loops of the excluded ones differ on some CPUs
 FOLDING = [fun for fun in BINARY if fun not in (np.arctan2, np.power, np.float_power)]
 
 for ufunc in FOLDING:
     if (ufunc, "accumulate") not in ufunc_methods:
         declare(ufunc, "accumulate", running(ufunc))
 
-# ---- folds
+# ---- reductions
 
 
 def folded(ufunc):
-    """``ufunc.reduce`` along one axis, in its order."""
+    """Body of ``ufunc.reduce`` along one axis, in NumPy's order."""
 
     def reduce(a, axis=0, keepdims=False, initial=np._NoValue, where=True):
         a = as_array(a)
         axes = from_end(axis, np.ndim(a))
         lines = np.moveaxis(a, axes, range(len(axes)))
         if len(axes) != 1 or (not given(initial) and not (len(lines) and where is True)):
-            ufunc.reduce(np.ones(np.shape(a)), axis, where=where)  # NumPy's own error
+            ufunc.reduce(np.ones(np.shape(a)), axis, where=where)  # raises NumPy's own error
             raise UnsupportedFunctionError(f"numpy.{ufunc.__name__}.reduce has a rule along one axis")
         if given(initial):
             y = np.zeros(np.shape(lines)[1:], a.dtype) + initial
@@ -164,24 +164,24 @@ def folded(ufunc):
         masks = np.moveaxis(np.broadcast_to(where, np.shape(a)), axes, [0]) if where is not True else None
         for i, line in enumerate(lines):
             y = ufunc(y, line) if masks is None else np.where(masks[i], ufunc(y, line), y)
-        y = np.copy(y) if not len(lines) and np.ndim(y) else y  # no view of the operand
+        y = np.copy(y) if not len(lines) and np.ndim(y) else y  # must not be a view of the operand
         return np.expand_dims(y, axes) if is_kept(keepdims) else y
 
     return reduce
 
 
 def segments(indices, n):
-    """First and last of each slice that ``reduceat`` reduces; one element where the next index is not greater."""
+    """Return start and stop of each slice of ``reduceat``; one element if the next index is not greater."""
     stops = [*indices[1:], n]
     return [(i, max(i + 1, stop)) for i, stop in zip(indices, stops)]
 
 
-#: folds that have a row, or are calls of a function that has
+#: ufuncs whose reduction has a row, or is a function with one
 SHORT = (np.multiply, np.maximum, np.minimum, np.fmax, np.fmin)
 
 
 def folded_segments(ufunc):
-    """``ufunc.reduceat``: each slice by itself."""
+    """Body of ``ufunc.reduceat``: reduce each slice separately."""
 
     def reduceat(a, indices, axis=0):
         lines = np.moveaxis(as_array(a), axis, 0)
@@ -201,12 +201,12 @@ for ufunc in FOLDING:
 
 @offered
 def sums_of_segments(a, indices, axis=0):
-    """``numpy.add.reduceat``."""
+    """Function for ``numpy.add.reduceat``."""
     return np.add.reduceat(a, indices, axis)
 
 
 def sums_of_segments_wrt_array(ybar, y, a, indices, axis=0):
-    """Each element gets the cotangents of the sums that it is in."""
+    """Scatter the cotangent of each sum to the elements of its segment."""
     (axis,) = from_end(axis, np.ndim(a))
     bounds = segments(np.asarray(indices).tolist(), np.shape(a)[axis])
     places = np.concatenate([np.arange(*pair) for pair in bounds])
@@ -216,7 +216,7 @@ def sums_of_segments_wrt_array(ybar, y, a, indices, axis=0):
 
 
 def segment_pattern(deps, a, indices, axis=0):
-    """All elements of a segment."""
+    """Pattern of ``reduceat``: all elements of a segment."""
     if (indices := deps.known(indices)) is None:
         return None
     rows = np.moveaxis(deps.ids(a), axis, 0)
@@ -235,11 +235,11 @@ structural(
 )
 ufunc_methods[np.add, "reduceat"] = sums_of_segments
 
-# ---- folds with a formula
+# ---- reductions with a closed formula
 
 
 def fold(ufunc, name, share):
-    """``ufunc.reduce`` by the derivative in each element, of ``(y, a, axis, initial, where)``."""
+    """Declare ``ufunc.reduce`` by dy/da, a function of ``(y, a, axis, initial, where)``."""
 
     def reduce(a, axis=0, dtype=None, out=None, keepdims=False, initial=np._NoValue, where=True):
         return ufunc.reduce(a, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where)
@@ -261,7 +261,7 @@ def fold(ufunc, name, share):
 
 
 def softmax_by(exp):
-    """Shares of exponentials in their sum: not from y, of which an ulp may be large."""
+    """Return dy/da of a log-sum-exp, its softmax; computed without y, whose rounding error would be amplified."""
 
     def share(y, a, axis, initial, where):
         a = taken(a, where, -np.inf)

@@ -1,7 +1,6 @@
-"""Functions that solve equations of second order: SciPy returns their derivatives beside them.
+"""Solutions of second-order differential equations that SciPy returns with their first derivatives.
 
-So the function has the second result as derivative, and that has what the equation says.
-Characteristic values have the mean of the perturbation: no derivative of the function is needed for it.
+The derivative of the function is the second result, and that of the second result follows from the equation.
 """
 
 from __future__ import annotations
@@ -28,14 +27,15 @@ from wengert.rules.transcendental import (
 
 
 def result(name, j):
-    """The result j of a function of several, as a function that has a row."""
+    """Return result j of a function with several, looked up at the call, as rows refer to each other."""
     return lambda *operands: getattr(transcendental, f"{name}_{j}")(*operands)
 
 
 def pair(name, known, equation, unit=1.0):
-    """A function and its derivative in the last operand, which is counted in units of `unit`.
+    """Declare a function and its derivative in the last operand, which is in units of `unit`.
 
-    `known` says what the operands before are; `equation` gives the second derivative from ``(f, slope, *operands)``.
+    `known` holds the partials in the preceding operands, or names of those without one.
+    ``equation(f, slope, *operands)`` returns the second derivative.
     """
     f, slope = result(name, 0), result(name, 1)
     several(
@@ -45,7 +45,7 @@ def pair(name, known, equation, unit=1.0):
     )
 
 
-# ---- Mathieu functions: q is refused in all but what they have in common
+# ---- Mathieu functions (DLMF 28.2.1, 28.20.1); derivatives in q are refused
 
 DEGREES = pi / 180
 for name, value in (("cem", "mathieu_a"), ("sem", "mathieu_b")):
@@ -63,7 +63,7 @@ for name, value in (("modcem", "mathieu_a"), ("modsem", "mathieu_b")):
             lambda f, slope, m, q, x, value=value: (getattr(sp, value)(m, q) - 2 * q * np.cosh(2 * x)) * f,
         )
 
-# ---- spheroidal wave functions: the angular ones, and the prolate radial ones, solve one equation
+# ---- spheroidal wave functions (DLMF 30.2.1): angular and prolate radial ones satisfy the same equation
 
 
 def prolate(f, slope, m, c, cv, x):
@@ -96,7 +96,7 @@ for kind, equations in (
             lambda f, slope, m, n, c, cv, x, equation=equation: equation(f, slope, m, c, cv, x),
         )
 
-# ---- Kelvin, Hankel and modified Fresnel functions, of complex values
+# ---- Kelvin, Hankel and modified Fresnel functions, with complex results
 
 several(
     "kelvin",
@@ -115,13 +115,13 @@ for name, sign in (("p", modfresnelp_sign()), ("m", "m")):
 
 
 def fresnel_slope(x, sign):
-    """Half the derivative of ``wofz`` along the diagonal, or its conjugate: as a function it is w(-conj(z))."""
+    """Half the derivative of ``wofz`` along the diagonal; for "m" its conjugate, as w(-conj(z)) = conj(w(z))."""
     w = faddeeva(1, SIDE["p"] * x)
     return SIDE[sign] / 2 * (w if sign == "p" else np.conj(w))
 
 
 def hankel_slope(name):
-    """Of a function of complex values; its order is real all the same."""
+    """Partial of a complex-valued Hankel function; its order, promoted to complex, is real."""
     return lambda y, v, z: between(name, 1, -1)(y, np.real(v), z)
 
 
@@ -130,7 +130,7 @@ for name in ("hankel1", "hankel2"):
 
 
 def scaled_hankel_slope(name, turn):
-    """Of exp(-turn z) times the function; far out, where the two agree, by the terms of Hankel's expansion."""
+    """Partial of exp(-turn z) times a Hankel function; far out, where that cancels, by Hankel's expansion."""
 
     def partial(y, v, z):
         v = np.real(v)
@@ -163,7 +163,7 @@ _BESSEL = [1 / factorial(k) ** 2 for k in range(1, 12)]
 
 
 def risen(x, sign, bessel):
-    """(1 - J0(x)) / x for `sign` -1, (I0(x) - 1) / x for 1: by the series where the function is near 1."""
+    """Return (1 - J0(x)) / x for `sign` -1, (I0(x) - 1) / x for 1; by series where the function is near 1."""
     small = np.less(np.abs(x), 2.0)
     inner, outer = np.where(small, x, 0.0), np.where(small, 1.0, x)
     return np.where(small, inner / 4 * series(sign * inner * inner / 4, _BESSEL), sign * (bessel(outer) - 1) / outer)
@@ -178,7 +178,7 @@ row(
     "order",
 )
 
-# ---- scaled Airy functions: Bessel functions of order 1/3 and 2/3, whose slopes lose no digits far out
+# ---- scaled Airy functions: for x > 1 by Bessel functions of order 1/3 and 2/3, whose derivatives do not cancel
 
 
 def airye_partial(j):
@@ -209,7 +209,7 @@ several("airye", *((airye_partial(j),) for j in range(4)))
 
 
 def lpmv_partial(y, m, v, x):
-    """Half a difference of the neighbours in order, over the root of 1 - x^2."""
+    """Half the difference of the neighbours in order, divided by sqrt(1 - x^2)."""
     below = np.where(np.equal(m, 0), 0.0, (v + m) * (v - m + 1) * sp.lpmv(np.maximum(m - 1, 0), v, x))
     above = sp.lpmv(m + 1, v, x) * np.where(np.equal(m, 0), 2.0, 1.0)
     return (below - above) / 2 / np.sqrt(1 - x * x)
@@ -226,7 +226,7 @@ def quantile_slopes(p, lmb):
 
 
 def inside(p, slope):
-    """The slope of a probability, which is 0 outside of the support."""
+    """Return `slope(p)`, and 0 outside the support, where the probability is 0 or 1."""
     within = np.greater(p, 0) & np.less(p, 1)
     return np.where(within, slope(np.where(within, p, 0.5)), 0.0)
 
