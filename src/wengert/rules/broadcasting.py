@@ -95,7 +95,7 @@ def numbers(x):
 
 
 def elements(a, places):
-    """Return ``a[places]`` of a 1-D array; traced `places` cannot index a plain array, so they go to a function."""
+    """Return ``a[places]`` of a 1-D array; a plain array cannot be indexed by traced `places`, hence the function."""
     if type(a) is not np.ndarray or isinstance(places, np.generic) or type(places) is np.ndarray:
         return a[places]
     return np.reshape(np.take_along_axis(a, np.ravel(places), 0), np.shape(places))

@@ -103,7 +103,7 @@ def pull_factor(factor, inverses, z, here, product):
 
 
 def cholesky_adjoint_wrt_factor(ybar, y, factor, g):
-    """S(L, G) is linear in G, and dS = -L^-H dL^H S - S dL L^-1, plus S(L, .) of the derivative of L^H G."""
+    """S(L, G) is linear in G; dS = -L^-H dL^H S - S dL L^-1, plus the contribution of dL through L^H G."""
     t = symmetric(ybar)
     lead = leading(ybar, y)
     half = solutions(factor, t, lead)

@@ -63,7 +63,7 @@ def push_of(fun):
 
 
 def rfft_adjoint(ybar, a, n=None, axis=-1, norm=None, out=None):
-    """Divide stored bins by their multiplicity: ``irfft`` counts them with it, the cotangent only once."""
+    """Divide each stored bin by its multiplicity, which ``irfft`` multiplies in."""
     (axis,) = from_end(axis, np.ndim(a))
     n = np.shape(a)[axis] if n is None else n
     half = ybar / times_stored(n, axis, ybar.real.dtype)

@@ -1,4 +1,4 @@
-"""Histograms: linear in the weights; counts are piecewise constant in the samples, which have no derivative."""
+"""Histograms: linear in the weights; derivatives in the samples, where counts jump, are refused."""
 
 from __future__ import annotations
 

@@ -289,7 +289,7 @@ def solutions(a, g, lead):
             columns = np.moveaxis(g, -2, 0)
             z = solution(a, np.reshape(columns, (np.shape(a)[-1], math.prod(np.shape(columns)[1:]))))
             z = np.moveaxis(np.reshape(z, np.shape(columns)), 0, -2)
-    except np.linalg.LinAlgError:  # singular matrix
+    except np.linalg.LinAlgError:  # singular, such as a matrix with infinite elements
         if not is_absent(g):
             raise
         return np.zeros_like(g)

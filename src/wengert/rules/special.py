@@ -1,6 +1,6 @@
 """Ufuncs of ``scipy.special``, declared by dotted name and resolved once the user has imported SciPy.
 
-Partials read other functions of ``scipy.special`` through `sp`, so this module never imports SciPy itself.
+Partials read other functions of ``scipy.special`` through `sp`, so importing this module does not import SciPy.
 """
 
 from __future__ import annotations
@@ -418,7 +418,7 @@ def sine(x):
 
 
 def rgamma_partial(y, x):
-    """Derivative of 1 / gamma(x); for x < 1/2 that of sin(pi x) gamma(1 - x) / pi, as digamma has poles there."""
+    """Derivative of 1 / gamma(x); for x < 1/2 by reflection, as digamma has poles at the zeros of 1 / gamma."""
     left = np.less(x, 0.5)
     mirror = 1 - np.where(left, x, 0.0)
     near = np.rint(x)

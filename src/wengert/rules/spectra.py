@@ -118,7 +118,7 @@ def real_places(v, row):
 
 
 def angle_along(v, dv, is_held):
-    """Return the phase rate of each tangent that would make the held element complex."""
+    """Return the rotation rate to subtract from each tangent so that the held element stays real."""
     return np.sum(np.where(is_held, dv.imag / np.where(is_held, v.real, 1), 0), axis=-2, keepdims=True)
 
 

@@ -137,7 +137,7 @@ def running(ufunc):
     return accumulate
 
 
-#: ufuncs whose reductions equal repeated calls bit for bit; SIMD loops of the excluded ones differ on some CPUs
+#: ufuncs whose reductions are repeated calls; on some CPUs SIMD loops of the others return the last call alone
 FOLDING = [fun for fun in BINARY if fun not in (np.arctan2, np.power, np.float_power)]
 
 for ufunc in FOLDING:
