@@ -58,7 +58,7 @@ def store(a, places, values):
 def _put(a, ind, v, mode="raise"):
     n, places = np.size(a), np.ravel(ind)
     if places.dtype.kind not in "biu":
-        raise TypeError("numpy.put takes integers for places")
+        raise TypeError("numpy.put: ind must hold integers; convert it with ind.astype(int)")
     if mode == "raise":
         places = elements(np.arange(n), places)
     else:
@@ -158,7 +158,7 @@ def _choose(a, choices, out=None, mode="raise"):
     index = as_array(a)
     choices = [as_array(choice) for choice in choices]
     if index.dtype.kind not in "biu":
-        raise TypeError("numpy.choose takes integers to choose by")
+        raise TypeError("numpy.choose: the index array must hold integers; convert it with a.astype(int)")
     if mode == "raise":
         if np.any((index < 0) | (index >= len(choices))):
             raise ValueError("invalid entry in choice array")
@@ -197,7 +197,7 @@ def _apply_over_axes(func, a, axes):
 def _trim_zeros(filt, trim="fb"):
     filt = as_array(filt)
     if np.ndim(filt) != 1:
-        raise TypeError("numpy.trim_zeros of a traced array has one axis: take a slice")
+        raise TypeError("numpy.trim_zeros supports traced arrays with one axis only; write a slice instead")
     places = np.flatnonzero(filt)
     start, stop = (places[0], places[-1] + 1) if len(places) else (len(filt), len(filt))
     trim = trim.lower()

@@ -54,9 +54,9 @@ constant(np.min_scalar_type, np.array_repr, np.array_str, np.array2string)
 
 # ---- no derivative
 
-SETS = "which elements are equal jumps with the values; "
+SETS = "the selection of equal elements is discontinuous in the values; "
 for fun in (
     *(np.intersect1d, np.setdiff1d, np.setxor1d),
     *(np.unique_all, np.unique_counts, np.unique_inverse, np.unique_values),
 ):
-    refuse(fun, SETS + "find the elements on wengert.stop_gradient(x) and pick them by index")
+    refuse(fun, SETS + "find their indices with wengert.stop_gradient(x) and index x by them")

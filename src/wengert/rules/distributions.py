@@ -235,7 +235,7 @@ elementwise(
 
 def third():
     raise UnsupportedFunctionError(
-        "scipy.special.stdtr has no third derivative in its degrees of freedom: write it with betainc"
+        "scipy.special.stdtr has no third derivative in the degrees of freedom: write it with scipy.special.betainc"
     )
 
 

@@ -415,4 +415,4 @@ structural(
 )
 positions[np.clip] = {"min": 1, "max": 2}
 
-refuse(np.nextafter, "it steps from one rounded number to the next; write x + np.spacing(x)")
+refuse(np.nextafter, "it returns the adjacent floating-point number; write x + np.spacing(x)")

@@ -159,11 +159,11 @@ def regular_part(name, r, k):
     """Return the first k columns of R; raise if that triangle is singular or its diagonal is not real."""
     d = np.diagonal(r, axis1=-2, axis2=-1)
     if np.any(d.imag):
-        refuse_point(name, "the diagonal of r is not real: take numpy.linalg.cholesky of a^H a")
+        refuse_point(name, "the diagonal of r is not real: use numpy.linalg.cholesky(a.conj().T @ a)")
     d = np.abs(d)
     largest = size(d, -1)
     if np.any(np.isfinite(largest) & (d <= rounding(r) * largest)):
-        refuse_point(name, "columns of the matrix depend on each other: take them out, or use numpy.linalg.svd")
+        refuse_point(name, "the columns of the matrix are linearly dependent: remove some, or use numpy.linalg.svd")
     return r[..., :k, :k]
 
 
@@ -177,7 +177,7 @@ def qr_wrt_matrix(ybar, y, a, mode):
     q, r = unpacked(y, *qr_shapes(a, mode))
     qbar, rbar = unpacked(ybar, *qr_shapes(a, mode))
     if np.any(qbar[..., k:]):
-        refuse_point("qr", "the columns of q behind the first n are any basis of a null space: take q[:, :n]")
+        refuse_point("qr", "the columns of q after the first n are an arbitrary basis of the null space: use q[:, :n]")
     q, qbar, rest, restbar = q[..., :k], qbar[..., :k], a[..., k:], rbar[..., :k, k:]
     r, rbar = regular_part("qr", r, k), rbar[..., :k, :k]
     if n > m:
@@ -219,7 +219,7 @@ def _qr(a, mode="reduced"):
     if mode == "r":
         return unpacked(packed_qr(a, "reduced"), *qr_shapes(a, "reduced"))[1]
     if mode not in ("reduced", "complete"):
-        raise UnsupportedFunctionError(f"numpy.linalg.qr with mode={mode!r} has no derivative: take mode='reduced'")
+        raise UnsupportedFunctionError(f"numpy.linalg.qr with mode={mode!r} has no derivative: use mode='reduced'")
     return QRResult(*unpacked(packed_qr(a, mode), *qr_shapes(a, mode)))
 
 

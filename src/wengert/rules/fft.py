@@ -119,7 +119,7 @@ def along_axes(fun):
         a = as_array(a)
         given = lengths_and_axes(a, s, axes)
         if not given:  # NumPy returns the operand itself and leaves out= unwritten
-            raise UnsupportedFunctionError("a Fourier transform along no axes has no rule: leave it out")
+            raise UnsupportedFunctionError("a Fourier transform with axes=() has no rule: remove the call")
         for n, axis in reversed(given):
             a = fun(a, n, axis, norm)
         return a

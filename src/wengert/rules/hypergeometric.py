@@ -44,8 +44,8 @@ def series(family, a, b, c, z, towards):
         size = np.inf
     if np.any((size > _CANCELLATION * np.abs(total)) & (total != 0)):
         raise UnsupportedFunctionError(
-            f"{names(family)} has no derivative in its parameters here, as the terms of its series cancel or are too "
-            "many: pass plain numbers, or wengert.stop_gradient(x) where they are meant to be constants"
+            f"{names(family)} has no derivative in its parameters at this point: the terms of its series cancel or "
+            "converge too slowly. Pass plain values, or wengert.stop_gradient(x) to treat them as constants"
         )
     return total
 

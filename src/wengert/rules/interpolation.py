@@ -21,7 +21,7 @@ from wengert.rules.taylor import PIECEWISE_LINEAR
 def beyond(x, xp):
     """Masks of the x before the first point of the table and of those after the last."""
     if np.any(np.less(xp[1:], xp[:-1]) & np.isfinite(xp[:-1])):
-        raise UnsupportedFunctionError("numpy.interp has a derivative at increasing points only: sort the table")
+        raise UnsupportedFunctionError("numpy.interp has a derivative for increasing xp only: sort xp and fp by xp")
     return np.less(x, xp[0]), np.greater(x, xp[-1])
 
 
@@ -249,8 +249,8 @@ def even(points, axis_length):
         return steps
     if not issubclass(type(steps[0]), np.floating):
         raise UnsupportedFunctionError(
-            "numpy.gradient takes points that are even for a single spacing, and has no derivative in them: "
-            "pass the spacing, or write the differences out"
+            "numpy.gradient treats evenly spaced points as a single spacing and has no derivative in them: "
+            "pass the spacing, or compute the differences with slices"
         )
     return steps[0]
 
@@ -336,7 +336,7 @@ composed(np.gradient, _gradient)
 
 def _cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=None, *, dtype=None):
     if dtype is not None:
-        raise UnsupportedFunctionError("numpy.cov has a rule without dtype: convert the samples")
+        raise UnsupportedFunctionError("numpy.cov with dtype= has no rule: convert the samples with astype")
     samples = [variables(z, rowvar, i) for i, z in enumerate((m, y)) if z is not None]
     X = np.concatenate(samples, axis=0) if len(samples) == 2 else samples[0]
     ddof = int(not bias) if ddof is None else ddof
@@ -362,9 +362,9 @@ def sample_weights(n, fweights, aweights):
     given = [as_array(w) for w in (fweights, aweights) if w is not None]
     for w in given:
         if np.shape(w) != (n,):
-            raise ValueError("numpy.cov takes one weight for each sample")
+            raise ValueError("numpy.cov: there must be one weight per sample")
         if np.any(np.less(w, 0)):
-            raise ValueError("weights of numpy.cov cannot be negative")
+            raise ValueError("numpy.cov: weights must not be negative")
     if fweights is not None and np.any(np.not_equal(given[0], np.round(given[0]))):
         raise TypeError("fweights must be integer")
     return given[0] * given[1] * 1.0 if len(given) == 2 else given[0] * 1.0 if given else None

@@ -15,7 +15,7 @@ from wengert.rules.composed import as_array, of_dtype
 def coefficients(p):
     """Return a 1-D array of coefficients; refuse ``poly1d``."""
     if isinstance(p, np.poly1d):
-        raise UnsupportedFunctionError("numpy.poly1d holds no traced coefficients: pass its coefficients, p.coeffs")
+        raise UnsupportedFunctionError("numpy.poly1d objects are not traced: pass the coefficients p.coeffs")
     return np.atleast_1d(as_array(p))
 
 
@@ -24,7 +24,7 @@ def without_leading_zero(p):
     p = coefficients(p)
     if len(p) and p[0] == 0:
         raise UnsupportedFunctionError(
-            "numpy.polymul drops leading zeros, and its length jumps where they change: use numpy.convolve"
+            "numpy.polymul drops leading zeros, so the length of its result depends on values: use numpy.convolve"
         )
     return p
 
@@ -119,7 +119,7 @@ def _vander(x, N=None, increasing=False):
 def _polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
     x, rhs = as_array(x) + 0.0, as_array(y) + 0.0
     if np.ndim(deg):
-        raise UnsupportedFunctionError("numpy.polyfit has a rule for a single degree: fit with numpy.linalg.lstsq")
+        raise UnsupportedFunctionError("numpy.polyfit has a rule for an integer deg only: use numpy.linalg.lstsq")
     if deg < 0:
         raise ValueError("expected deg >= 0")
     if np.ndim(x) != 1 or np.size(x) == 0 or np.ndim(rhs) not in (1, 2):
@@ -172,7 +172,7 @@ def roots_slope(roots, p):
     with np.errstate(all="ignore"):
         size = np.polyval(np.abs(derivative), np.abs(roots))
     if np.any(np.abs(slope) <= 8 * math.sqrt(np.finfo(slope.dtype).eps) * size):
-        raise NonSmoothError("numpy.roots has no derivative here: a root is double, as far as it is known")
+        raise NonSmoothError("numpy.roots has no derivative here: a root is multiple, up to rounding")
     powers = of_dtype(np.vander(roots, np.shape(p)[0]), roots.dtype)  # NumPy computes them in double precision
     return -powers / of_dtype(slope, roots.dtype)[:, None]
 

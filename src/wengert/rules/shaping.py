@@ -421,7 +421,7 @@ def quantile_rules(counts_of, scale):
 
     def parts(y, a, q, axis, method):
         if counts_of is numbers_of and np.ndim(q) > 1:
-            raise UnsupportedFunctionError("numpy.nanquantile of a matrix q mixes up its axes: pass np.ravel(q)")
+            raise UnsupportedFunctionError("numpy.nanquantile with a 2-D q permutes its axes: pass np.ravel(q)")
         return quantile_parts(y, a, np.true_divide(q, scale), axis, method, counts_of(a, axis))
 
     def slope(y, a, q, axis, method):
@@ -530,8 +530,8 @@ def pad_source(array, pad_width, mode, kwargs):
     """Return the 1-based source of each element of the padded array, 0 for a constant."""
     if mode not in FILLED or kwargs.get("reflect_type", "even") != "even":
         raise UnsupportedFunctionError(
-            f"numpy.pad with mode={mode!r} computes what it fills in, which has no rule: "
-            "join the parts with np.concatenate"
+            f"numpy.pad with mode={mode!r} computes the padding, which has no rule: "
+            "compute it separately and join the parts with np.concatenate"
         )
     if mode in ("constant", "empty"):
         mode, kwargs = "constant", {}

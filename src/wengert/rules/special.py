@@ -46,8 +46,8 @@ def unknown(name, operand):
 
     def partial(y, *operands):
         raise UnsupportedFunctionError(
-            f"scipy.special.{name} has no known derivative in its {operand}: pass a plain number, "
-            "or wengert.stop_gradient(x) where it is meant to be a constant"
+            f"scipy.special.{name} has no known derivative in its {operand}: pass a plain value, "
+            "or wengert.stop_gradient(x) to treat it as a constant"
         )
 
     partial.operand = operand

@@ -26,7 +26,9 @@ def in_operand(fun, position, partial=None):
         return partial(y, *[x if i == position else np.real(x) for i, x in enumerate(operands)])
 
     def refused(*_, **__):
-        raise UnsupportedFunctionError(f"{row.name} has a derivative in its last operand only where that is complex")
+        raise UnsupportedFunctionError(
+            f"{row.name} with a complex argument has no derivative in its other operands: pass them as constants"
+        )
 
     count = len(row.partials)
     pushes, pulls = [refused] * count, [refused] * count

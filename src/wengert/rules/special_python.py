@@ -188,7 +188,7 @@ def _multigammaln(a, d):
 
 composed("scipy.special.multigammaln", _multigammaln)
 
-EXACT = "counts of exact=True are integers; leave it out, or pass wengert.stop_gradient(x)"
+EXACT = "exact=True counts integers, which have no derivative; omit it, or pass wengert.stop_gradient(x)"
 
 
 def choices(body, n, k, exact):
@@ -379,16 +379,16 @@ composed("scipy.special.sph_harm_y", _sph_harm_y)
 
 # ---- refused
 
-TABLE = "it fills a table in compiled code; "
-LIST = "the number of nodes is an integer and the nodes are roots: find them with plain parameters, or "
+TABLE = "SciPy fills a table in compiled code; "
+LIST = "nodes and weights have no derivative in the parameters; pass plain parameters, or "
 
 for name, reason in {
     "assoc_legendre_p_all": TABLE + "write assoc_legendre_p for each degree and order",
     "ellip_harm": "no formula for ellipsoidal harmonics; declare a rule of your own with wengert.primitive",
     "ellip_harm_2": "no formula for ellipsoidal harmonics; declare a rule of your own with wengert.primitive",
     "ellip_normal": "no formula for ellipsoidal harmonics; declare a rule of your own with wengert.primitive",
-    "factorial2": "it takes integers; write 2**(n / 2) * scipy.special.gamma(n / 2 + 1)",
-    "factorialk": "it takes integers; write it with scipy.special.gamma",
+    "factorial2": "it is defined for integers; write 2**(n / 2) * scipy.special.gamma(n / 2 + 1)",
+    "factorialk": "it is defined for integers; write it with scipy.special.gamma",
     "legendre_p_all": TABLE + "write scipy.special.eval_legendre for each degree",
     "lmbda": TABLE + "write scipy.special.gamma(v + 1) * (2 / x)**v * scipy.special.jv(v, x)",
     "lqmn": TABLE + "no formula for Legendre functions of the second kind; declare a rule with wengert.primitive",
@@ -396,7 +396,7 @@ for name, reason in {
     "mathieu_even_coef": "Fourier coefficients of Mathieu functions have no derivative here",
     "mathieu_odd_coef": "Fourier coefficients of Mathieu functions have no derivative here",
     "obl_cv_seq": TABLE + "write scipy.special.obl_cv for each degree",
-    "pbdn_seq": "its argument is complex; write scipy.special.pbdv for real ones",
+    "pbdn_seq": "its argument is complex; write scipy.special.pbdv for a real one",
     "pbdv_seq": TABLE + "write scipy.special.pbdv for each order",
     "pbvv_seq": TABLE + "write scipy.special.pbvv for each order",
     "pro_cv_seq": TABLE + "write scipy.special.pro_cv for each degree",

@@ -61,15 +61,15 @@ def is_more_than_noise(z, vbar):
 
 def values_alone(name, values):
     """Advice for callers that need no vectors."""
-    return f"Of {values} alone take numpy.linalg.{'eigvalsh' if name == 'eigh' else 'svdvals'}"
+    return f"For the {values} alone, use numpy.linalg.{'eigvalsh' if name == 'eigh' else 'svdvals'}"
 
 
 def undefined(name, values):
     """Reason why tangents of vectors may be NaN, for the column `undefined`."""
-    rest = ", or for those of a null space" if name == "svd" else ""
+    rest = " or of a null space" if name == "svd" else ""
     return (
-        f"the result depends on which vectors are taken for {values} that are equal to rounding{rest}. "
-        f"{values_alone(name, values)}; what no such choice changes may have a derivative in reverse mode"
+        f"the result depends on the basis of the vectors of {values} that are equal up to rounding{rest}. "
+        f"{values_alone(name, values)}; results that do not depend on the basis may have a derivative in reverse mode"
     )
 
 
@@ -95,9 +95,9 @@ def check_turns(name, values, is_equal, dbar, inner, vbar, of_values):
     if np.any(is_equal & (is_apart | is_turned | is_seen)):
         refuse_point(
             name,
-            f"two of the {values} are equal to rounding, and the result is none of those that do not depend on which "
-            f"vectors are taken for them: the sum of the {values}, and the projector v @ v.T on all their vectors, "
-            f"nothing else of the {values}. {values_alone(name, values)}",
+            f"two of the {values} are equal up to rounding. Only the sum of equal {values} has a derivative then, or a "
+            f"function of the projector v @ v.T on their vectors that does not use the {values}. "
+            f"{values_alone(name, values)}",
         )
 
 
@@ -135,7 +135,7 @@ def without_turn(name, v, vbar, turn, is_held):
     """Transpose of `turned_back`: subtract the phase derivative `turn` at the held element of each vector."""
     is_free = ~np.any(is_held, axis=-2, keepdims=True)
     if np.any(is_free & is_more_than_noise(turn, vbar)):
-        refuse_point(name, "the result depends on the phase of a vector, which may be any: take what no phase changes")
+        refuse_point(name, "the result depends on the phase of a vector, which is arbitrary: use |v| or v @ v^H")
     return vbar - 1j * np.where(is_held, turn / np.where(is_held, v.real, 1), 0)
 
 
@@ -233,7 +233,7 @@ def eig_parts(y, a):
     w, v = unpacked(y, *eigh_shapes(a))
     gap, is_equal = gaps(w)
     if np.any(is_equal):
-        refuse_point("eig", "two of the eigenvalues are equal to rounding; if it is symmetric use numpy.linalg.eigh")
+        refuse_point("eig", "two of the eigenvalues are equal up to rounding; use numpy.linalg.eigh if it is symmetric")
     return w, v, gap, is_equal
 
 
@@ -332,10 +332,10 @@ def outside(name, s, u, ubar, inner, null, nullbar):
     z = ubar - strong_matmul(u, inner)
     turn = strong_matmul(adjoint(null), nullbar)
     if np.any(is_more_than_noise(skew(turn), nullbar)):
-        refuse_point(name, "the vectors of a null space are any basis of it: take full_matrices=False")
+        refuse_point(name, "the vectors of a null space are an arbitrary basis: use full_matrices=False")
     z = z - strong_matmul(null, strong_matmul(adjoint(nullbar), u))
     if np.any(is_null(s)[..., None, :] & is_more_than_noise(z, np.concatenate([ubar, nullbar], axis=-1))):
-        refuse_point(name, "a singular value is 0, and the result depends on which vector is taken for it")
+        refuse_point(name, "a singular value is 0, and the result depends on its vectors, which are arbitrary")
     return strong(z, inverted(s)[..., None, :])
 
 
@@ -359,7 +359,7 @@ def svd_wrt_matrix(ybar, y, a, full_matrices, of_values=False):
     both = np.concatenate([ubar, vbar], axis=-2)
     check_turns("svd", "singular values", is_equal, sbar, left + right, both, of_values)
     if np.any(is_zero & is_more_than_noise(skew(left - right), both)):
-        refuse_point("svd", "two singular values are 0, and the result depends on which vectors are taken for them")
+        refuse_point("svd", "two singular values are 0, and the result depends on their vectors, which are arbitrary")
     middle = on_diagonal(sbar) + divided(skew(left + right), gap, is_equal)
     middle = middle + shared(skew(left - right), total, is_zero)
     z = strong_matmul(u, middle)
@@ -472,7 +472,7 @@ composed(np.linalg.cond, _cond)
 # ---- pseudo-inverse and least squares
 
 
-CUT = "rcond cuts off singular values that are not 0: write it with numpy.linalg.svd"
+CUT = "rcond discards singular values that are not 0: write it with numpy.linalg.svd"
 
 
 @offered

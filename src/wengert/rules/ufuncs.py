@@ -156,7 +156,7 @@ def folded(ufunc):
         lines = np.moveaxis(a, axes, range(len(axes)))
         if len(axes) != 1 or (not given(initial) and not (len(lines) and where is True)):
             ufunc.reduce(np.ones(np.shape(a)), axis, where=where)  # raises NumPy's own error
-            raise UnsupportedFunctionError(f"numpy.{ufunc.__name__}.reduce has a rule along one axis")
+            raise UnsupportedFunctionError(f"numpy.{ufunc.__name__}.reduce has a rule for one axis only: pass axis=i")
         if given(initial):
             y = np.zeros(np.shape(lines)[1:], a.dtype) + initial
         else:

@@ -66,7 +66,7 @@ def mirrors(original: Callable) -> Callable:
     return decorate
 
 
-_DOC = """`scipy.optimize.{name}` with exact derivatives for the solver, and of its solution.
+_DOC = """`scipy.optimize.{name}` with exact derivatives, both for the solver and of its solution.
 
 {what}
 
@@ -75,28 +75,29 @@ Parameters
 *args, **kwargs
     Those of `scipy.optimize.{name}`.
 on_failure : {{'raise', 'warn', 'nan'}}
-    In a derivative, when the solver has not converged.
+    What to do within a derivative if the solver does not converge.
 on_singular : {{'raise', 'lstsq', 'nan'}}
-    In a derivative, when the equations do not determine the solution; ``'lstsq'``: the change of least norm.
+    What to do within a derivative if the equations do not determine the solution; ``'lstsq'`` returns the derivative
+    of minimum norm.
 polish : {{'auto', True, False}}
-    Take the derivative at the solution moved by Newton's steps; ``'auto'``: where it is off by more than rounding.
+    Whether to take the derivative at the solution improved by Newton steps; ``'auto'`` if its error exceeds rounding.
 derivs : {{'auto', 'scipy'}}
-    Supply exact derivatives that the call has not, or leave them to SciPy.
+    Source of derivatives for the solver: exact ones unless the call passes its own, or those of SciPy.
 
 Returns
 -------
 As `scipy.optimize.{name}`
-    The same numbers, to the last bit, as with the same derivatives; in a derivative functions of all traced values
-    that the user's function reads.
+    Within a derivative, functions of all traced values that the user's function reads. The values are, to the last
+    bit, those of SciPy when called with the same derivatives.
 
 Raises
 ------
 ConvergenceError
-    In a derivative, if the solver has not converged.
+    If the solver does not converge, within a derivative.
 SingularJacobianError
-    In a derivative, if the equations do not determine the solution.
+    If the equations do not determine the solution, within a derivative.
 TracedValueError
-    If the function cannot be traced, and its derivative is to be supplied.
+    If an exact derivative is to be passed to the solver, but the function cannot be traced.
 """
 
 
