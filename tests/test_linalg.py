@@ -453,7 +453,7 @@ def test_a_triangle_is_not_factorised_again(monkeypatch, lower):
     sizes, solve = [], np.linalg.solve
     monkeypatch.setattr(np.linalg, "solve", lambda a, b: sizes.append(len(a)) or solve(a, b))
     found = pullback(b)
-    assert max(sizes) <= linalg.SMALL
+    assert max(sizes) <= linalg.MIN_SPLIT_ORDER
     np.testing.assert_allclose(found, -np.outer(solve(a.T, b), y), rtol=1e-12, atol=1e-15)
 
 

@@ -24,7 +24,7 @@ def leading(ybar, y) -> int:
     return np.ndim(ybar) - np.ndim(y)
 
 
-def front(t, x) -> tuple[int, ...]:
+def lead_shape(t, x) -> tuple[int, ...]:
     """Return the shape of the extra leading axes of the tangent (or cotangent) `t` of `x`."""
     return np.shape(t)[: leading(t, x)]
 
@@ -32,7 +32,7 @@ def front(t, x) -> tuple[int, ...]:
 def aligned(t, x, ndim: int):
     """Reshape the tangent `t` of `x` so that it broadcasts as `x` does against an array of `ndim` axes."""
     missing = ndim - np.ndim(x)
-    return np.reshape(t, front(t, x) + (1,) * missing + np.shape(x)) if missing > 0 else t
+    return np.reshape(t, lead_shape(t, x) + (1,) * missing + np.shape(x)) if missing > 0 else t
 
 
 def unbroadcast(z, x, lead: int = 0):
@@ -67,14 +67,14 @@ def is_kept(keepdims) -> bool:
     return keepdims is not np._NoValue and bool(keepdims)
 
 
-def given(option) -> bool:
+def is_given(option) -> bool:
     """Whether an option was passed: neither NumPy's ``_NoValue`` marker nor None."""
     return option is not np._NoValue and option is not None
 
 
-def taken(z, where, other=0):
+def masked(z, where, other=0):
     """Return `z` with `other` where the mask `where` of a reduction excludes elements; an absent mask excludes none."""
-    return np.where(where, z, other) if given(where) and where is not True else z
+    return np.where(where, z, other) if is_given(where) and where is not True else z
 
 
 def restore(z, x, axis=None, keepdims=False):
@@ -84,44 +84,44 @@ def restore(z, x, axis=None, keepdims=False):
     return np.expand_dims(z, from_end(axis, np.ndim(x)))
 
 
-def summed(t, x, axis=None, keepdims=False):
+def sum_reduced(t, x, axis=None, keepdims=False):
     """Sum `t` over the axes that a reduction of `x` goes over."""
     return np.sum(t, axis=from_end(axis, np.ndim(x)), keepdims=is_kept(keepdims))
 
 
-def numbers(x):
+def source_ids(x):
     """Return 1, 2, 3, ... in the shape of `x`: a rearrangement of it shows the source of each element."""
     return np.arange(1, np.size(x) + 1).reshape(np.shape(x))
 
 
-def elements(a, places):
+def take_elements(a, places):
     """Return ``a[places]`` of a 1-D array; a plain array cannot be indexed by traced `places`, hence the function."""
     if type(a) is not np.ndarray or isinstance(places, np.generic) or type(places) is np.ndarray:
         return a[places]
     return np.reshape(np.take_along_axis(a, np.ravel(places), 0), np.shape(places))
 
 
-def gathered(z, places, n):
+def segment_sum(z, places, n):
     """Sum the elements of `z` that share an index in `places`, into n sums per leading direction.
 
     ``bincount`` accumulates in float64 only, hence the cast at the end.
     """
-    lead = front(z, places)
+    lead = lead_shape(z, places)
     k = math.prod(lead)
     place = np.arange(k)[:, None] * n + np.ravel(places)
     total = sums_by_place(np.ravel(place), np.ravel(z), k * n)
     return np.reshape(total.astype(z.dtype, copy=False), (*lead, n))
 
 
-def send_home(ybar, source, x):
+def scatter_to_source(ybar, source, x):
     """Scatter the cotangent back to `x`: element i of the result came from element ``source[i]`` (1-based; 0: none)."""
-    total = gathered(ybar, source, np.size(x) + 1)
-    return np.reshape(total[..., 1:], front(ybar, source) + np.shape(x))
+    total = segment_sum(ybar, source, np.size(x) + 1)
+    return np.reshape(total[..., 1:], lead_shape(ybar, source) + np.shape(x))
 
 
-def fetch(t, source, x):
-    """Gather the tangent of selected elements of `x` by their 1-based `source`: the transpose of `send_home`."""
-    lead = front(t, x)
+def gather_from_source(t, source, x):
+    """Gather the tangent of elements of `x` by their 1-based `source`: the transpose of `scatter_to_source`."""
+    lead = lead_shape(t, x)
     flat = np.reshape(t, (*lead, np.size(x)))
     nothing = np.zeros((*lead, 1), dtype=t.dtype)
     return np.take(np.concatenate([nothing, flat], axis=-1), source, axis=-1)

@@ -27,14 +27,14 @@ from wengert.registry import (
 )
 from wengert.rules import interpolation, norms, polynomials, shaping  # noqa: F401  (declares rows that are used here)
 from wengert.rules.broadcasting import aligned, conjugate
-from wengert.rules.composed import as_array, offered
+from wengert.rules.composed import as_array, dispatched
 from wengert.rules.elementwise import (
-    lead_of,
-    lead_over_nan,
+    gap_of,
+    gap_over_nan,
     power_wrt_base,
     power_wrt_exponent,
-    share,
     sinc_partial,
+    tie_share,
 )
 from wengert.rules.factors import cholesky_adjoint, packed_qr
 from wengert.rules.histograms import weighted_counts
@@ -107,17 +107,17 @@ def inverse_square(z):
     return np.where(np.isinf(z), 0, np.square(1 / z))
 
 
-def less_one(z):
+def one_minus(z):
     """Return 1 - z, with the correct sign of a zero imaginary part."""
     return -(z - 1)
 
 
 def arcsin_slope(z):
     """1 / sqrt(1 - z^2) as 1 / (sqrt(1 - z) sqrt(1 + z)): each root is continuous off its own branch cut."""
-    return 1 / (np.sqrt(less_one(z)) * np.sqrt(less_one(-z)))
+    return 1 / (np.sqrt(one_minus(z)) * np.sqrt(one_minus(-z)))
 
 
-def turned(z):
+def times_i(z):
     """Return i z without rounding."""
     w = np.empty_like(z)
     w.real, w.imag = -z.imag, z.real
@@ -129,9 +129,9 @@ on_complex_by_partials(np.tanh, lambda y, x: inverse_square(np.cosh(x)))
 on_complex_by_partials(np.arcsin, lambda y, x: arcsin_slope(x))
 on_complex_by_partials(np.arccos, lambda y, x: -arcsin_slope(x))
 on_complex_by_partials(np.arctan, lambda y, x: 1 / ((x - 1j) * (x + 1j)))
-on_complex_by_partials(np.arcsinh, lambda y, x: arcsin_slope(turned(x)))
-on_complex_by_partials(np.arccosh, lambda y, x: 1 / (np.sqrt(x - 1) * np.sqrt(less_one(-x))))
-on_complex_by_partials(np.arctanh, lambda y, x: 1 / (less_one(x) * less_one(-x)))
+on_complex_by_partials(np.arcsinh, lambda y, x: arcsin_slope(times_i(x)))
+on_complex_by_partials(np.arccosh, lambda y, x: 1 / (np.sqrt(x - 1) * np.sqrt(one_minus(-x))))
+on_complex_by_partials(np.arctanh, lambda y, x: 1 / (one_minus(x) * one_minus(-x)))
 
 
 def as_complex(y, *operands):
@@ -147,25 +147,25 @@ for fun in (np.power, np.float_power):
     )
 
 
-def before(a, b):
+def lexicographic_gap(a, b):
     """Return a - b in the part that decides NumPy's order of complex values: real parts, in a tie imaginary parts."""
     a, b = as_array(a), as_array(b)
-    return np.where(a.real == b.real, lead_of(a.imag, b.imag), lead_of(a.real, b.real))
+    return np.where(a.real == b.real, gap_of(a.imag, b.imag), gap_of(a.real, b.real))
 
 
-def spoiled(gap, a, b):
+def nan_where_nan(gap, a, b):
     """Return `gap`, and NaN where a real or imaginary part of an operand is NaN."""
     return np.where(np.isnan(a) | np.isnan(b), np.nan, gap)
 
 
 for fun, gap in (
-    (np.maximum, lambda a, b: spoiled(before(a, b), a, b)),
-    (np.minimum, lambda a, b: spoiled(before(b, a), a, b)),
-    (np.fmax, lambda a, b: lead_over_nan(before(a, b), a, b)),
-    (np.fmin, lambda a, b: lead_over_nan(before(b, a), a, b)),
+    (np.maximum, lambda a, b: nan_where_nan(lexicographic_gap(a, b), a, b)),
+    (np.minimum, lambda a, b: nan_where_nan(lexicographic_gap(b, a), a, b)),
+    (np.fmax, lambda a, b: gap_over_nan(lexicographic_gap(a, b), a, b)),
+    (np.fmin, lambda a, b: gap_over_nan(lexicographic_gap(b, a), a, b)),
 ):
     on_complex_by_partials(
-        fun, lambda y, a, b, gap=gap: share(gap(a, b)), lambda y, a, b, gap=gap: 1 - share(gap(a, b))
+        fun, lambda y, a, b, gap=gap: tie_share(gap(a, b)), lambda y, a, b, gap=gap: 1 - tie_share(gap(a, b))
     )
 
 on_complex_by_partials(np.sinc, lambda y, x: sinc_partial(y, x, lambda z: z.real**2 + z.imag**2))
@@ -199,18 +199,18 @@ analytic(np.linalg.cond, np.linalg.pinv, np.linalg.lstsq)
 
 # ---- functions that are linear over the reals only
 
-def direction(y, x):
+def phase_of(y, x):
     """Return x / |x|, where y is |x|; 0 at the origin."""
     return np.where(y == 0, 0, x / y)
 
 
-@offered
+@dispatched
 def unit(z):
     """``numpy.sign`` of complex arrays: z / |z|."""
     return np.sign(z)
 
 
-def turn(y, z):
+def sign_angle_slope(y, z):
     """Return i y / |z|, the derivative of y = z / |z| in the angle, divided by |z|; 0 at the origin."""
     return np.where(z == 0, 0, 1j * y / np.where(z == 0, 1, np.abs(z)))
 
@@ -218,14 +218,14 @@ def turn(y, z):
 elementwise(unit, 0.0)
 on_complex(
     unit,
-    lambda t, y, z: strong(strong(t, np.conj(1j * y)).real, turn(y, z)),
-    vjp=(lambda ybar, y, z: 1j * y * strong(ybar, np.conj(turn(y, z))).real,),
+    lambda t, y, z: strong(strong(t, np.conj(1j * y)).real, sign_angle_slope(y, z)),
+    vjp=(lambda ybar, y, z: 1j * y * strong(ybar, np.conj(sign_angle_slope(y, z))).real,),
 )
 on_complex(np.conjugate, lambda t, y, x: np.conj(t), vjp=(lambda ybar, y, x: np.conj(ybar),))
 on_complex(
     np.absolute,
-    lambda t, y, x: strong(t, np.conj(direction(y, x))).real,
-    vjp=(lambda ybar, y, x: strong(ybar, direction(y, x)),),
+    lambda t, y, x: strong(t, np.conj(phase_of(y, x))).real,
+    vjp=(lambda ybar, y, x: strong(ybar, phase_of(y, x)),),
 )
 on_complex(
     np.vdot,
@@ -266,7 +266,7 @@ if has_matvec:
     )
 
 
-@offered
+@dispatched
 def angle_of_reals(z, deg=False):
     """Return the angle of real values, 0 or pi: a separate function, as its derivative is zero."""
     return np.angle(z, deg)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from wengert.registry import analytic, composed, constant
-from wengert.rules.broadcasting import elements
+from wengert.rules.broadcasting import take_elements
 
 
 def _block(arrays):
@@ -60,7 +60,7 @@ def _put(a, ind, v, mode="raise"):
     if places.dtype.kind not in "biu":
         raise TypeError("numpy.put: ind must hold integers; convert it with ind.astype(int)")
     if mode == "raise":
-        places = elements(np.arange(n), places)
+        places = take_elements(np.arange(n), places)
     else:
         places = np.mod(places, n) if mode == "wrap" else np.clip(places, 0, n - 1)
     store(a, places, as_array(v))
@@ -79,7 +79,7 @@ def _place(arr, mask, vals):
 
 def _put_along_axis(arr, indices, values, axis):
     if axis is None:
-        return store(arr, elements(np.arange(np.size(arr)), indices), values)
+        return store(arr, take_elements(np.arange(np.size(arr)), indices), values)
     axis = normalize_axis_index(axis, np.ndim(arr))
     index = list(np.ogrid[tuple(slice(n) for n in np.shape(indices))])
     index[axis] = indices
@@ -146,11 +146,11 @@ def _piecewise(x, condlist, funclist, *args, **kw):
                 continue
             found = np.broadcast_to(function(x[condition], *args, **kw), np.sum(condition))
             if type(x) is not np.ndarray:  # y is traced like x, so it can be stored to through the mask
-                y[condition] = of_dtype(found, x.dtype)
+                y[condition] = as_dtype(found, x.dtype)
                 continue
             places = np.reshape(np.cumsum(condition) - 1, shape)  # no store: y may be plain although `found` is traced
-            function = elements(found, np.maximum(places, 0))
-        y = of_dtype(np.where(condition, function, y), x.dtype)
+            function = take_elements(found, np.maximum(places, 0))
+        y = as_dtype(np.where(condition, function, y), x.dtype)
     return np.reshape(y, of_x)
 
 
@@ -208,7 +208,7 @@ def _modf(x):
     """Take the fraction from ``fmod``, which keeps the sign of zero; infinities have fraction 0."""
     x = as_array(x)
     fraction = np.where(np.isinf(x), np.copysign(0.0, x), np.fmod(x, 1.0))
-    return of_dtype(fraction, x.dtype)[()], np.trunc(x)
+    return as_dtype(fraction, x.dtype)[()], np.trunc(x)
 
 
 def _nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
@@ -221,7 +221,7 @@ def _nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
     y = np.where(np.isnan(x), nan, x)
     y = np.where(np.isposinf(x), limits.max if posinf is None else posinf, y)
     y = np.where(np.isneginf(x), limits.min if neginf is None else neginf, y)
-    y = of_dtype(y, x.dtype)
+    y = as_dtype(y, x.dtype)
     if copy or np.ndim(x) == 0:
         return y if np.ndim(x) else y[()]
     x[...] = y
@@ -235,7 +235,7 @@ def as_array(x):
     return x if hasattr(x, "dtype") else np.asarray(x)
 
 
-def of_dtype(x, dtype):
+def as_dtype(x, dtype):
     return x if x.dtype == dtype else x.astype(dtype)
 
 
@@ -247,7 +247,7 @@ def _trapezoid(y, x=None, dx=1.0, axis=-1):
     return np.sum(dx * (y[..., 1:] + y[..., :-1]) / 2.0, axis=-1)
 
 
-def beyond_reals(fun, is_outside):
+def complex_outside(fun, is_outside):
     """Body of a function of ``numpy.emath``: complex where a real operand has no real value."""
 
     def body(x):
@@ -282,9 +282,9 @@ def _sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=F
 
 
 for name in ("sqrt", "log", "log2", "log10"):
-    composed(getattr(np.emath, name), beyond_reals(getattr(np, name), is_negative))
+    composed(getattr(np.emath, name), complex_outside(getattr(np, name), is_negative))
 for name in ("arcsin", "arccos", "arctanh"):
-    composed(getattr(np.emath, name), beyond_reals(getattr(np, name), is_beyond_one))
+    composed(getattr(np.emath, name), complex_outside(getattr(np, name), is_beyond_one))
 composed(np.emath.logn, lambda n, x: np.emath.log(x) / np.emath.log(n))
 composed(np.emath.power, _emath_power)
 composed(np.lib.stride_tricks.sliding_window_view, _sliding_window_view)
@@ -317,13 +317,13 @@ composed(np.divmod, lambda x1, x2: (np.floor_divide(x1, x2), np.remainder(x1, x2
 # ---- functions that only rules and bodies call
 
 
-def has_functions(x):
+def overrides_functions(x):
     """Whether `x` overrides ``__array_function__``."""
     found = getattr(type(x), "__array_function__", None)
     return found is not None and found is not np.ndarray.__array_function__
 
 
-def offered(fun):
+def dispatched(fun):
     """Make `fun` dispatch on ``__array_function__`` as NumPy's functions do.
 
     A function that only rules and bodies call can then have a row of its own.
@@ -331,7 +331,7 @@ def offered(fun):
 
     @functools.wraps(fun)
     def offering(*args, **kwargs):
-        carriers = [x for x in args if type(x) is not np.ndarray and has_functions(x)]
+        carriers = [x for x in args if type(x) is not np.ndarray and overrides_functions(x)]
         types = tuple({type(x): None for x in carriers})
         for x in carriers:
             y = x.__array_function__(offering, types, args, kwargs)
@@ -342,7 +342,7 @@ def offered(fun):
     return offering
 
 
-@offered
+@dispatched
 def exponent(x):
     """Return the exponent of ``frexp``."""
     return np.frexp(x)[1]

@@ -272,12 +272,12 @@ elementwise(
 elementwise(np.heaviside, 0.0, lambda y, x, half: np.equal(x, 0), curvature="none", domain=(ANY, ANY))
 
 
-def lead_of(a, b):
+def gap_of(a, b):
     """Return a - b, and 0 for two equal infinities."""
     return np.where(a == b, 0.0, a - b)
 
 
-def lead_over_nan(gap, a, b):
+def gap_over_nan(gap, a, b):
     """Return `gap`, but 1 or -1 where exactly one operand is NaN, in favour of the other."""
     gap = np.where(np.isnan(a) > np.isnan(b), -1.0, gap)
     return np.where(np.isnan(b) > np.isnan(a), 1.0, gap)
@@ -299,39 +299,39 @@ def takes_where(mask):
     return mask, ~mask
 
 
-def share(gap):
+def tie_share(gap):
     """Return 1 for gap > 0, 1/2 in a tie, 0 for gap < 0, NaN for NaN; ``heaviside`` keeps the dtype."""
     return np.heaviside(gap, 0.5)
 
 
 elementwise(
     np.maximum,
-    lambda y, a, b: share(lead_of(a, b)),
-    lambda y, a, b: share(lead_of(b, a)),
+    lambda y, a, b: tie_share(gap_of(a, b)),
+    lambda y, a, b: tie_share(gap_of(b, a)),
     curvature="none",
     domain=(ANY, ANY),
     selects=takes_greater,
 )
 elementwise(
     np.minimum,
-    lambda y, a, b: share(lead_of(b, a)),
-    lambda y, a, b: share(lead_of(a, b)),
+    lambda y, a, b: tie_share(gap_of(b, a)),
+    lambda y, a, b: tie_share(gap_of(a, b)),
     curvature="none",
     domain=(ANY, ANY),
     selects=takes_less,
 )
 elementwise(
     np.fmax,
-    lambda y, a, b: share(lead_over_nan(lead_of(a, b), a, b)),
-    lambda y, a, b: share(lead_over_nan(lead_of(b, a), b, a)),
+    lambda y, a, b: tie_share(gap_over_nan(gap_of(a, b), a, b)),
+    lambda y, a, b: tie_share(gap_over_nan(gap_of(b, a), b, a)),
     curvature="none",
     domain=(ANY, ANY),
     selects=takes_greater,
 )
 elementwise(
     np.fmin,
-    lambda y, a, b: share(lead_over_nan(lead_of(b, a), a, b)),
-    lambda y, a, b: share(lead_over_nan(lead_of(a, b), b, a)),
+    lambda y, a, b: tie_share(gap_over_nan(gap_of(b, a), a, b)),
+    lambda y, a, b: tie_share(gap_over_nan(gap_of(a, b), b, a)),
     curvature="none",
     domain=(ANY, ANY),
     selects=takes_less,

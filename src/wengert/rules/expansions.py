@@ -14,7 +14,7 @@ import itertools
 import numpy as np
 
 #: order of a matrix up to which a linear system is solved by the inverse, whose partials are products of its elements
-MAX_INVERTED = 5
+MAX_INVERSE_ORDER = 5
 #: length of an axis up to which a product or accumulation over it is unrolled
 MAX_SLICES = 8
 #: number of terms up to which a convolution is unrolled
@@ -53,7 +53,7 @@ def diff(a, n=1, axis=-1, prepend=None, append=None):
     return expanded if 0 < n < min(4, np.shape(a)[axis]) else None
 
 
-def few_slices(a, axis):
+def unrolled_slices(a, axis):
     """Return the index of each slice along an axis, or None if there are more than `MAX_SLICES`."""
     if (axis is None and np.ndim(a) != 1) or not np.ndim(a):
         return None
@@ -63,13 +63,13 @@ def few_slices(a, axis):
 
 
 def prod(a, axis=None, **options):
-    slices = None if options or isinstance(axis, tuple) else few_slices(a, axis)
+    slices = None if options or isinstance(axis, tuple) else unrolled_slices(a, axis)
     return (lambda a, *_: functools.reduce(np.multiply, [a[k] for k in slices])) if slices else None
 
 
-def cumulated(ufunc):
+def accumulate(ufunc):
     def rule(a, axis=None, **options):
-        slices = None if options else few_slices(a, axis)
+        slices = None if options else unrolled_slices(a, axis)
 
         def expanded(a, *_):
             return np.stack(list(itertools.accumulate([a[k] for k in slices], ufunc)), axis=axis or 0)
@@ -105,7 +105,7 @@ def multi_dot(arrays, **options):
 
 def solve(a, b, **options):
     """Solve by the inverse of a small matrix, whose partials are products of its elements."""
-    return None if options or np.shape(a)[-1] > MAX_INVERTED else lambda a, b: np.matmul(np.linalg.inv(a), b)
+    return None if options or np.shape(a)[-1] > MAX_INVERSE_ORDER else lambda a, b: np.matmul(np.linalg.inv(a), b)
 
 
 def kron(a, b):

@@ -12,27 +12,27 @@ from wengert.errors import UnsupportedFunctionError
 from wengert.registry import composed, strong_matmul, structural
 from wengert.rules import taylor
 from wengert.rules.broadcasting import leading, unbroadcast
-from wengert.rules.composed import as_array, offered
+from wengert.rules.composed import as_array, dispatched
 from wengert.rules.linalg import (
-    as_read,
-    flattened,
+    hermitian_read,
+    hermitian_read_transpose,
     lower,
     lower_half,
     on_diagonal,
     packed,
-    refuse_point,
+    packed_tangents,
+    raise_nonsmooth,
     rounding,
     size,
     solutions,
     symmetric,
-    to_read,
     unpacked,
 )
 from wengert.rules.products import adjoint
 
 # ---- Cholesky factors
 
-BLOCK = 64  # order of diagonal blocks that the recursion no longer halves
+MAX_BLOCK_ORDER = 64  # order of diagonal blocks that the recursion no longer halves
 
 
 def cholesky_tangent(t, factor):
@@ -42,7 +42,7 @@ def cholesky_tangent(t, factor):
     return strong_matmul(factor, lower_half(solutions(factor, inner, lead)))
 
 
-@offered
+@dispatched
 def cholesky_adjoint(factor, g):
     """Return L^-H P(L^H tril(G)) L^-1, symmetrised: the transpose of `cholesky_tangent` for symmetric tangents.
 
@@ -70,7 +70,7 @@ def halves(here):
 
 def invert_lower(factor, here, inverses, is_needed, product):
     """Store the inverses of the diagonal blocks that `pull_factor` needs, and that of block `here` if `is_needed`."""
-    if here.stop - here.start <= BLOCK:
+    if here.stop - here.start <= MAX_BLOCK_ORDER:
         inverses[here.start, here.stop] = np.linalg.inv(lower(factor[..., here, here]))
         return
     first, second = halves(here)
@@ -87,7 +87,7 @@ def invert_lower(factor, here, inverses, is_needed, product):
 
 def pull_factor(factor, inverses, z, here, product):
     """Replace the cotangent of a diagonal block of the factor in `z` by twice the symmetric cotangent of the matrix."""
-    if here.stop - here.start <= BLOCK:
+    if here.stop - here.start <= MAX_BLOCK_ORDER:
         inverse = inverses[here.start, here.stop]
         inner = lower_half(product(adjoint(lower(factor[..., here, here])), z[..., here, here]))
         z[..., here, here] = product(adjoint(inverse), product(inner + adjoint(inner), inverse))
@@ -121,11 +121,11 @@ structural(cholesky_adjoint, cholesky_adjoint_wrt_factor, cholesky_adjoint_wrt_c
 
 def cholesky_wrt_matrix(ybar, y, a, *, upper=False):
     z = cholesky_adjoint(adjoint(y), adjoint(ybar)) if upper else cholesky_adjoint(y, ybar)
-    return to_read(z, a, "U" if upper else "L")
+    return hermitian_read_transpose(z, a, "U" if upper else "L")
 
 
 def cholesky_along_matrix(t, y, a, *, upper=False):
-    t = as_read(t, a, "U" if upper else "L")
+    t = hermitian_read(t, a, "U" if upper else "L")
     return adjoint(cholesky_tangent(t, adjoint(y))) if upper else cholesky_tangent(t, y)
 
 
@@ -150,20 +150,20 @@ def qr_shapes(a, mode):
     return (*batch, m, k), (*batch, k, n)
 
 
-@offered
+@dispatched
 def packed_qr(a, mode):
     return packed(*np.linalg.qr(a, mode))
 
 
-def regular_part(name, r, k):
+def regular_triangle(name, r, k):
     """Return the first k columns of R; raise if that triangle is singular or its diagonal is not real."""
     d = np.diagonal(r, axis1=-2, axis2=-1)
     if np.any(d.imag):
-        refuse_point(name, "the diagonal of r is not real: use numpy.linalg.cholesky(a.conj().T @ a)")
+        raise_nonsmooth(name, "the diagonal of r is not real: use numpy.linalg.cholesky(a.conj().T @ a)")
     d = np.abs(d)
     largest = size(d, -1)
     if np.any(np.isfinite(largest) & (d <= rounding(r) * largest)):
-        refuse_point(name, "the columns of the matrix are linearly dependent: remove some, or use numpy.linalg.svd")
+        raise_nonsmooth(name, "the columns of the matrix are linearly dependent: remove some, or use numpy.linalg.svd")
     return r[..., :k, :k]
 
 
@@ -177,9 +177,9 @@ def qr_wrt_matrix(ybar, y, a, mode):
     q, r = unpacked(y, *qr_shapes(a, mode))
     qbar, rbar = unpacked(ybar, *qr_shapes(a, mode))
     if np.any(qbar[..., k:]):
-        refuse_point("qr", "the columns of q after the first n are an arbitrary basis of the null space: use q[:, :n]")
+        raise_nonsmooth("qr", "columns of q after the first n are an arbitrary basis of the null space: use q[:, :n]")
     q, qbar, rest, restbar = q[..., :k], qbar[..., :k], a[..., k:], rbar[..., :k, k:]
-    r, rbar = regular_part("qr", r, k), rbar[..., :k, :k]
+    r, rbar = regular_triangle("qr", r, k), rbar[..., :k, :k]
     if n > m:
         qbar = qbar + strong_matmul(rest, adjoint(restbar))
     inner = np.tril(strong_matmul(r, adjoint(rbar)) - strong_matmul(adjoint(qbar), q))
@@ -196,7 +196,7 @@ def qr_along_matrix(t, y, a, mode):
     lead = leading(t, a)
     q, r = unpacked(y, *qr_shapes(a, mode))
     null = q[..., k:]
-    q, r = q[..., :k], regular_part("qr", r, k)
+    q, r = q[..., :k], regular_triangle("qr", r, k)
     g = adjoint(solutions(adjoint(r), adjoint(t[..., :k]), lead))
     inner = strong_matmul(adjoint(q), g)
     turn = np.tril(inner, -1)
@@ -211,7 +211,7 @@ def qr_along_matrix(t, y, a, mode):
     if np.shape(null)[-1]:
         dq = np.concatenate([dq, np.full(np.shape(t)[:lead] + np.shape(null), np.nan, dq.dtype)], axis=-1)
         dr = np.concatenate([dr, np.zeros_like(dr, shape=(*np.shape(dr)[:-2], m - k, n))], axis=-2)
-    return flattened(lead, dq, dr)
+    return packed_tangents(lead, dq, dr)
 
 
 def _qr(a, mode="reduced"):

@@ -19,12 +19,12 @@ from wengert.rules.broadcasting import from_end
 from wengert.rules.composed import as_array
 
 
-def inverse(norm):
+def inverse_norm(norm):
     """Return the norm= under which the inverse transform divides by the factor by which this transform divides."""
     return {None: "forward", "backward": "forward", "forward": "backward"}.get(norm, norm)
 
 
-def fitted(z, length, axis):
+def resized(z, length, axis):
     """Truncate `z`, or pad it with zeros, to a length along an axis: the transpose of ``n=``."""
     shape = list(np.shape(z))
     missing = length - shape[axis]
@@ -34,7 +34,7 @@ def fitted(z, length, axis):
     return np.take(z, np.arange(length), axis=axis) if missing < 0 else z
 
 
-def times_stored(n, axis, dtype):
+def bin_multiplicity(n, axis, dtype):
     """Return the multiplicity of each stored bin of a spectrum of length `n`, shaped to broadcast along `axis` < 0."""
     counts = np.full(n // 2 + 1, 2, dtype=dtype)
     counts[0] = 1
@@ -48,12 +48,12 @@ def transpose_of(fun):
 
     def transpose(ybar, a, n=None, axis=-1, norm=None, out=None):
         (axis,) = from_end(axis, np.ndim(a))
-        return fitted(fun(ybar, axis=axis, norm=norm), np.shape(a)[axis], axis)
+        return resized(fun(ybar, axis=axis, norm=norm), np.shape(a)[axis], axis)
 
     return transpose
 
 
-def push_of(fun):
+def tangent_of(fun):
     """Return the tangent rule of a transform: the transform of all directions at once."""
 
     def push(t, y, a, n=None, axis=-1, norm=None, out=None):
@@ -66,22 +66,22 @@ def rfft_adjoint(ybar, a, n=None, axis=-1, norm=None, out=None):
     """Divide each stored bin by its multiplicity, which ``irfft`` multiplies in."""
     (axis,) = from_end(axis, np.ndim(a))
     n = np.shape(a)[axis] if n is None else n
-    half = ybar / times_stored(n, axis, ybar.real.dtype)
-    return fitted(np.fft.irfft(half, n, axis, inverse(norm)), np.shape(a)[axis], axis)
+    half = ybar / bin_multiplicity(n, axis, ybar.real.dtype)
+    return resized(np.fft.irfft(half, n, axis, inverse_norm(norm)), np.shape(a)[axis], axis)
 
 
 def irfft_adjoint(ybar, a, n=None, axis=-1, norm=None, out=None):
     (axis,) = from_end(axis, np.ndim(a))
-    z = np.fft.rfft(ybar, axis=axis, norm=inverse(norm))
-    z = z * times_stored(np.shape(ybar)[axis], axis, ybar.dtype)
-    return fitted(z if a.dtype.kind == "c" else np.real(z), np.shape(a)[axis], axis)
+    z = np.fft.rfft(ybar, axis=axis, norm=inverse_norm(norm))
+    z = z * bin_multiplicity(np.shape(ybar)[axis], axis, ybar.dtype)
+    return resized(z if a.dtype.kind == "c" else np.real(z), np.shape(a)[axis], axis)
 
 
 for fun in (np.fft.fft, np.fft.ifft):
-    linear(fun, transpose_of(fun), jvp=push_of(fun), stacked=True, dependence=Along(2), batching=True)
+    linear(fun, transpose_of(fun), jvp=tangent_of(fun), stacked=True, dependence=Along(2), batching=True)
     analytic(fun)
 for fun, adjoint in ((np.fft.rfft, rfft_adjoint), (np.fft.irfft, irfft_adjoint)):
-    row = linear(fun, adjoint, jvp=push_of(fun), stacked=True, dependence=Along(2), batching=True)
+    row = linear(fun, adjoint, jvp=tangent_of(fun), stacked=True, dependence=Along(2), batching=True)
     on_complex(fun, row.jvps[0], vjp=(row.vjps[0],))
 
 # ---- transforms of Hermitian-symmetric sequences
@@ -90,11 +90,11 @@ for fun, adjoint in ((np.fft.rfft, rfft_adjoint), (np.fft.irfft, irfft_adjoint))
 def _hfft(a, n=None, axis=-1, norm=None, out=None):
     a = as_array(a)
     n = 2 * (np.shape(a)[axis] - 1) if n is None else n
-    return np.fft.irfft(np.conjugate(a), n, axis, inverse(norm))
+    return np.fft.irfft(np.conjugate(a), n, axis, inverse_norm(norm))
 
 
 def _ihfft(a, n=None, axis=-1, norm=None, out=None):
-    return np.conjugate(np.fft.rfft(as_array(a), n, axis, inverse(norm)))
+    return np.conjugate(np.fft.rfft(as_array(a), n, axis, inverse_norm(norm)))
 
 
 # ---- several axes
@@ -144,12 +144,12 @@ def _irfftn(a, s=None, axes=None, norm=None, out=None):
     return np.fft.irfft(a, *last, norm)
 
 
-def of_plane(transform):
+def over_last_two_axes(transform):
     """Return the transform with the last two axes as the default."""
     return lambda a, s=None, axes=(-2, -1), norm=None, out=None: transform(a, s, axes, norm)
 
 
-SEVERAL = {
+MULTIDIMENSIONAL = {
     (np.fft.fftn, np.fft.fft2): along_axes(np.fft.fft),
     (np.fft.ifftn, np.fft.ifft2): along_axes(np.fft.ifft),
     (np.fft.rfftn, np.fft.rfft2): _rfftn,
@@ -159,9 +159,9 @@ SEVERAL = {
 composed(np.fft.hfft, _hfft)
 composed(np.fft.ihfft, _ihfft)
 analytic(np.fft.hfft, np.fft.ihfft)
-for (of_all, of_two), body in SEVERAL.items():
+for (of_all, of_two), body in MULTIDIMENSIONAL.items():
     composed(of_all, body)
-    composed(of_two, of_plane(body))
+    composed(of_two, over_last_two_axes(body))
     analytic(of_all, of_two)
 
 rearrangement(np.fft.fftshift, np.fft.ifftshift)

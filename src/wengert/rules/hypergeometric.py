@@ -11,24 +11,24 @@ import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import elementwise
-from wengert.rules.composed import offered
+from wengert.rules.composed import dispatched
 from wengert.rules.special import sp, unknown
 from wengert.rules.transcendental import row
 
 #: maximum number of terms, and maximum ratio of the sum of their absolute values to the sum
-_TERMS, _CANCELLATION = 20_000, 1e4
+_MAX_TERMS, _MAX_CANCELLATION = 20_000, 1e4
 
 
-def names(family):
+def function_name(family):
     return f"scipy.special.hyp{family}f1"
 
 
-def series(family, a, b, c, z, towards):
+def differentiated_series(family, a, b, c, z, towards):
     """Sum the derivatives of the terms along `towards` in (a, b, c), without dividing by a or b, which may be 0."""
     ua, ub, uc = towards
     term, slope = np.ones_like(z), np.zeros_like(z)
     total, size = np.zeros_like(z), np.zeros_like(z)
-    for k in range(_TERMS):
+    for k in range(_MAX_TERMS):
         factor, growth = z / ((c + k) * (k + 1)), 0.0
         if family == 2:
             growth = ua * (b + k) + ub * (a + k)
@@ -42,15 +42,15 @@ def series(family, a, b, c, z, towards):
             break
     else:
         size = np.inf
-    if np.any((size > _CANCELLATION * np.abs(total)) & (total != 0)):
+    if np.any((size > _MAX_CANCELLATION * np.abs(total)) & (total != 0)):
         raise UnsupportedFunctionError(
-            f"{names(family)} has no derivative in its parameters at this point: the terms of its series cancel or "
-            "converge too slowly. Pass plain values, or wengert.stop_gradient(x) to treat them as constants"
+            f"{function_name(family)} has no derivative in its parameters at this point: the terms of its series "
+            "cancel or converge too slowly. Pass plain values, or wengert.stop_gradient(x) to treat them as constants"
         )
     return total
 
 
-@offered
+@dispatched
 def parameter_slope(family, position, a, b, c, z):
     """Derivative of 0F1, 1F1 or 2F1 (`family` is the number of upper parameters) in parameter `position` of a, b, c."""
     a, b, c, z = np.broadcast_arrays(*(np.asarray(x, dtype=float) for x in (a, b, c, z)))
@@ -70,7 +70,7 @@ def parameter_slope(family, position, a, b, c, z):
                 factor, b = np.where(left, (1 - z) ** -a, 1.0), np.where(left, c - b, b)
                 towards[1] = np.where(left, -1.0 if position == 1 else 1.0, towards[1])
             z = np.where(left, w, z)
-        return (factor * series(family, a, b, c, z, towards))[()]
+        return (factor * differentiated_series(family, a, b, c, z, towards))[()]
 
 
 def ratio(family, a, b, c):
@@ -87,8 +87,8 @@ def slope_in_argument(y, family, position, a, b, c, z):
     )
 
 
-once = unknown("hyp2f1, hyp1f1 or hyp0f1", "parameters twice")
-elementwise(parameter_slope, None, None, once, once, once, slope_in_argument)
+second_derivative = unknown("hyp2f1, hyp1f1 or hyp0f1", "parameters twice")
+elementwise(parameter_slope, None, None, second_derivative, second_derivative, second_derivative, slope_in_argument)
 
 row(
     "hyp0f1",

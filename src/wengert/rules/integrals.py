@@ -13,13 +13,13 @@ import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import analytic, elementwise
-from wengert.rules.composed import offered
+from wengert.rules.composed import dispatched
 from wengert.rules.special import sp
 
 # ---- Carlson's integrals
 
 
-@offered
+@dispatched
 def carlson(power, p, q, r, s, x, y, z, w):
     """Integral over t > 0 of t^power (t + x)^-p (t + y)^-q (t + z)^-r (t + w)^-s, by the trapezoidal rule in log(t).
 
@@ -52,7 +52,7 @@ def carlson(power, p, q, r, s, x, y, z, w):
     return np.reshape(total, shape)[()]
 
 
-def raised(i):
+def carlson_partial(i):
     """Return the partial in operand i of x, y, z, w: minus its exponent, times the integral with it raised by 1."""
 
     def partial(y, power, *operands):
@@ -63,7 +63,7 @@ def raised(i):
     return partial
 
 
-elementwise(carlson, None, None, None, None, None, *map(raised, range(4)))
+elementwise(carlson, None, None, None, None, None, *map(carlson_partial, range(4)))
 
 
 def elliprd_partial(i):
@@ -94,7 +94,7 @@ elementwise("scipy.special.elliprj", *map(elliprj_partial, range(4)))
 _FAR = 6.0
 
 
-@offered
+@dispatched
 def faddeeva(order, z):
     """Derivative of ``wofz`` by DLMF 7.10: w' = -2 z w + 2 i / sqrt(pi), w^(k+1) = -2 z w^(k) - 2 k w^(k-1)."""
     z = np.asarray(z, dtype=complex)
@@ -133,7 +133,7 @@ elementwise("scipy.special.wofz", lambda y, z: faddeeva(1, z))
 analytic("scipy.special.wofz")
 
 
-@offered
+@dispatched
 def voigt(order, turns, u, g):
     """Real part of i^turns times derivative `order` of ``wofz`` at u + i g."""
     return (1j**turns * faddeeva(order, u + 1j * np.asarray(g))).real

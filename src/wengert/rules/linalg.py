@@ -20,7 +20,7 @@ from wengert.errors import NonSmoothError
 from wengert.registry import composed, constant, facts, linear, strong, strong_matmul, structural
 from wengert.rules import expansions, taylor
 from wengert.rules.broadcasting import from_end, leading, unbroadcast
-from wengert.rules.composed import as_array, offered
+from wengert.rules.composed import as_array, dispatched
 from wengert.rules.products import adjoint, transposed
 from wengert.rules.reductions import products_of_others
 
@@ -61,7 +61,7 @@ def half_weights(n, dtype):
     return np.tri(n, dtype=dtype) - 0.5 * np.eye(n, dtype=dtype)
 
 
-def weights_read(a, UPLO):
+def triangle_weights(a, UPLO):
     """Return the weight of each element of a matrix that NumPy takes for Hermitian, of which it reads one triangle.
 
     If the matrix is Hermitian, both triangles get weight 1/2, so that the gradient is Hermitian too.
@@ -72,15 +72,15 @@ def weights_read(a, UPLO):
     return np.where(is_hermitian, a.dtype.type(0.5), lower if UPLO.upper() == "L" else lower.T)
 
 
-def as_read(t, a, UPLO):
+def hermitian_read(t, a, UPLO):
     """Tangent of the Hermitian matrix that NumPy reads in one triangle of `a`."""
-    t = strong(t, weights_read(a, UPLO))
+    t = strong(t, triangle_weights(a, UPLO))
     return t + adjoint(t)
 
 
-def to_read(z, a, UPLO):
-    """Transpose of `as_read`, for Hermitian z."""
-    return strong(2 * z, weights_read(a, UPLO))
+def hermitian_read_transpose(z, a, UPLO):
+    """Transpose of `hermitian_read`, for Hermitian z."""
+    return strong(2 * z, triangle_weights(a, UPLO))
 
 
 # ---- several results packed into one array
@@ -102,7 +102,7 @@ def unpacked(flat, *shapes):
     return parts
 
 
-def flattened(lead, *parts):
+def packed_tangents(lead, *parts):
     """Pack tangents of several results, behind their leading axes."""
     return np.concatenate([np.reshape(part, (*np.shape(part)[:lead], -1)) for part in parts], axis=-1)
 
@@ -110,7 +110,7 @@ def flattened(lead, *parts):
 # ---- points without a derivative
 
 
-def refuse_point(name, why):
+def raise_nonsmooth(name, why):
     raise NonSmoothError(f"numpy.linalg.{name} has no derivative here: {why}")
 
 
@@ -119,7 +119,7 @@ def rounding(x):
     return 8 * max(np.shape(x)[-2:]) * float(np.finfo(x.dtype).eps)
 
 
-@offered
+@dispatched
 def size(x, axis):
     """Return the largest absolute value along kept axes, for thresholds; constant for differentiation."""
     return np.max(np.abs(x), axis=axis, keepdims=True, initial=0)
@@ -233,13 +233,13 @@ structural(
 
 # ---- linear systems
 
-SMALL = 64  # order below which splitting a matrix does not pay
+MIN_SPLIT_ORDER = 64  # order below which splitting a matrix does not pay
 
 
 def is_lower(a):
     """Whether all elements above the diagonal are 0; recursive over quarters, without a copy, with early exit."""
     n = np.shape(a)[-1]
-    if n <= 2 * SMALL:
+    if n <= 2 * MIN_SPLIT_ORDER:
         return not np.any((a != 0) & above_diagonal(n))
     h = n // 2
     return not np.any(a[..., :h, h:]) and is_lower(a[..., :h, :h]) and is_lower(a[..., h:, h:])
@@ -248,7 +248,7 @@ def is_lower(a):
 def solve_lower(a, b):
     """Solve a x = b with a lower triangular matrix, recursively by halves."""
     n = np.shape(a)[-1]
-    if n <= SMALL:
+    if n <= MIN_SPLIT_ORDER:
         return np.linalg.solve(a, b)
     h = n // 2
     top = solve_lower(a[..., :h, :h], b[..., :h, :])
@@ -258,7 +258,7 @@ def solve_lower(a, b):
 
 def solve_upper(a, b):
     n = np.shape(a)[-1]
-    if n <= SMALL:
+    if n <= MIN_SPLIT_ORDER:
         return np.linalg.solve(a, b)
     h = n // 2
     low = solve_upper(a[..., h:, h:], b[..., h:, :])
@@ -266,10 +266,10 @@ def solve_upper(a, b):
     return np.concatenate([solve_upper(a[..., :h, :h], rest), low], axis=-2)
 
 
-@offered
+@dispatched
 def solution(a, b):
     """Solve a x = b for `b` with at least two axes; n^2 operations per column if `a` is triangular."""
-    if np.shape(a)[-1] > SMALL and np.isfinite(np.sum(a)):
+    if np.shape(a)[-1] > MIN_SPLIT_ORDER and np.isfinite(np.sum(a)):
         if is_lower(a):
             return solve_lower(a, b)
         if is_lower(transposed(a)):
@@ -290,14 +290,14 @@ def solutions(a, g, lead):
             z = solution(a, np.reshape(columns, (np.shape(a)[-1], math.prod(np.shape(columns)[1:]))))
             z = np.moveaxis(np.reshape(z, np.shape(columns)), 0, -2)
     except np.linalg.LinAlgError:  # singular, such as a matrix with infinite elements
-        if not is_absent(g):
+        if not is_zero_cotangent(g):
             raise
         return np.zeros_like(g)
     # vdot is NaN if any element is: one pass without a temporary
     return np.where(np.any(g, axis=-2, keepdims=True), z, 0) if np.isnan(np.vdot(z, z)) else z
 
 
-def once(fun):
+def memoised(fun):
     """Memoise `fun` of a cotangent and operands, which the pullbacks of several operands share.
 
     An entry is dropped when its cotangent is freed; every tape entry has a new cotangent in each sweep.
@@ -320,7 +320,7 @@ def once(fun):
     return remembering
 
 
-def is_absent(g):
+def is_zero_cotangent(g):
     """Whether a cotangent is identically 0; a traced one may be 0 here and still have a derivative."""
     return type(g) is np.ndarray and not np.any(g)
 
@@ -330,17 +330,17 @@ def as_columns(g, b):
     return g[..., None] if np.ndim(b) == 1 else g
 
 
-def as_given(z, b):
+def as_right_side(z, b):
     return z[..., 0] if np.ndim(b) == 1 else z
 
 
-def among(t, x, ndim):
+def broadcastable(t, x, ndim):
     """Reshape a tangent of `x` to broadcast in a result of `ndim` axes: axes of length 1 behind its directions."""
     lead = leading(t, x)
     return np.reshape(t, np.shape(t)[:lead] + (1,) * (ndim - np.ndim(x)) + np.shape(x))
 
 
-@once
+@memoised
 def solve_adjoint(ybar, y, a, b):
     return solutions(transposed(a), as_columns(ybar, b), leading(ybar, y))
 
@@ -352,18 +352,18 @@ def solve_wrt_matrix(ybar, y, a, b):
 
 
 def solve_wrt_right_side(ybar, y, a, b):
-    return unbroadcast(as_given(solve_adjoint(ybar, y, a, b), b), b, leading(ybar, y))
+    return unbroadcast(as_right_side(solve_adjoint(ybar, y, a, b), b), b, leading(ybar, y))
 
 
 def solve_along_matrix(t, y, a, b):
     x = as_columns(y, b)
-    g = strong_matmul(among(t, a, np.ndim(x)), x)
-    return as_given(-solutions(a, g, leading(t, a)), b)
+    g = strong_matmul(broadcastable(t, a, np.ndim(x)), x)
+    return as_right_side(-solutions(a, g, leading(t, a)), b)
 
 
 def solve_along_right_side(t, y, a, b):
-    g = as_columns(among(t, b, np.ndim(y)), b)
-    return as_given(solutions(a, g, leading(t, b)), b)
+    g = as_columns(broadcastable(t, b, np.ndim(y)), b)
+    return as_right_side(solutions(a, g, leading(t, b)), b)
 
 
 def inv_wrt_matrix(ybar, y, a):
@@ -466,7 +466,7 @@ structural(
 )
 
 
-@offered
+@dispatched
 def packed_slogdet(a):
     return packed(*np.linalg.slogdet(a))
 

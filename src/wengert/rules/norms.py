@@ -49,17 +49,17 @@ def matrix_slope(x, order):
     if np.isinf(float("nan") if isinstance(order, str) else order):
         return sums_slope(x, -1, order)
     u, s, vh = np.linalg.svd(x, full_matrices=False)
-    weight = np.ones_like(s) if order == "nuc" else chosen(s, order)
+    weight = np.ones_like(s) if order == "nuc" else extreme_shares(s, order)
     return np.matmul(np.where(is_null(s), 0, weight)[..., None, :] * u, vh)
 
 
 def sums_slope(x, axis, order):
     """Derivative of the largest (or, for order < 0, smallest) sum of absolute values along an axis."""
     sums = np.sum(np.abs(x), axis=axis)
-    return strong(sign(x), np.expand_dims(chosen(sums, order), axis))
+    return strong(sign(x), np.expand_dims(extreme_shares(sums, order), axis))
 
 
-def chosen(values, order):
+def extreme_shares(values, order):
     """Return the shares of the largest values, or of the smallest if the order is negative."""
     extreme = np.min if order < 0 else np.max
     return extreme_share(values, extreme(values, axis=-1, keepdims=True), -1)
@@ -77,30 +77,30 @@ def norm_slope(y, x, order, axis, keepdims):
 # ---- rows
 
 
-def pulled(ybar, slope, x, axis, keepdims):
+def pull_slope(ybar, slope, x, axis, keepdims):
     return strong(restore(ybar, x, axis, keepdims), slope)
 
 
-def pushed(t, slope, x, axis, keepdims):
+def push_slope(t, slope, x, axis, keepdims):
     return np.sum(strong(t, conjugate(slope)).real, axis=from_end(axis, np.ndim(x)), keepdims=keepdims)
 
 
 def norm_wrt_array(ybar, y, x, ord=None, axis=None, keepdims=False):
-    return pulled(ybar, norm_slope(y, x, ord, axis, keepdims), x, axis, keepdims)
+    return pull_slope(ybar, norm_slope(y, x, ord, axis, keepdims), x, axis, keepdims)
 
 
 def norm_along_array(t, y, x, ord=None, axis=None, keepdims=False):
-    return pushed(t, norm_slope(y, x, ord, axis, keepdims), x, axis, keepdims)
+    return push_slope(t, norm_slope(y, x, ord, axis, keepdims), x, axis, keepdims)
 
 
 def vector_norm_wrt_array(ybar, y, x, *, axis=None, keepdims=False, ord=2):
     slope = vector_slope(x, restore(y, x, axis, keepdims), ord, axis)
-    return pulled(ybar, slope, x, axis, keepdims)
+    return pull_slope(ybar, slope, x, axis, keepdims)
 
 
 def vector_norm_along_array(t, y, x, *, axis=None, keepdims=False, ord=2):
     slope = vector_slope(x, restore(y, x, axis, keepdims), ord, axis)
-    return pushed(t, slope, x, axis, keepdims)
+    return push_slope(t, slope, x, axis, keepdims)
 
 
 def norms_of_batch(x, ord=None, axis=None, keepdims=False):

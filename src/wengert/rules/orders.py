@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from wengert.registry import elementwise
-from wengert.rules.composed import offered
+from wengert.rules.composed import dispatched
 from wengert.rules.transcendental import between, kve_partial
 
 
-@offered
+@dispatched
 def kve_by_order(order, power, v, x):
     """Derivative `order` in v and `power` in x of ``kve``, by the trapezoidal rule.
 

@@ -15,14 +15,14 @@ from math import comb, pi
 import numpy as np
 
 from wengert.registry import elementwise
-from wengert.rules.composed import offered
+from wengert.rules.composed import dispatched
 from wengert.rules.special import digamma_rise, hurwitz, series, sp
 
 #: nodes and weights of the double exponential formula over (0, inf), in units of the integrand's decay length
 _STEP = 1 / 16
-_TIMES = np.arange(-60, 76) * _STEP
-_NODES = np.exp(_TIMES - np.exp(-_TIMES))
-_WEIGHTS = _STEP * _NODES * (1 + np.exp(-_TIMES))
+_ABSCISSAE = np.arange(-60, 76) * _STEP
+_NODES = np.exp(_ABSCISSAE - np.exp(-_ABSCISSAE))
+_WEIGHTS = _STEP * _NODES * (1 + np.exp(-_ABSCISSAE))
 
 #: coefficients of log(a) - digamma(a) - 1 / (2 a) in powers of 1 / a^2 (DLMF 5.11.2)
 _LOG_DIGAMMA = [1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160]
@@ -86,7 +86,7 @@ def log_over_digamma(x, a):
     return np.where(large, ratio + gap, np.log(x) - sp.digamma(np.where(large, 1.0, a)))
 
 
-def columns(*operands):
+def node_columns(*operands):
     """Broadcast operands to arrays with a trailing axis for the nodes; also return the shape of the result."""
     operands = np.broadcast_arrays(*(np.asarray(x, dtype=float) for x in operands))
     return [np.reshape(x, (-1, 1)) for x in operands], operands[0].shape
@@ -109,10 +109,10 @@ def gamma_factor(order, a, logs, slopes):
     return a * bell(order, parts) + (order * bell(order - 1, parts) if order else 0.0)
 
 
-@offered
+@dispatched
 def gammainc_by_parameter(order, a, x):
     """Derivative of ``gammainc`` in its parameter; `order` >= 1."""
-    (a, x), shape = columns(a, x)
+    (a, x), shape = node_columns(a, x)
     with np.errstate(all="ignore"):
         is_lower = np.less(log_over_digamma(x, a + 1), 0)
         up = is_lower & np.less(a, 1.0)  # P(a, x) = P(a + 1, x) + x^a exp(-x) / gamma(a + 1)
@@ -217,7 +217,7 @@ def log_of(x, rest):
 
 def beta_slope(i, j, a, b, x, rest):
     """Derivative (i, j), i > 0, of ``betainc`` in (a, b) without loss of digits; `rest` is 1 - x."""
-    (a, b, x, rest), shape = columns(a, b, x, rest)
+    (a, b, x, rest), shape = node_columns(a, b, x, rest)
     found = np.empty_like(x)
     with np.errstate(all="ignore"):
         is_wide = np.less(b, 0.5)[:, 0]
@@ -269,7 +269,7 @@ def beta_step(i, j, a, b, x, rest):
     return size * beta_terms(i, j, a, b, logs, logs_rest, a + 1)
 
 
-@offered
+@dispatched
 def betainc_by_parameters(i, j, a, b, x, rest):
     """Derivative (i, j) of ``betainc`` in its parameters, i + j >= 1; `rest` is 1 - x."""
     return beta_slope(i, j, a, b, x, rest) if i else -beta_slope(j, 0, b, a, rest, x)

@@ -9,7 +9,7 @@ import numpy as np
 
 from wengert.errors import NonSmoothError, UnsupportedFunctionError
 from wengert.registry import composed, strong_matmul, structural
-from wengert.rules.composed import as_array, of_dtype
+from wengert.rules.composed import as_array, as_dtype
 
 
 def coefficients(p):
@@ -59,7 +59,7 @@ def _polymul(a1, a2):
 def _polydiv(u, v):
     u, v = coefficients(u) + 0.0, coefficients(v) + 0.0
     scale, n = 1.0 / v[0], len(v)
-    quotient, rest = [], of_dtype(u, np.result_type(u, v))
+    quotient, rest = [], as_dtype(u, np.result_type(u, v))
     for k in range(len(u) - n + 1):
         factor = scale * rest[k]
         quotient.append(factor)
@@ -109,7 +109,7 @@ def _vander(x, N=None, increasing=False):
     x = as_array(x)
     if np.ndim(x) != 1:
         raise ValueError("x must be a one-dimensional array or sequence.")
-    x = of_dtype(x, np.promote_types(x.dtype, int))
+    x = as_dtype(x, np.promote_types(x.dtype, int))
     columns = [np.ones_like(x)]
     for _ in range((len(x) if N is None else N) - 1):
         columns.append(columns[-1] * x)
@@ -132,8 +132,8 @@ def _polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
         w = as_array(w) + 0.0
         if np.shape(w) != np.shape(x):
             raise TypeError("expected w and y to have the same length")
-        lhs = of_dtype(lhs * w[:, None], lhs.dtype)
-        rhs = of_dtype(rhs * (w if np.ndim(rhs) == 1 else w[:, None]), rhs.dtype)
+        lhs = as_dtype(lhs * w[:, None], lhs.dtype)
+        rhs = as_dtype(rhs * (w if np.ndim(rhs) == 1 else w[:, None]), rhs.dtype)
     scale = np.sqrt((lhs * lhs).sum(axis=0))
     lhs = lhs / scale
     c, residuals, rank, s = np.linalg.lstsq(lhs, rhs, rcond)
@@ -173,8 +173,8 @@ def roots_slope(roots, p):
         size = np.polyval(np.abs(derivative), np.abs(roots))
     if np.any(np.abs(slope) <= 8 * math.sqrt(np.finfo(slope.dtype).eps) * size):
         raise NonSmoothError("numpy.roots has no derivative here: a root is multiple, up to rounding")
-    powers = of_dtype(np.vander(roots, np.shape(p)[0]), roots.dtype)  # NumPy computes them in double precision
-    return -powers / of_dtype(slope, roots.dtype)[:, None]
+    powers = as_dtype(np.vander(roots, np.shape(p)[0]), roots.dtype)  # NumPy computes them in double precision
+    return -powers / as_dtype(slope, roots.dtype)[:, None]
 
 
 structural(

@@ -17,7 +17,7 @@ from wengert.dependence import Contraction
 from wengert.features import has_matvec
 from wengert.registry import facts, strong, strong_matmul, structural
 from wengert.rules import expansions
-from wengert.rules.broadcasting import aligned, conjugate, from_end, front, leading, unbroadcast
+from wengert.rules.broadcasting import aligned, conjugate, from_end, lead_shape, leading, unbroadcast
 
 
 def transposed(a):
@@ -32,13 +32,13 @@ def adjoint(a):
 # ---- labels of the axes of products, as in einsum (`wengert.dependence.Contraction`)
 
 
-def letters(*counts):
+def axis_labels(*counts):
     """Return groups of distinct integer labels, of the given sizes."""
     numbers = itertools.count()
     return [[next(numbers) for _ in range(count)] for count in counts]
 
 
-def of_two(labels):
+def two_factor_pattern(labels):
     """Pattern of a product of two factors whose axis labels depend only on the numbers of axes."""
 
     def rule(ndim, a, b, out=None):
@@ -49,7 +49,7 @@ def of_two(labels):
 
 def matmul_labels(a, b):
     batch = max(a - 2, b - 2, 0)
-    lead, (i, j, k) = letters(batch, 3)
+    lead, (i, j, k) = axis_labels(batch, 3)
     left = [k] if a == 1 else [*lead[batch - (a - 2) :], i, k]
     right = [k] if b == 1 else [*lead[batch - (b - 2) :], k, j]
     return [left, right], [*lead, *([i] if a > 1 else []), *([j] if b > 1 else [])]
@@ -57,9 +57,9 @@ def matmul_labels(a, b):
 
 def dot_labels(a, b):
     if not a or not b:
-        left, right = letters(a, b)
+        left, right = axis_labels(a, b)
         return [left, right], left + right
-    left, right, (k,) = letters(a - 1, b - 1, 1)
+    left, right, (k,) = axis_labels(a - 1, b - 1, 1)
     at = max(b - 2, 0)
     return [[*left, k], [*right[:at], k, *right[at:]]], left + right
 
@@ -67,12 +67,12 @@ def dot_labels(a, b):
 def inner_labels(a, b):
     if not a or not b:
         return dot_labels(a, b)
-    left, right, (k,) = letters(a - 1, b - 1, 1)
+    left, right, (k,) = axis_labels(a - 1, b - 1, 1)
     return [[*left, k], [*right, k]], left + right
 
 
 def matvec_labels(a, v):
-    lead, (i, k) = letters(max(a - 2, v - 1), 2)
+    lead, (i, k) = axis_labels(max(a - 2, v - 1), 2)
     return [[*lead[len(lead) - (a - 2) :], i, k], [*lead[len(lead) - (v - 1) :], k]], [*lead, i]
 
 
@@ -82,7 +82,7 @@ def vecmat_labels(v, a):
 
 
 def vecdot_labels(ndim, x1, x2, out=None, *, axis=-1):
-    lead, (k,) = letters(max(ndim(x1), ndim(x2)) - 1, 1)
+    lead, (k,) = axis_labels(max(ndim(x1), ndim(x2)) - 1, 1)
     labels = [lead[len(lead) - (ndim(x) - 1) :] for x in (x1, x2)]
     for x, names in zip((x1, x2), labels):
         names.insert(axis % ndim(x), k)
@@ -90,7 +90,7 @@ def vecdot_labels(ndim, x1, x2, out=None, *, axis=-1):
 
 
 def tensordot_labels(ndim, a, b, axes=2):
-    left, right = letters(ndim(a), ndim(b))
+    left, right = axis_labels(ndim(a), ndim(b))
     pairs = list(zip(*contraction(len(left), len(right), axes)))
     for i, j in pairs:
         right[j] = left[i]
@@ -100,7 +100,7 @@ def tensordot_labels(ndim, a, b, axes=2):
 
 def einsum_labels(ndim, *args, optimize=False, dtype=None):
     inputs, output, operands = einsum_form(args)
-    inputs, output, _ = spelt_out(tuple(inputs), output, tuple(map(ndim, operands)), 0)
+    inputs, output, _ = expand_ellipses(tuple(inputs), output, tuple(map(ndim, operands)), 0)
     return operands, [list(names) for names in inputs], list(output)
 
 
@@ -161,14 +161,14 @@ def matmul_wrt_right(ybar, y, a, b, out=None):
     return z[..., 0] if np.ndim(b) == 1 else z
 
 
-def times_one(t, b):
+def stacked_product(t, b):
     """Return t @ b for a tangent and one matrix or vector: the directions are further rows of one product."""
     return np.reshape(strong_matmul(tall(t, 0), b), np.shape(t)[:-1] + np.shape(b)[1:])
 
 
 def push_matmul_left(t, y, a, b, out=None):
     if np.ndim(b) <= 2:
-        return times_one(t, b)
+        return stacked_product(t, b)
     if np.ndim(a) == 1:
         return strong_matmul(aligned(t[..., None, :], a[None, :], np.ndim(b)), b)[..., 0, :]
     return strong_matmul(aligned(t, a, np.ndim(b)), b)
@@ -177,7 +177,7 @@ def push_matmul_left(t, y, a, b, out=None):
 def push_matmul_right(t, y, a, b, out=None):
     if np.ndim(b) == 1:
         if np.ndim(a) <= 2:
-            return times_one(t, a.T)
+            return stacked_product(t, a.T)
         return strong_matmul(a, aligned(t[..., None], b[:, None], np.ndim(a)))[..., 0]
     if np.ndim(a) == 1:
         return strong_matmul(a[None, :], t)[..., 0, :]
@@ -192,7 +192,7 @@ for fun in {np.matmul, np.linalg.matmul}:
         jvp=(push_matmul_left, push_matmul_right),
         stacked=True,
         curvature="cross",
-        dependence=of_two(matmul_labels),
+        dependence=two_factor_pattern(matmul_labels),
     )
 
 
@@ -215,13 +215,13 @@ def vecmat_wrt_matrix(ybar, y, v, a, out=None):
 
 def push_matvec_matrix(t, y, a, v, out=None):
     if np.ndim(v) == 1:
-        return times_one(t, v)
+        return stacked_product(t, v)
     return strong_matmul(aligned(t, a, np.ndim(v) + 1), v[..., :, None])[..., 0]
 
 
 def push_matvec_vector(t, y, a, v, out=None):
     if np.ndim(a) == 2:
-        return times_one(t, a.T)
+        return stacked_product(t, a.T)
     return strong_matmul(a, aligned(t, v, np.ndim(a) - 1)[..., None])[..., 0]
 
 
@@ -241,7 +241,7 @@ if has_matvec:
         jvp=(push_matvec_matrix, push_matvec_vector),
         stacked=True,
         curvature="cross",
-        dependence=of_two(matvec_labels),
+        dependence=two_factor_pattern(matvec_labels),
     )
     structural(
         np.vecmat,
@@ -250,7 +250,7 @@ if has_matvec:
         jvp=(push_vecmat_vector, push_vecmat_matrix),
         stacked=True,
         curvature="cross",
-        dependence=of_two(vecmat_labels),
+        dependence=two_factor_pattern(vecmat_labels),
     )
 
 # ---- sums of products over chosen axes
@@ -286,7 +286,7 @@ def partners(axes, others):
     return tuple(other for _, other in sorted(zip(axes, others, strict=True)))
 
 
-def laid_back(z, order, lead):
+def undo_permutation(z, order, lead):
     """Undo a permutation: axis i of `z` behind the leading ones is axis ``order[i]`` of the operand."""
     return np.transpose(z, tuple(range(lead)) + tuple(lead + order.index(i) for i in range(len(order))))
 
@@ -301,7 +301,7 @@ def tensordot_wrt_left(ybar, y, a, b, axes=2):
     rows, columns = rest_of(a, left), rest_of(b, right)
     lead = leading(ybar, y)
     theirs = tuple(range(lead + len(rows), np.ndim(ybar)))
-    return laid_back(strong_tensordot(ybar, b, theirs, columns), rows + partners(right, left), lead)
+    return undo_permutation(strong_tensordot(ybar, b, theirs, columns), rows + partners(right, left), lead)
 
 
 def tensordot_wrt_right(ybar, y, a, b, axes=2):
@@ -310,7 +310,7 @@ def tensordot_wrt_right(ybar, y, a, b, axes=2):
     lead = leading(ybar, y)
     theirs = tuple(range(lead, lead + len(rows)))
     z = strong_tensordot(a, ybar, rows, theirs)
-    return laid_back(lead_to_front(z, len(left), lead), partners(left, right) + columns, lead)
+    return undo_permutation(lead_to_front(z, len(left), lead), partners(left, right) + columns, lead)
 
 
 def push_tensordot_left(t, y, a, b, axes=2):
@@ -428,7 +428,7 @@ for fun, axes_of, labels in ((np.dot, dot_axes, dot_labels), (np.inner, inner_ax
         jvp=(push_left(axes_of), push_right(axes_of)),
         stacked=True,
         curvature="cross",
-        dependence=of_two(labels),
+        dependence=two_factor_pattern(labels),
     )
 facts(np.matmul, scalars="matmul", batching=True)
 facts(np.dot, scalars="dot", batching=True)
@@ -436,19 +436,19 @@ facts(np.inner, scalars="inner")
 
 
 def outer_wrt_left(ybar, y, a, b, out=None):
-    return np.reshape(strong_matmul(ybar, np.ravel(b)[:, None]), front(ybar, y) + np.shape(a))
+    return np.reshape(strong_matmul(ybar, np.ravel(b)[:, None]), lead_shape(ybar, y) + np.shape(a))
 
 
 def outer_wrt_right(ybar, y, a, b, out=None):
-    return np.reshape(strong_matmul(np.ravel(a)[None, :], ybar), front(ybar, y) + np.shape(b))
+    return np.reshape(strong_matmul(np.ravel(a)[None, :], ybar), lead_shape(ybar, y) + np.shape(b))
 
 
 def push_outer_left(t, y, a, b, out=None):
-    return strong(np.reshape(t, (*front(t, a), np.size(a), 1)), np.ravel(b))
+    return strong(np.reshape(t, (*lead_shape(t, a), np.size(a), 1)), np.ravel(b))
 
 
 def push_outer_right(t, y, a, b, out=None):
-    return strong(np.ravel(a)[:, None], np.reshape(t, (*front(t, b), 1, np.size(b))))
+    return strong(np.ravel(a)[:, None], np.reshape(t, (*lead_shape(t, b), 1, np.size(b))))
 
 
 for fun in (np.outer, np.linalg.outer):
@@ -470,7 +470,7 @@ def vdot_wrt(ybar, x, other):
 
 
 def push_vdot(t, x, other):
-    return times_one(np.reshape(t, (*front(t, x), np.size(x))), np.ravel(other))
+    return stacked_product(np.reshape(t, (*lead_shape(t, x), np.size(x))), np.ravel(other))
 
 
 def vdots_of_batch(a, b):
@@ -523,7 +523,7 @@ facts(np.vecdot, scalars="inner")
 # ---- einsum
 
 
-def spelt(labels):
+def label_letters(labels):
     """Convert the integer labels of einsum's interleaved form to letters."""
     return "".join("..." if label is Ellipsis else string.ascii_letters[label] for label in labels)
 
@@ -534,19 +534,19 @@ def einsum_form(args):
         inputs, arrow, output = args[0].replace(" ", "").partition("->")
         return inputs.split(","), output if arrow else None, list(args[1:])
     count = len(args) // 2
-    output = spelt(args[-1]) if len(args) % 2 else None
-    return [spelt(args[2 * i + 1]) for i in range(count)], output, list(args[0 : 2 * count : 2])
+    output = label_letters(args[-1]) if len(args) % 2 else None
+    return [label_letters(args[2 * i + 1]) for i in range(count)], output, list(args[0 : 2 * count : 2])
 
 
 def einsum_letters(args, lead):
     """Return subscripts without ellipses, and fresh letters for the `lead` leading axes of the cotangent."""
     inputs, output, operands = einsum_form(args)
-    inputs, output, first = spelt_out(tuple(inputs), output, tuple(map(np.ndim, operands)), lead)
+    inputs, output, first = expand_ellipses(tuple(inputs), output, tuple(map(np.ndim, operands)), lead)
     return list(inputs), output, first, operands
 
 
 @lru_cache(maxsize=1024)
-def spelt_out(inputs, output, ndims, lead):
+def expand_ellipses(inputs, output, ndims, lead):
     """Expand ellipses in subscripts, given the number of axes of each operand, and pick letters for leading axes.
 
     An implicit result has the ellipsis first, then the letters that occur once, in alphabetical order.
@@ -568,13 +568,13 @@ def spelt_out(inputs, output, ndims, lead):
     return inputs, output.replace("...", ellipsis), "".join(fresh[:lead])
 
 
-FEW = 4096
+MAX_DIRECT_SIZE = 4096
 
 
 def strong_einsum(inputs, output, operands):
     """Evaluate ``einsum`` with 0 * inf = 0; if NaN occurs, evaluate again with fully broadcast strong products."""
     # for few elements the direct sum is cheaper than the search for a contraction order
-    optimize = len(operands) > 2 or sum(map(np.size, operands)) > FEW
+    optimize = len(operands) > 2 or sum(map(np.size, operands)) > MAX_DIRECT_SIZE
     y = np.einsum(",".join(inputs) + "->" + output, *operands, optimize=optimize)
     if not np.isnan(np.add.reduce(y, axis=None)) or all(np.isfinite(x).all() for x in operands):
         return y
@@ -710,7 +710,7 @@ def cross_axes(axisa, axisb, axisc, axis):
     return (axisa, axisb, axisc) if axis is None else (axis, axis, axis)
 
 
-def in_space(v):
+def as_3d_vectors(v):
     """Extend 2-D vectors in the last axis by a zero third component."""
     return v if np.shape(v)[-1] == 3 else np.concatenate([v, np.zeros_like(v[..., :1])], axis=-1)
 
@@ -723,7 +723,7 @@ def cross_wrt(ybar, y, x, other, axes, sign):
         g = np.stack([np.zeros_like(ybar), np.zeros_like(ybar), ybar], axis=-1)
     else:
         g = np.moveaxis(ybar, from_end(axis_y, np.ndim(y))[0], -1)
-    u = in_space(u)
+    u = as_3d_vectors(u)
     z = strong_cross(u, g) if sign > 0 else strong_cross(g, u)
     z = unbroadcast(z[..., : np.shape(own)[-1]], own, leading(ybar, y))
     return np.moveaxis(z, -1, from_end(axis_x, np.ndim(x))[0])
@@ -745,7 +745,7 @@ def cross_pattern(deps, a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
     a, b = np.moveaxis(deps.ids(a), axisa, -1), np.moveaxis(deps.ids(b), axisb, -1)
     is_plane = a.shape[-1] == b.shape[-1] == 2  # the result is the third component, without an axis
     pairs = ((0, 1),) if is_plane else ((1, 2), (2, 0), (0, 1))
-    a, b = in_space(a), in_space(b)
+    a, b = as_3d_vectors(a), as_3d_vectors(b)
     shape = np.broadcast_shapes(a.shape[:-1], b.shape[:-1])
     a, b = [[np.broadcast_to(x[..., k], shape) for k in range(3)] for x in (a, b)]
     deps.is_done = True

@@ -273,7 +273,7 @@ for name, below, above in (("jv", 1, -1), ("yv", 1, -1), ("iv", 1, 1)):
 # ---- Box-Cox transforms, whose limit is a logarithm, and their inverses
 
 
-def near(u, size):
+def split_small(u, size):
     """Return the mask |u| < size, `u` where it holds (else 0), and `u` where it does not (else 1)."""
     small = np.less(np.abs(u), size)
     return small, np.where(small, u, 0.0), np.where(small, 1.0, u)
@@ -300,25 +300,25 @@ _ROOT = [(-1) ** (k + 1) * (k + 1) / (k + 2) for k in range(36)]
 
 def exprel_slope(u):
     """Derivative of (exp(u) - 1) / u."""
-    small, inner, outer = near(u, 1.0)
+    small, inner, outer = split_small(u, 1.0)
     return np.where(small, series(inner, _EXPREL), (np.exp(outer) - sp.exprel(outer)) / outer)
 
 
 def log1prel(u):
     """Return log(1 + u) / u."""
-    small, inner, outer = near(u, 0.3)
+    small, inner, outer = split_small(u, 0.3)
     return np.where(small, series(inner, _LOGREL), np.log1p(outer) / outer)
 
 
 def root_slope(u):
     """Return (u / (1 + u) - log(1 + u)) / u^2; d/dl log(1 + l z) / l is z^2 times it, at u = l z."""
-    small, inner, outer = near(u, 0.3)
+    small, inner, outer = split_small(u, 0.3)
     return np.where(small, series(inner, _ROOT), (outer / (1 + outer) - np.log1p(outer)) / (outer * outer))
 
 
-def box_by_power(y, log, a):
+def boxcox_by_power(y, log, a):
     """Derivative of (exp(a log) - 1) / a in `a`; `log` may be infinite."""
-    small, inner, _ = near(a * log, 1.0)
+    small, inner, _ = split_small(a * log, 1.0)
     low, far, divisor = np.where(small, log, 0.0), np.where(small, 0.0, log), np.where(small, 1.0, a)
     beyond = (strong(np.exp(divisor * far), far) - np.where(small, 0.0, y)) / divisor
     return np.where(small, low * low * series(inner, _EXPREL), beyond)
@@ -328,13 +328,13 @@ elementwise("scipy.special.exprel", lambda y, x: exprel_slope(x), domain=(ANY,))
 elementwise(
     "scipy.special.boxcox",
     lambda y, x, a: np.power(x, a - 1),
-    lambda y, x, a: box_by_power(y, np.log(x), a),
+    lambda y, x, a: boxcox_by_power(y, np.log(x), a),
     domain=(POSITIVE, ANY),
 )
 elementwise(
     "scipy.special.boxcox1p",
     lambda y, x, a: np.exp((a - 1) * np.log1p(x)),
-    lambda y, x, a: box_by_power(y, np.log1p(x), a),
+    lambda y, x, a: boxcox_by_power(y, np.log1p(x), a),
     domain=(POSITIVE, ANY),
 )
 elementwise(
@@ -407,11 +407,11 @@ def digamma_rise(a, m, steps=10):
         rise, value = rise * v + value, value * u + c
     apart = -step / (low * high) * (1 / low + 1 / high)  # v - u
     total = total + np.log1p(step / low) + step / (2 * low * high) - apart * (value + v * rise)
-    turns = np.where(mirrored, pi * sine(m) / (sine(a) * sine(a + m)), 0.0)
+    turns = np.where(mirrored, pi * sin_pi(m) / (sin_pi(a) * sin_pi(a + m)), 0.0)
     return np.where(both, total + turns, sp.digamma(a + m) - sp.digamma(a))
 
 
-def sine(x):
+def sin_pi(x):
     """Return sin(pi x)."""
     near = np.rint(x)
     return np.where(np.equal(np.remainder(near, 2), 0), 1.0, -1.0) * np.sin(pi * (x - near))

@@ -12,14 +12,14 @@ from wengert.dependence import Along, Reduced
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import analytic, composed, constant, elementwise, facts, refuse, strong, structural
 from wengert.rules.broadcasting import from_end
-from wengert.rules.composed import as_array, of_dtype, offered
+from wengert.rules.composed import as_array, as_dtype, dispatched
 from wengert.rules.special import hurwitz, sp
-from wengert.rules.transcendental import lower
+from wengert.rules.transcendental import lower_degree
 
 # ---- logarithms of sums of exponentials
 
 
-@offered
+@dispatched
 def peak(a, axis):
     """Return the maximum, 0 if not finite, to scale exponentials; it cancels in quotients, so it is constant."""
     top = np.max(a, axis=axis, keepdims=True)
@@ -30,13 +30,13 @@ constant(peak)
 facts(peak, scalars="finite maximum")
 
 
-@offered
+@dispatched
 def log_sum(a, b, axis):
     """Return log(abs(sum(b * exp(a))))."""
     return sp.logsumexp(a, axis=axis, b=b, return_sign=True)[0]
 
 
-@offered
+@dispatched
 def sign_of_sum(a, b, axis):
     return sp.logsumexp(a, axis=axis, b=b, return_sign=True)[1]
 
@@ -104,17 +104,17 @@ def _logsumexp(a, axis=None, b=None, keepdims=False, return_sign=False):
 composed("scipy.special.logsumexp", _logsumexp)
 
 
-@offered
+@dispatched
 def shares(x, axis):
     return sp.softmax(x, axis=axis)
 
 
-@offered
+@dispatched
 def log_shares(x, axis):
     return sp.log_softmax(x, axis=axis)
 
 
-def centred(t, y, axis):
+def softmax_jacobian_product(t, y, axis):
     """Apply the Jacobian of softmax, diag(y) - y y^T, which is symmetric."""
     return strong(t - np.sum(strong(t, y), axis=axis, keepdims=True), y)
 
@@ -131,8 +131,8 @@ def log_shares_taylor(series, order, x, axis):
 
 structural(
     shares,
-    lambda ybar, y, x, axis: centred(ybar, y, axis),
-    jvp=(lambda t, y, x, axis: centred(t, y, axis),),
+    lambda ybar, y, x, axis: softmax_jacobian_product(ybar, y, axis),
+    jvp=(lambda t, y, x, axis: softmax_jacobian_product(t, y, axis),),
     stacked=True,
     dependence=Along(1, None),
     scalars="softmax",
@@ -163,7 +163,7 @@ composed("scipy.special.log_softmax", along(log_shares))
 # ---- gamma functions, combinations and permutations
 
 
-@offered
+@dispatched
 def polygamma(n, x):
     return sp.polygamma(n, x)
 
@@ -191,7 +191,7 @@ composed("scipy.special.multigammaln", _multigammaln)
 EXACT = "exact=True counts integers, which have no derivative; omit it, or pass wengert.stop_gradient(x)"
 
 
-def choices(body, n, k, exact):
+def count_choices(body, n, k, exact):
     """Evaluate a count of choices of k from n by gamma functions; 0 outside 0 <= k <= n."""
     if exact:
         raise UnsupportedFunctionError(EXACT)
@@ -201,11 +201,11 @@ def choices(body, n, k, exact):
 
 def _comb(N, k, *, exact=False, repetition=False):
     n, k = as_array(N), as_array(k)
-    return choices(sp.binom, n + k - 1 if repetition else n, k, exact)
+    return count_choices(sp.binom, n + k - 1 if repetition else n, k, exact)
 
 
 def _perm(N, k, exact=False):
-    return choices(lambda n, k: sp.poch(n - k + 1, k), as_array(N), as_array(k), exact)
+    return count_choices(lambda n, k: sp.poch(n - k + 1, k), as_array(N), as_array(k), exact)
 
 
 def _factorial(n, exact=False, extend="zero"):
@@ -216,7 +216,7 @@ def _factorial(n, exact=False, extend="zero"):
     if extend != "zero":
         return y
     y = np.where(np.less(n, 0), 0.0, y)[()]
-    return of_dtype(y, np.dtype(float)) if np.ndim(n) else y  # SciPy returns float64 for arrays
+    return as_dtype(y, np.dtype(float)) if np.ndim(n) else y  # SciPy returns float64 for arrays
 
 
 composed("scipy.special.comb", _comb)
@@ -226,7 +226,7 @@ composed("scipy.special.factorial", _factorial)
 # ---- the periodic sinc function
 
 
-@offered
+@dispatched
 def dirichlet(x, n, order):
     """Derivative `order` in x of ``diric(x, n)``, the mean of cos(m x) over m = -(n - 1) / 2, ..., (n - 1) / 2."""
     if order == 0:
@@ -247,17 +247,18 @@ composed("scipy.special.diric", lambda x, n: dirichlet(as_array(x), n, 0))
 def spherical(name, below, above):
     """Declare a function of integer order with f_n' = (below n f_(n-1) + above (n + 1) f_(n+1)) / (2 n + 1)."""
 
-    @offered
+    @dispatched
     def value(n, z):
         return getattr(sp, name)(n, z)
 
-    @offered
+    @dispatched
     def slope(n, z):
         return getattr(sp, name)(n, z, True)
 
     def between(f):
         def partial(y, n, z):
-            return (lower(n, below * n, f(np.maximum(n - 1, 0), z)) + above * (n + 1) * f(n + 1, z)) / (2 * n + 1)
+            first = lower_degree(n, below * n, f(np.maximum(n - 1, 0), z))
+            return (first + above * (n + 1) * f(n + 1, z)) / (2 * n + 1)
 
         return partial
 
@@ -276,7 +277,7 @@ spherical("spherical_kn", -1, -1)
 # ---- Legendre functions: SciPy stacks the value and derivatives along a new first axis
 
 
-@offered
+@dispatched
 def legendre(n, z, order):
     """Derivative `order` of a Legendre polynomial; above 2 by Gegenbauer polynomials (DLMF 18.9.19)."""
     if order <= 2:
@@ -288,7 +289,7 @@ def legendre(n, z, order):
 elementwise(legendre, None, lambda y, n, z, order: legendre(n, z, order + 1), None)
 
 
-@offered
+@dispatched
 def associated(n, m, z, branch_cut, norm, order):
     """Derivative of an associated Legendre function, of order 0, 1 or 2."""
     return sp.assoc_legendre_p(n, m, z, branch_cut=branch_cut, norm=norm, diff_n=order)[order]
@@ -306,7 +307,7 @@ def associated_partial(y, n, m, z, branch_cut, norm, order):
 elementwise(associated, None, None, associated_partial, None, None, None)
 
 
-def ladder(up, down, n, m, theta):
+def theta_slope(up, down, n, m, theta):
     """Derivative in theta of a normalised function, from the functions of order m + 1 (`up`) and m - 1 (`down`).
 
     SciPy takes |sin(theta)|, so where sin(theta) is negative the neighbours have the other sign.
@@ -321,7 +322,7 @@ def neighbours(f, n, m):
     return f(up), f(down)
 
 
-@offered
+@dispatched
 def spherical_legendre(n, m, theta):
     return sp.sph_legendre_p(n, m, theta)[0]
 
@@ -330,18 +331,18 @@ elementwise(
     spherical_legendre,
     None,
     None,
-    lambda y, n, m, theta: ladder(*neighbours(lambda k: spherical_legendre(n, k, theta), n, m), n, m, theta),
+    lambda y, n, m, theta: theta_slope(*neighbours(lambda k: spherical_legendre(n, k, theta), n, m), n, m, theta),
 )
 
 
-@offered
+@dispatched
 def harmonic(n, m, theta, phi):
     return sp.sph_harm_y(n, m, theta, phi)
 
 
 def harmonic_by_theta(y, n, m, theta, phi):
     up, down = neighbours(lambda k: harmonic(n, k, theta, phi), n, m)
-    return ladder(np.exp(-1j * phi) * up, np.exp(1j * phi) * down, n, m, theta)
+    return theta_slope(np.exp(-1j * phi) * up, np.exp(1j * phi) * down, n, m, theta)
 
 
 elementwise(harmonic, None, None, harmonic_by_theta, lambda y, n, m, theta, phi: 1j * m * y)

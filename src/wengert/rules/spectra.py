@@ -19,22 +19,22 @@ from wengert.dependence import MATRIXWISE
 from wengert.features import cond_is_real
 from wengert.registry import composed, constant, strong, strong_matmul, structural
 from wengert.rules.broadcasting import conjugate, leading
-from wengert.rules.composed import as_array, of_dtype, offered
+from wengert.rules.composed import as_array, as_dtype, dispatched
 from wengert.rules.linalg import (
     as_columns,
-    as_given,
-    as_read,
-    flattened,
-    is_absent,
+    as_right_side,
+    hermitian_read,
+    hermitian_read_transpose,
+    is_zero_cotangent,
+    memoised,
     on_diagonal,
-    once,
     packed,
-    refuse_point,
+    packed_tangents,
+    raise_nonsmooth,
     rounding,
     size,
     skew,
     symmetric,
-    to_read,
     unpacked,
 )
 from wengert.rules.products import adjoint
@@ -54,7 +54,7 @@ def divided(z, gap, is_left_out):
     return strong(z, np.where(is_left_out, 0, 1 / np.where(is_left_out, 1, gap)))
 
 
-def is_more_than_noise(z, vbar):
+def is_nonzero(z, vbar):
     """Mask of inner products of vectors and cotangents that are nonzero beyond rounding."""
     return np.abs(z) > rounding(vbar) * size(vbar, (-2, -1))
 
@@ -73,7 +73,7 @@ def undefined(name, values):
     )
 
 
-def check_turns(name, values, is_equal, dbar, inner, vbar, of_values):
+def check_rotations(name, values, is_equal, dbar, inner, vbar, of_values):
     """Raise if cotangents of equal values and of their vectors have no derivative.
 
     A rotation of the vectors i and j changes the result by the skew part of ``inner[i, j]``.
@@ -85,15 +85,15 @@ def check_turns(name, values, is_equal, dbar, inner, vbar, of_values):
     if not np.any(is_equal):
         return
     own = np.diagonal(inner, axis1=-2, axis2=-1)
-    is_fixed = (not of_values) & np.equal(dbar, 0) & is_more_than_noise(own[..., None], vbar)[..., 0]
+    is_fixed = (not of_values) & np.equal(dbar, 0) & is_nonzero(own[..., None], vbar)[..., 0]
     is_projector = np.equal(dbar, 0)[..., None, :] & is_fixed[..., :, None]
     is_projector = is_projector | np.swapaxes(is_projector, -1, -2)
     apart = np.abs(dbar[..., None, :] - dbar[..., :, None])
     is_apart = apart > rounding(apart) * size(dbar, -1)[..., None]
-    is_turned = is_more_than_noise(skew(inner), vbar)
-    is_seen = is_more_than_noise(symmetric(inner), vbar) & ~is_projector
+    is_turned = is_nonzero(skew(inner), vbar)
+    is_seen = is_nonzero(symmetric(inner), vbar) & ~is_projector
     if np.any(is_equal & (is_apart | is_turned | is_seen)):
-        refuse_point(
+        raise_nonsmooth(
             name,
             f"two of the {values} are equal up to rounding. Only the sum of equal {values} has a derivative then, or a "
             f"function of the projector v @ v.T on their vectors that does not use the {values}. "
@@ -107,7 +107,7 @@ def check_turns(name, values, is_equal, dbar, inner, vbar, of_values):
 # which fixes the phase and so its derivative; if that element is 0, tangents have no component along the vector.
 
 
-def real_places(v, row):
+def real_element_mask(v, row):
     """Mask of the element of each column that LAPACK makes real: that in `row`, or for None the largest real one."""
     is_real = (np.abs(v.imag) <= rounding(v)) & (np.abs(v) > rounding(v))
     if row is None:
@@ -117,25 +117,25 @@ def real_places(v, row):
     return is_real & np.equal(np.arange(np.shape(v)[-2])[:, None], place)
 
 
-def angle_along(v, dv, is_held):
+def phase_rate(v, dv, is_held):
     """Return the rotation rate to subtract from each tangent so that the held element stays real."""
     return np.sum(np.where(is_held, dv.imag / np.where(is_held, v.real, 1), 0), axis=-2, keepdims=True)
 
 
-def turned_back(v, dv, angle):
+def fix_tangent_phases(v, dv, angle):
     return dv - 1j * strong(v, angle)
 
 
-def turn_of(v, vbar):
+def phase_derivative(v, vbar):
     """Derivative of the result in the phase of each vector."""
     return np.sum(strong(conjugate(v), vbar), axis=-2, keepdims=True).imag
 
 
-def without_turn(name, v, vbar, turn, is_held):
-    """Transpose of `turned_back`: subtract the phase derivative `turn` at the held element of each vector."""
+def fix_cotangent_phases(name, v, vbar, turn, is_held):
+    """Transpose of `fix_tangent_phases`: subtract the phase derivative `turn` at the held element of each vector."""
     is_free = ~np.any(is_held, axis=-2, keepdims=True)
-    if np.any(is_free & is_more_than_noise(turn, vbar)):
-        refuse_point(name, "the result depends on the phase of a vector, which is arbitrary: use |v| or v @ v^H")
+    if np.any(is_free & is_nonzero(turn, vbar)):
+        raise_nonsmooth(name, "the result depends on the phase of a vector, which is arbitrary: use |v| or v @ v^H")
     return vbar - 1j * np.where(is_held, turn / np.where(is_held, v.real, 1), 0)
 
 
@@ -148,7 +148,7 @@ def eigh_shapes(a):
     return np.shape(a)[:-1], np.shape(a)
 
 
-@offered
+@dispatched
 def packed_eigh(a, UPLO, of_values=False):
     return packed(*np.linalg.eigh(a, UPLO))
 
@@ -158,29 +158,29 @@ def eigh_wrt_matrix(ybar, y, a, UPLO, of_values=False):
     w, v = unpacked(y, *eigh_shapes(a))
     wbar, vbar = unpacked(ybar, *eigh_shapes(a))
     if v.dtype.kind == "c":
-        vbar = without_turn("eigh", v, vbar, turn_of(v, vbar), real_places(v, held_row(UPLO)))
+        vbar = fix_cotangent_phases("eigh", v, vbar, phase_derivative(v, vbar), real_element_mask(v, real_row(UPLO)))
     inner = strong_matmul(adjoint(v), vbar)
     gap, is_equal = gaps(w.real)
-    check_turns("eigh", "eigenvalues", is_equal, wbar.real, inner, vbar, of_values)
+    check_rotations("eigh", "eigenvalues", is_equal, wbar.real, inner, vbar, of_values)
     middle = on_diagonal(wbar.real) + divided(skew(inner), gap, is_equal)
-    return to_read(strong_matmul(v, strong_matmul(middle, adjoint(v))), a, UPLO)
+    return hermitian_read_transpose(strong_matmul(v, strong_matmul(middle, adjoint(v))), a, UPLO)
 
 
-def held_row(UPLO):
+def real_row(UPLO):
     """Return the row of the eigenvectors that LAPACK's tridiagonal reduction leaves real."""
     return 0 if UPLO.upper() == "L" else -1
 
 
 def eigh_along_matrix(t, y, a, UPLO, of_values=False):
     w, v = unpacked(y, *eigh_shapes(a))
-    inner = strong_matmul(adjoint(v), strong_matmul(as_read(t, a, UPLO), v))
+    inner = strong_matmul(adjoint(v), strong_matmul(hermitian_read(t, a, UPLO), v))
     gap, is_equal = gaps(w.real)
     turn = divided(inner, gap, is_equal)
-    turn = np.where(is_equal & is_more_than_noise(inner, inner), np.nan, turn)
+    turn = np.where(is_equal & is_nonzero(inner, inner), np.nan, turn)
     dv = strong_matmul(v, turn)
     if v.dtype.kind == "c":
-        dv = turned_back(v, dv, angle_along(v, dv, real_places(v, held_row(UPLO))))
-    return flattened(leading(t, a), np.diagonal(inner, axis1=-2, axis2=-1).real, dv)
+        dv = fix_tangent_phases(v, dv, phase_rate(v, dv, real_element_mask(v, real_row(UPLO))))
+    return packed_tangents(leading(t, a), np.diagonal(inner, axis1=-2, axis2=-1).real, dv)
 
 
 def eigenvectors(a, UPLO):
@@ -191,12 +191,12 @@ def eigenvectors(a, UPLO):
 def eigvalsh_wrt_matrix(ybar, y, a, UPLO="L"):
     """dw_i = v_i^H dA v_i; for equal eigenvalues with the eigenvectors that LAPACK returns."""
     v = eigenvectors(a, UPLO)
-    return to_read(strong_matmul(strong(v, ybar[..., None, :]), adjoint(v)), a, UPLO)
+    return hermitian_read_transpose(strong_matmul(strong(v, ybar[..., None, :]), adjoint(v)), a, UPLO)
 
 
 def eigvalsh_along_matrix(t, y, a, UPLO="L"):
     v = eigenvectors(a, UPLO)
-    return np.sum(strong(conjugate(v), strong_matmul(as_read(t, a, UPLO), v)).real, axis=-2)
+    return np.sum(strong(conjugate(v), strong_matmul(hermitian_read(t, a, UPLO), v)).real, axis=-2)
 
 
 def _eigh(a, UPLO="L"):
@@ -223,7 +223,7 @@ composed(np.linalg.eigh, _eigh)
 EigResult = type(np.linalg.eig(np.eye(1)))
 
 
-@offered
+@dispatched
 def packed_eig(a):
     return packed(*np.linalg.eig(a))
 
@@ -233,11 +233,11 @@ def eig_parts(y, a):
     w, v = unpacked(y, *eigh_shapes(a))
     gap, is_equal = gaps(w)
     if np.any(is_equal):
-        refuse_point("eig", "two of the eigenvalues are equal up to rounding; use numpy.linalg.eigh if it is symmetric")
+        raise_nonsmooth("eig", "two of the eigenvalues are equal up to rounding: use numpy.linalg.eigh if symmetric")
     return w, v, gap, is_equal
 
 
-def beside(v, z):
+def length_preserving(v, z):
     """Project each column of `z` onto the changes that keep the length of the column of `v`."""
     return z - strong(v, np.sum(strong(conjugate(v), z).real, axis=-2, keepdims=True))
 
@@ -250,21 +250,22 @@ def eig_wrt_matrix(ybar, y, a):
     _, v, gap, is_equal = eig_parts(y, a)
     wbar, vbar = unpacked(ybar, *eigh_shapes(a))
     if v.dtype.kind == "c":
-        vbar = without_turn("eig", v, vbar, turn_of(v, vbar), real_places(v, None))
-    middle = on_diagonal(wbar) + divided(strong_matmul(adjoint(v), beside(v, vbar)), conjugate(gap), is_equal)
+        vbar = fix_cotangent_phases("eig", v, vbar, phase_derivative(v, vbar), real_element_mask(v, None))
+    inner = strong_matmul(adjoint(v), length_preserving(v, vbar))
+    middle = on_diagonal(wbar) + divided(inner, conjugate(gap), is_equal)
     return strong_matmul(adjoint(np.linalg.inv(v)), strong_matmul(middle, adjoint(v)))
 
 
 def eig_along_matrix(t, y, a):
     _, v, gap, is_equal = eig_parts(y, a)
     inner = strong_matmul(np.linalg.inv(v), strong_matmul(t, v))
-    dv = beside(v, strong_matmul(v, divided(inner, gap, is_equal)))
+    dv = length_preserving(v, strong_matmul(v, divided(inner, gap, is_equal)))
     if v.dtype.kind == "c":
-        dv = turned_back(v, dv, angle_along(v, dv, real_places(v, None)))
-    return flattened(leading(t, a), np.diagonal(inner, axis1=-2, axis2=-1), dv)
+        dv = fix_tangent_phases(v, dv, phase_rate(v, dv, real_element_mask(v, None)))
+    return packed_tangents(leading(t, a), np.diagonal(inner, axis1=-2, axis2=-1), dv)
 
 
-def vectors_of(y, a):
+def sorted_eigenvectors(y, a):
     """Return the eigenvectors in the order in which ``eigvals`` returned the eigenvalues."""
     w, v, *_ = eig_parts(packed_eig(a), a)
     order = np.argmin(np.abs(w[..., None, :] - y[..., :, None]), axis=-1)
@@ -272,12 +273,12 @@ def vectors_of(y, a):
 
 
 def eigvals_wrt_matrix(ybar, y, a):
-    v = vectors_of(y, a)
+    v = sorted_eigenvectors(y, a)
     return strong_matmul(adjoint(np.linalg.inv(v)), strong(ybar[..., :, None], adjoint(v)))
 
 
 def eigvals_along_matrix(t, y, a):
-    v = vectors_of(y, a)
+    v = sorted_eigenvectors(y, a)
     return np.diagonal(strong_matmul(np.linalg.inv(v), strong_matmul(t, v)), axis1=-2, axis2=-1)
 
 
@@ -301,7 +302,7 @@ def svd_shapes(a, full_matrices):
     return (*batch, m, m if full_matrices else k), (*batch, k), (*batch, n if full_matrices else k, n)
 
 
-@offered
+@dispatched
 def packed_svd(a, full_matrices, of_values=False):
     return packed(*np.linalg.svd(a, full_matrices))
 
@@ -325,21 +326,21 @@ def svd_gaps(s):
     return gap, is_equal, total, is_null(s)[..., None, :] & is_null(s)[..., :, None]
 
 
-def outside(name, s, u, ubar, inner, null, nullbar):
+def orthogonal_cotangent(name, s, u, ubar, inner, null, nullbar):
     """Return (1 - U U^H) Ubar S^-1, the components of Ubar orthogonal to all of U, with those of the null space."""
     if np.shape(u)[-2] == np.shape(u)[-1]:
         return None
     z = ubar - strong_matmul(u, inner)
     turn = strong_matmul(adjoint(null), nullbar)
-    if np.any(is_more_than_noise(skew(turn), nullbar)):
-        refuse_point(name, "the vectors of a null space are an arbitrary basis: use full_matrices=False")
+    if np.any(is_nonzero(skew(turn), nullbar)):
+        raise_nonsmooth(name, "the vectors of a null space are an arbitrary basis: use full_matrices=False")
     z = z - strong_matmul(null, strong_matmul(adjoint(nullbar), u))
-    if np.any(is_null(s)[..., None, :] & is_more_than_noise(z, np.concatenate([ubar, nullbar], axis=-1))):
-        refuse_point(name, "a singular value is 0, and the result depends on its vectors, which are arbitrary")
-    return strong(z, inverted(s)[..., None, :])
+    if np.any(is_null(s)[..., None, :] & is_nonzero(z, np.concatenate([ubar, nullbar], axis=-1))):
+        raise_nonsmooth(name, "a singular value is 0, and the result depends on its arbitrary vectors")
+    return strong(z, reciprocal_or_zero(s)[..., None, :])
 
 
-def inverted(s):
+def reciprocal_or_zero(s):
     """Return 1 / s, and 0 where s is 0 to rounding."""
     return np.where(is_null(s), 0, 1 / np.where(is_null(s), 1, s))
 
@@ -353,36 +354,36 @@ def svd_wrt_matrix(ybar, y, a, full_matrices, of_values=False):
     u, s, v, u0, v0 = svd_parts(y, a, full_matrices)
     ubar, sbar, vbar, u0bar, v0bar = svd_parts(ybar, a, full_matrices)
     if u.dtype.kind == "c":
-        ubar, vbar = without_phases(u, v, ubar, vbar)
+        ubar, vbar = fix_pair_phases(u, v, ubar, vbar)
     left, right = strong_matmul(adjoint(u), ubar), strong_matmul(adjoint(v), vbar)
     gap, is_equal, total, is_zero = svd_gaps(s)
     both = np.concatenate([ubar, vbar], axis=-2)
-    check_turns("svd", "singular values", is_equal, sbar, left + right, both, of_values)
-    if np.any(is_zero & is_more_than_noise(skew(left - right), both)):
-        refuse_point("svd", "two singular values are 0, and the result depends on their vectors, which are arbitrary")
+    check_rotations("svd", "singular values", is_equal, sbar, left + right, both, of_values)
+    if np.any(is_zero & is_nonzero(skew(left - right), both)):
+        raise_nonsmooth("svd", "two singular values are 0, and the result depends on their arbitrary vectors")
     middle = on_diagonal(sbar) + divided(skew(left + right), gap, is_equal)
-    middle = middle + shared(skew(left - right), total, is_zero)
+    middle = middle + divided_by_sum(skew(left - right), total, is_zero)
     z = strong_matmul(u, middle)
-    beyond = outside("svd", s, u, ubar, left, u0, u0bar)
+    beyond = orthogonal_cotangent("svd", s, u, ubar, left, u0, u0bar)
     z = strong_matmul(z if beyond is None else z + beyond, adjoint(v))
-    beyond = outside("svd", s, v, vbar, right, v0, v0bar)
+    beyond = orthogonal_cotangent("svd", s, v, vbar, right, v0, v0bar)
     return z if beyond is None else z + strong_matmul(u, adjoint(beyond))
 
 
-def holds_right(v):
+def right_phases_fixed(v):
     """Whether LAPACK fixed the phases by real first elements of the right vectors, rather than of the left ones."""
     return np.all(np.abs(v[..., :1, :].imag) <= rounding(v))
 
 
-def without_phases(u, v, ubar, vbar):
+def fix_pair_phases(u, v, ubar, vbar):
     """Remove the derivative in the common phase of each pair of vectors from their cotangents."""
-    turn = turn_of(u, ubar) + turn_of(v, vbar)
-    if holds_right(v):
-        return ubar, without_turn("svd", v, vbar, turn, real_places(v, 0))
-    return without_turn("svd", u, ubar, turn, real_places(u, 0)), vbar
+    turn = phase_derivative(u, ubar) + phase_derivative(v, vbar)
+    if right_phases_fixed(v):
+        return ubar, fix_cotangent_phases("svd", v, vbar, turn, real_element_mask(v, 0))
+    return fix_cotangent_phases("svd", u, ubar, turn, real_element_mask(u, 0)), vbar
 
 
-def shared(z, total, is_left_out):
+def divided_by_sum(z, total, is_left_out):
     """Return z / total, and 0 where `is_left_out`."""
     return strong(z, np.where(is_left_out, 0, 1 / np.where(is_left_out, 1, total)))
 
@@ -393,27 +394,28 @@ def svd_along_matrix(t, y, a, full_matrices, of_values=False):
     inner = strong_matmul(adjoint(u), tv)
     gap, is_equal, total, is_zero = svd_gaps(s)
     even = divided(symmetric(inner), gap, is_equal)
-    even = np.where(is_equal & is_more_than_noise(symmetric(inner), inner), np.nan, even)
-    odd = shared(skew(inner), total, is_zero)
-    odd = np.where(is_zero & is_more_than_noise(skew(inner), inner), np.nan, odd)
-    du = vectors_along(s, u, u0, even + odd, tv, inner)
-    dv = vectors_along(s, v, v0, even - odd, tu, adjoint(inner))
+    even = np.where(is_equal & is_nonzero(symmetric(inner), inner), np.nan, even)
+    odd = divided_by_sum(skew(inner), total, is_zero)
+    odd = np.where(is_zero & is_nonzero(skew(inner), inner), np.nan, odd)
+    du = singular_vectors_tangent(s, u, u0, even + odd, tv, inner)
+    dv = singular_vectors_tangent(s, v, v0, even - odd, tu, adjoint(inner))
     if u.dtype.kind == "c":
         k = np.shape(s)[-1]
-        one, done = (v, dv) if holds_right(v) else (u, du)
-        angle = angle_along(one, done[..., :k], real_places(one, 0))
-        du, dv = [np.concatenate([turned_back(x, z[..., :k], angle), z[..., k:]], -1) for x, z in ((u, du), (v, dv))]
-    return flattened(leading(t, a), du, np.diagonal(inner, axis1=-2, axis2=-1).real, adjoint(dv))
+        one, done = (v, dv) if right_phases_fixed(v) else (u, du)
+        angle = phase_rate(one, done[..., :k], real_element_mask(one, 0))
+        pairs = ((u, du), (v, dv))
+        du, dv = [np.concatenate([fix_tangent_phases(x, z[..., :k], angle), z[..., k:]], -1) for x, z in pairs]
+    return packed_tangents(leading(t, a), du, np.diagonal(inner, axis1=-2, axis2=-1).real, adjoint(dv))
 
 
-def vectors_along(s, u, null, turn, g, inner):
+def singular_vectors_tangent(s, u, null, turn, g, inner):
     """Tangent of singular vectors: their rotation, components orthogonal to them, and the null space that follows.
 
     If there is a null space, the vectors of singular values 0 belong to it.
     """
     du = strong_matmul(u, turn)
     if np.shape(u)[-2] != np.shape(u)[-1]:
-        du = du + strong(g - strong_matmul(u, inner), inverted(s)[..., None, :])
+        du = du + strong(g - strong_matmul(u, inner), reciprocal_or_zero(s)[..., None, :])
         is_moved = np.any(np.not_equal(g, 0), axis=(-2, -1), keepdims=True)
         du = np.where(is_null(s)[..., None, :] & is_moved, np.nan, du)
     count = np.shape(null)[-1]
@@ -460,11 +462,11 @@ def _cond(x, p=None):
     if p in (None, 2, -2):
         s = np.linalg.svdvals(x)
         if not np.all(s[..., -1]):
-            refuse_point("cond", "the matrix is singular")
+            raise_nonsmooth("cond", "the matrix is singular")
         return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
-    inverse = np.linalg.inv(of_dtype(x, np.result_type(x.dtype, float)))  # NumPy computes it in double precision
+    inverse = np.linalg.inv(as_dtype(x, np.result_type(x.dtype, float)))  # NumPy computes it in double precision
     dtype = x.real.dtype if cond_is_real() else x.dtype
-    return of_dtype(np.linalg.norm(x, p, (-2, -1)) * np.linalg.norm(inverse, p, (-2, -1)), dtype)
+    return as_dtype(np.linalg.norm(x, p, (-2, -1)) * np.linalg.norm(inverse, p, (-2, -1)), dtype)
 
 
 composed(np.linalg.cond, _cond)
@@ -472,10 +474,10 @@ composed(np.linalg.cond, _cond)
 # ---- pseudo-inverse and least squares
 
 
-CUT = "rcond discards singular values that are not 0: write it with numpy.linalg.svd"
+RCOND_REASON = "rcond discards singular values that are not 0: write it with numpy.linalg.svd"
 
 
-@offered
+@dispatched
 def is_cut(a, p):
     """Whether the pseudo-inverse omits singular values that are not 0."""
     rest = size(a - np.matmul(a, np.matmul(p, a)), (-2, -1))
@@ -486,7 +488,7 @@ def is_cut(a, p):
 constant(is_cut)
 
 
-@offered
+@dispatched
 def pseudo_inverse(a, rcond, rtol):
     return np.linalg.pinv(a, rcond, rtol=rtol)
 
@@ -519,7 +521,7 @@ def _pinv(a, rcond=None, *, rtol=np._NoValue):
     a = as_array(a)
     p = pseudo_inverse(a, rcond, rtol)
     if is_cut(a, p):
-        refuse_point("pinv", CUT)
+        raise_nonsmooth("pinv", RCOND_REASON)
     return p
 
 
@@ -536,13 +538,13 @@ def lstsq_shapes(flat, a, b):
     return (), x, s, (np.shape(flat)[-1] - 1 - math.prod(x) - min(m, n),)
 
 
-@offered
+@dispatched
 def packed_lstsq(a, b, rcond):
     x, squares, rank, s = np.linalg.lstsq(a, b, rcond)
     return packed(np.full(1, rank, x.dtype), x, s, squares)
 
 
-@once
+@memoised
 def lstsq_inverse(bar, a, rcond):
     """Return the pseudo-inverse with the cutoff of ``lstsq``; `bar` keys the cache."""
     eps = float(np.finfo(a.dtype).eps)
@@ -572,13 +574,13 @@ def lstsq_wrt_matrix(ybar, y, a, b, rcond):
     z = -strong_matmul(strong_matmul(pt, xbar) + pull, adjoint(x))
     z = z + strong_matmul(residual, strong_matmul(strong_matmul(g, p), pt))
     z = z + strong_matmul(strong_matmul(pt, x), g - strong_matmul(strong_matmul(g, p), a))
-    return z if is_absent(sbar) else z + svdvals_wrt_matrix(sbar, None, a)
+    return z if is_zero_cotangent(sbar) else z + svdvals_wrt_matrix(sbar, None, a)
 
 
 def lstsq_wrt_right_side(ybar, y, a, b, rcond):
     p = lstsq_inverse(ybar, a, rcond)
     *_, xbar, _, pull = lstsq_cotangents(ybar, y, a, b)
-    return as_given(strong_matmul(adjoint(p), xbar) + pull, b)
+    return as_right_side(strong_matmul(adjoint(p), xbar) + pull, b)
 
 
 def lstsq_tangents(y, a, b, g, p, lead):
@@ -599,14 +601,14 @@ def lstsq_along_matrix(t, y, a, b, rcond):
     rows = strong_matmul(g, strong_matmul(pt, x))
     dx = dx + rows - strong_matmul(p, strong_matmul(a, rows))
     ds = svdvals_along_matrix(t, None, a)
-    return flattened(lead, np.zeros_like(ds[..., :1]), dx, ds, along)
+    return packed_tangents(lead, np.zeros_like(ds[..., :1]), dx, ds, along)
 
 
 def lstsq_along_right_side(t, y, a, b, rcond):
     p, lead = lstsq_inverse(t, a, rcond), leading(t, b)
     dx, along = lstsq_tangents(y, a, b, as_columns(t, b), p, lead)
     ds = np.zeros_like(dx, shape=(*np.shape(t)[:lead], min(np.shape(a))))
-    return flattened(lead, np.zeros_like(ds[..., :1]), dx, ds, along)
+    return packed_tangents(lead, np.zeros_like(ds[..., :1]), dx, ds, along)
 
 
 def _lstsq(a, b, rcond=None):
@@ -615,7 +617,7 @@ def _lstsq(a, b, rcond=None):
     rank, x, s, squares = unpacked(flat, *lstsq_shapes(flat, a, b))
     rank, s, squares = np.rint(rank.real).astype(np.int32), s.real, squares.real
     if np.any(s[rank:] > rounding(a) * s[:1]):
-        refuse_point("lstsq", CUT)
+        raise_nonsmooth("lstsq", RCOND_REASON)
     return x, squares, rank, s
 
 

@@ -11,7 +11,7 @@ from math import pi, sqrt
 import numpy as np
 
 from wengert.registry import analytic, composed, elementwise, refuse
-from wengert.rules.composed import offered
+from wengert.rules.composed import dispatched
 from wengert.rules.special import sp, unknown
 
 
@@ -21,7 +21,7 @@ def row(name, *partials):
     elementwise(f"scipy.special.{name}", *known)
 
 
-def several(name, *results):
+def rows_of_results(name, *results):
     """Declare a function with several results, by the partials of each result."""
     parts = []
     for j, partials in enumerate(results):
@@ -38,7 +38,7 @@ def component(name, j):
         return getattr(sp, name)(*operands)[j]
 
     part.__name__ = part.__qualname__ = f"{name}_{j}"
-    globals()[part.__name__] = made = offered(part)
+    globals()[part.__name__] = made = dispatched(part)
     return made
 
 
@@ -61,17 +61,17 @@ def sinhc(x):
     return (sp.exprel(x) + sp.exprel(-x)) / 2
 
 
-def quarter_turns(x):
+def fresnel_angle(x):
     """Return pi/2 x^2 modulo 2 pi: x = h + r, with h short enough that h^2 is exact."""
     head = np.rint(256 * x) / 256
     return pi / 2 * (np.remainder(head * head, 4.0) + (x - head) * (x + head))
 
 
-several("sici", (lambda y, x: np.sinc(x / pi),), (lambda y, x: np.cos(x) / x,))
-several("shichi", (lambda y, x: sinhc(x),), (lambda y, x: np.cosh(x) / x,))
-several("fresnel", (lambda y, x: np.sin(quarter_turns(x)),), (lambda y, x: np.cos(quarter_turns(x)),))
-several("iti0k0", (lambda y, x: sp.i0(x),), (lambda y, x: sp.k0(x),))
-several("itj0y0", (lambda y, x: sp.j0(x),), (lambda y, x: sp.y0(x),))
+rows_of_results("sici", (lambda y, x: np.sinc(x / pi),), (lambda y, x: np.cos(x) / x,))
+rows_of_results("shichi", (lambda y, x: sinhc(x),), (lambda y, x: np.cosh(x) / x,))
+rows_of_results("fresnel", (lambda y, x: np.sin(fresnel_angle(x)),), (lambda y, x: np.cos(fresnel_angle(x)),))
+rows_of_results("iti0k0", (lambda y, x: sp.i0(x),), (lambda y, x: sp.k0(x),))
+rows_of_results("itj0y0", (lambda y, x: sp.j0(x),), (lambda y, x: sp.y0(x),))
 row("itstruve0", lambda y, x: sp.struve(0.0, x))
 row("it2struve0", lambda y, x: -sp.struve(0.0, x) / x)
 row("itmodstruve0", lambda y, x: sp.modstruve(0.0, x))
@@ -91,31 +91,31 @@ row(
 
 # ---- solutions of second-order equations, returned with their first derivatives
 
-several(
+rows_of_results(
     "airy",
     (lambda y, x: airy_1(x),),  # noqa: F821
     (lambda y, x: x * airy_0(x),),  # noqa: F821
     (lambda y, x: airy_3(x),),  # noqa: F821
     (lambda y, x: x * airy_2(x),),  # noqa: F821
 )
-several(
+rows_of_results(
     "pbdv",
     ("order", lambda y, v, x: pbdv_1(v, x)),  # noqa: F821
     ("order", lambda y, v, x: (x * x / 4 - v - 0.5) * pbdv_0(v, x)),  # noqa: F821
 )
-several(
+rows_of_results(
     "pbvv",
     ("order", lambda y, v, x: pbvv_1(v, x)),  # noqa: F821
     ("order", lambda y, v, x: (x * x / 4 - v - 0.5) * pbvv_0(v, x)),  # noqa: F821
 )
-several(
+rows_of_results(
     "pbwa",
     ("parameter", lambda y, a, x: pbwa_1(a, x)),  # noqa: F821
     ("parameter", lambda y, a, x: (a - x * x / 4) * pbwa_0(a, x)),  # noqa: F821
 )
 
 
-def over(y, x, limit):
+def ratio_at_0(y, x, limit):
     """Return y / x, and its limit at 0."""
     return np.where(np.equal(x, 0), limit, y / x)
 
@@ -124,8 +124,8 @@ row("ber", lambda y, x: sp.berp(x))
 row("bei", lambda y, x: sp.beip(x))
 row("ker", lambda y, x: sp.kerp(x))
 row("kei", lambda y, x: sp.keip(x))
-row("berp", lambda y, x: -sp.bei(x) - over(y, x, 0.0))
-row("beip", lambda y, x: sp.ber(x) - over(y, x, 0.5))
+row("berp", lambda y, x: -sp.bei(x) - ratio_at_0(y, x, 0.0))
+row("beip", lambda y, x: sp.ber(x) - ratio_at_0(y, x, 0.5))
 row("kerp", lambda y, x: -sp.kei(x) - y / x)
 row("keip", lambda y, x: sp.ker(x) - y / x)
 
@@ -213,43 +213,45 @@ def is_small(m):
     return np.less(np.abs(m), 0.4)
 
 
-def modulus(m):
+def small_parameter(m):
     """Return the parameter where it is small, 0 elsewhere: the unused branch stays finite."""
     return np.where(is_small(m), m, 0.0)
 
 
-def closed(m):
+def large_parameter(m):
     return np.where(is_small(m), 0.5, m)
 
 
 def ellipk_partial(y, m):
-    c = closed(m)
+    c = large_parameter(m)
     form = (sp.ellipe(c) - (1 - c) * sp.ellipk(c)) / (2 * c * (1 - c))
-    return np.where(is_small(m), pi / 8 * sp.hyp2f1(1.5, 1.5, 2.0, modulus(m)), form)
+    return np.where(is_small(m), pi / 8 * sp.hyp2f1(1.5, 1.5, 2.0, small_parameter(m)), form)
 
 
 def ellipe_partial(y, m):
-    c = closed(m)
+    c = large_parameter(m)
     form = (sp.ellipe(c) - sp.ellipk(c)) / (2 * c)
-    return np.where(is_small(m), -pi / 8 * sp.hyp2f1(0.5, 1.5, 2.0, modulus(m)), form)
+    return np.where(is_small(m), -pi / 8 * sp.hyp2f1(0.5, 1.5, 2.0, small_parameter(m)), form)
 
 
-@offered
+@dispatched
 def ellipe_of_rest(p):
     """Return ellipe(1 - p), whose derivative at small p needs p itself."""
     return sp.ellipe(1 - p)
 
 
-elementwise(
-    ellipe_of_rest,
-    lambda y, p: np.where(is_small(1 - p), -ellipe_partial(y, 1 - p), (sp.ellipkm1(p) - y) / (2 * closed(1 - p))),
-)
+def ellipe_of_rest_partial(y, p):
+    form = (sp.ellipkm1(p) - y) / (2 * large_parameter(1 - p))
+    return np.where(is_small(1 - p), -ellipe_partial(y, 1 - p), form)
+
+
+elementwise(ellipe_of_rest, ellipe_of_rest_partial)
 
 
 def ellipkm1_partial(y, p):
     c = np.where(is_small(1 - p), 0.5, p)
     form = (c * sp.ellipkm1(c) - ellipe_of_rest(c)) / (2 * c * (1 - c))
-    return np.where(is_small(1 - p), -pi / 8 * sp.hyp2f1(1.5, 1.5, 2.0, modulus(1 - p)), form)
+    return np.where(is_small(1 - p), -pi / 8 * sp.hyp2f1(1.5, 1.5, 2.0, small_parameter(1 - p)), form)
 
 
 row("ellipk", ellipk_partial)
@@ -265,16 +267,16 @@ def half_turns(phi):
 def ellipkinc_by_parameter(phi, m):
     n = half_turns(phi)
     s, c = np.sin(phi - n * pi), np.cos(phi - n * pi)
-    return s**3 / 6 * sp.elliprd(c * c, 1.0, 1 - m * s * s) + whole(n, ellipk_partial(None, m))
+    return s**3 / 6 * sp.elliprd(c * c, 1.0, 1 - m * s * s) + half_turns_slope(n, ellipk_partial(None, m))
 
 
 def ellipeinc_by_parameter(phi, m):
     n = half_turns(phi)
     s, c = np.sin(phi - n * pi), np.cos(phi - n * pi)
-    return -(s**3) / 6 * sp.elliprd(c * c, 1 - m * s * s, 1.0) + whole(n, ellipe_partial(None, m))
+    return -(s**3) / 6 * sp.elliprd(c * c, 1 - m * s * s, 1.0) + half_turns_slope(n, ellipe_partial(None, m))
 
 
-def whole(n, slope):
+def half_turns_slope(n, slope):
     """Contribution of n half turns, 0 for n = 0, where `slope` may be infinite."""
     return np.where(np.equal(n, 0), 0.0, 2 * n * slope)
 
@@ -301,7 +303,7 @@ def by_parameter(combine):
     return lambda y, u, m: combine(m, *jacobi(u, m))
 
 
-several(
+rows_of_results(
     "ellipj",
     (
         lambda y, u, m: ellipj_1(u, m) * ellipj_2(u, m),  # noqa: F821
@@ -357,48 +359,48 @@ row("hyperu", "parameter", "parameter", lambda y, a, b, x: -a * sp.hyperu(a + 1,
 # ---- orthogonal polynomials (DLMF 18.9): the derivative is a polynomial of lower degree of a related family
 
 
-def lower(n, factor, value):
+def lower_degree(n, factor, value):
     """Return factor * value, and 0 for degree 0."""
     return np.where(np.equal(n, 0), 0.0, factor * value)
 
 
-row("eval_legendre", "degree", lambda y, n, x: lower(n, 1.0, sp.eval_gegenbauer(n - 1, 1.5, x)))
-row("eval_chebyt", "degree", lambda y, n, x: lower(n, n, sp.eval_chebyu(n - 1, x)))
-row("eval_chebyu", "degree", lambda y, n, x: lower(n, 2.0, sp.eval_gegenbauer(n - 1, 2.0, x)))
-row("eval_chebyc", "degree", lambda y, n, x: lower(n, n, sp.eval_chebys(n - 1, x)))
-row("eval_chebys", "degree", lambda y, n, x: lower(n, 1.0, sp.eval_gegenbauer(n - 1, 2.0, x / 2)))
-row("eval_sh_legendre", "degree", lambda y, n, x: lower(n, 2.0, sp.eval_gegenbauer(n - 1, 1.5, 2 * x - 1)))
-row("eval_sh_chebyt", "degree", lambda y, n, x: lower(n, 2.0 * n, sp.eval_chebyu(n - 1, 2 * x - 1)))
-row("eval_sh_chebyu", "degree", lambda y, n, x: lower(n, 4.0, sp.eval_gegenbauer(n - 1, 2.0, 2 * x - 1)))
-row("eval_laguerre", "degree", lambda y, n, x: lower(n, -1.0, sp.eval_genlaguerre(n - 1, 1.0, x)))
+row("eval_legendre", "degree", lambda y, n, x: lower_degree(n, 1.0, sp.eval_gegenbauer(n - 1, 1.5, x)))
+row("eval_chebyt", "degree", lambda y, n, x: lower_degree(n, n, sp.eval_chebyu(n - 1, x)))
+row("eval_chebyu", "degree", lambda y, n, x: lower_degree(n, 2.0, sp.eval_gegenbauer(n - 1, 2.0, x)))
+row("eval_chebyc", "degree", lambda y, n, x: lower_degree(n, n, sp.eval_chebys(n - 1, x)))
+row("eval_chebys", "degree", lambda y, n, x: lower_degree(n, 1.0, sp.eval_gegenbauer(n - 1, 2.0, x / 2)))
+row("eval_sh_legendre", "degree", lambda y, n, x: lower_degree(n, 2.0, sp.eval_gegenbauer(n - 1, 1.5, 2 * x - 1)))
+row("eval_sh_chebyt", "degree", lambda y, n, x: lower_degree(n, 2.0 * n, sp.eval_chebyu(n - 1, 2 * x - 1)))
+row("eval_sh_chebyu", "degree", lambda y, n, x: lower_degree(n, 4.0, sp.eval_gegenbauer(n - 1, 2.0, 2 * x - 1)))
+row("eval_laguerre", "degree", lambda y, n, x: lower_degree(n, -1.0, sp.eval_genlaguerre(n - 1, 1.0, x)))
 row(
     "eval_genlaguerre",
     "degree",
     "parameter",
-    lambda y, n, a, x: lower(n, -1.0, sp.eval_genlaguerre(n - 1, a + 1, x)),
+    lambda y, n, a, x: lower_degree(n, -1.0, sp.eval_genlaguerre(n - 1, a + 1, x)),
 )
 row(
     "eval_gegenbauer",
     "degree",
     "parameter",
-    lambda y, n, a, x: lower(n, 2 * a, sp.eval_gegenbauer(n - 1, a + 1, x)),
+    lambda y, n, a, x: lower_degree(n, 2 * a, sp.eval_gegenbauer(n - 1, a + 1, x)),
 )
 row(
     "eval_jacobi",
     "degree",
     "parameter",
     "parameter",
-    lambda y, n, a, b, x: lower(n, (n + a + b + 1) / 2, sp.eval_jacobi(n - 1, a + 1, b + 1, x)),
+    lambda y, n, a, b, x: lower_degree(n, (n + a + b + 1) / 2, sp.eval_jacobi(n - 1, a + 1, b + 1, x)),
 )
 row(
     "eval_sh_jacobi",
     "degree",
     "parameter",
     "parameter",
-    lambda y, n, p, q, x: lower(n, n, sp.eval_sh_jacobi(n - 1, p + 2, q + 1, x)),
+    lambda y, n, p, q, x: lower_degree(n, n, sp.eval_sh_jacobi(n - 1, p + 2, q + 1, x)),
 )
-row("eval_hermite", None, lambda y, n, x: lower(n, 2.0 * n, sp.eval_hermite(np.maximum(n - 1, 0), x)))
-row("eval_hermitenorm", None, lambda y, n, x: lower(n, 1.0 * n, sp.eval_hermitenorm(np.maximum(n - 1, 0), x)))
+row("eval_hermite", None, lambda y, n, x: lower_degree(n, 2.0 * n, sp.eval_hermite(np.maximum(n - 1, 0), x)))
+row("eval_hermitenorm", None, lambda y, n, x: lower_degree(n, 1.0 * n, sp.eval_hermitenorm(np.maximum(n - 1, 0), x)))
 
 # ---- complex-valued functions, also of real arguments
 

@@ -20,16 +20,16 @@ from wengert.rules import (
 from wengert.rules.broadcasting import (
     aligned,
     from_end,
-    front,
-    gathered,
-    given,
+    is_given,
     is_kept,
-    numbers,
+    lead_shape,
+    masked,
     restore,
-    summed,
-    taken,
+    segment_sum,
+    source_ids,
+    sum_reduced,
 )
-from wengert.rules.composed import as_array, offered
+from wengert.rules.composed import as_array, dispatched
 
 #: ufuncs with partials, of one operand and of two operands
 UNARY, BINARY = (
@@ -47,7 +47,7 @@ def declare(ufunc, method, body):
 # ---- scatter-add
 
 
-@offered
+@dispatched
 def scatter_add(a, indices, b):
     """Return a copy of `a` with `b` added at `indices`; repeated indices accumulate."""
     y = np.array(a)
@@ -57,25 +57,25 @@ def scatter_add(a, indices, b):
 
 def places_of(indices, y):
     """Return the flat index of each indexed element."""
-    return numbers(y)[indices] - 1
+    return source_ids(y)[indices] - 1
 
 
-def picked(ybar, y, a, indices, b):
+def scatter_add_wrt_values(ybar, y, a, indices, b):
     """Cotangent of `b`: gather at the indices."""
-    return np.take(np.reshape(ybar, (*front(ybar, y), np.size(y))), places_of(indices, y), axis=-1)
+    return np.take(np.reshape(ybar, (*lead_shape(ybar, y), np.size(y))), places_of(indices, y), axis=-1)
 
 
 def push_added(t, y, a, indices, b):
     places = places_of(indices, y)
-    spread = np.broadcast_to(aligned(t, b, np.ndim(places)), front(t, b) + np.shape(places))
-    return np.reshape(gathered(spread, places, np.size(y)), front(t, b) + np.shape(y))
+    spread = np.broadcast_to(aligned(t, b, np.ndim(places)), lead_shape(t, b) + np.shape(places))
+    return np.reshape(segment_sum(spread, places, np.size(y)), lead_shape(t, b) + np.shape(y))
 
 
 structural(
     scatter_add,
     lambda ybar, y, a, indices, b: ybar,
     None,
-    picked,
+    scatter_add_wrt_values,
     jvp=(lambda t, y, a, indices, b: t, None, push_added),
     stacked=True,
     curvature="none",
@@ -91,7 +91,7 @@ def _subtract_at(a, indices, b):
     a[...] = scatter_add(a, indices, np.negative(b))
 
 
-def rounds(places):
+def groups_without_repeats(places):
     """Split items into groups without repeated places: the first item at each place, the second, and so on."""
     order = np.argsort(places, kind="stable")
     line = places[order]
@@ -102,14 +102,14 @@ def rounds(places):
         yield np.flatnonzero(turn == k)
 
 
-def applied_at(ufunc):
+def at_body(ufunc):
     """Body of ``ufunc.at``: items at one place are applied in order, those at distinct places at once."""
 
     def at(a, indices, *b):
-        places = numbers(a)[indices] - 1
+        places = source_ids(a)[indices] - 1
         b = [np.ravel(np.broadcast_to(x, np.shape(places))) for x in b]
         places = np.ravel(places)
-        for chosen in rounds(places):
+        for chosen in groups_without_repeats(places):
             where = np.unravel_index(places[chosen], np.shape(a))
             a[where] = ufunc(a[where], *[x[chosen] for x in b])
 
@@ -117,12 +117,12 @@ def applied_at(ufunc):
 
 
 for ufunc in (*BINARY, *UNARY):
-    declare(ufunc, "at", {np.add: _add_at, np.subtract: _subtract_at}.get(ufunc) or applied_at(ufunc))
+    declare(ufunc, "at", {np.add: _add_at, np.subtract: _subtract_at}.get(ufunc) or at_body(ufunc))
 
 # ---- accumulations
 
 
-def running(ufunc):
+def accumulation(ufunc):
     """Body of ``ufunc.accumulate``, in NumPy's order."""
 
     def accumulate(a, axis=0):
@@ -138,26 +138,26 @@ def running(ufunc):
 
 
 #: ufuncs whose reductions are repeated calls; on some CPUs SIMD loops of the others return the last call alone
-FOLDING = [fun for fun in BINARY if fun not in (np.arctan2, np.power, np.float_power)]
+SEQUENTIAL = [fun for fun in BINARY if fun not in (np.arctan2, np.power, np.float_power)]
 
-for ufunc in FOLDING:
+for ufunc in SEQUENTIAL:
     if (ufunc, "accumulate") not in ufunc_methods:
-        declare(ufunc, "accumulate", running(ufunc))
+        declare(ufunc, "accumulate", accumulation(ufunc))
 
 # ---- reductions
 
 
-def folded(ufunc):
+def reduction(ufunc):
     """Body of ``ufunc.reduce`` along one axis, in NumPy's order."""
 
     def reduce(a, axis=0, keepdims=False, initial=np._NoValue, where=True):
         a = as_array(a)
         axes = from_end(axis, np.ndim(a))
         lines = np.moveaxis(a, axes, range(len(axes)))
-        if len(axes) != 1 or (not given(initial) and not (len(lines) and where is True)):
+        if len(axes) != 1 or (not is_given(initial) and not (len(lines) and where is True)):
             ufunc.reduce(np.ones(np.shape(a)), axis, where=where)  # raises NumPy's own error
             raise UnsupportedFunctionError(f"numpy.{ufunc.__name__}.reduce has a rule for one axis only: pass axis=i")
-        if given(initial):
+        if is_given(initial):
             y = np.zeros(np.shape(lines)[1:], a.dtype) + initial
         else:
             y, lines = lines[0], lines[1:]
@@ -177,29 +177,29 @@ def segments(indices, n):
 
 
 #: ufuncs whose reduction has a row, or is a function with one
-SHORT = (np.multiply, np.maximum, np.minimum, np.fmax, np.fmin)
+REDUCED_BY_ROW = (np.multiply, np.maximum, np.minimum, np.fmax, np.fmin)
 
 
-def folded_segments(ufunc):
+def segment_reduction(ufunc):
     """Body of ``ufunc.reduceat``: reduce each slice separately."""
 
     def reduceat(a, indices, axis=0):
         lines = np.moveaxis(as_array(a), axis, 0)
         parts = [lines[first:last] for first, last in segments(np.asarray(indices).tolist(), len(lines))]
-        y = np.stack([ufunc.reduce(p) if ufunc in SHORT else functools.reduce(ufunc, p) for p in parts])
+        y = np.stack([ufunc.reduce(p) if ufunc in REDUCED_BY_ROW else functools.reduce(ufunc, p) for p in parts])
         return np.moveaxis(y, 0, axis)
 
     return reduceat
 
 
-for ufunc in FOLDING:
+for ufunc in SEQUENTIAL:
     if (ufunc, "reduce") not in ufunc_methods and ufunc.identity is None:
-        declare(ufunc, "reduce", folded(ufunc))
+        declare(ufunc, "reduce", reduction(ufunc))
     if ufunc is not np.add:
-        declare(ufunc, "reduceat", folded_segments(ufunc))
+        declare(ufunc, "reduceat", segment_reduction(ufunc))
 
 
-@offered
+@dispatched
 def sums_of_segments(a, indices, axis=0):
     """Function for ``numpy.add.reduceat``."""
     return np.add.reduceat(a, indices, axis)
@@ -212,7 +212,7 @@ def sums_of_segments_wrt_array(ybar, y, a, indices, axis=0):
     places = np.concatenate([np.arange(*pair) for pair in bounds])
     owners = np.repeat(np.arange(len(bounds)), [last - first for first, last in bounds])
     sent = np.take(np.moveaxis(ybar, axis, -1), owners, axis=-1)
-    return np.moveaxis(gathered(sent, places, np.shape(a)[axis]), -1, axis)
+    return np.moveaxis(segment_sum(sent, places, np.shape(a)[axis]), -1, axis)
 
 
 def segment_pattern(deps, a, indices, axis=0):
@@ -238,14 +238,14 @@ ufunc_methods[np.add, "reduceat"] = sums_of_segments
 # ---- reductions with a closed formula
 
 
-def fold(ufunc, name, share):
+def declare_reduce(ufunc, name, share):
     """Declare ``ufunc.reduce`` by dy/da, a function of ``(y, a, axis, initial, where)``."""
 
     def reduce(a, axis=0, dtype=None, out=None, keepdims=False, initial=np._NoValue, where=True):
         return ufunc.reduce(a, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where)
 
     reduce.__name__ = reduce.__qualname__ = name
-    reduce = offered(reduce)
+    reduce = dispatched(reduce)
 
     def pull(ybar, y, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._NoValue, where=True):
         slope = share(restore(y, a, axis, keepdims), a, axis, initial, where)
@@ -253,7 +253,7 @@ def fold(ufunc, name, share):
 
     def push(t, y, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._NoValue, where=True):
         slope = share(restore(y, a, axis, keepdims), a, axis, initial, where)
-        return summed(strong(t, slope), a, axis, keepdims)
+        return sum_reduced(strong(t, slope), a, axis, keepdims)
 
     structural(reduce, pull, jvp=(push,), stacked=True, dependence=Reduced(1, 0))
     ufunc_methods[ufunc, "reduce"] = reduce
@@ -264,25 +264,25 @@ def softmax_by(exp):
     """Return dy/da of a log-sum-exp, its softmax; computed without y, whose rounding error would be amplified."""
 
     def share(y, a, axis, initial, where):
-        a = taken(a, where, -np.inf)
-        least = {"initial": initial if given(initial) else -np.inf} if given(initial) or not np.size(a) else {}
+        a = masked(a, where, -np.inf)
+        least = {"initial": initial if is_given(initial) else -np.inf} if is_given(initial) or not np.size(a) else {}
         top = np.max(a, axis=axis, keepdims=True, **least)
 
         def weight(z):
             return exp(np.where(np.isinf(top) & (z == top), 0, z - top))
 
-        weights = taken(weight(a), where)
+        weights = masked(weight(a), where)
         total = np.sum(weights, axis=axis, keepdims=True)
-        return weights / (total + weight(initial) if given(initial) else total)
+        return weights / (total + weight(initial) if is_given(initial) else total)
 
     return share
 
 
 def leg_over_hypotenuse(y, a, axis, initial, where):
-    return np.where(y == 0, 0, taken(a, where) / y)
+    return np.where(y == 0, 0, masked(a, where) / y)
 
 
-logaddexp_reduce = fold(np.logaddexp, "logaddexp_reduce", softmax_by(np.exp))
+logaddexp_reduce = declare_reduce(np.logaddexp, "logaddexp_reduce", softmax_by(np.exp))
 facts(logaddexp_reduce, scalars="logaddexp of all")
-logaddexp2_reduce = fold(np.logaddexp2, "logaddexp2_reduce", softmax_by(np.exp2))
-hypot_reduce = fold(np.hypot, "hypot_reduce", leg_over_hypotenuse)
+logaddexp2_reduce = declare_reduce(np.logaddexp2, "logaddexp2_reduce", softmax_by(np.exp2))
+hypot_reduce = declare_reduce(np.hypot, "hypot_reduce", leg_over_hypotenuse)

@@ -19,14 +19,14 @@ from wengert.rules.transcendental import (
     is_far,
     ive_partial,
     kve_partial,
-    over,
+    ratio_at_0,
     row,
+    rows_of_results,
     scaled_slope,
-    several,
 )
 
 
-def result(name, j):
+def result_of(name, j):
     """Return result j of a function with several, looked up at the call, as rows refer to each other."""
     return lambda *operands: getattr(transcendental, f"{name}_{j}")(*operands)
 
@@ -37,8 +37,8 @@ def pair(name, known, equation, unit=1.0):
     `known` holds the partials in the preceding operands, or names of those without one.
     ``equation(f, slope, *operands)`` returns the second derivative.
     """
-    f, slope = result(name, 0), result(name, 1)
-    several(
+    f, slope = result_of(name, 0), result_of(name, 1)
+    rows_of_results(
         name,
         (*known, lambda y, *operands: unit * slope(*operands)),
         (*known, lambda y, *operands: unit * equation(f(*operands), y, *operands)),
@@ -98,16 +98,16 @@ for kind, equations in (
 
 # ---- Kelvin, Hankel and modified Fresnel functions, with complex results
 
-several(
+rows_of_results(
     "kelvin",
-    (lambda y, x: result("kelvin", 2)(x),),
-    (lambda y, x: result("kelvin", 3)(x),),
-    (lambda y, x: 1j * result("kelvin", 0)(x) - over(y, x, 0.5j),),
-    (lambda y, x: 1j * result("kelvin", 1)(x) - y / x,),
+    (lambda y, x: result_of("kelvin", 2)(x),),
+    (lambda y, x: result_of("kelvin", 3)(x),),
+    (lambda y, x: 1j * result_of("kelvin", 0)(x) - ratio_at_0(y, x, 0.5j),),
+    (lambda y, x: 1j * result_of("kelvin", 1)(x) - y / x,),
 )
 SIDE = {"p": (1 + 1j) / sqrt(2), "m": (1 - 1j) / sqrt(2)}
 for name, sign in (("p", modfresnelp_sign()), ("m", "m")):
-    several(
+    rows_of_results(
         f"modfresnel{name}",
         (lambda y, x, sign=sign: -np.exp((1j if sign == "p" else -1j) * x * x),),
         (lambda y, x, sign=sign: fresnel_slope(x, sign),),
@@ -150,8 +150,8 @@ for name, j in (*(("kelvin", j) for j in range(4)), *((f"modfresnel{sign}", j) f
 
 # ---- integrals of Airy and Bessel functions
 
-airy = [result("airy", j) for j in range(4)]
-several(
+airy = [result_of("airy", j) for j in range(4)]
+rows_of_results(
     "itairy",
     (lambda y, x: airy[0](x),),
     (lambda y, x: airy[2](x),),
@@ -162,15 +162,15 @@ several(
 _BESSEL = [1 / factorial(k) ** 2 for k in range(1, 12)]
 
 
-def risen(x, sign, bessel):
+def bessel_rise(x, sign, bessel):
     """Return (1 - J0(x)) / x for `sign` -1, (I0(x) - 1) / x for 1; by series where the function is near 1."""
     small = np.less(np.abs(x), 2.0)
     inner, outer = np.where(small, x, 0.0), np.where(small, 1.0, x)
     return np.where(small, inner / 4 * series(sign * inner * inner / 4, _BESSEL), sign * (bessel(outer) - 1) / outer)
 
 
-several("it2i0k0", (lambda y, x: risen(x, 1, sp.i0),), (lambda y, x: -sp.k0(x) / x,))
-several("it2j0y0", (lambda y, x: risen(x, -1, sp.j0),), (lambda y, x: -sp.y0(x) / x,))
+rows_of_results("it2i0k0", (lambda y, x: bessel_rise(x, 1, sp.i0),), (lambda y, x: -sp.k0(x) / x,))
+rows_of_results("it2j0y0", (lambda y, x: bessel_rise(x, -1, sp.j0),), (lambda y, x: -sp.y0(x) / x,))
 row(
     "besselpoly",
     lambda y, a, lmb, nu: nu / a * y - 2 * sp.besselpoly(a, lmb + 1, nu + 1),
@@ -202,8 +202,8 @@ def airye_partial(j):
     return partial
 
 
-airye = [result("airye", j) for j in range(4)]
-several("airye", *((airye_partial(j),) for j in range(4)))
+airye = [result_of("airye", j) for j in range(4)]
+rows_of_results("airye", *((airye_partial(j),) for j in range(4)))
 
 # ---- others
 
@@ -225,7 +225,7 @@ def quantile_slopes(p, lmb):
     return by_p, low * low * exprel_slope(lmb * low) - high * high * exprel_slope(lmb * high)
 
 
-def inside(p, slope):
+def zero_outside_support(p, slope):
     """Return `slope(p)`, and 0 outside the support, where the probability is 0 or 1."""
     within = np.greater(p, 0) & np.less(p, 1)
     return np.where(within, slope(np.where(within, p, 0.5)), 0.0)
@@ -233,8 +233,8 @@ def inside(p, slope):
 
 row(
     "tklmbda",
-    lambda y, x, lmb: inside(y, lambda p: 1 / quantile_slopes(p, lmb)[0]),
-    lambda y, x, lmb: inside(y, lambda p: -quantile_slopes(p, lmb)[1] / quantile_slopes(p, lmb)[0]),
+    lambda y, x, lmb: zero_outside_support(y, lambda p: 1 / quantile_slopes(p, lmb)[0]),
+    lambda y, x, lmb: zero_outside_support(y, lambda p: -quantile_slopes(p, lmb)[1] / quantile_slopes(p, lmb)[0]),
 )
 row("smirnov", None, lambda y, n, d: sp._ufuncs._smirnovp(n, d))
 row("smirnovi", None, lambda y, n, p: 1 / sp._ufuncs._smirnovp(n, y))

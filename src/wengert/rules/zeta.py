@@ -12,11 +12,11 @@ from math import comb, factorial, pi
 import numpy as np
 
 from wengert.registry import elementwise
-from wengert.rules.composed import offered
+from wengert.rules.composed import dispatched
 from wengert.rules.parameters import bell, polygamma
-from wengert.rules.special import hurwitz, sine, sp
+from wengert.rules.special import hurwitz, sin_pi, sp
 
-_TERMS = 20
+_SUM_TERMS = 20
 
 #: B_2k / (2 k)! with the Bernoulli numbers B_2, B_4, ...
 _NUMERATORS = (1, -1, 1, -1, 5, -691, 7, -3617, 43867, -174611, 854513, -236364091)
@@ -39,8 +39,8 @@ def hurwitz_slope(order, s, q):
     def linear(c):
         return [s + c, 1.0, *[0.0] * order][: order + 1]
 
-    total = sum(power(q + k, 0)[order] for k in range(_TERMS))
-    a = q + _TERMS
+    total = sum(power(q + k, 0)[order] for k in range(_SUM_TERMS))
+    a = q + _SUM_TERMS
     pole = [(-1) ** k * factorial(k) / (s - 1) ** (k + 1) for k in range(order + 1)]
     total = total + product(power(a, -1), pole)[order] + power(a, 0)[order] / 2
     rising = linear(0)
@@ -50,7 +50,7 @@ def hurwitz_slope(order, s, q):
     return total
 
 
-@offered
+@dispatched
 def zeta_by_exponent(order, s, q):
     """Derivative of the Hurwitz zeta function in its exponent, `order` >= 1."""
     s, q = np.asarray(s, dtype=float), np.asarray(q, dtype=float)
@@ -58,7 +58,7 @@ def zeta_by_exponent(order, s, q):
         return np.where((s > 1) & (q > 0), hurwitz_slope(order, s, q), np.nan)[()]
 
 
-@offered
+@dispatched
 def riemann_slope(order, s):
     """Derivative of Riemann's zeta function, `order` >= 1."""
     s = np.asarray(s, dtype=float)
@@ -69,7 +69,7 @@ def riemann_slope(order, s):
         slopes = [np.log(2 * pi) - sp.digamma(t), *((-1) ** (n + 1) * polygamma(n, t) for n in range(1, order))]
         size = 2 * (2 * pi) ** -t * sp.gamma(t)
         factor = [size * bell(k, slopes) for k in range(order + 1)]
-        wave = [(pi / 2) ** k * sine((1 - t + k) / 2) for k in range(order + 1)]
+        wave = [(pi / 2) ** k * sin_pi((1 - t + k) / 2) for k in range(order + 1)]
         other = [(-1) ** k * hurwitz_slope(k, t, 1.0) for k in range(order + 1)]
         return np.where(mirrored, product(product(factor, wave), other)[order], right)[()]
 
