@@ -92,8 +92,8 @@ def test_a_refused_function_says_why():
 
     check(
         wg.UnsupportedFunctionError,
-        "numpy.setdiff1d has no derivative: which elements are equal jumps with the values; find the elements on "
-        f"wengert.stop_gradient(x) and pick them by index ({line_of(g)})",
+        "numpy.setdiff1d has no derivative: the selection of equal elements is discontinuous in the values; find their "
+        f"indices with wengert.stop_gradient(x) and index x by them ({line_of(g)})",
         lambda: wg.grad(g, X),
     )
 

@@ -420,7 +420,7 @@ def test_norms_of_huge_vectors_do_not_overflow_in_the_rule():
 
 def test_padding_that_computes_is_refused_by_name():
     with pytest.raises(
-        UnsupportedFunctionError, match=r"numpy.pad with mode='mean' computes what it fills in"
+        UnsupportedFunctionError, match=r"numpy.pad with mode='mean' computes the padding"
     ):
         pullback(call(np.pad, mode="mean"), (np.ones(3), 1), 0, np.ones(5), np.ones(5))
 

@@ -128,7 +128,7 @@ def test_where_the_terms_of_a_series_cancel_there_is_no_derivative():
         (scipy.special.hyp1f1, (-20.5, 1.5, 30.0), 0),
         (scipy.special.hyp2f1, (0.5, 0.7, 1.5, 0.99999), 2),
     ):
-        with pytest.raises(wg.UnsupportedFunctionError, match="terms of its series cancel or are too many"):
+        with pytest.raises(wg.UnsupportedFunctionError, match="terms of its series cancel or converge too slowly"):
             wg.grad(f, argnums=i)(*operands)
     with pytest.raises(wg.UnsupportedFunctionError, match="no known derivative in its parameters twice"):
         wg.derivative(lambda a: scipy.special.hyp1f1(a, 1.5, 0.3), 0.7, order=2)

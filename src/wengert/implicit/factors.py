@@ -1,7 +1,7 @@
 """Linear solves with the Jacobian of a residual: by factorisation if there is a matrix, otherwise by iteration.
 
-Each class solves with J or its transpose for the rows of a matrix of right-hand sides. `columns` are the units of the
-unknowns that scale the columns of J to 1.
+Each class solves J z = b or J^T z = b for all rows b of a matrix.
+`columns` holds the units of the unknowns, the factors that equilibrate the columns of J.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Diagonal:
         return rows / self.slopes
 
     def least_norm(self, determined) -> Diagonal:
-        """A copy with zero derivatives where the equations do not determine them."""
+        """Return a copy with zero derivatives where the equations do not determine them."""
         found = Diagonal(self.slopes)
         found.slopes = np.where(np.ravel(determined) & (self.slopes != 0), self.slopes, np.inf)
         return found
@@ -173,7 +173,7 @@ class Sparse(Matrix):
 
 
 class Iterative:
-    """Solves by a function ``(A, b) -> x`` of a matrix or a linear operator."""
+    """Solver given as a function ``(A, b) -> x`` of a matrix or a linear operator."""
 
     columns = 1.0
     is_direct = False
@@ -204,14 +204,14 @@ class Iterative:
 
 @functools.cache
 def _lapack(names, dtype):
-    """LAPACK functions for a dtype."""
+    """Return the LAPACK functions for a dtype."""
     from scipy.linalg.lapack import get_lapack_funcs
 
     return get_lapack_funcs(names, dtype=dtype)
 
 
 def _last_pivot(matrix):
-    """Index of the column that is closest to a linear combination of the others."""
+    """Return the index of the column closest to a linear combination of the others."""
     from scipy.linalg import qr
 
     return int(qr(matrix, mode="r", pivoting=True)[1][-1])
@@ -236,7 +236,7 @@ class Unknown:
 
 
 def _scale(matrix, axis):
-    """Powers of 2 that scale the largest element of each row (or column) to nearly 1."""
+    """Return powers of 2 that scale the largest element of each row (or column) to nearly 1."""
     largest = abs(matrix).max(axis=axis)
     largest = largest.toarray().ravel() if hasattr(largest, "toarray") else np.asarray(largest)
     exponents = np.frexp(np.where(np.isfinite(largest), largest, 0.5))[1]  # 0 for a zero row

@@ -1,10 +1,10 @@
-"""Solvers within a program: the recorded equations, and one instruction that runs the solver on them.
+"""Solvers within a program: the traced equations, and one instruction that runs the solver on them.
 
-While a function is recorded, the equations passed to a solver are evaluated at an unknown, which is a traced value of
-the same recording. The instructions that depend on it are extracted into a program of their own. The solver calls the
-programs of the equations and of their Jacobian, at recording time and in each replay. If it ends differently than when
-it was recorded, by a branch of the equations or because it does not converge, the replay fails like a guard, and the
-function is recorded again or runs eagerly.
+While a function is recorded, the equations passed to a solver are traced at an unknown of the same recording.
+The instructions that depend on the unknown are sliced into a program of their own.
+At recording time and in each replay the solver calls the program of the equations and that of their Jacobian.
+If the outcome differs from the recorded one, by a branch of the equations or for lack of convergence, the replay fails
+like a guard, and the function is recorded again or runs eagerly.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = ["is_recorded", "recorded"]
 #: relative Newton correction below which a solver that reports failure has found the solution
 CONVERGED_CORRECTION = 1e-6
 
-#: maximum number of unknowns in programs, since the Jacobian is a dense matrix and is factorised
+#: maximum number of unknowns in programs: the Jacobian is a dense matrix that is factorised in each replay
 MAX_UNKNOWNS = 500
 
 _FLOAT = np.dtype(float)
@@ -106,10 +106,7 @@ def _kept(f, failed):
 
 
 class SettledAndChecked(Settled):
-    """Newton steps from the solution to the point where the derivative is taken.
-
-    It performs all checks that a derivative performs.
-    """
+    """Newton steps from the solution to the point where the derivative is taken, with all checks of a derivative."""
 
     def __init__(self, solution: Solved, polish: Any):
         self.solution, self.shape, self.polish = solution, solution.shape, polish
@@ -201,7 +198,7 @@ def recorded(solve: Callable, equations: Callable, starts: tuple, name: str, sha
         raise _NotFollowed(f"{name}: {error}") from error
     is_found = solution.outcome[0]
     settled = SettledAndChecked(solution, polish)
-    with caught(Exception) as failure:  # the derivative of f reports it
+    with caught(Exception) as failure:  # reported when the derivative of f is taken
         z = slices.numbers_of(settled, [x])
     if failure.error is None:
         solution.path = paths.number([z, *slices.numbers()])
@@ -215,9 +212,9 @@ def recorded(solve: Callable, equations: Callable, starts: tuple, name: str, sha
 
 
 class _Slices:
-    """The equations as slices of the recorded IR: the values that depend on an unknown, and what these need.
+    """Slices of the recorded IR: the values that depend on an unknown of the equations, and their operands.
 
-    There is one slice for each path through the branches. A slice reads values from before it, its leaves.
+    There is one slice per path through the branches. The values that a slice reads from before it are its leaves.
     """
 
     def __init__(self, around, equations, shape, name):
@@ -240,7 +237,7 @@ class _Slices:
                 pass
 
     def program(self, inputs):
-        """Program of the path that is taken at the unknowns, the first of the inputs."""
+        """Trace the equations at the unknowns `inputs[0]` and return the program of this path."""
         x = inputs[0]
         code = self.around.code
         with within(self.recorders):
@@ -276,7 +273,7 @@ class _Slices:
         return made
 
     def operand(self, solution, starts, begin, x):
-        """Append the call as an instruction and return its result."""
+        """Append the call to the recording as an instruction and return its result."""
         code = self.around.code
         values, args = [], []
         code.run()
@@ -292,7 +289,7 @@ class _Slices:
 
 
 class _Anew(BaseException):
-    """More leaves exist than the running call was given. A BaseException, so that solvers do not catch it."""
+    """Raised when a slice has more leaves than the running call was given; solvers do not catch a BaseException."""
 
 
 class _Part:
@@ -326,7 +323,7 @@ class _Part:
         self.which, self.leaves = sorted(needed - {start}), sorted(leaves)
 
     def listing(self, code, leaves):
-        """The slice as an IR whose inputs are the unknowns and all leaves."""
+        """Return the slice as an IR whose inputs are the unknowns and all leaves."""
         found, of = Listing(), np.full(len(code), -1, dtype=np.int32)
         types = [kind_of(code, v) for v in (self.start, *leaves)]
         of_inputs = [found.add(Op.INPUT, (type[0], type[1], None), k) for k, type in enumerate(types)]
@@ -340,7 +337,7 @@ class _Part:
 
 
 def _whole(shape, strides):
-    """The whole of an array with these strides, as a view of its memory."""
+    """Return the view descriptor (offset, shape, strides) that covers a whole array with these strides."""
     return sum(-(n - 1) * s for n, s in zip(shape, strides) if s < 0), shape, strides
 
 
@@ -351,5 +348,5 @@ class _NotFollowed(TracedValueError):
 
 
 def _number(x):
-    """A scalar, or a copy of an array in C order."""
+    """Return a scalar, or a copy of an array in C order."""
     return np.array(x, dtype=float, order="C")[()]

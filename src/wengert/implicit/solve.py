@@ -269,7 +269,7 @@ def defines_root(
             if not in_derivative():
                 return solver(*args, **kwargs)
             if any(stripped(value) is not value for value in kwargs.values()):
-                raise TypeError(f"{name}: pass traced values by position: they are arguments of its residual")
+                raise TypeError(f"{name}: pass traced values by position, as arguments of the residual")
             x = by_numbers(solver)(*map(stripped, args), **kwargs)
             chosen = args if positions is None else tuple(args[i] for i in positions)
             return implicit(f, x, chosen, name=name, on_failure=on_failure, **options)[0]
@@ -297,8 +297,8 @@ def _solution(word, f, residual, x0, args, solve, default, on_failure, has_info,
         y = at_numbers(x, *plain_args)
         if np.iscomplexobj(y):
             raise ComplexValueError(
-                f"{name}: the function has complex values, but only roots of real equations are differentiated: write "
-                "it with pairs of real numbers"
+                f"{name}: the function returns complex values, but only roots of real equations are differentiated: "
+                "write it in terms of real and imaginary parts"
             )
         return y
 

@@ -1,7 +1,7 @@
-"""Removes traced values from a function: from its cells and defaults, and from objects and containers.
+"""Remove traced values from functions: from closure cells and defaults, objects and containers.
 
 Iterations of a solver, and the Jacobian at a solution, need plain values only.
-If a traced value is held where this module does not look, the function runs under the derivative, which is slower.
+If a traced value is held elsewhere, the function runs under the derivative, which is slower.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_ITEMS = 64
 
 
 def stripped(x: Any, memo: dict | None = None) -> Any:
-    """`x` with plain values in place of traced values; `x` itself if it holds none."""
+    """Return `x` with plain values in place of traced ones; `x` itself if it holds none."""
     if var.is_var(x):
         return plain_copy(x) if var.is_traced(x) else x
     memo = {} if memo is None else memo
@@ -46,7 +46,7 @@ def _rebuilt(x, memo):
         made, (f, *options) = x.__reduce__()
         inner = stripped(f, memo)
         return x if inner is f else made(inner, *options)
-    if hasattr(kind, "__wengert__"):  # compiled; recording it again would not pay
+    if hasattr(kind, "__wengert__"):  # compiled; compiling the stripped function again would not pay
         inner = stripped(x.f, memo)
         return x if inner is x.f else inner
     found = children_of(x)
@@ -60,7 +60,7 @@ def _rebuilt(x, memo):
 
 
 def _changed(items, memo):
-    """The items stripped; None if none has changed, or if there are too many."""
+    """Return the items stripped; None if none changed, or if there are too many to inspect."""
     if len(items) > MAX_ITEMS and not var.holds_traced(items):
         return None
     found = [stripped(item, memo) for item in items]

@@ -1,6 +1,6 @@
 """The implicit function theorem: derivatives of any order of x(p) with f(x, p) = 0.
 
-Let x* solve the equations at the value of p, and let S be the inverse of J = df/dx there, as a constant. Then ::
+Let x* solve the equations at the current p, and let S be the inverse of J = df/dx there, held constant. Then ::
 
     D <- D + S (f(x* - D, p) - stop f(x* - D, p)),     x = x* - D,     D = 0 at first
 
@@ -39,7 +39,7 @@ from wengert.transforms.dense import JVP, Jacobian, Operator
 from wengert.transforms.products import frames_inside
 from wengert.transforms.second import Linearize
 
-#: corrections larger than this many units of rounding, relative to x, move the point where the derivative is taken
+#: Newton corrections above this many units of rounding, relative to x, move the point where the derivative is taken
 POLISH_ULPS = 500
 
 #: components below this fraction of the largest component of x, in the units of J, count as that large
@@ -120,7 +120,7 @@ def check_replayable(name: str) -> None:
 def numbers(f: Callable) -> Callable:
     """Wrap `f`, a function or a derivative of one, to compute plain values for a solver, outside all derivatives.
 
-    Wherever it is called, it belongs to the derivatives that are running now.
+    Wherever it is called later, it runs in the context of the derivatives that are running now.
     """
     return _at_numbers(stripped(f)) if running.get() else f
 
@@ -151,7 +151,7 @@ def _at_numbers(f):
 
 
 def by_numbers(solver: Callable) -> Callable:
-    """Wrap a solver: traced values that it holds are removed, and it runs outside all derivatives."""
+    """Wrap a solver to run on plain values, outside all derivatives."""
     if not running.get():
         return solver
     solver = stripped(solver)
@@ -180,7 +180,7 @@ def implicit(
     plain: Callable | None = None,
     starts_traced: bool = False,
 ) -> tuple[Any, Info | None]:
-    """Make `x`, which solves ``residual(x, *args) = 0``, a function of every traced value that `residual` reads.
+    """Make the solution `x` of ``residual(x, *args) = 0`` a function of every traced value that `residual` reads.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def implicit(
     elementwise : bool
         Whether equation i contains only the unknown i.
     plain : callable, optional
-        `residual` without the traced values that it holds, if known.
+        `residual` without its traced values, if known.
     starts_traced : bool
         Whether traced values determine the start or the end of the search; then the equations must determine `x`.
 
@@ -231,7 +231,7 @@ def implicit(
 
 
 def information(residual: Callable, x: Any, args: tuple, name: str, jac: Any, linsolve: Any) -> Info:
-    """Like `implicit`, outside derivatives: return the information alone."""
+    """Return the information of `implicit`, outside derivatives."""
     at = _as_floats(x, name)
     equations = Equations(residual, args, np.shape(at), name, jac, linsolve, False, False)
     correction, factor = equations.correction(at)
@@ -261,7 +261,7 @@ def _order(r) -> int:
 
 
 def _solved(factor, r, name):
-    """S (r - stop r), with the shape of r; its value is 0."""
+    """Return S (r - stop r), with the shape of r; its value is 0."""
     r = r - var.plain(r)
     if isinstance(factor, Diagonal):
         slopes = np.reshape(factor.slopes, np.shape(r))
@@ -271,7 +271,7 @@ def _solved(factor, r, name):
 
 
 def _solve_rows(factor, transposed, rows):
-    """Solve for the nonzero rows; zero rows are values, not derivatives."""
+    """Solve for the nonzero rows only; zero rows stem from values, not from derivatives."""
     found = np.zeros(rows.shape, rows.dtype)
     given = rows.any(axis=1)
     if given.any():
@@ -312,7 +312,7 @@ class Equations:
         return self._shaped(np.asarray(self._value(np.array(x)[()], *self.plain_args)))
 
     def solved(self, factor, r):
-        """S r."""
+        """Return S r."""
         return np.reshape(factor.solve(np.reshape(r, (1, -1))), self.shape)[()]
 
     def linearised(self, x):
@@ -444,7 +444,7 @@ def settled_at_once(equations: Equations, x, polish):
 
 
 def _scale(x, factor):
-    """Reference size of each component of x for relative changes: its magnitude, bounded below in the units of J."""
+    """Return the magnitude of each component of x, for relative changes, bounded below in the units of J."""
     magnitude = np.abs(x)
     units = np.reshape(factor.columns, np.shape(x)) if np.size(factor.columns) == np.size(x) else 1.0
     largest = 0.0 if isinstance(factor, Diagonal) else units * (magnitude / units).max()
@@ -514,7 +514,7 @@ def _determined_at_once(equations, x, y, factor, step, scale):
 
 @functools.lru_cache
 def _weights(shape):
-    """A direction without zero components."""
+    """Return a direction without zero components."""
     return np.cos(np.arange(1.0, int(np.prod(shape, dtype=int)) + 1)).reshape(shape)
 
 

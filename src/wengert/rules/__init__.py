@@ -1,10 +1,10 @@
-"""What wengert knows of the calculus: one row per function, in NumPy's own notation.
+"""Derivative rules of NumPy and SciPy functions, one row per function, written with NumPy functions.
 
-Importing this package declares the rows, those of `scipy.special` as soon as that has been imported.
-Each module is a chapter: functions that act element by element, special functions, reductions, functions that only
-move elements, products, linear algebra (equations, factors, spectra, norms), Fourier transforms, tables, histograms,
-polynomials, methods of ufuncs, those whose derivative is zero or does not exist, and what holds for complex operands.
-A row is mathematics and nothing else, so nothing here knows of tapes, levels or programs.
+Importing this package declares the rows of NumPy; those of `scipy.special` are declared once it has been imported.
+There is one module per subject: elementwise and special functions, reductions, rearrangements, products, linear
+algebra (systems, factorisations, spectra, norms), Fourier transforms, interpolation, histograms, polynomials, methods
+of ufuncs, functions whose derivative is zero or undefined, and complex operands.
+The rules are mathematics only: nothing here depends on tapes, levels or programs.
 """
 
 from wengert.registry import declare_later

@@ -1,12 +1,12 @@
-"""Complex operands: which rules are right for them, and rules of their own.
+"""Complex operands: which rules hold for them unchanged, and separate rules where they do not.
 
-A rule for real operands holds where the function is analytic in each operand and the rule uses no order, sign or
-size of numbers, and is accurate off the real axis.
-Rules of linear algebra that are written with conjugate transposes hold as they are too.
-Where the function is not analytic its tangents are linear over the real numbers: the function of the tangent for
-parts and conjugates, and for sizes and angles what the chain rule gives; their adjoints, in the pairing
-Re(sum(conj(a) b)), stand beside them.
-On a branch cut a derivative belongs to the side that the value is on, which the sign of a zero tells.
+A rule for real operands holds if the function is analytic in each operand and the rule compares no values, takes no
+signs or absolute values, and is accurate off the real axis.
+Rules of linear algebra that use conjugate transposes also hold unchanged.
+The tangent of a function that is not analytic is linear over the reals only: real and imaginary parts and conjugation
+apply to the tangent, and the chain rule covers absolute values and angles.
+Each such rule has a pullback beside it, its adjoint in the pairing Re(sum(conj(a) b)).
+On a branch cut the derivative belongs to the side of the value, which the sign of a zero part selects.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from wengert.registry import (
     strong,
     ufunc_methods,
 )
-from wengert.rules import interpolation, norms, polynomials, shaping  # noqa: F401  (declares rows that are spoken of here)
+from wengert.rules import interpolation, norms, polynomials, shaping  # noqa: F401  (declares rows that are used here)
 from wengert.rules.broadcasting import aligned, conjugate
-from wengert.rules.composed import as_array, offered
+from wengert.rules.composed import as_array, dispatched
 from wengert.rules.elementwise import (
-    lead_of,
-    lead_over_nan,
+    gap_of,
+    gap_over_nan,
     power_wrt_base,
     power_wrt_exponent,
-    share,
     sinc_partial,
+    tie_share,
 )
 from wengert.rules.factors import cholesky_adjoint, packed_qr
 from wengert.rules.histograms import weighted_counts
@@ -55,7 +55,7 @@ from wengert.rules.spectra import packed_eig, packed_eigh, packed_lstsq, packed_
 from wengert.rules.taylor import COEFFICIENTWISE
 from wengert.rules.ufuncs import scatter_add, sums_of_segments
 
-# ---- rules that hold as they are
+# ---- rules that hold unchanged
 
 analytic(np.add, np.subtract, np.multiply, np.divide, np.negative, np.positive, np.reciprocal, np.square, np.where)
 analytic(np.sqrt, np.exp, np.exp2, np.expm1, np.log, np.log2, np.log10, np.log1p)
@@ -72,7 +72,7 @@ analytic(np.nansum, np.nanmean, np.nanprod, np.nancumsum, np.nancumprod, np.aver
 analytic(scatter_add, sums_of_segments)
 analytic(np.interp, np.convolve, np.gradient, np.ediff1d, np.piecewise, np.trim_zeros, np.cov, np.roots)
 analytic(np.polyadd, np.polysub, np.polymul, np.polydiv, np.polyder, np.polyint, np.polyfit, np.vander)
-# order is that of the real parts, and of the others where they tie
+# NumPy orders complex values by real part, then by imaginary part
 analytic(np.max, np.min, np.amax, np.amin, np.nanmax, np.nanmin, np.ptp, np.median, np.nanmedian, np.clip)
 analytic(np.sort, np.partition, np.unique, np.union1d)
 analytic(np.nan_to_num, np.nanvar, np.nanstd, np.corrcoef, np.poly)
@@ -87,11 +87,11 @@ if np.linalg.tensordot is not np.tensordot:
 if np.linalg.matmul is not np.matmul:
     analytic(np.linalg.matmul)
 
-# ---- analytic functions, whose partials need care off the real axis
+# ---- analytic functions with separate partials off the real axis
 
 
 def on_complex_by_partials(fun, *partials):
-    """Declare the partials of an analytic function, one an operand."""
+    """Declare the partials of an analytic function for complex operands, one per operand."""
 
     def push(i, partial):
         return lambda t, y, *args: strong(aligned(t, args[i], np.ndim(y)), partial(y, *args))
@@ -103,22 +103,22 @@ def on_complex_by_partials(fun, *partials):
 
 
 def inverse_square(z):
-    """1 / z^2, and 0 where z overflowed."""
+    """Return 1 / z^2, and 0 where z overflowed."""
     return np.where(np.isinf(z), 0, np.square(1 / z))
 
 
-def less_one(z):
-    """1 - z, with the sign of a zero in the imaginary part."""
+def one_minus(z):
+    """Return 1 - z, with the correct sign of a zero imaginary part."""
     return -(z - 1)
 
 
 def arcsin_slope(z):
-    """Each root is continuous off its own cut."""
-    return 1 / (np.sqrt(less_one(z)) * np.sqrt(less_one(-z)))
+    """1 / sqrt(1 - z^2) as 1 / (sqrt(1 - z) sqrt(1 + z)): each root is continuous off its own branch cut."""
+    return 1 / (np.sqrt(one_minus(z)) * np.sqrt(one_minus(-z)))
 
 
-def turned(z):
-    """i z, exactly."""
+def times_i(z):
+    """Return i z without rounding."""
     w = np.empty_like(z)
     w.real, w.imag = -z.imag, z.real
     return w
@@ -129,13 +129,13 @@ on_complex_by_partials(np.tanh, lambda y, x: inverse_square(np.cosh(x)))
 on_complex_by_partials(np.arcsin, lambda y, x: arcsin_slope(x))
 on_complex_by_partials(np.arccos, lambda y, x: -arcsin_slope(x))
 on_complex_by_partials(np.arctan, lambda y, x: 1 / ((x - 1j) * (x + 1j)))
-on_complex_by_partials(np.arcsinh, lambda y, x: arcsin_slope(turned(x)))
-on_complex_by_partials(np.arccosh, lambda y, x: 1 / (np.sqrt(x - 1) * np.sqrt(less_one(-x))))
-on_complex_by_partials(np.arctanh, lambda y, x: 1 / (less_one(x) * less_one(-x)))
+on_complex_by_partials(np.arcsinh, lambda y, x: arcsin_slope(times_i(x)))
+on_complex_by_partials(np.arccosh, lambda y, x: 1 / (np.sqrt(x - 1) * np.sqrt(one_minus(-x))))
+on_complex_by_partials(np.arctanh, lambda y, x: 1 / (one_minus(x) * one_minus(-x)))
 
 
 def as_complex(y, *operands):
-    """Operands of the type of the result: a real negative base has a complex logarithm."""
+    """Convert operands to the dtype of the result: a negative real base has a complex logarithm."""
     return [as_array(x).astype(y.dtype) for x in operands]
 
 
@@ -147,32 +147,32 @@ for fun in (np.power, np.float_power):
     )
 
 
-def before(a, b):
-    """By how much `a` leads in the order of complex numbers: by real parts, then by the others."""
+def lexicographic_gap(a, b):
+    """Return a - b in the part that decides NumPy's order of complex values: real parts, in a tie imaginary parts."""
     a, b = as_array(a), as_array(b)
-    return np.where(a.real == b.real, lead_of(a.imag, b.imag), lead_of(a.real, b.real))
+    return np.where(a.real == b.real, gap_of(a.imag, b.imag), gap_of(a.real, b.real))
 
 
-def spoiled(gap, a, b):
-    """NaN where an operand is NaN in one of its parts."""
+def nan_where_nan(gap, a, b):
+    """Return `gap`, and NaN where a real or imaginary part of an operand is NaN."""
     return np.where(np.isnan(a) | np.isnan(b), np.nan, gap)
 
 
 for fun, gap in (
-    (np.maximum, lambda a, b: spoiled(before(a, b), a, b)),
-    (np.minimum, lambda a, b: spoiled(before(b, a), a, b)),
-    (np.fmax, lambda a, b: lead_over_nan(before(a, b), a, b)),
-    (np.fmin, lambda a, b: lead_over_nan(before(b, a), a, b)),
+    (np.maximum, lambda a, b: nan_where_nan(lexicographic_gap(a, b), a, b)),
+    (np.minimum, lambda a, b: nan_where_nan(lexicographic_gap(b, a), a, b)),
+    (np.fmax, lambda a, b: gap_over_nan(lexicographic_gap(a, b), a, b)),
+    (np.fmin, lambda a, b: gap_over_nan(lexicographic_gap(b, a), a, b)),
 ):
     on_complex_by_partials(
-        fun, lambda y, a, b, gap=gap: share(gap(a, b)), lambda y, a, b, gap=gap: 1 - share(gap(a, b))
+        fun, lambda y, a, b, gap=gap: tie_share(gap(a, b)), lambda y, a, b, gap=gap: 1 - tie_share(gap(a, b))
     )
 
 on_complex_by_partials(np.sinc, lambda y, x: sinc_partial(y, x, lambda z: z.real**2 + z.imag**2))
 
 
 def det_slope(y, a):
-    """Cofactors, det(a) a^-T; of singular matrices from the decomposition a = U S V^H."""
+    """Return the matrix of cofactors, d det(A) / dA = det(A) inv(A)^T; for singular A from A = U S V^H."""
     if np.all(np.not_equal(y, 0) & np.isfinite(y)):
         return as_scalars(y) * transposed(np.linalg.inv(a))
     is_finite = np.isfinite(a).all(axis=(-2, -1), keepdims=True)
@@ -197,35 +197,35 @@ conjugated(packed_svd, np.linalg.svdvals, pseudo_inverse, packed_lstsq)
 analytic(np.linalg.slogdet, np.linalg.qr, np.linalg.eigh, np.linalg.eig, np.linalg.svd)
 analytic(np.linalg.cond, np.linalg.pinv, np.linalg.lstsq)
 
-# ---- functions that are linear over the real numbers only
+# ---- functions that are linear over the reals only
 
-def direction(y, x):
-    """The number of size 1 with the angle of x, whose size is y; 0 at the origin."""
+def phase_of(y, x):
+    """Return x / |x|, where y is |x|; 0 at the origin."""
     return np.where(y == 0, 0, x / y)
 
 
-@offered
+@dispatched
 def unit(z):
-    """``numpy.sign`` of complex numbers: the number of size 1 in their direction."""
+    """``numpy.sign`` of complex arrays: z / |z|."""
     return np.sign(z)
 
 
-def turn(y, z):
-    """What turns the direction, over the size; nothing at the origin."""
+def sign_angle_slope(y, z):
+    """Return i y / |z|, the derivative of y = z / |z| in the angle, divided by |z|; 0 at the origin."""
     return np.where(z == 0, 0, 1j * y / np.where(z == 0, 1, np.abs(z)))
 
 
 elementwise(unit, 0.0)
 on_complex(
     unit,
-    lambda t, y, z: strong(strong(t, np.conj(1j * y)).real, turn(y, z)),
-    vjp=(lambda ybar, y, z: 1j * y * strong(ybar, np.conj(turn(y, z))).real,),
+    lambda t, y, z: strong(strong(t, np.conj(1j * y)).real, sign_angle_slope(y, z)),
+    vjp=(lambda ybar, y, z: 1j * y * strong(ybar, np.conj(sign_angle_slope(y, z))).real,),
 )
 on_complex(np.conjugate, lambda t, y, x: np.conj(t), vjp=(lambda ybar, y, x: np.conj(ybar),))
 on_complex(
     np.absolute,
-    lambda t, y, x: strong(t, np.conj(direction(y, x))).real,
-    vjp=(lambda ybar, y, x: strong(ybar, direction(y, x)),),
+    lambda t, y, x: strong(t, np.conj(phase_of(y, x))).real,
+    vjp=(lambda ybar, y, x: strong(ybar, phase_of(y, x)),),
 )
 on_complex(
     np.vdot,
@@ -266,9 +266,9 @@ if has_matvec:
     )
 
 
-@offered
+@dispatched
 def angle_of_reals(z, deg=False):
-    """0 or pi."""
+    """Return the angle of real values, 0 or pi: a separate function, as its derivative is zero."""
     return np.angle(z, deg)
 
 
@@ -283,7 +283,7 @@ def _angle(z, deg=False):
 def _real_if_close(a, tol=100):
     a = as_array(a)
     if a.dtype.kind != "c":
-        return a if np.ndim(a) or isinstance(a, np.ndarray) else np.copy(a)  # an array of no axes
+        return a if np.ndim(a) or isinstance(a, np.ndarray) else np.copy(a)  # NumPy returns a 0-d array
     tol = np.finfo(a.dtype).eps * tol if tol > 1 else tol
     return a.real if np.all(np.absolute(a.imag) < tol) else a
 

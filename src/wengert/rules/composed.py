@@ -1,4 +1,4 @@
-"""Functions written in terms of others: each body gives the values of NumPy's own, bit for bit."""
+"""NumPy functions composed of other NumPy functions; each body returns the same values as NumPy's, bit for bit."""
 
 import functools
 
@@ -6,11 +6,11 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from wengert.registry import analytic, composed, constant
-from wengert.rules.broadcasting import elements
+from wengert.rules.broadcasting import take_elements
 
 
 def _block(arrays):
-    """Join the innermost lists along the last axis, those around them along the last but one, and so on."""
+    """Join the innermost lists along the last axis, the next enclosing level along the axis before it, and so on."""
     depth = _depth(arrays)
     ndim = max(depth, *[np.ndim(leaf) for leaf in _leaves(arrays)])
 
@@ -48,19 +48,19 @@ def _fill_diagonal(a, val, wrap=False):
 
 
 def store(a, places, values):
-    """Write values, repeated as often as needed, to places of the flattened array."""
+    """Store values, repeated cyclically to the length of `places`, at `places` of the flattened array."""
     if np.ndim(values) and np.shape(values) != np.shape(places):
         values = np.resize(values, np.shape(places))
-    a = a if np.ndim(a) else np.reshape(a, 1)  # a view of it
+    a = a if np.ndim(a) else np.reshape(a, 1)  # a view
     a[np.unravel_index(places, np.shape(a))] = values
 
 
 def _put(a, ind, v, mode="raise"):
     n, places = np.size(a), np.ravel(ind)
     if places.dtype.kind not in "biu":
-        raise TypeError("numpy.put takes integers for places")
+        raise TypeError("numpy.put: ind must hold integers; convert it with ind.astype(int)")
     if mode == "raise":
-        places = elements(np.arange(n), places)
+        places = take_elements(np.arange(n), places)
     else:
         places = np.mod(places, n) if mode == "wrap" else np.clip(places, 0, n - 1)
     store(a, places, as_array(v))
@@ -79,7 +79,7 @@ def _place(arr, mask, vals):
 
 def _put_along_axis(arr, indices, values, axis):
     if axis is None:
-        return store(arr, elements(np.arange(np.size(arr)), indices), values)
+        return store(arr, take_elements(np.arange(np.size(arr)), indices), values)
     axis = normalize_axis_index(axis, np.ndim(arr))
     index = list(np.ogrid[tuple(slice(n) for n in np.shape(indices))])
     index[axis] = indices
@@ -102,7 +102,7 @@ def _broadcast_arrays(*args, subok=False):
 
 
 def _at_least(ndim):
-    """``atleast_1d`` and its relatives, of one array or of several: a vector becomes a row."""
+    """Body of ``atleast_1d``, ``atleast_2d`` or ``atleast_3d``, for one array or several: a 1-D array becomes a row."""
 
     def reshaped(x):
         n = np.ndim(x)
@@ -145,12 +145,12 @@ def _piecewise(x, condlist, funclist, *args, **kw):
             if not np.any(condition):
                 continue
             found = np.broadcast_to(function(x[condition], *args, **kw), np.sum(condition))
-            if type(x) is not np.ndarray:  # a program knows from the mask where each element goes
-                y[condition] = of_dtype(found, x.dtype)
+            if type(x) is not np.ndarray:  # y is traced like x, so it can be stored to through the mask
+                y[condition] = as_dtype(found, x.dtype)
                 continue
-            places = np.reshape(np.cumsum(condition) - 1, shape)  # not written into y, which may be plain
-            function = elements(found, np.maximum(places, 0))
-        y = of_dtype(np.where(condition, function, y), x.dtype)
+            places = np.reshape(np.cumsum(condition) - 1, shape)  # no store: y may be plain although `found` is traced
+            function = take_elements(found, np.maximum(places, 0))
+        y = as_dtype(np.where(condition, function, y), x.dtype)
     return np.reshape(y, of_x)
 
 
@@ -158,7 +158,7 @@ def _choose(a, choices, out=None, mode="raise"):
     index = as_array(a)
     choices = [as_array(choice) for choice in choices]
     if index.dtype.kind not in "biu":
-        raise TypeError("numpy.choose takes integers to choose by")
+        raise TypeError("numpy.choose: the index array must hold integers; convert it with a.astype(int)")
     if mode == "raise":
         if np.any((index < 0) | (index >= len(choices))):
             raise ValueError("invalid entry in choice array")
@@ -197,7 +197,7 @@ def _apply_over_axes(func, a, axes):
 def _trim_zeros(filt, trim="fb"):
     filt = as_array(filt)
     if np.ndim(filt) != 1:
-        raise TypeError("numpy.trim_zeros of a traced array has one axis: take a slice")
+        raise TypeError("numpy.trim_zeros supports traced arrays with one axis only; write a slice instead")
     places = np.flatnonzero(filt)
     start, stop = (places[0], places[-1] + 1) if len(places) else (len(filt), len(filt))
     trim = trim.lower()
@@ -205,10 +205,10 @@ def _trim_zeros(filt, trim="fb"):
 
 
 def _modf(x):
-    """The fraction is that of ``fmod``, which keeps signs of zero; infinities have none."""
+    """Take the fraction from ``fmod``, which keeps the sign of zero; infinities have fraction 0."""
     x = as_array(x)
     fraction = np.where(np.isinf(x), np.copysign(0.0, x), np.fmod(x, 1.0))
-    return of_dtype(fraction, x.dtype)[()], np.trunc(x)
+    return as_dtype(fraction, x.dtype)[()], np.trunc(x)
 
 
 def _nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
@@ -221,7 +221,7 @@ def _nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
     y = np.where(np.isnan(x), nan, x)
     y = np.where(np.isposinf(x), limits.max if posinf is None else posinf, y)
     y = np.where(np.isneginf(x), limits.min if neginf is None else neginf, y)
-    y = of_dtype(y, x.dtype)
+    y = as_dtype(y, x.dtype)
     if copy or np.ndim(x) == 0:
         return y if np.ndim(x) else y[()]
     x[...] = y
@@ -229,13 +229,13 @@ def _nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
 
 
 def as_array(x):
-    """A number, or a list or tuple of which items may be traced, as an array; arrays as they are."""
+    """Convert a scalar, or a list or tuple with traced items, to an array; return an array itself."""
     if isinstance(x, (list, tuple)):
         return np.stack([as_array(item) for item in x])
     return x if hasattr(x, "dtype") else np.asarray(x)
 
 
-def of_dtype(x, dtype):
+def as_dtype(x, dtype):
     return x if x.dtype == dtype else x.astype(dtype)
 
 
@@ -247,8 +247,8 @@ def _trapezoid(y, x=None, dx=1.0, axis=-1):
     return np.sum(dx * (y[..., 1:] + y[..., :-1]) / 2.0, axis=-1)
 
 
-def beyond_reals(fun, is_outside):
-    """A function of ``numpy.emath``: complex where real numbers have no real value."""
+def complex_outside(fun, is_outside):
+    """Body of a function of ``numpy.emath``: complex where a real operand has no real value."""
 
     def body(x):
         x = as_array(x)
@@ -282,9 +282,9 @@ def _sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=F
 
 
 for name in ("sqrt", "log", "log2", "log10"):
-    composed(getattr(np.emath, name), beyond_reals(getattr(np, name), is_negative))
+    composed(getattr(np.emath, name), complex_outside(getattr(np, name), is_negative))
 for name in ("arcsin", "arccos", "arctanh"):
-    composed(getattr(np.emath, name), beyond_reals(getattr(np, name), is_beyond_one))
+    composed(getattr(np.emath, name), complex_outside(getattr(np, name), is_beyond_one))
 composed(np.emath.logn, lambda n, x: np.emath.log(x) / np.emath.log(n))
 composed(np.emath.power, _emath_power)
 composed(np.lib.stride_tricks.sliding_window_view, _sliding_window_view)
@@ -314,24 +314,24 @@ composed(np.modf, _modf)
 composed(np.divmod, lambda x1, x2: (np.floor_divide(x1, x2), np.remainder(x1, x2)))
 
 
-# ------------------------------------------------------------------------------------------ functions of our own
+# ---- functions that only rules and bodies call
 
 
-def has_functions(x):
-    """Whether `x` answers for NumPy's functions, and not as an array does."""
+def overrides_functions(x):
+    """Whether `x` overrides ``__array_function__``."""
     found = getattr(type(x), "__array_function__", None)
     return found is not None and found is not np.ndarray.__array_function__
 
 
-def offered(fun):
-    """`fun`, which is not NumPy's, offered to its operands first as NumPy offers its own functions to them.
+def dispatched(fun):
+    """Make `fun` dispatch on ``__array_function__`` as NumPy's functions do.
 
-    So a function that only rules and bodies call may have a row.
+    A function that only rules and bodies call can then have a row of its own.
     """
 
     @functools.wraps(fun)
     def offering(*args, **kwargs):
-        carriers = [x for x in args if type(x) is not np.ndarray and has_functions(x)]
+        carriers = [x for x in args if type(x) is not np.ndarray and overrides_functions(x)]
         types = tuple({type(x): None for x in carriers})
         for x in carriers:
             y = x.__array_function__(offering, types, args, kwargs)
@@ -342,9 +342,9 @@ def offered(fun):
     return offering
 
 
-@offered
+@dispatched
 def exponent(x):
-    """The power of two that ``frexp`` takes out."""
+    """Return the exponent of ``frexp``."""
     return np.frexp(x)[1]
 
 

@@ -1,6 +1,6 @@
-"""Functions of zero derivative, and functions that have none.
+"""Functions of zero derivative, and functions without a derivative.
 
-A function is constant here only if it is locally constant in every real argument: then its result is plain.
+A function is constant here only if it is locally constant in every real argument: its result is then a plain array.
 A refusal says why there is no derivative and what to write instead.
 """
 
@@ -13,13 +13,13 @@ from wengert.features import fix
 from wengert.registry import constant, facts, refuse, varies_on_complex
 from wengert.rules.complexes import unit
 
-# ---- steps: rounding, signs, ulps
+# ---- step functions: rounding, signs, ulps
 
 constant(np.sign, np.floor, np.ceil, np.trunc, np.rint, np.floor_divide, np.spacing)
 constant(np.round, np.around, *fix)
 varies_on_complex(np.sign, unit)
 
-# ---- questions: comparisons and tests
+# ---- comparisons and tests
 
 constant(np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
 constant(np.logical_and, np.logical_or, np.logical_xor, np.logical_not)
@@ -28,7 +28,7 @@ constant(np.isclose, np.allclose, np.array_equal, np.array_equiv, np.isin, np.an
 constant(np.iscomplex, np.isreal)
 constant(np.iscomplexobj, np.isrealobj, np.isscalar, static=True)
 
-# ---- integers: functions that no real operand reaches
+# ---- functions of integers
 
 constant(np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert, np.left_shift, np.right_shift)
 constant(np.bitwise_count, np.gcd, np.lcm, np.packbits, np.unpackbits)
@@ -54,9 +54,9 @@ constant(np.min_scalar_type, np.array_repr, np.array_str, np.array2string)
 
 # ---- no derivative
 
-SETS = "which elements are equal jumps with the values; "
+SETS = "the selection of equal elements is discontinuous in the values; "
 for fun in (
     *(np.intersect1d, np.setdiff1d, np.setxor1d),
     *(np.unique_all, np.unique_counts, np.unique_inverse, np.unique_values),
 ):
-    refuse(fun, SETS + "find the elements on wengert.stop_gradient(x) and pick them by index")
+    refuse(fun, SETS + "find their indices with wengert.stop_gradient(x) and index x by them")

@@ -1,8 +1,8 @@
-"""Distribution functions of ``scipy.special`` and their inverses, in arguments and in parameters.
+"""Distribution functions of ``scipy.special`` and their inverses, in arguments and parameters.
 
-In its argument a distribution function has its density as derivative, in its parameters an integral of that
-(`parameters`).
-An inverse has them by the equation that it solves: in whatever is not solved for, minus one over the other.
+The derivative of a distribution function in its argument is the density; in a parameter it is an integral of the
+derivative of the density (see `parameters`).
+Inverses follow from the implicit function theorem: if F(x, a) = p, then dx/dp = 1 / F_x and dx/da = -F_a / F_x.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import elementwise, refuse
-from wengert.rules.composed import offered
+from wengert.rules.composed import dispatched
 from wengert.rules.parameters import (
     beta_density,
     beta_density_slope,
@@ -32,15 +32,15 @@ def normal_density(x):
 # ---- gamma and chi square
 
 
-def by_parameter(y, a, x):
-    """Derivative of the inverse of the gamma distribution function in its parameter, at its value x."""
+def quantile_by_shape(y, a, x):
+    """Derivative of the inverse of the gamma distribution function in its parameter `a`, at the quantile `x`."""
     return -gammainc_by_parameter(1, a, x) / gamma_density(a, x)
 
 
 row("gammainc", lambda y, a, x: gammainc_by_parameter(1, a, x), lambda y, a, x: gamma_density(a, x))
 row("gammaincc", lambda y, a, x: -gammainc_by_parameter(1, a, x), lambda y, a, x: -gamma_density(a, x))
-row("gammaincinv", lambda y, a, p: by_parameter(y, a, y), lambda y, a, p: 1 / gamma_density(a, y))
-row("gammainccinv", lambda y, a, p: by_parameter(y, a, y), lambda y, a, p: -1 / gamma_density(a, y))
+row("gammaincinv", lambda y, a, p: quantile_by_shape(y, a, y), lambda y, a, p: 1 / gamma_density(a, y))
+row("gammainccinv", lambda y, a, p: quantile_by_shape(y, a, y), lambda y, a, p: -1 / gamma_density(a, y))
 row(
     "chdtr",
     lambda y, v, x: gammainc_by_parameter(1, v / 2, x / 2) / 2,
@@ -51,11 +51,11 @@ row(
     lambda y, v, x: -gammainc_by_parameter(1, v / 2, x / 2) / 2,
     lambda y, v, x: -gamma_density(v / 2, x / 2) / 2,
 )
-row("chdtri", lambda y, v, p: by_parameter(y, v / 2, y / 2), lambda y, v, p: -2 / gamma_density(v / 2, y / 2))
+row("chdtri", lambda y, v, p: quantile_by_shape(y, v / 2, y / 2), lambda y, v, p: -2 / gamma_density(v / 2, y / 2))
 row(
     "chdtriv",
     lambda y, p, x: 2 / gammainc_by_parameter(1, y / 2, x / 2),
-    lambda y, p, x: 1 / by_parameter(None, y / 2, x / 2),
+    lambda y, p, x: 1 / quantile_by_shape(None, y / 2, x / 2),
 )
 row(
     "gdtr",
@@ -72,35 +72,35 @@ row(
 row(
     "gdtrix",
     lambda y, a, b, p: -y / a,
-    lambda y, a, b, p: by_parameter(y, b, a * y) / a,
+    lambda y, a, b, p: quantile_by_shape(y, b, a * y) / a,
     lambda y, a, b, p: 1 / (a * gamma_density(b, a * y)),
 )
 row(
     "gdtria",
     lambda y, p, b, x: 1 / (x * gamma_density(b, x * y)),
-    lambda y, p, b, x: by_parameter(y, b, x * y) / x,
+    lambda y, p, b, x: quantile_by_shape(y, b, x * y) / x,
     lambda y, p, b, x: -y / x,
 )
 row(
     "gdtrib",
-    lambda y, a, p, x: x / by_parameter(None, y, a * x),
+    lambda y, a, p, x: x / quantile_by_shape(None, y, a * x),
     lambda y, a, p, x: 1 / gammainc_by_parameter(1, y, a * x),
-    lambda y, a, p, x: a / by_parameter(None, y, a * x),
+    lambda y, a, p, x: a / quantile_by_shape(None, y, a * x),
 )
 row("pdtr", "number of events", lambda y, k, m: -gamma_density(np.floor(k) + 1, m))
 row("pdtrc", "number of events", lambda y, k, m: gamma_density(np.floor(k) + 1, m))
 row("pdtri", "number of events", lambda y, k, p: -1 / gamma_density(np.floor(k) + 1, y))
 
 
-def inside(y, slope):
-    """The slope of a number of events, which is 0 where that is held at 0."""
+def zero_if_clamped(y, slope):
+    """Return `slope`, and 0 where SciPy clamps the event count `y` at 0."""
     return np.where(np.greater(y, 0), slope, 0.0)
 
 
 row(
     "pdtrik",
-    lambda y, p, m: inside(y, -1 / gammainc_by_parameter(1, y + 1, m)),
-    lambda y, p, m: inside(y, 1 / by_parameter(None, y + 1, m)),
+    lambda y, p, m: zero_if_clamped(y, -1 / gammainc_by_parameter(1, y + 1, m)),
+    lambda y, p, m: zero_if_clamped(y, 1 / quantile_by_shape(None, y + 1, m)),
 )
 
 # ---- beta, F, Student, binomial
@@ -111,11 +111,12 @@ def beta_slope(i, a, b, x, rest):
     return beta_density(a, b, x, rest) if i == 2 else betainc_by_parameters(1 - i, i, a, b, x, rest)
 
 
-def solved(name, slope, unknown, value, sign=1):
+def declare_inverse(name, slope, unknown, value, sign=1):
     """Declare the inverse of a distribution function in one of its arguments.
 
-    ``slope(i, *arguments)`` is the derivative of the distribution function in its argument i.
-    In the call of the inverse its value, times `sign`, is operand `value`, and the others keep their order.
+    ``slope(i, *arguments)`` is the derivative of the distribution function in its argument i, and `unknown` is the
+    argument that is solved for.
+    Operand `value` of the inverse is `sign` times the probability; the other operands keep their order.
     """
 
     def partial(i):
@@ -139,14 +140,14 @@ def betainc_slope(i, a, b, x):
 
 row("betainc", *(lambda y, a, b, x, i=i: betainc_slope(i, a, b, x) for i in range(3)))
 row("betaincc", *(lambda y, a, b, x, i=i: -betainc_slope(i, a, b, x) for i in range(3)))
-solved("betaincinv", betainc_slope, 2, 2)
-solved("betainccinv", betainc_slope, 2, 2, sign=-1)
-solved("btdtria", betainc_slope, 0, 0)
-solved("btdtrib", betainc_slope, 1, 1)
+declare_inverse("betaincinv", betainc_slope, 2, 2)
+declare_inverse("betainccinv", betainc_slope, 2, 2, sign=-1)
+declare_inverse("btdtria", betainc_slope, 0, 0)
+declare_inverse("btdtrib", betainc_slope, 1, 1)
 
 
 def f_slope(i, m, n, x):
-    """Derivative of ``fdtr``, of which the argument as a fraction changes with both degrees of freedom."""
+    """Derivative of ``fdtr`` in its argument i: the argument m x / (n + m x) of ``betainc`` also depends on m and n."""
     whole = n + m * x
     operands = m / 2, n / 2, m * x / whole, n / whole
     by_argument = beta_density(*operands) / (whole * whole) * (n * x, -m * x, m * n)[i]
@@ -155,12 +156,12 @@ def f_slope(i, m, n, x):
 
 row("fdtr", *(lambda y, m, n, x, i=i: f_slope(i, m, n, x) for i in range(3)))
 row("fdtrc", *(lambda y, m, n, x, i=i: -f_slope(i, m, n, x) for i in range(3)))
-solved("fdtri", f_slope, 2, 2)
-solved("fdtridfd", f_slope, 1, 1)
+declare_inverse("fdtri", f_slope, 2, 2)
+declare_inverse("fdtridfd", f_slope, 1, 1)
 
 
 def binomial_density(k, n, p):
-    """Of the event number k + 1 of n, in p; as many events as trials are certain."""
+    """Minus the derivative of ``bdtr`` in p, (k + 1) C(n, k + 1) p^k (1 - p)^(n - k - 1); 0 for k >= n."""
     k, n = np.floor(k), np.trunc(n)
     inside = np.less(k, n)
     return np.where(inside, beta_density(k + 1, np.where(inside, n - k, 1.0), p, 1 - p), 0.0)
@@ -175,7 +176,7 @@ row("nbdtri", None, None, lambda y, k, n, p: 1 / beta_density(np.trunc(n), np.tr
 
 
 def binomial_slope(i, k, n, p):
-    """Derivative of ``bdtr``, continued to numbers that are no integers."""
+    """Derivative of ``bdtr`` in its argument i, with k and n continued to real values."""
     operands = n - k, k + 1, 1 - p, p
     if i == 2:
         return -beta_density(*operands)
@@ -187,10 +188,10 @@ def negative_binomial_slope(i, k, n, p):
     return beta_slope((1, 0, 2)[i], n, k + 1, p, 1 - p)
 
 
-solved("bdtrik", binomial_slope, 0, 0)
-solved("bdtrin", binomial_slope, 1, 1)
-solved("nbdtrik", negative_binomial_slope, 0, 0)
-solved("nbdtrin", negative_binomial_slope, 1, 1)
+declare_inverse("bdtrik", binomial_slope, 0, 0)
+declare_inverse("bdtrin", binomial_slope, 1, 1)
+declare_inverse("nbdtrik", negative_binomial_slope, 0, 0)
+declare_inverse("nbdtrin", negative_binomial_slope, 1, 1)
 
 # ---- Student
 
@@ -199,9 +200,9 @@ def t_density(v, t):
     return np.exp(-(v + 1) / 2 * np.log1p(t * t / v)) / (np.sqrt(v) * sp.beta(0.5, v / 2))
 
 
-@offered
+@dispatched
 def t_by_freedom(order, v, t):
-    """Derivative 1 or 2 of ``stdtr`` in the degrees of freedom: of half a beta distribution of v / (v + t^2)."""
+    """First or second derivative (`order`) of ``stdtr`` in the degrees of freedom v, through ``betainc``."""
     return np.where(np.equal(t, 0), 0.0, tail_by_freedom(order, v, np.where(np.equal(t, 0), 1.0, t)))[()]
 
 
@@ -227,14 +228,14 @@ def t_density_by_freedom(v, t):
 elementwise(
     t_by_freedom,
     None,
-    lambda y, order, v, t: t_by_freedom(2, v, t) if order == 1 else third(),
-    lambda y, order, v, t: t_density_by_freedom(v, t) if order == 1 else third(),
+    lambda y, order, v, t: t_by_freedom(2, v, t) if order == 1 else raise_third_derivative(),
+    lambda y, order, v, t: t_density_by_freedom(v, t) if order == 1 else raise_third_derivative(),
 )
 
 
-def third():
+def raise_third_derivative():
     raise UnsupportedFunctionError(
-        "scipy.special.stdtr has no third derivative in its degrees of freedom: write it with betainc"
+        "scipy.special.stdtr has no third derivative in the degrees of freedom: write it with scipy.special.betainc"
     )
 
 
@@ -242,22 +243,22 @@ row("stdtr", lambda y, v, t: t_by_freedom(1, v, t), lambda y, v, t: t_density(v,
 row("stdtrit", lambda y, v, p: -t_by_freedom(1, v, y) / t_density(v, y), lambda y, v, p: 1 / t_density(v, y))
 
 
-def found_freedom(y):
-    """Degrees of freedom, NaN where SciPy's search ended at a bound (1e-100, or 1e100 of either sign)."""
+def converged_freedom(y):
+    """Return the degrees of freedom, NaN where SciPy's search stopped at a bound (1e-100, or 1e100 of either sign)."""
     return np.where((y > 1e-99) & (y < 1e99), y, np.nan)
 
 
 row(
     "stdtridf",
-    lambda y, p, t: 1 / t_by_freedom(1, found_freedom(y), t),
-    lambda y, p, t: -t_density(y, t) / t_by_freedom(1, found_freedom(y), t),
+    lambda y, p, t: 1 / t_by_freedom(1, converged_freedom(y), t),
+    lambda y, p, t: -t_density(y, t) / t_by_freedom(1, converged_freedom(y), t),
 )
 
 # ---- Kolmogorov and Smirnov
 
 
 def kolmogorov_density(x):
-    """Minus the derivative of ``kolmogorov``: the theta function by either of its series."""
+    """Minus the derivative of ``kolmogorov``, by the theta series that converges fast at each x."""
     is_far = np.greater(x, 0.8)
     far, near = np.where(is_far, np.minimum(x, 100.0), 1.0), np.where(is_far, 0.5, x)
     outer = sum((-1) ** (k + 1) * k * k * np.exp(-2.0 * k * k * far * far) for k in range(1, 8))
@@ -272,7 +273,7 @@ def kolmogorov_density(x):
 row("kolmogorov", lambda y, x: -kolmogorov_density(x))
 row("kolmogi", lambda y, p: -1 / kolmogorov_density(y))
 
-# ---- the normal distribution, by its parameters
+# ---- the normal distribution, in its parameters
 
 row(
     "nrdtrimn",
@@ -291,7 +292,7 @@ row(
 
 
 def noncentral_density(v, c, x):
-    """Of chi square with noncentrality `c`: by a Bessel function, and where that is small by its series."""
+    """Density of the noncentral chi square distribution: by a Bessel function, and by 0F1 where c x is small."""
     is_far = np.greater(c * x, 1.0)
     far_c, far_x = np.where(is_far, c, 1.0), np.where(is_far, x, 1.0)
     near_x, product = np.where(is_far, 1.0, x), np.where(is_far, 0.0, c * x / 4)
@@ -303,7 +304,7 @@ def noncentral_density(v, c, x):
 
 
 def noncentral_slope(i, x, v, c):
-    """Derivative of ``chndtr`` in its argument, and in its noncentrality."""
+    """Derivative of ``chndtr`` in its argument (i = 0) or its noncentrality (i = 2)."""
     return noncentral_density(v, c, x) if i == 0 else -noncentral_density(v + 2, c, x)
 
 
@@ -317,14 +318,14 @@ row(
 )
 row(
     "chndtrinc",
-    lambda y, x, v, p: attained(y, lambda c: -noncentral_slope(0, x, v, c) / noncentral_slope(2, x, v, c)),
+    lambda y, x, v, p: zero_if_unattained(y, lambda c: -noncentral_slope(0, x, v, c) / noncentral_slope(2, x, v, c)),
     FREEDOM,
-    lambda y, x, v, p: attained(y, lambda c: 1 / noncentral_slope(2, x, v, c)),
+    lambda y, x, v, p: zero_if_unattained(y, lambda c: 1 / noncentral_slope(2, x, v, c)),
 )
 
 
-def attained(c, slope):
-    """The slope of a noncentrality, which SciPy leaves at about 0 where none gives the probability."""
+def zero_if_unattained(c, slope):
+    """Return `slope(c)`, and 0 where no noncentrality attains the probability: SciPy then returns c near 0."""
     return np.where(np.greater(c, 1e-300), slope(np.maximum(c, 1e-300)), 0.0)
 
 

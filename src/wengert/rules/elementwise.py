@@ -1,13 +1,13 @@
-"""Functions that act element by element: each row holds dy/d(operand), a function of ``(y, *operands)``.
+"""Elementwise NumPy functions: each row holds the partials dy/d(operand), functions of ``(y, *operands)``.
 
-A partial is written to be accurate alone, to a few ulp over the whole domain, not to be short:
-no cancellation, no overflow of an intermediate where the result is representable.
-It must also be right when it is differentiated again.
-So smooth functions have smooth partials (no ``abs``, whose derivative at 0 would be taken for zero), and
-where a rounding error is compensated, the compensation has derivative zero.
+Partials are accurate to a few ulp over the whole domain: they avoid cancellation, and overflow of intermediates where
+the result is representable.
+They must also be right when they are differentiated again.
+So partials of smooth functions are smooth (no ``abs``, whose derivative at 0 would be taken for zero), and terms that
+compensate a rounding error have derivative zero.
 
-Constants are Python floats: a NumPy scalar such as ``np.log(2)`` would turn float32 into float64.
-A partial that is a constant is given as a number: the engine then keeps no values for it.
+Constants are Python floats: a NumPy scalar such as ``np.log(2)`` would promote float32 to float64.
+A constant partial is given as a float: the engine then stores no operands for it.
 """
 
 from __future__ import annotations
@@ -67,25 +67,25 @@ elementwise(
 
 
 def is_any(mask):
-    """Does the mask hold somewhere? Always, where that is recorded: the formulas are equal, and none is guarded."""
+    """Whether the mask holds anywhere; True for a traced mask: both formulas agree, so no guard is needed."""
     return type(mask) not in (np.ndarray, np.bool_, bool) or np.any(mask)
 
 
 def power_wrt_base(y, a, b):
-    """b a^(b-1), and 0 for 0 a^-1 where that is not finite: a^0 is 1 for every a.
+    """Return b a^(b-1), and 0 for b = 0 where a^-1 is not finite: a^0 is 1 for every `a`.
 
-    For b < 1/2 the exponent b - 1 is rounded, and a large or small `a` turns its last bit into hundreds of
-    ulp: the part that was lost is put back to first order.
-    The branches spare x**2 some passes over the array.
+    For b < 1/2 the exponent b - 1 is rounded, and a large or small `a` amplifies its last bit to hundreds of ulp:
+    the rounding error of the exponent is compensated to first order.
+    The branches save passes over the array in common cases such as x**2.
     """
     exponent = b - 1.0
     factor = b
-    if is_any((b > 0) & (b < 1) & (a == 0)):  # infinite, and so are its derivatives: no difference of infinities
+    if is_any((b > 0) & (b < 1) & (a == 0)):  # infinite, as are its derivatives: factor 1 avoids inf - inf
         factor = np.where((b > 0) & (b < 1) & (a == 0), 1.0, b)
     slope = factor * a**exponent
     lost = b - (exponent + 1.0)
     if is_any(lost != 0):
-        correction = lost * np.log(a)  # not finite where a <= 0 or infinite: nothing to correct there
+        correction = lost * np.log(a)  # not finite where a <= 0 or a is infinite: no correction there
         slope = slope * np.where(np.isfinite(correction), 1.0 + correction, 1.0)
     if is_any(b == 0):
         slope = np.where((b == 0) & ~np.isfinite(slope), 0.0, slope)
@@ -93,9 +93,9 @@ def power_wrt_base(y, a, b):
 
 
 def power_wrt_exponent(y, a, b):
-    """a^b log(a), and 0 where a^b is 0, whatever the logarithm.
+    """Return a^b log(a), and 0 where a^b is 0, whatever log(a) is.
 
-    For b <= 1 it falls there with an infinite slope in `a`, as -sqrt(a^b) does.
+    For b <= 1 the derivative of a^b log(a) in `a` is -inf at 0, as is that of -sqrt(a^b), which replaces it there.
     """
     zero = 0.0
     if is_any((y == 0) & (b <= 1)):
@@ -104,7 +104,7 @@ def power_wrt_exponent(y, a, b):
 
 
 elementwise(np.power, power_wrt_base, power_wrt_exponent, domain=(POSITIVE, ANY), taylor=taylor.power)
-# float64 whatever the operands are, so the partials are too
+# the result is float64 for any operands, so the partials must be too
 elementwise(
     np.float_power,
     lambda y, a, b: power_wrt_base(y, a * np.float64(1.0), b),
@@ -118,7 +118,7 @@ elementwise(np.cbrt, lambda y, x: 1 / (3 * y * y), domain=(POSITIVE,), taylor=ta
 
 
 def hypot_partial(y, leg):
-    """leg / hypotenuse, and 0 at the origin."""
+    """Return leg / y, and 0 at the origin."""
     return np.where(y == 0, 0.0, leg / y)
 
 
@@ -147,12 +147,12 @@ elementwise(np.log1p, lambda y, x: 1 / (1 + x), domain=((-0.9, 4.0),), taylor=ta
 
 
 def logaddexp_weight(a, b, exp, rate):
-    """exp(a) / (exp(a) + exp(b)): the weight of `a`.
+    """Return exp(a) / (exp(a) + exp(b)), the weight of `a`.
 
-    Taken from the difference and not from y: exp(a - y) is as wrong as y's last bit is large.
-    The difference itself is rounded, so what it lost is put back to first order.
-    Two equal infinities share; their difference would be NaN.
-    The greater exponential is divided out: the derivative of 1 / (1 + exp(gap)) would underflow.
+    Computed from b - a, not from y: exp(a - y) amplifies the rounding error of a large y.
+    The rounding error of b - a itself is compensated to first order.
+    Two equal infinities get weight 1/2 each; their difference would be NaN.
+    The larger exponential is divided out: the derivative of 1 / (1 + exp(gap)) would underflow.
     """
     gap = np.where(np.isinf(a) & (a == b), 0.0, b - a)
     taken = gap - b
@@ -177,7 +177,7 @@ elementwise(
     domain=(ANY, ANY),
 )
 
-# ---- angles
+# ---- trigonometric functions
 
 elementwise(np.sin, lambda y, x: np.cos(x), domain=(ANY,), taylor=taylor.sine)
 elementwise(np.cos, lambda y, x: -np.sin(x), domain=(ANY,), taylor=taylor.cosine)
@@ -199,7 +199,7 @@ elementwise(np.arctan, lambda y, x: 1 / (1 + x * x), domain=(ANY,), taylor=taylo
 
 
 def arctan2_partial(y, a, b, other):
-    """other / (a^2 + b^2) without overflow; 0 at the origin and where an operand is infinite."""
+    """Return other / (a^2 + b^2) without overflow; 0 at the origin and where an operand is infinite."""
     radius = np.hypot(a, b)
     return np.where((radius == 0) | np.isinf(radius), 0.0 * y, other / radius / radius)
 
@@ -216,12 +216,12 @@ elementwise(np.radians, pi / 180, curvature="none", domain=(ANY,))
 elementwise(np.rad2deg, 180 / pi, curvature="none", domain=(ANY,))
 elementwise(np.degrees, 180 / pi, curvature="none", domain=(ANY,))
 
-#: d/dz sin(z)/z = -z (c0 + c1 z^2 + c2 z^4 ...), for small z
+#: d/dz sin(z)/z = -z (c0 + c1 z^2 + c2 z^4 + ...), used for small z
 SINC_SERIES = [(-1) ** k * (2 * k + 2) / factorial(2 * k + 3) for k in range(12)]
 
 
 def sinc_partial(y, x, size=np.square):
-    """(cos(pi x) - y) / x, which cancels near 0: there a Taylor series."""
+    """Return (cos(pi x) - y) / x; near 0, where that cancels, its Taylor series."""
     z = pi * x
     series = np.zeros_like(z)
     for coefficient in reversed(SINC_SERIES):
@@ -258,7 +258,7 @@ elementwise(
 )
 elementwise(np.arctanh, lambda y, x: 1 / ((1 - x) * (1 + x)), domain=(INSIDE,), taylor=taylor.inverse_tanh)
 
-# ---- pieces joined at kinks
+# ---- piecewise functions with kinks
 
 elementwise(np.absolute, lambda y, x: np.sign(x), curvature="none", domain=(ANY,))
 elementwise(np.fabs, lambda y, x: np.sign(x), curvature="none", domain=(ANY,))
@@ -272,25 +272,25 @@ elementwise(
 elementwise(np.heaviside, 0.0, lambda y, x, half: np.equal(x, 0), curvature="none", domain=(ANY, ANY))
 
 
-def lead_of(a, b):
-    """By how much `a` leads; 0 for two equal infinities."""
+def gap_of(a, b):
+    """Return a - b, and 0 for two equal infinities."""
     return np.where(a == b, 0.0, a - b)
 
 
-def lead_over_nan(gap, a, b):
-    """`gap`, in which a number leads over NaN."""
+def gap_over_nan(gap, a, b):
+    """Return `gap`, but 1 or -1 where exactly one operand is NaN, in favour of the other."""
     gap = np.where(np.isnan(a) > np.isnan(b), -1.0, gap)
     return np.where(np.isnan(b) > np.isnan(a), 1.0, gap)
 
 
 def takes_greater(a, b):
-    """Where each of two operands is the greater one: both in a tie, and where one is NaN."""
+    """Masks of where each of two operands is the larger one: both hold in a tie, and where one is NaN."""
     with np.errstate(invalid="ignore"):
         return ~np.less(a, b), ~np.greater(a, b)
 
 
 def takes_less(a, b):
-    """Where each of two operands is the lesser one."""
+    """Masks of where each of two operands is the smaller one."""
     return takes_greater(b, a)
 
 
@@ -299,39 +299,39 @@ def takes_where(mask):
     return mask, ~mask
 
 
-def share(gap):
-    """1 for the leader, 1/2 each where they tie, NaN at NaN; heaviside keeps the dtype."""
+def tie_share(gap):
+    """Return 1 for gap > 0, 1/2 in a tie, 0 for gap < 0, NaN for NaN; ``heaviside`` keeps the dtype."""
     return np.heaviside(gap, 0.5)
 
 
 elementwise(
     np.maximum,
-    lambda y, a, b: share(lead_of(a, b)),
-    lambda y, a, b: share(lead_of(b, a)),
+    lambda y, a, b: tie_share(gap_of(a, b)),
+    lambda y, a, b: tie_share(gap_of(b, a)),
     curvature="none",
     domain=(ANY, ANY),
     selects=takes_greater,
 )
 elementwise(
     np.minimum,
-    lambda y, a, b: share(lead_of(b, a)),
-    lambda y, a, b: share(lead_of(a, b)),
+    lambda y, a, b: tie_share(gap_of(b, a)),
+    lambda y, a, b: tie_share(gap_of(a, b)),
     curvature="none",
     domain=(ANY, ANY),
     selects=takes_less,
 )
 elementwise(
     np.fmax,
-    lambda y, a, b: share(lead_over_nan(lead_of(a, b), a, b)),
-    lambda y, a, b: share(lead_over_nan(lead_of(b, a), b, a)),
+    lambda y, a, b: tie_share(gap_over_nan(gap_of(a, b), a, b)),
+    lambda y, a, b: tie_share(gap_over_nan(gap_of(b, a), b, a)),
     curvature="none",
     domain=(ANY, ANY),
     selects=takes_greater,
 )
 elementwise(
     np.fmin,
-    lambda y, a, b: share(lead_over_nan(lead_of(b, a), a, b)),
-    lambda y, a, b: share(lead_over_nan(lead_of(a, b), b, a)),
+    lambda y, a, b: tie_share(gap_over_nan(gap_of(b, a), a, b)),
+    lambda y, a, b: tie_share(gap_over_nan(gap_of(a, b), b, a)),
     curvature="none",
     domain=(ANY, ANY),
     selects=takes_less,
@@ -352,25 +352,25 @@ choosing(np.where, 0, fits=lambda *args: len(args) == 3)  # with one argument it
 
 
 def clip_bounds(a_min, a_max, low, high):
-    """Both bounds of a clip, whichever names they were given by; None is no bound."""
+    """Return both bounds of ``numpy.clip``, given as a_min and a_max or as min and max; None means unbounded."""
     low = a_min if low is np._NoValue else low
     high = a_max if high is np._NoValue else high
     return (-np.inf if low is None else low), (np.inf if high is None else high)
 
 
 def is_outside(a, a_min, a_max, low, high):
-    """Where the value is cut off; the ends of the interval belong to it."""
+    """Mask of where the value is clipped; a value equal to a bound is not."""
     low, high = clip_bounds(a_min, a_max, low, high)
     return (a < low) | (a > high)
 
 
 def is_low(a, low, high):
-    """Where the lower bound is taken; of crossed bounds the upper one wins, as in NumPy."""
+    """Mask of where the lower bound is the result; of crossed bounds the upper one wins, as in NumPy."""
     return (a < low) & np.less_equal(low, high)
 
 
 def is_high(a, low, high):
-    """Where the upper bound is taken."""
+    """Mask of where the upper bound is the result."""
     return (a > high) | np.greater(low, high)
 
 
@@ -415,4 +415,4 @@ structural(
 )
 positions[np.clip] = {"min": 1, "max": 2}
 
-refuse(np.nextafter, "it steps from one rounded number to the next; write x + np.spacing(x)")
+refuse(np.nextafter, "it returns the adjacent floating-point number; write x + np.spacing(x)")

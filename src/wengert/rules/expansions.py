@@ -1,8 +1,9 @@
-"""Functions written in simpler ones, for derivatives that are accumulated from the partials of single operations.
+"""Expansions of functions into simpler operations, for Jacobian accumulation by elimination.
 
-A row states its expansion in the column ``expansion``: it gets the arguments of a call, operands as arrays of zeros of
-their shapes, and returns a function of the arguments in arithmetic, slices and products, or None where the call should
-stay as it is.  The values are those of the function up to rounding.
+A row states its expansion in the column ``expansion``, a function of the arguments of a call, with arrays of zeros in
+place of traced operands.
+It returns the function in arithmetic, slices and products, or None if the call should stay as it is.
+Values agree with those of the function up to rounding.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import itertools
 
 import numpy as np
 
-#: rows of a matrix whose solution is found by its inverse, which has partials that are products of its elements
-MAX_INVERTED = 5
-#: elements along an axis that are multiplied or added one by one
+#: order of a matrix up to which a linear system is solved by the inverse, whose partials are products of its elements
+MAX_INVERSE_ORDER = 5
+#: length of an axis up to which a product or accumulation over it is unrolled
 MAX_SLICES = 8
-#: terms of a sum that is expanded
+#: number of terms up to which a convolution is unrolled
 MAX_TERMS = 16
 
 
@@ -52,8 +53,8 @@ def diff(a, n=1, axis=-1, prepend=None, append=None):
     return expanded if 0 < n < min(4, np.shape(a)[axis]) else None
 
 
-def few_slices(a, axis):
-    """The slices of an array along an axis, if they are few."""
+def unrolled_slices(a, axis):
+    """Return the index of each slice along an axis, or None if there are more than `MAX_SLICES`."""
     if (axis is None and np.ndim(a) != 1) or not np.ndim(a):
         return None
     axis = (axis or 0) % np.ndim(a)
@@ -62,13 +63,13 @@ def few_slices(a, axis):
 
 
 def prod(a, axis=None, **options):
-    slices = None if options or isinstance(axis, tuple) else few_slices(a, axis)
+    slices = None if options or isinstance(axis, tuple) else unrolled_slices(a, axis)
     return (lambda a, *_: functools.reduce(np.multiply, [a[k] for k in slices])) if slices else None
 
 
-def cumulated(ufunc):
+def accumulate(ufunc):
     def rule(a, axis=None, **options):
-        slices = None if options else few_slices(a, axis)
+        slices = None if options else unrolled_slices(a, axis)
 
         def expanded(a, *_):
             return np.stack(list(itertools.accumulate([a[k] for k in slices], ufunc)), axis=axis or 0)
@@ -79,9 +80,9 @@ def cumulated(ufunc):
 
 
 def segments(a, indices, axis=0, **options):
-    """Each element is added to the sum of its own segment, where one comes after the other."""
+    """Expand ``ufunc.reduceat`` for consecutive segments into sums by ``bincount``."""
     starts = np.asarray(indices)
-    if options or np.ndim(a) != 1 or starts.dtype.kind not in "iu":  # operands stand here as numbers
+    if options or np.ndim(a) != 1 or starts.dtype.kind not in "iu":  # traced indices appear as floats here
         return None
     lengths = np.diff(starts, append=np.size(a))
     if np.any(lengths <= 0):
@@ -103,8 +104,8 @@ def multi_dot(arrays, **options):
 
 
 def solve(a, b, **options):
-    """By the inverse of a small matrix, whose partials are products of its elements."""
-    return None if options or np.shape(a)[-1] > MAX_INVERTED else lambda a, b: np.matmul(np.linalg.inv(a), b)
+    """Solve by the inverse of a small matrix, whose partials are products of its elements."""
+    return None if options or np.shape(a)[-1] > MAX_INVERSE_ORDER else lambda a, b: np.matmul(np.linalg.inv(a), b)
 
 
 def kron(a, b):

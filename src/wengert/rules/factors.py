@@ -1,4 +1,7 @@
-"""Factors of matrices: Cholesky and QR. Transposes are conjugate ones, so that the rules hold for complex matrices."""
+"""Cholesky and QR factorisations; transposes are conjugate, so the rules hold for complex matrices too.
+
+The rules follow Murray (2016), arXiv:1602.07527, for Cholesky and Walter and Lehmann (2010), arXiv:1001.1654, for QR.
+"""
 
 from __future__ import annotations
 
@@ -9,41 +12,41 @@ from wengert.errors import UnsupportedFunctionError
 from wengert.registry import composed, strong_matmul, structural
 from wengert.rules import taylor
 from wengert.rules.broadcasting import leading, unbroadcast
-from wengert.rules.composed import as_array, offered
+from wengert.rules.composed import as_array, dispatched
 from wengert.rules.linalg import (
-    as_read,
-    flattened,
+    hermitian_read,
+    hermitian_read_transpose,
     lower,
     lower_half,
     on_diagonal,
     packed,
-    refuse_point,
+    packed_tangents,
+    raise_nonsmooth,
     rounding,
     size,
     solutions,
     symmetric,
-    to_read,
     unpacked,
 )
 from wengert.rules.products import adjoint
 
 # ---- Cholesky factors
 
-BLOCK = 64  # rows of what is not halved any more
+MAX_BLOCK_ORDER = 64  # order of diagonal blocks that the recursion no longer halves
 
 
 def cholesky_tangent(t, factor):
-    """L P(L^-1 t L^-T), where P takes the lower triangle and halves the diagonal."""
+    """dL = L P(L^-1 dA L^-H), where P takes the lower triangle and halves the diagonal."""
     lead = leading(t, factor)
     inner = adjoint(solutions(factor, t, lead))
     return strong_matmul(factor, lower_half(solutions(factor, inner, lead)))
 
 
-@offered
+@dispatched
 def cholesky_adjoint(factor, g):
-    """L^-T P(L^T tril(g)) L^-1 made symmetric: the transpose of `cholesky_tangent` for symmetric tangents.
+    """Return L^-H P(L^H tril(G)) L^-1, symmetrised: the transpose of `cholesky_tangent` for symmetric tangents.
 
-    By halves: n^3 operations in place of 3 n^3, in a few products of large matrices.
+    The recursion over halves takes n^3 instead of 3 n^3 operations, in a few products of large matrices.
 
     References
     ----------
@@ -66,8 +69,8 @@ def halves(here):
 
 
 def invert_lower(factor, here, inverses, is_needed, product):
-    """Enter the inverses of the diagonal blocks that `pull_factor` divides by, and, if asked, that of this one."""
-    if here.stop - here.start <= BLOCK:
+    """Store the inverses of the diagonal blocks that `pull_factor` needs, and that of block `here` if `is_needed`."""
+    if here.stop - here.start <= MAX_BLOCK_ORDER:
         inverses[here.start, here.stop] = np.linalg.inv(lower(factor[..., here, here]))
         return
     first, second = halves(here)
@@ -83,8 +86,8 @@ def invert_lower(factor, here, inverses, is_needed, product):
 
 
 def pull_factor(factor, inverses, z, here, product):
-    """Replace a diagonal block of cotangents of a factor by twice the symmetric ones of the matrix."""
-    if here.stop - here.start <= BLOCK:
+    """Replace the cotangent of a diagonal block of the factor in `z` by twice the symmetric cotangent of the matrix."""
+    if here.stop - here.start <= MAX_BLOCK_ORDER:
         inverse = inverses[here.start, here.stop]
         inner = lower_half(product(adjoint(lower(factor[..., here, here])), z[..., here, here]))
         z[..., here, here] = product(adjoint(inverse), product(inner + adjoint(inner), inverse))
@@ -100,7 +103,7 @@ def pull_factor(factor, inverses, z, here, product):
 
 
 def cholesky_adjoint_wrt_factor(ybar, y, factor, g):
-    """The result S(L, G) is linear in G, and dS = -L^-T dL^T S - S dL L^-1 + the part of dL in L^T G."""
+    """S(L, G) is linear in G; dS = -L^-H dL^H S - S dL L^-1, plus the contribution of dL through L^H G."""
     t = symmetric(ybar)
     lead = leading(ybar, y)
     half = solutions(factor, t, lead)
@@ -118,11 +121,11 @@ structural(cholesky_adjoint, cholesky_adjoint_wrt_factor, cholesky_adjoint_wrt_c
 
 def cholesky_wrt_matrix(ybar, y, a, *, upper=False):
     z = cholesky_adjoint(adjoint(y), adjoint(ybar)) if upper else cholesky_adjoint(y, ybar)
-    return to_read(z, a, "U" if upper else "L")
+    return hermitian_read_transpose(z, a, "U" if upper else "L")
 
 
 def cholesky_along_matrix(t, y, a, *, upper=False):
-    t = as_read(t, a, "U" if upper else "L")
+    t = hermitian_read(t, a, "U" if upper else "L")
     return adjoint(cholesky_tangent(t, adjoint(y))) if upper else cholesky_tangent(t, y)
 
 
@@ -147,36 +150,36 @@ def qr_shapes(a, mode):
     return (*batch, m, k), (*batch, k, n)
 
 
-@offered
+@dispatched
 def packed_qr(a, mode):
     return packed(*np.linalg.qr(a, mode))
 
 
-def regular_part(name, r, k):
-    """The first k columns of R, a triangle that must be regular."""
+def regular_triangle(name, r, k):
+    """Return the first k columns of R; raise if that triangle is singular or its diagonal is not real."""
     d = np.diagonal(r, axis1=-2, axis2=-1)
     if np.any(d.imag):
-        refuse_point(name, "the diagonal of r is not real: take numpy.linalg.cholesky of a^H a")
+        raise_nonsmooth(name, "the diagonal of r is not real: use numpy.linalg.cholesky(a.conj().T @ a)")
     d = np.abs(d)
     largest = size(d, -1)
     if np.any(np.isfinite(largest) & (d <= rounding(r) * largest)):
-        refuse_point(name, "columns of the matrix depend on each other: take them out, or use numpy.linalg.svd")
+        raise_nonsmooth(name, "the columns of the matrix are linearly dependent: remove some, or use numpy.linalg.svd")
     return r[..., :k, :k]
 
 
 def qr_wrt_matrix(ybar, y, a, mode):
-    """(Qbar + Q S) R^-T, with S the lower triangle of R Rbar^T - Qbar^T Q copied to the upper one.
+    """Return (Qbar + Q S) R^-H, where S is the lower triangle of R Rbar^H - Qbar^H Q, mirrored to the upper one.
 
-    Of a wide matrix the columns behind the first square are Q^T times them.
+    For a wide matrix A = [A1, A2], R = [R1, R2] with R2 = Q^H A2.
     """
     m, n = np.shape(a)[-2:]
     k = min(m, n)
     q, r = unpacked(y, *qr_shapes(a, mode))
     qbar, rbar = unpacked(ybar, *qr_shapes(a, mode))
     if np.any(qbar[..., k:]):
-        refuse_point("qr", "the columns of q behind the first n are any basis of a null space: take q[:, :n]")
+        raise_nonsmooth("qr", "columns of q after the first n are an arbitrary basis of the null space: use q[:, :n]")
     q, qbar, rest, restbar = q[..., :k], qbar[..., :k], a[..., k:], rbar[..., :k, k:]
-    r, rbar = regular_part("qr", r, k), rbar[..., :k, :k]
+    r, rbar = regular_triangle("qr", r, k), rbar[..., :k, :k]
     if n > m:
         qbar = qbar + strong_matmul(rest, adjoint(restbar))
     inner = np.tril(strong_matmul(r, adjoint(rbar)) - strong_matmul(adjoint(qbar), q))
@@ -187,13 +190,13 @@ def qr_wrt_matrix(ybar, y, a, mode):
 
 
 def qr_along_matrix(t, y, a, mode):
-    """dQ = Q W + (1 - Q Q^T) t R^-1 and dR = (Q^T t R^-1 - W) R, with W the skew part of it."""
+    """dQ = Q W + (1 - Q Q^H) dA R^-1 and dR = (Q^H dA R^-1 - W) R, with W skew-Hermitian such that dR is upper."""
     m, n = np.shape(a)[-2:]
     k = min(m, n)
     lead = leading(t, a)
     q, r = unpacked(y, *qr_shapes(a, mode))
     null = q[..., k:]
-    q, r = q[..., :k], regular_part("qr", r, k)
+    q, r = q[..., :k], regular_triangle("qr", r, k)
     g = adjoint(solutions(adjoint(r), adjoint(t[..., :k]), lead))
     inner = strong_matmul(adjoint(q), g)
     turn = np.tril(inner, -1)
@@ -208,7 +211,7 @@ def qr_along_matrix(t, y, a, mode):
     if np.shape(null)[-1]:
         dq = np.concatenate([dq, np.full(np.shape(t)[:lead] + np.shape(null), np.nan, dq.dtype)], axis=-1)
         dr = np.concatenate([dr, np.zeros_like(dr, shape=(*np.shape(dr)[:-2], m - k, n))], axis=-2)
-    return flattened(lead, dq, dr)
+    return packed_tangents(lead, dq, dr)
 
 
 def _qr(a, mode="reduced"):
@@ -216,7 +219,7 @@ def _qr(a, mode="reduced"):
     if mode == "r":
         return unpacked(packed_qr(a, "reduced"), *qr_shapes(a, "reduced"))[1]
     if mode not in ("reduced", "complete"):
-        raise UnsupportedFunctionError(f"numpy.linalg.qr with mode={mode!r} has no derivative: take mode='reduced'")
+        raise UnsupportedFunctionError(f"numpy.linalg.qr with mode={mode!r} has no derivative: use mode='reduced'")
     return QRResult(*unpacked(packed_qr(a, mode), *qr_shapes(a, mode)))
 
 

@@ -1,11 +1,11 @@
-"""Discrete Fourier transforms: linear maps, so that each row is a transpose.
+"""Discrete Fourier transforms: linear maps, each declared by its transpose.
 
-The matrix of a transform of complex numbers is symmetric: it is its own transpose, but for elements that ``n=`` cut
-off or added.
-Transforms between real and complex numbers are linear over the real numbers.
-A complex sequence of which one half is stored stands for its mirror image too, so that all but the first bin (and the
-last one of an even length) count twice.
-Those of several axes are NumPy's own sequence of transforms along one.
+The matrix of a complex transform is symmetric, so the transform is its own transpose, up to elements that ``n=``
+truncates or pads.
+Transforms between real and complex arrays are linear over the reals only.
+``rfft`` stores half of a Hermitian-symmetric spectrum, so every bin but the first (and the last for even length)
+stands for two.
+Transforms along several axes are composed of one-dimensional ones in NumPy's order.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from wengert.rules.broadcasting import from_end
 from wengert.rules.composed import as_array
 
 
-def inverse(norm):
-    """The normalisation with which the inverse transform divides by what the transform divides by."""
+def inverse_norm(norm):
+    """Return the norm= under which the inverse transform divides by the factor by which this transform divides."""
     return {None: "forward", "backward": "forward", "forward": "backward"}.get(norm, norm)
 
 
-def fitted(z, length, axis):
-    """`z` cut off, or continued by zeros, to a length: the transpose of what ``n=`` does."""
+def resized(z, length, axis):
+    """Truncate `z`, or pad it with zeros, to a length along an axis: the transpose of ``n=``."""
     shape = list(np.shape(z))
     missing = length - shape[axis]
     if missing > 0:
@@ -34,8 +34,8 @@ def fitted(z, length, axis):
     return np.take(z, np.arange(length), axis=axis) if missing < 0 else z
 
 
-def times_stored(n, axis, dtype):
-    """How often each bin of half a sequence of length `n` counts, shaped to multiply along an axis from the end."""
+def bin_multiplicity(n, axis, dtype):
+    """Return the multiplicity of each stored bin of a spectrum of length `n`, shaped to broadcast along `axis` < 0."""
     counts = np.full(n // 2 + 1, 2, dtype=dtype)
     counts[0] = 1
     if n % 2 == 0:
@@ -44,17 +44,17 @@ def times_stored(n, axis, dtype):
 
 
 def transpose_of(fun):
-    """Transpose of a transform of complex numbers."""
+    """Return the transpose of a complex transform."""
 
     def transpose(ybar, a, n=None, axis=-1, norm=None, out=None):
         (axis,) = from_end(axis, np.ndim(a))
-        return fitted(fun(ybar, axis=axis, norm=norm), np.shape(a)[axis], axis)
+        return resized(fun(ybar, axis=axis, norm=norm), np.shape(a)[axis], axis)
 
     return transpose
 
 
-def push_of(fun):
-    """A transform of all directions at once."""
+def tangent_of(fun):
+    """Return the tangent rule of a transform: the transform of all directions at once."""
 
     def push(t, y, a, n=None, axis=-1, norm=None, out=None):
         return fun(t, n, *from_end(axis, np.ndim(a)), norm)
@@ -63,45 +63,45 @@ def push_of(fun):
 
 
 def rfft_adjoint(ybar, a, n=None, axis=-1, norm=None, out=None):
-    """Real cotangents: those of the half that is stored count once, where the inverse transform counts them twice."""
+    """Divide each stored bin by its multiplicity, which ``irfft`` multiplies in."""
     (axis,) = from_end(axis, np.ndim(a))
     n = np.shape(a)[axis] if n is None else n
-    half = ybar / times_stored(n, axis, ybar.real.dtype)
-    return fitted(np.fft.irfft(half, n, axis, inverse(norm)), np.shape(a)[axis], axis)
+    half = ybar / bin_multiplicity(n, axis, ybar.real.dtype)
+    return resized(np.fft.irfft(half, n, axis, inverse_norm(norm)), np.shape(a)[axis], axis)
 
 
 def irfft_adjoint(ybar, a, n=None, axis=-1, norm=None, out=None):
     (axis,) = from_end(axis, np.ndim(a))
-    z = np.fft.rfft(ybar, axis=axis, norm=inverse(norm))
-    z = z * times_stored(np.shape(ybar)[axis], axis, ybar.dtype)
-    return fitted(z if a.dtype.kind == "c" else np.real(z), np.shape(a)[axis], axis)
+    z = np.fft.rfft(ybar, axis=axis, norm=inverse_norm(norm))
+    z = z * bin_multiplicity(np.shape(ybar)[axis], axis, ybar.dtype)
+    return resized(z if a.dtype.kind == "c" else np.real(z), np.shape(a)[axis], axis)
 
 
 for fun in (np.fft.fft, np.fft.ifft):
-    linear(fun, transpose_of(fun), jvp=push_of(fun), stacked=True, dependence=Along(2), batching=True)
+    linear(fun, transpose_of(fun), jvp=tangent_of(fun), stacked=True, dependence=Along(2), batching=True)
     analytic(fun)
 for fun, adjoint in ((np.fft.rfft, rfft_adjoint), (np.fft.irfft, irfft_adjoint)):
-    row = linear(fun, adjoint, jvp=push_of(fun), stacked=True, dependence=Along(2), batching=True)
+    row = linear(fun, adjoint, jvp=tangent_of(fun), stacked=True, dependence=Along(2), batching=True)
     on_complex(fun, row.jvps[0], vjp=(row.vjps[0],))
 
-# ---- conjugate symmetric sequences
+# ---- transforms of Hermitian-symmetric sequences
 
 
 def _hfft(a, n=None, axis=-1, norm=None, out=None):
     a = as_array(a)
     n = 2 * (np.shape(a)[axis] - 1) if n is None else n
-    return np.fft.irfft(np.conjugate(a), n, axis, inverse(norm))
+    return np.fft.irfft(np.conjugate(a), n, axis, inverse_norm(norm))
 
 
 def _ihfft(a, n=None, axis=-1, norm=None, out=None):
-    return np.conjugate(np.fft.rfft(as_array(a), n, axis, inverse(norm)))
+    return np.conjugate(np.fft.rfft(as_array(a), n, axis, inverse_norm(norm)))
 
 
 # ---- several axes
 
 
 def lengths_and_axes(a, s, axes, is_half=False):
-    """The length to transform along each axis; half a sequence stands for a whole one."""
+    """Return the transform length of each axis; with `is_half`, the last axis is half a Hermitian-symmetric one."""
     if axes is None:
         axes = range(-(np.ndim(a) if s is None else len(s)), 0)
     shape = np.shape(a)
@@ -118,8 +118,8 @@ def along_axes(fun):
     def transform(a, s=None, axes=None, norm=None, out=None):
         a = as_array(a)
         given = lengths_and_axes(a, s, axes)
-        if not given:  # NumPy returns the operand itself, and writes nothing into out=
-            raise UnsupportedFunctionError("a Fourier transform along no axes has no rule: leave it out")
+        if not given:  # NumPy returns the operand itself and leaves out= unwritten
+            raise UnsupportedFunctionError("a Fourier transform with axes=() has no rule: remove the call")
         for n, axis in reversed(given):
             a = fun(a, n, axis, norm)
         return a
@@ -144,12 +144,12 @@ def _irfftn(a, s=None, axes=None, norm=None, out=None):
     return np.fft.irfft(a, *last, norm)
 
 
-def of_plane(transform):
-    """The same, along the last two axes unless others are given."""
+def over_last_two_axes(transform):
+    """Return the transform with the last two axes as the default."""
     return lambda a, s=None, axes=(-2, -1), norm=None, out=None: transform(a, s, axes, norm)
 
 
-SEVERAL = {
+MULTIDIMENSIONAL = {
     (np.fft.fftn, np.fft.fft2): along_axes(np.fft.fft),
     (np.fft.ifftn, np.fft.ifft2): along_axes(np.fft.ifft),
     (np.fft.rfftn, np.fft.rfft2): _rfftn,
@@ -159,9 +159,9 @@ SEVERAL = {
 composed(np.fft.hfft, _hfft)
 composed(np.fft.ihfft, _ihfft)
 analytic(np.fft.hfft, np.fft.ihfft)
-for (of_all, of_two), body in SEVERAL.items():
+for (of_all, of_two), body in MULTIDIMENSIONAL.items():
     composed(of_all, body)
-    composed(of_two, of_plane(body))
+    composed(of_two, over_last_two_axes(body))
     analytic(of_all, of_two)
 
 rearrangement(np.fft.fftshift, np.fft.ifftshift)

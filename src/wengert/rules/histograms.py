@@ -1,4 +1,4 @@
-"""Histograms: linear in the weights. In the samples counts jump, and have no derivative."""
+"""Histograms: linear in the weights; derivatives in the samples, where counts jump, are refused."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import numpy as np
 
 from wengert.errors import TracedValueError, UnsupportedFunctionError
 from wengert.registry import composed, linear
-from wengert.rules.broadcasting import fetch, send_home
-from wengert.rules.composed import as_array, offered
+from wengert.rules.broadcasting import gather_from_source, scatter_to_source
+from wengert.rules.composed import as_array, dispatched
 
 COUNTS = "counts jump from one integer to the next; use a smooth kernel density instead, or weights"
 
 
-def places_of(samples, edges):
-    """Number of the bin that each sample is in, counted from 1 in the flattened histogram; 0 outside of all."""
+def bin_indices(samples, edges):
+    """Return the index of the bin of each sample, 1-based in the flattened histogram; 0 if outside all bins."""
     place = np.zeros(len(samples[0]), dtype=np.intp)
     is_inside = np.full(len(place), True)
     for x, bounds in zip(samples, edges, strict=True):
         n = len(bounds) - 1
         i = np.searchsorted(bounds, x, side="right") - 1
-        i = np.where(x == bounds[-1], n - 1, i)  # the last bin has both its edges
+        i = np.where(x == bounds[-1], n - 1, i)  # the last bin is closed at both ends
         is_inside &= (i >= 0) & (i < n)
         place = place * n + i
     return np.where(is_inside, place + 1, 0)
@@ -31,40 +31,40 @@ def edges_of(samples, bins, range):
     return np.histogramdd(samples, bins, range)[1]
 
 
-@offered
+@dispatched
 def weighted_counts(weights, samples, bins, range):
-    """Histogram of weights over as many dimensions as there are arrays of samples."""
+    """Return the weighted histogram, with one dimension per array in `samples`."""
     if len(samples) == 1:
         return np.histogram(samples[0], bins, range, weights=weights)[0]
     return np.histogramdd(samples, bins, range, weights=weights)[0]
 
 
 def counts_transpose(ybar, weights, samples, bins, range):
-    """Each weight gets the cotangent of its bin."""
+    """Return the cotangent of the bin of each weight."""
     edges = edges_of(samples, bins, range)
     counts = np.empty([len(bounds) - 1 for bounds in edges])
-    return fetch(ybar, np.reshape(places_of(samples, edges), np.shape(weights)), counts)
+    return gather_from_source(ybar, np.reshape(bin_indices(samples, edges), np.shape(weights)), counts)
 
 
 def push_counts(t, y, weights, samples, bins, range):
-    places = np.reshape(places_of(samples, edges_of(samples, bins, range)), np.shape(weights))
-    return send_home(t, places, y)
+    places = np.reshape(bin_indices(samples, edges_of(samples, bins, range)), np.shape(weights))
+    return scatter_to_source(t, places, y)
 
 
 linear(weighted_counts, counts_transpose, jvp=push_counts, stacked=True)
 
 
-def plain(x):
-    """Samples, edges and bounds as plain numbers."""
+def as_plain(x):
+    """Return samples, edges and bounds as plain arrays; raise TracedValueError if one is traced."""
     if isinstance(x, (list, tuple)):
-        return [plain(item) for item in x]
+        return [as_plain(item) for item in x]
     return np.array(x)[()] if hasattr(x, "dtype") else x
 
 
-def counted(name, samples, bins, range, weights):
-    """Counts, and the edges between which the samples were counted."""
+def counts_and_edges(name, samples, bins, range, weights):
+    """Return weighted counts and the bin edges; refuse traced samples."""
     try:
-        samples, bins, range = plain((samples, bins, range))
+        samples, bins, range = as_plain((samples, bins, range))
     except TracedValueError:
         weights = None
     if weights is None:
@@ -75,7 +75,7 @@ def counted(name, samples, bins, range, weights):
 
 def _histogram(a, bins=10, range=None, density=None, weights=None):
     weights = as_array(weights) if weights is not None else None
-    counts, (edges,) = counted("histogram", [a], bins, range, None if weights is None else np.ravel(weights))
+    counts, (edges,) = counts_and_edges("histogram", [a], bins, range, None if weights is None else np.ravel(weights))
     if density:
         counts = counts / np.diff(edges).astype(float) / np.sum(counts)
     return counts, edges
@@ -83,7 +83,7 @@ def _histogram(a, bins=10, range=None, density=None, weights=None):
 
 def _histogramdd(sample, bins=10, range=None, density=None, weights=None, name="histogramdd"):
     sample = sample if isinstance(sample, (list, tuple)) else np.transpose(as_array(sample))
-    counts, edges = counted(name, list(sample), bins, range, weights)
+    counts, edges = counts_and_edges(name, list(sample), bins, range, weights)
     if density:
         total = np.sum(counts)
         for axis, bounds in enumerate(edges):
@@ -112,7 +112,7 @@ def _histogram_bin_edges(a, bins=10, range=None, weights=None):
     if low == high:
         low, high = low - 0.5, high + 0.5
     edges = np.arange(bins + 1, dtype=np.result_type(a, 0.0)) * ((high - low) / bins) + low
-    return np.append(edges[:-1], high)  # as linspace has it
+    return np.append(edges[:-1], high)  # the last edge is exact, as in linspace
 
 
 composed(np.histogram_bin_edges, _histogram_bin_edges)

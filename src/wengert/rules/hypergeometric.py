@@ -1,7 +1,8 @@
-"""Hypergeometric functions in their parameters: by the series, whose terms are differentiated one by one.
+"""Derivatives of hypergeometric functions in their parameters, by termwise differentiation of the series.
 
-Left of 0 the transformations of Kummer and Pfaff put terms of one sign in the place of alternating ones.
-Where terms cancel all the same there is no derivative: an error says so.
+For z < 0 the transformations of Kummer (DLMF 13.2.39) and Pfaff (DLMF 15.8.1) replace an alternating series by one
+with terms of one sign.
+Where terms still cancel, an error is raised.
 """
 
 from __future__ import annotations
@@ -10,24 +11,24 @@ import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import elementwise
-from wengert.rules.composed import offered
+from wengert.rules.composed import dispatched
 from wengert.rules.special import sp, unknown
 from wengert.rules.transcendental import row
 
-#: the most terms, and how many times larger than their sum they may be
-_TERMS, _CANCELLATION = 20_000, 1e4
+#: maximum number of terms, and maximum ratio of the sum of their absolute values to the sum
+_MAX_TERMS, _MAX_CANCELLATION = 20_000, 1e4
 
 
-def names(family):
+def function_name(family):
     return f"scipy.special.hyp{family}f1"
 
 
-def series(family, a, b, c, z, towards):
-    """Sum of the terms differentiated in a direction of (a, b, c): none is divided by a or b, which may be 0."""
+def differentiated_series(family, a, b, c, z, towards):
+    """Sum the derivatives of the terms along `towards` in (a, b, c), without dividing by a or b, which may be 0."""
     ua, ub, uc = towards
     term, slope = np.ones_like(z), np.zeros_like(z)
     total, size = np.zeros_like(z), np.zeros_like(z)
-    for k in range(_TERMS):
+    for k in range(_MAX_TERMS):
         factor, growth = z / ((c + k) * (k + 1)), 0.0
         if family == 2:
             growth = ua * (b + k) + ub * (a + k)
@@ -41,26 +42,26 @@ def series(family, a, b, c, z, towards):
             break
     else:
         size = np.inf
-    if np.any((size > _CANCELLATION * np.abs(total)) & (total != 0)):
+    if np.any((size > _MAX_CANCELLATION * np.abs(total)) & (total != 0)):
         raise UnsupportedFunctionError(
-            f"{names(family)} has no derivative in its parameters here, as the terms of its series cancel or are too "
-            "many: pass plain numbers, or wengert.stop_gradient(x) where they are meant to be constants"
+            f"{function_name(family)} has no derivative in its parameters at this point: the terms of its series "
+            "cancel or converge too slowly. Pass plain values, or wengert.stop_gradient(x) to treat them as constants"
         )
     return total
 
 
-@offered
+@dispatched
 def parameter_slope(family, position, a, b, c, z):
-    """Derivative of a hypergeometric function of 0, 1 or 2 parameters above in one of (a, b, c)."""
+    """Derivative of 0F1, 1F1 or 2F1 (`family` is the number of upper parameters) in parameter `position` of a, b, c."""
     a, b, c, z = np.broadcast_arrays(*(np.asarray(x, dtype=float) for x in (a, b, c, z)))
     towards, factor = [np.where(position == i, 1.0, 0.0) for i in range(3)], 1.0
     with np.errstate(all="ignore"):
-        if family == 1:  # exp(z) times that of (c - a; c; -z)
+        if family == 1:  # M(a, c, z) = exp(z) M(c - a, c, -z)
             left = z < 0
             factor = np.where(left, np.exp(z), 1.0)
             a, z = np.where(left, c - a, a), np.abs(z)
             towards[0] = np.where(left, -1.0 if position == 0 else 1.0, towards[0])
-        elif family == 2:  # (1 - z)^-a times that of (a, c - b; c; z / (z - 1)), or with a and b exchanged
+        elif family == 2:  # F(a, b; c; z) = (1 - z)^-a F(a, c - b; c; z / (z - 1)), or with a and b exchanged
             left, w = z < 0, z / (z - 1)
             if position == 0:
                 factor, a = np.where(left, (1 - z) ** -b, 1.0), np.where(left, c - a, a)
@@ -69,11 +70,11 @@ def parameter_slope(family, position, a, b, c, z):
                 factor, b = np.where(left, (1 - z) ** -a, 1.0), np.where(left, c - b, b)
                 towards[1] = np.where(left, -1.0 if position == 1 else 1.0, towards[1])
             z = np.where(left, w, z)
-        return (factor * series(family, a, b, c, z, towards))[()]
+        return (factor * differentiated_series(family, a, b, c, z, towards))[()]
 
 
 def ratio(family, a, b, c):
-    """The function's derivative in z is this times that of parameters greater by 1."""
+    """Return the factor of dF/dz = a b / c F(a + 1, b + 1; c + 1; z), without missing upper parameters."""
     return (1.0, a, a * b)[family] / c
 
 
@@ -86,8 +87,8 @@ def slope_in_argument(y, family, position, a, b, c, z):
     )
 
 
-once = unknown("hyp2f1, hyp1f1 or hyp0f1", "parameters twice")
-elementwise(parameter_slope, None, None, once, once, once, slope_in_argument)
+second_derivative = unknown("hyp2f1, hyp1f1 or hyp0f1", "parameters twice")
+elementwise(parameter_slope, None, None, second_derivative, second_derivative, second_derivative, slope_in_argument)
 
 row(
     "hyp0f1",

@@ -1,8 +1,8 @@
-"""Families of functions that are closed under differentiation, of which ``scipy.special`` has some members.
+"""Families of integrals that are closed under differentiation and contain functions of ``scipy.special``.
 
-Carlson's elliptic integrals are integrals of products of powers, whose exponents change in a derivative; derivatives of
-the Faddeeva function follow from one another.
-Each family is one function here, with a number that says which member is meant.
+Carlson's elliptic integrals (DLMF 19.16) integrate products of powers, and a derivative changes the exponents;
+derivatives of the Faddeeva function satisfy a recurrence.
+Each family is one function here, with exponents or an order that select the member.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import analytic, elementwise
-from wengert.rules.composed import offered
+from wengert.rules.composed import dispatched
 from wengert.rules.special import sp
 
 # ---- Carlson's integrals
 
 
-@offered
+@dispatched
 def carlson(power, p, q, r, s, x, y, z, w):
     """Integral over t > 0 of t^power (t + x)^-p (t + y)^-q (t + z)^-r (t + w)^-s, by the trapezoidal rule in log(t).
 
-    There the integrand is positive, falls off exponentially to both sides, and is analytic in a strip of width 2 pi.
+    In log(t) the integrand is positive, decays exponentially on both sides, and is analytic in a strip of width 2 pi,
+    so the rule converges exponentially.
     """
     operands = np.broadcast_arrays(*(np.asarray(a, dtype=float) for a in (x, y, z, w)))
     shape, exponents = operands[0].shape, (p, q, r, s)
@@ -36,7 +37,7 @@ def carlson(power, p, q, r, s, x, y, z, w):
         )
     sizes = np.where(np.equal(columns, 0), np.nan, columns)
     with np.errstate(all="ignore"):
-        # below the smallest that is not 0 the integrand falls off as the power of t that is left, but for those at 0
+        # below the smallest nonzero argument the integrand decays like t^fall; arguments at 0 lower that power
         at_zero = sum(e * np.equal(c, 0) for e, c in zip(exponents, columns))
         fall = np.where(power + 1 - at_zero > 0, power + 1 - at_zero, np.nan)
         low = np.log(np.nanmin(sizes, axis=0)) - 38 / fall
@@ -51,8 +52,8 @@ def carlson(power, p, q, r, s, x, y, z, w):
     return np.reshape(total, shape)[()]
 
 
-def raised(i):
-    """Partial in the operand i of the four: its exponent is one more."""
+def carlson_partial(i):
+    """Return the partial in operand i of x, y, z, w: minus its exponent, times the integral with it raised by 1."""
 
     def partial(y, power, *operands):
         exponents, places = list(operands[:4]), operands[4:]
@@ -62,7 +63,7 @@ def raised(i):
     return partial
 
 
-elementwise(carlson, None, None, None, None, None, *map(raised, range(4)))
+elementwise(carlson, None, None, None, None, None, *map(carlson_partial, range(4)))
 
 
 def elliprd_partial(i):
@@ -89,13 +90,13 @@ elementwise("scipy.special.elliprj", *map(elliprj_partial, range(4)))
 
 # ---- the Faddeeva function
 
-#: beyond this the asymptotic series is exact to rounding
+#: |z| above which the asymptotic series is exact to rounding
 _FAR = 6.0
 
 
-@offered
+@dispatched
 def faddeeva(order, z):
-    """A derivative of ``wofz``: w' = -2 z w + 2 i / sqrt(pi), and w^(k + 1) = -2 z w^(k) - 2 k w^(k - 1)."""
+    """Derivative of ``wofz`` by DLMF 7.10: w' = -2 z w + 2 i / sqrt(pi), w^(k+1) = -2 z w^(k) - 2 k w^(k-1)."""
     z = np.asarray(z, dtype=complex)
     with np.errstate(all="ignore"):
         is_far = (np.abs(z) > _FAR) & (z.imag >= 0)
@@ -109,7 +110,7 @@ def faddeeva(order, z):
 
 
 def _faddeeva_far(order, z, terms=30):
-    """Of i / sqrt(pi) times the sum of (2 k - 1)!! / 2^k z^(-2 k - 1), and of exp(-z^2) near the real axis."""
+    """Differentiate i / sqrt(pi) sum (2 k - 1)!! / 2^k z^(-2 k - 1), plus exp(-z^2) near the real axis."""
     total, factor = 0.0, 1.0
     scaled = []
     for k in range(terms):
@@ -132,9 +133,9 @@ elementwise("scipy.special.wofz", lambda y, z: faddeeva(1, z))
 analytic("scipy.special.wofz")
 
 
-@offered
+@dispatched
 def voigt(order, turns, u, g):
-    """The real part of i^turns times a derivative of ``wofz`` at u + i g."""
+    """Real part of i^turns times derivative `order` of ``wofz`` at u + i g."""
     return (1j**turns * faddeeva(order, u + 1j * np.asarray(g))).real
 
 
@@ -148,7 +149,7 @@ elementwise(
 
 
 def voigt_partial(order, turns, factor, cauchy):
-    """Of the profile, or of its limit for sigma = 0; the derivative in sigma is sigma times the second one in x."""
+    """Partial of the Voigt profile, or of its limit at sigma = 0; d/dsigma is sigma d^2/dx^2 (heat equation)."""
 
     def partial(y, x, sigma, gamma):
         is_cauchy = np.equal(sigma, 0)

@@ -1,4 +1,4 @@
-"""Tables and samples: interpolation between points, convolution, numerical differentiation, covariance."""
+"""Functions of samples: interpolation, convolution, numerical differentiation, covariance, sums that skip NaN."""
 
 from __future__ import annotations
 
@@ -11,36 +11,45 @@ from wengert.dependence import Elementwise
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import composed, strong, strong_matmul, structural
 from wengert.rules import expansions
-from wengert.rules.broadcasting import aligned, conjugate, elements, from_end, gathered, is_kept, leading, unbroadcast
-from wengert.rules.composed import as_array, of_dtype
+from wengert.rules.broadcasting import (
+    aligned,
+    conjugate,
+    from_end,
+    is_kept,
+    leading,
+    segment_sum,
+    take_elements,
+    unbroadcast,
+)
+from wengert.rules.composed import as_array, as_dtype
 from wengert.rules.taylor import PIECEWISE_LINEAR
 
-# ---- interpolation between the points of a table
+# ---- piecewise linear interpolation
 
 
-def beyond(x, xp):
-    """Whether each x is before the first point of the table, and whether it is behind the last."""
+def outside_masks(x, xp):
+    """Masks of the x before the first point of the table and of those after the last."""
     if np.any(np.less(xp[1:], xp[:-1]) & np.isfinite(xp[:-1])):
-        raise UnsupportedFunctionError("numpy.interp has a derivative at increasing points only: sort the table")
+        raise UnsupportedFunctionError("numpy.interp has a derivative for increasing xp only: sort xp and fp by xp")
     return np.less(x, xp[0]), np.greater(x, xp[-1])
 
 
 def intervals(x, xp):
-    """Number of the interval that holds each x, how far into it x lies, and whether it is beyond an end."""
+    """Return for each x its interval, the position in it (0 to 1), the width, and the two masks of `outside_masks`."""
     i = np.clip(np.searchsorted(xp, x, side="right") - 1, 0, max(len(xp) - 2, 0))
-    width = elements(xp, i + 1) - elements(xp, i) if len(xp) > 1 else np.ones(np.shape(x))
-    return i, np.where(width > 0, (x - elements(xp, i)) / width, 0.0), width, *beyond(x, xp)
+    width = take_elements(xp, i + 1) - take_elements(xp, i) if len(xp) > 1 else np.ones(np.shape(x))
+    return i, np.where(width > 0, (x - take_elements(xp, i)) / width, 0.0), width, *outside_masks(x, xp)
 
 
 def slopes(x, xp, fp):
-    """Slope of the polygon at each x; 0 beyond the ends."""
+    """Slope of the interpolant at each x; 0 beyond the ends."""
     i, _, width, before, after = intervals(x, xp)
-    rise = elements(fp, i + 1) - elements(fp, i) if len(xp) > 1 else np.zeros(np.shape(x))
+    rise = take_elements(fp, i + 1) - take_elements(fp, i) if len(xp) > 1 else np.zeros(np.shape(x))
     return np.where(before | after, 0.0, np.where(np.isnan(x), np.nan, rise / width))
 
 
-def shares_of_values(x, xp, left, right):
-    """Both ends of the interval; beyond the table its own end, where no other value was given."""
+def value_weights(x, xp, left, right):
+    """Return pairs (index, weight) with y = sum of weight * fp[index]; `left` and `right` replace the end values."""
     i, share, _, before, after = intervals(x, xp)
     last = len(xp) - 1
     is_inside = ~(before | after)
@@ -52,21 +61,21 @@ def shares_of_values(x, xp, left, right):
     return ends
 
 
-def shares_of_places(x, xp, fp):
-    """Both ends of the interval move: the value falls by the slope, in the shares of both."""
+def point_weights(x, xp, fp):
+    """Return pairs (index, dy / dxp[index]): with slope s and position r in the interval, s (r - 1) and -s r."""
     i, share, *_ = intervals(x, xp)
     slope = slopes(x, xp, fp)
     last = len(xp) - 1
     return [(i, strong(slope, share - 1)), (np.minimum(i + 1, last), strong(slope, -share))]
 
 
-def sent_to(ybar, shares, n):
-    """Cotangent of a table of which y takes shares: pairs of places and factors."""
-    return sum(gathered(strong(ybar, share), places, n) for places, share in shares)
+def scatter_weighted(ybar, shares, n):
+    """Scatter the cotangent of y to a table of n points, by pairs of indices and weights."""
+    return sum(segment_sum(strong(ybar, share), places, n) for places, share in shares)
 
 
-def taken_from(t, shares):
-    """Tangent of what was taken of a table: the transpose."""
+def gather_weighted(t, shares):
+    """Gather the tangent of a table by pairs of indices and weights: the transpose of `scatter_weighted`."""
     return sum(strong(np.take(t, places, axis=-1), share) for places, share in shares)
 
 
@@ -75,36 +84,36 @@ def interp_wrt_point(ybar, y, x, xp, fp, left=None, right=None):
 
 
 def interp_wrt_places(ybar, y, x, xp, fp, left=None, right=None):
-    return sent_to(ybar, shares_of_places(x, xp, fp), len(xp))
+    return scatter_weighted(ybar, point_weights(x, xp, fp), len(xp))
 
 
 def interp_wrt_values(ybar, y, x, xp, fp, left=None, right=None):
-    return sent_to(ybar, shares_of_values(x, xp, left, right), len(xp))
+    return scatter_weighted(ybar, value_weights(x, xp, left, right), len(xp))
 
 
 def interp_wrt_left(ybar, y, x, xp, fp, left=None, right=None):
-    """The value before the first point."""
-    return unbroadcast(np.where(beyond(x, xp)[0], ybar, 0.0), left, leading(ybar, y))
+    """Cotangent of `left`, the value before the first point."""
+    return unbroadcast(np.where(outside_masks(x, xp)[0], ybar, 0.0), left, leading(ybar, y))
 
 
 def interp_wrt_right(ybar, y, x, xp, fp, left=None, right=None):
-    return unbroadcast(np.where(beyond(x, xp)[1], ybar, 0.0), right, leading(ybar, y))
+    return unbroadcast(np.where(outside_masks(x, xp)[1], ybar, 0.0), right, leading(ybar, y))
 
 
 def push_interp_places(t, y, x, xp, fp, left=None, right=None):
-    return taken_from(t, shares_of_places(x, xp, fp))
+    return gather_weighted(t, point_weights(x, xp, fp))
 
 
 def push_interp_values(t, y, x, xp, fp, left=None, right=None):
-    return taken_from(t, shares_of_values(x, xp, left, right))
+    return gather_weighted(t, value_weights(x, xp, left, right))
 
 
 def push_interp_left(t, y, x, xp, fp, left=None, right=None):
-    return np.where(beyond(x, xp)[0], aligned(t, left, np.ndim(y)), 0.0)
+    return np.where(outside_masks(x, xp)[0], aligned(t, left, np.ndim(y)), 0.0)
 
 
 def push_interp_right(t, y, x, xp, fp, left=None, right=None):
-    return np.where(beyond(x, xp)[1], aligned(t, right, np.ndim(y)), 0.0)
+    return np.where(outside_masks(x, xp)[1], aligned(t, right, np.ndim(y)), 0.0)
 
 
 structural(
@@ -124,8 +133,8 @@ structural(
 
 
 def correlated(g, other):
-    """Sum over k of ``g[n + k] other[k]``: the transpose of a full convolution, in which 0 times inf is 0."""
-    conjugated = conjugate(other)  # which ``correlate`` does too
+    """Sum over k of ``g[n + k] other[k]``: the transpose of a full convolution, with 0 * inf = 0."""
+    conjugated = conjugate(other)  # undone by ``correlate``, which conjugates its second operand
     rows = np.reshape(g, (math.prod(np.shape(g)[:-1]), np.shape(g)[-1]))
     z = np.stack([np.correlate(row, conjugated, "valid") for row in rows])
     if np.isnan(z).any() and not (np.isfinite(g).all() and np.isfinite(other).all()):
@@ -134,45 +143,45 @@ def correlated(g, other):
     return np.reshape(z, np.shape(g)[:-1] + (np.shape(z)[-1],))
 
 
-def between_zeros(z, before, after):
-    """`z` with zeros in front of and behind its last axis."""
+def zero_padded(z, before, after):
+    """Pad the last axis of `z` with zeros."""
     ends = [np.zeros((*np.shape(z)[:-1], n), dtype=z.dtype) for n in (before, after)]
     return np.concatenate([ends[0], z, ends[1]], axis=-1)
 
 
-def part_of_full(a, v, mode, same):
-    """Where the part of the full result that `mode` takes begins; `same` is where the part "same" does."""
+def full_offset(a, v, mode, same):
+    """Offset in the full result of the part that `mode` selects; `same` is that of mode "same"."""
     shorter = min(len(a), len(v))
     return {"f": 0, "s": same, "v": shorter - 1, "0": shorter - 1, "1": same, "2": 0}[str(mode)[0]]
 
 
-def part_of_convolution(a, v, mode):
-    return part_of_full(a, v, mode, (min(len(a), len(v)) - 1) // 2)
+def convolution_offset(a, v, mode):
+    return full_offset(a, v, mode, (min(len(a), len(v)) - 1) // 2)
 
 
-def part_of_correlation(a, v, mode):
-    """The middle is rounded the other way where the second operand is longer: NumPy swaps them then."""
+def correlation_offset(a, v, mode):
+    """As `convolution_offset`, but NumPy swaps the operands if the second is longer, which rounds the other way."""
     shorter = min(len(a), len(v))
-    return part_of_full(a, v, mode, shorter // 2 if len(v) > len(a) else (shorter - 1) // 2)
+    return full_offset(a, v, mode, shorter // 2 if len(v) > len(a) else (shorter - 1) // 2)
 
 
 def pull_convolution(ybar, start, x, other):
-    """Cotangent of `x`, of whose full convolution with `other` a part was taken."""
+    """Cotangent of `x`, where y is part of the full convolution of `x` with `other`."""
     rest = len(x) + len(other) - 1 - start - np.shape(ybar)[-1]
-    return correlated(between_zeros(ybar, start, rest), other)
+    return correlated(zero_padded(ybar, start, rest), other)
 
 
 def push_convolution(t, start, y, other):
-    """Part of the full convolution of a tangent with `other`."""
+    """Return the part from `start` of the full convolution of a tangent with `other`."""
     margin = len(other) - 1
-    full = correlated(between_zeros(t, margin, margin), other[::-1])
+    full = correlated(zero_padded(t, margin, margin), other[::-1])
     return full[..., start : start + len(y)]
 
 
 def convolution_pattern(begins, default, step):
-    """The elements of either operand that are multiplied by one of the other that is not a constant 0.
+    """Pattern of a convolution: each sum depends on the elements multiplied by a nonzero or traced one.
 
-    `begins` is where the part of the full result begins, `step` -1 where the second operand is reversed.
+    `begins` gives the offset in the full result, and `step` is -1 if the second operand is reversed.
     """
 
     def pattern(deps, a, v, mode=default):
@@ -197,31 +206,31 @@ def convolution_pattern(begins, default, step):
 
 structural(
     np.convolve,
-    lambda ybar, y, a, v, mode="full": pull_convolution(ybar, part_of_convolution(a, v, mode), a, v),
-    lambda ybar, y, a, v, mode="full": pull_convolution(ybar, part_of_convolution(a, v, mode), v, a),
+    lambda ybar, y, a, v, mode="full": pull_convolution(ybar, convolution_offset(a, v, mode), a, v),
+    lambda ybar, y, a, v, mode="full": pull_convolution(ybar, convolution_offset(a, v, mode), v, a),
     jvp=(
-        lambda t, y, a, v, mode="full": push_convolution(t, part_of_convolution(a, v, mode), y, v),
-        lambda t, y, a, v, mode="full": push_convolution(t, part_of_convolution(a, v, mode), y, a),
+        lambda t, y, a, v, mode="full": push_convolution(t, convolution_offset(a, v, mode), y, v),
+        lambda t, y, a, v, mode="full": push_convolution(t, convolution_offset(a, v, mode), y, a),
     ),
     stacked=True,
     curvature="cross",
-    dependence=convolution_pattern(part_of_convolution, "full", 1),
+    dependence=convolution_pattern(convolution_offset, "full", 1),
     expansion=expansions.convolve,
 )
-# a correlation is the convolution with the second operand reversed
+# a correlation is the convolution with the reversed second operand
 structural(
     np.correlate,
-    lambda ybar, y, a, v, mode="valid": pull_convolution(ybar, part_of_correlation(a, v, mode), a, v[::-1]),
-    lambda ybar, y, a, v, mode="valid": pull_convolution(ybar, part_of_correlation(a, v, mode), v, a)[
+    lambda ybar, y, a, v, mode="valid": pull_convolution(ybar, correlation_offset(a, v, mode), a, v[::-1]),
+    lambda ybar, y, a, v, mode="valid": pull_convolution(ybar, correlation_offset(a, v, mode), v, a)[
         ..., ::-1
     ],
     jvp=(
-        lambda t, y, a, v, mode="valid": push_convolution(t, part_of_correlation(a, v, mode), y, v[::-1]),
-        lambda t, y, a, v, mode="valid": push_convolution(t[..., ::-1], part_of_correlation(a, v, mode), y, a),
+        lambda t, y, a, v, mode="valid": push_convolution(t, correlation_offset(a, v, mode), y, v[::-1]),
+        lambda t, y, a, v, mode="valid": push_convolution(t[..., ::-1], correlation_offset(a, v, mode), y, a),
     ),
     stacked=True,
     curvature="cross",
-    dependence=convolution_pattern(part_of_correlation, "valid", -1),
+    dependence=convolution_pattern(correlation_offset, "valid", -1),
     expansion=expansions.correlate,
 )
 
@@ -230,14 +239,14 @@ structural(
 
 def _ediff1d(ary, to_end=None, to_begin=None):
     steps = np.diff(np.ravel(as_array(ary)))
-    ends = [of_dtype(np.ravel(as_array(end)), steps.dtype) for end in (to_begin, to_end) if end is not None]
+    ends = [as_dtype(np.ravel(as_array(end)), steps.dtype) for end in (to_begin, to_end) if end is not None]
     if not ends:
         return steps
     return np.concatenate([*ends[: to_begin is not None], steps, *ends[to_begin is not None :]])
 
 
-def even(points, axis_length):
-    """Spacing of points along an axis: a number where they are even, as NumPy takes it then."""
+def distances(points, axis_length):
+    """Return the distances between points along an axis, as a scalar if they are all equal, as NumPy does."""
     if np.ndim(points) != 1:
         raise ValueError("distances must be either scalars or 1d")
     if len(points) != axis_length:
@@ -249,14 +258,14 @@ def even(points, axis_length):
         return steps
     if not issubclass(type(steps[0]), np.floating):
         raise UnsupportedFunctionError(
-            "numpy.gradient takes points that are even for a single spacing, and has no derivative in them: "
-            "pass the spacing, or write the differences out"
+            "numpy.gradient treats evenly spaced points as a single spacing and has no derivative in them: "
+            "pass the spacing, or compute the differences with slices"
         )
     return steps[0]
 
 
 def _gradient(f, *varargs, axis=None, edge_order=1):
-    """Central differences, and one-sided ones at both ends: NumPy's formulas, joined instead of stored."""
+    """Central differences with one-sided ones at the ends: NumPy's formulas, concatenated instead of stored."""
     f = as_array(f)
     f = f if f.dtype.kind in "fc" else f.astype(float)
     axes = normalize_axis_tuple(tuple(range(np.ndim(f))) if axis is None else axis, np.ndim(f))
@@ -273,7 +282,7 @@ def _gradient(f, *varargs, axis=None, edge_order=1):
     for i, h in zip(axes, spacings, strict=True):
         if np.shape(f)[i] < edge_order + 1:
             raise ValueError("Shape of array too small to calculate a numerical gradient")
-        h = h if np.ndim(h) == 0 else even(h, np.shape(f)[i])
+        h = h if np.ndim(h) == 0 else distances(h, np.shape(f)[i])
         found.append(slopes_along(f, i, h, edge_order))
     return found[0] if len(found) == 1 else tuple(found)
 
@@ -298,7 +307,7 @@ def slopes_along(f, axis, h, edge_order):
         first = a * at(0, 1) + b * at(1, 2) + c * at(2, 3)
         a, b, c = (0.5 / h, -2.0 / h, 1.5 / h) if is_even else last_weights(h[-2], h[-1])
         last = a * at(-3, -2) + b * at(-2, -1) + c * at(-1, None)
-    return of_dtype(np.concatenate([first, middle, last], axis=axis), f.dtype)
+    return as_dtype(np.concatenate([first, middle, last], axis=axis), f.dtype)
 
 
 def inner_weights(d, e):
@@ -314,7 +323,7 @@ def last_weights(d, e):
 
 
 def _unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
-    """Jumps are mended by multiples of the period, which do not vary."""
+    """Correct jumps by multiples of the period, which are constant for differentiation."""
     p = as_array(p)
     steps = np.diff(p, axis=axis)
     discont = period / 2 if discont is None else discont
@@ -324,7 +333,7 @@ def _unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
     mended = np.where(np.abs(steps) < discont, 0.0, inside - steps)
     first, rest = (np.take(p, places, axis=axis) for places in ([0], np.arange(1, np.shape(p)[axis])))
     rest = rest + np.cumsum(mended, axis=axis)
-    return np.concatenate([of_dtype(first, rest.dtype), rest], axis=axis)
+    return np.concatenate([as_dtype(first, rest.dtype), rest], axis=axis)
 
 
 composed(np.unwrap, _unwrap)
@@ -336,7 +345,7 @@ composed(np.gradient, _gradient)
 
 def _cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=None, *, dtype=None):
     if dtype is not None:
-        raise UnsupportedFunctionError("numpy.cov has a rule without dtype: convert the samples")
+        raise UnsupportedFunctionError("numpy.cov with dtype= has no rule: convert the samples with astype")
     samples = [variables(z, rowvar, i) for i, z in enumerate((m, y)) if z is not None]
     X = np.concatenate(samples, axis=0) if len(samples) == 2 else samples[0]
     ddof = int(not bias) if ddof is None else ddof
@@ -358,22 +367,22 @@ def _cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=
 
 
 def sample_weights(n, fweights, aweights):
-    """Weight of each sample, or None: how often it was seen, times how much it counts."""
+    """Return the product of frequency and reliability weights of each sample, or None without weights."""
     given = [as_array(w) for w in (fweights, aweights) if w is not None]
     for w in given:
         if np.shape(w) != (n,):
-            raise ValueError("numpy.cov takes one weight for each sample")
+            raise ValueError("numpy.cov: there must be one weight per sample")
         if np.any(np.less(w, 0)):
-            raise ValueError("weights of numpy.cov cannot be negative")
+            raise ValueError("numpy.cov: weights must not be negative")
     if fweights is not None and np.any(np.not_equal(given[0], np.round(given[0]))):
         raise TypeError("fweights must be integer")
     return given[0] * given[1] * 1.0 if len(given) == 2 else given[0] * 1.0 if given else None
 
 
 def variables(z, rowvar, position):
-    """Samples as rows, in double precision."""
+    """Return the variables as rows, in double precision."""
     z = as_array(z)
-    z = of_dtype(z, np.result_type(z.dtype, np.float64))
+    z = as_dtype(z, np.result_type(z.dtype, np.float64))
     if np.ndim(z) < 2:
         return np.reshape(z, (1, -1))
     return z if rowvar or (position and np.shape(z)[0] == 1) else z.T
@@ -394,34 +403,34 @@ def _corrcoef(x, y=None, rowvar=True, *, dtype=None):
 composed(np.cov, _cov)
 composed(np.corrcoef, _corrcoef)
 
-# ---- sums and products without NaN
+# ---- reductions that skip NaN
 
 
 def _nanprod(a, axis=None, dtype=None, out=None, keepdims=False):
-    a = as_array(a) if dtype is None else of_dtype(as_array(a), dtype)
+    a = as_array(a) if dtype is None else as_dtype(as_array(a), dtype)
     return np.prod(np.where(np.isnan(a), np.ones((), a.dtype), a), axis=axis, keepdims=keepdims)
 
 
 def _nancumsum(a, axis=None, dtype=None, out=None):
-    a = as_array(a) if dtype is None else of_dtype(as_array(a), dtype)
+    a = as_array(a) if dtype is None else as_dtype(as_array(a), dtype)
     return np.cumsum(np.where(np.isnan(a), np.zeros((), a.dtype), a), axis=axis)
 
 
 def _nancumprod(a, axis=None, dtype=None, out=None):
-    a = as_array(a) if dtype is None else of_dtype(as_array(a), dtype)
+    a = as_array(a) if dtype is None else as_dtype(as_array(a), dtype)
     return np.cumprod(np.where(np.isnan(a), np.ones((), a.dtype), a), axis=axis)
 
 
 def _nanvar(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, correction=np._NoValue):
-    a = as_array(a) if dtype is None else of_dtype(as_array(a), dtype)
+    a = as_array(a) if dtype is None else as_dtype(as_array(a), dtype)
     ddof = ddof if correction is np._NoValue else correction
     is_nan = np.isnan(a)
     count = np.sum(~is_nan, axis=axis, keepdims=True)
-    mean = of_dtype(np.sum(np.where(is_nan, 0, a), axis=axis, keepdims=True) / count, a.dtype)
+    mean = as_dtype(np.sum(np.where(is_nan, 0, a), axis=axis, keepdims=True) / count, a.dtype)
     deviation = np.where(is_nan, 0, a - mean)
     square = (deviation * conjugate(deviation)).real if a.dtype.kind == "c" else deviation * deviation
     y = np.sum(square, axis=axis, keepdims=True)
-    y = of_dtype(np.where(count > ddof, y / np.where(count > ddof, count - ddof, 1), np.nan), square.dtype)
+    y = as_dtype(np.where(count > ddof, y / np.where(count > ddof, count - ddof, 1), np.nan), square.dtype)
     return y if is_kept(keepdims) else np.squeeze(y, axis=from_end(axis, np.ndim(a)))[()]
 
 

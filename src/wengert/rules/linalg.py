@@ -1,7 +1,9 @@
-"""Linear algebra: traces, powers, products of many matrices, linear equations, inverses, determinants.
+"""Linear algebra: traces, powers, multiple products, linear systems, inverses, determinants.
 
-A tangent or cotangent may have leading axes (the directions), which broadcast against the matrices of the call.
-What a rule solves again it solves by the structure of the matrix: a triangular one is never factorised.
+The formulas are those of Giles (2008), Collected matrix derivative results for forward and reverse mode algorithmic
+differentiation.
+A tangent or cotangent may have leading axes (directions), which broadcast against the matrices of the call.
+Rules that solve a linear system detect triangular matrices, which need no factorisation.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from wengert.errors import NonSmoothError
 from wengert.registry import composed, constant, facts, linear, strong, strong_matmul, structural
 from wengert.rules import expansions, taylor
 from wengert.rules.broadcasting import from_end, leading, unbroadcast
-from wengert.rules.composed import as_array, offered
+from wengert.rules.composed import as_array, dispatched
 from wengert.rules.products import adjoint, transposed
 from wengert.rules.reductions import products_of_others
 
@@ -26,12 +28,12 @@ from wengert.rules.reductions import products_of_others
 
 
 def on_diagonal(d):
-    """Diagonal matrices with the elements of `d`."""
+    """Return diagonal matrices with diagonal `d`."""
     return np.where(np.eye(np.shape(d)[-1], dtype=bool), d[..., None, :], 0)
 
 
 def symmetric(z):
-    """The Hermitian part."""
+    """Return the Hermitian part of z."""
     return (z + adjoint(z)) / 2
 
 
@@ -40,7 +42,7 @@ def skew(z):
 
 
 def lower_half(z):
-    """The lower triangle, with half of the diagonal: L + L^T is z, if z is symmetric."""
+    """Return the lower triangle with its diagonal halved: L with L + L^T = z for symmetric z."""
     return strong(z, half_weights(np.shape(z)[-1], z.dtype))
 
 
@@ -50,7 +52,7 @@ def above_diagonal(n):
 
 
 def lower(z):
-    """The lower triangle, with its diagonal: a new array."""
+    """Return the lower triangle including the diagonal, as a new array."""
     return np.where(above_diagonal(np.shape(z)[-1]), z.dtype.type(0), z)
 
 
@@ -59,10 +61,10 @@ def half_weights(n, dtype):
     return np.tri(n, dtype=dtype) - 0.5 * np.eye(n, dtype=dtype)
 
 
-def weights_read(a, UPLO):
-    """What of each element NumPy reads, of a matrix that it takes for Hermitian: one triangle.
+def triangle_weights(a, UPLO):
+    """Return the weight of each element of a matrix that NumPy takes for Hermitian, of which it reads one triangle.
 
-    If the matrix is Hermitian, both triangles by half, so that its gradient is Hermitian too.
+    If the matrix is Hermitian, both triangles get weight 1/2, so that the gradient is Hermitian too.
     """
     noise = np.sqrt(np.finfo(a.dtype).eps) * np.max(np.abs(a), axis=(-2, -1), keepdims=True, initial=0)
     is_hermitian = np.all(np.abs(a - adjoint(a)) <= noise, axis=(-2, -1), keepdims=True)
@@ -70,27 +72,27 @@ def weights_read(a, UPLO):
     return np.where(is_hermitian, a.dtype.type(0.5), lower if UPLO.upper() == "L" else lower.T)
 
 
-def as_read(t, a, UPLO):
-    """The change of the Hermitian matrix that NumPy reads in `a`."""
-    t = strong(t, weights_read(a, UPLO))
+def hermitian_read(t, a, UPLO):
+    """Tangent of the Hermitian matrix that NumPy reads in one triangle of `a`."""
+    t = strong(t, triangle_weights(a, UPLO))
     return t + adjoint(t)
 
 
-def to_read(z, a, UPLO):
-    """The transpose of `as_read`, for Hermitian z."""
-    return strong(2 * z, weights_read(a, UPLO))
+def hermitian_read_transpose(z, a, UPLO):
+    """Transpose of `hermitian_read`, for Hermitian z."""
+    return strong(2 * z, triangle_weights(a, UPLO))
 
 
-# ---- several results as one
+# ---- several results packed into one array
 
 
 def packed(*parts):
-    """Arrays one after another in a flat one: an entry of the list has one result."""
+    """Concatenate flattened arrays: a tape entry has one result."""
     return np.concatenate([np.ravel(part) for part in parts])
 
 
 def unpacked(flat, *shapes):
-    """The parts of a flat array, of the given shapes, behind its leading axes; views."""
+    """Split the last axis of a packed array into views of the given shapes, behind the leading axes."""
     parts, start = [], 0
     for shape in shapes:
         stop = start + math.prod(shape)
@@ -100,33 +102,33 @@ def unpacked(flat, *shapes):
     return parts
 
 
-def flattened(lead, *parts):
-    """Tangents of several results as one, behind their directions."""
+def packed_tangents(lead, *parts):
+    """Pack tangents of several results, behind their leading axes."""
     return np.concatenate([np.reshape(part, (*np.shape(part)[:lead], -1)) for part in parts], axis=-1)
 
 
 # ---- points without a derivative
 
 
-def refuse_point(name, why):
+def raise_nonsmooth(name, why):
     raise NonSmoothError(f"numpy.linalg.{name} has no derivative here: {why}")
 
 
 def rounding(x):
-    """Relative rounding error of the eigenvalues and vectors of a matrix like `x`."""
+    """Bound on the relative rounding error of eigenvalues and eigenvectors of a matrix like `x`."""
     return 8 * max(np.shape(x)[-2:]) * float(np.finfo(x.dtype).eps)
 
 
-@offered
+@dispatched
 def size(x, axis):
-    """Largest absolute value along axes that are kept, for thresholds: it has no derivative."""
+    """Return the largest absolute value along kept axes, for thresholds; constant for differentiation."""
     return np.max(np.abs(x), axis=axis, keepdims=True, initial=0)
 
 
 constant(size)
 
 
-# ---- trace, powers and products of many matrices
+# ---- trace, powers and multiple products
 
 
 def trace_transpose(ybar, a, offset=0, axis1=0, axis2=1, dtype=None, out=None):
@@ -137,7 +139,7 @@ def trace_transpose(ybar, a, offset=0, axis1=0, axis2=1, dtype=None, out=None):
 
 
 def trace_pattern(deps, a, offset=0, axis1=0, axis2=1, **options):
-    """All elements of the diagonal."""
+    """Dependence pattern of a trace: all elements of the diagonal."""
     return deps.along(np.diagonal(deps.ids(a), offset, axis1, axis2), (-1,))
 
 
@@ -152,7 +154,7 @@ linear(
 
 
 def power_tangent(t, a, n):
-    """Sum of a^k t a^(n-1-k), as repeated squaring goes; a negative power is one of the inverse."""
+    """d(A^n) = sum over k of A^k dA A^(n-1-k), by repeated squaring; a negative power is one of the inverse."""
     if n < 0:
         inverse = np.linalg.inv(a)
         return power_tangent(inv_tangent(t, inverse, a), inverse, -n)
@@ -168,7 +170,7 @@ def power_tangent(t, a, n):
 
 
 def multi_dot_wrt_arrays(ybar, y, arrays, *, out=None):
-    """Each factor's cotangent from the products of those to its left and to its right."""
+    """Cotangent of each factor from the products of the factors on its left and on its right."""
     lead = leading(ybar, y)
     g = ybar[..., None] if np.ndim(arrays[-1]) == 1 else ybar
     g = g[..., None, :] if np.ndim(arrays[0]) == 1 else g
@@ -185,12 +187,12 @@ def multi_dot_wrt_arrays(ybar, y, arrays, *, out=None):
 
 
 def as_factors(arrays):
-    """A vector is a row at the left and a column at the right."""
+    """Return the factors as matrices: a 1-D array is a row if first, a column if last."""
     return [np.atleast_2d(arrays[0]), *arrays[1:-1], arrays[-1][:, None] if np.ndim(arrays[-1]) == 1 else arrays[-1]]
 
 
 def multi_dot_tangent(tangents, y, arrays, *, out=None):
-    """The product with one factor after another replaced by its tangent; None is none."""
+    """Sum of the products with one factor replaced by its tangent; factors with tangent None are constant."""
     factors, terms = as_factors(arrays), []
     for i, t in enumerate(tangents):
         if t is not None:
@@ -229,24 +231,24 @@ structural(
     expansion=expansions.multi_dot,
 )
 
-# ---- linear equations
+# ---- linear systems
 
-SMALL = 64  # of a matrix that is not worth dividing
+MIN_SPLIT_ORDER = 64  # order below which splitting a matrix does not pay
 
 
 def is_lower(a):
-    """Are all elements above the diagonal 0? Found out by quarters, without a copy, and soon if not."""
+    """Whether all elements above the diagonal are 0; recursive over quarters, without a copy, with early exit."""
     n = np.shape(a)[-1]
-    if n <= 2 * SMALL:
+    if n <= 2 * MIN_SPLIT_ORDER:
         return not np.any((a != 0) & above_diagonal(n))
     h = n // 2
     return not np.any(a[..., :h, h:]) and is_lower(a[..., :h, :h]) and is_lower(a[..., h:, h:])
 
 
 def solve_lower(a, b):
-    """Solution of a x = b with a lower triangle, by halves."""
+    """Solve a x = b with a lower triangular matrix, recursively by halves."""
     n = np.shape(a)[-1]
-    if n <= SMALL:
+    if n <= MIN_SPLIT_ORDER:
         return np.linalg.solve(a, b)
     h = n // 2
     top = solve_lower(a[..., :h, :h], b[..., :h, :])
@@ -256,7 +258,7 @@ def solve_lower(a, b):
 
 def solve_upper(a, b):
     n = np.shape(a)[-1]
-    if n <= SMALL:
+    if n <= MIN_SPLIT_ORDER:
         return np.linalg.solve(a, b)
     h = n // 2
     low = solve_upper(a[..., h:, h:], b[..., h:, :])
@@ -264,10 +266,10 @@ def solve_upper(a, b):
     return np.concatenate([solve_upper(a[..., :h, :h], rest), low], axis=-2)
 
 
-@offered
+@dispatched
 def solution(a, b):
-    """Solution of a x = b for right-hand sides with two axes or more; n^2 operations each where `a` is a triangle."""
-    if np.shape(a)[-1] > SMALL and np.isfinite(np.sum(a)):
+    """Solve a x = b for `b` with at least two axes; n^2 operations per column if `a` is triangular."""
+    if np.shape(a)[-1] > MIN_SPLIT_ORDER and np.isfinite(np.sum(a)):
         if is_lower(a):
             return solve_lower(a, b)
         if is_lower(transposed(a)):
@@ -276,9 +278,9 @@ def solution(a, b):
 
 
 def solutions(a, g, lead):
-    """Solution of a z = g; the directions of one matrix become columns, so that it is factorised once.
+    """Solve a z = g; the directions become columns of one system, so that a single matrix is factorised once.
 
-    A direction that is 0 has the solution 0, whatever the matrix.
+    A direction that is 0 has the solution 0, even if the matrix is singular.
     """
     try:
         if lead == 0 or np.ndim(a) > 2:
@@ -287,18 +289,18 @@ def solutions(a, g, lead):
             columns = np.moveaxis(g, -2, 0)
             z = solution(a, np.reshape(columns, (np.shape(a)[-1], math.prod(np.shape(columns)[1:]))))
             z = np.moveaxis(np.reshape(z, np.shape(columns)), 0, -2)
-    except np.linalg.LinAlgError:  # of a matrix that is not finite
-        if not is_absent(g):
+    except np.linalg.LinAlgError:  # singular, such as a matrix with infinite elements
+        if not is_zero_cotangent(g):
             raise
         return np.zeros_like(g)
-    # a sum of squares is NaN where one of them is, and takes one step
+    # vdot is NaN if any element is: one pass without a temporary
     return np.where(np.any(g, axis=-2, keepdims=True), z, 0) if np.isnan(np.vdot(z, z)) else z
 
 
-def once(fun):
-    """`fun` of a cotangent and more, which the pullbacks of several operands call alike: computed at the first call.
+def memoised(fun):
+    """Memoise `fun` of a cotangent and operands, which the pullbacks of several operands share.
 
-    The result is forgotten with the cotangent, which an engine makes anew for each entry and each sweep.
+    An entry is dropped when its cotangent is freed; every tape entry has a new cotangent in each sweep.
     """
     found = {}
 
@@ -311,57 +313,57 @@ def once(fun):
         result = fun(ybar, *args)
         try:
             found[key] = weakref.ref(ybar, lambda _: found.pop(key, None)), args, result
-        except TypeError:  # an operand of a kind that weak references do not know
+        except TypeError:  # ybar does not support weak references
             pass
         return result
 
     return remembering
 
 
-def is_absent(g):
-    """Is a cotangent 0 for good? A traced one may be 0 here, and have a derivative."""
+def is_zero_cotangent(g):
+    """Whether a cotangent is identically 0; a traced one may be 0 here and still have a derivative."""
     return type(g) is np.ndarray and not np.any(g)
 
 
 def as_columns(g, b):
-    """A right-hand side with one axis is a column; NumPy 2 takes any other for a stack of matrices."""
+    """Return a 1-D right-hand side as a column; NumPy 2 takes any other for a stack of matrices."""
     return g[..., None] if np.ndim(b) == 1 else g
 
 
-def as_given(z, b):
+def as_right_side(z, b):
     return z[..., 0] if np.ndim(b) == 1 else z
 
 
-def among(t, x, ndim):
-    """A tangent of `x` with axes of length 1 behind its directions, to broadcast in a result of `ndim` axes."""
+def broadcastable(t, x, ndim):
+    """Reshape a tangent of `x` to broadcast in a result of `ndim` axes: axes of length 1 behind its directions."""
     lead = leading(t, x)
     return np.reshape(t, np.shape(t)[:lead] + (1,) * (ndim - np.ndim(x)) + np.shape(x))
 
 
-@once
+@memoised
 def solve_adjoint(ybar, y, a, b):
     return solutions(transposed(a), as_columns(ybar, b), leading(ybar, y))
 
 
 def solve_wrt_matrix(ybar, y, a, b):
-    """-z y^T, where z is the cotangent of b."""
+    """Abar = -z x^T with z = A^-T xbar, the cotangent of b (Giles 2008, section 2.3)."""
     z = solve_adjoint(ybar, y, a, b)
     return unbroadcast(-strong_matmul(z, transposed(as_columns(y, b))), a, leading(ybar, y))
 
 
 def solve_wrt_right_side(ybar, y, a, b):
-    return unbroadcast(as_given(solve_adjoint(ybar, y, a, b), b), b, leading(ybar, y))
+    return unbroadcast(as_right_side(solve_adjoint(ybar, y, a, b), b), b, leading(ybar, y))
 
 
 def solve_along_matrix(t, y, a, b):
     x = as_columns(y, b)
-    g = strong_matmul(among(t, a, np.ndim(x)), x)
-    return as_given(-solutions(a, g, leading(t, a)), b)
+    g = strong_matmul(broadcastable(t, a, np.ndim(x)), x)
+    return as_right_side(-solutions(a, g, leading(t, a)), b)
 
 
 def solve_along_right_side(t, y, a, b):
-    g = as_columns(among(t, b, np.ndim(y)), b)
-    return as_given(solutions(a, g, leading(t, b)), b)
+    g = as_columns(broadcastable(t, b, np.ndim(y)), b)
+    return as_right_side(solutions(a, g, leading(t, b)), b)
 
 
 def inv_wrt_matrix(ybar, y, a):
@@ -422,14 +424,14 @@ composed(np.linalg.tensorinv, _tensorinv)
 
 
 def as_scalars(z):
-    """Scalars, one a matrix, to broadcast against matrices."""
+    """Append two axes of length 1 to per-matrix scalars, to broadcast against the matrices."""
     return z[..., None, None]
 
 
 def cofactors(a):
-    """Matrix of cofactors, of singular matrices too: those of U, S and V in the decomposition a = U S V^T.
+    """Matrix of cofactors, also of singular matrices: det(U) det(V^T) U cof(S) V^T with a = U S V^T.
 
-    Those of a matrix that is not finite are NaN.
+    Matrices with infinite or NaN elements give NaN.
     """
     is_finite = np.isfinite(a).all(axis=(-2, -1), keepdims=True)
     u, s, vt = np.linalg.svd(np.where(is_finite, a, 0))
@@ -439,7 +441,7 @@ def cofactors(a):
 
 
 def det_slope(y, a):
-    """Cofactors: det(a) a^-T where every matrix is regular, which can be differentiated again."""
+    """d det(A) / dA = det(A) inv(A)^T if all matrices are regular (differentiable again), else the cofactors."""
     is_regular = np.all(np.not_equal(y, 0) & np.isfinite(y))
     return as_scalars(y) * transposed(np.linalg.inv(a)) if is_regular else cofactors(a)
 
@@ -464,7 +466,7 @@ structural(
 )
 
 
-@offered
+@dispatched
 def packed_slogdet(a):
     return packed(*np.linalg.slogdet(a))
 
@@ -474,7 +476,7 @@ def slogdet_shapes(a):
 
 
 def slogdet_wrt_matrix(ybar, y, a):
-    """Of the logarithm; a real sign is constant, a complex one turns with the angle of the determinant."""
+    """d log|det A| = tr(inv(A) dA); a real sign is constant, a complex one rotates with the phase of det A."""
     signbar, g = unpacked(ybar, *slogdet_shapes(a))
     if y.dtype.kind == "c":
         sign, _ = unpacked(y, *slogdet_shapes(a))
@@ -498,7 +500,7 @@ def _slogdet(a):
     a = as_array(a)
     sign, logarithm = unpacked(packed_slogdet(a), *slogdet_shapes(a))
     sign = sign if sign.dtype.kind == "c" else np.sign(sign)
-    return SlogdetResult(sign[()], logarithm.real[()])  # numbers, of one matrix
+    return SlogdetResult(sign[()], logarithm.real[()])  # [()]: scalars for a single matrix
 
 
 structural(packed_slogdet, slogdet_wrt_matrix, jvp=(slogdet_tangent,), stacked=True, scalars="log determinant")

@@ -1,7 +1,7 @@
-"""Norms of vectors and matrices.
+"""Vector and matrix norms.
 
-The slope of a norm is 0 where the norm is, and elements that tie for an extreme share it.
-That in complex numbers is the g with d|x| = Re(sum(conj(g) dx)).
+The derivative of a norm is 0 where the norm is 0, and elements that tie for a maximum or minimum share it equally.
+For complex operands it is the g with d|x| = Re(sum(conj(g) dx)).
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from wengert.rules.spectra import is_null
 
 
 def unit(x, size):
-    """x / size, and 0 where size is 0: the kink of every norm at the origin."""
+    """Return x / size, and 0 where size is 0: the subgradient chosen at the origin."""
     return np.where(np.equal(size, 0), 0, x / size)
 
 
 def sign(x):
-    """Numbers of size 1, of the angle that those in `x` have; 0 for 0."""
+    """Return x / |x|, and 0 for 0."""
     return unit(x, np.abs(x)) if x.dtype.kind == "c" else np.sign(x)
 
 
 def vector_slope(x, size, order, axis):
-    """Derivative of the vector norm of the given order; a sum of |x|^p is taken relative to its size."""
+    """Derivative of the vector p-norm, sign(x) (|x| / norm)^(p-1)."""
     if order is None or order == 2:
         return unit(x, size)
     if order == 1:
@@ -43,24 +43,24 @@ def vector_slope(x, size, order, axis):
 
 
 def matrix_slope(x, order):
-    """Derivative of the norm of the matrices in the last two axes: U w V^T, or signs in the rows or columns chosen."""
+    """Derivative of a matrix norm over the last two axes: U w V^H, or signs in the extreme row or column."""
     if order in (1, -1):
         return sums_slope(x, -2, order)
     if np.isinf(float("nan") if isinstance(order, str) else order):
         return sums_slope(x, -1, order)
     u, s, vh = np.linalg.svd(x, full_matrices=False)
-    weight = np.ones_like(s) if order == "nuc" else chosen(s, order)
+    weight = np.ones_like(s) if order == "nuc" else extreme_shares(s, order)
     return np.matmul(np.where(is_null(s), 0, weight)[..., None, :] * u, vh)
 
 
 def sums_slope(x, axis, order):
-    """Of the largest or smallest sum of sizes along an axis."""
+    """Derivative of the largest (or, for order < 0, smallest) sum of absolute values along an axis."""
     sums = np.sum(np.abs(x), axis=axis)
-    return strong(sign(x), np.expand_dims(chosen(sums, order), axis))
+    return strong(sign(x), np.expand_dims(extreme_shares(sums, order), axis))
 
 
-def chosen(values, order):
-    """Shares in the largest value, or in the smallest if the order is negative."""
+def extreme_shares(values, order):
+    """Return the shares of the largest values, or of the smallest if the order is negative."""
     extreme = np.min if order < 0 else np.max
     return extreme_share(values, extreme(values, axis=-1, keepdims=True), -1)
 
@@ -77,34 +77,34 @@ def norm_slope(y, x, order, axis, keepdims):
 # ---- rows
 
 
-def pulled(ybar, slope, x, axis, keepdims):
+def pull_slope(ybar, slope, x, axis, keepdims):
     return strong(restore(ybar, x, axis, keepdims), slope)
 
 
-def pushed(t, slope, x, axis, keepdims):
+def push_slope(t, slope, x, axis, keepdims):
     return np.sum(strong(t, conjugate(slope)).real, axis=from_end(axis, np.ndim(x)), keepdims=keepdims)
 
 
 def norm_wrt_array(ybar, y, x, ord=None, axis=None, keepdims=False):
-    return pulled(ybar, norm_slope(y, x, ord, axis, keepdims), x, axis, keepdims)
+    return pull_slope(ybar, norm_slope(y, x, ord, axis, keepdims), x, axis, keepdims)
 
 
 def norm_along_array(t, y, x, ord=None, axis=None, keepdims=False):
-    return pushed(t, norm_slope(y, x, ord, axis, keepdims), x, axis, keepdims)
+    return push_slope(t, norm_slope(y, x, ord, axis, keepdims), x, axis, keepdims)
 
 
 def vector_norm_wrt_array(ybar, y, x, *, axis=None, keepdims=False, ord=2):
     slope = vector_slope(x, restore(y, x, axis, keepdims), ord, axis)
-    return pulled(ybar, slope, x, axis, keepdims)
+    return pull_slope(ybar, slope, x, axis, keepdims)
 
 
 def vector_norm_along_array(t, y, x, *, axis=None, keepdims=False, ord=2):
     slope = vector_slope(x, restore(y, x, axis, keepdims), ord, axis)
-    return pushed(t, slope, x, axis, keepdims)
+    return push_slope(t, slope, x, axis, keepdims)
 
 
 def norms_of_batch(x, ord=None, axis=None, keepdims=False):
-    """Of the norm of all elements."""
+    """Return the norm of all elements of each item of a batch; None for other norms."""
     if ord is not None or axis is not None or keepdims:
         return None
     return np.sqrt(np.sum(np.square(np.reshape(x, (len(x), -1))), axis=1))

@@ -1,18 +1,19 @@
-"""Derivatives of the Bessel function K in its order, by an integral whose terms have one sign."""
+"""Derivatives of the modified Bessel function K in its order, by an integral representation."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from wengert.registry import elementwise
-from wengert.rules.composed import offered
+from wengert.rules.composed import dispatched
 from wengert.rules.transcendental import between, kve_partial
 
 
-@offered
+@dispatched
 def kve_by_order(order, power, v, x):
-    """Derivative `order` in the order and `power` in the argument of ``kve``: of the integral of
-    exp(-2 x sinh(t / 2)^2) cosh(v t) over t > 0, by the trapezoidal rule.
+    """Derivative `order` in v and `power` in x of ``kve``, by the trapezoidal rule.
+
+    kve(v, x) is the integral over t > 0 of exp(-2 x sinh(t / 2)^2) cosh(v t) (DLMF 10.32.9, scaled by exp(x)).
     """
     operands = np.broadcast_arrays(np.asarray(v, dtype=float), np.asarray(x, dtype=float))
     shape = operands[0].shape

@@ -1,11 +1,11 @@
-"""Derivatives of the incomplete gamma and beta functions in their parameters, of any order.
+"""Derivatives of any order of the incomplete gamma and beta functions in their parameters.
 
-The derivative of the density in a parameter is the density times a polynomial in logarithms, and that of the
-distribution function is its integral: over the side of the argument on which the first derivative has one sign, so
-that no digits cancel.
-The integrals are taken over the logarithm or the logit of the argument, where the density is smooth and falls off like
-an exponential, by the trapezoidal rule in a variable in which they fall off doubly exponentially.
-So the derivatives are as exact as the density.
+The derivative of a density in a parameter is the density times a polynomial in logarithms (a Bell polynomial of the
+cumulants), and the derivative of the distribution function is its integral.
+It is taken over the side of the argument on which the first derivative has one sign, so that nothing cancels.
+The integrals use the double exponential formula of Takahasi and Mori (1974) in the logarithm or logit of the argument,
+where the density is smooth and decays exponentially.
+The derivatives are therefore as accurate as the density.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from math import comb, pi
 import numpy as np
 
 from wengert.registry import elementwise
-from wengert.rules.composed import offered
+from wengert.rules.composed import dispatched
 from wengert.rules.special import digamma_rise, hurwitz, series, sp
 
-#: nodes and weights over (0, inf) in units of the scale of the integrand
+#: nodes and weights of the double exponential formula over (0, inf), in units of the integrand's decay length
 _STEP = 1 / 16
-_TIMES = np.arange(-60, 76) * _STEP
-_NODES = np.exp(_TIMES - np.exp(-_TIMES))
-_WEIGHTS = _STEP * _NODES * (1 + np.exp(-_TIMES))
+_ABSCISSAE = np.arange(-60, 76) * _STEP
+_NODES = np.exp(_ABSCISSAE - np.exp(-_ABSCISSAE))
+_WEIGHTS = _STEP * _NODES * (1 + np.exp(-_ABSCISSAE))
 
-#: coefficients of log(a) - digamma(a) - 1 / (2 a), in powers of 1 / a^2
+#: coefficients of log(a) - digamma(a) - 1 / (2 a) in powers of 1 / a^2 (DLMF 5.11.2)
 _LOG_DIGAMMA = [1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160]
 
 
 # ---- densities
 
-#: Stirling's series in powers of 1 / a^2
+#: coefficients of Stirling's series of log(gamma(a)) in powers of 1 / a^2 (DLMF 5.11.1)
 _STIRLING = [1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156]
 
 
 def deviance(x, a):
-    """t - log(1 + t) at t = x / a - 1, which is nearly t^2 / 2 where x is near a."""
+    """Return t - log(1 + t) at t = x / a - 1, without cancellation where x is near `a` (about t^2 / 2)."""
     t = (x - a) / a
     small = np.less(np.abs(t), 0.3)
     inner, quotient = np.where(small, t, 0.0), np.where(small, 2.0, x / a)
@@ -45,7 +45,7 @@ def deviance(x, a):
 
 
 def gamma_density(a, x):
-    """x^(a - 1) exp(-x) / gamma(a)."""
+    """Return x^(a - 1) exp(-x) / gamma(a)."""
     large = np.greater_equal(a, 10.0)
     big, low = np.where(large, a, 10.0), np.where(large, 1.0, a)
     at = np.where(large, x, 10.0)
@@ -55,21 +55,21 @@ def gamma_density(a, x):
 
 
 def beta_density(a, b, x, rest):
-    """x^(a - 1) (1 - x)^(b - 1) / beta(a, b), where `rest` is 1 - x: of gamma densities at their common scale."""
+    """Return x^(a - 1) (1 - x)^(b - 1) / beta(a, b) as a ratio of gamma densities; `rest` is 1 - x."""
     n = a + b
     return n * gamma_density(a, n * x) * gamma_density(b, n * rest) / gamma_density(n, n)
 
 
-# ---- the polynomials by which they change
+# ---- cumulants and Bell polynomials
 
 
 def polygamma(n, x):
-    """Derivative n > 0 of digamma."""
+    """Derivative n > 0 of digamma (DLMF 25.11.12)."""
     return (-1) ** (n + 1) * sp.gamma(n + 1.0) * hurwitz(n + 1.0, x)
 
 
 def bell(n, cumulants):
-    """Derivative n of exp(f) over exp(f), from the derivatives 1, ..., n of f: the complete Bell polynomial."""
+    """Return the complete Bell polynomial, exp(-f) d^n exp(f); `cumulants` are the derivatives 1, ..., n of f."""
     found = [1.0]
     for k in range(n):
         found.append(sum(comb(k, i) * found[k - i] * cumulants[i] for i in range(k + 1)))
@@ -77,7 +77,7 @@ def bell(n, cumulants):
 
 
 def log_over_digamma(x, a):
-    """log(x) - digamma(a), also where `a` is large and both are close."""
+    """Return log(x) - digamma(a), also where `a` is large and both are close."""
     large = np.greater(a, 10.0)
     big = np.where(large, a, 10.0)
     gap = series(1 / (big * big), _LOG_DIGAMMA) / (big * big) + 1 / (2 * big)
@@ -86,8 +86,8 @@ def log_over_digamma(x, a):
     return np.where(large, ratio + gap, np.log(x) - sp.digamma(np.where(large, 1.0, a)))
 
 
-def columns(*operands):
-    """Operands as arrays with an axis for the nodes behind, and the shape of the result."""
+def node_columns(*operands):
+    """Broadcast operands to arrays with a trailing axis for the nodes; also return the shape of the result."""
     operands = np.broadcast_arrays(*(np.asarray(x, dtype=float) for x in operands))
     return [np.reshape(x, (-1, 1)) for x in operands], operands[0].shape
 
@@ -96,23 +96,23 @@ def columns(*operands):
 
 
 def gamma_density_slope(order, a, x):
-    """Derivative of x^(a - 1) exp(-x) / gamma(a) in `a`."""
+    """Derivative `order` of x^(a - 1) exp(-x) / gamma(a) in `a`."""
     return gamma_density(a, x) * bell(order, [log_over_digamma(x, a), *(-polygamma(n, a) for n in range(1, order))])
 
 
 def gamma_factor(order, a, logs, slopes):
-    """Derivative in `a` of t^(a - 1) / gamma(a) over t^(a - 1) / gamma(a + 1), where `logs` is log(t) - digamma(a + 1).
+    """Derivative in `a` of t^(a - 1) / gamma(a), divided by t^(a - 1) / gamma(a + 1), which is regular at small `a`.
 
-    There gamma(a + 1) is regular where `a` is small.
+    `logs` is log(t) - digamma(a + 1), and `slopes` are its further derivatives in `a`.
     """
     parts = [logs, *slopes]
     return a * bell(order, parts) + (order * bell(order - 1, parts) if order else 0.0)
 
 
-@offered
+@dispatched
 def gammainc_by_parameter(order, a, x):
-    """Derivative of ``gammainc`` in its parameter, of an order of at least 1."""
-    (a, x), shape = columns(a, x)
+    """Derivative of ``gammainc`` in its parameter; `order` >= 1."""
+    (a, x), shape = node_columns(a, x)
     with np.errstate(all="ignore"):
         is_lower = np.less(log_over_digamma(x, a + 1), 0)
         up = is_lower & np.less(a, 1.0)  # P(a, x) = P(a + 1, x) + x^a exp(-x) / gamma(a + 1)
@@ -138,7 +138,7 @@ def gammainc_by_parameter(order, a, x):
 
 
 def gamma_density_over(order, a, x):
-    """Derivative in `a` of x^(a - 1) exp(-x) / gamma(a + 1)."""
+    """Derivative `order` of x^(a - 1) exp(-x) / gamma(a + 1) in `a`."""
     return (
         gamma_density(a + 1, x)
         / x
@@ -147,7 +147,7 @@ def gamma_density_over(order, a, x):
 
 
 def exponential_rest(u):
-    """exp(u) - 1 - u."""
+    """Return exp(u) - 1 - u without cancellation."""
     small = np.less(np.abs(u), 0.5)
     inner = np.where(small, u, 0.0)
     near = inner * inner * series(inner, _REST)
@@ -174,10 +174,10 @@ elementwise(
 
 
 def beta_terms(i, j, a, b, logs, logs_rest, first=None):
-    """Derivative (i, j) of t^a (1 - t)^b / beta(a, b) in (a, b), over itself.
+    """Derivative (i, j) of t^a (1 - t)^b / beta(a, b) in (a, b), divided by the function.
 
-    `logs` is log(t) - digamma(a) + digamma(a + b), and `logs_rest` the same of the rest.
-    Where the factor 1 / gamma(a) is 1 / gamma(a + 1), `first` is a + 1.
+    `logs` is log(t) - digamma(a) + digamma(a + b), and `logs_rest` the same for 1 - t and b.
+    If 1 / gamma(a + 1) replaces the factor 1 / gamma(a), `first` is a + 1.
     """
     found = {(0, 0): 1.0}
     first = a if first is None else first
@@ -190,7 +190,7 @@ def beta_terms(i, j, a, b, logs, logs_rest, first=None):
 
     def moment(p, q):
         if (p, q) not in found:
-            if p:  # one derivative in a more than (p - 1, q)
+            if p:  # one more derivative in a than (p - 1, q)
                 terms = [
                     comb(p - 1, r) * comb(q, s) * moment(p - 1 - r, q - s) * cumulant(r + 1, s)
                     for r in range(p)
@@ -205,19 +205,19 @@ def beta_terms(i, j, a, b, logs, logs_rest, first=None):
 
 
 def beta_density_slope(i, j, a, b, x, rest):
-    """Derivative (i, j) of the density in (a, b)."""
+    """Derivative (i, j) of the beta density in (a, b)."""
     logs, logs_rest = log_of(x, rest) + digamma_rise(a, b), log_of(rest, x) + digamma_rise(b, a)
     return beta_density(a, b, x, rest) * beta_terms(i, j, a, b, logs, logs_rest)
 
 
 def log_of(x, rest):
-    """log(x), where `rest` is 1 - x."""
+    """Return log(x), where `rest` is 1 - x."""
     return np.where(np.less(x, 0.5), np.log(x), np.log1p(-rest))
 
 
 def beta_slope(i, j, a, b, x, rest):
-    """Derivative (i, j), with i > 0, of ``betainc`` in (a, b), where `rest` is 1 - x, to all its digits."""
-    (a, b, x, rest), shape = columns(a, b, x, rest)
+    """Derivative (i, j), i > 0, of ``betainc`` in (a, b) without loss of digits; `rest` is 1 - x."""
+    (a, b, x, rest), shape = node_columns(a, b, x, rest)
     found = np.empty_like(x)
     with np.errstate(all="ignore"):
         is_wide = np.less(b, 0.5)[:, 0]
@@ -238,7 +238,7 @@ def _beta_slope(i, j, a, b, x, rest):
     is_lower = np.less(logs + digamma_rise(a, b), 0)
     near, far = np.where(is_lower, x, rest), np.where(is_lower, rest, x)
     power, other = np.where(is_lower, a, b), np.where(is_lower, b, a) - 1
-    # near falls to 0 as exp(-u), and its power with it
+    # substitute near exp(-u) for the near side: the integrand decays like exp(-power u)
     if b[0, 0] < 0.5:
         u, weights = _wide_nodes(power, far)
     else:
@@ -254,7 +254,7 @@ def _beta_slope(i, j, a, b, x, rest):
 
 
 def _wide_nodes(power, far, count=400):
-    """Nodes even in the logarithm, where the integrand has features of any size down to `far`."""
+    """Nodes evenly spaced in log(u): the integrand has features on all scales down to `far`."""
     low, high = np.log(1e-17 * np.minimum(far, 1) / np.maximum(power, 1)), np.log(60 / power)
     step = (high - low) / count
     u = np.exp(low + step * np.arange(count))
@@ -269,9 +269,9 @@ def beta_step(i, j, a, b, x, rest):
     return size * beta_terms(i, j, a, b, logs, logs_rest, a + 1)
 
 
-@offered
+@dispatched
 def betainc_by_parameters(i, j, a, b, x, rest):
-    """Derivative (i, j) of ``betainc`` in its parameters, of an order of at least 1; `rest` is 1 - x."""
+    """Derivative (i, j) of ``betainc`` in its parameters, i + j >= 1; `rest` is 1 - x."""
     return beta_slope(i, j, a, b, x, rest) if i else -beta_slope(j, 0, b, a, rest, x)
 
 
@@ -282,5 +282,5 @@ elementwise(
     lambda y, i, j, a, b, x, rest: betainc_by_parameters(i + 1, j, a, b, x, rest),
     lambda y, i, j, a, b, x, rest: betainc_by_parameters(i, j + 1, a, b, x, rest),
     lambda y, i, j, a, b, x, rest: beta_density_slope(i, j, a, b, x, rest),
-    0.0,  # what changes with `rest` changes with x
+    0.0,  # `rest` is 1 - x: the partial in x accounts for it
 )

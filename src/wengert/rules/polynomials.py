@@ -1,4 +1,4 @@
-"""Polynomials by their coefficients, highest power first, in NumPy's order of operations."""
+"""Polynomials given by coefficients, highest power first, evaluated in NumPy's order of operations."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import numpy as np
 
 from wengert.errors import NonSmoothError, UnsupportedFunctionError
 from wengert.registry import composed, strong_matmul, structural
-from wengert.rules.composed import as_array, of_dtype
+from wengert.rules.composed import as_array, as_dtype
 
 
 def coefficients(p):
-    """A line of coefficients."""
+    """Return a 1-D array of coefficients; refuse ``poly1d``."""
     if isinstance(p, np.poly1d):
-        raise UnsupportedFunctionError("numpy.poly1d holds no traced coefficients: pass its coefficients, p.coeffs")
+        raise UnsupportedFunctionError("numpy.poly1d objects are not traced: pass the coefficients p.coeffs")
     return np.atleast_1d(as_array(p))
 
 
 def without_leading_zero(p):
-    """Coefficients of a product: NumPy drops leading zeros, so that the length jumps with their values."""
+    """Return coefficients for ``polymul``, which drops leading zeros: the length would depend on the values."""
     p = coefficients(p)
     if len(p) and p[0] == 0:
         raise UnsupportedFunctionError(
-            "numpy.polymul drops leading zeros, and its length jumps where they change: use numpy.convolve"
+            "numpy.polymul drops leading zeros, so the length of its result depends on values: use numpy.convolve"
         )
     return p
 
@@ -37,7 +37,7 @@ def _polyval(p, x):
 
 
 def extended(p, n):
-    """Coefficients with zeros in front, `n` of them at least."""
+    """Prepend zeros to the coefficients up to a length of `n`."""
     missing = n - len(p)
     return np.concatenate([np.zeros(missing, p.dtype), p]) if missing > 0 else p
 
@@ -59,7 +59,7 @@ def _polymul(a1, a2):
 def _polydiv(u, v):
     u, v = coefficients(u) + 0.0, coefficients(v) + 0.0
     scale, n = 1.0 / v[0], len(v)
-    quotient, rest = [], of_dtype(u, np.result_type(u, v))
+    quotient, rest = [], as_dtype(u, np.result_type(u, v))
     for k in range(len(u) - n + 1):
         factor = scale * rest[k]
         quotient.append(factor)
@@ -109,7 +109,7 @@ def _vander(x, N=None, increasing=False):
     x = as_array(x)
     if np.ndim(x) != 1:
         raise ValueError("x must be a one-dimensional array or sequence.")
-    x = of_dtype(x, np.promote_types(x.dtype, int))
+    x = as_dtype(x, np.promote_types(x.dtype, int))
     columns = [np.ones_like(x)]
     for _ in range((len(x) if N is None else N) - 1):
         columns.append(columns[-1] * x)
@@ -119,7 +119,7 @@ def _vander(x, N=None, increasing=False):
 def _polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
     x, rhs = as_array(x) + 0.0, as_array(y) + 0.0
     if np.ndim(deg):
-        raise UnsupportedFunctionError("numpy.polyfit has a rule for a single degree: fit with numpy.linalg.lstsq")
+        raise UnsupportedFunctionError("numpy.polyfit has a rule for an integer deg only: use numpy.linalg.lstsq")
     if deg < 0:
         raise ValueError("expected deg >= 0")
     if np.ndim(x) != 1 or np.size(x) == 0 or np.ndim(rhs) not in (1, 2):
@@ -132,8 +132,8 @@ def _polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
         w = as_array(w) + 0.0
         if np.shape(w) != np.shape(x):
             raise TypeError("expected w and y to have the same length")
-        lhs = of_dtype(lhs * w[:, None], lhs.dtype)
-        rhs = of_dtype(rhs * (w if np.ndim(rhs) == 1 else w[:, None]), rhs.dtype)
+        lhs = as_dtype(lhs * w[:, None], lhs.dtype)
+        rhs = as_dtype(rhs * (w if np.ndim(rhs) == 1 else w[:, None]), rhs.dtype)
     scale = np.sqrt((lhs * lhs).sum(axis=0))
     lhs = lhs / scale
     c, residuals, rank, s = np.linalg.lstsq(lhs, rhs, rcond)
@@ -166,15 +166,15 @@ composed(np.polyfit, _polyfit)
 
 
 def roots_slope(roots, p):
-    """-r^k / p'(r) for each root r, a row, and each coefficient, that of r^k."""
+    """Return dr/dp_k = -r^k / p'(r), a row per root r and a column per coefficient p_k of r^k."""
     derivative = np.polyder(p)
     slope = np.polyval(derivative, roots)
     with np.errstate(all="ignore"):
         size = np.polyval(np.abs(derivative), np.abs(roots))
     if np.any(np.abs(slope) <= 8 * math.sqrt(np.finfo(slope.dtype).eps) * size):
-        raise NonSmoothError("numpy.roots has no derivative here: a root is double, as far as it is known")
-    powers = of_dtype(np.vander(roots, np.shape(p)[0]), roots.dtype)  # NumPy's are in double precision
-    return -powers / of_dtype(slope, roots.dtype)[:, None]
+        raise NonSmoothError("numpy.roots has no derivative here: a root is multiple, up to rounding")
+    powers = as_dtype(np.vander(roots, np.shape(p)[0]), roots.dtype)  # NumPy computes them in double precision
+    return -powers / as_dtype(slope, roots.dtype)[:, None]
 
 
 structural(

@@ -1,7 +1,7 @@
 """Products of arrays: matrix products, contractions, einsum, Kronecker and cross products.
 
-Every product of a cotangent with an operand is strong: a factor that is exactly 0 gives 0, also against inf.
-Operands with batch axes broadcast: what comes back is summed over the axes along which one was repeated.
+Every product of a cotangent with an operand is a strong product: an exact 0 times inf or NaN gives 0.
+Batch axes broadcast, so cotangents are summed over the axes along which an operand was broadcast.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from wengert.dependence import Contraction
 from wengert.features import has_matvec
 from wengert.registry import facts, strong, strong_matmul, structural
 from wengert.rules import expansions
-from wengert.rules.broadcasting import aligned, conjugate, from_end, front, leading, unbroadcast
+from wengert.rules.broadcasting import aligned, conjugate, from_end, lead_shape, leading, unbroadcast
 
 
 def transposed(a):
@@ -25,21 +25,21 @@ def transposed(a):
 
 
 def adjoint(a):
-    """The conjugate transpose."""
+    """Return the conjugate transpose."""
     return conjugate(transposed(a))
 
 
 # ---- labels of the axes of products, as in einsum (`wengert.dependence.Contraction`)
 
 
-def letters(*counts):
-    """Distinct labels, in groups of these sizes."""
+def axis_labels(*counts):
+    """Return groups of distinct integer labels, of the given sizes."""
     numbers = itertools.count()
     return [[next(numbers) for _ in range(count)] for count in counts]
 
 
-def of_two(labels):
-    """A product of two factors whose labels depend on their numbers of axes alone."""
+def two_factor_pattern(labels):
+    """Pattern of a product of two factors whose axis labels depend only on the numbers of axes."""
 
     def rule(ndim, a, b, out=None):
         return (a, b), *labels(ndim(a), ndim(b))
@@ -49,7 +49,7 @@ def of_two(labels):
 
 def matmul_labels(a, b):
     batch = max(a - 2, b - 2, 0)
-    lead, (i, j, k) = letters(batch, 3)
+    lead, (i, j, k) = axis_labels(batch, 3)
     left = [k] if a == 1 else [*lead[batch - (a - 2) :], i, k]
     right = [k] if b == 1 else [*lead[batch - (b - 2) :], k, j]
     return [left, right], [*lead, *([i] if a > 1 else []), *([j] if b > 1 else [])]
@@ -57,9 +57,9 @@ def matmul_labels(a, b):
 
 def dot_labels(a, b):
     if not a or not b:
-        left, right = letters(a, b)
+        left, right = axis_labels(a, b)
         return [left, right], left + right
-    left, right, (k,) = letters(a - 1, b - 1, 1)
+    left, right, (k,) = axis_labels(a - 1, b - 1, 1)
     at = max(b - 2, 0)
     return [[*left, k], [*right[:at], k, *right[at:]]], left + right
 
@@ -67,12 +67,12 @@ def dot_labels(a, b):
 def inner_labels(a, b):
     if not a or not b:
         return dot_labels(a, b)
-    left, right, (k,) = letters(a - 1, b - 1, 1)
+    left, right, (k,) = axis_labels(a - 1, b - 1, 1)
     return [[*left, k], [*right, k]], left + right
 
 
 def matvec_labels(a, v):
-    lead, (i, k) = letters(max(a - 2, v - 1), 2)
+    lead, (i, k) = axis_labels(max(a - 2, v - 1), 2)
     return [[*lead[len(lead) - (a - 2) :], i, k], [*lead[len(lead) - (v - 1) :], k]], [*lead, i]
 
 
@@ -82,7 +82,7 @@ def vecmat_labels(v, a):
 
 
 def vecdot_labels(ndim, x1, x2, out=None, *, axis=-1):
-    lead, (k,) = letters(max(ndim(x1), ndim(x2)) - 1, 1)
+    lead, (k,) = axis_labels(max(ndim(x1), ndim(x2)) - 1, 1)
     labels = [lead[len(lead) - (ndim(x) - 1) :] for x in (x1, x2)]
     for x, names in zip((x1, x2), labels):
         names.insert(axis % ndim(x), k)
@@ -90,7 +90,7 @@ def vecdot_labels(ndim, x1, x2, out=None, *, axis=-1):
 
 
 def tensordot_labels(ndim, a, b, axes=2):
-    left, right = letters(ndim(a), ndim(b))
+    left, right = axis_labels(ndim(a), ndim(b))
     pairs = list(zip(*contraction(len(left), len(right), axes)))
     for i, j in pairs:
         right[j] = left[i]
@@ -100,7 +100,7 @@ def tensordot_labels(ndim, a, b, axes=2):
 
 def einsum_labels(ndim, *args, optimize=False, dtype=None):
     inputs, output, operands = einsum_form(args)
-    inputs, output, _ = spelt_out(tuple(inputs), output, tuple(map(ndim, operands)), 0)
+    inputs, output, _ = expand_ellipses(tuple(inputs), output, tuple(map(ndim, operands)), 0)
     return operands, [list(names) for names in inputs], list(output)
 
 
@@ -113,7 +113,7 @@ TENSORDOT = Contraction(tensordot_labels)
 
 
 def as_matrices(g, a, b):
-    """Cotangent and operands of ``a @ b``; a vector is a row at the left and a column at the right."""
+    """Return cotangent and operands of ``a @ b`` as matrices: a 1-D `a` is a row, a 1-D `b` a column."""
     if np.ndim(b) == 1:
         b, g = b[:, None], g[..., None]
     if np.ndim(a) == 1:
@@ -122,19 +122,19 @@ def as_matrices(g, a, b):
 
 
 def tall(z, lead):
-    """A stack of matrices, behind the leading axes, as one tall matrix."""
+    """Reshape a stack of matrices, behind the leading axes, to one tall matrix."""
     *stack, columns = np.shape(z)
     return np.reshape(z, (*stack[:lead], math.prod(stack[lead:]), columns))
 
 
 def matmul_wrt_left(ybar, y, a, b, out=None):
-    if np.ndim(ybar) == np.ndim(a) == np.ndim(b) == 2:  # the usual case, kept short
+    if np.ndim(ybar) == np.ndim(a) == np.ndim(b) == 2:  # fast path of the common case
         return strong_matmul(ybar, transposed(b))
     if np.ndim(a) == np.ndim(b) == 1:
         return strong(ybar[..., None], b)
     lead = leading(ybar, y)
     g, left, right = as_matrices(ybar, a, b)
-    if np.ndim(right) == 2:  # a stack times one matrix is one tall matrix times it
+    if np.ndim(right) == 2:  # a stack times one matrix: a single product with the tall matrix
         rows = np.reshape(g, (math.prod(np.shape(g)[:-1]), np.shape(g)[-1]))
         z = strong_matmul(rows, transposed(right))
         z = np.reshape(z, np.shape(g)[:-1] + (np.shape(right)[0],))
@@ -155,20 +155,20 @@ def matmul_wrt_right(ybar, y, a, b, out=None):
         z = strong_matmul(np.reshape(ybar, (math.prod(shape), np.shape(a)[0])), a)
         return np.reshape(z, shape + np.shape(b))
     g, left, right = as_matrices(ybar, a, b)
-    if np.ndim(right) == 2 and np.ndim(left) > 2:  # a stack times one matrix is one tall matrix times it
+    if np.ndim(right) == 2 and np.ndim(left) > 2:  # a stack times one matrix: a single product with the tall matrix
         g, left = tall(g, lead), tall(left, 0)
     z = unbroadcast(strong_matmul(transposed(left), g), right, lead)
     return z[..., 0] if np.ndim(b) == 1 else z
 
 
-def times_one(t, b):
-    """t @ b for a tangent and one matrix or vector: the directions are more rows of the same product."""
+def stacked_product(t, b):
+    """Return t @ b for a tangent and one matrix or vector: the directions are further rows of one product."""
     return np.reshape(strong_matmul(tall(t, 0), b), np.shape(t)[:-1] + np.shape(b)[1:])
 
 
 def push_matmul_left(t, y, a, b, out=None):
     if np.ndim(b) <= 2:
-        return times_one(t, b)
+        return stacked_product(t, b)
     if np.ndim(a) == 1:
         return strong_matmul(aligned(t[..., None, :], a[None, :], np.ndim(b)), b)[..., 0, :]
     return strong_matmul(aligned(t, a, np.ndim(b)), b)
@@ -177,7 +177,7 @@ def push_matmul_left(t, y, a, b, out=None):
 def push_matmul_right(t, y, a, b, out=None):
     if np.ndim(b) == 1:
         if np.ndim(a) <= 2:
-            return times_one(t, a.T)
+            return stacked_product(t, a.T)
         return strong_matmul(a, aligned(t[..., None], b[:, None], np.ndim(a)))[..., 0]
     if np.ndim(a) == 1:
         return strong_matmul(a[None, :], t)[..., 0, :]
@@ -192,7 +192,7 @@ for fun in {np.matmul, np.linalg.matmul}:
         jvp=(push_matmul_left, push_matmul_right),
         stacked=True,
         curvature="cross",
-        dependence=of_two(matmul_labels),
+        dependence=two_factor_pattern(matmul_labels),
     )
 
 
@@ -215,13 +215,13 @@ def vecmat_wrt_matrix(ybar, y, v, a, out=None):
 
 def push_matvec_matrix(t, y, a, v, out=None):
     if np.ndim(v) == 1:
-        return times_one(t, v)
+        return stacked_product(t, v)
     return strong_matmul(aligned(t, a, np.ndim(v) + 1), v[..., :, None])[..., 0]
 
 
 def push_matvec_vector(t, y, a, v, out=None):
     if np.ndim(a) == 2:
-        return times_one(t, a.T)
+        return stacked_product(t, a.T)
     return strong_matmul(a, aligned(t, v, np.ndim(a) - 1)[..., None])[..., 0]
 
 
@@ -241,7 +241,7 @@ if has_matvec:
         jvp=(push_matvec_matrix, push_matvec_vector),
         stacked=True,
         curvature="cross",
-        dependence=of_two(matvec_labels),
+        dependence=two_factor_pattern(matvec_labels),
     )
     structural(
         np.vecmat,
@@ -250,14 +250,14 @@ if has_matvec:
         jvp=(push_vecmat_vector, push_vecmat_matrix),
         stacked=True,
         curvature="cross",
-        dependence=of_two(vecmat_labels),
+        dependence=two_factor_pattern(vecmat_labels),
     )
 
 # ---- sums of products over chosen axes
 
 
 def contraction(na, nb, axes):
-    """Axes that ``tensordot`` sums over, as two tuples of non-negative numbers."""
+    """Return the axes that ``tensordot`` sums over, as two tuples of non-negative integers."""
     if isinstance(axes, (int, np.integer)):
         return tuple(range(na - axes, na)), tuple(range(axes))
     left, right = ((i,) if np.ndim(i) == 0 else tuple(i) for i in axes)
@@ -273,7 +273,7 @@ def rest_of(x, axes):
 
 
 def strong_tensordot(a, b, left, right):
-    """Sum of products over the axes `left` of `a` and `right` of `b`, in which 0 times inf is 0."""
+    """Contract the axes `left` of `a` with the axes `right` of `b`, with 0 * inf = 0."""
     rows, columns = rest_of(a, left), rest_of(b, right)
     n = math.prod(shape_of(a, left))
     flat_a = np.reshape(np.transpose(a, rows + left), (math.prod(shape_of(a, rows)), n))
@@ -282,17 +282,17 @@ def strong_tensordot(a, b, left, right):
 
 
 def partners(axes, others):
-    """The axes that are summed against `axes`, in the order in which those stand in their array."""
+    """Return the axes contracted with `axes`, sorted by `axes`."""
     return tuple(other for _, other in sorted(zip(axes, others, strict=True)))
 
 
-def laid_back(z, order, lead):
-    """`z`, whose axes behind the leading ones are those of an operand in the given order, in their own order."""
+def undo_permutation(z, order, lead):
+    """Undo a permutation: axis i of `z` behind the leading ones is axis ``order[i]`` of the operand."""
     return np.transpose(z, tuple(range(lead)) + tuple(lead + order.index(i) for i in range(len(order))))
 
 
 def lead_to_front(z, at, lead):
-    """`z` with its `lead` leading axes, which begin at `at`, in front of the others."""
+    """Move the `lead` leading axes of a tangent or cotangent, which start at `at`, to the front of `z`."""
     return np.moveaxis(z, tuple(range(at, at + lead)), tuple(range(lead))) if lead else z
 
 
@@ -301,7 +301,7 @@ def tensordot_wrt_left(ybar, y, a, b, axes=2):
     rows, columns = rest_of(a, left), rest_of(b, right)
     lead = leading(ybar, y)
     theirs = tuple(range(lead + len(rows), np.ndim(ybar)))
-    return laid_back(strong_tensordot(ybar, b, theirs, columns), rows + partners(right, left), lead)
+    return undo_permutation(strong_tensordot(ybar, b, theirs, columns), rows + partners(right, left), lead)
 
 
 def tensordot_wrt_right(ybar, y, a, b, axes=2):
@@ -310,7 +310,7 @@ def tensordot_wrt_right(ybar, y, a, b, axes=2):
     lead = leading(ybar, y)
     theirs = tuple(range(lead, lead + len(rows)))
     z = strong_tensordot(a, ybar, rows, theirs)
-    return laid_back(lead_to_front(z, len(left), lead), partners(left, right) + columns, lead)
+    return undo_permutation(lead_to_front(z, len(left), lead), partners(left, right) + columns, lead)
 
 
 def push_tensordot_left(t, y, a, b, axes=2):
@@ -350,7 +350,7 @@ if np.linalg.tensordot is not np.tensordot:
 
 
 def dot_axes(a, b):
-    """``dot`` sums the last axis of `a` against the last but one of `b`, or its only one."""
+    """Axes that ``dot`` contracts: the last one of `a` with the last but one of `b`, or its only one."""
     return (-1,), (-min(np.ndim(b), 2),)
 
 
@@ -359,7 +359,7 @@ def inner_axes(a, b):
 
 
 def is_scaling(a, b):
-    """Whether ``dot`` and ``inner`` are plain multiplication."""
+    """Whether ``dot`` or ``inner`` multiplies by a scalar."""
     return np.ndim(a) == 0 or np.ndim(b) == 0
 
 
@@ -372,7 +372,7 @@ def push_scaling(t, x, other):
 
 
 def is_matmul(a, b, axes_of):
-    """Whether ``dot`` is a matrix product, which has the shorter rules."""
+    """Whether ``dot`` is a matrix product, whose rules are cheaper."""
     return axes_of is dot_axes and np.ndim(b) <= 2
 
 
@@ -428,7 +428,7 @@ for fun, axes_of, labels in ((np.dot, dot_axes, dot_labels), (np.inner, inner_ax
         jvp=(push_left(axes_of), push_right(axes_of)),
         stacked=True,
         curvature="cross",
-        dependence=of_two(labels),
+        dependence=two_factor_pattern(labels),
     )
 facts(np.matmul, scalars="matmul", batching=True)
 facts(np.dot, scalars="dot", batching=True)
@@ -436,19 +436,19 @@ facts(np.inner, scalars="inner")
 
 
 def outer_wrt_left(ybar, y, a, b, out=None):
-    return np.reshape(strong_matmul(ybar, np.ravel(b)[:, None]), front(ybar, y) + np.shape(a))
+    return np.reshape(strong_matmul(ybar, np.ravel(b)[:, None]), lead_shape(ybar, y) + np.shape(a))
 
 
 def outer_wrt_right(ybar, y, a, b, out=None):
-    return np.reshape(strong_matmul(np.ravel(a)[None, :], ybar), front(ybar, y) + np.shape(b))
+    return np.reshape(strong_matmul(np.ravel(a)[None, :], ybar), lead_shape(ybar, y) + np.shape(b))
 
 
 def push_outer_left(t, y, a, b, out=None):
-    return strong(np.reshape(t, (*front(t, a), np.size(a), 1)), np.ravel(b))
+    return strong(np.reshape(t, (*lead_shape(t, a), np.size(a), 1)), np.ravel(b))
 
 
 def push_outer_right(t, y, a, b, out=None):
-    return strong(np.ravel(a)[:, None], np.reshape(t, (*front(t, b), 1, np.size(b))))
+    return strong(np.ravel(a)[:, None], np.reshape(t, (*lead_shape(t, b), 1, np.size(b))))
 
 
 for fun in (np.outer, np.linalg.outer):
@@ -465,12 +465,12 @@ facts(np.outer, expansion=expansions.outer)
 
 
 def vdot_wrt(ybar, x, other):
-    """Both operands are flattened; for real ones the conjugate is no matter."""
+    """Both operands are flattened; conjugation is omitted, as this rule is for real operands."""
     return np.reshape(strong(ybar[..., None], np.ravel(other)), np.shape(ybar) + np.shape(x))
 
 
 def push_vdot(t, x, other):
-    return times_one(np.reshape(t, (*front(t, x), np.size(x))), np.ravel(other))
+    return stacked_product(np.reshape(t, (*lead_shape(t, x), np.size(x))), np.ravel(other))
 
 
 def vdots_of_batch(a, b):
@@ -492,7 +492,7 @@ structural(
 
 
 def vecdot_wrt(ybar, y, x, other, axis):
-    """The sum runs over `axis` of both operands, which broadcast in the others."""
+    """The sum runs over `axis` of both operands, which broadcast along the other axes."""
     lead = leading(ybar, y)
     moved = np.moveaxis(x, axis, -1)
     z = unbroadcast(strong(ybar[..., None], np.moveaxis(other, axis, -1)), moved, lead)
@@ -523,33 +523,33 @@ facts(np.vecdot, scalars="inner")
 # ---- einsum
 
 
-def spelt(labels):
-    """A list of labels, as the interleaved form has them, as letters."""
+def label_letters(labels):
+    """Convert the integer labels of einsum's interleaved form to letters."""
     return "".join("..." if label is Ellipsis else string.ascii_letters[label] for label in labels)
 
 
 def einsum_form(args):
-    """Subscripts of each operand and of the result (None if implicit), and the operands; of either form."""
+    """Return the subscripts of operands and result (None if implicit) and the operands, for either calling form."""
     if isinstance(args[0], str):
         inputs, arrow, output = args[0].replace(" ", "").partition("->")
         return inputs.split(","), output if arrow else None, list(args[1:])
     count = len(args) // 2
-    output = spelt(args[-1]) if len(args) % 2 else None
-    return [spelt(args[2 * i + 1]) for i in range(count)], output, list(args[0 : 2 * count : 2])
+    output = label_letters(args[-1]) if len(args) % 2 else None
+    return [label_letters(args[2 * i + 1]) for i in range(count)], output, list(args[0 : 2 * count : 2])
 
 
 def einsum_letters(args, lead):
-    """Subscripts without ellipses, and letters for the leading axes of the cotangent."""
+    """Return subscripts without ellipses, and fresh letters for the `lead` leading axes of the cotangent."""
     inputs, output, operands = einsum_form(args)
-    inputs, output, first = spelt_out(tuple(inputs), output, tuple(map(np.ndim, operands)), lead)
+    inputs, output, first = expand_ellipses(tuple(inputs), output, tuple(map(np.ndim, operands)), lead)
     return list(inputs), output, first, operands
 
 
 @lru_cache(maxsize=1024)
-def spelt_out(inputs, output, ndims, lead):
-    """Subscripts of operands of so many axes without ellipses, and letters for leading axes.
+def expand_ellipses(inputs, output, ndims, lead):
+    """Expand ellipses in subscripts, given the number of axes of each operand, and pick letters for leading axes.
 
-    Without an arrow the result has the ellipsis first, then the letters that occur once, in order.
+    An implicit result has the ellipsis first, then the letters that occur once, in alphabetical order.
     """
     if output is None:
         seen = "".join(inputs).replace(".", "")
@@ -568,13 +568,13 @@ def spelt_out(inputs, output, ndims, lead):
     return inputs, output.replace("...", ellipsis), "".join(fresh[:lead])
 
 
-FEW = 4096
+MAX_DIRECT_SIZE = 4096
 
 
 def strong_einsum(inputs, output, operands):
-    """``einsum`` in which 0 times inf or NaN is 0; redone in full broadcast where that happened."""
-    # a few elements are summed sooner than the order of the sums is found
-    optimize = len(operands) > 2 or sum(map(np.size, operands)) > FEW
+    """Evaluate ``einsum`` with 0 * inf = 0; if NaN occurs, evaluate again with fully broadcast strong products."""
+    # for few elements the direct sum is cheaper than the search for a contraction order
+    optimize = len(operands) > 2 or sum(map(np.size, operands)) > MAX_DIRECT_SIZE
     y = np.einsum(",".join(inputs) + "->" + output, *operands, optimize=optimize)
     if not np.isnan(np.add.reduce(y, axis=None)) or all(np.isfinite(x).all() for x in operands):
         return y
@@ -588,15 +588,15 @@ def strong_einsum(inputs, output, operands):
 
 
 def einsum_place(i, args):
-    """Number of the operand that argument i of the call is."""
+    """Return the operand number of argument i of the call."""
     return i - 1 if isinstance(args[0], str) else i // 2
 
 
 def einsum_wrt(i, ybar, y, *args, optimize=False, dtype=None):
-    """The cotangent takes the operand's place: sum over all that the operand does not carry.
+    """Contract the cotangent in place of operand i with the other operands.
 
-    A letter that only this operand has was summed alone: its axis comes back with length 1.
-    A letter that it has twice stands for a diagonal: the result is laid on it.
+    A letter that only this operand has was summed alone: its axis is restored with length 1 and broadcasts.
+    A letter that occurs twice in it selects a diagonal: the cotangent is placed on that diagonal.
     """
     inputs, output, first, operands = einsum_letters(args, leading(ybar, y))
     i = einsum_place(i, args)
@@ -617,7 +617,7 @@ def einsum_wrt(i, ybar, y, *args, optimize=False, dtype=None):
 
 
 def on_diagonals(z, own, x, lead):
-    """`z`, which has one axis for each letter, laid where the indices of equal letters are equal."""
+    """Expand `z`, with one axis per distinct letter, to nonzeros where the indices of equal letters agree."""
     repeats = tuple(j for j, c in enumerate(own) if c in own[:j])
     z = np.expand_dims(z, tuple(lead + j for j in repeats))
     for j in repeats:
@@ -628,7 +628,7 @@ def on_diagonals(z, own, x, lead):
 
 
 def push_einsum(i, t, y, *args, optimize=False, dtype=None):
-    """The tangent takes the operand's place, with its leading axes in front."""
+    """Replace operand i by its tangent, with the leading axes in front."""
     inputs, output, first, operands = einsum_letters(args, leading(t, args[i]))
     i = einsum_place(i, args)
     inputs[i], operands[i] = first + inputs[i], t
@@ -648,7 +648,7 @@ structural(
 
 
 def kron_blocks(z, a, b, lead):
-    """`z` of the shape of ``kron(a, b)`` as a matrix: rows for `a`, columns for `b`."""
+    """Reshape `z`, of the shape of ``kron(a, b)``, to matrices with rows for `a` and columns for `b`."""
     n = max(np.ndim(a), np.ndim(b))
     outer = (1,) * (n - np.ndim(a)) + np.shape(a)
     inner = (1,) * (n - np.ndim(b)) + np.shape(b)
@@ -671,7 +671,7 @@ def kron_wrt_right(ybar, y, a, b):
 
 
 def kron_pattern(deps, a, b):
-    """The elements of either factor, where the other is not a constant 0."""
+    """Pattern of ``kron``: elements of either factor where the other is nonzero or traced."""
     parts = []
     for x, y, order in ((a, b, 1), (b, a, -1)):
         if deps.depends(x):
@@ -695,7 +695,7 @@ structural(
 
 
 def strong_cross(u, v):
-    """Cross product along the last axis, in which 0 times inf is 0."""
+    """Return the cross product along the last axis, with 0 * inf = 0."""
     after, before = (1, 2, 0), (2, 0, 1)
     return np.stack(
         [
@@ -710,20 +710,20 @@ def cross_axes(axisa, axisb, axisc, axis):
     return (axisa, axisb, axisc) if axis is None else (axis, axis, axis)
 
 
-def in_space(v):
-    """Vectors of the plane, in the last axis, with a third element 0."""
+def as_3d_vectors(v):
+    """Extend 2-D vectors in the last axis by a zero third component."""
     return v if np.shape(v)[-1] == 3 else np.concatenate([v, np.zeros_like(v[..., :1])], axis=-1)
 
 
 def cross_wrt(ybar, y, x, other, axes, sign):
-    """d(a x b) paired with g is a . (b x g) = b . (g x a)."""
+    """d(a x b) paired with g: the cotangent of `a` is b x g, that of `b` is g x a."""
     axis_x, axis_other, axis_y = axes
     own, u = np.moveaxis(x, axis_x, -1), np.moveaxis(other, axis_other, -1)
-    if np.shape(own)[-1] == np.shape(u)[-1] == 2:  # the third element alone, and no axis for it
+    if np.shape(own)[-1] == np.shape(u)[-1] == 2:  # the result is the third component, without an axis
         g = np.stack([np.zeros_like(ybar), np.zeros_like(ybar), ybar], axis=-1)
     else:
         g = np.moveaxis(ybar, from_end(axis_y, np.ndim(y))[0], -1)
-    u = in_space(u)
+    u = as_3d_vectors(u)
     z = strong_cross(u, g) if sign > 0 else strong_cross(g, u)
     z = unbroadcast(z[..., : np.shape(own)[-1]], own, leading(ybar, y))
     return np.moveaxis(z, -1, from_end(axis_x, np.ndim(x))[0])
@@ -740,12 +740,12 @@ def cross_wrt_right(ybar, y, a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
 
 
 def cross_pattern(deps, a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
-    """Of each component the elements along the two other axes."""
+    """Pattern of a cross product: each component depends on the other two of both operands."""
     axisa, axisb, axisc = cross_axes(axisa, axisb, axisc, axis)
     a, b = np.moveaxis(deps.ids(a), axisa, -1), np.moveaxis(deps.ids(b), axisb, -1)
-    is_plane = a.shape[-1] == b.shape[-1] == 2  # the third component alone, and no axis for it
+    is_plane = a.shape[-1] == b.shape[-1] == 2  # the result is the third component, without an axis
     pairs = ((0, 1),) if is_plane else ((1, 2), (2, 0), (0, 1))
-    a, b = in_space(a), in_space(b)
+    a, b = as_3d_vectors(a), as_3d_vectors(b)
     shape = np.broadcast_shapes(a.shape[:-1], b.shape[:-1])
     a, b = [[np.broadcast_to(x[..., k], shape) for k in range(3)] for x in (a, b)]
     deps.is_done = True

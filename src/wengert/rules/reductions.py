@@ -1,8 +1,8 @@
-"""Functions that combine many elements into one: sums, products, extremes, moments, running sums.
+"""Reductions and scans: sums, products, maxima and minima, moments, cumulative sums, differences.
 
-A pullback puts the reduced axes back with length 1 and leaves the broadcasting to the engine.
-Where y is a sum of elements times a slope, the slope is computed once for tangents and cotangents.
-Products are exact with any number of zeros: nothing is divided by an element.
+A pullback restores the reduced axes with length 1 and leaves broadcasting to the engine.
+Where y is the sum of elements times a slope, tangents and cotangents share the slope.
+Products are exact for any number of zeros: nothing is divided by an element.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from wengert.rules.broadcasting import (
     aligned,
     conjugate,
     from_end,
-    front,
-    given,
+    is_given,
     is_kept,
+    lead_shape,
     leading,
     length,
+    masked,
     restore,
-    summed,
-    taken,
+    sum_reduced,
     unbroadcast,
 )
 
-# ufunc.reduce reduces axis 0 where the function, without an axis, reduces them all: the engine fills it in
+# ufunc.reduce defaults to axis=0 and the function to all axes: the engine supplies axis=0
 ufunc_methods.update(
     {
         (np.add, "reduce"): np.sum,
@@ -48,54 +48,54 @@ ufunc_methods.update(
 
 
 def sum_transpose(ybar, a, axis=None, dtype=None, out=None, keepdims=False, initial=0, where=True):
-    return taken(restore(ybar, a, axis, keepdims), where)
+    return masked(restore(ybar, a, axis, keepdims), where)
 
 
 def push_sum(t, y, a, axis=None, dtype=None, out=None, keepdims=False, initial=0, where=True):
-    return summed(taken(t, where), a, axis, keepdims)
+    return sum_reduced(masked(t, where), a, axis, keepdims)
 
 
 def count_of(a, axis, where=True):
-    """How many elements a mean is taken of: a number, or that of each mean, with the axes kept."""
-    if where is True or not given(where):
+    """Return the number of elements that enter a mean: a scalar, or with `where` an array with the axes kept."""
+    if where is True or not is_given(where):
         return length(a, axis)
     return np.sum(np.broadcast_to(where, np.shape(a)), axis=axis, keepdims=True, dtype=a.dtype)
 
 
 def mean_transpose(ybar, a, axis=None, dtype=None, out=None, keepdims=False, *, where=True):
-    return taken(restore(ybar, a, axis, keepdims) / count_of(a, axis, where), where)
+    return masked(restore(ybar, a, axis, keepdims) / count_of(a, axis, where), where)
 
 
 def push_mean(t, y, a, axis=None, dtype=None, out=None, keepdims=False, *, where=True):
-    return summed(taken(t / count_of(a, axis, where), where), a, axis, keepdims)
+    return sum_reduced(masked(t / count_of(a, axis, where), where), a, axis, keepdims)
 
 
 linear(np.sum, sum_transpose, jvp=push_sum, stacked=True, batching=True, scalars="sum", dependence=Reduced())
 linear(np.mean, mean_transpose, jvp=push_mean, stacked=True, batching=True, scalars="mean", dependence=Reduced())
 
 
-def is_number(a, where):
-    """Where there is a number that is taken."""
-    return taken(~np.isnan(a), where, False)
+def is_counted(a, where):
+    """Mask of the elements that are not NaN and not excluded by `where`."""
+    return masked(~np.isnan(a), where, False)
 
 
 def nansum_wrt_array(ybar, y, a, axis=None, dtype=None, out=None, keepdims=False, initial=0, where=True):
-    return np.where(is_number(a, where), restore(ybar, a, axis, keepdims), 0)
+    return np.where(is_counted(a, where), restore(ybar, a, axis, keepdims), 0)
 
 
 def push_nansum(t, y, a, axis=None, dtype=None, out=None, keepdims=False, initial=0, where=True):
-    return summed(np.where(is_number(a, where), t, 0), a, axis, keepdims)
+    return sum_reduced(np.where(is_counted(a, where), t, 0), a, axis, keepdims)
 
 
 def nanmean_wrt_array(ybar, y, a, axis=None, dtype=None, out=None, keepdims=False, *, where=True):
-    """1 / (number of numbers) where there is one."""
-    mask = is_number(a, where)
+    """Return ybar / (count of elements other than NaN) at these, 0 elsewhere."""
+    mask = is_counted(a, where)
     return np.where(mask, restore(ybar, a, axis, keepdims) / count_of(a, axis, mask), 0)
 
 
 def push_nanmean(t, y, a, axis=None, dtype=None, out=None, keepdims=False, *, where=True):
-    mask = is_number(a, where)
-    return summed(np.where(mask, t / count_of(a, axis, mask), 0), a, axis, keepdims)
+    mask = is_counted(a, where)
+    return sum_reduced(np.where(mask, t / count_of(a, axis, mask), 0), a, axis, keepdims)
 
 
 structural(np.nansum, nansum_wrt_array, jvp=(push_nansum,), stacked=True, curvature="none", dependence=Reduced())
@@ -104,18 +104,18 @@ structural(np.nanmean, nanmean_wrt_array, jvp=(push_nanmean,), stacked=True, cur
 # ---- products
 
 
-def shifted_products(a):
-    """Products of all earlier elements along the last axis."""
+def exclusive_cumprod(a):
+    """Exclusive cumulative product along the last axis."""
     return np.cumprod(np.concatenate([np.ones_like(a[..., :1]), a[..., :-1]], axis=-1), axis=-1)
 
 
 def products_of_others(a):
-    """Product of all other elements along the last axis, without dividing."""
-    return shifted_products(a) * np.flip(shifted_products(np.flip(a, -1)), -1)
+    """Product of all other elements along the last axis, without division."""
+    return exclusive_cumprod(a) * np.flip(exclusive_cumprod(np.flip(a, -1)), -1)
 
 
 def reduced_last(a, axis):
-    """`a` with the reduced axes flattened into a last one, and the function that undoes it."""
+    """Flatten the reduced axes of `a` into a last one; also return the inverse of this reshaping."""
     axes = from_end(axis, np.ndim(a))
     ends = tuple(range(-len(axes), 0))
     moved = a if axes == ends else np.moveaxis(a, axes, ends)
@@ -129,9 +129,9 @@ def reduced_last(a, axis):
 
 
 def prod_slope(a, axis, initial, where):
-    flat, undo = reduced_last(taken(a, where, 1), axis)
-    slope = taken(undo(products_of_others(flat)), where)
-    return slope * initial if given(initial) else slope
+    flat, undo = reduced_last(masked(a, where, 1), axis)
+    slope = masked(undo(products_of_others(flat)), where)
+    return slope * initial if is_given(initial) else slope
 
 
 def prod_wrt_array(ybar, y, a, axis=None, dtype=None, out=None, keepdims=False, initial=1, where=True):
@@ -139,7 +139,7 @@ def prod_wrt_array(ybar, y, a, axis=None, dtype=None, out=None, keepdims=False, 
 
 
 def push_prod(t, y, a, axis=None, dtype=None, out=None, keepdims=False, initial=1, where=True):
-    return summed(strong(t, prod_slope(a, axis, initial, where)), a, axis, keepdims)
+    return sum_reduced(strong(t, prod_slope(a, axis, initial, where)), a, axis, keepdims)
 
 
 structural(
@@ -153,14 +153,14 @@ structural(
     taylor=taylor.prod,
 )
 
-# ---- extremes: what ties, shares
+# ---- maxima and minima: ties share equally
 
 
 def extreme_share(a, extreme, axis, initial=None, where=True):
-    """1/k for each of the k elements that equal the extreme, `initial` counted; NaN where the extreme is NaN."""
-    is_extreme = taken(np.equal(a, extreme), where, False)
+    """Return 1/k at each of the k elements equal to the extreme (counting `initial`); NaN if the extreme is NaN."""
+    is_extreme = masked(np.equal(a, extreme), where, False)
     count = np.sum(is_extreme, axis=axis, keepdims=True, dtype=extreme.dtype)
-    if given(initial):
+    if is_given(initial):
         count = count + np.equal(extreme, initial)
     return np.where(np.isnan(extreme), np.nan, is_extreme / count)
 
@@ -172,7 +172,7 @@ def extreme_wrt_array(ybar, y, a, axis=None, out=None, keepdims=False, initial=N
 
 def push_extreme(t, y, a, axis=None, out=None, keepdims=False, initial=None, where=True):
     share = extreme_share(a, restore(y, a, axis, keepdims), axis, initial, where)
-    return summed(strong(t, share), a, axis, keepdims)
+    return sum_reduced(strong(t, share), a, axis, keepdims)
 
 
 for fun in (np.max, np.min, np.amax, np.amin, np.nanmax, np.nanmin):
@@ -192,7 +192,7 @@ def ptp_wrt_array(ybar, y, a, axis=None, out=None, keepdims=False):
 
 
 def push_ptp(t, y, a, axis=None, out=None, keepdims=False):
-    return summed(strong(t, ptp_share(a, axis)), a, axis, keepdims)
+    return sum_reduced(strong(t, ptp_share(a, axis)), a, axis, keepdims)
 
 
 structural(np.ptp, ptp_wrt_array, jvp=(push_ptp,), stacked=True, curvature="none", dependence=Reduced())
@@ -201,11 +201,11 @@ structural(np.ptp, ptp_wrt_array, jvp=(push_ptp,), stacked=True, curvature="none
 
 
 def deviations(a, axis, ddof, correction, where):
-    """Deviations from the mean, and what the sum of their squares is divided by."""
+    """Return the deviations from the mean and the divisor of the sum of squares."""
     ddof = ddof if correction is np._NoValue else correction
     mean = np.mean(a, axis=axis, keepdims=True, **({} if where is True else {"where": where}))
     count = count_of(a, axis, where) - ddof
-    return taken(a - mean, where), np.maximum(count, 0) if np.ndim(count) else max(count, 0)
+    return masked(a - mean, where), np.maximum(count, 0) if np.ndim(count) else max(count, 0)
 
 
 def var_wrt_array(
@@ -219,7 +219,7 @@ def push_var(
     t, y, a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, correction=np._NoValue
 ):
     deviation, count = deviations(a, axis, ddof, correction, where)
-    return 2 * summed(strong(t, conjugate(np.divide(deviation, count))).real, a, axis, keepdims)
+    return 2 * sum_reduced(strong(t, conjugate(np.divide(deviation, count))).real, a, axis, keepdims)
 
 
 def std_wrt_array(
@@ -233,17 +233,17 @@ def push_std(
     t, y, a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, correction=np._NoValue
 ):
     slope = std_slope(restore(y, a, axis, keepdims), a, axis, ddof, correction, where)
-    return summed(strong(t, conjugate(slope)).real, a, axis, keepdims)
+    return sum_reduced(strong(t, conjugate(slope)).real, a, axis, keepdims)
 
 
 def std_slope(spread, a, axis, ddof, correction, where):
-    """Deviation over (count y); like a norm it has a kink where all deviations are 0, and 0 there.
+    """Return deviation / (count y), and 0 at the kink where all deviations are 0.
 
-    Equal numbers may all deviate from their rounded mean, and y is then as small: without their own mean they do not.
+    Equal elements may deviate from their rounded mean, with y as small: subtracting the mean of deviations cures that.
     """
     deviation, count = deviations(a, axis, ddof, correction, where)
     options = {} if where is True else {"where": where}
-    deviation = taken(deviation - np.mean(deviation, axis=axis, keepdims=True, **options), where)
+    deviation = masked(deviation - np.mean(deviation, axis=axis, keepdims=True, **options), where)
     return np.where(spread == 0, 0, np.divide(deviation / spread, count))
 
 
@@ -264,12 +264,12 @@ def average_wrt_array(ybar, y, a, axis=None, weights=None, *, keepdims=False):
 def push_average(t, y, a, axis=None, weights=None, *, keepdims=False):
     if weights is None:
         return push_mean(t, y, a, axis, keepdims=keepdims)
-    return summed(strong(t, average_share(a, axis, weights)), a, axis, keepdims)
+    return sum_reduced(strong(t, average_share(a, axis, weights)), a, axis, keepdims)
 
 
 def average_share(a, axis, weights):
-    """Weight of each element, of weights that sum to 1."""
-    weights = laid_along(weights, a, axis)
+    """Return the normalised weight of each element."""
+    weights = broadcast_weights(weights, a, axis)
     return weights / np.sum(weights, axis=axis, keepdims=True)
 
 
@@ -281,24 +281,24 @@ def average_wrt_weights(ybar, y, a, axis=None, weights=None, *, keepdims=False):
     along = from_end(axis, np.ndim(a))
     others = tuple(i for i in range(-np.ndim(a), 0) if i not in along)
     lead = np.ndim(product) - np.ndim(a)
-    product = np.sum(product, axis=others)  # the axes of the weights, in the order of the array's
+    product = np.sum(product, axis=others)  # leaves the axes of the weights, in the order of those of `a`
     order = np.argsort(np.argsort(along))
     return np.transpose(product, (*range(lead), *(lead + i for i in order)))
 
 
 def push_average_weights(t, y, a, axis=None, weights=None, *, keepdims=False):
     slope = weight_slope(restore(y, a, axis, keepdims), a, axis, weights)
-    return summed(strong(laid_along(t, a, axis, leading(t, weights)), slope), a, axis, keepdims)
+    return sum_reduced(strong(broadcast_weights(t, a, axis, leading(t, weights)), slope), a, axis, keepdims)
 
 
 def weight_slope(mean, a, axis, weights):
-    """Deviation from the mean, over the sum of the weights."""
-    laid = np.broadcast_to(laid_along(weights, a, axis), np.shape(a))
+    """Return dy/dw: the deviation from the mean, divided by the sum of the weights."""
+    laid = np.broadcast_to(broadcast_weights(weights, a, axis), np.shape(a))
     return (a - mean) / np.sum(laid, axis=axis, keepdims=True)
 
 
-def laid_along(weights, a, axis, lead=0):
-    """Weights of the axes in the order given, or tangents of them, shaped to broadcast against `a`."""
+def broadcast_weights(weights, a, axis, lead=0):
+    """Reshape weights (or tangents of them) of the given axes, in that order, to broadcast against `a`."""
     shape = np.shape(weights)
     if shape[lead:] == np.shape(a):
         return weights
@@ -309,11 +309,11 @@ def laid_along(weights, a, axis, lead=0):
 
 
 def average_pattern(deps, a, axis=None, weights=None, **options):
-    """All elements and all weights along the axis; linear where the weights are constant."""
+    """Pattern of an average: all elements and weights along the axis; linear if the weights are constant."""
     ids = deps.ids(a)
     parts = [ids]
     if deps.depends(weights):
-        parts.append(np.broadcast_to(laid_along(deps.ids(weights), ids, axis), ids.shape))
+        parts.append(np.broadcast_to(broadcast_weights(deps.ids(weights), ids, axis), ids.shape))
     else:
         deps.is_done = True
     return deps.united([np.reshape(deps.along(part, from_end(axis, ids.ndim)), deps.shape) for part in parts])
@@ -323,12 +323,12 @@ def average_taylor(series, order, a, axis=None, weights=None, keepdims=False):
     keepdims = is_kept(keepdims)
     if weights is None:
         return np.mean(a, axis=axis, keepdims=keepdims)
-    weights = np.broadcast_to(laid_along(weights, a, axis), np.shape(a))
+    weights = np.broadcast_to(broadcast_weights(weights, a, axis), np.shape(a))
     return np.sum(a * weights, axis, keepdims=keepdims) / np.sum(weights, axis, keepdims=keepdims)
 
 
 def average_expansion(a, axis=None, weights=None, **options):
-    if weights is None or {*options} - {"keepdims"} or not np.any(weights):  # those of an operand stand here as 0
+    if weights is None or {*options} - {"keepdims"} or not np.any(weights):  # traced weights appear as zeros here
         return None
     share = average_share(np.asarray(a), axis, np.asarray(weights, dtype=float))
     return lambda a, *_: np.sum(a * share, axis=axis, **options)
@@ -346,11 +346,11 @@ structural(
     taylor=average_taylor,
 )
 
-# ---- running sums and products, differences
+# ---- cumulative sums and products, differences
 
 
 def flat_if_none(a, axis):
-    """Operand and axis of a running operation: without an axis it runs over the flattened array."""
+    """Return operand and axis of a cumulative operation: without an axis it flattens the operand."""
     return (np.ravel(a), -1) if axis is None or np.ndim(a) == 0 else (a, from_end(axis, np.ndim(a))[0])
 
 
@@ -360,18 +360,18 @@ def reverse_cumsum(z, axis):
 
 def cumsum_transpose(ybar, a, axis=None, dtype=None, out=None):
     flat, axis = flat_if_none(a, axis)
-    return np.reshape(reverse_cumsum(ybar, axis), front(ybar, flat) + np.shape(a))
+    return np.reshape(reverse_cumsum(ybar, axis), lead_shape(ybar, flat) + np.shape(a))
 
 
 def push_cumsum(t, y, a, axis=None, dtype=None, out=None):
     flat, axis = flat_if_none(a, axis)
-    return np.cumsum(np.reshape(t, front(t, a) + np.shape(flat)), axis=axis)
+    return np.cumsum(np.reshape(t, lead_shape(t, a) + np.shape(flat)), axis=axis)
 
 
 def backward_recurrence(factor, b):
-    """s with s[i] = b[i] + factor[i] s[i + 1] along the last axis, in log2(n) steps.
+    """Solve s[i] = b[i] + factor[i] s[i + 1] along the last axis in log2(n) passes.
 
-    After each step s[i] holds the terms of twice as many successors.
+    Recursive doubling (Kogge and Stone 1973): each pass doubles the number of successors that s[i] accounts for.
     """
     n = np.shape(factor)[-1]
     step = 1
@@ -386,20 +386,20 @@ def backward_recurrence(factor, b):
 
 
 def cumprod_wrt_array(ybar, y, a, axis=None, dtype=None, out=None):
-    """Products of the earlier elements, times the cotangents that later products send back."""
+    """Product of the earlier elements, times the solution of the adjoint recurrence g[i] + a[i + 1] s[i + 1]."""
     flat, axis = flat_if_none(a, axis)
     line, g = np.moveaxis(flat, axis, -1), np.moveaxis(ybar, axis, -1)
     later = np.concatenate([line[..., 1:], np.zeros_like(line[..., :1])], axis=-1)
-    z = strong(backward_recurrence(later, g), shifted_products(line))
-    return np.reshape(np.moveaxis(z, -1, axis), front(ybar, flat) + np.shape(a))
+    z = strong(backward_recurrence(later, g), exclusive_cumprod(line))
+    return np.reshape(np.moveaxis(z, -1, axis), lead_shape(ybar, flat) + np.shape(a))
 
 
 def push_cumprod(t, y, a, axis=None, dtype=None, out=None):
-    """The transpose, in the order of the elements: y'[i] = a[i] y'[i - 1] + t[i] y[i - 1]."""
+    """Solve the tangent recurrence y'[i] = a[i] y'[i - 1] + t[i] y[i - 1]."""
     flat, axis = flat_if_none(a, axis)
-    t = np.reshape(t, front(t, a) + np.shape(flat))
+    t = np.reshape(t, lead_shape(t, a) + np.shape(flat))
     line, t = np.moveaxis(flat, axis, -1), np.moveaxis(t, axis, -1)
-    start = strong(t, shifted_products(line))
+    start = strong(t, exclusive_cumprod(line))
     z = np.flip(backward_recurrence(np.flip(line, -1), np.flip(start, -1)), -1)
     return np.moveaxis(z, -1, axis)
 
@@ -410,7 +410,7 @@ linear(
     jvp=push_cumsum,
     stacked=True,
     batching=True,
-    expansion=expansions.cumulated(np.add),
+    expansion=expansions.accumulate(np.add),
     dependence=Cumulative(),
 )
 structural(
@@ -419,13 +419,13 @@ structural(
     jvp=(push_cumprod,),
     stacked=True,
     batching=True,
-    expansion=expansions.cumulated(np.multiply),
+    expansion=expansions.accumulate(np.multiply),
     dependence=Cumulative(),
 )
 
 
 def without_initial(ybar, a, axis, include_initial):
-    """Cotangent of the running result without its leading constant."""
+    """Drop the leading constant of a cumulative result from its cotangent."""
     if not include_initial:
         return ybar
     _, axis = flat_if_none(a, axis)
@@ -442,7 +442,7 @@ def cumulative_prod_wrt_array(ybar, y, x, axis=None, dtype=None, out=None, inclu
 
 
 def with_initial(t, x, axis, include_initial):
-    """Tangent of the running result with that of its leading constant, 0."""
+    """Prepend the zero tangent of the leading constant to the tangent of a cumulative result."""
     if not include_initial:
         return t
     _, axis = flat_if_none(x, axis)
@@ -475,14 +475,14 @@ if has_cumulative:
 
 
 def with_length(z, n, axis):
-    """Shape of `z` with length `n` along `axis`."""
+    """Return the shape of `z` with length `n` along `axis`."""
     shape = list(np.shape(z))
     shape[axis] = n
     return tuple(shape)
 
 
-def diff_places(a, axis, prepend, append):
-    """For what is put before an array, for the array, and for what is put behind: where it begins, and the rest."""
+def diff_offsets(a, axis, prepend, append):
+    """Return (offset, elements behind) of `prepend`, `a` and `append` in their concatenation along `axis`."""
     before, middle, behind = (
         0 if x is np._NoValue else np.shape(x)[axis] if np.ndim(x) else 1 for x in (prepend, a, append)
     )
@@ -490,12 +490,12 @@ def diff_places(a, axis, prepend, append):
 
 
 def diff_rules(which):
-    """Pullback and tangent of differences of three parts joined, in one of them: 0 before, 1 the array, 2 behind."""
+    """Pullback and tangent of ``diff`` in part `which` of the concatenation: 0 prepend, 1 array, 2 append."""
 
     def pull(ybar, y, a, n=1, axis=-1, prepend=np._NoValue, append=np._NoValue):
-        """n times the negative difference, with a zero put at both ends."""
+        """Apply the transpose of a difference n times: the negative difference of the zero-padded cotangent."""
         (axis,) = from_end(axis, np.ndim(a))
-        begin, rest = diff_places(a, axis, prepend, append)[which]
+        begin, rest = diff_offsets(a, axis, prepend, append)[which]
         for _ in range(n):
             edge = np.zeros(with_length(ybar, 1, axis), dtype=ybar.dtype)
             ybar = -np.diff(np.concatenate([edge, ybar, edge], axis=axis), axis=axis)
@@ -505,10 +505,10 @@ def diff_rules(which):
 
     def push(t, y, a, n=1, axis=-1, prepend=np._NoValue, append=np._NoValue):
         (axis,) = from_end(axis, np.ndim(a))
-        begin, rest = diff_places(a, axis, prepend, append)[which]
-        if which != 1:  # a number is one slice
+        begin, rest = diff_offsets(a, axis, prepend, append)[which]
+        if which != 1:  # a scalar stands for one slice
             x = (prepend, a, append)[which]
-            shape = front(t, x) + (np.shape(x) or with_length(a, 1, axis))
+            shape = lead_shape(t, x) + (np.shape(x) or with_length(a, 1, axis))
             t = np.broadcast_to(aligned(t, x, np.ndim(a)), shape)
         if begin or rest:
             zeros = [np.zeros(with_length(t, m, axis), dtype=t.dtype) for m in (begin, rest)]
@@ -519,7 +519,7 @@ def diff_rules(which):
 
 
 def diff_pattern(deps, a, n=1, axis=-1, prepend=np._NoValue, append=np._NoValue):
-    """Both neighbours of each difference, n times."""
+    """Pattern of ``diff``: both neighbours of each difference, n times."""
     rows = np.moveaxis(deps.ids(a), axis, 0)
 
     def end(x):

@@ -1,9 +1,10 @@
 """Functions that move, repeat, join or drop elements.
 
-Most rows are a word: the engine takes a view of the adjoint where NumPy takes a view of the value, and for a
-rearrangement it sends integers, numbered from 1, through the function itself, to learn who went where.
-That works where every other argument is plain and where what is filled in is 0.
-The rest is spelt out.
+Most rows just declare `view` or `rearrangement`.
+For a view the engine takes the same view of the adjoint; for a rearrangement it applies the function to the integers
+1, 2, 3, ... to find the source of each element.
+That requires plain values for all other arguments, and 0 as padding.
+The remaining functions have explicit rules.
 """
 
 from __future__ import annotations
@@ -31,19 +32,19 @@ from wengert.registry import (
 )
 from wengert.rules.broadcasting import (
     aligned,
-    elements,
-    fetch,
     from_end,
-    front,
-    gathered,
+    gather_from_source,
     is_kept,
+    lead_shape,
     leading,
     length,
-    numbers,
-    send_home,
+    scatter_to_source,
+    segment_sum,
+    source_ids,
+    take_elements,
     unbroadcast,
 )
-from wengert.rules.composed import as_array, offered
+from wengert.rules.composed import as_array, dispatched
 
 # ---- views
 
@@ -55,7 +56,7 @@ view(np.split, np.array_split, np.hsplit, np.vsplit, np.dsplit)
 if has_unstack:
     view(np.unstack)
 
-# ---- the same of a batch, whose axis comes first: views of an element are views of the batch
+# ---- batching rules of views: the batch axis comes first, so a view of each item is a view of the batch
 
 
 def reshape_batch(x, shape, order="C"):
@@ -63,29 +64,29 @@ def reshape_batch(x, shape, order="C"):
     inner = np.size(x[0]) if len(x) else math.prod(np.shape(x)[1:])
     known = math.prod(n for n in shape if n != -1)
     if order != "C" or (-1 in shape and (not known or inner % known)) or (-1 not in shape and known != inner):
-        return None  # an error of NumPy's own
+        return None  # NumPy raises its own error
     return np.reshape(x, (len(x), *[inner // known if n == -1 else n for n in shape]))
 
 
-def behind(axes, ndim):
-    """Axes of an element as those of a batch; None if one is out of range."""
+def batch_axes(axes, ndim):
+    """Convert axes of an item to axes of the batch; None if one is out of range."""
     axes = axes if isinstance(axes, (tuple, list)) else (axes,)
     return [axis % ndim + 1 for axis in axes] if all(-ndim <= axis < ndim for axis in axes) else None
 
 
 def transpose_batch(x, axes=None):
     ndim = np.ndim(x) - 1
-    order = behind(tuple(range(ndim))[::-1] if axes is None else axes, ndim)
+    order = batch_axes(tuple(range(ndim))[::-1] if axes is None else axes, ndim)
     return None if order is None else np.transpose(x, (0, *order))
 
 
 def swapaxes_batch(x, axis1, axis2):
-    axes = behind((axis1, axis2), np.ndim(x) - 1)
+    axes = batch_axes((axis1, axis2), np.ndim(x) - 1)
     return None if axes is None else np.swapaxes(x, *axes)
 
 
 def expand_dims_batch(x, axis):
-    axes = None if isinstance(axis, tuple) else behind(axis, np.ndim(x))
+    axes = None if isinstance(axis, tuple) else batch_axes(axis, np.ndim(x))
     return None if axes is None else np.expand_dims(x, *axes)
 
 
@@ -106,7 +107,7 @@ facts(np.broadcast_to, batching=broadcast_batch)
 
 
 def copy_by_kernel(a, order="K", subok=False):
-    """A contiguous copy of an array: a ufunc's, which has a kernel."""
+    """Copy a contiguous array by a ufunc, which has a VM kernel; return None for other arrays."""
     ndim = a.ndim if isinstance(a, np.ndarray) and a.dtype.kind in "fc" else 0
     return +a if ndim == 1 or (ndim and order != "F" and a.flags.c_contiguous) else None
 
@@ -122,18 +123,18 @@ rearrangement(np.vstack, np.hstack, np.dstack, np.column_stack, sequence=True)
 # ---- joining
 
 
-def pieces(ybar, sizes, axis):
-    """`ybar` cut along `axis` into pieces of the given sizes; views."""
+def split_sizes(ybar, sizes, axis):
+    """Split `ybar` along `axis` into views of the given sizes."""
     return np.split(ybar, np.cumsum(sizes)[:-1], axis=axis)
 
 
 def concatenate_wrt_arrays(ybar, y, arrays, axis=0, out=None, *, dtype=None):
     lead = np.shape(ybar)[: leading(ybar, y)]
     if axis is None:
-        parts = pieces(ybar, [np.size(a) for a in arrays], -1)
+        parts = split_sizes(ybar, [np.size(a) for a in arrays], -1)
         return [np.reshape(part, lead + np.shape(a)) for part, a in zip(parts, arrays, strict=True)]
     (axis,) = from_end(axis, np.ndim(y))
-    return pieces(ybar, [np.shape(a)[axis] for a in arrays], axis)
+    return split_sizes(ybar, [np.shape(a)[axis] for a in arrays], axis)
 
 
 def stack_wrt_arrays(ybar, y, arrays, axis=0, out=None, *, dtype=None):
@@ -144,7 +145,7 @@ def stack_wrt_arrays(ybar, y, arrays, axis=0, out=None, *, dtype=None):
 
 def push_concatenate(ts, y, arrays, axis=0, out=None, *, dtype=None):
     if axis is None:
-        ts = [np.reshape(t, (*front(t, a), np.size(a))) for t, a in zip(ts, arrays, strict=True)]
+        ts = [np.reshape(t, (*lead_shape(t, a), np.size(a))) for t, a in zip(ts, arrays, strict=True)]
     return np.concatenate(ts, axis=-1 if axis is None else from_end(axis, np.ndim(y))[0])
 
 
@@ -153,12 +154,12 @@ def push_stack(ts, y, arrays, axis=0, out=None, *, dtype=None):
 
 
 def concatenate_batch(arrays, axis=0):
-    axes = None if axis is None else behind(axis, max(1, np.ndim(arrays[0]) - 1))
+    axes = None if axis is None else batch_axes(axis, max(1, np.ndim(arrays[0]) - 1))
     return None if axes is None else np.concatenate(arrays, axis=axes[0])
 
 
 def stack_batch(arrays, axis=0):
-    axes = None if axis is None else behind(axis, np.ndim(arrays[0]))
+    axes = None if axis is None else batch_axes(axis, np.ndim(arrays[0]))
     return None if axes is None else np.stack(arrays, axis=axes[0])
 
 
@@ -185,27 +186,27 @@ structural(
 
 
 def append_parts(ybar, y, arr, values, axis):
-    """Cotangents of both parts; without an axis both are flattened."""
+    """Cotangents of both operands of ``append``, which flattens them without an axis."""
     if axis is None:
         arr, values = np.ravel(arr), np.ravel(values)
     return concatenate_wrt_arrays(ybar, y, (arr, values), -1 if axis is None else axis)
 
 
 def append_wrt_array(ybar, y, arr, values, axis=None):
-    return np.reshape(append_parts(ybar, y, arr, values, axis)[0], front(ybar, y) + np.shape(arr))
+    return np.reshape(append_parts(ybar, y, arr, values, axis)[0], lead_shape(ybar, y) + np.shape(arr))
 
 
 def append_wrt_values(ybar, y, arr, values, axis=None):
-    return np.reshape(append_parts(ybar, y, arr, values, axis)[1], front(ybar, y) + np.shape(values))
+    return np.reshape(append_parts(ybar, y, arr, values, axis)[1], lead_shape(ybar, y) + np.shape(values))
 
 
 def push_append_array(t, y, arr, values, axis=None):
-    nothing = np.zeros(front(t, arr) + np.shape(values), dtype=t.dtype)
+    nothing = np.zeros(lead_shape(t, arr) + np.shape(values), dtype=t.dtype)
     return push_concatenate((t, nothing), y, (arr, values), axis)
 
 
 def push_append_values(t, y, arr, values, axis=None):
-    nothing = np.zeros(front(t, values) + np.shape(arr), dtype=t.dtype)
+    nothing = np.zeros(lead_shape(t, values) + np.shape(arr), dtype=t.dtype)
     return push_concatenate((nothing, t), y, (arr, values), axis)
 
 
@@ -220,42 +221,42 @@ structural(
 )
 
 
-def array_around_inserted(arr, obj, values, axis):
-    """Numbers of the elements of the array, with 0 where something was inserted."""
-    return np.insert(numbers(arr), obj, np.zeros(np.shape(values), dtype=int), axis=axis)
+def array_sources(arr, obj, values, axis):
+    """Return the 1-based source in `arr` of each element of the result, 0 for inserted elements."""
+    return np.insert(source_ids(arr), obj, np.zeros(np.shape(values), dtype=int), axis=axis)
 
 
-def inserted_values(arr, obj, values, axis):
-    """Numbers of the inserted elements, among zeros."""
-    return np.insert(np.zeros(np.shape(arr), dtype=int), obj, numbers(values), axis=axis)
+def value_sources(arr, obj, values, axis):
+    """Return the 1-based source in `values` of each element of the result, 0 for elements of the array."""
+    return np.insert(np.zeros(np.shape(arr), dtype=int), obj, source_ids(values), axis=axis)
 
 
 structural(
     np.insert,
-    lambda ybar, y, arr, obj, values, axis=None: send_home(ybar, array_around_inserted(arr, obj, values, axis), arr),
+    lambda ybar, y, arr, obj, values, axis=None: scatter_to_source(ybar, array_sources(arr, obj, values, axis), arr),
     None,
-    lambda ybar, y, arr, obj, values, axis=None: send_home(
-        ybar, inserted_values(arr, obj, values, axis), values
+    lambda ybar, y, arr, obj, values, axis=None: scatter_to_source(
+        ybar, value_sources(arr, obj, values, axis), values
     ),
     jvp=(
-        lambda t, y, arr, obj, values, axis=None: fetch(t, array_around_inserted(arr, obj, values, axis), arr),
+        lambda t, y, arr, obj, values, axis=None: gather_from_source(t, array_sources(arr, obj, values, axis), arr),
         None,
-        lambda t, y, arr, obj, values, axis=None: fetch(t, inserted_values(arr, obj, values, axis), values),
+        lambda t, y, arr, obj, values, axis=None: gather_from_source(t, value_sources(arr, obj, values, axis), values),
     ),
     stacked=True,
     curvature="none",
     dependence=Moved((0, 2)),
 )
 
-# ---- picking by a condition, which comes first
+# ---- selection by a condition, the first argument
 
 
 def compress_wrt_array(ybar, y, condition, a, axis=None, out=None):
-    return send_home(ybar, np.compress(condition, numbers(a), axis=axis), a)
+    return scatter_to_source(ybar, np.compress(condition, source_ids(a), axis=axis), a)
 
 
 def push_compress(t, y, condition, a, axis=None, out=None):
-    return fetch(t, np.compress(condition, numbers(a), axis=axis), a)
+    return gather_from_source(t, np.compress(condition, source_ids(a), axis=axis), a)
 
 
 structural(
@@ -271,31 +272,31 @@ conditional(np.compress, 0)
 structural(
     np.extract,
     None,
-    lambda ybar, y, condition, arr: send_home(ybar, np.extract(condition, numbers(arr)), arr),
-    jvp=(None, lambda t, y, condition, arr: fetch(t, np.extract(condition, numbers(arr)), arr)),
+    lambda ybar, y, condition, arr: scatter_to_source(ybar, np.extract(condition, source_ids(arr)), arr),
+    jvp=(None, lambda t, y, condition, arr: gather_from_source(t, np.extract(condition, source_ids(arr)), arr)),
     stacked=True,
     curvature="none",
     dependence=Moved((1,)),
 )
 conditional(np.extract, 0)
 
-# ---- order: the branch taken
+# ---- sorting: the derivative follows the permutation
 
 
 def sorted_places(a, axis, **descending):
-    """Where each of the sorted elements was, numbered from 1."""
+    """Return the 1-based source of each sorted element."""
     order = np.argsort(a, axis=axis, stable=True, **descending)
     if axis is None:
-        return elements(np.ravel(numbers(a)), order)
-    return np.take_along_axis(numbers(a), order, axis)
+        return take_elements(np.ravel(source_ids(a)), order)
+    return np.take_along_axis(source_ids(a), order, axis)
 
 
 def sort_wrt_array(ybar, y, a, axis=-1, kind=None, order=None, *, stable=None, **descending):
-    return send_home(ybar, sorted_places(a, axis, **descending), a)
+    return scatter_to_source(ybar, sorted_places(a, axis, **descending), a)
 
 
 def push_sort(t, y, a, axis=-1, kind=None, order=None, *, stable=None, **descending):
-    return fetch(t, sorted_places(a, axis, **descending), a)
+    return gather_from_source(t, sorted_places(a, axis, **descending), a)
 
 
 structural(
@@ -304,15 +305,15 @@ structural(
 
 
 def partition_wrt_array(ybar, y, a, kth, axis=-1, kind="introselect", order=None):
-    return send_home(ybar, partitioned_places(y, a, axis), a)
+    return scatter_to_source(ybar, partitioned_places(y, a, axis), a)
 
 
 def push_partition(t, y, a, kth, axis=-1, kind="introselect", order=None):
-    return fetch(t, partitioned_places(y, a, axis), a)
+    return gather_from_source(t, partitioned_places(y, a, axis), a)
 
 
 def partitioned_places(y, a, axis):
-    """Where each element of the partition was: both are sorted, and so matched."""
+    """Return the 1-based source of each element of the partition `y`, by matching the ranks of `y` and `a`."""
     if axis is None:
         a, axis = np.ravel(a), -1
     ranks = np.argsort(np.argsort(y, axis=axis, kind="stable"), axis=axis)
@@ -330,16 +331,16 @@ structural(
 
 
 def ranked_places(a, axis):
-    """Where the elements along the reduced axes are, smallest first, numbered from 1 over the whole array."""
+    """Return the 1-based flat index of the elements along the reduced axes, in increasing order of value."""
     axes = from_end(axis, np.ndim(a))
-    moved = np.moveaxis(numbers(a), axes, tuple(range(-len(axes), 0)))
+    moved = np.moveaxis(source_ids(a), axes, tuple(range(-len(axes), 0)))
     where = np.reshape(moved, moved.shape[: moved.ndim - len(axes)] + (length(a, axis),))
     return np.take_along_axis(where, np.argsort(np.ravel(a)[where - 1], axis=-1, kind="stable"), -1)
 
 
-@offered
+@dispatched
 def quantile_places(counts, q, method):
-    """Where quantiles of so many sorted elements lie: those of the numbers 0, 1, 2, ... of the elements."""
+    """Return the fractional positions of quantiles among `counts` sorted elements."""
     q, counts = np.ravel(q), np.asarray(counts)
     if method == "linear":
         return np.multiply.outer(q, np.maximum(counts - 1, 0))
@@ -349,8 +350,8 @@ def quantile_places(counts, q, method):
     return places
 
 
-#: how fast places grow with q, beyond the number of elements; by other methods they jump
-GROWTH = {
+#: d(position)/dq minus the number of elements; the positions of other methods are piecewise constant
+POSITION_SLOPE_OFFSET = {
     "hazen": 0,
     "interpolated_inverted_cdf": 0,
     "weibull": 1,
@@ -359,24 +360,24 @@ GROWTH = {
 }
 
 
-def places_growth(places, counts, method):
-    """How fast places grow with q; not where they were cut off at the first or last element."""
+def position_slope(places, counts, method):
+    """Return d(position)/dq; 0 where the position was clipped to the first or last element."""
     if method == "linear":
         return np.broadcast_to(counts - 1.0, np.shape(places))
-    if method not in GROWTH:
+    if method not in POSITION_SLOPE_OFFSET:
         return np.zeros(np.shape(places))
     is_cut = np.less_equal(places, 0) | np.greater_equal(places, counts - 1)
-    return np.where(is_cut, 0, counts + GROWTH[method])
+    return np.where(is_cut, 0, counts + POSITION_SLOPE_OFFSET[method])
 
 
 def places_wrt_fraction(ybar, y, counts, q, method):
-    terms = strong(ybar, places_growth(y, counts, method))
-    return np.reshape(np.sum(terms, axis=tuple(range(-np.ndim(counts), 0))), front(ybar, y) + np.shape(q))
+    terms = strong(ybar, position_slope(y, counts, method))
+    return np.reshape(np.sum(terms, axis=tuple(range(-np.ndim(counts), 0))), lead_shape(ybar, y) + np.shape(q))
 
 
 def push_places(t, y, counts, q, method):
-    t = np.reshape(t, (*front(t, q), -1) + (1,) * np.ndim(counts))
-    return strong(t, places_growth(y, counts, method))
+    t = np.reshape(t, (*lead_shape(t, q), -1) + (1,) * np.ndim(counts))
+    return strong(t, position_slope(y, counts, method))
 
 
 structural(
@@ -389,19 +390,19 @@ structural(
 )
 
 
-def all_of(a, axis):
-    """Number of elements of each quantile."""
+def count_all(a, axis):
+    """Return the number of elements that each quantile is taken of."""
     reduced = from_end(axis, np.ndim(a))
     return np.full([n for i, n in enumerate(np.shape(a), -np.ndim(a)) if i not in reduced], length(a, axis))
 
 
-def numbers_of(a, axis):
-    """NaN is sorted behind the numbers, so that their count is enough."""
+def count_not_nan(a, axis):
+    """Return the number of elements other than NaN, which sorting moves to the end."""
     return np.sum(~np.isnan(a), axis=axis)
 
 
 def quantile_parts(y, a, q, axis, method, counts):
-    """The two elements that a quantile lies between, how near it is to the second, and its place among so many."""
+    """Return the sources of the neighbouring elements, the weight of the upper one, the positions and the counts."""
     ranked = np.moveaxis(ranked_places(a, axis), -1, 0)
     n, *lines = np.shape(ranked)
     if n == 0:
@@ -416,31 +417,31 @@ def quantile_parts(y, a, q, axis, method, counts):
 
 
 def quantile_rules(counts_of, scale):
-    """Pullbacks and tangents of a quantile in the elements and in the fractions, which are in units of `scale`."""
+    """Pullbacks and tangents of a quantile in the elements and in `q`, which is in units of `scale`."""
 
     def parts(y, a, q, axis, method):
-        if counts_of is numbers_of and np.ndim(q) > 1:
-            raise UnsupportedFunctionError("numpy.nanquantile of a matrix q mixes up its axes: pass np.ravel(q)")
+        if counts_of is count_not_nan and np.ndim(q) > 1:
+            raise UnsupportedFunctionError("numpy.nanquantile with a 2-D q permutes its axes: pass np.ravel(q)")
         return quantile_parts(y, a, np.true_divide(q, scale), axis, method, counts_of(a, axis))
 
     def slope(y, a, q, axis, method):
-        """dy/dq: from one element to the next, as fast as the place grows."""
+        """dy/dq: the difference of the neighbouring elements times d(position)/dq."""
         below, above, _, places, counts = parts(y, a, q, axis, method)
         if np.size(a) == 0:
             return np.zeros_like(y)
-        growth = np.reshape(places_growth(places, counts, method), np.shape(y)) / scale
+        growth = np.reshape(position_slope(places, counts, method), np.shape(y)) / scale
         line = np.ravel(a)
-        return strong(elements(line, above - 1) - elements(line, below - 1), growth.astype(y.dtype))
+        return strong(take_elements(line, above - 1) - take_elements(line, below - 1), growth.astype(y.dtype))
 
     def pull(ybar, y, a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
         below, above, share, *_ = parts(y, a, q, axis, method)
         share = share.astype(ybar.dtype)
-        return send_home(strong(ybar, 1 - share), below, a) + send_home(strong(ybar, share), above, a)
+        return scatter_to_source(strong(ybar, 1 - share), below, a) + scatter_to_source(strong(ybar, share), above, a)
 
     def push(t, y, a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
         below, above, share, *_ = parts(y, a, q, axis, method)
         share = share.astype(t.dtype)
-        return strong(fetch(t, below, a), 1 - share) + strong(fetch(t, above, a), share)
+        return strong(gather_from_source(t, below, a), 1 - share) + strong(gather_from_source(t, above, a), share)
 
     def pull_fraction(ybar, y, a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
         terms = strong(ybar, slope(y, a, q, axis, method))
@@ -454,7 +455,7 @@ def quantile_rules(counts_of, scale):
 
 
 def quantile_pattern(deps, a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
-    """All elements along the axis, and the fraction; piecewise linear where that is constant."""
+    """Pattern of a quantile: all elements along the axis, and `q`; piecewise linear if `q` is constant."""
     ids, fractions = deps.ids(a), deps.ids(q)
     deps.is_done = not deps.depends(q)
     axes = from_end(axis, ids.ndim)
@@ -476,12 +477,12 @@ def median_rules(counts_of):
 
 
 for fun, (pulls, pushes) in {
-    np.quantile: quantile_rules(all_of, 1),
-    np.percentile: quantile_rules(all_of, 100),
-    np.median: median_rules(all_of),
-    np.nanquantile: quantile_rules(numbers_of, 1),
-    np.nanpercentile: quantile_rules(numbers_of, 100),
-    np.nanmedian: median_rules(numbers_of),
+    np.quantile: quantile_rules(count_all, 1),
+    np.percentile: quantile_rules(count_all, 100),
+    np.median: median_rules(count_all),
+    np.nanquantile: quantile_rules(count_not_nan, 1),
+    np.nanpercentile: quantile_rules(count_not_nan, 100),
+    np.nanmedian: median_rules(count_not_nan),
 }.items():
     is_median = len(pulls) == 1
     structural(
@@ -493,14 +494,14 @@ for fun, (pulls, pushes) in {
         dependence=Reduced() if is_median else quantile_pattern,
         batching=True if fun is np.median else None,
     )
-    leave_unheeded(fun, "overwrite_input")  # the rule reads what would be overwritten
+    leave_unheeded(fun, "overwrite_input")  # the pullback reads the operand
 
-# ---- distinct elements: the branch taken
+# ---- distinct elements: the derivative follows the first occurrence
 
 
-@offered
+@dispatched
 def part_of_unique(ar, part, options):
-    """Places of the distinct elements, where each element is among them, or how often it is there."""
+    """Return a part of ``numpy.unique``: first indices (1), inverse indices (2) or counts (3)."""
     return np.array(np.unique(ar, True, True, True, **options)[part])
 
 
@@ -511,7 +512,7 @@ def _unique(ar, return_index=False, return_inverse=False, return_counts=False, a
     ar = as_array(ar)
     options = {"axis": axis, **{name: x for name, x in options.items() if name != "sorted"}}
     places, inverse, counts = (np.array(part_of_unique(ar, part, options)) for part in (1, 2, 3))
-    y = elements(np.ravel(ar), places) if axis is None else np.take(ar, places, axis)
+    y = take_elements(np.ravel(ar), places) if axis is None else np.take(ar, places, axis)
     wanted = (True, return_index, return_inverse, return_counts)
     found = tuple(x for x, is_wanted in zip((y, places, inverse, counts), wanted) if is_wanted)
     return found if len(found) > 1 else y
@@ -520,34 +521,34 @@ def _unique(ar, return_index=False, return_inverse=False, return_counts=False, a
 composed(np.unique, _unique)
 composed(np.union1d, lambda ar1, ar2: _unique(np.concatenate([np.ravel(as_array(ar1)), np.ravel(as_array(ar2))])))
 
-# ---- filling
+# ---- padding and filling
 
-FILLED = {"constant", "edge", "wrap", "reflect", "symmetric", "empty"}
+PAD_MODES = {"constant", "edge", "wrap", "reflect", "symmetric", "empty"}
 
 
 def pad_source(array, pad_width, mode, kwargs):
-    """Number of the element that each place is filled with; 0 for a constant."""
-    if mode not in FILLED or kwargs.get("reflect_type", "even") != "even":
+    """Return the 1-based source of each element of the padded array, 0 for a constant."""
+    if mode not in PAD_MODES or kwargs.get("reflect_type", "even") != "even":
         raise UnsupportedFunctionError(
-            f"numpy.pad with mode={mode!r} computes what it fills in, which has no rule: "
-            "join the parts with np.concatenate"
+            f"numpy.pad with mode={mode!r} computes the padding, which has no rule: "
+            "compute it separately and join the parts with np.concatenate"
         )
     if mode in ("constant", "empty"):
         mode, kwargs = "constant", {}
-    return np.pad(numbers(array), pad_width, mode, **kwargs)
+    return np.pad(source_ids(array), pad_width, mode, **kwargs)
 
 
 def pads_by_moving(array, pad_width, mode="constant", reflect_type=None, **kwargs):
-    """Whether what is filled in are elements, or constants."""
-    return mode in FILLED - {"empty"} and reflect_type is None
+    """Whether the padding consists of elements or constants."""
+    return mode in PAD_MODES - {"empty"} and reflect_type is None
 
 
 def pad_wrt_array(ybar, y, array, pad_width, mode="constant", **kwargs):
-    return send_home(ybar, pad_source(array, pad_width, mode, kwargs), array)
+    return scatter_to_source(ybar, pad_source(array, pad_width, mode, kwargs), array)
 
 
 def push_pad(t, y, array, pad_width, mode="constant", **kwargs):
-    return fetch(t, pad_source(array, pad_width, mode, kwargs), array)
+    return gather_from_source(t, pad_source(array, pad_width, mode, kwargs), array)
 
 
 def full_like_wrt_value(ybar, y, a, fill_value, dtype=None, order="K", subok=True, shape=None):
@@ -581,7 +582,7 @@ structural(
 structural(np.full, None, full_wrt_value, jvp=(None, push_full), stacked=True, curvature="none", dependence=Moved((1,)))
 constant(np.zeros_like, np.ones_like, np.empty_like, static=True)
 
-# ---- counting with weights: the transpose of picking by index
+# ---- weighted counts: the transpose of indexing
 
 
 def bincount_wrt_weights(ybar, y, x, weights=None, minlength=0):
@@ -589,7 +590,7 @@ def bincount_wrt_weights(ybar, y, x, weights=None, minlength=0):
 
 
 def push_bincount(t, y, x, weights=None, minlength=0):
-    return gathered(t, x, np.size(y))
+    return segment_sum(t, x, np.size(y))
 
 
 structural(

@@ -1,6 +1,6 @@
-"""Functions of ``scipy.special``, by dotted name: bound when SciPy first comes by, so never imported here.
+"""Ufuncs of ``scipy.special``, declared by dotted name and resolved once the user has imported SciPy.
 
-A body reads other functions of ``scipy.special`` from `sp`: by then it has been imported.
+Partials read other functions of ``scipy.special`` through `sp`, so importing this module does not import SciPy.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ UNIT = (0.05, 0.95)
 
 
 class Special:
-    """``scipy.special``, imported when one of its functions is first read."""
+    """Lazy namespace of ``scipy.special``, imported at the first attribute access."""
 
     def __getattr__(self, name):
         found = self.__dict__[name] = getattr(importlib.import_module("scipy.special"), name)
@@ -30,11 +30,11 @@ sp = Special()
 
 
 def exp_minus_square(x, rate):
-    """exp(-rate x^2), accurate also where x^2 is large.
+    """Return exp(-rate x^2), accurate also for large x^2.
 
-    The rounding of x^2 is worth x^2 ulp of the result, 600 at x = 25.
-    So x = h + r with an h so short that h^2 is exact in either precision, and x^2 = h^2 + (x - h)(x + h).
-    Beyond 100 the result is 0 and the rest r is of no account.
+    The rounding error of x^2 amounts to x^2 ulp of the result, 600 at x = 25.
+    So x = h + r, with h short enough that h^2 is exact in float32 and float64, and x^2 = h^2 + (x - h)(x + h).
+    For |x| > 100 the result is 0 and r does not matter.
     """
     head = np.rint(256 * x) / 256
     rest = np.where(np.less(np.abs(x), 100), (x - head) * (x + head), 0.0)
@@ -42,19 +42,19 @@ def exp_minus_square(x, rate):
 
 
 def unknown(name, operand):
-    """Partial in an operand in which the derivative is not known in closed form."""
+    """Return a partial that raises: no closed form of the derivative in this operand is known."""
 
     def partial(y, *operands):
         raise UnsupportedFunctionError(
-            f"scipy.special.{name} has no known derivative in its {operand}: pass a plain number, "
-            "or wengert.stop_gradient(x) where it is meant to be a constant"
+            f"scipy.special.{name} has no known derivative in its {operand}: pass a plain value, "
+            "or wengert.stop_gradient(x) to treat it as a constant"
         )
 
     partial.operand = operand
     return partial
 
 
-# ---- NumPy's own functions under SciPy's names
+# ---- NumPy's functions under SciPy's names
 
 elementwise("scipy.special.cbrt", lambda y, x: 1 / (3 * y * y), domain=(POSITIVE,))
 elementwise("scipy.special.exp2", lambda y, x: y * log(2), domain=(ANY,))
@@ -72,7 +72,7 @@ elementwise("scipy.special.ndtr", lambda y, x: 1 / sqrt(2 * pi) * exp_minus_squa
 
 
 def hazard(x, terms=40):
-    """Density over distribution function of a normal variable far left: Laplace's continued fraction."""
+    """Ratio of normal density and distribution function for x < -5, by Laplace's continued fraction."""
     tail = np.where(np.less(x, -5.0), -x, 5.0)
     fraction = tail
     for k in range(terms, 0, -1):
@@ -81,7 +81,7 @@ def hazard(x, terms=40):
 
 
 def log_ndtr_partial(y, x):
-    """Density over distribution function; both vanish on the left, and lose digits long before."""
+    """Ratio of density and distribution function; far left both underflow, after a loss of digits."""
     from scipy.special import ndtr
 
     ratio = 1 / sqrt(2 * pi) * exp_minus_square(x, 0.5) / ndtr(x)
@@ -89,7 +89,7 @@ def log_ndtr_partial(y, x):
 
 
 elementwise("scipy.special.log_ndtr", log_ndtr_partial, domain=(ANY,))
-# the inverses: the derivative of the function at y, upside down
+# inverse functions: the reciprocal of the derivative at y
 elementwise(
     "scipy.special.erfinv", lambda y, x: sqrt(pi) / 2 / exp_minus_square(y, 1.0), domain=((-0.9, 0.9),)
 )
@@ -103,7 +103,7 @@ elementwise("scipy.special.erfi", lambda y, x: 2 / sqrt(pi) * exp_minus_square(x
 
 
 def erfcx_partial(y, x, terms=60):
-    """2 x y - 2 / sqrt(pi); on the right, where the two agree, -2 y times a continued fraction."""
+    """Return 2 x y - 2 / sqrt(pi); for x >= 2, where that cancels, -2 y times a continued fraction."""
     far = np.where(np.less(x, 2.0), 2.0, x)
     fraction = 0.0
     for k in range(terms, 0, -1):
@@ -112,7 +112,7 @@ def erfcx_partial(y, x, terms=60):
 
 
 def dawsn_partial(y, x, terms=40):
-    """1 - 2 x y; far out, where the two agree, the asymptotic series."""
+    """Return 1 - 2 x y; for |x| > 7, where that cancels, its asymptotic series."""
     is_far = np.greater(np.abs(x), 7.0)
     square = 2 * np.where(is_far, x, 7.0) ** 2
     series = 0.0
@@ -128,7 +128,7 @@ elementwise("scipy.special.dawsn", dawsn_partial, domain=(ANY,))
 
 
 def expit_partial(y, x):
-    """y (1 - y), in which 1 - y would cancel: it is expit(-x). `y` is not read, and need not be kept."""
+    """Return y (1 - y) as expit(x) expit(-x), since 1 - y cancels; `y` is unused and need not be stored."""
     from scipy.special import expit
 
     return expit(x) * expit(-x)
@@ -144,16 +144,16 @@ elementwise("scipy.special.expit", expit_partial, domain=(ANY,))
 elementwise("scipy.special.logit", lambda y, x: 1 / (x * (1 - x)), domain=(UNIT,))
 elementwise("scipy.special.log_expit", log_expit_partial, domain=(ANY,))
 
-# ---- x log y, entropies: 0 log 0 is 0, and so is its derivative in y
+# ---- x log y, entropies: 0 log 0 is 0, as is its derivative in y
 
 
 def ratio(a, b):
-    """a / b, and 0 where both are 0."""
+    """Return a / b, and 0 where both are 0."""
     return np.where(np.equal(a, 0) & np.equal(b, 0), 0.0 * a, a / b)
 
 
 def log_ratio(a, b):
-    """log(a / b), accurate where a is near b: there a - b is exact."""
+    """Return log(a / b), accurate where a is near b: there a - b is exact (Sterbenz lemma)."""
     is_near = (a < 2 * b) & (b < 2 * a)
     return np.where(is_near, np.log1p((a - b) / b), np.log(a) - np.log(b))
 
@@ -186,7 +186,7 @@ elementwise(
     domain=(POSITIVE, POSITIVE),
 )
 
-# ---- gamma and its relatives
+# ---- the gamma function and related functions
 
 
 def digamma(x):
@@ -196,7 +196,7 @@ def digamma(x):
 
 
 def hurwitz(s, q):
-    """Sum of (k + q)^-s over k = 0, 1, 2, ..., of which the derivatives of digamma are multiples."""
+    """Return the sum of (k + q)^-s over k >= 0; derivatives of digamma are multiples of it (DLMF 25.11.12)."""
     from scipy.special import zeta
 
     return zeta(s, q)
@@ -228,7 +228,7 @@ elementwise(
 elementwise("scipy.special.exp1", lambda y, x: -np.exp(-x) / x, domain=(POSITIVE,))
 elementwise("scipy.special.expi", lambda y, x: np.exp(x) / x, domain=(POSITIVE,))
 
-# ---- Bessel functions: the derivative is half a sum of neighbours in order
+# ---- Bessel functions (DLMF 10.6.1, 10.29.1): the derivative is half a sum of the neighbours in order
 
 
 def bessel(name, order, x):
@@ -244,7 +244,7 @@ def order_01(name, x):
 
 
 def between_neighbours(name, sign_below, sign_above):
-    """Partial in x of a Bessel function of any order."""
+    """Partial in x of a Bessel function of arbitrary order."""
 
     def partial(y, order, x):
         return (sign_below * bessel(name, order - 1, x) + sign_above * bessel(name, order + 1, x)) / 2
@@ -252,7 +252,7 @@ def between_neighbours(name, sign_below, sign_above):
     return partial
 
 
-# jv, yv, iv and kv underflow or overflow long before the functions of order 0 and 1 do
+# jv, yv, iv and kv underflow or overflow long before the functions of order 0 and 1
 elementwise("scipy.special.j0", lambda y, x: -order_01("j1", x), domain=(POSITIVE,))
 elementwise("scipy.special.j1", lambda y, x: (order_01("j0", x) - bessel("jv", 2, x)) / 2, domain=(POSITIVE,))
 elementwise("scipy.special.y0", lambda y, x: -order_01("y1", x), domain=(POSITIVE,))
@@ -270,11 +270,11 @@ for name, below, above in (("jv", 1, -1), ("yv", 1, -1), ("iv", 1, 1)):
     )
 
 
-# ---- powers that are logarithms in a limit, and their inverses
+# ---- Box-Cox transforms, whose limit is a logarithm, and their inverses
 
 
-def near(u, size):
-    """Is `u` small? And `u` where it is, 0 elsewhere; and where it is not, 1 elsewhere."""
+def split_small(u, size):
+    """Return the mask |u| < size, `u` where it holds (else 0), and `u` where it does not (else 1)."""
     small = np.less(np.abs(u), size)
     return small, np.where(small, u, 0.0), np.where(small, 1.0, u)
 
@@ -300,25 +300,25 @@ _ROOT = [(-1) ** (k + 1) * (k + 1) / (k + 2) for k in range(36)]
 
 def exprel_slope(u):
     """Derivative of (exp(u) - 1) / u."""
-    small, inner, outer = near(u, 1.0)
+    small, inner, outer = split_small(u, 1.0)
     return np.where(small, series(inner, _EXPREL), (np.exp(outer) - sp.exprel(outer)) / outer)
 
 
 def log1prel(u):
-    """log(1 + u) / u."""
-    small, inner, outer = near(u, 0.3)
+    """Return log(1 + u) / u."""
+    small, inner, outer = split_small(u, 0.3)
     return np.where(small, series(inner, _LOGREL), np.log1p(outer) / outer)
 
 
 def root_slope(u):
-    """(u / (1 + u) - log(1 + u)) / u^2: the derivative of log(1 + l z) / l in l is z^2 times it, at u = l z."""
-    small, inner, outer = near(u, 0.3)
+    """Return (u / (1 + u) - log(1 + u)) / u^2; d/dl log(1 + l z) / l is z^2 times it, at u = l z."""
+    small, inner, outer = split_small(u, 0.3)
     return np.where(small, series(inner, _ROOT), (outer / (1 + outer) - np.log1p(outer)) / (outer * outer))
 
 
-def box_by_power(y, log, a):
-    """Derivative of (exp(a log) - 1) / a in `a`, in which log may be infinite."""
-    small, inner, _ = near(a * log, 1.0)
+def boxcox_by_power(y, log, a):
+    """Derivative of (exp(a log) - 1) / a in `a`; `log` may be infinite."""
+    small, inner, _ = split_small(a * log, 1.0)
     low, far, divisor = np.where(small, log, 0.0), np.where(small, 0.0, log), np.where(small, 1.0, a)
     beyond = (strong(np.exp(divisor * far), far) - np.where(small, 0.0, y)) / divisor
     return np.where(small, low * low * series(inner, _EXPREL), beyond)
@@ -328,13 +328,13 @@ elementwise("scipy.special.exprel", lambda y, x: exprel_slope(x), domain=(ANY,))
 elementwise(
     "scipy.special.boxcox",
     lambda y, x, a: np.power(x, a - 1),
-    lambda y, x, a: box_by_power(y, np.log(x), a),
+    lambda y, x, a: boxcox_by_power(y, np.log(x), a),
     domain=(POSITIVE, ANY),
 )
 elementwise(
     "scipy.special.boxcox1p",
     lambda y, x, a: np.exp((a - 1) * np.log1p(x)),
-    lambda y, x, a: box_by_power(y, np.log1p(x), a),
+    lambda y, x, a: boxcox_by_power(y, np.log1p(x), a),
     domain=(POSITIVE, ANY),
 )
 elementwise(
@@ -386,12 +386,12 @@ elementwise(
 
 # ---- quotients of gamma functions
 
-#: B_2k / 2k of the asymptotic series of digamma, in powers of 1 / z^2
+#: coefficients B_2k / 2k of the asymptotic series of digamma (DLMF 5.11.2), in powers of 1 / z^2
 _DIGAMMA = [1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160]
 
 
 def digamma_rise(a, m, steps=10):
-    """digamma(a + m) - digamma(a), also where `m` is small: by recurrence beyond 10, and there from the series."""
+    """Return digamma(a + m) - digamma(a) without cancellation, by recurrence up to a + 10 and the asymptotic series."""
     mirrored = (a < 0) & (a + m < 0)  # digamma(x) = digamma(1 - x) - pi cot(pi x)
     both = mirrored | ((a > 0) & (a + m > 0))
     low = np.where(both, np.where(mirrored, 1 - a, a), 1.0)
@@ -403,22 +403,22 @@ def digamma_rise(a, m, steps=10):
     high = low + step
     u, v = 1 / (low * low), 1 / (high * high)
     rise, value = 0.0, 0.0
-    for c in reversed(_DIGAMMA):  # divided differences by Horner's rule
+    for c in reversed(_DIGAMMA):  # Horner's rule for divided differences
         rise, value = rise * v + value, value * u + c
     apart = -step / (low * high) * (1 / low + 1 / high)  # v - u
     total = total + np.log1p(step / low) + step / (2 * low * high) - apart * (value + v * rise)
-    turns = np.where(mirrored, pi * sine(m) / (sine(a) * sine(a + m)), 0.0)
+    turns = np.where(mirrored, pi * sin_pi(m) / (sin_pi(a) * sin_pi(a + m)), 0.0)
     return np.where(both, total + turns, sp.digamma(a + m) - sp.digamma(a))
 
 
-def sine(x):
-    """sin(pi x)."""
+def sin_pi(x):
+    """Return sin(pi x)."""
     near = np.rint(x)
     return np.where(np.equal(np.remainder(near, 2), 0), 1.0, -1.0) * np.sin(pi * (x - near))
 
 
 def rgamma_partial(y, x):
-    """sin(pi x) / pi gamma(1 - x) differentiated, left of 1/2: there are zeros where digamma has its poles."""
+    """Derivative of 1 / gamma(x); for x < 1/2 by reflection, as digamma has poles at the zeros of 1 / gamma."""
     left = np.less(x, 0.5)
     mirror = 1 - np.where(left, x, 0.0)
     near = np.rint(x)

@@ -1,7 +1,7 @@
-"""Functions of ``scipy.special`` that are written in Python: they do not ask their operands, so a name of theirs in
-user code is bound to a call that does (`wengert.scipy.special`).
+"""Functions of ``scipy.special`` that are written in Python: they do not dispatch on their operands.
 
-Their values are SciPy's own; what is not elementary stands here as functions that are offered to their operands.
+In user code their names are therefore bound to stand-ins that do (`wengert.scipy.special`).
+Values are SciPy's; parts that are not elementary are functions with rows of their own.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from wengert.dependence import Along, Reduced
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import analytic, composed, constant, elementwise, facts, refuse, strong, structural
 from wengert.rules.broadcasting import from_end
-from wengert.rules.composed import as_array, of_dtype, offered
+from wengert.rules.composed import as_array, as_dtype, dispatched
 from wengert.rules.special import hurwitz, sp
-from wengert.rules.transcendental import lower
+from wengert.rules.transcendental import lower_degree
 
 # ---- logarithms of sums of exponentials
 
 
-@offered
+@dispatched
 def peak(a, axis):
-    """The greatest element, by which exponentials are scaled: that changes no quotient of them."""
+    """Return the maximum, 0 if not finite, to scale exponentials; it cancels in quotients, so it is constant."""
     top = np.max(a, axis=axis, keepdims=True)
     return np.where(np.isfinite(top), top, 0.0)
 
@@ -30,13 +30,13 @@ constant(peak)
 facts(peak, scalars="finite maximum")
 
 
-@offered
+@dispatched
 def log_sum(a, b, axis):
-    """The logarithm of ``abs(sum(b * exp(a)))``."""
+    """Return log(abs(sum(b * exp(a))))."""
     return sp.logsumexp(a, axis=axis, b=b, return_sign=True)[0]
 
 
-@offered
+@dispatched
 def sign_of_sum(a, b, axis):
     return sp.logsumexp(a, axis=axis, b=b, return_sign=True)[1]
 
@@ -45,7 +45,7 @@ constant(sign_of_sum)
 
 
 def exponentials(a, b, axis):
-    """exp(a) and the sum of b exp(a) along the axes, at a common scale; elements with a factor of 0 do not count."""
+    """Return exp(a) and the sum of b exp(a) along the axes, scaled by the maximum over elements with nonzero `b`."""
     e = np.exp(a - peak(np.where(np.equal(b, 0), -np.inf, a), axis))
     return e, np.sum(strong(b, e), axis=axis, keepdims=True)
 
@@ -104,18 +104,18 @@ def _logsumexp(a, axis=None, b=None, keepdims=False, return_sign=False):
 composed("scipy.special.logsumexp", _logsumexp)
 
 
-@offered
+@dispatched
 def shares(x, axis):
     return sp.softmax(x, axis=axis)
 
 
-@offered
+@dispatched
 def log_shares(x, axis):
     return sp.log_softmax(x, axis=axis)
 
 
-def centred(t, y, axis):
-    """y (t - the mean of t by the weights y): the Jacobian, which is symmetric."""
+def softmax_jacobian_product(t, y, axis):
+    """Apply the Jacobian of softmax, diag(y) - y y^T, which is symmetric."""
     return strong(t - np.sum(strong(t, y), axis=axis, keepdims=True), y)
 
 
@@ -131,8 +131,8 @@ def log_shares_taylor(series, order, x, axis):
 
 structural(
     shares,
-    lambda ybar, y, x, axis: centred(ybar, y, axis),
-    jvp=(lambda t, y, x, axis: centred(t, y, axis),),
+    lambda ybar, y, x, axis: softmax_jacobian_product(ybar, y, axis),
+    jvp=(lambda t, y, x, axis: softmax_jacobian_product(t, y, axis),),
     stacked=True,
     dependence=Along(1, None),
     scalars="softmax",
@@ -160,10 +160,10 @@ def along(part):
 composed("scipy.special.softmax", along(shares))
 composed("scipy.special.log_softmax", along(log_shares))
 
-# ---- gamma functions, and numbers of choices
+# ---- gamma functions, combinations and permutations
 
 
-@offered
+@dispatched
 def polygamma(n, x):
     return sp.polygamma(n, x)
 
@@ -188,11 +188,11 @@ def _multigammaln(a, d):
 
 composed("scipy.special.multigammaln", _multigammaln)
 
-EXACT = "counts of exact=True are integers; leave it out, or pass wengert.stop_gradient(x)"
+EXACT = "exact=True counts integers, which have no derivative; omit it, or pass wengert.stop_gradient(x)"
 
 
-def choices(body, n, k, exact):
-    """A number of choices of k of n by gamma functions: 0 where there is none."""
+def count_choices(body, n, k, exact):
+    """Evaluate a count of choices of k from n by gamma functions; 0 outside 0 <= k <= n."""
     if exact:
         raise UnsupportedFunctionError(EXACT)
     inside = np.less_equal(k, n) & np.greater_equal(n, 0) & np.greater_equal(k, 0)
@@ -201,11 +201,11 @@ def choices(body, n, k, exact):
 
 def _comb(N, k, *, exact=False, repetition=False):
     n, k = as_array(N), as_array(k)
-    return choices(sp.binom, n + k - 1 if repetition else n, k, exact)
+    return count_choices(sp.binom, n + k - 1 if repetition else n, k, exact)
 
 
 def _perm(N, k, exact=False):
-    return choices(lambda n, k: sp.poch(n - k + 1, k), as_array(N), as_array(k), exact)
+    return count_choices(lambda n, k: sp.poch(n - k + 1, k), as_array(N), as_array(k), exact)
 
 
 def _factorial(n, exact=False, extend="zero"):
@@ -216,7 +216,7 @@ def _factorial(n, exact=False, extend="zero"):
     if extend != "zero":
         return y
     y = np.where(np.less(n, 0), 0.0, y)[()]
-    return of_dtype(y, np.dtype(float)) if np.ndim(n) else y  # as SciPy has it
+    return as_dtype(y, np.dtype(float)) if np.ndim(n) else y  # SciPy returns float64 for arrays
 
 
 composed("scipy.special.comb", _comb)
@@ -226,9 +226,9 @@ composed("scipy.special.factorial", _factorial)
 # ---- the periodic sinc function
 
 
-@offered
+@dispatched
 def dirichlet(x, n, order):
-    """Derivatives in x of ``diric(x, n)``, the mean of cos(m x) over m = -(n - 1) / 2, ..., (n - 1) / 2."""
+    """Derivative `order` in x of ``diric(x, n)``, the mean of cos(m x) over m = -(n - 1) / 2, ..., (n - 1) / 2."""
     if order == 0:
         return sp.diric(x, n)
     total = 0.0
@@ -241,23 +241,24 @@ def dirichlet(x, n, order):
 elementwise(dirichlet, lambda y, x, n, order: dirichlet(x, n, order + 1), None, None)
 composed("scipy.special.diric", lambda x, n: dirichlet(as_array(x), n, 0))
 
-# ---- spherical Bessel functions: a neighbour's share in the derivative is its order over their sum
+# ---- spherical Bessel functions (DLMF 10.51.2)
 
 
 def spherical(name, below, above):
-    """Declare a function of integer order n, of derivative (below n f(n - 1) + above (n + 1) f(n + 1)) / (2 n + 1)."""
+    """Declare a function of integer order with f_n' = (below n f_(n-1) + above (n + 1) f_(n+1)) / (2 n + 1)."""
 
-    @offered
+    @dispatched
     def value(n, z):
         return getattr(sp, name)(n, z)
 
-    @offered
+    @dispatched
     def slope(n, z):
         return getattr(sp, name)(n, z, True)
 
     def between(f):
         def partial(y, n, z):
-            return (lower(n, below * n, f(np.maximum(n - 1, 0), z)) + above * (n + 1) * f(n + 1, z)) / (2 * n + 1)
+            first = lower_degree(n, below * n, f(np.maximum(n - 1, 0), z))
+            return (first + above * (n + 1) * f(n + 1, z)) / (2 * n + 1)
 
         return partial
 
@@ -273,12 +274,12 @@ spherical("spherical_yn", 1, -1)
 spherical("spherical_in", 1, 1)
 spherical("spherical_kn", -1, -1)
 
-# ---- Legendre functions: calls of SciPy's that give a value and its derivatives stacked along a new first axis
+# ---- Legendre functions: SciPy stacks the value and derivatives along a new first axis
 
 
-@offered
+@dispatched
 def legendre(n, z, order):
-    """A derivative of a Legendre polynomial: beyond those that SciPy gives, of a neighbouring family."""
+    """Derivative `order` of a Legendre polynomial; above 2 by Gegenbauer polynomials (DLMF 18.9.19)."""
     if order <= 2:
         return sp.legendre_p(n, z, diff_n=order)[order]
     factor = np.prod(np.arange(1.0, 2 * order, 2))
@@ -288,14 +289,14 @@ def legendre(n, z, order):
 elementwise(legendre, None, lambda y, n, z, order: legendre(n, z, order + 1), None)
 
 
-@offered
+@dispatched
 def associated(n, m, z, branch_cut, norm, order):
-    """A derivative of order 0, 1 or 2 of an associated Legendre function."""
+    """Derivative of an associated Legendre function, of order 0, 1 or 2."""
     return sp.assoc_legendre_p(n, m, z, branch_cut=branch_cut, norm=norm, diff_n=order)[order]
 
 
 def associated_partial(y, n, m, z, branch_cut, norm, order):
-    """The next derivative: the third by the equation of second order that the function solves."""
+    """Return the next derivative; the third one by differentiating Legendre's equation."""
     if order < 2:
         return associated(n, m, z, branch_cut, norm, order + 1)
     p, slope = (associated(n, m, z, branch_cut, norm, k) for k in (0, 1))
@@ -306,22 +307,22 @@ def associated_partial(y, n, m, z, branch_cut, norm, order):
 elementwise(associated, None, None, associated_partial, None, None, None)
 
 
-def ladder(up, down, n, m, theta):
-    """Half the difference of the neighbours in order of a normalised function, which is its derivative in theta.
+def theta_slope(up, down, n, m, theta):
+    """Derivative in theta of a normalised function, from the functions of order m + 1 (`up`) and m - 1 (`down`).
 
-    Where sin(theta) is negative SciPy takes its absolute value: then that of the neighbours has the other sign.
+    SciPy takes |sin(theta)|, so where sin(theta) is negative the neighbours have the other sign.
     """
     side = np.where(np.less(np.sin(theta), 0), -0.5, 0.5)
     return side * (np.sqrt((n - m) * (n + m + 1.0)) * up - np.sqrt((n + m) * (n - m + 1.0)) * down)
 
 
 def neighbours(f, n, m):
-    """The function of the orders m + 1 and m - 1; beyond n there is none."""
+    """Return the functions of orders m + 1 and m - 1; an order beyond n is replaced by m, as its weight is 0."""
     up, down = np.where(np.less(m, n), m + 1, m), np.where(np.greater(m, -n), m - 1, m)
     return f(up), f(down)
 
 
-@offered
+@dispatched
 def spherical_legendre(n, m, theta):
     return sp.sph_legendre_p(n, m, theta)[0]
 
@@ -330,18 +331,18 @@ elementwise(
     spherical_legendre,
     None,
     None,
-    lambda y, n, m, theta: ladder(*neighbours(lambda k: spherical_legendre(n, k, theta), n, m), n, m, theta),
+    lambda y, n, m, theta: theta_slope(*neighbours(lambda k: spherical_legendre(n, k, theta), n, m), n, m, theta),
 )
 
 
-@offered
+@dispatched
 def harmonic(n, m, theta, phi):
     return sp.sph_harm_y(n, m, theta, phi)
 
 
 def harmonic_by_theta(y, n, m, theta, phi):
     up, down = neighbours(lambda k: harmonic(n, k, theta, phi), n, m)
-    return ladder(np.exp(-1j * phi) * up, np.exp(1j * phi) * down, n, m, theta)
+    return theta_slope(np.exp(-1j * phi) * up, np.exp(1j * phi) * down, n, m, theta)
 
 
 elementwise(harmonic, None, None, harmonic_by_theta, lambda y, n, m, theta, phi: 1j * m * y)
@@ -379,16 +380,16 @@ composed("scipy.special.sph_harm_y", _sph_harm_y)
 
 # ---- refused
 
-TABLE = "it fills a table in compiled code; "
-LIST = "the number of nodes is an integer and the nodes are roots: find them with plain parameters, or "
+TABLE = "SciPy fills a table in compiled code; "
+LIST = "nodes and weights have no derivative in the parameters; pass plain parameters, or "
 
 for name, reason in {
     "assoc_legendre_p_all": TABLE + "write assoc_legendre_p for each degree and order",
     "ellip_harm": "no formula for ellipsoidal harmonics; declare a rule of your own with wengert.primitive",
     "ellip_harm_2": "no formula for ellipsoidal harmonics; declare a rule of your own with wengert.primitive",
     "ellip_normal": "no formula for ellipsoidal harmonics; declare a rule of your own with wengert.primitive",
-    "factorial2": "it takes integers; write 2**(n / 2) * scipy.special.gamma(n / 2 + 1)",
-    "factorialk": "it takes integers; write it with scipy.special.gamma",
+    "factorial2": "it is defined for integers; write 2**(n / 2) * scipy.special.gamma(n / 2 + 1)",
+    "factorialk": "it is defined for integers; write it with scipy.special.gamma",
     "legendre_p_all": TABLE + "write scipy.special.eval_legendre for each degree",
     "lmbda": TABLE + "write scipy.special.gamma(v + 1) * (2 / x)**v * scipy.special.jv(v, x)",
     "lqmn": TABLE + "no formula for Legendre functions of the second kind; declare a rule with wengert.primitive",
@@ -396,7 +397,7 @@ for name, reason in {
     "mathieu_even_coef": "Fourier coefficients of Mathieu functions have no derivative here",
     "mathieu_odd_coef": "Fourier coefficients of Mathieu functions have no derivative here",
     "obl_cv_seq": TABLE + "write scipy.special.obl_cv for each degree",
-    "pbdn_seq": "its argument is complex; write scipy.special.pbdv for real ones",
+    "pbdn_seq": "its argument is complex; write scipy.special.pbdv for a real one",
     "pbdv_seq": TABLE + "write scipy.special.pbdv for each order",
     "pbvv_seq": TABLE + "write scipy.special.pbvv for each order",
     "pro_cv_seq": TABLE + "write scipy.special.pro_cv for each degree",

@@ -1,10 +1,12 @@
-"""Eigenvalues, singular values, and what is made of them: pseudo-inverse, least squares.
+"""Eigenvalues and singular values with their vectors, pseudo-inverse, least squares.
 
-The vectors of equal eigenvalues or singular values may be turned among each other, and so may those of a null space.
-Results that such a turn changes have no derivative, and the pullback says so; a tangent of such vectors is NaN, and
-the engine says so if it reaches the derivative: that of the other vectors and of all values is right.
-That each vector may have either sign is no matter: a derivative never flips one.
-Transposes are conjugate ones, so that the rules hold for complex matrices too.
+The vectors of equal eigenvalues or singular values, and of a null space, are any orthonormal basis of their space.
+Results that depend on the choice of basis have no derivative, and the pullback raises.
+In forward mode the tangents of such vectors are NaN, and the engine raises if a NaN reaches the derivative; tangents
+of values and of other vectors are right.
+The sign of a vector does not matter: an infinitesimal change never flips it.
+The formulas for distinct values are those of Giles (2008), section 3, with conjugate transposes, so that they hold for
+complex matrices too.
 """
 
 from __future__ import annotations
@@ -17,22 +19,22 @@ from wengert.dependence import MATRIXWISE
 from wengert.features import cond_is_real
 from wengert.registry import composed, constant, strong, strong_matmul, structural
 from wengert.rules.broadcasting import conjugate, leading
-from wengert.rules.composed import as_array, of_dtype, offered
+from wengert.rules.composed import as_array, as_dtype, dispatched
 from wengert.rules.linalg import (
     as_columns,
-    as_given,
-    as_read,
-    flattened,
-    is_absent,
+    as_right_side,
+    hermitian_read,
+    hermitian_read_transpose,
+    is_zero_cotangent,
+    memoised,
     on_diagonal,
-    once,
     packed,
-    refuse_point,
+    packed_tangents,
+    raise_nonsmooth,
     rounding,
     size,
     skew,
     symmetric,
-    to_read,
     unpacked,
 )
 from wengert.rules.products import adjoint
@@ -41,71 +43,72 @@ from wengert.rules.products import adjoint
 
 
 def gaps(d):
-    """d_j - d_i, and where it is 0 to rounding, the diagonal left out."""
+    """Return d_j - d_i, and the mask of off-diagonal pairs that are equal to rounding."""
     gap = d[..., None, :] - d[..., :, None]
     return gap, (np.abs(gap) <= rounding(gap) * size(d, -1)[..., None]) & ~np.eye(np.shape(d)[-1], dtype=bool)
 
 
 def divided(z, gap, is_left_out):
-    """z / gap off the diagonal, 0 where it is left out."""
+    """Return z / gap, and 0 on the diagonal and where `is_left_out`."""
     is_left_out = is_left_out | np.eye(np.shape(gap)[-1], dtype=bool)
     return strong(z, np.where(is_left_out, 0, 1 / np.where(is_left_out, 1, gap)))
 
 
-def is_more_than_noise(z, vbar):
-    """Where an inner product of vectors with cotangents of vectors is not 0 to rounding."""
+def is_nonzero(z, vbar):
+    """Mask of inner products of vectors and cotangents that are nonzero beyond rounding."""
     return np.abs(z) > rounding(vbar) * size(vbar, (-2, -1))
 
 
 def values_alone(name, values):
-    """What to write where no vectors are wanted."""
-    return f"Of {values} alone take numpy.linalg.{'eigvalsh' if name == 'eigh' else 'svdvals'}"
+    """Advice for callers that need no vectors."""
+    return f"For the {values} alone, use numpy.linalg.{'eigvalsh' if name == 'eigh' else 'svdvals'}"
 
 
 def undefined(name, values):
-    """Why tangents of vectors may be missing."""
-    rest = ", or for those of a null space" if name == "svd" else ""
+    """Reason why tangents of vectors may be NaN, for the column `undefined`."""
+    rest = " or of a null space" if name == "svd" else ""
     return (
-        f"the result depends on which vectors are taken for {values} that are equal to rounding{rest}. "
-        f"{values_alone(name, values)}; what no such choice changes may have a derivative in reverse mode"
+        f"the result depends on the basis of the vectors of {values} that are equal up to rounding{rest}. "
+        f"{values_alone(name, values)}; results that do not depend on the basis may have a derivative in reverse mode"
     )
 
 
-def check_turns(name, values, is_equal, dbar, inner, vbar, of_values):
-    """Refuse cotangents of equal values and their vectors that have no derivative.
+def check_rotations(name, values, is_equal, dbar, inner, vbar, of_values):
+    """Raise if cotangents of equal values and of their vectors have no derivative.
 
-    A turn of the vectors i and j changes the result by the skew part of ``inner[i, j]``.
-    What no turn changes is a projector, which has a derivative, or a matrix function V f(d) V^T, of which the
-    part f'(d) was lost in the difference f(d_j) - f(d_i): of a projector the values have no cotangent.
-    With `of_values` the vectors serve the derivative of values that are computed elsewhere, and so is theirs.
+    A rotation of the vectors i and j changes the result by the skew part of ``inner[i, j]``.
+    Results that no rotation changes are projectors, which are differentiable, and matrix functions V f(d) V^T, which
+    are refused, as f'(d) cannot be recovered from (f(d_j) - f(d_i)) / (d_j - d_i).
+    A projector is recognised by zero cotangents of the values.
+    With `of_values` the vectors stem from the rule of the values alone, where this exception does not apply.
     """
     if not np.any(is_equal):
         return
     own = np.diagonal(inner, axis1=-2, axis2=-1)
-    is_fixed = (not of_values) & np.equal(dbar, 0) & is_more_than_noise(own[..., None], vbar)[..., 0]
+    is_fixed = (not of_values) & np.equal(dbar, 0) & is_nonzero(own[..., None], vbar)[..., 0]
     is_projector = np.equal(dbar, 0)[..., None, :] & is_fixed[..., :, None]
     is_projector = is_projector | np.swapaxes(is_projector, -1, -2)
     apart = np.abs(dbar[..., None, :] - dbar[..., :, None])
     is_apart = apart > rounding(apart) * size(dbar, -1)[..., None]
-    is_turned = is_more_than_noise(skew(inner), vbar)
-    is_seen = is_more_than_noise(symmetric(inner), vbar) & ~is_projector
+    is_turned = is_nonzero(skew(inner), vbar)
+    is_seen = is_nonzero(symmetric(inner), vbar) & ~is_projector
     if np.any(is_equal & (is_apart | is_turned | is_seen)):
-        refuse_point(
+        raise_nonsmooth(
             name,
-            f"two of the {values} are equal to rounding, and the result is none of those that do not depend on which "
-            f"vectors are taken for them: the sum of the {values}, and the projector v @ v.T on all their vectors, "
-            f"nothing else of the {values}. {values_alone(name, values)}",
+            f"two of the {values} are equal up to rounding. Only the sum of equal {values} has a derivative then, or a "
+            f"function of the projector v @ v.T on their vectors that does not use the {values}. "
+            f"{values_alone(name, values)}",
         )
 
 
 # ---- phases of complex vectors
 
-# A vector of a complex matrix may be multiplied by any number of size 1. LAPACK makes one of its elements real, so that
-# the phase has a derivative; where that element is 0 it has none, and tangents are those of the least turn.
+# An eigenvector or pair of singular vectors of a complex matrix is unique up to a phase. LAPACK makes one element real,
+# which fixes the phase and so its derivative; if that element is 0, tangents have no component along the vector.
 
 
-def real_places(v, row):
-    """True at the element of each column that is real by LAPACK's making, in a given row; of None the largest."""
+def real_element_mask(v, row):
+    """Mask of the element of each column that LAPACK makes real: that in `row`, or for None the largest real one."""
     is_real = (np.abs(v.imag) <= rounding(v)) & (np.abs(v) > rounding(v))
     if row is None:
         place = np.argmax(np.where(is_real, np.abs(v), 0), axis=-2)[..., None, :]
@@ -114,29 +117,29 @@ def real_places(v, row):
     return is_real & np.equal(np.arange(np.shape(v)[-2])[:, None], place)
 
 
-def angle_along(v, dv, is_held):
-    """How fast each vector must be turned back for the element that is held to stay real."""
+def phase_rate(v, dv, is_held):
+    """Return the rotation rate to subtract from each tangent so that the held element stays real."""
     return np.sum(np.where(is_held, dv.imag / np.where(is_held, v.real, 1), 0), axis=-2, keepdims=True)
 
 
-def turned_back(v, dv, angle):
+def fix_tangent_phases(v, dv, angle):
     return dv - 1j * strong(v, angle)
 
 
-def turn_of(v, vbar):
-    """Derivative of the result by the phase of each vector."""
+def phase_derivative(v, vbar):
+    """Derivative of the result in the phase of each vector."""
     return np.sum(strong(conjugate(v), vbar), axis=-2, keepdims=True).imag
 
 
-def without_turn(name, v, vbar, turn, is_held):
-    """The transpose of `turned_back`: the element that is held takes up what a turn of the vector changes."""
+def fix_cotangent_phases(name, v, vbar, turn, is_held):
+    """Transpose of `fix_tangent_phases`: subtract the phase derivative `turn` at the held element of each vector."""
     is_free = ~np.any(is_held, axis=-2, keepdims=True)
-    if np.any(is_free & is_more_than_noise(turn, vbar)):
-        refuse_point(name, "the result depends on the phase of a vector, which may be any: take what no phase changes")
+    if np.any(is_free & is_nonzero(turn, vbar)):
+        raise_nonsmooth(name, "the result depends on the phase of a vector, which is arbitrary: use |v| or v @ v^H")
     return vbar - 1j * np.where(is_held, turn / np.where(is_held, v.real, 1), 0)
 
 
-# ---- eigenvalues and vectors of symmetric matrices
+# ---- eigenvalues and eigenvectors of Hermitian matrices
 
 EighResult = type(np.linalg.eigh(np.eye(1)))
 
@@ -145,55 +148,55 @@ def eigh_shapes(a):
     return np.shape(a)[:-1], np.shape(a)
 
 
-@offered
+@dispatched
 def packed_eigh(a, UPLO, of_values=False):
     return packed(*np.linalg.eigh(a, UPLO))
 
 
 def eigh_wrt_matrix(ybar, y, a, UPLO, of_values=False):
-    """V (diag(wbar) + F * skew(V^H Vbar)) V^H, F_ij = 1 / (w_j - w_i)."""
+    """Abar = V (diag(wbar) + F * skew(V^H Vbar)) V^H with F_ij = 1 / (w_j - w_i)."""
     w, v = unpacked(y, *eigh_shapes(a))
     wbar, vbar = unpacked(ybar, *eigh_shapes(a))
     if v.dtype.kind == "c":
-        vbar = without_turn("eigh", v, vbar, turn_of(v, vbar), real_places(v, held_row(UPLO)))
+        vbar = fix_cotangent_phases("eigh", v, vbar, phase_derivative(v, vbar), real_element_mask(v, real_row(UPLO)))
     inner = strong_matmul(adjoint(v), vbar)
     gap, is_equal = gaps(w.real)
-    check_turns("eigh", "eigenvalues", is_equal, wbar.real, inner, vbar, of_values)
+    check_rotations("eigh", "eigenvalues", is_equal, wbar.real, inner, vbar, of_values)
     middle = on_diagonal(wbar.real) + divided(skew(inner), gap, is_equal)
-    return to_read(strong_matmul(v, strong_matmul(middle, adjoint(v))), a, UPLO)
+    return hermitian_read_transpose(strong_matmul(v, strong_matmul(middle, adjoint(v))), a, UPLO)
 
 
-def held_row(UPLO):
-    """The row of vectors that the reduction of a Hermitian matrix to a real one leaves real."""
+def real_row(UPLO):
+    """Return the row of the eigenvectors that LAPACK's tridiagonal reduction leaves real."""
     return 0 if UPLO.upper() == "L" else -1
 
 
 def eigh_along_matrix(t, y, a, UPLO, of_values=False):
     w, v = unpacked(y, *eigh_shapes(a))
-    inner = strong_matmul(adjoint(v), strong_matmul(as_read(t, a, UPLO), v))
+    inner = strong_matmul(adjoint(v), strong_matmul(hermitian_read(t, a, UPLO), v))
     gap, is_equal = gaps(w.real)
     turn = divided(inner, gap, is_equal)
-    turn = np.where(is_equal & is_more_than_noise(inner, inner), np.nan, turn)
+    turn = np.where(is_equal & is_nonzero(inner, inner), np.nan, turn)
     dv = strong_matmul(v, turn)
     if v.dtype.kind == "c":
-        dv = turned_back(v, dv, angle_along(v, dv, real_places(v, held_row(UPLO))))
-    return flattened(leading(t, a), np.diagonal(inner, axis1=-2, axis2=-1).real, dv)
+        dv = fix_tangent_phases(v, dv, phase_rate(v, dv, real_element_mask(v, real_row(UPLO))))
+    return packed_tangents(leading(t, a), np.diagonal(inner, axis1=-2, axis2=-1).real, dv)
 
 
 def eigenvectors(a, UPLO):
-    """Those of eigenvalues that `eigvalsh` computes."""
+    """Return the eigenvectors for the rule of ``eigvalsh``."""
     return unpacked(packed_eigh(a, UPLO, True), *eigh_shapes(a))[1]
 
 
 def eigvalsh_wrt_matrix(ybar, y, a, UPLO="L"):
-    """v v^H of each; of equal ones that of the vectors that NumPy finds."""
+    """dw_i = v_i^H dA v_i; for equal eigenvalues with the eigenvectors that LAPACK returns."""
     v = eigenvectors(a, UPLO)
-    return to_read(strong_matmul(strong(v, ybar[..., None, :]), adjoint(v)), a, UPLO)
+    return hermitian_read_transpose(strong_matmul(strong(v, ybar[..., None, :]), adjoint(v)), a, UPLO)
 
 
 def eigvalsh_along_matrix(t, y, a, UPLO="L"):
     v = eigenvectors(a, UPLO)
-    return np.sum(strong(conjugate(v), strong_matmul(as_read(t, a, UPLO), v)).real, axis=-2)
+    return np.sum(strong(conjugate(v), strong_matmul(hermitian_read(t, a, UPLO), v)).real, axis=-2)
 
 
 def _eigh(a, UPLO="L"):
@@ -215,67 +218,67 @@ structural(
 )
 composed(np.linalg.eigh, _eigh)
 
-# ---- eigenvalues and vectors of any matrix
+# ---- eigenvalues and eigenvectors of general matrices
 
 EigResult = type(np.linalg.eig(np.eye(1)))
 
 
-@offered
+@dispatched
 def packed_eig(a):
     return packed(*np.linalg.eig(a))
 
 
 def eig_parts(y, a):
-    """Values, vectors, and the gaps between values, none of which may be 0."""
+    """Return eigenvalues, eigenvectors and gaps; raise if two eigenvalues are equal."""
     w, v = unpacked(y, *eigh_shapes(a))
     gap, is_equal = gaps(w)
     if np.any(is_equal):
-        refuse_point("eig", "two of the eigenvalues are equal to rounding; if it is symmetric use numpy.linalg.eigh")
+        raise_nonsmooth("eig", "two of the eigenvalues are equal up to rounding: use numpy.linalg.eigh if symmetric")
     return w, v, gap, is_equal
 
 
-def beside(v, z):
-    """The part of each column of `z` that leaves the length of the column of `v` as it is."""
+def length_preserving(v, z):
+    """Project each column of `z` onto the changes that keep the length of the column of `v`."""
     return z - strong(v, np.sum(strong(conjugate(v), z).real, axis=-2, keepdims=True))
 
 
 def eig_wrt_matrix(ybar, y, a):
-    """V^-H (diag(wbar) + conj(F) * V^H Vbar) V^H, F_ij = 1 / (w_j - w_i).
+    """Abar = V^-H (diag(wbar) + conj(F) * V^H Vbar) V^H with F_ij = 1 / (w_j - w_i).
 
-    Vbar is taken without what its vectors have along themselves, since their lengths are 1; one element of each, the
-    largest, is real.
+    Eigenvectors have length 1, so Vbar is projected to be orthogonal to them; the largest element of each is real.
     """
     _, v, gap, is_equal = eig_parts(y, a)
     wbar, vbar = unpacked(ybar, *eigh_shapes(a))
     if v.dtype.kind == "c":
-        vbar = without_turn("eig", v, vbar, turn_of(v, vbar), real_places(v, None))
-    middle = on_diagonal(wbar) + divided(strong_matmul(adjoint(v), beside(v, vbar)), conjugate(gap), is_equal)
+        vbar = fix_cotangent_phases("eig", v, vbar, phase_derivative(v, vbar), real_element_mask(v, None))
+    inner = strong_matmul(adjoint(v), length_preserving(v, vbar))
+    middle = on_diagonal(wbar) + divided(inner, conjugate(gap), is_equal)
     return strong_matmul(adjoint(np.linalg.inv(v)), strong_matmul(middle, adjoint(v)))
 
 
 def eig_along_matrix(t, y, a):
     _, v, gap, is_equal = eig_parts(y, a)
     inner = strong_matmul(np.linalg.inv(v), strong_matmul(t, v))
-    dv = beside(v, strong_matmul(v, divided(inner, gap, is_equal)))
+    dv = length_preserving(v, strong_matmul(v, divided(inner, gap, is_equal)))
     if v.dtype.kind == "c":
-        dv = turned_back(v, dv, angle_along(v, dv, real_places(v, None)))
-    return flattened(leading(t, a), np.diagonal(inner, axis1=-2, axis2=-1), dv)
+        dv = fix_tangent_phases(v, dv, phase_rate(v, dv, real_element_mask(v, None)))
+    return packed_tangents(leading(t, a), np.diagonal(inner, axis1=-2, axis2=-1), dv)
 
 
-def vectors_of(y, a):
-    """The vectors of `eig`, in the order in which `eigvals` found the values."""
+def sorted_eigenvectors(y, a):
+    """Return the eigenvectors in the order in which ``eigvals`` returned the eigenvalues."""
     w, v, *_ = eig_parts(packed_eig(a), a)
     order = np.argmin(np.abs(w[..., None, :] - y[..., :, None]), axis=-1)
     return np.take_along_axis(v, order[..., None, :], -1)
 
 
 def eigvals_wrt_matrix(ybar, y, a):
-    v = vectors_of(y, a)
+    v = sorted_eigenvectors(y, a)
     return strong_matmul(adjoint(np.linalg.inv(v)), strong(ybar[..., :, None], adjoint(v)))
 
 
 def eigvals_along_matrix(t, y, a):
-    v = vectors_of(y, a)
+    v = sorted_eigenvectors(y, a)
     return np.diagonal(strong_matmul(np.linalg.inv(v), strong_matmul(t, v)), axis1=-2, axis2=-1)
 
 
@@ -299,89 +302,89 @@ def svd_shapes(a, full_matrices):
     return (*batch, m, m if full_matrices else k), (*batch, k), (*batch, n if full_matrices else k, n)
 
 
-@offered
+@dispatched
 def packed_svd(a, full_matrices, of_values=False):
     return packed(*np.linalg.svd(a, full_matrices))
 
 
 def svd_parts(flat, a, full_matrices):
-    """U, s, V and the vectors of both null spaces, as columns."""
+    """Return U, s, V, and bases of both null spaces as columns."""
     u, s, vh = unpacked(flat, *svd_shapes(a, full_matrices))
     k, v = np.shape(s)[-1], adjoint(vh)
     return u[..., :k], s.real, v[..., :k], u[..., k:], v[..., k:]
 
 
 def is_null(s):
-    """Where a singular value is 0 to rounding."""
+    """Mask of singular values that are 0 to rounding."""
     return s <= rounding(s[..., None]) * size(s, -1)
 
 
 def svd_gaps(s):
-    """Differences and sums of singular values, and where they are 0 to rounding."""
+    """Return differences and sums of singular values, each with the mask of where it is 0 to rounding."""
     gap, is_equal = gaps(s)
     total = s[..., None, :] + s[..., :, None]
     return gap, is_equal, total, is_null(s)[..., None, :] & is_null(s)[..., :, None]
 
 
-def outside(name, s, u, ubar, inner, null, nullbar):
-    """(1 - U U^T) Ubar S^-1, the share of vectors that leave the space of the others; those of the null space join."""
+def orthogonal_cotangent(name, s, u, ubar, inner, null, nullbar):
+    """Return (1 - U U^H) Ubar S^-1, the components of Ubar orthogonal to all of U, with those of the null space."""
     if np.shape(u)[-2] == np.shape(u)[-1]:
         return None
     z = ubar - strong_matmul(u, inner)
     turn = strong_matmul(adjoint(null), nullbar)
-    if np.any(is_more_than_noise(skew(turn), nullbar)):
-        refuse_point(name, "the vectors of a null space are any basis of it: take full_matrices=False")
+    if np.any(is_nonzero(skew(turn), nullbar)):
+        raise_nonsmooth(name, "the vectors of a null space are an arbitrary basis: use full_matrices=False")
     z = z - strong_matmul(null, strong_matmul(adjoint(nullbar), u))
-    if np.any(is_null(s)[..., None, :] & is_more_than_noise(z, np.concatenate([ubar, nullbar], axis=-1))):
-        refuse_point(name, "a singular value is 0, and the result depends on which vector is taken for it")
-    return strong(z, inverted(s)[..., None, :])
+    if np.any(is_null(s)[..., None, :] & is_nonzero(z, np.concatenate([ubar, nullbar], axis=-1))):
+        raise_nonsmooth(name, "a singular value is 0, and the result depends on its arbitrary vectors")
+    return strong(z, reciprocal_or_zero(s)[..., None, :])
 
 
-def inverted(s):
-    """1 / s, and 0 for 0."""
+def reciprocal_or_zero(s):
+    """Return 1 / s, and 0 where s is 0 to rounding."""
     return np.where(is_null(s), 0, 1 / np.where(is_null(s), 1, s))
 
 
 def svd_wrt_matrix(ybar, y, a, full_matrices, of_values=False):
-    """Of the pairs of vectors, and of what leaves their space.
+    """Cotangent from rotations within the spaces of U and V, and from components orthogonal to them.
 
-    With P = U^T dA V, the turns of U and V are X / (s_j - s_i) +- Y / (s_i + s_j) of its symmetric part X and its
-    skew part Y: no difference of squares, so a pair of values near 0 is as accurate as any other.
+    With P = U^H dA V, symmetric part X and skew part Y, U and V rotate by X / (s_j - s_i) +- Y / (s_i + s_j).
+    This avoids s_j^2 - s_i^2, so that pairs of small singular values lose no accuracy.
     """
     u, s, v, u0, v0 = svd_parts(y, a, full_matrices)
     ubar, sbar, vbar, u0bar, v0bar = svd_parts(ybar, a, full_matrices)
     if u.dtype.kind == "c":
-        ubar, vbar = without_phases(u, v, ubar, vbar)
+        ubar, vbar = fix_pair_phases(u, v, ubar, vbar)
     left, right = strong_matmul(adjoint(u), ubar), strong_matmul(adjoint(v), vbar)
     gap, is_equal, total, is_zero = svd_gaps(s)
     both = np.concatenate([ubar, vbar], axis=-2)
-    check_turns("svd", "singular values", is_equal, sbar, left + right, both, of_values)
-    if np.any(is_zero & is_more_than_noise(skew(left - right), both)):
-        refuse_point("svd", "two singular values are 0, and the result depends on which vectors are taken for them")
+    check_rotations("svd", "singular values", is_equal, sbar, left + right, both, of_values)
+    if np.any(is_zero & is_nonzero(skew(left - right), both)):
+        raise_nonsmooth("svd", "two singular values are 0, and the result depends on their arbitrary vectors")
     middle = on_diagonal(sbar) + divided(skew(left + right), gap, is_equal)
-    middle = middle + shared(skew(left - right), total, is_zero)
+    middle = middle + divided_by_sum(skew(left - right), total, is_zero)
     z = strong_matmul(u, middle)
-    beyond = outside("svd", s, u, ubar, left, u0, u0bar)
+    beyond = orthogonal_cotangent("svd", s, u, ubar, left, u0, u0bar)
     z = strong_matmul(z if beyond is None else z + beyond, adjoint(v))
-    beyond = outside("svd", s, v, vbar, right, v0, v0bar)
+    beyond = orthogonal_cotangent("svd", s, v, vbar, right, v0, v0bar)
     return z if beyond is None else z + strong_matmul(u, adjoint(beyond))
 
 
-def holds_right(v):
-    """Are the first elements of the right vectors real, or those of the left ones? So the reduction leaves one side."""
+def right_phases_fixed(v):
+    """Whether LAPACK fixed the phases by real first elements of the right vectors, rather than of the left ones."""
     return np.all(np.abs(v[..., :1, :].imag) <= rounding(v))
 
 
-def without_phases(u, v, ubar, vbar):
-    """Cotangents of pairs of vectors, which may be turned together."""
-    turn = turn_of(u, ubar) + turn_of(v, vbar)
-    if holds_right(v):
-        return ubar, without_turn("svd", v, vbar, turn, real_places(v, 0))
-    return without_turn("svd", u, ubar, turn, real_places(u, 0)), vbar
+def fix_pair_phases(u, v, ubar, vbar):
+    """Remove the derivative in the common phase of each pair of vectors from their cotangents."""
+    turn = phase_derivative(u, ubar) + phase_derivative(v, vbar)
+    if right_phases_fixed(v):
+        return ubar, fix_cotangent_phases("svd", v, vbar, turn, real_element_mask(v, 0))
+    return fix_cotangent_phases("svd", u, ubar, turn, real_element_mask(u, 0)), vbar
 
 
-def shared(z, total, is_left_out):
-    """z / total, 0 where it is left out."""
+def divided_by_sum(z, total, is_left_out):
+    """Return z / total, and 0 where `is_left_out`."""
     return strong(z, np.where(is_left_out, 0, 1 / np.where(is_left_out, 1, total)))
 
 
@@ -391,39 +394,40 @@ def svd_along_matrix(t, y, a, full_matrices, of_values=False):
     inner = strong_matmul(adjoint(u), tv)
     gap, is_equal, total, is_zero = svd_gaps(s)
     even = divided(symmetric(inner), gap, is_equal)
-    even = np.where(is_equal & is_more_than_noise(symmetric(inner), inner), np.nan, even)
-    odd = shared(skew(inner), total, is_zero)
-    odd = np.where(is_zero & is_more_than_noise(skew(inner), inner), np.nan, odd)
-    du = vectors_along(s, u, u0, even + odd, tv, inner)
-    dv = vectors_along(s, v, v0, even - odd, tu, adjoint(inner))
+    even = np.where(is_equal & is_nonzero(symmetric(inner), inner), np.nan, even)
+    odd = divided_by_sum(skew(inner), total, is_zero)
+    odd = np.where(is_zero & is_nonzero(skew(inner), inner), np.nan, odd)
+    du = singular_vectors_tangent(s, u, u0, even + odd, tv, inner)
+    dv = singular_vectors_tangent(s, v, v0, even - odd, tu, adjoint(inner))
     if u.dtype.kind == "c":
         k = np.shape(s)[-1]
-        one, done = (v, dv) if holds_right(v) else (u, du)
-        angle = angle_along(one, done[..., :k], real_places(one, 0))
-        du, dv = [np.concatenate([turned_back(x, z[..., :k], angle), z[..., k:]], -1) for x, z in ((u, du), (v, dv))]
-    return flattened(leading(t, a), du, np.diagonal(inner, axis1=-2, axis2=-1).real, adjoint(dv))
+        one, done = (v, dv) if right_phases_fixed(v) else (u, du)
+        angle = phase_rate(one, done[..., :k], real_element_mask(one, 0))
+        pairs = ((u, du), (v, dv))
+        du, dv = [np.concatenate([fix_tangent_phases(x, z[..., :k], angle), z[..., k:]], -1) for x, z in pairs]
+    return packed_tangents(leading(t, a), du, np.diagonal(inner, axis1=-2, axis2=-1).real, adjoint(dv))
 
 
-def vectors_along(s, u, null, turn, g, inner):
-    """Tangent of the vectors: their turn, what leaves their space, and how a null space follows.
+def singular_vectors_tangent(s, u, null, turn, g, inner):
+    """Tangent of singular vectors: their rotation, components orthogonal to them, and the null space that follows.
 
-    The vectors of values that are 0 are of the null space too, where there is one.
+    If there is a null space, the vectors of singular values 0 belong to it.
     """
     du = strong_matmul(u, turn)
     if np.shape(u)[-2] != np.shape(u)[-1]:
-        du = du + strong(g - strong_matmul(u, inner), inverted(s)[..., None, :])
+        du = du + strong(g - strong_matmul(u, inner), reciprocal_or_zero(s)[..., None, :])
         is_moved = np.any(np.not_equal(g, 0), axis=(-2, -1), keepdims=True)
         du = np.where(is_null(s)[..., None, :] & is_moved, np.nan, du)
     count = np.shape(null)[-1]
     if count == 0:
         return du
     follow = -strong_matmul(u, strong_matmul(adjoint(du), null))
-    is_one = count == 1 and u.dtype.kind != "c"  # up to its sign
+    is_one = count == 1 and u.dtype.kind != "c"  # unique up to its sign
     return np.concatenate([du, follow if is_one else np.nan * follow], axis=-1)
 
 
 def singular_vectors(x):
-    """Those of singular values that `svdvals` computes."""
+    """Return the singular vectors for the rule of ``svdvals``."""
     u, _, vh = unpacked(packed_svd(x, False, True), *svd_shapes(x, False))
     return u, vh
 
@@ -458,11 +462,11 @@ def _cond(x, p=None):
     if p in (None, 2, -2):
         s = np.linalg.svdvals(x)
         if not np.all(s[..., -1]):
-            refuse_point("cond", "the matrix is singular")
+            raise_nonsmooth("cond", "the matrix is singular")
         return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
-    inverse = np.linalg.inv(of_dtype(x, np.result_type(x.dtype, float)))  # in double precision, as NumPy has it
+    inverse = np.linalg.inv(as_dtype(x, np.result_type(x.dtype, float)))  # NumPy computes it in double precision
     dtype = x.real.dtype if cond_is_real() else x.dtype
-    return of_dtype(np.linalg.norm(x, p, (-2, -1)) * np.linalg.norm(inverse, p, (-2, -1)), dtype)
+    return as_dtype(np.linalg.norm(x, p, (-2, -1)) * np.linalg.norm(inverse, p, (-2, -1)), dtype)
 
 
 composed(np.linalg.cond, _cond)
@@ -470,12 +474,12 @@ composed(np.linalg.cond, _cond)
 # ---- pseudo-inverse and least squares
 
 
-CUT = "rcond cuts off singular values that are not 0: write it with numpy.linalg.svd"
+RCOND_REASON = "rcond discards singular values that are not 0: write it with numpy.linalg.svd"
 
 
-@offered
+@dispatched
 def is_cut(a, p):
-    """Do singular values that are not 0 lack in the pseudo-inverse?"""
+    """Whether the pseudo-inverse omits singular values that are not 0."""
     rest = size(a - np.matmul(a, np.matmul(p, a)), (-2, -1))
     condition = np.linalg.norm(p, axis=(-2, -1), keepdims=True) * np.linalg.norm(a, axis=(-2, -1), keepdims=True)
     return np.any(rest > rounding(a) * condition * size(a, (-2, -1)))
@@ -484,13 +488,13 @@ def is_cut(a, p):
 constant(is_cut)
 
 
-@offered
+@dispatched
 def pseudo_inverse(a, rcond, rtol):
     return np.linalg.pinv(a, rcond, rtol=rtol)
 
 
 def pinv_wrt_matrix(ybar, y, a, rcond, rtol):
-    """Of matrices of the same rank, as those near a matrix of full rank are.
+    """Cotangent of the matrix for perturbations of constant rank, as near a matrix of full rank.
 
     References
     ----------
@@ -517,70 +521,70 @@ def _pinv(a, rcond=None, *, rtol=np._NoValue):
     a = as_array(a)
     p = pseudo_inverse(a, rcond, rtol)
     if is_cut(a, p):
-        refuse_point("pinv", CUT)
+        raise_nonsmooth("pinv", RCOND_REASON)
     return p
 
 
 structural(pseudo_inverse, pinv_wrt_matrix, jvp=(pinv_along_matrix,), stacked=True, dependence=MATRIXWISE)
 composed(np.linalg.pinv, _pinv)
 
-# least squares: rank, solution, sums of squares, singular values
+# least squares; packed results are rank, solution, singular values, residual sums of squares
 
 
 def lstsq_shapes(flat, a, b):
-    """Shapes of the results; sums of squares are there or not, as the rank has it."""
+    """Return the shapes of the results; residual sums of squares are empty for some ranks."""
     m, n = np.shape(a)
     x, s = (n, *np.shape(b)[1:]), (min(m, n),)
     return (), x, s, (np.shape(flat)[-1] - 1 - math.prod(x) - min(m, n),)
 
 
-@offered
+@dispatched
 def packed_lstsq(a, b, rcond):
     x, squares, rank, s = np.linalg.lstsq(a, b, rcond)
     return packed(np.full(1, rank, x.dtype), x, s, squares)
 
 
-@once
+@memoised
 def lstsq_inverse(bar, a, rcond):
-    """The pseudo-inverse with which ``lstsq`` solves, for the cotangent or tangent `bar`."""
+    """Return the pseudo-inverse with the cutoff of ``lstsq``; `bar` keys the cache."""
     eps = float(np.finfo(a.dtype).eps)
     if rcond is None:
         rcond = max(np.shape(a)) * eps
-    elif not 0 < rcond < 1:  # as LAPACK takes it
+    elif not 0 < rcond < 1:  # LAPACK's default
         rcond = eps
     return pseudo_inverse(a, rcond, np._NoValue)
 
 
 def lstsq_cotangents(ybar, y, a, b):
-    """Solution, residuals, and the cotangents of the results, as matrices."""
+    """Return solution, residual and cotangents of the results, as matrices."""
     _, x, _, _ = unpacked(y, *lstsq_shapes(y, a, b))
     _, xbar, sbar, squaresbar = unpacked(ybar, *lstsq_shapes(y, a, b))
     x, xbar = as_columns(x, b), as_columns(xbar, b)
     residual = as_columns(b, b) - np.matmul(a, x)
-    # the sums of squares are least: they depend on the solution to second order only
+    # at the minimum the sums of squares do not depend on the solution to first order
     pull = strong(2 * residual, squaresbar.real[..., None, :]) if np.shape(squaresbar)[-1] else 0 * residual
     return x, residual, xbar, sbar, pull
 
 
 def lstsq_wrt_matrix(ybar, y, a, b, rcond):
-    """As of `pinv`, applied to b."""
+    """As `pinv_wrt_matrix`, with the pseudo-inverse applied to b."""
     p = lstsq_inverse(ybar, a, rcond)
     x, residual, xbar, sbar, pull = lstsq_cotangents(ybar, y, a, b)
     pt, g = adjoint(p), adjoint(xbar)
     z = -strong_matmul(strong_matmul(pt, xbar) + pull, adjoint(x))
     z = z + strong_matmul(residual, strong_matmul(strong_matmul(g, p), pt))
     z = z + strong_matmul(strong_matmul(pt, x), g - strong_matmul(strong_matmul(g, p), a))
-    return z if is_absent(sbar) else z + svdvals_wrt_matrix(sbar, None, a)
+    return z if is_zero_cotangent(sbar) else z + svdvals_wrt_matrix(sbar, None, a)
 
 
 def lstsq_wrt_right_side(ybar, y, a, b, rcond):
     p = lstsq_inverse(ybar, a, rcond)
     *_, xbar, _, pull = lstsq_cotangents(ybar, y, a, b)
-    return as_given(strong_matmul(adjoint(p), xbar) + pull, b)
+    return as_right_side(strong_matmul(adjoint(p), xbar) + pull, b)
 
 
 def lstsq_tangents(y, a, b, g, p, lead):
-    """Tangents of the solution and of the sums of squares where the right-hand side moves by `g`."""
+    """Tangents of solution and sums of squares for a tangent `g` of the right-hand side."""
     _, x, _, squares = unpacked(y, *lstsq_shapes(y, a, b))
     residual = as_columns(b, b) - np.matmul(a, as_columns(x, b))
     along = strong(2 * conjugate(residual), g).real
@@ -597,14 +601,14 @@ def lstsq_along_matrix(t, y, a, b, rcond):
     rows = strong_matmul(g, strong_matmul(pt, x))
     dx = dx + rows - strong_matmul(p, strong_matmul(a, rows))
     ds = svdvals_along_matrix(t, None, a)
-    return flattened(lead, np.zeros_like(ds[..., :1]), dx, ds, along)
+    return packed_tangents(lead, np.zeros_like(ds[..., :1]), dx, ds, along)
 
 
 def lstsq_along_right_side(t, y, a, b, rcond):
     p, lead = lstsq_inverse(t, a, rcond), leading(t, b)
     dx, along = lstsq_tangents(y, a, b, as_columns(t, b), p, lead)
     ds = np.zeros_like(dx, shape=(*np.shape(t)[:lead], min(np.shape(a))))
-    return flattened(lead, np.zeros_like(ds[..., :1]), dx, ds, along)
+    return packed_tangents(lead, np.zeros_like(ds[..., :1]), dx, ds, along)
 
 
 def _lstsq(a, b, rcond=None):
@@ -613,7 +617,7 @@ def _lstsq(a, b, rcond=None):
     rank, x, s, squares = unpacked(flat, *lstsq_shapes(flat, a, b))
     rank, s, squares = np.rint(rank.real).astype(np.int32), s.real, squares.real
     if np.any(s[rank:] > rounding(a) * s[:1]):
-        refuse_point("lstsq", CUT)
+        raise_nonsmooth("lstsq", RCOND_REASON)
     return x, squares, rank, s
 
 

@@ -1,12 +1,13 @@
 """Taylor rules: how functions act on truncated power series.
 
-A series is the list of its coefficients, arrays of one shape.  A function y = phi(u) that satisfies a differential
-equation in u gives one coefficient after the other; those of the usual functions are here, named by what they solve.
-A row states its rule in the column ``taylor``; a rule that needs more than one operand is a function of
-``(series, order, *args, **kwargs)``, where ``series(c)`` makes a series of coefficients, ``x.c`` are those of one and
-``series.coefficients(x)`` those of a series or constant, ``series.value(x)`` is the value at t = 0, ``series.fun`` the
-function itself, and ``series.refused(of)`` the error for arguments that the rule does not know.
-In every product a factor that is exactly 0 gives 0.
+A series is the list of its coefficients, arrays of one shape.
+If y = phi(u) satisfies a differential equation in u, each coefficient of y follows from lower ones by a recurrence;
+those of the common functions are here, named after the equation.
+A row states its rule in the column ``taylor``.
+A rule is a function of ``(series, order, *args, **kwargs)``: ``series(c)`` builds a series from coefficients, ``x.c``
+are the coefficients of a series, ``series.coefficients(x)`` those of a series or constant, ``series.value(x)`` is the
+value at t = 0, ``series.fun`` the function itself, and ``series.refused(of)`` the error for unsupported arguments.
+Products are strong: a factor that is exactly 0 gives 0.
 
 References: Griewank and Walther (2008), Evaluating Derivatives, tables 13.1 and 13.2. doi:10.1137/1.9780898717761;
 Knuth, The Art of Computer Programming, volume 2, section 4.7.
@@ -21,14 +22,14 @@ import numpy as np
 
 from wengert.registry import strong
 
-#: the function of each coefficient
+#: apply the function to each coefficient
 COEFFICIENTWISE = "coefficientwise"
-#: linear between kinks in the first argument; the others are constants
+#: piecewise linear in the first argument; the others are constants
 PIECEWISE_LINEAR = "piecewise linear"
 
 
 def recurrence(rule):
-    """The Taylor rule of a function of one operand, by ``rule(y0, u, order)``: coefficients of y from those of u."""
+    """Taylor rule of a function of one operand, from ``rule(y0, u, order)``: coefficients of y from those of u."""
 
     def taylor(series, order, x):
         return series(rule(series.fun(x.c[0]), x.c, order))
@@ -40,7 +41,7 @@ def recurrence(rule):
 
 
 def total_of(pairs, like=None):
-    """Sum of products, in which 0 times inf is 0; 0 in the form of `like` if there are none."""
+    """Sum products of pairs with 0 * inf = 0; return zeros like `like` if there are none."""
     pairs = list(pairs)
     if not pairs:
         return np.zeros_like(like)
@@ -51,13 +52,13 @@ def total_of(pairs, like=None):
 
 
 def over(a, b):
-    """a / b, and 0 where `a` is."""
+    """Return a / b, and 0 where `a` is 0."""
     found = a / b
     return np.where(np.equal(a, 0), a, found) if np.any(np.isnan(found)) else found
 
 
 def product(a, b, order):
-    """Coefficients of a product; lists may be shorter, with zeros after their end."""
+    """Coefficients of a product; shorter operands are padded with zeros."""
     found = []
     for k in range(order + 1):
         pairs = [(a[j], b[k - j]) for j in range(min(k, len(a) - 1) + 1) if k - j < len(b)]
@@ -79,7 +80,7 @@ def scaled(a, factor):
 
 
 def quotient(a, b, order):
-    """a / b."""
+    """Coefficients of a / b."""
     y = [a[0] / b[0]]
     for k in range(1, order + 1):
         lower = total_of(((b[j], y[k - j]) for j in range(1, min(k, len(b) - 1) + 1)), y[0])
@@ -88,12 +89,12 @@ def quotient(a, b, order):
 
 
 def integrated(y, p, u, k):
-    """The k-th coefficient of y with y' = p u', from lower ones of p."""
+    """Return coefficient k of y with y' = p u', from lower coefficients of p."""
     return total_of((((j / k) * u[j], p[k - j]) for j in range(1, k + 1)), y[0])
 
 
 def divided(y0, u, q, order):
-    """y with q y' = u'."""
+    """Solve q y' = u'."""
     y = [y0]
     for k in range(1, order + 1):
         lower = total_of((((j / k) * y[j], q[k - j]) for j in range(1, k) if k - j < len(q)), y0)
@@ -102,7 +103,7 @@ def divided(y0, u, q, order):
 
 
 def root(y0, u, order):
-    """y with y^2 = u."""
+    """Solve y^2 = u."""
     y = [y0]
     for k in range(1, order + 1):
         y.append(over(u[k] - total_of(((y[j], y[k - j]) for j in range(1, k)), y0), 2 * y[0]))
@@ -110,7 +111,7 @@ def root(y0, u, order):
 
 
 def exponential(y0, u, order):
-    """y with y' = y u'."""
+    """Solve y' = y u'."""
     y = [y0]
     for k in range(1, order + 1):
         y.append(integrated(y, y, u, k))
@@ -118,7 +119,7 @@ def exponential(y0, u, order):
 
 
 def circular(s0, c0, u, order, sign):
-    """s and c with s' = c u' and c' = sign s u'."""
+    """Solve s' = c u' and c' = sign s u'."""
     s, c = [s0], [c0]
     for k in range(1, order + 1):
         s, c = [*s, integrated(s, c, u, k)], [*c, sign * integrated(c, s, u, k)]
@@ -126,7 +127,7 @@ def circular(s0, c0, u, order, sign):
 
 
 def tangent(y0, w0, u, order, sign):
-    """y with y' = w u' and w = 1 + sign y^2."""
+    """Solve y' = w u' with w = 1 + sign y^2."""
     y, w = [y0], [w0]
     for k in range(1, order + 1):
         y.append(integrated(y, w, u, k))
@@ -135,7 +136,7 @@ def tangent(y0, w0, u, order, sign):
 
 
 def raised(y0, u, exponent, order):
-    """y = u^exponent by u y' = exponent u' y."""
+    """Solve u y' = exponent u' y, for y = u^exponent."""
     y = [y0]
     for k in range(1, order + 1):
         terms = total_of((((exponent * j - (k - j)) * u[j], y[k - j]) for j in range(1, k + 1)), y0)
@@ -144,12 +145,12 @@ def raised(y0, u, exponent, order):
 
 
 def logarithm(rate):
-    """log(u) over `rate`."""
+    """Recurrence of log(u) / rate."""
     return lambda y0, u, n: divided(y0, scaled(u, 1 / rate), u, n)
 
 
 def arcsine(sign):
-    """arcsin for 1, arccos for -1."""
+    """Recurrence of arcsin for sign 1, of arccos for -1."""
 
     def recurrence(y0, u, n):
         q = root(np.sqrt((1 - u[0]) * (1 + u[0])), one_minus_square(u, n), n)
@@ -270,7 +271,7 @@ def sinc(y0, u, n):
 
 def multiply(series, order, a, b):
     a, b = series.coefficients(a), series.coefficients(b)
-    return series([a[0] * b[0], *product(a, b, order)[1:]])  # of values 0 times inf is NaN, as NumPy has it
+    return series([a[0] * b[0], *product(a, b, order)[1:]])  # the value itself is NaN for 0 * inf, as in NumPy
 
 
 def divide(series, order, a, b):
@@ -290,7 +291,7 @@ def power(series, order, a, b):
     if not (np.size(integers) <= 4 and np.all(integers == np.rint(integers)) and np.size(integers)):
         return series(raised(y0, base, exponent[0], order))
     found = None
-    for n in integers:  # by products, also where the base is 0
+    for n in integers:  # repeated products hold also where the base is 0
         part = integer_power(base, abs(int(n)), order)
         part = part if n >= 0 else quotient([np.ones_like(base[0])], part, order)
         here = np.equal(exponent[0], n)
@@ -299,7 +300,7 @@ def power(series, order, a, b):
 
 
 def integer_power(u, n, order):
-    """By repeated squaring."""
+    """Return u^n by repeated squaring."""
     found = [np.ones_like(u[0])] + [np.zeros_like(u[0])] * order
     while n:
         found = product(found, u, order) if n & 1 else found
@@ -315,7 +316,7 @@ def hypotenuse(series, order, a, b):
 
 
 def angle(series, order, a, b):
-    """``arctan2``, whose derivative is (b a' - a b') / (a^2 + b^2)."""
+    """Taylor rule of ``arctan2``, whose derivative is (b a' - a b') / (a^2 + b^2)."""
     y0 = np.arctan2(series.value(a), series.value(b))
     if not order:
         return series([y0])
@@ -325,7 +326,7 @@ def angle(series, order, a, b):
     return series(divided(y0, [0.0, *[x / (k + 1) for k, x in enumerate(turned)]], q, order))
 
 
-# ---- reductions, written in other functions
+# ---- reductions, composed of other functions
 
 
 def prod(series, order, x, axis=None, keepdims=np._NoValue, initial=None):
@@ -359,7 +360,7 @@ def norm(series, order, x, ord=None, axis=None, keepdims=False):
 
 
 def solve(series, order, a, b):
-    """From A y = b: A_0 y_k = b_k - sum_j A_j y_{k-j}."""
+    """Solve A y = b order by order: A_0 y_k = b_k - sum_j A_j y_{k-j}."""
     a, b = series.coefficients(a), series.coefficients(b)
     y = [np.linalg.solve(a[0], b[0])]
     for k in range(1, order + 1):
@@ -385,7 +386,7 @@ def matrix_power(series, order, a, n):
 
 
 def relative_growth(series, order, a):
-    """Coefficients of (log det a)', one fewer than those of `a`."""
+    """Coefficients of (log det a)' = tr(inv(a) a'), one fewer than those of `a`."""
     if not order:
         return []
     rate = series(np.linalg.inv(a).c[:order]) * np.swapaxes(series(derived(a.c)), -1, -2)
@@ -401,7 +402,7 @@ def determinant(series, order, a):
 
 
 def log_determinant(series, order, a):
-    """``slogdet``, whose sign is constant."""
+    """Taylor rule of ``slogdet``, whose sign is constant."""
     found = np.linalg.slogdet(a.c[0])
     q = relative_growth(series, order, a)
     return type(found)(found.sign, series([found.logabsdet, *[x / (k + 1) for k, x in enumerate(q)]]))

@@ -1,7 +1,7 @@
-"""More of ``scipy.special``: Bessel, Airy, Kelvin and Struve functions, elliptic integrals, hypergeometric functions,
-orthogonal polynomials, and the integrals that are known by their integrand.
+"""Further functions of ``scipy.special``: Bessel, Airy, Kelvin and Struve functions, elliptic integrals,
+hypergeometric functions, orthogonal polynomials, and integrals with elementary integrands.
 
-Orders, degrees and parameters have no derivative in closed form: rows refuse them one by one, with `unknown`.
+Orders, degrees and parameters without a closed form of the derivative are refused one by one, by `unknown`.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from math import pi, sqrt
 import numpy as np
 
 from wengert.registry import analytic, composed, elementwise, refuse
-from wengert.rules.composed import offered
+from wengert.rules.composed import dispatched
 from wengert.rules.special import sp, unknown
 
 
 def row(name, *partials):
-    """One row: partials by operand; a string says what an operand is that has none."""
+    """Declare a row by the partial in each operand; a string names an operand without a known derivative."""
     known = [unknown(name, p) if isinstance(p, str) else p for p in partials]
     elementwise(f"scipy.special.{name}", *known)
 
 
-def several(name, *results):
-    """A function of several results: the partials of each, by operand."""
+def rows_of_results(name, *results):
+    """Declare a function with several results, by the partials of each result."""
     parts = []
     for j, partials in enumerate(results):
         part = component(name, j)
@@ -32,13 +32,13 @@ def several(name, *results):
 
 
 def component(name, j):
-    """The result j of a function of several, as a function that a row can speak of and a pickle can find."""
+    """Return result j of a function with several, as a module-level function with a row, which can be pickled."""
 
     def part(*operands):
         return getattr(sp, name)(*operands)[j]
 
     part.__name__ = part.__qualname__ = f"{name}_{j}"
-    globals()[part.__name__] = made = offered(part)
+    globals()[part.__name__] = made = dispatched(part)
     return made
 
 
@@ -53,32 +53,32 @@ for name, slope in (
     row(name, slope)
 row("radian", pi / 180, pi / 10800, pi / 648000)
 
-# ---- integrals, known by their integrand
+# ---- integrals: the derivative is the integrand
 
 
 def sinhc(x):
-    """sinh(x) / x, without a division by a small number."""
+    """Return sinh(x) / x, also accurate near 0."""
     return (sp.exprel(x) + sp.exprel(-x)) / 2
 
 
-def quarter_turns(x):
-    """pi/2 x^2 without whole turns: x = h + r with an h so short that h^2 is exact."""
+def fresnel_angle(x):
+    """Return pi/2 x^2 modulo 2 pi: x = h + r, with h short enough that h^2 is exact."""
     head = np.rint(256 * x) / 256
     return pi / 2 * (np.remainder(head * head, 4.0) + (x - head) * (x + head))
 
 
-several("sici", (lambda y, x: np.sinc(x / pi),), (lambda y, x: np.cos(x) / x,))
-several("shichi", (lambda y, x: sinhc(x),), (lambda y, x: np.cosh(x) / x,))
-several("fresnel", (lambda y, x: np.sin(quarter_turns(x)),), (lambda y, x: np.cos(quarter_turns(x)),))
-several("iti0k0", (lambda y, x: sp.i0(x),), (lambda y, x: sp.k0(x),))
-several("itj0y0", (lambda y, x: sp.j0(x),), (lambda y, x: sp.y0(x),))
+rows_of_results("sici", (lambda y, x: np.sinc(x / pi),), (lambda y, x: np.cos(x) / x,))
+rows_of_results("shichi", (lambda y, x: sinhc(x),), (lambda y, x: np.cosh(x) / x,))
+rows_of_results("fresnel", (lambda y, x: np.sin(fresnel_angle(x)),), (lambda y, x: np.cos(fresnel_angle(x)),))
+rows_of_results("iti0k0", (lambda y, x: sp.i0(x),), (lambda y, x: sp.k0(x),))
+rows_of_results("itj0y0", (lambda y, x: sp.j0(x),), (lambda y, x: sp.y0(x),))
 row("itstruve0", lambda y, x: sp.struve(0.0, x))
 row("it2struve0", lambda y, x: -sp.struve(0.0, x) / x)
 row("itmodstruve0", lambda y, x: sp.modstruve(0.0, x))
 
 
 def expn_partial(y, n, x):
-    """Minus the integral of one order less, which is elementary below 0."""
+    """Return -E_(n-1)(x) (DLMF 8.19.13); E_(-1) is elementary."""
     return np.where(n >= 1, -sp.expn(np.maximum(n - 1, 0), x), -np.exp(-x) * (1 + 1 / x) / x)
 
 
@@ -89,34 +89,34 @@ row(
     lambda y, h, a: np.exp(-h * h / 2 * (1 + a * a)) / (2 * pi * (1 + a * a)),
 )
 
-# ---- solutions of equations of second order, which give their first derivatives too
+# ---- solutions of second-order equations, returned with their first derivatives
 
-several(
+rows_of_results(
     "airy",
     (lambda y, x: airy_1(x),),  # noqa: F821
     (lambda y, x: x * airy_0(x),),  # noqa: F821
     (lambda y, x: airy_3(x),),  # noqa: F821
     (lambda y, x: x * airy_2(x),),  # noqa: F821
 )
-several(
+rows_of_results(
     "pbdv",
     ("order", lambda y, v, x: pbdv_1(v, x)),  # noqa: F821
     ("order", lambda y, v, x: (x * x / 4 - v - 0.5) * pbdv_0(v, x)),  # noqa: F821
 )
-several(
+rows_of_results(
     "pbvv",
     ("order", lambda y, v, x: pbvv_1(v, x)),  # noqa: F821
     ("order", lambda y, v, x: (x * x / 4 - v - 0.5) * pbvv_0(v, x)),  # noqa: F821
 )
-several(
+rows_of_results(
     "pbwa",
     ("parameter", lambda y, a, x: pbwa_1(a, x)),  # noqa: F821
     ("parameter", lambda y, a, x: (a - x * x / 4) * pbwa_0(a, x)),  # noqa: F821
 )
 
 
-def over(y, x, limit):
-    """y / x, and its limit at 0."""
+def ratio_at_0(y, x, limit):
+    """Return y / x, and its limit at 0."""
     return np.where(np.equal(x, 0), limit, y / x)
 
 
@@ -124,16 +124,16 @@ row("ber", lambda y, x: sp.berp(x))
 row("bei", lambda y, x: sp.beip(x))
 row("ker", lambda y, x: sp.kerp(x))
 row("kei", lambda y, x: sp.keip(x))
-row("berp", lambda y, x: -sp.bei(x) - over(y, x, 0.0))
-row("beip", lambda y, x: sp.ber(x) - over(y, x, 0.5))
+row("berp", lambda y, x: -sp.bei(x) - ratio_at_0(y, x, 0.0))
+row("beip", lambda y, x: sp.ber(x) - ratio_at_0(y, x, 0.5))
 row("kerp", lambda y, x: -sp.kei(x) - y / x)
 row("keip", lambda y, x: sp.ker(x) - y / x)
 
-# ---- Bessel functions: those of integer order by name, and the scaled ones
+# ---- Bessel functions of integer order, and scaled ones
 
 
 def between(name, below, above):
-    """Half a sum of the neighbours in order."""
+    """Partial in x: half a sum of the neighbours in order."""
 
     def partial(y, v, x):
         function = getattr(sp, name)
@@ -147,10 +147,10 @@ for name, below, above in (("jve", 1, -1), ("yve", 1, -1), ("kn", -1, -1), ("yn"
 
 
 def scaled_slope(v, x, sign, terms=24):
-    """Derivative of exp(-sign x) times the growing (1) or decaying (-1) function, where x is large.
+    """Derivative at large x of exp(-sign x) times the growing (1) or decaying (-1) modified Bessel function.
 
-    There the function and its neighbours in order agree in their leading digits; so by the terms of Hankel's expansion
-    over sqrt(2 pi x).
+    The function and its neighbours in order agree in their leading digits there, so their difference cancels.
+    The terms of Hankel's expansion (DLMF 10.40) over sqrt(2 pi x) are differentiated instead.
     """
     total, term = 0.0, 1.0
     for k in range(terms):
@@ -165,7 +165,7 @@ def is_far(v, x):
 
 def ive_partial(y, v, x):
     size = np.where(is_far(v, x), np.abs(x), 40.0)
-    # an odd function of integer order, else undefined left of 0
+    # for x < 0 of parity (-1)^v at integer v, otherwise undefined
     far = np.where(x < 0, -1.0, 1.0) * np.cos(pi * np.where(x < 0, v, 0.0)) * scaled_slope(v, size, 1)
     near = (sp.ive(v - 1, x) + sp.ive(v + 1, x)) / 2 - np.sign(x) * y
     return np.where(is_far(v, x), far, near)
@@ -206,50 +206,52 @@ row(
     lambda y, a, b, x: np.exp(sp.log_wright_bessel(a, a + b, x) - y),
 )
 
-# ---- elliptic integrals: near modulus 0 by series, as the closed forms are differences there
+# ---- elliptic integrals: series for small parameters, where the closed forms cancel
 
 
 def is_small(m):
     return np.less(np.abs(m), 0.4)
 
 
-def modulus(m):
-    """The parameter where it is small, to be kept out of trouble elsewhere."""
+def small_parameter(m):
+    """Return the parameter where it is small, 0 elsewhere: the unused branch stays finite."""
     return np.where(is_small(m), m, 0.0)
 
 
-def closed(m):
+def large_parameter(m):
     return np.where(is_small(m), 0.5, m)
 
 
 def ellipk_partial(y, m):
-    c = closed(m)
+    c = large_parameter(m)
     form = (sp.ellipe(c) - (1 - c) * sp.ellipk(c)) / (2 * c * (1 - c))
-    return np.where(is_small(m), pi / 8 * sp.hyp2f1(1.5, 1.5, 2.0, modulus(m)), form)
+    return np.where(is_small(m), pi / 8 * sp.hyp2f1(1.5, 1.5, 2.0, small_parameter(m)), form)
 
 
 def ellipe_partial(y, m):
-    c = closed(m)
+    c = large_parameter(m)
     form = (sp.ellipe(c) - sp.ellipk(c)) / (2 * c)
-    return np.where(is_small(m), -pi / 8 * sp.hyp2f1(0.5, 1.5, 2.0, modulus(m)), form)
+    return np.where(is_small(m), -pi / 8 * sp.hyp2f1(0.5, 1.5, 2.0, small_parameter(m)), form)
 
 
-@offered
+@dispatched
 def ellipe_of_rest(p):
-    """ellipe(1 - p), whose derivatives at small p need p itself."""
+    """Return ellipe(1 - p), whose derivative at small p needs p itself."""
     return sp.ellipe(1 - p)
 
 
-elementwise(
-    ellipe_of_rest,
-    lambda y, p: np.where(is_small(1 - p), -ellipe_partial(y, 1 - p), (sp.ellipkm1(p) - y) / (2 * closed(1 - p))),
-)
+def ellipe_of_rest_partial(y, p):
+    form = (sp.ellipkm1(p) - y) / (2 * large_parameter(1 - p))
+    return np.where(is_small(1 - p), -ellipe_partial(y, 1 - p), form)
+
+
+elementwise(ellipe_of_rest, ellipe_of_rest_partial)
 
 
 def ellipkm1_partial(y, p):
     c = np.where(is_small(1 - p), 0.5, p)
     form = (c * sp.ellipkm1(c) - ellipe_of_rest(c)) / (2 * c * (1 - c))
-    return np.where(is_small(1 - p), -pi / 8 * sp.hyp2f1(1.5, 1.5, 2.0, modulus(1 - p)), form)
+    return np.where(is_small(1 - p), -pi / 8 * sp.hyp2f1(1.5, 1.5, 2.0, small_parameter(1 - p)), form)
 
 
 row("ellipk", ellipk_partial)
@@ -258,24 +260,24 @@ row("ellipkm1", ellipkm1_partial)
 
 
 def half_turns(phi):
-    """Number of whole half turns nearest to an amplitude."""
+    """Return the number of half turns pi nearest to an amplitude."""
     return np.rint(phi / pi)
 
 
 def ellipkinc_by_parameter(phi, m):
     n = half_turns(phi)
     s, c = np.sin(phi - n * pi), np.cos(phi - n * pi)
-    return s**3 / 6 * sp.elliprd(c * c, 1.0, 1 - m * s * s) + whole(n, ellipk_partial(None, m))
+    return s**3 / 6 * sp.elliprd(c * c, 1.0, 1 - m * s * s) + half_turns_slope(n, ellipk_partial(None, m))
 
 
 def ellipeinc_by_parameter(phi, m):
     n = half_turns(phi)
     s, c = np.sin(phi - n * pi), np.cos(phi - n * pi)
-    return -(s**3) / 6 * sp.elliprd(c * c, 1 - m * s * s, 1.0) + whole(n, ellipe_partial(None, m))
+    return -(s**3) / 6 * sp.elliprd(c * c, 1 - m * s * s, 1.0) + half_turns_slope(n, ellipe_partial(None, m))
 
 
-def whole(n, slope):
-    """What n half turns add, where there are any: a whole one may be infinite."""
+def half_turns_slope(n, slope):
+    """Contribution of n half turns, 0 for n = 0, where `slope` may be infinite."""
     return np.where(np.equal(n, 0), 0.0, 2 * n * slope)
 
 
@@ -292,7 +294,7 @@ row(
 
 
 def jacobi(u, m):
-    """sn, cn, dn and the derivative of the amplitude in m."""
+    """Return sn, cn, dn and the derivative of the amplitude in m."""
     sn, cn, dn, phi = (part(u, m) for part in (ellipj_0, ellipj_1, ellipj_2, ellipj_3))  # noqa: F821
     return sn, cn, dn, -dn * ellipkinc_by_parameter(phi, m)
 
@@ -301,7 +303,7 @@ def by_parameter(combine):
     return lambda y, u, m: combine(m, *jacobi(u, m))
 
 
-several(
+rows_of_results(
     "ellipj",
     (
         lambda y, u, m: ellipj_1(u, m) * ellipj_2(u, m),  # noqa: F821
@@ -326,7 +328,7 @@ row(
 
 
 def elliprc_partials(a, b):
-    """At b < 0, a principal value: of sqrt(a / (a - b)) elliprc(a - b, -b)."""
+    """Partials of R_C; for b < 0, the principal value, those of sqrt(a / (a - b)) R_C(a - b, -b) (DLMF 19.2.20)."""
     is_principal = np.less(b, 0)
     x, y = np.where(is_principal, a - b, a), np.where(is_principal, -b, b)
     by_x, by_y = -sp.elliprd(y, y, x) / 6, -sp.elliprd(x, y, y) / 3
@@ -340,7 +342,7 @@ row("elliprc", lambda y, a, b: elliprc_partials(a, b)[0], lambda y, a, b: ellipr
 
 
 def agm_partial(y, a, b, towards_a):
-    """The iteration with its tangent: sums of positive numbers all through."""
+    """Differentiate the arithmetic-geometric mean iteration; all terms are positive, so nothing cancels."""
     ta, tb = towards_a, 1.0 - towards_a
     for _ in range(14):
         root = np.sqrt(a) * np.sqrt(b)
@@ -350,57 +352,57 @@ def agm_partial(y, a, b, towards_a):
 
 row("agm", lambda y, a, b: agm_partial(y, a, b, 1.0), lambda y, a, b: agm_partial(y, a, b, 0.0))
 
-# ---- a hypergeometric function; for the others see `hypergeometric`
+# ---- confluent hypergeometric function U; for the others see `hypergeometric`
 
 row("hyperu", "parameter", "parameter", lambda y, a, b, x: -a * sp.hyperu(a + 1, b + 1, x))
 
-# ---- orthogonal polynomials: the derivative is one of a neighbouring family, a degree lower
+# ---- orthogonal polynomials (DLMF 18.9): the derivative is a polynomial of lower degree of a related family
 
 
-def lower(n, factor, value):
-    """A multiple of a polynomial of one degree less; of degree 0 nothing is left."""
+def lower_degree(n, factor, value):
+    """Return factor * value, and 0 for degree 0."""
     return np.where(np.equal(n, 0), 0.0, factor * value)
 
 
-row("eval_legendre", "degree", lambda y, n, x: lower(n, 1.0, sp.eval_gegenbauer(n - 1, 1.5, x)))
-row("eval_chebyt", "degree", lambda y, n, x: lower(n, n, sp.eval_chebyu(n - 1, x)))
-row("eval_chebyu", "degree", lambda y, n, x: lower(n, 2.0, sp.eval_gegenbauer(n - 1, 2.0, x)))
-row("eval_chebyc", "degree", lambda y, n, x: lower(n, n, sp.eval_chebys(n - 1, x)))
-row("eval_chebys", "degree", lambda y, n, x: lower(n, 1.0, sp.eval_gegenbauer(n - 1, 2.0, x / 2)))
-row("eval_sh_legendre", "degree", lambda y, n, x: lower(n, 2.0, sp.eval_gegenbauer(n - 1, 1.5, 2 * x - 1)))
-row("eval_sh_chebyt", "degree", lambda y, n, x: lower(n, 2.0 * n, sp.eval_chebyu(n - 1, 2 * x - 1)))
-row("eval_sh_chebyu", "degree", lambda y, n, x: lower(n, 4.0, sp.eval_gegenbauer(n - 1, 2.0, 2 * x - 1)))
-row("eval_laguerre", "degree", lambda y, n, x: lower(n, -1.0, sp.eval_genlaguerre(n - 1, 1.0, x)))
+row("eval_legendre", "degree", lambda y, n, x: lower_degree(n, 1.0, sp.eval_gegenbauer(n - 1, 1.5, x)))
+row("eval_chebyt", "degree", lambda y, n, x: lower_degree(n, n, sp.eval_chebyu(n - 1, x)))
+row("eval_chebyu", "degree", lambda y, n, x: lower_degree(n, 2.0, sp.eval_gegenbauer(n - 1, 2.0, x)))
+row("eval_chebyc", "degree", lambda y, n, x: lower_degree(n, n, sp.eval_chebys(n - 1, x)))
+row("eval_chebys", "degree", lambda y, n, x: lower_degree(n, 1.0, sp.eval_gegenbauer(n - 1, 2.0, x / 2)))
+row("eval_sh_legendre", "degree", lambda y, n, x: lower_degree(n, 2.0, sp.eval_gegenbauer(n - 1, 1.5, 2 * x - 1)))
+row("eval_sh_chebyt", "degree", lambda y, n, x: lower_degree(n, 2.0 * n, sp.eval_chebyu(n - 1, 2 * x - 1)))
+row("eval_sh_chebyu", "degree", lambda y, n, x: lower_degree(n, 4.0, sp.eval_gegenbauer(n - 1, 2.0, 2 * x - 1)))
+row("eval_laguerre", "degree", lambda y, n, x: lower_degree(n, -1.0, sp.eval_genlaguerre(n - 1, 1.0, x)))
 row(
     "eval_genlaguerre",
     "degree",
     "parameter",
-    lambda y, n, a, x: lower(n, -1.0, sp.eval_genlaguerre(n - 1, a + 1, x)),
+    lambda y, n, a, x: lower_degree(n, -1.0, sp.eval_genlaguerre(n - 1, a + 1, x)),
 )
 row(
     "eval_gegenbauer",
     "degree",
     "parameter",
-    lambda y, n, a, x: lower(n, 2 * a, sp.eval_gegenbauer(n - 1, a + 1, x)),
+    lambda y, n, a, x: lower_degree(n, 2 * a, sp.eval_gegenbauer(n - 1, a + 1, x)),
 )
 row(
     "eval_jacobi",
     "degree",
     "parameter",
     "parameter",
-    lambda y, n, a, b, x: lower(n, (n + a + b + 1) / 2, sp.eval_jacobi(n - 1, a + 1, b + 1, x)),
+    lambda y, n, a, b, x: lower_degree(n, (n + a + b + 1) / 2, sp.eval_jacobi(n - 1, a + 1, b + 1, x)),
 )
 row(
     "eval_sh_jacobi",
     "degree",
     "parameter",
     "parameter",
-    lambda y, n, p, q, x: lower(n, n, sp.eval_sh_jacobi(n - 1, p + 2, q + 1, x)),
+    lambda y, n, p, q, x: lower_degree(n, n, sp.eval_sh_jacobi(n - 1, p + 2, q + 1, x)),
 )
-row("eval_hermite", None, lambda y, n, x: lower(n, 2.0 * n, sp.eval_hermite(np.maximum(n - 1, 0), x)))
-row("eval_hermitenorm", None, lambda y, n, x: lower(n, 1.0 * n, sp.eval_hermitenorm(np.maximum(n - 1, 0), x)))
+row("eval_hermite", None, lambda y, n, x: lower_degree(n, 2.0 * n, sp.eval_hermite(np.maximum(n - 1, 0), x)))
+row("eval_hermitenorm", None, lambda y, n, x: lower_degree(n, 1.0 * n, sp.eval_hermitenorm(np.maximum(n - 1, 0), x)))
 
-# ---- functions of complex values: of real arguments too
+# ---- complex-valued functions, also of real arguments
 
 elementwise("scipy.special._ufuncs._lambertw", lambda y, z, k, tol: 1 / (z + np.exp(y)), None, None).name = (
     "scipy.special.lambertw"

@@ -1,7 +1,7 @@
-"""Methods of ufuncs: ``reduce``, ``accumulate``, ``reduceat`` and ``at`` where no other function does the same.
+"""Methods of ufuncs: ``reduce``, ``accumulate``, ``reduceat`` and ``at`` without an equivalent function.
 
-A fold or a running result is written with the ufunc itself, in NumPy's order, so that every ufunc with partials has
-them; where a formula is shorter, or NumPy adds in an order of its own, there is a row.
+Reductions and accumulations are composed of calls of the ufunc in NumPy's order, so every ufunc with partials has them.
+There is a separate row where a closed formula is shorter, or where NumPy adds in another order.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from wengert.dependence import Reduced, Scattered
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import composed, facts, rows, strong, structural, ufunc_methods
 from wengert.rules import (
-    elementwise,  # noqa: F401  (declares the rows that are spoken of here)
+    elementwise,  # noqa: F401  (declares the rows that are used here)
     expansions,
 )
 from wengert.rules.broadcasting import (
     aligned,
     from_end,
-    front,
-    gathered,
-    given,
+    is_given,
     is_kept,
-    numbers,
+    lead_shape,
+    masked,
     restore,
-    summed,
-    taken,
+    segment_sum,
+    source_ids,
+    sum_reduced,
 )
-from wengert.rules.composed import as_array, offered
+from wengert.rules.composed import as_array, dispatched
 
-#: ufuncs that have partials, of one operand and of two of one type
+#: ufuncs with partials, of one operand and of two operands
 UNARY, BINARY = (
     [fun for fun in rows if isinstance(fun, np.ufunc) and rows[fun].kind == "elementwise" and loop in fun.types]
     for loop in ("d->d", "dd->d")
@@ -39,43 +39,43 @@ UNARY, BINARY = (
 
 
 def declare(ufunc, method, body):
-    """A body in other functions for a method of a ufunc."""
+    """Declare a method of a ufunc as composed of other functions, by `body`."""
     ufunc_methods[ufunc, method] = body
     composed(body, body)
 
 
-# ---- adding at places
+# ---- scatter-add
 
 
-@offered
+@dispatched
 def scatter_add(a, indices, b):
-    """A copy of `a` to which `b` was added at `indices`, repeated ones included."""
+    """Return a copy of `a` with `b` added at `indices`; repeated indices accumulate."""
     y = np.array(a)
     np.add.at(y, indices, b)
     return y
 
 
 def places_of(indices, y):
-    """Number of each element that is picked, in the flattened array."""
-    return numbers(y)[indices] - 1
+    """Return the flat index of each indexed element."""
+    return source_ids(y)[indices] - 1
 
 
-def picked(ybar, y, a, indices, b):
-    """What was added at each place."""
-    return np.take(np.reshape(ybar, (*front(ybar, y), np.size(y))), places_of(indices, y), axis=-1)
+def scatter_add_wrt_values(ybar, y, a, indices, b):
+    """Cotangent of `b`: gather at the indices."""
+    return np.take(np.reshape(ybar, (*lead_shape(ybar, y), np.size(y))), places_of(indices, y), axis=-1)
 
 
 def push_added(t, y, a, indices, b):
     places = places_of(indices, y)
-    spread = np.broadcast_to(aligned(t, b, np.ndim(places)), front(t, b) + np.shape(places))
-    return np.reshape(gathered(spread, places, np.size(y)), front(t, b) + np.shape(y))
+    spread = np.broadcast_to(aligned(t, b, np.ndim(places)), lead_shape(t, b) + np.shape(places))
+    return np.reshape(segment_sum(spread, places, np.size(y)), lead_shape(t, b) + np.shape(y))
 
 
 structural(
     scatter_add,
     lambda ybar, y, a, indices, b: ybar,
     None,
-    picked,
+    scatter_add_wrt_values,
     jvp=(lambda t, y, a, indices, b: t, None, push_added),
     stacked=True,
     curvature="none",
@@ -91,8 +91,8 @@ def _subtract_at(a, indices, b):
     a[...] = scatter_add(a, indices, np.negative(b))
 
 
-def rounds(places):
-    """Which items are the first at their place, which the second, and so on."""
+def groups_without_repeats(places):
+    """Split items into groups without repeated places: the first item at each place, the second, and so on."""
     order = np.argsort(places, kind="stable")
     line = places[order]
     starts = np.flatnonzero(np.append(True, line[1:] != line[:-1]))
@@ -102,14 +102,14 @@ def rounds(places):
         yield np.flatnonzero(turn == k)
 
 
-def applied_at(ufunc):
-    """``ufunc.at``: the items of a place one after the other, those of all places at once."""
+def at_body(ufunc):
+    """Body of ``ufunc.at``: items at one place are applied in order, those at distinct places at once."""
 
     def at(a, indices, *b):
-        places = numbers(a)[indices] - 1
+        places = source_ids(a)[indices] - 1
         b = [np.ravel(np.broadcast_to(x, np.shape(places))) for x in b]
         places = np.ravel(places)
-        for chosen in rounds(places):
+        for chosen in groups_without_repeats(places):
             where = np.unravel_index(places[chosen], np.shape(a))
             a[where] = ufunc(a[where], *[x[chosen] for x in b])
 
@@ -117,13 +117,13 @@ def applied_at(ufunc):
 
 
 for ufunc in (*BINARY, *UNARY):
-    declare(ufunc, "at", {np.add: _add_at, np.subtract: _subtract_at}.get(ufunc) or applied_at(ufunc))
+    declare(ufunc, "at", {np.add: _add_at, np.subtract: _subtract_at}.get(ufunc) or at_body(ufunc))
 
-# ---- running results
+# ---- accumulations
 
 
-def running(ufunc):
-    """``ufunc.accumulate``, in its order."""
+def accumulation(ufunc):
+    """Body of ``ufunc.accumulate``, in NumPy's order."""
 
     def accumulate(a, axis=0):
         a = as_array(a)
@@ -137,86 +137,86 @@ def running(ufunc):
     return accumulate
 
 
-#: ufuncs whose folds are those of calls: vectorised loops of the others give the last call alone on some machines
-FOLDING = [fun for fun in BINARY if fun not in (np.arctan2, np.power, np.float_power)]
+#: ufuncs whose reductions are repeated calls; on some CPUs SIMD loops of the others return the last call alone
+SEQUENTIAL = [fun for fun in BINARY if fun not in (np.arctan2, np.power, np.float_power)]
 
-for ufunc in FOLDING:
+for ufunc in SEQUENTIAL:
     if (ufunc, "accumulate") not in ufunc_methods:
-        declare(ufunc, "accumulate", running(ufunc))
+        declare(ufunc, "accumulate", accumulation(ufunc))
 
-# ---- folds
+# ---- reductions
 
 
-def folded(ufunc):
-    """``ufunc.reduce`` along one axis, in its order."""
+def reduction(ufunc):
+    """Body of ``ufunc.reduce`` along one axis, in NumPy's order."""
 
     def reduce(a, axis=0, keepdims=False, initial=np._NoValue, where=True):
         a = as_array(a)
         axes = from_end(axis, np.ndim(a))
         lines = np.moveaxis(a, axes, range(len(axes)))
-        if len(axes) != 1 or (not given(initial) and not (len(lines) and where is True)):
-            ufunc.reduce(np.ones(np.shape(a)), axis, where=where)  # NumPy's own error
-            raise UnsupportedFunctionError(f"numpy.{ufunc.__name__}.reduce has a rule along one axis")
-        if given(initial):
+        if len(axes) != 1 or (not is_given(initial) and not (len(lines) and where is True)):
+            ufunc.reduce(np.ones(np.shape(a)), axis, where=where)  # raises NumPy's own error
+            raise UnsupportedFunctionError(f"numpy.{ufunc.__name__}.reduce has a rule for one axis only: pass axis=i")
+        if is_given(initial):
             y = np.zeros(np.shape(lines)[1:], a.dtype) + initial
         else:
             y, lines = lines[0], lines[1:]
         masks = np.moveaxis(np.broadcast_to(where, np.shape(a)), axes, [0]) if where is not True else None
         for i, line in enumerate(lines):
             y = ufunc(y, line) if masks is None else np.where(masks[i], ufunc(y, line), y)
-        y = np.copy(y) if not len(lines) and np.ndim(y) else y  # no view of the operand
+        y = np.copy(y) if not len(lines) and np.ndim(y) else y  # must not be a view of the operand
         return np.expand_dims(y, axes) if is_kept(keepdims) else y
 
     return reduce
 
 
 def segments(indices, n):
-    """First and last of each slice that ``reduceat`` reduces; one element where the next index is not greater."""
+    """Return start and stop of each slice of ``reduceat``; one element if the next index is not greater."""
     stops = [*indices[1:], n]
     return [(i, max(i + 1, stop)) for i, stop in zip(indices, stops)]
 
 
-#: folds that have a row, or are calls of a function that has
-SHORT = (np.multiply, np.maximum, np.minimum, np.fmax, np.fmin)
+#: ufuncs whose reduction has a row, or is a function with one
+REDUCED_BY_ROW = (np.multiply, np.maximum, np.minimum, np.fmax, np.fmin)
 
 
-def folded_segments(ufunc):
-    """``ufunc.reduceat``: each slice by itself."""
+def segment_reduction(ufunc):
+    """Body of ``ufunc.reduceat``: reduce each slice separately."""
 
     def reduceat(a, indices, axis=0):
         lines = np.moveaxis(as_array(a), axis, 0)
         parts = [lines[first:last] for first, last in segments(np.asarray(indices).tolist(), len(lines))]
-        y = np.stack([ufunc.reduce(p) if ufunc in SHORT else functools.reduce(ufunc, p) for p in parts])
+        y = np.stack([ufunc.reduce(p) if ufunc in REDUCED_BY_ROW else functools.reduce(ufunc, p) for p in parts])
         return np.moveaxis(y, 0, axis)
 
     return reduceat
 
 
-for ufunc in FOLDING:
+for ufunc in SEQUENTIAL:
     if (ufunc, "reduce") not in ufunc_methods and ufunc.identity is None:
-        declare(ufunc, "reduce", folded(ufunc))
+        declare(ufunc, "reduce", reduction(ufunc))
     if ufunc is not np.add:
-        declare(ufunc, "reduceat", folded_segments(ufunc))
+        declare(ufunc, "reduceat", segment_reduction(ufunc))
 
 
-@offered
+@dispatched
 def sums_of_segments(a, indices, axis=0):
-    """``numpy.add.reduceat``."""
+    """Function for ``numpy.add.reduceat``."""
     return np.add.reduceat(a, indices, axis)
 
 
 def sums_of_segments_wrt_array(ybar, y, a, indices, axis=0):
-    """Each element gets the cotangents of the sums that it is in."""
+    """Scatter the cotangent of each sum to the elements of its segment."""
     (axis,) = from_end(axis, np.ndim(a))
     bounds = segments(np.asarray(indices).tolist(), np.shape(a)[axis])
     places = np.concatenate([np.arange(*pair) for pair in bounds])
     owners = np.repeat(np.arange(len(bounds)), [last - first for first, last in bounds])
     sent = np.take(np.moveaxis(ybar, axis, -1), owners, axis=-1)
-    return np.moveaxis(gathered(sent, places, np.shape(a)[axis]), -1, axis)
+    return np.moveaxis(segment_sum(sent, places, np.shape(a)[axis]), -1, axis)
 
 
 def segment_pattern(deps, a, indices, axis=0):
-    """All elements of a segment."""
+    """Pattern of ``reduceat``: all elements of a segment."""
     if (indices := deps.known(indices)) is None:
         return None
     rows = np.moveaxis(deps.ids(a), axis, 0)
@@ -235,17 +235,17 @@ structural(
 )
 ufunc_methods[np.add, "reduceat"] = sums_of_segments
 
-# ---- folds with a formula
+# ---- reductions with a closed formula
 
 
-def fold(ufunc, name, share):
-    """``ufunc.reduce`` by the derivative in each element, of ``(y, a, axis, initial, where)``."""
+def declare_reduce(ufunc, name, share):
+    """Declare ``ufunc.reduce`` by dy/da, a function of ``(y, a, axis, initial, where)``."""
 
     def reduce(a, axis=0, dtype=None, out=None, keepdims=False, initial=np._NoValue, where=True):
         return ufunc.reduce(a, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where)
 
     reduce.__name__ = reduce.__qualname__ = name
-    reduce = offered(reduce)
+    reduce = dispatched(reduce)
 
     def pull(ybar, y, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._NoValue, where=True):
         slope = share(restore(y, a, axis, keepdims), a, axis, initial, where)
@@ -253,7 +253,7 @@ def fold(ufunc, name, share):
 
     def push(t, y, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._NoValue, where=True):
         slope = share(restore(y, a, axis, keepdims), a, axis, initial, where)
-        return summed(strong(t, slope), a, axis, keepdims)
+        return sum_reduced(strong(t, slope), a, axis, keepdims)
 
     structural(reduce, pull, jvp=(push,), stacked=True, dependence=Reduced(1, 0))
     ufunc_methods[ufunc, "reduce"] = reduce
@@ -261,28 +261,28 @@ def fold(ufunc, name, share):
 
 
 def softmax_by(exp):
-    """Shares of exponentials in their sum: not from y, of which an ulp may be large."""
+    """Return dy/da of a log-sum-exp, its softmax; computed without y, whose rounding error would be amplified."""
 
     def share(y, a, axis, initial, where):
-        a = taken(a, where, -np.inf)
-        least = {"initial": initial if given(initial) else -np.inf} if given(initial) or not np.size(a) else {}
+        a = masked(a, where, -np.inf)
+        least = {"initial": initial if is_given(initial) else -np.inf} if is_given(initial) or not np.size(a) else {}
         top = np.max(a, axis=axis, keepdims=True, **least)
 
         def weight(z):
             return exp(np.where(np.isinf(top) & (z == top), 0, z - top))
 
-        weights = taken(weight(a), where)
+        weights = masked(weight(a), where)
         total = np.sum(weights, axis=axis, keepdims=True)
-        return weights / (total + weight(initial) if given(initial) else total)
+        return weights / (total + weight(initial) if is_given(initial) else total)
 
     return share
 
 
 def leg_over_hypotenuse(y, a, axis, initial, where):
-    return np.where(y == 0, 0, taken(a, where) / y)
+    return np.where(y == 0, 0, masked(a, where) / y)
 
 
-logaddexp_reduce = fold(np.logaddexp, "logaddexp_reduce", softmax_by(np.exp))
+logaddexp_reduce = declare_reduce(np.logaddexp, "logaddexp_reduce", softmax_by(np.exp))
 facts(logaddexp_reduce, scalars="logaddexp of all")
-logaddexp2_reduce = fold(np.logaddexp2, "logaddexp2_reduce", softmax_by(np.exp2))
-hypot_reduce = fold(np.hypot, "hypot_reduce", leg_over_hypotenuse)
+logaddexp2_reduce = declare_reduce(np.logaddexp2, "logaddexp2_reduce", softmax_by(np.exp2))
+hypot_reduce = declare_reduce(np.hypot, "hypot_reduce", leg_over_hypotenuse)

@@ -1,7 +1,6 @@
-"""Functions that solve equations of second order: SciPy returns their derivatives beside them.
+"""Solutions of second-order differential equations that SciPy returns with their first derivatives.
 
-So the function has the second result as derivative, and that has what the equation says.
-Characteristic values have the mean of the perturbation: no derivative of the function is needed for it.
+The derivative of the function is the second result, and that of the second result follows from the equation.
 """
 
 from __future__ import annotations
@@ -20,32 +19,33 @@ from wengert.rules.transcendental import (
     is_far,
     ive_partial,
     kve_partial,
-    over,
+    ratio_at_0,
     row,
+    rows_of_results,
     scaled_slope,
-    several,
 )
 
 
-def result(name, j):
-    """The result j of a function of several, as a function that has a row."""
+def result_of(name, j):
+    """Return result j of a function with several, looked up at the call, as rows refer to each other."""
     return lambda *operands: getattr(transcendental, f"{name}_{j}")(*operands)
 
 
 def pair(name, known, equation, unit=1.0):
-    """A function and its derivative in the last operand, which is counted in units of `unit`.
+    """Declare a function and its derivative in the last operand, which is in units of `unit`.
 
-    `known` says what the operands before are; `equation` gives the second derivative from ``(f, slope, *operands)``.
+    `known` holds the partials in the preceding operands, or names of those without one.
+    ``equation(f, slope, *operands)`` returns the second derivative.
     """
-    f, slope = result(name, 0), result(name, 1)
-    several(
+    f, slope = result_of(name, 0), result_of(name, 1)
+    rows_of_results(
         name,
         (*known, lambda y, *operands: unit * slope(*operands)),
         (*known, lambda y, *operands: unit * equation(f(*operands), y, *operands)),
     )
 
 
-# ---- Mathieu functions: q is refused in all but what they have in common
+# ---- Mathieu functions (DLMF 28.2.1, 28.20.1); derivatives in q are refused
 
 DEGREES = pi / 180
 for name, value in (("cem", "mathieu_a"), ("sem", "mathieu_b")):
@@ -63,7 +63,7 @@ for name, value in (("modcem", "mathieu_a"), ("modsem", "mathieu_b")):
             lambda f, slope, m, q, x, value=value: (getattr(sp, value)(m, q) - 2 * q * np.cosh(2 * x)) * f,
         )
 
-# ---- spheroidal wave functions: the angular ones, and the prolate radial ones, solve one equation
+# ---- spheroidal wave functions (DLMF 30.2.1): angular and prolate radial ones satisfy the same equation
 
 
 def prolate(f, slope, m, c, cv, x):
@@ -96,18 +96,18 @@ for kind, equations in (
             lambda f, slope, m, n, c, cv, x, equation=equation: equation(f, slope, m, c, cv, x),
         )
 
-# ---- Kelvin, Hankel and modified Fresnel functions, of complex values
+# ---- Kelvin, Hankel and modified Fresnel functions, with complex results
 
-several(
+rows_of_results(
     "kelvin",
-    (lambda y, x: result("kelvin", 2)(x),),
-    (lambda y, x: result("kelvin", 3)(x),),
-    (lambda y, x: 1j * result("kelvin", 0)(x) - over(y, x, 0.5j),),
-    (lambda y, x: 1j * result("kelvin", 1)(x) - y / x,),
+    (lambda y, x: result_of("kelvin", 2)(x),),
+    (lambda y, x: result_of("kelvin", 3)(x),),
+    (lambda y, x: 1j * result_of("kelvin", 0)(x) - ratio_at_0(y, x, 0.5j),),
+    (lambda y, x: 1j * result_of("kelvin", 1)(x) - y / x,),
 )
 SIDE = {"p": (1 + 1j) / sqrt(2), "m": (1 - 1j) / sqrt(2)}
 for name, sign in (("p", modfresnelp_sign()), ("m", "m")):
-    several(
+    rows_of_results(
         f"modfresnel{name}",
         (lambda y, x, sign=sign: -np.exp((1j if sign == "p" else -1j) * x * x),),
         (lambda y, x, sign=sign: fresnel_slope(x, sign),),
@@ -115,13 +115,13 @@ for name, sign in (("p", modfresnelp_sign()), ("m", "m")):
 
 
 def fresnel_slope(x, sign):
-    """Half the derivative of ``wofz`` along the diagonal, or its conjugate: as a function it is w(-conj(z))."""
+    """Half the derivative of ``wofz`` along the diagonal; for "m" its conjugate, as w(-conj(z)) = conj(w(z))."""
     w = faddeeva(1, SIDE["p"] * x)
     return SIDE[sign] / 2 * (w if sign == "p" else np.conj(w))
 
 
 def hankel_slope(name):
-    """Of a function of complex values; its order is real all the same."""
+    """Partial of a complex-valued Hankel function; its order, promoted to complex, is real."""
     return lambda y, v, z: between(name, 1, -1)(y, np.real(v), z)
 
 
@@ -130,7 +130,7 @@ for name in ("hankel1", "hankel2"):
 
 
 def scaled_hankel_slope(name, turn):
-    """Of exp(-turn z) times the function; far out, where the two agree, by the terms of Hankel's expansion."""
+    """Partial of exp(-turn z) times a Hankel function; far out, where that cancels, by Hankel's expansion."""
 
     def partial(y, v, z):
         v = np.real(v)
@@ -150,8 +150,8 @@ for name, j in (*(("kelvin", j) for j in range(4)), *((f"modfresnel{sign}", j) f
 
 # ---- integrals of Airy and Bessel functions
 
-airy = [result("airy", j) for j in range(4)]
-several(
+airy = [result_of("airy", j) for j in range(4)]
+rows_of_results(
     "itairy",
     (lambda y, x: airy[0](x),),
     (lambda y, x: airy[2](x),),
@@ -162,15 +162,15 @@ several(
 _BESSEL = [1 / factorial(k) ** 2 for k in range(1, 12)]
 
 
-def risen(x, sign, bessel):
-    """(1 - J0(x)) / x for `sign` -1, (I0(x) - 1) / x for 1: by the series where the function is near 1."""
+def bessel_rise(x, sign, bessel):
+    """Return (1 - J0(x)) / x for `sign` -1, (I0(x) - 1) / x for 1; by series where the function is near 1."""
     small = np.less(np.abs(x), 2.0)
     inner, outer = np.where(small, x, 0.0), np.where(small, 1.0, x)
     return np.where(small, inner / 4 * series(sign * inner * inner / 4, _BESSEL), sign * (bessel(outer) - 1) / outer)
 
 
-several("it2i0k0", (lambda y, x: risen(x, 1, sp.i0),), (lambda y, x: -sp.k0(x) / x,))
-several("it2j0y0", (lambda y, x: risen(x, -1, sp.j0),), (lambda y, x: -sp.y0(x) / x,))
+rows_of_results("it2i0k0", (lambda y, x: bessel_rise(x, 1, sp.i0),), (lambda y, x: -sp.k0(x) / x,))
+rows_of_results("it2j0y0", (lambda y, x: bessel_rise(x, -1, sp.j0),), (lambda y, x: -sp.y0(x) / x,))
 row(
     "besselpoly",
     lambda y, a, lmb, nu: nu / a * y - 2 * sp.besselpoly(a, lmb + 1, nu + 1),
@@ -178,7 +178,7 @@ row(
     "order",
 )
 
-# ---- scaled Airy functions: Bessel functions of order 1/3 and 2/3, whose slopes lose no digits far out
+# ---- scaled Airy functions: for x > 1 by Bessel functions of order 1/3 and 2/3, whose derivatives do not cancel
 
 
 def airye_partial(j):
@@ -202,14 +202,14 @@ def airye_partial(j):
     return partial
 
 
-airye = [result("airye", j) for j in range(4)]
-several("airye", *((airye_partial(j),) for j in range(4)))
+airye = [result_of("airye", j) for j in range(4)]
+rows_of_results("airye", *((airye_partial(j),) for j in range(4)))
 
 # ---- others
 
 
 def lpmv_partial(y, m, v, x):
-    """Half a difference of the neighbours in order, over the root of 1 - x^2."""
+    """Half the difference of the neighbours in order, divided by sqrt(1 - x^2)."""
     below = np.where(np.equal(m, 0), 0.0, (v + m) * (v - m + 1) * sp.lpmv(np.maximum(m - 1, 0), v, x))
     above = sp.lpmv(m + 1, v, x) * np.where(np.equal(m, 0), 2.0, 1.0)
     return (below - above) / 2 / np.sqrt(1 - x * x)
@@ -225,16 +225,16 @@ def quantile_slopes(p, lmb):
     return by_p, low * low * exprel_slope(lmb * low) - high * high * exprel_slope(lmb * high)
 
 
-def inside(p, slope):
-    """The slope of a probability, which is 0 outside of the support."""
+def zero_outside_support(p, slope):
+    """Return `slope(p)`, and 0 outside the support, where the probability is 0 or 1."""
     within = np.greater(p, 0) & np.less(p, 1)
     return np.where(within, slope(np.where(within, p, 0.5)), 0.0)
 
 
 row(
     "tklmbda",
-    lambda y, x, lmb: inside(y, lambda p: 1 / quantile_slopes(p, lmb)[0]),
-    lambda y, x, lmb: inside(y, lambda p: -quantile_slopes(p, lmb)[1] / quantile_slopes(p, lmb)[0]),
+    lambda y, x, lmb: zero_outside_support(y, lambda p: 1 / quantile_slopes(p, lmb)[0]),
+    lambda y, x, lmb: zero_outside_support(y, lambda p: -quantile_slopes(p, lmb)[1] / quantile_slopes(p, lmb)[0]),
 )
 row("smirnov", None, lambda y, n, d: sp._ufuncs._smirnovp(n, d))
 row("smirnovi", None, lambda y, n, p: 1 / sp._ufuncs._smirnovp(n, y))

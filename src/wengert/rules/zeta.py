@@ -1,8 +1,8 @@
-"""Derivatives of the zeta functions in their exponent, of any order: by Euler's and Maclaurin's formula.
+"""Derivatives of any order of the zeta functions in their exponent, by the Euler-Maclaurin formula.
 
-Its terms are powers, times rational functions of the exponent: each is differentiated by Leibniz's rule.
-With 20 terms before and 12 behind the formula is exact to rounding for exponents that are not negative; others are
-reflected.
+Its terms are powers times rational functions of the exponent, differentiated by Leibniz's rule.
+With 20 terms of the sum and 12 Bernoulli terms it is exact to rounding for exponents >= 0; negative exponents use the
+reflection formula.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from math import comb, factorial, pi
 import numpy as np
 
 from wengert.registry import elementwise
-from wengert.rules.composed import offered
+from wengert.rules.composed import dispatched
 from wengert.rules.parameters import bell, polygamma
-from wengert.rules.special import hurwitz, sine, sp
+from wengert.rules.special import hurwitz, sin_pi, sp
 
-_TERMS = 20
+_SUM_TERMS = 20
 
-#: Bernoulli numbers B_2, B_4, ..., and over (2 k)!
+#: B_2k / (2 k)! with the Bernoulli numbers B_2, B_4, ...
 _NUMERATORS = (1, -1, 1, -1, 5, -691, 7, -3617, 43867, -174611, 854513, -236364091)
 _DENOMINATORS = (6, 30, 42, 30, 66, 2730, 6, 510, 798, 330, 138, 2730)
 _BERNOULLI = [a / (b * factorial(2 * k)) for k, (a, b) in enumerate(zip(_NUMERATORS, _DENOMINATORS), 1)]
 
 
 def product(f, g):
-    """Derivatives 0, 1, ... of a product, from those of its factors."""
+    """Derivatives 0, 1, ... of a product from those of its factors (Leibniz's rule)."""
     return [sum(comb(k, i) * f[i] * g[k - i] for i in range(k + 1)) for k in range(len(f))]
 
 
 def hurwitz_slope(order, s, q):
-    """Derivative of the Hurwitz zeta function in its exponent."""
+    """Derivative `order` of the Hurwitz zeta function in its exponent."""
 
     def power(a, shift):
         log, value = -np.log(a), a ** -(s + shift)
@@ -39,8 +39,8 @@ def hurwitz_slope(order, s, q):
     def linear(c):
         return [s + c, 1.0, *[0.0] * order][: order + 1]
 
-    total = sum(power(q + k, 0)[order] for k in range(_TERMS))
-    a = q + _TERMS
+    total = sum(power(q + k, 0)[order] for k in range(_SUM_TERMS))
+    a = q + _SUM_TERMS
     pole = [(-1) ** k * factorial(k) / (s - 1) ** (k + 1) for k in range(order + 1)]
     total = total + product(power(a, -1), pole)[order] + power(a, 0)[order] / 2
     rising = linear(0)
@@ -50,32 +50,32 @@ def hurwitz_slope(order, s, q):
     return total
 
 
-@offered
+@dispatched
 def zeta_by_exponent(order, s, q):
-    """Derivative of the Hurwitz zeta function in its exponent, of an order of at least 1."""
+    """Derivative of the Hurwitz zeta function in its exponent, `order` >= 1."""
     s, q = np.asarray(s, dtype=float), np.asarray(q, dtype=float)
     with np.errstate(all="ignore"):
         return np.where((s > 1) & (q > 0), hurwitz_slope(order, s, q), np.nan)[()]
 
 
-@offered
+@dispatched
 def riemann_slope(order, s):
-    """Derivative of Riemann's zeta function, of an order of at least 1."""
+    """Derivative of Riemann's zeta function, `order` >= 1."""
     s = np.asarray(s, dtype=float)
     mirrored = np.less(s, 0)
     with np.errstate(all="ignore"):
         right = hurwitz_slope(order, np.where(mirrored, 0.0, s), 1.0)
-        t = np.where(mirrored, 1 - s, 2.0)  # zeta(s) = 2 (2 pi)^(s - 1) sin(pi s / 2) gamma(t) zeta(t)
+        t = np.where(mirrored, 1 - s, 2.0)  # zeta(s) = 2 (2 pi)^(s - 1) sin(pi s / 2) gamma(t) zeta(t), DLMF 25.4.2
         slopes = [np.log(2 * pi) - sp.digamma(t), *((-1) ** (n + 1) * polygamma(n, t) for n in range(1, order))]
         size = 2 * (2 * pi) ** -t * sp.gamma(t)
         factor = [size * bell(k, slopes) for k in range(order + 1)]
-        wave = [(pi / 2) ** k * sine((1 - t + k) / 2) for k in range(order + 1)]
+        wave = [(pi / 2) ** k * sin_pi((1 - t + k) / 2) for k in range(order + 1)]
         other = [(-1) ** k * hurwitz_slope(k, t, 1.0) for k in range(order + 1)]
         return np.where(mirrored, product(product(factor, wave), other)[order], right)[()]
 
 
 def zeta_slope_by_offset(y, order, s, q):
-    """Of the derivative in the exponent, in the offset: -s zeta(s + 1, q), differentiated."""
+    """Derivative `order` in s of d zeta(s, q) / dq = -s zeta(s + 1, q)."""
     below = zeta_by_exponent(order - 1, s + 1, q) if order > 1 else hurwitz(s + 1, q)
     return -s * zeta_by_exponent(order, s + 1, q) - order * below
 
@@ -83,7 +83,7 @@ def zeta_slope_by_offset(y, order, s, q):
 elementwise(zeta_by_exponent, None, lambda y, order, s, q: zeta_by_exponent(order + 1, s, q), zeta_slope_by_offset)
 elementwise(riemann_slope, None, lambda y, order, s: riemann_slope(order + 1, s))
 elementwise(
-    "scipy.special._ufuncs._zeta",  # which zeta calls when it is given two operands
+    "scipy.special._ufuncs._zeta",  # called by zeta with two operands
     lambda y, s, q: zeta_by_exponent(1, s, q),
     lambda y, s, q: -s * hurwitz(s + 1, q),
     domain=((1.5, 4.0), (0.1, 4.0)),

@@ -1,6 +1,6 @@
-"""A call of a mirrored SciPy function: SciPy's arguments, our options, and the run of SciPy on plain values.
+"""A call of a mirrored SciPy function: its arguments and options, and the run of SciPy on plain values.
 
-A mirror has SciPy's signature, followed by four keywords of ours.
+A mirror has SciPy's signature, followed by four keywords of wengert.
 It passes its arguments to SciPy, with exact derivatives where SciPy would use finite differences.
 Within a derivative SciPy gets plain values, and so does every function passed to it. `wengert.implicit.theorem` then
 makes the solution a function of the traced values.
@@ -28,7 +28,7 @@ from wengert.implicit.stripped import stripped
 from wengert.implicit.theorem import Info, check_replayable, implicit, in_derivative, information
 from wengert.transforms.custom import LinearMap
 
-#: our keywords with their allowed values; the first is the default
+#: keywords of wengert with their allowed values; the first is the default
 OPTIONS = {
     "on_failure": ("raise", "warn", "nan"),
     "on_singular": ("raise", "lstsq", "nan"),
@@ -39,15 +39,15 @@ OPTIONS = {
 #: relative Newton correction below which a solver that reports failure has found the solution
 CONVERGED_CORRECTION = 1e-6
 
-#: maximum number of unknowns for which this is checked
+#: maximum number of unknowns for which a reported failure is checked by a Newton correction
 MAX_CHECKED_UNKNOWNS = 2000
 
-#: parameters of SciPy's functions that take functions of the variables
+#: names of SciPy's parameters that are functions of the unknowns
 _FUNCTIONS = ("f", "fun", "func", "jac", "hess", "hessp", "fprime", "fprime2")
 
 
 def mirrors(original: Callable) -> Callable:
-    """Decorator: turn a function of a `Call` into the mirror of `original`, with its signature and our keywords."""
+    """Decorator: turn a function of a `Call` into the mirror of `original`, with its signature and `OPTIONS`."""
     signature = inspect.signature(original)
     ours = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=OPTIONS[name][0]) for name in OPTIONS]
     name = original.__name__
@@ -66,7 +66,7 @@ def mirrors(original: Callable) -> Callable:
     return decorate
 
 
-_DOC = """`scipy.optimize.{name}` with exact derivatives for the solver, and of its solution.
+_DOC = """`scipy.optimize.{name}` with exact derivatives, both for the solver and of its solution.
 
 {what}
 
@@ -75,28 +75,29 @@ Parameters
 *args, **kwargs
     Those of `scipy.optimize.{name}`.
 on_failure : {{'raise', 'warn', 'nan'}}
-    In a derivative, when the solver has not converged.
+    What to do within a derivative if the solver does not converge.
 on_singular : {{'raise', 'lstsq', 'nan'}}
-    In a derivative, when the equations do not determine the solution; ``'lstsq'``: the change of least norm.
+    What to do within a derivative if the equations do not determine the solution; ``'lstsq'`` returns the derivative
+    of minimum norm.
 polish : {{'auto', True, False}}
-    Take the derivative at the solution moved by Newton's steps; ``'auto'``: where it is off by more than rounding.
+    Whether to take the derivative at the solution improved by Newton steps; ``'auto'`` if its error exceeds rounding.
 derivs : {{'auto', 'scipy'}}
-    Supply exact derivatives that the call has not, or leave them to SciPy.
+    Source of derivatives for the solver: exact ones unless the call passes its own, or those of SciPy.
 
 Returns
 -------
 As `scipy.optimize.{name}`
-    The same numbers, to the last bit, as with the same derivatives; in a derivative functions of all traced values
-    that the user's function reads.
+    Within a derivative, functions of all traced values that the user's function reads. The values are, to the last
+    bit, those of SciPy when called with the same derivatives.
 
 Raises
 ------
 ConvergenceError
-    In a derivative, if the solver has not converged.
+    If the solver does not converge, within a derivative.
 SingularJacobianError
-    In a derivative, if the equations do not determine the solution.
+    If the equations do not determine the solution, within a derivative.
 TracedValueError
-    If the function cannot be traced, and its derivative is to be supplied.
+    If an exact derivative is to be passed to the solver, but the function cannot be traced.
 """
 
 
@@ -144,7 +145,7 @@ class Call:
         return is_recorded() and options == ["raise", "raise", "auto"] and not self.returns_derivatives
 
     def __getitem__(self, name):
-        """An argument or its default."""
+        """Return an argument or its default."""
         return self.arguments[name] if name in self.arguments else self._defaults[name].default
 
     @property
@@ -177,7 +178,7 @@ class Call:
             return self._scipy({name: plain_copy(value) for name, value in arguments.items()}, supply)
 
     def _stripped(self):
-        """Arguments without traced values; containers of functions are not changed by SciPy."""
+        """Return the arguments without traced values; SciPy does not modify containers of functions."""
         if self._plain is None:
             self._plain = stripped(self.arguments)
         return self._plain
@@ -195,7 +196,7 @@ class Call:
         )
 
     def _plain_residual(self):
-        """`residual` without the traced values that it holds; None if that is not known yet."""
+        """Return `residual` without its traced values; None if that is not known yet."""
         plain = self._stripped()
         f, name = next(iter(plain.values())), next(iter(plain))
         if all(plain.get(key) is self.arguments.get(key) for key in (name, "args", "kwargs")):
@@ -257,7 +258,7 @@ class Call:
                 return np.where(converged, found, unknown)
         options = {name: self.options[name] for name in ("on_failure", "on_singular", "polish")}
         with contextlib.ExitStack() as block:
-            if not np.all(converged):  # already reported
+            if not np.all(converged):  # `fail` has reported it
                 block.enter_context(warnings.catch_warnings())
                 warnings.filterwarnings("ignore", f"{self.name}: no solution", RuntimeWarning)
             plain = self._plain_residual() if residual is self.residual else None
@@ -288,7 +289,7 @@ class Call:
 
 
 def _functions_in(constraints):
-    """Functions of the variables in constraints, with their further arguments."""
+    """Return the functions in constraints, each with its further arguments."""
     if isinstance(constraints, (list, tuple)):
         return [found for constraint in constraints for found in _functions_in(constraint)]
     if isinstance(constraints, Mapping):
@@ -299,14 +300,14 @@ def _functions_in(constraints):
 
 
 def _as_tuple(original, args):
-    """Further arguments as a tuple, as the SciPy function interprets them."""
+    """Return further arguments as a tuple, as the SciPy function interprets them."""
     if original.__name__ in ("newton", "fixed_point", "least_squares"):
         return tuple(args)
     return args if isinstance(args, tuple) else (args,)
 
 
 def _unknown(x, y, by_elements):
-    """`x` with NaN derivatives where `y` has nonzero ones: for each element, or for all of them."""
+    """Return `x` with NaN derivatives where `y` has nonzero ones: for each element, or for all of them."""
 
     def spoil(rows):
         given = rows != 0
@@ -317,7 +318,7 @@ def _unknown(x, y, by_elements):
 
 
 class _Own:
-    """A method that the rebinding of code leaves unchanged, since it rebinds the function it calls itself."""
+    """A method that code rebinding leaves unchanged, as it rebinds the function that it calls itself."""
 
     def __init__(self, method: Callable):
         self.method = method
@@ -342,7 +343,7 @@ class _Value:
 
 
 class _Residual(_Value):
-    """Like `_Value`, with the shape of the unknowns."""
+    """Like `_Value`, reshaped to the unknowns."""
 
     def _run_in_shape(self, x):
         y = self._run(x)

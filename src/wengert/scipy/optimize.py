@@ -58,7 +58,7 @@ __all__ = [
 
 
 def _share(arguments, function, slot, derivative):
-    """Add a derivative to SciPy's arguments, with the function that shares its evaluations."""
+    """Add a derivative to SciPy's arguments, and replace the function by one that shares its evaluations."""
     arguments[function] = derivative.fun
     arguments[slot] = derivative
 
@@ -97,7 +97,7 @@ def _recorded_root(call, takes_jacobian):
 
 
 def _line(x0):
-    """The start as a 1-D array."""
+    """Return the start as a 1-D array."""
     x0 = stacked(x0) if isinstance(x0, (list, tuple)) and holds_traced(x0) else x0
     x0 = x0 if holds_traced(x0) else np.asarray(x0)
     return np.reshape(x0, (-1,))
@@ -454,7 +454,7 @@ def _minimum(call, phi, found, held):
         return found.x
     slope = abs(plain_copy(slope))
     curvature = np.diagonal(numbers(api.hessian(phi))(found.x))
-    hidden = 1e-8 * abs(curvature) * np.maximum(1, abs(found.x))  # change of slope over a small move of the variable
+    hidden = 1e-8 * abs(curvature) * np.maximum(1, abs(found.x))  # change of the slope over a relative move of 1e-8
     weak = held & (slope <= np.maximum(hidden, 10 * np.max(slope, where=~held, initial=0)))
     if weak.any():
         raise NonSmoothError(

@@ -1,8 +1,8 @@
 """SciPy's solvers as programs call them, see `wengert.implicit.recorded.Solved`.
 
-Each is called as ``solve(value, slopes, *starts)`` with functions for the equations and their Jacobian at plain values.
-It returns the solution and the outcome of the solver, whose first item tells whether it converged. The objects hold
-plain options and can be pickled.
+Each is called as ``solve(value, slopes, *starts)``; both functions, equations and Jacobian, take plain values.
+It returns the solution and the outcome of the solver, whose first item says whether it converged.
+The objects hold plain options and can be pickled.
 """
 
 from __future__ import annotations

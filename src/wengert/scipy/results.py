@@ -65,7 +65,7 @@ def recorded_result(**fields: Any) -> RecordedResult:
 
 
 def followed(found: dict, constant: tuple = (), **fields: Any) -> dict:
-    """`found` with the given traced or added fields, and with those of its other fields that are constant."""
+    """Return the constant fields of `found`, with the given traced or added fields."""
     kind = TracedResult if isinstance(found, OptimizeResult) else TracedDict
     result = kind({name: value for name, value in found.items() if name in (*_CONSTANT, *constant)})
     result.update(fields)
@@ -74,5 +74,5 @@ def followed(found: dict, constant: tuple = (), **fields: Any) -> dict:
 
 
 def with_bits(value: Any, traced: Any) -> Any:
-    """SciPy's `value` with the derivative of `traced`, which has the same value up to rounding."""
+    """Return SciPy's `value` with the derivative of `traced`, which has the same value up to rounding."""
     return value - (plain_copy(traced) - traced)  # this order preserves -0.0

@@ -1,7 +1,6 @@
 """``scipy.special`` with functions that accept traced values.
 
-Ufuncs are SciPy's own, since they dispatch on their operands.
-Functions written in Python do not dispatch, so they are wrapped here.
+Ufuncs are SciPy's own, since they dispatch on their operands; functions written in Python do not and are wrapped here.
 A function under differentiation uses these versions wherever its names refer to SciPy.
 """
 
