@@ -349,13 +349,13 @@ def check_calls(f, points, **options):
 
 @pytest.mark.parametrize("kind", NUMBERS)
 @pytest.mark.parametrize("name", OF_ONE)
-def test_a_number_keeps_its_type(name, kind):
+def test_scalar_argument_keeps_its_type(name, kind):
     for recheck in RECHECKS if kind == "mixed" else [None]:
         check_calls(OF_ONE[name], [(s,) for s in NUMBERS[kind]], recheck=recheck, tier="vm")
 
 
 @pytest.mark.parametrize("name", OF_ONE)
-def test_a_number_keeps_its_type_in_machine_code(name):
+def test_scalar_argument_keeps_its_type_in_native_code(name):
     pytest.importorskip("llvmlite")
     check_calls(OF_ONE[name], [(s,) for s in NUMBERS["mixed"]], tier="llvm")
 
@@ -391,7 +391,7 @@ DERIVATIVES = {
 
 @pytest.mark.parametrize("recheck", RECHECKS)
 @pytest.mark.parametrize("name", DERIVATIVES)
-def test_derivatives_go_by_the_types_of_the_other_arguments(name, recheck):
+def test_derivatives_depend_on_types_of_other_arguments(name, recheck):
     f, points = DERIVATIVES[name]
     for transform in (wg.grad, functools.partial(wg.grad, value=True), wg.hessian):
         g, expected = transform(wg.compile(f, recheck=recheck)), transform(f)
@@ -400,7 +400,7 @@ def test_derivatives_go_by_the_types_of_the_other_arguments(name, recheck):
 
 
 @pytest.mark.parametrize("name", DERIVATIVES)
-def test_a_compiled_function_inside_of_a_derivative(name):
+def test_compiled_function_inside_derivative(name):
     f, points = DERIVATIVES[name]
     g = wg.compile(f)
     for args in points * 3:
@@ -429,7 +429,7 @@ class Vector:
 WHOLE = np.ones((2, 2))
 
 
-def test_the_name_type_answers_as_plain_code_sees_it_and_is_the_class_in_all_else():
+def test_type_of_traced_value_is_plain_type_and_type_stays_a_class():
     def f(x, s=2.0):
         assert type(WHOLE) is np.ndarray and type(np.ones(3)) is np.ndarray and type(WHOLE.copy()) is np.ndarray
         assert type(x) is np.ndarray and type(x[:1]) is np.ndarray and type(x[0]) is np.float64

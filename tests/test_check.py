@@ -60,7 +60,7 @@ def of_a_model(model, t, scale=1.0):
         (lambda x: np.sum(x**2), np.zeros(0), {}),
     ],
 )
-def test_numbers_arrays_and_containers_pass(f, x, options):
+def test_scalars_arrays_and_containers_pass(f, x, options):
     assert not check_derivatives(f, x, **options).failures
 
 
@@ -213,7 +213,7 @@ def test_large_outputs_do_not_hide_wrong_small_ones():
             check_derivatives(lambda x: np.stack([1e6 * x[1], small(x[0])]), X, modes=modes)
 
 
-def test_single_precision_has_tolerances_of_its_own():
+def test_single_precision_has_separate_tolerances():
     x = X.astype(np.float32)
     check_derivatives(lambda z: np.exp(z) * z, x)
     with pytest.raises(AssertionError):

@@ -100,7 +100,7 @@ FIRST = [
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
 @pytest.mark.parametrize("case", FIRST, ids=lambda case: case[0].__name__)
-def test_the_first_nan_is_named_with_its_line(case, mode):
+def test_first_nan_is_named_with_its_line(case, mode):
     f, offset, code, text, by_sweep = case
     if mode == "reverse" and by_sweep is not None:
         code, offset, text = by_sweep
@@ -125,7 +125,7 @@ def test_the_first_nan_is_named_with_its_line(case, mode):
         ),
     ],
 )
-def test_an_argument_that_is_nan_is_named(call, text):
+def test_nan_argument_is_named(call, text):
     with wg.detect_nan(), pytest.raises(FloatingPointError, match=f"^{re.escape(text)}$"):
         call()
 
@@ -162,7 +162,7 @@ def test_derivatives_outside_the_block_are_not_checked():
     assert np.isnan(found[0][0]) and np.isnan(wg.grad(difference_of_roots, X)[0])
 
 
-def test_outside_of_a_derivative_the_block_does_nothing():
+def test_block_has_no_effect_outside_derivatives():
     import wengert.numpy as wnp
 
     with wg.detect_nan():
@@ -196,7 +196,7 @@ def adjoint(x):
     return 2 * x**2 * np.array([9.0, 1.0, 1.0])
 
 
-def test_a_sweep_shows_the_adjoint_of_all_later_uses():
+def test_reverse_sweep_shows_adjoint_of_all_later_uses():
     seen = []
     gradient = wg.grad(probed(seen.append), X + 1)
     (shown,) = seen
@@ -207,7 +207,7 @@ def test_a_sweep_shows_the_adjoint_of_all_later_uses():
     assert np.isfinite(gradient).all()
 
 
-def test_a_run_with_tangents_shows_the_tangent():
+def test_forward_mode_shows_the_tangent():
     seen = []
     _, dy = wg.jvp(probed(seen.append), X + 1, [1.0, 0.0, 2.0])
     assert_rounding(seen[0], [2.0, 0.0, 12.0])
@@ -233,7 +233,7 @@ def test_several_directions_are_stacked(mode, expected):
         (lambda f: wg.jacobian(f, 3.0, mode="reverse"), [3.0]),
     ],
 )
-def test_each_derivative_that_passes_calls_back_with_plain_numbers(op, expected):
+def test_each_derivative_calls_back_with_plain_values(op, expected):
     seen = []
     op(lambda x: wg.probe(x * x, seen.append) * x)
     assert [type(item) for item in seen] == [np.float64] * len(expected)

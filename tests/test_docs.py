@@ -47,7 +47,7 @@ def words(text):
 
 
 @pytest.mark.parametrize("path", [p for p in PAGES if pages.blocks(p)], ids=lambda p: str(p.relative_to(ROOT)))
-def test_every_block_of_a_page_does_what_the_page_says(path):
+def test_code_blocks_of_pages_behave_as_stated(path):
     with pages.page_module(path) as module:
         for block in pages.blocks(path):
             seen = pages.run(block, module)
@@ -67,7 +67,7 @@ def test_prose_has_one_sentence_a_line(path):
         assert not re.search(r"[.?!] +[A-Z]", line.replace("et al. ", "")), f"{path.name}: {line}"
 
 
-def test_a_page_that_announces_an_error_fails_without_it(tmp_path):
+def test_page_announcing_an_error_fails_without_it(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("<!-- raises: ValueError -->\n```python\n1 + 1\n```\n")
     (block,) = pages.blocks(page)

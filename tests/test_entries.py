@@ -225,7 +225,7 @@ HESSIANS = {
 
 
 @pytest.mark.parametrize(("order", "name"), [*[(1, name) for name in JACOBIANS], *[(2, name) for name in HESSIANS]])
-def test_entries_behind_calls_are_those_of_the_dense_derivative(order, name):
+def test_nonzeros_through_calls_equal_dense_derivative(order, name):
     f = (JACOBIANS if order == 1 else HESSIANS)[name]
     sparse, dense = [(wg.jacobian, wg.hessian)[order - 1](f, **options) for options in ({"sparse": True}, {})]
     for x in (X, 0.9 * X[::-1].copy()):
@@ -236,7 +236,7 @@ def test_entries_behind_calls_are_those_of_the_dense_derivative(order, name):
 
 
 @pytest.mark.parametrize("name", JACOBIANS)
-def test_the_list_of_entries_is_well_formed(name):
+def test_accumulation_code_is_well_formed(name):
     code, y, example = listed(JACOBIANS[name])
     verify.check(entries(code, code.inputs[0], y, example).code)
     verify.check(apart(code)[0])
@@ -259,7 +259,7 @@ SMALL = {
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_constant_zeros_are_no_entries(name):
+def test_constant_zeros_are_not_stored(name):
     f, count = SMALL[name]
     code, y, example = listed(f)
     assert len(entries(code, code.inputs[0], y, example).indices) == count
@@ -286,13 +286,13 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_not_local_is_refused(name):
+def test_non_local_dependence_is_refused(name):
     code, y, example = listed(REFUSED[name])
     with pytest.raises(Refused):
         entries(code, code.inputs[0], y, example)
 
 
-def test_numbers_that_all_depend_on_one_another_are_refused(monkeypatch):
+def test_fully_coupled_scalars_are_refused(monkeypatch):
     code, y, example = listed(lambda x: chained(x, 400))
     found = entries(code, code.inputs[0], y, example)
     assert len(found.indices) == 5 * 3 * K  # of the last five
@@ -302,7 +302,7 @@ def test_numbers_that_all_depend_on_one_another_are_refused(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["numbers", "products with a matrix"])
-def test_more_operations_than_allowed_are_refused(name):
+def test_exceeding_operation_limit_is_refused(name):
     """As soon as they are made; as many as there are in the end are allowed."""
     W = rng.normal(size=(3 * K, 3 * K))
     f = {"numbers": lambda x: chained(x, 400), "products with a matrix": lambda x: W @ np.tanh(W @ x)}[name]
@@ -315,7 +315,7 @@ def test_more_operations_than_allowed_are_refused(name):
         entries(code, code.inputs[0], y, example, dense=True, most=count // 4)
 
 
-def test_numbers_have_the_entries_of_the_dense_derivative():
+def test_nonzeros_of_scalar_code_equal_dense_derivative():
     """Every way in which a number may depend on others: constants, choices, one operand twice, and what arrays give."""
 
     def f(x):
@@ -339,7 +339,7 @@ def test_numbers_have_the_entries_of_the_dense_derivative():
         np.testing.assert_allclose(program.with_entries("J", found)(point), expected, rtol=1e-13, atol=1e-15)
 
 
-def test_a_factor_of_zero_is_a_strong_zero_in_entries_of_numbers():
+def test_zero_factor_is_strong_zero_in_scalar_code():
     def f(x):
         a, b = x[0] * 0.0, x[1]
         return np.array([a * np.log(b), np.where(b > 0, b, np.sqrt(b) * a), a / b])
@@ -352,7 +352,7 @@ def test_a_factor_of_zero_is_a_strong_zero_in_entries_of_numbers():
     np.testing.assert_array_equal(found[0], expected[0])
 
 
-def test_a_kink_has_the_derivative_of_the_row():
+def test_kink_has_derivative_of_the_rule():
     """The norm of a zero vector has derivative 0, not NaN."""
     x = np.concatenate([np.zeros(3), X[3:]])
     J = wg.jacobian(lambda x: np.linalg.norm(points(x), axis=1), sparse=True)
@@ -375,11 +375,11 @@ VIEWS = [
 
 
 @pytest.mark.parametrize(("view", "expected"), VIEWS)
-def test_lines_of_views(view, expected):
+def test_views_made_of_short_rows(view, expected):
     assert is_in_short_lines(view) is expected
 
 
-def test_operands_that_are_broadcast_along_short_axes_are_gathered():
+def test_operands_broadcast_along_short_axes_are_gathered():
     code, _, _ = listed(lambda x: x[:20, None] * x[None, :3])
     views = code.views
     assert any(is_in_short_lines(views[b]) for b in code.b[code.op == Op.VIEW].tolist())
@@ -397,7 +397,7 @@ REPEATED = {
 
 
 @pytest.mark.parametrize("name", REPEATED)
-def test_parts_of_views_that_repeat_elements_have_their_derivatives(name):
+def test_slices_of_views_that_repeat_elements(name):
     """A part of a view that repeats elements is one of the array behind it, in which each has a place."""
     f = lambda x: np.sum(np.cumsum(np.ravel(REPEATED[name](x))) ** 2)
     x = points(X)
@@ -407,7 +407,7 @@ def test_parts_of_views_that_repeat_elements_have_their_derivatives(name):
     np.testing.assert_allclose(program.jvp()(x, direction)[1], np.sum(expected * direction), rtol=1e-11)
 
 
-def test_numbers_beside_joined_arrays_have_no_derivative():
+def test_constants_in_concatenations_have_zero_derivative():
     """Integers and numbers in a list of arrays are constants, not numbers of elements."""
     for f in (lambda x: np.hstack([x, np.array([1, 2])]), lambda x: np.hstack([x, 1.0]), lambda x: np.hstack([1, x])):
         x = np.array([0.5, 2.0])
@@ -489,7 +489,7 @@ PARTS = {
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_entries_are_put_in_the_order_of_rows(name):
+def test_nonzeros_are_sorted_by_row(name):
     m, parts = PARTS[name]
     entries_of = [list(zip(range(len(cols)) if rows is None else rows.tolist(), cols.tolist())) for rows, cols in parts]
     expected = sorted({entry for part in entries_of for entry in part})
@@ -513,7 +513,7 @@ def test_entries_are_put_in_the_order_of_rows(name):
         ([[]], [], 0),
     ],
 )
-def test_the_first_line_with_no_other_column_is_found(lines, line, expected):
+def test_first_row_with_same_columns_is_found(lines, line, expected):
     assert first_alike([np.array(other, np.int32) for other in lines], np.array(line, np.int32)) == expected
 
 
@@ -527,7 +527,7 @@ def test_the_first_line_with_no_other_column_is_found(lines, line, expected):
     ],
 )
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
-def test_regular_places_are_those_of_a_view(where, axes, steps, dtype):
+def test_regular_offsets_form_a_view(where, axes, steps, dtype):
     where = where.ravel().astype(dtype)
     assert vectorise.lattice(where) == axes
     if axes is not None:
@@ -542,14 +542,14 @@ def padded(x):
     return (np.roll(p, 1, 0) * p + np.roll(p, -1, 1)[::-1]).ravel()
 
 
-def test_constants_put_into_constants_have_no_entries():
+def test_constants_stored_into_constants_have_no_entries():
     x = rng.normal(size=16)
     found = wg.jacobian(padded, sparse=True)
     np.testing.assert_allclose(found(x).toarray(), wg.jacobian(padded)(x), rtol=1e-13, atol=1e-13)
     assert found.mode == "direct"
 
 
-def test_lines_of_many_entries_are_joined():
+def test_long_rows_are_joined():
     first, second = [np.random.default_rng(k).integers(K, size=30) for k in (3, 4)]
     f = lambda x: np.sum(np.linalg.norm(points(x)[first] - 2.0 * points(x)[second], axis=1) ** 3)
     found, exact = wg.hessian(f, sparse=True)(X), wg.hessian(f)(X)
@@ -570,7 +570,7 @@ SPREAD = {
 
 
 @pytest.mark.parametrize("name", SPREAD)
-def test_arguments_may_be_parts_of_other_arrays(name):
+def test_arguments_may_be_views(name):
     x = SPREAD[name]
     f = lambda x: np.sin(x) * np.sum(x, axis=0)
     energy = lambda x: np.sum(f(x) ** 2)

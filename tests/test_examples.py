@@ -228,7 +228,7 @@ def test_kepler_fails_with_another_jacobian_or_orbit(tmp_path, monkeypatch, caps
     assert "does not agree with the true orbit" in capsys.readouterr().err
 
 
-def test_the_data_of_thurber_are_those_of_nist():
+def test_thurber_data_equal_nist():
     thurber = load("thurber")
     lines = (Path(__file__).parent / "data" / "nist_strd" / "Thurber.dat").read_text().splitlines()[60:]
     y, x = np.array([line.split() for line in lines if line.strip()], dtype=float).T

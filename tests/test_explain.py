@@ -112,7 +112,7 @@ def test_operator_with_a_single_mode_has_a_fixed_plan(op, mode, width, sweeps):
     assert plan.sweeps == len(sweeps)
 
 
-def test_a_plain_function_stands_for_its_jacobian():
+def test_plain_function_is_explained_as_its_jacobian():
     f = Counted(5, 5)
     report = wg.explain(f, np.ones(5))
     assert report.plan.runs == f.runs == 1
@@ -137,7 +137,7 @@ def test_tape_length_and_memory_are_reported():
     assert forward.entries == forward.nbytes == 0
 
 
-def test_costs_are_those_of_the_cost_model():
+def test_costs_follow_the_cost_model():
     report = wg.explain(wg.jacobian(Counted(70, 9)), np.ones(70))
     assert report.costs == {
         "forward": costs.forward_cost(70),
@@ -154,7 +154,7 @@ def test_reason_mentions_an_additional_recording():
         assert wg.explain(J, np.ones(n)).plan.reason == "cheaper by the cost model"
 
 
-def test_the_report_is_short_and_readable():
+def test_report_is_short_and_readable():
     assert repr(wg.explain(wg.grad(np.sum), np.ones((2, 3)))) == (
         "grad(sum): n = 6, shape (2, 3), to m = 1, shape ()\n"
         "  mode    reverse: one sweep gives the derivatives of a scalar with respect to all variables\n"
@@ -165,7 +165,7 @@ def test_the_report_is_short_and_readable():
     )
 
 
-def test_arguments_and_containers_are_explained():
+def test_explain_of_arguments_and_containers():
     def f(t, p, scale=1.0):
         return {"a": t * p["k"] * scale, "b": p["c"]}
 
@@ -175,7 +175,7 @@ def test_arguments_and_containers_are_explained():
     assert (report.plan.n, report.plan.m) == (4, 4)
 
 
-def test_errors_are_those_of_the_derivative():
+def test_errors_equal_those_of_the_derivative():
     with pytest.raises(TypeError, match="must return a single number"):
         wg.explain(wg.grad(np.sin), np.ones(3))
     with pytest.raises(TypeError, match="expected a function"):

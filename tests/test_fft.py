@@ -69,7 +69,7 @@ def close(found, expected, dtype=float):
 
 
 @every
-def test_the_tangent_of_a_transform_is_the_transform_of_the_direction(name, shape, kwargs):
+def test_tangent_is_transform_of_direction(name, shape, kwargs):
     fun = getattr(np.fft, name)
     for x, v in operands(name, shape, np.random.default_rng(1)):
         y, t = wg.jvp(lambda x: fun(x, **kwargs), x, v)
@@ -89,7 +89,7 @@ def paired(a, b):
 
 
 @every
-def test_a_pullback_is_the_adjoint(name, shape, kwargs):
+def test_pullback_is_the_adjoint(name, shape, kwargs):
     """In the pairing Re(sum(conj(a) b)), for one cotangent and for several."""
     fun = getattr(np.fft, name)
     rng = np.random.default_rng(2)
@@ -121,7 +121,7 @@ def test_energies_of_transforms_have_gradients_and_hessians(name, shape, kwargs)
     close(wg.grad(lambda x: np.sum(wg.grad(energy)(x) * v), x), curvature)
 
 
-def test_stored_halves_count_twice_but_for_the_ends():
+def test_half_spectrum_counts_twice_except_at_the_ends():
     for n in (1, 2, 5, 6):
         x = np.random.default_rng(3).normal(size=n)
         half = np.fft.rfft(x)
@@ -135,7 +135,7 @@ def test_stored_halves_count_twice_but_for_the_ends():
 
 
 @pytest.mark.parametrize("name", ["irfft", "hfft", "irfft2", "irfftn"])
-def test_half_a_sequence_may_be_real(name):
+def test_half_spectrum_input_may_be_real(name):
     fun, x = getattr(np.fft, name), np.random.default_rng(6).normal(size=(3, 4))
     energy = lambda x: np.sum(np.sin(fun(x)))
     slope, h = wg.grad(energy), 1e-4
@@ -160,7 +160,7 @@ def test_frequencies_are_constants_and_vary_with_their_spacing():
     close(wg.derivative(lambda d: np.fft.rfftfreq(5, d=d), 0.5), -np.fft.rfftfreq(5, 0.5) / 0.5)
 
 
-def test_forms_in_which_transforms_are_called():
+def test_call_signatures_of_transforms():
     x = np.random.default_rng(4).normal(size=4)
 
     def f(x):

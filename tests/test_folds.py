@@ -44,7 +44,7 @@ def sums(axis, keepdims):
 
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("axis", AXES, ids=str)
-def test_sums_are_numpy_s_within_the_bound(axis, keepdims):
+def test_sums_equal_numpy_within_rounding_bound(axis, keepdims):
     f = sums(axis, keepdims)
     for shape in SHAPES:
         x = RNG.normal(size=shape)
@@ -59,7 +59,7 @@ def test_sums_are_numpy_s_within_the_bound(axis, keepdims):
 @pytest.mark.parametrize("name", ["max", "min"])
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("axis", AXES[:-1], ids=str)
-def test_largest_and_smallest_elements_are_numpy_s(name, axis, keepdims):
+def test_max_and_min_equal_numpy(name, axis, keepdims):
     def f(x):
         return getattr(np, name)(2.0 * x, axis=axis, keepdims=keepdims)
 
@@ -75,7 +75,7 @@ def test_largest_and_smallest_elements_are_numpy_s(name, axis, keepdims):
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, (0, 2), (1, 2), -2], ids=str)
-def test_views_are_folded(axis):
+def test_reductions_of_views_are_fused(axis):
     """Parts, elements in reverse and in another order, and elements that are repeated."""
     views = {
         "part": lambda x: x[:, 1:-1, ::2],
@@ -112,7 +112,7 @@ def counted(x):
 
 
 @pytest.mark.parametrize("f", [softmax, columns, counted])
-def test_derivatives_are_those_of_the_eager_engine(f):
+def test_derivatives_equal_eager_engine(f):
     for shape in ((1, 1), (4, 3), (60, 10), (3, 64), (4, 65), (2, 512), (2, 513), (2, 1100)):
         x = RNG.normal(size=shape)
         w = RNG.normal(size=np.shape(f(x)))
@@ -131,7 +131,7 @@ def test_derivatives_are_those_of_the_eager_engine(f):
             np.testing.assert_allclose(found[-1], found[0], rtol=1e-13, atol=1e-14 * np.max(np.abs(eager)))
 
 
-def test_nothing_of_a_softmax_is_left_to_python():
+def test_softmax_needs_no_python_call():
     x = RNG.normal(size=(40, 30))
     made = wg.record(lambda x: np.sum(softmax(x) ** 2), x).grad()
     assert calls(made) == []
@@ -139,7 +139,7 @@ def test_nothing_of_a_softmax_is_left_to_python():
     assert calls(wg.record(lambda x: np.sum(softmax(x) ** 2), x, exact=True)) != []
 
 
-def test_rows_that_are_folded_and_read_again_are_compiled():
+def test_reduced_rows_read_again_are_compiled():
     if "llvm" not in TIERS:
         pytest.skip("llvmlite is not installed")
     x = RNG.normal(size=(40, 30))
@@ -149,7 +149,7 @@ def test_rows_that_are_folded_and_read_again_are_compiled():
     assert report.compiled and not report.refused
 
 
-def test_other_types_stay_calls():
+def test_reductions_of_other_dtypes_stay_calls():
     for x in (RNG.normal(size=(4, 5)).astype(np.float32), RNG.normal(size=(4, 5)) + 1j):
         program = wg.record(lambda x: np.sum(x * x, axis=1), x)
         assert_same_bits(program(x), np.sum(x * x, axis=1))
@@ -158,7 +158,7 @@ def test_other_types_stay_calls():
         wg.record(lambda x: np.max(x[:, :0], axis=1), np.ones((3, 4)))
 
 
-def test_short_rows_beside_repeated_elements():
+def test_short_rows_with_repeated_elements():
     """Rows of which several are a chunk: repeated along either axis, strided, of bools, and placed in an array."""
 
     def f(x, y, z):

@@ -225,7 +225,7 @@ PROMOTIONS = {
 
 
 @pytest.mark.parametrize("name", PROMOTIONS)
-def test_dtypes_are_those_of_numpy(name):
+def test_dtypes_match_numpy(name):
     """Values, tangents and cotangents of float32, beside numbers and arrays of other types, which are constants."""
     f, x, x64 = PROMOTIONS[name], X.astype(np.float32), X.astype(np.float32).astype(float)
     y, pullback = wg.vjp(f, x)
@@ -384,7 +384,7 @@ def math_like(v):
 
 
 @pytest.mark.parametrize("name", AROUND)
-def test_what_numpy_writes_in_python_is_differentiated(name):
+def test_numpy_functions_written_in_python_are_differentiated(name):
     check(AROUND[name])
 
 
@@ -414,14 +414,14 @@ def asserted(x):
 @pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:.*was written as text:UserWarning")
 @pytest.mark.parametrize("name", METHODS)
-def test_an_array_as_an_object_is_differentiated(name):
+def test_array_methods_and_protocols_are_differentiated(name):
     check(METHODS[name])
 
 
 RNG, OLD = np.random.default_rng(3), np.random.RandomState(3)
 
 @pytest.mark.parametrize("name", ["sqrt", "log", "log2", "log10", "arcsin", "arccos", "arctanh"])
-def test_emath_is_complex_where_real_numbers_have_no_value(name):
+def test_emath_returns_complex_outside_real_domain(name):
     fun, x, h = getattr(np.emath, name), np.array([-1.7, 0.3, -2.2]), 1e-6
     y, t = wg.jvp(fun, x, np.ones(3))
     assert np.array_equal(y, fun(x)) and y.dtype == complex
@@ -456,7 +456,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_refused_says_what_to_write(name):
+def test_refusal_names_the_replacement(name):
     f, text = REFUSED[name]
     for mode in (wg.vjp, lambda f, x: wg.jvp(f, x, x)):
         with pytest.raises((UnsupportedFunctionError, TracedValueError, ValueError), match=text):
@@ -464,5 +464,5 @@ def test_what_is_refused_says_what_to_write(name):
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_an_option_or_method_of_a_ufunc_is_differentiated(name):
+def test_ufunc_options_and_methods_are_differentiated(name):
     check(OPTIONS[name])

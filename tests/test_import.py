@@ -57,12 +57,12 @@ print(compiled(np.arange(5.0)), compiled(np.arange(5.0)), "numpy.ma" in asked)
 """
 
 
-def test_modules_that_numpy_imports_when_it_is_called_do_not_keep_a_function_from_being_compiled():
+def test_lazy_imports_of_numpy_do_not_prevent_compilation():
     assert run(FINDER).split() == ["2.0", "2.0", "True"]  # else a CompileWarning, by the code of the finder
 
 
 @pytest.mark.parametrize("first", ["levels", "tape.local_derivatives", "operands.var"])
-def test_calls_to_higher_modules_are_set_whichever_module_of_the_core_is_imported_first(first):
+def test_hooks_to_higher_layers_are_set_for_any_import_order(first):
     code = (
         f"import wengert.core.{first}; from wengert import errors, registry; from wengert.core.tape import "
         "local_derivatives; import numpy as np, wengert as wg; print(errors.Refusal.remember.__module__, "

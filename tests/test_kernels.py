@@ -99,7 +99,7 @@ def has_a_sign(fun, operands):
 
 
 @pytest.mark.parametrize(("name", "opcode", "arity", "reads_a", "reads_b"), ROWS)
-def test_a_kernel_has_the_partials_of_its_rule(name, opcode, arity, reads_a, reads_b):
+def test_kernel_has_the_partials_of_its_rule(name, opcode, arity, reads_a, reads_b):
     fun = resolved(name)
     operands = operands_of(arity)
     y = fun(*operands)
@@ -113,7 +113,7 @@ def test_a_kernel_has_the_partials_of_its_rule(name, opcode, arity, reads_a, rea
 
 
 @pytest.mark.parametrize(("name", "opcode", "arity", "reads_a", "reads_b"), ROWS)
-def test_a_rule_reads_nothing_that_its_kernel_does_not_read(name, opcode, arity, reads_a, reads_b):
+def test_rule_reads_only_what_its_kernel_reads(name, opcode, arity, reads_a, reads_b):
     """The engine passes None for what it did not keep."""
     fun = resolved(name)
     operands = [np.array([0.3, 0.7]), np.array([0.9, 0.2])][:arity]
@@ -130,7 +130,7 @@ def test_a_rule_reads_nothing_that_its_kernel_does_not_read(name, opcode, arity,
 
 
 @pytest.mark.parametrize(("name", "opcode", "arity", "reads_a", "reads_b"), ROWS)
-def test_a_kernel_reads_nothing_that_its_row_does_not_say(name, opcode, arity, reads_a, reads_b):
+def test_kernel_reads_only_what_its_row_declares(name, opcode, arity, reads_a, reads_b):
     a, b = (0.3, 0.9) if arity == 2 else (0.3, 0.0)
     y = float(resolved(name)(*(a, b)[:arity]))
     for side, reads in enumerate((reads_a, reads_b)[:arity]):
@@ -161,7 +161,7 @@ def slope_of(partial, at, side):
 
 
 @pytest.mark.parametrize(("name", "opcode", "arity", "reads_a", "reads_b"), ROWS)
-def test_a_second_partial_is_accurate_alone(name, opcode, arity, reads_a, reads_b):
+def test_second_partial_is_accurate(name, opcode, arity, reads_a, reads_b):
     case = textbook(name)
     n = max(len(x) for x in case.at)
     operands = np.stack([np.resize(x, n) for x in case.at])
@@ -230,7 +230,7 @@ def test_second_partials_at_special_points(name, a, b, expected):
 
 
 @pytest.mark.parametrize(("name", "opcode", "arity", "reads_a", "reads_b"), ROWS)
-def test_a_second_partial_reads_what_the_first_ones_keep(name, opcode, arity, reads_a, reads_b):
+def test_second_partial_reads_what_first_partials_save(name, opcode, arity, reads_a, reads_b):
     a, b = (0.3, 0.9) if arity == 2 else (0.3, 0.0)
     a = 1.3 if name == "arccosh" else a
     y = float(resolved(name)(*(a, b)[:arity]))
@@ -242,7 +242,7 @@ def test_a_second_partial_reads_what_the_first_ones_keep(name, opcode, arity, re
         assert blind[m] == whole[m]
 
 
-def test_every_kernel_belongs_to_an_elementwise_row_of_as_many_operands():
+def test_every_kernel_has_an_elementwise_rule_of_same_arity():
     for name, _, arity, _, _ in kernel_rows():
         row = registry.lookup(resolved(name))
         assert row.kind == "elementwise"
@@ -271,7 +271,7 @@ def tolerance(got, expected, ulp=16):
 
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize(("fun", "arity"), IN_NUMPY)
-def test_arrays_have_the_derivative_of_the_rule_in_every_layout(fun, arity, n):
+def test_arrays_have_derivative_of_the_rule_in_every_layout(fun, arity, n):
     a, b, ybar = inside(fun, n)
     operands = (a, b)[:arity]
     slopes = [ybar * by_rule(fun, side, operands) for side in range(arity)]
@@ -294,7 +294,7 @@ def test_arrays_have_the_derivative_of_the_rule_in_every_layout(fun, arity, n):
 
 
 @pytest.mark.parametrize(("fun", "arity"), IN_NUMPY)
-def test_numbers_of_a_loop_have_the_derivative_of_the_array(fun, arity):
+def test_loop_over_scalars_has_derivative_of_the_array(fun, arity):
     a, b, ybar = inside(fun, 7)
     operands = (a, b)[:arity]
 
@@ -316,7 +316,7 @@ BINARY = [pytest.param(fun, id=row[0]) for fun, row in TABLE.items() if row[2] =
 
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("fun", BINARY)
-def test_an_array_and_a_number_have_the_derivative_of_two_arrays(fun, n):
+def test_array_with_scalar_has_derivative_of_two_arrays(fun, n):
     a, _, ybar = inside(fun, n)
     for number in (1.7, 2.0, 3.0):
         whole = np.full(n, number)
@@ -341,7 +341,7 @@ def test_an_array_and_a_number_have_the_derivative_of_two_arrays(fun, n):
 
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("fun", BINARY)
-def test_a_traced_number_beside_an_array_gathers_the_whole_cotangent(fun, n):
+def test_traced_scalar_with_array_receives_summed_cotangent(fun, n):
     a, b, ybar = inside(fun, n)
     for side in (0, 1):
         at = np.float64(1.3)
@@ -361,7 +361,7 @@ def test_a_traced_number_beside_an_array_gathers_the_whole_cotangent(fun, n):
 
 
 @pytest.mark.parametrize("fun", BINARY)
-def test_the_same_array_on_both_sides_gets_both_cotangents(fun):
+def test_same_array_as_both_operands_receives_both_cotangents(fun):
     for n in SIZES:
         a, _, ybar = inside(fun, n)
         a = np.abs(a) + 0.1
@@ -371,7 +371,7 @@ def test_the_same_array_on_both_sides_gets_both_cotangents(fun):
 
 
 @pytest.mark.parametrize(("fun", "arity"), IN_NUMPY)
-def test_special_points_have_one_derivative_in_the_list_and_in_arrays(fun, arity):
+def test_special_points_have_same_derivative_for_scalars_and_arrays(fun, arity):
     """Cotangents 1: NaN, infinities and both zeros go the same way through every loop."""
     operands = operands_of(arity)
     if arity == 2:
@@ -402,7 +402,7 @@ def test_special_points_have_one_derivative_in_the_list_and_in_arrays(fun, arity
 
 
 @pytest.mark.parametrize(("fun", "arity"), IN_NUMPY)
-def test_a_cotangent_of_zero_meets_every_partial_and_gives_zero(fun, arity):
+def test_zero_cotangent_times_any_partial_is_zero(fun, arity):
     operands = tuple(x[: POINTS.size**2] for x in operands_of(arity))
     for at in (operands, tuple(x[:20] for x in operands), tuple(np.repeat(x, 2)[::2] for x in operands)):
         # half of the cotangents are 1, so that no loop is skipped as a whole
@@ -422,7 +422,7 @@ def shared_in_c(name, *kinds):
     return ctypes.PYFUNCTYPE(ctypes.c_int, *kinds)(of.PyCapsule_GetPointer(capsule, of.PyCapsule_GetName(capsule)))
 
 
-def test_bits_do_not_depend_on_where_memory_lies():
+def test_bits_do_not_depend_on_memory_alignment():
     """Loops over vectors and over numbers round differently: neither may be chosen by addresses."""
     times_partial = shared_in_c("times_partial", *[ctypes.c_int] * 4, ctypes.c_ssize_t, *[ctypes.c_void_p] * 5)
     memory = np.zeros(100)

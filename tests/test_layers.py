@@ -195,7 +195,7 @@ def imports():
     return graph()
 
 
-def test_every_module_has_a_place_in_the_order():
+def test_every_module_belongs_to_a_layer():
     assert {unit_of(module) for module in MODULES} == PLACE.keys() | TOP | ALONE
     for unit, parts in PARTS.items():
         assert sorted(parts) == sorted({part_of(m) for m in MODULES if unit_of(m) == unit and m.count(".") > 1})
@@ -206,7 +206,7 @@ def test_imports_point_one_way(imports):
     assert [text for text in complaints if text] == []
 
 
-def test_no_modules_import_each_other_in_a_circle(imports):
+def test_no_import_cycles(imports):
     assert circle(imports) == []
 
 
@@ -232,11 +232,11 @@ def test_no_modules_import_each_other_in_a_circle(imports):
         ("core/tape/tape.pyx", 'cdef extern from "wengert/kernels.h":\n    pass', ""),
     ],
 )  # fmt: skip
-def test_imports_are_found(place, source, modules):
+def test_import_statements_are_found(place, source, modules):
     assert set(imported(place, source)) == {f"wengert.{name}".rstrip(".") for name in modules.split()}
 
 
-def test_what_a_file_includes_counts_as_its_own():
+def test_included_files_count_as_part_of_the_module():
     assert (ROOT / "program/vm/bounds.pxi").read_text(encoding="utf-8") in read("program/vm/machine.pyx")
 
 
@@ -248,7 +248,7 @@ def test_what_a_file_includes_counts_as_its_own():
         ({"a": {"b"}, "b": {"c"}, "c": {"d"}, "d": {"b"}}, {"b", "c", "d"}),
     ],
 )
-def test_circles_are_found(edges, found):
+def test_import_cycles_are_found(edges, found):
     assert set(circle(edges)) == found
     assert all(other in edges[module] for module, other in zip(circle(edges), circle(edges)[1:]))
 

@@ -111,7 +111,7 @@ NUMBERS = {
 
 @pytest.mark.parametrize("name", NUMBERS)
 @in_modes(2, SCALAR_WAYS)
-def test_second_derivatives_of_numbers(name, D):
+def test_second_derivatives_of_scalars(name, D):
     f, exact = NUMBERS[name]
     outer, inner = D
     np.testing.assert_allclose(outer(inner(f))(0.7), float(mp.diff(exact, mp.mpf(0.7), 2)), rtol=1e-12)
@@ -119,7 +119,7 @@ def test_second_derivatives_of_numbers(name, D):
 
 @pytest.mark.parametrize("name", NUMBERS)
 @in_modes(3)
-def test_third_derivatives_of_numbers(name, D):
+def test_third_derivatives_of_scalars(name, D):
     f, exact = NUMBERS[name]
     first, second, third = D
     np.testing.assert_allclose(first(second(third(f)))(0.7), float(mp.diff(exact, mp.mpf(0.7), 3)), rtol=1e-11)
@@ -252,7 +252,7 @@ def values_in(outer, inner, f, leaves):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @every_case
-def test_values_inside_of_two_derivatives_are_those_of_plain_numpy(case, layout):
+def test_values_inside_two_derivatives_equal_plain_numpy(case, layout):
     laid_out, modes = LAYOUTS[layout]
     f, leaves = as_function(case), [laid_out(x) for x in numbers_for(case)]
     assert_same_bits(values_in(*modes, f, leaves), f(*leaves))
@@ -553,12 +553,12 @@ CAPTURED = {
 
 @pytest.mark.parametrize(("run", "expected"), CAPTURED.values(), ids=CAPTURED.keys())
 @in_modes(2)
-def test_arrays_of_one_level_in_another(run, expected, D):
+def test_arrays_of_one_level_used_in_another(run, expected, D):
     np.testing.assert_allclose(run(*D), expected, rtol=1e-12)
 
 
 @in_modes(2)
-def test_a_work_array_returns_to_the_outer_derivative_when_it_is_overwritten(D):
+def test_overwritten_work_array_returns_to_outer_derivative(D):
     A, B = D
 
     def f(x):
@@ -584,7 +584,7 @@ def test_a_work_array_returns_to_the_outer_derivative_when_it_is_overwritten(D):
 
 
 @in_modes(1)
-def test_an_object_keeps_its_buffer_over_derivatives_of_several_orders(D):
+def test_buffer_of_object_survives_derivatives_of_several_orders(D):
     class Model:
         buffer = None
 
@@ -625,7 +625,7 @@ LEAKS = {
 
 @pytest.mark.parametrize("use", LEAKS.values(), ids=LEAKS.keys())
 @in_modes(2)
-def test_a_value_of_an_ended_level_names_both_derivatives(use, D):
+def test_value_of_ended_level_raises_and_names_both_derivatives(use, D):
     A, B = D
 
     def the_outer_one(x):
@@ -648,7 +648,7 @@ def test_a_value_of_an_ended_level_names_both_derivatives(use, D):
 
 
 @pytest.mark.parametrize("use", [lambda a: a + 1, lambda a: a[0]], ids=["+", "[]"])
-def test_an_array_that_two_derivatives_wrote_into_is_held_by_the_outer_pullback(use):
+def test_array_written_by_two_derivatives_is_held_by_outer_pullback(use):
     kept = []
 
     def f(x):
@@ -673,7 +673,7 @@ def test_an_array_that_two_derivatives_wrote_into_is_held_by_the_outer_pullback(
     assert_rounding(np.asarray(kept[0] + 1), [X[2] ** 2 + 1, X[1] + 1, X[2] + 1])
 
 
-def test_linearize_knows_no_derivative_around_it():
+def test_linearize_inside_outer_derivative_raises():
     def outer(x):
         def inner(y):
             _, J = wg.linearize(lambda z: y * np.ones(2), np.ones(2))
@@ -688,7 +688,7 @@ def test_linearize_knows_no_derivative_around_it():
         wg.grad(lambda x: wg.linearize(lambda z, k=1.0: k * z, np.ones(2), kwargs={"k": x})[0].sum())(2.0)
 
 
-def test_values_of_two_derivatives_that_run_side_by_side_name_both():
+def test_mixing_values_of_sibling_derivatives_names_both():
     met, kept, asked = threading.Event(), {}, threading.Event()
 
     def first(x):
@@ -729,14 +729,14 @@ WAYS_OUT = {
 
 @pytest.mark.parametrize("use", WAYS_OUT.values(), ids=WAYS_OUT.keys())
 @in_modes(2)
-def test_ways_out_are_closed_inside_of_two_derivatives(use, D):
+def test_conversions_to_plain_values_raise_inside_two_derivatives(use, D):
     A, B = D
     for f, x in ((lambda x: B(lambda y: use(y) * x)(2.0), 3.0), (B(use), 2.0)):
         with pytest.raises(wg.TracedValueError):  # also where NumPy's assignment puts an error of its own in front
             A(f)(x)
 
 
-def test_numbers_of_all_levels_have_the_same_attributes():
+def test_scalars_of_all_levels_have_the_same_attributes():
     def outcome(x, name):
         try:
             found = getattr(x, name)
@@ -799,7 +799,7 @@ def test_traced_directions_cotangents_and_points(f, expected, D):
 
 
 @in_modes(1)
-def test_a_pullback_made_outside_takes_no_traced_cotangent_silently(D):
+def test_traced_cotangent_of_outer_pullback_is_differentiated_or_raises(D):
     (d,) = D
     _, pullback = wg.vjp(lambda x: x**2, X)
     try:
@@ -911,7 +911,7 @@ def test_second_derivatives_with_rules_constants_and_zeros(f, x, expected, D):
 
 
 @in_modes(2)
-def test_constants_of_the_inner_derivative(D):
+def test_outer_values_are_constants_of_inner_derivative(D):
     A, B = D
 
     def paused_around(x):
@@ -947,7 +947,7 @@ KINKS = {
 
 
 @pytest.mark.parametrize(("f", "x"), KINKS.values(), ids=KINKS.keys())
-def test_kinks_are_the_same_in_all_modes(f, x):
+def test_derivatives_at_kinks_agree_in_all_modes(f, x):
     for depth in (1, 2):
         found = []
         for chosen in itertools.product(MODES.values(), repeat=depth):
@@ -976,7 +976,7 @@ def interrupt():
 
 
 @in_modes(2)
-def test_an_exception_inside_leaves_the_outer_derivative_whole(D):
+def test_exception_in_inner_derivative_leaves_outer_intact(D):
     A, B = D
 
     def fails_in_f(x):
@@ -1062,7 +1062,7 @@ REPEATED = {
 
 
 @pytest.mark.parametrize("call", REPEATED.values(), ids=REPEATED.keys())
-def test_nothing_is_left_by_repeated_nested_derivatives(call):
+def test_repeated_nested_derivatives_leak_nothing(call):
     for _ in range(5):
         call()
     gc.collect()
@@ -1077,7 +1077,7 @@ def test_nothing_is_left_by_repeated_nested_derivatives(call):
         gc.enable()
 
 
-def test_values_that_are_kept_do_not_grow_either():
+def test_leaked_traced_values_do_not_accumulate():
     for _ in range(5):
         wg.grad(leaking)(X)
     gc.collect()
@@ -1090,7 +1090,7 @@ def test_values_that_are_kept_do_not_grow_either():
 
 @pytest.mark.parametrize("inner", [wg.grad, wg.derivative, lambda f: lambda t: wg.jvp(f, t, 1.0)[1]])
 @pytest.mark.parametrize("outer", [wg.grad, wg.derivative])
-def test_an_array_that_four_levels_write_to(outer, inner):
+def test_array_written_by_four_levels(outer, inner):
     """The levels around remember where it was theirs, after the inner ones have ended."""
 
     def f(x):

@@ -280,13 +280,13 @@ def digits(values, certified):
     return -np.log10(max(error, 1e-11))
 
 
-def test_every_file_has_a_model():
+def test_every_data_file_has_a_model():
     assert sorted(MODELS) == sorted(path.stem for path in FOLDER.glob("*.dat"))
     assert len(MODELS) == 27
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_model_gives_the_certified_residual_sum_of_squares(name):
+def test_model_has_certified_residual_sum_of_squares(name):
     problem = read(name)
     found = np.sum(residual_of(name)(problem.certified) ** 2)
     if name == "Lanczos1":
@@ -298,7 +298,7 @@ def test_the_model_gives_the_certified_residual_sum_of_squares(name):
 
 @pytest.mark.parametrize("place", ["start 1", "start 2", "certified"])
 @pytest.mark.parametrize("name", MODELS)
-def test_the_jacobian_is_exact_at_every_start(name, place):
+def test_jacobian_is_exact_at_every_start(name, place):
     problem = read(name)
     b = problem.place(place)
     J = wg.jacobian(residual_of(name), b)
@@ -309,7 +309,7 @@ def test_the_jacobian_is_exact_at_every_start(name, place):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_exact_jacobian_gives_the_certified_standard_deviations(name):
+def test_exact_jacobian_gives_certified_standard_deviations(name):
     problem = read(name)
     J = wg.jacobian(residual_of(name), problem.certified)
     scale = np.linalg.norm(J, axis=0)
@@ -323,7 +323,7 @@ def test_the_exact_jacobian_gives_the_certified_standard_deviations(name):
 # problems many more digits are reached, for some the seventh depends on the processor.
 @pytest.mark.parametrize(("place", "required"), [("start 1", 5), ("start 2", 6)])
 @pytest.mark.parametrize("name", MODELS)
-def test_a_fit_reaches_the_certified_parameters(name, place, required):
+def test_fit_reaches_certified_parameters(name, place, required):
     problem = read(name)
     residual = residual_of(name)
     J = wg.jacobian(residual)

@@ -154,7 +154,7 @@ def with_effect(name, exact=False):
 
 
 @pytest.mark.parametrize("name", pipeline.names())
-def test_values_and_derivatives_are_kept_without_the_pass(name):
+def test_disabling_a_pass_keeps_values_and_derivatives(name):
     count = 0
     for case, word, y in with_effect(name):
         found, _ = compiled(case, word, name)
@@ -165,7 +165,7 @@ def test_values_and_derivatives_are_kept_without_the_pass(name):
 
 
 @pytest.mark.parametrize("name", EXACT)
-def test_exact_programs_keep_their_bits_without_the_pass(name):
+def test_disabling_a_pass_keeps_bits_of_exact_programs(name):
     for case, word, y in with_effect(name, exact=True):
         found = compiled(case, word, name, exact=True)[0]
         if word == "hessian":  # symmetric by other means
@@ -174,7 +174,7 @@ def test_exact_programs_keep_their_bits_without_the_pass(name):
             assert_same_bits(np.asarray(found), np.asarray(y))
 
 
-def test_exact_programs_have_rows_for_exact_programs_alone():
+def test_exact_programs_run_only_exact_passes():
     seen = []
     with pipeline.observed(lambda run, name, code: seen.append((run.stage, name))):
         wg.record(energy, POINTS[energy], exact=True).grad().lowered()
@@ -186,13 +186,13 @@ def test_exact_programs_have_rows_for_exact_programs_alone():
 
 
 @pytest.mark.parametrize("row", pipeline.PASSES, ids=lambda row: f"{row.name} of {row.stages[0]}")
-def test_rows_are_complete(row):
+def test_pass_table_rows_are_complete(row):
     assert set(row.stages) <= set(pipeline.STAGES)
     assert row.what and any(char.isdigit() for char in row.reference), "cite the paper with its year"
     assert row.name in pipeline.names() or not row.is_optional
 
 
-def test_passes_import_no_vm():
+def test_passes_do_not_import_the_vm():
     folder = Path(pipeline.__file__).parent
     for path in folder.iterdir():
         if path.suffix in (".py", ".pyx", ".pxi"):
@@ -204,7 +204,7 @@ def test_passes_import_no_vm():
 # ---- switching rows off
 
 
-def test_options_reach_derivatives_methods_and_pickles(monkeypatch):
+def test_disable_option_reaches_derivatives_methods_and_pickles(monkeypatch):
     x = POINTS[squares]
     f = wg.compile(squares, disable="vectorise")
     assert repr(f) == "compile(squares, disable=('vectorise',))"
@@ -218,7 +218,7 @@ def test_options_reach_derivatives_methods_and_pickles(monkeypatch):
         made.lowered()
 
 
-def test_the_environment_switches_rows_off(monkeypatch):
+def test_environment_variable_disables_passes(monkeypatch):
     monkeypatch.setenv("WENGERT_DISABLE", "scalarise, vectorise")
     x = POINTS[squares]
     assert wg.record(squares, x).disabled == {"scalarise", "vectorise"}
@@ -231,7 +231,7 @@ def test_the_environment_switches_rows_off(monkeypatch):
         wg.record(squares, x)
 
 
-def test_names_that_are_no_pass_are_listed():
+def test_unknown_pass_name_raises_and_lists_passes():
     for make in (wg.compile, lambda f, disable: wg.record(f, np.ones(3), disable=disable)):
         with pytest.raises(ValueError, match=r"'roll' is no pass that can be switched off; these are .*vectorise"):
             make(squares, disable="roll")
@@ -239,7 +239,7 @@ def test_names_that_are_no_pass_are_listed():
         wg.compile(squares, disable="lower")
 
 
-def test_sparse_derivatives_take_colours_where_entries_are_off():
+def test_sparse_derivatives_use_colouring_if_accumulation_is_disabled():
     x = POINTS[smoothed]
     J = wg.jacobian(wg.compile(smoothed, disable="accumulate"), sparse=True)
     np.testing.assert_allclose(J(x).toarray(), wg.jacobian(smoothed)(x), rtol=1e-12, atol=1e-14)
@@ -247,7 +247,7 @@ def test_sparse_derivatives_take_colours_where_entries_are_off():
     assert J.fun.disable == ("accumulate",)
 
 
-def test_without_batching_directions_run_one_by_one():
+def test_disabled_batching_runs_directions_one_by_one():
     x = RNG.random((4, 4))
     f = wg.record(np.linalg.inv, x, disable=("batching", "unroll", "accumulate"))
     assert f.jacobian().repeats == 16
@@ -298,14 +298,14 @@ ADD = next(opcode for name, opcode, *_ in kernel_rows() if name == "add")
 
 
 @pytest.mark.parametrize("name", ["simplify", "scalarise", "vectorise", "stencil_fusion", "lower"])
-def test_the_verifier_names_the_pass_that_broke_the_program(name, monkeypatch):
+def test_verifier_names_the_pass_that_broke_the_program(name, monkeypatch):
     monkeypatch.setattr(pipeline, "VERIFY", True)
     planted(monkeypatch, name, malformed)
     with pytest.raises(MalformedProgram, match=f"pass '{name}' of stage '.*' made a malformed list: its outputs"):
         wg.record(energy, POINTS[energy]).grad().lowered()
 
 
-def test_the_verifier_looks_at_each_stage_before_its_passes(monkeypatch):
+def test_verifier_checks_each_stage_before_its_passes(monkeypatch):
     monkeypatch.setattr(pipeline, "VERIFY", True)
     code = malformed(copied(wg.record(squares, POINTS[squares])._listing))
     with pytest.raises(MalformedProgram, match="stage 'run' begins with a malformed list"):
@@ -327,7 +327,7 @@ BLAMED = {
 
 
 @pytest.mark.parametrize("name", BLAMED)
-def test_bisection_names_the_pass_that_is_wrong(name, monkeypatch):
+def test_bisection_names_the_wrong_pass(name, monkeypatch):
     f = BLAMED[name]
     x = POINTS[f]
     derivative = wg.grad(lambda x: np.sum(f(x)))
@@ -340,13 +340,13 @@ def test_bisection_names_the_pass_that_is_wrong(name, monkeypatch):
         assert f"right without {name}" in str(found)
 
 
-def test_bisection_names_a_pass_that_raises_or_makes_malformed_lists(monkeypatch):
+def test_bisection_names_pass_that_raises_or_emits_malformed_ir(monkeypatch):
     planted(monkeypatch, "vectorise", malformed)
     found = bisect_passes(squares, POINTS[squares])
     assert found.culprits == ["vectorise"] and found.error == np.inf
 
 
-def test_bisection_finds_passes_that_are_wrong_together(monkeypatch):
+def test_bisection_finds_passes_wrong_only_in_combination(monkeypatch):
     planted(monkeypatch, "scalarise", scaled)
     with monkeypatch.context() as patch:
         planted(patch, "vectorise", scaled)
@@ -355,7 +355,7 @@ def test_bisection_finds_passes_that_are_wrong_together(monkeypatch):
     assert found.message == "right without vectorise and scalarise together"
 
 
-def test_bisection_says_if_no_pass_is_to_blame(monkeypatch):
+def test_bisection_reports_if_no_pass_is_wrong(monkeypatch):
     planted(monkeypatch, "lower", scaled)
     found = bisect_passes(squares, POINTS[squares])
     assert found.culprits == [] and "look at the recording" in found.message
@@ -378,7 +378,7 @@ def test_bisection_compares_at_another_point():
 # ---- what is shown
 
 
-def test_explain_and_viz_show_the_stages_of_the_table():
+def test_explain_and_viz_show_all_stages():
     x = POINTS[energy]
     known = {row.name for row in pipeline.PASSES}
     summary = wg.record(energy, x).grad().explain()
@@ -391,7 +391,7 @@ def test_explain_and_viz_show_the_stages_of_the_table():
         assert (after, name) in counts
 
 
-def test_an_observer_sees_lists_until_its_context_ends():
+def test_observer_sees_ir_until_its_context_ends():
     seen = []
     with pipeline.observed(lambda run, name, code: seen.append((run.stage, name, type(code)))):
         wg.record(squares, POINTS[squares])
@@ -410,12 +410,12 @@ def specified():
     return {row[0]: row[1:4] for row in cells if hasattr(Op, row[0])}
 
 
-def test_the_specification_has_every_opcode():
+def test_specification_has_every_opcode():
     assert {*specified()} == {op.name for op in Op if Op.INPUT <= op < Op.OPS}
 
 
 @pytest.mark.parametrize("name", specified())
-def test_columns_of_an_opcode_are_as_specified(name):
+def test_opcode_columns_match_specification(name):
     op, columns = Op[name], specified()[name]
     assert columns_named(op) == sum(1 << k for k, column in enumerate(columns) if column.startswith("value"))
     for k, column in enumerate(columns):

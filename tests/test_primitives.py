@@ -162,7 +162,7 @@ def assert_transpose(f, leaves, rng, rtol=1e-8):
 
 
 @every_case
-def test_the_value_is_that_of_the_plain_call_and_the_pullback_is_the_transpose(case):
+def test_value_equals_plain_call_and_pullback_is_transpose(case):
     f, leaves = as_function(case), numbers_for(case)
     y, pullback, ybar = assert_transpose(f, leaves, np.random.default_rng(3))
     assert_same_bits(y, f(*leaves))
@@ -190,7 +190,7 @@ LAYOUTS = ["negative strides", "Fortran order", "strided", "0-d arrays"]
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @every_case
-def test_views_as_operands_change_neither_the_bits_nor_the_derivative(case, layout):
+def test_operands_that_are_views_do_not_change_bits_or_derivative(case, layout):
     leaves = numbers_for(case)
     f, views = as_function(case), [laid_out(x, layout) for x in leaves]
     contiguous = [np.array(x) if np.ndim(x) else x for x in views]
@@ -218,7 +218,7 @@ INSIDE_OF_ARRAYS = {
 @pytest.mark.parametrize(
     "parts", [np.s_[:, 1:, 2:], np.s_[1:, :, :-2], np.s_[::2, 1:, 1:-1], np.s_[1, 1:, 2:], np.s_[:, :, 3:3]]
 )
-def test_parts_of_arrays_have_the_derivatives_of_copies(f, parts):
+def test_slices_have_the_derivatives_of_copies(f, parts):
     """Rows without gaps are differentiated in place, one by one."""
 
     def of_parts(x):
@@ -236,7 +236,7 @@ def test_parts_of_arrays_have_the_derivatives_of_copies(f, parts):
 
 
 @every_case
-def test_the_bits_are_those_of_the_plain_call_on_views_made_inside(case):
+def test_bits_equal_plain_call_on_views_made_inside(case):
     """A view of a traced array, an intermediate array and an element of one are operands like any other."""
     leaves = numbers_for(case)
     plain = as_function(case)
@@ -271,7 +271,7 @@ def test_stacked_cotangents_equal_a_loop(case):
 
 
 @every_case
-def test_the_jacobian_has_the_pullbacks_of_the_unit_cotangents_as_its_rows(case):
+def test_rows_of_jacobian_are_pullbacks_of_unit_cotangents(case):
     f, leaves = as_function(case), numbers_for(case)
     wrt = tuple(range(len(leaves)))
     y, pullback = vjp_of(f, leaves)
@@ -302,7 +302,7 @@ def test_single_precision_stays_single_in_value_and_gradient(case):
 
 
 @every_case
-def test_the_gradient_of_a_number_that_depends_on_the_call_is_its_pullback(case):
+def test_gradient_of_scalar_depending_on_the_call_is_its_pullback(case):
     """Weighted and summed inside: the way in which most functions are used."""
     f, leaves = as_function(case), numbers_for(case)
     y, pullback = vjp_of(f, leaves)
@@ -320,7 +320,7 @@ def test_the_gradient_of_a_number_that_depends_on_the_call_is_its_pullback(case)
 
 
 @every_case
-def test_a_cotangent_of_zero_is_pulled_back_to_zero_through_infinities(case):
+def test_zero_cotangent_times_infinite_partial_is_zero(case):
     """Strong zero: a branch that contributes nothing may hold any number."""
     leaves = numbers_for(case)
     # LAPACK may look for singular values of infinite matrices forever
@@ -355,7 +355,7 @@ def spoilt(x):
 
 
 @every_case
-def test_constants_that_change_after_the_call_do_not_change_the_pullback(case):
+def test_changing_constants_after_the_call_does_not_change_the_pullback(case):
     """One operand is traced at a time; all other arrays are overwritten behind the call."""
     leaves = numbers_for(case)
     positions = range(len(leaves))
@@ -416,7 +416,7 @@ def test_results_share_memory_with_operands_as_in_numpy(case):
         np.testing.assert_allclose(paired(pullback(ybar), v), paired(moved, ybar), rtol=2e-7, atol=1e-7)
 
 
-def test_nan_to_num_in_place_is_a_write_like_any_other():
+def test_nan_to_num_in_place_is_traced_as_a_write():
     def f(x, fill):
         y = x / 3.0
         z = np.nan_to_num(y, copy=False, nan=fill, posinf=5.0)
@@ -465,7 +465,7 @@ def slopes(fun, operands):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("view", VIEWS)
 @every_function
-def test_an_elementwise_function_has_the_bits_and_the_partials_of_its_row(case, view, dtype):
+def test_elementwise_function_has_bits_and_partials_of_its_rule(case, view, dtype):
     fun = resolve(case.fun)
     operands = [VIEWS[view](x.astype(dtype)) for x in domain_points(case, 12)]
     y, pullback = vjp_of(lambda *xs: fun(*xs), operands)
@@ -479,7 +479,7 @@ def test_an_elementwise_function_has_the_bits_and_the_partials_of_its_row(case, 
 
 
 @every_function
-def test_an_elementwise_function_of_numbers_has_the_bits_and_the_partials_of_its_row(case):
+def test_elementwise_function_of_scalars_has_bits_and_partials_of_its_rule(case):
     fun = resolve(case.fun)
     operands = domain_points(case, 9)
 
@@ -494,7 +494,7 @@ def test_an_elementwise_function_of_numbers_has_the_bits_and_the_partials_of_its
 
 
 @every_function
-def test_a_number_given_to_an_elementwise_function_comes_back_as_a_number(case):
+def test_elementwise_function_of_scalar_returns_scalar(case):
     fun = resolve(case.fun)
     for dtype in (np.float64, np.float32):
         operands = [dtype(x) for x in case.smooth_at[0]]
@@ -519,7 +519,7 @@ PAIRS = [
 
 @pytest.mark.parametrize("shapes", PAIRS, ids=str)
 @pytest.mark.parametrize("case", [c for c in ELEMENTWISE if len(c.at) == 2], ids=lambda case: case.name)
-def test_operands_that_broadcast_get_the_sum_over_what_was_repeated(case, shapes):
+def test_broadcast_operands_receive_summed_cotangents(case, shapes):
     fun = resolve(case.fun)
     operands = [x[()] for x in (domain_points(case, shape, seed=i)[i] for i, shape in enumerate(shapes))]
     y, pullback = vjp_of(lambda a, b: fun(a, b), operands)
@@ -540,7 +540,7 @@ def test_operands_that_broadcast_get_the_sum_over_what_was_repeated(case, shapes
 
 
 @every_function
-def test_out_into_a_new_array_stores_value_and_derivative(case):
+def test_out_array_receives_value_and_derivative(case):
     fun = resolve(case.fun)
     if not isinstance(fun, np.ufunc):
         return
@@ -564,7 +564,7 @@ def test_out_into_a_new_array_stores_value_and_derivative(case):
 
 
 @every_function
-def test_where_is_refused_by_name(case):
+def test_where_option_raises_and_is_named(case):
     fun = resolve(case.fun)
     if not isinstance(fun, np.ufunc):
         return
@@ -574,7 +574,7 @@ def test_where_is_refused_by_name(case):
 
 
 @every_function
-def test_one_traced_operand_beside_plain_ones_has_its_partial(case):
+def test_one_traced_operand_among_plain_ones(case):
     """Plain operands as arrays, as Python numbers, as integers; overwritten after the call."""
     fun = resolve(case.fun)
     if len(case.at) == 1:
@@ -724,7 +724,7 @@ def filled(x):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_method_has_the_value_of_numpy_and_the_derivative_of_differences(name):
+def test_methods_have_numpy_values_and_correct_derivatives(name):
     f = METHODS[name]
     x = np.random.default_rng(10).uniform(0.2, 2, (3, 4)) * np.array([1, -1, 1, -1.0])
     y, _, _ = assert_transpose(f, [x], np.random.default_rng(11))
@@ -793,7 +793,7 @@ LISTS = {
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_lists_of_traced_numbers_are_arrays_as_in_numpy(name):
+def test_lists_of_traced_scalars_are_accepted_as_arrays(name):
     f = LISTS[name]
     x = np.array([1.3, 0.7, 2.1])
     y, pullback, ybar = assert_transpose(f, [x], np.random.default_rng(12))
@@ -815,14 +815,14 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_an_option_that_the_rule_does_not_know_is_refused_by_name(name):
+def test_unsupported_option_raises_and_is_named(name):
     x = np.array([1.3, 0.7, 2.1])
     OPTIONS[name](x)
     with pytest.raises(UnsupportedFunctionError, match=rf"numpy\.\w+.*({name}|argument|rule)"):
         wg.vjp(OPTIONS[name], x)
 
 
-def test_out_into_a_new_array_works_for_functions_too():
+def test_out_array_of_functions_receives_value_and_derivative():
     def f(x):
         F = np.zeros((4, 3))
         np.sum(x, axis=0, out=F[0])
@@ -837,7 +837,7 @@ def test_out_into_a_new_array_works_for_functions_too():
     assert_same_bits(y, f(x))
 
 
-def test_out_of_another_shape_is_refused():
+def test_out_of_wrong_shape_raises():
     def f(x):
         F = np.zeros(4)
         return np.exp(x, out=F)
@@ -864,7 +864,7 @@ def test_empty_arrays_have_empty_derivatives_of_the_right_shape(name, shape):
         assert wg.jacobian(lambda x, kwargs=kwargs: fun(x, **kwargs), x).shape == np.shape(y) + shape
 
 
-def test_writing_where_numpy_refuses_is_refused():
+def test_writes_that_numpy_rejects_raise():
     for view in (np.diagonal, lambda x: np.broadcast_to(x, (2, 3, 3)), np.diag):
 
         def f(x, view=view):
@@ -878,7 +878,7 @@ def test_writing_where_numpy_refuses_is_refused():
             wg.vjp(f, np.ones((3, 3)))
 
 
-def test_writing_one_element_where_numpy_refuses_is_refused():
+def test_element_writes_that_numpy_rejects_raise():
     def f(x):
         y = np.diagonal(np.outer(x, x))
         y[1] = x[0]
@@ -889,7 +889,7 @@ def test_writing_one_element_where_numpy_refuses_is_refused():
             differentiate(f, np.ones(3))
 
 
-def test_a_table_that_is_not_sorted_has_no_derivative():
+def test_interp_with_unsorted_points_raises():
     f = lambda x, points: np.interp(x, np.array(points), np.array([1.0, 2.0, 4.0]))
     with pytest.raises(UnsupportedFunctionError, match=r"numpy\.interp has a derivative at increasing points only"):
         wg.grad(f, 0.5, args=([0.0, 2.0, 1.0],))

@@ -321,7 +321,7 @@ def test_values_and_jacobians_of_random_programs(program, x):
     check(program, x)
 
 
-def test_values_and_jacobians_of_programs_drawn_evenly():
+def test_values_and_jacobians_of_uniformly_drawn_programs():
     checked = 0
     for seed in range(SEEDS):
         program = drawn_evenly(seed, 1 + seed % 25)
@@ -352,7 +352,7 @@ def check(program, x):
 
 @settings(deterministic, max_examples=200)
 @given(st.lists(WRITES, min_size=3, max_size=12), st.lists(VALUES, max_size=4), POINTS)
-def test_pullbacks_of_random_writes_are_the_same_each_time(writes, values, x):
+def test_pullbacks_of_random_writes_are_reproducible(writes, values, x):
     program = values + writes
     y = plain(program, x.copy())
     if not np.all(np.abs(y) < 1e6):
@@ -410,7 +410,7 @@ def check_tangents(program, x):
     return True
 
 
-def test_tangents_and_second_derivatives_of_programs_drawn_evenly():
+def test_tangents_and_second_derivatives_of_uniformly_drawn_programs():
     checked = 0
     for seed in range(SEEDS // 4):
         program = drawn_evenly(seed + 10_000, 1 + seed % 16)

@@ -569,7 +569,7 @@ def plain(f, x):
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_recording_gives_what_numpy_gives(name):
+def test_replay_equals_numpy(name):
     f = PROGRAMS[name]
     rng = np.random.default_rng(0)
     # a derivative inside of another takes a general way, which may round otherwise than the short one
@@ -617,19 +617,19 @@ GUARDS = [
 
 
 @pytest.mark.parametrize(("name", "guards"), GUARDS, ids=[name for name, _ in GUARDS])
-def test_only_what_python_sees_is_guarded(name, guards):
+def test_only_values_seen_by_python_are_guarded(name, guards):
     found = Recording(PROGRAMS[name], X).guards
     assert [np.asarray(guard).tolist() for guard in found] == guards
 
 
-def test_a_guard_knows_where_it_stands():
+def test_guard_records_its_source_location():
     guard = next(e for e in Recording(branch_on_a_float, X).entries if e["kind"] == "GUARD")
     code, _ = guard["key"]
     assert code is branch_on_a_float.__code__
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_what_computes_an_entry_can_be_pickled(name):
+def test_functions_of_entries_can_be_pickled(name):
     with np.errstate(all="ignore"):
         for entry in Recording(PROGRAMS[name], X).entries:
             if entry["kind"] in ("CALL", "REARRANGE"):
@@ -656,7 +656,7 @@ def test_derivatives_are_not_lost(way_out):
         Recording(way_out, X)
 
 
-def test_a_recording_is_not_swept():
+def test_pullback_of_recording_raises():
     from wengert.core.modes.pullback import pull_back
 
     recorded = tape.Tape("a recording", True)
@@ -666,7 +666,7 @@ def test_a_recording_is_not_swept():
     recorded.close()
 
 
-def test_a_closed_recording_leaves_plain_values():
+def test_closed_recording_leaves_plain_values():
     kept = []
     Recording(lambda x: kept.extend([x > 0, np.argmax(x), x[0]]) or x, X)
     mask, i, x = kept
@@ -674,7 +674,7 @@ def test_a_closed_recording_leaves_plain_values():
     assert int(i) == 2 and float(x) == 1.5 and not var.may_record()
 
 
-def test_passive_blocks_are_ranges():
+def test_passive_blocks_are_recorded_as_ranges():
     recorded = tape.Tape("a recording", True)
     with levels.recording(recorded):
         x = independent(recorded, np.float64(3.0))

@@ -75,7 +75,7 @@ def multiplications(code):
 
 
 @pytest.mark.parametrize(("f", "x", "share"), CASES, ids=lambda x: getattr(x, "__name__", ""))
-def test_less_is_multiplied_for_the_same_gradient(f, x, share):
+def test_fewer_multiplications_for_the_same_gradient(f, x, share):
     program = wg.record(f, x).grad()
     plain = simplify.lowered(program._rolled())
     found = regrouped(plain)
@@ -89,7 +89,7 @@ def test_less_is_multiplied_for_the_same_gradient(f, x, share):
     np.testing.assert_allclose(wg.record(f, x).hvp()(y, v), hvp, rtol=1e-11, atol=1e-12 * np.abs(hvp).max())
 
 
-def test_what_the_function_multiplies_is_left_as_it_is():
+def test_products_of_the_function_are_unchanged():
     def f(b):
         return np.sum((X + b) @ W, axis=0) + X[0] @ (2.0 * W)
 
@@ -99,7 +99,7 @@ def test_what_the_function_multiplies_is_left_as_it_is():
     np.testing.assert_allclose(wg.record(f, np.zeros(4))(b), f(b), rtol=1e-14)
 
 
-def test_a_product_that_is_read_otherwise_stays():
+def test_product_with_other_uses_is_unchanged():
     def f(m):
         z = X - m
         return np.sum((z @ W) ** 2) + np.sum(z[0])
@@ -111,7 +111,7 @@ def test_a_product_that_is_read_otherwise_stays():
         np.testing.assert_allclose(wg.record(g, x).grad()(x), wg.grad(g)(x), rtol=1e-12)
 
 
-def test_a_factor_that_is_not_finite_meets_zeros_as_before():
+def test_nonfinite_factor_times_zero_is_unchanged():
     def f(m, U):
         return np.sum(np.maximum(X - m, 0.0)[:, :2] @ U[:2] @ np.zeros((5, 1)))
 

@@ -320,7 +320,7 @@ NOT_BITWISE = {"a linear solve in its matrix"}
 
 
 @pytest.mark.parametrize("case", [*scenarios()], ids=lambda case: case.name.replace(" ", "_"))
-def test_exact_jacobians_have_the_bits_of_eager_mode(case):
+def test_exact_jacobians_are_bit_identical_to_eager_mode(case):
     if case.name in NOT_BITWISE:
         pytest.skip("eager mode solves for all rows at once")
     found = record(case.f, case.args, exact=True).jacobian()(*case.args)
@@ -328,7 +328,7 @@ def test_exact_jacobians_have_the_bits_of_eager_mode(case):
 
 
 @pytest.mark.parametrize("s", [s for s in TABLE if s.name in NOT_REPLAYED], ids=lambda s: s.name.replace(" ", "_"))
-def test_what_is_not_recorded_runs_as_it_is(s):
+def test_unrecordable_functions_fall_back_to_eager(s):
     s = copy.deepcopy(s)
     with pytest.raises(wg.TracedValueError, match=NOT_REPLAYED[s.name]):
         wg.record(s.f, s.x, args=s.args)
@@ -353,7 +353,7 @@ def test_containers(s):
 
 @pytest.mark.parametrize("power", [0.0, 1.0, 2.0, 3.0])
 @pytest.mark.parametrize("f", [lambda x, p: np.sum(x**p), lambda x, p: x[0] ** p + x[1] ** p], ids=["array", "numbers"])
-def test_powers_have_two_derivatives_at_zero(f, power):
+def test_second_derivatives_of_powers_at_zero(f, power):
     program = wg.record(lambda x: f(x, power), np.ones(2))
     for x in (np.zeros(2), np.array([0.0, -2.0])):
         slope, curvature = power * x ** max(power - 1, 0), power * (power - 1) * x ** max(power - 2, 0)
@@ -362,7 +362,7 @@ def test_powers_have_two_derivatives_at_zero(f, power):
         np.testing.assert_array_equal(program.grad().vjp()(x, x), (slope, curvature * x))
 
 
-def test_a_slope_that_is_a_number_everywhere_is_an_array():
+def test_constant_partial_is_broadcast_to_array():
     def f(x):
         return np.sum((x + x[0]) ** 1.0) + np.sum((x[1:] * x[1]) ** 1.0)
 
@@ -404,7 +404,7 @@ def _single_and_double_precision_concatenated(x):
         _single_and_double_precision_concatenated,
     ],
 )
-def test_tangents_and_adjoints_have_the_precision_of_their_values(f, dtype):
+def test_tangents_and_adjoints_have_dtype_of_their_values(f, dtype):
     x = np.array([0.9, -1.1, 1.2], dtype=dtype)
     program = wg.record(f, x)
     J = wg.jacobian(f, x)
@@ -416,7 +416,7 @@ def test_tangents_and_adjoints_have_the_precision_of_their_values(f, dtype):
         np.testing.assert_allclose(found, J, rtol=1e-6, atol=1e-6)
 
 
-def test_complex_numbers_are_those_of_numpy_where_they_are_not_finite():
+def test_nonfinite_complex_values_equal_numpy():
     """A quotient by 0, and exponentials beyond the largest number, of which a part may be 0 or finite."""
 
     def divide(x):
@@ -478,7 +478,7 @@ def test_random_programs(program, x):
     assert_replayed(program, x)
 
 
-def test_programs_drawn_evenly():
+def test_uniformly_drawn_programs():
     checked = 0
     for seed in range(80):
         program = random_programs.drawn_evenly(seed + 20_000, 1 + seed % 20)
@@ -522,7 +522,7 @@ BRANCHING = [piecewise, sorted_and_counted, until_small]
 
 
 @pytest.mark.parametrize("f", BRANCHING, ids=lambda f: f.__name__)
-def test_each_path_has_its_derivative(f):
+def test_each_specialisation_has_its_derivative(f):
     compiled = wg.compile(f)
     g, H, push = wg.grad(compiled), wg.hessian(compiled), wg.jvp(compiled)
     rng = np.random.default_rng(30)
@@ -538,7 +538,7 @@ def test_each_path_has_its_derivative(f):
 
 
 @pytest.mark.parametrize("f", BRANCHING, ids=lambda f: f.__name__)
-def test_a_recording_serves_its_own_path_only(f):
+def test_recording_serves_its_own_branch_only(f):
     """Where the guards hold, the program is right; where f goes another way, it says so."""
     x = np.array([0.9, 0.1, -0.8])
     program, failed, kept = wg.record(f, x), set(), 0
@@ -734,7 +734,7 @@ def test_indices_that_depend_on_values(name):
 
 
 @pytest.mark.parametrize("name", FOLLOWED, ids=lambda name: name.replace(" ", "_"))
-def test_indices_are_computed_anew_in_a_recording(name):
+def test_indices_are_recomputed_at_replay(name):
     f = indexed(FOLLOWED[name])
     program = wg.record(f, next(points_with_ties(1)))
     for derived in (program, program.grad(), program.hessian(), program.jvp()):
@@ -746,7 +746,7 @@ def test_indices_are_computed_anew_in_a_recording(name):
 
 
 @pytest.mark.parametrize("name", GUARDED, ids=lambda name: name.replace(" ", "_"))
-def test_a_recording_at_other_indices_says_so(name):
+def test_replay_at_other_indices_is_exact_or_raises(name):
     f = indexed(GUARDED[name])
     program, served = wg.record(f, next(points_with_ties(1))), 0
     for x in points_with_ties(20):
@@ -817,7 +817,7 @@ STOPPED = {
 
 
 @pytest.mark.parametrize("name", STOPPED)
-def test_what_carries_no_derivative_changes_its_value_all_the_same(name):
+def test_values_without_derivative_are_recomputed_at_replay(name):
     f = STOPPED[name]
     program, exact = (wg.record(f, np.array([0.5, -0.7, 1.2]), exact=is_exact) for is_exact in (False, True))
     for derived in (program, program.grad(), program.hessian(), exact.grad()):
@@ -835,7 +835,7 @@ def test_what_carries_no_derivative_changes_its_value_all_the_same(name):
 
 
 @every([case for case in CASES if not isinstance(case.f, np.ufunc)][::7])
-def test_a_pickled_program_gives_the_same_bits(case):
+def test_pickled_program_gives_same_bits(case):
     program = record(case.f, case.args)
     copied = pickle.loads(pickle.dumps(program))
     verify.check(copied)
@@ -849,7 +849,7 @@ def test_a_pickled_program_gives_the_same_bits(case):
         assert_same_bits(again[1], first[1])
 
 
-def test_functions_are_pickled_by_their_names_and_no_module_is_asked_for_them(monkeypatch):
+def test_functions_are_pickled_by_name_without_searching_modules(monkeypatch):
     class Strange(types.ModuleType):
         def __getattr__(self, name):
             raise RuntimeError(f"{name} is looked for")
@@ -859,7 +859,7 @@ def test_functions_are_pickled_by_their_names_and_no_module_is_asked_for_them(mo
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(program))(np.ones(3)), program(np.ones(3)))
 
 
-def test_a_rule_that_no_module_holds_is_named():
+def test_unpicklable_rule_is_named():
     mine = wg.primitive(np.sin, vjp=lambda ybar, y, x: ybar * np.cos(x))
     with pytest.raises((TypeError, AttributeError, pickle.PicklingError)):
         pickle.dumps(wg.record(lambda x: np.sum(mine(x)), np.ones(2)))
@@ -874,7 +874,7 @@ def test_programs_run_in_other_processes(method):
     assert_same_bits(found, program(f.x, *f.args))
 
 
-def test_threads_get_the_same_bits_of_one_program():
+def test_threads_get_same_bits_from_one_program():
     s = next(s for s in TABLE if s.name == "columns standardised")
     program = wg.record(s.f, s.x)
     cotangent = like(program(s.x), np.random.default_rng(3))
@@ -891,7 +891,7 @@ def test_threads_get_the_same_bits_of_one_program():
 # ---------------------------------------------------------------------------------------------- text
 
 
-def test_text_has_a_line_for_each_instruction():
+def test_listing_has_a_line_per_instruction():
     def f(x):
         if x[0] > 0:
             return np.sum(np.exp(x[1:]) * x[0])
@@ -940,7 +940,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("what", MALFORMED)
-def test_a_malformed_list_is_found(what):
+def test_malformed_ir_is_rejected(what):
     def f(x):
         if x[0] > 0.25:
             return np.sum(x[1:] * x[:-1]) * 3.5
@@ -968,7 +968,7 @@ def dilogarithm():
     registry.rows[fun] = known
 
 
-def test_a_row_declared_by_one_line_is_in_all_engines(dilogarithm):
+def test_rule_declared_in_one_line_works_in_all_engines(dilogarithm):
     """spence'(x) = log(x) / (1 - x)"""
     f = lambda x: np.sum(dilogarithm(x) * x) + dilogarithm(x[0] * 2)
 

@@ -136,7 +136,7 @@ LOOPS = {
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_loops_become_few_instructions(name):
+def test_unrolled_loops_become_few_vector_instructions(name):
     f, size, most = LOOPS[name]
     x = np.random.default_rng(1).uniform(-1, 1, size)
     program, made = assert_same(f, x, x + 0.01)
@@ -146,7 +146,7 @@ def test_loops_become_few_instructions(name):
     close(made.hvp()(x, x) if made.shape == () else 0.0, wg.hvp(f, x, x) if made.shape == () else 0.0, 1e-10)
 
 
-def test_a_program_runs_rolled_and_is_pickled():
+def test_vectorised_program_runs_and_is_pickled():
     x = np.random.default_rng(1).uniform(-1, 1, 500)
     program = wg.record(rosenbrock, x)
     assert len(vectorise.rolled(program._listing)) < 30 < len(program)
@@ -157,7 +157,7 @@ def test_a_program_runs_rolled_and_is_pickled():
     assert np.isnan(program(np.where(x == x[3], np.nan, x)))
 
 
-def test_what_saves_nothing_stays_as_it_is():
+def test_unprofitable_code_is_not_vectorised():
     def recurrence(x):
         for i in range(1, x.size):
             x[i] = 0.5 * x[i - 1] + x[i]
@@ -168,7 +168,7 @@ def test_what_saves_nothing_stays_as_it_is():
         assert vectorise.rolled(code) is code
 
 
-def test_an_exact_program_stays_a_list_of_numbers():
+def test_exact_program_stays_scalar():
     x = np.random.default_rng(1).uniform(-1, 1, 100)
     program = wg.record(rosenbrock, x, exact=True)
     assert program(x) == rosenbrock(x)
@@ -176,7 +176,7 @@ def test_an_exact_program_stays_a_list_of_numbers():
 
 
 @pytest.mark.parametrize("n", [2, 7, 8, 9, 64, 511, 512, 513, 1025])
-def test_borders_of_chunks(n):
+def test_lengths_around_chunk_borders(n):
     def f(x):
         F, s = np.zeros(n), 0.0
         for i in range(n):
@@ -189,7 +189,7 @@ def test_borders_of_chunks(n):
     assert_same(f, x, x[::-1].copy())
 
 
-def test_powers_that_are_products_are_not_computed_beside_others():
+def test_powers_expanded_to_products_are_not_packed_with_others():
     """Of an array of exponents each power is a call of pow."""
 
     def energy(x):
@@ -303,7 +303,7 @@ def test_random_loops():
     assert compared > 60
 
 
-def test_passes_keep_gathers_and_scatters():
+def test_passes_preserve_gathers_and_scatters():
     x = np.random.default_rng(1).uniform(-1, 1, 60)
     made = rolled(wg.record(attraction, x))
     assert {Op.GATHER, Op.SCATTER} <= set(made._listing.op.tolist())

@@ -132,7 +132,7 @@ def test_binomial_schedules_execute_their_predicted_steps(slots):
 
 
 @pytest.mark.parametrize(("steps", "slots"), [(1, 1), (10, 3), (50, 3), (100, 5), (100, 10), (300, 4), (150, 30)])
-def test_binomial_counts_equal_those_of_revolve(steps, slots):
+def test_binomial_counts_equal_revolve(steps, slots):
     run = simulate(binomial(steps, slots)).advanced + steps
     assert run == oracle(checkpoint_schedules.Revolve(steps, slots), steps)[0]
     assert run == oracle(checkpoint_schedules.MultistageCheckpointSchedule(steps, slots, 0), steps)[0]
@@ -140,7 +140,7 @@ def test_binomial_counts_equal_those_of_revolve(steps, slots):
 
 @pytest.mark.filterwarnings("ignore:Numba not available")
 @pytest.mark.parametrize(("steps", "slots"), [(10, 3), (60, 2), (60, 12), (150, 5)])
-def test_tapes_as_large_as_states_give_the_mixed_schedule(steps, slots):
+def test_tapes_as_large_as_states_give_mixed_schedule(steps, slots):
     """Maddison's: its units are states or tapes, and one more tape is for the step being swept."""
     schedule = blocks(steps, slots + 1, 1, 1)
     assert schedule.extra_steps + steps == oracle(checkpoint_schedules.MixedCheckpointSchedule(steps, slots), steps)[0]
@@ -159,7 +159,7 @@ def test_tapes_as_large_as_states_give_the_mixed_schedule(steps, slots):
         (100_000, 1000, 5, 100_299),  # 199003, 149800
     ],
 )
-def test_bytes_shared_by_states_and_tapes_go_further_than_equal_blocks(steps, memory, tape, extra):
+def test_sharing_memory_between_states_and_tapes_beats_equal_blocks(steps, memory, tape, extra):
     """In bytes of one state; in the comments, what the best number of slots and the best size of equal blocks give."""
     schedule = blocks(steps, memory, 1, tape)
     assert schedule.extra_steps == extra
@@ -184,7 +184,7 @@ def test_bytes_shared_by_states_and_tapes_go_further_than_equal_blocks(steps, me
         (37, 3, 4, False),
     ],
 )
-def test_block_counts_are_optimal_up_to_the_decrease_of_a_capacity(memory, state, tape, is_exact):
+def test_block_counts_exceed_optimum_by_at_most_a_capacity_decrease(memory, state, tape, is_exact):
     room = rooms(memory, state, tape)
     most = 0 if is_exact else max(a - b for a, b in itertools.pairwise(room))
     fewest = fewest_in_bytes(120, memory, state, tape)
@@ -202,7 +202,7 @@ def test_predicted_memory_equals_used_memory(steps, memory, state, tape, disk):
     assert schedule.memory(state, tape) == simulate(schedule, state, tape).peak_bytes <= memory
 
 
-def test_equal_blocks_from_a_few_states():
+def test_uniform_schedule_with_few_states():
     schedule = uniform(100, 7)
     done = simulate(schedule)
     assert [a.step for a in schedule if isinstance(a, Store)] == [0, 15, 30, 45, 60, 75]
@@ -215,7 +215,7 @@ def test_equal_blocks_from_a_few_states():
 
 
 @pytest.mark.parametrize(("steps", "ram", "disk"), [(10, 2, 1), (60, 3, 3), (100, 2, 5), (150, 6, 2), (300, 1, 4)])
-def test_the_states_used_least_are_on_disk(steps, ram, disk):
+def test_least_used_states_are_on_disk(steps, ram, disk):
     schedule = two_level(steps, ram, disk)
     done = simulate(schedule)
     assert done.advanced == binomial_formula(steps, ram + disk)
@@ -231,7 +231,7 @@ def test_the_states_used_least_are_on_disk(steps, ram, disk):
 
 
 @pytest.mark.parametrize("steps", [6, 40, 400])
-def test_a_spill_folder_makes_every_step_run_at_most_twice(steps):
+def test_spill_folder_makes_every_step_run_at_most_twice(steps):
     sizes = {"state_bytes": 10, "tape_bytes": 30}
     schedule = plan(steps, memory=150, spill=True, **sizes)
     done = simulate(schedule, **sizes)
@@ -249,7 +249,7 @@ def test_a_spill_folder_makes_every_step_run_at_most_twice(steps):
 
 
 @pytest.mark.parametrize("slots", [1, 10, 1000, 999_999])
-def test_a_million_steps_are_counted_and_begun_at_once(slots):
+def test_million_steps_are_counted_and_started_immediately(slots):
     def begin():
         start = time.perf_counter()
         schedule = binomial(1_000_000, slots)
@@ -260,7 +260,7 @@ def test_a_million_steps_are_counted_and_begun_at_once(slots):
     assert min(begin() for _ in range(5)) < 0.02  # a loop over all steps takes longer; measured 0.05 ms
 
 
-def test_iterating_needs_memory_for_the_slots_only():
+def test_iteration_needs_memory_for_slots_only():
     tracemalloc.start()
     try:
         for _ in binomial(20_000, 10):
@@ -276,7 +276,7 @@ def test_iterating_needs_memory_for_the_slots_only():
     assert many < 5_000 * 300
 
 
-def test_schedules_are_of_integers_and_import_nothing_else():
+def test_schedules_use_integers_and_import_no_other_module():
     for module in ("actions", "online", "schedule", "tree"):
         tree = ast.parse((Path(schedules.__file__).parent / f"{module}.py").read_text(encoding="utf-8"))
         for node in ast.walk(tree):
@@ -297,7 +297,7 @@ def extra_of(done, steps):
 
 @pytest.mark.parametrize("slots", [1, 2, 3, 5, 10, 30])
 @pytest.mark.parametrize("steps", [1, 2, 9, 10, 33, 100, 300, 1000])
-def test_online_schedules_run_little_more_than_the_best_that_know_the_end(slots, steps):
+def test_online_schedules_are_close_to_optimal_offline_schedules(slots, steps):
     schedule = Online(slots)
     done = simulate(schedule, end=steps)
     assert done.peak_ram <= slots
@@ -306,7 +306,7 @@ def test_online_schedules_run_little_more_than_the_best_that_know_the_end(slots,
 
 
 @pytest.mark.parametrize(("memory", "steps"), [(100, 50), (100, 300), (100, 3000), (1000, 3000), (20, 1000)])
-def test_online_schedules_share_bytes(memory, steps):
+def test_online_schedules_share_memory(memory, steps):
     sizes = {"state_bytes": 1, "tape_bytes": 5}
     schedule = plan(None, memory=memory, **sizes)
     done = simulate(schedule, **sizes, end=steps)
@@ -314,14 +314,14 @@ def test_online_schedules_share_bytes(memory, steps):
     assert extra_of(done, steps) <= max(steps, 1.25 * plan(steps, memory=memory, **sizes).extra_steps)
 
 
-def test_a_short_run_of_unknown_length_is_taped_as_it_runs():
+def test_short_run_of_unknown_length_is_taped_as_it_runs():
     schedule = plan(None, memory=1000, state_bytes=1, tape_bytes=5)
     done = simulate(schedule, end=80)
     assert extra_of(done, 80) == 0
     assert list(schedule) == [Store(0, 0), Tape(0, 80), Free(0), Reverse(0, 80), End()]
 
 
-def test_states_of_an_unknown_run_go_to_disk_before_any_is_dropped():
+def test_states_of_unknown_run_spill_to_disk_before_any_is_dropped():
     schedule = plan(None, memory=100, spill=True, state_bytes=1, tape_bytes=5)
     done = simulate(schedule, 1, 5, end=5000)
     assert done.stores == done.loads == done.peak_disk == 450  # gaps of 10 steps, 50 states in memory
@@ -348,7 +348,7 @@ def ended(schedule, n):
             schedule.finalize(n)
 
 
-def test_the_end_may_come_at_any_step():
+def test_end_may_come_at_any_step():
     for steps in range(40):
         schedule = Online(3)
         simulate(schedule, end=steps)
@@ -359,7 +359,7 @@ def test_the_end_may_come_at_any_step():
 
 
 @pytest.mark.parametrize("budget", [{"checkpoints": 3}, {"memory": 40}, {"checkpoints": 1, "spill": 30}])
-def test_the_end_may_be_noticed_only_when_the_next_step_is_due(budget):
+def test_end_may_be_noticed_at_the_next_step(budget):
     for steps in range(60):
         schedule = plan(None, **budget, state_bytes=3, tape_bytes=5)
         actions = []
@@ -413,7 +413,7 @@ def test_every_plan_stays_within_its_budget(data):
 
 @settings(deadline=None, max_examples=50, derandomize=True)
 @given(st.integers(1, 2000), st.integers(1, 30), st.integers(1, 20))
-def test_counts_of_schedules_too_long_for_programming(steps, slots, block):
+def test_counts_of_schedules_too_long_for_dynamic_programming(steps, slots, block):
     slots = max(slots, 3)
     schedule = schedules.Binomial(steps, slots, block=block)
     assert simulate(schedule).advanced == schedule.extra_steps

@@ -89,7 +89,7 @@ def assert_differentiable(case, lead, word, i, rule, traced):
 
 @pytest.mark.parametrize(("lead", "traced"), [((), "both"), ((2,), "operands"), ((2,), "g")])
 @pytest.mark.parametrize("case", CALLS, ids=lambda case: case.name)
-def test_a_pullback_and_a_tangent_can_be_differentiated(case, lead, traced):
+def test_pullback_and_tangent_are_differentiable(case, lead, traced):
     for word, i, rule in rules_of(case):
         assert_differentiable(case, lead, word, i, rule, traced)
 
@@ -110,7 +110,7 @@ def derivative_of_partial(fun, i, k, at):
 
 
 @pytest.mark.parametrize("case", ELEMENTWISE, ids=lambda case: case.name)
-def test_second_derivatives_are_those_of_the_textbook(case):
+def test_second_derivatives_equal_closed_forms(case):
     fun = resolve(case.fun)
     for at in case.smooth_at:
         for i in range(len(at)):
@@ -218,17 +218,17 @@ def test_second_derivatives_of_products_with_zeros_are_products_of_the_rest():
 
 
 @pytest.mark.parametrize("fun", [np.linalg.norm, np.linalg.vector_norm, np.std, np.max, np.ptp])
-def test_second_derivatives_are_zero_where_the_slope_is_the_kink_of_the_table(fun):
+def test_second_derivatives_are_zero_at_kinks(fun):
     np.testing.assert_array_equal(hessian_by_rules(call(fun, val(np.zeros(3))), np.zeros(3)), np.zeros((3, 3)))
 
 
-def test_variance_is_curved_at_its_minimum():
+def test_second_derivative_of_variance_at_its_minimum():
     np.testing.assert_allclose(
         hessian_by_rules(call(np.var, val(np.zeros(3))), np.zeros(3)), 2 / 3 * (np.eye(3) - 1 / 3), atol=1e-15
     )
 
 
-def test_a_strong_product_is_differentiated_as_a_product_beside_a_nan():
+def test_strong_product_is_differentiated_correctly_beside_nan():
     """Only what is not a number is replaced by 0: the slope of c p at p = 0 is c."""
     c, p = np.array([2.0, 0.0, 1.0]), np.array([0.0, inf, 3.0])
     np.testing.assert_array_equal(wg.grad(lambda p: np.sum(strong(c, p)))(p), [2.0, 0.0, 1.0])

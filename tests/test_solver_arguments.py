@@ -242,7 +242,7 @@ def test_every_argument_of_every_solver_has_a_row():
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("name", "argument"), ROWS)
-def test_a_traced_value_in_an_argument_is_not_lost(name, argument, mode):
+def test_traced_value_in_any_argument_is_differentiated_or_raises(name, argument, mode):
     solver, rows = CASES[name]
     given, expected = rows[argument]
     check(lambda p: solver(**given(p)), expected, mode)
@@ -300,14 +300,14 @@ CONSTRAINTS = {
 @pytest.mark.filterwarnings("ignore:compile")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", CONSTRAINTS)
-def test_a_minimum_that_moves_other_than_by_its_objective_is_refused(name, mode):
+def test_minimum_depending_on_traced_constraints_raises(name, mode):
     f = CONSTRAINTS[name]
     with pytest.raises(REFUSED):
         MODES[mode](f)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_constraints_and_bounds_that_hold_no_traced_value_stay_as_they_are(mode):
+def test_untraced_constraints_and_bounds_are_unchanged(mode):
     def f(p):
         fixed = optimize.minimize(lambda x: x @ x, [1.0, 2.0], constraints={"type": "eq", "fun": lambda x: sum(x) - 1})
         return p * fixed.x[0]
@@ -318,12 +318,12 @@ def test_constraints_and_bounds_that_hold_no_traced_value_stay_as_they_are(mode)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_bounds_that_hold_no_variable_have_derivative_zero(mode):
+def test_inactive_bounds_have_derivative_zero(mode):
     assert MODES[mode](lambda p: minimize(bounds=[(0.0, 3 * p)])) == 0
     assert MODES[mode](lambda p: least_squares(bounds=([0.0], [3 * p]))) == 0
 
 
-def test_hock_schittkowski_71_is_refused():
+def test_hock_schittkowski_71_raises():
     def f(p):
         return optimize.minimize(
             lambda x: x[0] * x[3] * (x[0] + x[1] + x[2]) + x[2],
@@ -361,5 +361,5 @@ ROOTS = {
 @pytest.mark.filterwarnings("ignore:compile")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ROOTS)
-def test_a_traced_value_in_an_argument_of_a_root_is_not_lost(name, mode):
+def test_traced_value_in_any_argument_of_root_is_differentiated_or_raises(name, mode):
     check(*ROOTS[name], mode)

@@ -349,7 +349,7 @@ def test_second_patterns_are_exact(name):
     assert np.array_equal(wg.sparsity(f, x, order=2).toarray(), numeric_hessian(f, x))
 
 
-def test_long_sums_take_no_set_for_each_term():
+def test_long_sums_need_no_set_per_term():
     n = 20_000
 
     def f(x):
@@ -363,7 +363,7 @@ def test_long_sums_take_no_set_for_each_term():
     assert wg.sparsity(f, x, order=2).nnz == 3 * n - 3
 
 
-def test_nested_interactions_are_one_block():
+def test_nested_interactions_form_one_block():
     def f(x):
         s = 0.0
         for i in range(300):
@@ -461,7 +461,7 @@ def test_patterns_of_random_programs_are_never_too_small(program, x):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_patterns_of_programs_of_all_rows_are_never_too_small():
+def test_patterns_of_programs_with_all_rules_are_never_too_small():
     """The fuzzer's programs, each with calls of many functions."""
     compared = 0
     for index in range(36):
@@ -483,7 +483,7 @@ def test_patterns_of_programs_of_all_rows_are_never_too_small():
 
 
 @pytest.mark.parametrize(("f", "x"), EXACT)
-def test_a_list_has_one_pattern_before_and_after_it_is_rolled(f, x):
+def test_pattern_is_the_same_before_and_after_vectorisation(f, x):
     code = record(f, (x,), {}, False)._one_array("sparsity")
     again = vectorise.rolled(code, 0.0)
     for order in (1, 2):
@@ -510,7 +510,7 @@ def with_history(u):
 
 
 @pytest.mark.parametrize("f", [stepped, with_history])
-def test_time_loops_have_the_pattern_of_their_steps(f, monkeypatch):
+def test_time_loop_has_pattern_of_its_unrolled_steps(f, monkeypatch):
     for name in ("_MIN_BYTES", "_MIN_BYTES_PER_STEP", "_MAX_FUSED"):
         monkeypatch.setattr(loop_recovery, name, 0)
     x = RNG.uniform(0.5, 1.5, 18)  # more than are written out as numbers
@@ -536,7 +536,7 @@ def test_the_pattern_of_a_gradient_contains_the_hessian(name):
     assert_inside(wg.sparsity(gradient, x, order=2), numeric_hessian(gradient, x))
 
 
-def test_jacobians_have_patterns_themselves():
+def test_pattern_of_a_jacobian():
     x = RNG.uniform(0.5, 1.5, 40)
     for f in (lambda x: x[1:] * x[:-1] ** 2, lambda x: np.cumsum(np.sin(x))[::10]):
         J = wg.jacobian(f)
@@ -560,7 +560,7 @@ CHOICES = {
 
 
 @pytest.mark.parametrize("name", CHOICES)
-def test_a_local_pattern_has_the_sides_that_are_taken(name):
+def test_local_pattern_contains_only_the_selected_operands(name):
     f = CHOICES[name]
     x = np.array([-0.7, 0.3, 0.9, -0.1])
     J = np.asarray(wg.jacobian(f, x)).reshape(-1, 4) != 0
@@ -571,12 +571,12 @@ def test_a_local_pattern_has_the_sides_that_are_taken(name):
     assert_inside(wg.sparsity(f, x), np.asarray(wg.jacobian(f, -x)).reshape(-1, 4) != 0)
 
 
-def test_both_sides_of_a_tie_are_taken():
+def test_both_operands_of_a_tie_are_selected():
     assert wg.sparsity(lambda x: np.maximum(x[:2], x[2:]), np.ones(4), kind="local").nnz == 4
     assert wg.sparsity(lambda x: np.minimum(x[0], x[1]), np.ones(2), kind="local").nnz == 2
 
 
-def test_a_branch_is_a_guard():
+def test_branches_are_guarded():
     f = lambda x: x if x[0] > 0 else x[::-1] * x
     assert wg.sparsity(f, [1.0, 2.0, 3.0]).nnz == 3
     assert wg.sparsity(f, [-1.0, 2.0, 3.0]).nnz == 5
@@ -590,7 +590,7 @@ def test_a_branch_is_a_guard():
 # ---------------------------------------------------------------------------------- what it is given
 
 
-def test_arguments_are_those_of_a_jacobian():
+def test_arguments_match_jacobian():
     f = lambda x, k, A=None: k * x[:2] + (A @ x if A is not None else 0.0)
     x = np.ones(3)
     assert wg.sparsity(f, x, args=(2.0,)).nnz == 2
@@ -607,7 +607,7 @@ def test_arguments_are_those_of_a_jacobian():
     assert wg.sparsity(lambda x: x[:0], x).shape == (0, 3)
 
 
-def test_what_a_compiled_function_reads_may_change():
+def test_state_read_by_compiled_function_may_change():
     A = np.eye(3)
     f = lambda x: A @ x
     assert wg.sparsity(f, np.ones(3)).nnz == 3
@@ -628,7 +628,7 @@ def test_what_a_compiled_function_reads_may_change():
         (lambda: wg.sparsity(lambda x: np.setdiff1d(x, 1.0), np.ones(2)), wg.UnsupportedFunctionError, "setdiff1d"),
     ],
 )
-def test_errors_say_what_is_wrong(call, error, words):
+def test_errors_name_the_cause(call, error, words):
     with pytest.raises(error, match=words):
         call()
 
@@ -640,7 +640,7 @@ PATTERN = np.array([[1, 0, 0, 1], [0, 1, 1, 0]])
     ("sparsity", "shape", "nnz"),
     [(None, (2, 4), 8), (PATTERN, (2, 4), 4), (sp.coo_array(PATTERN), (2, 4), 4), ("elementwise", (4, 4), 4)],
 )
-def test_functions_with_a_rule_of_their_own(sparsity, shape, nnz):
+def test_functions_with_custom_rules(sparsity, shape, nnz):
     A = np.eye(4) if isinstance(sparsity, str) else PATTERN
     f = lambda x: (A * x) @ x
     slope = lambda t, y, x: 2 * (A * x) @ t
@@ -652,7 +652,7 @@ def test_functions_with_a_rule_of_their_own(sparsity, shape, nnz):
     assert_inside(wg.sparsity(lambda x: g(x), np.arange(1.0, 5), order=2), numeric_hessian(f, np.arange(1.0, 5)))
 
 
-def test_probed_values_stay_apart():
+def test_probe_keeps_pattern_diagonal():
     assert wg.sparsity(lambda x: wg.probe(x * 2, lambda value: None), np.ones(3)).nnz == 3
 
 
@@ -675,7 +675,7 @@ FLAT = [
 
 
 @pytest.mark.parametrize("row", FLAT, ids=lambda row: row.name)
-def test_second_derivatives_that_a_row_denies_are_zero(row):
+def test_second_derivatives_declared_zero_are_zero(row):
     bits = dependency_rules.second_partials(row)
     count = len(row.partials)
     for _ in range(20):
@@ -687,7 +687,7 @@ def test_second_derivatives_that_a_row_denies_are_zero(row):
             assert bits & 4 or H[1, 1] == 0
 
 
-def test_every_opcode_has_the_structure_of_its_row():
+def test_every_opcode_has_structure_of_its_rule():
     table = curvature()
     for name, opcode, arity, *_ in kernel_rows():
         if "." in name:
@@ -736,7 +736,7 @@ STATED = [
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("f", "x"), [case for case in STATED if 0 < case.values[1].size < 60])
-def test_stated_patterns_hold_the_dependence_of_calls(f, x):
+def test_declared_patterns_contain_the_dependence_of_calls(f, x):
     with np.errstate(all="ignore"):
         assert_inside(wg.sparsity(f, x), np.asarray(wg.jacobian(f, x, mode="forward")) != 0)
 
@@ -749,7 +749,7 @@ convolve-same24 correlate-valid45 multi_dot trace-axes sums_of_segments-overlapp
 
 
 @pytest.mark.parametrize(("f", "x"), [case for case in STATED if case.id in TIGHT])
-def test_stated_patterns_are_tight(f, x):
+def test_declared_patterns_are_tight(f, x):
     assert (wg.sparsity(f, x).toarray() == numeric_jacobian(f, x)).all()
 
 
@@ -759,7 +759,7 @@ def test_linear_calls_have_no_second_derivatives(name):
     assert wg.sparsity(*case.values, order=2).nnz == 0
 
 
-def test_quantiles_depend_on_what_is_along_their_axis():
+def test_quantiles_depend_on_elements_along_their_axis():
     x = RNG.uniform(size=(3, 4))
     assert wg.sparsity(lambda x: np.quantile(x, [0.2, 0.7], axis=1), x).nnz == 2 * 12
 
@@ -768,7 +768,7 @@ def test_converted_arrays_keep_their_pattern():
     assert wg.sparsity(lambda x: x.astype(np.float32) * 2, np.ones(3)).nnz == 3
 
 
-def test_a_row_has_no_unknown_columns():
+def test_rules_have_no_unknown_columns():
     with pytest.raises(TypeError, match="a row has no column 'dependance'; facts are "):
         registry.facts(np.sin, dependance=None)
     with pytest.raises(TypeError, match="a row has no column dependance"):
@@ -776,12 +776,12 @@ def test_a_row_has_no_unknown_columns():
 
 
 @pytest.mark.parametrize("name", registry.FACTS)
-def test_each_fact_is_a_documented_column_that_some_row_states(name):
+def test_each_fact_is_a_documented_column_used_by_some_rule(name):
     assert f"\n{name} : " in inspect.cleandoc(registry.Primitive.__doc__)
     assert any(getattr(row, name) is not None for row in registry.rows.values())
 
 
-def test_the_engines_know_the_words_that_rows_state():
+def test_engines_know_all_declared_words():
     rows = [row for row in registry.rows.values() if row.kind != "custom"]
     assert {row.scalars for row in rows} - {None} == scalarise.WORDS
     patterns = {row.dependence if type(row.dependence) is str else type(row.dependence) for row in rows}
@@ -791,7 +791,7 @@ def test_the_engines_know_the_words_that_rows_state():
 # ---------------------------------------------------------------------------------- sets
 
 
-def test_unions_are_sorted_and_share_what_is_equal():
+def test_unions_are_sorted_and_share_equal_sets():
     sets = Sets(100)
     rng = np.random.default_rng(5)
     chosen = [rng.choice(100, size, replace=False) for size in (0, 1, 2, 3, 7, 40, 90, 100)]
@@ -833,7 +833,7 @@ LONG = {
 
 
 @pytest.mark.parametrize("name", LONG)
-def test_sets_that_nothing_holds_are_dropped(name, monkeypatch):
+def test_unreferenced_sets_are_released(name, monkeypatch):
     f, x = LONG[name]
     for word in ("_MIN_BYTES", "_MIN_BYTES_PER_STEP", "_MAX_FUSED"):
         monkeypatch.setattr(loop_recovery, word, 0)
@@ -863,13 +863,13 @@ def product(v):
     return wg.jvp(scaled, X_SCALED, v)[1]
 
 
-def test_a_right_jacobian_passes_the_check():
+def test_correct_jacobian_passes_the_check():
     check(sp.csr_array(J_SCALED), product)
     check(sp.csr_array(np.zeros((2, 3))), lambda v: np.zeros(2))
 
 
 @pytest.mark.parametrize("entry", [(0, 0), (0, 1), (1, 1), (1, 2), (2, 2)])
-def test_a_missing_entry_fails_the_check_whatever_its_scale(entry):
+def test_missing_entry_of_any_scale_fails_the_check(entry):
     J = J_SCALED.copy()
     J[entry] = 0.0
     with pytest.raises(wg.PatternError, match=f"row {entry[0]} of the sparse derivative"):
@@ -877,7 +877,7 @@ def test_a_missing_entry_fails_the_check_whatever_its_scale(entry):
 
 
 @pytest.mark.parametrize("index", [np.int32, np.int64])
-def test_directions_and_products_of_the_check(index):
+def test_check_uses_given_directions_and_products(index):
     J = sp.csr_array(
         np.array([[1.0, -4.0, 0.0, 0.0], [-2.0, 0.0, 0.0, np.nan], [0.0, 0.0, 0.0, 1.0], [0, 0, np.inf, 0]])
     )
@@ -894,7 +894,7 @@ def test_directions_and_products_of_the_check(index):
     assert differing(ptr, indices, J.data, v, exact + [1e-5, np.nan, 2e-6, 0.0], 1e-6) == (2, 0, -1.25)
 
 
-def test_the_message_of_the_check_names_the_function_and_its_line():
+def test_check_error_names_function_and_line():
     J = J_SCALED * (1 - np.eye(3))
     line = scaled.__code__.co_firstlineno
     with pytest.raises(wg.PatternError, match=rf"^scaled \(.*test_sparsity\.py:{line}\): row 0 .* wengert\.sparsity"):

@@ -55,7 +55,7 @@ def paired(xbar, t, lead):
 
 @pytest.mark.parametrize("lead", [(1,), (3,), (2, 2), ()])
 @pytest.mark.parametrize("case", PUSHED, ids=lambda case: case.name)
-def test_a_tangent_is_the_transpose_of_the_pullback(case, lead):
+def test_tangent_is_transpose_of_pullback(case, lead):
     rng = np.random.default_rng(7)
     args = case.draw()
     y = case(*args)
@@ -79,7 +79,7 @@ def at_odd_operands(case, args, odd):
 
 
 @pytest.mark.parametrize("case", PUSHED, ids=lambda case: case.name)
-def test_a_tangent_of_zeros_gives_zeros_whatever_the_operands_are(case):
+def test_zero_tangent_gives_zeros_for_any_operands(case):
     """The second of three directions is 0, and so are all at once; operands hold an infinity and NaN."""
     args = case.draw()
     y = at_odd_operands(case, args, [inf, nan])
@@ -95,7 +95,7 @@ def test_a_tangent_of_zeros_gives_zeros_whatever_the_operands_are(case):
 
 
 @pytest.mark.parametrize("case", PUSHED, ids=lambda case: case.name)
-def test_a_tangent_of_float32_is_float32(case):
+def test_tangent_of_float32_is_float32(case):
     def single(a):
         return [single(b) for b in a] if isinstance(a, list) else np.asarray(a, dtype=np.float32)
 
@@ -109,27 +109,27 @@ def test_a_tangent_of_float32_is_float32(case):
         assert push(case, args, i, t, y).dtype == np.float32
 
 
-def test_the_median_of_nothing_has_no_derivative_and_raises_none():
+def test_median_of_empty_array_does_not_raise():
     """NumPy warns of it, so it is no case of the table."""
     case, a, y = call(np.median, axis=0), np.ones((0, 3)), np.full(3, nan)
     assert np.shape(pullback(case, (a,), 0, np.ones((2, 3)), y)) == (2, 0, 3)
     np.testing.assert_array_equal(push(case, (a,), 0, np.ones((2, 0, 3)), y), np.zeros((2, 3)))
 
 
-def test_a_row_gives_the_tangents_of_all_its_operands_or_of_none():
+def test_rule_has_tangents_for_all_operands_or_none():
     for row in registry.rows.values():
         if row.jvps:
             assert set(row.jvps) == ({None} if row.kind != "linear" and row.variadic else set(row.vjps)), row
 
 
-def test_every_tangent_is_called_in_some_case():
+def test_every_tangent_rule_has_a_case():
     called = {(case.fun, None if lookup(case.fun).variadic else i) for case in PUSHED for i in case.wrt}
     of_real = [row for row in registry.rows.values() if not row.name.startswith("numpy.fft.")]
     given = {(row.fun, i) for row in of_real for i in row.jvps}
     assert given == called
 
 
-def test_tangents_understand_the_options_that_pullbacks_do():
+def test_tangent_rules_accept_the_options_of_pullbacks():
     for row in registry.rows.values():
         for i, fun in row.jvps.items():
             transpose = row.variadic or row.vjps[i]
@@ -149,7 +149,7 @@ def test_tangents_understand_the_options_that_pullbacks_do():
         (np.vdot, ((30, 40), (30, 40)), 1, (30, 40)),
     ],
 )
-def test_directions_of_one_matrix_are_one_product(fun, args, i, shape, monkeypatch):
+def test_directions_of_one_matrix_use_one_product(fun, args, i, shape, monkeypatch):
     from wengert.rules import products
 
     sizes = []

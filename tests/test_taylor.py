@@ -94,13 +94,13 @@ SPECIAL = {
 
 
 @pytest.mark.parametrize(("f", "in_mpmath", "x"), cases(SPECIAL))
-def test_functions_by_the_partials_of_their_rows(f, in_mpmath, x):
+def test_functions_expanded_by_partials_of_their_rules(f, in_mpmath, x):
     order = 12
     right = expected(in_mpmath, x, order)
     assert np.max(np.abs(wg.taylor(f, x, 1.0, order) - right) / np.maximum.accumulate(np.abs(right))) < 1e-12
 
 
-def test_gammaln_by_polygammas():
+def test_gammaln_by_polygamma():
     right = [sc.gammaln(1.3), *[sc.polygamma(k - 1, 1.3) / math.factorial(k) for k in range(1, ORDER + 1)]]
     assert np.max(np.abs(wg.taylor(sc.gammaln, 1.3, 1.0, ORDER) / right - 1)) < 1e-13
 
@@ -173,7 +173,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_programs_against_nested_derivatives(name):
+def test_programs_agree_with_nested_derivatives(name):
     f = PROGRAMS[name]
 
     def along(t):
@@ -191,7 +191,7 @@ def test_programs_against_nested_derivatives(name):
     assert_rounding(wg.taylor(f, X, V, 0)[0], right[0])
 
 
-def test_complex_values_on_the_way():
+def test_complex_intermediate_values():
     found = wg.taylor(lambda x: np.real(np.exp(1j * x) * np.conj(np.exp(2j * x))), X, V, ORDER)
     assert_rounding(found, wg.taylor(np.cos, X, V, ORDER))
     assert wg.taylor(lambda x: np.exp(1j * x), 0.0, 1.0, 2).tolist() == [1, 1j, -0.5]
@@ -235,7 +235,7 @@ def test_derivatives_of_coefficients():
     assert_rounding(wg.vmap(lambda x: wg.taylor(f, x, V, 2))(np.stack([X, 2 * X]))[1], wg.taylor(f, 2 * X, V, 2))
 
 
-def test_values_of_a_derivative_around_it_are_constants():
+def test_values_of_outer_derivative_are_constants():
     def f(p):
         c = wg.taylor(lambda x: p * np.sin(x * p) + np.dot(np.stack([p, p]), np.stack([x, x])), 0.3, 1.0, 2)
         return c[2]
@@ -247,20 +247,20 @@ def test_values_of_a_derivative_around_it_are_constants():
     assert_rounding(wg.grad(f, 0.7), wg.grad(nested, 0.7))
 
 
-def test_a_factor_zero_is_strong():
+def test_zero_factor_is_strong_zero():
     with np.errstate(all="ignore"):
         found = wg.taylor(lambda x: np.where(x > 0, np.sqrt(x), 0.0), np.array([0.0, 4.0]), np.array([1.0, 1.0]), 2)
     assert_rounding(found, [[0, 2], [0, 0.25], [0, -1 / 64]])
     assert not wg.taylor(np.sqrt, 0.0, 0.0, 3).any()
 
 
-def test_values_are_those_of_numpy_where_they_are_not_numbers():
+def test_nan_and_infinite_values_equal_numpy():
     for f in (lambda x: np.cov(x[:1]), lambda x: np.std(x[:1], ddof=1), lambda x: (x - x) * np.inf):
         with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
             assert np.isnan(wg.taylor(f, X, V, 2)[0]).all()
 
 
-def test_a_series_without_axes_is_a_number_to_isinstance():
+def test_scalar_series_is_a_float_instance():
     def check(x):
         assert isinstance(x[0], float) and isinstance(x.sum(), float) and not isinstance(x[0], np.ndarray)
         assert isinstance(x, np.ndarray) and isinstance(x.reshape(2, 2)[1, :1], np.ndarray)

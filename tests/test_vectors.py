@@ -31,7 +31,7 @@ def calls(program):
 
 @pytest.mark.parametrize("name", PRODUCTS)
 @pytest.mark.parametrize("n", LENGTHS)
-def test_products_are_sums(name, n):
+def test_small_products_are_lowered_to_sums(name, n):
     f, gradient = PRODUCTS[name]
     x = np.linspace(-1.0, 1.5, n) + 0.01
     program = wg.record(f, x)
@@ -44,7 +44,7 @@ def test_products_are_sums(name, n):
 
 
 @pytest.mark.parametrize("n", [3, 40])
-def test_hessians_of_products(n):
+def test_hessians_of_small_products(n):
     x = np.linspace(0.5, 1.5, n)
     program = wg.record(lambda x: (x @ np.sin(x)) ** 2, x)
     slope, bend = np.sin(x) + x * np.cos(x), 2 * np.cos(x) - x * np.sin(x)
@@ -52,7 +52,7 @@ def test_hessians_of_products(n):
     np.testing.assert_allclose(program.hessian()(x), expected, rtol=1e-12, atol=1e-12)
 
 
-def test_what_stays_a_call():
+def test_large_or_exact_products_stay_calls():
     x = np.linspace(0.0, 1.0, 1500)
     A = x[:12].reshape(3, 4)
     assert calls(wg.record(lambda x: x @ x, x)) == 1  # a library is faster there
@@ -75,7 +75,7 @@ def test_zero_times_infinity():
         assert np.isnan(program(np.abs(x)))
 
 
-def test_a_triangular_system_by_loops():
+def test_triangular_solve_written_with_loops():
     """What a loop over rows of lengths 0, 1, 2, ... gives, and no call of Python is left of it."""
     n = 60
     L = np.tril(1.0 / (1.0 + np.add.outer(np.arange(n), np.arange(n)))) + np.eye(n)
@@ -149,7 +149,7 @@ PARTS = [columns_scaled, backwards, turned, partly_overwritten, looked_at_in_oth
 
 
 @pytest.mark.parametrize("f", PARTS, ids=lambda f: f.__name__)
-def test_parts_are_read_as_they_were_written(f):
+def test_slices_are_read_as_last_written(f):
     """Values and derivatives are those of NumPy and of the eager sweep, whatever lies between writing and reading."""
     x = np.linspace(0.2, 1.1, 30)
     program = wg.record(f, x)
@@ -161,7 +161,7 @@ def test_parts_are_read_as_they_were_written(f):
     np.testing.assert_allclose(made(y), wg.grad(f)(y), rtol=1e-11, atol=1e-11)
 
 
-def test_columns_written_again_and_again_are_vectors():
+def test_repeatedly_written_columns_stay_vectors():
     """The whole matrix is made in no step of a gradient of the Gram-Schmidt process."""
     m, n = 40, 30
 

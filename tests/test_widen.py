@@ -40,7 +40,7 @@ def check(program, numbers, leaves, code=None, count=COUNT):
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_programs(name):
+def test_batched_programs(name):
     f = PROGRAMS[name]
     program = wg.record(f, X)
     try:
@@ -50,7 +50,7 @@ def test_programs(name):
 
 
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if np.size(PROGRAMS[name](X.copy()))])
-def test_rows_of_derivatives(name):
+def test_batched_rows_of_derivatives(name):
     f = PROGRAMS[name]
     program = wg.record(lambda x: np.sum(np.ravel(f(x)) * np.cos(np.arange(np.size(f(X.copy()))))), X)
     for made in (program.vjp(), program.jvp()):
@@ -91,7 +91,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_functions(name):
+def test_batched_functions(name):
     program = wg.record(CASES[name], X)
     check(program, {0}, [spread(X)])
 
@@ -129,7 +129,7 @@ def test_products_with_unit_vectors_are_rows_and_columns(name, columns):
             assert len(wide.calls) < len(plain.calls)
 
 
-def test_only_some_inputs_are_wide():
+def test_only_some_inputs_are_batched():
     program = wg.record(lambda x, a, b: np.outer(x, a) @ (b * a) + np.sum(np.sin(a) * 2.0), X, args=(X + 1.0, 2.0))
     points = (spread(X), spread(X + 1.0), 2.0 + 0.1 * np.arange(COUNT))
     for numbers in ({0}, {1}, {2}, {0, 2}, {0, 1, 2}):
@@ -137,7 +137,7 @@ def test_only_some_inputs_are_wide():
         check(program, numbers, leaves)
 
 
-def test_a_guard_holds_at_all_points_or_fails():
+def test_guard_holds_at_all_points_or_fails():
     program = wg.record(lambda x: x * 2.0 if np.sum(x) > 1.0 else x, X)
     machine = Machine(simplify.lowered(widened(program._listing, {0}, 3, program._example)))
     good = np.stack([X, X * 2.0, X * 3.0])
@@ -147,7 +147,7 @@ def test_a_guard_holds_at_all_points_or_fails():
         machine.run([good])
 
 
-def test_loops_that_are_kept_run_once_for_each_point(monkeypatch):
+def test_recovered_loops_run_once_per_point(monkeypatch):
     from wengert.program.passes import loop_recovery
 
     monkeypatch.setattr(loop_recovery, "_MIN_BYTES", 0)
@@ -174,7 +174,7 @@ LABELS = (RNG.random(30) < 0.5) * 1.0
 
 
 @pytest.mark.parametrize("most", [1, 40, 400, 1 << 20])
-def test_rows_at_once_change_nothing(most, monkeypatch):
+def test_batching_rows_does_not_change_the_jacobian(most, monkeypatch):
     """Chunks that do not divide the rows, and a single one."""
     from wengert.program import program as programs
 
@@ -203,7 +203,7 @@ def test_jacobians_without_rows_or_columns():
 
 
 @pytest.mark.parametrize("axis", [0, -1])
-def test_transforms_of_all_points_are_one_call(axis):
+def test_batched_fft_is_one_call(axis):
     def f(x):
         z = np.fft.rfft(x, axis=axis)
         return np.fft.irfft(z * np.fft.fft(np.sin(x), axis=axis)[:1, :1], n=5, axis=axis, norm="ortho")

@@ -17,7 +17,7 @@ def lines(*command):
     return [json.loads(line) for line in done.stdout.splitlines()], done.returncode
 
 
-def test_it_says_where_it_ran():
+def test_environment_report_has_versions_and_reason_without_gpu():
     (found,), status = lines("environment", "--dry-run")
     assert status == 0
     assert found["versions"]["numpy"] and "why_not" in found

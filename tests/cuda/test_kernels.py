@@ -102,7 +102,7 @@ def test_points_in_rows_and_in_columns(forty, layouts):
     assert np.abs(arrays[2] - [FORTY.jacobian(x) for x in X]).max() < 4e-15
 
 
-def test_an_input_that_all_points_share():
+def test_input_shared_by_all_points():
     program = wg.record(lambda x, A: np.sum(A @ x * x), np.ones(2), args=(np.eye(2),))
     (body,) = kernels.bodies(program, "grad")
     A, X = np.array([[1.0, 2.0], [3.0, 4.0]]), np.random.default_rng(0).normal(size=(5, 2))
@@ -183,7 +183,7 @@ def test_a_float32_kernel_computes_in_float32():
     assert "f32" in text and ".f64" not in text
 
 
-def test_two_thousand_statements_become_ptx():
+def test_two_thousand_statements_compile_to_ptx():
     def f(x):
         v = list(x)
         for i in range(500):
@@ -211,7 +211,7 @@ def test_compiled_kernels_are_found_in_memory_and_on_disk(forty, tmp_path, monke
     assert kernels.binary(body).report.seconds > 0
 
 
-def test_kernels_are_compiled_where_nothing_can_be_written(forty, tmp_path, monkeypatch):
+def test_kernels_compile_without_writable_cache(forty, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("WENGERT_CACHE_DIR", str(tmp_path / "file" / "folder"))
     (body,) = kernels.bodies(forty, "value")
@@ -241,7 +241,7 @@ def interpreted(kernel, body, inputs, layouts=""):
 
 @pytest.mark.parametrize("layouts", ["CCC", "FCF"])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_the_interpreter_gives_what_the_kernel_gives(forty, interpreters, dtype, layouts):
+def test_interpreter_agrees_with_kernel(forty, interpreters, dtype, layouts):
     (body,) = kernels.bodies(forty, "grad", dtype=dtype)
     X = np.random.default_rng(1).uniform(0.3, 1.5, (20, 6)).astype(dtype)
     y, g = interpreted(interpreters[dtype], body, [X], layouts)
