@@ -1,4 +1,4 @@
-"""Compiled functions give what plain ones give for the types of their arguments: values, types and exceptions."""
+"""Compiled functions return the values, types and exceptions of plain functions for all argument types."""
 
 import copy
 import functools
@@ -136,7 +136,7 @@ def newton(s):
 
 
 FLOATS = [2.0, -4.0, 0.0, 2.0, 0.25]
-#: functions of one number, at numbers of each type
+#: functions of one scalar, at scalars of each type
 OF_ONE = {
     "reciprocal": lambda s: 1 / s,
     "reciprocal with a float": lambda s: 1.0 / s,
@@ -240,7 +240,7 @@ a = np.array([1.0, -2.0, 3.0])
 read_only = a.copy()
 read_only.flags.writeable = False
 big = np.arange(24.0).reshape(4, 6)
-#: functions, and arguments that cross a border
+#: functions, and arguments that cross a boundary between types
 OF_MORE = {
     "caught division": (caught_division, [(1.0, 2.0), (1.0, 0.0), (np.float64(1), 2.0), (1.0, 0)]),
     "caught anything": (caught_anything, [(4.0, 0.5), (-4.0, 0.5), (0.0, -1.0), (1e200, 2.0), (3.0, 2.0)]),
@@ -315,7 +315,7 @@ def _steps(x, dt):
 
 
 def outcome(f, args, kwargs=None):
-    """What a call gives, or raises."""
+    """Return the result of a call, or the exception that it raises."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -370,7 +370,7 @@ def test_arguments_keep_their_types(name, tier):
         check_calls(f, points, recheck=recheck, tier=tier)
 
 
-#: functions of an array and more, whose derivatives go by the types of these
+#: functions of an array and further arguments, whose derivatives depend on the types of the latter
 DERIVATIVES = {
     "division": (lambda x, s, t: np.sum(x**2) * (s / t), [(a, 1.0, 2.0), (a, 1.0, 0.0), (a, np.float64(1), 4.0)]),
     "power": (lambda x, s, t: np.sum(x**2) * abs(s**t), [(a, 4.0, 0.5), (a, -4.0, 0.5), (a, 4.0, 0.5), (a, 0.0, -1.0)]),

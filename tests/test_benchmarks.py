@@ -1,4 +1,4 @@
-"""The benchmarks measure what they say: right derivatives, tables that add up, figures that outlive a run."""
+"""Check the benchmarks: correct reference derivatives, consistent tables, measurements kept between runs."""
 
 import importlib
 import inspect
@@ -22,7 +22,7 @@ try:
 finally:
     sys.path.remove(str(ROOT))
 
-#: whose references alone take a second or more
+#: their reference derivatives alone take a second or more
 SLOW = {
     "GaussianProcess-1000-gradient",
     "LogisticRegression-200-hessian",
@@ -50,7 +50,7 @@ def test_reference_of_each_workload_is_the_derivative(row):
 
 @pytest.mark.parametrize("name", FILES)
 def test_benchmarks_run_with_their_parameters(name):
-    """What asv calls has an argument for each list of parameters, and a name for each."""
+    """asv passes one argument for each list in `params`, and each parameter has a name."""
     sys.path.insert(0, str(ROOT))
     try:
         module = importlib.import_module(f"benchmarks.{name}")
@@ -70,7 +70,7 @@ def test_benchmarks_run_with_their_parameters(name):
     assert found
 
 
-#: what `sparse="auto"` picks: by entries, by products where there are none, and an ndarray of few or many nonzeros
+#: the plan of `sparse="auto"`: accumulation, else products, or an ndarray with few or many nonzeros
 PICKS = {
     "line, 10": "dense",
     "line, 1000": "direct",
@@ -103,7 +103,7 @@ def test_colouring_uses_the_best_order():
 
 
 def test_rows_of_a_table_have_the_same_packages():
-    """A sparse row and a dense one have no column in common but those that take both."""
+    """Sparse and dense rows share only the columns of packages that support both."""
     for name, rows in peers.TABLES.items():
         taken = {tuple(package for package in PACKAGES if takes(package, row)) for row in rows}
         assert len(taken) == 1 and f"<!-- {name} -->" in peers.PAGE.read_text(encoding="utf-8")
@@ -133,7 +133,7 @@ def test_table_states_wins_and_losses():
 
 
 def test_measurements_are_kept_between_runs(tmp_path, monkeypatch):
-    """What is there is not measured again; what failed is not tried again."""
+    """Cells that are stored are not measured again, and failed ones are not retried."""
     asked = []
 
     def run_cell(python, seconds, package, key, **settings):
@@ -155,7 +155,7 @@ def test_measurements_are_kept_between_runs(tmp_path, monkeypatch):
 
 
 def test_table_cell_is_measured(monkeypatch):
-    """All of one cell, in this process."""
+    """Measure one cell in this process, from start to end."""
     monkeypatch.setattr(cell.measure, "pin", lambda: None)
     found = cell.main("wengert", "rosenbrock_loop-10-gradient", "0.1")
     assert found["low"] <= found["ratio"] <= found["high"]

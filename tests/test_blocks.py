@@ -1,4 +1,4 @@
-"""Long steps in blocks, alone and shared between threads: the same bits for any number of them."""
+"""Long kernels run in blocks, in one thread or several: the bits do not depend on the number of threads."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ CASES = [
 
 @pytest.fixture
 def threads():
-    """How many may share a step of the machines made from now on."""
+    """Return a function that sets how many threads share a kernel in the VMs created afterwards."""
     yield machine.use_threads
     machine.use_threads(1)
 

@@ -1,4 +1,4 @@
-"""Colourings: the counts of the literature by name, validity from the definitions, and recovery of every nonzero."""
+"""Colourings: counts known from the literature, validity by definition, recovery of every nonzero."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ SYMMETRIC = ("star", "acyclic")
 
 
 def plus(axes):
-    """Offsets of the 2 d + 1 nearest points."""
+    """Return the offsets of the 2 d + 1 nearest points."""
     return [(0,) * axes] + [tuple(s * (k == t) for k in range(axes)) for t in range(axes) for s in (-1, 1)]
 
 
 def box(axes):
-    """Offsets of the 3^d nearest points."""
+    """Return the offsets of the 3^d nearest points."""
     return list(itertools.product((-1, 0, 1), repeat=axes))
 
 
@@ -81,7 +81,7 @@ def symmetrized(pattern):
     return (pattern + pattern.T).astype(bool)
 
 
-# ---- what a colouring must do, by its definition
+# ---- validity by definition
 
 
 def is_valid(pattern, colouring):
@@ -111,12 +111,12 @@ def columns_apart(dense, colours):
 
 
 def alone(dense, i, j, colours):
-    """Is the colour of column j on no other nonzero of row i?"""
+    """Return whether no other nonzero of row i has the colour of column j."""
     return colours[j] >= 0 and np.count_nonzero(colours[np.flatnonzero(dense[i])] == colours[j]) == 1
 
 
 def is_forest(edges):
-    """Taking away leaves takes away everything."""
+    """Return whether removing leaves repeatedly removes every edge."""
     edges = set(edges)
     while edges:
         ends = [v for edge in edges for v in edge]
@@ -129,7 +129,7 @@ def is_forest(edges):
 
 
 def is_forest_of_stars(edges):
-    """One end of each edge is a leaf, and there is no triangle (which two colours do not have)."""
+    """Return whether each edge has a leaf as one end; two colours never form a triangle."""
     ends = [v for edge in edges for v in edge]
     return all(min(ends.count(i), ends.count(j)) == 1 for i, j in edges)
 
@@ -248,7 +248,7 @@ def test_tabu_search_improves_on_greedy_orderings():
     assert is_valid(pattern, found)
 
 
-# ---- every method, every kind
+# ---- every method and every kind
 
 
 GREEDY = [method for method in METHODS if method != "lattice"]
@@ -320,7 +320,7 @@ def test_columns_without_nonzeros_stay_uncoloured():
         assert is_valid(pattern, found)
 
 
-# ---- the object
+# ---- the Colouring object
 
 
 def test_repr_of_a_colouring():
@@ -508,7 +508,7 @@ def test_every_nonzero_is_recovered(data):
 
 @pytest.mark.parametrize("kind", SYMMETRIC)
 def test_symmetric_results_are_bitwise_symmetric(kind):
-    """Of products that are not those of a symmetric matrix, as rounding leaves them."""
+    """The products belong to a matrix that is not exactly symmetric, as rounding makes them."""
     pattern = symmetrized(scattered(60, 60, 3))
     found = wg.colouring(pattern, kind=kind)
     products = np.random.default_rng(1).normal(size=(found.count, 60))
@@ -617,6 +617,6 @@ def test_periodic_bands_need_minimal_number_of_colours(kind, n, width):
     columns = (np.arange(n)[:, None] + np.arange(-width, width + 1)) % n
     pattern = sp.csr_array((np.ones(rows.size, bool), (rows, columns.ravel())), shape=(n, n))
     found = wg.colouring(pattern, kind=kind)
-    # of one colour there are at most so many places that far apart on the circle
+    # a colour has at most this many members with the required distance on the circle
     assert found.count == -(-n // (n // (2 * width + 1)))
     found.check()

@@ -1,4 +1,4 @@
-"""`wengert.compile`: what is read at each call, keys, paths, rechecks, and functions that run as they are."""
+"""`wengert.compile`: watched state, cache keys, specialisations, rechecks, and the eager fallback."""
 
 import collections
 import contextlib
@@ -29,13 +29,13 @@ from wengert.program.tracing.closure import NotReplayable, capture
 
 
 def compiled(f, **options):
-    """Compiled without rechecks, so that what is right is so by what is read."""
+    """Compile without rechecks, so that changes are seen only by watching the state that f reads."""
     return wg.compile(f, recheck=None, **options)
 
 
 x = np.array([1.0, 2.0, 3.0])
 
-# ---- what is read at each call
+# ---- state read at each call
 
 scale = 2.0
 table = np.arange(3.0)
@@ -165,7 +165,7 @@ NAMES = ("scale", "table", "counts", "is_squared", "power", "label", "nothing", 
 
 @pytest.fixture
 def unchanged():
-    """All that the table changes is put back."""
+    """Restore everything that the table of changes modifies."""
     here = globals()
     held = {name: here[name] for name in NAMES}
     arrays = [(array, array.copy()) for array in (table, counts, model.grid)]
@@ -191,7 +191,7 @@ def unchanged():
     with_defaults.__kwdefaults__.update(words)
 
 
-#: changes of numbers that the copy of f takes from its operands: inputs, without another recording
+#: changed values that the rebound copy of f reads from its operands, so that no new recording is needed
 INPUTS = {
     "float", "in a followed function", "array in place", "array replaced", "item of a dict", "namespace",
     "attribute of a module", "default array in place", "attribute", "attribute of a callable object",
@@ -216,7 +216,7 @@ def test_changed_state_is_seen_at_next_call(name, unchanged):
 
 
 class Named(dict):
-    """Items as attributes."""
+    """A dict whose items are attributes."""
 
     def __getattr__(self, name):
         try:
@@ -226,7 +226,7 @@ class Named(dict):
 
 
 class Doubled:
-    """A descriptor with code of its own."""
+    """A descriptor with user code."""
 
     def __get__(self, owner, cls):
         return self if owner is None else 2 * owner.rate
@@ -244,7 +244,7 @@ class Derived:
         raise AttributeError(name)
 
 
-#: what a function reads, how, and a change of it
+#: the state that a function reads, how it reads it, and a change of it
 SHELVES = {
     "ordered": (collections.OrderedDict(a=1.0), lambda u, c: u * c["a"], lambda c: c.update(a=5.0)),
     "with a default": (collections.defaultdict(float), lambda u, c: u + c.get("a", 1.0), lambda c: c.update(a=5.0)),
@@ -332,7 +332,7 @@ def test_functions_in_container_arguments_are_watched(unchanged):
 
 
 def test_changes_of_state_in_any_order(unchanged):
-    """All ways of change, one after the other, on one function that reads all places."""
+    """One function reads all kinds of state; all changes are applied to it one after the other."""
 
     def f(u):
         y = reads_globals(u) + model(u) + with_defaults(u) + slotted.rhs(u) * Config.step + counts.sum()
@@ -365,7 +365,7 @@ def test_long_chains_of_objects_are_watched_up_to_a_limit(length, paths):
 
 
 def test_operands_are_found_wherever_they_are_held(unchanged):
-    """The copy that is recorded takes all numbers from the operands; the originals stay."""
+    """The rebound copy reads every value from the operands; the originals are unchanged."""
 
     def f(u):
         return reads_globals(u) + model.rhs(u) + with_defaults(u) + u * weights["a"] * space.k * sub.depth
@@ -388,7 +388,7 @@ WITH_EFFECTS = {
 
 @pytest.mark.parametrize("case", TABLE, ids=lambda case: case.name)
 def test_scenarios_run_with_state_as_operands(case):
-    """The copy, with what it reads as operands, gives what the function gives."""
+    """The rebound copy, with the state as operands, returns what the function returns."""
     captures = capture(case.f)
     assert captures.effect is None
     reading = captures.read()
@@ -403,7 +403,7 @@ def test_scenarios_run_with_state_as_operands(case):
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_derivatives_with_other_rule_branches_fall_back_to_eager(bad):
-    """Products look for NaN in their pullbacks: what was recorded does not hold there, and after it it does again."""
+    """Pullbacks of products branch on NaN: the recording fails there, and is valid again at other points."""
     matrix = np.arange(9.0).reshape(3, 3) + 4 * np.eye(3)
 
     def f(u):
@@ -453,14 +453,14 @@ def test_tracing_leaves_no_names_in_builtins():
         with pytest.raises(NameError):
             compiled(fails)(x)
         compiled(reads_globals)(x)
-    assert len(names()) <= len(before) + 2  # those of rebinding, kept for functions of this module
+    assert len(names()) <= len(before) + 2  # rebinding keeps its names for functions of this module
     before = names()
     with pytest.raises(NameError):
         compiled(fails)(x)
     assert names() == before
 
 
-# ---- keys and paths
+# ---- cache keys and specialisations
 
 CALLS = [
     ((1.0,), (np.float64(3.0),), 2),
@@ -501,10 +501,10 @@ def test_each_static_value_needs_its_own_recording(first, second, paths):
 
 
 def test_similar_calls_are_distinguished():
-    """A call that looks like the last one, and is not, is not taken for it."""
+    """A call that resembles the previous one but differs must not reuse its program."""
     g = compiled(lambda *args: args)
     g(1.0)
-    g._recordings = -1000  # all may be recorded
+    g._recordings = -1000  # no limit on recordings
     pool = [args for first, second, _ in CALLS for args in (first, second)]
     for k in np.random.default_rng(0).integers(len(pool), size=400):
         for _ in range(2):
@@ -593,7 +593,7 @@ def test_limit_of_recordings_grows_with_replays():
 
 
 def test_complex_arguments_select_another_program():
-    """Those of NumPy; what Python does with its own is not what NumPy does, so they are constants."""
+    """NumPy's complex scalars are inputs; Python's follow other arithmetic, so they are constants."""
     g = compiled(lambda u: u * 2)
     numbers = [np.complex128(1j), 1.0, np.complex128(2j), 2.0]
     assert [g(u) for u in numbers] == [2j, 2.0, 4j, 4.0]
@@ -642,7 +642,7 @@ def test_unrecordable_function_falls_back_to_eager_without_derivative(f, word):
 
 # ---- rechecks
 
-library = {i: Model() for i in range(100)}  # more than is looked through
+library = {i: Model() for i in range(100)}  # more elements than are watched
 
 
 @pytest.mark.parametrize(("recheck", "announced"), [("auto", 16), (1, 10), (7, 14), (10, 10)])
@@ -696,7 +696,7 @@ def test_rounding_difference_is_not_a_change(monkeypatch):
     g = wg.compile(lambda u: u, recheck=1)
     for _ in range(5):
         np.testing.assert_allclose(g(x), x, rtol=1e-9)
-    assert recordings.count(True) == 1  # it is rounding at the next calls, too
+    assert recordings.count(True) == 1  # the difference counts as rounding in later calls
 
 
 def test_change_beyond_rounding_is_found(monkeypatch):
@@ -715,7 +715,7 @@ def test_change_beyond_rounding_is_found(monkeypatch):
     for _ in range(2):
         g(u)
     count = len(made)
-    assert count > 1  # one more for the first comparison: the sum of so many is another in another order
+    assert count > 1  # one more for the first comparison: summing in another order changes the result
     for _ in range(3):
         np.testing.assert_allclose(g(u), f(u), rtol=1e-4)
     assert len(made) == count
@@ -762,7 +762,7 @@ def test_nan_and_containers_are_compared(exact):
     assert (got["n"], got["s"]) == (3, "text")
 
 
-# ---- functions that run as they are
+# ---- eager fallback
 
 calls = 0
 history = []
@@ -918,13 +918,13 @@ def test_objects_made_inside_may_be_written():
     assert g.paths == 1
 
 
-# ---- forms of functions
+# ---- kinds of functions
 
 
 def test_decorator_with_and_without_arguments():
     @wg.compile
     def one(u, v=1.0):
-        """Doubles."""
+        """Double the argument."""
         return 2 * u * v
 
     @wg.compile(exact=True, recheck=3)
@@ -1088,7 +1088,7 @@ def test_concurrent_first_calls_record_once(unchanged):
 
 
 def test_threads_read_state_while_another_records(unchanged):
-    """Operands of a recording are seen by nobody else."""
+    """The operands of a recording are visible to its own thread only."""
     stop, seen = threading.Event(), set()
 
     def watch():
@@ -1303,7 +1303,7 @@ def test_out_and_fun():
         J.fun.fun  # noqa: B018
 
 
-# ---- inside of derivatives
+# ---- inside derivatives
 
 
 def _assembled(u):
@@ -1332,7 +1332,7 @@ class _Model:
         return self.matrix @ u * self.rate
 
 
-#: a function to be compiled or not, and the function of the two that is differentiated
+#: a function that may be compiled, and a function of it that is differentiated
 INSIDE = {
     "number": (lambda u: np.sum(u**2) * scale, lambda g, u: g(u) * u),
     "array": (lambda u: np.sin(u) * u, lambda g, u: g(g(u))),
@@ -1453,7 +1453,7 @@ def test_compiled_functions_inside_compiled_functions(unchanged):
     assert g.paths == 1
 
 
-# ---------------------------------------------------------------------------------------------- ways to call
+# ---- ways to call
 
 
 def product(x, k=2.0):
@@ -1517,7 +1517,7 @@ def test_subclass_of_program_keeps_its_call():
         assert own(0.5) == 2 * program(0.5)
 
 
-#: how an array of integers or flags among the arguments may differ from the last, and whether it is another array
+#: a change of an integer or boolean array argument, and whether it creates another array
 INDICES = {
     "the same": (lambda a: a, 1),
     "a copy": (lambda a: a.copy(), 1),
@@ -1535,7 +1535,7 @@ INDICES = {
 @pytest.mark.parametrize("name", INDICES)
 @pytest.mark.parametrize("way", ["argument", "keyword", "in a tuple", "read from outside", "argument of a gradient"])
 def test_integer_globals_are_watched(name, way):
-    """Also by the short way, which calls take that are like those before."""
+    """Also on the fast path of repeated calls."""
     change, recordings = INDICES[name]
     held = {"at": np.array([2, 0, 0])}
 
@@ -1579,7 +1579,7 @@ def attribute(name, value):
     return lambda frame: setattr(frame.springs[1], name, value)
 
 
-#: how objects among the arguments, or read, may change, and how many recordings there are then
+#: a change of objects that are read or passed as arguments, and the number of recordings afterwards
 OBJECTS = {
     "number": (attribute("stiffness", 3.0), 1),
     "array": (attribute("rest", np.array([2.0, 3.0])), 1),
@@ -1598,7 +1598,7 @@ OBJECTS = {
 @pytest.mark.parametrize("name", OBJECTS)
 @pytest.mark.parametrize("is_argument", [True, False])
 def test_attributes_of_objects_are_watched(name, is_argument):
-    """Also by the short way, which calls take that are like those before."""
+    """Also on the fast path of repeated calls."""
     change, recordings = OBJECTS[name]
     frame = Frame([Spring(1.0, (0, 1)), Spring(2.0, (1, 2))])
 
@@ -1631,7 +1631,7 @@ def test_index_arrays_use_the_fast_path():
 
 @pytest.mark.parametrize("derivative", ["grad", "jacobian", "hessian"])
 def test_captured_complex_arrays_and_indices_are_constants_of_derivative(derivative):
-    """The program of a derivative is made of that of its function, whose captured arrays are read anew in each call."""
+    """The derivative's program is made from the function's, whose captured arrays are read again in each call."""
     factors = np.exp(1j * np.arange(16.0)).reshape(4, 4)
     twiddles, where = np.exp(-1j * np.arange(4.0))[:, None], np.array([2, 0, 3, 1])
 

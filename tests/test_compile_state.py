@@ -1,4 +1,4 @@
-"""What a function reads is changed between two calls: compiled it gives the new value, or runs as it is and warns."""
+"""State changes between two calls: a compiled function returns the new value, or falls back to eager and warns."""
 
 import contextlib
 import contextvars
@@ -25,7 +25,7 @@ CASES = state_cases.CASES | state_frameworks.CASES
 
 @pytest.fixture(autouse=True)
 def unchanged():
-    """What the cases change of the process is put back."""
+    """Restore the process state that the cases change."""
     path, argv, limit = os.getcwd(), [*sys.argv], sys.getrecursionlimit()
     names = {*sys.modules}
     with decimal.localcontext(), np.printoptions():
@@ -43,7 +43,7 @@ X = 1.5
 
 @contextlib.contextmanager
 def compile_warnings():
-    """Warnings of calls that run as they are; all others are errors."""
+    """Collect warnings of eager fallbacks; every other warning is an error."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("error")
         warnings.simplefilter("always", wg.CompileWarning)
@@ -100,7 +100,7 @@ def test_state_that_changes_in_each_call_is_not_compiled(name, recheck):
     assert len(caught) == 1 and not compiled.paths
 
 
-# ---- what runs as it is
+# ---- eager fallback
 
 
 def test_uncompiled_call_runs_once(capsys):
@@ -152,7 +152,7 @@ class Model:
 model = Model()
 hidden = contextvars.ContextVar("hidden", default=2.0)
 
-#: a function, what is constant, a change of it, and further arguments
+#: a function, the name of its constant, a change of the constant, and further arguments
 CONSTANT = {
     "global": (lambda u: u * rate["k"], "rate", lambda: rate.update(k=5.0), ()),
     "attribute": (model.rhs, "rate", lambda: model.rate.update(k=5.0), ()),
@@ -187,7 +187,7 @@ def test_declared_constants_are_not_watched(name):
 
 MATRIX = np.array([[0.0, 1.0], [2.0, 0.5]])
 
-#: arguments that code in C takes as they are
+#: arguments that C code reads directly
 IN_C = {
     "expm": lambda u, a: scipy.linalg.expm(a) @ u,
     "spline": lambda u, a: u * interpolate.CubicSpline([0.0, 1.0], a)(0.5).sum(),

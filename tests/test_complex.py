@@ -17,13 +17,13 @@ from wengert.rules.factors import cholesky_adjoint
 
 
 def parts(x):
-    """Real and imaginary parts side by side, as the helpers take real arrays."""
+    """Return real and imaginary parts side by side, because the helpers take real arrays."""
     x = np.asarray(x)
     return np.stack([x.real, x.imag]) if np.iscomplexobj(x) else x
 
 
 def assert_rounding(found, expected):
-    """Equal to rounding relative to the size of the number: its parts are no better known."""
+    """Compare relative to the modulus: the parts of a complex value have no better accuracy."""
     found, expected = np.asarray(found), np.asarray(expected)
     assert found.shape == expected.shape
     if not np.iscomplexobj(found):
@@ -42,14 +42,14 @@ def numbers(*shape, seed=0):
 
 
 def by_differences(f, x, v):
-    """Derivative along a real line, extrapolated: about ten digits."""
+    """Return the derivative along a real line, extrapolated to about ten digits."""
     d = [(np.asarray(f(x + h * v)) - np.asarray(f(x - h * v))) / (2 * h) for h in (1e-3, 2e-3, 4e-3)]
     e = [(4 * d[i] - d[i + 1]) / 3 for i in (0, 1)]
     return (16 * e[0] - e[1]) / 15
 
 
 def check_directions(f, x, seed=0, rtol=1e-8):
-    """The tangents of f at x, complex or real, are those of differences: along 1, along i, and along a mix of both."""
+    """Compare tangents at x, real or complex, with differences along 1, along i, and along a combination."""
     w = numbers(*np.shape(x), seed=seed)
     y = f(x)
     for v in (w, 1j * w, w.real + 0j) if np.iscomplexobj(x) else (w.real, w.imag):
@@ -66,7 +66,7 @@ def pairing(a, b):
 
 
 def paired(f, x, seed=5):
-    """The pairing of f with a constant: a real function, by way of all that f does."""
+    """Return the pairing of f with a constant: a real function that uses every element of f."""
     y = f(x)
     w = numbers(*np.shape(y), seed=seed)
     w = w if np.iscomplexobj(y) else w.real
@@ -74,7 +74,7 @@ def paired(f, x, seed=5):
 
 
 def check_adjoint(f, x, rtol=1e-12):
-    """The pullback is the adjoint of the tangents, one cotangent or several at a time, again and again."""
+    """Check that the pullback is adjoint to the tangents, for one and several cotangents, repeatedly."""
     y, pullback = wg.vjp(f, x)
     assert_same_bits(np.asarray(y), np.asarray(f(x)))
     w = numbers(2, *np.shape(y), seed=7)
@@ -92,7 +92,7 @@ def check_adjoint(f, x, rtol=1e-12):
 
 
 def check_second(f, x, rtol=1e-7):
-    """Second derivatives, forward and reverse over reverse, and of forward, are those of differences."""
+    """Compare second derivatives (forward and reverse over reverse, and over forward) with differences."""
     phi = paired(f, x)
     v = numbers(*np.shape(x), seed=4)
     v = v if np.iscomplexobj(x) else v.real
@@ -106,7 +106,7 @@ def check_second(f, x, rtol=1e-7):
     assert np.allclose(wg.jvp(along, x, v)[1], pairing(expected, v), **tolerance)
 
 
-# ---- functions that act element by element
+# ---- elementwise functions
 
 MP = {
     "exp": mpmath.exp,
@@ -135,7 +135,7 @@ MP = {
     "arctanh": mpmath.atanh,
 }
 
-#: in all quadrants, near and far, near the branch points, and beyond what exponentials can hold
+#: all quadrants, small and large moduli, points near branch points, and beyond overflow of exp
 POINTS = [
     0.3 + 0.4j, -1.7 + 0.6j, -0.2 - 2.5j, 3.1 - 0.7j, 1e-9 + 1e-8j, 1.0000001 + 1e-7j, 1e-7 - 0.9999999j,
     -1.0000001 - 1e-7j, 0.5 + 20j, 18.0 - 1.1j, 1e3 + 2e3j, -4.0 + 1e-12j,
@@ -161,7 +161,7 @@ def test_derivatives_of_analytic_functions_equal_mpmath(name):
         if expected == 0 or abs(expected) < 1e-290:
             assert abs(found) < 1e-290
             continue
-        digits = 2e-14 if name != "exp2" else 2e-14 * (1 + abs(z) / 10)  # NumPy's value is no better
+        digits = 2e-14 if name != "exp2" else 2e-14 * (1 + abs(z) / 10)  # NumPy's value has no better accuracy
         assert abs(found - expected) <= digits * abs(expected), (z, found, expected)
         assert_rounding(array, np.array([found, found]))
 
@@ -172,7 +172,7 @@ def test_list_of_analytic_functions_is_complete(name):
 
 
 def test_every_function_of_one_operand_is_tested_or_refused():
-    known = {*MP, "absolute", "conjugate"}  # of those of SciPy `test_special_census.py` takes differences
+    known = {*MP, "absolute", "conjugate"}  # `test_special_census.py` compares functions of SciPy with differences
     for fun, row in list(registry.rows.items()):
         of_numpy = isinstance(fun, np.ufunc) and not row.name.startswith("scipy.")
         if row.kind == "elementwise" and of_numpy and fun.nin == 1 and fun.__name__ not in known:
@@ -215,7 +215,7 @@ R = np.array([0.7, 1.3, 0.4])
 
 
 def own_part_stored(x):
-    """Complex numbers that are overwritten by a part of themselves."""
+    """Overwrite complex values by a part of themselves."""
     x = x.copy()
     x[::-1] = x.imag
     return x * 2j
@@ -338,7 +338,7 @@ OF_REAL = {
 if not features.has_matvec:
     del PROGRAMS["matvec"]
 
-TURN = np.array([[0.3, 2.0, 0.1], [-1.5, 0.4, 0.2], [0.1, -0.3, 1.1]])  # two complex eigenvalues, where it is scaled
+TURN = np.array([[0.3, 2.0, 0.1], [-1.5, 0.4, 0.2], [0.1, -0.3, 1.1]])  # two complex eigenvalues for the scales in use
 
 
 def hermitian(a):
@@ -592,7 +592,7 @@ def test_gradient_of_a_real_function_points_uphill():
     assert wg.grad(np.abs, np.complex64(3 + 4j)).dtype == np.complex64
 
 
-#: real functions of a real x of shape (3,), by way of complex numbers; and the same in pairs of real numbers
+#: real functions of a real x of shape (3,) with complex intermediates, and the same written with pairs of reals
 SPLIT = {
     "impedance": (
         lambda x: np.abs(1 / (1 / x[0] + 1j * x[1]) + 2j * x[2]) ** 2,
@@ -719,7 +719,7 @@ def test_directions_of_complex_arguments():
         wg.jvp(lambda p: p["z"] * p["x"], {"z": 1j, "x": 1.0}, {"z": 1j, "x": 1j})
 
 
-# pickle searches all modules for a ufunc without __module__, and mpmath warns when it is searched
+# pickle searches every module for a ufunc without __module__, and mpmath warns when searched
 @pytest.mark.filterwarnings("ignore:.* module is deprecated:DeprecationWarning")
 def test_callables_have_repr_and_pickle():
     for op in (wg.grad, wg.jacobian, wg.derivative):
@@ -892,13 +892,13 @@ def test_functions_without_complex_rule_raise(name):
         wg.jvp(REFUSED[name], Z, Z)
 
 
-#: functions that read one half of a matrix
+#: functions that read one triangle of a matrix
 READ_BY_HALVES = (np.linalg.eigvalsh, np.linalg.cholesky, cholesky_adjoint)
 
 
 @pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
 def test_only_verified_rules_are_applied_to_complex_values():
-    """Every function with a rule, called with complex operands: differences, or a refusal."""
+    """Call every function with a rule on complex operands: it agrees with differences or raises."""
     z = numbers(3, 3, seed=21) + 2 * np.eye(3)
     for fun, row in list(registry.rows.items()):
         if row.kind in ("composed", "constant", "refuse", "custom") or fun in READ_BY_HALVES:

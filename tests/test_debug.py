@@ -52,7 +52,7 @@ def gradient_of_powers(x):
     return wg.grad(lambda z: np.sum(z**1.5 - z**1.5))(x)
 
 
-# f, offset of the line, its text, message by tangents, message by sweeps (None: the same)
+# f, offset of the line, its text, message in forward mode, message in reverse mode (None: the same)
 FIRST = [
     (log_of_negative, 1, "y = np.log(x - 0.5)", "the value of numpy.log is NaN at index (0,), of -0.5", None),
     (
@@ -109,7 +109,7 @@ def test_first_nan_is_named_with_its_line(case, mode):
             wg.jacobian(f, X, mode=mode)
         assert str(raised.value) == f"{text} {line_of(f, offset)}{code}"
     assert levels.running.get() == ()
-    assert_rounding(wg.grad(lambda x: np.sum(x * x), X), 2 * X)  # and nothing is left behind
+    assert_rounding(wg.grad(lambda x: np.sum(x * x), X), 2 * X)  # no state remains
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_block_has_no_effect_outside_derivatives():
 
 
 def probed(callback):
-    """In-place code on the result of a probe."""
+    """Run in-place code on the result of a probe."""
 
     def f(x):
         y = wg.probe(x * x, callback)
@@ -192,7 +192,7 @@ def probed(callback):
 
 
 def adjoint(x):
-    """Of the squares in `probed`."""
+    """Return the adjoint of the squares in `probed`."""
     return 2 * x**2 * np.array([9.0, 1.0, 1.0])
 
 
@@ -203,7 +203,7 @@ def test_reverse_sweep_shows_adjoint_of_all_later_uses():
     assert type(shown) is np.ndarray
     assert_rounding(shown, adjoint(X + 1))
     assert_rounding(gradient, adjoint(X + 1) * 2 * (X + 1))
-    shown[:] = np.nan  # a copy: the gradient is not touched
+    shown[:] = np.nan  # a copy: the gradient is unaffected
     assert np.isfinite(gradient).all()
 
 

@@ -1,6 +1,6 @@
-"""The documentation says what the code does: its pages run, its docstrings run, its site builds.
+"""The documentation matches the code: code blocks of its pages run, docstrings run, the site builds.
 
-How a page says what a block prints or raises is described in ``docs/_blocks.py``.
+``docs/_blocks.py`` describes how a page states what a block prints or raises.
 """
 
 import doctest
@@ -24,7 +24,7 @@ PAGES = sorted(p for p in DOCS.rglob("*.md") if "_build" not in p.parts) + [ROOT
 
 
 def load(name):
-    """A module of the documentation that is no part of the package."""
+    """Import a module of the documentation, which is not part of the package."""
     spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up
@@ -39,7 +39,7 @@ pages = load("_blocks")
 
 
 def words(text):
-    """Text without its line breaks, which a page may put where it likes."""
+    """Return text with whitespace normalised, because pages break lines anywhere."""
     return " ".join(text.split())
 
 
@@ -99,7 +99,7 @@ DOCUMENTED = [
 @pytest.mark.parametrize("name", DOCUMENTED)
 def test_examples_of_docstrings_run(name):
     module = importlib.import_module(name)
-    # in a namespace of their own: functions of wengert itself run as they are, their names are not replaced
+    # a separate namespace: functions of wengert run unchanged, without rebinding
     tests = doctest.DocTestFinder().find(module, globs={"__name__": "__main__"})
     found = [test for test in tests if test.examples]
     assert found
@@ -110,17 +110,17 @@ def test_examples_of_docstrings_run(name):
         assert result.failed == 0, "".join(report)
 
 
-#: nothing to show: no result, and no way to show it in a line
+#: no example needed: nothing is returned, and nothing can be shown in a line
 WITHOUT_EXAMPLE = {"clear_caches", "FiniteDifferenceWarning", "MutatedInputWarning", "TextWarning"}
 
 
 def sections(docstring):
-    """Headings of a docstring in numpydoc's form."""
+    """Return the headings of a numpydoc docstring."""
     lines = inspect.cleandoc(docstring).splitlines()
     return {line for line, rule in itertools.pairwise(lines) if line and rule == "-" * len(line)}
 
 
-#: names of an option of another function
+#: parameters documented at another function
 ALIASES = {name for name in wg.__all__ if isinstance(getattr(wg, name), functools.partial)}
 NAMES = [name for name in wg.__all__ if name not in ALIASES]
 

@@ -1,4 +1,4 @@
-"""The drivers from outside: arguments, containers, options, repr, pickle, threads; nothing grows."""
+"""Drivers as a user calls them: arguments, containers, options, repr, pickle, threads, no leaks."""
 
 import collections
 import copy
@@ -26,7 +26,7 @@ X = np.array([0.3, 1.2, -0.7])
 
 
 def product(x, a, b=2.0, *, c=1.0):
-    """Every kind of argument."""
+    """Take every kind of argument."""
     return np.sum(a * x**2) * b + c
 
 
@@ -346,7 +346,7 @@ def test_fun_stops_recording_while_no_derivative_is_requested():
     del kinds[:]
     x = points(1)
     J(x)
-    assert kinds == [False]  # a recording, which the derivative has used
+    assert kinds == [False]  # one recording, made by the derivative
 
 
 def test_threads_share_one_callable_and_its_fun():
@@ -417,7 +417,7 @@ def test_eight_threads_compute_the_same_bits():
     assert not failures
 
 
-# ---- objects
+# ---- callables
 
 
 def test_repr_names_operation_function_and_options():
@@ -563,7 +563,7 @@ def test_plain_numpy_is_unchanged_after_and_outside_derivatives():
     assert wnp.sin(0.5) == np.sin(0.5)
 
 
-# ---- constants by request
+# ---- requested constants
 
 
 def test_stop_gradient_makes_constants():
@@ -690,7 +690,7 @@ def test_comparison_with_differences_counts_digits():
     assert wg.compare(lambda x: wrong(x), X).digits < 1
 
 
-# ---- input that is written
+# ---- functions that write into their input
 
 
 def test_write_into_argument_warns_once_and_leaves_the_argument():
@@ -724,7 +724,7 @@ def test_write_into_argument_warns_once_and_leaves_the_argument():
         wg.grad(lambda x: (lambda a: operator.imul(a, 2))(x[0]), x)
 
 
-# ---- nothing grows
+# ---- no growth
 
 
 def mixed(x):
@@ -760,14 +760,14 @@ def test_no_growth_over_two_thousand_calls():
     found = []  # bytes and objects
     tracemalloc.start()
     try:
-        many_calls(300)  # fills the caches, which are bounded, where it is seen what they take
+        many_calls(300)  # fills the caches, which are bounded, so that they are not counted
         for calls in (0, 100, 100, 100):
             many_calls(calls)
             gc.collect()
             found.append((tracemalloc.get_traced_memory()[0], len(gc.get_objects())))
     finally:
         tracemalloc.stop()
-    grown, objects = np.diff(found, axis=0).min(axis=0)  # a large dict of the interpreter's may be moved once
+    grown, objects = np.diff(found, axis=0).min(axis=0)  # minimum: a large dict may be reallocated once
     assert grown < 6_000
     assert objects < 70
 
@@ -811,7 +811,7 @@ def test_memory_is_freed_without_garbage_collector():
         gc.enable()
 
 
-# ---- derivatives inside derivatives: an error now, never a wrong number
+# ---- derivatives inside derivatives: an error or the right value, never a wrong one
 
 
 def test_inner_derivative_at_plain_point_is_constant():
@@ -841,7 +841,7 @@ def test_inner_derivative_at_plain_point_is_constant():
     ids=range(15),
 )
 def test_outer_value_inside_inner_derivative_keeps_its_derivative(f):
-    """Each way in which the outer derivative could be lost, against differences of plain values."""
+    """Compare each use of the outer variable with differences of plain values."""
     h = 1e-6
     steps = h * np.eye(X.size)
     expected = np.array([(f(X + step) - f(X - step)) / (2 * h) for step in steps])

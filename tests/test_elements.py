@@ -1,4 +1,4 @@
-"""Small arrays as their elements: the same values and derivatives, and lists without arrays."""
+"""Scalarisation of small arrays: same values and derivatives, and code without arrays."""
 
 import numpy as np
 import pytest
@@ -78,7 +78,7 @@ def joined(x):
 
 
 def handed_over(x):
-    """Elements become arrays again where a function wants one."""
+    """Scalars become arrays again if a function needs an array."""
     total = 0.0
     for k in range(4):
         v = x[:3] * (k + 1.0) + x[3:]
@@ -93,7 +93,7 @@ def products(x):
 
 
 def forward(x):
-    """The probability of what a chain of two hidden states shows, in logarithms."""
+    """Return the log-likelihood of the observations under a hidden Markov chain with two states."""
     A, here = np.exp(x[:4].reshape(2, 2)), np.log(x[4:] ** 2)
     for k in range(6):
         top = np.max(here)
@@ -108,7 +108,7 @@ def folds(x):
 
 
 def put_into_large(x):
-    """Elements of a large array are written at constant indices: repeated ones, negative ones, a number for all."""
+    """Write elements of a large array at constant indices: repeated, negative, and one scalar for all."""
     y = np.zeros(40)
     B = np.ones((6, 7))
     for nodes in ([3, 7, 1], [7, -1, 7], [0, 1, 39], [-40, 2, 3]):
@@ -135,7 +135,7 @@ CASES = (
 
 @pytest.fixture
 def always(monkeypatch):
-    """Let lists without small arrays be taken whatever they cost."""
+    """Scalarise every program, whatever the estimated cost."""
     monkeypatch.setattr(pipeline, "SCALAR_GAIN", np.inf)
 
 
@@ -270,7 +270,7 @@ MATRICES = {
 
 
 def of_matrix(name, n):
-    """A function of matrices and vectors that lie in one array, which goes through what it found again."""
+    """Return a function that reads matrices and vectors from one array, and loops over the results."""
     linear = LINEAR[name]
 
     def f(x):
@@ -306,7 +306,7 @@ def test_nan_in_small_matrix_propagates(name, hole):
     f, x = of_matrix(name, 2), np.array([0.0, 1.0, 0.0, 3.0, 0.5, 0.25])
     made = wg.record(f, np.array([2.0, 1.0, 1.0, 3.0, 0.5, 0.25]))
     x[hole] = np.nan
-    assert np.isnan(made(x))  # LAPACK stops at a pivot of 0, where NumPy's determinant is 0 whatever else there is
+    assert np.isnan(made(x))  # LAPACK stops at a zero pivot, where NumPy's determinant is 0 despite the NaN
 
 
 @pytest.mark.parametrize("name", ["solve", "columns", "inv"])
@@ -320,7 +320,7 @@ def test_singular_matrix_raises_numpy_error_in_compiled_function(name):
 
 
 def test_nearly_singular_matrix_is_left_to_numpy():
-    """Pivots that are written out may be 0 where those of LAPACK are not: then f runs as it is."""
+    """An expanded elimination may meet a zero pivot where LAPACK does not: then f runs eagerly."""
     f = of_matrix("solve", 2)
     made, g = wg.record(f, np.array([2.0, 1.0, 1.0, 3.0, 0.5, 0.25])), wg.compile(f)
     g(np.array([2.0, 1.0, 1.0, 3.0, 0.5, 0.25]))

@@ -1,5 +1,5 @@
 # ruff: noqa: UP031
-"""Messages word for word: what happened, at which line of the user, what to write instead; no state left."""
+"""Exact error messages: what happened, at which line of the user's code, what to write instead; no state remains."""
 
 import dataclasses
 import decimal
@@ -21,12 +21,12 @@ X = np.array([0.3, 1.2, -0.7])
 
 
 def line_of(f, offset=1):
-    """Where the body of `f` raises: `offset` lines below its ``def``."""
+    """Return the location where the body of `f` raises: `offset` lines below its ``def``."""
     return f"{__file__}:{f.__code__.co_firstlineno + offset}"
 
 
 def check(error, text, call):
-    """The call raises `error` with exactly this text, twice; afterwards derivatives work."""
+    """Check that the call raises `error` with exactly this text, twice, and that derivatives work afterwards."""
     for _ in range(2):
         with pytest.raises(error) as raised:
             call()
@@ -42,7 +42,7 @@ def check(error, text, call):
 
 
 def asking(name):
-    """A function that asks its operand as NumPy's own do, and that no row knows."""
+    """Return a function that dispatches on its operand as NumPy's functions do, but has no rule."""
     from numpy._core.overrides import array_function_dispatch
 
     def fun(a):
@@ -137,7 +137,7 @@ def test_ufunc_method_without_rule_names_replacement():
     )
 
 
-# ---- into plain memory
+# ---- traced values stored in plain memory
 
 OUTSIDE = np.zeros(3)
 
@@ -245,7 +245,7 @@ def test_array_handed_out_before_a_write_is_named_with_both_lines():
     )
 
 
-# ---- out of the derivative
+# ---- conversions to plain values
 
 NO_FLOAT = (
     "its derivative would be lost. Use the NumPy function (np.sin(x) for math.sin(x)), "
@@ -302,7 +302,7 @@ def test_dot_method_of_an_element_names_replacement():
             wg.jacobian(f, X)
 
 
-#: calls of SciPy, and what is said of them
+#: calls of SciPy, and the advice for them
 OF_SCIPY = [
     (lambda x: linalg.solve(np.diag(x), x), "linalg.solve takes plain arrays alone: write numpy.linalg.solve. "),
     (
@@ -393,7 +393,7 @@ def test_attributes_exposing_memory_are_named():
     )
 
 
-# ---- the drivers
+# ---- drivers
 
 
 def vector(x):
@@ -433,7 +433,7 @@ def test_seed_of_wrong_shape_names_expected_shape():
 
 
 class Frame:
-    """Stands for a pandas object, which need not be installed."""
+    """Stands in for a pandas object, so that pandas need not be installed."""
 
     __module__ = "pandas.core.frame"
 
@@ -581,7 +581,7 @@ def test_errors_derive_from_standard_exceptions():
     assert issubclass(wg.MutatedInputWarning, UserWarning)
 
 
-# ---- errors of the function itself
+# ---- errors raised by the function itself
 
 
 class Own(Exception):
@@ -629,7 +629,7 @@ def endless(x):
     return endless(x * 1.0)
 
 
-# ---- what SciPy, NumPy and Python say themselves
+# ---- errors raised by SciPy, NumPy and Python
 
 
 K, M2 = np.array([[4.0, 1.0], [1.0, 3.0]]), np.array([[3.0, 1.0], [1.0, 2.0]])
@@ -637,11 +637,11 @@ TWO = np.array([1.0, 2.0])
 
 
 def scaled(x):
-    """A sparse array with traced entries."""
+    """Return a sparse array with traced entries."""
     return sparse.csr_array(K).multiply(x[0]).tocsr()
 
 
-#: calls, and what is to be written in their place
+#: calls, and the suggested replacement
 ADVICE = [
     (lambda x: linalg.cholesky(K * x[0], lower=True), "numpy.linalg.cholesky(a)"),
     (lambda x: linalg.cholesky(K * x[0], True), "numpy.linalg.cholesky(a)"),

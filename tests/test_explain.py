@@ -1,4 +1,4 @@
-"""What `explain` reports is what was done: runs of f and sweeps are counted."""
+"""`explain` reports what is executed: the tests count runs of f and sweeps."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from wengert.transforms import costs, dense, products
 
 
 class Counted:
-    """Scaled sines of m picked elements of n, which counts its runs."""
+    """Scaled sines of m selected elements of n; counts its calls."""
 
     def __init__(self, n, m):
         self.picked = np.arange(m) % n
@@ -27,7 +27,7 @@ class Counted:
 
 @pytest.fixture
 def sweeps(monkeypatch):
-    """Numbers of directions of the sweeps that were made."""
+    """Collect the number of directions of each sweep."""
     made = []
 
     def counting(recorder, inputs, outputs, cotangents, k, *rest):
@@ -36,7 +36,7 @@ def sweeps(monkeypatch):
 
     def counting_quick(*args):
         found = quick(*args)
-        if isinstance(found, np.ndarray):  # it swept, once
+        if isinstance(found, np.ndarray):  # one sweep was made
             made.append(found.shape[0] if found.ndim > 1 else 1)
         return found
 
@@ -47,7 +47,7 @@ def sweeps(monkeypatch):
     return made
 
 
-# n, m, mode asked for, mode, runs, sweeps, width; then the same of the second call
+# n, m, requested mode, mode, runs, sweeps, width; then the same for the second call
 PASSES = [
     (1, 1000, "auto", ("forward", 1, 0, 1), ("forward", 1, 0, 1)),
     (1000, 1, "auto", ("reverse", 1, 1, 1), ("reverse", 1, 1, 1)),
@@ -128,7 +128,7 @@ def test_tape_length_and_memory_are_reported():
         return total
 
     report = wg.explain(wg.grad(powers), np.arange(10.0))
-    assert report.entries == 10 * 3  # a load, a product, a sum
+    assert report.entries == 10 * 3  # a load, a product and a sum for each
     assert 17 * report.entries <= report.nbytes < 30 * report.entries
     arrays = wg.explain(wg.grad(lambda x: np.sum(np.exp(x))), np.ones(1000))
     assert arrays.entries == 2

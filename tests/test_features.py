@@ -1,4 +1,4 @@
-"""What is decided by features of the installed Python and NumPy: bytecode read right, classes made in Python."""
+"""Feature detection for the installed Python and NumPy: bytecode decoding, classes defined in Python."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wengert.errors import TracedValueError
 
 @pytest.fixture
 def fresh():
-    """Anew, and forgotten afterwards."""
+    """Run detection again, and discard the result afterwards."""
     features.knows_bytecode.cache_clear()
     yield
     features.knows_bytecode.cache_clear()
@@ -63,7 +63,7 @@ def test_binary_operator_differs_from_subscript(text, expected):
 
 
 def test_opcode_after_the_operators_is_not_an_operator():
-    at_work = [bytes([dis.opmap["BINARY_OP"], number]) for number in (0, 25, 26)]  # 26: a subscript, in Python 3.14
+    at_work = [bytes([dis.opmap["BINARY_OP"], number]) for number in (0, 25, 26)]  # 26 is a subscript in Python 3.14
     assert [features.is_operator_code(code, 0) for code in at_work] == [True, True, False]
 
 

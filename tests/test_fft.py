@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms: linear maps, so that tangents are transforms of directions and pullbacks adjoints."""
+"""Discrete Fourier transforms are linear: tangents are transforms of directions, pullbacks are adjoints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import wengert as wg
 OF_REAL = ("rfft", "rfftn", "rfft2", "ihfft")
 ALONG_ONE = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
 
-#: shape and options of transforms along one axis: cut off, continued by zeros, of even and odd lengths, of one
+#: shape and options of transforms along one axis: truncated, zero-padded, even and odd lengths, length one
 ONE = [
     ((5,), {}),
     ((6,), {"norm": "ortho"}),
@@ -25,7 +25,7 @@ ONE = [
     ((2, 3, 4), {"axis": -2, "n": 2, "norm": "forward"}),
 ]
 
-#: of several axes: all, some, in another order, twice the same, with lengths
+#: along several axes: all, some, permuted, one axis twice, with lengths
 SEVERAL = [
     ((3, 4), {}),
     ((2, 3, 4), {"norm": "ortho"}),
@@ -58,7 +58,7 @@ def drawn(shape, is_complex, rng):
 
 
 def operands(name, shape, rng):
-    """An operand and a direction: real numbers where a transform takes no others, else both kinds."""
+    """Return an operand and a direction: real if the transform requires it, else complex as well."""
     for is_complex in (False,) if name in OF_REAL else (False, True):
         yield drawn(shape, is_complex, rng), drawn(shape, is_complex, rng)
 
@@ -90,7 +90,7 @@ def paired(a, b):
 
 @every
 def test_pullback_is_the_adjoint(name, shape, kwargs):
-    """In the pairing Re(sum(conj(a) b)), for one cotangent and for several."""
+    """Use the pairing Re(sum(conj(a) b)), for one cotangent and for several."""
     fun = getattr(np.fft, name)
     rng = np.random.default_rng(2)
     for x, v in operands(name, shape, rng):
@@ -105,7 +105,7 @@ def test_pullback_is_the_adjoint(name, shape, kwargs):
 
 @every
 def test_energies_of_transforms_have_gradients_and_hessians(name, shape, kwargs):
-    """Of half the sum of w |A x|^2 they are A* (w A x) and A* w A."""
+    """For half the sum of w |A x|^2 they are A* (w A x) and A* w A."""
     fun = getattr(np.fft, name)
     x, v = next(operands(name, shape, np.random.default_rng(5)))
     y, pullback = wg.vjp(lambda x: fun(x, **kwargs), x)
@@ -129,7 +129,7 @@ def test_half_spectrum_counts_twice_except_at_the_ends():
         counts[0] = 1
         if n % 2 == 0:
             counts[-1] = 1
-        t = wg.jvp(lambda x: np.sum(counts * np.abs(np.fft.rfft(x)) ** 2) / n, x, np.eye(n))[1]  # Parseval
+        t = wg.jvp(lambda x: np.sum(counts * np.abs(np.fft.rfft(x)) ** 2) / n, x, np.eye(n))[1]  # Parseval's theorem
         close(t, 2 * x)
         close(np.fft.irfft(half, n), x)
 
@@ -148,7 +148,7 @@ def test_half_spectrum_input_may_be_real(name):
 def test_frequencies_are_constants_and_vary_with_their_spacing():
     def spectral_slope(x, d):
         k = np.fft.fftfreq(len(x), d)
-        k[0] = 0.0 * x[0]  # they may receive traced values
+        k[0] = 0.0 * x[0]  # allocated from x, so that it can hold traced values
         return np.fft.ifft(2j * np.pi * k * np.fft.fft(x)).real
 
     x = np.cos(2 * np.pi * np.arange(8) / 8)

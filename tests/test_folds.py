@@ -1,6 +1,6 @@
-"""Sums, largest and smallest elements along axes, computed with the elementwise work around them.
+"""Sums, maxima and minima along axes, fused with the elementwise work around them.
 
-References are NumPy on the same arrays; a sum of n terms may differ by 2 n eps times the sum of their absolute values.
+The reference is NumPy on the same arrays; a sum of n terms may differ by 2 n eps times the sum of absolute values.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ RNG = np.random.default_rng(0)
 EPS = np.finfo(float).eps
 TIERS = ["vm", "llvm"] if importlib.util.find_spec("llvmlite") else ["vm"]
 AXES = [0, 1, -1, None, (0, 1), ()]
-#: at the borders of chunks of 512 elements, of rows that share one, and of rows that do not
+#: around the borders of chunks of 512 elements, with rows that share a chunk and rows that do not
 SHAPES = [(1, 1), (1, 7), (7, 1), (52, 10), (51, 64), (9, 65), (2, 511), (2, 512), (3, 513), (511, 2), (513, 3)]
 
 
@@ -28,7 +28,7 @@ def quiet():
 
 
 def calls(program):
-    """Names of the functions that Python calls in a run."""
+    """Return the names of functions that a run calls through Python."""
     return [line.split("Python: ")[1] for line in str(program.explain()).splitlines() if "Python: " in line]
 
 
@@ -76,7 +76,7 @@ def test_max_and_min_equal_numpy(name, axis, keepdims):
 
 @pytest.mark.parametrize("axis", [0, 1, 2, (0, 2), (1, 2), -2], ids=str)
 def test_reductions_of_views_are_fused(axis):
-    """Parts, elements in reverse and in another order, and elements that are repeated."""
+    """Slices, reversed and permuted elements, and repeated elements."""
     views = {
         "part": lambda x: x[:, 1:-1, ::2],
         "reverse": lambda x: x[::-1, :, ::-1],
@@ -99,14 +99,14 @@ def softmax(x):
 
 
 def columns(x):
-    """The logarithm of a sum of exponentials of each column, and centred rows."""
+    """Return the log-sum-exp of each column, and centred rows."""
     m = np.max(x, axis=0)
     y = x - np.mean(x, axis=1, keepdims=True)
     return (m + np.log(np.sum(np.exp(x - m), axis=0))) * np.sum(y**2, axis=0)
 
 
 def counted(x):
-    """Bools among the operands, and sums of them."""
+    """Sum booleans, and use booleans as operands."""
     mask = x > 0.1
     return mask * x / (1.0 + np.sum(mask, axis=1, keepdims=True, dtype=float)) + np.sum(mask * x, axis=0)
 
@@ -159,7 +159,7 @@ def test_reductions_of_other_dtypes_stay_calls():
 
 
 def test_short_rows_with_repeated_elements():
-    """Rows of which several are a chunk: repeated along either axis, strided, of bools, and placed in an array."""
+    """Rows short enough to share a chunk: repeated along either axis, strided, boolean, and stored in an array."""
 
     def f(x, y, z):
         out = np.zeros((x.shape[0], x.shape[1], 4))

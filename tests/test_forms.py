@@ -1,6 +1,6 @@
-"""Ufuncs and methods in every form in which NumPy lets one call them: values, both modes, second order, a Program.
+"""Ufuncs and methods in every call form that NumPy accepts: values, both modes, second order, a Program.
 
-Each form is a function of one array; its value is NumPy's bit for bit, and whatever it cannot do it says.
+Each form is a function of one array; its value is bit-identical to NumPy, and unsupported forms raise.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def quiet():
 
 
 def check(f, x=X):
-    """The value is NumPy's; derivatives of both modes and of second order are those of differences, replayed too."""
+    """Check the value against NumPy, and derivatives (both modes, second order, replay) against differences."""
     y = f(x)
     value, J = wg.jacobian(f, x, value=True, mode="reverse")
     assert_same_bits(value, y)
@@ -52,21 +52,21 @@ def check(f, x=X):
     moved = x * 1.001
     try:
         np.testing.assert_allclose(program(moved), loss(moved), rtol=1e-12)
-    except GuardError:  # Python code has seen the numbers
+    except GuardError:  # Python code has read the values
         assert f in (METHODS["printing"], METHODS["numpy printing"], METHODS["numpy.testing"])
         return
     np.testing.assert_allclose(program.grad()(moved), gradient(moved), rtol=1e-11, atol=1e-12)
 
 
 def changed(x, store, *args, **kwargs):
-    """A copy of `x` into which something was stored."""
+    """Store something into a copy of `x`, and return the copy."""
     y = np.copy(x)
     store(y, *args, **kwargs)
     return y
 
 
 def into(shape, call, dtype=float):
-    """What a call writes into its ``out=``."""
+    """Return what a call writes into ``out=``."""
     out = np.zeros(shape, dtype)
     result = call(out)
     assert result is out
@@ -78,7 +78,7 @@ def both(pair):
 
 
 def outs(x, call):
-    """What a call writes into two arrays."""
+    """Return what a call writes into two ``out`` arrays."""
     first, second = np.zeros(x.shape), np.zeros(x.shape)
     assert call((first, second))[0] is first
     return first + 2 * second
@@ -226,11 +226,11 @@ PROMOTIONS = {
 
 @pytest.mark.parametrize("name", PROMOTIONS)
 def test_dtypes_match_numpy(name):
-    """Values, tangents and cotangents of float32, beside numbers and arrays of other types, which are constants."""
+    """Values, tangents and cotangents of float32 operands, combined with constants of other dtypes."""
     f, x, x64 = PROMOTIONS[name], X.astype(np.float32), X.astype(np.float32).astype(float)
     y, pullback = wg.vjp(f, x)
     assert_same_bits(y, f(x))
-    if name != "transform":  # programs are recorded of real values
+    if name != "transform":  # only real-valued functions are recorded
         assert_same_bits(np.asarray(wg.record(f, x, exact=True)(x)), np.asarray(y))
     ybar = np.cos(np.arange(np.size(y))).reshape(np.shape(y)).astype(y.dtype)
     (xbar,) = [pullback(ybar)]
@@ -272,7 +272,7 @@ class Model:
 
 MODEL = Model()
 
-#: what NumPy's Python code computes from arrays that it does not ask
+#: NumPy functions in Python code that do not dispatch on their arrays
 AROUND = {
     "vectorize": lambda x: np.vectorize(lambda v: np.sin(v) * v)(x),
     "vectorize outside": lambda x: smoothed(x, 2.0) + smoothed(x, x[0] ** 2) + smoothed(v=x, width=x),

@@ -192,7 +192,7 @@ def test_tangents_of_scalars_arrays_and_elements_agree(case):
 @every_case
 def test_zero_tangent_times_infinite_partial_is_zero(case):
     leaves = numbers_for(case)
-    # LAPACK may look for singular values of infinite matrices forever
+    # LAPACK may not terminate on singular values of infinite matrices
     has_svd = any(word in case.fun.__name__ for word in ("svd", "pinv", "lstsq", "norm"))
     for value in (np.nan,) if has_svd else (np.inf, np.nan):
         at = [np.where(np.arange(np.size(x)).reshape(np.shape(x)) == 1, value, x) for x in leaves]
@@ -329,7 +329,7 @@ def test_functions_that_mix_elements_have_no_elementwise_derivative(f, n):
         wg.derivative(f, np.linspace(0.1, 0.9, n))
 
 
-# ---- rules of one's own, constants
+# ---- user rules, constants
 
 
 @wg.primitive(vjp=lambda ybar, y, a, b: (ybar * b, None))

@@ -1,4 +1,4 @@
-"""A few hundred of the fuzzer's programs, and what its tables promise."""
+"""Run a few hundred programs of the fuzzer, and check that its tables are complete."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def test_comparison_finds_a_wrong_derivative(monkeypatch):
         check(program, second=False)
 
 
-# ---- programs whose sizes depend on data
+# ---- programs with data-dependent sizes
 
 
 def small_programs(seed, count):

@@ -1,4 +1,4 @@
-"""Functions that equations define: derivatives of every order by every driver, and errors where there are none."""
+"""Implicitly defined functions: derivatives of every order by every driver, and errors where they do not exist."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WEIGHTS = (0.8, -1.3)
 
 
 def system(x, p, m=np):
-    """Two equations that are neither symmetric nor linear in anything."""
+    """Two equations, nonsymmetric and nonlinear in every variable."""
     return [p[0] * x[0] ** 2 + x[1] ** 3 - 3.1 * p[1], m.exp(0.3 * x[0]) * x[1] - p[0] * p[1] + 0.1 * x[0]]
 
 
@@ -45,7 +45,7 @@ def residual(x, p):
 
 @functools.cache
 def reference(order):
-    """Derivatives of sum(w * x(p)**2), as a tensor."""
+    """Return derivatives of sum(w * x(p)**2) as a tensor."""
     with mp.workdps(DIGITS):
 
         def value(*p):
@@ -79,13 +79,13 @@ def by_decorator(p):
 
 
 def by_fixed_point(p):
-    """Newton's iteration with a constant matrix, which contracts."""
+    """Run Newton's iteration with a constant matrix, which contracts."""
     inverse = np.linalg.inv(wg.jacobian(residual, [0.9, 0.8], args=(P,)))
     return fixed_point(lambda x: x - inverse @ residual(x, p), np.array([0.9, 0.8]))
 
 
 def scaled(p):
-    """The same root in units that differ by 14 orders of magnitude, equations and unknowns."""
+    """Return the same root, with units of equations and unknowns that differ by 14 orders of magnitude."""
     units = np.array([1e8, 1e-6])
     y = root(lambda y: residual(y / units, p) * np.array([1e-9, 1e7]), units)
     return y / units
@@ -115,7 +115,7 @@ def unit_directions(f, x, rows):
     return np.stack([f(x, row)[1] for row in rows])
 
 
-#: name: (order, the derivative of a function of two numbers at a point)
+#: name: (order, derivative of a function of two scalars at a point)
 DRIVERS = {
     "grad": (1, wg.grad),
     "forward": (1, functools.partial(wg.jacobian, mode="forward")),
@@ -193,7 +193,7 @@ def test_fourth_order():
 
 
 def test_one_step_fewer_makes_the_last_order_wrong(monkeypatch):
-    """So the number of steps matters, and the tests above see it."""
+    """The number of steps matters, and the tests above would detect a wrong one."""
     counted = theorem._order
     monkeypatch.setattr(theorem, "_order", lambda r: max(1, counted(r) - 1))
     for driver in ("hessian", "hessian, reverse", "hvp", "jacobian of hessian"):
@@ -203,7 +203,7 @@ def test_one_step_fewer_makes_the_last_order_wrong(monkeypatch):
 
 
 def test_constants_of_outer_derivative_need_no_steps():
-    """Only the derivatives that the root depends on count."""
+    """Only derivatives that the root depends on count."""
     steps = []
 
     def inner(p):
@@ -230,7 +230,7 @@ def test_residual_is_traced_once_per_order_and_solved_with_plain_values():
         assert calls[True] == order
 
 
-# ---- places in which a residual holds traced values
+# ---- where a residual may hold traced values
 
 
 class Model:
@@ -295,7 +295,7 @@ HOLDERS = {
 
 
 class Generated:
-    """Holds its number where nothing looks."""
+    """Holds its value where it is not searched for."""
 
     __slots__ = ("values",)
 
@@ -345,7 +345,7 @@ def test_solvers_run_outside_derivatives(derivative):
 
 
 def test_plain_values_are_returned_in_every_context():
-    """A solver may run where no derivative is, and f may hold its traced values where nobody sees them."""
+    """A solver may run outside derivatives, and f may hold traced values that are not found."""
 
     def f(p):
         jacobian = theorem.numbers(wg.jacobian(Generated(p)))
@@ -376,7 +376,7 @@ def test_values_of_two_derivatives_in_one_residual():
     assert_rounding(f(2.0, 3.0), 2 / 9 * 2.0 ** (-1 / 3) * 3.0 ** (-2 / 3))
 
 
-# ---- Kepler's equation: scalar and element by element
+# ---- Kepler's equation: scalar and elementwise
 
 
 def kepler(E, e, M):
@@ -428,7 +428,7 @@ def test_decoupled_equations_are_solved_elementwise():
     assert_rounding(dense, np.sin(E) * slope)
 
 
-# ---- linear systems: nothing is squared
+# ---- linear systems: the condition number is not squared
 
 
 def matrix_of_condition(digits, n=30):
@@ -452,7 +452,7 @@ def test_linear_system_of_condition_number_1e6(mode):
         wg.jacobian(lambda b: implicit(lambda x: A @ x - b, x, name="f")[0], A @ x, mode=mode)
 
 
-# ---- the value is what the solver returned
+# ---- the value is that of the solver
 
 
 VALUES = {
@@ -490,7 +490,7 @@ def test_unknown_may_be_a_matrix():
     assert_rounding(found, scipy.linalg.solve_sylvester(X, X, np.ones((2, 2))))
 
 
-# ---- the point of the derivative
+# ---- the point of differentiation
 
 
 @pytest.mark.parametrize(
@@ -532,7 +532,7 @@ def test_correction_estimates_error_of_solution():
     assert info.rcond == pytest.approx(1.0, rel=0.9)
 
 
-# ---- where there is no derivative
+# ---- undefined derivatives
 
 
 def solved_by(x):
@@ -571,7 +571,7 @@ FAILURES = {
 }  # fmt: skip
 
 
-#: roots that are simple, though something about them is extreme; the derivative in p at p = 1
+#: simple roots with some extreme property, and the derivative in p at p = 1
 SIMPLE = {
     "a feature of a minute in seconds since 1970": (lambda x, p: np.tanh((x - 1.7e9) / 60) - p / 3, 1.7e9, 60 * 0.375),
     "sum of large terms near 0": (lambda x, p: x + (p - 1.0) * 1e3, 0.0, -1e3),
@@ -622,7 +622,7 @@ def test_undefined_derivative_raises(name, driver):
     assert not running.get()
     assert_rounding(wg.grad(lambda x: x * x)(3.0), 6.0)
     word = "on_failure" if error is wg.ConvergenceError else "on_singular"
-    if name != "double root, found exactly":  # where a NaN meets partials of exactly 0
+    if name != "double root, found exactly":  # where a NaN is multiplied by partials of exactly 0
         assert np.isnan(wg.grad(lambda p: solution(p, **{word: "nan"}))(1.0))
 
 
@@ -700,7 +700,7 @@ def test_minimum_at_saddle_point_raises():
         at(np.ones(2), -1.0)
 
 
-# ---- linear equations by iteration
+# ---- iterative linear solvers
 
 
 def test_large_systems_are_solved_matrix_free():

@@ -1,4 +1,4 @@
-"""`import wengert` is cheap: little time, and no module that its user has not asked for."""
+"""`import wengert` is cheap: it takes little time and imports no unneeded module."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ UNWANTED = ("scipy", "numba", "llvmlite", "matplotlib")
 
 
 def run(code):
-    """Output of `code` in a new process, outside any test machinery."""
+    """Run `code` in a new process without test plugins, and return its output."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False
     )
@@ -34,7 +34,7 @@ def test_import_stays_within_its_budget_beyond_numpy():
         "from time import perf_counter as clock; import numpy; start = clock(); "
         "import wengert; print(clock() - start)"
     )
-    # Other work on the machine can only add to a time: the least of several is what it takes.
+    # Other processes can only add to a time, so the minimum of several is used.
     assert min(float(run(code)) for _ in range(7)) <= BUDGET
 
 
@@ -58,7 +58,7 @@ print(compiled(np.arange(5.0)), compiled(np.arange(5.0)), "numpy.ma" in asked)
 
 
 def test_lazy_imports_of_numpy_do_not_prevent_compilation():
-    assert run(FINDER).split() == ["2.0", "2.0", "True"]  # else a CompileWarning, by the code of the finder
+    assert run(FINDER).split() == ["2.0", "2.0", "True"]  # otherwise the code of the finder causes a CompileWarning
 
 
 @pytest.mark.parametrize("first", ["levels", "tape.local_derivatives", "operands.var"])

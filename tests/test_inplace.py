@@ -1,4 +1,4 @@
-"""Writes in place: one list in order, overwritten values kept, buffers rolled forward after every sweep."""
+"""In-place writes: one tape in order, saved overwritten values, buffers rolled forward after every sweep."""
 
 import copy
 import functools
@@ -23,7 +23,7 @@ PROGRAMS = {}
 
 
 def program(x, twin=None):
-    """Enter an in-place program; `twin` is the same mathematics without a write, for the complex step."""
+    """Register an in-place program; `twin` computes the same without writes, for the complex step."""
 
     def enter(f):
         name = f.__name__
@@ -34,7 +34,7 @@ def program(x, twin=None):
     return enter
 
 
-# ---- one list, in order
+# ---- one tape, in order
 
 
 def interleaved_twin(x):
@@ -91,7 +91,7 @@ def running_total_in_one_place(x):
     return [total[0], total[-1]]
 
 
-# ---- source and target overlap
+# ---- overlapping source and target
 
 
 @program(X, lambda x: np.stack([x[0], x[0], x[1], x[2]]))
@@ -162,7 +162,7 @@ def elements_swapped_by_unpacking(x):
     return a
 
 
-# ---- broadcasting into a place
+# ---- broadcasting stores
 
 
 @program(X, lambda x: x[None, :] * np.ones((3, 1)) * x[1] + 0 * M)
@@ -438,7 +438,7 @@ def out_into_the_operand(x):
     return a
 
 
-# ---- arrays without axes
+# ---- zero-dimensional arrays
 
 
 @program(X, lambda x: (x[0] + x[1]) * x[2])
@@ -458,7 +458,7 @@ def a_view_of_one_element(x):
     return a
 
 
-# ---- values needed later are kept
+# ---- values needed later are saved
 
 
 @program(X, lambda x: np.exp(x) * x)
@@ -785,7 +785,7 @@ OUTSIDE = np.ones(4)
     ids=by_line,
 )
 def test_write_by_a_function_is_traced_or_raises(write):
-    """Into a buffer made in f: right derivative, or an error; zeros or stale values never."""
+    """Writes into a buffer made in f: right derivative, or an error; never zeros or stale values."""
 
     def f(x):
         a = np.full(4, 0.25)
@@ -795,12 +795,12 @@ def test_write_by_a_function_is_traced_or_raises(write):
 
     try:
         check_derivatives(f, X, order=1)
-    except (TypeError, UserWarning):  # the warning is that of numpy.random, which shuffles element by element
+    except (TypeError, UserWarning):  # numpy.random warns when it shuffles element by element
         return
 
 
 def test_source_overwritten_before_it_is_read_raises():
-    """NumPy goes from element to element at a mask, through .flat and in ufunc.at, and does not look for overlaps."""
+    """NumPy writes elementwise through masks, .flat and ufunc.at without checking for overlap."""
     for write in (
         lambda a: a.__setitem__(np.array([False, True, True, True]), a[:-1]),
         lambda a: setattr(a[::-1], "flat", a),
@@ -891,7 +891,7 @@ def test_threads_may_share_a_pullback():
 
 
 class Tripwire:
-    """A primitive whose pullback raises when it is armed."""
+    """A primitive whose pullback raises when armed."""
 
     def __init__(self, raised):
         self.raised, self.armed = raised, False
@@ -967,7 +967,7 @@ def test_exception_in_function_leaves_no_state(raised):
 @pytest.mark.parametrize("steps", [3000, 5000, 60000])
 @pytest.mark.parametrize("by_elements", [False, True])
 def test_keyboard_interrupt_in_sweep_rolls_buffers_forward(steps, by_elements):
-    """A long stretch of scalar entries between two writes; the signal arrives while it is swept."""
+    """The signal arrives while a long range of scalar entries between two writes is swept."""
     armed, kept = [0.0], {}
 
     def arm(ybar, y, x):
@@ -1016,7 +1016,7 @@ def test_keyboard_interrupt_in_sweep_rolls_buffers_forward(steps, by_elements):
 
 
 def test_loop_assembling_a_long_array_is_swept_in_pieces():
-    """More entries than one piece of the sweep, with writes on both sides of the seams."""
+    """The loop has more entries than one piece of the sweep, with writes on both sides of the seams."""
 
     def f(x):
         F = np.zeros(300_000)
@@ -1044,7 +1044,7 @@ def test_array_is_accepted_as_sequence_of_its_rows(fun, chunk):
 
 
 class Workspace:
-    """Makes its work array at the first call and fills it anew at each."""
+    """Allocates its work array at the first call and fills it again at each call."""
 
     def __init__(self):
         self.work = None
@@ -1101,7 +1101,7 @@ def test_shuffle_of_traced_rows_raises_and_names_replacement():
 @pytest.mark.parametrize("chunk", [None, 1, 3])
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 9, 13])
 def test_rows_of_scalar_code_at_every_width(n, chunk):
-    """Each result depends on few elements, one on all, and one store is overwritten."""
+    """Each result depends on few elements, one on all, and one stored value is overwritten."""
 
     def f(x):
         y = np.zeros(n + 1)
@@ -1144,7 +1144,7 @@ def test_constant_passed_with_traced_value_is_not_written_silently(function):
         wg.grad(f, np.ones(3))
 
 
-# ---- copies of arrays that are not differentiated
+# ---- copies of constant arrays
 
 STATE, HALF = np.linspace(0.2, 1.0, 5), np.linspace(0.2, 1.0, 4, dtype=np.float32)
 
@@ -1162,7 +1162,7 @@ class Rod:
 
 
 class Table:
-    """Its methods name nothing of NumPy's."""
+    """Its methods name nothing of NumPy."""
 
     def __init__(self):
         self.state = np.linspace(0.2, 1.0, 5)
@@ -1355,7 +1355,7 @@ def test_copied_constant_behaves_as_plain_array():
     def f(x, state):
         u = state.copy()
         seen.append((repr(state), pickle.loads(pickle.dumps(state)), memoryview(state)[1], state.sum(), state))
-        state[3:] += 1.0  # not traced: it lands in the caller's array
+        state[3:] += 1.0  # not traced: it is stored in the caller's array
         return u * x
 
     seen, state = [], STATE.copy()
@@ -1365,10 +1365,10 @@ def test_copied_constant_behaves_as_plain_array():
     assert type(total) is np.float64 and isinstance(view, np.ndarray)
     assert type(wg.grad(lambda x: (x * STATE.copy()[0], STATE), has_aux=True)(2.0)[1]) is np.ndarray
     assert_same_bits(state[3:], STATE[3:] + 1)
-    assert type(view.copy()) is type(view + 1) is np.ndarray  # nothing of it is left when no derivative runs
+    assert type(view.copy()) is type(view + 1) is np.ndarray  # without a derivative it is a plain array
 
 
-# ---- what shares memory with an operand, and what does not
+# ---- memory shared with an operand
 
 CALLS = """
 np.divide.reduce(x, 0)|np.subtract.reduce(x, 0, keepdims=True)|np.hypot.reduce(x, axis=0)|np.divide.accumulate(x)
@@ -1399,7 +1399,7 @@ def test_results_are_views_exactly_as_in_numpy(text):
         x = np.array(x)
         try:
             expected = f(x)
-        except (IndexError, ValueError, np.linalg.LinAlgError):  # of another number of axes, or read-only
+        except (IndexError, ValueError, np.linalg.LinAlgError):  # another number of axes, or read-only
             continue
         ran += 1
         for mode in ("forward", "reverse"):

@@ -1,4 +1,4 @@
-"""Kernels in C against the rules they speed up: the same partials, in the list and in loops over arrays."""
+"""C kernels against the rules that they speed up: the same partials for scalars on the tape and in array loops."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ POINTS = np.array([*SPECIAL, *EXTREME, *(-x for x in EXTREME)])
 
 
 def drawn(n, seed):
-    """Numbers of both signs: half near 1, half over many decades."""
+    """Draw values of both signs: half near 1, half over many decades."""
     rng = np.random.default_rng(seed)
     x = np.where(np.arange(n) % 2, rng.uniform(-1, 1, n), np.exp(rng.uniform(-30, 30, n)))
     return x * rng.choice([-1.0, 1.0], n)
 
 
 def resolved(name):
-    """The function of a row of ``kernels.h``; the operator ``**`` on scalars has the rule of np.power."""
+    """Return the function of a row of ``kernels.h``; the operator ``**`` on scalars has the rule of np.power."""
     module, _, attribute = (name or "power").rpartition(".")
     return getattr(importlib.import_module(module or "numpy"), attribute)
 
@@ -52,7 +52,7 @@ def quiet():
 
 
 def by_rule(fun, side, operands):
-    """Partial by the registry's row, as the engine evaluates it."""
+    """Evaluate the partial of the registry's rule as the engine does."""
     partial = registry.lookup(fun).partials[side]
     y = fun(*operands)
     return np.broadcast_to(
@@ -61,7 +61,7 @@ def by_rule(fun, side, operands):
 
 
 def ulp_apart(one, other):
-    """Distance in units of the last place, those of the smallest normal number below it."""
+    """Return the distance in units of the last place; below the smallest normal, in units of that number."""
     one, other = np.asarray(one, float), np.asarray(other, float)
     same = (one == other) | (np.isnan(one) & np.isnan(other))
     unit = np.spacing(np.maximum(np.abs(other), TINY))
@@ -90,7 +90,7 @@ def operands_of(arity):
 
 
 def has_a_sign(fun, operands):
-    """Where the partial has one: beyond 2**53 every exponent is even, and so is b - 1 as it is rounded."""
+    """Return where the partial has a sign: beyond 2**53 every exponent is even, and so is b - 1 after rounding."""
     return (
         (operands[0] >= 0) | (np.abs(operands[1]) < 2.0**53)
         if fun is np.power
@@ -114,7 +114,7 @@ def test_kernel_has_the_partials_of_its_rule(name, opcode, arity, reads_a, reads
 
 @pytest.mark.parametrize(("name", "opcode", "arity", "reads_a", "reads_b"), ROWS)
 def test_rule_reads_only_what_its_kernel_reads(name, opcode, arity, reads_a, reads_b):
-    """The engine passes None for what it did not keep."""
+    """The engine passes None for values that it did not save."""
     fun = resolved(name)
     operands = [np.array([0.3, 0.7]), np.array([0.9, 0.2])][:arity]
     for side, reads in enumerate((reads_a, reads_b)[:arity]):
@@ -140,7 +140,7 @@ def test_kernel_reads_only_what_its_row_declares(name, opcode, arity, reads_a, r
         np.testing.assert_equal(blind[side], kernel_partials(opcode, a, b, y)[side])
 
 
-# ---- second partials: those of a, mixed, those of b
+# ---- second partials: by a, mixed, by b
 
 TEXTBOOK = {case.name: case for case in ELEMENTWISE}
 
@@ -150,7 +150,7 @@ def textbook(name):
 
 
 def slope_of(partial, at, side):
-    """Derivative of a partial in one operand, to 30 digits; its step is relative to that operand."""
+    """Return the derivative of a partial in one operand to 30 digits; the step is relative to that operand."""
     x = at[side]
     h = abs(x) * mp.mpf(10) ** -30 or mp.mpf(10) ** -30
 
@@ -174,14 +174,14 @@ def test_second_partial_is_accurate(name, opcode, arity, reads_a, reads_b):
                 if is_kink(name, at):
                     continue
                 exact = slope_of(case.partials[i], exact_at, side)
-                # y is rounded, and where a sum of two terms cancels the error is that of the terms
+                # y is rounded, so where a sum of two terms cancels the error is relative to the terms
                 allowed = 40 * EPS * abs(exact) + 1e-290 + 8 * EPS * terms(name, i, side, exact_at)
                 if abs(exact) < 1e290 and np.isfinite(y) and (y == 0 or abs(y) > 1e-290):
                     assert abs(got - exact) <= allowed, f"{(i, side)} at {at}: {got}, exactly {float(exact)}"
 
 
 def is_kink(name, at):
-    """Where the partial jumps, or has no derivative: what is stated there is tested below."""
+    """Return where the partial jumps or has no derivative; the rule's values there are tested below."""
     if name in ("absolute", "fabs", "sqrt", "cbrt", "hypot") and at[0] == 0:
         return True
     return (name in ("maximum", "minimum", "fmax", "fmin") and at[0] == at[1]) or at[0] in (1.0, -1.0) or (
@@ -190,7 +190,7 @@ def is_kink(name, at):
 
 
 def terms(name, i, side, at):
-    """Size of the terms whose sum the mixed partial of a power is: a**(b - 1) (1 + b log a)."""
+    """Return the size of the terms summed in the mixed partial of a power: a**(b - 1) (1 + b log a)."""
     if name in ("", "power") and i != side and at[0] > 0:
         return abs(at[0] ** (at[1] - 1)) * (1 + abs(at[1] * mp.log(at[0])))
     return 0
@@ -249,14 +249,14 @@ def test_every_kernel_has_an_elementwise_rule_of_same_arity():
         assert len(row.partials) == arity
 
 
-# ---- the ways through the engine: one derivative, whichever loop computes it
+# ---- paths through the engine: the same derivative, whichever loop computes it
 
 IN_NUMPY = [pytest.param(fun, row[2], id=row[0]) for fun, row in TABLE.items() if "." not in row[0]]
 SIZES = (1, 5, 300, 5000)
 
 
 def inside(fun, n, seed=0):
-    """Operands within the domain of every function, so that none of the values is NaN."""
+    """Draw operands within the domain of every function, so that no value is NaN."""
     low, high = {np.arccosh: (1.1, 4.0), np.arctanh: (-0.9, 0.9)}.get(fun, (-0.9, 0.9))
     if fun in (np.log, np.log2, np.log10, np.sqrt, np.power):
         low, high = 0.1, 4.0
@@ -372,7 +372,7 @@ def test_same_array_as_both_operands_receives_both_cotangents(fun):
 
 @pytest.mark.parametrize(("fun", "arity"), IN_NUMPY)
 def test_special_points_have_same_derivative_for_scalars_and_arrays(fun, arity):
-    """Cotangents 1: NaN, infinities and both zeros go the same way through every loop."""
+    """With cotangents 1, NaN, infinities and both zeros are treated the same in every loop."""
     operands = operands_of(arity)
     if arity == 2:
         operands = tuple(x[: POINTS.size**2] for x in operands)
@@ -385,7 +385,7 @@ def test_special_points_have_same_derivative_for_scalars_and_arrays(fun, arity):
         return wg.vjp(f, at[0], args=at[1:], argnums=wrt)[1](ybar)
 
     long_way = gradients(lambda *x: fun(*x), operands, ones)
-    # behind another operation the adjoint is not fresh: it is added to, not written
+    # after another operation the adjoint exists already: it is added to, not written
     added = gradients(
         lambda *x: fun(*x) + sum(0.0 * np.where(np.isfinite(z), z, 0) for z in x), operands, ones
     )
@@ -405,7 +405,7 @@ def test_special_points_have_same_derivative_for_scalars_and_arrays(fun, arity):
 def test_zero_cotangent_times_any_partial_is_zero(fun, arity):
     operands = tuple(x[: POINTS.size**2] for x in operands_of(arity))
     for at in (operands, tuple(x[:20] for x in operands), tuple(np.repeat(x, 2)[::2] for x in operands)):
-        # half of the cotangents are 1, so that no loop is skipped as a whole
+        # half of the cotangents are 1, so that no loop is skipped entirely
         ybar = np.arange(at[0].size) % 2.0
         _, pullback = wg.vjp(lambda *x: fun(*x), at[0], args=at[1:], argnums=tuple(range(arity)))
         for adjoint in pullback(ybar):
@@ -413,7 +413,7 @@ def test_zero_cotangent_times_any_partial_is_zero(fun, arity):
 
 
 def shared_in_c(name, *kinds):
-    """A function of `wengert.core.tape.tape` that other compiled modules call."""
+    """Return a function of `wengert.core.tape.tape` that other extension modules call."""
     of = ctypes.pythonapi
     of.PyCapsule_GetName.restype, of.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
     of.PyCapsule_GetPointer.restype = ctypes.c_void_p
@@ -423,7 +423,7 @@ def shared_in_c(name, *kinds):
 
 
 def test_bits_do_not_depend_on_memory_alignment():
-    """Loops over vectors and over numbers round differently: neither may be chosen by addresses."""
+    """Vector loops and scalar remainders round differently: addresses must not decide between them."""
     times_partial = shared_in_c("times_partial", *[ctypes.c_int] * 4, ctypes.c_ssize_t, *[ctypes.c_void_p] * 5)
     memory = np.zeros(100)
     for name, opcode, operands, *_ in kernel_rows():

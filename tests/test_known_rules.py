@@ -1,4 +1,4 @@
-"""Rules of calls in derivatives of programs: traced once for calls that are alike, and anew where they differ."""
+"""Cached derivative rules of calls in programs: traced once for isomorphic calls, and again where they differ."""
 
 import inspect
 
@@ -12,7 +12,7 @@ from wengert.program.derive import source_transform
 
 @pytest.fixture
 def traces(monkeypatch):
-    """Names of what is traced, from nothing known on."""
+    """Return the names of traced rules, starting from an empty cache."""
     found, listed = [], source_transform.listed
 
     def counted(function, examples, name, *rest):
@@ -30,7 +30,7 @@ def regular(n, seed=0):
 
 
 def powers(count):
-    """The trace of a product of inverses, and its gradient in the matrix."""
+    """Return the trace of a product of inverses, and its gradient in the matrix."""
 
     def f(x):
         y = np.eye(len(x))
@@ -42,7 +42,7 @@ def powers(count):
 
 
 def determinants(count):
-    """A product of determinants, the slope of each of which looks at its value."""
+    """Return a product of determinants; the derivative of each branches on its value."""
 
     def f(x):
         y = 1.0
@@ -59,7 +59,7 @@ def determinants(count):
 
 
 def spread(count):
-    """Sums over an axis along which the gradient is spread, and is added up again."""
+    """Return sums over an axis; the gradient is broadcast along it and summed again."""
 
     def f(x):
         y = x
@@ -71,7 +71,7 @@ def spread(count):
 
 
 def with_a_constant(count):
-    """A constant matrix of more than a few elements, transposed anew in each step."""
+    """Use a constant matrix of more than a few elements, transposed again in each step."""
     matrix = regular(8, 5)
 
     def f(x):
@@ -133,7 +133,7 @@ SINGULAR, REGULAR = np.array([[2.0, 4.0], [1.0, 2.0]]), np.array([[2.0, 1.0], [0
 
 @pytest.mark.parametrize("order", [(0, 1, 0, 1), (1, 0, 0), (1, 1, 0), (0, 0)])
 def test_rule_is_traced_again_if_its_guards_fail(order, traces):
-    """Of a singular matrix the cofactors are not det(a) a^-T."""
+    """For a singular matrix the cofactors are not det(a) a^-T."""
     x = np.stack([(REGULAR, SINGULAR)[k] for k in order])
     program = wg.record(lambda x: sum(np.linalg.det(np.exp(x[k])) for k in range(len(order))), np.log(x))
     expected = np.stack([cofactors(a) * a for a in x])
@@ -193,7 +193,7 @@ def test_user_rules_are_traced_at_actual_values():
     for first, factor in at.items():
         x = np.array([first, 1.0, -2.0])
         np.testing.assert_allclose(wg.record(lambda x: np.sum(half(x)), x).grad()(x), factor * x)
-    assert len(seen) == len(at)  # once each: nothing is tried at other values
+    assert len(seen) == len(at)  # once each: no other values are tried
 
 
 def test_guards_of_cached_rules_name_the_line_of_the_derivative():
@@ -221,7 +221,7 @@ def test_number_of_cached_rules_is_limited(monkeypatch, traces):
 
 
 def test_guards_are_checked_before_differentiation():
-    """A product that a derivative does not need may hold NaN, and only its guard says so."""
+    """A product that a derivative does not need may hold NaN, which only its guard detects."""
     matrix = np.random.default_rng(1).normal(size=(40, 40))
     matrix[0, 0] = np.inf
     f = wg.compile(lambda x: np.sum((matrix @ x)[1:] ** 2) + np.sum(x))

@@ -1,4 +1,4 @@
-"""Linear algebra beyond the tables: tangents, symmetric matrices, equal eigenvalues, lost ranks, rules of rules."""
+"""Linear algebra beyond the tables: tangents, symmetric matrices, equal eigenvalues, rank loss, rules of rules."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def quiet():
 
 
 def derivative(f, x, v, h=2e-3):
-    """Derivative of f along v by central differences of sixth order."""
+    """Return the derivative of f along v by central differences of sixth order."""
     weights = {1: 45 / 60, 2: -9 / 60, 3: 1 / 60}
     return sum(w * (np.asarray(f(x + i * h * v)) - np.asarray(f(x - i * h * v))) for i, w in weights.items()) / h
 
@@ -36,10 +36,10 @@ def random(*shape, seed=0):
     return np.random.default_rng(seed).uniform(-1, 1, shape)
 
 
-# ---- rows of symmetric matrices, of which NumPy reads one triangle
+# ---- functions of symmetric matrices, of which NumPy reads one triangle
 
 def steady(case, y):
-    """Signs of the numbers in a result: eigenvectors as LAPACK gives them may flip from one call to the next."""
+    """Fix the signs of a result: LAPACK's eigenvectors may change sign from one call to the next."""
     if case.fun is not packed_eigh:
         return np.ones_like(wg.stop_gradient(y))
     w, v = linalg.unpacked(wg.stop_gradient(y), *(np.shape(case.draw()[0])[:i] for i in (-1, None)))
@@ -64,9 +64,9 @@ def test_symmetric_matrix_splits_derivative_between_triangles(case):
 # ---- tangents
 
 
-@pytest.mark.filterwarnings("ignore:.*run without being compiled")  # a case can draw its numbers
+@pytest.mark.filterwarnings("ignore:.*run without being compiled")  # a case may draw its own values
 def test_triangle_read_by_numpy_has_derivative_for_nonsymmetric_matrix():
-    """As in code that fills one triangle only."""
+    """Code may fill one triangle only."""
     for case in SYMMETRIC:
         a, *rest = case.draw()
         for part in (np.tril, np.triu):
@@ -141,7 +141,7 @@ def test_singular_value_derivatives_equal_mpmath():
                 np.testing.assert_allclose(np.sum(wg.grad(lambda a, f=f: f(a)[i], a) * v), expected, rtol=1e-12)
 
 
-#: functions of the factors that do not depend on their signs, and closed forms of the same
+#: functions of the factors that do not depend on their signs, and their closed forms
 CLOSED = {
     "eigh": (lambda a: (r := np.linalg.eigh(a + a.T)).eigenvectors * r.eigenvalues**2 @ r.eigenvectors.T,
              lambda a: (a + a.T) @ (a + a.T)),
@@ -224,7 +224,7 @@ def test_pullback_is_differentiable(case):
 # ---- equal eigenvalues and singular values
 
 Q = np.linalg.qr(random(4, 4, seed=8)).Q
-PAIR = Q * [1.0, 2.0, 2.0, 5.0] @ Q.T  # a matrix of which two eigenvalues are equal
+PAIR = Q * [1.0, 2.0, 2.0, 5.0] @ Q.T  # a matrix with two equal eigenvalues
 
 
 def test_sums_of_equal_eigenvalues_and_projectors_on_their_vectors_have_derivatives():
@@ -272,7 +272,7 @@ def test_only_tangents_of_eigenvectors_of_equal_eigenvalues_are_nan():
 
 @pytest.mark.parametrize("full", [False, True])
 def test_only_null_space_vectors_have_no_tangents(full):
-    """Those of a singular value of 0 are of it, though the rank may stay."""
+    """Vectors of a zero singular value are null-space vectors, even if the rank is constant."""
     a, t = np.outer([1.0, 2.0], [1.0, 2.0, 3.0, 4.0]), np.outer([1.0, 2.0], [1.0, 0.0, 0.0, 0.0])
     _, dv = wg.jvp(lambda a: np.linalg.svd(a, full).Vh[0], a, t)
     v = np.array([1.0, 2.0, 3.0, 4.0]) / np.sqrt(30)
@@ -344,7 +344,7 @@ def test_zero_singular_value_does_not_affect_other_vectors():
     np.testing.assert_allclose(np.sum(wg.grad(f, a) * v), derivative(f, a, v), rtol=1e-8)
 
 
-# ---- lost ranks
+# ---- rank loss
 
 
 def test_qr_of_linearly_dependent_columns_raises():
@@ -429,7 +429,7 @@ def test_cross_products_of_plane_vectors(shape, other):
         np.testing.assert_allclose(found, derivative(f, x, v), rtol=1e-9, atol=1e-12)
 
 
-# ---- what is computed once, and how
+# ---- work that is done once, and how
 
 
 def test_pullbacks_of_solve_share_one_solution(monkeypatch):
@@ -478,7 +478,7 @@ def test_is_lower_checks_every_element_above_the_diagonal(n):
         assert not linalg.is_lower(b) and not linalg.is_lower(np.stack([a, b]))
 
 
-# ---- eigenvalues of matrices that are not symmetric; complex ones in test_complex
+# ---- eigenvalues of nonsymmetric matrices; complex ones are in test_complex
 
 LINES = np.array([[2.0, 0.3, -0.1], [0.2, 4.0, 0.5], [-0.4, 0.1, 7.0]])
 

@@ -1,4 +1,4 @@
-"""Loops and calls whose steps are recorded again: the same derivatives as plain loops, in bounded memory."""
+"""Checkpointed loops and calls, whose steps are recomputed: derivatives of plain loops in bounded memory."""
 
 import dataclasses
 import gc
@@ -16,7 +16,7 @@ import pytest
 import wengert as wg
 from wengert.checkpointing import binomial, plan, simulate, two_level, uniform
 
-# ---- programs: a step, a function that sets up its state from x, and one that reads a number off the last state
+# ---- programs: a step, a function that creates the state from x, and one that reads a scalar off the last state
 
 
 @dataclasses.dataclass
@@ -157,7 +157,7 @@ def test_every_schedule_gives_same_bits(program, tmp_path):
 
 @pytest.mark.parametrize("program", ["in place", "parameters in the state", "views", "matrix products"])
 def test_loop_gives_same_bits_as_plain_loop(program):
-    """Where no element of an outer array is loaded, which a list shares between steps and a loop does not."""
+    """No element of an outer array is loaded: a tape shares such loads between steps, a checkpointed loop does not."""
     np.testing.assert_array_equal(wg.grad(looped(program, checkpoints=3), X), wg.grad(written_out(program), X))
 
 
@@ -217,7 +217,7 @@ def test_linear_operators():
         wg.grad(lambda c: np.sum(pullback(c) ** 2), X)
 
 
-# ---- what a step reads from outside
+# ---- values captured by a step
 
 
 def test_closures_over_traced_values():
@@ -225,7 +225,7 @@ def test_closures_over_traced_values():
         rate, base = x[0] * 2, np.exp(x)
 
         def step(u):
-            return u + 0.1 * rate * np.sin(u) * base + np.log(rate) * 0.01  # the last term of outer values alone
+            return u + 0.1 * rate * np.sin(u) * base + np.log(rate) * 0.01  # the last term has captured values only
 
         return np.sum(wg.loop(step, x, N, **options) * rate)
 
@@ -400,7 +400,7 @@ def test_nested_loops_and_calls():
 def test_calls():
     @wg.checkpoint
     def layer(u, weights, *, scale=1.0):
-        """A layer."""
+        """Apply one layer."""
         return {"out": np.tanh(weights["w"] @ u) * scale, "depth": 3, "norm": np.sum(u * u)}
 
     def f(w, x):
@@ -684,7 +684,7 @@ def test_value_kept_from_a_step_raises():
 
         def step(u):
             if "scale" not in kept:
-                kept["scale"] = np.exp(x[0])  # of a value from outside alone
+                kept["scale"] = np.exp(x[0])  # of a captured value only
             return u * kept["scale"]
 
         return np.sum(few(step, x))
@@ -916,7 +916,7 @@ def test_steps_run_as_predicted():
     wg.grad(lambda x: np.sum(wg.loop(step, x, 200, checkpoints=schedule)), X)
     counts = simulate(schedule)
     assert counts.advanced == schedule.extra_steps
-    assert calls[0] == counts.advanced + counts.taped + 1  # the first one is run to measure it
+    assert calls[0] == counts.advanced + counts.taped + 1  # the first step is run to measure it
 
 
 MEMORY = """

@@ -1,4 +1,4 @@
-"""Time loops that are kept as loops in programs."""
+"""Time loops in programs, recovered as loop instructions."""
 
 import pickle
 import threading
@@ -21,7 +21,7 @@ STEPS = 25
 
 @pytest.fixture(autouse=True)
 def loops_of_any_size(monkeypatch):
-    """Small loops are kept as loops, too, so that tests are quick."""
+    """Recover small loops as well, so that tests run fast."""
     for name in ("_MIN_BYTES", "_MIN_BYTES_PER_STEP", "_MAX_FUSED"):
         monkeypatch.setattr(loop_recovery, name, 0)
 
@@ -127,7 +127,7 @@ def branched(u):
 
 
 def parameters(u):
-    """What is differentiated in stays the same, and is read by each step."""
+    """The variables are constant over the loop, and each step reads them."""
     y = np.ones_like(u)
     for _ in range(STEPS):
         y = y + 0.1 * (np.roll(u, 1) - u * y + u[0, 0])
@@ -159,7 +159,7 @@ def driven_by_columns(u):
     return np.sum(y**2)
 
 
-#: with the most instructions that a step may have
+#: with the maximum number of instructions in a step
 FUNCTIONS = {
     stencil: 25,
     in_place: 20,
@@ -185,7 +185,7 @@ def point(f):
 
 
 def checked_loop(program):
-    """The list with loops of a program, which is well-formed."""
+    """Return the code of a program with its loops recovered, after verifying it."""
     code = program._rolled()
     verify.check(code)
     for loop in loop_recovery.loops_of(code):
@@ -257,7 +257,7 @@ def test_failed_guard_in_a_step_ends_replay():
 
 
 def test_guard_in_a_step_is_checked_for_unused_values():
-    """The gradient of a linear function does not read them, but the branch depends on them."""
+    """The gradient of a linear function does not read the values, but the branch depends on them."""
 
     def f(u):
         for _ in range(STEPS):
@@ -354,7 +354,7 @@ BINARY = [np.add, np.subtract, lambda a, b: a * b * 0.3, lambda a, b: np.where(a
 
 @st.composite
 def steps(draw):
-    """A step on a list of arrays: what it computes, and which of it is carried on."""
+    """Draw a step on several arrays: its operations, and which results are carried to the next step."""
     count = draw(st.integers(1, 3))
     operations = []
     for k in range(draw(st.integers(1, 7))):
@@ -406,7 +406,7 @@ def test_loop_equals_its_unrolled_steps(step, n):
 
 
 def test_data_movement_becomes_slice_stores():
-    """Functions that only move elements are no calls in a list; nor are their derivatives."""
+    """Data movement becomes no calls, in programs and in derivatives."""
 
     def f(x):
         y = np.concatenate([np.roll(x, 2, 1), np.flip(x, 0), np.tile(x, (1, 1))])
@@ -430,7 +430,7 @@ def test_zero_dimensional_array_has_no_offsets():
 
 
 def test_operand_overwritten_in_place_is_read_first():
-    """Adjoints are added in place; what else reads the same elements reads them as they were."""
+    """Adjoints are accumulated in place; other readers of the same elements see the old values."""
 
     def f(x):
         y = x.copy()

@@ -1,4 +1,4 @@
-"""The machine against NumPy, on listings made by hand and at random."""
+"""The VM against NumPy, on hand-written and random code."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ ROW = {name: opcode for name, opcode, *_ in kernel_rows()}
 ROW["**"] = ROW.pop("")
 PARTS = {name: arity for name, _, arity, *_ in kernel_rows()}
 FLOAT, BOOL = 0, 1
-COSTLY = {"sinh", "cosh", "arcsinh", "power"}     # whose sweep takes the rule's lambda for long arrays
+COSTLY = {"sinh", "cosh", "arcsinh", "power"}     # their sweep uses the rule's lambda for long arrays
 EPS = np.finfo(float).eps
 
 
 class Listing:
-    """Columns and tables as the machine reads them, written by hand: `add` gives the id of a value."""
+    """Instruction columns and tables in the layout that the VM reads; `add` returns the id of a value."""
 
     def __init__(self):
         self.rows = []
@@ -89,7 +89,7 @@ class Listing:
         self.outputs = list(outputs)
         machine = Machine(self, exact)
         first = machine.run(inputs, out)
-        for one, other in zip(machine.run(inputs), first):      # a second run finds nothing of the first
+        for one, other in zip(machine.run(inputs), first):      # a second run is independent of the first
             np.testing.assert_array_equal(one, other, strict=True)
         return first
 
@@ -100,7 +100,7 @@ def quiet():
         yield
 
 
-# ---- rows
+# ---- opcodes
 
 
 def domain(arity, seed=1):
@@ -114,7 +114,7 @@ def domain(arity, seed=1):
 @pytest.mark.parametrize(("name", "opcode", "arity", "reads_a", "reads_b"), ROWS)
 def test_value_of_opcode_equals_its_function(name, opcode, arity, reads_a, reads_b):
     operands = domain(arity)
-    # the tail of SciPy's erfc is less accurate than libm's; the machine runs SciPy's loop
+    # the tail of SciPy's erfc is less accurate than libm's, and the VM runs SciPy's loop
     fun = np.vectorize(math.erfc) if name == "scipy.special.erfc" else resolved(name)
     apart = ulp_apart(row_values(opcode, *operands), fun(*operands[:arity]))
     worst = int(np.argmax(np.where(np.isnan(apart), np.inf, apart)))
@@ -159,7 +159,7 @@ def check(got, expected, exact):
 
 @pytest.mark.parametrize(("name", "opcode", "arity", "reads_a", "reads_b"), ROWS)
 def test_partials_equal_eager_sweep(name, opcode, arity, reads_a, reads_b):
-    """By a number they are `kernel_partials`; an array of them in exact mode has the bits of the sweep's own loop."""
+    """Scalars use `kernel_partials`; arrays in exact mode are bit-identical to the sweep's loop."""
     n = 700 + 13
     a, b, _ = inside(resolved(name), n)
     operands = (a, b)[:arity]
@@ -304,7 +304,7 @@ def test_two_dimensional_views_are_traversed_by_rows():
 
 
 def test_overwritten_arrays_keep_values_read_by_others():
-    """Each PLACE may write in place, or not: views of the base read before, at the same time and after."""
+    """A PLACE may write in place or not: the base has views read before, at the same time and after."""
     n = 600
     for keep_base in (False, True):
         for late_view in (False, True):
@@ -643,7 +643,7 @@ PAIRS = ["add", "subtract", "multiply", "maximum", "minimum", "hypot"]
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_random_exact_programs_are_bit_identical_to_numpy(data):
-    """Elementwise work, views, writes in place, elements and sums over values of three shapes, in any order."""
+    """Elementwise work, views, in-place writes, elements and sums over values of three shapes, in any order."""
     n = data.draw(st.sampled_from([1, 6, 30, 700]), "n")
     listing = Listing()
     t, grid = listing.kind(n), listing.kind(2, 3)
@@ -718,7 +718,7 @@ def test_random_exact_programs_are_bit_identical_to_numpy(data):
     st.sampled_from([3, 64, 1500]),
 )
 def test_random_programs_are_close_to_numpy(steps, n):
-    """Each instruction alone is within 4 ulp of NumPy on the machine's own operands."""
+    """Each instruction is within 4 ulp of NumPy on the VM's own operands."""
     listing = Listing()
     t = listing.kind(n)
     values = [listing.input(t), listing.input(t)]
@@ -737,7 +737,7 @@ def test_random_programs_are_close_to_numpy(steps, n):
 def test_instructions_move_to_the_only_kernel_that_reads_them():
     def work(x):
         y = np.cumsum(x)
-        z, square = np.sin(y) * 2.0, y * y  # there is a use of the square behind the next call alone
+        z, square = np.sin(y) * 2.0, y * y  # the square is used only after the next call
         return np.cumsum(z) * square
 
     x = np.random.default_rng(0).standard_normal(3000)
@@ -752,9 +752,9 @@ def test_instructions_move_to_the_only_kernel_that_reads_them():
     assert code.outputs[0] in second
 
 
-# ---------------------------------------------------------------------------------------------- products
+# ---------------------------------------------------------------------------------------------- matrix products
 
-SIDES = {  # how an array of a shape lies among others
+SIDES = {  # memory layouts of an operand
     "in order": lambda shape: (shape, lambda x: x),
     "transposed": lambda shape: (shape[::-1], lambda x: x.T),
     "backwards": lambda shape: (shape, lambda x: x[::-1, ::-1] if x.ndim == 2 else x[::-1]),
@@ -769,7 +769,7 @@ SIZES = [((3,), (3,)), ((1,), (1,)), ((4, 3), (3,)), ((3,), (3, 4)), ((1, 5), (5
 @pytest.mark.parametrize("left", SIDES)
 @pytest.mark.parametrize("right", SIDES)
 def test_matrix_products_of_all_layouts_equal_numpy(left, right):
-    """Of whole numbers, of which sums are exact in any order; of variables, and of constants on either side."""
+    """Integers, whose sums are exact in any order; variables, and constants on either side."""
     rng = np.random.default_rng(5)
     for shapes in SIZES:
         (one, of_one), (other, of_other) = [SIDES[side](shape) for side, shape in zip((left, right), shapes)]

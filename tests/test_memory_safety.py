@@ -1,4 +1,4 @@
-"""Programs whose sizes depend on data: masks, gathers, stores and sorts, at small and large sizes, in both tiers."""
+"""Programs with data-dependent sizes: masks, gathers, stores and sorts, at small and large sizes, in both tiers."""
 
 import copy
 import gc
@@ -48,7 +48,7 @@ def test_masks_of_varying_length_gather_correct_elements(size, n):
 
 
 def test_cache_keys_keep_arrays_compared_by_identity_alive():
-    known = {static(np.full(100, k)) for k in range(50)}  # each would get the memory of the one before
+    known = {static(np.full(100, k)) for k in range(50)}  # each array would reuse the address of the one before
     gc.collect()
     assert len(known) == 50
 
@@ -147,7 +147,7 @@ def test_programs_are_well_formed_in_pickles_and_between_passes():
 
 
 def test_operands_read_by_a_partial_exist():
-    """But of what it does not read there may be nothing."""
+    """Operands that a partial does not read may be missing."""
     for _, opcode, count, *reads in kernel_rows():
         for side, wanted in itertools.product(range(count), [None, *range(3)]):
             code, name = Listing(), re.escape(name_of(Op.PARTIAL + 2 * opcode + side))
@@ -193,9 +193,9 @@ def test_error_names_the_instruction_and_its_operand():
 
 @pytest.mark.parametrize("opcode", [b"\x96", b"r"])
 def test_pickle_requesting_excessive_memory_raises(opcode):
-    """Under a checksum that was made for it: a length comes next, or a place in the table of what is unpickled."""
+    """The checksum is valid; the pickle then states a length, or an index into the unpickler's memo."""
     unpickled, (form, _, content) = wg.record(damage.elementwise, damage.X).__reduce__()
-    at = content.index(b"\x94")  # behind the first object
+    at = content.index(b"\x94")  # after the first object
     content = content[:at] + opcode + bytes([0, 255, 255, 63, 0, 0, 0, 0]) + content[at:]
     with pytest.raises(verify.MalformedProgram, match="damaged"):
         unpickled(form, zlib.crc32(content), content)
@@ -247,7 +247,7 @@ def test_damaged_loop_raises(word):
 
 
 def damaged(program, k, change):
-    """The program with a change in a part of its list, as pickles hold it."""
+    """Return the program with one part of its pickled state changed."""
     state = program.__getstate__()
     restore, parts = state["_listing"].__reduce__()
     parts = [part.copy() if isinstance(part, np.ndarray) else part for part in parts]
@@ -288,7 +288,7 @@ def test_flipped_bit_of_pickle_fails_the_checksum():
         pickle.loads(bytes(content))
 
 
-# Form, checksum and content, as every version hands them over; the content of another form is not read.
+# Every version passes format, checksum and content; content of another format is not read.
 OF_EARLIER_FORM = b"cwengert.program.program\n_unpickled\n(V2-1a2b3c4d\nI0\nC\x07contenttR."
 
 
@@ -313,4 +313,4 @@ def test_nothing_is_read_past_the_end_of_an_argument(shape, fun):
     compiled = wg.compile(lambda x: fun(x, axis=-1) * 1.0, tier="vm")
     for _ in range(2):
         np.testing.assert_allclose(compiled(x), fun(x, axis=-1), rtol=1e-14)
-        np.testing.assert_allclose(wg.jvp(compiled)(x, x)[1], fun(x, axis=-1), rtol=1e-14)  # it is homogeneous
+        np.testing.assert_allclose(wg.jvp(compiled)(x, x)[1], fun(x, axis=-1), rtol=1e-14)  # homogeneous

@@ -1,4 +1,4 @@
-"""The opcode table agrees with the C sources that it describes, and with every stage that looks opcodes up in it."""
+"""The opcode table agrees with the C sources that it describes and with every stage that reads it."""
 
 import itertools
 import math

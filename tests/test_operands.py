@@ -1,6 +1,6 @@
-# Programs stand here as users write them, percent formats and index loops included:
+# These programs are written as users write them, percent formats and index loops included:
 # ruff: noqa: C416, C417, PT017, RUF007, RUF015, UP031, UP032
-"""Operands in place of numbers and arrays: the same bits, types and attributes, and no silent way out."""
+"""Operands in place of scalars and arrays: the same bits, types and attributes, and no silent loss of a derivative."""
 
 import array
 import collections
@@ -28,7 +28,7 @@ POSITIVE = np.abs(VALUES)
 
 
 def laid_out(values, layout, dtype):
-    """The same values in another layout."""
+    """Return the same values in another memory layout."""
     flat = np.asarray(values, dtype=dtype)
     wide = np.zeros(2 * flat.size, dtype=dtype)
     wide[::2] = flat
@@ -204,7 +204,7 @@ LEFT = {
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.parametrize("op", OPERATORS)
 def test_two_operands_mix_as_in_numpy(op, other):
-    """Value and type bit for bit, from either side."""
+    """Value and type are bit-identical, with the traced operand on either side."""
     f, b = OPERATORS[op], OTHERS[other]
     for name, x in LEFT.items():
         for g in (lambda x: f(x, b), lambda x: f(b, x)):
@@ -253,7 +253,7 @@ def test_derivative_of_two_traced_operands_equals_differences(op):
 
 
 def test_scalar_powers_equal_numpy_scalar_operator():
-    """The operator on scalars and the function differ in the last bit for some percent of numbers."""
+    """The operator on scalars and the ufunc differ in the last bit for a few percent of operands."""
     bases = np.exp(np.random.default_rng(61).uniform(-5, 3, 1500))
     forms = {
         "x**3": lambda x: x**3,
@@ -434,7 +434,7 @@ def test_attribute_works_or_raises_but_never_loses_a_derivative(kind, name, grou
         assert group in ("raises", "either"), error
         assert name in str(error)
         return
-    except Exception as error:  # NumPy's own refusal is fine where plain NumPy refuses
+    except Exception as error:  # NumPy may raise where it raises for plain arrays
         assert not isinstance(error, AttributeError)
         with pytest.raises(type(error)):
             use(matrix[0, 1] if kind == "scalar" else matrix.copy(), name)
@@ -474,7 +474,7 @@ def test_attributes_unknown_to_numpy_raise_attribute_error():
     assert wg.grad(lambda x: x * (2.0 if hasattr(x, "nope") else 3.0), 1.0) == 3.0
 
 
-# ---- what an operand says it is
+# ---- type queries on operands
 
 
 def inside(check, x):
@@ -595,7 +595,7 @@ def test_hashing_a_traced_value_raises():
         wg.grad(lambda x: np.sum(x) * len({x}), np.ones(2))
 
 
-# ---- Python's own functions on operands
+# ---- Python builtins on operands
 
 
 def numbers_of(x):
@@ -648,7 +648,7 @@ def test_derivative_of_python_code_equals_differences(name):
     check_derivatives(PYTHON[name], np.array([0.83, 1.21, -0.67]))
 
 
-# ---- ways out
+# ---- conversions to plain values
 
 
 WAYS_OUT = {
@@ -719,7 +719,7 @@ WAYS_OUT = {
 @pytest.mark.parametrize("name", WAYS_OUT)
 @pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
 def test_no_conversion_to_plain_values_loses_a_derivative(name):
-    """Either the derivative of plain NumPy, or a TypeError; never zeros, never an AttributeError."""
+    """The derivative is that of plain NumPy, or a TypeError is raised; never zeros, never an AttributeError."""
     f, x = WAYS_OUT[name], np.array([0.83, 1.21, -0.67])
     try:
         g = wg.grad(f, x)
@@ -739,7 +739,7 @@ def test_no_conversion_to_plain_values_loses_a_derivative(name):
 
 
 def test_type_of_operand_is_numpy_type():
-    """In followed code; elsewhere it makes no operands."""
+    """In traced code; called elsewhere, the type creates no operands."""
     np.testing.assert_array_equal(wg.grad(lambda x: type(x[0])(3.0) * x[0], np.ones(2)), [3.0, 0.0])
     for x in (1.0, np.ones(2)):
         with pytest.raises(TypeError):
@@ -933,7 +933,7 @@ def test_array_to_the_power_of_recorded_float():
 
 MEMORY, NUMBERS = array.array("d", [1.0, 3.0]), collections.deque([1.0, 3.0])
 PLANE = np.array([[1.0, 0.0], [2.0, 3.0]])
-#: operators and functions of an operand x and of what NumPy takes as an array
+#: operators and functions of an operand x and an array-like
 MIXED = {
     "array + x": lambda x: MEMORY + x,
     "x - array": lambda x: x - MEMORY,
@@ -979,7 +979,7 @@ def test_buffers_and_sequences_are_accepted_as_in_numpy(name):
     check_derivatives(lambda x: f(x * 1.0), x, order=2)
 
 
-#: operators that plain code refuses
+#: operators that plain code rejects
 UNKNOWN = {
     "number ** None": lambda x: x[0] ** None,
     "None ** number": lambda x: None ** x[0],

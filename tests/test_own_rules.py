@@ -1,4 +1,4 @@
-"""Rules of one's own: one rule serves both modes, by tracing or column by column; differences as a fall-back."""
+"""User rules: one rule serves both modes, by tracing or column by column; finite differences as a fallback."""
 
 import ctypes
 import ctypes.util
@@ -22,7 +22,7 @@ for name in ("erf", "exp", "sin", "cos"):
 
 
 def each(function, x):
-    """A compiled function of one number, of each element."""
+    """Apply a compiled scalar function to each element."""
     return np.array([function(v) for v in x])
 
 
@@ -31,7 +31,7 @@ def plain_model(x, w):
 
 
 def jvp_compiled(t, y, x, w):
-    """A rule that no tracing follows."""
+    """A rule that cannot be traced."""
     moved = np.array([float(v) for v in t[1] @ x + w @ t[0]])
     return each(libm.cos, w @ x) * moved + libm.exp(x[0]) * float(t[0][0])
 
@@ -62,7 +62,7 @@ def test_check_derivatives_finds_wrong_rule_in_either_mode():
 
 
 def banded(x):
-    """Each element depends on its neighbours; the function looks at how often it is called."""
+    """Each element depends on its neighbours; the function counts its calls."""
     return np.array([libm.exp(x[i]) * x[(i + 1) % x.size] for i in range(x.size)])
 
 
@@ -108,7 +108,7 @@ def test_elementwise_functions_of_several_arguments_broadcast():
         assert_rounding(wg.jacobian(f, W, args=(X,), argnums=argnums, mode="reverse"), expected)
 
 
-# ---- differences
+# ---- finite differences
 
 FUNCTIONS = {
     "erf": (lambda x: each(libm.erf, x), lambda x: np.diag(2 / math.sqrt(math.pi) * np.exp(-x * x)), X),
@@ -128,7 +128,7 @@ def test_finite_differences_are_accurate(name):
     with pytest.warns(wg.FiniteDifferenceWarning, match="a finite difference with a relative error of about"):
         forward = wg.jacfwd(f, x)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # it was said
+        warnings.simplefilter("error")  # the warning was shown before
         reverse = wg.jacrev(lambda x: f(1.0 * x) * 1.0, x)
         replayed = wg.compile(wg.jacobian(f), constant="libm")(x)
     for found in (forward, reverse, replayed):

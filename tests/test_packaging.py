@@ -1,4 +1,4 @@
-"""What a user gets by installing the package."""
+"""Contents of the installed package."""
 
 import importlib.resources
 from importlib.metadata import distribution

@@ -1,4 +1,4 @@
-"""The table of passes: every row keeps values and derivatives, can be switched off, verified, watched and blamed."""
+"""The pass table: every pass preserves values and derivatives, can be disabled, verified, observed and bisected."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from wengert.testing import bisect_passes
 RNG = np.random.default_rng(0)
 
 
-# ---- programs on which passes have work to do
+# ---- programs that every pass changes
 
 
 def squares(x):
@@ -104,7 +104,7 @@ for _number in range(20):
 
 
 def ways(f, x):
-    """The function and derivatives of a size that is soon compared, by name."""
+    """Return the function and its derivatives by name; the results are small enough to compare quickly."""
     if np.size(x) > 60:
         return {"value": f, "grad": wg.grad(lambda x, *args: np.sum(np.sin(f(x, *args))))}
     found = {"value": f, "jacobian": wg.jacobian(f)}
@@ -113,13 +113,13 @@ def ways(f, x):
     return found
 
 
-#: ways to compute a Jacobian, which are no functions of a list
+#: methods of computing a Jacobian that do not rewrite IR
 _JACOBIANS = {"unroll", "accumulate"}
 
 
 @functools.cache
 def compiled(case, word, disable="", exact=False):
-    """The result of the program of a case, and the passes that changed it; None where there is no program."""
+    """Return the result of a case's program and the passes that changed it; None if there is no program."""
     f, x, args = CASES[case]
     changed, last = set(), {}
 
@@ -145,7 +145,7 @@ EXACT = [*dict.fromkeys(EXACT)]
 
 
 def with_effect(name, exact=False):
-    """Cases that a pass changes, with the result of their program."""
+    """Return the cases that a pass changes, with the results of their programs."""
     for case, (f, x, _) in CASES.items():
         for word in ways(f, x):
             y, changed = compiled(case, word, exact=exact)
@@ -168,7 +168,7 @@ def test_disabling_a_pass_keeps_values_and_derivatives(name):
 def test_disabling_a_pass_keeps_bits_of_exact_programs(name):
     for case, word, y in with_effect(name, exact=True):
         found = compiled(case, word, name, exact=True)[0]
-        if word == "hessian":  # symmetric by other means
+        if word == "hessian":  # made symmetric by other means
             np.testing.assert_allclose(found, y, rtol=1e-9, atol=1e-12 * np.max(np.abs(y)))
         else:
             assert_same_bits(np.asarray(found), np.asarray(y))
@@ -201,7 +201,7 @@ def test_passes_do_not_import_the_vm():
             assert not lines, path.name
 
 
-# ---- switching rows off
+# ---- disabling passes
 
 
 def test_disable_option_reaches_derivatives_methods_and_pickles(monkeypatch):
@@ -235,7 +235,7 @@ def test_unknown_pass_name_raises_and_lists_passes():
     for make in (wg.compile, lambda f, disable: wg.record(f, np.ones(3), disable=disable)):
         with pytest.raises(ValueError, match=r"'roll' is no pass that can be switched off; these are .*vectorise"):
             make(squares, disable="roll")
-    with pytest.raises(ValueError, match="'lower' is no pass"):  # the VM needs it
+    with pytest.raises(ValueError, match="'lower' is no pass"):  # the VM requires it
         wg.compile(squares, disable="lower")
 
 
@@ -258,7 +258,7 @@ def test_disabled_batching_runs_directions_one_by_one():
 
 
 def planted(monkeypatch, name, change, stage=None):
-    """Let a pass give a changed list."""
+    """Replace the output of a pass by a changed program."""
 
     def wrong(row):
         def function(code, run):
@@ -274,7 +274,7 @@ def planted(monkeypatch, name, change, stage=None):
 
 
 def copied(code):
-    """A list that nobody else has."""
+    """Return a deep copy of the code."""
     made, of = code.beginning(), np.full(len(code), -1, dtype=np.int32)
     made.take(code, np.arange(len(code), dtype=np.int32), of)
     made.inputs, made.outputs = of[code.inputs].tolist(), of[code.outputs].tolist()
@@ -287,7 +287,7 @@ def malformed(code):
 
 
 def scaled(code):
-    """The list with another last output."""
+    """Return the code with another last output."""
     v = code.outputs[-1]
     dtype, shape, _ = kind_of(code, v)
     code.outputs = [*code.outputs[:-1], code.add(ADD, (dtype, shape, None), v, code.constant(1.0))]
@@ -312,7 +312,7 @@ def test_verifier_checks_each_stage_before_its_passes(monkeypatch):
         pipeline.run("run", code)
 
 
-# ---- blame
+# ---- bisection
 
 
 BLAMED = {
@@ -375,7 +375,7 @@ def test_bisection_compares_at_another_point():
     assert found.error == np.inf and found.culprits == []
 
 
-# ---- what is shown
+# ---- explain, viz and observers
 
 
 def test_explain_and_viz_show_all_stages():
@@ -404,7 +404,7 @@ def test_observer_sees_ir_until_its_context_ends():
 
 
 def specified():
-    """Columns of the documented instruction table, by opcode."""
+    """Return the columns of the documented instruction table by opcode."""
     page = Path(__file__).resolve().parents[1] / "docs" / "reference" / "ir.md"
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.read_text().splitlines() if "|" in line]
     return {row[0]: row[1:4] for row in cells if hasattr(Op, row[0])}

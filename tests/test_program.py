@@ -1,4 +1,4 @@
-"""`wengert.record` and `wengert.Program`: the values of f, derivatives of eager mode, without f."""
+"""`wengert.record` and `wengert.Program`: values of f and derivatives of eager mode, without calling f."""
 
 import copy
 import pickle
@@ -64,7 +64,7 @@ VALUES = {
 
 
 def leaves(y):
-    """Arrays and numbers of a result, in order."""
+    """Return arrays and scalars of a result in order."""
     if isinstance(y, dict):
         y = [*y.values()]
     if isinstance(y, (list, tuple)):
@@ -73,7 +73,7 @@ def leaves(y):
 
 
 def assert_alike(got, expected):
-    """The same form and types; numbers within a few units in the last place."""
+    """Check structure and types, and values to a few units in the last place."""
     assert type(got) is type(expected) or isinstance(got, np.generic)
     for one, other in zip(leaves(got), leaves(expected), strict=True):
         if isinstance(other, (str, type(None))):
@@ -85,7 +85,7 @@ def assert_alike(got, expected):
 
 
 def moved(point):
-    """Another point of the same form."""
+    """Return another point with the same structure."""
     if isinstance(point, dict):
         return {name: moved(item) for name, item in point.items()}
     if isinstance(point, list):
@@ -96,7 +96,7 @@ def moved(point):
 
 
 def as_given(point):
-    """The point as f has it inside of a derivative."""
+    """Return the point as f receives it inside a derivative."""
     if isinstance(point, (dict, types.SimpleNamespace)):
         return point
     return np.asarray(point, None if isinstance(point, np.ndarray) else float)[()]
@@ -113,7 +113,7 @@ def test_values(name, exact):
 
 matrix = np.arange(1.0, 5.0).reshape(2, 2)
 
-#: function, point, and the derivatives that are programs
+#: function, point, and the derivatives that have programs
 DERIVATIVES = {
     "a number": (pairs, x, "grad jvp vjp hvp jacobian hessian"),
     "an array": (lambda u: np.sin(u) * grid, x, "jvp vjp jacobian"),
@@ -236,7 +236,7 @@ def test_out_argument():
 
 
 def test_similar_calls_are_distinguished():
-    """A call that is not like the last one is not taken for it."""
+    """A call that differs from the previous one must not reuse its fast path."""
     program = wg.record(lambda u, k: u * k, x, args=(2.0,))
     others = [(x[:2], 2.0), (x, 2), (x,), (x, 2.0, 1.0), (x.reshape(3, 1), 2.0), (x, x)]
     for args in others:
@@ -281,7 +281,7 @@ def guarded_loop(u, k):
 
 
 def test_source_line_of_guards_is_looked_up_once(monkeypatch):
-    """To find it takes as long as the function has instructions, and a loop may have very many guards."""
+    """The look-up is linear in the number of instructions of the function, and a loop may have many guards."""
     found = []
     monkeypatch.setattr(
         frames, "where", lambda position, where=frames.where: found.append(position) or where(position)
@@ -334,7 +334,7 @@ def test_failed_save_leaves_file_unchanged(tmp_path):
     assert str(wg.Program.load(path)) == str(wg.record(pairs, x))
 
 
-#: what becomes of the bytes of a file, and what is said of it
+#: a change of the bytes of a file, and the error message
 FILES = {
     "a pickle": (lambda content: pickle.dumps([1]), TypeError, "holds no program"),
     "nothing": (lambda content: b"", TypeError, "holds no program"),
@@ -407,7 +407,7 @@ def test_unrecordable_function_raises(name):
 program_of_a_number = wg.record(lambda a, k=1.0: np.sin(a) * k, 1.0, kwargs={"k": 2.0})
 program_of_two = wg.record(lambda u, a: np.sum(np.cos(u)) * a, x, args=(2.0,))
 
-#: calls inside of a derivative, with an argument that carries it
+#: calls inside a derivative with an argument that carries it
 TRACED = {
     "an array": lambda u: program_of_two(u, 2.0),
     "a part of one": lambda u: program_of_two(u[::-1], 2.0),
@@ -429,7 +429,7 @@ TRACED = {
 @pytest.mark.parametrize("transform", [wg.grad, wg.jacfwd, wg.hessian])
 @pytest.mark.parametrize("name", TRACED)
 def test_traced_arguments_raise(name, transform):
-    """A program would lose their derivative; calls before do not make it forget to look."""
+    """A program would lose the derivative; earlier calls do not disable the check."""
     for _ in range(2):
         program_of_two(x, 2.0), program_of_a_number(1.0, k=2.0)
         with pytest.raises(wg.TracedValueError, match=r"an argument is traced.*call the function itself"):
@@ -515,7 +515,7 @@ def test_guard_of_rule_is_removed_with_dead_operand():
 
     x, v = np.linspace(0.2, 0.9, 6), np.linspace(-1.0, 1.0, 6)
     program = wg.record(f, x)
-    # two of the function, two more of its gradient, of which the last is not needed; four of their tangents
+    # two of the function, two more of its gradient, the last of which is not needed; four of their tangents
     assert (products(program.grad()), products(program.hvp())) == (4, 7)
     np.testing.assert_allclose(program.hvp()(x, v), wg.hvp(f)(x, v), rtol=1e-13)
     verify.check(program.hvp().lowered())
@@ -545,7 +545,7 @@ def test_zero_times_infinity_is_zero_after_guard_of_rule(n):
     for x in (np.linspace(1.0, 2.0, n), np.linspace(-1.0, 0.5, n), np.linspace(3.0, 4.0, n)):
         expected = 2.0 * A[1:].T @ (A[1:] @ x) + 1.0, 2.0 * A[1:].T @ A[1:]
         for derivative, known in zip(derivatives, expected):
-            with np.errstate(invalid="ignore"):  # NumPy says so before the rule looks
+            with np.errstate(invalid="ignore"):  # NumPy warns before the rule checks
                 found = derivative(x)
             np.testing.assert_allclose(found, known, rtol=1e-12)
 
@@ -579,7 +579,7 @@ def test_partials_at_constants_are_constants():
 
 
 ROOT_PI = np.sqrt(np.longdouble(np.pi))
-# of f at x, in extended precision: its second and third derivatives
+# f at x in extended precision: its second and third derivatives
 SLOPES = {
     "tanh": (
         np.tanh,
@@ -648,7 +648,7 @@ def test_scatter_add_sums_many_elements_accurately(places, many):
 
 
 cubed = wg.primitive(lambda x: x**3, vjp=lambda ybar, y, x: 3 * x**2 * ybar)
-#: functions that call others twice, and how many calls are left of the first
+#: functions that call others twice, and the expected number of calls of the first one
 CALLED_TWICE = {
     "equal": (lambda x: np.sort(x) * x + np.sort(x), "sort", 1),
     "of equal operands": (lambda x: np.sort(x * x) - x[0] * np.sort(x * x), "sort", 1),
@@ -675,7 +675,7 @@ def test_equal_calls_are_merged(name):
         np.testing.assert_allclose(program.jvp()(point, v)[1], wg.jvp(f, point, v)[1], rtol=1e-13, atol=1e-13)
 
 
-# index of an axis of 40 elements, and the number of instructions that gather
+# an index into an axis of 40 elements, and the number of gather instructions
 PLACES = {
     "in steps": (np.arange(3, 33, 3), 0),
     "backwards": (np.arange(39, -1, -1), 0),

@@ -1,7 +1,7 @@
-"""Rebinding: a function runs as a copy in which the names that hold NumPy yield something else.
+"""Rebinding: a function runs as a copy whose names for NumPy hold a replacement.
 
-A stand-in for `wengert.numpy` is registered, whose `zeros` returns a marked list; the module is loaded by its
-path, so that these tests run where the package is not built.
+A stand-in for `wengert.numpy` is registered, whose `zeros` returns a marked list.  The module is loaded by its
+path, so that these tests run without building the package.
 """
 
 import abc
@@ -38,7 +38,7 @@ SRC = Path(__file__).resolve().parents[1] / "src"
 
 
 def load(name):
-    """A module of `wengert.core` of our own, which other tests do not see."""
+    """Load a private copy of a module of `wengert.core`, invisible to other tests."""
     path = SRC / "wengert" / "core" / "rebind" / f"{name}.py"
     spec = importlib.util.spec_from_file_location(f"wengert.core.rebind.{name}", path)
     module = importlib.util.module_from_spec(spec)
@@ -47,7 +47,7 @@ def load(name):
 
 
 rename = load("rename")
-rename._number = itertools.count(1_000_000)  # private names that are none of wengert's own: those are kept in builtins
+rename._number = itertools.count(1_000_000)  # distinct from wengert's own private names, which are kept in builtins
 with pytest.MonkeyPatch.context() as context:
     context.setitem(sys.modules, "wengert.core.rebind.rename", rename)
     follow = load("follow")
@@ -57,7 +57,7 @@ rebound = rebind.rebound
 
 
 class Marked(list):
-    """What the stand-in's `zeros` returns."""
+    """Returned by the stand-in's `zeros`."""
 
 
 fake = types.ModuleType("fake_numpy")
@@ -71,7 +71,7 @@ fake_linalg.marked = Marked()
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
-    """NumPy, its `linalg`, `zeros` and the ufunc `sin` stand registered during a test."""
+    """Register NumPy, its `linalg`, `zeros` and the ufunc `sin` during a test."""
     spaces = (vars(builtins), sys.modules)
     before = [{name: space[name] for name in space if name.startswith("_wengert_")} for space in spaces]
     for table, empty in (("REGISTERED", {}), ("_plans", {}), ("FOREIGN", {"wengert"})):
@@ -99,7 +99,7 @@ def is_marked(value):
 
 
 def namespace(source, name="user_module", **names):
-    """Globals of a module made from `source`; it is not entered in sys.modules."""
+    """Return the globals of a module made from `source`, which is not entered in sys.modules."""
     held = {"__name__": name, "np": np, **names}
     exec(compile(textwrap.dedent(source), f"<{name}>", "exec"), held)
     return held
@@ -210,7 +210,7 @@ def test_imports_inside_a_function_yield_the_replacement():
     assert all(map(is_marked, rebound(f)()))
 
 
-#: functions of a module `part` and its function `fun`, by their source or as they are
+#: functions of a module `part` and its function `fun`, by their source or as objects
 MEETINGS = {
     "a function": "def f(n): return fun(n)",
     "a module": "def f(n): return part.fun(n)",
@@ -309,7 +309,7 @@ def test_function_in_which_new_index_does_not_fit_is_unchanged(n):
     assert is_marked(right)
 
 
-# What stays f's own -----------------------------------------------------------------------------------------
+# The original function --------------------------------------------------------------------------------------
 
 
 def test_global_reads_are_live_and_writes_to_globals_and_cells_persist():
@@ -378,7 +378,7 @@ def test_tracebacks_show_the_function():
     assert frame.filename == __file__ and frame.name == "f" and frame.line == 'raise LookupError("here")'
 
 
-# Hits and changes -------------------------------------------------------------------------------------------
+# Cache hits and changes -------------------------------------------------------------------------------------
 
 
 def test_module_level_function_is_rebound_once():
@@ -461,7 +461,7 @@ def test_changed_cell_of_function_is_seen():
     assert (two, one) == (2, 1) and is_marked(z)
 
 
-# Following --------------------------------------------------------------------------------------------------
+# Callees ----------------------------------------------------------------------------------------------------
 
 
 def helper(n):
@@ -644,7 +644,7 @@ async def asynchronous():
     return np.zeros(1)
 
 
-# Twins ------------------------------------------------------------------------------------------------------
+# Proxies ----------------------------------------------------------------------------------------------------
 
 
 class Base:
@@ -782,7 +782,7 @@ def test_replaced_or_changed_instance_is_seen():
     f = held["f"]
     assert rebound(f)()[0] == 1
     for k in range(5):
-        del held["model"]  # so that the next may get the same address
+        del held["model"]  # so that the next object may reuse the address
         held["model"] = held["Model"](k)
         assert rebound(f)()[0] == k and is_marked(rebound(f)()[1])
     held["model"].__dict__ = {"k": "new"}
@@ -1049,7 +1049,7 @@ def test_long_chain_of_objects_is_rebound_up_to_a_limit():
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A directory with a module beside f's and a package."""
+    """Make a directory with a sibling module of f's module, and a package."""
     sources = {
         "beside.py": """
             import numpy as np
@@ -1290,7 +1290,7 @@ def test_cache_hit_is_cheap():
         for _ in range(2000):
             rebound(five_names)
         best = min(best, (time.perf_counter() - start) / 2000)
-    assert best < 5e-6  # measured 0.4 us; the margin is for loaded machines
+    assert best < 5e-6  # measured 0.4 us; the margin is for busy machines
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="syntax of 3.12")

@@ -1,4 +1,4 @@
-"""Solvers inside of programs: what a replay gives, its derivatives of all orders, and when a function runs as it is."""
+"""Solvers in programs: replayed values, derivatives of all orders, and when a function falls back to eager."""
 
 import math
 import pickle
@@ -67,7 +67,7 @@ def nested(p):
 
 
 def bent(x, p):
-    """x**3 = p below 2, and its tangent from there on."""
+    """Return x**3 = p below 2, and its tangent beyond."""
     return x**3 - p if x < 2 else 12 * x - 16 - p
 
 
@@ -75,7 +75,7 @@ def unbent(p):
     return p ** (1 / 3) if p < 8 else (p + 16) / 12
 
 
-#: name: a function of two numbers with a solver inside, and the same by a formula
+#: name: a function of two scalars with a solver inside, and its closed form
 CASES = {
     "root": (lambda p: optimize.root(lambda x: x**3 - p - 1, np.ones(2)).x, third_root),
     "root by lm": (lambda p: optimize.root(lambda x, q: x**3 - q - 1, [1, 1], (p,), "lm").x, third_root),
@@ -143,7 +143,7 @@ POINT = np.array([0.7, 1.2])
 
 
 def compiled(f, **options):
-    """What is compiled, and a check that it is replayed."""
+    """Return the compiled function, and a check that it was replayed."""
     made = wg.compile(f, **options)
 
     def check():
@@ -303,7 +303,7 @@ def test_programs_with_solvers_can_be_saved_and_printed(tmp_path):
 
 
 class Held:
-    """An object that the function reads, and a tolerance that is a float."""
+    """An object that the function reads, with a tolerance that is a float."""
 
     tolerance = 1e-10
 
@@ -344,7 +344,7 @@ def writes_outside(p):
     return optimize.brentq(residual, 0.0, 9.0) + work
 
 
-#: functions that no program takes: why the warning says so
+#: functions that are not recorded, and the reason in the warning
 AS_THEY_ARE = {
     "another field": (lambda p: cubes(p).x + cubes(p).nfev, "reads 'nfev' of a solver's result"),
     "a jac": (lambda p: cubes(p, jac=lambda x: np.diag(3 * x**2)).x, "runs a solver"),

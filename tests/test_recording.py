@@ -1,7 +1,7 @@
-"""A recording tape: what its entries compute is what plain NumPy computes, and what Python code sees is guarded.
+"""Recording tapes: entries compute the same as plain NumPy, and values seen by Python code are guarded.
 
-Each program is recorded at one point and its entries are computed again at others, by a small interpreter:
-there the result is that of plain NumPy, or a guard says that another path is taken.
+Each program is recorded at one point, and a small interpreter recomputes its entries at others:
+the result is that of plain NumPy, or a guard reports that another branch is taken.
 """
 
 import math
@@ -26,13 +26,13 @@ X = np.array([1.5, -2.0, 3.25, 0.25, -0.75])
 
 
 class Recording:
-    """A function, recorded at a point: its entries as data, its result."""
+    """A function recorded at a point: its entries as data, and its result."""
 
     def __init__(self, f, x):
         self.tape = tape.Tape("a recording", True)
         try:
             with levels.recording(self.tape):
-                u = np.positive(independent(self.tape, x))  # the first array entry tells where the input lies
+                u = np.positive(independent(self.tape, x))  # the first array entry shows where the input is stored
                 y = f(u)
                 if var.is_traced(y):
                     y = np.positive(y)
@@ -48,7 +48,7 @@ class Recording:
         return [entry["kind"] for entry in self.entries]
 
     def _rolled_back(self):
-        """The memory as it was when the recording began, and what each write wrote."""
+        """Return memory as it was when the recording began, and the data of each write."""
         memory = [bytearray(block) for block in self.entries[0].get("memory", ())]
         written = {}
         for i in reversed(range(len(self.entries))):
@@ -61,7 +61,7 @@ class Recording:
         return memory, written
 
     def replay(self, x):
-        """The result at another point, or Flipped."""
+        """Return the result at another point, or raise Flipped."""
         memory = [bytearray(block) for block in self.start]
         slots = {}
 
@@ -124,7 +124,7 @@ OPERATORS = {
 
 
 def value(entry, read):
-    """What an entry computes."""
+    """Return the value of an entry."""
     kind, operands = entry["kind"], entry["operands"]
     if kind == "LOAD":
         return read(operands[0])
@@ -572,7 +572,7 @@ def plain(f, x):
 def test_replay_equals_numpy(name):
     f = PROGRAMS[name]
     rng = np.random.default_rng(0)
-    # a derivative inside of another takes a general way, which may round otherwise than the short one
+    # a nested derivative takes a general path, which may round differently from the fast one
     rtol = 1e-13 if any(word in name for word in ("gradient", "tangent", "hessian", "interpolated")) else 0
     with np.errstate(all="ignore"):
         recording = Recording(f, X)
@@ -636,7 +636,7 @@ def test_functions_of_entries_can_be_pickled(name):
                 pickle.loads(pickle.dumps(entry["compute"]))
 
 
-# ------------------------------------------------------------------------------------------ what stays an error
+# ------------------------------------------------------------------------------------------ errors
 
 
 @pytest.mark.parametrize(
@@ -680,7 +680,7 @@ def test_passive_blocks_are_recorded_as_ranges():
         x = independent(recorded, np.float64(3.0))
         with wg.passive():
             y = x * x
-        assert float(y) == 9.0  # it carries no derivative, so Python code may have it
+        assert float(y) == 9.0  # it carries no derivative, so Python code may read it
         with pytest.raises(TracedValueError):
             float(x * y)
     assert recorded.passive == [(1, 2)]

@@ -1,4 +1,4 @@
-"""An error that only a derivative meets cannot be caught by the function: the derivative raises at its end."""
+"""If a function catches an error that only a derivative causes, the derivative raises when the function returns."""
 
 import array
 import base64
@@ -39,7 +39,7 @@ plain = np.zeros(2)
 
 
 def weight(x):
-    """exp(-x), or 1 where that fails: a constant in a derivative, if nobody looks."""
+    """Return exp(-x), or 1 if that fails: a silent constant in a derivative."""
     try:
         return math.exp(-x)
     except (TypeError, ValueError):
@@ -222,7 +222,7 @@ def test_caught_error_makes_the_derivative_raise(f, mode):
 
 
 class Money(Decimal):
-    """Made by the constructor of the class in C."""
+    """Its constructor is in C."""
 
 
 class Wait(timedelta):
@@ -230,7 +230,7 @@ class Wait(timedelta):
 
 
 class Weighted(Decimal):
-    """Made by a constructor in Python, which may take traced values."""
+    """Its constructor is in Python, and may receive traced values."""
 
     def __new__(cls, value, weight):
         made = super().__new__(cls, value)
@@ -238,7 +238,7 @@ class Weighted(Decimal):
         return made
 
 
-#: calls of Python's library, in C for the most part, that plain values go through
+#: calls of the standard library, mostly in C, that accept plain values
 CALLS = {
     "memoryview": lambda x: memoryview(x)[0],
     "memoryview of a number": lambda x: memoryview(x[0]).nbytes,
@@ -348,7 +348,7 @@ class Encoder(json.JSONEncoder):
 
 
 def swallowing(call):
-    """The value of a call, or something else where it fails."""
+    """Return the value of a call, or a default if it fails."""
 
     def f(x):
         try:
@@ -376,7 +376,7 @@ def test_batch_with_library_calls_runs_element_by_element(call):
 
 
 def of_constants(x):
-    """The same calls of what has no derivative."""
+    """Make the same calls on constants."""
     zeros, one = np.zeros(2), np.ones(2).sum() / 2
     assert bytes(zeros) == bytes(16) and memoryview(zeros)[1] == 0 and zlib.crc32(zeros)
     assert Decimal(one) == decimal.Decimal(1) == Decimal.from_float(one) and [*map(Decimal, [one])] == [1]
@@ -387,7 +387,7 @@ def of_constants(x):
 
 
 def of_classes(x):
-    """Classes that have a stand-in where they are called are themselves everywhere else."""
+    """Classes that are replaced where they are called are unchanged everywhere else."""
     d, t = Decimal(3), datetime.timedelta(seconds=3)
     assert type(d) is Decimal is decimal.Decimal and type(t) is timedelta is datetime.timedelta
     assert isinstance(d, decimal.Decimal) and isinstance(t, (Decimal, timedelta)) and {Decimal: 1}[decimal.Decimal]
@@ -417,7 +417,7 @@ def of_classes(x):
 
 
 def of_constructors(x):
-    """A class whose constructor is in Python takes what it takes."""
+    """A class with a constructor in Python accepts the same arguments."""
     return np.sum(x * Weighted(2, x).weight) * 1.0
 
 
@@ -520,7 +520,7 @@ def test_caught_error_makes_record_raise():
 
 
 def probes(x):
-    """Questions that plain arrays refuse too, or that answer without an error."""
+    """Operations that plain arrays reject as well, or that return without an error."""
     assert not hasattr(x, "columns")
     assert getattr(x, "units", None) is None
     try:
@@ -543,7 +543,7 @@ def probes(x):
 
 
 def inner_of_constants(x):
-    """An inner derivative whose own values are refused, of none of ours."""
+    """An inner derivative raises for its own values, none of which are ours."""
     with pytest.raises(wg.TracedValueError):
         wg.jvp(lambda y: math.exp(y), 1.0, 1.0)
     return np.sum(x**2)
@@ -574,7 +574,7 @@ RIGHT = {
 
 
 def failing(value):
-    """A derivative by other means where it fails, away from any other derivative."""
+    """Fall back to other means if a derivative fails, outside any other derivative."""
     with levels.outside(), levels.unnoted():
         try:
             return wg.grad(weight)(value)
@@ -583,7 +583,7 @@ def failing(value):
 
 
 class Hidden:
-    """Holds traced values where they are not looked for at first."""
+    """Holds traced values where they are not searched for at first."""
 
     def __init__(self, held):
         self.held = iter([held])
@@ -663,7 +663,7 @@ def test_threads_do_not_share_caught_errors():
     assert len(right) == 60
 
 
-# ---- text
+# ---- text of traced values
 
 
 def helper(text):
@@ -772,7 +772,7 @@ def test_text_error_names_the_line():
     )
 
 
-#: bodies of functions without source, and what is seen of them
+#: bodies of functions without source, and what the analysis finds in them
 WITHOUT_SOURCE = {
     "return float(f'{x}') * x": "read",
     "return float(str(x).strip()) * x": "read",

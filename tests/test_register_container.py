@@ -1,4 +1,4 @@
-"""Classes of one's own as containers: arguments, results, directions, states, arguments of compiled functions."""
+"""User classes as containers: arguments, results, directions, states, arguments of compiled functions."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ import wengert as wg
 
 
 class Body:
-    """As a dataclass, with a name that is no number."""
+    """Like a dataclass, with a name that is not numeric."""
 
     def __init__(self, position, speed, name="m"):
         self.position, self.speed, self.name = position, speed, name

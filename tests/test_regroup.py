@@ -1,4 +1,4 @@
-"""Products of matrices that rules make are regrouped: less is multiplied, and derivatives are the same to rounding."""
+"""Matrix products in derivatives are reassociated: fewer multiplications, same derivatives to rounding."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TALL, LINE, SQUARE = RNG.normal(size=(7, 30)), RNG.normal(size=40) / 40, RNG.nor
 
 
 def centred(m):
-    """Means of three clusters, taken off before a factor each."""
+    """Subtract the means of three clusters, then multiply each by a factor."""
     return np.sum(((X - m.reshape(3, 1, 4)) @ np.swapaxes(V, 1, 2)) ** 2)
 
 
@@ -31,12 +31,12 @@ def biased(b):
 
 
 def before(b):
-    """A number for each row, before a product from the left."""
+    """Scale each row by a scalar before a product from the left."""
     return np.sum(np.sin(TALL @ (X * 0.5 + b[:, None])))
 
 
 def of_all(b):
-    """A number for each cluster."""
+    """Scale each cluster by a scalar."""
     return np.sum(((X - b[:, None, None]) @ np.swapaxes(V, 1, 2)) ** 2)
 
 
@@ -49,7 +49,7 @@ def scaled_result(A):
     return np.sum(np.sin(LINE[:30] @ SQUARE[:30] @ (3.0 * np.sin(A)).T)[:20] * LINE[:20])
 
 
-#: function, point, and the share of its gradient's multiplications that is left
+#: function, point, and the remaining share of the gradient's multiplications
 CASES = [
     (centred, RNG.normal(size=12), 0.7),
     (biased, RNG.normal(size=4), 0.7),
@@ -61,7 +61,7 @@ CASES = [
 
 
 def multiplications(code):
-    """Of products of matrices and of arrays with numbers."""
+    """Count multiplications in matrix products and in products of arrays with scalars."""
     found = 0
     for i, op in enumerate(code.op):
         if op == Op.CALL and code.calls[code.a[i]].row.fun is np.matmul:

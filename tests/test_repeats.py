@@ -1,4 +1,4 @@
-"""Repeated derivatives leave nothing, and threads agree bit for bit: few repetitions of what ``tests.repeats`` does."""
+"""Repeated derivatives leak nothing and threads agree bit for bit: a short run of ``tests.repeats``."""
 
 import pytest
 

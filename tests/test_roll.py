@@ -1,4 +1,4 @@
-"""Loops found again: lists of numbers and lists of arrays compute the same, and so do their derivatives."""
+"""SLP vectorisation and loop recovery: scalar and vectorised code compute the same, and so do their derivatives."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wengert.program.passes import simplify, vectorise
 
 
 def rolled(program, gain=np.inf):
-    """The same program with arrays wherever there can be some, however little they save."""
+    """Return the program vectorised wherever possible, however small the gain."""
     made = program.with_list(vectorise.rolled(program._listing, gain))
     made._result = program._result
     return made
@@ -30,7 +30,7 @@ def quiet():
 
 
 def assert_same(f, x, *others):
-    """The list with arrays gives what f gives, at the point of the recording and at others, and its derivatives."""
+    """Compare vectorised code with f at the point of the recording and at others, and its derivatives."""
     program = wg.record(f, x)
     made = rolled(program)
     verify.check(made)
@@ -45,7 +45,7 @@ def assert_same(f, x, *others):
             verify.check(derived)
         close(made.vjp()(z, w)[1], wg.vjp(f, z)[1](w), 1e-10)
         close(made.jvp()(z, v)[1], wg.jvp(f, z, v)[1], 1e-10)
-        again = rolled(made.vjp())  # what is left of numbers in the derivative
+        again = rolled(made.vjp())  # the scalar code that remains in the derivative
         close(again(z, w)[1], wg.vjp(f, z)[1](w), 1e-10)
     return program, made
 
@@ -124,7 +124,7 @@ def matrix_times(x):
     return y
 
 
-#: a loop, its size, and the most instructions of the rolled list, constants and views not counted
+#: a loop, its size, and the maximum number of instructions after vectorisation, without constants and views
 LOOPS = {
     "Rosenbrock": (rosenbrock, 1000, 12),
     "Bratu": (bratu, 32**2, 13),
@@ -190,7 +190,7 @@ def test_lengths_around_chunk_borders(n):
 
 
 def test_powers_expanded_to_products_are_not_packed_with_others():
-    """Of an array of exponents each power is a call of pow."""
+    """Each power in an array of exponents is a call of pow."""
 
     def energy(x):
         s = 0.0
@@ -233,7 +233,7 @@ def test_elements_in_any_order_and_branches():
 
 
 class Loops:
-    """The source of a function with random loop nests."""
+    """Generates the source of a function with random loop nests."""
 
     def __init__(self, seed):
         self.r = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Rows of the registry, each against mathematics, before any engine reads them."""
+"""Rules of the registry against mathematics, without any engine."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ TINY, HUGE = np.finfo(float).tiny, np.finfo(float).max
 
 @pytest.fixture(autouse=True)
 def quiet():
-    """Rules are evaluated with floating point warnings off, as the engine does."""
+    """Rules are evaluated without floating-point warnings, as in the engine."""
     with np.errstate(all="ignore"):
         yield
 
 
 def partial(fun, i, *operands):
-    """The i-th partial of an elementwise row at the operands."""
+    """Return the i-th partial of an elementwise rule at the operands."""
     fun = resolve(fun)
     row = lookup(fun)
     p = row.partials[i]
@@ -36,7 +36,7 @@ def partial(fun, i, *operands):
 
 
 def pullback(case, args, i, ybar, y):
-    """Cotangent of argument i of a call, through the registry alone; a list for a sequence."""
+    """Return the cotangent of argument i of a call, through the registry alone; a list for a sequence."""
     row = lookup(case.fun)
     if row.variadic:
         return row.variadic(i, ybar, y, *args, **case.kwargs)
@@ -47,7 +47,7 @@ def pullback(case, args, i, ybar, y):
 
 
 def in_ulp(value, exact):
-    """Error of a number in units of the last place; what is not normal is compared as such."""
+    """Return the error in units of the last place, or below TINY in units of TINY."""
     exact = mp.mpf(exact)
     if abs(exact) > HUGE:
         return 0.0 if abs(value) > HUGE / 2 else inf
@@ -94,7 +94,7 @@ def test_partial_keeps_float32_and_accepts_scalars(case):
 
 
 class Dual(np.lib.mixins.NDArrayOperatorsMixin):
-    """A value and its tangent, carried by the rows: rows differentiate rows, to any depth."""
+    """A value and its tangent, propagated by the rules: rules differentiate rules to any depth."""
 
     def __init__(self, value, tangent):
         self.value, self.tangent = value, tangent
@@ -130,7 +130,7 @@ def strong_product(a, b):
 
 
 def derivative(fun, i, at, order):
-    """Derivative of the given order in operand i, by nested duals."""
+    """Return the derivative of the given order in operand i by nested duals."""
     x = np.float64(at[i])
     for _ in range(order):
         x = Dual(x, np.float64(1.0))
@@ -266,7 +266,7 @@ def test_bessel_functions_name_the_operand_without_derivative():
 
 
 def directional(f, args, i, v, h=2e-3):
-    """Derivative of f along v in argument i, by central differences of fourth order."""
+    """Return the derivative of f along v in argument i by central differences of fourth order."""
 
     def at(t):
         moved = list(args)
@@ -284,7 +284,7 @@ def directions(case, args, i, rng):
 
 
 def paired(xbar, v):
-    """Inner product of a cotangent and a direction, each an array or a list of arrays."""
+    """Return the inner product of a cotangent and a direction, each an array or a list of arrays."""
     if isinstance(v, list):
         return sum(paired(b, d) for b, d in zip(xbar, v, strict=True))
     assert np.broadcast_shapes(np.shape(xbar), np.shape(v)) == np.shape(v)
@@ -331,7 +331,7 @@ def test_pullback_of_float32_is_float32(case):
     args = tuple(as_single(a) if holds_operand(given) else a for a, given in zip(case.draw(), case.args))
     y = case(*args)
     if case.fun in (np.bincount, getattr(np, "astype", None)) or case.label in ("0d", "repeated"):
-        return  # float64 by definition, or a scalar whose dtype the surroundings decide
+        return  # float64 by definition, or a scalar whose dtype depends on the context
     ybar = np.ones_like(y)
     for i in case.wrt:
         xbar = pullback(case, args, i, ybar, y)
@@ -352,7 +352,7 @@ def test_rule_accepts_every_call_signature(case):
 
 @pytest.mark.parametrize("case", MOVES, ids=lambda case: case.name)
 def test_data_movement_functions_permute_elements_or_fill_zeros(case):
-    """What the engine relies on: integers sent through the function tell who went where."""
+    """The engine finds the permutation by sending integers through the function."""
     assert lookup(case.fun).kind in ("view", "rearrangement")
     args = list(case.draw())
     parts = args[0] if isinstance(args[0], list) else [args[0]]
@@ -508,19 +508,19 @@ def test_every_real_numpy_ufunc_has_one_rule(ufunc):
 
 
 def test_every_elementwise_rule_is_in_the_case_table():
-    # these have an operand or a value that mpmath has no number for, and tests of their own
+    # mpmath cannot represent an operand or a value of these, which have separate tests
     apart = {"where", "ldexp", "jv", "yv", "iv", "kv", "zeta", "_riemann_zeta", "lambertw"}
     for case in ELEMENTWISE:
         assert lookup(resolve(case.fun)).kind == "elementwise"
-    # functions of our own, other than results of SciPy's, are compared by the second derivatives of those they serve
+    # functions of our own, except results of SciPy, are compared through the second derivatives that use them
     served = {r for r in registry.rows.values() if r.name.startswith("wengert.rules.") and not r.name[-1].isdigit()}
     rows = [r for r in registry.rows.values() if r.kind == "elementwise" and r not in served]
     declared = {r.name.rpartition(".")[2] for r in rows}
-    # mpmath has none of these at hand: `test_coverage.py` compares them with differences
+    # mpmath lacks these: `test_coverage.py` compares them with differences
     differences = {"ellipj_3", "elliprd", "gdtria", "it2struve0", "iti0k0_1", "itj0y0_1", "log_wright_bessel"}
     differences |= {"pbdv_1", "pbvv_0", "pbvv_1", "pbwa_0", "pbwa_1", "wright_bessel"}
     differences |= {f"{name}_{part}" for name, _, results in WAVES for part in range(results)}
-    differences |= {f"kelvin_{part}" for part in range(4)}  # of complex values: `test_special_census.py`
+    differences |= {f"kelvin_{part}" for part in range(4)}  # complex values: `test_special_census.py`
     differences |= {f"modfresnel{sign}_{part}" for sign in "mp" for part in range(2)}
     differences |= {"hankel1", "hankel2", "hankel1e", "hankel2e", "wofz", "_smirnovp"}
     composed = {r.name.rpartition(".")[2] for r in registry.rows.values() if r.kind == "composed"}
@@ -532,7 +532,7 @@ def test_every_elementwise_rule_is_in_the_case_table():
 def test_every_rule_with_a_pullback_has_a_case():
     called = {c.fun for c in [*CALLS, *SYMMETRIC]}
     for row in registry.rows.values():
-        if row.kind in ("structural", "linear") and not row.name.startswith("numpy.fft."):  # of complex numbers
+        if row.kind in ("structural", "linear") and not row.name.startswith("numpy.fft."):  # for complex values
             assert row.fun in called, row
 
 
@@ -612,7 +612,7 @@ def test_strong_product_equals_numpy_except_at_zeros(form):
     with np.errstate(all="ignore"):
         plain = np.multiply(a, b)
     spoiled = np.isnan(plain) & (np.equal(a, 0) | np.equal(b, 0))
-    wengert.grad(np.sum)(np.ones(2))  # the core is there
+    wengert.grad(np.sum)(np.ones(2))  # imports the core
     found = strong(a, b)
     assert type(found) is type(plain) and found.dtype == plain.dtype
     np.testing.assert_array_equal(found, np.where(spoiled, 0.0, plain))

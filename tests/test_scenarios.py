@@ -1,4 +1,4 @@
-"""Every program of the table through every driver: values bit for bit, derivatives to rounding."""
+"""Every program of the scenario table through every driver: values bit for bit, derivatives to rounding."""
 
 import copy
 import warnings
@@ -26,7 +26,7 @@ def _input_may_be_written():
 
 
 def plain(s):
-    """The value of the program on plain NumPy."""
+    """Return the value of the program on plain NumPy."""
     x = copy.deepcopy(s.x)
     if isinstance(x, list) and not s.containers:
         x = np.array(x, dtype=float)
@@ -40,7 +40,7 @@ def cotangents(shape, count=3):
 
 
 def contracted(cotangent, jacobian, shape):
-    """J^T cotangent for a Jacobian of shape ``T + S``."""
+    """Return J^T cotangent for a Jacobian of shape ``T + S``."""
     return np.tensordot(cotangent, jacobian, axes=len(shape))
 
 
@@ -157,7 +157,7 @@ def test_function_that_writes_into_its_argument_warns(s):
         wg.jacobian(f, s.x, args=s.args)
 
 
-# ---- what programs keep
+# ---- state kept by programs
 
 
 def test_method_counts_its_calls():
@@ -175,7 +175,7 @@ def grad_of_a_sum(f, x):
 
 
 def drivers():
-    """Ways to differentiate a program of a vector with a vector result, as functions of ``(f, x)``."""
+    """Return drivers for a vector function of a vector, as functions of ``(f, x)``."""
     return {
         "jacobian": lambda f, x: wg.jacobian(f, x),
         "jacobian in chunks": lambda f, x: wg.jacobian(f, x, chunk=1),
@@ -191,7 +191,7 @@ def drivers():
 
 
 def keeping_program(kept):
-    """In-place code that leaves its buffers, views of them, and intermediate values in `kept`."""
+    """Return in-place code that appends its buffers, views of them and intermediate values to `kept`."""
 
     def f(x):
         F = np.zeros(4)

@@ -1,4 +1,4 @@
-"""Checkpoint schedules: every one is carried out by the judge, counts equal dynamic programming and other programs."""
+"""Checkpoint schedules: `simulate` executes each one, and counts equal dynamic programming and other packages."""
 
 import ast
 import itertools
@@ -39,13 +39,13 @@ from wengert.checkpointing.schedule import (
 
 
 def binomial_formula(steps, slots):
-    """Fewest extra steps with one step on the tape: r l - C(s + r, s + 1), Griewank and Walther (2008), ch. 12."""
+    """Minimum of extra steps with one step on the tape: r l - C(s + r, s + 1), Griewank and Walther (2008), ch. 12."""
     r = next(r for r in itertools.count() if comb(slots + r, slots) >= steps)
     return r * steps - comb(slots + r, slots + 1)
 
 
 def fewest_with_slots(steps, slots):
-    """The same for all smaller numbers, by dynamic programming."""
+    """Return the same for all smaller numbers, by dynamic programming."""
     t = np.zeros((slots + 1, steps + 1), int)
     t[0, 2:] = 10**9
     for s in range(1, slots + 1):
@@ -55,9 +55,9 @@ def fewest_with_slots(steps, slots):
 
 
 def fewest_in_bytes(steps, memory, state, tape):
-    """Fewest extra steps in `memory` bytes, for all numbers of steps up to one, by dynamic programming.
+    """Return the minimum of extra steps in `memory` bytes, for each number of steps, by dynamic programming.
 
-    A stretch is taped, or its first step is taped and that tape held meanwhile, or its first state is kept.
+    A range of steps is taped, or its first step is taped and the tape kept, or its first state is stored.
     """
     t = np.full((memory + 1, steps + 1), 10**9)
     for space, row in enumerate(t):
@@ -73,12 +73,12 @@ def fewest_in_bytes(steps, memory, state, tape):
 
 
 def rooms(memory, state, tape):
-    """Steps that can be taped while 0, 1, ... states are kept."""
+    """Return how many steps can be taped while 0, 1, ... states are stored."""
     return [(memory - kept * state) // tape for kept in range((memory - tape) // state + 1)]
 
 
 def oracle(schedule, steps):
-    """Steps run, states written to and read from disk, by a schedule of the package checkpoint_schedules."""
+    """Return steps run, and states written to and read from disk, by a schedule of checkpoint_schedules."""
     on_disk = checkpoint_schedules.StorageType.DISK
     run = written = read = 0
     for action in schedule:
@@ -93,7 +93,7 @@ def oracle(schedule, steps):
 
 
 class Given(list):
-    """Actions written by hand, with what `simulate` asks of a schedule."""
+    """Hand-written actions, with the attributes that `simulate` reads from a schedule."""
 
     def __init__(self, actions, n, ram=1, disk=0):
         super().__init__(actions)
@@ -106,7 +106,7 @@ class Given(list):
 def test_binomial_counts_are_optimal_for_all_small_numbers_of_steps_and_slots():
     @cache
     def extra(steps, free, price):
-        """Extra steps of a stretch by the decisions of `tree`, which depend on nothing else."""
+        """Return the extra steps of a range by the decisions of `tree`, which depend on nothing else."""
         if steps == 1:
             return 0
         right = tree.right(steps, tree.slots - free, price)
@@ -141,7 +141,7 @@ def test_binomial_counts_equal_revolve(steps, slots):
 @pytest.mark.filterwarnings("ignore:Numba not available")
 @pytest.mark.parametrize(("steps", "slots"), [(10, 3), (60, 2), (60, 12), (150, 5)])
 def test_tapes_as_large_as_states_give_mixed_schedule(steps, slots):
-    """Maddison's: its units are states or tapes, and one more tape is for the step being swept."""
+    """Maddison's schedule counts states or tapes as units, and one more tape for the step being swept."""
     schedule = blocks(steps, slots + 1, 1, 1)
     assert schedule.extra_steps + steps == oracle(checkpoint_schedules.MixedCheckpointSchedule(steps, slots), steps)[0]
 
@@ -160,7 +160,7 @@ def test_tapes_as_large_as_states_give_mixed_schedule(steps, slots):
     ],
 )
 def test_sharing_memory_between_states_and_tapes_beats_equal_blocks(steps, memory, tape, extra):
-    """In bytes of one state; in the comments, what the best number of slots and the best size of equal blocks give."""
+    """Memory is in units of a state; comments give the best number of slots and the best size of equal blocks."""
     schedule = blocks(steps, memory, 1, tape)
     assert schedule.extra_steps == extra
     assert schedule.memory(1, tape) <= memory
@@ -220,7 +220,7 @@ def test_least_used_states_are_on_disk(steps, ram, disk):
     done = simulate(schedule)
     assert done.advanced == binomial_formula(steps, ram + disk)
     assert (done.peak_ram, done.peak_disk) == (schedule.ram, schedule.disk) == (ram, disk)
-    # any other choice of the levels of the tree that are on disk moves at least as much
+    # any other choice of tree levels on disk moves at least as much data
     moved = dict.fromkeys(range(ram + disk), 0)
     for action in binomial(steps, ram + disk):
         if isinstance(action, Store | Load):
@@ -245,7 +245,7 @@ def test_spill_folder_makes_every_step_run_at_most_twice(steps):
         assert simulate(less, **sizes).advanced == less.extra_steps >= steps
 
 
-# ---- one step in closed form, all of them in little memory ----------------------------------------
+# ---- one step in closed form, all steps in little memory ------------------------------------------
 
 
 @pytest.mark.parametrize("slots", [1, 10, 1000, 999_999])
@@ -272,7 +272,7 @@ def test_iteration_needs_memory_for_slots_only():
         many = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert few < 100_000  # a table of all steps would take 160 kB at least; other threads take some
+    assert few < 100_000  # a table of all steps would take at least 160 kB; other threads allocate some memory
     assert many < 5_000 * 300
 
 
@@ -288,7 +288,7 @@ def test_schedules_use_integers_and_import_no_other_module():
         assert {type(field) for action in schedule for field in astuple(action)} <= {int, bool}
 
 
-# ---- runs whose end is not known -----------------------------------------------------------------
+# ---- runs of unknown length ----------------------------------------------------------------------
 
 
 def extra_of(done, steps):
@@ -302,7 +302,7 @@ def test_online_schedules_are_close_to_optimal_offline_schedules(slots, steps):
     done = simulate(schedule, end=steps)
     assert done.peak_ram <= slots
     assert done.advanced + done.taped <= 1 + 1.34 * (steps + binomial_formula(steps, slots))
-    assert simulate(schedule) == done  # now that it knows the end
+    assert simulate(schedule) == done  # the schedule knows the end by now
 
 
 @pytest.mark.parametrize(("memory", "steps"), [(100, 50), (100, 300), (100, 3000), (1000, 3000), (20, 1000)])
@@ -341,7 +341,7 @@ def test_thinning_keeps_every_second_state():
 
 
 def ended(schedule, n):
-    """Actions of a schedule that is told its end when it comes."""
+    """Return the actions of a schedule that is notified of its end when it comes."""
     for action in schedule:
         yield action
         if schedule.n is None and isinstance(action, Advance | Tape) and action.last >= n:
@@ -417,7 +417,7 @@ def test_counts_of_schedules_too_long_for_dynamic_programming(steps, slots, bloc
     slots = max(slots, 3)
     schedule = schedules.Binomial(steps, slots, block=block)
     assert simulate(schedule).advanced == schedule.extra_steps
-    # blocks of one size are steps of another
+    # equal blocks count as the steps of a shorter schedule
     assert schedule.extra_steps <= block * binomial_formula(-(-steps // block), slots)
 
 
@@ -437,7 +437,7 @@ def test_omitted_or_repeated_action_raises(name):
     for i in range(len(actions)):
         for changed in (actions[:i] + actions[i + 1 :], actions[: i + 1] + actions[i:]):
             if isinstance(actions[i], Load) and actions[i].keep and len(changed) > len(actions):
-                continue  # loading twice is only useless
+                continue  # loading twice is merely useless
             with pytest.raises(ValueError, match=r"."):
                 simulate(Given(changed, schedule.n, schedule.ram, schedule.disk))
 
@@ -485,7 +485,7 @@ def test_simulate_counts_the_cost():
     )
 
 
-# ---- budgets, words ------------------------------------------------------------------------------
+# ---- budgets, repr -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

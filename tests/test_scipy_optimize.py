@@ -1,4 +1,4 @@
-"""The mirror of scipy.optimize: SciPy's signatures and bits, exact derivatives for the solvers and through them.
+"""The mirror of scipy.optimize: SciPy's signatures and bits, exact derivatives for solvers and of solutions.
 
 Derivatives of solutions are compared with closed forms and with mpmath's roots in 40 digits, to third order.
 """
@@ -29,7 +29,7 @@ OURS = {"on_failure": "raise", "on_singular": "raise", "polish": "auto", "derivs
 
 
 def counted(f):
-    """f, with the number of its calls."""
+    """Return f with a count of its calls."""
 
     @functools.wraps(f)
     def run(*args):
@@ -67,12 +67,12 @@ def valley(x, p):
 
 
 def misfit(x, p):
-    """More residuals than unknowns, far from zero at the minimum, and curved."""
+    """More residuals than unknowns, nonlinear, and far from zero at the minimum."""
     return np.array([np.exp(x[0]) - p, x[0] * x[1] - 2, x[1] ** 2 - p * x[0], np.sin(x[1] + p)])
 
 
 def by_mpmath(residual, start, p, orders=3):
-    """Value and derivatives to third order of the solution of residual(x, p) = 0, in 20 digits."""
+    """Return value and derivatives to third order of the solution of residual(x, p) = 0, to 20 digits."""
     with mpmath.workdps(60):
         at = lambda q: mpmath.findroot(lambda *x: residual(x, q), start, tol=1e-100, verify=False, maxsteps=60)
         p, h = mpmath.mpf(p), mpmath.mpf(10) ** -12
@@ -126,12 +126,12 @@ def mp_coupled(x, p):
 
 
 def closing(solver, f, *start, pick="x", **options):
-    """The solution as a function of p, which `f` gets through a closure."""
+    """Return the solution as a function of p, which `f` reads through a closure."""
     return lambda p: _picked(solver(lambda x: f(x, p), *start, **options), pick)
 
 
 def with_args(solver, f, *start, pick="x", **options):
-    """The same by ``args=``."""
+    """Return the same with p passed in ``args=``."""
     return lambda p: _picked(solver(f, *start, args=(p,), **options), pick)
 
 
@@ -249,7 +249,7 @@ def slope(f):
     return {"fprime": wg.derivative(f)}
 
 
-#: name: solver's name, positional arguments with p last among ``args``, derivatives that SciPy is given, options
+#: name: solver, positional arguments with p last among ``args``, derivatives passed to SciPy, options
 BITS = {
     **{
         f"root {method}": ("root", (coupled, [0.5, 0.2]), lambda f: {"jac": wg.jacobian(f)}, {"method": method}, 0.9)
@@ -293,12 +293,12 @@ BITS = {
     "minimize": ("minimize", (valley, [0.5, 0.5]), gradient, {}, 0.7),
 }  # fmt: skip
 
-#: fields of results that a derivative does not follow, and times
+#: result fields that are not differentiated, and times
 LEFT_OUT = ("execution_time",)
 
 
 def assert_same_result(got, expected, is_traced=False):
-    """Equal field by field; in a derivative some fields are left out, never changed."""
+    """Compare all fields; inside a derivative some are missing, but none is changed."""
     if isinstance(expected, dict):
         names = got.keys() - {"info"} if is_traced else expected.keys()
         assert is_traced or got.keys() == expected.keys()
@@ -352,7 +352,7 @@ def test_derivatives_of_solutions_to_third_order(name):
     x, first, second, third = exact(equations, tuple(start), p)
     jacobian = wg.jacobian(solve, mode="reverse")
     close = functools.partial(np.testing.assert_allclose, rtol=1e-9)
-    assert np.all(abs(solve(p) - x) <= 2e-4 * abs(x))  # what the solver's tolerance gives
+    assert np.all(abs(solve(p) - x) <= 2e-4 * abs(x))  # tolerance of the solver
     close(wg.jacobian(solve, mode="forward")(p), first)
     close(jacobian(p), first)
     close(wg.jacobian(wg.jacobian(solve, mode="forward"), mode="forward")(p), second)
@@ -361,7 +361,7 @@ def test_derivatives_of_solutions_to_third_order(name):
     close(wg.jacobian(wg.jacobian(jacobian, mode="forward"), mode="forward")(p), third)
 
 
-# ---- what else is differentiated: vectors of equations, parameters in many places, solvers in solvers
+# ---- further uses: systems, parameters in several arguments, nested solvers
 
 
 def kepler(E, e, M):
@@ -369,7 +369,7 @@ def kepler(E, e, M):
 
 
 def kepler_derivatives(E, e):
-    """dE/dM, dE/de, and the second derivatives of E in M, in M and e, and in e."""
+    """Return dE/dM, dE/de, and the second derivatives of E in M, in M and e, and in e."""
     r = 1 - e * np.cos(E)
     dM, de = 1 / r, np.sin(E) / r
     dMM = -e * np.sin(E) / r**3
@@ -494,7 +494,7 @@ def test_initial_guess_has_zero_derivative():
 
 
 def test_linear_system_of_condition_number_1e6():
-    """A solver of normal equations loses all digits here: their condition is 10^12."""
+    """A solver of normal equations loses all digits here: their condition number is 10^12."""
     rng = np.random.default_rng(5)
     left, right = (np.linalg.qr(rng.normal(size=(8, 8)))[0] for _ in range(2))
     A = left * np.logspace(0, -6, 8) @ right
@@ -758,7 +758,7 @@ def rational_decay(b, x):
 
 
 def misra1a():
-    """NIST's Misra1a: x, y, certified parameters."""
+    """Return NIST's Misra1a: x, y, certified parameters."""
     x = "77.6 114.9 141.1 190.8 239.9 289.0 332.8 378.4 434.8 477.3 536.8 593.1 689.1 760.0"
     y = "10.07 14.73 17.94 23.93 29.61 35.18 40.02 44.82 50.76 55.05 61.01 66.40 75.47 81.78"
     return np.array(x.split(), float), np.array(y.split(), float), np.array([2.3894212918e02, 5.5015643181e-04])
@@ -807,7 +807,7 @@ LOSSES = {
 
 
 def own_loss(z):
-    """Of Geman and McClure, with its derivatives, as SciPy takes them."""
+    """Return the Geman-McClure loss and its derivatives in SciPy's format."""
     rho = np.empty((3, z.size))
     rho[0], rho[1], rho[2] = z / (1 + z), 1 / (1 + z) ** 2, -2 / (1 + z) ** 3
     return rho
@@ -816,7 +816,7 @@ def own_loss(z):
 @pytest.mark.parametrize("loss", [*LOSSES, own_loss])
 @pytest.mark.parametrize("method", ["trf", "dogbox"])
 def test_robust_losses_and_f_scale(loss, method):
-    """A line through points of which one is far off: in its data, and in the scale of the loss."""
+    """Fit a line with one outlier; differentiate in the data and in the scale of the loss."""
     t = np.arange(5.0)
     y = np.array([0.1, 0.9, 2.2, 2.8, 5.5])
     rho = LOSSES.get(loss, lambda z: z / (1 + z)) if isinstance(loss, str) else lambda z: z / (1 + z)
@@ -850,7 +850,7 @@ def test_robust_losses_and_f_scale(loss, method):
 
 
 def bounded(p, upper, target=1.0):
-    """min (x0 - p)^2 + (x1 + x0 - 3 p)^2 + (x0 - target)^2 with x0 at most `upper`."""
+    """Minimise (x0 - p)^2 + (x1 + x0 - 3 p)^2 + (x0 - target)^2 with x0 at most `upper`."""
     return optimize.least_squares(
         lambda x: np.array([x[0] - p, x[1] + x[0] - 3 * p, x[0] - target]), [0.0, 0.0], bounds=(-9, [upper, 9.0]),
         xtol=1e-12, ftol=1e-12, gtol=1e-12, method="dogbox",
@@ -928,7 +928,7 @@ def test_failures_outside_derivatives_equal_scipy():
     assert not optimize.minimize(valley, [0.5, 0.5], args=(0.7,), options={"maxiter": 1}).success
     with pytest.raises(RuntimeError, match="Derivative was zero"):
         optimize.newton(parabola, 1.0, args=(1.0,))
-    assert wg.grad(lambda p: p * optimize.root(parabola, [1.0], args=(1.0,)).nfev, 1.0) > 1  # reads nothing traced
+    assert wg.grad(lambda p: p * optimize.root(parabola, [1.0], args=(1.0,)).nfev, 1.0) > 1  # reads no traced value
     with pytest.raises(ValueError, match="different signs"):
         wg.grad(lambda p: optimize.brentq(parabola, 0.0, 1.0, args=(p,)), 1.0)
 
@@ -938,9 +938,9 @@ def test_failures_outside_derivatives_equal_scipy():
     [
         lambda p, **k: optimize.newton(lambda x: (x - p) ** 2, 0.0, maxiter=200, **k),
         lambda p, **k: optimize.root(lambda x: (x - p) ** 2, [0.0], **k).x,
-        lambda p, **k: optimize.root(lambda x: x**2 + p, [1.0], method="lm", **k).x,  # "converged", and there is none
+        lambda p, **k: optimize.root(lambda x: x**2 + p, [1.0], method="lm", **k).x,  # "converged", but no root exists
         lambda p, **k: optimize.minimize(lambda x: (x[0] + x[1] - p) ** 2, [1.0, 2.0], **k).x,
-        lambda p, **k: optimize.minimize(lambda x: x[0] ** 2 - (x[1] - p) ** 2, [1.0, 1.0], **k).x,  # a saddle
+        lambda p, **k: optimize.minimize(lambda x: x[0] ** 2 - (x[1] - p) ** 2, [1.0, 1.0], **k).x,  # a saddle point
         lambda p, **k: optimize.least_squares(lambda x: np.array([x[0] + x[1] - p, 0 * x[0]]), [1.0, 2.0], **k).x,
     ],
     ids=["double root", "double root of a system", "no root", "valley without a lowest point", "saddle", "gauge"],
@@ -1000,11 +1000,11 @@ def test_minima_at_bounds_or_constraints_raise():
         wg.jacobian(lambda p: optimize.minimize(lambda x: np.sum((x - p) ** 2), [0.0, 0.0], constraints=plane).x)(1.0)
 
 
-# ---- SciPy's own solvers
+# ---- SciPy's solvers
 
 
 def of_scipy(name):
-    """Calls of SciPy's own solvers with a traced value, by arguments and by a closure."""
+    """Return calls of SciPy's solvers with a traced value, through arguments and through a closure."""
     solver = getattr(scipy.optimize, name)
     f = {"minimize": valley, "least_squares": misfit, "fixed_point": contraction}.get(name, scalar)
     f = coupled if name in ("root", "fsolve") else f
@@ -1027,7 +1027,7 @@ def of_scipy(name):
 
 
 def text_of(error):
-    """Messages of an exception and of those it came from."""
+    """Return the messages of an exception and of its causes."""
     text = ""
     while error is not None:
         text, error = text + str(error), error.__cause__ or error.__context__
@@ -1038,7 +1038,7 @@ def text_of(error):
 @pytest.mark.parametrize("operator", [wg.grad, wg.hessian, functools.partial(wg.jacobian, mode="forward")])
 def test_traced_value_passed_to_scipy_names_the_mirror(name, operator):
     for call in of_scipy(name):
-        with pytest.raises((TypeError, ValueError), match=r".") as error:  # SciPy's own, or ours
+        with pytest.raises((TypeError, ValueError), match=r".") as error:  # SciPy's error, or wengert's
             operator(call)(0.9)
         assert f"Use wengert.scipy.optimize.{name}," in text_of(error.value)
 

@@ -35,7 +35,7 @@ def rosenbrock_by_slices(x):
 
 
 def rosenbrock_in_place(x):
-    """Residuals stored one by one, squared in place, summed up in one place."""
+    """Store residuals one by one, square them in place, and accumulate in one element."""
     F = np.zeros(2 * x.size - 2)
     for i in range(x.size - 1):
         F[i] = 10 * (x[i + 1] - x[i] ** 2)
@@ -48,7 +48,7 @@ def rosenbrock_in_place(x):
 
 
 def rosenbrock_as_matrix(x):
-    """With a product, a gather and a rearrangement in it."""
+    """Use a product, a gather and a rearrangement."""
     pairs = np.stack([x[:-1], x[1:]])
     lower, upper = pairs[[0, 1]]
     residual = np.concatenate([10 * (upper - lower * lower), np.ones(x.size - 1) - lower])
@@ -180,7 +180,7 @@ def test_untaken_branch_of_where_in_many_directions():
 
 
 def squared(f, *args):
-    """A number that depends on everything that f returns."""
+    """Return a scalar that depends on everything that f returns."""
 
     def loss(x):
         y = f(x, *args)
@@ -208,10 +208,10 @@ def test_hessian_equals_derivative_of_gradient(case):
     assert_same_bits(g(x), wg.grad(loss)(x))
 
 
-# ---- every row of the registry
+# ---- every rule of the registry
 
 def weighted(f):
-    """A curved number made of all results of a call."""
+    """Return a nonlinear scalar of all results of a call."""
 
     def total(y):
         if is_several(y):
@@ -274,7 +274,7 @@ def test_tangents_and_cotangents_of_every_function_agree(case):
         np.testing.assert_allclose(J @ V[:, j], forward[:, j], rtol=1e-12, atol=1e-12)
 
 
-# ---- strong zero, kinks, what is not finite
+# ---- strong zero, kinks, nonfinite values
 
 
 def test_zero_adjoint_or_tangent_times_infinite_partial_is_zero():
@@ -296,7 +296,7 @@ def test_zero_adjoint_or_tangent_times_infinite_partial_is_zero():
 
 
 def test_matrix_products_of_zero_adjoints_and_infinite_constants():
-    """y = a B has a column of infinities, which the function does not take: its adjoint and second are 0."""
+    """y = a B has a column of infinities that the function does not read: its adjoint and second adjoint are 0."""
     B = np.array([[1.0, inf, 2.0], [-1.0, 3.0, 0.5]])
     a = np.array([[0.3, 0.7], [1.2, 0.4], [0.1, 2.0]])
     v = np.array([[1.0, 0.0], [-2.0, 1.0], [0.5, 3.0]])
@@ -308,7 +308,7 @@ def test_matrix_products_of_zero_adjoints_and_infinite_constants():
 
 @pytest.mark.parametrize("k", [None, 3])
 def test_products_of_two_traced_matrices(k):
-    """f = |a b|^2 / 2 of both factors, whose second derivatives by hand are those of matrix calculus."""
+    """f = |a b|^2 / 2 in both factors; matrix calculus gives the second derivatives."""
     rng = np.random.default_rng(0)
     a, b, da, db = (rng.normal(size=shape) for shape in 2 * ((4, 3), (3, 2)))
     y, dy = a @ b, da @ b + a @ db
@@ -322,7 +322,7 @@ def test_products_of_two_traced_matrices(k):
 
 
 def test_array_with_and_without_requested_adjoints():
-    """x enters products, sums and gathers; a copy of it is written to; the vectors given stay as they are."""
+    """x enters products, sums and gathers, and a copy of it is overwritten; the given vectors are unchanged."""
 
     def f(x):
         z = x.copy()
@@ -601,7 +601,7 @@ def test_two_threads_share_one_operator():
 
 
 def test_alternating_directions_in_a_long_loop():
-    """Ranges of directions that grow, part and meet again."""
+    """Ranges of directions grow, split and merge again."""
 
     def f(x):
         a = [x[i] * x[(3 * i + 1) % 6] for i in range(6)]

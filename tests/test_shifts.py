@@ -1,4 +1,4 @@
-"""Arrays that are added up part by part become parts that are each one sum, and results that stay are kept."""
+"""Stencil fusion turns arrays accumulated slice by slice into one sum per region; constant results are cached."""
 
 import itertools
 
@@ -16,7 +16,7 @@ from wengert.program.vm import machine as vm
 
 @pytest.fixture
 def always(monkeypatch):
-    """Sums are cut wherever that can be done, however little is gained."""
+    """Fuse sums wherever possible, however small the gain."""
     costs = cost.RegionCosts(1e9, 0.0, 0.1, 1.0, 1.0, 1.0)
     monkeypatch.setattr(cost, "REGIONS_ON_VM", costs)
     monkeypatch.setattr(cost, "REGIONS_COMPILED", costs)
@@ -128,7 +128,7 @@ def test_empty_slices_add_nothing(n, always):
 
 
 def slices_of(length, n):
-    """Slices of so many elements of an axis of n."""
+    """Draw slices with a given number of elements along an axis of length n."""
     step = st.sampled_from([1, 1, 1, -1, 2])
     return step.flatmap(lambda k: first_of(length, n, k).map(lambda a: sliced(a, length, k)))
 
@@ -147,7 +147,7 @@ def sliced(first, length, step):
 
 @st.composite
 def functions(draw):
-    """A shape, and a function of an array of it: sums of products of slices, and parts written over."""
+    """Draw a shape, and a function of an array of that shape: sums of products of slices, some overwritten."""
     shape = draw(st.sampled_from([(7,), (12,), (5, 6), (4, 9)]))
     terms = []
     for _ in range(draw(st.integers(1, 4))):
@@ -191,7 +191,7 @@ def test_arrays_assigned_slice_by_slice_are_complete(data):
     shape = data.draw(st.sampled_from([(9,), (5, 6)]))
     cuts = [sorted({0, n, *data.draw(st.lists(st.integers(1, n - 1), max_size=2))}) for n in shape]
     parts = list(itertools.product(*[[slice(*pair) for pair in itertools.pairwise(ends)] for ends in cuts]))
-    parts = data.draw(st.permutations(parts))[data.draw(st.integers(0, 1)) :]  # all of the array, or not quite
+    parts = data.draw(st.permutations(parts))[data.draw(st.integers(0, 1)) :]  # the whole array, or almost
     reads = data.draw(st.booleans())
 
     def f(x):
@@ -212,14 +212,14 @@ def test_each_element_is_one_sum_without_zero_fill():
     steps = program.explain().steps
     assert [step.elements for step in steps] == [x.size - 2, 1]
     assert (steps[0].read, steps[0].written) == (24, 8)  # three shifts of x
-    assert "new with" in str(program)  # the list that is differentiated further is as it was
+    assert "new with" in str(program)  # differentiation uses the code without fusion
 
 
 def test_short_arrays_are_fused_if_code_runs_often_per_call(monkeypatch):
     x = point((600,))
     code = simplify.lowered(wg.record(lambda x: burgers(burgers(x) * x), x).grad()._rolled())
     assert stencil_fusion.gathered(code, runs=100) is not code
-    monkeypatch.setattr(stencil_fusion, "_Gathering", None)  # no look at all, many as the parts are
+    monkeypatch.setattr(stencil_fusion, "_Gathering", None)  # fusion is not attempted, despite the many slices
     assert stencil_fusion.gathered(code) is code
 
 
@@ -236,11 +236,11 @@ def test_exact_program_sums_in_order_of_eager_sweep(always):
     assert np.array_equal(program(x), wg.grad(rosenbrock)(x))
 
 
-# ---------------------------------------------------------------------------------------------- results that stay
+# ---------------------------------------------------------------------------------------------- cached results
 
 
 class Linear:
-    """A weighted sum of what two smoothing steps make of an array."""
+    """A weighted sum of an array after two smoothing steps."""
 
     def __init__(self, shape):
         self.weights = point(shape, 5)
@@ -269,7 +269,7 @@ def test_gradient_of_linear_function_follows_captured_state():
             at = point((40,), seed)
             found = g(at)
             np.testing.assert_allclose(found, wg.grad(model.loss)(at), rtol=1e-13)
-            found[...] = np.nan  # a result is the caller's
+            found[...] = np.nan  # the caller owns the result
             out = np.empty(40)
             assert g(at, out=out) is out
             np.testing.assert_allclose(out, wg.grad(model.loss)(x), rtol=1e-13)
@@ -282,7 +282,7 @@ def test_expensive_result_independent_of_some_inputs_is_cached():
     assert "the result is kept" in repr(linear.grad().explain())
     assert not squared.grad().machine.keeps
     assert not linear.machine.keeps
-    assert not wg.record(lambda x: np.sum(2.0 * x), x).grad().machine.keeps  # it takes no longer than comparing
+    assert not wg.record(lambda x: np.sum(2.0 * x), x).grad().machine.keeps  # as cheap as comparing inputs
 
 
 def test_result_that_changes_in_each_call_is_no_longer_cached():

@@ -1,4 +1,4 @@
-"""A traced value that reaches any argument of a solver is followed, has derivative zero, or is refused: never lost."""
+"""A traced value in any argument of a solver is differentiated, has derivative zero, or raises: it is never lost."""
 
 import inspect
 import types
@@ -14,7 +14,7 @@ from wengert.scipy import optimize
 P = 1.3
 REFUSED = (wg.TracedValueError, wg.UnsupportedFunctionError, wg.SingularJacobianError, wg.ConvergenceError)
 
-#: arguments that say what is done, and hold no floats
+#: arguments that select behaviour and hold no floats
 WORDS = {
     *("method", "full_output", "disp", "col_deriv", "maxfev", "maxiter", "max_nfev", "verbose", "tr_solver"),
     *("k", "band", "workers"),
@@ -34,7 +34,7 @@ def bowl(x, p=2.0):
 
 
 def custom(fun, x0, args=(), **options):
-    """A method for `minimize` that knows where the minimum is."""
+    """A method for `minimize` that returns the known minimum."""
     return scipy.optimize.OptimizeResult(x=np.array([2.0]), success=True, message="", fun=0.0)
 
 
@@ -76,7 +76,7 @@ def minimize(**given):
 
 
 def slsqp(constraints, method="SLSQP"):
-    """The first variable of the point of least size that a constraint leaves."""
+    """Return the first variable of the feasible point with minimum norm."""
     return optimize.minimize(lambda x: x @ x, [1.0, 2.0], method=method, constraints=constraints).x[0]
 
 
@@ -87,7 +87,7 @@ def callback(p):
     return seen
 
 
-#: what a solver gives, by argument: (argument, a call that hands it a value of p, followed or zero or refused)
+#: solver: (argument, a call that passes a value of p in it, whether it is traced, has derivative zero or raises)
 TOLERANCES = ("xtol", "rtol", "tol", "ftol", "gtol")
 CASES = {
     "root": (
@@ -249,7 +249,7 @@ def test_traced_value_in_any_argument_is_differentiated_or_raises(name, argument
 
 
 class Line:
-    """A constraint whose function is a method, and reads an attribute."""
+    """A constraint whose function is a method that reads an attribute."""
 
     def __init__(self, p):
         self.p = p

@@ -1,4 +1,4 @@
-"""SciPy's solvers take our callables as they are, reach the known solution, and need fewer calls of f."""
+"""SciPy's solvers accept our callables unchanged, reach the known solution, and need fewer calls of f."""
 
 import functools
 
@@ -19,7 +19,7 @@ import wengert as wg
 
 
 def counted(f):
-    """f, with the number of its calls."""
+    """Return f with a count of its calls."""
 
     @functools.wraps(f)
     def run(*args):
@@ -34,7 +34,7 @@ def counted(f):
 
 
 def cubic_operator(u):
-    """-u'' + u^3 on the unit interval with zero at both ends, by central differences in a loop."""
+    """Return -u'' + u^3 on the unit interval with zero at both ends, by central differences in a loop."""
     n = u.size
     F = np.zeros(n)
     for i in range(n):
@@ -45,7 +45,7 @@ def cubic_operator(u):
 
 
 SOLUTION = 3 * np.sin(np.pi * np.arange(1, 31) / 31)
-LOAD = cubic_operator(SOLUTION)  # the discrete equation has SOLUTION as its root, exactly
+LOAD = cubic_operator(SOLUTION)  # the discrete equation has SOLUTION as its exact root
 GUESS = np.full(30, 1.0)
 
 
@@ -180,7 +180,7 @@ def test_minimize_accepts_gradient(method):
     tol = {"tol": 1e-10}
     found = minimize(exact, start, jac=wg.grad(exact), method=method, **tol)
     np.testing.assert_allclose(found.x, np.ones(3), rtol=1e-4)
-    if method != "Newton-CG":  # it asks for a gradient
+    if method != "Newton-CG":  # it requires a gradient
         minimize(differences, start, method=method, **tol)
         assert exact.calls < differences.calls
 
@@ -241,7 +241,7 @@ def test_slsqp_accepts_gradients_of_objective_and_constraints():
     assert all(fewer < more for fewer, more in zip(calls[True], calls[False]))
 
 
-@pytest.mark.filterwarnings("ignore:delta_grad == 0.0:UserWarning")  # SciPy's, of its own approximate Hessian
+@pytest.mark.filterwarnings("ignore:delta_grad == 0.0:UserWarning")  # from SciPy's own Hessian approximation
 def test_trust_constr_accepts_gradient_and_jacobian_of_constraints():
     calls = {}
     for exact in (True, False):

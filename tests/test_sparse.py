@@ -1,4 +1,4 @@
-"""Sparse Jacobians and Hessians against dense ones, whatever plan computes them."""
+"""Sparse Jacobians and Hessians equal dense ones, whatever the plan."""
 
 import copy
 import functools
@@ -160,7 +160,7 @@ def test_values_equal_dense_derivative(order, mode, format):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_nonzeros_of_random_programs_are_exact_or_refused(name):
-    """Whatever writes in place, takes views, indexes and broadcasts."""
+    """The programs write in place, use views, index and broadcast."""
     program = wg.record(PROGRAMS[name], START)
     try:
         code, y = program._differentiable("jacobian")
@@ -367,7 +367,7 @@ def test_fun_returns_value_of_function():
     np.testing.assert_allclose(J.fun(X), bordered(X), rtol=1e-15)
 
 
-# ---- patterns that are given
+# ---- given patterns
 
 BAND = np.tri(12, k=1, dtype=bool) & np.tri(12, k=1, dtype=bool).T
 WIDER = BAND | np.eye(12, k=5, dtype=bool) | np.eye(12, k=-5, dtype=bool)
@@ -381,7 +381,7 @@ def three_points(x):
 
 
 def not_direct(x):
-    """Of complex numbers there are no entries by themselves."""
+    """Complex values are not accumulated directly."""
     return np.sum(np.exp(((x[1:] - x[:-1]) * 1j).imag))
 
 
@@ -391,7 +391,7 @@ def hessian_of_not_direct(x):
 
 
 def shuffled(pattern):
-    """The same as a COO array whose entries have another order."""
+    """Return the same COO array with its entries permuted."""
     rows, columns = np.nonzero(pattern)
     order = RNG.permutation(len(rows))
     return sp.coo_array((np.ones(len(rows)), (rows[order], columns[order])), pattern.shape)
@@ -416,7 +416,7 @@ FORMS = [
 
 
 def check_given(J, given, exact, pattern, format):
-    """Results have the pattern that was given, values its order."""
+    """Check that results have the given pattern, and that values have its order."""
     J(X[::-1].copy())
     found = J(X)
     assert found.format == format
@@ -615,7 +615,7 @@ def test_errors_of_given_patterns(op, pattern, error, words):
 
 
 def test_small_entries_beside_large_ones_keep_precision():
-    """A chain of entries from 1 down to 1e-13 and up again, each read from one product."""
+    """A chain of entries from 1 down to 1e-13 and up again, each recovered from one product."""
     x = np.append(0.0, np.cumsum(30.0 * (np.abs(np.linspace(-1.0, 1.0, 99)) - 1.0)))
     exact = hessian_of_not_direct(x).toarray()
     H = wg.hessian(not_direct, sparse=exact != 0)
@@ -679,7 +679,7 @@ def test_values_are_written_into_any_array(order, mode, f, expected):
 
 
 def test_values_together_with_function_value():
-    """Of as many elements as there are nonzeros."""
+    """The output has as many elements as the Jacobian has nonzeros."""
     J = wg.jacobian(np.sin, sparse=True, value=True)
     for k in range(6):
         out = np.zeros(12)
@@ -689,7 +689,7 @@ def test_values_together_with_function_value():
 
 
 def test_values_of_auto_that_chose_dense():
-    """Also of one number, whose Jacobian is a row."""
+    """Includes a scalar function, whose Jacobian is a row."""
     for f in (bordered, lambda x: x[0] * x[3]):
         J = wg.jacobian(f, sparse="auto")
         for k in range(6):
@@ -743,7 +743,7 @@ MIXING = np.random.default_rng(0).normal(size=(12, 12))
 
 
 def mixed_powers(x):
-    """Of products of matrices: entries take as many operations as the square of what shares a row."""
+    """Use matrix products: accumulation costs the square of the number of variables that share a row."""
     return np.sum((x.reshape(-1, 12) @ MIXING) ** 4) + np.sum(x[1:] * x[:-1])
 
 
@@ -778,7 +778,7 @@ def test_result_stores_no_unneeded_entries(name):
 
 
 def test_row_colouring_computes_no_column_products():
-    """One product with a row is the least of both kinds, and of these alone."""
+    """One row product is the minimum over both sides, and it is used alone."""
     J = wg.jacobian(lambda x: np.sort(x.reshape(3, 4))[:, 0], sparse=True)
     is_least = X.reshape(3, 4) == X.reshape(3, 4).min(axis=1, keepdims=True)
     np.testing.assert_array_equal(J(X).toarray(), np.repeat(np.eye(3), 4, axis=1) * is_least.ravel())
@@ -807,7 +807,7 @@ def test_copies_give_same_result(of, sparse):
     f, op = (lagrangian, wg.hessian) if is_triangle else (three_points, wg.jacobian)
     args = (X, np.ones(11)) if is_triangle else (X,)
     J = op(wg.compile(f, recheck=3), sparse=sparse, format="csc")
-    for _ in range(2):  # before a call, and after
+    for _ in range(2):  # before the first call, and after it
         again = COPIES[of](J)
         assert again.plan is None
         assert repr(again) == repr(J)
@@ -820,7 +820,7 @@ def test_copies_give_same_result(of, sparse):
 @pytest.mark.parametrize("sparse", [True, shuffled(BAND)])
 @pytest.mark.parametrize(("mode", "expected"), [("auto", "direct"), ("forward", "forward")])
 def test_one_derivative_is_called_in_several_threads(sparse, mode, expected):
-    """At other points, and on two branches of which each has its own pattern."""
+    """Threads call it at different points on two branches, each with its own pattern."""
 
     def f(x):
         return three_points(x) if sparse is not True or x[0] > 0.0 else x**3
@@ -880,7 +880,7 @@ def test_missing_entry_is_found_in_rows_with_rounding_errors(mode):
 @pytest.mark.parametrize("size", [1.0, 1e-9, 1e-20, 1e-150])
 @pytest.mark.parametrize("column", [0, 3])
 def test_small_missing_entries_are_not_detected(size, column):
-    """However small beside all others, and also where it is the only one in its column."""
+    """The entry is tiny beside the others, or alone in its column."""
 
     def f(x):
         return np.concatenate([np.sin(x[1:]), size * x[column : column + 1]])

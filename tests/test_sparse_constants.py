@@ -1,4 +1,4 @@
-"""Sparse arrays of SciPy as constants: the derivatives are those of the same program with dense ones, in every mode."""
+"""SciPy sparse arrays as constants: derivatives equal those with dense arrays, in every mode."""
 
 import pickle
 import warnings
@@ -19,11 +19,11 @@ FOURS, SIXES, WHOLE = (RNG.standard_normal(shape) for shape in ((4, 3), (3, 6), 
 
 
 def dense(made):
-    """A sparse result as an array; dense ones as they are."""
+    """Convert sparse results to arrays; return dense ones unchanged."""
     return made.toarray() if hasattr(made, "toarray") else made
 
 
-#: program of (A, x), the same with a dense A, and a point
+#: a function of (A, x), the same with a dense A, and a point
 PROGRAMS = {
     "A @ x": (lambda A, x: A @ x, lambda A, x: A @ x, FOUR),
     "A @ X": (lambda A, x: A @ x, lambda A, x: A @ x, FOURS),
@@ -43,7 +43,7 @@ PROGRAMS = {
     "A / number": (lambda A, x: dense(A / x[0]), lambda A, x: A / x[0], FOUR),
     "normal equations": (lambda A, x: A.T @ (A @ np.exp(x)) + x, lambda A, x: A.T @ (A @ np.exp(x)) + x, FOUR),
 }
-#: with sparse arrays only: of matrices these are products, or numpy.matrix comes out
+#: sparse arrays only: for sparse matrices the same code means a product or returns numpy.matrix
 ELEMENTWISE = {
     "A * x": (lambda A, x: (A * x).toarray(), lambda A, x: A * x, FOUR),
     "x * A": (lambda A, x: (x * A).toarray(), lambda A, x: x * A, FOUR),
@@ -61,7 +61,7 @@ OF_MATRICES = {
 }
 
 
-#: the programs of formats that SciPy converts to these, or whose methods are those of these
+#: formats that SciPy converts to the above, or that share their methods
 FEW = ("A @ x", "A @ X", "x @ A", "X @ A", "A.dot(x)", "A.multiply(x)", "A.multiply(X)", "A * number", "A / number")
 
 
@@ -158,7 +158,7 @@ def test_result_may_be_overwritten_afterwards():
 
     def f(x):
         u = np.zeros(4)
-        start = A @ u  # a constant still, and no memory is handed out
+        start = A @ u  # still a constant, which exports no memory
         u[1] = x
         return start + A @ u
 
@@ -170,7 +170,7 @@ def test_zero_factor_is_strong_zero():
     assert np.array_equal(wg.jacfwd(lambda x: A @ (x * np.array([0.0, 1.0])), np.ones(2))[:, 1], [1, 2])
     _, pullback = wg.vjp(lambda x: A @ x, np.ones(2))
     assert np.array_equal(pullback(np.array([0.0, 1.0])), [0, 2])
-    B = sp.csr_array(([0.0, 1.0], ([0, 0], [0, 1])), shape=(1, 2))  # a zero that is stored
+    B = sp.csr_array(([0.0, 1.0], ([0, 0], [0, 1])), shape=(1, 2))  # an explicit zero
     with np.errstate(divide="ignore"):
         assert wg.jacobian(lambda x: B @ np.sqrt(x), np.array([0.0, 4.0])).tolist() == [[0, 0.25]]
 

@@ -30,7 +30,7 @@ RNG = np.random.default_rng(7)
 
 
 def numeric_jacobian(f, x, args=()):
-    """Where the Jacobian is other than 0 at some points near x."""
+    """Return where the Jacobian is nonzero at some points near x."""
     found = False
     for _ in range(3):
         at = x * RNG.uniform(0.9, 1.1, np.shape(x))
@@ -40,7 +40,7 @@ def numeric_jacobian(f, x, args=()):
 
 
 def numeric_hessian(f, x):
-    """The same of the Hessian of a random combination of the elements of the result."""
+    """Do the same for the Hessian of a random combination of the results."""
     found = False
     for _ in range(3):
         at = x * RNG.uniform(0.9, 1.1, np.shape(x))
@@ -69,7 +69,7 @@ EXACT = []
 
 
 def exact(*shape, scale=1.0):
-    """Enter a function of an array of a shape whose pattern is that of its numeric Jacobian."""
+    """Register a function of an array with a given shape whose pattern equals that of its numeric Jacobian."""
 
     def enter(f):
         x = RNG.uniform(0.5, 1.5, shape) * scale
@@ -373,7 +373,7 @@ def test_nested_interactions_form_one_block():
     assert wg.sparsity(f, np.ones(300), order=2).nnz == 300 * 300
 
 
-# ---------------------------------------------------------------------------------- inside, at least
+# ---------------------------------------------------------------------------------- patterns are supersets
 
 
 CONSERVATIVE = {
@@ -435,7 +435,7 @@ def test_programs_that_write_in_place(name):
 
 
 def outside(f, x, also_rolled=False):
-    """Entries of the Jacobian and Hessian of a function that its patterns lack."""
+    """Return the nonzeros of Jacobian and Hessian that the patterns of a function lack."""
     J = np.asarray(wg.jacobian(f, x)).reshape(-1, x.size)
     weights = np.random.default_rng(1).uniform(0.5, 1.5, len(J))
     H = np.asarray(wg.hessian(lambda x: np.sum(np.ravel(f(x)) * weights), x)).reshape(x.size, -1)
@@ -462,7 +462,7 @@ def test_patterns_of_random_programs_are_never_too_small(program, x):
 
 @pytest.mark.filterwarnings("ignore")
 def test_patterns_of_programs_with_all_rules_are_never_too_small():
-    """The fuzzer's programs, each with calls of many functions."""
+    """Fuzzer programs, each with calls of many functions."""
     compared = 0
     for index in range(36):
         program = programs.draw(2027, index)
@@ -479,7 +479,7 @@ def test_patterns_of_programs_with_all_rules_are_never_too_small():
     assert compared > 24
 
 
-# ---------------------------------------------------------------------------------- rolled lists, loops, derivatives
+# ---------------------------------------------------------------------------------- vectorised code, loops, derivatives
 
 
 @pytest.mark.parametrize(("f", "x"), EXACT)
@@ -513,7 +513,7 @@ def with_history(u):
 def test_time_loop_has_pattern_of_its_unrolled_steps(f, monkeypatch):
     for name in ("_MIN_BYTES", "_MIN_BYTES_PER_STEP", "_MAX_FUSED"):
         monkeypatch.setattr(loop_recovery, name, 0)
-    x = RNG.uniform(0.5, 1.5, 18)  # more than are written out as numbers
+    x = RNG.uniform(0.5, 1.5, 18)  # too many elements to be scalarised
     program = record(f, (x,), {}, False)
     code = program._one_array("sparsity")
     looped = loop_recovery.looped(code)
@@ -522,7 +522,7 @@ def test_time_loop_has_pattern_of_its_unrolled_steps(f, monkeypatch):
         patterns = [pattern_of_list(c, c.inputs[0], c.outputs[0], order).toarray() for c in (code, looped)]
         assert np.array_equal(*patterns)
     gradient = wg.grad(lambda x: np.sum(f(x) ** 2))
-    recorded = wg.record(gradient, x)  # adjoints go through the loop backwards
+    recorded = wg.record(gradient, x)  # adjoints run backwards through the loop
     assert loop_recovery.loops_of(recorded._listing)
     assert_inside(pattern_of(recorded), numeric_jacobian(gradient, x))
 
@@ -581,13 +581,13 @@ def test_branches_are_guarded():
     assert wg.sparsity(f, [1.0, 2.0, 3.0]).nnz == 3
     assert wg.sparsity(f, [-1.0, 2.0, 3.0]).nnz == 5
     program = wg.record(f, [1.0, 2.0, 3.0])
-    assert wg.sparsity(program, [-1.0, 2.0, 3.0]).nnz == 3  # of the program as it is
+    assert wg.sparsity(program, [-1.0, 2.0, 3.0]).nnz == 3  # the pattern of the program itself
     g = wg.record(lambda x: np.maximum(x, 0) if x[0] > 0 else x, [1.0, 2.0])
     with pytest.raises(GuardError):
         wg.sparsity(g, [-1.0, 2.0], kind="local")
 
 
-# ---------------------------------------------------------------------------------- what it is given
+# ---------------------------------------------------------------------------------- arguments
 
 
 def test_arguments_match_jacobian():
@@ -597,7 +597,7 @@ def test_arguments_match_jacobian():
     assert wg.sparsity(f, x, args=(2.0,), argnums=1).toarray().tolist() == [[True], [True]]
     assert wg.sparsity(f, x, args=(2.0,), argnums=-1).shape == (2, 1)
     A = np.array([[0.0, 0, 1], [0, 0, 0]])
-    assert wg.sparsity(f, x, args=(2.0,), kwargs={"A": A}).nnz == 6  # an argument may be another matrix next time
+    assert wg.sparsity(f, x, args=(2.0,), kwargs={"A": A}).nnz == 6  # another matrix may be passed later
     assert wg.sparsity(f, x, args=(2.0,), kwargs={"A": sp.csr_array(A)}).nnz == 3
     assert wg.sparsity(lambda x: x[0], [1, 2]).shape == (1, 2)
     assert wg.sparsity(np.sin, 1.0).shape == (1, 1)
@@ -698,7 +698,7 @@ def test_every_opcode_has_structure_of_its_rule():
 
 
 def flat(case):
-    """A call as a function of all its operands in one vector, its results in one vector, and these operands."""
+    """Return a call as a vector function of all its operands, and these operands as a vector."""
     leaves = []
 
     def enter(a, drawn):
@@ -730,7 +730,7 @@ def flat(case):
 STATED = [
     pytest.param(*flat(case), id=case.name)
     for case in (*primitive_cases.CALLS, *primitive_cases.COMPOSED)
-    if not case.name.startswith("full")  # of which all arguments together are no vector
+    if not case.name.startswith("full")  # its arguments do not form a vector
 ]
 
 
@@ -741,7 +741,7 @@ def test_declared_patterns_contain_the_dependence_of_calls(f, x):
         assert_inside(wg.sparsity(f, x), np.asarray(wg.jacobian(f, x, mode="forward")) != 0)
 
 
-#: calls whose pattern is that of the derivative
+#: calls whose pattern equals that of the derivative
 TIGHT = """average-axis average-axes-keepdims average-weights average-weights-of-axis average-weights-of-axes-turned
 matrix_norm eigvals-batch pseudo_inverse-batch vecdot-linalg(3,2)(3,2) einsum-interleaved cross-axes cross-axis
 cross-linalg diff-joined prod-axis std-axes cumsum-axis kron-(2,1,2)(3,) tensordot-lists solve-batch-right inv-batch
@@ -817,7 +817,7 @@ def numbers_and_arrays(x):
 
 
 class Small(Sets):
-    """Sets that are dropped as often as can be."""
+    """Sets that are released as often as possible."""
 
     def __init__(self, n, second=False):
         self.limit = 0

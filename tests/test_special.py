@@ -1,6 +1,6 @@
-"""Rows of ``scipy.special``: against mpmath, in both modes, twice, and as Programs.
+"""Rules of ``scipy.special``: against mpmath, in both modes, to second order, and as Programs.
 
-The calls stand in ``special_cases.py``, their derivatives in ``data/special.json``.
+The calls are in ``special_cases.py``, their derivatives in ``data/special.json``.
 Functions of one and two operands whose partials are known to a few ulp are in ``primitive_cases.py``.
 """
 
@@ -43,7 +43,7 @@ def test_derivative_in_both_modes(case):
     exact = np.array(REFERENCES[case.key]["first"])
     reverse = wg.grad(lambda x: np.sum(case.call(x)))(x)
     for found, expected in zip(reverse, exact, strict=True):
-        # near a zero of the derivative the error is that of its terms
+        # near a zero of the derivative the error is relative to its terms
         scale = min(np.abs(expected).max() * 1e-3, 1e-3)
         np.testing.assert_allclose(found, expected, rtol=case.rtol, atol=case.rtol * scale)
     for row in range(len(x)):
@@ -63,7 +63,7 @@ def test_second_derivative_follows_from_the_rule(case):
         np.testing.assert_allclose(found, exact[row], rtol=case.second, atol=case.second)
 
 
-#: one of each function and result
+#: one case for each function and result
 FIRST = {case.label: case for case in reversed(CASES)}
 
 
@@ -103,13 +103,13 @@ def test_distribution_function_is_constant_outside_support():
         operands = () if f is scipy.special.kolmogorov else (0.5,)
         np.testing.assert_array_equal([wg.grad(f)(x, *operands) for x in at], 0)
     np.testing.assert_array_equal(wg.jacobian(lambda p: scipy.special.pdtrik(p[0], p[1]))(np.array([0.01, 0.5])), 0)
-    assert wg.grad(scipy.special.chndtrinc, argnums=2)(1.5, 1.5, 0.9) == 0  # more than without noncentrality
+    assert wg.grad(scipy.special.chndtrinc, argnums=2)(1.5, 1.5, 0.9) == 0  # larger than without noncentrality
     for x in (0.0, 1.0):
         np.testing.assert_array_equal(wg.grad(scipy.special.betainc, argnums=(0, 1, 2))(2.0, 3.0, x), 0)
 
 
 def test_search_that_ended_at_a_bound_raises():
-    p, t = 0.3, np.array([0.2, 1.5])  # no degrees of freedom give this
+    p, t = 0.3, np.array([0.2, 1.5])  # no degrees of freedom give this value
     assert np.all(np.abs(np.log10(np.abs(scipy.special.stdtridf(p, t)))) > 99)
     assert np.all(np.isnan(wg.jvp(lambda t: scipy.special.stdtridf(p, t), t, np.ones(2))[1]))
     assert np.isnan(wg.grad(lambda p: scipy.special.stdtridf(p, 1.5), p))

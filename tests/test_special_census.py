@@ -1,4 +1,4 @@
-"""Every name of ``scipy.special`` is in exactly one group: differentiable, constant, refused, or of integers alone."""
+"""Every name of ``scipy.special`` is in exactly one group: differentiable, constant, refused, or integer-only."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import pytest
 import scipy.special
 
 import wengert as wg
-import wengert.numpy  # declares the rows
+import wengert.numpy  # declares the rules
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import lookup
 from wengert.rules import transcendental
 
-#: not functions of numbers
+#: not numeric functions
 OTHERS = {"SpecialFunctionError", "SpecialFunctionWarning", "errstate", "geterr", "seterr"}
 
-#: Python functions with a derivative, by a call of one number
+#: Python functions with a derivative, as a call with one scalar
 DIFFERENTIABLE = {
     "assoc_laguerre": lambda f, x: f(x, 2, 0.5),
     "assoc_legendre_p": lambda f, x: f(3, 1, x)[0],
@@ -49,7 +49,7 @@ DIFFERENTIABLE = {
     "sh_jacobi": lambda f, x: f(4, 2.7, 1.2)(x),
 }
 
-#: those of complex values
+#: the same with complex values
 COMPLEX = {
     "h1vp": lambda f, x: f(1, x, 2),
     "h2vp": lambda f, x: f(1, x, 2),
@@ -57,7 +57,7 @@ COMPLEX = {
     "sph_harm_y": lambda f, x: f(3, -2, x, 2 * x),
 }
 
-#: ufuncs of complex values of real numbers
+#: ufuncs with complex values for real operands
 COMPLEX_UFUNCS = {
     "hankel1": lambda f, x: f(1.5, x) + f(1.5, 80 * x),
     "hankel1e": lambda f, x: f(1.5, x) + f(1.5, 80 * x),
@@ -71,7 +71,7 @@ COMPLEX_UFUNCS = {
 
 SPECIAL_OF_ONE = "expm1 log1p exp1 expi gamma loggamma rgamma spence wrightomega erf erfc erfi erfcx ndtr dawsn".split()
 
-#: functions of an operand that may be complex, as a function of that
+#: functions with an operand that may be complex, as a function of that operand
 OFF_AXIS = {
     **{name: lambda f, z: f(z) for name in SPECIAL_OF_ONE},
     **{name: lambda f, z: f(1.3, z) + f(2, z) for name in "jv yv iv kv kve hyp0f1".split()},
@@ -90,7 +90,7 @@ OFF_AXIS = {
     "eval_sh_jacobi": lambda f, z: f(3, 2.4, 0.7, z),
 }
 
-#: Python functions without one, by the arguments of a call, None for traced
+#: Python functions without derivative, by the arguments of a call; None marks the traced one
 REFUSED = {
     "assoc_legendre_p_all": (2, 1, None),
     "ellip_harm": (1.0, 2.0, 1, 1, None),
@@ -123,7 +123,7 @@ REFUSED = {
     "js_roots": (3, 2.5, None),
 }
 
-#: tables of zeros, nodes and numbers: their arguments are integers by definition
+#: tables of zeros, nodes and constants: their arguments are integers by definition
 INTEGERS = {
     *(name for name in scipy.special.__all__ if name.endswith("_zeros")),
     *("bernoulli", "euler", "stirling2"),
@@ -191,7 +191,7 @@ def test_functions_of_a_complex_operand_have_derivatives_off_the_axis():
         np.testing.assert_allclose(found, expected, rtol=2e-7, atol=1e-9, err_msg=name)
         np.testing.assert_allclose(wg.jvp(f, z, 1j * np.ones_like(z))[1], 1j * found, rtol=1e-14, err_msg=name)
         np.testing.assert_allclose(wg.grad(lambda z: np.sum(f(z)).real)(z), np.conj(found), rtol=1e-13, err_msg=name)
-        if name not in ("gamma", "loggamma", "rgamma"):  # whose partials have no derivative off the axis
+        if name not in ("gamma", "loggamma", "rgamma"):  # their partials have no derivative off the axis
             second = wg.jvp(lambda z: wg.jvp(f, z, np.ones_like(z))[1], z, np.ones_like(z))[1]
             by_slopes = differences(lambda z: wg.jvp(f, z, np.ones_like(z))[1], z)
             np.testing.assert_allclose(second, by_slopes, rtol=2e-7, atol=1e-9, err_msg=name)
@@ -230,7 +230,7 @@ def test_refusal_states_a_reason(name):
                     partial(None)
 
 
-#: arguments that are integers by definition, by function: degrees of polynomials are not, as SciPy continues those
+#: arguments that are integers by definition, by function; degrees of polynomials are not, as SciPy continues those
 INTEGER_ARGUMENTS = {
     **dict.fromkeys(("bdtr", "bdtrc", "bdtri", "nbdtr", "nbdtrc", "nbdtri"), (0, 1)),
     **dict.fromkeys(("pdtr", "pdtrc", "pdtri", "expn", "kn", "yn", "eval_hermite", "eval_hermitenorm"), (0,)),
@@ -241,7 +241,7 @@ INTEGER_ARGUMENTS = {
 
 
 def partials_of(fun):
-    """Partials of a ufunc, or of its first result; None where it has none at all."""
+    """Return the partials of a ufunc, or of its first result; None for a missing one."""
     row = lookup(fun)
     if row.kind == "composed":
         row = lookup(getattr(transcendental, f"{fun.__name__}_0"))

@@ -1,4 +1,4 @@
-"""Python functions of ``scipy.special``: in every form in which they are called, with every option."""
+"""Python functions of ``scipy.special`` in every call form, with every option."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_single_precision_stays_single():
 
     assert wg.grad(f)(x).dtype == np.float32
     n = np.float32(0.4)
-    of_array, of_number = wg.jvp(sc.factorial, x, x), wg.jvp(sc.factorial, n, n)  # as SciPy has it
+    of_array, of_number = wg.jvp(sc.factorial, x, x), wg.jvp(sc.factorial, n, n)  # as in SciPy
     assert of_array[0].dtype == sc.factorial(x).dtype == np.float64
     assert of_number[0].dtype == sc.factorial(n).dtype == np.float32
     np.testing.assert_array_equal(of_array[0], sc.factorial(x))

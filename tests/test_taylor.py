@@ -1,4 +1,4 @@
-"""taylor: coefficients to order 20 against mpmath and closed forms, programs, matrices, derivatives around it."""
+"""Taylor coefficients to order 20 against mpmath and closed forms; programs, matrices, outer derivatives."""
 
 import math
 import warnings
@@ -14,7 +14,7 @@ from helpers import assert_rounding
 
 ORDER = 20
 
-#: function, the same in mpmath, points
+#: function, its mpmath counterpart, points
 FUNCTIONS = {
     "exp": (np.exp, mpmath.exp, (0.3, -2.0)),
     "exp2": (np.exp2, lambda x: mpmath.mpf(2) ** x, (0.3,)),
@@ -69,7 +69,7 @@ def cases(table):
 def test_recurrences_to_order_20(f, in_mpmath, x):
     right = expected(in_mpmath, x, ORDER)
     found = wg.taylor(f, x, 1.0, ORDER)
-    # relative to the largest coefficient up to there, scaled by the distance at which the series ends
+    # relative to the largest coefficient so far, scaled by the radius of convergence
     scale = np.maximum(np.maximum.accumulate(np.abs(right)), 1e-300)
     assert found.shape == (ORDER + 1,)
     assert np.max(np.abs(found - right) / scale) < 1e-13
@@ -78,7 +78,7 @@ def test_recurrences_to_order_20(f, in_mpmath, x):
     assert not along[1:, 1].any()
 
 
-#: by the partials of their rows
+#: expanded by the partials of their rules
 SPECIAL = {
     "erf": (sc.erf, mpmath.erf, (0.3,)),
     "expit": (sc.expit, lambda x: 1 / (1 + mpmath.exp(-x)), (0.3,)),
@@ -197,7 +197,7 @@ def test_complex_intermediate_values():
     assert wg.taylor(lambda x: np.exp(1j * x), 0.0, 1.0, 2).tolist() == [1, 1j, -0.5]
 
 
-# ---- arguments, results, what is around it
+# ---- arguments, results, outer derivatives
 
 
 def test_containers_further_arguments_and_argnums():

@@ -1,6 +1,6 @@
-"""The compiled tier: what LLVM makes of a program gives what the machine gives.
+"""The LLVM tier computes the same as the VM.
 
-To the bit, but for functions of the C library on arrays: the machine's last elements may be those of other vectors.
+Bits are equal, except for C library functions on arrays, where the VM's last elements may use other vector code.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def quiet():
 
 
 def assert_same(program, *points, rtol=0.0):
-    """Both tiers give the same at tuples of arguments; the report of the compiled one."""
+    """Compare both tiers at tuples of arguments; return the report of the compiled one."""
     vm, llvm = program.tiered("vm"), program.tiered("llvm")
     for args in points:
         found, expected = llvm(*args), vm(*args)
@@ -51,7 +51,7 @@ def assert_same(program, *points, rtol=0.0):
 
 
 def functions(x):
-    """The elementwise functions that the machine has, but for those that NumPy or SciPy runs."""
+    """Return all elementwise functions with VM kernels, except those that NumPy or SciPy runs."""
     y = np.abs(x) + 0.5
     found = [
         np.negative(x), np.abs(x), x * x, x**3, x**4, 1 / x, np.sqrt(x), np.exp(x), np.exp2(x), np.expm1(x), np.log(y),
@@ -65,7 +65,7 @@ def functions(x):
 
 
 def chain(x):
-    """Views, a gather, sums along and across, and writes in place, over arrays of any length."""
+    """Views, a gather, sums along and across, and in-place writes, on arrays of any length."""
     n = x.size
     y = x * x + 0.5
     F = np.zeros(n)
@@ -76,7 +76,7 @@ def chain(x):
 
 
 def sweep(x):
-    """Gauss and Seidel: each number depends on the one before."""
+    """A Gauss-Seidel sweep: each scalar depends on the one before."""
     A = x.copy()
     for _ in range(2):
         for i in range(1, len(x) - 1):
@@ -86,7 +86,7 @@ def sweep(x):
 
 
 def drifting(x):
-    """Turns of many steps in no order, of which each reads another element in the end."""
+    """Irregular iterations with many instructions; the last one reads a different element in each."""
     x, read = x.copy(), []
     functions = np.random.default_rng(0).choice([np.sin, np.cos, np.tanh], 60)
     for i in range(x.size):
@@ -97,7 +97,7 @@ def drifting(x):
 
 
 def branching(x):
-    """A branch for each element, in a recurrence."""
+    """Branch on each element of a recurrence."""
     s = x[0]
     for v in x[1:]:
         s = s * 0.5 + v * v if v > 0.0 else s - v
@@ -105,7 +105,7 @@ def branching(x):
 
 
 def with_constants(x):
-    """Numbers that differ from turn to turn, and a power that does not."""
+    """Use constants that vary between iterations, and a power that does not."""
     s = t = x[0]
     for i in range(40):
         for j in range(4):
@@ -115,7 +115,7 @@ def with_constants(x):
 
 
 def mixed(x):
-    """Numbers, arrays and calls in turn."""
+    """Alternate scalars, arrays and calls."""
     s = np.exp(x[0]) * x[1]
     y = x * s
     m = np.linalg.solve(np.eye(3) * 4 + np.outer(y, y), x)
@@ -176,7 +176,7 @@ def test_random_programs(drawn):
         np.testing.assert_allclose(made.tiered("llvm")(x), expected, rtol=1e-12, atol=1e-12)
 
 
-# ---------------------------------------------------------------------------------------------- long lists
+# ---------------------------------------------------------------------------------------------- long code
 
 
 def test_recurrence_is_rerolled_into_loop():
@@ -195,7 +195,7 @@ def test_iteration_may_read_result_of_another_instruction():
 
 
 def test_random_tapes_with_loops():
-    """Periods with borders, constants and strides at random; what is left is short, and nothing is lost."""
+    """Random periods with constants and strides between irregular code; the result is short and complete."""
     rng = np.random.default_rng(1)
     for _ in range(20):
         items, place = [], 0
@@ -211,7 +211,7 @@ def test_random_tapes_with_loops():
 
 
 def unrolled(items):
-    """Instructions of a list with loops, in order."""
+    """Return the instructions of code with loops, in execution order."""
     found = []
 
     def append(key, base):
@@ -272,7 +272,7 @@ def test_code_refused_late_keeps_scalars_visible_to_other_kernels(monkeypatch):
 
 
 def test_matrix_products_stay_calls_between_compiled_kernels():
-    """Of arrays and of numbers, which compiled code reads before and behind."""
+    """Compiled code before and after reads the results of array and scalar products."""
 
     def f(A):
         x, s = A[0] * 2.0, 1.0
@@ -367,7 +367,7 @@ def test_native_code_is_cached_on_disk(tmp_path, monkeypatch):
     for damaged in (b"", file.read_bytes()[:-9], b"{}\n" + bytes(99), b"[]\nx"):
         file.write_bytes(damaged)
         assert [made(), made()] == [False, True]
-    monkeypatch.setenv("WENGERT_CACHE_DIR", str(file))  # where nothing can be written
+    monkeypatch.setenv("WENGERT_CACHE_DIR", str(file))  # not a writeable folder
     assert [made(), made()] == [False, False]
     monkeypatch.delenv("WENGERT_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

@@ -1,4 +1,4 @@
-"""What programs tell of themselves: lists between passes, steps, graphs and pictures."""
+"""Views of a program: IR between passes, kernels, graphs and plots."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def solved(x):
 
 # ---------------------------------------------------------------------------------------------- passes
 
-#: of a function: instructions and operations of some stages, in closed form
+#: a function, and instructions and operations of some stages in closed form
 COUNTS = {
-    # each round records an element, two constants, and three operations; one of each constant stays, and 0.0
+    # each round records an element, two constants and three operations; one copy of each constant stays, and 0.0
     squares: {
         "recorded": (6 * N + 2, 3 * N),
         "simplify": (4 * N + 3, 3 * N),
@@ -165,7 +165,7 @@ def test_array_slices_are_printed_as_indexing():
 
 
 def taken(part, v0, shape):
-    """The part of an array that a line names."""
+    """Return the part of an array that a line of the listing names."""
     if re.search(r"\b[ijk]\b", part):
         i, j, k = [np.arange(n).reshape(-1, *(1,) * (len(shape) - d - 1)) for d, n in enumerate((*shape, 1, 1)[:3])]
         places = eval(re.search(r"\[(.*)\]", part)[1], {"i": i, "j": j, "k": k})
@@ -181,7 +181,7 @@ def test_calls_and_constants_are_printed_with_operands():
 
 
 class Repeated:
-    """A loop as the printer and reports see it: a number of iterations, and a body."""
+    """A loop with the attributes that printer and reports read: a number of iterations, and a body."""
 
     def __init__(self, steps, body):
         self.steps, self.body = steps, body
@@ -256,7 +256,7 @@ def test_explain_of_other_programs():
 
 
 def parsed(source):
-    """Nodes, edges and clusters of a graph; every string is closed, every edge has two ends."""
+    """Return nodes, edges and clusters of a graph; check that strings are closed and edges have two ends."""
     strings = re.compile(r'"(?:[^"\\]|\\.)*"')
     bare = strings.sub("S", source)
     assert '"' not in bare and bare.count("{") == bare.count("}") and bare.count("[") == bare.count("]")
@@ -317,7 +317,7 @@ def test_render_names_missing_package(tmp_path, monkeypatch):
         wg.viz.render(program, tmp_path / "p.svg")
 
 
-# ---------------------------------------------------------------------------------------------- pictures
+# ---------------------------------------------------------------------------------------------- plots
 
 
 def test_isomorphism_plot_has_a_dot_per_scalar_and_a_box_per_class():
@@ -329,7 +329,7 @@ def test_isomorphism_plot_has_a_dot_per_scalar_and_a_box_per_class():
     shades = [to_hex(shade) for shade in dots.get_facecolors()]
     assert sorted(map(shades.count, set(shades))) == [N, N, N]  # squares, products, sums
     heights = np.unique(dots.get_offsets()[:, 1])
-    assert heights.tolist() == [1, 2, 3]  # the sum does not climb
+    assert heights.tolist() == [1, 2, 3]  # the sum stays level
     boxes = {label.get_text(): to_hex(label.get_bbox_patch().get_facecolor()) for label in arrays.texts}
     assert boxes.keys() == {"input 0 [100]", "** [100]", "multiply [100]", "sum", "add"}
     assert {boxes["** [100]"], boxes["multiply [100]"], boxes["sum"]} == set(shades)

@@ -1,4 +1,4 @@
-"""vmap: a loop over the batch by definition, done at once where that is the same; axes, containers, derivatives."""
+"""vmap is a loop over the batch, run as one call if that is equivalent; axes, containers, derivatives."""
 
 import pickle
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ def views(a):
     return a + b[:3]
 
 
-#: of the cases: where elements go ways of their own
+#: cases in which elements take different branches
 APART = {"a branch", "indices"}
 
 #: function, arguments, in_axes: each is compared with a loop in plain NumPy
@@ -71,7 +71,7 @@ CASES = {
 }
 
 
-#: further arguments, and keywords, with which functions of one matrix take all matrices of a batch in one call
+#: further arguments and keywords with which functions of one matrix accept a stack of matrices
 AT_ONCE = {
     **{fun: [((), {}), ((1,), {}), ((), {"axis": -2})] for fun in (
         np.sum, np.prod, np.mean, np.max, np.min, np.amax, np.amin, np.any, np.all, np.std, np.var, np.median,
@@ -114,7 +114,7 @@ def test_every_function_with_batching_rule_is_tested():
 
 
 def looped(f, args, in_axes):
-    """The definition."""
+    """Evaluate vmap by its definition, a loop."""
     axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
     n = next(np.shape(x)[axis] for x, axis in zip(args, axes) if axis is not None)
     rows = []
@@ -133,7 +133,7 @@ def test_values_and_derivatives_equal_a_loop(name):
     assert found.dtype == expected.dtype
     assert_rounding(found, expected, found.dtype)
     assert mapped._loops == (name in APART)
-    if name == "factors":  # of one matrix at a time
+    if name == "factors":  # accepts one matrix at a time
         return
 
     def loop(*args):
@@ -303,7 +303,7 @@ def test_invalid_arguments_raise(name):
         call()
 
 
-#: functions along an axis of an array, which at a wrong one raise
+#: functions along an axis of an array, which raise for an invalid one
 ALONG = {
     "sum": lambda x, axis: np.sum(x, axis=axis),
     "sums": lambda x, axis: np.sum(x, axis=(axis,)),

@@ -1,4 +1,4 @@
-"""One list for many points: the same values as at each of them."""
+"""Batched code computes many points at once, with the same values as at each point."""
 
 import functools
 
@@ -19,12 +19,12 @@ MATRIX = RNG.normal(size=(4, 3))
 
 
 def spread(x, count=COUNT):
-    """Points near one point."""
+    """Return points near one point."""
     return x + 0.01 * np.random.default_rng(4).normal(size=(count, *np.shape(x)))
 
 
 def check(program, numbers, leaves, code=None, count=COUNT):
-    """The wide list, by the machine and by the plain interpreter, against the list at each point."""
+    """Compare batched code, by the VM and by the plain interpreter, with the program at each point."""
     code = program._rolled() if code is None else code
     wide = simplify.simplified(widened(code, numbers, count, program._example))
     verify.check(wide)
@@ -122,7 +122,7 @@ def test_products_with_unit_vectors_are_rows_and_columns(name, columns):
         code, number, count = made.lines_alone(), 1, len(expected)
         plain, wide = [simplify.simplified(widened(code, [number], count, made._example, are)) for are in (False, True)]
         verify.check(wide)
-        directions = np.full((count, *np.shape(made._example[number])), np.nan)  # they are not read
+        directions = np.full((count, *np.shape(made._example[number])), np.nan)  # the values are not read
         found = Machine(simplify.lowered(wide)).run([x, directions, a])[0]
         np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=1e-12, atol=1e-13)
         if made is program.jvp() and name not in ("what is no unit vector", "twice"):
@@ -175,12 +175,12 @@ LABELS = (RNG.random(30) < 0.5) * 1.0
 
 @pytest.mark.parametrize("most", [1, 40, 400, 1 << 20])
 def test_batching_rows_does_not_change_the_jacobian(most, monkeypatch):
-    """Chunks that do not divide the rows, and a single one."""
+    """Chunks that do not divide the rows, and a single chunk."""
     from wengert.program import program as programs
 
     monkeypatch.setattr(programs, "_ELEMENTS", most)
     monkeypatch.setattr(programs, "_LEAST_AT_ONCE", 1)
-    monkeypatch.setattr(programs.Program, "_of_entries", lambda *_: None)  # which takes fewer operations here
+    monkeypatch.setattr(programs.Program, "_of_entries", lambda *_: None)  # accumulation would be chosen here
     w = 0.1 * RNG.normal(size=9)
     hessian = wg.record(logistic, w).hessian()
     rows = functools.partial(np.tensordot, MATRIX[:, :2], axes=0)

@@ -1,4 +1,4 @@
-"""Why there is no GPU: each cause is told apart, and says what to do.  Numba and the driver are stood in for."""
+"""Reasons for a missing GPU: each cause is reported with a remedy.  Numba and the driver are faked."""
 
 import importlib
 import importlib.util
@@ -19,7 +19,7 @@ class LinkerError(RuntimeError):
 
 
 class Devices:
-    """The list of devices, where the driver does not start."""
+    """The list of devices if the driver does not start."""
 
     def __init__(self, error):
         self.error = error
@@ -38,7 +38,7 @@ DISABLED = at_start("\nCUDA is disabled due to setting NUMBA_DISABLE_CUDA=1 in t
 BROKEN = at_start("Call to cuInit results in CUDA_ERROR_SYSTEM_NOT_READY (802)")
 PIN = 'pip install "cuda-toolkit==13.0.*" "nvidia-nvjitlink==13.0.*", or a newer driver'
 
-#: a make-believe numba.cuda, what launching a kernel raises, the reason and the remedy
+#: a fake numba.cuda, the error raised by launching a kernel, the reason and the remedy
 CASES = {
     "simulator": (Cuda(simulator=True), None, "simulator", "unset NUMBA_ENABLE_CUDASIM"),
     "switched off": (Cuda(devices=Devices(DISABLED)), None, "switched off", "unset it"),

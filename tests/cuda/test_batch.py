@@ -1,6 +1,6 @@
-"""Programs at many points: forms of arguments and results, what lies where, parts, memory, guards.
+"""Programs at many points: structure of arguments and results, devices, chunks, memory, guards.
 
-Kernels run in their Python form, and NumPy stands in for the driver.
+Kernels run in their Python form, and NumPy replaces the driver.
 """
 
 import sys
@@ -32,13 +32,13 @@ def back(x):
 
 
 def finished(cuda, *found):
-    """Results on the host, when the work on the device is done."""
+    """Return results on the host after the work on the device has finished."""
     for stream in cuda.streams.values():
         stream.synchronize()
     return [back(x) for x in found]
 
 
-# ---- forms
+# ---- arguments and results
 
 
 @pytest.mark.parametrize("place", ["host", "cuda"])
@@ -84,7 +84,7 @@ def test_further_arguments_are_shared_or_per_point(place, cuda):
     for given_k, given_c in ((3.0, X[5]), (k, X[5]), (3.0, C), (k, C)):
         (y,) = finished(cuda, g(on(place, X), on(place, given_k), on(place, given_c)))
         np.testing.assert_allclose(y, given_k * X[:, 0] + np.sum(given_c * X, axis=1), rtol=1e-12, atol=1e-12)
-    y, gradient = g.value_and_grad(on(place, X[0]), on(place, k), on(place, C))  # and the first may be the same
+    y, gradient = g.value_and_grad(on(place, X[0]), on(place, k), on(place, C))  # the first may be shared as well
     (gradient,) = finished(cuda, gradient)
     np.testing.assert_allclose(gradient, C + k[:, None] * [1, 0, 0], rtol=1e-14)
 
@@ -157,7 +157,7 @@ def test_repr_of_kernel():
     )
 
 
-# ---- dtypes and places
+# ---- dtypes and devices
 
 
 def test_computation_uses_dtype_of_first_argument_or_given_dtype(target):
@@ -192,9 +192,9 @@ def test_device_arrays_are_read_in_place_or_copied_on_device(layout, cuda):
     given = DeviceArray(x, stream=7, is_read_only=layout == "read only")
     g = wg.record(f, X[0]).to_cuda()
     y, gradient = g.value_and_grad(given)
-    copies = [size for kind, size in cuda.log if kind == "allocate"][2:]  # beside two results
+    copies = [size for kind, size in cuda.log if kind == "allocate"][2:]  # without those of the two results
     assert copies == ([x.nbytes] if layout in ("reversed", "every other") else [])
-    assert list(cuda.streams) == [7]  # all of the work waits where the caller's does
+    assert list(cuda.streams) == [7]  # all work waits on the caller's stream
     y.host[...] = np.nan
     assert np.isnan(y.host).all()  # nothing has run yet
     y, gradient = finished(cuda, y, gradient)
@@ -248,7 +248,7 @@ def test_masked_arrays_raise(cuda):
 
 
 class Exported:
-    """An array that has DLPack only."""
+    """An array that supports DLPack only."""
 
     def __init__(self, host, place=2):
         self.host, self.place = host, place
@@ -337,7 +337,7 @@ def test_read_only_out_array_raises(cuda):
         g(X, out=y)
 
 
-# ---- parts and memory
+# ---- chunks and memory
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 150, 299, 300, 10**6, "auto"])
@@ -350,7 +350,7 @@ def test_chunks_give_same_result_as_whole(chunk, cuda, core):
 
 
 def test_chunks_fit_into_free_memory(cuda, core):
-    each = 2 * ((3 + 1 + 3) * 8 + 4)  # two parts at once
+    each = 2 * ((3 + 1 + 3) * 8 + 4)  # two chunks at once
     cuda.memory = 50 * each / device.SHARE
     wg.record(f, X[0]).to_cuda().value_and_grad(X)
     assert core.launches == [50] * 6
@@ -394,7 +394,7 @@ def test_interpreter_has_memory_for_each_thread(cuda, core, monkeypatch):
     calls = []
 
     def kernel(n, threads, count, *pointers):
-        """Looks at what it is given, and computes nothing."""
+        """Record the arguments, and compute nothing."""
         code, _, places, _ = pointers
         calls.append((n, threads))
         assert at(code, np.int32, count, 5).shape == (count, 5)
@@ -485,7 +485,7 @@ def test_report_without_numba_cuda_names_missing_package(monkeypatch):
         wg.record(f, X[0]).to_cuda().report()
 
 
-# ---- kernels that pick points
+# ---- kernels with a point index
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -1,6 +1,6 @@
-"""The emitter: each function and partial, whole programs, and random ones, as NumPy code and as machine code.
+"""The emitter: each function and partial, whole programs and random ones, as NumPy code and as native code.
 
-The list of statements of a body is run on NumPy arrays everywhere, and as LLVM IR on the CPU where Numba is installed.
+The statements of a kernel body run on NumPy arrays everywhere, and as LLVM IR on the CPU if Numba is installed.
 """
 
 import functools
@@ -56,13 +56,13 @@ EXTREME = [1e-300, -1e-300, 5e-324, 1e300, -1e300, math.inf, -math.inf, math.nan
 POINTS_OF_ONE = np.array([*SPECIAL, *EXTREME, *np.random.default_rng(0).uniform(-4, 4, 60)])
 POINTS_OF_TWO = np.array([(a, b) for a in [*SPECIAL, *EXTREME] for b in [*SPECIAL, *EXTREME]])
 
-#: rows that are no NumPy or SciPy function, as functions that are
+#: rules that are not NumPy or SciPy functions, as functions that are
 BY_HAND = {
     "**": operator.pow,
     "pow function": np.power,
     "strong": lambda a, b: np.where((a == 0) | (b == 0), 0.0, a * b),
 }
-#: beyond these no two libraries agree: argument reduction, poles
+#: beyond these libraries disagree: argument reduction, poles
 LIMITS = {
     "sin": 1e6,
     "cos": 1e6,
@@ -75,7 +75,7 @@ LIMITS = {
     "y0": 50,
     "y1": 50,
 }
-#: functions whose relative error near a zero is that of their argument, as SciPy's is
+#: functions whose relative error near a zero is that of their argument, as in SciPy
 ABSOLUTE = {"j0", "j1", "y0", "y1", "sinc", "gammaln", "gamma", "ndtr", "logit", "log_expit", "logaddexp2", "exp10"}
 
 
@@ -93,7 +93,7 @@ def arity_of(name):
 
 
 def evaluated(body, columns, target, dtype=np.float64):
-    """The outputs of a body, one column for each element."""
+    """Return the outputs of a body, one column per element."""
     n = len(columns)
     columns = np.ascontiguousarray(columns, dtype=dtype).reshape(n, -1)
     outputs = [np.full((n, math.prod(shape)), -7.0, dtype) for shape in body.outputs]
@@ -166,7 +166,7 @@ def test_powers_with_constant_exponent_equal_numpy_and_eager_sweep(target):
     (found,) = evaluated(body, points, target)
     with np.errstate(all="ignore"):
         for i, exponent in enumerate(exponents):
-            expected = [x**exponent for x in points]  # np.power takes roots of -inf otherwise
+            expected = [x**exponent for x in points]  # np.power computes roots of -inf differently
             np.testing.assert_allclose(found[:, 2 * i], expected, rtol=4e-15, atol=1e-307)
             expected = [kernel_partials(opcode, x, exponent, y)[0] for x, y in zip(points, found[:, 2 * i])]
             np.testing.assert_allclose(found[:, 2 * i + 1], expected, rtol=2e-13, atol=1e-300, err_msg=f"**{exponent}")
@@ -187,7 +187,7 @@ def test_rounding_error_of_product_is_exact():
 
 
 def replayed(program, mode, inputs, target, dtype="float64"):
-    """The outputs of a mode at some points, by all of its bodies; the status of each point."""
+    """Return the outputs of a mode at some points, computed by all of its bodies, and the status of each point."""
     bodies = kernels.bodies(program, mode, dtype=dtype)
     n = len(inputs[0])
     inputs = [np.ascontiguousarray(np.reshape(x, (n, -1)), dtype=dtype) for x in inputs]
@@ -201,7 +201,7 @@ def replayed(program, mode, inputs, target, dtype="float64"):
     return outputs, arrays["status"] if any(body.guards for body in bodies) else np.zeros(n, np.int32)
 
 
-#: programs of the table that keep state or write into their argument, and so are not recorded, or that compare to pivot
+#: scenarios that keep state or write into their argument, and so are not recorded, or that compare to pivot
 OTHERS = {
     "a callable object that keeps its buffer",
     "a closure over numbers, arrays and functions",
@@ -415,7 +415,7 @@ def test_operation_without_kernel_is_named():
 
 
 def check(instructions, x, target):
-    """Compare value and Jacobian with the eager engine; False where the numbers are too large to compare."""
+    """Compare value and Jacobian with the eager engine; return False if the values are too large to compare."""
     y = plain(instructions, x.copy())
     if not np.all(np.abs(y) < 1e6):
         return False

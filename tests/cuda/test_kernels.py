@@ -1,4 +1,4 @@
-"""Kernels without a GPU: in Numba's simulator, as PTX and machine code, on disk, and by the interpreter."""
+"""Kernels without a GPU: in Numba's simulator, as PTX and native code, on disk, and by the interpreter."""
 
 import dataclasses
 import json
@@ -22,7 +22,7 @@ FORTY = next(s for s in TABLE if s.name == "forty operations on six numbers")
 
 @pytest.fixture(autouse=True)
 def _folder(tmp_path, monkeypatch):
-    """Nothing is found on disk that another test or version has left there."""
+    """Use an empty cache, without kernels of other tests or versions."""
     monkeypatch.setenv("WENGERT_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(binaries, "_BINARIES", {})
 
@@ -34,7 +34,7 @@ def forty():
 
 # ---------------------------------------------------------------------------------------------- the simulator
 
-#: run on a simulated device: kernels with points in rows, in columns, and inputs that all points share
+#: run on a simulated device: kernels with points in rows, in columns, and inputs shared by all points
 SIMULATED = """
 import json
 import sys
@@ -111,7 +111,7 @@ def test_input_shared_by_all_points():
     np.testing.assert_allclose(g, X @ (A + A.T).T, rtol=1e-14)
 
 
-# ---------------------------------------------------------------------------------------------- machine code
+# ---------------------------------------------------------------------------------------------- native code
 
 
 def lorenz_step(u):
@@ -206,7 +206,7 @@ def test_compiled_kernels_are_found_in_memory_and_on_disk(forty, tmp_path, monke
     assert found == dataclasses.replace(made, report=dataclasses.replace(made.report, seconds=0.0))
     assert len({kernels.binary(body, (8, 0)).code, kernels.binary(body, layouts="FFF").code, made.code}) == 3
     assert len([*tmp_path.iterdir()]) == 3
-    file.write_bytes(file.read_bytes()[:-10])  # a file that is not whole
+    file.write_bytes(file.read_bytes()[:-10])  # truncate the file
     monkeypatch.setattr(binaries, "_BINARIES", {})
     assert kernels.binary(body).report.seconds > 0
 
@@ -227,7 +227,7 @@ def interpreters():
 
 
 def interpreted(kernel, body, inputs, layouts=""):
-    """The outputs of a body by the interpreter."""
+    """Return the outputs of a body by the interpreter."""
     n = len(inputs[0])
     outputs = [np.full((n, math.prod(shape)), np.nan, body.dtype) for shape in body.outputs]
     arrays = [*inputs, *outputs, *([np.full(n, -1, np.int32)] if body.guards else [])]

@@ -1,4 +1,4 @@
-"""The same on a GPU, where there is one: launches, streams, other libraries' arrays, guards, the interpreter."""
+"""The same on a GPU, if present: launches, streams, arrays of other libraries, guards, the interpreter."""
 
 import importlib
 import threading
@@ -25,7 +25,7 @@ def tolerance(dtype):
 
 @pytest.fixture(scope="module")
 def expected():
-    """Value, gradient and product of the Hessian with the point itself."""
+    """Return value, gradient and the product of the Hessian with the point itself."""
     return [np.array([op(x) for x in X]) for op in (FORTY.f, wg.grad(FORTY.f), lambda x: wg.hvp(FORTY.f, x, x))]
 
 

@@ -1,4 +1,4 @@
-"""Functions at many points at once: each point gets the result of its own path, or there is an error."""
+"""Functions at many points at once: each point gets the result of its own branch, or an error is raised."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def smooth(x):
 
 
 def branches(x):
-    """Four paths."""
+    """Four branches."""
     y = x[0] * x[1] if x[0] > 0 else x[2] ** 2
     return y * np.exp(x[1]) if x[1] > 0.5 else y + x[0] ** 3
 
@@ -71,7 +71,7 @@ def test_arguments_may_be_shared_by_all_points(cuda, place):
     found = back(cuda, mapped(on(place, X), on(place, k), on(place, c), 2))
     np.testing.assert_allclose(found, [wg.grad(f, x, args=(q, c, 2)) for x, q in zip(X, k)], rtol=1e-13)
     assert mapped.paths == 2
-    back(cuda, mapped(on(place, X), on(place, k), on(place, c), 3))  # another integer is another recording
+    back(cuda, mapped(on(place, X), on(place, k), on(place, c), 3))  # another integer is recorded separately
     assert mapped.paths == 4
 
 
@@ -91,7 +91,7 @@ def test_results_are_written_to_given_array(cuda, place):
 
 
 def many_paths(x):
-    """A path for each integer."""
+    """One branch for each integer."""
     n = 0
     while n < x[0]:
         n += 1
