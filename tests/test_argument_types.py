@@ -163,7 +163,7 @@ OF_ONE = {
     "product with a comparison": lambda s: (s > 0) * 2.0,
     "chained": lambda s: 0 < s < 1,
     "with an array's comparison": lambda s: s == np.array([2.0, 0.0]),
-    "comparison with other things": lambda s: (s == None, s == "a", s != [1.0], s is None),  # noqa: E711
+    "comparison with other types": lambda s: (s == None, s == "a", s != [1.0], s is None),  # noqa: E711
     "truth": lambda s: 1.0 if s else 2.0,
     "not": lambda s: not s,
     "rounded": lambda s: round(s * 1.26),

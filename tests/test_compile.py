@@ -1351,7 +1351,7 @@ INSIDE = {
     "rows of the registry": (lambda u: np.prod(u) * np.linalg.norm(u) + np.sort(u), lambda g, u: g(u) + g(u * 0.0 + 1)),
     "views of strides": (lambda u: np.sum(np.outer(u, u), axis=0), lambda g, u: g(u[::-1]) + g(np.repeat(u, 2)[::2])),
     "float32": (lambda u: u.astype(np.float32) * 2, lambda g, u: g(u).astype(float)),
-    "compiled inside of it": (None, lambda c, u: c(lambda v, h=c(lambda w: w * w): h(v) + h(2 * v))(u)),
+    "compiled inside": (None, lambda c, u: c(lambda v, h=c(lambda w: w * w): h(v) + h(2 * v))(u)),
     "a gradient of it": (lambda u: np.sum(np.sin(u)), lambda g, u: wg.grad(g)(u) * g(u)),
     "checkpoint": (lambda u: np.sin(u) * u, lambda g, u: wg.checkpoint(g)(u) * u),
 }

@@ -159,7 +159,7 @@ CONSTANT = {
     "object": (lambda u: u * rate["k"], (rate,), lambda: rate.update(k=5.0), ()),
     "owner": (lambda u: u * model.rate["k"], ("other", model), lambda: model.rate.update(k=5.0), ()),
     "parameter": (lambda u, m: m.rhs(u), "m", lambda: model.rate.update(k=5.0), (model,)),
-    "what nothing can watch": (lambda u: u * hidden.get(), "hidden", lambda: hidden.set(5.0), ()),
+    "unwatchable state": (lambda u: u * hidden.get(), "hidden", lambda: hidden.set(5.0), ()),
     "function of another package": (lambda u: u * os.getpid(), "getpid", lambda: None, ()),
     "environment": (lambda u: u * len(os.environ["HOME"]), "environ", lambda: None, ()),
 }

@@ -141,7 +141,7 @@ JACOBIANS = {
     "var": lambda x: np.var(points(x), axis=1),
     "std": lambda x: points(x).std(axis=1),
     "prod": lambda x: np.prod(points(x), axis=1),
-    "prod of many": lambda x: np.prod(x[:20].reshape(2, 10), axis=1),
+    "prod of many elements": lambda x: np.prod(x[:20].reshape(2, 10), axis=1),
     "max": lambda x: np.max(points(x), axis=1),
     "ptp": lambda x: np.ptp(points(x), axis=1),
     "median": lambda x: np.median(points(x), axis=1),
@@ -390,7 +390,7 @@ def test_operands_broadcast_along_short_axes_are_gathered():
 
 #: slices of broadcast results, computed once and read several times
 REPEATED = {
-    "behind new axes": lambda x: np.diff(np.broadcast_to(np.sin(x), (2, K, 3)), axis=1),
+    "after new axes": lambda x: np.diff(np.broadcast_to(np.sin(x), (2, K, 3)), axis=1),
     "before new axes": lambda x: np.diff(np.broadcast_to(np.sin(x)[..., None], (K, 3, 2)), axis=0),
     "backwards": lambda x: np.diff(np.broadcast_to(np.sin(x)[::-1], (2, K, 3)), axis=2),
 }
@@ -562,7 +562,7 @@ SHEET = rng.uniform(0.5, 1.5, size=(4, 5))
 SPREAD = {
     "a column": SHEET[:, 2],
     "every third": SHEET.ravel()[::3],
-    "backwards by twos": SHEET[3, ::-2],
+    "every second element reversed": SHEET[3, ::-2],
     "a block": SHEET[1:3, 1:4],
     "columns": SHEET[:, ::2].T,
     "a diagonal": np.diagonal(SHEET),

@@ -31,13 +31,13 @@ def test_bytecode_decoding_agrees_with_dis():
 
 
 @pytest.mark.usefixtures("fresh")
-@pytest.mark.parametrize("change", ["an opcode that names", "bits below an index", "room for notes", "interpreter"])
+@pytest.mark.parametrize("change", ["an opcode that names", "bits below an index", "cache entries", "interpreter"])
 def test_bytecode_that_disagrees_with_the_disassembler_is_rejected(monkeypatch, change):
     if change == "an opcode that names":
         monkeypatch.setattr(dis, "hasname", [*dis.hasname, dis.opmap["RETURN_VALUE"]])
     elif change == "bits below an index":
         monkeypatch.setitem(features.NAMING, "IMPORT_NAME", 2)  # as in Python 3.15
-    elif change == "room for notes":
+    elif change == "cache entries":
         monkeypatch.setattr(features, "CACHE", dis.opmap["POP_TOP"])
     else:
         monkeypatch.setattr(features.sys, "implementation", types.SimpleNamespace(name="other"))

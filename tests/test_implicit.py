@@ -290,7 +290,7 @@ HOLDERS = {
     "derivative": lambda p: (lambda d: lambda x: d(x))(wg.derivative(lambda x: (x - p) ** 2 * (1 + x * p))),
     "gradient": lambda p: wg.grad(lambda x: np.sum((x - p) ** 4 + (x - 0.5 * p) ** 2 * x)),
     "compiled": lambda p: wg.compile(lambda x: residual(x, p)),
-    "generator, which is not looked into": lambda p: Generated(p),
+    "generator, which is not searched": lambda p: Generated(p),
 }
 
 
@@ -462,7 +462,7 @@ VALUES = {
     "float32": (lambda x, p: x**3 - p, np.array([2, 3], dtype=np.float32), np.array([8, 27], dtype=np.float32)),
     "float32, doubles around": (lambda x, p: x**3 - p, np.array([2, 3], dtype=np.float32), np.array([8.0, 27.0])),
     "matrix": (lambda x, p: x @ x - p, np.array([[2.0, 1.0], [0.0, 3.0]]), np.array([[4.0, 5.0], [0.0, 9.0]])),
-    "off by a little": (lambda x, p: x**3 - p, np.array([2.0, 3.0 + 1e-7]), np.array([8.0, 27.0])),
+    "slightly inaccurate": (lambda x, p: x**3 - p, np.array([2.0, 3.0 + 1e-7]), np.array([8.0, 27.0])),
     "none": (lambda x, p: x - p, np.zeros(0), np.zeros(0)),
 }
 

@@ -289,7 +289,7 @@ FORWARD = {
     "jacobian": lambda f, a: np.sum(wg.jacobian(f, a, mode="forward") * V),
     "columns of a list": lambda f, a: np.sum(wg.jacobian(lambda a: [f(a), 1.0], a, mode="forward")[0] * V),
     "linearize": lambda f, a: (wg.linearize(f, a)[1] @ V.ravel())[0],
-    "inside of another": lambda f, a: wg.derivative(lambda t: wg.jvp(f, a, t * V)[1], 1.0),
+    "inside another derivative": lambda f, a: wg.derivative(lambda t: wg.jvp(f, a, t * V)[1], 1.0),
     "of a number": lambda f, a: wg.derivative(lambda t: f(a + t * V), 0.0),
 }
 

@@ -93,7 +93,7 @@ PROGRAMS = {
     "branches": (branching, lambda x: x, np.sum),
     "scalars": (of_scalars, lambda x: (0.0, x[0], 0), lambda s: s[1] * s[0]),
     "views": (through_views, lambda x: x, lambda u: np.sum(u**3)),
-    "leaves that change places": (unchanged, lambda x: (x, 2 * x, x[1]), lambda s: np.sum(s[0] * s[1]) * s[2]),
+    "leaves that are swapped": (unchanged, lambda x: (x, 2 * x, x[1]), lambda s: np.sum(s[0] * s[1]) * s[2]),
     "matrix products": (matrices, lambda x: x, np.sum),
     "a class of two": (of_named, lambda x: Pair(x, x**2), lambda s: np.sum(s.a * s.b)),
 }

@@ -165,10 +165,10 @@ def test_operands_read_by_a_partial_exist():
 STATES = {
     "no list": ({"_listing": None}, "_listing is a NoneType"),
     "no result": ({"_result": 3}, "_result is a int"),
-    "a word for a flag": ({"_exact": "no"}, "_exact is a str"),
+    "a string for a flag": ({"_exact": "no"}, "_exact is a str"),
     "another tier": ({"_tier": "vn"}, "_tier is a str"),
     "too many arguments": ({"_floats": 7}, "fewer arguments"),
-    "an output that is none": ({"_result": Result(Slot(3))}, "no leaf 3"),
+    "a missing output": ({"_result": Result(Slot(3))}, "no leaf 3"),
     "an example of another shape": ({"_example": [damage.X[1:]]}, "example is of other types"),
     "a key of other arguments": ({"_form": Form((damage.X, damage.X), {})}, "fewer inputs"),
 }
@@ -263,9 +263,9 @@ DAMAGE = {
     "a shape too large": (TYPES, lambda types: [*types[:2], *[(t[0], (10**15,), t[2]) for t in types[2:]]]),
     "objects": (TYPES, lambda types: [*types[:2], *[(np.dtype(object), *t[1:]) for t in types[2:]]]),
     "a negative size": (TYPES, lambda types: [*types[:2], *[(t[0], (-1,), t[2]) for t in types[2:]]]),
-    "a place outside": (ARRAYS, lambda arrays: [a + 10**6 if a.dtype == np.int32 else a for a in arrays]),
+    "an index out of bounds": (ARRAYS, lambda arrays: [a + 10**6 if a.dtype == np.int32 else a for a in arrays]),
     "a view outside": (VIEWS, lambda views: [(offset + 4000, *rest) for offset, *rest in views]),
-    "an input that is none": (INPUTS, lambda inputs: [10**6]),
+    "a missing input": (INPUTS, lambda inputs: [10**6]),
 }
 
 

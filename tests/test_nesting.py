@@ -942,7 +942,7 @@ KINKS = {
     "remainder": (lambda x: x % 1.0, 2.5),
     "product": (lambda x: np.prod(np.stack([x, x, x + 1])), 0.0),
     "nan": (lambda x: x * np.nan, 1.0),
-    "tanh far out": (np.tanh, 800.0),
+    "tanh of a large value": (np.tanh, 800.0),
 }
 
 

@@ -442,7 +442,7 @@ def domain_points(case, shape, seed=0):
 every_function = pytest.mark.parametrize("case", ELEMENTWISE, ids=lambda case: case.name)
 
 VIEWS = {
-    "numbers in a row": lambda x: x,
+    "contiguous": lambda x: x,
     "one": lambda x: x[:1],
     "none": lambda x: x[:0],
     "0-d": lambda x: x[0].reshape(()),

@@ -659,7 +659,7 @@ CALLED_TWICE = {
     "in a loop": (lambda x: sum(np.linalg.norm(np.sort(x)) * x for _ in range(5)), "norm", 1),
     "of an index": (lambda x: x[np.argsort(x)] * 2.0 + x[np.argsort(x)], "getitem", 1),
     "discrete": (lambda x: x[int(np.floor(x[0]))] * x[int(np.floor(x[0]))], "floor", 1),
-    "of the user": (lambda x: cubed(x) + cubed(x), "evaluate", 2),
+    "user function": (lambda x: cubed(x) + cubed(x), "evaluate", 2),
 }
 
 
@@ -679,11 +679,11 @@ def test_equal_calls_are_merged(name):
 PLACES = {
     "in steps": (np.arange(3, 33, 3), 0),
     "backwards": (np.arange(39, -1, -1), 0),
-    "in two parts": (np.r_[0:10, 20:35], 0),
+    "two ranges": (np.r_[0:10, 20:35], 0),
     "in four parts, the first of one element": (np.r_[5, 0:7, 20:30, 9:12], 0),
     "at random": (np.random.default_rng(0).integers(0, 40, 60), 1),
-    "at random, but for the beginning": (np.r_[0:30, np.random.default_rng(1).integers(0, 40, 30)], 1),
-    "few, one of them twice": (np.array([7, 3, 3, 20]), 1),
+    "regular start, then random": (np.r_[0:30, np.random.default_rng(1).integers(0, 40, 30)], 1),
+    "few with one repeated": (np.array([7, 3, 3, 20]), 1),
 }
 
 

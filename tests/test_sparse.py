@@ -763,7 +763,7 @@ def test_colouring_is_used_if_accumulation_is_estimated_slower(sparse):
 
 TIGHT = {
     "a kernel with zeros": (wg.jacobian, lambda x: np.convolve(x**2, [0.0, 1.0, 0.0, 2.0]), 24),
-    "largest of each row": (wg.hessian, lambda x: np.sum(np.max(x.reshape(-1, 3) ** 2, axis=1)), 12),
+    "maximum of each row": (wg.hessian, lambda x: np.sum(np.max(x.reshape(-1, 3) ** 2, axis=1)), 12),
     "smallest, curved": (wg.hessian, lambda x: np.sum(np.min(x.reshape(-1, 3), axis=1) ** 3), 36),
     "pieces": (wg.jacobian, lambda x: np.piecewise(x, [x < 0.0, x >= 0.0], [np.sin, np.square]), 12),
 }
@@ -843,14 +843,14 @@ def test_one_derivative_is_called_in_several_threads(sparse, mode, expected):
 
 
 NOISE = {
-    "what is lost": lambda x: np.sum(x * x - (x * x) / 3.0 - (x * x) / 3.0 - (x * x) / 3.0),
+    "cancelling terms": lambda x: np.sum(x * x - (x * x) / 3.0 - (x * x) / 3.0 - (x * x) / 3.0),
     "a vector of one element over its norm": lambda x: (lambda y: y / np.linalg.norm(y))(np.array([np.sin(x) @ x])),
-    "differences from a mean of one": lambda x: (lambda y: y / 3.0 - y.mean(axis=1, keepdims=True) / 3.0)(x[:, None]),
-    "numbers over their sizes": lambda x: x / np.sqrt(x * x),
+    "deviation from own mean": lambda x: (lambda y: y / 3.0 - y.mean(axis=1, keepdims=True) / 3.0)(x[:, None]),
+    "scalars over their magnitudes": lambda x: x / np.sqrt(x * x),
     "sine and cosine": lambda x: np.sin(x) ** 2 + np.cos(x) ** 2,
     "a function and its inverse": lambda x: np.log(np.exp(x)) - x,
-    "shares of one": lambda x: (lambda y: y / y.sum(axis=1, keepdims=True))(np.exp(x)[:, None]),
-    "matrices over themselves": lambda x: (lambda A: np.linalg.solve(A, A))(x.reshape(3, 2, 2) + 2.0 * np.eye(2)),
+    "normalised by the sum": lambda x: (lambda y: y / y.sum(axis=1, keepdims=True))(np.exp(x)[:, None]),
+    "matrix solved with itself": lambda x: (lambda A: np.linalg.solve(A, A))(x.reshape(3, 2, 2) + 2.0 * np.eye(2)),
 }
 
 

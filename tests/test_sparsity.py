@@ -337,7 +337,7 @@ SECOND = {
     "vector valued": lambda x: np.stack([x[0] * x[1], x[2] ** 2, x[4] * x[3] * x[2]]),
     "choices": lambda x: np.maximum(x[0], x[1]) + np.abs(x[2]) * x[3] + np.where(x[4] > 0, x[4], x[0]),
     "broadcast": lambda x: np.sum(x[:2, None] * x[None, 2:]),
-    "added where a mask is": added_at_a_mask,
+    "added under a mask": added_at_a_mask,
     "in a loop": lambda x: sum((x[i + 1] - x[i] ** 2) ** 2 for i in range(4)),
     "products in einsum": lambda x: np.einsum("i,i->", x, x) + np.einsum("i,j->", x[:1], x[1:3]),
 }
@@ -555,7 +555,7 @@ CHOICES = {
     "fmax, broadcast": lambda x: np.fmax(x[:, None], x[:2] * 2),
     "numbers": lambda x: [np.where(v > 0, v * x[0], x[1]) for v in x] + [np.minimum(v, x[2]) for v in x],
     "order": lambda x: x[np.argsort(x)],
-    "written at an order": lambda x: np.take_along_axis(x, np.argsort(-x), 0) * x,
+    "written at a permutation": lambda x: np.take_along_axis(x, np.argsort(-x), 0) * x,
 }
 
 

@@ -281,7 +281,7 @@ WRONG = {
     "lengths": (lambda: wg.vmap(np.dot)(P, P[:3]), ValueError, "4 in argument 0, 3 in argument 1"),
     "a number": (lambda: wg.vmap(np.dot)(P, 2.0), ValueError, "in_axes of argument 1: axis 0 is out of bounds"),
     "an axis": (lambda: wg.vmap(np.sum, 2)(P), ValueError, "axis 2 is out of bounds for an array with 2 axes"),
-    "none at all": (lambda: wg.vmap(np.sum, (None,))(P), ValueError, "None for all"),
+    "None for all": (lambda: wg.vmap(np.sum, (None,))(P), ValueError, "None for all"),
     "entries": (lambda: wg.vmap(np.dot, (0,))(P, P), ValueError, "1 entries, and there are 2"),
     "form": (lambda: wg.vmap(len, ({"a": 0},))({"b": P}), ValueError, "does not match the dict"),
     "form of an array": (lambda: wg.vmap(np.sum, ((0, 1),))(P), ValueError, "a single array"),

@@ -72,11 +72,11 @@ CASES = {
     "a determinant": lambda x: np.linalg.det(np.diag(x) + np.outer(x, x)),
     "a function NumPy has for one": lambda x: np.trace(np.outer(x, x)) + np.interp(x, [0.0, 2.0], [0.0, 3.0]),
     "sums along axes": lambda x: np.outer(x, x * x).sum(axis=0) * np.outer(x, x).mean(axis=1, keepdims=True),
-    "a largest one": lambda x: np.max(np.outer(x, x), axis=0) - np.min(x),
+    "maximum and minimum": lambda x: np.max(np.outer(x, x), axis=0) - np.min(x),
     "sorted": lambda x: np.sort(x)[::-1],
     "gathered and scattered": lambda x: np.bincount([0, 2, 0], x, 4)[[3, 0, 0, 2]] * 2.0,
     "choices": lambda x: np.where(x > 0.4, np.sqrt(x), x**2),
-    "a branch on what is the same": lambda x: x * 2.0 if np.size(x) == 3 else x,
+    "branch on the shape": lambda x: x * 2.0 if np.size(x) == 3 else x,
     "a branch": lambda x: x * 2.0 if x[0] < 1.0 else x,
     "a stack": lambda x: np.stack([x, x * 2.0, np.ones(3)]),
     "a reversed one": lambda x: np.roll(x, 1)[::-1] * x[0],
@@ -104,7 +104,7 @@ PRODUCTS = {
     "columns": lambda x, a: np.dot(a, x[:, None]) * np.dot(SQUARE, x.reshape(-1, 1)),
     "slices": lambda x, a: a.T @ (SQUARE @ x) + a[::-1].T @ (SQUARE[:, ::-1] @ x[::-1]),
     "grids": lambda x, a: (a @ x.reshape(12)).reshape(1, 7) @ SQUARE @ x.reshape(3, 4).ravel(),
-    "what is no unit vector": lambda x, a: a @ (2.0 * x) + SQUARE @ np.concatenate([x[6:], x[:6]]),
+    "not a unit vector": lambda x, a: a @ (2.0 * x) + SQUARE @ np.concatenate([x[6:], x[:6]]),
     "twice": lambda x, a: np.outer(x, x) @ a[0] * np.dot(x, x),
 }
 
@@ -125,7 +125,7 @@ def test_products_with_unit_vectors_are_rows_and_columns(name, columns):
         directions = np.full((count, *np.shape(made._example[number])), np.nan)  # the values are not read
         found = Machine(simplify.lowered(wide)).run([x, directions, a])[0]
         np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=1e-12, atol=1e-13)
-        if made is program.jvp() and name not in ("what is no unit vector", "twice"):
+        if made is program.jvp() and name not in ("not a unit vector", "twice"):
             assert len(wide.calls) < len(plain.calls)
 
 
