@@ -1,4 +1,4 @@
-"""Checkpoint schedules: to plan them, to go through them, and what they come to."""
+"""Checkpoint schedules: planning, iteration, and total cost of a gradient."""
 
 from collections import deque
 
@@ -12,7 +12,7 @@ MANY = 1_000_000
 
 
 class Schedules:
-    """A million steps in closed form."""
+    """Schedules of a million steps in closed form."""
 
     params = [10, 100, 1000]
     param_names = ["slots"]
@@ -29,7 +29,7 @@ class Schedules:
 
 
 class Plans:
-    """Bytes shared by states and tapes, in units of a state."""
+    """Memory shared by states and tapes, in units of a state."""
 
     params = [[(1000, 20, 1), (10_000, 1000, 5), (100_000, 1000, 5), (1_000_000, 20_000, 5)]]
     param_names = ["steps, memory, tape"]
@@ -48,7 +48,7 @@ class Plans:
 
 
 class ReactionDiffusion:
-    """2000 steps on 64 x 64 cells: the gradient in the initial state."""
+    """Gradient in the initial state of 2000 steps on 64 x 64 cells."""
 
     params = [["6MB", "50MB", "2GB"], ["plain", "compiled"]]
     param_names = ["memory", "step"]

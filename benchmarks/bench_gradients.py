@@ -1,4 +1,4 @@
-"""Gradients of functions of many variables, over the time of the function itself."""
+"""Gradients of functions of many variables, relative to the time of the function."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from benchmarks import measure, workloads
 
 
 class _Gradient:
-    """What the benchmarks below share: a function, its gradient by hand, a point."""
+    """A function, its hand-written gradient, and a point."""
 
     timeout = 300
 
@@ -49,7 +49,7 @@ class RosenbrockSliced(_Gradient):
 
 
 class Assembly(_Gradient):
-    """Element by element into an array; the gradient is to take time in proportion to n."""
+    """Elementwise assembly into an array; the gradient must be linear in n."""
 
     params = [[1_000, 10_000, 100_000]]
     param_names = ["n"]

@@ -1,4 +1,4 @@
-"""Derivatives of roots, over the time of finding them."""
+"""Derivatives of roots, relative to the time of finding them."""
 
 import numpy as np
 
@@ -7,13 +7,13 @@ from benchmarks import measure, workloads
 
 
 def broyden(x, p):
-    """Tridiagonal equations of Broyden; `p` weighs what is nonlinear."""
+    """Broyden's tridiagonal equations; `p` weighs the nonlinear terms."""
     left, right = np.concatenate([[0.0], x[:-1]]), np.concatenate([x[1:], [0.0]])
     return (3 - 2 * p * x) * x - left - 2 * right + 1
 
 
 class Root:
-    """A functional of the root of n equations, in a parameter that a closure holds."""
+    """A functional of the root of n equations, in a parameter captured by a closure."""
 
     params = [[1, 20, 500]]
     param_names = ["unknowns"]
@@ -49,7 +49,7 @@ class Root:
 
 
 class Compiled:
-    """The same by `wengert.compile`, which runs the solver on programs of the equations."""
+    """The same with `wengert.compile`, which runs the solver on programs of the equations."""
 
     params = [[1, 20, 200]]
     param_names = ["unknowns"]

@@ -1,4 +1,4 @@
-"""Import, and the first derivative of a function."""
+"""Time of import, and of the first derivative of a function."""
 
 from statistics import median
 
@@ -37,14 +37,14 @@ print(taken)
 
 
 def import_time(what):
-    """Seconds beyond `import numpy`, in a process of its own."""
+    """Return the seconds beyond `import numpy`, in a new process."""
     return measure.run_python(IMPORT, what)[0]
 
 
 def first_time(name, n, when="first"):
-    """Seconds of the first derivative of a function in a process that has imported everything.
+    """Return the seconds of the first derivative of a function in a process that has imported everything.
 
-    "later": derivatives of other functions have been taken in that process.
+    "later": the process has computed derivatives of other functions before.
     """
     return measure.run_python(FIRST, name, n, when)[0]
 
@@ -75,7 +75,7 @@ class First:
     track_first.unit = "s"
 
     def track_ratio(self, when, function):
-        """The first derivative over one later call of the function itself."""
+        """Time of the first derivative relative to one later call of the function itself."""
         name, n = function
         f = getattr(workloads, name)
         x = workloads.start(name, n)

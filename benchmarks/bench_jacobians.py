@@ -1,4 +1,4 @@
-"""Dense Jacobians of small systems, over the time of the function and against finite differences."""
+"""Dense Jacobians of small systems, relative to the function and to finite differences."""
 
 from scipy.optimize import approx_fprime
 
@@ -7,7 +7,7 @@ from benchmarks import measure, workloads
 
 
 class _Jacobian:
-    """What the benchmarks below share."""
+    """A function, its reference Jacobian, and a point."""
 
     def prepare(self, f, x):
         self.f = f
@@ -40,7 +40,7 @@ class Kinetics(_Jacobian):
 
 
 class Pair(_Jacobian):
-    """Two values of two variables: the size at which finite differences have least to do."""
+    """Two values of two variables: the size that favours finite differences most."""
 
     params = [["scipy"]]
     param_names = ["differences"]

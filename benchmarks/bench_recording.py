@@ -1,4 +1,4 @@
-"""What one operation costs to record and to sweep, in time and in memory."""
+"""Cost of recording and sweeping one operation, in time and memory."""
 
 import math
 from statistics import median
@@ -11,12 +11,12 @@ from wengert.transforms.products import record
 
 
 def recorded(f, x):
-    """The list of one run of f: an open recording."""
+    """Return the tape of one run of f as an open recording."""
     return record(f, (x,), {}, (0,), False, "benchmark")
 
 
 def per_op(f, x, ops):
-    """Seconds per operation: f itself, recorded, and swept."""
+    """Return the seconds per operation for f itself, recorded, and swept."""
     compared = measure.alternate(lambda: f(x), lambda: recorded(f, x).close())
     _, pullback = wg.vjp(f, x)
     pullback(1.0)
@@ -46,7 +46,7 @@ class Scalars:
         self.pullback(1.0)
 
     def track_record(self, ops):
-        """Nanoseconds an operation, beyond the bare Python loop."""
+        """Nanoseconds per operation, beyond the bare Python loop."""
 
         def bare():
             for _ in range(ops // 2):
@@ -68,7 +68,7 @@ class Scalars:
     track_gradient.unit = "gradient / f"
 
     def track_bytes(self, ops):
-        """Bytes of the list and its adjoints an operation."""
+        """Bytes of the tape and its adjoints per operation."""
         return scalar_bytes(self.f, self.x, ops)
 
     track_bytes.unit = "bytes"
@@ -131,7 +131,7 @@ class Arrays:
 
 
 class Sine:
-    """`np.sin` of one traced scalar, called 1e5 times: what recording adds to the value's cost."""
+    """`np.sin` of one traced scalar, called 1e5 times: the overhead of recording."""
 
     params = [["math.sin", "bare loop"]]
     param_names = ["beyond"]
@@ -151,7 +151,7 @@ class Sine:
 
 
 def sine_cost(n, beyond, pairs=11):
-    """Seconds a call of two loops, and their difference: `np.sin` of a scalar recorded, and what it is beyond."""
+    """Return seconds per call of two loops and their difference: `np.sin` of a scalar, recorded, and beyond."""
     f = workloads.sines(n)
 
     def plain():

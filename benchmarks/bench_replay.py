@@ -1,4 +1,4 @@
-"""What programs cost: to replay, an operation; to prepare, a recorded operation; and a call, whatever is in it."""
+"""Cost of programs: replay per operation, preparation per recorded operation, and the overhead of a call."""
 
 import importlib.util
 import os
@@ -36,14 +36,14 @@ class Scalars:
         self.gradient(self.x)
 
     def track_replay(self, ops):
-        """Nanoseconds an instruction of the gradient."""
+        """Nanoseconds per instruction of the gradient."""
         taken = measure.alternate(lambda: self.f(self.x), lambda: self.gradient(self.x)).second
         return 1e9 * taken / len(self.gradient)
 
     track_replay.unit = "ns"
 
     def track_preparation(self, ops):
-        """The first call, recording and all, over f."""
+        """Time of the first call, with recording, relative to f."""
         return measure.alternate(lambda: self.f(self.x), lambda: first_gradient(self.f, self.x), pairs=5).ratio
 
     track_preparation.unit = "first call / f"
@@ -59,7 +59,7 @@ def first_gradient(f, x):
 
 
 class Loop:
-    """Preparation where numbers are read from an array and constants abound."""
+    """Preparation of code that loads scalars from an array and has many constants."""
 
     params = [[12_500]]
     param_names = ["n"]
@@ -81,7 +81,7 @@ class Loop:
 
 
 class Chunks:
-    """Elementwise operations on arrays, fused: their value and their gradient."""
+    """Fused elementwise operations on arrays: value and gradient."""
 
     params = [["black_scholes", "waves"], [1_000, 1_000_000]]
     param_names = ["function", "n"]
@@ -115,7 +115,7 @@ class Chunks:
 
 
 class Calls:
-    """The Jacobian of a system of three, by each way of a call; the same program each time."""
+    """The Jacobian of three equations through every way to call it; the program is the same each time."""
 
     def setup(self):
         f, self.x = workloads.robertson, workloads.ROBERTSON_START
@@ -142,7 +142,7 @@ class Calls:
 
 
 class Tiers:
-    """Gradients by machine code: what it takes of the machine's time, and what it takes to make."""
+    """Gradients by native code: run time relative to the VM, and compile time."""
 
     params = [["rosenbrock_loop", "seidel_2d", "waves"]]
     param_names = ["function"]
@@ -169,8 +169,8 @@ class Tiers:
     track_gradient.unit = "llvm / vm"
 
     def track_making(self, name):
-        """Milliseconds, of which none are spent on disk."""
-        self.program.tiered("llvm")(self.x)  # what is made once in a process
+        """Milliseconds of compilation without the disk cache."""
+        self.program.tiered("llvm")(self.x)  # one-time initialisation of the process
         with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, WENGERT_CACHE_DIR=folder):
             start = time.perf_counter()
             self.program.tiered("llvm")(self.x)
@@ -180,7 +180,7 @@ class Tiers:
 
 
 class Threads:
-    """Gradients of long vectors, whose steps threads share; the machine should have idle cores for all of them."""
+    """Gradients of long vectors, whose kernels threads share; the machine should have enough idle cores."""
 
     params = [["waves", "black_scholes"], ["vm", "llvm"], [2, 4]]
     param_names = ["function", "tier", "threads"]
@@ -208,7 +208,7 @@ class Threads:
 
 
 class TimeLoops:
-    """The gradient of a loop over steps in time in its initial state, recorded and replayed."""
+    """The gradient of a time loop in its initial state, recorded and replayed."""
 
     params = [["slices", "rolls"], [300, 2000]]
     param_names = ["written with", "steps"]

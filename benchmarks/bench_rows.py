@@ -1,4 +1,4 @@
-"""The rows of the table beside other packages: derivatives eager, by the machine, and by machine code."""
+"""The rows of the comparison with other packages: eager derivatives, VM programs, and native code."""
 
 import warnings
 
@@ -9,7 +9,7 @@ from benchmarks.peers.packages import OURS, PACKAGES, takes
 from benchmarks.peers.rows import ROWS, problem
 
 KEYS = [row.key for row in ROWS]
-#: what the machine may take beyond ten times f to prepare a derivative, in seconds
+#: time that the VM may take to prepare a derivative, beyond ten times f, in seconds
 ALLOWED = 1e-3
 
 
@@ -18,7 +18,7 @@ def row_of(key):
 
 
 class Rows:
-    """Later derivatives."""
+    """Time of later derivatives."""
 
     params = [KEYS, list(OURS)]
     param_names = ["row", "way"]
@@ -35,7 +35,7 @@ class Rows:
         except ImportError as error:
             raise NotImplementedError(str(error)) from error
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # where a solver is run compile says that it does not replay it
+            warnings.simplefilter("ignore")  # compile warns that it does not replay solvers
             plain.check(derivative(plain.x), package.rtol)
             for _ in range(CALLS):
                 derivative(plain.x)
@@ -54,7 +54,7 @@ class Rows:
 
 
 class Preparation:
-    """First derivatives: by a list, and by a program with all that is made of it."""
+    """Time of the first derivative: eager, or with recording and compilation of a program."""
 
     params = [KEYS, ["wengert", "vm"]]
     param_names = ["row", "way"]
@@ -77,7 +77,7 @@ class Preparation:
         self.first = first
 
     def track_preparation(self, key, way):
-        """What is beyond a millisecond, over f; at most 10 is aimed at."""
+        """Time beyond a millisecond relative to f; the target is at most 10."""
         taken = measure.alternate(lambda: self.f(self.x), self.first, pairs=3)
         return max(0.0, taken.second - ALLOWED) / taken.first
 

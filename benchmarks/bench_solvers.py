@@ -9,7 +9,7 @@ from wengert.scipy import optimize
 
 
 class Calls:
-    """How often the user's function runs: exact derivatives against SciPy's differences."""
+    """Number of calls of the user's function: exact derivatives against SciPy's differences."""
 
     params = [["broyden tridiagonal, n=500", "rosenbrock by BFGS, n=100"]]
     param_names = ["problem"]
@@ -55,7 +55,7 @@ class Calls:
 
 
 class Solutions:
-    """Time of the gradient of a solution, over the time of the solution."""
+    """Time of the gradient of a solution, relative to the time of the solution."""
 
     params = [["brentq", "newton, 1000 equations", "root, n=20", "minimize, n=20"]]
     param_names = ["solver"]

@@ -1,15 +1,15 @@
-"""Sparse derivatives: what it takes to find the pattern, to colour it, and to get the first matrix, and the next."""
+"""Sparse derivatives: time to detect the pattern, to colour it, and to compute the first matrix and later ones."""
 
 import wengert as wg
 from benchmarks import measure, sparse, workloads
 
-#: model, sizes with four times as many nonzeros each, and order of the derivative
+#: model, sizes (each has four times the nonzeros of the one before), and order of the derivative
 PROBLEMS = {"Brusselator": (sparse.Brusselator, (64, 128, 256), 1), "chain": (sparse.Chained, (25_000, 100_000), 2)}
 CASES = [f"{name} {n}" for name, (_, sizes, _) in PROBLEMS.items() for n in sizes]
 
 
 class _Sparse:
-    """What the benchmarks below share."""
+    """A model, its derivative, and a point."""
 
     params = [CASES]
     param_names = ["problem"]
@@ -69,7 +69,7 @@ class Later(_Sparse):
 
 
 class Memory:
-    """Of the first derivative, which must grow as its nonzeros do."""
+    """Memory of the first derivative, which must be linear in its nonzeros."""
 
     params = [CASES]
     param_names = ["problem"]
@@ -79,7 +79,7 @@ class Memory:
         first_nonzeros(case)
 
     def track_bytes_a_nonzero(self, case):
-        """Resident memory that a fresh process needs beyond its imports."""
+        """Resident memory of a fresh process beyond its imports, per nonzero."""
         before, after, nonzeros = measure.run_python(MEMORY, case)
         return (after - before) / nonzeros
 
@@ -97,7 +97,7 @@ print(before, measure.peak_memory(), nonzeros)
 
 
 def first_nonzeros(case):
-    """How many nonzeros a derivative has that is computed twice."""
+    """Return the number of nonzeros of a derivative that is computed twice."""
     name, _, n = case.partition(" ")
     model, _, order = PROBLEMS[name]
     made = model(int(n))

@@ -1,11 +1,11 @@
-"""``python -m benchmarks.calibrate``: the constants of ``wengert.transforms.costs``, measured.
+"""``python -m benchmarks.calibrate``: measure the constants of ``wengert.transforms.costs``.
 
-Each workload is timed as plain NumPy, recorded, swept with k rows and run with k tangents; straight lines through
-the times over k give what a pass costs and what each direction adds, in evaluations of the plain function.
-Those of sparse derivatives come from replayed programs in the same way; what Python does is in numbers that a program
-computes meanwhile.
-The median over the workloads stands beside the constant in use.
-Run it on an otherwise idle machine.
+Each workload is timed as plain NumPy, recorded, swept with k rows, and run with k tangents.  Straight lines fitted
+to the times over k give the cost of a pass and of each direction, in evaluations of the plain function.
+Constants of sparse derivatives come from replayed programs in the same way; the work done in Python is expressed in
+scalars that a program computes in the same time.
+The median over the workloads is printed beside the constant in use.
+Run it on an idle machine.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def sines_of_sums(x):
 
 
 def assembled(x):
-    """An array filled element by element."""
+    """Fill an array element by element."""
     F = np.zeros(len(x))
     for i in range(1, len(x) - 1):
         F[i] = x[i] ** 2 - x[i - 1] * x[i + 1]
@@ -74,13 +74,13 @@ def recorded(f, x):
 
 
 def seconds(call, rounds, per_round):
-    """Time of a call: the least of several, since other work on the machine can only add to it."""
+    """Return the time of a call as the minimum of several, because other processes can only add to it."""
     calls = measure.calls_for(call, per_round)
     return min(measure.seconds_per_call(call, calls) for _ in range(rounds))
 
 
 def line(times):
-    """Value at no directions and slope of times over `DIRECTIONS`; relative errors count alike."""
+    """Fit a line to times over `DIRECTIONS`, weighted by relative error; return its value at zero and its slope."""
     k = np.array(DIRECTIONS, dtype=float)
     t = np.array(times)
     slope, start = np.polyfit(k, t, 1, w=1 / t)
@@ -88,7 +88,7 @@ def line(times):
 
 
 def constants(f, x, rounds, per_round):
-    """The constants that one workload gives."""
+    """Return the constants that one workload gives."""
 
     def sweep(k):
         cotangents = random.normal(size=(k, *np.shape(run.value())))
@@ -115,15 +115,15 @@ def constants(f, x, rounds, per_round):
 
 
 def products(program, side, size, k):
-    """Products of a program with k seeds of columns or rows."""
-    lines, groups = np.arange(size), np.arange(size) // k  # those of a group share a row or column: k colours
+    """Return a function that multiplies a program with k seeds of columns or rows."""
+    lines, groups = np.arange(size), np.arange(size) // k  # a group shares a row or column, so there are k colours
     places = (groups, lines) if side == "column" else (lines, groups)
     pattern = sp.csr_array((np.ones(size, bool), places))
     return Compressed(program, 0, "calibrate", wg.colouring(pattern, kind=side, method="natural"), side)
 
 
 def sparse_constants(f, x, rounds, per_round):
-    """The constants of sparse derivatives that one workload gives."""
+    """Return the constants of sparse derivatives that one workload gives."""
 
     def taken(call):
         return seconds(call, rounds, per_round)
@@ -161,7 +161,7 @@ def sparse_constants(f, x, rounds, per_round):
 
 
 def table(found, in_use):
-    """The constants of each workload, their medians, and those in use."""
+    """Print the constants of each workload, their medians, and those in use."""
     names = in_use._fields
     rows = [("workload", *names), *[(name, *map("{:.3g}".format, costs)) for name, costs in found]]
     medians = [median(column) for column in zip(*[costs for _, costs in found])]

@@ -1,8 +1,8 @@
-"""``python -m benchmarks.colour_counts``: colours of random patterns, and the time they take to find.
+"""``python -m benchmarks.colour_counts``: number of colours of random patterns, and the time to find them.
 
-`wengert.colouring` tries several orders and keeps the best; beside it are single orders, and asdex's largest first
-where that is installed.
-The exit status is 1 if another has fewer colours.
+`wengert.colouring` tries several orders and keeps the best; it is compared with single orders, and with asdex's
+largest-first if installed.
+The exit status is 1 if another order needs fewer colours.
 """
 
 import argparse
@@ -15,33 +15,33 @@ import scipy.sparse as sp
 import wengert as wg
 from benchmarks import measure
 
-#: rows, columns, nonzeros a row
+#: rows, columns, nonzeros per row
 SIZES = [(1000, 1000, 5), (1000, 1000, 11), (2000, 1000, 20), (10_000, 10_000, 10), (100_000, 100_000, 5)]
 SIZES += [(20_000, 50_000, 15), (50_000, 50_000, 14), (200_000, 20_000, 6)]
 SINGLE = ("largest_first", "dsatur")
 
 
 def uniform(m, n, k, rng):
-    """Each row has its nonzeros anywhere."""
+    """Distribute the nonzeros of each row uniformly."""
     rows = np.repeat(np.arange(m), k)
     return sp.csr_array((np.ones(rows.size, bool), (rows, rng.integers(n, size=rows.size))), (m, n))
 
 
 def skewed(m, n, k, rng):
-    """Some columns have many more nonzeros than others."""
+    """Give some columns many more nonzeros than others."""
     rows = np.repeat(np.arange(m), k)
     columns = (n * rng.uniform(size=rows.size) ** 1.3).astype(int)
     return sp.csr_array((np.ones(rows.size, bool), (rows, columns)), (m, n))
 
 
 def edges(pattern):
-    """Pairs of columns that share a row."""
+    """Return the pairs of columns that share a row."""
     ones = pattern.astype(np.int32)
     return ((ones.T @ ones).nnz - np.count_nonzero(np.diff(pattern.tocsc().indptr))) // 2
 
 
 def asdex_count(pattern):
-    """Colours by asdex, or None."""
+    """Return the number of colours by asdex, or None."""
     try:
         from asdex import SparsityPattern, color_cols
     except ImportError:
@@ -61,7 +61,7 @@ def main():
     options = parser.parse_args()
     measure.pin()
     wg.colouring(uniform(10, 10, 2, np.random.default_rng(0)))
-    asdex_count(uniform(10, 10, 2, np.random.default_rng(0)))  # imports it
+    asdex_count(uniform(10, 10, 2, np.random.default_rng(0)))  # import asdex
     titles = ["pattern", "size", "pairs in conflict", "at least", "auto", "its time", "largest first", "DSATUR"]
     print(f"| {' | '.join([*titles, 'asdex', 'its time'])} |")
     print("|---|" + "---:|" * 9)

@@ -1,11 +1,11 @@
-"""What is differentiated through a solver of SciPy's, and its derivative by hand."""
+"""Equations that are differentiated through a SciPy solver, with hand-written derivatives."""
 
 import numpy as np
 from scipy.optimize import root
 
 
 class Root:
-    """Roots of n equations, tridiagonal as Broyden's, as a function of three constants in them."""
+    """Roots of n tridiagonal equations (Broyden's), as a function of three constants in them."""
 
     def __init__(self, n):
         self.n = n
@@ -20,7 +20,7 @@ class Root:
         return root(self.residual, -np.ones(self.n), args=(p,), tol=1e-12).x
 
     def slopes(self, x, p):
-        """Jacobians of the residual in x and in p."""
+        """Return the Jacobians of the residual in x and in p."""
         in_x = np.diag(3.0 + p[0] - 4.0 * p[1] * x) - np.eye(self.n, k=-1) - 2.0 * np.eye(self.n, k=1)
         return in_x, np.stack([x, -2.0 * x * x, np.ones(self.n)], axis=1)
 

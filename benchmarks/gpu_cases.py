@@ -1,13 +1,13 @@
-"""Kernels at many points: checked against NumPy, and timed against a floor, JAX and CUDA C written by hand.
+"""Kernels at many points: checked against NumPy, and timed against a lower bound, JAX, and hand-written CUDA C.
 
     python -m benchmarks.gpu_cases environment|reports|checks|ceilings|times|once [options]
 
-Each result is a line of JSON.  Without a GPU `environment --dry-run`, `reports` and `checks --dry-run` work.
+Each result is a line of JSON.  Without a GPU, `environment --dry-run`, `reports` and `checks --dry-run` work.
 
-The floor of a case is the longer of two times: for its arrays to go to and from memory once, at the rate at which this
-device copies; and for its floating-point instructions, counted in the emitted statements, at the rate of its units.
-All rivals get their input on the device and leave their result there, after warming up; the time of the first call,
-compilation included, stands apart.
+The lower bound of a case is the larger of two times: moving its arrays to and from memory once, at the measured copy
+rate of the device; and its floating-point instructions, counted in the emitted statements, at the rate of its units.
+All rivals read their input and leave their result on the device, after warming up; the time of the first call,
+compilation included, is reported separately.
 """
 
 import argparse
@@ -28,15 +28,15 @@ REPEATS = 20
 
 PACKAGES = "wengert numpy scipy numba numba-cuda cuda-core nvidia-nvvm nvidia-nvjitlink jax jaxlib cupy-cuda13x".split()
 
-#: floating-point units of a multiprocessor, double and single, by compute capability; each does an instruction a cycle
+#: floating-point units of a multiprocessor, double and single, by compute capability; one instruction per cycle each
 UNITS = {(7, 5): (2, 64), (8, 0): (32, 64), (8, 6): (2, 128), (8, 9): (2, 128), (9, 0): (64, 128), (10, 0): (64, 128)}
 
 
-# ---- the cases: functions of one point, of NumPy or of what has its names -------------------------
+# ---- the cases: functions of one point, in NumPy or a module with its names -----------------------
 
 
 class Case:
-    """A function of one point, what is asked of it, and where its points lie."""
+    """A function of one point, the derivative to compute, and the memory layout of its points."""
 
     def __init__(self, name, f, low, high, mode, points=(10**3, 10**5, 10**7), by_hand=None):
         self.name, self.mode, self.points, self.by_hand = name, mode, points, by_hand
@@ -54,7 +54,7 @@ class Case:
         return self.program().to_cuda(dtype, **options)
 
     def call(self, kernel):
-        """Value and derivative, as a callable of points."""
+        """Return value and derivative as a callable of points."""
         return getattr(kernel, self.mode)
 
 
@@ -65,7 +65,7 @@ def _special():
 
 
 def forty(x, np, special):
-    """The function of 40 operations that the table of scenarios has."""
+    """The function of 40 operations in the scenario table."""
     a, b, c, d, e, g = x
     r = np.sqrt(a * a + b * b)
     s = np.sin(r) * np.cos(c - b)
@@ -88,7 +88,7 @@ def black_scholes(x, np, special):
 
 
 def lorenz(steps):
-    """State after some steps of Runge and Kutta, of the state and three parameters."""
+    """Return the state after some Runge-Kutta steps, as a function of the state and three parameters."""
 
     def f(x, np, special):
         u, v, w, sigma, rho, beta = x
@@ -118,7 +118,7 @@ def decay(x, np, special):
 
 
 def chain(length):
-    """A function of eight numbers and so many operations, of which one in twenty is a sine."""
+    """Return a function of eight variables with `length` operations, one in twenty of which is a sine."""
 
     def f(x, np, special):
         values = [x[i] for i in range(8)]
@@ -196,11 +196,11 @@ CASES = {
 }
 BRANCHES = Case("branches", branches, np.zeros(3), 1.0, "value_and_grad")
 
-#: cases that JAX and compilers take minutes for, and that are not in the checks without a GPU
+#: cases that take JAX and compilers minutes, left out of the checks without a GPU
 LONG = {"chain_10000"}
 
 
-# ---- rivals: name, and how to make a callable of an array on the device ---------------------------
+# ---- rivals: name, and a function that returns a callable of a device array -----------------------
 
 
 def ours(case, n, dtype, **options):
@@ -265,7 +265,7 @@ RIVALS = {"wengert": ours, "wengert, interpreted": interpreted, "jax": jax, "by 
 
 
 def does(rival, case, n):
-    """Whether a rival takes part."""
+    """Return whether a rival takes part in a case."""
     if rival == "by hand":
         return case.by_hand is not None
     if rival == "from host":
@@ -273,11 +273,11 @@ def does(rival, case, n):
     return not (rival == "wengert, interpreted" and n < 10**5)
 
 
-# ---- what is done --------------------------------------------------------------------------------
+# ---- commands ------------------------------------------------------------------------------------
 
 
 class Lines:
-    """Results, one a line, in a file and on the screen."""
+    """Results, one per line, in a file and on the screen."""
 
     def __init__(self, path):
         self.path = path
@@ -308,7 +308,7 @@ def environment(given, lines):
 
 
 def reports(given, lines):
-    """Registers and spills, which need no GPU."""
+    """Report registers and spills, which needs no GPU."""
     is_good = True
     for name, case in CASES.items():
         if name in LONG:
@@ -329,14 +329,14 @@ def bytes_a_point(case, dtype):
 
 
 def exact(case, x):
-    """Value and derivative at some points, by the derivative programs on the CPU."""
+    """Return value and derivative at some points, by the derivative programs on the CPU."""
     program = case.program()
     derived = program.grad() if case.mode == "value_and_grad" else program.jacobian()
     return [np.array([p(point) for point in x]) for p in (program, derived)]
 
 
 def agreement(found, expected):
-    """The largest difference, relative to the largest magnitude at its point."""
+    """Return the largest difference relative to the largest magnitude at its point."""
     worst = 0.0
     for y, z in zip(found, expected):
         size = max(1, y.ndim - 1)
@@ -346,7 +346,7 @@ def agreement(found, expected):
 
 
 def checks(given, lines):
-    """Values and derivatives against the CPU: of kernels on the GPU, or, without one, compiled for the CPU."""
+    """Compare kernels on the GPU, or compiled for the CPU without one, with programs on the CPU."""
     target = "cpu" if given.dry_run else "cuda"
     is_good = True
     for case in [*CASES.values(), BRANCHES]:
@@ -369,7 +369,7 @@ def checks(given, lines):
 
 
 def ceilings(given, lines):
-    """What this device does at most: copies, launches, floating-point instructions."""
+    """Measure the limits of the device: copies, launches, floating-point instructions."""
     from numba import cuda
 
     n = 1 << 27
@@ -388,7 +388,7 @@ def ceilings(given, lines):
 
 
 def timed(run, wait, repeats=REPEATS):
-    """Median and least seconds of a call, after three to warm up."""
+    """Return median and minimum seconds of a call, after three calls to warm up."""
     for _ in range(3):
         run()
     wait()
@@ -402,7 +402,7 @@ def timed(run, wait, repeats=REPEATS):
 
 
 def floor(case, n, dtype, path):
-    """The least time that the arrays and the instructions take, of what `ceilings` and `reports` have found."""
+    """Return the minimum time for arrays and instructions, from the results of `ceilings` and `reports`."""
     found = [json.loads(line) for line in open(path, encoding="utf-8")] if path else []
     rates = next((line for line in found if line.get("kind") == "ceilings"), None)
     if rates is None:
@@ -414,7 +414,7 @@ def floor(case, n, dtype, path):
 
 
 def times(given, lines):
-    """Every rival on every case, each in a process of its own, as long as the budget lasts."""
+    """Time every rival on every case, each in a separate process, until the time budget is spent."""
     until = time.monotonic() + given.budget
     rounds = [(case, n, dtype) for case in CASES.values() for n in reversed(case.points)
               for dtype in ("float64", "float32")]  # fmt: skip
@@ -443,7 +443,7 @@ def times(given, lines):
 
 
 def one(given, lines):
-    """One rival on one case: checked at some points, then timed."""
+    """Check one rival on one case at some points, then time it."""
     case, n, dtype = CASES[given.case], given.points, given.dtype
     start = time.perf_counter()
     run, wait, results = RIVALS[given.rival](case, n, dtype)
@@ -461,7 +461,7 @@ def one(given, lines):
 
 
 def once(given, lines):
-    """A few launches, to be looked at by other tools."""
+    """Launch a few kernels, for profilers."""
     case = BRANCHES if given.case == "branches" else CASES[given.case]
     if case is BRANCHES:
         f = wg.value_and_grad(lambda x: case.f(x, np, _special()))

@@ -1,11 +1,11 @@
-"""Instructions per operation of the hot paths, counted by callgrind: figures that a busy machine does not blur.
+"""Instructions per operation of the hot paths, counted by callgrind, which a busy machine does not disturb.
 
     python -m benchmarks.instructions [case ...]
 
 The script runs itself under valgrind, which must be installed, in about a minute.  Each case runs with two repetition
-counts, and the difference of their instructions is divided by that of their operations, so that neither imports nor
-first calls enter.  To compare two builds, run it with either first on PYTHONPATH.
-Valgrind has no AVX-512: numeric kernels are counted in their AVX2 form.
+counts, and the difference of their instructions is divided by that of their operations, which excludes imports and
+first calls.  To compare two builds, run it with either first on PYTHONPATH.
+Valgrind does not support AVX-512: numeric kernels are counted in their AVX2 form.
 """
 
 import math
@@ -54,7 +54,7 @@ def arrays(u):
 
 
 def cases():
-    """For each case: what is repeated, and its number of operations."""
+    """Return for each case the repeated call and its number of operations."""
     import wengert as wg
 
     def of_pair(x):
@@ -84,7 +84,7 @@ def cases():
 
 
 def work(names):
-    """Run the cases; each call of nice() ends a part of the profile."""
+    """Run the cases; each call of nice() ends a section of the profile."""
     import gc
 
     repeated = cases()

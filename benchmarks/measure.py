@@ -1,4 +1,4 @@
-"""How two things are timed against each other: in one process, strictly alternating, by medians."""
+"""Time two callables against each other: in one process, strictly alternating, by medians."""
 
 import os
 import subprocess
@@ -27,7 +27,7 @@ def seconds_per_call(call, calls):
 
 
 def calls_for(call, seconds):
-    """How many calls take about `seconds`; at least one."""
+    """Return how many calls take about `seconds`; at least one."""
     calls = 1
     while True:
         taken = seconds_per_call(call, calls) * calls
@@ -44,7 +44,7 @@ def alternate(first, second, pairs=11, seconds=0.03):
 
 
 def summary(samples):
-    """The comparison that pairs of times make."""
+    """Return the comparison of pairs of times."""
     ratios = sorted(second / first for first, second in samples)
     return Comparison(
         median(first for first, _ in samples),
@@ -56,13 +56,13 @@ def summary(samples):
 
 
 def difference(first, second, pairs=11):
-    """Median of second() - first(), both called once a pair."""
+    """Return the median of second() - first(), with one call of each per pair."""
     first(), second()
     return median(-seconds_per_call(first, 1) + seconds_per_call(second, 1) for _ in range(pairs))
 
 
 def shown(seconds):
-    """A time in the unit that suits it."""
+    """Format a time in a suitable unit."""
     for unit, scale in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
         if seconds * scale >= 1.0:
             return f"{seconds * scale:.3g} {unit}"
@@ -70,7 +70,7 @@ def shown(seconds):
 
 
 def run_python(code, *arguments):
-    """What a new interpreter with this one's path prints that runs `code`, as floats."""
+    """Run `code` in a new interpreter with the same path, and return its output as floats."""
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
         stdout=subprocess.PIPE,
@@ -82,7 +82,7 @@ def run_python(code, *arguments):
 
 
 def peak_memory():
-    """Bytes that this process has had resident at most."""
+    """Return the maximum resident memory of this process in bytes."""
     try:
         # not ru_maxrss, which on Linux starts at what the parent process had
         for line in Path("/proc/self/status").read_text().splitlines():
@@ -96,7 +96,7 @@ def peak_memory():
 
 
 def pin():
-    """Keep this process, and those it starts, on one core; its number, or None where that cannot be done."""
+    """Pin this process and its children to one core; return its number, or None if that is impossible."""
     if not hasattr(os, "sched_setaffinity"):
         return None
     core = max(os.sched_getaffinity(0))
@@ -105,7 +105,7 @@ def pin():
 
 
 def malloc_setting():
-    """The settings of glibc's allocator that decide whether freed buffers go back to the kernel."""
+    """Return the settings of glibc's allocator that decide whether freed buffers return to the kernel."""
     names = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_", "GLIBC_TUNABLES")
     found = [f"{name}={os.environ[name]}" for name in names if name in os.environ]
     return ", ".join(found) or "default"

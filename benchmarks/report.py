@@ -1,8 +1,8 @@
-"""One table of the figures that the performance targets speak of: `python benchmarks/report.py [--json PATH]`.
+"""Table of the figures with performance targets: `python benchmarks/report.py [--json PATH]`.
 
 Two times are compared in one process, strictly alternating, each a median; a ratio is the median over pairs, with
-its quartiles.  Every derivative is checked before it is timed.  On a machine that does other work at the same
-time only the ratios mean something.
+its quartiles.  Every derivative is checked before it is timed.  On a busy machine only the ratios are
+meaningful.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from statistics import median
 from typing import NamedTuple
 
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(_name, "1")  # before NumPy is imported
+    os.environ.setdefault(_name, "1")  # must be set before NumPy is imported
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np  # noqa: E402
@@ -39,11 +39,11 @@ print(before, measure.peak_memory())
 
 
 class Row(NamedTuple):
-    """One figure: what is measured, of how much, the times it is made of, and what it is to be."""
+    """One figure: what is measured, the size, the times behind it, and the target."""
 
     what: str
     size: str
-    base: float | None  # seconds: of f, or of what the derivative is compared with
+    base: float | None  # seconds: of f, or of the method that the derivative is compared with
     ours: float | None  # seconds
     figure: float
     unit: str  # "x": ours over base
@@ -52,7 +52,7 @@ class Row(NamedTuple):
 
     @property
     def met(self):
-        """Whether the figure, as printed, reaches its target."""
+        """Return whether the figure, as printed, reaches its target."""
         return None if self.target is None else float(f"{self.figure:.3g}") <= self.target
 
 
@@ -62,7 +62,7 @@ def compared(what, size, comparison, target):
 
 
 def over_function(what, size, derivative, f, reference, x, target, pairs):
-    """Time of a derivative over that of f itself."""
+    """Time a derivative relative to f."""
     workloads.check(derivative(x), reference(x))
     return compared(what, size, measure.alternate(lambda: f(x), lambda: derivative(x), pairs), target)
 
@@ -79,7 +79,7 @@ def jacobian_row(what, size, f, x, target, pairs):
 
 
 def gradients(pairs):
-    """Gradient over f."""
+    """Gradients relative to f."""
     w = workloads
     for n in (10, 100, 1000):
         functions = w.rosenbrock_loop, w.rosenbrock_gradient
@@ -105,7 +105,7 @@ def gradients(pairs):
 
 
 def jacobians(pairs):
-    """Jacobian over f, and over finite differences."""
+    """Jacobians relative to f and to finite differences."""
     w = workloads
     yield jacobian_row("kinetics Robertson, Jacobian", "3", w.robertson, w.ROBERTSON_START, 6.0, pairs)
     yield jacobian_row("kinetics POLLU, Jacobian", "20", w.pollu, w.POLLU_START, 2.0, pairs)
@@ -150,7 +150,7 @@ def operations(pairs):
 
 
 def array_operations(n, pairs):
-    """Recording adds at most what NumPy takes for the operation itself, the gradient at most 3.5 times f."""
+    """Record at most at twice the time of NumPy's operation, and compute the gradient in at most 3.5 times f."""
     x, ops = np.linspace(0.2, 0.8, n), 400
     f = workloads.array_ops(ops)
     plain, recorded, swept = bench_recording.per_op(f, x, ops)
@@ -164,7 +164,7 @@ def array_operations(n, pairs):
 
 
 def memory(pairs):
-    """Bytes of the list; peak memory of a long loop."""
+    """Bytes of the tape, and peak memory of a long loop."""
     x, ops = workloads.SCALARS, 100_000
     listed = bench_recording.scalar_bytes(workloads.scalar_ops(ops), x, ops)
     yield Row("list and adjoints, one scalar op", "1e5 ops", None, None, listed, "B", 25)

@@ -1,6 +1,6 @@
-"""Functions with sparse Jacobians and Hessians, in NumPy as scientists write it.
+"""Functions with sparse Jacobians and Hessians, in plain NumPy.
 
-Each says where its nonzeros are, as one would to SciPy's differences; objectives have their gradient by hand.
+Each states its pattern, as for SciPy's finite differences; objectives have hand-written gradients.
 """
 
 import numpy as np
@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 
 def band(n, *offsets):
-    """A boolean matrix with these diagonals."""
+    """Return a boolean matrix with these diagonals."""
     return sp.diags_array([1.0] * len(offsets), offsets=offsets, shape=(n, n)).astype(bool).tocsr()
 
 
@@ -48,7 +48,7 @@ class Brusselator:
 
 
 class Chained:
-    """An objective in which neighbours meet."""
+    """An objective that couples neighbours."""
 
     def __init__(self, n):
         self.n = n
@@ -70,7 +70,7 @@ class Chained:
 
 
 class ArrowHead:
-    """An objective in which each variable meets the first."""
+    """An objective that couples each variable with the first."""
 
     def __init__(self, n):
         self.n = n
@@ -96,7 +96,7 @@ class ArrowHead:
 
 
 class BundleAdjustment:
-    """What pictures of points show, less what was seen: nine unknowns a camera, three a point.
+    """Reprojection errors of observed points: nine unknowns per camera, three per point.
 
     References
     ----------
@@ -116,7 +116,7 @@ class BundleAdjustment:
         self.start = np.concatenate([ring.ravel(), rng.uniform(-1.5, 1.5, 3 * points)])
 
     def rotated(self, x, vectors):
-        """Rodrigues' formula: each row of x turned by a rotation vector."""
+        """Rotate each row of x by a rotation vector, by Rodrigues' formula."""
         angle = np.sqrt(np.sum(vectors**2, axis=1, keepdims=True))
         axis = vectors / angle
         along = np.sum(axis * x, axis=1, keepdims=True)
@@ -141,7 +141,7 @@ class BundleAdjustment:
 
 
 class Collocation:
-    """Defects of a cart with a pole by the rule of Hermite and Simpson, in n steps: four states and a force a node.
+    """Defects of a cart-pole under Hermite-Simpson collocation in n steps: four states and a force per node.
 
     References
     ----------
@@ -176,7 +176,7 @@ class Collocation:
 
 
 class Diffusion3D:
-    """Steady heat in a cube of n^3 cells, 0 around it, whose conductivity grows with the temperature."""
+    """Steady heat conduction in n^3 cells with zero boundary, with a conductivity that grows with temperature."""
 
     def __init__(self, n):
         self.n = n

@@ -1,9 +1,9 @@
 """``python -m benchmarks.sparse_plans``: is the plan of ``sparse="auto"`` the fastest?
 
-Of functions with sparse and dense derivatives each plan is run, in turn, and what it gives is compared with the others.
-The time is that of the processor, which other work on the machine changes least.
-A line has medians, the plan that was picked, and its time over the least.
-The exit status is 1 if that is above 1.5 somewhere, and the two are more than 20 microseconds apart.
+Each plan is run in turn on functions with sparse and dense derivatives, and the results are compared with each other.
+Times are processor times, which other processes disturb least.
+A line has medians, the chosen plan, and its time relative to the minimum.
+The exit status is 1 if that ratio exceeds 1.5 somewhere and the two times differ by more than 20 microseconds.
 """
 
 import os
@@ -26,7 +26,7 @@ from wengert.sparse.pattern import program_of
 
 MODES = ("direct", "forward", "reverse", "mixed", "dense")
 ALLOWED, UNSEEN = 1.5, 20e-6
-#: elements of a matrix that is made as an ndarray; numbers that a plan computes which is timed
+#: maximum elements of an ndarray result, and maximum scalars computed by a plan that is timed
 MOST, LONGEST = 10_000_000, 1_000_000_000
 
 
@@ -76,7 +76,7 @@ def band(x):
 
 
 def blocks(x):
-    """Chemistry in cells: each species depends on those of its cell."""
+    """Chemical kinetics in cells: each species depends on those of its cell."""
     y = x.reshape(-1, 6)
     a, b, c, d, e, g = (y[:, i] for i in range(6))
     rates = [a * b - c, b * c - d * a, c * d - e, d * e - g * b, e * g - a, g * a - c * e]
@@ -90,12 +90,12 @@ PAIRS = np.random.default_rng(2).integers(5000, size=(2, 4000))
 
 
 def mixed_blocks(x):
-    """The same by a product of matrices."""
+    """The same by a matrix product."""
     return np.tanh(x.reshape(-1, 12) @ MIXING).ravel()
 
 
 def solved_blocks(x):
-    """Small systems of equations."""
+    """Solve small linear systems."""
     y = x.reshape(-1, 4)
     A = 5.0 * np.eye(4) + y[:, :, None] * y[:, None, :]
     return np.linalg.solve(A, y[:, :, None]).ravel()
@@ -125,14 +125,14 @@ def two_decays(p):
 
 
 def shared(x):
-    """What all share is computed from all: rows are full, and few."""
+    """All results depend on values computed from all variables, so rows are full, but there are few."""
     y = x * np.sin(x)
     y[:3] = SQUARE[:3, : x.size] @ y
     return y
 
 
 def steps(x):
-    """Explicit steps of a nonlinear equation: each reaches further."""
+    """Explicit time steps of a nonlinear equation: each step widens the dependence."""
     n = round(x.size**0.5)
     u = x.reshape(n, n)
     for _ in range(4):
@@ -142,7 +142,7 @@ def steps(x):
 
 
 def chain(x):
-    """Many operations on what a few elements gave."""
+    """Many operations on a few elements."""
     y = x[:-2] * x[1:-1] - x[2:]
     for _ in range(10):
         y = np.sin(y) * np.exp(-y * y) + 0.1 * y
@@ -178,12 +178,12 @@ def logistic(w):
 
 
 def squares(x):
-    """Least squares of a network: the solution of normal equations has this Hessian."""
+    """Least squares of a network; the Hessian is the normal matrix."""
     return np.sum((NETWORK @ x - np.sin(x)) ** 2)
 
 
 def smooth(x):
-    """An objective with a product of matrices, sparse beside it."""
+    """An objective with a matrix product, and sparse otherwise."""
     return np.sum((x.reshape(-1, 12) @ MIXING) ** 4) + np.sum(x[1:] * x[:-1])
 
 
@@ -237,7 +237,7 @@ SHAPES = [
 
 
 def programs(shape):
-    """The program of each plan that there is, and the mode that is picked."""
+    """Return the program of each available plan, and the chosen mode."""
     program = program_of(shape.f, (shape.x,), {})
     picked = Sparse(shape.f, 0, False, "auto", "csr", "auto", shape.order).of_program(program)._result.plan.mode
     found = {}
@@ -258,18 +258,18 @@ def dense(program: Program, order):
 
 
 def called(made, x):
-    """What a user gets of a program: an array, or the matrix that is made of what it gives."""
+    """Return a program's result as the user gets it: an array, or the matrix assembled from its values."""
     y = made(x)
     return y if isinstance(y, np.ndarray) else y[0].matrix(y[1])
 
 
 def as_array(matrix, columns):
-    """A derivative as a sparse array."""
+    """Return a derivative as a sparse array."""
     return sp.csr_array(matrix if sp.issparse(matrix) else matrix.reshape(-1, columns))
 
 
 def times_of(shape, runs):
-    """The median time of each plan, and the one that is picked."""
+    """Return the median time of each plan, and the chosen one."""
     found, picked = programs(shape)
     calls, samples, first = {}, {mode: [] for mode in found}, None
     for mode, made in found.items():
@@ -304,7 +304,7 @@ def main():
     for shape in SHAPES:
         if options.only not in shape.name:
             continue
-        for runs in (options.runs, 5 * options.runs):  # what is bad is timed longer before it counts
+        for runs in (options.runs, 5 * options.runs):  # a bad result is measured again for longer before it counts
             times, picked = times_of(shape, runs)
             least = min(times.values())
             if times[picked] <= max(ALLOWED * least, least + UNSEEN):

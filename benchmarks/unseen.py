@@ -1,13 +1,13 @@
-"""Functions that nothing here was tuned for: simulations and their fits, in NumPy as scientists write it.
+"""Functions for which nothing here was tuned: simulations and their fits, in plain NumPy.
 
-They are as they were first written: what is slow in them stays.
+They are kept as first written, slow parts included.
 """
 
 import numpy as np
 
 
 class Lorenz96:
-    """Sum of squares after some steps of Runge and Kutta, as a function of the state at the start.
+    """Sum of squares after some Runge-Kutta steps, as a function of the initial state.
 
     References
     ----------
@@ -34,7 +34,7 @@ class Lorenz96:
 
 
 class Bodies:
-    """Potential energy of n masses, pair by pair, as a function of their places."""
+    """Potential energy of n masses, pair by pair, as a function of their positions."""
 
     def __init__(self, n, seed=0):
         rng = np.random.default_rng(seed)
@@ -57,7 +57,7 @@ class Bodies:
 
 
 class EnzymeFit:
-    """Squared misfit of two reactions in a row and a decay to observations, as a function of their five constants."""
+    """Squared misfit of two consecutive reactions and a decay to observations, in five rate constants."""
 
     def __init__(self, observations, steps):
         self.steps, self.h = steps, 0.02

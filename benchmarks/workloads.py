@@ -1,7 +1,7 @@
-"""The functions that are differentiated, in NumPy as scientists write it, and their derivatives by hand.
+"""The differentiated functions in plain NumPy, and their reference derivatives.
 
-A function here knows nothing of derivatives.  Each reference is a closed form or a complex step and is what
-a derivative is checked against before it is timed.
+The functions contain no code for differentiation.  Each reference is a closed form or a complex step, against which
+a derivative is checked before it is timed.
 """
 
 import math
@@ -49,7 +49,7 @@ def assembly_gradient(x):
 
 
 def points(n):
-    """A start point of the functions above."""
+    """Return a starting point for the functions above."""
     return 1.0 + 0.5 * np.sin(np.arange(n))
 
 
@@ -57,7 +57,7 @@ def points(n):
 
 
 def robertson(y):
-    """Robertson's three reactions, as the right-hand side of a stiff system."""
+    """Return the right-hand side of Robertson's three reactions, a stiff system."""
     a, b, c = y
     return np.array([-0.04 * a + 1e4 * b * c, 0.04 * a - 1e4 * b * c - 3e7 * b * b, 3e7 * b * b])
 
@@ -122,7 +122,7 @@ POLLU_START = np.linspace(0.02, 0.4, 20)
 
 
 def pair(x):
-    """A function of two variables with two values."""
+    """Return two values of two variables."""
     return np.array([x[0] ** 2 * x[1], 5 * x[0] + np.sin(x[1])])
 
 
@@ -130,7 +130,7 @@ PAIR_START = np.array([0.3, 0.7])
 
 
 def start(name, n):
-    """Point of the function `name`, with n variables where it takes any number."""
+    """Return a point of the function `name`, with n variables if the number is free."""
     return {"robertson": ROBERTSON_START, "pollu": POLLU_START, "pair": PAIR_START}.get(name, points(n))
 
 
@@ -140,7 +140,7 @@ def start(name, n):
 class MLP:
     """Mean squared error of two tanh layers over a batch of 128, as a function of all weights."""
 
-    # weights: inputs, width of the two layers
+    # inputs and the widths of the two layers
     shapes = {10_000: (40, 81), 100_000: (200, 231)}
 
     def __init__(self, weights, seed=0):
@@ -181,7 +181,7 @@ class MLP:
 
 
 class LogisticRegression:
-    """Negative log-likelihood of 500 labels in -1 and 1, with a ridge, as a function of n weights."""
+    """Negative log-likelihood of 500 labels in {-1, 1} with a ridge penalty, as a function of n weights."""
 
     def __init__(self, n, seed=0):
         rng = np.random.default_rng(seed)
@@ -198,10 +198,10 @@ class LogisticRegression:
 
 
 class Mixture:
-    """Log-likelihood of k Gaussians in d dimensions and a Wishart prior, as in ADBench.
+    """Log-likelihood of k Gaussians in d dimensions with a Wishart prior, as in ADBench.
 
     Variables are k weights, k means, and k factors of inverse covariances: d logarithms of the diagonal, then
-    what is below it.
+    the elements below it.
 
     References
     ----------
@@ -216,7 +216,7 @@ class Mixture:
         below = d * (d - 1) // 2
         self.cuts = np.cumsum([k, k * d, k * d]).tolist()
         self.start = rng.normal(size=k * (1 + 2 * d + below)) / np.sqrt(d)
-        # where an element of a factor is found among d diagonal elements, those below them, and a zero
+        # position of a factor's element among d diagonal elements, those below them, and a zero
         self.places = np.full((d, d), d + below)
         np.fill_diagonal(self.places, np.arange(d))
         self.places.T[np.triu_indices(d, 1)] = d + np.arange(below)
@@ -238,7 +238,7 @@ class Mixture:
 
 
 def logsumexp(a):
-    """Along the first axis."""
+    """Reduce along the first axis."""
     largest = np.max(a, axis=0)
     return largest + np.log(np.sum(np.exp(a - largest), axis=0))
 
@@ -246,7 +246,7 @@ def logsumexp(a):
 class GaussianProcess:
     """Negative log marginal likelihood of n observations.
 
-    The 6 variables are logarithms: of 4 length scales, of the amplitude, and of the deviation of the noise.
+    The 6 variables are logarithms: of 4 length scales, of the amplitude, and of the noise's standard deviation.
     """
 
     def __init__(self, n, seed=0):
@@ -278,13 +278,13 @@ class GaussianProcess:
         return np.array([*scales, 2.0 * np.sum(G * K), 2.0 * noise * np.trace(G)])
 
 
-# ----------------------------------------------------------------- kernels as in NPBench, and steps in time
-# The scalar that is differentiated is a weighted sum of what the kernel computes.
+# -------------------------------------------------------------------- kernels as in NPBench, and time stepping
+# The differentiated scalar is a weighted sum of the kernel's result.
 # Ziogas et al. (2021), NPBench. doi:10.1145/3447818.3460360
 
 
 class Kernel:
-    """A kernel of one array: its weights, and a start."""
+    """A kernel on one array, with its weights and a starting point."""
 
     def __init__(self, shape, seed=0):
         rng = np.random.default_rng(seed)
@@ -346,7 +346,7 @@ class Seidel2D(Kernel):
 
 
 class Gemver(Kernel):
-    """As a function of the matrix."""
+    """A function of the matrix."""
 
     def __init__(self, n, seed=1):
         super().__init__((n, n))
@@ -362,7 +362,7 @@ class Gemver(Kernel):
 
 
 class Softmax(Kernel):
-    """Along the rows."""
+    """Softmax along the rows."""
 
     def __init__(self, n):
         super().__init__((n, n))
@@ -373,7 +373,7 @@ class Softmax(Kernel):
 
 
 class ReactionDiffusion(Kernel):
-    """Explicit steps of u' = laplacian(u) + u - u**3 on a square, with u = 0 around it."""
+    """Explicit steps of u' = laplacian(u) + u - u**3 on a square with zero boundary."""
 
     def __init__(self, n, steps):
         super().__init__((n, n))
@@ -389,11 +389,11 @@ class ReactionDiffusion(Kernel):
         return u[1:-1, 1:-1]
 
 
-# ------------------------------------------------------------------------------------- element by element
+# ------------------------------------------------------------------------------------- elementwise functions
 
 
 def black_scholes(S):
-    """Prices of European calls, a strike of 1 half a year ahead."""
+    """Return prices of European calls with strike 1 and half a year to expiry."""
     r, v, T = 0.03, 0.2, 0.5
     d1 = (np.log(S) + (r + 0.5 * v**2) * T) / (v * np.sqrt(T))
     d2 = d1 - v * np.sqrt(T)
@@ -401,7 +401,7 @@ def black_scholes(S):
 
 
 def waves(x):
-    """A chain of sines and exponentials."""
+    """Apply a chain of sines and exponentials."""
     y = x
     for _ in range(5):
         y = np.sin(y) * np.exp(-y) + x
@@ -409,19 +409,19 @@ def waves(x):
 
 
 def elementwise_slope(f, x, h=1e-30):
-    """Derivative of each element by the element of x in its place, by one complex step."""
+    """Return the diagonal of the Jacobian of an elementwise function, by one complex step."""
     return np.imag(f(x + 1j * h)) / h
 
 
 # ------------------------------------------------------------------------------- single operations, repeated
 
 
-# A factor so near to 1 that adjoints of long loops neither overflow nor become subnormal.
+# A factor close to 1, so that adjoints of long loops neither overflow nor become subnormal.
 SCALARS = np.array([0.99999, 1e-3])
 
 
 def scalar_ops(n):
-    """n operations on traced scalars, half of them products."""
+    """Return a function with n operations on traced scalars, half of them products."""
 
     def f(x):
         a, b = x
@@ -434,7 +434,7 @@ def scalar_ops(n):
 
 
 def array_ops(n):
-    """n operations on arrays of the length of x, half of them products."""
+    """Return a function with n operations on arrays of the length of x, half of them products."""
 
     def f(x):
         y = x
@@ -453,7 +453,7 @@ def array_ops_gradient(n, x):
 
 
 def sines(n):
-    """The sine of one scalar, n times."""
+    """Return a function that takes the sine of one scalar n times."""
 
     def f(x):
         y = x
@@ -468,7 +468,7 @@ def sines(n):
 
 
 def complex_step(f, x, h=1e-30):
-    """Jacobian of f by complex steps, exact to rounding for the analytic functions above."""
+    """Return the Jacobian of f by complex steps, exact to rounding for the analytic functions above."""
     columns = []
     for i in range(x.size):
         z = x.astype(complex)
@@ -478,12 +478,12 @@ def complex_step(f, x, h=1e-30):
 
 
 def complex_slope(f, x, v, h=1e-30):
-    """Derivative of f along v, by one complex step."""
+    """Return the derivative of f along v by one complex step."""
     return np.imag(f(x + 1j * h * v)) / h
 
 
 def check(found, expected, rtol=1e-10):
-    """Refuse to time a wrong derivative: rtol is relative to the largest element."""
+    """Raise for a wrong derivative, which must not be timed; rtol is relative to the largest element."""
     expected = np.asarray(expected)
     if np.shape(found) != expected.shape:
         raise AssertionError(f"derivative of shape {np.shape(found)}, expected {expected.shape}")
@@ -491,7 +491,7 @@ def check(found, expected, rtol=1e-10):
 
 
 def check_slopes(gradient, f, x, rtol=1e-10, directions=3):
-    """The same of a gradient with too many elements for a step along each: random directions instead."""
+    """Check a gradient that is too long for one step per element, in random directions."""
     if np.shape(gradient) != x.shape:
         raise AssertionError(f"gradient of shape {np.shape(gradient)}, expected {x.shape}")
     rng = np.random.default_rng(0)
@@ -503,7 +503,7 @@ def check_slopes(gradient, f, x, rtol=1e-10, directions=3):
 
 
 def check_products(matrix, f, x, rtol=1e-10, directions=3):
-    """The same of a sparse Jacobian: products with random directions, each element relative to the sum of its terms."""
+    """Check a sparse Jacobian by products with random directions; errors are relative to the sum of |terms|."""
     rng = np.random.default_rng(0)
     for _ in range(directions):
         v = rng.normal(size=x.shape)
@@ -515,7 +515,7 @@ def check_products(matrix, f, x, rtol=1e-10, directions=3):
 
 
 def reaction_diffusion(way, steps):
-    """The sum of squares of a grid after some steps of Fisher's equation, written with slices or with ``np.roll``."""
+    """Sum of squares of a grid after some steps of Fisher's equation, with slices or with ``np.roll``."""
 
     def slices(u):
         for _ in range(steps):

@@ -1,15 +1,15 @@
-"""Price and five greeks of a million options, exactly, from the formula of the price alone.
+"""Exact price and five greeks of a million options, from the formula of the price alone.
 
-The price of Black and Scholes is written as anyone would, for arrays, and recorded once.  Its derivatives are programs:
+The Black-Scholes price is written in plain NumPy for arrays, and recorded once.  Its derivatives are programs:
 
 - `vjp` with ones gives the price and its four first derivatives, delta, theta, rho and vega, in one replay;
-- `grad` of the sum, and then `jvp` in the direction of the spot price, gives gamma, and vanna and charm beside it.
+- `grad` of the sum, and then `jvp` in the direction of the spot price, gives gamma, vanna and charm.
 
-Where there is a GPU, the same price, recorded for a single option, gives all of this there too, a thread an option.
-All is compared with the closed forms, and with central differences of the price.
+If there is a GPU, the same price, recorded for a single option, gives all of this there, with one thread per option.
+The results are compared with closed forms, and with central differences of the price.
 
-The exit status is 1 if a greek differs from its closed form by more than 1e-13 of its scale: the magnitude that the
-terms of its closed form have for the option.
+The exit status is 1 if a greek differs from its closed form by more than 1e-13 of its scale: the magnitude of the
+terms of its closed form for the option.
 
     python examples/black_scholes_greeks.py [--options N] [--figure FILE]
 
@@ -22,7 +22,7 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-from matplotlib.figure import Figure  # not pyplot: a Figure of its own needs no display
+from matplotlib.figure import Figure  # not pyplot: a separate Figure needs no display
 from scipy.special import erfc, ndtr
 
 import wengert as wg
@@ -42,7 +42,7 @@ SPOT, TIME, RATE, VOLATILITY = range(4)
 
 
 def price(x, strike):
-    """Of European calls: `x` holds spot price, years to expiry, interest rate and volatility."""
+    """Return prices of European calls; `x` holds spot price, years to expiry, interest rate and volatility."""
     s, t, r, sigma = x
     spread = sigma * np.sqrt(t)
     d1 = (np.log(s / strike) + (r + sigma**2 / 2) * t) / spread
@@ -51,12 +51,12 @@ def price(x, strike):
 
 
 def normal(d):
-    """Distribution function of the normal distribution."""
+    """Return the cumulative distribution function of the normal distribution."""
     return erfc(-d / np.sqrt(2)) / 2
 
 
 def some_options(n):
-    """Spot price, time, rate and volatility, as rows, and the strike."""
+    """Return spot price, time, rate and volatility as rows, and the strike."""
     rng = np.random.default_rng(1973)
     low, high = np.array([[60, 0.1, 0.0, 0.1], [140, 2.0, 0.05, 0.6]])
     return rng.uniform(low, high, (n, 4)).T.copy(), rng.uniform(80, 120, n)
@@ -66,7 +66,7 @@ def some_options(n):
 
 
 def named(first, second):
-    """The greeks, from first derivatives and those of delta; theta is per year that passes."""
+    """Return the greeks from first derivatives and those of delta; theta is per year that passes."""
     return {
         "delta": first[SPOT],
         "gamma": second[SPOT],
@@ -94,7 +94,7 @@ class Replay:
 
 
 class Gpu:
-    """The price of one option as a kernel."""
+    """The price of one option, compiled as a kernel."""
 
     name = "GPU"
 
@@ -108,7 +108,7 @@ class Gpu:
 
 
 class ClosedForm:
-    """What textbooks give."""
+    """The textbook formulas."""
 
     name = "closed form"
 
@@ -133,7 +133,7 @@ class Differences:
         first = np.empty_like(x)
         for i in range(4):
             up, down = x.copy(), x.copy()
-            step = 6e-6 * x[i]  # cube root of the rounding unit: error of the formula and of rounding are alike
+            step = 6e-6 * x[i]  # cube root of the rounding unit, which balances truncation and rounding errors
             up[i] += step
             down[i] -= step
             first[i] = (price(up, strike) - price(down, strike)) / (up[i] - down[i])
@@ -146,7 +146,7 @@ class Differences:
 
 
 def closed_form(x, strike):
-    """The greeks, and the scale of each: the sum of the magnitudes of its terms without what makes them small."""
+    """Return the greeks and their scales: the sums of term magnitudes, without the factors that make them small."""
     s, t, r, sigma = x
     root = np.sqrt(t)
     d1 = (np.log(s / strike) + (r + sigma**2 / 2) * t) / (sigma * root)
@@ -174,7 +174,7 @@ def closed_form(x, strike):
 
 
 class Way:
-    """One way to the greeks: how long it takes, and how far it is from the closed form."""
+    """A method of computing the greeks, its time, and its distance from the closed form."""
 
     def __init__(self, kind, x, strike):
         self.name = kind.name
@@ -212,7 +212,7 @@ def print_comparison(ways, n):
 
 
 def draw(ways, path):
-    """The greeks along the spot price, and the differences from the closed form."""
+    """Plot the greeks along the spot price, and the differences from the closed form."""
     figure = Figure(figsize=(8, 6.5), layout="constrained")
     panels = figure.subplots(2, 3).ravel()
     s = np.linspace(60, 140, 300)

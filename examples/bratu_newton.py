@@ -1,18 +1,18 @@
-"""Bratu's problem by Newton's method with a sparse direct solver, and the fold beyond which it has no solution.
+"""Bratu's problem by Newton's method with a sparse direct solver, up to the fold beyond which no solution exists.
 
-A slab heats itself, the hotter the faster; its edges are held at 0 (all quantities dimensionless):
+A slab heats itself, faster the hotter it is; its edges are held at 0 (all quantities dimensionless):
 
     d2u/dx2 + d2u/dy2 + lambda exp(u) = 0        on the unit square
 
-There are n x n unknowns, by the five-point formula.  Each step of Newton's method solves linear equations with the
-sparse Jacobian; beside it stands Newton's method with one of finite differences, by SciPy and with the same pattern.
+The five-point formula gives n x n unknowns.  Each step of Newton's method solves linear equations with the sparse
+Jacobian; the comparison uses SciPy's finite differences with the same pattern.
 
 Up to lambda = 6.808 there are two solutions, which meet in a fold.  The Jacobian is singular there, so the branch is
-followed, on a coarser grid, by the height s of the solution: lambda is an unknown too, and u = s at the centre one more
-equation.  The Jacobian of all of them gives d lambda / ds, and the fold is where that is zero.
+followed, on a coarser grid, by the height s of the solution: lambda becomes an unknown, and u = s at the centre an
+additional equation.  The Jacobian of the extended system gives d lambda / ds, which is zero at the fold.
 
-Claimed and checked: the Jacobian is that derived by hand; the convergence is quadratic; and the fold, extrapolated from
-two grids, is where it is known to be.  The exit status is 1 if a claim fails.
+Claimed and checked: the Jacobian equals the one derived by hand; convergence is quadratic; and the fold, extrapolated
+from two grids, has the value known from the literature.  The exit status is 1 if a claim fails.
 
     python examples/bratu_newton.py [--points N] [--fold-points N] [--figure FILE]
 
@@ -27,9 +27,9 @@ from time import perf_counter
 
 import numpy as np
 import scipy.sparse as sp
-from matplotlib.figure import Figure  # not pyplot: a Figure of its own needs no display
+from matplotlib.figure import Figure  # not pyplot: a separate Figure needs no display
 from scipy.optimize import brentq
-from scipy.optimize._numdiff import approx_derivative, group_columns  # what solvers call with jac_sparsity
+from scipy.optimize._numdiff import approx_derivative, group_columns  # solvers call these with jac_sparsity
 from scipy.sparse.linalg import spsolve
 
 import wengert as wg
@@ -51,7 +51,7 @@ def bratu(u, parameter):
 
 
 def branch(z, height):
-    """The equations for z = (u, lambda) where u has this height at the centre."""
+    """Return the equations for z = (u, lambda) at which u has this height at the centre."""
     u = z[:-1]
     return np.append(bratu(u, z[-1]), u[centre(u.size)] - height)
 
@@ -72,14 +72,14 @@ branch_jacobian = wg.jacobian(branch, sparse=True)
 
 
 def solve(A, b):
-    return spsolve(A.tocsc(), b, permc_spec="MMD_AT_PLUS_A")  # for a symmetric pattern, less fill than the default
+    return spsolve(A.tocsc(), b, permc_spec="MMD_AT_PLUS_A")  # less fill than the default for a symmetric pattern
 
 
 # ---- Newton's method -----------------------------------------------------------------------------
 
 
 class Newton:
-    """Newton's method from u = 0: the sizes of its steps, and the time of each part."""
+    """Newton's method from u = 0, with the sizes of its steps and the time of each part."""
 
     def __init__(self, n, jac, steps=20):
         self.steps = []
@@ -97,7 +97,7 @@ class Newton:
             self.steps.append(np.max(np.abs(step)))
 
     def order(self):
-        """Of the convergence, from the last three steps that are not mere rounding."""
+        """Return the order of convergence, from the last three steps above rounding."""
         first, second, third = np.log([step for step in self.steps if step > 1e-11][-3:])
         return (third - second) / (second - first)
 
@@ -106,7 +106,7 @@ class Newton:
 
 
 def on_branch(z, height):
-    """The point of the branch with this height, from a point nearby, and the derivative of lambda by the height."""
+    """Return the point of the branch with this height, from a nearby point, and d lambda / d height."""
     z = z.copy()
     for _ in range(20):
         step = spsolve(branch_jacobian(z, height).tocsc(), branch(z, height))
@@ -119,7 +119,7 @@ def on_branch(z, height):
 
 
 def follow(n, heights):
-    """Points z = (u, lambda) of the branch at these heights, and the fold: the height and lambda there."""
+    """Return points z = (u, lambda) of the branch at these heights, and height and lambda at the fold."""
     points, slopes = [], []
     z = np.zeros(n * n + 1)
     for height in heights:
@@ -192,7 +192,7 @@ def main():
     print_comparison(exact, differences, groups.max() + 2)
 
     heights = np.linspace(0.25, 4, 16)
-    finer, coarser = options.fold_points, (options.fold_points - 1) // 2  # half the points: twice the width
+    finer, coarser = options.fold_points, (options.fold_points - 1) // 2  # half the points: twice the grid spacing
     points, *fold = follow(finer, heights)
     _, _, coarse_fold = follow(coarser, heights)
     extrapolated = (4 * fold[1] - coarse_fold) / 3

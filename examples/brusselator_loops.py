@@ -5,11 +5,11 @@ Two substances react and diffuse in a closed tube of length L (all quantities di
     du/dt = A - (B + 1) u + u^2 v + D_u d2u/dx2        no flux through the ends
     dv/dt =      B u      - u^2 v + D_v d2v/dx2
 
-The uniform state u = A, v = B/A is steady.  At the values chosen it is unstable (Turing), and a pattern is
-steady too.  The concentrations are those of cells of equal width.
+The uniform state u = A, v = B/A is steady.  At the chosen values it is unstable (Turing), and a pattern is
+another steady state.  The tube is divided into cells of equal width.
 
-Known of every steady state, whatever its profile: summed over the tube the diffusion terms cancel, so
-mean(u) = A and mean(u^2 v) = A B.  The Jacobian is known as well, and compared with one derived by hand.
+Every steady state satisfies two identities: summed over the tube the diffusion terms cancel, so
+mean(u) = A and mean(u^2 v) = A B.  The Jacobian is compared with one derived by hand.
 The exit status is 1 if a comparison fails.
 
     python examples/brusselator_loops.py [--figure FILE]
@@ -24,7 +24,7 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-from matplotlib.figure import Figure  # not pyplot: a Figure of its own needs no display
+from matplotlib.figure import Figure  # not pyplot: a separate Figure needs no display
 from scipy.optimize import root
 from scipy.optimize._numdiff import approx_derivative
 
@@ -49,7 +49,7 @@ class Brusselator:
     def laplacian(self, u):
         d2u = np.zeros(self.n)
         for i in range(self.n):
-            if i == 0:  # nothing comes through the left end
+            if i == 0:  # no flux through the left end
                 d2u[i] = (u[1] - u[0]) / self.h**2
             elif i == self.n - 1:
                 d2u[i] = (u[i - 1] - u[i]) / self.h**2
@@ -58,7 +58,7 @@ class Brusselator:
         return d2u
 
     def residual(self, z):
-        """Rates of change of u and v, which are zero in a steady state."""
+        """Return the rates of change of u and v, which are zero in a steady state."""
         self.calls += 1
         u, v = z[: self.n], z[self.n :]
         d2u, d2v = self.laplacian(u), self.laplacian(v)
@@ -70,7 +70,7 @@ class Brusselator:
             G[i] = self.B * u[i] - production + self.D_v * d2v[i]
         return [*F, *G]
 
-    # -- what the derivative and the root are compared with
+    # -- references for the derivative and the root
 
     def jacobian_by_hand(self, z):
         u, v = z[: self.n], z[self.n :]
@@ -86,7 +86,7 @@ class Brusselator:
         return (np.arange(self.n) + 0.5) * self.h
 
     def start(self):
-        """The uniform state with two waves laid over it."""
+        """Return the uniform state with two superimposed waves."""
         wave = np.cos(4 * np.pi * self.centres() / self.length)
         return np.concatenate([self.A + wave, self.B / self.A - 0.3 * wave])
 
@@ -102,7 +102,7 @@ def median_time(function, z, repeats=11):
 
 
 class Solution:
-    """A solution by `root`, with the calls of the residual and the time that it took."""
+    """A solution by `root`, with its calls of the residual and its time."""
 
     def __init__(self, model, jac):
         model.calls = 0
@@ -162,7 +162,7 @@ def main():
     seconds = median_time(jacobian, z), median_time(difference_jacobian, z)
     print_comparison(exact, differences, *seconds)
 
-    # An entry is a sum of a few terms, none larger than the largest entry: 4 roundings of that are allowed.
+    # An entry is a sum of a few terms, none larger than the largest entry: 4 roundings of it are allowed.
     by_hand = model.jacobian_by_hand(z)
     rounding = np.finfo(float).eps * np.max(np.abs(by_hand))
     claims = {

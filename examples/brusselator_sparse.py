@@ -5,12 +5,12 @@ Two substances react and diffuse on the unit square, with periodic boundaries (a
     du/dt = A + u^2 v - (B + 1) u + D (d2u/dx2 + d2u/dy2)
     dv/dt = B u - u^2 v           + D (d2v/dx2 + d2v/dy2)
 
-On n x n cells, by the five-point formula, these are 2 n^2 equations.  `solve_ivp` runs each of BDF and Radau with the
-sparse Jacobian, and with finite differences on the same pattern; BDF also with its default, which is a dense matrix of
-finite differences (left out where that is larger than 1000 x 1000).
+On n x n cells, the five-point formula gives 2 n^2 equations.  `solve_ivp` runs both BDF and Radau with the
+sparse Jacobian, and with finite differences on the same pattern; BDF also with its default, a dense matrix of
+finite differences (omitted if larger than 1000 x 1000).
 
-Claimed and checked: the Jacobian is that derived by hand; with it the rates are evaluated less often, for the same
-solution; and BDF and Radau agree as well as the tolerances let them.  The exit status is 1 if a claim fails.
+Claimed and checked: the Jacobian equals the one derived by hand; it saves evaluations of the rates for the same
+solution; and BDF and Radau agree within the tolerances.  The exit status is 1 if a claim fails.
 
     python examples/brusselator_sparse.py [--cells N] [--figure FILE]
 
@@ -25,14 +25,14 @@ from time import perf_counter
 
 import numpy as np
 import scipy.sparse as sp
-from matplotlib.figure import Figure  # not pyplot: a Figure of its own needs no display
+from matplotlib.figure import Figure  # not pyplot: a separate Figure needs no display
 from scipy.integrate import solve_ivp
 
 import wengert as wg
 
 HERE = Path(__file__).resolve().parent
 A, B, D = 1.0, 3.4, 0.001
-END = 6.0  # of the time
+END = 6.0  # final time
 RTOL, ATOL = 1e-5, 1e-7
 LARGEST_DENSE = 1000
 
@@ -74,7 +74,7 @@ def jacobian_by_hand(z):
 
 
 def start(n):
-    """A hill of u, and v rising to the other corner and falling again: no symmetry between them."""
+    """Return a hill of u, and v that rises and falls towards the other corner: no symmetry between the two."""
     y, x = (np.mgrid[0:n, 0:n] + 0.5) / n
     u = 0.5 + 2 * np.sin(np.pi * y) ** 4 * np.sin(np.pi * x) ** 4
     v = 2 + np.sin(2 * np.pi * (y + 0.1)) + np.cos(2 * np.pi * x)
@@ -85,7 +85,7 @@ def start(n):
 
 
 class Solution:
-    """By `solve_ivp`, with the evaluations of the rates and the time that it took."""
+    """A solution by `solve_ivp`, with its evaluations of the rates and its time."""
 
     def __init__(self, z, method, **options):
         self.calls = 0
@@ -100,12 +100,12 @@ class Solution:
         self.z = self.found.y[:, -1]
 
     def minus(self, other):
-        """Root mean square of the differences from another, each over what the tolerances allow in a step."""
+        """Return the root mean square of differences from another solution, each over the tolerance of a step."""
         return np.sqrt(np.mean(((self.z - other.z) / (ATOL + RTOL * np.abs(other.z))) ** 2))
 
 
 def solve_all(z):
-    """Solutions by method and way to the Jacobian."""
+    """Return solutions by method and source of the Jacobian."""
     pattern = wg.sparsity(lambda z: rates(0.0, z), z)
     ways = {EXACT: {"jac": jacobian}, SPARSE: {"jac_sparsity": pattern}}
     solutions = {(method, way): Solution(z, method, **ways[way]) for method in METHODS for way in ways}

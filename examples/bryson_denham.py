@@ -1,22 +1,22 @@
-"""An optimal control problem by collocation, with sparse exact first and second derivatives, and what a limit costs.
+"""Optimal control by collocation, with sparse exact first and second derivatives and the shadow price of a limit.
 
-A unit mass on a line is thrown from x = 0 with speed 1 and has to be back with speed -1 after a time of 1, without
-passing x = l, by a force a(t) of least effort (Bryson and Denham; all quantities dimensionless):
+A unit mass on a line starts at x = 0 with speed 1 and must return with speed -1 after a time of 1, without
+passing x = l, by a force a(t) of minimum effort (Bryson and Denham; all quantities dimensionless):
 
-    least w(1),   dx/dt = v,   dv/dt = a,   dw/dt = a^2 / 2,   x <= l,
+    minimise w(1),   dx/dt = v,   dv/dt = a,   dw/dt = a^2 / 2,   x <= l,
     x(0) = x(1) = 0,   v(0) = 1,   v(1) = -1,   w(0) = 0
 
-The unknowns are x, v and w at the ends of N intervals, and a there and in their middle; the formula of Hermite and
-Simpson makes 3 N equations of the differential ones.  SciPy's `minimize(method="trust-constr")` is given their sparse
-Jacobian and the sparse Hessian of multipliers times equations; beside it stand finite differences, with the same
-pattern, and BFGS.
+The unknowns are x, v and w at the ends of N intervals, and a there and at the midpoints; the Hermite-Simpson
+formula turns the differential equations into 3 N equations.  SciPy's `minimize(method="trust-constr")` receives their
+sparse Jacobian and the sparse Hessian of multipliers times equations; the comparison uses finite differences with
+the same pattern, and BFGS.
 
-Known is that the effort is 4 / (9 l) for l <= 1/6, its derivative by l so -4 / (9 l^2): 4 and -36 for l = 1/9.  The
-multipliers of x <= l give that derivative from the one solution.  The force is linear until the mass reaches the limit
-at t = 3 l = 1/3, zero until it leaves at 2/3, and linear again: where intervals end there, collocation makes no error.
+The minimum effort is known to be 4 / (9 l) for l <= 1/6, so its derivative by l is -4 / (9 l^2): 4 and -36 for l = 1/9.
+The multipliers of x <= l give that derivative from a single solution.  The force is linear until the mass reaches the
+limit at t = 3 l = 1/3, zero until it leaves at 2/3, and linear again: if intervals end there, collocation is exact.
 
-Claimed and checked: the effort, its derivative and x(t) are these, and the sparse derivatives are right.  The exit
-status is 1 if a claim fails.
+Claimed and checked: the effort, its derivative and x(t) have these values, and the sparse derivatives are correct.
+The exit status is 1 if a claim fails.
 
     python examples/bryson_denham.py [--intervals N] [--figure FILE]
 
@@ -30,7 +30,7 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-from matplotlib.figure import Figure  # not pyplot: a Figure of its own needs no display
+from matplotlib.figure import Figure  # not pyplot: a separate Figure needs no display
 from scipy.optimize import BFGS, Bounds, NonlinearConstraint, minimize
 
 import wengert as wg
@@ -43,7 +43,7 @@ LIMIT = 1 / 9
 
 
 def states_and_force(z):
-    """x, v and w as rows, at the ends of intervals; the force there and in the middles, in turn."""
+    """Return x, v and w as rows at the ends of intervals, and the force at ends and midpoints alternately."""
     ends = (z.size + 1) // 5
     return z[: 3 * ends].reshape(3, ends), z[3 * ends :]
 
@@ -70,11 +70,11 @@ def effort(z):
 jacobian = wg.jacobian(equations, sparse=True)
 multiplied_hessian = wg.hessian(lambda z, multipliers: multipliers @ equations(z), sparse=True)
 effort_gradient = wg.grad(effort)
-effort_hessian = wg.hessian(effort, sparse=True)  # without nonzeros: the effort is one of the unknowns
+effort_hessian = wg.hessian(effort, sparse=True)  # no nonzeros: the effort is one of the unknowns
 
 
 def hessian_by_hand(z, multipliers):
-    """Only the equations for w are not linear: h/6 times a^2 / 2 at both ends, four times that in the middle."""
+    """Only the equations for w are nonlinear: h/6 times a^2 / 2 at both ends, and four times that at the midpoint."""
     _, a = states_and_force(z)
     n = a.size // 2
     diagonal = np.zeros(z.size)
@@ -90,7 +90,7 @@ def hessian_by_hand(z, multipliers):
 
 
 class Solution:
-    """The least effort below a limit, with what `minimize` took for it."""
+    """The minimum effort below a limit, with the calls and time of `minimize`."""
 
     def __init__(self, n, limit, exact=True):
         self.calls = 0
@@ -125,12 +125,12 @@ class Solution:
 
     @property
     def price(self):
-        """The derivative of the effort by the limit."""
+        """Return the derivative of the effort by the limit."""
         return -self.of_bounds.sum()
 
 
 def x_in_closed_form(t):
-    """Of the continuous problem: thrown, at the limit, and back."""
+    """Return the solution of the continuous problem: towards the limit, at the limit, and back."""
     return LIMIT * (1 - np.maximum(0, 1 - np.minimum(t, 1 - t) / (3 * LIMIT)) ** 3)
 
 
@@ -190,7 +190,7 @@ def main():
 
     z, multipliers = exact.z, exact.multipliers
     p = np.random.default_rng(1963).standard_normal(z.size)
-    across = (equations(z + p) - equations(z - p)) / 2  # no error but rounding: the equations are quadratic
+    across = (equations(z + p) - equations(z - p)) / 2  # exact up to rounding: the equations are quadratic
     by_hand = np.diag(hessian_by_hand(z, multipliers))
     apart = 1e-3 * LIMIT
     again = (Solution(n, LIMIT + apart).found.fun - Solution(n, LIMIT - apart).found.fun) / (2 * apart)

@@ -1,15 +1,15 @@
-"""Where cameras stood and what they saw, from pictures alone: bundle adjustment with a sparse exact Jacobian.
+"""Camera positions and scene points from pictures alone: bundle adjustment with a sparse exact Jacobian.
 
 Each camera has nine unknowns: a rotation vector, a translation, the focal length and two coefficients of radial
-distortion.  Each point has three, and is seen by some of the cameras, in pixels and with noise.  All unknowns together
-are those for which the sum of squared reprojection errors is least.
+distortion.  Each point has three, and is seen by some of the cameras, in pixels and with noise.  The unknowns minimise
+the sum of squared reprojection errors.
 
-A reprojection depends on one camera and one point, so that a row of the Jacobian has 12 nonzeros.  SciPy's
-`least_squares(tr_solver="lsmr")` is given the sparse Jacobian, and beside it the same pattern for finite differences.
+A reprojection depends on one camera and one point, so a row of the Jacobian has 12 nonzeros.  SciPy's
+`least_squares(tr_solver="lsmr")` receives the sparse Jacobian, or the same pattern for finite differences.
 
-Claimed and checked: the derivative in the direction in which the whole scene grows is zero, as pictures do not show its
-size; it is that by differences in another direction; both ways end at one sum of squares, with fewer calls of the
-residuals by the exact one; and that sum is what the noise makes of it, a chi-squared variable, within four standard
+Claimed and checked: the derivative along the growth of the whole scene is zero, because pictures do not show its
+size; in another direction it agrees with differences; both methods reach the same sum of squares, the exact one with
+fewer calls of the residuals; and that sum is a chi-squared variable of the noise, within four standard
 deviations.  The exit status is 1 if a claim fails.
 
     python examples/bundle_adjustment.py [--cameras N] [--points N] [--figure FILE]
@@ -24,24 +24,24 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-from matplotlib.figure import Figure  # not pyplot: a Figure of its own needs no display
+from matplotlib.figure import Figure  # not pyplot: a separate Figure needs no display
 from scipy.optimize import least_squares
-from scipy.optimize._numdiff import approx_derivative, group_columns  # what least_squares calls with jac_sparsity
+from scipy.optimize._numdiff import approx_derivative, group_columns  # least_squares calls these with jac_sparsity
 from scipy.spatial.transform import Rotation
 
 import wengert as wg
 
 HERE = Path(__file__).resolve().parent
-NOISE = 0.5  # of a picture's coordinates, in pixels
+NOISE = 0.5  # standard deviation of picture coordinates, in pixels
 OF_CAMERA = 9  # rotation vector, translation, focal length, two coefficients of distortion
-GAUGE = 7  # what no picture shows: place, attitude and size of the whole
+GAUGE = 7  # undetermined by the pictures: position, attitude and size of the scene
 
 
 # ---- the model, in plain NumPy -------------------------------------------------------------------
 
 
 def rotated(x, vectors):
-    """Rodrigues' formula: each row of x turned by a rotation vector, none of which is zero."""
+    """Rotate each row of x by a nonzero rotation vector, by Rodrigues' formula."""
     angle = np.sqrt(np.sum(vectors**2, axis=1, keepdims=True))
     axis = vectors / angle
     along = np.sum(axis * x, axis=1, keepdims=True)
@@ -49,7 +49,7 @@ def rotated(x, vectors):
 
 
 def projected(cameras, points):
-    """Pixels, one row for each row of cameras and points."""
+    """Return pixels, one row for each row of cameras and points."""
     p = rotated(points, cameras[:, :3]) + cameras[:, 3:6]
     xy = p[:, :2] / p[:, 2:]
     r2 = np.sum(xy**2, axis=1)
@@ -57,7 +57,7 @@ def projected(cameras, points):
 
 
 class Scene:
-    """Cameras in a ring around a cloud of points, and the pictures they took."""
+    """Cameras in a ring around a cloud of points, and their pictures."""
 
     def __init__(self, cameras, points, share=0.4, seed=1999):
         rng = np.random.default_rng(seed)
@@ -65,7 +65,7 @@ class Scene:
         truth = np.zeros((cameras, OF_CAMERA))
         around = 2 * np.pi * np.arange(cameras) / cameras + 0.1
         truth[:, :3] = Rotation.from_euler("yx", np.c_[around, rng.uniform(0.1, 0.4, cameras)]).as_rotvec()
-        truth[:, 3:6] = [0, 0, 6]  # the cloud is before each camera, at this distance
+        truth[:, 3:6] = [0, 0, 6]  # the cloud is in front of each camera, at this distance
         truth[:, 3:6] += 0.1 * rng.standard_normal((cameras, 3))
         truth[:, 6:] = [800, -0.2, 0.05]
         cloud = rng.uniform(-1.5, 1.5, (points, 3))
@@ -89,7 +89,7 @@ class Scene:
         return (projected(cameras[self.camera_of], points[self.point_of]) - self.pixels).ravel()
 
     def growth(self, z):
-        """The direction in which the scene grows: distances of cameras and points, all in one proportion."""
+        """Return the direction of growth: all positions of cameras and points scaled by one factor."""
         direction = z.copy()
         cameras = direction[: OF_CAMERA * self.cameras].reshape(-1, OF_CAMERA)
         cameras[:, :3] = cameras[:, 6:] = 0
@@ -97,7 +97,7 @@ class Scene:
 
 
 class Solution:
-    """By `least_squares`, with the calls of the residuals and the time that it took."""
+    """A solution by `least_squares`, with its calls of the residuals and its time."""
 
     def __init__(self, scene, **options):
         self.calls = 0

@@ -1,20 +1,20 @@
-"""The state in which a reaction began, from few measurements of what became of it: 4D-Var under a memory budget.
+"""Initial state of a reaction from a few later measurements: 4D-Var under a memory budget.
 
 A substance diffuses on a square plate with edges held at 0, and reacts (all quantities dimensionless):
 
     du/dt = D (d2u/dx2 + d2u/dy2) + r u (1 - u)
 
-The plate has n x n cells; the state is that of all of them.  Sensors stand in every eighth cell in both directions
-and are read often, with noise.  Sought is the state u0 at the beginning, as the minimum of
+The state holds the values of n x n cells.  Sensors are in every eighth cell in both directions
+and are read often, with noise.  The initial state u0 is the minimum of
 
     J(u0) = 1/2 sum over readings of ((u(sensor, time) - reading) / noise)^2 + weight / 2 sum over cells of |grad u0|^2
 
-The gradient runs back through all time steps.  To record them all takes 230 MB; here states are kept at some
-steps only, the others are run again, and all of it stays within a budget.
+The gradient runs back through all time steps.  Recording all of them takes 230 MB; here some states are stored,
+other steps are recomputed, and the memory stays within a budget.
 
-Claimed and checked: the memory stays within the budget; as many steps are run as predicted; the gradient is that of
-forward mode, which records nothing; and the state that is found is much closer to the true one than what the sensors
-alone show.  The exit status is 1 if a claim fails.
+Claimed and checked: the memory stays within the budget; the number of executed steps is as predicted; the gradient
+equals that of forward mode, which records nothing; and the estimated state is much closer to the true one than a
+surface through the sensor readings.  The exit status is 1 if a claim fails.
 
     python examples/heat_assimilation.py [--figure FILE] [--cells N] [--steps N] [--memory BYTES] [--iterations N]
 
@@ -28,7 +28,7 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-from matplotlib.figure import Figure  # not pyplot: a Figure of its own needs no display
+from matplotlib.figure import Figure  # not pyplot: a separate Figure needs no display
 from scipy.ndimage import zoom
 from scipy.optimize import minimize
 
@@ -36,11 +36,11 @@ import wengert
 from wengert.checkpointing import measure, plan
 
 HERE = Path(__file__).resolve().parent
-SPACING = 8  # of the sensors, in cells
+SPACING = 8  # distance between sensors, in cells
 
 
 class Plate:
-    """The plate, and one time step of what happens on it."""
+    """The plate, and one time step of its state."""
 
     def __init__(self, cells, steps, duration=0.2, D=0.02, r=4.0):
         self.cells = cells
@@ -51,7 +51,7 @@ class Plate:
         self.runs = 0
 
     def step(self, u):
-        """The state after a time step of forward Euler."""
+        """Return the state after a time step of forward Euler."""
         self.runs += 1
         p = np.zeros((self.cells + 2, self.cells + 2))
         p[1:-1, 1:-1] = u
@@ -59,14 +59,14 @@ class Plate:
         return u + self.dt * (self.D * laplacian + self.r * u * (1 - u))
 
     def truth(self):
-        """Four spots: height, place and squared width."""
+        """Return a state of four spots with height, position and squared width."""
         y, x = np.mgrid[0 : self.cells, 0 : self.cells] / self.cells
         spots = [(0.8, 0.30, 0.35, 0.012), (0.6, 0.72, 0.30, 0.010), (0.7, 0.50, 0.72, 0.010), (0.5, 0.68, 0.77, 0.008)]
         return sum(height * np.exp(-((x - a) ** 2 + (y - b) ** 2) / width) for height, a, b, width in spots)
 
 
 class Assimilation:
-    """The measurements, and how far a state is from explaining them."""
+    """The measurements, and the misfit of a state."""
 
     noise = 0.002
     weight = 0.3
@@ -84,7 +84,7 @@ class Assimilation:
         return u[SPACING // 2 :: SPACING, SPACING // 2 :: SPACING]
 
     def read(self, u0):
-        """What the sensors show, without noise."""
+        """Return the sensor readings without noise."""
         _, history = wengert.loop(
             self.plate.step, u0, self.plate.steps, checkpoints=self.schedule, collect=self.sensors
         )
@@ -96,12 +96,12 @@ class Assimilation:
         return 0.5 * np.sum(misfit**2) + 0.5 * self.weight / self.noise * sum(slopes)
 
     def background(self):
-        """A smooth surface through the first readings: what is known without a model."""
+        """Return a smooth surface through the first readings: an estimate without the model."""
         return zoom(self.measured[0], SPACING, order=1, mode="nearest", grid_mode=True)
 
 
 def peak_memory():
-    """Largest resident memory of this process so far, in bytes; None where the system does not tell."""
+    """Return the maximum resident memory of this process in bytes; None if the system does not report it."""
     try:
         from resource import RUSAGE_SELF, getrusage
     except ImportError:
@@ -149,7 +149,7 @@ def main():
     u0 = assimilation.background()
     gradient = wengert.grad(assimilation.cost)
 
-    # one run, then one gradient: how much memory does it take beyond that of the run?
+    # one run, then one gradient: the additional memory is that of the gradient
     assimilation.cost(u0)
     before = peak_memory()
     plate.runs = 0

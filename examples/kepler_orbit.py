@@ -1,14 +1,14 @@
-"""Fit the orbit of an eccentric planet to radial velocities, with Kepler's equation solved inside of the model.
+"""Fit the orbit of an eccentric planet to radial velocities, with Kepler's equation solved inside the model.
 
 The model solves E - e sin E = M for all times at once by `newton`.  Its derivative follows from the equation, not
 from the iteration, so `least_squares` gets the exact Jacobian of the residuals with respect to the six elements of
 the orbit; so do the uncertainties of the elements and of the velocity curve.
 
-The observations are made up: the elements are those of HD 80606 b (e = 0.93), the times lie in six visibility
+The observations are synthetic: the elements are those of HD 80606 b (e = 0.93), the times lie in six visibility
 seasons, and the errors are those of a good spectrograph, drawn with a fixed seed.
 
-The fit itself is then differentiated with respect to the observations: which of them decides what?  That takes second
-derivatives of the model: without them, as if it were linear, several influences are wrong by a quarter and more.
+The fit itself is then differentiated with respect to the observations, to find the influential ones.  This needs
+second derivatives of the model: a linearised model gets several influences wrong by a quarter or more.
 
 The exit status is 1 if the Jacobian differs from its closed form in the eleventh digit, if an element is off by more
 than four standard deviations or chi squared is improbable, or if the influences contradict fits to moved observations.
@@ -23,7 +23,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from matplotlib.figure import Figure  # not pyplot: a Figure of its own needs no display
+from matplotlib.figure import Figure  # not pyplot: a separate Figure needs no display
 
 import wengert
 from wengert.scipy.optimize import least_squares, newton
@@ -50,10 +50,10 @@ def mean_anomaly(elements, t):
 
 
 def velocity(elements, t):
-    """Radial velocity at the times t."""
+    """Return radial velocities at the times t."""
     _, _, e, omega, K, gamma = elements
     M = mean_anomaly(elements, t)
-    E = newton(kepler, np.pi * np.sign(M), args=(e, M))  # from there Newton's method converges for every e and M
+    E = newton(kepler, np.pi * np.sign(M), args=(e, M))  # Newton's method converges from this start for every e and M
     r = 1 - e * np.cos(E)
     cos_nu, sin_nu = (np.cos(E) - e) / r, np.sqrt(1 - e**2) * np.sin(E) / r
     return gamma + K * (np.cos(omega) * (cos_nu + e) - np.sin(omega) * sin_nu)
@@ -63,7 +63,7 @@ def velocity(elements, t):
 
 
 def observe():
-    """Times, velocities and their standard errors; more of them around the second periastron, as observers do."""
+    """Return times, velocities and their standard errors, with more observations around the second periastron."""
     random = np.random.default_rng(80606)
     seasons = [365.25 * year + random.uniform(0, 200, 9) for year in range(6)]
     campaign = TRUE[1] + 5 * TRUE[0] + random.uniform(-2.0, 2.0, 16)
@@ -80,27 +80,27 @@ def residuals(elements, t, v, error):
 
 
 def fit(v, t, error, start=START):
-    """The elements that fit the velocities v best."""
+    """Return the elements that best fit the velocities v."""
     options = {"x_scale": "jac", "xtol": 1e-14, "ftol": 1e-14, "gtol": 1e-12}
     return least_squares(residuals, start, args=(t, v, error), **options).x
 
 
 def influence_by_refits(k, elements, t, v, error):
-    """Change of the elements with observation k, from fits with that one moved by a tenth of its error."""
+    """Return the change of the elements with observation k, from fits with it moved by a tenth of its error."""
     step = np.zeros(t.size)
     step[k] = 0.1 * error[k]
     return (fit(v + step, t, error, elements) - fit(v - step, t, error, elements)) / (2 * step[k])
 
 
 def covariance(J):
-    """Inverse of J^T J, from a QR factorisation of the scaled J."""
+    """Return the inverse of J^T J from a QR factorisation of the scaled J."""
     scale = np.linalg.norm(J, axis=0)
     inverse = np.linalg.inv(np.linalg.qr(J / scale, mode="r"))
     return inverse @ inverse.T / np.outer(scale, scale)
 
 
 def jacobian_in_closed_form(elements, t):
-    """Derivatives of the velocities by textbook formulas, with E found by bisection."""
+    """Return derivatives of the velocities by textbook formulas, with E found by bisection."""
     P, tau, e, omega, K, _ = elements
     M = mean_anomaly(elements, t)
     low, high = np.full(t.size, -np.pi), np.full(t.size, np.pi)
@@ -126,7 +126,7 @@ def jacobian_in_closed_form(elements, t):
 
 
 def digits(values, exact):
-    """Digits in agreement, column by column, relative to the largest entry of the column."""
+    """Return the digits in agreement, column by column, relative to the largest entry of the column."""
     error = np.max(np.abs(values - exact), axis=0) / np.max(np.abs(exact), axis=0)
     return -np.log10(np.maximum(error, 1e-17))
 
@@ -198,7 +198,7 @@ def main():
         failures.append("the fit does not agree with the true orbit")
 
     influence = wengert.jacobian(fit)(v, t, error)  # d elements / d velocities
-    linear = cov @ J.T / error  # the same, were the model linear
+    linear = cov @ J.T / error  # the same for a linearised model
     by_influence = np.linalg.norm(influence * error, axis=1)
     print("by the influences, deviations relative to those above are", np.round(by_influence / deviation, 3))
     k = np.argmax(np.abs(influence[0]) * error)

@@ -7,7 +7,7 @@ and rates the problem as one of higher difficulty.
 Three fits are made from the same start: with the exact Jacobian, with finite differences under the same
 tolerances, and with SciPy's defaults.  `least_squares` accepts a step when the cost falls, and rounding in
 the cost hides changes in about the eighth digit of the parameters, on some processors already in the seventh.
-The gradient J^T r still shows them: the first two fits go on from there to where their gradient is zero.
+The gradient J^T r still shows them: the first two fits continue to the point where their gradient is zero.
 
 The exit status is 1 if the fit with the exact Jacobian agrees with NIST to fewer than 8 digits in a parameter
 or to fewer than 7 in a standard deviation.
@@ -23,9 +23,9 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-from matplotlib.figure import Figure  # not pyplot: a Figure of its own needs no display
+from matplotlib.figure import Figure  # not pyplot: a separate Figure needs no display
 from scipy.optimize import least_squares, root
-from scipy.optimize._numdiff import approx_derivative  # what least_squares calls for jac="2-point"
+from scipy.optimize._numdiff import approx_derivative  # least_squares calls this for jac="2-point"
 
 import wengert
 
@@ -77,7 +77,7 @@ def difference_jacobian(b):
 
 
 def zero_of_gradient(b, jacobian):
-    """Parameters near b at which the gradient of the sum of squares is zero."""
+    """Return parameters near b at which the gradient of the sum of squares is zero."""
     scale = 1 / np.linalg.norm(jacobian(b), axis=0)  # the parameters span five orders of magnitude
 
     def gradient(q):
@@ -87,7 +87,7 @@ def zero_of_gradient(b, jacobian):
 
 
 def standard_deviations(b, J):
-    """Standard deviations of the parameters, from the Jacobian J of the residuals at b."""
+    """Return the standard deviations of the parameters, from the Jacobian J of the residuals at b."""
     scale = np.linalg.norm(J, axis=0)
     inverse = np.linalg.inv(np.linalg.qr(J / scale, mode="r"))
     degrees_of_freedom = J.shape[0] - J.shape[1]
@@ -96,7 +96,7 @@ def standard_deviations(b, J):
 
 
 def digits(values, certified):
-    """Digits in agreement: minus the decimal logarithm of the relative error, at most those certified."""
+    """Return the digits in agreement: minus the decimal logarithm of the relative error, at most the certified ones."""
     error = np.maximum(np.abs(values / certified - 1), 10.0**-CERTIFIED_DIGITS)
     return np.maximum(-np.log10(error), 0)
 
@@ -112,7 +112,7 @@ def median_time(function, b, repeats=51):
 
 
 class Fit:
-    """A fit, and what the report says of it."""
+    """A fit, and its results for the report."""
 
     def __init__(self, name, jacobian, *, on_to_zero_gradient, **options):
         global calls

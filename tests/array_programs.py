@@ -1,6 +1,6 @@
-"""Programs of a vector of three numbers that write in place, take views, index and broadcast: a table for all modes.
+"""Programs on a vector of three numbers that write in place, use views, index and broadcast: one table for all modes.
 
-Each runs on complex input too, so that the complex step gives its Jacobian.
+Each also runs on complex input, so the complex step gives its Jacobian.
 """
 
 import copy
@@ -12,7 +12,7 @@ PROGRAMS = {}
 
 
 def program(f):
-    """Enter the decorated program into the table."""
+    """Register the decorated program in the table."""
     PROGRAMS[f.__name__] = f
     return f
 
@@ -404,7 +404,7 @@ def states_in_a_dict(x):
     return np.concatenate([state["q"], np.array(state["p"])])
 
 
-# ---------------------------------------------------------------------------------- numbers and arrays of no axes
+# ---------------------------------------------------------------------------------- scalars and 0-d arrays
 
 
 @program
@@ -530,7 +530,7 @@ def augmented_assignment(x):
     return a
 
 
-# ---------------------------------------------------------------------------------- making arrays
+# ---------------------------------------------------------------------------------- array creation
 
 
 @program

@@ -1,22 +1,22 @@
-"""Long tables run by runs of rows: forty thousand rows take pytest longer to book than to run one by one."""
+"""Run long parametrised tests in batches: pytest needs longer to set up forty thousand items than to run them."""
 
 import inspect
 import itertools
 
 import pytest
 
-#: rows of one test function from which on they go together, and how many of them go together
+#: minimum number of rows of a test function for batching, and the size of a batch
 MANY, RUN = 40, 25
 
 
 def names_of(mark):
-    """Names of the arguments that a parametrization gives."""
+    """Return the argument names of a parametrisation."""
     names = mark.args[0] if mark.args else mark.kwargs["argnames"]
     return {name.strip() for name in names.split(",")} if isinstance(names, str) else {*names}
 
 
 def may_share(rows):
-    """Whether rows of one function need nothing of their own: no fixtures but automatic ones, no marks."""
+    """Return whether the rows of a function may be batched: only automatic fixtures, no marks."""
     item = rows[0]
     if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
         return False
@@ -30,7 +30,7 @@ def may_share(rows):
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
-    """Leave of each run of rows the first, which runs them all; with ``--one-by-one`` all rows stay."""
+    """Keep the first row of each batch, which runs the others too; ``--one-by-one`` keeps all rows."""
     if config.getoption("one_by_one"):
         return
     kept = []
@@ -84,19 +84,19 @@ def pytest_terminal_summary(terminalreporter):
 
 @pytest.fixture(autouse=True, scope="session")
 def no_traces(tmp_path_factory):
-    """Nothing is left in the user's folder of caches."""
+    """Keep test data out of the user's cache folders."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WENGERT_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         yield
 
 
-#: modules of tests in which the verifier of the IR runs after each pass; in all it would double the time of the suite
+#: test modules in which the IR verifier runs after each pass; everywhere, it would double the time of the suite
 VERIFIED = {"test_entries", "test_loops", "test_memory_safety", "test_pipeline", "test_random_programs", "test_roll"}
 
 
 @pytest.fixture(autouse=True, scope="module")
 def verified_passes(request):
-    """Programs are verified between passes."""
+    """Verify programs between passes."""
     with pytest.MonkeyPatch.context() as patch:
         if request.module.__name__ in VERIFIED:
             patch.setattr("wengert.program.passes.pipeline.VERIFY", True)

@@ -1,8 +1,8 @@
-"""What tests of `wengert.cuda` run without a GPU and without Numba: a make-believe driver.
+"""A fake driver to test `wengert.cuda` without a GPU and without Numba.
 
-`Cuda` is a module in the place of numba.cuda, whose device arrays are NumPy arrays that say they lie on a device, and
-`Core` one in the place of cuda.core, which launches the Python form of kernels.
-What is queued on a stream is done when the stream is waited for, and not before.
+`Cuda` replaces the module numba.cuda; its device arrays are NumPy arrays that claim to be on a device.
+`Core` replaces cuda.core; it launches the Python form of kernels.
+Work queued on a stream runs when the stream is synchronised, and not before.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ from wengert.cuda import points
 
 
 class Stream:
-    """Work that is done when someone waits for it."""
+    """Work that runs when the stream is synchronised."""
 
     numbers = itertools.count(1)
 
@@ -32,9 +32,9 @@ class Stream:
 
 
 class DeviceArray:
-    """An array that says that it lies on a device."""
+    """A NumPy array that claims to be on a device."""
 
-    kept: list = []  # memory of which work may be queued: freeing it would wait for that
+    kept: list = []  # memory that queued work may use: freeing it would synchronise
 
     def __init__(self, host, stream=None, is_read_only=False):
         self.host, self.stream, self.is_read_only = host, stream, is_read_only
@@ -72,16 +72,16 @@ class DeviceArray:
 
 
 class DriverError(Exception):
-    """As Numba and cuda.core raise for what the driver returns."""
+    """Raised by Numba and cuda.core for error codes of the driver."""
 
     def __init__(self, name):
         super().__init__(f"Call to cuSomething results in CUDA_ERROR_{name}")
 
 
 class Cuda:
-    """A module in the place of numba.cuda.
+    """Replaces the module numba.cuda.
 
-    `memory` bytes are free, and allocations beyond `limit` bytes at once fail although they are.
+    `memory` bytes are free, but a single allocation beyond `limit` bytes fails anyway.
     """
 
     def __init__(self, memory=1 << 30, limit=None, devices=(0,), capability=(9, 0), simulator=False, driver=(13, 0)):
@@ -122,15 +122,15 @@ class Cuda:
         return made
 
     def grid(self, axes):
-        """The number of the thread that runs, for kernels in Python."""
+        """Return the index of the running thread, for kernels in Python."""
         return self.thread
 
 
 class Core:
-    """A module in the place of cuda.core: its machine code is functions ``(n, pointers)``."""
+    """Replaces the module cuda.core; its binaries are functions ``(n, pointers)``."""
 
     def __init__(self):
-        self.launches = []  # number of points of each
+        self.launches = []  # number of points of each launch
         self.error = None
         self.ObjectCode = SimpleNamespace(from_cubin=lambda code: SimpleNamespace(get_kernel=lambda entry: code))
         self.LaunchConfig = lambda grid, block: (grid, block)
@@ -150,7 +150,7 @@ class Core:
 
 
 def compiled(body, layouts):
-    """Machine code of a body: its Python form on the arrays at some addresses."""
+    """Return the binary of a body: its Python form on the arrays at given addresses."""
     sizes = [int(np.prod(shape, dtype=int)) for shape in (*body.inputs, *body.outputs)]
     run = body.function(layouts)
 
@@ -165,7 +165,7 @@ def compiled(body, layouts):
 
 
 def picking(name, dtype):
-    """Machine code of a kernel that picks points: the Python function, thread by thread."""
+    """Return the binary of a kernel with point indices: the Python function, thread by thread."""
     cuda = Cuda()
     function = points.functions(cuda)[name]
     real = ctypes.c_double if np.dtype(dtype) == np.float64 else ctypes.c_float
@@ -184,7 +184,7 @@ def picking(name, dtype):
 
 
 def at(pointer, dtype, n, size=None, letter="C"):
-    """The array at an address, in a layout of kernels; without a size one number for each point."""
+    """Return the array at an address, in a layout of kernels; without a size, one value per point."""
     shape = {"C": (n,) if size is None else (n, size), "F": (size, n), "S": (size,)}[letter]
     shown = {"shape": shape, "typestr": np.dtype(dtype).str, "data": (pointer, False), "version": 3}
     found = np.asarray(SimpleNamespace(__array_interface__=shown))

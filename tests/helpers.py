@@ -1,4 +1,4 @@
-"""What several test files share: tolerances, derivatives by other means, and comparison bit for bit."""
+"""Shared by several test files: tolerances, reference derivatives, and bitwise comparison."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 
 import numpy as np
 
-#: relative tolerance of a derivative that differs by rounding only, by dtype of the computation
+#: relative tolerance for derivatives that differ by rounding only, by dtype of the computation
 ROUNDING = {np.dtype(np.float64): 1e-11, np.dtype(np.float32): 2e-4}
 
 #: relative tolerance against central differences of a function with values near 1
@@ -16,7 +16,7 @@ DIFFERENCES = 3e-6
 
 
 def complex_step(f, x):
-    """Jacobian of `f`, which must run on complex input and have no branch on it; exact to rounding."""
+    """Return the Jacobian of `f`, exact to rounding; `f` must accept complex input without branching on it."""
     x = np.asarray(x, dtype=float)
     columns = []
     for i in range(x.size):
@@ -27,7 +27,7 @@ def complex_step(f, x):
 
 
 def central_differences(f, x, h=1e-6):
-    """Jacobian of `f` to about nine digits."""
+    """Return the Jacobian of `f` to about nine digits."""
     x = np.asarray(x, dtype=float)
     columns = []
     for i in range(x.size):
@@ -39,7 +39,7 @@ def central_differences(f, x, h=1e-6):
 
 
 def assert_same_bits(got, expected, what=""):
-    """Equal in dtype, shape and every bit; containers item by item."""
+    """Compare dtype, shape and every bit; containers item by item."""
     if isinstance(expected, dict):
         assert list(got) == list(expected), what
         for key in expected:
@@ -57,7 +57,7 @@ def assert_same_bits(got, expected, what=""):
         return
     if (
         expected.dtype.kind in "biu" and got.dtype.kind == "f"
-    ):  # integers that a function returns become floats
+    ):  # integer results become floats
         expected = expected.astype(float)
     assert got.dtype == expected.dtype, f"{what}: dtype {got.dtype}, expected {expected.dtype}"
     assert got.shape == expected.shape, f"{what}: shape {got.shape}, expected {expected.shape}"
@@ -69,7 +69,7 @@ def assert_same_bits(got, expected, what=""):
 
 
 def assert_rounding(got, expected, dtype=np.float64, scale=None, what=""):
-    """Equal up to rounding, relative to the largest entry."""
+    """Compare up to rounding relative to the largest entry."""
     got, expected = np.asarray(got, dtype=float), np.asarray(expected, dtype=float)
     assert got.shape == expected.shape, f"{what}: shape {got.shape}, expected {expected.shape}"
     finite = np.abs(expected[np.isfinite(expected)])
@@ -79,7 +79,7 @@ def assert_rounding(got, expected, dtype=np.float64, scale=None, what=""):
 
 
 def in_threads(work, count=8):
-    """Run ``work(0)``, ``work(1)``, ... at once, each in a thread; what one of them raises is raised here."""
+    """Run ``work(0)``, ``work(1)``, ... concurrently, each in a thread; re-raise an exception of any of them."""
     barrier, failures = threading.Barrier(count), []
 
     def run(i):
@@ -99,7 +99,7 @@ def in_threads(work, count=8):
 
 
 def at_the_end_of_memory(x):
-    """Copy an array so that it ends at an inaccessible page, where the operating system supports that."""
+    """Copy an array so that it ends at an inaccessible page, if the operating system supports it."""
     protect = getattr(ctypes.CDLL(None), "mprotect", None) if hasattr(mmap, "PROT_READ") else None
     if protect is None:
         return x.copy()

@@ -1,9 +1,9 @@
-"""Every row of the registry in the forms in which users call it: one table for rules and engines alike.
+"""Every rule of the registry, called as users call it: one table for rules and engines.
 
 Two tables.
-`ELEMENTWISE` gives a function of one or two real numbers, its textbook derivatives in mpmath, and points that
-cover its domain, the far ends included.
-`CALLS` gives calls of the functions that have shapes: operands are drawn, everything else stands as written.
+`ELEMENTWISE` has functions of one or two real operands, their closed-form derivatives in mpmath, and points that
+cover the domain up to its ends.
+`CALLS` has calls of functions that depend on shapes: operands are drawn, other arguments are fixed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ inf, nan = np.inf, np.nan
 
 
 def resolve(fun):
-    """The function itself, of a dotted name."""
+    """Return a function given itself or its dotted name."""
     if not isinstance(fun, str):
         return fun
     import importlib
@@ -37,11 +37,11 @@ def resolve(fun):
     return getattr(importlib.import_module(module), name)
 
 
-# ---------------------------------------------------------------------------- element by element
+# ---------------------------------------------------------------------------- elementwise functions
 
 
 def points(low, high, *special, n=40, seed=1):
-    """Points drawn between the bounds, evenly in the logarithm if they span decades, and special ones."""
+    """Draw points between the bounds (log-uniformly if they span decades), and append special ones."""
     rng = np.random.default_rng(seed)
     if low > 0 and high / low > 1e3:
         x = np.exp(rng.uniform(np.log(low), np.log(high), n))
@@ -58,10 +58,10 @@ def both_signs(low, high, *special, n=40, seed=2):
 
 @dataclass(frozen=True)
 class Elementwise:
-    """A function, itself and its partials in mpmath, and points at which to compare.
+    """A function, its mpmath version with partials, and points to compare at.
 
-    `ulp` is the error allowed in a partial; more than 8 is an exception, and `reason` says why.
-    `smooth_at` are points where second and third derivatives are compared as well.
+    `ulp` is the tolerance of a partial; values above 8 are exceptions that `reason` explains.
+    `smooth_at` are points for second and third derivatives.
     """
 
     fun: Any
@@ -90,7 +90,7 @@ def mp_sinc_partial(x):
 
 
 def leads(a, b):
-    """1 if a is the greater, 1/2 in a tie."""
+    """Return 1 if a is greater, 1/2 for a tie, else 0."""
     return (mp.sign(a - b) + 1) / 2
 
 
@@ -231,7 +231,7 @@ ELEMENTWISE = [
         ((1.3,), (2.7,)),
     ),
     Elementwise(np.arctanh, mp.atanh, (lambda x: 1 / (1 - x * x),), (INSIDE,), ((0.0,), (0.3,))),
-    # pieces
+    # piecewise functions
     Elementwise(np.absolute, abs, (mp.sign,), (WIDE,)),
     Elementwise(np.fabs, abs, (mp.sign,), (WIDE,)),
     Elementwise(
@@ -256,7 +256,7 @@ ELEMENTWISE = [
     ),
     Elementwise(np.fmax, max, (lambda a, b: leads(a, b), lambda a, b: leads(b, a)), (FIRST, SECOND), PAIRS),
     Elementwise(np.fmin, min, (lambda a, b: leads(b, a), lambda a, b: leads(a, b)), (FIRST, SECOND), PAIRS),
-    # scipy.special: NumPy's own
+    # scipy.special: functions shared with NumPy
     Elementwise(special("cbrt"), mp.cbrt, (lambda x: 1 / (3 * mp.cbrt(x) ** 2),), (POSITIVE,)),
     Elementwise(special("exp2"), lambda x: 2**x, (lambda x: 2**x * mp.log(2),), (ARGUMENTS,)),
     Elementwise(
@@ -446,12 +446,12 @@ ELEMENTWISE = [
 ]
 
 
-# ---------------------------------------------------------------------------- functions with shapes
+# ---------------------------------------------------------------------------- functions that depend on shapes
 
 
 @dataclass(frozen=True)
 class Operand:
-    """An operand to be drawn: shape and bounds, or `values` as they stand."""
+    """An operand to be drawn between bounds, or given by `values`."""
 
     shape: tuple = ()
     low: float = -2.0
@@ -474,7 +474,7 @@ def val(values):
 
 @dataclass(frozen=True)
 class Call:
-    """A call: operands among the arguments are drawn and differentiated, the rest stands as written."""
+    """A call: operands among the arguments are drawn and differentiated, other arguments are fixed."""
 
     fun: Any
     args: tuple
@@ -486,13 +486,13 @@ class Call:
         return f"{self.fun.__name__}-{self.label}" if self.label else self.fun.__name__
 
     def draw(self, seed=0):
-        """Arguments with numbers in the place of operands."""
+        """Return the arguments with drawn operands."""
         rng = np.random.default_rng(seed)
         return tuple(drawn(a, rng) for a in self.args)
 
     @property
     def wrt(self):
-        """Positions of the arguments that hold operands."""
+        """Return the positions of arguments that hold operands."""
         return tuple(i for i, a in enumerate(self.args) if holds_operand(a))
 
     def __call__(self, *args):
@@ -516,7 +516,7 @@ def call(fun, *args, label="", **kwargs):
 
 
 def where_known(name, *cases):
-    """Cases of a function that older versions of NumPy lack."""
+    """Return cases of a function that older versions of NumPy lack."""
     fun = getattr(np, name, None)
     return (
         [call(fun, *args, label=label, **kwargs) for args, kwargs, label in cases] if fun is not None else []
@@ -524,7 +524,7 @@ def where_known(name, *cases):
 
 
 def over_axes(fun, *, low=-2.0, high=2.0, **kwargs):
-    """A reduction over none, one and several axes, with and without keepdims, of a number too."""
+    """Return reductions over no, one and several axes, with and without keepdims, and of a scalar."""
     x = arr(2, 3, 4, low=low, high=high)
     return [
         call(fun, x, label="all", **kwargs),
@@ -945,7 +945,7 @@ TABLES = [
     call(np.correlate, arr(5), arr(3), label="default"),
 ]
 
-#: calls whose rows have a pullback
+#: calls whose rules have a pullback
 EXPONENTIALS = [
     call(log_sum, arr(3, 4), arr(3, 4, low=0.5, high=2.0), (-1,)),
     call(log_sum, arr(3, 4), arr(3, 4, low=0.5, high=2.0), (-2, -1), label="all"),
@@ -982,7 +982,7 @@ def cubed(x):
 
 AT_LEAST = (np.atleast_1d, np.atleast_2d, np.atleast_3d)
 
-#: calls of functions that are written in terms of others
+#: calls of functions that are implemented by others
 COMPOSED = [
     call(np.real, arr(3)),
     call(np.real_if_close, arr(3)),

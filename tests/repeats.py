@@ -1,6 +1,6 @@
-"""Derivatives again and again, and in threads: ``python -m tests.repeats [--times N]``; the suite runs few of them.
+"""Repeat derivatives, and run them in threads: ``python -m tests.repeats [--times N]``; the suite runs a few.
 
-Nothing may be left by a derivative, raised or returned: no objects, no references to its operands, no memory.
+A derivative that returns or raises must leave nothing behind: no objects, no references to operands, no memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import wengert as wg
 from helpers import assert_same_bits, in_threads
 from scenarios import TABLE
 
-#: objects and bytes of caches that may still fill up
+#: objects and bytes by which caches may still grow
 OBJECTS, BYTES, RESIDENT = 10, 10_000, 2**21
 
 ARRAYS = [s for s in TABLE if not s.containers and not s.writes_input]
@@ -36,7 +36,7 @@ BROKEN_OFF = {}
 
 
 def interrupted(s):
-    """The program, broken off when its whole list is recorded; one function of each, as there is one s.f."""
+    """Interrupt the program after its whole tape is recorded; one function object for each scenario, like s.f."""
 
     def f(*args):
         s.f(*args)
@@ -57,13 +57,13 @@ def raised(s):
 
 
 def resident():
-    """Bytes of this process that are in memory."""
+    """Return the resident bytes of this process."""
     pages = int(Path("/proc/self/statm").read_text().split()[1]) if sys.platform == "linux" else 0
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def left(s, call, times, traced=True):
-    """What grew over so many calls: objects, references to the operand, bytes traced and resident."""
+    """Return the growth over `times` calls: objects, references to the operand, bytes traced and resident."""
     for _ in range(5 if traced else 200):
         call(s)
 
@@ -72,7 +72,7 @@ def left(s, call, times, traced=True):
         memory = tracemalloc.get_traced_memory()[0] if traced else 0
         return np.array([len(gc.get_objects()), sys.getrefcount(s.x), memory, resident()])
 
-    gc.freeze()  # what was there before is not looked at: that would take most of the time
+    gc.freeze()  # exclude earlier objects from collection, which would take most of the time
     if traced:
         tracemalloc.start()
     try:
@@ -97,14 +97,14 @@ def assert_nothing_left(s, call, times, traced=True):
 
 
 def gradient(k):
-    """One of many different gradients."""
+    """Return one of many different gradients."""
     s = ARRAYS[k % len(ARRAYS)]
     x = np.asarray(copy.deepcopy(s.x), dtype=s.dtype)
     return wg.jacobian(s.f, (x * (1 + 1e-4 * (k % 97))).astype(s.dtype), args=s.args)
 
 
 def assert_threads_agree(times, count=8):
-    """Each thread computes gradients of its own; all have the bits of those computed one after another."""
+    """Check that gradients computed in threads have the bits of those computed sequentially."""
     found = [[None] * times for _ in range(count)]
 
     def work(i):

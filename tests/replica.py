@@ -1,6 +1,6 @@
-"""A stand-in for recorded programs: f itself, on what it read from outside when it was made.
+"""A stand-in for recorded programs: f itself, with the state read at its creation.
 
-The lines that f takes are its guards.  What is not looked for at each call is frozen, as in a program, for the
+The lines that f executes are its guards.  State that is not watched is frozen, as in a program, for the
 dicts in `frozen`.
 """
 
@@ -37,7 +37,7 @@ class Replica:
                 raise NotReplayable("it writes into an array that it was given; copy it first")
 
     def run_lines(self, leaves):
-        """The result, and the numbers of the lines run in the files of tests."""
+        """Return the result and the executed line numbers in test files."""
         lines = []
 
         def local(frame, event, arg):

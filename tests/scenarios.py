@@ -1,6 +1,6 @@
-"""Programs as scientists write them, each with its Jacobian from a formula: one table for every driver.
+"""Scientific programs, each with an independent Jacobian: one table for every driver.
 
-A Jacobian is a closed form, or the complex step of a vectorised twin of the program, which is exact to
+A Jacobian is a closed form, or the complex step of a vectorised version of the program, which is exact to
 rounding and shares no code with the program under test.
 """
 
@@ -21,10 +21,10 @@ from helpers import complex_step
 
 @dataclass(frozen=True)
 class Scenario:
-    """A program, a point, and the exact Jacobian there.
+    """A program, a point, and the exact Jacobian at the point.
 
     `jacobian` maps x (and args) to an array of shape ``y.shape + x.shape``; `containers` marks programs whose
-    argument or result is no single array: their Jacobian is a container of blocks.
+    argument or result is not a single array: their Jacobian is a container of blocks.
     """
 
     name: str
@@ -52,7 +52,7 @@ TABLE: list[Scenario] = []
 
 
 def scenario(x, jacobian, **columns):
-    """Enter the decorated program into the table."""
+    """Register the decorated program in the table."""
 
     def enter(f):
         TABLE.append(Scenario(f.__name__.replace("_", " "), f, x, jacobian, **columns))
@@ -118,7 +118,7 @@ def a_power_series_in_a_while_loop(x, n):
 
 
 def newton_root(a):
-    """Newton's method until it converges: the derivative of the square root comes out."""
+    """Iterate Newton's method to convergence: the derivative is that of the square root."""
     y = 1.0 + 0.0 * a
     for _ in range(50):
         step = (y * y - a) / (2 * y)
@@ -207,7 +207,7 @@ def bratu_with_padding(x, lam, h):
 
 
 class Brusselator:
-    """Steady state of a reaction and diffusion in one dimension, with a helper that makes its own buffer."""
+    """Steady state of reaction and diffusion in one dimension; a helper allocates its own buffer."""
 
     def __init__(self, n, a=1.0, b=3.0, diffusion=0.1):
         self.n, self.a, self.b, self.diffusion = n, a, b, diffusion
@@ -473,7 +473,7 @@ def softmax_shifted_by_its_maximum(x):
 
 
 def network_loss(x):
-    """Tanh network with every weight in one vector, unpacked by reshape."""
+    """A tanh network with all weights in one vector, unpacked by reshape."""
     w1, b1, w2, b2 = x[:12].reshape(3, 4), x[12:16], x[16:24].reshape(4, 2), x[24:26]
     hidden = np.tanh(DATA @ w1 + b1)
     return np.mean((hidden @ w2 + b2 - TARGETS) ** 2)
@@ -759,7 +759,7 @@ TABLE.append(
 
 
 class Accumulator:
-    """A callable object that keeps what it computed."""
+    """A callable object that stores its results."""
 
     def __init__(self):
         self.history = []

@@ -1,7 +1,7 @@
-"""Calls of ``scipy.special`` with their exact derivatives: `CASES` is the table, ``data/special.json`` the numbers.
+"""Calls of ``scipy.special`` with exact derivatives: `CASES` is the table, ``data/special.json`` the values.
 
-The numbers are computed by mpmath once and kept: ``python tests/special_cases.py`` computes those that are missing and
-drops those that no case asks for; with ``--all`` it computes every one.
+mpmath computes the values once: ``python tests/special_cases.py`` computes missing ones and drops unused ones;
+with ``--all`` it computes all of them again.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ DATA = Path(__file__).parent / "data" / "special.json"
 
 @dataclass(frozen=True)
 class Case:
-    """A call: operands that are lists are differentiated in, `part` picks one of several results.
+    """A call: list operands are differentiated, and `part` selects one of several results.
 
-    `f` is the function in mpmath, `rtol` and `second` bound the errors of first and second derivatives, relative to
-    each; no second ones are compared if `second` is 0.
-    `digits` are those of the reference, to which a step of `digits` / 4 leaves half.
+    `f` is the function in mpmath; `rtol` and `second` bound the relative errors of first and second derivatives, and
+    second derivatives are not compared if `second` is 0.
+    `digits` is the precision of the reference, of which a difference with step 10**(-digits / 4) keeps half.
     """
 
     name: str
@@ -51,12 +51,12 @@ class Case:
 
     @property
     def points(self):
-        """One row for each operand that is differentiated in."""
+        """Return one row for each differentiated operand."""
         n = max(len(self.operands[i]) for i in self.moving)
         return np.array([np.resize(self.operands[i], n) for i in self.moving], dtype=float)
 
     def call(self, x):
-        """The function of the rows of `x`."""
+        """Evaluate the function at the rows of `x`."""
         operands = list(self.operands)
         for row, i in enumerate(self.moving):
             operands[i] = x[row]
@@ -64,7 +64,7 @@ class Case:
         return y if self.part is None else y[self.part]
 
     def references(self):
-        """First derivatives by row, and second ones by pair of rows, at each point: by differences of many digits."""
+        """Return first derivatives by row, and second ones by pair of rows, at each point, by high-precision steps."""
         first, second = [], []
         for at in self.points.T:
             with mp.workdps(self.digits):
@@ -104,9 +104,9 @@ class Case:
 
 
 def inverse(cdf, name, k=-1, p=-1):
-    """SciPy's function of this name in mpmath, the inverse of `cdf` in argument k; starts where SciPy ends.
+    """Return SciPy's inverse function `name` in mpmath: `cdf` solved for argument k, starting at SciPy's result.
 
-    The call has the value of `cdf` as operand p, and `cdf` has the unknown as operand k.
+    In the call, operand p is the value of `cdf`; in `cdf`, operand k is the unknown.
     """
 
     def f(*operands):
@@ -183,7 +183,7 @@ def diric(x, n):
 
 
 def legendre_slope(n, m, z):
-    """The m-th derivative of the Legendre polynomial of degree n, term by term."""
+    """Return the m-th derivative of the Legendre polynomial of degree n, term by term."""
     total = mp.mpf(0)
     for k in range((n - m) // 2 + 1):
         factor = (-1) ** k * mp.binomial(n, k) * mp.binomial(2 * n - 2 * k, n) * mp.ff(n - 2 * k, m)
@@ -439,7 +439,7 @@ CASES = [
         lambda h, a: mp.quad(lambda t: mp.exp(-h * h / 2 * (1 + t * t)) / (1 + t * t), [0, a]) / (2 * mp.pi),
         ([0.3, 1.5, -2.0], [0.5, 2.0, 1.0]),
     ),
-    # functions written in Python
+    # functions implemented in Python
     Case("polygamma", mp.polygamma, (0, [-2.3, 0.02, 1.7, 25.0])),
     Case("polygamma", mp.polygamma, (3, [-2.3, 0.02, 1.7, 25.0])),
     Case("zeta", mp.zeta, ([1.0001, 1.5, 3.0, 5.0, 30.0], [1.0, 0.3, 1e-3, 40.0, 2.0]), 1e-14, 1e-13),
@@ -461,7 +461,7 @@ CASES = [
     Case("assoc_legendre_p", assoc_legendre, (4, 3, [-0.9, -0.4, 0.0, 0.7]), part=0),
     Case("sph_legendre_p", sph_legendre, (5, 2, [0.0, 1e-5, 0.4, 2.0, 3.0, 5.5, -0.3]), part=0),
     Case("sph_legendre_p", sph_legendre, (3, 3, [0.0, 1e-5, 0.4, 2.0, 3.0]), part=0),
-    # second-order equations
+    # solutions of second-order equations
     Case("airy", mp.airyai, (AXIS,), part=0),
     Case("airy", lambda x: mp.airyai(x, derivative=1), (AXIS,), part=1),
     Case("airy", mp.airybi, (AXIS,), part=2),
@@ -512,7 +512,7 @@ CASES = [
     Case("itmodstruve0", integral(lambda t: mp.struvel(0, t)), ([0.3, 1.7, 6.0],), 1e-12),
     Case("iti0k0", integral(lambda t: mp.besseli(0, t)), (RIGHT,), part=0),
     Case("itj0y0", integral(lambda t: mp.besselj(0, t)), ([0.3, 1.7, 6.0],), part=0),
-    # elliptic
+    # elliptic integrals and functions
     Case("ellipk", mp.ellipk, (MODULI,)),
     Case("ellipe", mp.ellipe, (MODULI,)),
     Case(
@@ -593,7 +593,7 @@ CASES = [
 
 VALUES = {form: getattr(scipy.special, f"{form}_cv")(1, 3, 1.3) for form in ("pro", "obl")}
 
-#: functions that mpmath has not: operands with the last one differentiated in, and the number of results
+#: functions missing from mpmath: operands, the last one differentiated, and the number of results
 WAVES = [
     ("mathieu_cem", (2, 1.5, 30.0), 2),
     ("mathieu_sem", (3, 4.0, 100.0), 2),
@@ -608,7 +608,7 @@ WAVES = [
 
 
 def write(everything):
-    """Compute what is missing in the file of references."""
+    """Compute missing values of the reference file."""
     known = {} if everything or not DATA.exists() else json.loads(DATA.read_text())
     found = {}
     for case in CASES:

@@ -1,7 +1,7 @@
-"""Places of state that a function may read, and how to change each between two calls.
+"""State that a function may read, and a change of it between two calls.
 
-A case is a function of no arguments that gives ``(f, change)``; `change` alters one place.  Values of f differ after it
-but for the cases of `UNCHANGED`, in which f is to keep its value, as what a cache has kept.
+A case is a function without arguments that returns ``(f, change)``; `change` modifies the state.  The value of f
+changes afterwards, except in the cases of `UNCHANGED`, where a cache keeps it.
 """
 
 import abc
@@ -52,7 +52,7 @@ def item(owner, key, value):
 
 
 def module(name, **content):
-    """A module of the user's."""
+    """Create a user module."""
     new = types.ModuleType(name)
     new.__file__ = __file__
     vars(new).update(content)
@@ -60,7 +60,7 @@ def module(name, **content):
 
 
 def source(text, **names):
-    """The namespace of a module made of source code, which `sys.modules` knows."""
+    """Return the namespace of a module made from source and registered in `sys.modules`."""
     name = f"state_case_{len(sys.modules)}_{abs(hash(text)) % 9999}"
     new = module(name, np=np, math=math, **names)
     sys.modules[name] = new
@@ -202,7 +202,7 @@ def _object_array(value):
 
 
 def first(held):
-    """What is in one of the containers."""
+    """Return the content of a container."""
     if isinstance(held, (set, frozenset)):
         return next(iter(held))
     found = held[0]
@@ -212,7 +212,7 @@ def first(held):
 
 
 def of_objects(container):
-    """An attribute of an object in a container."""
+    """Return a case that reads an attribute of an object in a container."""
 
     def make():
         inside = Holder(k=2.0, fn=np.sin)
@@ -223,7 +223,7 @@ def of_objects(container):
 
 
 def of_functions(container):
-    """A variable of a closure in a container."""
+    """Return a case that reads a closure variable of a function in a container."""
 
     def make():
         rate = 2.0
@@ -242,7 +242,7 @@ def of_functions(container):
 
 
 def of_arrays(container):
-    """An element of an array in a container that holds a function, too."""
+    """Return a case that reads an element of an array, in a container that also holds a function."""
 
     def make():
         inside = Holder(k=np.array([2.0, 1.0]), fn=np.sin)
@@ -282,7 +282,7 @@ def _with_attribute(owner=None):
     return owner
 
 
-#: how the attribute k is read from an object
+#: ways to read the attribute k of an object
 READS = {
     "": lambda o, u: u * o.k,
     " by getattr": lambda o, u: u * getattr(o, "k"),  # noqa: B009
@@ -564,7 +564,7 @@ def weak_descriptor():
 
 
 def _special(method, **more):
-    """A class with one special method that reads ``self.k``, and an object of it."""
+    """Create a class with one special method that reads ``self.k``, and return an instance."""
     return type("Special", (), {method: lambda self, *args: self.k, **more})
 
 
@@ -1572,7 +1572,7 @@ def polynomial_object():
     return lambda u: u * held(1.0), lambda: held.coef.__setitem__(0, 9.0)
 
 
-# ---- the world
+# ---- process state
 
 
 @case
@@ -1741,7 +1741,7 @@ def attribute_by_super():
     return lambda u: u * owner.rate(), setter(Base, "k", 5.0)
 
 
-#: each call gives another value
+#: each call returns another value
 CHANGING = {
     "random": lambda: lambda u: u * random.random(),
     "NumPy's random numbers": lambda: lambda u: u * np.random.normal(),  # noqa: NPY002
@@ -1784,10 +1784,10 @@ def _counting_list():
     return f
 
 
-#: code that has no derivative, as it reads numbers that are made in it through a class of its own
+#: code without derivative, because a user class in it reads computed values
 UNDIFFERENTIATED = {
     "special method __index__", "special method __index__ replaced", "special method __array__",
 }  # fmt: skip
 
-#: the change does not change the value, which a cache has kept
+#: a cache keeps the old value
 KEPT = {"cached_property_that_is_kept", "cached_function_that_reads", "cached_function_that_reads_a_global_object"}

@@ -1,4 +1,4 @@
-"""Code as frameworks and applications have it, and a change of state between two calls: more rows for `state_cases`."""
+"""State in frameworks and applications, and a change of it between two calls: more rows for `state_cases`."""
 
 import abc
 import collections
@@ -27,7 +27,7 @@ def case(make):
     return make
 
 
-# ---- a little neural network library
+# ---- a small neural network library
 
 
 class Parameter:
@@ -176,7 +176,7 @@ def forward_replaced_on_the_class():
 
 
 class Settings(dict):
-    """Nested settings by attributes."""
+    """Nested settings with attribute access."""
 
     __getattr__ = dict.__getitem__
     __setattr__ = dict.__setitem__
@@ -621,7 +621,7 @@ def dict_of_keys():
     return lambda u: u * held.sum(), lambda: held.__setitem__((1, 1), 9.0)
 
 
-# ---- functions made of functions
+# ---- higher-order functions
 
 
 @case
@@ -976,7 +976,7 @@ def exported_names():
     return lambda u: u * space.total(), lambda: setattr(space, "k", 5.0)
 
 
-# ---- what comes to be, and what objects of Python itself hold
+# ---- objects created later, and state held by Python objects
 
 
 @case

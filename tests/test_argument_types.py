@@ -1,4 +1,4 @@
-"""Compiled functions give what plain ones give for the types of their arguments: values, types and exceptions."""
+"""Compiled functions return the values, types and exceptions of plain functions for all argument types."""
 
 import copy
 import functools
@@ -136,7 +136,7 @@ def newton(s):
 
 
 FLOATS = [2.0, -4.0, 0.0, 2.0, 0.25]
-#: functions of one number, at numbers of each type
+#: functions of one scalar, at scalars of each type
 OF_ONE = {
     "reciprocal": lambda s: 1 / s,
     "reciprocal with a float": lambda s: 1.0 / s,
@@ -163,7 +163,7 @@ OF_ONE = {
     "product with a comparison": lambda s: (s > 0) * 2.0,
     "chained": lambda s: 0 < s < 1,
     "with an array's comparison": lambda s: s == np.array([2.0, 0.0]),
-    "comparison with other things": lambda s: (s == None, s == "a", s != [1.0], s is None),  # noqa: E711
+    "comparison with other types": lambda s: (s == None, s == "a", s != [1.0], s is None),  # noqa: E711
     "truth": lambda s: 1.0 if s else 2.0,
     "not": lambda s: not s,
     "rounded": lambda s: round(s * 1.26),
@@ -240,7 +240,7 @@ a = np.array([1.0, -2.0, 3.0])
 read_only = a.copy()
 read_only.flags.writeable = False
 big = np.arange(24.0).reshape(4, 6)
-#: functions, and arguments that cross a border
+#: functions, and arguments that cross a boundary between types
 OF_MORE = {
     "caught division": (caught_division, [(1.0, 2.0), (1.0, 0.0), (np.float64(1), 2.0), (1.0, 0)]),
     "caught anything": (caught_anything, [(4.0, 0.5), (-4.0, 0.5), (0.0, -1.0), (1e200, 2.0), (3.0, 2.0)]),
@@ -315,7 +315,7 @@ def _steps(x, dt):
 
 
 def outcome(f, args, kwargs=None):
-    """What a call gives, or raises."""
+    """Return the result of a call, or the exception that it raises."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -349,13 +349,13 @@ def check_calls(f, points, **options):
 
 @pytest.mark.parametrize("kind", NUMBERS)
 @pytest.mark.parametrize("name", OF_ONE)
-def test_a_number_keeps_its_type(name, kind):
+def test_scalar_argument_keeps_its_type(name, kind):
     for recheck in RECHECKS if kind == "mixed" else [None]:
         check_calls(OF_ONE[name], [(s,) for s in NUMBERS[kind]], recheck=recheck, tier="vm")
 
 
 @pytest.mark.parametrize("name", OF_ONE)
-def test_a_number_keeps_its_type_in_machine_code(name):
+def test_scalar_argument_keeps_its_type_in_native_code(name):
     pytest.importorskip("llvmlite")
     check_calls(OF_ONE[name], [(s,) for s in NUMBERS["mixed"]], tier="llvm")
 
@@ -370,7 +370,7 @@ def test_arguments_keep_their_types(name, tier):
         check_calls(f, points, recheck=recheck, tier=tier)
 
 
-#: functions of an array and more, whose derivatives go by the types of these
+#: functions of an array and further arguments, whose derivatives depend on the types of the latter
 DERIVATIVES = {
     "division": (lambda x, s, t: np.sum(x**2) * (s / t), [(a, 1.0, 2.0), (a, 1.0, 0.0), (a, np.float64(1), 4.0)]),
     "power": (lambda x, s, t: np.sum(x**2) * abs(s**t), [(a, 4.0, 0.5), (a, -4.0, 0.5), (a, 4.0, 0.5), (a, 0.0, -1.0)]),
@@ -391,7 +391,7 @@ DERIVATIVES = {
 
 @pytest.mark.parametrize("recheck", RECHECKS)
 @pytest.mark.parametrize("name", DERIVATIVES)
-def test_derivatives_go_by_the_types_of_the_other_arguments(name, recheck):
+def test_derivatives_depend_on_types_of_other_arguments(name, recheck):
     f, points = DERIVATIVES[name]
     for transform in (wg.grad, functools.partial(wg.grad, value=True), wg.hessian):
         g, expected = transform(wg.compile(f, recheck=recheck)), transform(f)
@@ -400,7 +400,7 @@ def test_derivatives_go_by_the_types_of_the_other_arguments(name, recheck):
 
 
 @pytest.mark.parametrize("name", DERIVATIVES)
-def test_a_compiled_function_inside_of_a_derivative(name):
+def test_compiled_function_inside_derivative(name):
     f, points = DERIVATIVES[name]
     g = wg.compile(f)
     for args in points * 3:
@@ -429,7 +429,7 @@ class Vector:
 WHOLE = np.ones((2, 2))
 
 
-def test_the_name_type_answers_as_plain_code_sees_it_and_is_the_class_in_all_else():
+def test_type_of_traced_value_is_plain_type_and_type_stays_a_class():
     def f(x, s=2.0):
         assert type(WHOLE) is np.ndarray and type(np.ones(3)) is np.ndarray and type(WHOLE.copy()) is np.ndarray
         assert type(x) is np.ndarray and type(x[:1]) is np.ndarray and type(x[0]) is np.float64

@@ -1,4 +1,4 @@
-"""The benchmarks measure what they say: right derivatives, tables that add up, figures that outlive a run."""
+"""Check the benchmarks: correct reference derivatives, consistent tables, measurements kept between runs."""
 
 import importlib
 import inspect
@@ -22,7 +22,7 @@ try:
 finally:
     sys.path.remove(str(ROOT))
 
-#: whose references alone take a second or more
+#: their reference derivatives alone take a second or more
 SLOW = {
     "GaussianProcess-1000-gradient",
     "LogisticRegression-200-hessian",
@@ -39,7 +39,7 @@ FILES = sorted(path.stem for path in (ROOT / "benchmarks").glob("bench_*.py"))
 
 
 @pytest.mark.parametrize("row", QUICK, ids=lambda row: row.key)
-def test_the_reference_of_each_row_is_the_derivative(row):
+def test_reference_of_each_workload_is_the_derivative(row):
     name = "vm" if row.is_sparse else "wengert"
     package = PACKAGES[name]()
     found = package.prepare(cell.own_problem(row, name, package))(problem(row).x)
@@ -49,8 +49,8 @@ def test_the_reference_of_each_row_is_the_derivative(row):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_benchmarks_take_their_parameters(name):
-    """What asv calls has an argument for each list of parameters, and a name for each."""
+def test_benchmarks_run_with_their_parameters(name):
+    """asv passes one argument for each list in `params`, and each parameter has a name."""
     sys.path.insert(0, str(ROOT))
     try:
         module = importlib.import_module(f"benchmarks.{name}")
@@ -70,7 +70,7 @@ def test_benchmarks_take_their_parameters(name):
     assert found
 
 
-#: what `sparse="auto"` picks: by entries, by products where there are none, and an ndarray of few or many nonzeros
+#: the plan of `sparse="auto"`: accumulation, else products, or an ndarray with few or many nonzeros
 PICKS = {
     "line, 10": "dense",
     "line, 1000": "direct",
@@ -84,7 +84,7 @@ PICKS = {
 
 
 @pytest.mark.parametrize("shape", [s for s in sparse_plans.SHAPES if s.name in PICKS], ids=lambda shape: shape.name)
-def test_the_plan_that_is_picked_is_among_those_that_are_timed(shape):
+def test_chosen_plan_is_among_the_timed_plans(shape):
     found, picked = sparse_plans.programs(shape)
     assert picked in found and picked == PICKS[shape.name]
     first, *others = [
@@ -94,7 +94,7 @@ def test_the_plan_that_is_picked_is_among_those_that_are_timed(shape):
         assert abs(matrix - first).max() <= 1e-12 * abs(first).max()
 
 
-def test_colouring_takes_the_best_order():
+def test_colouring_uses_the_best_order():
     pattern = colour_counts.skewed(300, 200, 8, np.random.default_rng(0))
     ones = pattern.toarray().astype(int)
     assert colour_counts.edges(pattern) == np.count_nonzero(np.triu(ones.T @ ones, 1))
@@ -102,8 +102,8 @@ def test_colouring_takes_the_best_order():
     assert wg.colouring(pattern).count <= best
 
 
-def test_tables_take_the_rows_of_their_packages():
-    """A sparse row and a dense one have no column in common but those that take both."""
+def test_rows_of_a_table_have_the_same_packages():
+    """Sparse and dense rows share only the columns of packages that support both."""
     for name, rows in peers.TABLES.items():
         taken = {tuple(package for package in PACKAGES if takes(package, row)) for row in rows}
         assert len(taken) == 1 and f"<!-- {name} -->" in peers.PAGE.read_text(encoding="utf-8")
@@ -113,7 +113,7 @@ def cells(ratio, f=1e-3):
     return [{"cold": 5 * f, "f": f, "warm": ratio * f, "pace": 1.0, "ratio": ratio, "low": ratio, "high": ratio}]
 
 
-def test_the_table_says_what_was_won_and_what_was_lost():
+def test_table_states_wins_and_losses():
     rows = ROWS[:2]
     figures = {
         rows[0].key: {"vm": cells(0.5), "hand": cells(0.1), "jax": cells(1.0), "torch": cells(3.0)},
@@ -132,8 +132,8 @@ def test_the_table_says_what_was_won_and_what_was_lost():
     assert text.splitlines()[-1].split("|")[3:5] == [" 1.00 ", " 0.50 "]
 
 
-def test_figures_outlive_a_run(tmp_path, monkeypatch):
-    """What is there is not measured again; what failed is not tried again."""
+def test_measurements_are_kept_between_runs(tmp_path, monkeypatch):
+    """Cells that are stored are not measured again, and failed ones are not retried."""
     asked = []
 
     def run_cell(python, seconds, package, key, **settings):
@@ -154,8 +154,8 @@ def test_figures_outlive_a_run(tmp_path, monkeypatch):
     assert asked[3:] == ["jax"]
 
 
-def test_a_cell_is_measured(monkeypatch):
-    """All of one cell, in this process."""
+def test_table_cell_is_measured(monkeypatch):
+    """Measure one cell in this process, from start to end."""
     monkeypatch.setattr(cell.measure, "pin", lambda: None)
     found = cell.main("wengert", "rosenbrock_loop-10-gradient", "0.1")
     assert found["low"] <= found["ratio"] <= found["high"]

@@ -1,4 +1,4 @@
-"""Long steps in blocks, alone and shared between threads: the same bits for any number of them."""
+"""Long kernels run in blocks, in one thread or several: the bits do not depend on the number of threads."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ CASES = [
 
 @pytest.fixture
 def threads():
-    """How many may share a step of the machines made from now on."""
+    """Return a function that sets how many threads share a kernel in the VMs created afterwards."""
     yield machine.use_threads
     machine.use_threads(1)
 
 
 @pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.parametrize(("f", "shape"), CASES)
-def test_any_number_of_threads_gives_the_same_bits(f, shape, tier, threads):
+def test_bits_do_not_depend_on_number_of_threads(f, shape, tier, threads):
     x = RNG.standard_normal(shape)
     expected = f(x), wg.grad(lambda x: np.sum(f(x)), x)
     bits, shared = [], []
@@ -92,7 +92,7 @@ def test_any_number_of_threads_gives_the_same_bits(f, shape, tier, threads):
     np.testing.assert_allclose(bits[0][1], expected[1], rtol=1e-11, atol=1e-11)
 
 
-def test_points_of_a_batch_and_columns_of_a_jacobian_are_shared(threads):
+def test_batch_points_and_jacobian_columns_are_distributed(threads):
     def f(x):
         return np.sin(x) * np.sum(np.exp(x))
 
@@ -110,14 +110,14 @@ def test_points_of_a_batch_and_columns_of_a_jacobian_are_shared(threads):
     np.testing.assert_allclose(made[0][0][7], wg.grad(lambda x: np.sum(f(x)), x[7]), rtol=1e-12)
 
 
-def test_sums_of_blocks_are_as_near_as_sums_of_all(threads):
+def test_blockwise_sums_are_as_accurate_as_whole_sums(threads):
     terms = RNG.standard_normal(2**20) * 10.0 ** RNG.integers(-8, 8, 2**20)
     exact = float(np.sum(np.sort(terms).astype(np.longdouble)))
     found = wg.compile(lambda x: np.sum(x * 1.0), tier="vm")(terms)
     assert abs(found - exact) <= 2 * terms.size * np.finfo(float).eps * np.sum(np.abs(terms)) / 100
 
 
-def test_who_finds_the_helpers_busy_works_alone(threads):
+def test_concurrent_callers_run_without_busy_workers(threads):
     threads(3)
     x = [RNG.standard_normal(8 * BLOCK) for _ in range(4)]
     g = wg.grad(wg.compile(waves, tier="vm"))
@@ -156,12 +156,12 @@ def run(code, **variables):
     )
 
 
-def test_the_environment_says_how_many_and_a_child_calls_its_own():
+def test_environment_sets_thread_count_and_forked_child_starts_own_threads():
     made = run(CHILD, WENGERT_NUM_THREADS="2")
     assert made.stdout == "done\n", made.stderr
 
 
 @pytest.mark.parametrize("text", ["0", "two", "-1", "1.5", "1000", ""])
-def test_a_number_of_threads_that_is_none(text):
+def test_invalid_number_of_threads_raises(text):
     made = run("import wengert as wg; wg.compile(lambda x: x)(1.0)", WENGERT_NUM_THREADS=text)
     assert f"WENGERT_NUM_THREADS={text}: set it to how many threads" in made.stderr

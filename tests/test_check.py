@@ -1,4 +1,4 @@
-"""`check_derivatives` passes what is right and names what is wrong; its reference knows its own error."""
+"""`check_derivatives` passes correct derivatives and names wrong ones; its reference estimates its own error."""
 
 import dataclasses
 import re
@@ -21,10 +21,10 @@ def named(table):
     return pytest.mark.parametrize("s", table, ids=[s.name.replace(" ", "_") for s in table])
 
 
-# ---- what is right passes
+# ---- correct derivatives pass
 
 
-#: at the point of the table they are not defined on one side
+#: one-sided at the point of the scenario table
 AT_THE_EDGE = {"where with a dead branch of infinite slope", "entropy with a zero"}
 
 
@@ -60,7 +60,7 @@ def of_a_model(model, t, scale=1.0):
         (lambda x: np.sum(x**2), np.zeros(0), {}),
     ],
 )
-def test_numbers_arrays_and_containers_pass(f, x, options):
+def test_scalars_arrays_and_containers_pass(f, x, options):
     assert not check_derivatives(f, x, **options).failures
 
 
@@ -117,7 +117,7 @@ def test_hessian_products_are_checked(monkeypatch):
         check_derivatives(f, X, modes=("mixed",))
 
 
-# ---- what is wrong fails
+# ---- wrong derivatives fail
 
 
 @wg.primitive(vjp=lambda ybar, y, x: 1.01 * ybar * np.cos(x))
@@ -213,7 +213,7 @@ def test_large_outputs_do_not_hide_wrong_small_ones():
             check_derivatives(lambda x: np.stack([1e6 * x[1], small(x[0])]), X, modes=modes)
 
 
-def test_single_precision_has_tolerances_of_its_own():
+def test_single_precision_has_separate_tolerances():
     x = X.astype(np.float32)
     check_derivatives(lambda z: np.exp(z) * z, x)
     with pytest.raises(AssertionError):
@@ -238,7 +238,7 @@ def test_reference_is_configurable():
     with pytest.raises(TypeError, match=r"a complex step through .* failed: the function returns real values"):
         check_derivatives(lambda x: np.abs(x) * 2, X, reference="complex-step")
     assert any(f.reference == "differences" for f in check_derivatives(lambda x: np.abs(x) * 2, X).findings)
-    # analytic code with a branch on the real part that complex numbers take differently
+    # analytic code with a branch on the real part, where complex arguments take the other side
     assert not check_derivatives(lambda x: np.where(np.conj(x) == x, x * x, 0.0), X, order=1).failures
 
 

@@ -1,4 +1,4 @@
-"""Colourings: the counts of the literature by name, validity from the definitions, and recovery of every nonzero."""
+"""Colourings: counts known from the literature, validity by definition, recovery of every nonzero."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ SYMMETRIC = ("star", "acyclic")
 
 
 def plus(axes):
-    """Offsets of the 2 d + 1 nearest points."""
+    """Return the offsets of the 2 d + 1 nearest points."""
     return [(0,) * axes] + [tuple(s * (k == t) for k in range(axes)) for t in range(axes) for s in (-1, 1)]
 
 
 def box(axes):
-    """Offsets of the 3^d nearest points."""
+    """Return the offsets of the 3^d nearest points."""
     return list(itertools.product((-1, 0, 1), repeat=axes))
 
 
@@ -81,7 +81,7 @@ def symmetrized(pattern):
     return (pattern + pattern.T).astype(bool)
 
 
-# ---- what a colouring must do, by its definition
+# ---- validity by definition
 
 
 def is_valid(pattern, colouring):
@@ -111,12 +111,12 @@ def columns_apart(dense, colours):
 
 
 def alone(dense, i, j, colours):
-    """Is the colour of column j on no other nonzero of row i?"""
+    """Return whether no other nonzero of row i has the colour of column j."""
     return colours[j] >= 0 and np.count_nonzero(colours[np.flatnonzero(dense[i])] == colours[j]) == 1
 
 
 def is_forest(edges):
-    """Taking away leaves takes away everything."""
+    """Return whether removing leaves repeatedly removes every edge."""
     edges = set(edges)
     while edges:
         ends = [v for edge in edges for v in edge]
@@ -129,7 +129,7 @@ def is_forest(edges):
 
 
 def is_forest_of_stars(edges):
-    """One end of each edge is a leaf, and there is no triangle (which two colours do not have)."""
+    """Return whether each edge has a leaf as one end; two colours never form a triangle."""
     ends = [v for edge in edges for v in edge]
     return all(min(ends.count(i), ends.count(j)) == 1 for i, j in edges)
 
@@ -181,13 +181,13 @@ COUNTS = [
 @pytest.mark.parametrize(
     ("pattern", "kind", "shape", "count"), [row[1:] for row in COUNTS], ids=[f"{row[0]}-{row[2]}" for row in COUNTS]
 )
-def test_structures_take_as_few_colours_as_are_known(pattern, kind, shape, count):
+def test_known_structures_need_the_known_number_of_colours(pattern, kind, shape, count):
     found = wg.colouring(pattern, kind=kind, shape=shape)
     assert found.count == count >= found.lower_bound
     assert is_valid(pattern, found)
 
 
-def test_one_long_row_and_column_beside_a_grid_cost_one_product_each():
+def test_long_row_and_column_beside_a_grid_cost_one_product_each():
     grid, one = stencil((20, 20), plus(2)), np.ones((400, 1))
     pattern = sp.block_array([[grid, one], [one.T, None]]).astype(bool)
     found = wg.colouring(pattern, kind="bidirectional")
@@ -248,7 +248,7 @@ def test_tabu_search_improves_on_greedy_orderings():
     assert is_valid(pattern, found)
 
 
-# ---- every method, every kind
+# ---- every method and every kind
 
 
 GREEDY = [method for method in METHODS if method != "lattice"]
@@ -256,7 +256,7 @@ GREEDY = [method for method in METHODS if method != "lattice"]
 
 @pytest.mark.parametrize("method", GREEDY)
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_method_colours_every_kind(kind, method):
+def test_every_method_colours_every_pattern_kind(kind, method):
     for pattern in (scattered(40, 40, 3), stencil((6, 7), plus(2)), arrow(20), np.zeros((3, 3), bool)):
         pattern = symmetrized(pattern) if kind in SYMMETRIC else pattern
         found = wg.colouring(pattern, kind=kind, method=method)
@@ -265,7 +265,7 @@ def test_every_method_colours_every_kind(kind, method):
 
 
 @pytest.mark.parametrize(("kind", "count"), [("column", 5), ("row", 5), ("star", 5), ("acyclic", 3)])
-def test_the_lattice_is_found_with_and_without_a_shape(kind, count):
+def test_lattice_is_detected_with_and_without_shape(kind, count):
     pattern = stencil((12, 14), plus(2))
     for shape in (None, (12, 14), 168, (1, 168), (12, 14, 1)):
         found = wg.colouring(pattern, kind=kind, method="lattice", shape=shape)
@@ -273,7 +273,7 @@ def test_the_lattice_is_found_with_and_without_a_shape(kind, count):
         assert is_valid(pattern, found)
 
 
-def test_the_shape_of_the_rows_is_their_own():
+def test_row_shape_may_differ_from_column_shape():
     wide = stencil((9, 12), plus(2))[: 9 * 10]
     found = wg.colouring(wide, kind="row", row_shape=(9, 10), method="lattice")
     assert is_valid(wide, found)
@@ -288,7 +288,7 @@ def test_random_patterns_are_coloured_validly(kind):
         assert is_valid(pattern, wg.colouring(pattern, kind=kind))
 
 
-def test_a_budget_bounds_the_search_and_nothing_depends_on_time():
+def test_search_is_bounded_by_budget_and_deterministic():
     pattern = scattered(400, 400, 6)
     quick = wg.colouring(pattern, budget=0)
     long = wg.colouring(pattern, budget=1e9)
@@ -320,7 +320,7 @@ def test_columns_without_nonzeros_stay_uncoloured():
         assert is_valid(pattern, found)
 
 
-# ---- the object
+# ---- the Colouring object
 
 
 def test_repr_of_a_colouring():
@@ -334,7 +334,7 @@ def test_repr_of_a_colouring():
     assert repr(Recovery(found)) == "<recovery of 184 nonzeros, csr, from 5 products>"
 
 
-def test_a_colouring_is_frozen_and_pickles():
+def test_colouring_is_frozen_and_pickles():
     found = wg.colouring(arrow(9), kind="bidirectional")
     with pytest.raises(AttributeError):
         found.kind = "row"
@@ -347,7 +347,7 @@ def test_a_colouring_is_frozen_and_pickles():
     np.testing.assert_array_equal(again.pattern.toarray(), arrow(9))
 
 
-def test_seeds_are_given_whole_or_in_chunks():
+def test_seeds_whole_or_in_chunks():
     found = wg.colouring(banded(11, 1))
     seeds = found.seeds()
     assert seeds.shape == (3, 11)
@@ -366,7 +366,7 @@ def test_seeds_are_given_whole_or_in_chunks():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_colouring_is_drawn_with_one_mark_for_each_nonzero(kind):
+def test_colouring_plot_has_one_mark_per_nonzero(kind):
     found = wg.colouring(arrow(12), kind=kind)
     ax = found.plot()
     assert sum(len(drawn.get_offsets()) for drawn in ax.collections) == 34
@@ -405,7 +405,7 @@ def test_check_names_conflicting_columns(kind, pattern, colours, message):
         Recovery(wrong)
 
 
-def test_the_check_names_a_nonzero_that_neither_side_gives():
+def test_check_names_nonzero_recovered_from_neither_side():
     found = wg.colouring(arrow(5), kind="bidirectional")
     wrong = recoloured(found, row_colours=np.full(5, -1, np.int32))
     with pytest.raises(wg.PatternError) as caught:
@@ -462,7 +462,7 @@ def test_invalid_input_raises(pattern, options, error, message):
     assert message in str(caught.value)
 
 
-def test_all_sparse_formats_are_patterns_and_none_is_changed():
+def test_all_sparse_formats_are_accepted_and_unchanged():
     dense = scattered(7, 9, 2).toarray()
     expected = wg.colouring(dense).colours
     for name in ("csr", "csc", "coo", "lil", "dok", "bsr", "dia"):
@@ -507,8 +507,8 @@ def test_every_nonzero_is_recovered(data):
 
 
 @pytest.mark.parametrize("kind", SYMMETRIC)
-def test_symmetric_results_are_symmetric_to_the_last_bit(kind):
-    """Of products that are not those of a symmetric matrix, as rounding leaves them."""
+def test_symmetric_results_are_bitwise_symmetric(kind):
+    """The products belong to a matrix that is not exactly symmetric, as rounding makes them."""
     pattern = symmetrized(scattered(60, 60, 3))
     found = wg.colouring(pattern, kind=kind)
     products = np.random.default_rng(1).normal(size=(found.count, 60))
@@ -555,7 +555,7 @@ def test_values_are_written_into_out():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_room_holds_all_products(kind):
+def test_recovery_buffer_holds_all_products(kind):
     pattern = arrow(8)
     matrix = random_matrix(pattern, kind, np.random.default_rng(0))
     found = wg.colouring(pattern, kind=kind)
@@ -612,11 +612,11 @@ def test_invalid_orders_and_products_raise(options, products, error, message):
 
 @pytest.mark.parametrize(("n", "width"), [(1000, 20), (997, 3), (100, 2), (101, 2), (83, 20), (43, 20), (9, 1)])
 @pytest.mark.parametrize("kind", ["column", "row"])
-def test_periodic_bands_take_the_fewest_colours_there_are(kind, n, width):
+def test_periodic_bands_need_minimal_number_of_colours(kind, n, width):
     rows = np.repeat(np.arange(n), 2 * width + 1)
     columns = (np.arange(n)[:, None] + np.arange(-width, width + 1)) % n
     pattern = sp.csr_array((np.ones(rows.size, bool), (rows, columns.ravel())), shape=(n, n))
     found = wg.colouring(pattern, kind=kind)
-    # of one colour there are at most so many places that far apart on the circle
+    # a colour has at most this many members with the required distance on the circle
     assert found.count == -(-n // (n // (2 * width + 1)))
     found.check()

@@ -1,4 +1,4 @@
-"""`wengert.compile`: what is read at each call, keys, paths, rechecks, and functions that run as they are."""
+"""`wengert.compile`: watched state, cache keys, specialisations, rechecks, and the eager fallback."""
 
 import collections
 import contextlib
@@ -29,13 +29,13 @@ from wengert.program.tracing.closure import NotReplayable, capture
 
 
 def compiled(f, **options):
-    """Compiled without rechecks, so that what is right is so by what is read."""
+    """Compile without rechecks, so that changes are seen only by watching the state that f reads."""
     return wg.compile(f, recheck=None, **options)
 
 
 x = np.array([1.0, 2.0, 3.0])
 
-# ---- what is read at each call
+# ---- state read at each call
 
 scale = 2.0
 table = np.arange(3.0)
@@ -165,7 +165,7 @@ NAMES = ("scale", "table", "counts", "is_squared", "power", "label", "nothing", 
 
 @pytest.fixture
 def unchanged():
-    """All that the table changes is put back."""
+    """Restore everything that the table of changes modifies."""
     here = globals()
     held = {name: here[name] for name in NAMES}
     arrays = [(array, array.copy()) for array in (table, counts, model.grid)]
@@ -191,7 +191,7 @@ def unchanged():
     with_defaults.__kwdefaults__.update(words)
 
 
-#: changes of numbers that the copy of f takes from its operands: inputs, without another recording
+#: changed values that the rebound copy of f reads from its operands, so that no new recording is needed
 INPUTS = {
     "float", "in a followed function", "array in place", "array replaced", "item of a dict", "namespace",
     "attribute of a module", "default array in place", "attribute", "attribute of a callable object",
@@ -201,7 +201,7 @@ INPUTS = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_what_f_reads_counts_at_once(name, unchanged):
+def test_changed_state_is_seen_at_next_call(name, unchanged):
     f, change = CHANGES[name]
     g = compiled(f)
     before = g(x)
@@ -216,7 +216,7 @@ def test_what_f_reads_counts_at_once(name, unchanged):
 
 
 class Named(dict):
-    """Items as attributes."""
+    """A dict whose items are attributes."""
 
     def __getattr__(self, name):
         try:
@@ -226,7 +226,7 @@ class Named(dict):
 
 
 class Doubled:
-    """A descriptor with code of its own."""
+    """A descriptor with user code."""
 
     def __get__(self, owner, cls):
         return self if owner is None else 2 * owner.rate
@@ -244,7 +244,7 @@ class Derived:
         raise AttributeError(name)
 
 
-#: what a function reads, how, and a change of it
+#: the state that a function reads, how it reads it, and a change of it
 SHELVES = {
     "ordered": (collections.OrderedDict(a=1.0), lambda u, c: u * c["a"], lambda c: c.update(a=5.0)),
     "with a default": (collections.defaultdict(float), lambda u, c: u + c.get("a", 1.0), lambda c: c.update(a=5.0)),
@@ -260,7 +260,7 @@ SHELVES = {
 
 
 @pytest.mark.parametrize("name", SHELVES)
-def test_what_containers_and_objects_of_other_types_hold(name):
+def test_contents_of_containers_and_other_objects_are_watched(name):
     given, f, change = SHELVES[name]
     held = copy.deepcopy(given)
     as_argument, as_variable = compiled(f), compiled(lambda u: f(u, held))
@@ -272,7 +272,7 @@ def test_what_containers_and_objects_of_other_types_hold(name):
         change(held)
 
 
-def test_variables_of_an_enclosing_function():
+def test_variables_of_enclosing_function_are_watched():
     rate, grid = 2.0, np.ones(3)
 
     def set_rate(value):
@@ -287,7 +287,7 @@ def test_variables_of_an_enclosing_function():
     assert g.paths == 1
 
 
-def test_functions_made_in_a_loop_read_their_own():
+def test_closures_made_in_a_loop_read_their_own_variables():
     made = [compiled(lambda u, i=i: u * i) for i in (1.0, 2.0, 3.0)]
 
     def bound_to(i):
@@ -297,7 +297,7 @@ def test_functions_made_in_a_loop_read_their_own():
     assert [f(2.0) for f in map(bound_to, (1.0, 2.0, 3.0))] == [2, 4, 6]
 
 
-def test_a_name_defined_later_counts():
+def test_name_defined_later_is_seen():
     g = compiled(lambda u: u * defined_later)  # noqa: F821
     with pytest.raises(NameError):
         g(2.0)
@@ -310,7 +310,7 @@ def test_a_name_defined_later_counts():
         g(2.0)
 
 
-def test_what_an_argument_reads(unchanged):
+def test_functions_passed_as_arguments_are_watched(unchanged):
     g = compiled(lambda u, rhs, owner: rhs(u) + owner.helper(u))
     f = g.f
     owner = Model(3.0)
@@ -321,7 +321,7 @@ def test_what_an_argument_reads(unchanged):
     assert g.paths == 2
 
 
-def test_what_is_in_containers_among_the_arguments_reads(unchanged):
+def test_functions_in_container_arguments_are_watched(unchanged):
     g = compiled(lambda u, parts: parts[0](u) + parts[1]["rhs"](u))
     owner = Model(3.0)
     for value in (2.0, 4.0, 6.0):
@@ -331,8 +331,8 @@ def test_what_is_in_containers_among_the_arguments_reads(unchanged):
     assert g._recordings == 1
 
 
-def test_changes_in_any_order(unchanged):
-    """All ways of change, one after the other, on one function that reads all places."""
+def test_changes_of_state_in_any_order(unchanged):
+    """One function reads all kinds of state; all changes are applied to it one after the other."""
 
     def f(u):
         y = reads_globals(u) + model(u) + with_defaults(u) + slotted.rhs(u) * Config.step + counts.sum()
@@ -364,8 +364,8 @@ def test_long_chains_of_objects_are_watched_up_to_a_limit(length, paths):
     assert g.paths == paths
 
 
-def test_operands_are_seen_in_every_place(unchanged):
-    """The copy that is recorded takes all numbers from the operands; the originals stay."""
+def test_operands_are_found_wherever_they_are_held(unchanged):
+    """The rebound copy reads every value from the operands; the originals are unchanged."""
 
     def f(u):
         return reads_globals(u) + model.rhs(u) + with_defaults(u) + u * weights["a"] * space.k * sub.depth
@@ -387,8 +387,8 @@ WITH_EFFECTS = {
 
 
 @pytest.mark.parametrize("case", TABLE, ids=lambda case: case.name)
-def test_scenarios_run_as_copies(case):
-    """The copy, with what it reads as operands, gives what the function gives."""
+def test_scenarios_run_with_state_as_operands(case):
+    """The rebound copy, with the state as operands, returns what the function returns."""
     captures = capture(case.f)
     assert captures.effect is None
     reading = captures.read()
@@ -402,8 +402,8 @@ def test_scenarios_run_as_copies(case):
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_derivatives_where_rules_take_other_branches_run_as_they_are(bad):
-    """Products look for NaN in their pullbacks: what was recorded does not hold there, and after it it does again."""
+def test_derivatives_with_other_rule_branches_fall_back_to_eager(bad):
+    """Pullbacks of products branch on NaN: the recording fails there, and is valid again at other points."""
     matrix = np.arange(9.0).reshape(3, 3) + 4 * np.eye(3)
 
     def f(u):
@@ -416,7 +416,7 @@ def test_derivatives_where_rules_take_other_branches_run_as_they_are(bad):
             np.testing.assert_allclose(compiled(u), wg.grad(f)(u), rtol=1e-13, equal_nan=True)
 
 
-def test_a_large_list_that_grows_is_seen():
+def test_growth_of_a_large_list_is_seen():
     notes = [0.0] * 1000
 
     def f(u):
@@ -427,7 +427,7 @@ def test_a_large_list_that_grows_is_seen():
         capture(f).read().bound([])(x)
 
 
-def test_what_is_added_to_a_container_in_another_is_seen():
+def test_additions_to_nested_containers_are_seen():
     notes = collections.defaultdict(list, a=[])
 
     def f(u):
@@ -438,7 +438,7 @@ def test_what_is_added_to_a_container_in_another_is_seen():
         capture(f).read().bound([])(x)
 
 
-def test_reading_leaves_no_names_behind():
+def test_tracing_leaves_no_names_in_builtins():
     def names():
         gc.collect()
         return {name for name in vars(__import__("builtins")) if name.startswith("_wengert")}
@@ -453,14 +453,14 @@ def test_reading_leaves_no_names_behind():
         with pytest.raises(NameError):
             compiled(fails)(x)
         compiled(reads_globals)(x)
-    assert len(names()) <= len(before) + 2  # those of rebinding, kept for functions of this module
+    assert len(names()) <= len(before) + 2  # rebinding keeps its names for functions of this module
     before = names()
     with pytest.raises(NameError):
         compiled(fails)(x)
     assert names() == before
 
 
-# ---- keys and paths
+# ---- cache keys and specialisations
 
 CALLS = [
     ((1.0,), (np.float64(3.0),), 2),
@@ -492,7 +492,7 @@ CALLS = [
 
 
 @pytest.mark.parametrize(("first", "second", "paths"), CALLS)
-def test_what_is_static_takes_a_recording(first, second, paths):
+def test_each_static_value_needs_its_own_recording(first, second, paths):
     g = compiled(lambda *args: args)
     for args in (first, second, first, second):
         for got, expected in zip(g(*args), args):
@@ -500,11 +500,11 @@ def test_what_is_static_takes_a_recording(first, second, paths):
     assert g.paths == paths
 
 
-def test_calls_in_any_order():
-    """A call that looks like the last one, and is not, is not taken for it."""
+def test_similar_calls_are_distinguished():
+    """A call that resembles the previous one but differs must not reuse its program."""
     g = compiled(lambda *args: args)
     g(1.0)
-    g._recordings = -1000  # all may be recorded
+    g._recordings = -1000  # no limit on recordings
     pool = [args for first, second, _ in CALLS for args in (first, second)]
     for k in np.random.default_rng(0).integers(len(pool), size=400):
         for _ in range(2):
@@ -530,7 +530,7 @@ class Quantity(float):
 
 @pytest.mark.parametrize("argument", [np.ma.masked_array([1.0], [True]), np.array([1.0], dtype=object),
                                       np.longdouble(2.0), iter([1.0, 2.0]), Quantity(2.0)])  # fmt: skip
-def test_other_arguments_run_f(argument):
+def test_unsupported_arguments_fall_back_to_eager(argument):
     g = compiled(lambda u: u)
     assert g(argument) is argument
     assert g.paths == 0
@@ -544,7 +544,7 @@ def branching(u):
     return -u
 
 
-def test_a_flipped_branch_takes_another_path():
+def test_other_branch_selects_another_specialisation():
     g = compiled(branching)
     points = [3.0, 0.5, -1.0, 2.0, 0.25, -3.0, 4.0]
     assert [g(point) for point in points] == [branching(point) for point in points]
@@ -552,7 +552,7 @@ def test_a_flipped_branch_takes_another_path():
     assert g._recordings == 3
 
 
-def test_the_path_used_last_is_tried_first(monkeypatch):
+def test_most_recent_specialisation_is_tried_first(monkeypatch):
     tried = []
 
     class Noting(replica.Replica):
@@ -570,7 +570,7 @@ def test_the_path_used_last_is_tried_first(monkeypatch):
     assert len(tried) == 6
 
 
-def test_many_cases_run_as_they_are():
+def test_too_many_specialisations_fall_back_to_eager():
     g = wg.compile(lambda u, n: u * n)
     with pytest.warns(UserWarning, match=r"recordings for .* replays.*as float") as caught:
         assert [g(2.0, n) for n in range(100)] == [2.0 * n for n in range(100)]
@@ -582,7 +582,7 @@ def test_many_cases_run_as_they_are():
     assert g.paths == paths
 
 
-def test_replays_earn_recordings():
+def test_limit_of_recordings_grows_with_replays():
     g = wg.compile(lambda u, n: u * n)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -592,8 +592,8 @@ def test_replays_earn_recordings():
     assert g.paths == 60
 
 
-def test_complex_numbers_are_inputs_of_another_program():
-    """Those of NumPy; what Python does with its own is not what NumPy does, so they are constants."""
+def test_complex_arguments_select_another_program():
+    """NumPy's complex scalars are inputs; Python's follow other arithmetic, so they are constants."""
     g = compiled(lambda u: u * 2)
     numbers = [np.complex128(1j), 1.0, np.complex128(2j), 2.0]
     assert [g(u) for u in numbers] == [2j, 2.0, 4j, 4.0]
@@ -612,7 +612,7 @@ NEEDS_PLAIN = {
 
 
 @pytest.mark.parametrize("name", NEEDS_PLAIN)
-def test_numbers_that_are_needed_plain_are_part_of_the_key(name, unchanged):
+def test_scalars_needed_as_plain_values_are_part_of_cache_key(name, unchanged):
     f, change, args, paths = NEEDS_PLAIN[name]
     g = compiled(f)
     for _ in range(3):
@@ -630,7 +630,7 @@ def test_numbers_that_are_needed_plain_are_part_of_the_key(name, unchanged):
 @pytest.mark.parametrize(
     ("f", "word"), [(lambda u: math.sin(u[0]) * u, "sin"), (lambda u: np.histogram(u * scale)[0], "histogram")]
 )
-def test_what_cannot_be_recorded_runs_as_it_is_and_has_no_derivative(f, word):
+def test_unrecordable_function_falls_back_to_eager_without_derivative(f, word):
     g = wg.compile(f)
     with pytest.warns(wg.CompileWarning, match=word) as caught:
         found = [g(point) for point in (x, x + 1, x)]
@@ -642,11 +642,11 @@ def test_what_cannot_be_recorded_runs_as_it_is_and_has_no_derivative(f, word):
 
 # ---- rechecks
 
-library = {i: Model() for i in range(100)}  # more than is looked through
+library = {i: Model() for i in range(100)}  # more elements than are watched
 
 
 @pytest.mark.parametrize(("recheck", "announced"), [("auto", 16), (1, 10), (7, 14), (10, 10)])
-def test_what_is_not_looked_for_is_found_as_announced(recheck, announced, monkeypatch):
+def test_unwatched_change_is_found_by_announced_recheck(recheck, announced, monkeypatch):
     g = wg.compile(lambda u: library[5].rate * u, recheck=recheck, constant="library")
     monkeypatch.setattr(library[5], "rate", 2.0)
     for call in range(1, 10):
@@ -659,7 +659,7 @@ def test_what_is_not_looked_for_is_found_as_announced(recheck, announced, monkey
     assert [g(1.0) for _ in range(3)] == [3.0, 3.0, 3.0]
 
 
-def test_without_rechecks_nothing_is_run_twice():
+def test_without_recheck_nothing_runs_twice():
     runs = []
 
     class Counting:
@@ -675,12 +675,12 @@ def test_without_rechecks_nothing_is_run_twice():
 
 
 @pytest.mark.parametrize("recheck", [0, -1, "often", 1.5, True])
-def test_recheck_is_checked(recheck):
+def test_invalid_recheck_raises(recheck):
     with pytest.raises(ValueError, match="recheck"):
         wg.compile(abs, recheck=recheck)
 
 
-def test_rounding_is_no_change(monkeypatch):
+def test_rounding_difference_is_not_a_change(monkeypatch):
     class Rounding(replica.Replica):
         def __init__(self, f, args, kwargs, reading, exact, disabled):
             self.exact = exact
@@ -696,10 +696,10 @@ def test_rounding_is_no_change(monkeypatch):
     g = wg.compile(lambda u: u, recheck=1)
     for _ in range(5):
         np.testing.assert_allclose(g(x), x, rtol=1e-9)
-    assert recordings.count(True) == 1  # it is rounding at the next calls, too
+    assert recordings.count(True) == 1  # the difference counts as rounding in later calls
 
 
-def test_a_change_beyond_known_rounding_is_found(monkeypatch):
+def test_change_beyond_rounding_is_found(monkeypatch):
     def f(u):
         s = 0.0
         for i in range(u.size):
@@ -715,7 +715,7 @@ def test_a_change_beyond_known_rounding_is_found(monkeypatch):
     for _ in range(2):
         g(u)
     count = len(made)
-    assert count > 1  # one more for the first comparison: the sum of so many is another in another order
+    assert count > 1  # one more for the first comparison: summing in another order changes the result
     for _ in range(3):
         np.testing.assert_allclose(g(u), f(u), rtol=1e-4)
     assert len(made) == count
@@ -724,7 +724,7 @@ def test_a_change_beyond_known_rounding_is_found(monkeypatch):
         g(u)
 
 
-def test_a_recording_that_differs_from_f(monkeypatch):
+def test_recording_that_differs_from_f(monkeypatch):
     class Wrong(replica.Replica):
         def run(self, leaves):
             return [super().run(leaves)[0] + 1.0]
@@ -737,7 +737,7 @@ def test_a_recording_that_differs_from_f(monkeypatch):
     assert len(caught) == 1 and g.paths == 0
 
 
-def test_a_recording_that_turns_out_wrong_is_dropped(monkeypatch):
+def test_wrong_recording_is_dropped(monkeypatch):
     class Turning(replica.Replica):
         def run(self, leaves):
             return [super().run(leaves)[0] + (leaves[0][0] > 1.0)]
@@ -762,7 +762,7 @@ def test_nan_and_containers_are_compared(exact):
     assert (got["n"], got["s"]) == (3, "text")
 
 
-# ---- functions that run as they are
+# ---- eager fallback
 
 calls = 0
 history = []
@@ -830,7 +830,7 @@ EFFECTS = {
 
 
 @pytest.mark.parametrize("name", EFFECTS)
-def test_effects_that_outlive_the_call_happen_each_time(name):
+def test_lasting_side_effects_happen_at_each_call(name):
     f, word, count = EFFECTS[name]
     g = wg.compile(f)
     start = count()
@@ -842,7 +842,7 @@ def test_effects_that_outlive_the_call_happen_each_time(name):
     assert g.paths == 0
 
 
-def test_effects_on_objects():
+def test_side_effects_on_objects():
     counter = Counter()
     for f in (counter.method, counter, lambda u: counter.method(u)):
         counter.n = 0
@@ -852,7 +852,7 @@ def test_effects_on_objects():
         assert counter.n == 5
 
 
-def test_signs_of_zero_are_told_apart(unchanged):
+def test_signs_of_zero_are_distinguished(unchanged):
     g = compiled(lambda u: u * math.copysign(1.0, scale))
     for value in (0.0, 0.0, 0.0, -0.0, -0.0, -0.0, 0.0):
         globals()["scale"] = value
@@ -873,7 +873,7 @@ class Lazy:
         return u * self.doubled + self.cache
 
 
-def test_caches_filled_once_do_no_harm():
+def test_caches_filled_once_are_accepted():
     lazy = Lazy()
     g = compiled(lazy.rhs)
     with warnings.catch_warnings():
@@ -884,7 +884,7 @@ def test_caches_filled_once_do_no_harm():
     assert type(lazy.doubled) is float and type(lazy.cache) is np.ndarray
 
 
-def test_effects_on_variables_and_arguments():
+def test_side_effects_on_variables_and_arguments():
     n = 0
 
     def f(u):
@@ -918,13 +918,13 @@ def test_objects_made_inside_may_be_written():
     assert g.paths == 1
 
 
-# ---- forms of functions
+# ---- kinds of functions
 
 
 def test_decorator_with_and_without_arguments():
     @wg.compile
     def one(u, v=1.0):
-        """Doubles."""
+        """Double the argument."""
         return 2 * u * v
 
     @wg.compile(exact=True, recheck=3)
@@ -1024,7 +1024,7 @@ def test_compiled_methods():
 
 
 @pytest.mark.parametrize("f", [3.0, "f", None.__class__])
-def test_what_is_no_function(f):
+def test_callable_instances_compile_and_other_objects_raise(f):
     if callable(f):
         assert wg.compile(f)() is None
     else:
@@ -1032,7 +1032,7 @@ def test_what_is_no_function(f):
             wg.compile(f)
 
 
-def test_generators_are_refused():
+def test_generators_raise():
     def numbers(u):
         yield u
 
@@ -1060,7 +1060,7 @@ def test_attributes_are_those_of_f():
 # ---- exceptions, threads, memory, copies
 
 
-def test_exceptions_are_those_of_f():
+def test_exceptions_of_f_propagate():
     def f(u):
         if u > 2:
             raise KeyError("too large")
@@ -1074,7 +1074,7 @@ def test_exceptions_are_those_of_f():
     assert g.paths == 1
 
 
-def test_threads_record_once(unchanged):
+def test_concurrent_first_calls_record_once(unchanged):
     g = wg.compile(lambda u: model.rhs(u) * scale)
     expected = [g.f(x * i) for i in range(8)]
 
@@ -1087,8 +1087,8 @@ def test_threads_record_once(unchanged):
     assert g._recordings == 1
 
 
-def test_each_thread_reads_while_another_records(unchanged):
-    """Operands of a recording are seen by nobody else."""
+def test_threads_read_state_while_another_records(unchanged):
+    """The operands of a recording are visible to its own thread only."""
     stop, seen = threading.Event(), set()
 
     def watch():
@@ -1105,7 +1105,7 @@ def test_each_thread_reads_while_another_records(unchanged):
     assert seen == {(float, float, float)}
 
 
-def test_clear_caches_forgets_recordings():
+def test_clear_caches_drops_recordings():
     g = wg.compile(helper)
     g(x)
     assert g.paths == 1
@@ -1135,7 +1135,7 @@ def decorated_at_top(u):
 
 
 @pytest.mark.parametrize("make", [lambda g: pickle.loads(pickle.dumps(g)), copy.copy, copy.deepcopy])
-def test_copies_record_anew(make):
+def test_copies_record_again(make):
     g = make(module_function)
     np.testing.assert_array_equal(g(x), reads_globals(x))
     g = make(decorated_at_top)
@@ -1234,7 +1234,7 @@ def test_each_branch_has_its_derivative(operator):
     assert g.paths == 3
 
 
-def test_results_of_other_shapes_take_another_path():
+def test_results_of_other_shapes_select_another_specialisation():
     g = compiled(lambda u: u[u > 0] * 2)
     h = wg.jacobian(g)
     for point in np.random.default_rng(4).normal(size=(30, 3)):
@@ -1269,24 +1269,24 @@ def test_derivatives_of_compiled_functions_are_compiled(name, unchanged):
     assert inspect.signature(wg.grad(wg.compile(energy))) == inspect.signature(energy)
 
 
-def test_derivative_of_a_compiled_function_of_a_number():
+def test_derivative_of_compiled_function_of_scalar():
     assert wg.derivative(wg.compile(np.sin), 0.0) == 1.0
     assert wg.compile(wg.derivative(lambda u: u**3, order=2))(2.0) == 12.0
 
 
-def test_derivatives_that_are_recordings():
+def test_derivatives_are_recordings():
     _, pullback = wg.vjp(wg.compile(lambda u: u * scale), x)
     np.testing.assert_array_equal(pullback(np.ones(3)), np.full(3, scale))
     _, J = wg.linearize(wg.compile(lambda u: u * scale), x)
     np.testing.assert_array_equal(J @ np.ones(3), np.full(3, scale))
 
 
-def test_compiled_derivatives_are_explained():
+def test_explain_of_compiled_derivatives():
     explained = wg.explain(wg.jacobian(wg.compile(np.sin)), x)
     assert repr(explained) == repr(wg.explain(wg.jacobian(np.sin), x))
 
 
-def test_a_derivative_held_by_a_class_is_no_method():
+def test_derivative_as_class_attribute_is_not_a_method():
     class Problem:
         slope = wg.grad(wg.compile(lambda u: u**2))
 
@@ -1303,7 +1303,7 @@ def test_out_and_fun():
         J.fun.fun  # noqa: B018
 
 
-# ---- inside of derivatives
+# ---- inside derivatives
 
 
 def _assembled(u):
@@ -1332,7 +1332,7 @@ class _Model:
         return self.matrix @ u * self.rate
 
 
-#: a function to be compiled or not, and the function of the two that is differentiated
+#: a function that may be compiled, and a function of it that is differentiated
 INSIDE = {
     "number": (lambda u: np.sum(u**2) * scale, lambda g, u: g(u) * u),
     "array": (lambda u: np.sin(u) * u, lambda g, u: g(g(u))),
@@ -1351,7 +1351,7 @@ INSIDE = {
     "rows of the registry": (lambda u: np.prod(u) * np.linalg.norm(u) + np.sort(u), lambda g, u: g(u) + g(u * 0.0 + 1)),
     "views of strides": (lambda u: np.sum(np.outer(u, u), axis=0), lambda g, u: g(u[::-1]) + g(np.repeat(u, 2)[::2])),
     "float32": (lambda u: u.astype(np.float32) * 2, lambda g, u: g(u).astype(float)),
-    "compiled inside of it": (None, lambda c, u: c(lambda v, h=c(lambda w: w * w): h(v) + h(2 * v))(u)),
+    "compiled inside": (None, lambda c, u: c(lambda v, h=c(lambda w: w * w): h(v) + h(2 * v))(u)),
     "a gradient of it": (lambda u: np.sum(np.sin(u)), lambda g, u: wg.grad(g)(u) * g(u)),
     "checkpoint": (lambda u: np.sin(u) * u, lambda g, u: wg.checkpoint(g)(u) * u),
 }
@@ -1363,7 +1363,7 @@ def _stored(array, u):
 
 
 @pytest.mark.parametrize("name", INSIDE)
-def test_inside_of_derivatives(name):
+def test_compiled_function_inside_derivatives(name):
     f, around = INSIDE[name]
     plain, compiled = (lambda g: g, wg.compile) if f is None else (f, wg.compile(f))
     for u in (np.array([0.3, -1.2, 0.7]), np.array([-0.3, 1.2, 2.0]), np.array([0.5, 0.0, 2.0])):
@@ -1373,7 +1373,7 @@ def test_inside_of_derivatives(name):
     assert f is None or compiled.paths
 
 
-def test_inside_of_a_passive_block():
+def test_compiled_function_inside_passive_block():
     g = wg.compile(np.sin)
 
     def f(u):
@@ -1384,7 +1384,7 @@ def test_inside_of_a_passive_block():
     assert wg.grad(f, 0.5) == pytest.approx(np.sin(0.5))
 
 
-def test_inside_what_takes_numbers_raises():
+def test_compiled_function_inside_float_code_raises():
     g = wg.compile(lambda u: u * math.exp(u))
     for _ in range(12):
         assert g(1.0) == pytest.approx(math.e)
@@ -1394,7 +1394,7 @@ def test_inside_what_takes_numbers_raises():
     assert wg.grad(lambda u: h(u), 1.0) == pytest.approx(math.exp(scale))
 
 
-def test_inside_traced_values_of_large_containers_are_followed():
+def test_traced_values_in_large_containers_are_followed():
     def f(u, compiled):
         many = [u[0] * i for i in range(100)]
         g = (wg.compile if compiled else lambda g: g)(lambda v: v * many[3])
@@ -1404,7 +1404,7 @@ def test_inside_traced_values_of_large_containers_are_followed():
     np.testing.assert_array_equal(wg.grad(f, u, args=(True,)), wg.grad(f, u, args=(False,)))
 
 
-def test_inside_containers_that_come_to_hold_traced_values_are_followed():
+def test_containers_that_later_hold_traced_values_are_followed():
     held = {i: np.ones(2) for i in range(100)}
     g = wg.compile(lambda v: v * held[3])
     u = np.array([0.3, -1.2])
@@ -1418,7 +1418,7 @@ def test_inside_containers_that_come_to_hold_traced_values_are_followed():
     np.testing.assert_allclose(wg.grad(f, u), 3 * u**2)
 
 
-def test_inside_writes_are_done_once():
+def test_writes_inside_derivative_are_done_once():
     @wg.compile
     def g(u):
         if u[1] > 2:
@@ -1436,7 +1436,7 @@ def test_inside_writes_are_done_once():
             assert wg.grad(f, u).tolist() == [0.0 if u[1] > 2 else 3.0, 3 * u[1] ** 2]
 
 
-def test_inside_each_path_is_recorded_once():
+def test_each_specialisation_inside_derivative_is_recorded_once():
     g = wg.compile(lambda u: u * u if u > 0 else -u)
     slope = wg.grad(lambda u: g(u) * g(u - 1.0))
     for u in (0.5, 2.0, -1.0, 0.5, 2.0):
@@ -1444,7 +1444,7 @@ def test_inside_each_path_is_recorded_once():
     assert g.paths == 2
 
 
-def test_compiled_functions_inside_of_compiled_ones(unchanged):
+def test_compiled_functions_inside_compiled_functions(unchanged):
     inner = wg.compile(lambda u: u * scale)
     g = compiled(lambda u: inner(u) + 1)
     assert g(1.0) == 3.0
@@ -1453,7 +1453,7 @@ def test_compiled_functions_inside_of_compiled_ones(unchanged):
     assert g.paths == 1
 
 
-# ---------------------------------------------------------------------------------------------- ways to call
+# ---- ways to call
 
 
 def product(x, k=2.0):
@@ -1473,7 +1473,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_arguments_come_in_any_way_and_in_turn(way):
+def test_arguments_passed_in_any_way_and_alternately(way):
     compiled = wg.compile(product)
     for n in (3, 3, 3, 4, 3, 3):
         x = np.arange(n) + 0.5
@@ -1488,7 +1488,7 @@ JACOBIANS = {
 
 
 @pytest.mark.parametrize("kind", JACOBIANS)
-def test_a_call_like_the_last_one_reads_what_it_is_given(kind):
+def test_fast_path_reads_the_given_arguments(kind):
     x = np.array([1.0, 2.0])
     jacobian = JACOBIANS[kind](lambda x: np.array([x[0] * x[1], x[0] - x[1]]), x)
     for scale in (1.0, 2.0, 3.0, 4.0, 5.0):
@@ -1506,7 +1506,7 @@ def test_a_call_like_the_last_one_reads_what_it_is_given(kind):
     np.testing.assert_array_equal(jacobian(x), [[2.0, 1.0], [1.0, -1.0]])
 
 
-def test_a_class_of_ones_own_is_called_in_its_own_way():
+def test_subclass_of_program_keeps_its_call():
     class Twice(type(wg.record(np.sin, 1.0))):
         def __call__(self, x):
             return 2 * super().__call__(x)
@@ -1517,7 +1517,7 @@ def test_a_class_of_ones_own_is_called_in_its_own_way():
         assert own(0.5) == 2 * program(0.5)
 
 
-#: how an array of integers or flags among the arguments may differ from the last, and whether it is another array
+#: a change of an integer or boolean array argument, and whether it creates another array
 INDICES = {
     "the same": (lambda a: a, 1),
     "a copy": (lambda a: a.copy(), 1),
@@ -1534,8 +1534,8 @@ INDICES = {
 
 @pytest.mark.parametrize("name", INDICES)
 @pytest.mark.parametrize("way", ["argument", "keyword", "in a tuple", "read from outside", "argument of a gradient"])
-def test_what_integers_select_counts_at_once(name, way):
-    """Also by the short way, which calls take that are like those before."""
+def test_integer_globals_are_watched(name, way):
+    """Also on the fast path of repeated calls."""
     change, recordings = INDICES[name]
     held = {"at": np.array([2, 0, 0])}
 
@@ -1579,7 +1579,7 @@ def attribute(name, value):
     return lambda frame: setattr(frame.springs[1], name, value)
 
 
-#: how objects among the arguments, or read, may change, and how many recordings there are then
+#: a change of objects that are read or passed as arguments, and the number of recordings afterwards
 OBJECTS = {
     "number": (attribute("stiffness", 3.0), 1),
     "array": (attribute("rest", np.array([2.0, 3.0])), 1),
@@ -1597,8 +1597,8 @@ OBJECTS = {
 
 @pytest.mark.parametrize("name", OBJECTS)
 @pytest.mark.parametrize("is_argument", [True, False])
-def test_what_objects_hold_counts_at_once(name, is_argument):
-    """Also by the short way, which calls take that are like those before."""
+def test_attributes_of_objects_are_watched(name, is_argument):
+    """Also on the fast path of repeated calls."""
     change, recordings = OBJECTS[name]
     frame = Frame([Spring(1.0, (0, 1)), Spring(2.0, (1, 2))])
 
@@ -1615,7 +1615,7 @@ def test_what_objects_hold_counts_at_once(name, is_argument):
     assert g.paths == recordings
 
 
-def test_arrays_of_indices_take_the_short_way():
+def test_index_arrays_use_the_fast_path():
     x, index = np.linspace(0.5, 1.5, 5), np.array([3, 1, 4])
     for g, rest in (
         (wg.compile(lambda u: u[index] * 2.0), ()),
@@ -1630,8 +1630,8 @@ def test_arrays_of_indices_take_the_short_way():
 
 
 @pytest.mark.parametrize("derivative", ["grad", "jacobian", "hessian"])
-def test_captured_complex_arrays_and_indices_are_constants_of_a_derivative(derivative):
-    """The program of a derivative is made of that of its function, whose captured arrays are read anew in each call."""
+def test_captured_complex_arrays_and_indices_are_constants_of_derivative(derivative):
+    """The derivative's program is made from the function's, whose captured arrays are read again in each call."""
     factors = np.exp(1j * np.arange(16.0)).reshape(4, 4)
     twiddles, where = np.exp(-1j * np.arange(4.0))[:, None], np.array([2, 0, 3, 1])
 
@@ -1649,7 +1649,7 @@ def test_captured_complex_arrays_and_indices_are_constants_of_a_derivative(deriv
         where[:2] = where[1::-1]
 
 
-def test_what_is_looked_up_at_the_first_use_of_a_function_is_not_taken_for_code_of_f():
+def test_lazy_imports_of_first_use_are_not_state_of_f():
     features.parameters_of.cache_clear()
     compiled = wg.compile(lambda x: np.stack([x[0], x[1], x[0] * x[1]]))
     np.testing.assert_array_equal(compiled(np.array([2.0, 3.0])), [2.0, 3.0, 6.0])

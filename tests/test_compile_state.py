@@ -1,4 +1,4 @@
-"""What a function reads is changed between two calls: compiled it gives the new value, or runs as it is and warns."""
+"""State changes between two calls: a compiled function returns the new value, or falls back to eager and warns."""
 
 import contextlib
 import contextvars
@@ -25,7 +25,7 @@ CASES = state_cases.CASES | state_frameworks.CASES
 
 @pytest.fixture(autouse=True)
 def unchanged():
-    """What the cases change of the process is put back."""
+    """Restore the process state that the cases change."""
     path, argv, limit = os.getcwd(), [*sys.argv], sys.getrecursionlimit()
     names = {*sys.modules}
     with decimal.localcontext(), np.printoptions():
@@ -43,7 +43,7 @@ X = 1.5
 
 @contextlib.contextmanager
 def compile_warnings():
-    """Warnings of calls that run as they are; all others are errors."""
+    """Collect warnings of eager fallbacks; every other warning is an error."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("error")
         warnings.simplefilter("always", wg.CompileWarning)
@@ -52,7 +52,7 @@ def compile_warnings():
 
 @pytest.mark.parametrize("recheck", [None, "auto", 1])
 @pytest.mark.parametrize("name", CASES)
-def test_a_change_counts_at_once(name, recheck):
+def test_changed_state_is_seen_at_next_call(name, recheck):
     f, change = CASES[name]()
     with compile_warnings() as caught:
         compiled = wg.compile(f, recheck=recheck)
@@ -73,7 +73,7 @@ DERIVATIVES = {"gradient": wg.grad, "Hessian": wg.hessian}
 
 @pytest.mark.parametrize("operator", DERIVATIVES)
 @pytest.mark.parametrize("name", [name for name in CASES if name not in UNDIFFERENTIATED])
-def test_a_change_counts_at_once_in_derivatives(name, operator):
+def test_changed_state_is_seen_by_next_derivative(name, operator):
     f, change = CASES[name]()
     operator = DERIVATIVES[operator]
 
@@ -92,7 +92,7 @@ def test_a_change_counts_at_once_in_derivatives(name, operator):
 
 @pytest.mark.parametrize("recheck", [None, "auto", 1])
 @pytest.mark.parametrize("name", CHANGING)
-def test_what_differs_in_each_call_is_not_compiled(name, recheck):
+def test_state_that_changes_in_each_call_is_not_compiled(name, recheck):
     compiled = wg.compile(CHANGING[name](), recheck=recheck)
     with compile_warnings() as caught:
         found = [compiled(X) for _ in range(6)]
@@ -100,10 +100,10 @@ def test_what_differs_in_each_call_is_not_compiled(name, recheck):
     assert len(caught) == 1 and not compiled.paths
 
 
-# ---- what runs as it is
+# ---- eager fallback
 
 
-def test_a_call_that_is_not_compiled_runs_once(capsys):
+def test_uncompiled_call_runs_once(capsys):
     f = wg.compile(lambda u: print(u) or u * 2)
     with compile_warnings() as caught:
         assert [f(u) for u in (1.0, 2.0, 3.0)] == [2.0, 4.0, 6.0]
@@ -111,7 +111,7 @@ def test_a_call_that_is_not_compiled_runs_once(capsys):
     assert len(caught) == 1 and not f.paths
 
 
-def test_only_the_branch_that_cannot_be_watched_runs_as_it_is(capsys):
+def test_only_the_unwatchable_branch_falls_back_to_eager(capsys):
     def f(u):
         if u > 2:
             print(u)
@@ -124,7 +124,7 @@ def test_only_the_branch_that_cannot_be_watched_runs_as_it_is(capsys):
     assert len(caught) == 1 and compiled.paths == 1
 
 
-def test_the_warning_names_the_line_and_the_remedy():
+def test_warning_names_line_and_remedy():
     rng = np.random.default_rng(0)
 
     def f(u):
@@ -152,21 +152,21 @@ class Model:
 model = Model()
 hidden = contextvars.ContextVar("hidden", default=2.0)
 
-#: a function, what is constant, a change of it, and further arguments
+#: a function, the name of its constant, a change of the constant, and further arguments
 CONSTANT = {
     "global": (lambda u: u * rate["k"], "rate", lambda: rate.update(k=5.0), ()),
     "attribute": (model.rhs, "rate", lambda: model.rate.update(k=5.0), ()),
     "object": (lambda u: u * rate["k"], (rate,), lambda: rate.update(k=5.0), ()),
     "owner": (lambda u: u * model.rate["k"], ("other", model), lambda: model.rate.update(k=5.0), ()),
     "parameter": (lambda u, m: m.rhs(u), "m", lambda: model.rate.update(k=5.0), (model,)),
-    "what nothing can watch": (lambda u: u * hidden.get(), "hidden", lambda: hidden.set(5.0), ()),
+    "unwatchable state": (lambda u: u * hidden.get(), "hidden", lambda: hidden.set(5.0), ()),
     "function of another package": (lambda u: u * os.getpid(), "getpid", lambda: None, ()),
     "environment": (lambda u: u * len(os.environ["HOME"]), "environ", lambda: None, ()),
 }
 
 
 @pytest.mark.parametrize("name", CONSTANT)
-def test_what_is_declared_constant_is_not_looked_at(name):
+def test_declared_constants_are_not_watched(name):
     f, constant, change, more = CONSTANT[name]
     rate["k"] = model.rate["k"] = 2.0
     compiled, checked = (wg.compile(f, recheck=recheck, constant=constant) for recheck in (None, 1))
@@ -187,7 +187,7 @@ def test_what_is_declared_constant_is_not_looked_at(name):
 
 MATRIX = np.array([[0.0, 1.0], [2.0, 0.5]])
 
-#: arguments that code in C takes as they are
+#: arguments that C code reads directly
 IN_C = {
     "expm": lambda u, a: scipy.linalg.expm(a) @ u,
     "spline": lambda u, a: u * interpolate.CubicSpline([0.0, 1.0], a)(0.5).sum(),
@@ -197,7 +197,7 @@ IN_C = {
 
 
 @pytest.mark.parametrize("name", IN_C)
-def test_arguments_that_code_in_c_takes_are_part_of_the_key(name):
+def test_arguments_passed_to_c_code_are_part_of_cache_key(name):
     f = IN_C[name]
     compiled, u = wg.compile(f), np.array([1.0, 3.0])
     with compile_warnings() as caught:
@@ -213,7 +213,7 @@ def test_arguments_that_code_in_c_takes_are_part_of_the_key(name):
         wg.jacobian(compiled, argnums=1)(u, MATRIX)
 
 
-def test_plain_code_compiles_without_a_warning():
+def test_plain_code_compiles_without_warning():
     grid, order, table = np.linspace(0.0, 1.0, 5), 2, {"a": [1.0, np.ones(5)]}
     models = [Model(), Model()]
 
@@ -231,7 +231,7 @@ def test_plain_code_compiles_without_a_warning():
     assert compiled.paths == 1
 
 
-def test_floating_point_errors_raise_where_numpy_is_told_to():
+def test_floating_point_errors_follow_numpy_errstate():
     f = wg.compile(lambda u: u / (u - 1.0))
     for _ in range(3):
         with np.errstate(divide="ignore"):

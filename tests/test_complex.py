@@ -17,13 +17,13 @@ from wengert.rules.factors import cholesky_adjoint
 
 
 def parts(x):
-    """Real and imaginary parts side by side, as the helpers take real arrays."""
+    """Return real and imaginary parts side by side, because the helpers take real arrays."""
     x = np.asarray(x)
     return np.stack([x.real, x.imag]) if np.iscomplexobj(x) else x
 
 
 def assert_rounding(found, expected):
-    """Equal to rounding relative to the size of the number: its parts are no better known."""
+    """Compare relative to the modulus: the parts of a complex value have no better accuracy."""
     found, expected = np.asarray(found), np.asarray(expected)
     assert found.shape == expected.shape
     if not np.iscomplexobj(found):
@@ -42,14 +42,14 @@ def numbers(*shape, seed=0):
 
 
 def by_differences(f, x, v):
-    """Derivative along a real line, extrapolated: about ten digits."""
+    """Return the derivative along a real line, extrapolated to about ten digits."""
     d = [(np.asarray(f(x + h * v)) - np.asarray(f(x - h * v))) / (2 * h) for h in (1e-3, 2e-3, 4e-3)]
     e = [(4 * d[i] - d[i + 1]) / 3 for i in (0, 1)]
     return (16 * e[0] - e[1]) / 15
 
 
 def check_directions(f, x, seed=0, rtol=1e-8):
-    """The tangents of f at x, complex or real, are those of differences: along 1, along i, and along a mix of both."""
+    """Compare tangents at x, real or complex, with differences along 1, along i, and along a combination."""
     w = numbers(*np.shape(x), seed=seed)
     y = f(x)
     for v in (w, 1j * w, w.real + 0j) if np.iscomplexobj(x) else (w.real, w.imag):
@@ -66,7 +66,7 @@ def pairing(a, b):
 
 
 def paired(f, x, seed=5):
-    """The pairing of f with a constant: a real function, by way of all that f does."""
+    """Return the pairing of f with a constant: a real function that uses every element of f."""
     y = f(x)
     w = numbers(*np.shape(y), seed=seed)
     w = w if np.iscomplexobj(y) else w.real
@@ -74,7 +74,7 @@ def paired(f, x, seed=5):
 
 
 def check_adjoint(f, x, rtol=1e-12):
-    """The pullback is the adjoint of the tangents, one cotangent or several at a time, again and again."""
+    """Check that the pullback is adjoint to the tangents, for one and several cotangents, repeatedly."""
     y, pullback = wg.vjp(f, x)
     assert_same_bits(np.asarray(y), np.asarray(f(x)))
     w = numbers(2, *np.shape(y), seed=7)
@@ -92,7 +92,7 @@ def check_adjoint(f, x, rtol=1e-12):
 
 
 def check_second(f, x, rtol=1e-7):
-    """Second derivatives, forward and reverse over reverse, and of forward, are those of differences."""
+    """Compare second derivatives (forward and reverse over reverse, and over forward) with differences."""
     phi = paired(f, x)
     v = numbers(*np.shape(x), seed=4)
     v = v if np.iscomplexobj(x) else v.real
@@ -106,7 +106,7 @@ def check_second(f, x, rtol=1e-7):
     assert np.allclose(wg.jvp(along, x, v)[1], pairing(expected, v), **tolerance)
 
 
-# ---- functions that act element by element
+# ---- elementwise functions
 
 MP = {
     "exp": mpmath.exp,
@@ -135,7 +135,7 @@ MP = {
     "arctanh": mpmath.atanh,
 }
 
-#: in all quadrants, near and far, near the branch points, and beyond what exponentials can hold
+#: all quadrants, small and large moduli, points near branch points, and beyond overflow of exp
 POINTS = [
     0.3 + 0.4j, -1.7 + 0.6j, -0.2 - 2.5j, 3.1 - 0.7j, 1e-9 + 1e-8j, 1.0000001 + 1e-7j, 1e-7 - 0.9999999j,
     -1.0000001 - 1e-7j, 0.5 + 20j, 18.0 - 1.1j, 1e3 + 2e3j, -4.0 + 1e-12j,
@@ -149,7 +149,7 @@ def exact_slope(name, z):
 
 
 @pytest.mark.parametrize("name", MP)
-def test_derivatives_of_analytic_functions_are_those_of_mpmath(name):
+def test_derivatives_of_analytic_functions_equal_mpmath(name):
     fun = getattr(np, name)
     for z in POINTS:
         with np.errstate(all="ignore"):
@@ -161,18 +161,18 @@ def test_derivatives_of_analytic_functions_are_those_of_mpmath(name):
         if expected == 0 or abs(expected) < 1e-290:
             assert abs(found) < 1e-290
             continue
-        digits = 2e-14 if name != "exp2" else 2e-14 * (1 + abs(z) / 10)  # NumPy's value is no better
+        digits = 2e-14 if name != "exp2" else 2e-14 * (1 + abs(z) / 10)  # NumPy's value has no better accuracy
         assert abs(found - expected) <= digits * abs(expected), (z, found, expected)
         assert_rounding(array, np.array([found, found]))
 
 
 @pytest.mark.parametrize("name", sorted(MP))
-def test_the_list_of_analytic_functions_is_complete(name):
+def test_list_of_analytic_functions_is_complete(name):
     assert registry.lookup(getattr(np, name)).on_complex
 
 
 def test_every_function_of_one_operand_is_tested_or_refused():
-    known = {*MP, "absolute", "conjugate"}  # of those of SciPy `test_special_census.py` takes differences
+    known = {*MP, "absolute", "conjugate"}  # `test_special_census.py` compares functions of SciPy with differences
     for fun, row in list(registry.rows.items()):
         of_numpy = isinstance(fun, np.ufunc) and not row.name.startswith("scipy.")
         if row.kind == "elementwise" and of_numpy and fun.nin == 1 and fun.__name__ not in known:
@@ -195,7 +195,7 @@ CUTS = {
 
 @pytest.mark.parametrize("name", CUTS)
 @pytest.mark.parametrize("side", [1.0, -1.0])
-def test_on_a_cut_the_derivative_belongs_to_the_side_of_the_value(name, side):
+def test_derivative_on_branch_cut_belongs_to_side_of_value(name, side):
     fun = getattr(np, name)
     for x in CUTS[name]:
         on = complex(x.real, side * 0.0) if isinstance(x, float) else complex(side * 0.0, x.imag)
@@ -204,7 +204,7 @@ def test_on_a_cut_the_derivative_belongs_to_the_side_of_the_value(name, side):
         assert abs(wg.derivative(fun, on, holomorphic=True) - exact_slope(name, near)) < 1e-7
 
 
-def test_tangents_beyond_the_largest_exponential():
+def test_tangents_beyond_overflow_of_exp():
     assert wg.derivative(np.tanh, 800 + 1j, holomorphic=True) == 0
     assert wg.derivative(np.tan, 1 + 800j, holomorphic=True) == 0
     assert np.isnan(wg.derivative(np.tan, complex(np.nan, 1), holomorphic=True))
@@ -215,7 +215,7 @@ R = np.array([0.7, 1.3, 0.4])
 
 
 def own_part_stored(x):
-    """Complex numbers that are overwritten by a part of themselves."""
+    """Overwrite complex values by a part of themselves."""
     x = x.copy()
     x[::-1] = x.imag
     return x * 2j
@@ -338,7 +338,7 @@ OF_REAL = {
 if not features.has_matvec:
     del PROGRAMS["matvec"]
 
-TURN = np.array([[0.3, 2.0, 0.1], [-1.5, 0.4, 0.2], [0.1, -0.3, 1.1]])  # two complex eigenvalues, where it is scaled
+TURN = np.array([[0.3, 2.0, 0.1], [-1.5, 0.4, 0.2], [0.1, -0.3, 1.1]])  # two complex eigenvalues for the scales in use
 
 
 def hermitian(a):
@@ -389,7 +389,7 @@ def test_derivatives_of_complex_linear_algebra(name):
     check_second(f, x)
 
 
-def test_vectors_whose_phase_is_free_have_the_derivative_of_what_no_phase_changes():
+def test_eigenvectors_with_free_phase_have_derivative_of_phase_invariants():
     a = np.diag([1.0, 2.0, 4.0]) + 0j
     f = lambda a: np.abs(np.linalg.eigh(hermitian(a))[1][:, 1]) ** 2 @ R
 
@@ -568,7 +568,7 @@ def test_jacobian_of_analytic_functions(name, chunk, mode):
     assert wg.jacobian(f, Z, holomorphic=True, mode="forward").dtype == complex
 
 
-def test_jacobian_of_more_elements_than_go_at_once():
+def test_jacobian_of_more_elements_than_one_chunk():
     z = numbers(75, seed=9)
     y, J = wg.jacobian(lambda z: np.sin(z) * z[-1], z, holomorphic=True, value=True)
     expected = np.diag(np.cos(z)) * z[-1]
@@ -592,7 +592,7 @@ def test_gradient_of_a_real_function_points_uphill():
     assert wg.grad(np.abs, np.complex64(3 + 4j)).dtype == np.complex64
 
 
-#: real functions of a real x of shape (3,), by way of complex numbers; and the same in pairs of real numbers
+#: real functions of a real x of shape (3,) with complex intermediates, and the same written with pairs of reals
 SPLIT = {
     "impedance": (
         lambda x: np.abs(1 / (1 / x[0] + 1j * x[1]) + 2j * x[2]) ** 2,
@@ -644,7 +644,7 @@ def steps(x):
 
 
 @pytest.mark.parametrize("name", SPLIT)
-def test_real_functions_by_way_of_complex_numbers_are_those_of_real_pairs(name):
+def test_real_functions_with_complex_intermediates_equal_real_pairs(name):
     f, split = SPLIT[name]
     x, v = np.array([0.8, -0.6, 1.7]), np.array([0.3, 1.0, -0.4])
     close = lambda found, expected: np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
@@ -664,14 +664,14 @@ def test_real_functions_by_way_of_complex_numbers_are_those_of_real_pairs(name):
         close(wg.grad(f, x), wg.grad(split, x))
 
 
-def test_derivatives_of_any_order_of_complex_functions_of_a_number():
+def test_derivatives_of_any_order_of_complex_functions_of_a_scalar():
     for order in (1, 2, 3):
         found = wg.derivative(lambda x: np.exp(2j * x) + x**3, 0.3, order=order)
         expected = (2j) ** order * np.exp(0.6j) + [0, 3 * 0.09, 6 * 0.3, 6][order]
         assert abs(found - expected) < 1e-14
 
 
-def test_derivatives_in_complex_arguments_inside_of_others():
+def test_nested_derivatives_in_complex_arguments():
     inner = lambda a: wg.grad(lambda z: np.abs(z * a) ** 2, 1 + 1j)  # 2 z a^2
     assert_rounding(wg.jacobian(inner, 3.0), 12 * (1 + 1j))
     assert_rounding(wg.grad(lambda a: np.abs(inner(a)) ** 2, 3.0), 16 * 2 * 27.0)
@@ -719,9 +719,9 @@ def test_directions_of_complex_arguments():
         wg.jvp(lambda p: p["z"] * p["x"], {"z": 1j, "x": 1.0}, {"z": 1j, "x": 1j})
 
 
-# pickle searches all modules for a ufunc without __module__, and mpmath warns when it is searched
+# pickle searches every module for a ufunc without __module__, and mpmath warns when searched
 @pytest.mark.filterwarnings("ignore:.* module is deprecated:DeprecationWarning")
-def test_callables_say_what_they_are_and_are_pickled():
+def test_callables_have_repr_and_pickle():
     for op in (wg.grad, wg.jacobian, wg.derivative):
         d = op(np.sin, holomorphic=True)
         assert repr(d) == f"{op.__name__}(sin, holomorphic=True)"
@@ -732,7 +732,7 @@ def test_callables_say_what_they_are_and_are_pickled():
 # ---- kinks, zeros and types
 
 
-def test_size_and_angle_at_the_origin():
+def test_abs_and_angle_at_the_origin():
     z = np.array([0j, 3 + 4j])
     assert_same_bits(wg.jvp(np.abs, z, np.array([1j, 1j]))[1], np.array([0.0, 0.8]))
     assert_same_bits(wg.jvp(np.angle, z, np.array([1j, 1j]))[1], np.array([0.0, 3 / 25]))
@@ -747,7 +747,7 @@ STRONG = {
 
 
 @pytest.mark.parametrize("name", STRONG)
-def test_a_derivative_that_is_zero_stays_zero(name):
+def test_zero_derivative_stays_zero(name):
     z = np.array([0j, 1 + 1j])
     with np.errstate(all="ignore"):
         t = wg.jvp(STRONG[name], z, np.array([1j, 0.0]))[1]
@@ -770,7 +770,7 @@ def test_single_precision_stays():
     assert wg.hessian(lambda x: np.sum(np.abs(np.exp(1j * x) * x[0]) ** 2), x).dtype == np.float32
 
 
-def test_operands_are_of_the_types_of_numpy():
+def test_operands_have_numpy_types():
     def f(z):
         assert isinstance(z, np.ndarray) and isinstance(z[0], np.complex128) and isinstance(z[0], complex)
         assert z[0].shape == () and z.dtype == complex and np.iscomplexobj(z) and not np.isrealobj(z)
@@ -804,7 +804,7 @@ NOT_HOLOMORPHIC = {
 
 
 @pytest.mark.parametrize("name", NOT_HOLOMORPHIC)
-def test_functions_that_are_not_holomorphic_are_refused(name):
+def test_non_holomorphic_functions_raise(name):
     f = NOT_HOLOMORPHIC[name]
     label = getattr(f, "__name__", "")
     text = re.escape(f"({getattr(f, '__qualname__', None) or label}): the function is not holomorphic here")
@@ -815,7 +815,7 @@ def test_functions_that_are_not_holomorphic_are_refused(name):
         wg.grad(lambda z: f(z[1]), Z, holomorphic=True)
 
 
-def test_one_row_that_is_not_analytic_is_seen_beside_a_large_one():
+def test_small_non_holomorphic_row_is_found_beside_a_large_one():
     with pytest.raises(ValueError, match="not holomorphic"):
         wg.jacobian(lambda z: np.stack([1e12 * z[0], np.conj(z[1])]), Z, holomorphic=True)
 
@@ -853,7 +853,7 @@ INPUT = "complex input is supported by wengert.jvp and wengert.vjp, by wengert.g
         (lambda: wg.jvp(in_place_into_real, Z, Z), TracedValueError, "cannot be stored in an array of float64"),
     ],
 )  # fmt: skip
-def test_what_complex_values_cannot_do_is_said(call, error, text):
+def test_unsupported_uses_of_complex_values_raise(call, error, text):
     with pytest.raises(error, match=text):
         call()
 
@@ -886,19 +886,19 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 @pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
-def test_functions_without_a_rule_for_complex_values_are_refused(name):
+def test_functions_without_complex_rule_raise(name):
     text = r"has no derivative rule for complex values .*x\.real and x\.imag"
     with pytest.raises(UnsupportedFunctionError, match=text):
         wg.jvp(REFUSED[name], Z, Z)
 
 
-#: functions that read one half of a matrix
+#: functions that read one triangle of a matrix
 READ_BY_HALVES = (np.linalg.eigvalsh, np.linalg.cholesky, cholesky_adjoint)
 
 
 @pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
-def test_no_rule_is_applied_that_was_not_verified():
-    """Every function with a rule, called with complex operands: differences, or a refusal."""
+def test_only_verified_rules_are_applied_to_complex_values():
+    """Call every function with a rule on complex operands: it agrees with differences or raises."""
     z = numbers(3, 3, seed=21) + 2 * np.eye(3)
     for fun, row in list(registry.rows.items()):
         if row.kind in ("composed", "constant", "refuse", "custom") or fun in READ_BY_HALVES:
@@ -917,7 +917,7 @@ def test_no_rule_is_applied_that_was_not_verified():
             assert np.allclose(t, expected, rtol=1e-7, atol=1e-7 * (1 + np.max(np.abs(expected)))), row
 
 
-def test_real_derivatives_around_complex_constants_are_as_before():
+def test_real_derivatives_with_complex_constants():
     phases = np.exp(1j * np.arange(3))
 
     def f(x):
@@ -933,7 +933,7 @@ def test_real_derivatives_around_complex_constants_are_as_before():
     assert np.allclose(wg.hessian(lambda x: f(x * x), x), np.diag(2 * expected))
 
 
-def test_callables_share_an_evaluation_and_take_empty_arrays():
+def test_callables_share_one_evaluation_and_accept_empty_arrays():
     J = wg.jacobian(lambda z: z**2, holomorphic=True)
     assert_same_bits(J.fun(Z), Z**2)
     assert_rounding(J(Z), np.diag(2 * Z))
@@ -946,7 +946,7 @@ def test_callables_share_an_evaluation_and_take_empty_arrays():
     assert both == {"p": (2j, 1j), "q": (1, 0)}
 
 
-def test_the_argument_stays_as_it_was():
+def test_argument_is_unchanged():
     z = Z.copy()
 
     def f(z):

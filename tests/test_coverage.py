@@ -1,8 +1,8 @@
-"""What is known of each public function: a rule, a constant or an error; never a derivative that is lost.
+"""Each public function has a rule, is constant or raises; no derivative is ever lost silently.
 
-The first part sorts every name of NumPy into one group, so that a new name asks to be sorted.
-The second calls them all, known or not, with traced arrays: the outcome is the derivative of differences or
-an error of wengert's.
+The first part assigns every NumPy name to one group, so that a new name fails until it is assigned.
+The second part calls all of them with traced arrays: the result has the derivative by differences, or
+wengert raises one of its own errors.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from wengert.errors import TracedValueError, UnsupportedFunctionError
 
 # ---- groups
 
-#: functions that NumPy writes in others, which have rows
+#: functions that NumPy implements by others, which have rules
 THROUGH = {"numpy.row_stack", "numpy.in1d", "numpy.trapz", "numpy.fft.fftfreq", "numpy.fft.rfftfreq"}
 
-#: makers of objects that hold no traced values
+#: constructors of objects that hold no traced values
 MAKERS = {"numpy.frompyfunc", "numpy.fromstring", "numpy.asmatrix", "numpy.bmat"}
 
-#: functions that no array of floating numbers reaches: types, files, settings, shapes, text
+#: functions that never receive floating-point arrays: types, files, settings, shapes, text
 NO_OPERANDS = {
     f"numpy.{name}"
     for name in (
@@ -43,7 +43,7 @@ NO_OPERANDS = {
 
 
 def public(module):
-    """Public callables of a module, types left out, by name."""
+    """Return the public callables of a module by name, without types."""
     return {
         name: value
         for name, value in vars(module).items()
@@ -69,33 +69,33 @@ def groups_of(name, fun):
 
 
 @pytest.mark.parametrize("name", sorted(PUBLIC))
-def test_every_public_function_of_numpy_is_in_one_group(name):
+def test_every_public_numpy_function_is_in_one_group(name):
     assert len(groups_of(name, PUBLIC[name])) == 1
 
 
-#: of functions that give floating arrays, the share without a derivative is bounded
+#: the share of functions without a derivative is limited among those that return floating-point arrays
 WITH_DERIVATIVE = {"elementwise", "linear", "structural", "view", "rearrangement", "composed", "creation", "through"}
 
 
-def test_few_functions_of_numpy_are_refused():
+def test_few_numpy_functions_are_unsupported():
     groups = [groups_of(name, fun)[0] for name, fun in PUBLIC.items()]
     refused = groups.count("refuse")
     assert refused <= 0.08 * (refused + sum(group in WITH_DERIVATIVE for group in groups))
 
 
-#: ufuncs whose reductions have no rule: constants, products of matrices, those that round otherwise when folded
+#: ufuncs whose reductions have no rule: constants, matrix products, and those that round otherwise when reduced
 WITHOUT_REDUCTION = set("nextafter divmod floor_divide ldexp matmul vecdot matvec vecmat".split())
 WITHOUT_REDUCTION |= set("arctan2 atan2 power pow float_power".split())
 
 
-def test_every_ufunc_of_two_operands_has_reductions_or_is_known_not_to():
+def test_every_binary_ufunc_has_reductions_or_is_listed_without():
     ufuncs = {name: f for name, f in vars(np).items() if isinstance(f, np.ufunc) and f.nin == 2 and "dd->d" in f.types}
     for name, ufunc in ufuncs.items():
         known = {method for method in ("reduce", "accumulate") if (ufunc, method) in registry.ufunc_methods}
         assert known == (set() if name in WITHOUT_REDUCTION else {"reduce", "accumulate"}), name
 
 
-#: attributes of arrays that traced arrays have as slots, and those that they have not
+#: array attributes that traced arrays define as slots, and those that they lack
 SLOTS = set("T mT dtype shape ndim size real imag flat".split())
 
 
@@ -111,16 +111,16 @@ def array_groups(name):
     return [group for group, names in groups.items() if name in names]
 
 
-#: some that are gone are still listed, and raise AttributeError
+#: removed names that are still listed and raise AttributeError
 ARRAY_ATTRIBUTES = [name for name in dir(np.ndarray) if not name.startswith("_") and hasattr(np.zeros((1, 1)), name)]
 
 
 @pytest.mark.parametrize("name", sorted(ARRAY_ATTRIBUTES))
-def test_every_attribute_of_an_array_is_in_one_group(name):
+def test_every_array_attribute_is_in_one_group(name):
     assert len(array_groups(name)) == 1
 
 
-def test_every_row_has_one_word_and_what_it_needs():
+def test_every_rule_is_declared_once_and_completely():
     for fun, row in registry.rows.items():
         assert row.fun is fun
         assert row.kind in "elementwise linear structural view rearrangement composed constant refuse".split()
@@ -130,7 +130,7 @@ def test_every_row_has_one_word_and_what_it_needs():
 
 # ---- every function, called
 
-#: names that return what memory held, write files, change settings, run tests or take minutes
+#: names that return uninitialised memory, write files, change settings, run tests or take minutes
 LEFT_ALONE = set(
     (
         "empty empty_like ndarray recarray save savetxt savez savez_compressed load loadtxt "
@@ -142,7 +142,7 @@ LEFT_ALONE = set(
 
 
 def fixes_in_place():
-    """Does ``numpy.fix(y, y)`` round toward zero?  Some releases round what they have rounded up already."""
+    """Return whether ``numpy.fix(y, y)`` rounds toward zero; some releases read values already rounded up."""
     y = np.array([0.5])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -165,7 +165,7 @@ POINTS = {
 
 INDICES = np.array([1, 0])
 
-#: ways to put an operand into a call
+#: ways to pass an operand to a call
 FORMS = {
     "f(x)": lambda fun, x: fun(x),
     "f(x, x)": lambda fun, x: fun(x, x),
@@ -200,7 +200,7 @@ FORMS = {
 
 
 def only_by_functions(fun, argument):
-    """A function as argument: a ufunc would take it for a Python object."""
+    """Return a function argument, unless `fun` is a ufunc, which would treat it as a Python object."""
     if isinstance(fun, np.ufunc):
         raise TypeError
     return argument
@@ -215,7 +215,7 @@ def into(fun, x):
 
 
 def numbers_in(result):
-    """Everything numeric in a result, as a flat list of arrays; what has no numbers counts for nothing."""
+    """Return everything numeric in a result as a flat list of arrays; other objects are skipped."""
     if isinstance(result, (np.nditer, np.ndenumerate, np.flatiter)):
         result = [item for item, _ in zip(result, range(20))]
     if isinstance(result, np.poly1d):
@@ -239,7 +239,7 @@ def plain(x):
 
 
 def outcome(fun, form):
-    """The call as a function of x: all numbers of the result in a row, and the operand after the call."""
+    """Express the call as a function of x that returns all numeric results, and the operand after the call."""
 
     def f(x):
         x = x * 1.0
@@ -251,7 +251,7 @@ def outcome(fun, form):
 
 OURS = (UnsupportedFunctionError, TracedValueError)
 
-#: what a strange call may raise besides: nothing is lost, but the message is NumPy's
+#: errors of NumPy that an unusual call may raise; no derivative is lost
 LOUD = (TypeError, ValueError)
 
 
@@ -264,19 +264,19 @@ def differences(f, x, h=1e-5):
     return np.stack(columns, axis=-1).reshape(-1, *np.shape(x))
 
 
-#: other orders of axes in some releases, so that values differ by rounding
+#: axes are ordered differently in some releases, so that values differ by rounding
 ROUNDED = {np.fft.rfftn, np.fft.rfft2}
 
 
 def check(fun, forms, points=POINTS):
-    """Outcome of a function for every form and shape; returns how often it was differentiated and refused."""
+    """Check every form and shape of a function; return how often it was differentiated and refused."""
     passed, refused, odd = 0, 0, []
     for (how, form), (shape, x) in itertools.product(forms.items(), points.items()):
         f = outcome(fun, form)
         try:
             y = f(x)
             wanted = differences(f, x)
-        except Exception:  # NumPy itself cannot do this
+        except Exception:  # NumPy does not support this call
             continue
         try:
             got, found = wg.jacobian(f, x, value=True)
@@ -294,7 +294,7 @@ def check(fun, forms, points=POINTS):
         if got.shape != y.shape or not is_same(got, y, equal_nan=True):
             odd.append(f"{how} of {shape}: value {got}, NumPy gives {y}")
             continue
-        if fun in (np.linalg.cholesky, np.linalg.eigh, np.linalg.eigvalsh):  # symmetric: both triangles have their half
+        if fun in (np.linalg.cholesky, np.linalg.eigh, np.linalg.eigvalsh):  # both triangles share the derivative
             continue
         known = np.isfinite(wanted) & np.isfinite(found) & (np.abs(wanted) < 1e4)
         if not np.allclose(found[known], wanted[known], rtol=1e-5, atol=1e-5):
@@ -312,14 +312,14 @@ CALLABLES = {
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", sorted(CALLABLES))
-def test_no_function_of_numpy_loses_a_derivative(name):
+def test_no_numpy_function_loses_a_derivative(name):
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         _, _, odd = check(CALLABLES[name], FORMS)
     assert not odd, "\n".join(odd)
 
 
-# ---- methods of arrays and numbers
+# ---- methods of arrays and scalars
 
 METHOD_FORMS = {
     "x.m": lambda name: lambda x: getattr(x, name),
@@ -337,13 +337,13 @@ METHOD_FORMS = {
     "x.m(float)": lambda name: lambda x: getattr(x, name)(float),
     "x.m(int)": lambda name: lambda x: getattr(x, name)(int),
     "x.m(mask)": lambda name: lambda x: getattr(x, name)(np.asarray(plain(x)) > 0.5),
-    # an order; to astype it would be a type too coarse for differences
+    # "F" is a memory order; astype would read it as complex64, which is too coarse for differences
     "x.m('F')": lambda name: lambda x: getattr(x, name)("D" if name == "astype" else "F"),
     "x.m(out)": lambda name: lambda x: method_into(x, name),
     "x.m = x": lambda name: lambda x: assigned(x, name),
 }
 
-#: attributes that are no values of the array: memory, type, text
+#: attributes that are not values of the array: memory, type, text
 NOT_VALUES = {
     "data",
     "ctypes",
@@ -365,7 +365,7 @@ def method_into(x, name):
 
 
 def assigned(x, name):
-    """An attribute is set to a multiple of what it is, as in ``x.flat = ...`` and ``x.real *= 2``."""
+    """Set an attribute to a multiple of its value, as in ``x.flat = ...`` and ``x.real *= 2``."""
     setattr(x, name, getattr(x, name) * 2.0)
     return x
 
@@ -388,7 +388,7 @@ def test_no_method_loses_a_derivative(name):
     assert not odd, "\n".join(odd)
 
 
-# ---- other libraries that speak NumPy's protocols
+# ---- other libraries that use NumPy's protocols
 
 
 def special_functions():
@@ -399,7 +399,7 @@ def special_functions():
 SPECIAL_POINTS = {name: POINTS[name] for name in ("number", "vector")}
 
 
-#: SciPy's values are good to six digits, so differences of them are to none: `test_special.py` asks mpmath
+#: SciPy's values have six correct digits, too few for differences: `test_special.py` compares with mpmath
 NOISY = {"itairy"}
 
 
@@ -419,5 +419,5 @@ def test_no_special_function_loses_a_derivative(name):
         assert not passed
 
 
-def test_code_that_asks_for_the_version_of_numpy_gets_it():
+def test_numpy_version_is_available_to_traced_code():
     assert wengert.numpy.__version__ == np.__version__

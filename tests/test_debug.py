@@ -52,7 +52,7 @@ def gradient_of_powers(x):
     return wg.grad(lambda z: np.sum(z**1.5 - z**1.5))(x)
 
 
-# f, offset of the line, its text, message by tangents, message by sweeps (None: the same)
+# f, offset of the line, its text, message in forward mode, message in reverse mode (None: the same)
 FIRST = [
     (log_of_negative, 1, "y = np.log(x - 0.5)", "the value of numpy.log is NaN at index (0,), of -0.5", None),
     (
@@ -100,7 +100,7 @@ FIRST = [
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
 @pytest.mark.parametrize("case", FIRST, ids=lambda case: case[0].__name__)
-def test_the_first_nan_is_named_with_its_line(case, mode):
+def test_first_nan_is_named_with_its_line(case, mode):
     f, offset, code, text, by_sweep = case
     if mode == "reverse" and by_sweep is not None:
         code, offset, text = by_sweep
@@ -109,7 +109,7 @@ def test_the_first_nan_is_named_with_its_line(case, mode):
             wg.jacobian(f, X, mode=mode)
         assert str(raised.value) == f"{text} {line_of(f, offset)}{code}"
     assert levels.running.get() == ()
-    assert_rounding(wg.grad(lambda x: np.sum(x * x), X), 2 * X)  # and nothing is left behind
+    assert_rounding(wg.grad(lambda x: np.sum(x * x), X), 2 * X)  # no state remains
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_the_first_nan_is_named_with_its_line(case, mode):
         ),
     ],
 )
-def test_an_argument_that_is_nan_is_named(call, text):
+def test_nan_argument_is_named(call, text):
     with wg.detect_nan(), pytest.raises(FloatingPointError, match=f"^{re.escape(text)}$"):
         call()
 
@@ -162,7 +162,7 @@ def test_derivatives_outside_the_block_are_not_checked():
     assert np.isnan(found[0][0]) and np.isnan(wg.grad(difference_of_roots, X)[0])
 
 
-def test_outside_of_a_derivative_the_block_does_nothing():
+def test_block_has_no_effect_outside_derivatives():
     import wengert.numpy as wnp
 
     with wg.detect_nan():
@@ -181,7 +181,7 @@ def test_outside_of_a_derivative_the_block_does_nothing():
 
 
 def probed(callback):
-    """In-place code on the result of a probe."""
+    """Run in-place code on the result of a probe."""
 
     def f(x):
         y = wg.probe(x * x, callback)
@@ -192,22 +192,22 @@ def probed(callback):
 
 
 def adjoint(x):
-    """Of the squares in `probed`."""
+    """Return the adjoint of the squares in `probed`."""
     return 2 * x**2 * np.array([9.0, 1.0, 1.0])
 
 
-def test_a_sweep_shows_the_adjoint_of_all_later_uses():
+def test_reverse_sweep_shows_adjoint_of_all_later_uses():
     seen = []
     gradient = wg.grad(probed(seen.append), X + 1)
     (shown,) = seen
     assert type(shown) is np.ndarray
     assert_rounding(shown, adjoint(X + 1))
     assert_rounding(gradient, adjoint(X + 1) * 2 * (X + 1))
-    shown[:] = np.nan  # a copy: the gradient is not touched
+    shown[:] = np.nan  # a copy: the gradient is unaffected
     assert np.isfinite(gradient).all()
 
 
-def test_a_run_with_tangents_shows_the_tangent():
+def test_forward_mode_shows_the_tangent():
     seen = []
     _, dy = wg.jvp(probed(seen.append), X + 1, [1.0, 0.0, 2.0])
     assert_rounding(seen[0], [2.0, 0.0, 12.0])
@@ -233,7 +233,7 @@ def test_several_directions_are_stacked(mode, expected):
         (lambda f: wg.jacobian(f, 3.0, mode="reverse"), [3.0]),
     ],
 )
-def test_each_derivative_that_passes_calls_back_with_plain_numbers(op, expected):
+def test_each_derivative_calls_back_with_plain_values(op, expected):
     seen = []
     op(lambda x: wg.probe(x * x, seen.append) * x)
     assert [type(item) for item in seen] == [np.float64] * len(expected)

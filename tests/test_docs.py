@@ -1,6 +1,6 @@
-"""The documentation says what the code does: its pages run, its docstrings run, its site builds.
+"""The documentation matches the code: code blocks of its pages run, docstrings run, the site builds.
 
-How a page says what a block prints or raises is described in ``docs/_blocks.py``.
+``docs/_blocks.py`` describes how a page states what a block prints or raises.
 """
 
 import doctest
@@ -24,7 +24,7 @@ PAGES = sorted(p for p in DOCS.rglob("*.md") if "_build" not in p.parts) + [ROOT
 
 
 def load(name):
-    """A module of the documentation that is no part of the package."""
+    """Import a module of the documentation, which is not part of the package."""
     spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up
@@ -39,7 +39,7 @@ pages = load("_blocks")
 
 
 def words(text):
-    """Text without its line breaks, which a page may put where it likes."""
+    """Return text with whitespace normalised, because pages break lines anywhere."""
     return " ".join(text.split())
 
 
@@ -47,7 +47,7 @@ def words(text):
 
 
 @pytest.mark.parametrize("path", [p for p in PAGES if pages.blocks(p)], ids=lambda p: str(p.relative_to(ROOT)))
-def test_every_block_of_a_page_does_what_the_page_says(path):
+def test_code_blocks_of_pages_behave_as_stated(path):
     with pages.page_module(path) as module:
         for block in pages.blocks(path):
             seen = pages.run(block, module)
@@ -67,7 +67,7 @@ def test_prose_has_one_sentence_a_line(path):
         assert not re.search(r"[.?!] +[A-Z]", line.replace("et al. ", "")), f"{path.name}: {line}"
 
 
-def test_a_page_that_announces_an_error_fails_without_it(tmp_path):
+def test_page_announcing_an_error_fails_without_it(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("<!-- raises: ValueError -->\n```python\n1 + 1\n```\n")
     (block,) = pages.blocks(page)
@@ -99,7 +99,7 @@ DOCUMENTED = [
 @pytest.mark.parametrize("name", DOCUMENTED)
 def test_examples_of_docstrings_run(name):
     module = importlib.import_module(name)
-    # in a namespace of their own: functions of wengert itself run as they are, their names are not replaced
+    # a separate namespace: functions of wengert run unchanged, without rebinding
     tests = doctest.DocTestFinder().find(module, globs={"__name__": "__main__"})
     found = [test for test in tests if test.examples]
     assert found
@@ -111,12 +111,12 @@ def test_examples_of_docstrings_run(name):
 
 
 def sections(docstring):
-    """Headings of a docstring in numpydoc's form."""
+    """Return the headings of a numpydoc docstring."""
     lines = inspect.cleandoc(docstring).splitlines()
     return {line for line, rule in itertools.pairwise(lines) if line and rule == "-" * len(line)}
 
 
-#: names of an option of another function
+#: parameters documented at another function
 ALIASES = {name for name in wg.__all__ if isinstance(getattr(wg, name), functools.partial)}
 NAMES = [name for name in wg.__all__ if name not in ALIASES]
 

@@ -1,4 +1,4 @@
-"""The drivers from outside: arguments, containers, options, repr, pickle, threads; nothing grows."""
+"""Drivers as a user calls them: arguments, containers, options, repr, pickle, threads, no leaks."""
 
 import collections
 import copy
@@ -26,7 +26,7 @@ X = np.array([0.3, 1.2, -0.7])
 
 
 def product(x, a, b=2.0, *, c=1.0):
-    """Every kind of argument."""
+    """Take every kind of argument."""
     return np.sum(a * x**2) * b + c
 
 
@@ -41,7 +41,7 @@ def model(x, a, b):
 # ---- calls
 
 
-def test_without_a_point_a_callable_comes_back():
+def test_driver_without_point_returns_callable():
     for op in (wg.grad, wg.gradient, wg.value_and_grad, wg.jacobian, wg.vjp):
         assert callable(op(squares))
     assert_same_bits(wg.jacobian(squares)(X), wg.jacobian(squares, X))
@@ -59,7 +59,7 @@ def test_args_and_kwargs_reach_the_function():
     assert_rounding(pullback(1.0), 2 * 3.0 * X * 2)
 
 
-def test_argnums_choose_the_arguments():
+def test_argnums_selects_the_arguments():
     at = (2.0, 3.0, X)
     f = lambda a, b, x: np.sum(a * b**2 * x)
     grads = (9 * X.sum(), 12 * X.sum(), 18.0 * np.ones(3))
@@ -75,7 +75,7 @@ def test_argnums_choose_the_arguments():
     assert_rounding(wg.grad(f, argnums=[0, 2])(*at)[1], grads[2])
 
 
-def test_a_slice_of_scalar_arguments_gives_one_array_with_a_trailing_axis():
+def test_slice_of_scalar_arguments_gives_array_with_trailing_axis():
     x = np.linspace(0, 1, 5)
     J = wg.jacobian(model, argnums=slice(1, None))
     expected = np.stack([np.exp(0.5 * x), 2.0 * x * np.exp(0.5 * x)], axis=-1)
@@ -92,7 +92,7 @@ def test_invalid_or_repeated_argnums_raise(argnums):
         wg.grad(lambda a, b, c: a * b * c, argnums=argnums)(1.0, 2.0, 3.0)
 
 
-def test_differentiated_arguments_go_by_position():
+def test_differentiated_arguments_are_positional():
     with pytest.raises(
         TypeError, match=r"grad\(squares\): argnums=0, but the call has 0 positional arguments"
     ):
@@ -101,7 +101,7 @@ def test_differentiated_arguments_go_by_position():
         wg.grad(squares, args=(1.0,))
 
 
-def test_one_array_for_two_arguments_is_two_variables():
+def test_same_array_as_two_arguments_is_two_variables():
     a, b = wg.grad(lambda a, b: np.sum(a * b**2), X, args=(X,), argnums=(0, 1))
     assert_rounding(a, X**2)
     assert_rounding(b, 2 * X * X)
@@ -110,7 +110,7 @@ def test_one_array_for_two_arguments_is_two_variables():
     assert_rounding(g["b"], 2 * X * X)
 
 
-def test_value_and_aux_come_in_order():
+def test_value_and_aux_are_returned_in_order():
     f = lambda x: (np.sum(x * x), {"twice": 2 * x, "text": "t", "none": None, "list": [x[0], 1]})
     y, g, aux = wg.grad(f, X, value=True, has_aux=True)
     assert_same_bits(y, np.sum(X * X))
@@ -152,7 +152,7 @@ def test_out_receives_the_derivative():
         wg.jacobian(lambda p: p["x"])({"x": X}, out=np.zeros((3, 3)))
 
 
-def test_jacobians_have_the_shape_of_the_output_before_that_of_the_input():
+def test_jacobian_shape_is_output_shape_then_input_shape():
     x = np.arange(6.0).reshape(2, 3)
     for f, shape in (
         (lambda x: x.sum(), (2, 3)),
@@ -245,7 +245,7 @@ def total(x, k):
     ],
     ids=lambda p: type(p).__name__,
 )
-def test_containers_of_every_kind_give_containers_of_the_same_kind(point, f):
+def test_result_has_container_type_of_the_input(point, f):
     g = wg.grad(f, point)
     assert type(g) is type(point)
     from wengert.containers import split
@@ -257,7 +257,7 @@ def test_containers_of_every_kind_give_containers_of_the_same_kind(point, f):
     assert [np.shape(leaf) for leaf in leaves] == [np.shape(leaf) for leaf in originals]
 
 
-def test_blocks_nest_output_outside_and_input_inside():
+def test_jacobian_blocks_nest_output_outside_and_input_inside():
     J = wg.jacobian(lambda p: {"u": p[0] * p[1], "v": [p[0], p[1] ** 2]}, [X, 2.0])
     assert_rounding(J["u"][0], 2 * np.eye(3))
     assert_rounding(J["u"][1], X)
@@ -267,7 +267,7 @@ def test_blocks_nest_output_outside_and_input_inside():
     assert_rounding(J["v"][1][1], 4.0)
 
 
-def test_a_pullback_takes_a_cotangent_of_the_form_of_the_output():
+def test_pullback_takes_cotangent_with_structure_of_output():
     _, pullback = wg.vjp(lambda x: {"a": x, "b": 3 * x, "c": x[0]}, X)
     one = {"a": np.ones(3), "b": np.zeros(3), "c": 0.0}
     assert_rounding(pullback(one), np.ones(3))
@@ -316,7 +316,7 @@ def test_fun_shares_its_evaluation_with_the_derivative():
     assert_same_bits(J.fun(X, 2.0), 2.0 * X * X)
 
 
-def test_fun_does_not_take_minus_zero_for_zero_nor_float32_for_float64():
+def test_fun_distinguishes_signed_zeros_and_dtypes():
     J = wg.jacobian(lambda x: np.copysign(1.0, x) * x * x)
     J.fun(np.array([0.0, 1.0]))
     assert_same_bits(J.fun(np.array([-0.0, 1.0])), np.array([-0.0, 1.0]))
@@ -346,7 +346,7 @@ def test_fun_stops_recording_while_no_derivative_is_requested():
     del kinds[:]
     x = points(1)
     J(x)
-    assert kinds == [False]  # a recording, which the derivative has used
+    assert kinds == [False]  # one recording, made by the derivative
 
 
 def test_threads_share_one_callable_and_its_fun():
@@ -417,10 +417,10 @@ def test_eight_threads_compute_the_same_bits():
     assert not failures
 
 
-# ---- objects
+# ---- callables
 
 
-def test_reprs_name_the_operation_the_function_and_the_options():
+def test_repr_names_operation_function_and_options():
     assert repr(wg.grad(squares)) == "grad(squares)"
     assert (
         repr(wg.jacobian(squares, argnums=(0, 1), value=True))
@@ -432,7 +432,7 @@ def test_reprs_name_the_operation_the_function_and_the_options():
     assert repr(wg.grad(functools.partial(product, a=1.0)))
 
 
-def test_callables_have_the_signature_and_the_text_of_the_function():
+def test_callables_have_signature_and_docstring_of_the_function():
     for op in (wg.grad, wg.jacobian, wg.vjp):
         assert inspect.signature(op(product)) == inspect.signature(product)
     assert "Every kind of argument" in wg.grad(product).__doc__
@@ -493,7 +493,7 @@ class Stateful:
         return lambda x: x[0] * self.calls
 
 
-def test_functions_of_every_kind_are_taken():
+def test_all_kinds_of_callables_are_accepted():
     square = lambda x: np.sum(x**2)
     wrapped = functools.wraps(square)(lambda *args: square(*args))
     cached = Stateful()
@@ -529,7 +529,7 @@ def test_functions_of_every_kind_are_taken():
     assert_rounding(wg.jacobian(namespace["f"], X)[1], [1, 0, 0])
 
 
-def test_numpy_imported_in_any_way_makes_arrays_that_take_traced_numbers():
+def test_arrays_from_numpy_imported_in_any_way_accept_traced_scalars():
     def inside(x):
         import numpy as m
         from numpy import ones
@@ -553,7 +553,7 @@ def test_numpy_imported_in_any_way_makes_arrays_that_take_traced_numbers():
     assert_rounding(wg.jacobian(by_cell, X), [[1, 1, 0], [0, 1, 0], [0, 1, 0]])
 
 
-def test_plain_numpy_is_left_alone_after_and_outside_of_a_derivative():
+def test_plain_numpy_is_unchanged_after_and_outside_derivatives():
     wg.jacobian(in_place, X)
     assert type(np.zeros(2)) is np.ndarray
     assert type(in_place(X)) is np.ndarray
@@ -563,7 +563,7 @@ def test_plain_numpy_is_left_alone_after_and_outside_of_a_derivative():
     assert wnp.sin(0.5) == np.sin(0.5)
 
 
-# ---- constants by request
+# ---- requested constants
 
 
 def test_stop_gradient_makes_constants():
@@ -585,7 +585,7 @@ def test_stop_gradient_makes_constants():
     assert_rounding(np.diag(wg.jacobian(f, X)), 2 * np.array([100.0, X[1], X[2]]))
 
 
-def test_a_passive_block_computes_constants_and_its_writes_stay_writes():
+def test_passive_block_computes_constants_and_keeps_writes():
     def f(x):
         F = np.zeros(3)
         with wg.passive():
@@ -611,7 +611,7 @@ def test_a_passive_block_computes_constants_and_its_writes_stay_writes():
         assert_rounding(wg.grad(lambda x: np.sum(x * x), X), 2 * X)
 
 
-def test_a_passive_block_may_stand_inside_of_another():
+def test_passive_blocks_nest():
     def f(x):
         with wg.passive():
             with wg.passive():
@@ -629,7 +629,7 @@ def failing_inside_passive(x):
     return x
 
 
-def test_a_primitive_of_ones_own_is_opaque_and_exact():
+def test_user_primitive_is_opaque_and_exact():
     seen = []
 
     @wg.primitive(vjp=lambda ybar, y, x, k: (ybar * k * np.cos(x), None))
@@ -666,7 +666,7 @@ def test_rule_with_wrong_result_raises(rule, error, text):
     assert_rounding(wg.grad(lambda x: np.sum(x * x), X), 2 * X)
 
 
-def test_a_primitive_keeps_the_arguments_it_was_called_with():
+def test_primitive_keeps_arguments_of_its_call():
     f = wg.primitive(
         lambda x, w, scale=None: x * w * scale, vjp=lambda ybar, y, x, w, scale=None: (ybar * w * scale, None)
     )
@@ -681,7 +681,7 @@ def test_a_primitive_keeps_the_arguments_it_was_called_with():
     assert_rounding(wg.jacobian(g, X), np.diag([2.0, 4, 6]))
 
 
-def test_a_comparison_with_differences_counts_digits():
+def test_comparison_with_differences_counts_digits():
     report = wg.compare(lambda x: np.sin(x) * x[0], X)
     assert report.digits > 6
     assert_rounding(report.exact, wg.jacobian(lambda x: np.sin(x) * x[0], X))
@@ -690,7 +690,7 @@ def test_a_comparison_with_differences_counts_digits():
     assert wg.compare(lambda x: wrong(x), X).digits < 1
 
 
-# ---- input that is written
+# ---- functions that write into their input
 
 
 def test_write_into_argument_warns_once_and_leaves_the_argument():
@@ -724,7 +724,7 @@ def test_write_into_argument_warns_once_and_leaves_the_argument():
         wg.grad(lambda x: (lambda a: operator.imul(a, 2))(x[0]), x)
 
 
-# ---- nothing grows
+# ---- no growth
 
 
 def mixed(x):
@@ -756,18 +756,18 @@ def many_calls(count):
             wg.grad(raising, X)
 
 
-def test_nothing_grows_over_two_thousand_calls():
+def test_no_growth_over_two_thousand_calls():
     found = []  # bytes and objects
     tracemalloc.start()
     try:
-        many_calls(300)  # fills the caches, which are bounded, where it is seen what they take
+        many_calls(300)  # fills the caches, which are bounded, so that they are not counted
         for calls in (0, 100, 100, 100):
             many_calls(calls)
             gc.collect()
             found.append((tracemalloc.get_traced_memory()[0], len(gc.get_objects())))
     finally:
         tracemalloc.stop()
-    grown, objects = np.diff(found, axis=0).min(axis=0)  # a large dict of the interpreter's may be moved once
+    grown, objects = np.diff(found, axis=0).min(axis=0)  # minimum: a large dict may be reallocated once
     assert grown < 6_000
     assert objects < 70
 
@@ -785,7 +785,7 @@ def test_arguments_and_constants_are_not_kept_alive():
     assert (sys.getrefcount(w), sys.getrefcount(x)) == counts
 
 
-def test_memory_goes_without_the_garbage_collector():
+def test_memory_is_freed_without_garbage_collector():
     class Marker:
         pass
 
@@ -811,10 +811,10 @@ def test_memory_goes_without_the_garbage_collector():
         gc.enable()
 
 
-# ---- derivatives inside derivatives: an error now, never a wrong number
+# ---- derivatives inside derivatives: an error or the right value, never a wrong one
 
 
-def test_a_derivative_at_a_plain_point_inside_another_is_a_constant():
+def test_inner_derivative_at_plain_point_is_constant():
     assert wg.grad(lambda x: wg.grad(lambda z: z * z)(3.0) * x, 2.0) == 6.0
     assert wg.grad(lambda x: wg.jacobian(squares, X).sum() * x, 2.0) == pytest.approx(2 * X.sum())
 
@@ -840,8 +840,8 @@ def test_a_derivative_at_a_plain_point_inside_another_is_a_constant():
     ],
     ids=range(15),
 )
-def test_an_outer_value_inside_an_inner_derivative_keeps_its_derivative(f):
-    """Each way in which the outer derivative could be lost, against differences of plain values."""
+def test_outer_value_inside_inner_derivative_keeps_its_derivative(f):
+    """Compare each use of the outer variable with differences of plain values."""
     h = 1e-6
     steps = h * np.eye(X.size)
     expected = np.array([(f(X + step) - f(X - step)) / (2 * h) for step in steps])
@@ -873,7 +873,7 @@ def test_an_outer_value_inside_an_inner_derivative_keeps_its_derivative(f):
     ],
     ids=range(18),
 )
-def test_a_value_of_an_ended_derivative_is_an_error(f):
+def test_value_of_ended_derivative_raises(f):
     kept = []
     wg.grad(lambda x: kept.extend([x * 2.0, x * np.ones(2)]) or x * x, 3.0)
     with pytest.raises(wg.LevelError, match=r"grad\(.*lambda.*\).*ended"):
@@ -886,7 +886,7 @@ def test_a_value_of_an_ended_derivative_is_an_error(f):
 
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
 @pytest.mark.parametrize(("of_x", "of_y"), [("f4", "f8"), ("f8", "f4")])
-def test_a_jacobian_has_the_type_of_the_variables(mode, of_x, of_y):
+def test_jacobian_has_dtype_of_the_variables(mode, of_x, of_y):
     J = wg.jacobian(lambda x: x.astype(of_y) ** 2, np.array([1.0, 2.0], of_x), mode=mode)
     np.testing.assert_array_equal(J, [[2.0, 0.0], [0.0, 4.0]])
     assert J.dtype == of_x

@@ -1,4 +1,4 @@
-"""Small arrays as their elements: the same values and derivatives, and lists without arrays."""
+"""Scalarisation of small arrays: same values and derivatives, and code without arrays."""
 
 import numpy as np
 import pytest
@@ -78,7 +78,7 @@ def joined(x):
 
 
 def handed_over(x):
-    """Elements become arrays again where a function wants one."""
+    """Scalars become arrays again if a function needs an array."""
     total = 0.0
     for k in range(4):
         v = x[:3] * (k + 1.0) + x[3:]
@@ -93,7 +93,7 @@ def products(x):
 
 
 def forward(x):
-    """The probability of what a chain of two hidden states shows, in logarithms."""
+    """Return the log-likelihood of the observations under a hidden Markov chain with two states."""
     A, here = np.exp(x[:4].reshape(2, 2)), np.log(x[4:] ** 2)
     for k in range(6):
         top = np.max(here)
@@ -108,7 +108,7 @@ def folds(x):
 
 
 def put_into_large(x):
-    """Elements of a large array are written at constant indices: repeated ones, negative ones, a number for all."""
+    """Write elements of a large array at constant indices: repeated, negative, and one scalar for all."""
     y = np.zeros(40)
     B = np.ones((6, 7))
     for nodes in ([3, 7, 1], [7, -1, 7], [0, 1, 39], [-40, 2, 3]):
@@ -135,12 +135,12 @@ CASES = (
 
 @pytest.fixture
 def always(monkeypatch):
-    """Let lists without small arrays be taken whatever they cost."""
+    """Scalarise every program, whatever the estimated cost."""
     monkeypatch.setattr(pipeline, "SCALAR_GAIN", np.inf)
 
 
 @pytest.mark.parametrize("f", CASES, ids=lambda f: f.__name__)
-def test_derivatives_are_those_of_the_function(f, always):
+def test_scalarised_program_has_derivatives_of_function(f, always):
     made, v = wg.record(f, X), np.cos(np.arange(6.0))
     check(scalarise.by_elements(made._listing))
     assert_rounding(made(X), f(X))
@@ -153,18 +153,18 @@ def test_derivatives_are_those_of_the_function(f, always):
 
 
 @pytest.mark.parametrize("f", [runge_kutta, pairs, rotations, products], ids=lambda f: f.__name__)
-def test_no_small_array_is_left(f):
+def test_no_small_array_remains(f):
     code = scalarise.by_elements(wg.record(f, X)._listing)
     arrays = [i for i in range(len(code)) if kind_of(code, i)[1] != ()]
     assert [code.op[i] for i in arrays] == [Op.INPUT]
 
 
 @pytest.mark.parametrize("f", [runge_kutta, pairs, rotations], ids=lambda f: f.__name__)
-def test_the_list_of_numbers_is_taken_where_it_costs_less(f):
+def test_scalar_code_is_chosen_if_cheaper(f):
     assert not {Op.CALL, Op.PACK} & set(wg.record(f, X)._rolled().op.tolist())
 
 
-def test_a_few_instructions_on_arrays_stay():
+def test_few_array_instructions_are_kept():
     def f(x):
         return np.sum(np.exp(x) * np.sin(x) + x)
 
@@ -172,13 +172,13 @@ def test_a_few_instructions_on_arrays_stay():
     assert Op.LOAD not in code.op
 
 
-def test_a_jacobian_of_small_arrays_is_written_out():
+def test_jacobian_of_small_arrays_is_scalarised():
     made = wg.record(lambda y: rate(y + 0.1 * rate(y)), X[:3]).jacobian()
     assert_rounding(made(X[:3]), wg.jacobian(lambda y: rate(y + 0.1 * rate(y)))(X[:3]))
     assert set(made._listing.op.tolist()) <= {*range(Op.PARTIAL), Op.INPUT, Op.CONST, Op.LOAD, Op.PACK, Op.STRONG}
 
 
-def test_lengths_at_zero_have_the_derivative_of_the_function(always):
+def test_norm_at_zero_has_derivative_of_function(always):
     def f(x):
         a, b = x[:2] - x[2:4], x[1:3] * 2.0
         return np.linalg.norm(a) + np.linalg.norm(b) * np.sum(a * b)
@@ -191,7 +191,7 @@ def test_lengths_at_zero_have_the_derivative_of_the_function(always):
 @pytest.mark.parametrize(
     "values", [[1, 1, 1, 1, 1, 1], [0, 2, 2, 2, 1, 0], [3, 3, 0, 0, 3, 3], [np.inf, 1, np.inf, 0, 0, np.inf]]
 )
-def test_where_elements_are_equal_they_share_the_derivative_of_the_largest(values, always):
+def test_tied_maxima_share_the_derivative(values, always):
     def f(x):
         y = x * 1.0
         for _ in range(3):
@@ -230,7 +230,7 @@ SPECIAL_POINTS = {
 
 @pytest.mark.parametrize("point", SPECIAL_POINTS)
 @pytest.mark.parametrize("name", LOG_SUMS)
-def test_sums_of_exponentials_of_small_arrays_are_written_out(name, point):
+def test_logsumexp_of_small_arrays_is_scalarised(name, point):
     log_sum = LOG_SUMS[name]
 
     def f(x):
@@ -265,12 +265,12 @@ MATRICES = {
     "exchanged": [[0.0, 2.0], [3.0, 1.0]],
     "three": [[1.0, 2.0, 0.5], [0.0, -1.0, 0.3], [2.0, 0.1, 1.0]],
     "a permutation": [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]],
-    "of all sizes": [[1e-8, 1.0, 3.0], [1.0, 1e6, 2.0], [5.0, 3.0, 1e-3]],
+    "mixed magnitudes": [[1e-8, 1.0, 3.0], [1.0, 1e6, 2.0], [5.0, 3.0, 1e-3]],
 }
 
 
 def of_matrix(name, n):
-    """A function of matrices and vectors that lie in one array, which goes through what it found again."""
+    """Return a function that reads matrices and vectors from one array, and loops over the results."""
     linear = LINEAR[name]
 
     def f(x):
@@ -284,7 +284,7 @@ def of_matrix(name, n):
 
 @pytest.mark.parametrize("matrix", MATRICES)
 @pytest.mark.parametrize("name", LINEAR)
-def test_equations_of_small_matrices_are_written_out(name, matrix):
+def test_small_linear_systems_are_scalarised(name, matrix):
     matrix = np.array(MATRICES[matrix])
     n = len(matrix)
     x = np.concatenate([matrix.ravel(), np.linspace(0.5, 1.0, n)])
@@ -302,15 +302,15 @@ def test_equations_of_small_matrices_are_written_out(name, matrix):
 
 @pytest.mark.parametrize("hole", range(4))
 @pytest.mark.parametrize("name", ["det", "slogdet"])
-def test_nan_in_a_small_matrix_is_not_lost(name, hole):
+def test_nan_in_small_matrix_propagates(name, hole):
     f, x = of_matrix(name, 2), np.array([0.0, 1.0, 0.0, 3.0, 0.5, 0.25])
     made = wg.record(f, np.array([2.0, 1.0, 1.0, 3.0, 0.5, 0.25]))
     x[hole] = np.nan
-    assert np.isnan(made(x))  # LAPACK stops at a pivot of 0, where NumPy's determinant is 0 whatever else there is
+    assert np.isnan(made(x))  # LAPACK stops at a zero pivot, where NumPy's determinant is 0 despite the NaN
 
 
 @pytest.mark.parametrize("name", ["solve", "columns", "inv"])
-def test_singular_matrices_are_errors_of_numpy_in_compiled_functions(name):
+def test_singular_matrix_raises_numpy_error_in_compiled_function(name):
     f = of_matrix(name, 2)
     g, x = wg.compile(wg.grad(f)), np.array([2.0, 1.0, 1.0, 3.0, 0.5, 0.25])
     np.testing.assert_allclose(g(x), wg.grad(f)(x), rtol=1e-13)
@@ -319,8 +319,8 @@ def test_singular_matrices_are_errors_of_numpy_in_compiled_functions(name):
     np.testing.assert_allclose(g(2 * x), wg.grad(f)(2 * x), rtol=1e-13)
 
 
-def test_matrices_that_are_singular_to_rounding_are_left_to_numpy():
-    """Pivots that are written out may be 0 where those of LAPACK are not: then f runs as it is."""
+def test_nearly_singular_matrix_is_left_to_numpy():
+    """An expanded elimination may meet a zero pivot where LAPACK does not: then f runs eagerly."""
     f = of_matrix("solve", 2)
     made, g = wg.record(f, np.array([2.0, 1.0, 1.0, 3.0, 0.5, 0.25])), wg.compile(f)
     g(np.array([2.0, 1.0, 1.0, 3.0, 0.5, 0.25]))
@@ -335,7 +335,7 @@ def test_matrices_that_are_singular_to_rounding_are_left_to_numpy():
             assert g(x) == expected
 
 
-def test_determinants_of_singular_matrices_have_their_cofactors():
+def test_derivative_of_singular_determinant_is_cofactors():
     f, x = of_matrix("det", 2), np.array([1.0, 2.0, 2.0, 4.0, 0.5, 0.25])
     np.testing.assert_allclose(wg.compile(wg.grad(f))(x), wg.grad(f)(x), atol=1e-13)
     made = wg.compile(wg.grad(f))
@@ -344,13 +344,13 @@ def test_determinants_of_singular_matrices_have_their_cofactors():
 
 
 @pytest.mark.parametrize("f", [forward, folds, put_into_large], ids=lambda f: f.__name__)
-def test_what_is_run_calls_no_function_of_small_arrays(f):
+def test_lowered_code_has_no_calls_on_small_arrays(f):
     made = wg.record(f, X)
     for program_of_f in (made, made.grad(), made.hvp()):
         assert not program_of_f.lowered().calls
 
 
-def test_masks_are_handed_over(always):
+def test_masks_are_scalarised(always):
     def f(x):
         y = np.concatenate([x, x * 2.0])
         mask = np.isnan(y) | (y > 1.0)
@@ -362,7 +362,7 @@ def test_masks_are_handed_over(always):
     assert_rounding(made.grad()(X), wg.grad(f)(X))
 
 
-def test_functions_of_scipy_of_constant_elements(always):
+def test_scipy_functions_of_constant_elements(always):
     def f(x):
         return np.sum(special.expit(np.pad(x, 1)) * 2.0) + np.sum(special.xlogy(np.pad(x**2, 1), 2.0))
 
@@ -383,12 +383,12 @@ def test_arrays_in_any_memory_order(order, always):
     assert_rounding(made.grad()(A), wg.grad(f)(A))
 
 
-def test_exact_programs_are_left_as_they_are():
+def test_exact_programs_are_unchanged():
     made = wg.record(runge_kutta, X, exact=True)
     assert Op.PACK in made.lowered().op
 
 
-def test_it_is_told_what_became_of_small_arrays():
+def test_explain_reports_scalarisation():
     text = str(wg.record(rotations, X).explain())
     assert "small arrays are scalarised" in text
     scalars = wg.viz.passes(rotations, X)
@@ -406,13 +406,13 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_the_estimate_of_calls_grows_with_what_they_compute(name):
+def test_cost_estimate_of_calls_grows_with_work(name):
     made, f, power = CALLS[name]
     few, many = (wg.record(f, made(n)).estimate for n in (500, 1000))
     assert 0.75 * 2.0**power < many / few < 1.1 * 2.0**power
 
 
-def test_the_estimate_of_a_loop_is_that_of_its_steps():
+def test_cost_estimate_of_loop_is_proportional_to_steps():
     def steps(x, count):
         for _ in range(count):
             x = x + 0.1 * np.sin(x)

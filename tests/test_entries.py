@@ -1,4 +1,4 @@
-"""Nonzeros as products of partials, behind every kind of call: those of the dense derivative, without directions."""
+"""Jacobian accumulation without seed directions: through every kind of call, nonzeros equal the dense derivative."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from wengert.program.passes import vectorise
 from wengert.program.report.schedule import operations
 
 rng = np.random.default_rng(2008)
-K = 7  # points of three coordinates
+K = 7  # points with three coordinates
 X = rng.normal(size=3 * K)
 A, NARROW, TALL = rng.normal(size=(3, 3)), rng.normal(size=(3, 2)), rng.normal(size=(5, 3))
 BATCH, WEIGHTS, INTEGERS = rng.normal(size=(K, 3, 3)), rng.normal(size=(K, 3)), np.array([1, 2, 3])
@@ -37,7 +37,7 @@ def bonds(x):
 
 
 def outer(x):
-    """A matrix for each point, well away from singular ones."""
+    """Return a well-conditioned matrix for each point."""
     return points(x)[:, :, None] * points(x)[:, None, :] + 4.0 * np.eye(3)
 
 
@@ -61,7 +61,7 @@ def stored_at(x):
 
 
 def sums_stored_in_rows(x):
-    """Each sum of two is stored in all of a row, one of them over an axis that the value lacks."""
+    """Store sums of two terms in whole rows, one of them broadcast over an axis that it lacks."""
     out = np.ones((2, 4, 3))
     out[:, 1:] = np.sum(points(x)[:3] ** 2, axis=1)[:, None]
     out[1, 0] = np.sum(x[:5])
@@ -127,7 +127,7 @@ JACOBIANS = {
     "convolve": lambda x: np.convolve(x, [1.0, -2.0, 1.0], "same"),
     "convolve, valid": lambda x: np.convolve([0.5, 1.0], x, "valid"),
     "correlate": lambda x: np.correlate(x, [1.0, 2.0, 4.0]),
-    # reductions along axes
+    # reductions
     "norm": lambda x: np.linalg.norm(points(x), axis=1),
     "norm, axes kept": lambda x: points(x) / np.linalg.norm(points(x), axis=1, keepdims=True),
     "norm of sums": lambda x: np.linalg.norm(points(x), 1, axis=1),
@@ -141,7 +141,7 @@ JACOBIANS = {
     "var": lambda x: np.var(points(x), axis=1),
     "std": lambda x: points(x).std(axis=1),
     "prod": lambda x: np.prod(points(x), axis=1),
-    "prod of many": lambda x: np.prod(x[:20].reshape(2, 10), axis=1),
+    "prod of many elements": lambda x: np.prod(x[:20].reshape(2, 10), axis=1),
     "max": lambda x: np.max(points(x), axis=1),
     "ptp": lambda x: np.ptp(points(x), axis=1),
     "median": lambda x: np.median(points(x), axis=1),
@@ -149,7 +149,7 @@ JACOBIANS = {
     "logsumexp": lambda x: special.logsumexp(points(x), axis=1),
     "trapezoid": lambda x: np.trapezoid(points(x) ** 2, axis=1),
     "trace": lambda x: np.trace(outer(x), axis1=1, axis2=2),
-    # along axes
+    # functions along an axis
     "cumsum": lambda x: np.cumsum(points(x) ** 2, axis=1),
     "cumprod": lambda x: np.cumprod(points(x), axis=-1),
     "diff": lambda x: np.diff(points(x) ** 2, 2, axis=0),
@@ -157,7 +157,7 @@ JACOBIANS = {
     "diff between elements": lambda x: np.diff(x**2, 2, prepend=x[3], append=x[:2]),
     "gradient": lambda x: np.gradient(points(x))[1],
     "softmax": lambda x: special.softmax(points(x), axis=1),
-    # element by element
+    # elementwise
     "arctan2": lambda x: np.arctan2(x[1:], x[:-1]),
     "hypot of broadcast": lambda x: np.hypot(points(x), INTEGERS),
     "logaddexp": lambda x: np.logaddexp(x[1:], x[:-1]),
@@ -180,7 +180,7 @@ JACOBIANS = {
     "solve, live": lambda x: np.linalg.solve(outer(x), points(x)[:, :, None]),
     "inv": lambda x: np.linalg.inv(outer(x)),
     "det": lambda x: np.linalg.det(outer(x)),
-    # moves
+    # data movement
     "stack": lambda x: np.stack([np.sin(x), np.ones(3 * K), x[::-1]], axis=1),
     "concatenate": lambda x: np.concatenate([x[:5] ** 2, np.arange(3.0), x[5:] * x[0]]),
     "hstack with integers": lambda x: np.hstack([points(x), np.arange(K)[:, None], points(x) ** 2]),
@@ -196,7 +196,7 @@ JACOBIANS = {
     "sums in a view that repeats them": sums_stored_in_rows,
     "sums at an index": a_sum_stored_at,
     "bincount": lambda x: np.bincount(FIRST, np.sum(bonds(x) ** 2, axis=1), K),
-    # chemistry
+    # chemical kinetics
     "angles": angles,
     "dihedral angles": dihedral,
 }
@@ -225,7 +225,7 @@ HESSIANS = {
 
 
 @pytest.mark.parametrize(("order", "name"), [*[(1, name) for name in JACOBIANS], *[(2, name) for name in HESSIANS]])
-def test_entries_behind_calls_are_those_of_the_dense_derivative(order, name):
+def test_nonzeros_through_calls_equal_dense_derivative(order, name):
     f = (JACOBIANS if order == 1 else HESSIANS)[name]
     sparse, dense = [(wg.jacobian, wg.hessian)[order - 1](f, **options) for options in ({"sparse": True}, {})]
     for x in (X, 0.9 * X[::-1].copy()):
@@ -236,7 +236,7 @@ def test_entries_behind_calls_are_those_of_the_dense_derivative(order, name):
 
 
 @pytest.mark.parametrize("name", JACOBIANS)
-def test_the_list_of_entries_is_well_formed(name):
+def test_accumulation_code_is_well_formed(name):
     code, y, example = listed(JACOBIANS[name])
     verify.check(entries(code, code.inputs[0], y, example).code)
     verify.check(expand(code)[0])
@@ -247,7 +247,7 @@ def listed(f, x=X):
     return *program._differentiable("jacobian"), program._example
 
 
-#: patterns that are smaller than that of everything along an axis: what is a constant zero is no entry
+#: patterns smaller than full dependence along an axis: constant zeros are not stored
 SMALL = {
     "cross": (lambda x: np.cross(points(x), WEIGHTS), 6 * K),
     "running sums": (lambda x: np.cumsum(points(x), axis=1), 6 * K),
@@ -259,14 +259,14 @@ SMALL = {
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_constant_zeros_are_no_entries(name):
+def test_constant_zeros_are_not_stored(name):
     f, count = SMALL[name]
     code, y, example = listed(f)
     assert len(entries(code, code.inputs[0], y, example).indices) == count
 
 
 def chained(x, n):
-    """Numbers stored one by one, of which each reads three before it."""
+    """Store scalars one by one, each of which reads the three before it."""
     for k in range(n):
         x = x.copy()
         i = k % x.size
@@ -274,7 +274,7 @@ def chained(x, n):
     return x
 
 
-#: where there would be as many entries as in a dense matrix, or it cannot be told which elements are read
+#: as many nonzeros as a dense matrix has, or unknown dependence between elements
 REFUSED = {
     "a sort": np.sort,
     "long running sums": np.cumsum,
@@ -286,13 +286,13 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_not_local_is_refused(name):
+def test_non_local_dependence_is_refused(name):
     code, y, example = listed(REFUSED[name])
     with pytest.raises(Refused):
         entries(code, code.inputs[0], y, example)
 
 
-def test_numbers_that_all_depend_on_one_another_are_refused(monkeypatch):
+def test_fully_coupled_scalars_are_refused(monkeypatch):
     code, y, example = listed(lambda x: chained(x, 400))
     found = entries(code, code.inputs[0], y, example)
     assert len(found.indices) == 5 * 3 * K  # of the last five
@@ -302,8 +302,8 @@ def test_numbers_that_all_depend_on_one_another_are_refused(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["numbers", "products with a matrix"])
-def test_more_operations_than_allowed_are_refused(name):
-    """As soon as they are made; as many as there are in the end are allowed."""
+def test_exceeding_operation_limit_is_refused(name):
+    """The limit applies while entries are created, and a count equal to it is allowed."""
     W = rng.normal(size=(3 * K, 3 * K))
     f = {"numbers": lambda x: chained(x, 400), "products with a matrix": lambda x: W @ np.tanh(W @ x)}[name]
     code, y, example = listed(f)
@@ -315,8 +315,8 @@ def test_more_operations_than_allowed_are_refused(name):
         entries(code, code.inputs[0], y, example, dense=True, most=count // 4)
 
 
-def test_numbers_have_the_entries_of_the_dense_derivative():
-    """Every way in which a number may depend on others: constants, choices, one operand twice, and what arrays give."""
+def test_nonzeros_of_scalar_code_equal_dense_derivative():
+    """Scalars depend on others in every way: constants, selections, a repeated operand, and elements of arrays."""
 
     def f(x):
         s = np.sum(x[:4]) * 2.0
@@ -339,7 +339,7 @@ def test_numbers_have_the_entries_of_the_dense_derivative():
         np.testing.assert_allclose(program.with_entries("J", found)(point), expected, rtol=1e-13, atol=1e-15)
 
 
-def test_a_factor_of_zero_is_a_strong_zero_in_entries_of_numbers():
+def test_zero_factor_is_strong_zero_in_scalar_code():
     def f(x):
         a, b = x[0] * 0.0, x[1]
         return np.array([a * np.log(b), np.where(b > 0, b, np.sqrt(b) * a), a / b])
@@ -352,7 +352,7 @@ def test_a_factor_of_zero_is_a_strong_zero_in_entries_of_numbers():
     np.testing.assert_array_equal(found[0], expected[0])
 
 
-def test_a_kink_has_the_derivative_of_the_row():
+def test_kink_has_derivative_of_the_rule():
     """The norm of a zero vector has derivative 0, not NaN."""
     x = np.concatenate([np.zeros(3), X[3:]])
     J = wg.jacobian(lambda x: np.linalg.norm(points(x), axis=1), sparse=True)
@@ -361,7 +361,7 @@ def test_a_kink_has_the_derivative_of_the_row():
 
 
 VIEWS = [
-    ((0, (4, 3), (24, 8)), False),  # one line
+    ((0, (4, 3), (24, 8)), False),  # one row
     ((0, (40,), (8,)), False),
     ((0, (40, 3), (24, 8)), False),
     ((0, (40, 3), (8, 0)), True),
@@ -375,11 +375,11 @@ VIEWS = [
 
 
 @pytest.mark.parametrize(("view", "expected"), VIEWS)
-def test_lines_of_views(view, expected):
+def test_views_made_of_short_rows(view, expected):
     assert has_short_rows(view) is expected
 
 
-def test_operands_that_are_broadcast_along_short_axes_are_gathered():
+def test_operands_broadcast_along_short_axes_are_gathered():
     code, _, _ = listed(lambda x: x[:20, None] * x[None, :3])
     views = code.views
     assert any(has_short_rows(views[b]) for b in code.b[code.op == Op.VIEW].tolist())
@@ -388,17 +388,17 @@ def test_operands_that_are_broadcast_along_short_axes_are_gathered():
     assert kind_of(found, int(of[code.outputs[0]])) == kind_of(code, code.outputs[0])
 
 
-#: parts of what was broadcast, computed once and read at several places
+#: slices of broadcast results, computed once and read several times
 REPEATED = {
-    "behind new axes": lambda x: np.diff(np.broadcast_to(np.sin(x), (2, K, 3)), axis=1),
+    "after new axes": lambda x: np.diff(np.broadcast_to(np.sin(x), (2, K, 3)), axis=1),
     "before new axes": lambda x: np.diff(np.broadcast_to(np.sin(x)[..., None], (K, 3, 2)), axis=0),
     "backwards": lambda x: np.diff(np.broadcast_to(np.sin(x)[::-1], (2, K, 3)), axis=2),
 }
 
 
 @pytest.mark.parametrize("name", REPEATED)
-def test_parts_of_views_that_repeat_elements_have_their_derivatives(name):
-    """A part of a view that repeats elements is one of the array behind it, in which each has a place."""
+def test_slices_of_views_that_repeat_elements(name):
+    """Slices of a view with repeated elements become views of the array behind it."""
     f = lambda x: np.sum(np.cumsum(np.ravel(REPEATED[name](x))) ** 2)
     x = points(X)
     program = wg.record(f, x)
@@ -407,8 +407,8 @@ def test_parts_of_views_that_repeat_elements_have_their_derivatives(name):
     np.testing.assert_allclose(program.jvp()(x, direction)[1], np.sum(expected * direction), rtol=1e-11)
 
 
-def test_numbers_beside_joined_arrays_have_no_derivative():
-    """Integers and numbers in a list of arrays are constants, not numbers of elements."""
+def test_constants_in_concatenations_have_zero_derivative():
+    """Integers and floats in a list of arrays are constants, not sizes."""
     for f in (lambda x: np.hstack([x, np.array([1, 2])]), lambda x: np.hstack([x, 1.0]), lambda x: np.hstack([1, x])):
         x = np.array([0.5, 2.0])
         program = wg.record(f, x)
@@ -460,13 +460,13 @@ def test_dense_derivatives_of_programs(operator, f, n):
         found[...] = np.nan
 
 
-# ---- the order of rows
+# ---- sorting by row
 
 NO_ENTRIES = np.zeros(0, np.int32)
 
 
 def of_random(seed, m, n, *counts):
-    """Parts of random entries, in which some come twice."""
+    """Return slices of random entries, some of which occur twice."""
     rng = np.random.default_rng(seed)
     return [[rng.integers(size, size=count).astype(np.int32) for size in (m, n)] for count in counts]
 
@@ -489,7 +489,7 @@ PARTS = {
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_entries_are_put_in_the_order_of_rows(name):
+def test_nonzeros_are_sorted_by_row(name):
     m, parts = PARTS[name]
     entries_of = [list(zip(range(len(cols)) if rows is None else rows.tolist(), cols.tolist())) for rows, cols in parts]
     expected = sorted({entry for part in entries_of for entry in part})
@@ -513,7 +513,7 @@ def test_entries_are_put_in_the_order_of_rows(name):
         ([[]], [], 0),
     ],
 )
-def test_the_first_line_with_no_other_column_is_found(lines, line, expected):
+def test_first_row_with_same_columns_is_found(lines, line, expected):
     assert first_compatible([np.array(other, np.int32) for other in lines], np.array(line, np.int32)) == expected
 
 
@@ -527,7 +527,7 @@ def test_the_first_line_with_no_other_column_is_found(lines, line, expected):
     ],
 )
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
-def test_regular_places_are_those_of_a_view(where, axes, steps, dtype):
+def test_regular_offsets_form_a_view(where, axes, steps, dtype):
     where = where.ravel().astype(dtype)
     assert vectorise.lattice(where) == axes
     if axes is not None:
@@ -535,21 +535,21 @@ def test_regular_places_are_those_of_a_view(where, axes, steps, dtype):
 
 
 def padded(x):
-    """What is put into constants one side after the other, and shifted around."""
+    """Store shifted values into one side after the other of a constant array."""
     p = np.full((6, 6), 2.0)
     p[1:-1, 1:-1] = x.reshape(4, 4) ** 2
     p[0, 1:-1], p[1:-1, 0] = x[:4], 3.0 * x[4:8]
     return (np.roll(p, 1, 0) * p + np.roll(p, -1, 1)[::-1]).ravel()
 
 
-def test_constants_put_into_constants_have_no_entries():
+def test_constants_stored_into_constants_have_no_entries():
     x = rng.normal(size=16)
     found = wg.jacobian(padded, sparse=True)
     np.testing.assert_allclose(found(x).toarray(), wg.jacobian(padded)(x), rtol=1e-13, atol=1e-13)
     assert found.mode == "direct"
 
 
-def test_lines_of_many_entries_are_joined():
+def test_long_rows_are_joined():
     first, second = [np.random.default_rng(k).integers(K, size=30) for k in (3, 4)]
     f = lambda x: np.sum(np.linalg.norm(points(x)[first] - 2.0 * points(x)[second], axis=1) ** 3)
     found, exact = wg.hessian(f, sparse=True)(X), wg.hessian(f)(X)
@@ -558,11 +558,11 @@ def test_lines_of_many_entries_are_joined():
 
 
 SHEET = rng.uniform(0.5, 1.5, size=(4, 5))
-#: arguments whose elements do not lie one behind the other
+#: arguments that are not contiguous
 SPREAD = {
     "a column": SHEET[:, 2],
     "every third": SHEET.ravel()[::3],
-    "backwards by twos": SHEET[3, ::-2],
+    "every second element reversed": SHEET[3, ::-2],
     "a block": SHEET[1:3, 1:4],
     "columns": SHEET[:, ::2].T,
     "a diagonal": np.diagonal(SHEET),
@@ -570,7 +570,7 @@ SPREAD = {
 
 
 @pytest.mark.parametrize("name", SPREAD)
-def test_arguments_may_be_parts_of_other_arrays(name):
+def test_arguments_may_be_views(name):
     x = SPREAD[name]
     f = lambda x: np.sin(x) * np.sum(x, axis=0)
     energy = lambda x: np.sum(f(x) ** 2)

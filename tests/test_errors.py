@@ -1,5 +1,5 @@
 # ruff: noqa: UP031
-"""Messages word for word: what happened, at which line of the user, what to write instead; no state left."""
+"""Exact error messages: what happened, at which line of the user's code, what to write instead; no state remains."""
 
 import dataclasses
 import decimal
@@ -21,12 +21,12 @@ X = np.array([0.3, 1.2, -0.7])
 
 
 def line_of(f, offset=1):
-    """Where the body of `f` raises: `offset` lines below its ``def``."""
+    """Return the location where the body of `f` raises: `offset` lines below its ``def``."""
     return f"{__file__}:{f.__code__.co_firstlineno + offset}"
 
 
 def check(error, text, call):
-    """The call raises `error` with exactly this text, twice; afterwards derivatives work."""
+    """Check that the call raises `error` with exactly this text, twice, and that derivatives work afterwards."""
     for _ in range(2):
         with pytest.raises(error) as raised:
             call()
@@ -42,7 +42,7 @@ def check(error, text, call):
 
 
 def asking(name):
-    """A function that asks its operand as NumPy's own do, and that no row knows."""
+    """Return a function that dispatches on its operand as NumPy's functions do, but has no rule."""
     from numpy._core.overrides import array_function_dispatch
 
     def fun(a):
@@ -52,7 +52,7 @@ def asking(name):
     return array_function_dispatch(lambda a: (a,), module="numpy")(fun)
 
 
-def test_a_function_without_a_rule_is_named_with_the_nearest_supported_one():
+def test_function_without_rule_is_named_with_nearest_supported_one():
     far, near = asking("xxfftxx"), asking("cumsun")
 
     def f(x):
@@ -76,7 +76,7 @@ def test_a_function_without_a_rule_is_named_with_the_nearest_supported_one():
         wg.grad(g, X)
 
 
-def test_a_refused_function_says_why():
+def test_unsupported_function_states_reason():
     def f(x):
         return np.histogram(x)[0].sum()
 
@@ -98,7 +98,7 @@ def test_a_refused_function_says_why():
     )
 
 
-def test_an_option_that_the_rule_does_not_know_is_named():
+def test_unsupported_option_is_named():
     def f(x):
         return np.var(x, mean=0.5)
 
@@ -110,7 +110,7 @@ def test_an_option_that_the_rule_does_not_know_is_named():
     )
 
 
-def test_an_argument_without_derivative_is_counted():
+def test_arguments_are_differentiated_except_traced_indices():
     def f(x):
         return (
             np.ldexp(1.0, 2) * np.heaviside(0.0, x).sum() + np.interp(0.5, X, X) + np.bincount([0, 1, 1], weights=x)[0]
@@ -125,7 +125,7 @@ def test_an_argument_without_derivative_is_counted():
         wg.grad(g, X)
 
 
-def test_a_method_of_a_ufunc_without_a_rule_says_what_to_write():
+def test_ufunc_method_without_rule_names_replacement():
     def f(x):
         return np.power.reduce(x)
 
@@ -137,7 +137,7 @@ def test_a_method_of_a_ufunc_without_a_rule_says_what_to_write():
     )
 
 
-# ---- into plain memory
+# ---- traced values stored in plain memory
 
 OUTSIDE = np.zeros(3)
 
@@ -148,7 +148,7 @@ NO_PLACE = (
 )
 
 
-def test_an_element_of_a_plain_array_cannot_hold_a_traced_value():
+def test_element_of_plain_array_cannot_hold_traced_value():
     def f(x):
         OUTSIDE[0] = x[0]
         return OUTSIDE
@@ -160,7 +160,7 @@ def test_an_element_of_a_plain_array_cannot_hold_a_traced_value():
     )
 
 
-def test_a_plain_array_cannot_be_filled_with_a_traced_value():
+def test_plain_array_cannot_be_filled_with_traced_value():
     def f(x):
         OUTSIDE.fill(x[0])
         return OUTSIDE
@@ -172,7 +172,7 @@ def test_a_plain_array_cannot_be_filled_with_a_traced_value():
     )
 
 
-def test_a_slice_of_a_plain_array_cannot_hold_traced_values():
+def test_slice_of_plain_array_cannot_hold_traced_values():
     def f(x):
         OUTSIDE[:2] = x[:2]
         return OUTSIDE
@@ -184,7 +184,7 @@ def test_a_slice_of_a_plain_array_cannot_hold_traced_values():
     )
 
 
-def test_a_plain_array_cannot_be_out():
+def test_plain_array_as_out_raises():
     def f(x):
         np.sin(x, out=OUTSIDE)
         return OUTSIDE
@@ -196,7 +196,7 @@ def test_a_plain_array_cannot_be_out():
     )
 
 
-def test_an_augmented_assignment_to_a_plain_array_is_an_out():
+def test_augmented_assignment_to_plain_array_raises():
     def f(x):
         OUTSIDE.__imul__(x)
         return OUTSIDE
@@ -209,7 +209,7 @@ def test_an_augmented_assignment_to_a_plain_array_is_an_out():
     assert (OUTSIDE == 0).all()
 
 
-def test_each_of_the_three_remedies_works():
+def test_each_suggested_remedy_works():
     import wengert.numpy as wnp
 
     def by_import(x):
@@ -229,7 +229,7 @@ def test_each_of_the_three_remedies_works():
         assert_rounding(wg.jacobian(f, X), [[1, 0, 0], [0, 0, 0], [0, 0, 0]])
 
 
-def test_an_array_that_was_handed_out_is_named_with_both_lines():
+def test_array_handed_out_before_a_write_is_named_with_both_lines():
     def f(x):
         F = np.zeros(3)
         inner = memoryview(F.data)
@@ -244,7 +244,7 @@ def test_an_array_that_was_handed_out_is_named_with_both_lines():
     )
 
 
-# ---- out of the derivative
+# ---- conversions to plain values
 
 NO_FLOAT = (
     "its derivative would be lost. Use the NumPy function (np.sin(x) for math.sin(x)), "
@@ -258,7 +258,7 @@ NO_ARRAY = (
 
 
 @pytest.mark.parametrize("convert", [float, math.sin, math.sqrt, lambda v: math.pow(v, 2), complex, lambda v: "%f" % v])
-def test_a_traced_number_cannot_become_a_float(convert):
+def test_traced_scalar_cannot_become_a_float(convert):
     def f(x):
         return convert(x[1]) * x[0]
 
@@ -280,7 +280,7 @@ def test_math_functions_are_named_with_the_line():
     )
 
 
-def test_a_traced_array_cannot_become_a_plain_one():
+def test_traced_array_cannot_become_a_plain_one():
     asarray = np.asarray
 
     def f(x):
@@ -294,14 +294,14 @@ def test_a_traced_array_cannot_become_a_plain_one():
     )
 
 
-def test_what_to_write_for_the_method_dot_of_an_item_is_said():
+def test_dot_method_of_an_element_names_replacement():
     table = {"matrix": np.eye(3)}
     for f in (lambda x: table["matrix"].dot(x), lambda x: table["matrix"][1:].T.dot(x[1:])):
         with pytest.raises(wg.TracedValueError, match=r"write a @ x, or numpy.dot\(a, x\), for a.dot\(x\)"):
             wg.jacobian(f, X)
 
 
-#: calls of SciPy, and what is said of them
+#: calls of SciPy, and the advice for them
 OF_SCIPY = [
     (lambda x: linalg.solve(np.diag(x), x), "linalg.solve accepts plain arrays only: write numpy.linalg.solve. "),
     (
@@ -329,13 +329,13 @@ OF_SCIPY = [
 
 
 @pytest.mark.parametrize(("f", "said"), OF_SCIPY)
-def test_what_to_write_for_functions_of_scipy_is_said(f, said):
+def test_scipy_functions_name_replacement(f, said):
     with pytest.raises(wg.TracedValueError) as raised:
         wg.jacobian(f, X)
     assert said in str(raised.value) and line_of(f, 0) in str(raised.value)
 
 
-def test_what_is_to_be_written_for_functions_of_scipy_is_the_same():
+def test_replacement_for_scipy_functions_gives_same_value():
     a = np.array([[2.0, 0.5, 0.1], [0.5, 1.0, 0.2], [0.1, 0.2, 3.0]])
     y, s = a[2], np.array([[0.3, -1.0, 0.2], [0.1, 0.4, 0.5], [1.0, 0.0, 2.0]])
     expm = wg.primitive(
@@ -348,7 +348,7 @@ def test_what_is_to_be_written_for_functions_of_scipy_is_the_same():
     np.testing.assert_allclose(integrate.simpson(np.eye(y.size)) @ y, integrate.simpson(y), rtol=1e-15)
 
 
-def test_item_hash_and_pickle_say_what_to_do():
+def test_item_hash_and_pickle_name_remedy():
     import pickle
 
     def by_item(x):
@@ -380,7 +380,7 @@ def test_item_hash_and_pickle_say_what_to_do():
         wg.grad(by_pickle, X)
 
 
-def test_attributes_that_lead_out_are_named():
+def test_attributes_exposing_memory_are_named():
     def f(x):
         return np.frombuffer(x.tobytes())[0]
 
@@ -392,14 +392,14 @@ def test_attributes_that_lead_out_are_named():
     )
 
 
-# ---- the drivers
+# ---- drivers
 
 
 def vector(x):
     return x * 2
 
 
-def test_a_gradient_of_an_array_names_its_shape_and_the_jacobian():
+def test_gradient_of_array_output_names_shape_and_jacobian():
     check(
         TypeError,
         "grad(vector): the function must return a single number, its output has shape (3,): "
@@ -412,7 +412,7 @@ def test_a_gradient_of_an_array_names_its_shape_and_the_jacobian():
         wg.grad(lambda x: {"a": x, "b": x}, X)
 
 
-def test_a_seed_of_another_shape_is_named_with_the_shape_expected():
+def test_seed_of_wrong_shape_names_expected_shape():
     _, pullback = wg.vjp(vector, X)
     for seed, shape in (
         (np.ones(2), r"\(2,\)"),
@@ -432,7 +432,7 @@ def test_a_seed_of_another_shape_is_named_with_the_shape_expected():
 
 
 class Frame:
-    """Stands for a pandas object, which need not be installed."""
+    """Stands in for a pandas object, so that pandas need not be installed."""
 
     __module__ = "pandas.core.frame"
 
@@ -480,7 +480,7 @@ LEFT_OUT = "; register your own class with wengert.register_container"
     ],
     ids=lambda x: type(x).__name__,
 )
-def test_input_that_cannot_be_differentiated_is_refused_by_type(x, text):
+def test_non_differentiable_input_is_named_by_type(x, text):
     if isinstance(x, np.longdouble) and np.dtype(np.longdouble).itemsize == 8:
         pytest.skip("long double is double here")
     for driver, name in ((wg.grad, "grad"), (wg.jacobian, "jacobian"), (wg.vjp, "vjp")):
@@ -496,7 +496,7 @@ class Labelled:
     order: int
 
 
-def test_what_a_class_holds_beside_its_numbers_is_left_out_by_its_registration():
+def test_registered_class_excludes_non_numeric_fields():
     f, x = (lambda x: np.sum(x.values**x.order) * len(x.label)), Labelled(X, "ab", 3)
     with pytest.raises(TypeError, match=r"with wengert\.register_container"):
         wg.grad(f, x)
@@ -507,7 +507,7 @@ def test_what_a_class_holds_beside_its_numbers_is_left_out_by_its_registration()
         np.testing.assert_allclose(wg.grad(g)(x).values, 6 * X**2, rtol=1e-14)
 
 
-def test_a_matrix_is_refused_by_name():
+def test_numpy_matrix_raises_and_is_named():
     with pytest.warns(PendingDeprecationWarning):
         x = np.asmatrix([1.0, 2.0])
     with pytest.raises(
@@ -519,7 +519,7 @@ def test_a_matrix_is_refused_by_name():
 
 
 @pytest.mark.parametrize("value", [None, "text", {1.0}, object(), Frame(), lambda x: x, iter([1.0])])
-def test_output_that_is_no_number_is_refused_by_type(value):
+def test_non_numeric_output_is_named_by_type(value):
     for driver, name in ((wg.grad, "grad"), (wg.jacobian, "jacobian"), (wg.vjp, "vjp")):
         with pytest.raises(
             TypeError,
@@ -542,7 +542,7 @@ def test_ragged_input_and_output_are_containers():
     assert [part.tolist() for part in compiled([[1.0, 2.0], [3.0]])] == [[6, 12], [5]]
 
 
-def test_values_of_two_derivatives_name_both():
+def test_mixing_values_of_two_derivatives_names_both():
     kept = []
 
     def outer(x):
@@ -555,7 +555,7 @@ def test_values_of_two_derivatives_name_both():
         wg.grad(outer, X)
 
 
-def test_a_value_of_an_ended_derivative_names_it_and_the_remedy():
+def test_value_of_ended_derivative_names_it_and_remedy():
     kept = []
 
     def keeper(x):
@@ -563,31 +563,31 @@ def test_a_value_of_an_ended_derivative_names_it_and_the_remedy():
         return x.sum()
 
     wg.grad(keeper, X)
-    name = "grad(test_a_value_of_an_ended_derivative_names_it_and_the_remedy.<locals>.keeper)"
+    name = "grad(test_value_of_ended_derivative_names_it_and_remedy.<locals>.keeper)"
     check(
         wg.LevelError,
         f"a value of {name}, which has ended, was used in grad("
-        "test_a_value_of_an_ended_derivative_names_it_and_the_remedy.<locals>.<lambda>.<locals>.<lambda>): "
+        "test_value_of_ended_derivative_names_it_and_remedy.<locals>.<lambda>.<locals>.<lambda>): "
         "keep wengert.stop_gradient(value) instead of the traced value",
         lambda: wg.grad(lambda x: np.sum(kept[0] * x), X),
     )
 
 
-def test_errors_derive_from_what_one_would_expect():
+def test_errors_derive_from_standard_exceptions():
     assert issubclass(wg.UnsupportedFunctionError, TypeError)
     assert issubclass(wg.TracedValueError, TypeError)
     assert issubclass(wg.LevelError, ValueError)
     assert issubclass(wg.MutatedInputWarning, UserWarning)
 
 
-# ---- errors of the function itself
+# ---- errors raised by the function itself
 
 
 class Own(Exception):
     pass
 
 
-def test_an_exception_of_the_function_surfaces_unchanged_with_its_own_line():
+def test_exception_of_the_function_propagates_with_its_line():
     def f(x):
         F = np.zeros(3)
         F[0] = x[0]
@@ -602,7 +602,7 @@ def test_an_exception_of_the_function_surfaces_unchanged_with_its_own_line():
         assert last.name == "f"
 
 
-def test_numpys_own_errors_surface_with_the_line_of_the_function():
+def test_numpy_errors_propagate_with_line_of_the_function():
     cases = {
         "shapes": (lambda x: x + np.ones(2), ValueError, "could not be broadcast together"),
         "index": (lambda x: x[7], IndexError, "out of bounds"),
@@ -628,7 +628,7 @@ def endless(x):
     return endless(x * 1.0)
 
 
-# ---- what SciPy, NumPy and Python say themselves
+# ---- errors raised by SciPy, NumPy and Python
 
 
 K, M2 = np.array([[4.0, 1.0], [1.0, 3.0]]), np.array([[3.0, 1.0], [1.0, 2.0]])
@@ -636,11 +636,11 @@ TWO = np.array([1.0, 2.0])
 
 
 def scaled(x):
-    """A sparse array with traced entries."""
+    """Return a sparse array with traced entries."""
     return sparse.csr_array(K).multiply(x[0]).tocsr()
 
 
-#: calls, and what is to be written in their place
+#: calls, and the suggested replacement
 ADVICE = [
     (lambda x: linalg.cholesky(K * x[0], lower=True), "numpy.linalg.cholesky(a)"),
     (lambda x: linalg.cholesky(K * x[0], True), "numpy.linalg.cholesky(a)"),
@@ -680,14 +680,14 @@ ADVICE = [
 
 
 @pytest.mark.parametrize(("f", "advice"), ADVICE)
-def test_advice_is_right_for_the_arguments_or_absent(f, advice):
+def test_advice_fits_the_arguments_or_is_absent(f, advice):
     with pytest.raises(wg.TracedValueError) as raised:
         wg.jacobian(f, TWO)
     said = str(raised.value)
     assert ("accepts plain arrays only. Use np.stack" if advice is None else f"only: write {advice}. Use") in said
 
 
-def test_advice_for_scipy_gives_the_values_of_the_call():
+def test_advice_for_scipy_gives_same_value_as_the_call():
     x, y = TWO, np.array([1.0, 2.0, 4.0])
     lower, upper = np.tril(K), np.triu(K)
     assert np.allclose(np.linalg.cholesky(K), linalg.cholesky(K, lower=True))
@@ -794,7 +794,7 @@ SAID = [
 
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
 @pytest.mark.parametrize(("f", "said"), SAID)
-def test_code_that_is_not_followed_is_named_word_for_word(f, said, mode):
+def test_untraced_code_is_named_with_exact_message(f, said, mode):
     with pytest.raises(wg.TracedValueError) as raised:
         wg.jacobian(f, TWO, mode=mode)
     offset = 1 if f.__name__.startswith("store") else 0
@@ -804,11 +804,11 @@ def test_code_that_is_not_followed_is_named_word_for_word(f, said, mode):
 
 
 @pytest.mark.parametrize("word", ["jvp", "hvp"])
-def test_arguments_in_tuples_as_jax_takes_them_are_explained(word):
+def test_jax_style_tuple_arguments_are_explained(word):
     with pytest.raises(TypeError) as raised:
         getattr(wg, word)(lambda x: (x**2).sum(), (X,), (X,))
     assert str(raised.value) == (
-        f"{word}(test_arguments_in_tuples_as_jax_takes_them_are_explained.<locals>.<lambda>): the function failed on "
+        f"{word}(test_jax_style_tuple_arguments_are_explained.<locals>.<lambda>): the function failed on "
         "a tuple passed as its single argument: unsupported operand type(s) for ** or pow(): 'tuple' and 'int'. "
         f"Arguments are not wrapped in a tuple here: write {word}(f, x, v) for {word}(f, (x,), (v,)), and {word}(f, x, "
         "(v, w), "
@@ -819,7 +819,7 @@ def test_arguments_in_tuples_as_jax_takes_them_are_explained(word):
 
 
 @pytest.mark.parametrize("word", ["grad", "jacobian", "hessian", "vjp", "linearize", "record", "jvp", "hvp"])
-def test_arguments_given_one_after_the_other_as_jax_takes_them_are_explained(word):
+def test_jax_style_positional_arguments_are_explained(word):
     names = "f, x, v" if word in ("jvp", "hvp") else "f, x"
     with pytest.raises(TypeError) as raised:
         getattr(wg, word)(lambda x, y: (x * y).sum(), *[X] * names.count(","), X)
@@ -830,7 +830,7 @@ def test_arguments_given_one_after_the_other_as_jax_takes_them_are_explained(wor
     )
 
 
-def test_arguments_that_are_tuples_stay_what_they_are():
+def test_tuple_arguments_are_unchanged():
     assert wg.jvp(lambda pair: pair[0] @ pair[1], (X, X), (X, X))[1] == 2 * X @ X
     with pytest.raises(wg.TracedValueError, match=r"^a traced value cannot become a Python float"):
         wg.jvp(lambda pair: math.exp(pair[0][0]), (X, X), (X, X))

@@ -1,4 +1,4 @@
-"""The examples run as a user runs them, draw their figures, and fail when what they claim does not hold."""
+"""Examples run as scripts, draw their figures, and fail if their claims do not hold."""
 
 import importlib.util
 import re
@@ -15,7 +15,7 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 
 def run(name, figure, *options):
-    """What an example prints."""
+    """Return what an example prints."""
     done = subprocess.run(
         [sys.executable, "-W", "error", EXAMPLES / f"{name}.py", "--figure", figure, *options],
         capture_output=True,
@@ -28,7 +28,7 @@ def run(name, figure, *options):
 
 
 def load(name):
-    """An example as a module, in this process."""
+    """Import an example as a module in this process."""
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -36,7 +36,7 @@ def load(name):
 
 
 def row(text, name):
-    """Numbers in the line of a table that begins with `name`."""
+    """Return the numbers in the table row that begins with `name`."""
     (entries,) = re.findall(rf"^ *{re.escape(name)}((?: +[-+.\de]+)+)$", text, re.MULTILINE)
     return [float(entry) for entry in entries.split()]
 
@@ -57,7 +57,7 @@ def test_thurber_agrees_with_nist_and_needs_fewer_calls_than_differences(tmp_pat
     exact, differences, defaults = row(text, "in least_squares")
     assert exact < differences and exact < defaults
     assert len(row(text, "time of one Jacobian, microseconds")) == 3
-    # three tables of parameters: fitted, certified and digits, for values and standard deviations
+    # three tables: fitted value, certified value and digits, for parameters and for standard deviations
     for i in range(1, 8):
         assert len(re.findall(rf"^ +b{i}(?: +\S+){{6}}$", text, re.MULTILINE)) == 3
     assert_is_a_drawing(figure)
@@ -228,7 +228,7 @@ def test_kepler_fails_with_another_jacobian_or_orbit(tmp_path, monkeypatch, caps
     assert "does not agree with the true orbit" in capsys.readouterr().err
 
 
-def test_the_data_of_thurber_are_those_of_nist():
+def test_thurber_data_equal_nist():
     thurber = load("thurber")
     lines = (Path(__file__).parent / "data" / "nist_strd" / "Thurber.dat").read_text().splitlines()[60:]
     y, x = np.array([line.split() for line in lines if line.strip()], dtype=float).T

@@ -1,4 +1,4 @@
-"""What `explain` reports is what was done: runs of f and sweeps are counted."""
+"""`explain` reports what is executed: the tests count runs of f and sweeps."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from wengert.transforms import costs, dense, products
 
 
 class Counted:
-    """Scaled sines of m picked elements of n, which counts its runs."""
+    """Scaled sines of m selected elements of n; counts its calls."""
 
     def __init__(self, n, m):
         self.picked = np.arange(m) % n
@@ -27,7 +27,7 @@ class Counted:
 
 @pytest.fixture
 def sweeps(monkeypatch):
-    """Numbers of directions of the sweeps that were made."""
+    """Collect the number of directions of each sweep."""
     made = []
 
     def counting(recorder, inputs, outputs, cotangents, k, *rest):
@@ -36,7 +36,7 @@ def sweeps(monkeypatch):
 
     def counting_quick(*args):
         found = quick(*args)
-        if isinstance(found, np.ndarray):  # it swept, once
+        if isinstance(found, np.ndarray):  # one sweep was made
             made.append(found.shape[0] if found.ndim > 1 else 1)
         return found
 
@@ -47,7 +47,7 @@ def sweeps(monkeypatch):
     return made
 
 
-# n, m, mode asked for, mode, runs, sweeps, width; then the same of the second call
+# n, m, requested mode, mode, runs, sweeps, width; then the same for the second call
 PASSES = [
     (1, 1000, "auto", ("forward", 1, 0, 1), ("forward", 1, 0, 1)),
     (1000, 1, "auto", ("reverse", 1, 1, 1), ("reverse", 1, 1, 1)),
@@ -112,7 +112,7 @@ def test_operator_with_a_single_mode_has_a_fixed_plan(op, mode, width, sweeps):
     assert plan.sweeps == len(sweeps)
 
 
-def test_a_plain_function_stands_for_its_jacobian():
+def test_plain_function_is_explained_as_its_jacobian():
     f = Counted(5, 5)
     report = wg.explain(f, np.ones(5))
     assert report.plan.runs == f.runs == 1
@@ -128,7 +128,7 @@ def test_tape_length_and_memory_are_reported():
         return total
 
     report = wg.explain(wg.grad(powers), np.arange(10.0))
-    assert report.entries == 10 * 3  # a load, a product, a sum
+    assert report.entries == 10 * 3  # a load, a product and a sum for each
     assert 17 * report.entries <= report.nbytes < 30 * report.entries
     arrays = wg.explain(wg.grad(lambda x: np.sum(np.exp(x))), np.ones(1000))
     assert arrays.entries == 2
@@ -137,7 +137,7 @@ def test_tape_length_and_memory_are_reported():
     assert forward.entries == forward.nbytes == 0
 
 
-def test_costs_are_those_of_the_cost_model():
+def test_costs_follow_the_cost_model():
     report = wg.explain(wg.jacobian(Counted(70, 9)), np.ones(70))
     assert report.costs == {
         "forward": costs.forward_cost(70),
@@ -154,7 +154,7 @@ def test_reason_mentions_an_additional_recording():
         assert wg.explain(J, np.ones(n)).plan.reason == "cheaper by the cost model"
 
 
-def test_the_report_is_short_and_readable():
+def test_report_is_short_and_readable():
     assert repr(wg.explain(wg.grad(np.sum), np.ones((2, 3)))) == (
         "grad(sum): n = 6, shape (2, 3), to m = 1, shape ()\n"
         "  mode    reverse: one sweep gives the derivatives of a scalar with respect to all variables\n"
@@ -165,7 +165,7 @@ def test_the_report_is_short_and_readable():
     )
 
 
-def test_arguments_and_containers_are_explained():
+def test_explain_of_arguments_and_containers():
     def f(t, p, scale=1.0):
         return {"a": t * p["k"] * scale, "b": p["c"]}
 
@@ -175,7 +175,7 @@ def test_arguments_and_containers_are_explained():
     assert (report.plan.n, report.plan.m) == (4, 4)
 
 
-def test_errors_are_those_of_the_derivative():
+def test_errors_equal_those_of_the_derivative():
     with pytest.raises(TypeError, match="must return a single number"):
         wg.explain(wg.grad(np.sin), np.ones(3))
     with pytest.raises(TypeError, match="expected a function"):

@@ -1,4 +1,4 @@
-"""What is decided by features of the installed Python and NumPy: bytecode read right, classes made in Python."""
+"""Feature detection for the installed Python and NumPy: bytecode decoding, classes defined in Python."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from wengert.errors import TracedValueError
 
 @pytest.fixture
 def fresh():
-    """Anew, and forgotten afterwards."""
+    """Run detection again, and discard the result afterwards."""
     features.knows_bytecode.cache_clear()
     yield
     features.knows_bytecode.cache_clear()
 
 
-def test_the_bytecode_of_this_python_is_read_as_its_disassembler_reads_it():
+def test_bytecode_decoding_agrees_with_dis():
     assert features.knows_bytecode()
 
 
 @pytest.mark.usefixtures("fresh")
-@pytest.mark.parametrize("change", ["an opcode that names", "bits below an index", "room for notes", "interpreter"])
+@pytest.mark.parametrize("change", ["an opcode that names", "bits below an index", "cache entries", "interpreter"])
 def test_bytecode_that_disagrees_with_the_disassembler_is_rejected(monkeypatch, change):
     if change == "an opcode that names":
         monkeypatch.setattr(dis, "hasname", [*dis.hasname, dis.opmap["RETURN_VALUE"]])
     elif change == "bits below an index":
         monkeypatch.setitem(features.NAMING, "IMPORT_NAME", 2)  # as in Python 3.15
-    elif change == "room for notes":
+    elif change == "cache entries":
         monkeypatch.setattr(features, "CACHE", dis.opmap["POP_TOP"])
     else:
         monkeypatch.setattr(features.sys, "implementation", types.SimpleNamespace(name="other"))
     assert not features.knows_bytecode()
 
 
-def test_unknown_bytecode_disables_the_analysis_and_the_error_says_what_to_write(monkeypatch):
+def test_unknown_bytecode_disables_analysis_and_error_names_remedy(monkeypatch):
     monkeypatch.setattr(follow, "knows_bytecode", lambda: False)
 
     def f(x):
@@ -62,8 +62,8 @@ def test_binary_operator_differs_from_subscript(text, expected):
     assert any(features.is_operator_code(code, at) for at in range(0, len(code), 2) if code[at]) == expected
 
 
-def test_the_first_code_behind_the_operators_is_not_one_of_them():
-    at_work = [bytes([dis.opmap["BINARY_OP"], number]) for number in (0, 25, 26)]  # 26: a subscript, in Python 3.14
+def test_opcode_after_the_operators_is_not_an_operator():
+    at_work = [bytes([dis.opmap["BINARY_OP"], number]) for number in (0, 25, 26)]  # 26 is a subscript in Python 3.14
     assert [features.is_operator_code(code, 0) for code in at_work] == [True, True, False]
 
 
@@ -91,7 +91,7 @@ def test_python_classes_differ_from_c_classes(cls):
     assert features.is_made_in_python(cls) == (cls in MADE_IN_PYTHON)
 
 
-def test_what_numpy_uses_for_its_error_state_is_entered_and_left_by_both_ways():
+def test_numpy_error_state_is_set_and_reset_in_both_ways():
     for state, kept in ((features.float_errors, features.float_errors_with), (features._Entered, np.errstate)):
         before = np.geterr()
         token = state.set(kept(all="raise"))
@@ -100,7 +100,7 @@ def test_what_numpy_uses_for_its_error_state_is_entered_and_left_by_both_ways():
         assert np.geterr() == before
 
 
-def test_methods_are_found_behind_super():
+def test_methods_are_found_through_super():
     class Base:
         def of(self, x):
             return super().dot(x)

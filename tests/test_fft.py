@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms: linear maps, so that tangents are transforms of directions and pullbacks adjoints."""
+"""Discrete Fourier transforms are linear: tangents are transforms of directions, pullbacks are adjoints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import wengert as wg
 OF_REAL = ("rfft", "rfftn", "rfft2", "ihfft")
 ALONG_ONE = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
 
-#: shape and options of transforms along one axis: cut off, continued by zeros, of even and odd lengths, of one
+#: shape and options of transforms along one axis: truncated, zero-padded, even and odd lengths, length one
 ONE = [
     ((5,), {}),
     ((6,), {"norm": "ortho"}),
@@ -25,7 +25,7 @@ ONE = [
     ((2, 3, 4), {"axis": -2, "n": 2, "norm": "forward"}),
 ]
 
-#: of several axes: all, some, in another order, twice the same, with lengths
+#: along several axes: all, some, permuted, one axis twice, with lengths
 SEVERAL = [
     ((3, 4), {}),
     ((2, 3, 4), {"norm": "ortho"}),
@@ -58,7 +58,7 @@ def drawn(shape, is_complex, rng):
 
 
 def operands(name, shape, rng):
-    """An operand and a direction: real numbers where a transform takes no others, else both kinds."""
+    """Return an operand and a direction: real if the transform requires it, else complex as well."""
     for is_complex in (False,) if name in OF_REAL else (False, True):
         yield drawn(shape, is_complex, rng), drawn(shape, is_complex, rng)
 
@@ -69,7 +69,7 @@ def close(found, expected, dtype=float):
 
 
 @every
-def test_the_tangent_of_a_transform_is_the_transform_of_the_direction(name, shape, kwargs):
+def test_tangent_is_transform_of_direction(name, shape, kwargs):
     fun = getattr(np.fft, name)
     for x, v in operands(name, shape, np.random.default_rng(1)):
         y, t = wg.jvp(lambda x: fun(x, **kwargs), x, v)
@@ -89,8 +89,8 @@ def paired(a, b):
 
 
 @every
-def test_a_pullback_is_the_adjoint(name, shape, kwargs):
-    """In the pairing Re(sum(conj(a) b)), for one cotangent and for several."""
+def test_pullback_is_the_adjoint(name, shape, kwargs):
+    """Use the pairing Re(sum(conj(a) b)), for one cotangent and for several."""
     fun = getattr(np.fft, name)
     rng = np.random.default_rng(2)
     for x, v in operands(name, shape, rng):
@@ -105,7 +105,7 @@ def test_a_pullback_is_the_adjoint(name, shape, kwargs):
 
 @every
 def test_energies_of_transforms_have_gradients_and_hessians(name, shape, kwargs):
-    """Of half the sum of w |A x|^2 they are A* (w A x) and A* w A."""
+    """For half the sum of w |A x|^2 they are A* (w A x) and A* w A."""
     fun = getattr(np.fft, name)
     x, v = next(operands(name, shape, np.random.default_rng(5)))
     y, pullback = wg.vjp(lambda x: fun(x, **kwargs), x)
@@ -121,7 +121,7 @@ def test_energies_of_transforms_have_gradients_and_hessians(name, shape, kwargs)
     close(wg.grad(lambda x: np.sum(wg.grad(energy)(x) * v), x), curvature)
 
 
-def test_stored_halves_count_twice_but_for_the_ends():
+def test_half_spectrum_counts_twice_except_at_the_ends():
     for n in (1, 2, 5, 6):
         x = np.random.default_rng(3).normal(size=n)
         half = np.fft.rfft(x)
@@ -129,13 +129,13 @@ def test_stored_halves_count_twice_but_for_the_ends():
         counts[0] = 1
         if n % 2 == 0:
             counts[-1] = 1
-        t = wg.jvp(lambda x: np.sum(counts * np.abs(np.fft.rfft(x)) ** 2) / n, x, np.eye(n))[1]  # Parseval
+        t = wg.jvp(lambda x: np.sum(counts * np.abs(np.fft.rfft(x)) ** 2) / n, x, np.eye(n))[1]  # Parseval's theorem
         close(t, 2 * x)
         close(np.fft.irfft(half, n), x)
 
 
 @pytest.mark.parametrize("name", ["irfft", "hfft", "irfft2", "irfftn"])
-def test_half_a_sequence_may_be_real(name):
+def test_half_spectrum_input_may_be_real(name):
     fun, x = getattr(np.fft, name), np.random.default_rng(6).normal(size=(3, 4))
     energy = lambda x: np.sum(np.sin(fun(x)))
     slope, h = wg.grad(energy), 1e-4
@@ -148,7 +148,7 @@ def test_half_a_sequence_may_be_real(name):
 def test_frequencies_are_constants_and_vary_with_their_spacing():
     def spectral_slope(x, d):
         k = np.fft.fftfreq(len(x), d)
-        k[0] = 0.0 * x[0]  # they may receive traced values
+        k[0] = 0.0 * x[0]  # allocated from x, so that it can hold traced values
         return np.fft.ifft(2j * np.pi * k * np.fft.fft(x)).real
 
     x = np.cos(2 * np.pi * np.arange(8) / 8)
@@ -160,7 +160,7 @@ def test_frequencies_are_constants_and_vary_with_their_spacing():
     close(wg.derivative(lambda d: np.fft.rfftfreq(5, d=d), 0.5), -np.fft.rfftfreq(5, 0.5) / 0.5)
 
 
-def test_forms_in_which_transforms_are_called():
+def test_call_signatures_of_transforms():
     x = np.random.default_rng(4).normal(size=4)
 
     def f(x):

@@ -1,6 +1,6 @@
-"""Sums, largest and smallest elements along axes, computed with the elementwise work around them.
+"""Sums, maxima and minima along axes, fused with the elementwise work around them.
 
-References are NumPy on the same arrays; a sum of n terms may differ by 2 n eps times the sum of their absolute values.
+The reference is NumPy on the same arrays; a sum of n terms may differ by 2 n eps times the sum of absolute values.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ RNG = np.random.default_rng(0)
 EPS = np.finfo(float).eps
 TIERS = ["vm", "llvm"] if importlib.util.find_spec("llvmlite") else ["vm"]
 AXES = [0, 1, -1, None, (0, 1), ()]
-#: at the borders of chunks of 512 elements, of rows that share one, and of rows that do not
+#: around the borders of chunks of 512 elements, with rows that share a chunk and rows that do not
 SHAPES = [(1, 1), (1, 7), (7, 1), (52, 10), (51, 64), (9, 65), (2, 511), (2, 512), (3, 513), (511, 2), (513, 3)]
 
 
@@ -28,7 +28,7 @@ def quiet():
 
 
 def calls(program):
-    """Names of the functions that Python calls in a run."""
+    """Return the names of functions that a run calls through Python."""
     return [line.split("Python: ")[1] for line in str(program.explain()).splitlines() if "Python: " in line]
 
 
@@ -44,7 +44,7 @@ def sums(axis, keepdims):
 
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("axis", AXES, ids=str)
-def test_sums_are_numpy_s_within_the_bound(axis, keepdims):
+def test_sums_equal_numpy_within_rounding_bound(axis, keepdims):
     f = sums(axis, keepdims)
     for shape in SHAPES:
         x = RNG.normal(size=shape)
@@ -59,7 +59,7 @@ def test_sums_are_numpy_s_within_the_bound(axis, keepdims):
 @pytest.mark.parametrize("name", ["max", "min"])
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("axis", AXES[:-1], ids=str)
-def test_largest_and_smallest_elements_are_numpy_s(name, axis, keepdims):
+def test_max_and_min_equal_numpy(name, axis, keepdims):
     def f(x):
         return getattr(np, name)(2.0 * x, axis=axis, keepdims=keepdims)
 
@@ -75,8 +75,8 @@ def test_largest_and_smallest_elements_are_numpy_s(name, axis, keepdims):
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, (0, 2), (1, 2), -2], ids=str)
-def test_views_are_folded(axis):
-    """Parts, elements in reverse and in another order, and elements that are repeated."""
+def test_reductions_of_views_are_fused(axis):
+    """Slices, reversed and permuted elements, and repeated elements."""
     views = {
         "part": lambda x: x[:, 1:-1, ::2],
         "reverse": lambda x: x[::-1, :, ::-1],
@@ -99,20 +99,20 @@ def softmax(x):
 
 
 def columns(x):
-    """The logarithm of a sum of exponentials of each column, and centred rows."""
+    """Return the log-sum-exp of each column, and centred rows."""
     m = np.max(x, axis=0)
     y = x - np.mean(x, axis=1, keepdims=True)
     return (m + np.log(np.sum(np.exp(x - m), axis=0))) * np.sum(y**2, axis=0)
 
 
 def counted(x):
-    """Bools among the operands, and sums of them."""
+    """Sum booleans, and use booleans as operands."""
     mask = x > 0.1
     return mask * x / (1.0 + np.sum(mask, axis=1, keepdims=True, dtype=float)) + np.sum(mask * x, axis=0)
 
 
 @pytest.mark.parametrize("f", [softmax, columns, counted])
-def test_derivatives_are_those_of_the_eager_engine(f):
+def test_derivatives_equal_eager_engine(f):
     for shape in ((1, 1), (4, 3), (60, 10), (3, 64), (4, 65), (2, 512), (2, 513), (2, 1100)):
         x = RNG.normal(size=shape)
         w = RNG.normal(size=np.shape(f(x)))
@@ -131,7 +131,7 @@ def test_derivatives_are_those_of_the_eager_engine(f):
             np.testing.assert_allclose(found[-1], found[0], rtol=1e-13, atol=1e-14 * np.max(np.abs(eager)))
 
 
-def test_nothing_of_a_softmax_is_left_to_python():
+def test_softmax_needs_no_python_call():
     x = RNG.normal(size=(40, 30))
     made = wg.record(lambda x: np.sum(softmax(x) ** 2), x).grad()
     assert calls(made) == []
@@ -139,7 +139,7 @@ def test_nothing_of_a_softmax_is_left_to_python():
     assert calls(wg.record(lambda x: np.sum(softmax(x) ** 2), x, exact=True)) != []
 
 
-def test_rows_that_are_folded_and_read_again_are_compiled():
+def test_reduced_rows_read_again_are_compiled():
     if "llvm" not in TIERS:
         pytest.skip("llvmlite is not installed")
     x = RNG.normal(size=(40, 30))
@@ -149,7 +149,7 @@ def test_rows_that_are_folded_and_read_again_are_compiled():
     assert report.compiled and not report.refused
 
 
-def test_other_types_stay_calls():
+def test_reductions_of_other_dtypes_stay_calls():
     for x in (RNG.normal(size=(4, 5)).astype(np.float32), RNG.normal(size=(4, 5)) + 1j):
         program = wg.record(lambda x: np.sum(x * x, axis=1), x)
         assert_same_bits(program(x), np.sum(x * x, axis=1))
@@ -158,8 +158,8 @@ def test_other_types_stay_calls():
         wg.record(lambda x: np.max(x[:, :0], axis=1), np.ones((3, 4)))
 
 
-def test_short_rows_beside_repeated_elements():
-    """Rows of which several are a chunk: repeated along either axis, strided, of bools, and placed in an array."""
+def test_short_rows_with_repeated_elements():
+    """Rows short enough to share a chunk: repeated along either axis, strided, boolean, and stored in an array."""
 
     def f(x, y, z):
         out = np.zeros((x.shape[0], x.shape[1], 4))

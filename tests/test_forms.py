@@ -1,6 +1,6 @@
-"""Ufuncs and methods in every form in which NumPy lets one call them: values, both modes, second order, a Program.
+"""Ufuncs and methods in every call form that NumPy accepts: values, both modes, second order, a Program.
 
-Each form is a function of one array; its value is NumPy's bit for bit, and whatever it cannot do it says.
+Each form is a function of one array; its value is bit-identical to NumPy, and unsupported forms raise.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def quiet():
 
 
 def check(f, x=X):
-    """The value is NumPy's; derivatives of both modes and of second order are those of differences, replayed too."""
+    """Check the value against NumPy, and derivatives (both modes, second order, replay) against differences."""
     y = f(x)
     value, J = wg.jacobian(f, x, value=True, mode="reverse")
     assert_same_bits(value, y)
@@ -52,21 +52,21 @@ def check(f, x=X):
     moved = x * 1.001
     try:
         np.testing.assert_allclose(program(moved), loss(moved), rtol=1e-12)
-    except GuardError:  # Python code has seen the numbers
+    except GuardError:  # Python code has read the values
         assert f in (METHODS["printing"], METHODS["numpy printing"], METHODS["numpy.testing"])
         return
     np.testing.assert_allclose(program.grad()(moved), gradient(moved), rtol=1e-11, atol=1e-12)
 
 
 def changed(x, store, *args, **kwargs):
-    """A copy of `x` into which something was stored."""
+    """Store something into a copy of `x`, and return the copy."""
     y = np.copy(x)
     store(y, *args, **kwargs)
     return y
 
 
 def into(shape, call, dtype=float):
-    """What a call writes into its ``out=``."""
+    """Return what a call writes into ``out=``."""
     out = np.zeros(shape, dtype)
     result = call(out)
     assert result is out
@@ -78,7 +78,7 @@ def both(pair):
 
 
 def outs(x, call):
-    """What a call writes into two arrays."""
+    """Return what a call writes into two ``out`` arrays."""
     first, second = np.zeros(x.shape), np.zeros(x.shape)
     assert call((first, second))[0] is first
     return first + 2 * second
@@ -151,9 +151,9 @@ METHODS = {
     "compress into": lambda x: into((2, 4), lambda out: x.compress([True, False, True], 0, out)),
     "take into": lambda x: into((3, 2), lambda out: x.take([3, 0], 1, out)),
     "dot into": lambda x: into((3, 3), lambda out: x.dot(x.T, out)),
-    "mean of some": lambda x: x.mean(axis=1, where=MASK) * x.sum(axis=1, initial=2.0),
+    "mean with where": lambda x: x.mean(axis=1, where=MASK) * x.sum(axis=1, initial=2.0),
     "max with start": lambda x: x.max(axis=0, initial=0.3, where=MASK) * x.min(1, keepdims=True),
-    "std of some": lambda x: x.std(where=MASK) + x.var(axis=0, ddof=0.5),
+    "std with where": lambda x: x.std(where=MASK) + x.var(axis=0, ddof=0.5),
     "cumsum into": lambda x: into((3, 4), lambda out: x.cumsum(1, None, out)),
     "trace with options": lambda x: x.trace(1, 0, 1, float) * x,
     "casting": lambda x: x.astype(float, casting="safe", copy=False) ** 2,
@@ -212,7 +212,7 @@ PROMOTIONS = {
         + into(4, lambda out: np.subtract.reduce(x, out=out))
         + into((3, 4), lambda out: np.hypot.accumulate(x, out=out))[2]
     ),
-    "numbers added to places": lambda x: changed(x, lambda y: np.add.at(y, [0, 2, 0], 1.175)),
+    "scalar added at indices": lambda x: changed(x, lambda y: np.add.at(y, [0, 2, 0], 1.175)),
     "buffer of integers": lambda x: x * np.zeros((3, 4), int),
     "conversions": lambda x: x.astype(float) * x.astype(np.float32) + x.astype(int) * x.astype(bool),
     "transform": lambda x: np.fft.irfft(np.fft.rfft(x)) * np.abs(np.fft.fft(x)),
@@ -225,12 +225,12 @@ PROMOTIONS = {
 
 
 @pytest.mark.parametrize("name", PROMOTIONS)
-def test_dtypes_are_those_of_numpy(name):
-    """Values, tangents and cotangents of float32, beside numbers and arrays of other types, which are constants."""
+def test_dtypes_match_numpy(name):
+    """Values, tangents and cotangents of float32 operands, combined with constants of other dtypes."""
     f, x, x64 = PROMOTIONS[name], X.astype(np.float32), X.astype(np.float32).astype(float)
     y, pullback = wg.vjp(f, x)
     assert_same_bits(y, f(x))
-    if name != "transform":  # programs are recorded of real values
+    if name != "transform":  # only real-valued functions are recorded
         assert_same_bits(np.asarray(wg.record(f, x, exact=True)(x)), np.asarray(y))
     ybar = np.cos(np.arange(np.size(y))).reshape(np.shape(y)).astype(y.dtype)
     (xbar,) = [pullback(ybar)]
@@ -272,7 +272,7 @@ class Model:
 
 MODEL = Model()
 
-#: what NumPy's Python code computes from arrays that it does not ask
+#: NumPy functions in Python code that do not dispatch on their arrays
 AROUND = {
     "vectorize": lambda x: np.vectorize(lambda v: np.sin(v) * v)(x),
     "vectorize outside": lambda x: smoothed(x, 2.0) + smoothed(x, x[0] ** 2) + smoothed(v=x, width=x),
@@ -384,7 +384,7 @@ def math_like(v):
 
 
 @pytest.mark.parametrize("name", AROUND)
-def test_what_numpy_writes_in_python_is_differentiated(name):
+def test_numpy_functions_written_in_python_are_differentiated(name):
     check(AROUND[name])
 
 
@@ -414,14 +414,14 @@ def asserted(x):
 @pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:.*was converted to text:UserWarning")
 @pytest.mark.parametrize("name", METHODS)
-def test_an_array_as_an_object_is_differentiated(name):
+def test_array_methods_and_protocols_are_differentiated(name):
     check(METHODS[name])
 
 
 RNG, OLD = np.random.default_rng(3), np.random.RandomState(3)
 
 @pytest.mark.parametrize("name", ["sqrt", "log", "log2", "log10", "arcsin", "arccos", "arctanh"])
-def test_emath_is_complex_where_real_numbers_have_no_value(name):
+def test_emath_returns_complex_outside_real_domain(name):
     fun, x, h = getattr(np.emath, name), np.array([-1.7, 0.3, -2.2]), 1e-6
     y, t = wg.jvp(fun, x, np.ones(3))
     assert np.array_equal(y, fun(x)) and y.dtype == complex
@@ -435,7 +435,7 @@ REFUSED = {
     "poisson": (lambda x: RNG.poisson(abs(x)), r"Draws of poisson have no derivative: pass wengert\.stop_gradient"),
     "choice": (lambda x: RNG.choice(x[0]), r"write x\[rng\.integers\(len\(x\), size=size\)\] for choice"),
     "a type called": (lambda x: np.float64(x[0, 0]), r"Write x\.astype\(numpy\.float64\) for numpy\.float64\(x\)"),
-    "nditer of two": (lambda x: list(np.nditer([x, x])), r"numpy\.nditer over traced values supports one array"),
+    "nditer of two arrays": (lambda x: list(np.nditer([x, x])), r"numpy\.nditer over traced values supports one array"),
     "samples": (lambda x: np.histogram(X, weights=x, bins=[0, x[0, 0]]), r"numpy\.histogram has no derivative in its"),
     "resize": (lambda x: x.resize(6), r"ndarray\.resize .*numpy\.zeros"),
     "byteswap": (lambda x: x.byteswap(), r"ndarray\.byteswap .*stop_gradient"),
@@ -456,7 +456,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_refused_says_what_to_write(name):
+def test_refusal_names_the_replacement(name):
     f, text = REFUSED[name]
     for mode in (wg.vjp, lambda f, x: wg.jvp(f, x, x)):
         with pytest.raises((UnsupportedFunctionError, TracedValueError, ValueError), match=text):
@@ -464,5 +464,5 @@ def test_what_is_refused_says_what_to_write(name):
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_an_option_or_method_of_a_ufunc_is_differentiated(name):
+def test_ufunc_options_and_methods_are_differentiated(name):
     check(OPTIONS[name])

@@ -50,7 +50,7 @@ def jvp_of(f, leaves, directions):
 
 
 @named(ARRAYS)
-def test_the_jacobian_by_columns_is_exact(s):
+def test_forward_mode_jacobian_is_exact(s):
     for chunk in (None, 1, 3):
         J = forward(s.f, chunk=chunk)(s.x, *s.args)
         assert_rounding(J, s.exact(), s.dtype)
@@ -58,14 +58,14 @@ def test_the_jacobian_by_columns_is_exact(s):
 
 
 @named(TABLE)
-def test_values_beside_tangents_are_those_of_plain_numpy(s):
+def test_primal_values_equal_plain_numpy(s):
     y, _ = forward(s.f, value=True)(s.x, *s.args)
     assert_same_bits(y, plain(s))
     assert_same_bits(forward(s.f).fun(s.x, *s.args), plain(s))
 
 
 @named(ARRAYS)
-def test_a_tangent_is_the_jacobian_times_the_direction(s):
+def test_tangent_is_jacobian_times_direction(s):
     v = np.random.default_rng(7).uniform(-1, 1, (2, *np.shape(s.x)))
     exact = s.exact()
     y, rows = wg.jvp(s.f, s.x, v, args=s.args)
@@ -78,7 +78,7 @@ def test_a_tangent_is_the_jacobian_times_the_direction(s):
 
 
 @named([s for s in TABLE if s.containers])
-def test_columns_of_containers_have_their_form(s):
+def test_columns_of_containers_have_the_same_structure(s):
     found = forward(s.f)(s.x, *s.args)
     assert type(found) is type(s.exact())
     for block, exact in zip(split(found)[0], split(s.exact())[0], strict=True):
@@ -86,7 +86,7 @@ def test_columns_of_containers_have_their_form(s):
 
 
 @named(TABLE)
-def test_the_argument_is_left_as_it_was(s):
+def test_argument_is_unchanged(s):
     x = copy.deepcopy(s.x)
     forward(s.f)(x, *s.args)
     for before, after in zip(split(s.x)[0], split(x)[0]):
@@ -108,7 +108,7 @@ def test_programs_that_write_in_place(f):
 
 
 @every_case
-def test_the_tangent_of_a_call_pairs_with_its_pullback(case):
+def test_tangent_of_call_is_adjoint_to_pullback(case):
     f, leaves = as_function(case), numbers_for(case)
     rng = np.random.default_rng(4)
     v = directions_for(leaves, rng)
@@ -149,7 +149,7 @@ def test_stacked_directions_equal_a_loop(case):
 
 
 @every_case
-def test_columns_equal_rows(case):
+def test_forward_and_reverse_jacobians_agree(case):
     f, leaves = as_function(case), numbers_for(case)
     wrt, args = tuple(range(len(leaves))), tuple(leaves[1:])
     columns = wg.jacobian(f, leaves[0], args=args, argnums=wrt, mode="forward")
@@ -190,9 +190,9 @@ def test_tangents_of_scalars_arrays_and_elements_agree(case):
 
 
 @every_case
-def test_a_tangent_of_zero_is_pushed_to_zero_through_infinities(case):
+def test_zero_tangent_times_infinite_partial_is_zero(case):
     leaves = numbers_for(case)
-    # LAPACK may look for singular values of infinite matrices forever
+    # LAPACK may not terminate on singular values of infinite matrices
     has_svd = any(word in case.fun.__name__ for word in ("svd", "pinv", "lstsq", "norm"))
     for value in (np.nan,) if has_svd else (np.inf, np.nan):
         at = [np.where(np.arange(np.size(x)).reshape(np.shape(x)) == 1, value, x) for x in leaves]
@@ -216,7 +216,7 @@ def test_a_tangent_of_zero_is_pushed_to_zero_through_infinities(case):
     ],
     ids=["dot", "matmul", "einsum", "sum", "constant"],
 )
-def test_an_infinite_factor_spoils_its_own_element_only(f, expected, mode):
+def test_infinite_factor_affects_its_own_element_only(f, expected, mode):
     np.testing.assert_allclose(wg.jacobian(f, np.array([0.0, 2.0]), mode=mode), expected)
 
 
@@ -291,7 +291,7 @@ def test_drivers(run, expected):
         np.testing.assert_allclose(got, wanted, rtol=1e-13)
 
 
-def test_the_direction_and_what_is_returned_have_memory_of_their_own():
+def test_direction_and_results_share_no_memory():
     def f(x):
         x *= 2
         x[0] = x[1]
@@ -329,7 +329,7 @@ def test_functions_that_mix_elements_have_no_elementwise_derivative(f, n):
         wg.derivative(f, np.linspace(0.1, 0.9, n))
 
 
-# ---- rules of one's own, constants
+# ---- user rules, constants
 
 
 @wg.primitive(vjp=lambda ybar, y, a, b: (ybar * b, None))
@@ -337,7 +337,7 @@ def product_with_a_constant(a, b):
     return a * b
 
 
-def test_a_rule_without_a_cotangent_is_no_zero():
+def test_rule_without_cotangent_is_not_zero():
     assert forward(lambda x: product_with_a_constant(x, 2.0))(3.0) == 2.0
     with pytest.raises(TypeError, match="returns no cotangent for argument 1"):
         forward(lambda x: product_with_a_constant(2.0, x))(3.0)
@@ -355,7 +355,7 @@ def paused(x):
     return F * x[0] + a * s * x
 
 
-def test_blocks_that_are_not_followed():
+def test_values_of_passive_blocks_are_constants():
     a, s = X, np.sum(X)
     F = np.array([2 * X[0], X[0] * X[1], X[0] * X[1] * X[2]])
     expected = np.diag(a * s)
@@ -381,7 +381,7 @@ def long_program(n):
     return f
 
 
-def test_memory_does_not_grow_with_the_length_of_a_program():
+def test_memory_is_independent_of_program_length():
     x = np.array([0.3, 0.5])
 
     def peak(n):
@@ -396,7 +396,7 @@ def test_memory_does_not_grow_with_the_length_of_a_program():
     assert peak(20_000) < peak(100) + 20_000
 
 
-def test_an_element_read_in_a_passive_block_is_a_constant():
+def test_element_read_in_passive_block_is_constant():
     def f(x):
         with wg.passive():
             a = x[0]

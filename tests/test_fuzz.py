@@ -1,4 +1,4 @@
-"""A few hundred of the fuzzer's programs, and what its tables promise."""
+"""Run a few hundred programs of the fuzzer, and check that its tables are complete."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from fuzz.check import Failure, check
 
 @pytest.mark.parametrize("part", range(2))
 @pytest.mark.filterwarnings("ignore")
-def test_random_programs_have_one_derivative_in_every_mode(part):
+def test_derivatives_of_random_programs_agree_in_every_mode(part):
     failures, compared = [], 0
     for index in range(80 * part, 80 * part + 80):
         program = programs.draw(2026, index)
@@ -22,11 +22,11 @@ def test_random_programs_have_one_derivative_in_every_mode(part):
     assert compared > 60
 
 
-def test_every_row_with_a_derivative_is_drawn():
+def test_every_rule_with_a_derivative_is_drawn():
     assert not table.rows_to_draw() - set(table.ROWS)
 
 
-def test_a_program_that_fails_shrinks_to_the_statements_that_matter():
+def test_failing_program_shrinks_to_relevant_statements():
     drawn = next(p for p in (programs.draw(1, i) for i in range(100)) if len(p.statements) > 12)
     wanted = drawn.statements[3].text
     shrunk = programs.shrunk(drawn, lambda p: wanted in p.source())
@@ -36,7 +36,7 @@ def test_a_program_that_fails_shrinks_to_the_statements_that_matter():
         assert np.all(np.isfinite(shrunk.f(shrunk.x.copy())))
 
 
-def test_the_comparison_finds_a_wrong_derivative(monkeypatch):
+def test_comparison_finds_a_wrong_derivative(monkeypatch):
     right = twins.numpy.sin
     monkeypatch.setattr(twins.numpy, "sin", lambda z, **kwargs: right(z, **kwargs) + 1e-9j * np.imag(z))
     drawn = (programs.draw(3, i) for i in range(100))
@@ -45,7 +45,7 @@ def test_the_comparison_finds_a_wrong_derivative(monkeypatch):
         check(program, second=False)
 
 
-# ---- programs whose sizes depend on data
+# ---- programs with data-dependent sizes
 
 
 def small_programs(seed, count):
@@ -55,7 +55,7 @@ def small_programs(seed, count):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("tier", "count"), [("vm", 12), ("llvm", 3)])
-def test_compiled_programs_have_the_values_and_derivatives_of_eager_mode_whatever_their_sizes(tier, count):
+def test_compiled_programs_of_any_size_agree_with_eager_mode(tier, count):
     if tier == "llvm":
         pytest.importorskip("llvmlite")
     found = [(sizes.check(program, (tier,)), program.source()) for program in small_programs(2026, count)]
@@ -71,7 +71,7 @@ def test_compiled_programs_have_the_values_and_derivatives_of_eager_mode_whateve
         ("gradient", lambda f, grad=wg.grad: lambda x, r: 1.001 * grad(f)(x, r), "not that of differences"),
     ],
 )
-def test_the_comparison_of_sizes_finds_what_differs(monkeypatch, name, replacement, message):
+def test_comparison_of_sizes_finds_differences(monkeypatch, name, replacement, message):
     if name in sizes.NUMBERS:
         monkeypatch.setitem(sizes.NUMBERS, name, replacement)
     else:

@@ -1,4 +1,4 @@
-"""Functions that equations define: derivatives of every order by every driver, and errors where there are none."""
+"""Implicitly defined functions: derivatives of every order by every driver, and errors where they do not exist."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WEIGHTS = (0.8, -1.3)
 
 
 def system(x, p, m=np):
-    """Two equations that are neither symmetric nor linear in anything."""
+    """Two equations, nonsymmetric and nonlinear in every variable."""
     return [p[0] * x[0] ** 2 + x[1] ** 3 - 3.1 * p[1], m.exp(0.3 * x[0]) * x[1] - p[0] * p[1] + 0.1 * x[0]]
 
 
@@ -45,7 +45,7 @@ def residual(x, p):
 
 @functools.cache
 def reference(order):
-    """Derivatives of sum(w * x(p)**2), as a tensor."""
+    """Return derivatives of sum(w * x(p)**2) as a tensor."""
     with mp.workdps(DIGITS):
 
         def value(*p):
@@ -79,13 +79,13 @@ def by_decorator(p):
 
 
 def by_fixed_point(p):
-    """Newton's iteration with a constant matrix, which contracts."""
+    """Run Newton's iteration with a constant matrix, which contracts."""
     inverse = np.linalg.inv(wg.jacobian(residual, [0.9, 0.8], args=(P,)))
     return fixed_point(lambda x: x - inverse @ residual(x, p), np.array([0.9, 0.8]))
 
 
 def scaled(p):
-    """The same root in units that differ by 14 orders of magnitude, equations and unknowns."""
+    """Return the same root, with units of equations and unknowns that differ by 14 orders of magnitude."""
     units = np.array([1e8, 1e-6])
     y = root(lambda y: residual(y / units, p) * np.array([1e-9, 1e7]), units)
     return y / units
@@ -115,7 +115,7 @@ def unit_directions(f, x, rows):
     return np.stack([f(x, row)[1] for row in rows])
 
 
-#: name: (order, the derivative of a function of two numbers at a point)
+#: name: (order, derivative of a function of two scalars at a point)
 DRIVERS = {
     "grad": (1, wg.grad),
     "forward": (1, functools.partial(wg.jacobian, mode="forward")),
@@ -192,8 +192,8 @@ def test_fourth_order():
     assert_rounding(found, expected)
 
 
-def test_with_a_step_less_the_last_order_is_wrong(monkeypatch):
-    """So the number of steps matters, and the tests above see it."""
+def test_one_step_fewer_makes_the_last_order_wrong(monkeypatch):
+    """The number of steps matters, and the tests above would detect a wrong one."""
     counted = theorem._order
     monkeypatch.setattr(theorem, "_order", lambda r: max(1, counted(r) - 1))
     for driver in ("hessian", "hessian, reverse", "hvp", "jacobian of hessian"):
@@ -202,8 +202,8 @@ def test_with_a_step_less_the_last_order_is_wrong(monkeypatch):
         assert error > 1e-2 * np.abs(reference(order)).max()
 
 
-def test_constants_of_a_derivative_around_take_no_steps():
-    """Only the derivatives that the root depends on count."""
+def test_constants_of_outer_derivative_need_no_steps():
+    """Only derivatives that the root depends on count."""
     steps = []
 
     def inner(p):
@@ -217,7 +217,7 @@ def test_constants_of_a_derivative_around_take_no_steps():
     assert steps == [1, 2]
 
 
-def test_the_residual_is_followed_once_an_order_and_solved_with_numbers():
+def test_residual_is_traced_once_per_order_and_solved_with_plain_values():
     calls = {True: 0, False: 0}
 
     def counted(x, p):
@@ -230,7 +230,7 @@ def test_the_residual_is_followed_once_an_order_and_solved_with_numbers():
         assert calls[True] == order
 
 
-# ---- places in which a residual holds traced values
+# ---- where a residual may hold traced values
 
 
 class Model:
@@ -290,12 +290,12 @@ HOLDERS = {
     "derivative": lambda p: (lambda d: lambda x: d(x))(wg.derivative(lambda x: (x - p) ** 2 * (1 + x * p))),
     "gradient": lambda p: wg.grad(lambda x: np.sum((x - p) ** 4 + (x - 0.5 * p) ** 2 * x)),
     "compiled": lambda p: wg.compile(lambda x: residual(x, p)),
-    "generator, which is not looked into": lambda p: Generated(p),
+    "generator, which is not searched": lambda p: Generated(p),
 }
 
 
 class Generated:
-    """Holds its number where nothing looks."""
+    """Holds its value where it is not searched for."""
 
     __slots__ = ("values",)
 
@@ -307,7 +307,7 @@ class Generated:
 
 
 @pytest.mark.parametrize("name", HOLDERS)
-def test_traced_values_are_found_wherever_the_residual_holds_them(name):
+def test_traced_values_held_by_residual_are_found(name):
     def solution(p):
         return root(HOLDERS[name](p), np.array([1.0, 1.0]))
 
@@ -324,7 +324,7 @@ def test_traced_values_are_found_wherever_the_residual_holds_them(name):
 
 
 @pytest.mark.parametrize("derivative", [wg.grad, wg.hessian, wg.derivative])
-def test_solvers_run_where_no_derivative_is(derivative):
+def test_solvers_run_outside_derivatives(derivative):
     def f(p):
         sizes = []
 
@@ -344,8 +344,8 @@ def test_solvers_run_where_no_derivative_is(derivative):
     derivative(f)(2.0)
 
 
-def test_numbers_are_numbers_wherever_they_are_asked_for():
-    """A solver may run where no derivative is, and f may hold its traced values where nobody sees them."""
+def test_plain_values_are_returned_in_every_context():
+    """A solver may run outside derivatives, and f may hold traced values that are not found."""
 
     def f(p):
         jacobian = theorem.numbers(wg.jacobian(Generated(p)))
@@ -359,7 +359,7 @@ def test_numbers_are_numbers_wherever_they_are_asked_for():
         wg.jacobian(f, P, mode=mode)
 
 
-def test_a_global_that_holds_a_traced_value():
+def test_global_that_holds_a_traced_value():
     def solution(p):
         global GLOBAL
         GLOBAL = p
@@ -376,7 +376,7 @@ def test_values_of_two_derivatives_in_one_residual():
     assert_rounding(f(2.0, 3.0), 2 / 9 * 2.0 ** (-1 / 3) * 3.0 ** (-2 / 3))
 
 
-# ---- Kepler's equation: scalar and element by element
+# ---- Kepler's equation: scalar and elementwise
 
 
 def kepler(E, e, M):
@@ -392,7 +392,7 @@ def kepler_reference(e, M, orders):
 
 
 @pytest.mark.parametrize(("e", "M"), [(0.3, 1.0), (0.95, 0.2), (0.0, 3.0), (0.999, 2.5)])
-def test_keplers_equation_to_third_order(e, M):
+def test_kepler_equation_to_third_order(e, M):
     def anomaly(e, M):
         return root(kepler, M + e / 2, args=(e, M), solve=lambda f, x0: scipy.optimize.brentq(f, M - 1.1, M + 1.1))
 
@@ -406,7 +406,7 @@ def test_keplers_equation_to_third_order(e, M):
     assert mixed == pytest.approx(kepler_reference(e, M, (1, 1)), rel=1e-9, abs=1e-12)
 
 
-def test_equations_that_stand_alone_are_solved_one_by_one():
+def test_decoupled_equations_are_solved_elementwise():
     e, M = 0.4, np.linspace(0.1, 3.0, 7)
     E = np.array([scipy.optimize.brentq(kepler, 0, 4, args=(e, m), xtol=1e-15) for m in M])
     calls = []
@@ -428,7 +428,7 @@ def test_equations_that_stand_alone_are_solved_one_by_one():
     assert_rounding(dense, np.sin(E) * slope)
 
 
-# ---- linear systems: nothing is squared
+# ---- linear systems: the condition number is not squared
 
 
 def matrix_of_condition(digits, n=30):
@@ -438,7 +438,7 @@ def matrix_of_condition(digits, n=30):
 
 
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
-def test_a_linear_system_of_condition_a_million(mode):
+def test_linear_system_of_condition_number_1e6(mode):
     A = matrix_of_condition(6)
     with mp.workdps(DIGITS):
         exact = np.array((mp.matrix(A.tolist()) ** -1).tolist(), dtype=float)
@@ -452,7 +452,7 @@ def test_a_linear_system_of_condition_a_million(mode):
         wg.jacobian(lambda b: implicit(lambda x: A @ x - b, x, name="f")[0], A @ x, mode=mode)
 
 
-# ---- the value is what the solver returned
+# ---- the value is that of the solver
 
 
 VALUES = {
@@ -462,14 +462,14 @@ VALUES = {
     "float32": (lambda x, p: x**3 - p, np.array([2, 3], dtype=np.float32), np.array([8, 27], dtype=np.float32)),
     "float32, doubles around": (lambda x, p: x**3 - p, np.array([2, 3], dtype=np.float32), np.array([8.0, 27.0])),
     "matrix": (lambda x, p: x @ x - p, np.array([[2.0, 1.0], [0.0, 3.0]]), np.array([[4.0, 5.0], [0.0, 9.0]])),
-    "off by a little": (lambda x, p: x**3 - p, np.array([2.0, 3.0 + 1e-7]), np.array([8.0, 27.0])),
+    "slightly inaccurate": (lambda x, p: x**3 - p, np.array([2.0, 3.0 + 1e-7]), np.array([8.0, 27.0])),
     "none": (lambda x, p: x - p, np.zeros(0), np.zeros(0)),
 }
 
 
 @pytest.mark.parametrize("polish", ["auto", True, False])
 @pytest.mark.parametrize("name", VALUES)
-def test_the_value_is_the_solvers_to_the_last_bit(name, polish):
+def test_value_is_bit_identical_to_solver(name, polish):
     f, x, p = VALUES[name]
 
     def solution(p):
@@ -483,14 +483,14 @@ def test_the_value_is_the_solvers_to_the_last_bit(name, polish):
         assert_same_bits(wg.value_and_grad(lambda p: np.sum(wg.stop_gradient(solution(p))), p)[0], np.sum(x))
 
 
-def test_matrices_are_unknowns_too():
+def test_unknown_may_be_a_matrix():
     B = np.array([[4.0, 5.0], [1.0, 9.0]])
     X = scipy.linalg.sqrtm(B)
     found = wg.jvp(lambda B: root(lambda X: X @ X - B, np.eye(2) * 2), B, np.ones((2, 2)))[1]
     assert_rounding(found, scipy.linalg.solve_sylvester(X, X, np.ones((2, 2))))
 
 
-# ---- the point of the derivative
+# ---- the point of differentiation
 
 
 @pytest.mark.parametrize(
@@ -503,7 +503,7 @@ def test_matrices_are_unknowns_too():
         (1e-4, False, False),
     ],
 )
-def test_the_derivative_is_taken_where_newtons_method_leads(error, polish, moved):
+def test_derivative_is_taken_at_the_newton_corrected_point(error, polish, moved):
     p = np.array([4.0, 9.0])
     x = np.sqrt(p) * (1 + error)
     infos = []
@@ -523,7 +523,7 @@ def test_the_derivative_is_taken_where_newtons_method_leads(error, polish, moved
         np.testing.assert_allclose(np.diag(second), -0.25 * p**-1.5, rtol=1e-13)
 
 
-def test_the_correction_estimates_the_error_of_the_solution():
+def test_correction_estimates_error_of_solution():
     exact = np.array([2.0, 3.0])
     x = exact * (1 + 1e-5)
     info = root(lambda x: x**3 - exact**3, x, solve=lambda f, x0: x, has_info=True)[1]
@@ -532,7 +532,7 @@ def test_the_correction_estimates_the_error_of_the_solution():
     assert info.rcond == pytest.approx(1.0, rel=0.9)
 
 
-# ---- where there is no derivative
+# ---- undefined derivatives
 
 
 def solved_by(x):
@@ -571,7 +571,7 @@ FAILURES = {
 }  # fmt: skip
 
 
-#: roots that are simple, though something about them is extreme; the derivative in p at p = 1
+#: simple roots with some extreme property, and the derivative in p at p = 1
 SIMPLE = {
     "a feature of a minute in seconds since 1970": (lambda x, p: np.tanh((x - 1.7e9) / 60) - p / 3, 1.7e9, 60 * 0.375),
     "sum of large terms near 0": (lambda x, p: x + (p - 1.0) * 1e3, 0.0, -1e3),
@@ -586,7 +586,7 @@ SIMPLE = {
 
 
 @pytest.mark.parametrize("name", SIMPLE)
-def test_simple_roots_are_not_refused(name):
+def test_simple_roots_do_not_raise(name):
     f, x0, expected = SIMPLE[name]
 
     def newton(f, x):
@@ -610,7 +610,7 @@ def test_simple_roots_are_not_refused(name):
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("driver", [wg.grad, wg.hessian, functools.partial(wg.derivative, order=1)])
 @pytest.mark.parametrize("name", FAILURES)
-def test_no_derivative_is_an_error(name, driver):
+def test_undefined_derivative_raises(name, driver):
     f, x0, options, error = FAILURES[name]
     options = {k: (lambda f, x0, g=g: np.asarray(g(f, x0))[()]) for k, g in options.items()}
 
@@ -622,12 +622,12 @@ def test_no_derivative_is_an_error(name, driver):
     assert not running.get()
     assert_rounding(wg.grad(lambda x: x * x)(3.0), 6.0)
     word = "on_failure" if error is wg.ConvergenceError else "on_singular"
-    if name != "double root, found exactly":  # where a NaN meets partials of exactly 0
+    if name != "double root, found exactly":  # where a NaN is multiplied by partials of exactly 0
         assert np.isnan(wg.grad(lambda p: solution(p, **{word: "nan"}))(1.0))
 
 
 @pytest.mark.parametrize("options", [{"jac": "matrix_free"}, {"linsolve": "gmres"}, {"linsolve": np.linalg.solve}])
-def test_a_double_root_is_an_error_without_factors_too(options):
+def test_double_root_raises_without_factorisation(options):
     x = np.array([1 + 1e-8, 1 + 1e-8])
 
     def f(x, p):
@@ -637,7 +637,7 @@ def test_a_double_root_is_an_error_without_factors_too(options):
         wg.jacobian(lambda p: root(f, x, args=(p,), solve=lambda f, x0: x, **options), 1.0)
 
 
-def test_errors_say_what_is_singular_and_what_to_do():
+def test_singular_jacobian_error_names_cause_and_remedy():
     def solution(p):
         x = np.array([0.5, 0.5, 1.0])
         return implicit(lambda x: np.stack([x[2] - p, x[0] + x[1] - p, 2 * (x[0] + x[1] - p)]), x, name="model")[0]
@@ -652,7 +652,7 @@ def test_errors_say_what_is_singular_and_what_to_do():
         root(lambda x: x * x + 1, 1.0)
 
 
-def test_a_warning_in_place_of_the_error():
+def test_singular_jacobian_warns_on_request():
     with pytest.warns(RuntimeWarning, match="no root was found") as caught:
         x = root(lambda x: x * x + 1, 1.0, on_failure="warn")
     assert np.isfinite(x)
@@ -662,7 +662,7 @@ def test_a_warning_in_place_of_the_error():
     assert np.isnan(root(lambda x: x * x + 1, 1.0, on_failure="nan"))
 
 
-def test_equations_that_depend_on_each_other_have_a_derivative_of_least_norm():
+def test_dependent_equations_have_least_norm_derivative():
     A = np.array([[1.0, 2.0], [2.0, 4.0]])
 
     def solution(p):
@@ -675,7 +675,7 @@ def test_equations_that_depend_on_each_other_have_a_derivative_of_least_norm():
     assert_rounding(wg.hessian(lambda p: np.sum(solution(p) ** 2), 1.0), 2 * 0.2)
 
 
-def test_elements_without_a_derivative_do_not_spoil_the_others():
+def test_elements_without_derivative_do_not_affect_others():
     def solution(p, **options):
         def f(x):
             return np.stack([(x[0] - p[0]) ** 2, x[1] - p[1], 0.0 * x[2]])
@@ -688,7 +688,7 @@ def test_elements_without_a_derivative_do_not_spoil_the_others():
     assert_rounding(found, np.diag([0.0, 1.0, 0.0]))
 
 
-def test_a_minimum_is_no_saddle():
+def test_minimum_at_saddle_point_raises():
     def at(x, sign):
         def gradient(x, p):
             return np.stack([x[0] - p + 0.5 * (x[1] - p), sign * (x[1] - p) + 0.5 * (x[0] - p)])
@@ -700,10 +700,10 @@ def test_a_minimum_is_no_saddle():
         at(np.ones(2), -1.0)
 
 
-# ---- linear equations by iteration
+# ---- iterative linear solvers
 
 
-def test_products_alone_do_for_large_systems():
+def test_large_systems_are_solved_matrix_free():
     n = 5000
     diagonal = np.linspace(1, 2, n)
 
@@ -724,12 +724,12 @@ def test_products_alone_do_for_large_systems():
     assert found == pytest.approx(expected, rel=1e-8)
 
 
-def test_linear_equations_that_are_not_solved_are_an_error():
+def test_unconverged_linear_solve_raises():
     with pytest.raises(wg.ConvergenceError, match="preconditioner"):
         wg.grad(lambda p: np.sum(by_args(p, linsolve=lambda A, b: 0.9 * np.linalg.solve(A, b))))(P)
 
 
-def test_an_inexact_inverse_is_mended_by_one_step_more():
+def test_inexact_inverse_is_corrected_by_one_more_step():
     def loose(A, b):
         return np.linalg.solve(A, b) * (1 + 1e-7)
 
@@ -742,7 +742,7 @@ def test_an_inexact_inverse_is_mended_by_one_step_more():
 # ---- decorated solvers
 
 
-def test_a_decorated_solver_is_called_with_numbers():
+def test_decorated_solver_is_called_with_plain_values():
     seen = []
 
     @defines_root(lambda x, p, q: x**3 - p * q, argnums=(0, 2))
@@ -761,7 +761,7 @@ def test_a_decorated_solver_is_called_with_numbers():
         wg.grad(lambda q: cube_root(2.0, 1.0, q=q))(4.0)
 
 
-def test_a_decorated_solver_differentiates_what_its_equations_read():
+def test_decorated_solver_differentiates_captured_values():
     def f(c):
         @defines_root(lambda x, p: x * x - c * p)
         def solver(p):
@@ -800,7 +800,7 @@ def test_fixed_points(name):
     assert_rounding(wg.hessian(f, p), wg.hessian(g, p))
 
 
-def test_a_fixed_point_by_a_solver_of_ones_own():
+def test_fixed_point_by_custom_solver():
     def iterate(T, x0):
         for _ in range(200):
             x0 = T(x0)
@@ -816,7 +816,7 @@ def test_a_fixed_point_by_a_solver_of_ones_own():
 # ---- state
 
 
-def test_an_exception_in_f_or_the_solver_surfaces_and_leaves_nothing():
+def test_exception_in_f_or_solver_propagates_without_leaks():
     def fails(x, p):
         raise ZeroDivisionError("of f")
 
@@ -835,7 +835,7 @@ def by_args_sum(p):
     return np.sum(by_args(p))
 
 
-def test_threads():
+def test_solver_in_several_threads():
     expected = wg.hessian(by_args_sum, P)
     found = [None] * 6
 
@@ -851,7 +851,7 @@ def test_threads():
         assert_same_bits(one, expected)
 
 
-def test_a_solver_may_call_f_from_other_threads():
+def test_solver_may_call_f_from_other_threads():
     def solve(f, x0):
         found = []
         thread = threading.Thread(target=lambda: found.append(scipy.optimize.brentq(f, 0.1, 9.0, xtol=1e-15)))
@@ -863,7 +863,7 @@ def test_a_solver_may_call_f_from_other_threads():
 
 
 @pytest.mark.filterwarnings("ignore::wengert.MutatedInputWarning")
-def test_the_argument_of_the_residual_may_be_overwritten():
+def test_residual_may_overwrite_its_argument():
     def f(x, p):
         x[0] *= p
         return x - 2 * p
@@ -874,7 +874,7 @@ def test_the_argument_of_the_residual_may_be_overwritten():
     assert x0.tolist() == [1, 1]
 
 
-def test_nothing_traced_means_nothing_computed():
+def test_untraced_call_computes_no_derivative():
     calls = []
 
     def f(x):
@@ -889,7 +889,7 @@ def test_nothing_traced_means_nothing_computed():
     assert type(root(f, 1.0)) is np.float64
 
 
-def test_recordings_refuse_solvers_of_the_user_and_compiled_functions_run_as_they_are():
+def test_custom_solver_raises_in_record_and_falls_back_in_compile():
     with pytest.raises(wg.TracedValueError, match="runs a solver"):
         wg.record(by_decorator, P)
     compiled = wg.compile(by_decorator)

@@ -1,4 +1,4 @@
-"""`import wengert` is cheap: little time, and no module that its user has not asked for."""
+"""`import wengert` is cheap: it takes little time and imports no unneeded module."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ UNWANTED = ("scipy", "numba", "llvmlite", "matplotlib")
 
 
 def run(code):
-    """Output of `code` in a new process, outside any test machinery."""
+    """Run `code` in a new process without test plugins, and return its output."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False
     )
@@ -34,7 +34,7 @@ def test_import_stays_within_its_budget_beyond_numpy():
         "from time import perf_counter as clock; import numpy; start = clock(); "
         "import wengert; print(clock() - start)"
     )
-    # Other work on the machine can only add to a time: the least of several is what it takes.
+    # Other processes can only add to a time, so the minimum of several is used.
     assert min(float(run(code)) for _ in range(7)) <= BUDGET
 
 
@@ -57,12 +57,12 @@ print(compiled(np.arange(5.0)), compiled(np.arange(5.0)), "numpy.ma" in asked)
 """
 
 
-def test_modules_that_numpy_imports_when_it_is_called_do_not_keep_a_function_from_being_compiled():
-    assert run(FINDER).split() == ["2.0", "2.0", "True"]  # else a CompileWarning, by the code of the finder
+def test_lazy_imports_of_numpy_do_not_prevent_compilation():
+    assert run(FINDER).split() == ["2.0", "2.0", "True"]  # otherwise the code of the finder causes a CompileWarning
 
 
 @pytest.mark.parametrize("first", ["levels", "tape.local_derivatives", "operands.var"])
-def test_calls_to_higher_modules_are_set_whichever_module_of_the_core_is_imported_first(first):
+def test_hooks_to_higher_layers_are_set_for_any_import_order(first):
     code = (
         f"import wengert.core.{first}; from wengert import errors, registry; from wengert.core.tape import "
         "local_derivatives; import numpy as np, wengert as wg; print(errors.Refusal.remember.__module__, "

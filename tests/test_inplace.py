@@ -1,4 +1,4 @@
-"""Writes in place: one list in order, overwritten values kept, buffers rolled forward after every sweep."""
+"""In-place writes: one tape in order, saved overwritten values, buffers rolled forward after every sweep."""
 
 import copy
 import functools
@@ -23,7 +23,7 @@ PROGRAMS = {}
 
 
 def program(x, twin=None):
-    """Enter an in-place program; `twin` is the same mathematics without a write, for the complex step."""
+    """Register an in-place program; `twin` computes the same without writes, for the complex step."""
 
     def enter(f):
         name = f.__name__
@@ -34,7 +34,7 @@ def program(x, twin=None):
     return enter
 
 
-# ---- one list, in order
+# ---- one tape, in order
 
 
 def interleaved_twin(x):
@@ -91,7 +91,7 @@ def running_total_in_one_place(x):
     return [total[0], total[-1]]
 
 
-# ---- source and target overlap
+# ---- overlapping source and target
 
 
 @program(X, lambda x: np.stack([x[0], x[0], x[1], x[2]]))
@@ -162,7 +162,7 @@ def elements_swapped_by_unpacking(x):
     return a
 
 
-# ---- broadcasting into a place
+# ---- broadcasting stores
 
 
 @program(X, lambda x: x[None, :] * np.ones((3, 1)) * x[1] + 0 * M)
@@ -438,7 +438,7 @@ def out_into_the_operand(x):
     return a
 
 
-# ---- arrays without axes
+# ---- zero-dimensional arrays
 
 
 @program(X, lambda x: (x[0] + x[1]) * x[2])
@@ -458,7 +458,7 @@ def a_view_of_one_element(x):
     return a
 
 
-# ---- values needed later are kept
+# ---- values needed later are saved
 
 
 @program(X, lambda x: np.exp(x) * x)
@@ -585,19 +585,19 @@ def case(request):
     return f, x, y, complex_step(twin, x)
 
 
-def test_the_jacobian_is_exact(case):
+def test_jacobian_is_exact(case):
     f, x, _, exact = case
     assert_rounding(wg.jacobian(f, x), exact)
     assert_rounding(wg.jacobian(f, x, chunk=1), exact)
 
 
-def test_values_are_those_of_plain_numpy(case):
+def test_values_equal_plain_numpy(case):
     f, x, y, _ = case
     assert_same_bits(wg.jacobian(f, x, value=True)[0], np.asarray(y))
     assert_same_bits(wg.jacobian(f, x, value=True, chunk=1)[0], np.asarray(y))
 
 
-def test_three_pullbacks_give_the_same_bits(case):
+def test_repeated_pullbacks_give_same_bits(case):
     f, x, y, exact = case
     value, pullback = wg.vjp(f, x)
     seed = np.random.default_rng(52).uniform(-1, 1, np.shape(y))
@@ -616,7 +616,7 @@ def by_line(write):
 # ---- single precision, other dtypes, plain targets
 
 
-def test_a_buffer_of_single_precision_rounds_what_is_stored():
+def test_single_precision_buffer_rounds_stored_values():
     def f(x):
         F = np.zeros(3, dtype=np.float32)
         F[0] = x[0]
@@ -642,7 +642,7 @@ def test_integers_stored_from_traced_values_are_truncated_as_numpy_truncates():
     np.testing.assert_array_equal(wg.jacobian(f, x), np.diag([2.0, 0.0]))
 
 
-def test_functions_that_write_take_arrays_of_no_axes():
+def test_writing_functions_accept_zero_dimensional_arrays():
     for write in (
         lambda y, x: np.put(y, [0], x * x),
         lambda y, x: y.put(0, x * x),
@@ -660,7 +660,7 @@ def test_functions_that_write_take_arrays_of_no_axes():
         assert wg.jacfwd(f, 2.0) == wg.jacrev(f, 2.0) == wg.grad(wg.compile(f))(2.0) == 12
 
 
-def test_swapped_bytes_are_read_as_numpy_reads_them():
+def test_byte_swapped_arrays_are_read_as_in_numpy():
     big = np.array([1.0, 2.0, 3.0]).astype(">f8")
 
     def f(x):
@@ -679,7 +679,7 @@ def test_swapped_bytes_are_read_as_numpy_reads_them():
             assert_rounding(wg.jacfwd(mode(lambda x: np.sum(x.astype(dtype) ** 2)), big), 2 * np.eye(3))
 
 
-def test_unaligned_constants_are_read_as_numpy_reads_them():
+def test_unaligned_constants_are_read_as_in_numpy():
     table = np.zeros(5, dtype=np.dtype([("flag", "u1"), ("value", "f8")]))
     table["value"] = [1.0, 2.0, 3.0, 4.0, 5.0]
     x = np.linspace(0.1, 0.5, 5)
@@ -710,7 +710,7 @@ def test_unaligned_constants_are_read_as_numpy_reads_them():
     ],
     ids=by_line,
 )
-def test_a_write_into_an_array_of_the_caller_is_never_silent(write):
+def test_write_into_array_of_caller_raises(write):
     outside = np.ones(4)
 
     def f(x):
@@ -721,7 +721,7 @@ def test_a_write_into_an_array_of_the_caller_is_never_silent(write):
         wg.jacobian(f, X)
 
 
-def test_functions_that_write_into_an_array_of_numpy_say_how_to_make_it():
+def test_writing_into_plain_array_names_its_replacement():
     for write in (
         lambda a, x: np.copyto(a, x),
         lambda a, x: np.put(a, [0], x[0]),
@@ -784,8 +784,8 @@ OUTSIDE = np.ones(4)
     ],
     ids=by_line,
 )
-def test_a_write_by_a_function_is_followed_or_refused(write):
-    """Into a buffer made in f: right derivative, or an error; zeros or stale values never."""
+def test_write_by_a_function_is_traced_or_raises(write):
+    """Writes into a buffer made in f: right derivative, or an error; never zeros or stale values."""
 
     def f(x):
         a = np.full(4, 0.25)
@@ -795,12 +795,12 @@ def test_a_write_by_a_function_is_followed_or_refused(write):
 
     try:
         check_derivatives(f, X, order=1)
-    except (TypeError, UserWarning):  # the warning is that of numpy.random, which shuffles element by element
+    except (TypeError, UserWarning):  # numpy.random warns when it shuffles element by element
         return
 
 
-def test_a_source_that_is_overwritten_before_it_is_read_is_refused():
-    """NumPy goes from element to element at a mask, through .flat and in ufunc.at, and does not look for overlaps."""
+def test_source_overwritten_before_it_is_read_raises():
+    """NumPy writes elementwise through masks, .flat and ufunc.at without checking for overlap."""
     for write in (
         lambda a: a.__setitem__(np.array([False, True, True, True]), a[:-1]),
         lambda a: setattr(a[::-1], "flat", a),
@@ -828,7 +828,7 @@ def test_a_source_that_is_overwritten_before_it_is_read_is_refused():
     check_derivatives(elements_apart, X, order=1)
 
 
-def test_two_writes_that_fail_leave_the_derivative_usable():
+def test_failed_writes_leave_the_derivative_usable():
     def f(x):
         F = np.zeros(3)
         F[0] = x[0]
@@ -845,7 +845,7 @@ def test_two_writes_that_fail_leave_the_derivative_usable():
     np.testing.assert_array_equal(wg.jacobian(f, X), [[1, 0, 0, 0], [0, 2.4, 0, 0], [0, 0, 0, 0]])
 
 
-def test_an_array_handed_out_before_a_traced_write_is_named_with_both_lines():
+def test_array_handed_out_before_traced_write_is_named_with_both_lines():
     def f(x):
         F = np.zeros(3)
         assert bytes(F.data) == bytes(24)
@@ -891,7 +891,7 @@ def test_threads_may_share_a_pullback():
 
 
 class Tripwire:
-    """A primitive whose pullback raises when it is armed."""
+    """A primitive whose pullback raises when armed."""
 
     def __init__(self, raised):
         self.raised, self.armed = raised, False
@@ -907,7 +907,7 @@ class Tripwire:
     "raised", [ZeroDivisionError("stop"), KeyboardInterrupt(), MemoryError(), SystemExit(3)]
 )
 @pytest.mark.parametrize("stacked", [False, True])
-def test_an_exception_in_a_sweep_rolls_the_buffers_forward(raised, stacked):
+def test_exception_in_sweep_rolls_buffers_forward(raised, stacked):
     trip, kept = Tripwire(raised), {}
 
     def f(x):
@@ -937,7 +937,7 @@ def test_an_exception_in_a_sweep_rolls_the_buffers_forward(raised, stacked):
 
 
 @pytest.mark.parametrize("raised", [ZeroDivisionError("stop"), KeyboardInterrupt()])
-def test_an_exception_in_the_function_leaves_no_state(raised):
+def test_exception_in_function_leaves_no_state(raised):
     fail = [True]
 
     def f(x):
@@ -966,8 +966,8 @@ def test_an_exception_in_the_function_leaves_no_state(raised):
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs interval timers")
 @pytest.mark.parametrize("steps", [3000, 5000, 60000])
 @pytest.mark.parametrize("by_elements", [False, True])
-def test_ctrl_c_during_a_sweep_rolls_the_buffers_forward(steps, by_elements):
-    """A long stretch of scalar entries between two writes; the signal arrives while it is swept."""
+def test_keyboard_interrupt_in_sweep_rolls_buffers_forward(steps, by_elements):
+    """The signal arrives while a long range of scalar entries between two writes is swept."""
     armed, kept = [0.0], {}
 
     def arm(ybar, y, x):
@@ -1015,8 +1015,8 @@ def test_ctrl_c_during_a_sweep_rolls_the_buffers_forward(steps, by_elements):
         signal.signal(signal.SIGALRM, former)
 
 
-def test_a_loop_that_assembles_a_long_array_is_swept_in_pieces():
-    """More entries than one piece of the sweep, with writes on both sides of the seams."""
+def test_loop_assembling_a_long_array_is_swept_in_pieces():
+    """The loop has more entries than one piece of the sweep, with writes on both sides of the seams."""
 
     def f(x):
         F = np.zeros(300_000)
@@ -1033,7 +1033,7 @@ def test_a_loop_that_assembles_a_long_array_is_swept_in_pieces():
 
 @pytest.mark.parametrize("chunk", [None, 1, 2, 3])
 @pytest.mark.parametrize("fun", [np.concatenate, np.stack, np.vstack, np.hstack, np.column_stack, np.dstack])
-def test_an_array_may_stand_for_the_sequence_of_its_rows(fun, chunk):
+def test_array_is_accepted_as_sequence_of_its_rows(fun, chunk):
     m = np.array([[1.0, 2.0], [3.0, 4.0]])
     y, J = wg.jacobian(lambda m: fun(m * m), m, chunk=chunk, value=True)
     assert_same_bits(y, fun(m * m))
@@ -1044,7 +1044,7 @@ def test_an_array_may_stand_for_the_sequence_of_its_rows(fun, chunk):
 
 
 class Workspace:
-    """Makes its work array at the first call and fills it anew at each."""
+    """Allocates its work array at the first call and fills it again at each call."""
 
     def __init__(self):
         self.work = None
@@ -1058,7 +1058,7 @@ class Workspace:
         return self.work * u
 
 
-def test_a_work_array_kept_by_an_object_serves_later_derivatives_and_plain_calls():
+def test_work_array_of_object_is_usable_in_later_derivatives_and_plain_calls():
     u = np.array([0.3, 1.2, 0.7])
     model = Workspace()
     for _ in range(2):
@@ -1067,7 +1067,7 @@ def test_a_work_array_kept_by_an_object_serves_later_derivatives_and_plain_calls
     np.testing.assert_array_equal(model.work + 1, u**2 + 1)
 
 
-def test_a_work_array_that_is_read_before_it_is_written_belongs_to_the_derivative_that_ended():
+def test_stale_work_array_read_before_written_raises():
     u = np.array([0.3, 1.2, 0.7])
     model = Workspace()
     wg.jacobian(model.residual)(u)
@@ -1075,7 +1075,7 @@ def test_a_work_array_that_is_read_before_it_is_written_belongs_to_the_derivativ
         wg.grad(lambda u: np.sum(model.work * u), u)
 
 
-def test_a_safe_division_stores_quotients_where_asked_and_leaves_the_rest():
+def test_divide_with_where_and_out_writes_selected_elements():
     a = np.array([1.0, 2.0, 3.0])
     b = np.array([2.0, 0.0, 4.0])
 
@@ -1087,7 +1087,7 @@ def test_a_safe_division_stores_quotients_where_asked_and_leaves_the_rest():
     np.testing.assert_array_equal(J, np.diag([-0.25, 0.0, -0.1875]))
 
 
-def test_shuffling_rows_by_compiled_code_is_refused_and_says_what_to_write():
+def test_shuffle_of_traced_rows_raises_and_names_replacement():
     def f(v):
         a = np.zeros((8, 2))
         a[:, 0] = v
@@ -1101,7 +1101,7 @@ def test_shuffling_rows_by_compiled_code_is_refused_and_says_what_to_write():
 @pytest.mark.parametrize("chunk", [None, 1, 3])
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 9, 13])
 def test_rows_of_scalar_code_at_every_width(n, chunk):
-    """Each result depends on few elements, one on all, and one store is overwritten."""
+    """Each result depends on few elements, one on all, and one stored value is overwritten."""
 
     def f(x):
         y = np.zeros(n + 1)
@@ -1122,7 +1122,7 @@ def test_rows_of_scalar_code_at_every_width(n, chunk):
     np.testing.assert_allclose(found, expected, rtol=1e-15)
 
 
-def test_zero_is_strong_within_a_row():
+def test_zero_factor_is_strong_zero_within_a_row():
     def f(x):
         s = np.sqrt(x[0])
         return [s * x[1], s * x[2], x[1]]
@@ -1132,7 +1132,7 @@ def test_zero_is_strong_within_a_row():
 
 
 @pytest.mark.parametrize("function", [np.atleast_1d, np.atleast_2d])
-def test_a_constant_that_is_handed_on_beside_a_traced_value_is_not_written_in_silence(function):
+def test_constant_passed_with_traced_value_is_not_written_silently(function):
     outside = np.ones(3)
 
     def f(x):
@@ -1144,7 +1144,7 @@ def test_a_constant_that_is_handed_on_beside_a_traced_value_is_not_written_in_si
         wg.grad(f, np.ones(3))
 
 
-# ---- copies of arrays that are not differentiated
+# ---- copies of constant arrays
 
 STATE, HALF = np.linspace(0.2, 1.0, 5), np.linspace(0.2, 1.0, 4, dtype=np.float32)
 
@@ -1162,7 +1162,7 @@ class Rod:
 
 
 class Table:
-    """Its methods name nothing of NumPy's."""
+    """Its methods name nothing of NumPy."""
 
     def __init__(self):
         self.state = np.linspace(0.2, 1.0, 5)
@@ -1277,7 +1277,7 @@ COPIED = {
 
 
 @pytest.mark.parametrize("name", COPIED)
-def test_a_copy_of_an_array_that_is_not_differentiated_can_hold_traced_values(name):
+def test_copy_of_constant_array_can_hold_traced_values(name):
     f, x = COPIED[name], np.array([0.3, 0.7, 1.1])
     before = STATE.copy()
     exact = central_differences(f, x)
@@ -1292,14 +1292,14 @@ def test_a_copy_of_an_array_that_is_not_differentiated_can_hold_traced_values(na
     assert_same_bits(STATE, before)
 
 
-def test_a_copy_of_single_precision_stays_single():
+def test_copy_of_single_precision_stays_single():
     x = np.array([0.3, 0.7, 1.1], np.float32)
     found = wg.jacobian(through_single_precision)(x)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found[:3], np.diag(2 * x), rtol=1e-6)
 
 
-def test_a_constant_is_read_anew_at_each_call(monkeypatch):
+def test_constant_is_read_at_each_call(monkeypatch):
     compiled = wg.jacobian(wg.compile(through_a_global))
     for factor in (1.0, 2.0, 3.0, 4.0):
         monkeypatch.setitem(globals(), "STATE", factor * np.linspace(0.2, 1.0, 5))
@@ -1310,7 +1310,7 @@ def test_a_constant_is_read_anew_at_each_call(monkeypatch):
 LATER = np.ones(2)
 
 
-def test_a_constant_that_a_callee_assigns_is_read_as_it_is_then(monkeypatch):
+def test_constant_assigned_by_callee_is_read_after_assignment(monkeypatch):
     monkeypatch.setitem(globals(), "LATER", np.ones(2))
     state = np.ones(2)
 
@@ -1336,7 +1336,7 @@ def by_element(u, x):
 
 
 @pytest.mark.parametrize("store", [by_element, lambda u, x: np.add(u, x, out=u)])
-def test_the_array_itself_and_views_of_it_cannot_hold_traced_values(store):
+def test_constant_array_and_its_views_cannot_hold_traced_values(store):
     before = STATE.copy()
     for part in (lambda u: u, lambda u: u[1:], lambda u: u.reshape(5, 1)[:, 0], lambda u: u.astype(float, copy=False)):
 
@@ -1351,11 +1351,11 @@ def test_the_array_itself_and_views_of_it_cannot_hold_traced_values(store):
         assert_same_bits(STATE, before)
 
 
-def test_a_constant_of_a_function_that_copies_is_an_array_for_everybody():
+def test_copied_constant_behaves_as_plain_array():
     def f(x, state):
         u = state.copy()
         seen.append((repr(state), pickle.loads(pickle.dumps(state)), memoryview(state)[1], state.sum(), state))
-        state[3:] += 1.0  # not traced: it lands in the caller's array
+        state[3:] += 1.0  # not traced: it is stored in the caller's array
         return u * x
 
     seen, state = [], STATE.copy()
@@ -1365,10 +1365,10 @@ def test_a_constant_of_a_function_that_copies_is_an_array_for_everybody():
     assert type(total) is np.float64 and isinstance(view, np.ndarray)
     assert type(wg.grad(lambda x: (x * STATE.copy()[0], STATE), has_aux=True)(2.0)[1]) is np.ndarray
     assert_same_bits(state[3:], STATE[3:] + 1)
-    assert type(view.copy()) is type(view + 1) is np.ndarray  # nothing of it is left when no derivative runs
+    assert type(view.copy()) is type(view + 1) is np.ndarray  # without a derivative it is a plain array
 
 
-# ---- what shares memory with an operand, and what does not
+# ---- memory shared with an operand
 
 CALLS = """
 np.divide.reduce(x, 0)|np.subtract.reduce(x, 0, keepdims=True)|np.hypot.reduce(x, axis=0)|np.divide.accumulate(x)
@@ -1385,7 +1385,7 @@ np.maximum(x, -9)|np.multiply(1.0, x)|x + 0|x**1|np.einsum("ij->ij", x)|np.linal
 
 
 @pytest.mark.parametrize("text", CALLS)
-def test_results_are_views_where_those_of_numpy_are_and_nowhere_else(text):
+def test_results_are_views_exactly_as_in_numpy(text):
     call, ran = eval(f"lambda x: {text}", globals()), 0
 
     def f(x):
@@ -1399,7 +1399,7 @@ def test_results_are_views_where_those_of_numpy_are_and_nowhere_else(text):
         x = np.array(x)
         try:
             expected = f(x)
-        except (IndexError, ValueError, np.linalg.LinAlgError):  # of another number of axes, or read-only
+        except (IndexError, ValueError, np.linalg.LinAlgError):  # another number of axes, or read-only
             continue
         ran += 1
         for mode in ("forward", "reverse"):
@@ -1422,7 +1422,7 @@ NUMBERS = {
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_results_without_axes_are_numbers_that_no_write_changes(name):
+def test_zero_dimensional_results_are_immutable_scalars(name):
     def f(x):
         y = NUMBERS[name](x)
         for part in y:
@@ -1436,7 +1436,7 @@ def test_results_without_axes_are_numbers_that_no_write_changes(name):
 
 
 @pytest.mark.parametrize("call", [lambda x: np.piecewise(x, [x > 0], [np.square]), lambda x: np.real_if_close(x**2)])
-def test_results_without_axes_are_arrays_where_numpy_gives_arrays(call):
+def test_zero_dimensional_results_are_arrays_if_numpy_returns_arrays(call):
     def f(x):
         y = call(x)
         assert isinstance(y, np.ndarray)
@@ -1473,7 +1473,7 @@ def test_elements_of_arrays_of_several_axes(place, layout):
 
 
 @pytest.mark.parametrize("place", [(2, 0), (0, 3), (0, -4), (np.int64(-3), 1)], ids=repr)
-def test_elements_outside_of_arrays_of_several_axes_have_numpys_message(place):
+def test_out_of_bounds_index_has_numpy_message(place):
     x = np.ones((2, 3))
     with pytest.raises(IndexError) as expected:
         x[place]

@@ -1,4 +1,4 @@
-"""Kernels in C against the rules they speed up: the same partials, in the list and in loops over arrays."""
+"""C kernels against the rules that they speed up: the same partials for scalars on the tape and in array loops."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ POINTS = np.array([*SPECIAL, *EXTREME, *(-x for x in EXTREME)])
 
 
 def drawn(n, seed):
-    """Numbers of both signs: half near 1, half over many decades."""
+    """Draw values of both signs: half near 1, half over many decades."""
     rng = np.random.default_rng(seed)
     x = np.where(np.arange(n) % 2, rng.uniform(-1, 1, n), np.exp(rng.uniform(-30, 30, n)))
     return x * rng.choice([-1.0, 1.0], n)
 
 
 def resolved(name):
-    """The function of a row of ``kernels.h``; the operator ``**`` on scalars has the rule of np.power."""
+    """Return the function of a row of ``kernels.h``; the operator ``**`` on scalars has the rule of np.power."""
     module, _, attribute = (name or "power").rpartition(".")
     return getattr(importlib.import_module(module or "numpy"), attribute)
 
@@ -52,7 +52,7 @@ def quiet():
 
 
 def by_rule(fun, side, operands):
-    """Partial by the registry's row, as the engine evaluates it."""
+    """Evaluate the partial of the registry's rule as the engine does."""
     partial = registry.lookup(fun).partials[side]
     y = fun(*operands)
     return np.broadcast_to(
@@ -61,7 +61,7 @@ def by_rule(fun, side, operands):
 
 
 def ulp_apart(one, other):
-    """Distance in units of the last place, those of the smallest normal number below it."""
+    """Return the distance in units of the last place; below the smallest normal, in units of that number."""
     one, other = np.asarray(one, float), np.asarray(other, float)
     same = (one == other) | (np.isnan(one) & np.isnan(other))
     unit = np.spacing(np.maximum(np.abs(other), TINY))
@@ -90,7 +90,7 @@ def operands_of(arity):
 
 
 def has_a_sign(fun, operands):
-    """Where the partial has one: beyond 2**53 every exponent is even, and so is b - 1 as it is rounded."""
+    """Return where the partial has a sign: beyond 2**53 every exponent is even, and so is b - 1 after rounding."""
     return (
         (operands[0] >= 0) | (np.abs(operands[1]) < 2.0**53)
         if fun is np.power
@@ -99,7 +99,7 @@ def has_a_sign(fun, operands):
 
 
 @pytest.mark.parametrize(("name", "opcode", "arity", "reads_a", "reads_b"), ROWS)
-def test_a_kernel_has_the_partials_of_its_rule(name, opcode, arity, reads_a, reads_b):
+def test_kernel_has_the_partials_of_its_rule(name, opcode, arity, reads_a, reads_b):
     fun = resolved(name)
     operands = operands_of(arity)
     y = fun(*operands)
@@ -113,8 +113,8 @@ def test_a_kernel_has_the_partials_of_its_rule(name, opcode, arity, reads_a, rea
 
 
 @pytest.mark.parametrize(("name", "opcode", "arity", "reads_a", "reads_b"), ROWS)
-def test_a_rule_reads_nothing_that_its_kernel_does_not_read(name, opcode, arity, reads_a, reads_b):
-    """The engine passes None for what it did not keep."""
+def test_rule_reads_only_what_its_kernel_reads(name, opcode, arity, reads_a, reads_b):
+    """The engine passes None for values that it did not save."""
     fun = resolved(name)
     operands = [np.array([0.3, 0.7]), np.array([0.9, 0.2])][:arity]
     for side, reads in enumerate((reads_a, reads_b)[:arity]):
@@ -130,7 +130,7 @@ def test_a_rule_reads_nothing_that_its_kernel_does_not_read(name, opcode, arity,
 
 
 @pytest.mark.parametrize(("name", "opcode", "arity", "reads_a", "reads_b"), ROWS)
-def test_a_kernel_reads_nothing_that_its_row_does_not_say(name, opcode, arity, reads_a, reads_b):
+def test_kernel_reads_only_what_its_row_declares(name, opcode, arity, reads_a, reads_b):
     a, b = (0.3, 0.9) if arity == 2 else (0.3, 0.0)
     y = float(resolved(name)(*(a, b)[:arity]))
     for side, reads in enumerate((reads_a, reads_b)[:arity]):
@@ -140,7 +140,7 @@ def test_a_kernel_reads_nothing_that_its_row_does_not_say(name, opcode, arity, r
         np.testing.assert_equal(blind[side], kernel_partials(opcode, a, b, y)[side])
 
 
-# ---- second partials: those of a, mixed, those of b
+# ---- second partials: by a, mixed, by b
 
 TEXTBOOK = {case.name: case for case in ELEMENTWISE}
 
@@ -150,7 +150,7 @@ def textbook(name):
 
 
 def slope_of(partial, at, side):
-    """Derivative of a partial in one operand, to 30 digits; its step is relative to that operand."""
+    """Return the derivative of a partial in one operand to 30 digits; the step is relative to that operand."""
     x = at[side]
     h = abs(x) * mp.mpf(10) ** -30 or mp.mpf(10) ** -30
 
@@ -161,7 +161,7 @@ def slope_of(partial, at, side):
 
 
 @pytest.mark.parametrize(("name", "opcode", "arity", "reads_a", "reads_b"), ROWS)
-def test_a_second_partial_is_accurate_alone(name, opcode, arity, reads_a, reads_b):
+def test_second_partial_is_accurate(name, opcode, arity, reads_a, reads_b):
     case = textbook(name)
     n = max(len(x) for x in case.at)
     operands = np.stack([np.resize(x, n) for x in case.at])
@@ -174,14 +174,14 @@ def test_a_second_partial_is_accurate_alone(name, opcode, arity, reads_a, reads_
                 if is_kink(name, at):
                     continue
                 exact = slope_of(case.partials[i], exact_at, side)
-                # y is rounded, and where a sum of two terms cancels the error is that of the terms
+                # y is rounded, so where a sum of two terms cancels the error is relative to the terms
                 allowed = 40 * EPS * abs(exact) + 1e-290 + 8 * EPS * terms(name, i, side, exact_at)
                 if abs(exact) < 1e290 and np.isfinite(y) and (y == 0 or abs(y) > 1e-290):
                     assert abs(got - exact) <= allowed, f"{(i, side)} at {at}: {got}, exactly {float(exact)}"
 
 
 def is_kink(name, at):
-    """Where the partial jumps, or has no derivative: what is stated there is tested below."""
+    """Return where the partial jumps or has no derivative; the rule's values there are tested below."""
     if name in ("absolute", "fabs", "sqrt", "cbrt", "hypot") and at[0] == 0:
         return True
     return (name in ("maximum", "minimum", "fmax", "fmin") and at[0] == at[1]) or at[0] in (1.0, -1.0) or (
@@ -190,7 +190,7 @@ def is_kink(name, at):
 
 
 def terms(name, i, side, at):
-    """Size of the terms whose sum the mixed partial of a power is: a**(b - 1) (1 + b log a)."""
+    """Return the size of the terms summed in the mixed partial of a power: a**(b - 1) (1 + b log a)."""
     if name in ("", "power") and i != side and at[0] > 0:
         return abs(at[0] ** (at[1] - 1)) * (1 + abs(at[1] * mp.log(at[0])))
     return 0
@@ -230,7 +230,7 @@ def test_second_partials_at_special_points(name, a, b, expected):
 
 
 @pytest.mark.parametrize(("name", "opcode", "arity", "reads_a", "reads_b"), ROWS)
-def test_a_second_partial_reads_what_the_first_ones_keep(name, opcode, arity, reads_a, reads_b):
+def test_second_partial_reads_what_first_partials_save(name, opcode, arity, reads_a, reads_b):
     a, b = (0.3, 0.9) if arity == 2 else (0.3, 0.0)
     a = 1.3 if name == "arccosh" else a
     y = float(resolved(name)(*(a, b)[:arity]))
@@ -242,21 +242,21 @@ def test_a_second_partial_reads_what_the_first_ones_keep(name, opcode, arity, re
         assert blind[m] == whole[m]
 
 
-def test_every_kernel_belongs_to_an_elementwise_row_of_as_many_operands():
+def test_every_kernel_has_an_elementwise_rule_of_same_arity():
     for name, _, arity, _, _ in kernel_rows():
         row = registry.lookup(resolved(name))
         assert row.kind == "elementwise"
         assert len(row.partials) == arity
 
 
-# ---- the ways through the engine: one derivative, whichever loop computes it
+# ---- paths through the engine: the same derivative, whichever loop computes it
 
 IN_NUMPY = [pytest.param(fun, row[2], id=row[0]) for fun, row in TABLE.items() if "." not in row[0]]
 SIZES = (1, 5, 300, 5000)
 
 
 def inside(fun, n, seed=0):
-    """Operands within the domain of every function, so that none of the values is NaN."""
+    """Draw operands within the domain of every function, so that no value is NaN."""
     low, high = {np.arccosh: (1.1, 4.0), np.arctanh: (-0.9, 0.9)}.get(fun, (-0.9, 0.9))
     if fun in (np.log, np.log2, np.log10, np.sqrt, np.power):
         low, high = 0.1, 4.0
@@ -271,7 +271,7 @@ def tolerance(got, expected, ulp=16):
 
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize(("fun", "arity"), IN_NUMPY)
-def test_arrays_have_the_derivative_of_the_rule_in_every_layout(fun, arity, n):
+def test_arrays_have_derivative_of_the_rule_in_every_layout(fun, arity, n):
     a, b, ybar = inside(fun, n)
     operands = (a, b)[:arity]
     slopes = [ybar * by_rule(fun, side, operands) for side in range(arity)]
@@ -294,7 +294,7 @@ def test_arrays_have_the_derivative_of_the_rule_in_every_layout(fun, arity, n):
 
 
 @pytest.mark.parametrize(("fun", "arity"), IN_NUMPY)
-def test_numbers_of_a_loop_have_the_derivative_of_the_array(fun, arity):
+def test_loop_over_scalars_has_derivative_of_the_array(fun, arity):
     a, b, ybar = inside(fun, 7)
     operands = (a, b)[:arity]
 
@@ -316,7 +316,7 @@ BINARY = [pytest.param(fun, id=row[0]) for fun, row in TABLE.items() if row[2] =
 
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("fun", BINARY)
-def test_an_array_and_a_number_have_the_derivative_of_two_arrays(fun, n):
+def test_array_with_scalar_has_derivative_of_two_arrays(fun, n):
     a, _, ybar = inside(fun, n)
     for number in (1.7, 2.0, 3.0):
         whole = np.full(n, number)
@@ -341,7 +341,7 @@ def test_an_array_and_a_number_have_the_derivative_of_two_arrays(fun, n):
 
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("fun", BINARY)
-def test_a_traced_number_beside_an_array_gathers_the_whole_cotangent(fun, n):
+def test_traced_scalar_with_array_receives_summed_cotangent(fun, n):
     a, b, ybar = inside(fun, n)
     for side in (0, 1):
         at = np.float64(1.3)
@@ -361,7 +361,7 @@ def test_a_traced_number_beside_an_array_gathers_the_whole_cotangent(fun, n):
 
 
 @pytest.mark.parametrize("fun", BINARY)
-def test_the_same_array_on_both_sides_gets_both_cotangents(fun):
+def test_same_array_as_both_operands_receives_both_cotangents(fun):
     for n in SIZES:
         a, _, ybar = inside(fun, n)
         a = np.abs(a) + 0.1
@@ -371,8 +371,8 @@ def test_the_same_array_on_both_sides_gets_both_cotangents(fun):
 
 
 @pytest.mark.parametrize(("fun", "arity"), IN_NUMPY)
-def test_special_points_have_one_derivative_in_the_list_and_in_arrays(fun, arity):
-    """Cotangents 1: NaN, infinities and both zeros go the same way through every loop."""
+def test_special_points_have_same_derivative_for_scalars_and_arrays(fun, arity):
+    """With cotangents 1, NaN, infinities and both zeros are treated the same in every loop."""
     operands = operands_of(arity)
     if arity == 2:
         operands = tuple(x[: POINTS.size**2] for x in operands)
@@ -385,7 +385,7 @@ def test_special_points_have_one_derivative_in_the_list_and_in_arrays(fun, arity
         return wg.vjp(f, at[0], args=at[1:], argnums=wrt)[1](ybar)
 
     long_way = gradients(lambda *x: fun(*x), operands, ones)
-    # behind another operation the adjoint is not fresh: it is added to, not written
+    # after another operation the adjoint exists already: it is added to, not written
     added = gradients(
         lambda *x: fun(*x) + sum(0.0 * np.where(np.isfinite(z), z, 0) for z in x), operands, ones
     )
@@ -402,10 +402,10 @@ def test_special_points_have_one_derivative_in_the_list_and_in_arrays(fun, arity
 
 
 @pytest.mark.parametrize(("fun", "arity"), IN_NUMPY)
-def test_a_cotangent_of_zero_meets_every_partial_and_gives_zero(fun, arity):
+def test_zero_cotangent_times_any_partial_is_zero(fun, arity):
     operands = tuple(x[: POINTS.size**2] for x in operands_of(arity))
     for at in (operands, tuple(x[:20] for x in operands), tuple(np.repeat(x, 2)[::2] for x in operands)):
-        # half of the cotangents are 1, so that no loop is skipped as a whole
+        # half of the cotangents are 1, so that no loop is skipped entirely
         ybar = np.arange(at[0].size) % 2.0
         _, pullback = wg.vjp(lambda *x: fun(*x), at[0], args=at[1:], argnums=tuple(range(arity)))
         for adjoint in pullback(ybar):
@@ -413,7 +413,7 @@ def test_a_cotangent_of_zero_meets_every_partial_and_gives_zero(fun, arity):
 
 
 def shared_in_c(name, *kinds):
-    """A function of `wengert.core.tape.tape` that other compiled modules call."""
+    """Return a function of `wengert.core.tape.tape` that other extension modules call."""
     of = ctypes.pythonapi
     of.PyCapsule_GetName.restype, of.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
     of.PyCapsule_GetPointer.restype = ctypes.c_void_p
@@ -422,8 +422,8 @@ def shared_in_c(name, *kinds):
     return ctypes.PYFUNCTYPE(ctypes.c_int, *kinds)(of.PyCapsule_GetPointer(capsule, of.PyCapsule_GetName(capsule)))
 
 
-def test_bits_do_not_depend_on_where_memory_lies():
-    """Loops over vectors and over numbers round differently: neither may be chosen by addresses."""
+def test_bits_do_not_depend_on_memory_alignment():
+    """Vector loops and scalar remainders round differently: addresses must not decide between them."""
     times_partial = shared_in_c("times_partial", *[ctypes.c_int] * 4, ctypes.c_ssize_t, *[ctypes.c_void_p] * 5)
     memory = np.zeros(100)
     for name, opcode, operands, *_ in kernel_rows():

@@ -1,4 +1,4 @@
-"""Rules of calls in derivatives of programs: traced once for calls that are alike, and anew where they differ."""
+"""Cached derivative rules of calls in programs: traced once for isomorphic calls, and again where they differ."""
 
 import inspect
 
@@ -12,7 +12,7 @@ from wengert.program.derive import source_transform
 
 @pytest.fixture
 def traces(monkeypatch):
-    """Names of what is traced, from nothing known on."""
+    """Return the names of traced rules, starting from an empty cache."""
     found, listed = [], source_transform.listed
 
     def counted(function, examples, name, *rest):
@@ -30,7 +30,7 @@ def regular(n, seed=0):
 
 
 def powers(count):
-    """The trace of a product of inverses, and its gradient in the matrix."""
+    """Return the trace of a product of inverses, and its gradient in the matrix."""
 
     def f(x):
         y = np.eye(len(x))
@@ -42,7 +42,7 @@ def powers(count):
 
 
 def determinants(count):
-    """A product of determinants, the slope of each of which looks at its value."""
+    """Return a product of determinants; the derivative of each branches on its value."""
 
     def f(x):
         y = 1.0
@@ -59,7 +59,7 @@ def determinants(count):
 
 
 def spread(count):
-    """Sums over an axis along which the gradient is spread, and is added up again."""
+    """Return sums over an axis; the gradient is broadcast along it and summed again."""
 
     def f(x):
         y = x
@@ -71,7 +71,7 @@ def spread(count):
 
 
 def with_a_constant(count):
-    """A constant matrix of more than a few elements, transposed anew in each step."""
+    """Use a constant matrix of more than a few elements, transposed again in each step."""
     matrix = regular(8, 5)
 
     def f(x):
@@ -96,7 +96,7 @@ ALIKE = {
 
 
 @pytest.mark.parametrize("name", ALIKE)
-def test_calls_that_are_alike_have_one_trace(name, traces):
+def test_isomorphic_calls_share_one_trace(name, traces):
     x = regular(8)
     counts = []
     for count in (3, 6):
@@ -109,7 +109,7 @@ def test_calls_that_are_alike_have_one_trace(name, traces):
     assert counts[0] >= counts[1] > 0
 
 
-def test_another_program_takes_the_rules_that_are_known(traces):
+def test_traced_rules_are_shared_between_programs(traces):
     x, z = regular(8), regular(8, 1)
     f, _ = determinants(3)
     wg.record(f, x).grad()
@@ -132,8 +132,8 @@ SINGULAR, REGULAR = np.array([[2.0, 4.0], [1.0, 2.0]]), np.array([[2.0, 1.0], [0
 
 
 @pytest.mark.parametrize("order", [(0, 1, 0, 1), (1, 0, 0), (1, 1, 0), (0, 0)])
-def test_a_rule_is_traced_anew_where_its_guards_do_not_hold(order, traces):
-    """Of a singular matrix the cofactors are not det(a) a^-T."""
+def test_rule_is_traced_again_if_its_guards_fail(order, traces):
+    """For a singular matrix the cofactors are not det(a) a^-T."""
     x = np.stack([(REGULAR, SINGULAR)[k] for k in order])
     program = wg.record(lambda x: sum(np.linalg.det(np.exp(x[k])) for k in range(len(order))), np.log(x))
     expected = np.stack([cofactors(a) * a for a in x])
@@ -141,7 +141,7 @@ def test_a_rule_is_traced_anew_where_its_guards_do_not_hold(order, traces):
     assert len(traces) <= 2 + 2 * len(set(order))
 
 
-def test_what_is_known_holds_for_no_other_shapes_types_and_options():
+def test_traced_rule_is_not_reused_for_other_shapes_types_or_options():
     x = np.random.default_rng(2).normal(size=(4, 4))
     for make in (lambda a: a, lambda a: a.T, lambda a: a[:3], lambda a: a.astype(np.float32), lambda a: a[:, ::2]):
         for axis in (0, 1):
@@ -155,7 +155,7 @@ def test_what_is_known_holds_for_no_other_shapes_types_and_options():
                     np.testing.assert_allclose(found, wg.grad(f)(x), rtol=1e-5)
 
 
-def test_constants_among_the_arguments_tell_calls_apart():
+def test_constant_arguments_distinguish_calls():
     x = np.linspace(0.5, 2.0, 5)
     small, large = np.random.default_rng(3).normal(size=(2, 5, 5)), np.random.default_rng(4).normal(size=(2, 40, 5))
     for matrices in (small, large):
@@ -167,7 +167,7 @@ def test_constants_among_the_arguments_tell_calls_apart():
 
 
 @pytest.mark.parametrize("n", [4, 12, 40])
-def test_a_constant_that_is_changed_is_another_one(n):
+def test_changed_constant_is_another_constant(n):
     first = regular(n, 6)
     x = np.linspace(0.5, 2.0, n)
 
@@ -181,7 +181,7 @@ def test_a_constant_that_is_changed_is_another_one(n):
     np.testing.assert_allclose(wg.record(f, x).grad()(x), 4.0 * (line @ x) * line, rtol=1e-12)
 
 
-def test_rules_of_users_are_traced_at_the_values_that_they_have():
+def test_user_rules_are_traced_at_actual_values():
     seen = []
 
     def vjp(ybar, y, x):
@@ -193,10 +193,10 @@ def test_rules_of_users_are_traced_at_the_values_that_they_have():
     for first, factor in at.items():
         x = np.array([first, 1.0, -2.0])
         np.testing.assert_allclose(wg.record(lambda x: np.sum(half(x)), x).grad()(x), factor * x)
-    assert len(seen) == len(at)  # once each: nothing is tried at other values
+    assert len(seen) == len(at)  # once each: no other values are tried
 
 
-def test_guards_of_known_rules_name_the_line_of_their_derivative():
+def test_guards_of_cached_rules_name_the_line_of_the_derivative():
     x = np.linspace(1.0, 2.0, 5)
     finite = np.random.default_rng(1).normal(size=(5, 5))
     endless = finite.copy()
@@ -210,7 +210,7 @@ def test_guards_of_known_rules_name_the_line_of_their_derivative():
                 derived(x, endless)
 
 
-def test_the_rule_cache_is_bounded(monkeypatch, traces):
+def test_number_of_cached_rules_is_limited(monkeypatch, traces):
     monkeypatch.setattr(source_transform, "MAX_RULE_KEYS", 5)
     for n in range(2, 12):
         wg.record(lambda x: np.sum(np.mean(x, axis=0) ** 2), np.ones((n, n))).grad()
@@ -220,8 +220,8 @@ def test_the_rule_cache_is_bounded(monkeypatch, traces):
     assert not traces
 
 
-def test_guards_of_a_list_are_checked_before_it_is_differentiated():
-    """A product that a derivative does not need may hold NaN, and only its guard says so."""
+def test_guards_are_checked_before_differentiation():
+    """A product that a derivative does not need may hold NaN, which only its guard detects."""
     matrix = np.random.default_rng(1).normal(size=(40, 40))
     matrix[0, 0] = np.inf
     f = wg.compile(lambda x: np.sum((matrix @ x)[1:] ** 2) + np.sum(x))
@@ -236,7 +236,7 @@ ASKED = (np.shape, np.ndim, np.size)
 
 @pytest.mark.parametrize("transform", [wg.grad, wg.jacfwd, wg.hessian, wg.record])
 @pytest.mark.parametrize("ask", ASKED, ids=lambda ask: ask.__name__)
-def test_what_is_asked_of_operands_is_that_of_their_values(ask, transform):
+def test_queries_on_operands_answer_for_their_values(ask, transform):
     x = np.ones((3, 2))
 
     def f(x):

@@ -1,7 +1,7 @@
-"""Imports point one way: the order of the package's parts, and that no modules import each other in a circle.
+"""Imports point one way: the layers of the package, and no import cycles.
 
-Read from the sources of Python and Cython.  Imports in functions, at the end of a file, for type checkers and by
-``import_module("wengert...")`` count like any other; what a file includes counts as its own.
+Reads Python and Cython sources.  Imports in functions, at the end of a file, for type checkers and by
+``import_module("wengert...")`` count like any other; included files count as part of the including module.
 """
 
 import ast
@@ -16,15 +16,15 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1] / "src" / "wengert"
 
-# What a module may import, lowest first.  A unit is a module or sub-package directly below `wengert`; it imports units
-# of the lines above its own.  Those of one set may import each other, those of different sets on a line may not.
+# The import order, lowest layer first.  A unit is a module or sub-package directly below `wengert`; it may import units
+# of earlier lines.  Units of one set may import each other, different sets on a line may not.
 LAYERS = [
-    [{"errors"}, {"features"}, {"dependence"}],  # exceptions; what the platform offers; words for dependence patterns
-    [{"registry"}],  # a row for each function
+    [{"errors"}, {"features"}, {"dependence"}],  # exceptions; platform features; vocabulary of dependence patterns
+    [{"registry"}],  # a row per function
     [{"rules"}, {"core"}],  # derivatives of functions; the engine: they meet in the registry
-    [{"numpy", "containers"}],  # the proxy of NumPy; what holds arrays
+    [{"numpy", "containers"}],  # the NumPy proxy; container structure
     [{"transforms"}],  # functions of functions: grad, jacobian, vmap
-    [{"program"}],  # a recording made reusable
+    [{"program"}],  # recorded programs
     [{"sparse"}, {"cuda"}, {"checkpointing"}],
     [{"api"}],
     [{"implicit"}],
@@ -35,36 +35,36 @@ TOP = {"__init__", "debug", "testing", "viz"}
 # Imported by setuptools, before there is a package.
 ALONE = {"_build"}
 
-# The same within a unit that has sub-packages: each imports itself and those before it.
+# The same for sub-packages of a unit: each may import itself and those before it.
 PARTS = {
     "core": [
         "frames",  # the user's line of code
         "advice",  # what to write there instead
         "levels",  # which derivative a value belongs to
         "messages",  # texts of errors
-        "rebind",  # f's code with other names
-        "tape",  # the Wengert list and its reverse sweep
-        "operands",  # values that are recorded, or carry tangents
-        "dispatch",  # NumPy's protocols to rows of the registry
+        "rebind",  # rebinding of f's global names
+        "tape",  # the tape and its reverse sweep
+        "operands",  # values that are recorded or carry tangents
+        "dispatch",  # NumPy's protocols to rules of the registry
         "modes",  # sweeps of first and second order
-        "hooks",  # tells lower modules of higher ones
+        "hooks",  # lets lower modules call higher ones
     ],
     "program": [
-        "backends",  # filled in from above
+        "backends",  # filled in by higher layers
         "ir",  # instructions, verifier, interpreter, printer
-        "tracing",  # f to instructions; guards on its arguments and on what it reads from outside
-        "passes",  # instructions to fewer, or to arrays and loops
-        "codegen",  # VM instructions to machine code
-        "vm",  # runs instructions
+        "tracing",  # f to instructions; guards on arguments and captured state
+        "passes",  # instructions to fewer instructions, or to arrays and loops
+        "codegen",  # VM instructions to native code
+        "vm",  # executes instructions
         "derive",  # the program of a derivative; it evaluates instructions at an example, so it stands above the VM
-        "jacobian",  # entries of a Jacobian one by one
-        "report",  # what became of a program, in words
-        "signature",  # the form of arguments and results
+        "jacobian",  # accumulation of Jacobian entries
+        "report",  # readable reports on a program
+        "signature",  # structure of arguments and results
         "pickling",  # programs as bytes
         "program",  # the public object
         "record",
         "implicit_op",
-        "specialise",  # a program for each kind of arguments, behind guards
+        "specialise",  # specialised programs behind guards
     ],
 }
 
@@ -74,7 +74,7 @@ PLACE = {
 
 
 def module_of(path):
-    """Name of the module that a file, given below ROOT, belongs to."""
+    """Return the name of the module that a file, given relative to ROOT, belongs to."""
     return ".".join(("wengert", *Path(path).with_suffix("").parts)).removesuffix(".__init__")
 
 
@@ -90,13 +90,13 @@ TEXT = re.compile(r"(\"{3}|'{3})(?:\\.|[^\\])*?\1|#[^\n]*", re.DOTALL)
 
 
 def read(path):
-    """The source of a file, with what it includes in the place of the statement."""
+    """Return the source of a file, with include statements replaced by the included text."""
     path = ROOT / path
     return INCLUDE.sub(lambda found: read(path.parent / found[1]), path.read_text(encoding="utf-8"))
 
 
 def python_imports(source):
-    """(dots, module, names) of each import, wherever in the file it stands."""
+    """Yield (dots, module, names) for each import anywhere in the file."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -108,7 +108,7 @@ def python_imports(source):
 
 
 def cython_imports(source):
-    """The same for Cython, whose grammar `ast` does not know."""
+    """Do the same for Cython, whose grammar `ast` does not know."""
     source = TEXT.sub("", source)
     for match in IMPORT.finditer(source):
         for name in match[1].split(","):
@@ -121,7 +121,7 @@ def cython_imports(source):
 
 
 def imported(path, source):
-    """Modules of the package that a file imports; the package itself where a name is none of its modules."""
+    """Return the package's modules that a file imports; the package itself if a name is none of its modules."""
     package = ("wengert", *Path(path).parent.parts)
     find = python_imports if Path(path).suffix == ".py" else cython_imports
     for dots, module, names in find(source):
@@ -137,7 +137,7 @@ def imported(path, source):
 
 
 def graph():
-    """The modules that each module imports."""
+    """Return the modules that each module imports."""
     found = {}
     for path in SOURCES:
         module = module_of(path)
@@ -146,7 +146,7 @@ def graph():
 
 
 def circle(edges):
-    """Modules each of which imports the next, the last the first; none where there is no such circle."""
+    """Return an import cycle as a list of modules, empty if there is none."""
     try:
         graphlib.TopologicalSorter(edges).prepare()
     except graphlib.CycleError as error:
@@ -155,23 +155,23 @@ def circle(edges):
 
 
 def unit_of(module):
-    """Name of the module or sub-package directly below `wengert` that a module belongs to."""
+    """Return the name of the module or sub-package directly below `wengert` that contains a module."""
     return [*module.split("."), "__init__"][1]
 
 
 def part_of(module):
-    """Within its unit."""
+    """Return the sub-package within its unit."""
     return module.split(".")[2]
 
 
 def complaint(module, other):
-    """Why `module` must not import `other`, or None if it may."""
+    """Return why `module` must not import `other`, or None if it may."""
     unit, other_unit = unit_of(module), unit_of(other)
     if unit == other_unit:
         return complaint_within(unit, module, other) if unit in PARTS and module.count(".") > 1 else None
     if unit in ALONE or other_unit in ALONE:
         return f"{module} imports {other}, and one of them stands alone"
-    if other_unit in TOP and unit != "__init__":  # which binds the public modules
+    if other_unit in TOP and unit != "__init__":  # `__init__` binds the public modules
         return f"{module} imports {other}: that may import anything, so nothing imports it"
     if unit in TOP:
         return None
@@ -195,7 +195,7 @@ def imports():
     return graph()
 
 
-def test_every_module_has_a_place_in_the_order():
+def test_every_module_belongs_to_a_layer():
     assert {unit_of(module) for module in MODULES} == PLACE.keys() | TOP | ALONE
     for unit, parts in PARTS.items():
         assert sorted(parts) == sorted({part_of(m) for m in MODULES if unit_of(m) == unit and m.count(".") > 1})
@@ -206,7 +206,7 @@ def test_imports_point_one_way(imports):
     assert [text for text in complaints if text] == []
 
 
-def test_no_modules_import_each_other_in_a_circle(imports):
+def test_no_import_cycles(imports):
     assert circle(imports) == []
 
 
@@ -232,11 +232,11 @@ def test_no_modules_import_each_other_in_a_circle(imports):
         ("core/tape/tape.pyx", 'cdef extern from "wengert/kernels.h":\n    pass', ""),
     ],
 )  # fmt: skip
-def test_imports_are_found(place, source, modules):
+def test_import_statements_are_found(place, source, modules):
     assert set(imported(place, source)) == {f"wengert.{name}".rstrip(".") for name in modules.split()}
 
 
-def test_what_a_file_includes_counts_as_its_own():
+def test_included_files_count_as_part_of_the_module():
     assert (ROOT / "program/vm/bounds.pxi").read_text(encoding="utf-8") in read("program/vm/machine.pyx")
 
 
@@ -248,7 +248,7 @@ def test_what_a_file_includes_counts_as_its_own():
         ({"a": {"b"}, "b": {"c"}, "c": {"d"}, "d": {"b"}}, {"b", "c", "d"}),
     ],
 )
-def test_circles_are_found(edges, found):
+def test_import_cycles_are_found(edges, found):
     assert set(circle(edges)) == found
     assert all(other in edges[module] for module, other in zip(circle(edges), circle(edges)[1:]))
 
@@ -284,10 +284,10 @@ def test_layers_are_those_of_the_design(module, other, allowed):
     assert (complaint(module, other) is None) == allowed
 
 
-#: those that can be imported
+#: importable modules
 IMPORTABLE = [module for module in MODULES if unit_of(module) not in ALONE]
 
-# Prints what each public name is, after the modules of sys.argv were imported in that order.
+# Prints each public name after importing the modules of sys.argv in that order.
 DESCRIBE = """
 import importlib, sys, types
 for name in sys.argv[1:]:
@@ -304,7 +304,7 @@ for name in sorted(wengert.__all__):
 
 
 def public_names(*modules):
-    """One line for each public name, from a new process in which `modules` were imported first."""
+    """Return one line per public name, from a new process that imports `modules` first."""
     run = [sys.executable, "-W", "error", "-c", DESCRIBE, *modules]
     done = subprocess.run(run, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Linear algebra beyond the tables: tangents, symmetric matrices, equal eigenvalues, lost ranks, rules of rules."""
+"""Linear algebra beyond the tables: tangents, symmetric matrices, equal eigenvalues, rank loss, rules of rules."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def quiet():
 
 
 def derivative(f, x, v, h=2e-3):
-    """Derivative of f along v by central differences of sixth order."""
+    """Return the derivative of f along v by central differences of sixth order."""
     weights = {1: 45 / 60, 2: -9 / 60, 3: 1 / 60}
     return sum(w * (np.asarray(f(x + i * h * v)) - np.asarray(f(x - i * h * v))) for i, w in weights.items()) / h
 
@@ -36,10 +36,10 @@ def random(*shape, seed=0):
     return np.random.default_rng(seed).uniform(-1, 1, shape)
 
 
-# ---- rows of symmetric matrices, of which NumPy reads one triangle
+# ---- functions of symmetric matrices, of which NumPy reads one triangle
 
 def steady(case, y):
-    """Signs of the numbers in a result: eigenvectors as LAPACK gives them may flip from one call to the next."""
+    """Fix the signs of a result: LAPACK's eigenvectors may change sign from one call to the next."""
     if case.fun is not packed_eigh:
         return np.ones_like(wg.stop_gradient(y))
     w, v = linalg.unpacked(wg.stop_gradient(y), *(np.shape(case.draw()[0])[:i] for i in (-1, None)))
@@ -47,7 +47,7 @@ def steady(case, y):
 
 
 @pytest.mark.parametrize("case", SYMMETRIC, ids=lambda case: case.name)
-def test_of_a_symmetric_matrix_both_triangles_get_their_half(case):
+def test_symmetric_matrix_splits_derivative_between_triangles(case):
     a, *rest = case.draw()
     v, weights = random(*a.shape), random(*np.shape(case(a, *rest)), seed=1)
     v = v + np.swapaxes(v, -1, -2)
@@ -65,8 +65,8 @@ def test_of_a_symmetric_matrix_both_triangles_get_their_half(case):
 
 
 @pytest.mark.filterwarnings("ignore:.*run uncompiled")  # a case can draw its numbers
-def test_of_any_other_matrix_the_triangle_that_numpy_reads_has_the_derivative():
-    """As in code that fills one triangle only."""
+def test_triangle_read_by_numpy_has_derivative_for_nonsymmetric_matrix():
+    """Code may fill one triangle only."""
     for case in SYMMETRIC:
         a, *rest = case.draw()
         for part in (np.tril, np.triu):
@@ -83,13 +83,13 @@ def test_of_any_other_matrix_the_triangle_that_numpy_reads_has_the_derivative():
             np.testing.assert_allclose(found, derivative(f, b, v), rtol=1e-7, err_msg=case.name)
 
 
-def test_every_function_that_is_slow_to_transpose_has_a_tangent():
+def test_every_function_slow_to_transpose_has_a_tangent_rule():
     names = "solve inv det cholesky eigvalsh svdvals matrix_power multi_dot norm vector_norm matrix_norm".split()
     for name in names:
         assert 0 in lookup(getattr(np.linalg, name)).jvps, name
 
 
-def test_tangents_of_factors_that_have_none_are_left_out_of_a_product():
+def test_multi_dot_skips_missing_tangents():
     a, b = random(2, 3), random(3, 4)
     t = random(1, 3, 4)
     found = lookup(np.linalg.multi_dot).jvps[0]([None, t], a @ b, [a, b])
@@ -114,13 +114,13 @@ COMPLEX_STEP = {
 
 
 @pytest.mark.parametrize("name", COMPLEX_STEP)
-def test_derivatives_equal_those_of_the_complex_step(name):
+def test_derivatives_equal_complex_step(name):
     f, v = COMPLEX_STEP[name], random(4, 4, seed=5)
     expected = np.imag(f(A + 1e-30j * v)) / 1e-30
     np.testing.assert_allclose(np.sum(wg.jacobian(f, A) * v, axis=(-2, -1)), expected, rtol=1e-11, atol=1e-13)
 
 
-def test_eigenvalues_equal_those_of_mpmath():
+def test_eigenvalue_derivatives_equal_mpmath():
     a, v = positive_definite(3), random(3, 3)
     v = v + v.T
     with mp.workdps(40):
@@ -131,7 +131,7 @@ def test_eigenvalues_equal_those_of_mpmath():
                 np.testing.assert_allclose(np.sum(wg.grad(lambda a, f=f: f(a)[i], a) * v), expected, rtol=1e-12)
 
 
-def test_singular_values_equal_those_of_mpmath():
+def test_singular_value_derivatives_equal_mpmath():
     a, v = random(4, 3), random(4, 3, seed=1)
     with mp.workdps(40):
         for i in range(3):
@@ -141,7 +141,7 @@ def test_singular_values_equal_those_of_mpmath():
                 np.testing.assert_allclose(np.sum(wg.grad(lambda a, f=f: f(a)[i], a) * v), expected, rtol=1e-12)
 
 
-#: functions of the factors that do not depend on their signs, and closed forms of the same
+#: functions of the factors that do not depend on their signs, and their closed forms
 CLOSED = {
     "eigh": (lambda a: (r := np.linalg.eigh(a + a.T)).eigenvectors * r.eigenvalues**2 @ r.eigenvectors.T,
              lambda a: (a + a.T) @ (a + a.T)),
@@ -162,12 +162,12 @@ CLOSED = {
 
 
 @pytest.mark.parametrize("name", CLOSED)
-def test_functions_of_factors_have_the_derivatives_of_their_closed_forms(name):
+def test_functions_of_factors_have_closed_form_derivatives(name):
     f, closed = CLOSED[name]
     np.testing.assert_allclose(wg.jacobian(f, A), wg.jacobian(closed, A), rtol=1e-9, atol=1e-10)
 
 
-def test_results_are_of_the_types_of_numpy():
+def test_results_have_numpy_types():
     def f(a):
         for got, fun in (
             (np.linalg.eigh(a), np.linalg.eigh),
@@ -204,7 +204,7 @@ AGAIN = [
 
 
 @pytest.mark.parametrize("case", AGAIN, ids=lambda case: f"{case.fun.__module__}.{case.name}")
-def test_a_pullback_can_be_differentiated_again(case):
+def test_pullback_is_differentiable(case):
     args, row = case.draw(), lookup(case.fun)
     w = random(*np.shape(case(*args)), seed=6)
     for i in case.wrt:
@@ -224,7 +224,7 @@ def test_a_pullback_can_be_differentiated_again(case):
 # ---- equal eigenvalues and singular values
 
 Q = np.linalg.qr(random(4, 4, seed=8)).Q
-PAIR = Q * [1.0, 2.0, 2.0, 5.0] @ Q.T  # a matrix of which two eigenvalues are equal
+PAIR = Q * [1.0, 2.0, 2.0, 5.0] @ Q.T  # a matrix with two equal eigenvalues
 
 
 def test_sums_of_equal_eigenvalues_and_projectors_on_their_vectors_have_derivatives():
@@ -251,17 +251,17 @@ EQUAL = {
 
 
 @pytest.mark.parametrize("name", EQUAL)
-def test_what_depends_on_one_of_two_equal_eigenvalues_is_refused(name):
+def test_dependence_on_one_of_two_equal_eigenvalues_raises(name):
     with pytest.raises(NonSmoothError, match=r"numpy.linalg.(eigh|svd) has no derivative here: two of the .* equal"):
         wg.grad(EQUAL[name], PAIR)
 
 
-def test_eigenvalues_alone_take_the_branch_taken_as_a_sort_does():
+def test_eigenvalues_without_vectors_follow_the_sorted_branch():
     np.testing.assert_allclose(wg.jacobian(np.linalg.eigvalsh, np.eye(2)), [[[1, 0], [0, 0]], [[0, 0], [0, 1]]])
     np.testing.assert_allclose(np.abs(wg.jacobian(np.linalg.svdvals, np.eye(2))), [[[1, 0], [0, 0]], [[0, 0], [0, 1]]])
 
 
-def test_tangents_of_the_vectors_of_equal_eigenvalues_are_nan_and_no_others():
+def test_only_tangents_of_eigenvectors_of_equal_eigenvalues_are_nan():
     t = random(1, 4, 4)
     y = packed_eigh(PAIR, "L")
     pushed = lookup(packed_eigh).jvps[0](t, y, PAIR, "L")
@@ -271,8 +271,8 @@ def test_tangents_of_the_vectors_of_equal_eigenvalues_are_nan_and_no_others():
 
 
 @pytest.mark.parametrize("full", [False, True])
-def test_the_vectors_of_a_null_space_have_no_tangents_and_all_others_do(full):
-    """Those of a singular value of 0 are of it, though the rank may stay."""
+def test_only_null_space_vectors_have_no_tangents(full):
+    """Vectors of a zero singular value are null-space vectors, even if the rank is constant."""
     a, t = np.outer([1.0, 2.0], [1.0, 2.0, 3.0, 4.0]), np.outer([1.0, 2.0], [1.0, 0.0, 0.0, 0.0])
     _, dv = wg.jvp(lambda a: np.linalg.svd(a, full).Vh[0], a, t)
     v = np.array([1.0, 2.0, 3.0, 4.0]) / np.sqrt(30)
@@ -289,14 +289,14 @@ FORWARD = {
     "jacobian": lambda f, a: np.sum(wg.jacobian(f, a, mode="forward") * V),
     "columns of a list": lambda f, a: np.sum(wg.jacobian(lambda a: [f(a), 1.0], a, mode="forward")[0] * V),
     "linearize": lambda f, a: (wg.linearize(f, a)[1] @ V.ravel())[0],
-    "inside of another": lambda f, a: wg.derivative(lambda t: wg.jvp(f, a, t * V)[1], 1.0),
+    "inside another derivative": lambda f, a: wg.derivative(lambda t: wg.jvp(f, a, t * V)[1], 1.0),
     "of a number": lambda f, a: wg.derivative(lambda t: f(a + t * V), 0.0),
 }
 
 
 @pytest.mark.parametrize("along", FORWARD.values(), ids=FORWARD)
 @pytest.mark.parametrize("name", ["eigh", "svd"])
-def test_forward_mode_refuses_the_vectors_of_equal_values_and_gives_all_else(name, along):
+def test_forward_mode_raises_only_for_vectors_of_equal_values(name, along):
     values, vectors = (0, 1) if name == "eigh" else (1, 0)
     decomposed = getattr(np.linalg, name)
     for f in (
@@ -310,7 +310,7 @@ def test_forward_mode_refuses_the_vectors_of_equal_values_and_gives_all_else(nam
 
 
 @pytest.mark.parametrize("mode", ["mixed", "forward", "reverse"])
-def test_second_derivatives_at_equal_eigenvalues_are_right_or_refused(mode):
+def test_second_derivatives_at_equal_eigenvalues_are_correct_or_raise(mode):
     f = lambda a: np.linalg.eigvalsh(a)[0]
     step = 1e-4
     slope = lambda h: wg.grad(f, PAIR + h * (V + V.T))
@@ -321,12 +321,12 @@ def test_second_derivatives_at_equal_eigenvalues_are_right_or_refused(mode):
             wg.hessian(lambda a: np.sum(values(a) ** 2), PAIR, mode=mode)
 
 
-def test_a_nan_of_another_function_is_not_laid_to_vectors():
+def test_nan_of_another_function_is_not_blamed_on_eigenvectors():
     f = lambda a: np.linalg.eigh(a)[1][0, 1] * np.nan
     assert np.isnan(wg.jvp(f, np.diag([1.0, 2.0]), np.ones((2, 2)))[1])
 
 
-def test_the_vectors_of_a_null_space_have_a_derivative_only_as_a_space():
+def test_null_space_vectors_have_derivative_only_as_a_subspace():
     a = random(4, 2)
     with pytest.raises(NonSmoothError, match="vectors of a null space are an arbitrary basis: use full_matrices=False"):
         wg.grad(lambda a: np.linalg.svd(a).U[0, 2], a)
@@ -335,7 +335,7 @@ def test_the_vectors_of_a_null_space_have_a_derivative_only_as_a_space():
     np.testing.assert_allclose(np.sum(wg.grad(f, a) * v), derivative(f, a, v), rtol=1e-8)
 
 
-def test_a_singular_value_of_zero_leaves_the_vectors_of_the_others():
+def test_zero_singular_value_does_not_affect_other_vectors():
     a = np.outer(random(4), random(3, seed=1))
     with pytest.raises(NonSmoothError, match=r"has no derivative here"):
         wg.grad(lambda a: np.linalg.svd(a, False).U[0, 1], a)
@@ -344,10 +344,10 @@ def test_a_singular_value_of_zero_leaves_the_vectors_of_the_others():
     np.testing.assert_allclose(np.sum(wg.grad(f, a) * v), derivative(f, a, v), rtol=1e-8)
 
 
-# ---- lost ranks
+# ---- rank loss
 
 
-def test_columns_that_depend_on_each_other_have_no_qr_derivative():
+def test_qr_of_linearly_dependent_columns_raises():
     a = np.array([[1.0, 2.0], [2.0, 4.0], [3.0, 6.0]])
     with pytest.raises(NonSmoothError, match=r"numpy.linalg.qr has no derivative here: the columns of the matrix are"):
         wg.grad(lambda a: np.linalg.qr(a).R[0, 1], a)
@@ -357,7 +357,7 @@ def test_columns_that_depend_on_each_other_have_no_qr_derivative():
         wg.grad(lambda a: np.sum(np.linalg.qr(a, "raw")[0]), a)
 
 
-def test_a_pseudo_inverse_of_lost_rank_is_differentiated_among_matrices_of_its_rank():
+def test_rank_deficient_pinv_is_differentiated_at_constant_rank():
     u, v = random(4, 2), random(2, 3, seed=1)
     for f in (
         lambda u: np.sum(np.linalg.pinv(u @ v, rcond=1e-10) ** 2),
@@ -371,14 +371,14 @@ def test_a_pseudo_inverse_of_lost_rank_is_differentiated_among_matrices_of_its_r
     lambda a: np.sum(np.linalg.pinv(a, rcond=0.1)),
     lambda a: np.sum(np.linalg.lstsq(a, np.ones(3), 0.1)[0]),
 ])  # fmt: skip
-def test_singular_values_that_are_cut_off_without_being_zero_are_refused(f):
+def test_nonzero_singular_values_below_cutoff_raise(f):
     with pytest.raises(NonSmoothError, match="rcond discards singular values that are not 0"):
         wg.vjp(f, np.diag([1.0, 0.5, 0.01]))
     with pytest.raises(NonSmoothError, match="rcond discards singular values that are not 0"):
         wg.jvp(f, np.diag([1.0, 0.5, 0.01]), np.eye(3))
 
 
-def test_a_condition_number_of_a_singular_matrix_is_refused():
+def test_condition_number_of_singular_matrix_raises():
     for p in (None, -2):
         with pytest.raises(NonSmoothError, match=r"numpy.linalg.cond has no derivative here: the matrix is singular"):
             wg.grad(lambda a, p=p: np.linalg.cond(a, p), np.diag([1.0, 2.0, 0.0]))
@@ -400,12 +400,12 @@ TIES = [
 
 
 @pytest.mark.parametrize(("order", "at", "expected"), TIES)
-def test_ties_in_a_matrix_norm_share_and_its_origin_is_flat(order, at, expected):
+def test_matrix_norm_shares_derivative_at_ties_and_is_zero_at_origin(order, at, expected):
     np.testing.assert_allclose(wg.grad(lambda x: np.linalg.norm(x, order), np.array(at)), expected, atol=1e-15)
 
 
 @pytest.mark.parametrize("order", [None, 0.5, 1, 2, 3, inf, -inf, -1])
-def test_vector_norms_at_the_origin_are_flat(order):
+def test_vector_norms_have_zero_derivative_at_origin(order):
     np.testing.assert_array_equal(wg.grad(lambda x: np.linalg.norm(x, order), np.zeros(3)), np.zeros(3))
 
 
@@ -414,7 +414,7 @@ def test_vector_norms_at_the_origin_are_flat(order):
 
 @pytest.mark.filterwarnings("ignore:.*2-dimensional vectors:DeprecationWarning")
 @pytest.mark.parametrize(("shape", "other"), [((2,), (2,)), ((3,), (2,)), ((4, 2), (3,)), ((4, 1, 2), (3, 2))])
-def test_vectors_in_the_plane_have_cross_products(shape, other):
+def test_cross_products_of_plane_vectors(shape, other):
     a, b = random(*shape), random(*other, seed=1)
     for i, x in enumerate((a, b)):
         f = lambda x, i=i: np.cross(x, b) if i == 0 else np.cross(a, x)
@@ -429,10 +429,10 @@ def test_vectors_in_the_plane_have_cross_products(shape, other):
         np.testing.assert_allclose(found, derivative(f, x, v), rtol=1e-9, atol=1e-12)
 
 
-# ---- what is computed once, and how
+# ---- work that is done once, and how
 
 
-def test_the_two_pullbacks_of_an_equation_solve_it_once(monkeypatch):
+def test_pullbacks_of_solve_share_one_solution(monkeypatch):
     calls = []
     solve = linalg.solution
     monkeypatch.setattr(linalg, "solution", lambda a, b: calls.append(1) or solve(a, b))
@@ -445,7 +445,7 @@ def test_the_two_pullbacks_of_an_equation_solve_it_once(monkeypatch):
 
 
 @pytest.mark.parametrize("lower", [True, False])
-def test_a_triangle_is_not_factorised_again(monkeypatch, lower):
+def test_triangular_matrix_is_not_factorised_again(monkeypatch, lower):
     a = np.tril(random(150, 150)) + 10 * np.eye(150)
     a = a if lower else a.T
     b = random(150, seed=1)
@@ -458,7 +458,7 @@ def test_a_triangle_is_not_factorised_again(monkeypatch, lower):
 
 
 @pytest.mark.parametrize("n", [1, 63, 64, 65, 129, 250])
-def test_a_cholesky_cotangent_by_halves_is_that_of_the_closed_form(n):
+def test_blocked_cholesky_cotangent_equals_closed_form(n):
     factor, g = np.linalg.cholesky(positive_definite(n)), random(n, n)
     inner = np.tril(factor.T @ np.tril(g))
     inverse = np.linalg.inv(factor)
@@ -469,7 +469,7 @@ def test_a_cholesky_cotangent_by_halves_is_that_of_the_closed_form(n):
 
 
 @pytest.mark.parametrize("n", [1, 64, 65, 128, 129, 300])
-def test_a_triangle_is_known_by_every_element_above_the_diagonal(n):
+def test_is_lower_checks_every_element_above_the_diagonal(n):
     a = np.tril(random(n, n)) + 2 * np.eye(n)
     assert linalg.is_lower(a) and linalg.is_lower(a.copy(order="F")) and linalg.is_lower(np.stack([a, a]))
     for i, j in {(0, n - 1), (n // 2, n - 1), (n - 2, n - 1), (0, 1)} if n > 1 else ():
@@ -478,13 +478,13 @@ def test_a_triangle_is_known_by_every_element_above_the_diagonal(n):
         assert not linalg.is_lower(b) and not linalg.is_lower(np.stack([a, b]))
 
 
-# ---- eigenvalues of matrices that are not symmetric; complex ones in test_complex
+# ---- eigenvalues of nonsymmetric matrices; complex ones are in test_complex
 
 LINES = np.array([[2.0, 0.3, -0.1], [0.2, 4.0, 0.5], [-0.4, 0.1, 7.0]])
 
 
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
-def test_sums_of_powers_of_eigenvalues_are_traces_of_powers(mode):
+def test_sums_of_eigenvalue_powers_equal_traces_of_matrix_powers(mode):
     for power in (1, 2, 3):
         found = wg.jacobian(lambda a: np.sum(np.linalg.eigvals(a) ** power), LINES, mode=mode)
         wanted = power * np.linalg.matrix_power(LINES, power - 1).T
@@ -492,7 +492,7 @@ def test_sums_of_powers_of_eigenvalues_are_traces_of_powers(mode):
 
 
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
-def test_a_matrix_function_by_eigenvectors_has_its_derivative(mode):
+def test_matrix_function_by_eigenvectors_has_correct_derivative(mode):
     def cube(a):
         w, v = np.linalg.eig(a)
         return ((v * w**3) @ np.linalg.inv(v)).real
@@ -504,7 +504,7 @@ def test_a_matrix_function_by_eigenvectors_has_its_derivative(mode):
 
 
 @pytest.mark.parametrize("f", [np.linalg.eigvals, lambda a: np.linalg.eig(a)[0], lambda a: np.linalg.eig(a)[1]])
-def test_equal_eigenvalues_are_refused(f):
+def test_equal_eigenvalues_raise(f):
     for mode in ("forward", "reverse"):
         with pytest.raises(NonSmoothError, match="two of the eigenvalues are equal"):
             wg.jacobian(f, np.eye(2), mode=mode)

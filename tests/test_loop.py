@@ -1,4 +1,4 @@
-"""Loops and calls whose steps are recorded again: the same derivatives as plain loops, in bounded memory."""
+"""Checkpointed loops and calls, whose steps are recomputed: derivatives of plain loops in bounded memory."""
 
 import dataclasses
 import gc
@@ -16,7 +16,7 @@ import pytest
 import wengert as wg
 from wengert.checkpointing import binomial, plan, simulate, two_level, uniform
 
-# ---- programs: a step, a function that sets up its state from x, and one that reads a number off the last state
+# ---- programs: a step, a function that creates the state from x, and one that reads a scalar off the last state
 
 
 @dataclasses.dataclass
@@ -93,7 +93,7 @@ PROGRAMS = {
     "branches": (branching, lambda x: x, np.sum),
     "scalars": (of_scalars, lambda x: (0.0, x[0], 0), lambda s: s[1] * s[0]),
     "views": (through_views, lambda x: x, lambda u: np.sum(u**3)),
-    "leaves that change places": (unchanged, lambda x: (x, 2 * x, x[1]), lambda s: np.sum(s[0] * s[1]) * s[2]),
+    "leaves that are swapped": (unchanged, lambda x: (x, 2 * x, x[1]), lambda s: np.sum(s[0] * s[1]) * s[2]),
     "matrix products": (matrices, lambda x: x, np.sum),
     "a class of two": (of_named, lambda x: Pair(x, x**2), lambda s: np.sum(s.a * s.b)),
 }
@@ -130,7 +130,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_derivatives(program):
+def test_derivatives_of_loop(program):
     f, g = written_out(program), looped(program, checkpoints=2)
     v = np.array([1.0, -0.5, 2.0])
     assert g(X) == f(X)
@@ -147,7 +147,7 @@ def test_derivatives(program):
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_the_same_bits_under_every_schedule(program, tmp_path):
+def test_every_schedule_gives_same_bits(program, tmp_path):
     found = [wg.grad(looped(program, **options), X, value=True) for options in OPTIONS.values()]
     found.append(wg.grad(looped(program, checkpoints=two_level(N, 1, 2), spill=str(tmp_path)), X, value=True))
     for y, slope in found:
@@ -156,8 +156,8 @@ def test_the_same_bits_under_every_schedule(program, tmp_path):
 
 
 @pytest.mark.parametrize("program", ["in place", "parameters in the state", "views", "matrix products"])
-def test_the_same_bits_as_a_plain_loop(program):
-    """Where no element of an outer array is loaded, which a list shares between steps and a loop does not."""
+def test_loop_gives_same_bits_as_plain_loop(program):
+    """No element of an outer array is loaded: a tape shares such loads between steps, a checkpointed loop does not."""
     np.testing.assert_array_equal(wg.grad(looped(program, checkpoints=3), X), wg.grad(written_out(program), X))
 
 
@@ -217,7 +217,7 @@ def test_linear_operators():
         wg.grad(lambda c: np.sum(pullback(c) ** 2), X)
 
 
-# ---- what a step reads from outside
+# ---- values captured by a step
 
 
 def test_closures_over_traced_values():
@@ -225,7 +225,7 @@ def test_closures_over_traced_values():
         rate, base = x[0] * 2, np.exp(x)
 
         def step(u):
-            return u + 0.1 * rate * np.sin(u) * base + np.log(rate) * 0.01  # the last term of outer values alone
+            return u + 0.1 * rate * np.sin(u) * base + np.log(rate) * 0.01  # the last term has captured values only
 
         return np.sum(wg.loop(step, x, N, **options) * rate)
 
@@ -242,14 +242,14 @@ def test_closures_over_traced_values():
     np.testing.assert_allclose(hessian, wg.hessian(plain, X), rtol=1e-11)
 
 
-def test_only_a_closure_is_traced():
+def test_traced_closure_variable_is_differentiated():
     def f(x):
         return np.sum(wg.loop(lambda u: u * x[0] + 1.0, np.ones(2), N, checkpoints=2))
 
     np.testing.assert_allclose(wg.grad(f, X)[0], 2 * sum(k * 0.7 ** (k - 1) for k in range(1, N)) + 2 * N * 0.7**10)
 
 
-def test_values_written_after_the_loop_are_those_of_then():
+def test_recomputed_steps_see_values_as_of_the_loop():
     def f(x):
         a = x * 1.0
 
@@ -287,7 +287,7 @@ def test_work_arrays():
 
 
 @pytest.mark.parametrize("checkpoints", [1, uniform(N, 2)])
-def test_work_arrays_that_are_written_into_after_the_loop(checkpoints):
+def test_work_arrays_written_after_the_loop(checkpoints):
     def f(x, is_plain):
         work = np.zeros(3)
 
@@ -326,7 +326,7 @@ def test_passive_blocks():
     np.testing.assert_array_equal(wg.grad(g, X), wg.loop(np.sin, X, 5))
 
 
-def test_derivatives_inside_of_steps():
+def test_derivatives_inside_steps():
     def step(u, x):
         return u - 0.1 * wg.grad(lambda z: np.sum(np.cos(z) * x))(u)
 
@@ -369,7 +369,7 @@ def test_derivatives_of_derivatives():
 # ---- nesting
 
 
-def test_loops_in_loops_and_calls():
+def test_nested_loops_and_calls():
     @wg.checkpoint
     def kick(u, x):
         return u + 0.1 * np.sin(u) * x
@@ -400,7 +400,7 @@ def test_loops_in_loops_and_calls():
 def test_calls():
     @wg.checkpoint
     def layer(u, weights, *, scale=1.0):
-        """A layer."""
+        """Apply one layer."""
         return {"out": np.tanh(weights["w"] @ u) * scale, "depth": 3, "norm": np.sum(u * u)}
 
     def f(w, x):
@@ -456,7 +456,7 @@ def test_conditions(options):
     np.testing.assert_allclose(wg.hessian(f, X), wg.hessian(plain, X), rtol=1e-11)
 
 
-def test_a_condition_that_never_holds():
+def test_condition_that_never_holds():
     def f(x):
         u = wg.loop(np.sin, x, cond=lambda u: False, checkpoints=2)
         u[0] = 3.0
@@ -499,13 +499,13 @@ def test_histories(collect, options):
     np.testing.assert_allclose(wg.jacobian(f, X, mode="forward"), wg.grad(plain, X), rtol=1e-12)
 
 
-def test_a_history_without_a_derivative():
+def test_history_without_derivative():
     last, history = wg.loop(lambda s: {"u": s["u"] / 2, "k": s["k"] + 1}, {"u": np.ones(2), "k": 0}, 4, collect=2)
     assert last == {"u": last["u"], "k": 4}
     assert history["u"].tolist() == [[0.25, 0.25], [0.0625, 0.0625]] and history["k"].tolist() == [2, 4]
 
 
-def test_the_state_of_the_caller_stays():
+def test_state_of_caller_is_unchanged():
     u = np.ones(3)
     assert wg.loop(in_place, u, 2, args=(X,)).tolist() != [1, 1, 1]
     wg.grad(lambda x: np.sum(wg.loop(in_place, u, 2, args=(x,), checkpoints=1)), X)
@@ -538,7 +538,7 @@ def test_compiled_steps(program):
     np.testing.assert_allclose(wg.hessian(f, X), wg.hessian(written_out(program), X), rtol=1e-11, atol=1e-13)
 
 
-def test_compiled_steps_that_read_traced_values():
+def test_compiled_steps_reading_traced_values():
     def f(x):
         step = wg.compile(lambda u: u + 0.1 * np.sin(u) * x)
         return np.sum(wg.loop(step, x, N, checkpoints=2))
@@ -547,7 +547,7 @@ def test_compiled_steps_that_read_traced_values():
     np.testing.assert_allclose(wg.grad(f, X), expected, rtol=1e-13)
 
 
-def test_compiled_steps_with_more_branches_than_pay():
+def test_compiled_steps_with_too_many_branches():
     @wg.compile
     def step(u):
         r = 0.0
@@ -684,7 +684,7 @@ def test_value_kept_from_a_step_raises():
 
         def step(u):
             if "scale" not in kept:
-                kept["scale"] = np.exp(x[0])  # of a value from outside alone
+                kept["scale"] = np.exp(x[0])  # of a captured value only
             return u * kept["scale"]
 
         return np.sum(few(step, x))
@@ -873,7 +873,7 @@ def test_floating_point_errors_that_a_step_handles():
     np.testing.assert_allclose(found, 1.5**3 * 0.5**2)
 
 
-def test_no_reference_is_kept_alive():
+def test_no_references_are_kept_alive():
     class Model:
         def step(self, u):
             return np.sin(u) * self.scale
@@ -916,7 +916,7 @@ def test_steps_run_as_predicted():
     wg.grad(lambda x: np.sum(wg.loop(step, x, 200, checkpoints=schedule)), X)
     counts = simulate(schedule)
     assert counts.advanced == schedule.extra_steps
-    assert calls[0] == counts.advanced + counts.taped + 1  # the first one is run to measure it
+    assert calls[0] == counts.advanced + counts.taped + 1  # the first step is run to measure it
 
 
 MEMORY = """
@@ -944,7 +944,7 @@ def test_memory_stays_within_the_budget():
     assert int(found.stdout) < 8_000  # kB; the states alone would be 16 MB, the tape 98 MB
 
 
-def test_a_plan_from_what_was_measured():
+def test_plan_from_measured_sizes():
     from wengert.checkpointing import measure
 
     sizes = measure(lambda u: np.sin(u) * u, np.ones(1000))

@@ -1,4 +1,4 @@
-"""Time loops that are kept as loops in programs."""
+"""Time loops in programs, recovered as loop instructions."""
 
 import pickle
 import threading
@@ -21,7 +21,7 @@ STEPS = 25
 
 @pytest.fixture(autouse=True)
 def loops_of_any_size(monkeypatch):
-    """Small loops are kept as loops, too, so that tests are quick."""
+    """Recover small loops as well, so that tests run fast."""
     for name in ("_MIN_BYTES", "_MIN_BYTES_PER_STEP", "_MAX_FUSED"):
         monkeypatch.setattr(loop_recovery, name, 0)
 
@@ -127,7 +127,7 @@ def branched(u):
 
 
 def parameters(u):
-    """What is differentiated in stays the same, and is read by each step."""
+    """The variables are constant over the loop, and each step reads them."""
     y = np.ones_like(u)
     for _ in range(STEPS):
         y = y + 0.1 * (np.roll(u, 1) - u * y + u[0, 0])
@@ -159,7 +159,7 @@ def driven_by_columns(u):
     return np.sum(y**2)
 
 
-#: with the most instructions that a step may have
+#: with the maximum number of instructions in a step
 FUNCTIONS = {
     stencil: 25,
     in_place: 20,
@@ -185,7 +185,7 @@ def point(f):
 
 
 def checked_loop(program):
-    """The list with loops of a program, which is well-formed."""
+    """Return the code of a program with its loops recovered, after verifying it."""
     code = program._rolled()
     verify.check(code)
     for loop in loop_recovery.loops_of(code):
@@ -198,7 +198,7 @@ def scale(y):
 
 
 @pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
-def test_a_time_loop_is_kept_with_its_derivatives(f):
+def test_time_loop_is_recovered_with_its_derivatives(f):
     x = point(f)
     v = np.random.default_rng(6).normal(size=x.shape)
     program = wg.record(f, x)
@@ -217,14 +217,14 @@ def test_a_time_loop_is_kept_with_its_derivatives(f):
         np.testing.assert_allclose(program.hvp()(at, v), second, rtol=1e-8, atol=1e-9 * scale(second))
 
 
-def test_columns_that_steps_read_have_their_adjoints():
+def test_columns_read_by_steps_receive_adjoints():
     x = np.random.default_rng(7).normal(size=(STEPS, 7))
     program = wg.record(driven_by_columns, x)
     assert len(loop_recovery.loops_of(checked_loop(program))) == 2
     np.testing.assert_allclose(program.grad()(x), wg.grad(driven_by_columns, x), rtol=1e-12)
 
 
-def test_a_jacobian_of_the_last_state():
+def test_jacobian_of_last_state():
     def last(u):
         for k in range(STEPS):
             u = u + 0.1 * np.roll(u, 1) * np.cos(0.1 * k)
@@ -236,7 +236,7 @@ def test_a_jacobian_of_the_last_state():
     np.testing.assert_allclose(program.jacobian()(x), wg.jacobian(last, x), rtol=1e-11, atol=1e-13)
 
 
-def test_a_guard_that_flips_in_a_step_ends_the_replay():
+def test_failed_guard_in_a_step_ends_replay():
     def f(u):
         for _ in range(STEPS):
             u = u + 0.1 * np.roll(u, 1)
@@ -256,8 +256,8 @@ def test_a_guard_that_flips_in_a_step_ends_the_replay():
         np.testing.assert_allclose(compiled(x), wg.grad(f, x), rtol=1e-11)
 
 
-def test_a_guard_in_a_step_holds_where_nothing_needs_the_values():
-    """The gradient of a linear function does not read them, but the branch depends on them."""
+def test_guard_in_a_step_is_checked_for_unused_values():
+    """The gradient of a linear function does not read the values, but the branch depends on them."""
 
     def f(u):
         for _ in range(STEPS):
@@ -276,7 +276,7 @@ def test_a_guard_in_a_step_holds_where_nothing_needs_the_values():
     np.testing.assert_allclose(program.grad()(low), wg.grad(f, low), rtol=1e-12)
 
 
-def test_results_of_threads_are_those_of_one():
+def test_results_do_not_depend_on_threads():
     program = wg.record(stencil, X).grad()
     points = [X * (1 + 0.1 * k) for k in range(8)]
     expected = [program(x) for x in points]
@@ -302,7 +302,7 @@ def test_programs_with_loops_are_pickled():
     assert len(loop_recovery.loops_of(other._rolled())) == 2
 
 
-def test_short_lists_and_elementwise_steps_stay_as_they_are(monkeypatch):
+def test_short_code_and_elementwise_steps_stay_unrolled(monkeypatch):
     monkeypatch.undo()
 
     def elementwise(x):
@@ -329,7 +329,7 @@ def test_short_lists_and_elementwise_steps_stay_as_they_are(monkeypatch):
     assert loop_recovery.loops_of(wg.record(heavy, np.full((64, 64), 1e-3))._rolled())
 
 
-def test_a_loop_in_which_each_step_is_another_is_none():
+def test_different_steps_are_not_a_loop():
     def f(u):
         for k in range(STEPS):
             u = [np.sin, np.cos, np.tanh, np.arctan, np.exp][k * k * 7 % 5](u) + np.roll(u, k % 7 + 1)
@@ -354,7 +354,7 @@ BINARY = [np.add, np.subtract, lambda a, b: a * b * 0.3, lambda a, b: np.where(a
 
 @st.composite
 def steps(draw):
-    """A step on a list of arrays: what it computes, and which of it is carried on."""
+    """Draw a step on several arrays: its operations, and which results are carried to the next step."""
     count = draw(st.integers(1, 3))
     operations = []
     for k in range(draw(st.integers(1, 7))):
@@ -370,7 +370,7 @@ def steps(draw):
 
 @settings(max_examples=60, deadline=None)
 @given(steps(), st.integers(8, 14))
-def test_loops_are_what_the_list_of_their_steps_is(step, n):
+def test_loop_equals_its_unrolled_steps(step, n):
     count, operations, carried, driven, kept = step
 
     def f(x):
@@ -405,8 +405,8 @@ def test_loops_are_what_the_list_of_their_steps_is(step, n):
     np.testing.assert_allclose(program.hvp()(x, v), second, rtol=1e-8, atol=1e-9 * scale(second))
 
 
-def test_arrays_that_move_elements_are_parts_put_in_place():
-    """Functions that only move elements are no calls in a list; nor are their derivatives."""
+def test_data_movement_becomes_slice_stores():
+    """Data movement becomes no calls, in programs and in derivatives."""
 
     def f(x):
         y = np.concatenate([np.roll(x, 2, 1), np.flip(x, 0), np.tile(x, (1, 1))])
@@ -420,7 +420,7 @@ def test_arrays_that_move_elements_are_parts_put_in_place():
     np.testing.assert_allclose(made(X), wg.grad(f, X), rtol=1e-12)
 
 
-def test_an_array_without_axes_has_no_places():
+def test_zero_dimensional_array_has_no_offsets():
     def f(x):
         return np.sum(np.resize(x[0:1, 0].reshape(()), (2, 3)) ** 2) + np.sum(x)
 
@@ -429,8 +429,8 @@ def test_an_array_without_axes_has_no_places():
     np.testing.assert_allclose(program.grad()(X), wg.grad(f, X), rtol=1e-13)
 
 
-def test_what_is_read_and_overwritten_in_one_pass_is_read_first():
-    """Adjoints are added in place; what else reads the same elements reads them as they were."""
+def test_operand_overwritten_in_place_is_read_first():
+    """Adjoints are accumulated in place; other readers of the same elements see the old values."""
 
     def f(x):
         y = x.copy()
@@ -448,7 +448,7 @@ def test_what_is_read_and_overwritten_in_one_pass_is_read_first():
     np.testing.assert_allclose(program.hvp()(x, v), wg.hvp(f, x, v), rtol=1e-10, atol=1e-11)
 
 
-def test_gathers_beside_arrays_in_another_order():
+def test_scatter_into_array_of_other_memory_order():
     def f(x):
         y = np.transpose(np.sin(np.resize(x, (2, 3, 4))), (1, 2, 0))
         np.subtract.at(y, [2, 1, 1], x[0])

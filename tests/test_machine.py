@@ -1,4 +1,4 @@
-"""The machine against NumPy, on listings made by hand and at random."""
+"""The VM against NumPy, on hand-written and random code."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ ROW = {name: opcode for name, opcode, *_ in kernel_rows()}
 ROW["**"] = ROW.pop("")
 PARTS = {name: arity for name, _, arity, *_ in kernel_rows()}
 FLOAT, BOOL = 0, 1
-COSTLY = {"sinh", "cosh", "arcsinh", "power"}     # whose sweep takes the rule's lambda for long arrays
+COSTLY = {"sinh", "cosh", "arcsinh", "power"}     # their sweep uses the rule's lambda for long arrays
 EPS = np.finfo(float).eps
 
 
 class Listing:
-    """Columns and tables as the machine reads them, written by hand: `add` gives the id of a value."""
+    """Instruction columns and tables in the layout that the VM reads; `add` returns the id of a value."""
 
     def __init__(self):
         self.rows = []
@@ -89,7 +89,7 @@ class Listing:
         self.outputs = list(outputs)
         machine = Machine(self, exact)
         first = machine.run(inputs, out)
-        for one, other in zip(machine.run(inputs), first):      # a second run finds nothing of the first
+        for one, other in zip(machine.run(inputs), first):      # a second run is independent of the first
             np.testing.assert_array_equal(one, other, strict=True)
         return first
 
@@ -100,7 +100,7 @@ def quiet():
         yield
 
 
-# ---- rows
+# ---- opcodes
 
 
 def domain(arity, seed=1):
@@ -112,9 +112,9 @@ def domain(arity, seed=1):
 
 
 @pytest.mark.parametrize(("name", "opcode", "arity", "reads_a", "reads_b"), ROWS)
-def test_the_value_of_a_row_is_that_of_its_function(name, opcode, arity, reads_a, reads_b):
+def test_value_of_opcode_equals_its_function(name, opcode, arity, reads_a, reads_b):
     operands = domain(arity)
-    # the tail of SciPy's erfc is less accurate than libm's; the machine runs SciPy's loop
+    # the tail of SciPy's erfc is less accurate than libm's, and the VM runs SciPy's loop
     fun = np.vectorize(math.erfc) if name == "scipy.special.erfc" else resolved(name)
     apart = ulp_apart(row_values(opcode, *operands), fun(*operands[:arity]))
     worst = int(np.argmax(np.where(np.isnan(apart), np.inf, apart)))
@@ -122,7 +122,7 @@ def test_the_value_of_a_row_is_that_of_its_function(name, opcode, arity, reads_a
 
 
 @pytest.mark.parametrize(("name", "opcode", "arity", "reads_a", "reads_b"), ROWS)
-def test_numbers_and_arrays_of_a_row_have_the_value_of_its_function(name, opcode, arity, reads_a, reads_b):
+def test_opcode_on_scalars_and_arrays_equals_its_function(name, opcode, arity, reads_a, reads_b):
     operands = [x[::7].copy() for x in domain(arity)][:arity]
     expected = resolved(name)(*operands)
     n = expected.size
@@ -158,8 +158,8 @@ def check(got, expected, exact):
 
 
 @pytest.mark.parametrize(("name", "opcode", "arity", "reads_a", "reads_b"), ROWS)
-def test_partials_are_those_of_the_sweep(name, opcode, arity, reads_a, reads_b):
-    """By a number they are `kernel_partials`; an array of them in exact mode has the bits of the sweep's own loop."""
+def test_partials_equal_eager_sweep(name, opcode, arity, reads_a, reads_b):
+    """Scalars use `kernel_partials`; arrays in exact mode are bit-identical to the sweep's loop."""
     n = 700 + 13
     a, b, _ = inside(resolved(name), n)
     operands = (a, b)[:arity]
@@ -191,7 +191,7 @@ def test_partials_are_those_of_the_sweep(name, opcode, arity, reads_a, reads_b):
 
 @pytest.mark.parametrize("power", [1.0, 2.0, 3.0, 4.0, 0.5, -1.0, 2.5, -2.0])
 @pytest.mark.parametrize("name", ["**", "power"])
-def test_a_constant_power(name, power):
+def test_constant_power(name, power):
     x = domain(1)[0]
     listing = Listing()
     t = listing.kind(x.size)
@@ -210,7 +210,7 @@ def test_a_constant_power(name, power):
 # ---- programs
 
 
-def test_numbers():
+def test_scalar_instructions():
     listing = Listing()
     x, y = listing.input(), listing.input()
     z = listing.add("multiply", listing.add("sin", x), y)
@@ -226,7 +226,7 @@ def test_numbers():
     assert found[3:] == [True, False, 0.3, 0.0, True, found[0]]
 
 
-def test_a_step_over_arrays_with_numbers_masks_and_a_sum():
+def test_array_kernel_with_scalars_masks_and_a_sum():
     listing = Listing()
     n = 1300
     t, mask = listing.kind(n), listing.kind(n, dtype=bool)
@@ -251,7 +251,7 @@ def test_a_step_over_arrays_with_numbers_masks_and_a_sum():
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 511, 512, 513, 5000])
-def test_a_sum_is_within_its_bound_and_depends_on_its_length_only(n):
+def test_sum_is_within_error_bound_and_depends_on_length_only(n):
     listing = Listing()
     t = listing.kind(n)
     total = listing.add(Op.SUM, listing.add("negative", listing.input(t), type=t))
@@ -262,7 +262,7 @@ def test_a_sum_is_within_its_bound_and_depends_on_its_length_only(n):
     assert exact == np.add.reduce(-x)
 
 
-def test_two_dimensional_views_are_walked_by_rows():
+def test_two_dimensional_views_are_traversed_by_rows():
     listing = Listing()
     u_ = np.random.default_rng(0).standard_normal((40, 30))
     h, w = 38, 28
@@ -303,8 +303,8 @@ def test_two_dimensional_views_are_walked_by_rows():
 # ---- memory
 
 
-def test_overwritten_arrays_keep_what_others_read():
-    """Each PLACE may write in place, or not: views of the base read before, at the same time and after."""
+def test_overwritten_arrays_keep_values_read_by_others():
+    """A PLACE may write in place or not: the base has views read before, at the same time and after."""
     n = 600
     for keep_base in (False, True):
         for late_view in (False, True):
@@ -333,7 +333,7 @@ def test_overwritten_arrays_keep_what_others_read():
             assert_same_bits(alone, THIRD)
 
 
-def test_a_chain_of_writes_makes_one_array():
+def test_chain_of_writes_allocates_one_array():
     listing = Listing()
     n = 50
     t = listing.kind(n)
@@ -347,7 +347,7 @@ def test_a_chain_of_writes_makes_one_array():
     assert_same_bits(found, X**2)
 
 
-def test_outputs_are_new_arrays_and_inputs_stay():
+def test_outputs_are_new_arrays_and_inputs_are_unchanged():
     listing = Listing()
     n = 20
     t = listing.kind(n)
@@ -375,7 +375,7 @@ def test_outputs_are_new_arrays_and_inputs_stay():
     assert_same_bits(listing.run([x, k], X)[1], np.arange(n) * 1.0)
 
 
-def test_given_memory_is_written_and_may_be_an_input():
+def test_out_buffer_is_written_and_may_be_an_input():
     listing = Listing()
     n = 700
     t = listing.kind(n)
@@ -423,7 +423,7 @@ RESHAPED = {
 
 
 @pytest.mark.parametrize("name", RESHAPED)
-def test_outputs_of_another_shape_are_new_arrays(name):
+def test_out_buffer_of_other_shape_is_replaced_by_new_array(name):
     f = RESHAPED[name]
     x, z = np.linspace(0.1, 2.0, 30), np.linspace(1.0, 1.5, 30)
     program = wg.record(f, x)
@@ -448,7 +448,7 @@ def test_outputs_of_another_shape_are_new_arrays(name):
 
 
 @pytest.mark.parametrize("fill", [0.0, -0.0, 1.0, np.nan])
-def test_new_arrays_hold_what_they_are_filled_with(fill):
+def test_new_arrays_hold_their_fill_value(fill):
     def f(x):
         y, z = np.full((4, 300), fill), np.full((4, 300), fill)
         y[1:3, ::2] = x
@@ -483,7 +483,7 @@ def test_inputs_of_other_layouts_are_copied():
         (False, [-1.0], [2.0]),
     ],
 )
-def test_a_guard_on_a_comparison(expected, good, bad):
+def test_guard_on_comparison(expected, good, bad):
     listing = Listing()
     x = listing.input()
     listing.guard(listing.add(Op.GREATER, x, listing.const(0.0), type=BOOL), expected)
@@ -498,7 +498,7 @@ def test_a_guard_on_a_comparison(expected, good, bad):
     assert machine.run([good[0]]) == [-good[0]]
 
 
-def test_guards_on_values_of_every_kind():
+def test_guards_on_values_of_every_dtype():
     def passes(value, expected):
         listing = Listing()
         kind = listing.kind(*np.shape(value), dtype=np.asarray(value).dtype)
@@ -514,7 +514,7 @@ def test_guards_on_values_of_every_kind():
     assert passes(np.array([1, np.nan]), np.array([1, np.nan]))
 
 
-def test_calls_of_python():
+def test_calls_to_python():
     listing = Listing()
     n = 30
     t, i, grid = listing.kind(n), listing.kind(n, dtype=np.int64), listing.kind(5, 6)
@@ -538,7 +538,7 @@ def test_calls_of_python():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.complex128, np.int64])
 @pytest.mark.parametrize("exact", [False, True])
-def test_elements_of_other_types_are_numpys_work(dtype, exact):
+def test_other_dtypes_are_computed_by_numpy(dtype, exact):
     listing = Listing()
     X = (np.arange(1, 13) * (1.1 + 0.3j if dtype is np.complex128 else 1.1)).astype(dtype).reshape(4, 3)
     size = X.itemsize
@@ -563,7 +563,7 @@ def test_elements_of_other_types_are_numpys_work(dtype, exact):
         np.testing.assert_array_equal(got, value, strict=np.ndim(value) > 0)
 
 
-def test_a_result_that_others_hold_is_not_written():
+def test_result_with_other_references_is_not_overwritten():
     kept = np.arange(4.0)
     listing = Listing()
     t = listing.kind(4)
@@ -575,7 +575,7 @@ def test_a_result_that_others_hold_is_not_written():
     assert found is not kept
 
 
-def test_an_exception_in_a_call_leaves_the_machine_usable():
+def test_exception_in_a_call_leaves_the_vm_usable():
     listing = Listing()
     t = listing.kind(2, 2)
     listing.outputs = [listing.call(np.linalg.inv, (Operand(0),), [listing.input(t)], t)]
@@ -585,7 +585,7 @@ def test_an_exception_in_a_call_leaves_the_machine_usable():
     assert_same_bits(machine.run([2 * np.eye(2)])[0], np.eye(2) / 2)
 
 
-def test_a_result_of_another_shape_fails_like_a_guard():
+def test_call_result_of_other_shape_fails_like_a_guard():
     listing = Listing()
     t = listing.kind(3)
     listing.outputs = [listing.call(np.unique, (Operand(0),), [listing.input(t)], t)]
@@ -595,7 +595,7 @@ def test_a_result_of_another_shape_fails_like_a_guard():
         machine.run([np.ones(3)])
 
 
-def test_threads_and_a_call_of_the_machine_itself_share_no_memory():
+def test_threads_and_reentrant_calls_share_no_memory():
     listing = Listing()
     n = 30000
     t = listing.kind(n)
@@ -642,8 +642,8 @@ PAIRS = ["add", "subtract", "multiply", "maximum", "minimum", "hypot"]
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_random_programs_in_exact_mode_have_the_bits_of_numpy(data):
-    """Elementwise work, views, writes in place, elements and sums over values of three shapes, in any order."""
+def test_random_exact_programs_are_bit_identical_to_numpy(data):
+    """Elementwise work, views, in-place writes, elements and sums over values of three shapes, in any order."""
     n = data.draw(st.sampled_from([1, 6, 30, 700]), "n")
     listing = Listing()
     t, grid = listing.kind(n), listing.kind(2, 3)
@@ -718,7 +718,7 @@ def test_random_programs_in_exact_mode_have_the_bits_of_numpy(data):
     st.sampled_from([3, 64, 1500]),
 )
 def test_random_programs_are_close_to_numpy(steps, n):
-    """Each instruction alone is within 4 ulp of NumPy on the machine's own operands."""
+    """Each instruction is within 4 ulp of NumPy on the VM's own operands."""
     listing = Listing()
     t = listing.kind(n)
     values = [listing.input(t), listing.input(t)]
@@ -734,10 +734,10 @@ def test_random_programs_are_close_to_numpy(steps, n):
         check(found[value], resolved(name)(*(found[u] for u in operands)), False)
 
 
-def test_what_a_later_step_alone_reads_is_done_there():
+def test_instructions_move_to_the_only_kernel_that_reads_them():
     def work(x):
         y = np.cumsum(x)
-        z, square = np.sin(y) * 2.0, y * y  # there is a use of the square behind the next call alone
+        z, square = np.sin(y) * 2.0, y * y  # the square is used only after the next call
         return np.cumsum(z) * square
 
     x = np.random.default_rng(0).standard_normal(3000)
@@ -752,9 +752,9 @@ def test_what_a_later_step_alone_reads_is_done_there():
     assert code.outputs[0] in second
 
 
-# ---------------------------------------------------------------------------------------------- products
+# ---------------------------------------------------------------------------------------------- matrix products
 
-SIDES = {  # how an array of a shape lies among others
+SIDES = {  # memory layouts of an operand
     "in order": lambda shape: (shape, lambda x: x),
     "transposed": lambda shape: (shape[::-1], lambda x: x.T),
     "backwards": lambda shape: (shape, lambda x: x[::-1, ::-1] if x.ndim == 2 else x[::-1]),
@@ -768,8 +768,8 @@ SIZES = [((3,), (3,)), ((1,), (1,)), ((4, 3), (3,)), ((3,), (3, 4)), ((1, 5), (5
 
 @pytest.mark.parametrize("left", SIDES)
 @pytest.mark.parametrize("right", SIDES)
-def test_products_of_all_layouts_are_those_of_numpy(left, right):
-    """Of whole numbers, of which sums are exact in any order; of variables, and of constants on either side."""
+def test_matrix_products_of_all_layouts_equal_numpy(left, right):
+    """Integers, whose sums are exact in any order; variables, and constants on either side."""
     rng = np.random.default_rng(5)
     for shapes in SIZES:
         (one, of_one), (other, of_other) = [SIDES[side](shape) for side, shape in zip((left, right), shapes)]
@@ -791,7 +791,7 @@ def test_products_of_all_layouts_are_those_of_numpy(left, right):
             np.testing.assert_array_equal(program(a, b, out=np.empty(np.shape(expected))), expected)
 
 
-def test_products_add_up_within_rounding():
+def test_matrix_products_are_accurate_within_rounding():
     rng = np.random.default_rng(6)
     for m, k, n in [(1, 500, 1), (20, 20, 20), (7, 100, 1), (1, 100, 7), (13, 5, 60)]:
         A, B = rng.normal(size=(m, k)), rng.normal(size=(k, n))
@@ -799,7 +799,7 @@ def test_products_add_up_within_rounding():
         assert np.all(np.abs(found - A @ B) <= 2 * k * EPS * (np.abs(A) @ np.abs(B)))
 
 
-def test_products_of_values_that_are_not_finite():
+def test_matrix_products_of_nonfinite_values():
     A = np.array([[np.inf, 0.0], [np.nan, 1.0], [1.0, 2.0]])
     B = np.array([[0.0, 1.0], [2.0, -np.inf]])
     for f in (lambda A, B: A @ B, lambda A, B: A @ B[:, 0], lambda A, B: A[2] @ B, lambda A, B: np.vdot(A[0], B[0])):
@@ -807,7 +807,7 @@ def test_products_of_values_that_are_not_finite():
             np.testing.assert_array_equal(wg.record(f, A, args=(B,))(A, B), f(A, B))
 
 
-def test_products_within_loops_and_threads():
+def test_matrix_products_in_loops_and_threads():
     rng = np.random.default_rng(7)
     A, x = rng.normal(size=(6, 6)) / 3, rng.normal(size=6)
 

@@ -1,4 +1,4 @@
-"""Programs whose sizes depend on data: masks, gathers, stores and sorts, at small and large sizes, in both tiers."""
+"""Programs with data-dependent sizes: masks, gathers, stores and sorts, at small and large sizes, in both tiers."""
 
 import copy
 import gc
@@ -36,7 +36,7 @@ def binned(n):
 
 
 @pytest.mark.parametrize(("size", "n"), [(1_000, 100), (10_000, 100), (100_000, 20)])
-def test_masks_of_other_lengths_at_each_step_gather_their_own_places(size, n):
+def test_masks_of_varying_length_gather_correct_elements(size, n):
     rng = np.random.default_rng(0)
     d, r = rng.random(size), rng.random(size)
     f = binned(n)
@@ -47,8 +47,8 @@ def test_masks_of_other_lengths_at_each_step_gather_their_own_places(size, n):
     assert np.array_equal(wg.grad(g)(d, r), wg.grad(f)(d, r))
 
 
-def test_keys_keep_the_arrays_that_they_tell_apart_by_identity():
-    known = {static(np.full(100, k)) for k in range(50)}  # each would get the memory of the one before
+def test_cache_keys_keep_arrays_compared_by_identity_alive():
+    known = {static(np.full(100, k)) for k in range(50)}  # each array would reuse the address of the one before
     gc.collect()
     assert len(known) == 50
 
@@ -93,7 +93,7 @@ PROGRAMS = [masks, gathers, sorts, repeats, steps]
 
 @pytest.mark.parametrize("tier", ["vm", "llvm"])
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
-def test_values_and_gradients_are_those_of_eager_mode_at_each_size(f, tier):
+def test_values_and_gradients_equal_eager_mode_at_each_size(f, tier):
     if tier == "llvm":
         pytest.importorskip("llvmlite")
     for size in (20, 513, 40_000) if tier == "vm" else (513,):
@@ -105,7 +105,7 @@ def test_values_and_gradients_are_those_of_eager_mode_at_each_size(f, tier):
             np.testing.assert_allclose(wg.grad(g)(x, r), wg.grad(f)(x, r), rtol=1e-9, atol=1e-9)
 
 
-def test_a_place_outside_is_an_index_error_at_replay_too():
+def test_index_out_of_bounds_raises_index_error_at_replay():
     f = wg.compile(lambda x, r: np.sum(x[(r * x.size).astype(int)]))
     x, r = np.linspace(0, 1, 200), np.linspace(0, 0.99, 200)
     f(x, r)
@@ -115,7 +115,7 @@ def test_a_place_outside_is_an_index_error_at_replay_too():
     assert f(x, r) == pytest.approx(np.sum(x[(r * 200).astype(int)]), rel=1e-13)
 
 
-def test_an_index_array_that_changes_in_place_is_read_as_it_was():
+def test_index_array_changed_in_place_is_read_as_it_was():
     def f(x):
         places = np.arange(100)
         y = x[places]
@@ -131,13 +131,13 @@ def test_an_index_array_that_changes_in_place_is_read_as_it_was():
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_damaged_programs_are_refused_or_run(seed):
+def test_damaged_programs_raise_or_run(seed):
     found, error, last = damage.batch(seed, 0, 100)
     assert not error, f"try {last}: {error}"
     assert len(found) == 100
 
 
-def test_programs_of_all_kinds_are_well_formed_in_pickles_and_between_passes():
+def test_programs_are_well_formed_in_pickles_and_between_passes():
     for program, args in damage.programs():
         loaded = pickle.loads(pickle.dumps(program))
         verify.check(loaded)
@@ -146,8 +146,8 @@ def test_programs_of_all_kinds_are_well_formed_in_pickles_and_between_passes():
         assert loaded == expected
 
 
-def test_operands_that_a_partial_reads_are_there():
-    """But of what it does not read there may be nothing."""
+def test_operands_read_by_a_partial_exist():
+    """Operands that a partial does not read may be missing."""
     for _, opcode, count, *reads in kernel_rows():
         for side, wanted in itertools.product(range(count), [None, *range(3)]):
             code, name = Listing(), re.escape(name_of(Op.PARTIAL + 2 * opcode + side))
@@ -165,24 +165,24 @@ def test_operands_that_a_partial_reads_are_there():
 STATES = {
     "no list": ({"_listing": None}, "_listing is a NoneType"),
     "no result": ({"_result": 3}, "_result is a int"),
-    "a word for a flag": ({"_exact": "no"}, "_exact is a str"),
+    "a string for a flag": ({"_exact": "no"}, "_exact is a str"),
     "another tier": ({"_tier": "vn"}, "_tier is a str"),
     "too many arguments": ({"_floats": 7}, "fewer arguments"),
-    "an output that is none": ({"_result": Result(Slot(3))}, "no leaf 3"),
+    "a missing output": ({"_result": Result(Slot(3))}, "no leaf 3"),
     "an example of another shape": ({"_example": [damage.X[1:]]}, "example is of other types"),
     "a key of other arguments": ({"_form": Form((damage.X, damage.X), {})}, "fewer inputs"),
 }
 
 
 @pytest.mark.parametrize("what", STATES)
-def test_a_state_that_no_program_has_is_refused(what):
+def test_invalid_program_state_raises(what):
     changes, message = STATES[what]
     state = {**wg.record(damage.elementwise, damage.X).__getstate__(), **changes}
     with pytest.raises(verify.MalformedProgram, match=f"this program is damaged: .*{message}.* Record it again"):
         wg.Program.__new__(wg.Program).__setstate__(state)
 
 
-def test_the_message_names_the_instruction_and_what_it_reads():
+def test_error_names_the_instruction_and_its_operand():
     def to(columns):
         columns[-1] = 4711
         return columns
@@ -192,16 +192,16 @@ def test_the_message_names_the_instruction_and_what_it_reads():
 
 
 @pytest.mark.parametrize("opcode", [b"\x96", b"r"])
-def test_a_pickle_that_asks_for_any_amount_of_memory_is_refused(opcode):
-    """Under a checksum that was made for it: a length comes next, or a place in the table of what is unpickled."""
+def test_pickle_requesting_excessive_memory_raises(opcode):
+    """The checksum is valid; the pickle then states a length, or an index into the unpickler's memo."""
     unpickled, (form, _, content) = wg.record(damage.elementwise, damage.X).__reduce__()
-    at = content.index(b"\x94")  # behind the first object
+    at = content.index(b"\x94")  # after the first object
     content = content[:at] + opcode + bytes([0, 255, 255, 63, 0, 0, 0, 0]) + content[at:]
     with pytest.raises(verify.MalformedProgram, match="damaged"):
         unpickled(form, zlib.crc32(content), content)
 
 
-def test_a_program_within_itself_is_refused():
+def test_recursive_program_raises():
     code = wg.record(damage.in_time, damage.BIG).vjp()._listing
     loop, *_ = loops_of(code)
     body = copy.copy(loop)
@@ -220,7 +220,7 @@ SPARSE = {
 
 
 @pytest.mark.parametrize("format", SPARSE)
-def test_a_sparse_matrix_whose_indices_are_outside_is_refused(format):
+def test_sparse_matrix_with_invalid_indices_raises(format):
     matrix = sparse.csr_array(np.eye(4)).asformat(format)
     program = wg.record(lambda x: matrix @ x, np.ones(4))
     (call,) = program._listing.calls
@@ -235,7 +235,7 @@ LOOPS = {"steps": 0, "carried": 10**6, "kept": -1, "results": (("entry", 99),), 
 
 
 @pytest.mark.parametrize("word", LOOPS)
-def test_a_loop_whose_parts_are_damaged_is_refused(word):
+def test_damaged_loop_raises(word):
     code = wg.record(damage.in_time, damage.BIG).vjp()._listing
     loop, *_ = loops_of(code)
     (call,) = [call for call in code.calls if call.compute is loop]
@@ -247,7 +247,7 @@ def test_a_loop_whose_parts_are_damaged_is_refused(word):
 
 
 def damaged(program, k, change):
-    """The program with a change in a part of its list, as pickles hold it."""
+    """Return the program with one part of its pickled state changed."""
     state = program.__getstate__()
     restore, parts = state["_listing"].__reduce__()
     parts = [part.copy() if isinstance(part, np.ndarray) else part for part in parts]
@@ -263,14 +263,14 @@ DAMAGE = {
     "a shape too large": (TYPES, lambda types: [*types[:2], *[(t[0], (10**15,), t[2]) for t in types[2:]]]),
     "objects": (TYPES, lambda types: [*types[:2], *[(np.dtype(object), *t[1:]) for t in types[2:]]]),
     "a negative size": (TYPES, lambda types: [*types[:2], *[(t[0], (-1,), t[2]) for t in types[2:]]]),
-    "a place outside": (ARRAYS, lambda arrays: [a + 10**6 if a.dtype == np.int32 else a for a in arrays]),
+    "an index out of bounds": (ARRAYS, lambda arrays: [a + 10**6 if a.dtype == np.int32 else a for a in arrays]),
     "a view outside": (VIEWS, lambda views: [(offset + 4000, *rest) for offset, *rest in views]),
-    "an input that is none": (INPUTS, lambda inputs: [10**6]),
+    "a missing input": (INPUTS, lambda inputs: [10**6]),
 }
 
 
 @pytest.mark.parametrize("what", DAMAGE)
-def test_what_would_lie_outside_of_its_buffer_is_refused(what):
+def test_view_outside_its_buffer_raises(what):
     def f(x):
         y = x[x > 0.1]
         return np.sum(y * y[0]) + np.sum(x[3:9] * x[:6])
@@ -281,18 +281,18 @@ def test_what_would_lie_outside_of_its_buffer_is_refused(what):
         damaged(program, *DAMAGE[what])
 
 
-def test_another_bit_of_a_pickle_is_told_by_its_checksum():
+def test_flipped_bit_of_pickle_fails_the_checksum():
     content = bytearray(pickle.dumps(wg.record(masks, np.ones(9), args=(np.linspace(0, 1, 9),))))
     content[len(content) // 2] ^= 4
     with pytest.raises(ValueError, match=r"damaged: .* Record the program again"):
         pickle.loads(bytes(content))
 
 
-# Form, checksum and content, as every version hands them over; the content of another form is not read.
+# Every version passes format, checksum and content; content of another format is not read.
 OF_EARLIER_FORM = b"cwengert.program.program\n_unpickled\n(V2-1a2b3c4d\nI0\nC\x07contenttR."
 
 
-def test_a_pickle_of_an_earlier_form_says_so():
+def test_pickle_of_earlier_format_raises():
     form = verify.form()
     expected = f"this program was saved in form 2-1a2b3c4d, and this version reads form {form}: record it again"
     with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
@@ -300,7 +300,7 @@ def test_a_pickle_of_an_earlier_form_says_so():
 
 
 @pytest.mark.parametrize("entry", [(), (np.zeros(1, dtype=np.int32),), None, [np.zeros(1, dtype=np.int32)] * 2])
-def test_a_pack_of_another_form_is_refused(entry):
+def test_pack_of_wrong_form_raises(entry):
     program = wg.record(damage.guarded, damage.X)
     with pytest.raises(verify.MalformedProgram):
         damaged(program, 10, lambda packs: [entry for _ in packs])
@@ -308,9 +308,9 @@ def test_a_pack_of_another_form_is_refused(entry):
 
 @pytest.mark.parametrize("fun", [np.sum, np.max, np.min, np.sort, np.cumsum])
 @pytest.mark.parametrize("shape", [(64, 8), (40, 16), (512,), (9, 7)])
-def test_nothing_is_read_behind_an_argument(shape, fun):
+def test_nothing_is_read_past_the_end_of_an_argument(shape, fun):
     x = at_the_end_of_memory(np.linspace(-1.0, 2.0, math.prod(shape)).reshape(shape))
     compiled = wg.compile(lambda x: fun(x, axis=-1) * 1.0, tier="vm")
     for _ in range(2):
         np.testing.assert_allclose(compiled(x), fun(x, axis=-1), rtol=1e-14)
-        np.testing.assert_allclose(wg.jvp(compiled)(x, x)[1], fun(x, axis=-1), rtol=1e-14)  # it is homogeneous
+        np.testing.assert_allclose(wg.jvp(compiled)(x, x)[1], fun(x, axis=-1), rtol=1e-14)  # homogeneous

@@ -1,4 +1,4 @@
-"""Derivatives inside of derivatives: every pair and triple of modes, and nothing confused between levels."""
+"""Nested derivatives: every pair and triple of modes, without confusion of levels."""
 
 import gc
 import itertools
@@ -41,7 +41,7 @@ def reverse(f, **options):
 
 
 def by_jvp(f):
-    """Columns one by one; of a function of a number its derivative."""
+    """Return the Jacobian column by column, or the derivative of a function of a scalar."""
 
     def columns(x):
         if np.ndim(x) == 0:
@@ -52,7 +52,7 @@ def by_jvp(f):
 
 
 def by_vjp(f):
-    """Rows one by one."""
+    """Return the Jacobian row by row."""
 
     def rows(x):
         y, pullback = wg.vjp(f, x)
@@ -77,7 +77,7 @@ def in_modes(depth=2, modes=MODES):
 
 
 def second_by_differences(f, x, h=1e-3):
-    """Derivative of the Jacobian by the complex step, to about ten digits."""
+    """Differentiate the Jacobian by the complex step and differences, to about ten digits."""
     columns = []
     for e in np.eye(x.size):
         J = [complex_step(f, x + t * h * e) for t in (1, -1, 2, -2)]
@@ -85,7 +85,7 @@ def second_by_differences(f, x, h=1e-3):
     return np.stack(columns, axis=-1)
 
 
-# ---- functions of one number
+# ---- functions of one scalar
 
 NUMBERS = {
     "sin": (np.sin, mp.sin),
@@ -111,7 +111,7 @@ NUMBERS = {
 
 @pytest.mark.parametrize("name", NUMBERS)
 @in_modes(2, SCALAR_WAYS)
-def test_second_derivatives_of_numbers(name, D):
+def test_second_derivatives_of_scalars(name, D):
     f, exact = NUMBERS[name]
     outer, inner = D
     np.testing.assert_allclose(outer(inner(f))(0.7), float(mp.diff(exact, mp.mpf(0.7), 2)), rtol=1e-12)
@@ -119,7 +119,7 @@ def test_second_derivatives_of_numbers(name, D):
 
 @pytest.mark.parametrize("name", NUMBERS)
 @in_modes(3)
-def test_third_derivatives_of_numbers(name, D):
+def test_third_derivatives_of_scalars(name, D):
     f, exact = NUMBERS[name]
     first, second, third = D
     np.testing.assert_allclose(first(second(third(f)))(0.7), float(mp.diff(exact, mp.mpf(0.7), 3)), rtol=1e-11)
@@ -146,7 +146,7 @@ def test_second_partials_of_elementwise_functions(case, D):
                 return fun(*(x if k == j else a for k, a in enumerate(at)))
 
             def gradient(x, i=i, j=j, at=at):
-                """Partial j, as a function of operand i."""
+                """Return partial j as a function of operand i."""
                 at = tuple(x if k == i else a for k, a in enumerate(at))
                 return inner(lambda z: along(z, j, at))(at[j])
 
@@ -172,7 +172,7 @@ def test_second_derivatives_of_the_scenarios_agree_in_all_modes(s):
     found = [outer(inner(s.f))(s.x, *s.args) for outer, inner in itertools.product(MODES.values(), repeat=2)]
     for other in found[1:]:
         assert_rounding(other, found[0], scale=max(1.0, np.abs(found[0]).max()))
-    if np.shape(s.x) and np.shape(s.exact()) == np.shape(s.x):  # of a number: symmetric
+    if np.shape(s.x) and np.shape(s.exact()) == np.shape(s.x):  # for a scalar function this is symmetric
         n = np.size(s.x)
         matrix = np.reshape(found[0], (n, n))
         assert_rounding(matrix, matrix.T, scale=max(1.0, np.abs(matrix).max()))
@@ -185,7 +185,7 @@ def test_single_precision_stays_single_in_second_derivatives(s):
 
 
 def weighted(case):
-    """A number that depends on a call, as a function of one vector of all operands; the point; a direction."""
+    """Return a scalar function of one vector of all operands of a call, its point, and a direction."""
     f, leaves = as_function(case), numbers_for(case)
     y = f(*leaves)
     rng = np.random.default_rng(1)
@@ -203,7 +203,7 @@ def weighted(case):
     return loss, z, np.where(np.isfinite(z), rng.uniform(-1, 1, z.size), 0.0)
 
 
-#: rules of matrices that are triangular: what differences change beside the triangle, they never see
+#: rules of triangular matrices do not see differences in the other triangle
 TRIANGULAR = {"wengert.rules.factors.cholesky_adjoint"}
 
 
@@ -229,7 +229,7 @@ def test_second_derivatives_of_calls(case):
         assert_rounding(found, np.nan_to_num(ways["grad of grad"]), scale=scale, what=name)
 
 
-#: how operands lie in memory, and the two derivatives around
+#: memory layouts of operands, and the two derivatives around them
 LAYOUTS = {
     "F": (lambda x: np.asfortranarray(x) if np.ndim(x) else x, (forward, reverse)),
     "negative strides": (lambda x: np.flip(np.flip(x).copy()) if np.ndim(x) else x, (reverse, forward)),
@@ -238,7 +238,7 @@ LAYOUTS = {
 
 
 def values_in(outer, inner, f, leaves):
-    """What `f` returns at the point, inside of two derivatives."""
+    """Return the values that `f` computes at the point, inside two derivatives."""
     wrt = tuple(range(len(leaves)))
     ones = tuple(np.ones_like(x) for x in leaves)
 
@@ -252,17 +252,17 @@ def values_in(outer, inner, f, leaves):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @every_case
-def test_values_inside_of_two_derivatives_are_those_of_plain_numpy(case, layout):
+def test_values_inside_two_derivatives_equal_plain_numpy(case, layout):
     laid_out, modes = LAYOUTS[layout]
     f, leaves = as_function(case), [laid_out(x) for x in numbers_for(case)]
     assert_same_bits(values_in(*modes, f, leaves), f(*leaves))
 
 
-# ---- perturbation confusion: each program takes the two derivatives, and one number is right
+# ---- perturbation confusion: each program takes the two derivatives, and only one value is right
 
 
 def shift_twice(A, B):
-    """The derivative of the shift operator, applied twice: closures returned from a derivative."""
+    """Apply the derivative of the shift operator twice; a derivative returns closures."""
 
     def slope(D, f):
         return lambda x: D(lambda u: f(x + u))(0.0)
@@ -356,9 +356,9 @@ def test_perturbations_of_three_levels_are_not_confused(D):
     np.testing.assert_allclose(found, 3 * 0.5**2)
 
 
-# ---- arrays of one level in another
+# ---- arrays of one level used in another
 
-# d/dy of (y x1)^2 + (y x1)^2 + (x2 + x0 y^2)^2 at y = 2, and of that the gradient in x
+# the gradient in x of d/dy of (y x1)^2 + (y x1)^2 + (x2 + x0 y^2)^2 at y = 2
 AT = np.array([1.0, 2.0, 3.0])
 MIXED = np.array([4 * 2.0 * (AT[2] + 2 * 4 * AT[0]), 16 * AT[1], 8 * AT[0]])
 
@@ -553,12 +553,12 @@ CAPTURED = {
 
 @pytest.mark.parametrize(("run", "expected"), CAPTURED.values(), ids=CAPTURED.keys())
 @in_modes(2)
-def test_arrays_of_one_level_in_another(run, expected, D):
+def test_arrays_of_one_level_used_in_another(run, expected, D):
     np.testing.assert_allclose(run(*D), expected, rtol=1e-12)
 
 
 @in_modes(2)
-def test_a_work_array_returns_to_the_outer_derivative_when_it_is_overwritten(D):
+def test_overwritten_work_array_returns_to_outer_derivative(D):
     A, B = D
 
     def f(x):
@@ -566,7 +566,7 @@ def test_a_work_array_returns_to_the_outer_derivative_when_it_is_overwritten(D):
         s = w[0] * w[1] + np.sum(w**3)
 
         def g(y):
-            w[0] = y[0] * x[1]  # only one element: the rest is what the outer derivative wrote
+            w[0] = y[0] * x[1]  # only one element: the outer derivative wrote the others
             return w[0] * y[1] + np.sum(w * w)
 
         for _ in range(2):
@@ -576,7 +576,7 @@ def test_a_work_array_returns_to_the_outer_derivative_when_it_is_overwritten(D):
         w[:] = x * x
         return s + w[0] * w[2] + np.sum(w)
 
-    # s = x0 x1 + sum(x**3), slopes x1**2 + x0 x1 + 2 x0 x1**2 and x1**2 + x0 x1 + 2 x0 x1**2, and the end
+    # s = x0 x1 + sum(x**3), slopes x1**2 + x0 x1 + 2 x0 x1**2 (twice), and the last line
     x0, x1, x2 = x = np.array([1.0, 2.0, 3.0])
     slope = [x1 + 2 * x1**2, 2 * x1 + x0 + 4 * x0 * x1, 0.0]
     expected = 3 * x**2 + 2 * x + 2 * np.array(slope) + [x1 + 2 * x0 * x2**2, x0, 2 * x2 * x0**2]
@@ -584,7 +584,7 @@ def test_a_work_array_returns_to_the_outer_derivative_when_it_is_overwritten(D):
 
 
 @in_modes(1)
-def test_an_object_keeps_its_buffer_over_derivatives_of_several_orders(D):
+def test_buffer_of_object_survives_derivatives_of_several_orders(D):
     class Model:
         buffer = None
 
@@ -625,7 +625,7 @@ LEAKS = {
 
 @pytest.mark.parametrize("use", LEAKS.values(), ids=LEAKS.keys())
 @in_modes(2)
-def test_a_value_of_an_ended_level_names_both_derivatives(use, D):
+def test_value_of_ended_level_raises_and_names_both_derivatives(use, D):
     A, B = D
 
     def the_outer_one(x):
@@ -648,12 +648,12 @@ def test_a_value_of_an_ended_level_names_both_derivatives(use, D):
 
 
 @pytest.mark.parametrize("use", [lambda a: a + 1, lambda a: a[0]], ids=["+", "[]"])
-def test_an_array_that_two_derivatives_wrote_into_is_held_by_the_outer_pullback(use):
+def test_array_written_by_two_derivatives_is_held_by_outer_pullback(use):
     kept = []
 
     def f(x):
         a = x * 1.0
-        s = a[0] * a[1]  # element by element: the outer tape knows the array by a number
+        s = a[0] * a[1]  # scalar loads make the outer tape number the array
 
         def inner(y):
             a[0] = y * y
@@ -673,7 +673,7 @@ def test_an_array_that_two_derivatives_wrote_into_is_held_by_the_outer_pullback(
     assert_rounding(np.asarray(kept[0] + 1), [X[2] ** 2 + 1, X[1] + 1, X[2] + 1])
 
 
-def test_linearize_knows_no_derivative_around_it():
+def test_linearize_inside_outer_derivative_raises():
     def outer(x):
         def inner(y):
             _, J = wg.linearize(lambda z: y * np.ones(2), np.ones(2))
@@ -688,7 +688,7 @@ def test_linearize_knows_no_derivative_around_it():
         wg.grad(lambda x: wg.linearize(lambda z, k=1.0: k * z, np.ones(2), kwargs={"k": x})[0].sum())(2.0)
 
 
-def test_values_of_two_derivatives_that_run_side_by_side_name_both():
+def test_mixing_values_of_sibling_derivatives_names_both():
     met, kept, asked = threading.Event(), {}, threading.Event()
 
     def first(x):
@@ -729,14 +729,14 @@ WAYS_OUT = {
 
 @pytest.mark.parametrize("use", WAYS_OUT.values(), ids=WAYS_OUT.keys())
 @in_modes(2)
-def test_ways_out_are_closed_inside_of_two_derivatives(use, D):
+def test_conversions_to_plain_values_raise_inside_two_derivatives(use, D):
     A, B = D
     for f, x in ((lambda x: B(lambda y: use(y) * x)(2.0), 3.0), (B(use), 2.0)):
-        with pytest.raises(wg.TracedValueError):  # also where NumPy's assignment puts an error of its own in front
+        with pytest.raises(wg.TracedValueError):  # even where NumPy's assignment wraps the error in its own
             A(f)(x)
 
 
-def test_numbers_of_all_levels_have_the_same_attributes():
+def test_scalars_of_all_levels_have_the_same_attributes():
     def outcome(x, name):
         try:
             found = getattr(x, name)
@@ -750,7 +750,7 @@ def test_numbers_of_all_levels_have_the_same_attributes():
     found = []
 
     def collect(x):
-        with levels.unnoted():  # errors are what is looked for
+        with levels.unnoted():  # the test expects the errors
             found.append({name: outcome(x, name) for name in names})
         return x * x
 
@@ -761,7 +761,7 @@ def test_numbers_of_all_levels_have_the_same_attributes():
         assert other == found[0]
 
 
-# ---- directions and cotangents that are traced
+# ---- traced directions and cotangents
 
 PRODUCTS = {
     "direction": (lambda v: wg.jvp(lambda x: x**3, X, v)[1], np.diag(3 * X**2)),
@@ -799,7 +799,7 @@ def test_traced_directions_cotangents_and_points(f, expected, D):
 
 
 @in_modes(1)
-def test_a_pullback_made_outside_takes_no_traced_cotangent_silently(D):
+def test_traced_cotangent_of_outer_pullback_is_differentiated_or_raises(D):
     (d,) = D
     _, pullback = wg.vjp(lambda x: x**2, X)
     try:
@@ -809,7 +809,7 @@ def test_a_pullback_made_outside_takes_no_traced_cotangent_silently(D):
     assert_rounding(found, np.diag(4 * X * X))
 
 
-# ---- constants, rules of one's own, strong zero
+# ---- constants, user rules, strong zero
 
 
 @wg.primitive(vjp=lambda ybar, y, x: ybar * np.cos(x))
@@ -838,7 +838,7 @@ def cubic_root(a):
 
 
 def polished(a):
-    """A solver on plain values, and two steps of Newton's method."""
+    """Solve with plain values, then take two steps of Newton's method."""
     u = cubic_root(wg.stop_gradient(a))
     for _ in range(2):
         u = u - (u**3 + u - a) / (3 * u**2 + 1)
@@ -911,7 +911,7 @@ def test_second_derivatives_with_rules_constants_and_zeros(f, x, expected, D):
 
 
 @in_modes(2)
-def test_constants_of_the_inner_derivative(D):
+def test_outer_values_are_constants_of_inner_derivative(D):
     A, B = D
 
     def paused_around(x):
@@ -942,12 +942,12 @@ KINKS = {
     "remainder": (lambda x: x % 1.0, 2.5),
     "product": (lambda x: np.prod(np.stack([x, x, x + 1])), 0.0),
     "nan": (lambda x: x * np.nan, 1.0),
-    "tanh far out": (np.tanh, 800.0),
+    "tanh of a large value": (np.tanh, 800.0),
 }
 
 
 @pytest.mark.parametrize(("f", "x"), KINKS.values(), ids=KINKS.keys())
-def test_kinks_are_the_same_in_all_modes(f, x):
+def test_derivatives_at_kinks_agree_in_all_modes(f, x):
     for depth in (1, 2):
         found = []
         for chosen in itertools.product(MODES.values(), repeat=depth):
@@ -976,7 +976,7 @@ def interrupt():
 
 
 @in_modes(2)
-def test_an_exception_inside_leaves_the_outer_derivative_whole(D):
+def test_exception_in_inner_derivative_leaves_outer_intact(D):
     A, B = D
 
     def fails_in_f(x):
@@ -1062,7 +1062,7 @@ REPEATED = {
 
 
 @pytest.mark.parametrize("call", REPEATED.values(), ids=REPEATED.keys())
-def test_nothing_is_left_by_repeated_nested_derivatives(call):
+def test_repeated_nested_derivatives_leak_nothing(call):
     for _ in range(5):
         call()
     gc.collect()
@@ -1077,7 +1077,7 @@ def test_nothing_is_left_by_repeated_nested_derivatives(call):
         gc.enable()
 
 
-def test_values_that_are_kept_do_not_grow_either():
+def test_leaked_traced_values_do_not_accumulate():
     for _ in range(5):
         wg.grad(leaking)(X)
     gc.collect()
@@ -1090,8 +1090,8 @@ def test_values_that_are_kept_do_not_grow_either():
 
 @pytest.mark.parametrize("inner", [wg.grad, wg.derivative, lambda f: lambda t: wg.jvp(f, t, 1.0)[1]])
 @pytest.mark.parametrize("outer", [wg.grad, wg.derivative])
-def test_an_array_that_four_levels_write_to(outer, inner):
-    """The levels around remember where it was theirs, after the inner ones have ended."""
+def test_array_written_by_four_levels(outer, inner):
+    """Outer levels keep track of their elements after the inner ones have ended."""
 
     def f(x):
         def g(t):

@@ -1,7 +1,7 @@
 """NIST's 27 nonlinear regressions: exact Jacobians at every start, and fits that reach the certified values.
 
-Each file of `data/nist_strd` holds its model as a formula, which, evaluated with 50 digits, is the reference
-for the Jacobian.  The models below are written independently of it, in the plain NumPy of a scientist.
+Each file of `data/nist_strd` states its model as a formula, which, evaluated with 50 digits, is the reference
+for the Jacobian.  The models below are written independently of it, in plain NumPy.
 """
 
 import re
@@ -42,8 +42,8 @@ class Problem:
 @cache
 def read(name):
     text = (FOLDER / f"{name}.dat").read_text(encoding="ascii")
-    # The model stands between the number of its parameters and the starting values, here and there over
-    # several lines; Roszman1 defines pi before.
+    # The model follows the number of its parameters and precedes the starting values, sometimes on
+    # several lines; Roszman1 defines pi before it.
     model = re.search(r"Parameters \(b1 (?:to|and) b\d\)(.*?)Starting", text, re.DOTALL | re.IGNORECASE)[1]
     model = re.sub(r"^ *pi = .*$", "", model, flags=re.MULTILINE)
     response, formula = " ".join(model.split()).replace("[", "(").replace("]", ")").split(" = ", 1)
@@ -64,7 +64,7 @@ def read(name):
     )
 
 
-# ---- the models, as scientists write them --------------------------------------------------------
+# ---- the models in plain NumPy -------------------------------------------------------------------
 
 
 def bennett5(x, b):
@@ -96,7 +96,7 @@ def danwood(x, b):
 
 
 def enso(x, b):
-    """An annual cycle and two of unknown length."""
+    """Return an annual cycle plus two cycles of unknown length."""
     level, annual_cos, annual_sin, *cycles = b
     y = level + annual_cos * np.cos(2 * np.pi * x / 12) + annual_sin * np.sin(2 * np.pi * x / 12)
     for period, cos_part, sin_part in (cycles[:3], cycles[3:]):
@@ -119,7 +119,7 @@ def gauss(x, b):
 
 
 def polynomial(coefficients, x):
-    """Horner's scheme; the coefficients begin with the constant one."""
+    """Evaluate by Horner's scheme; the coefficients begin with the constant one."""
     total = np.zeros(x.shape)
     for c in coefficients[::-1]:
         total *= x
@@ -250,7 +250,7 @@ mp.dps = 50
 
 
 def exact_jacobian(problem, b):
-    """Jacobian of the formula in the file, by central differences with 50 digits: some 30 are right."""
+    """Return the Jacobian of the formula in the file by central differences with 50 digits; about 30 are correct."""
     code = compile(problem.formula, problem.response, "eval")
     names = {name: getattr(mp, name) for name in ("exp", "cos", "sin", "pi")} | {"arctan": mp.atan}
     predictors = np.atleast_2d(problem.x)
@@ -271,26 +271,26 @@ def exact_jacobian(problem, b):
     return J
 
 
-# ---- what is claimed -----------------------------------------------------------------------------
+# ---- tests ---------------------------------------------------------------------------------------
 
 
 def digits(values, certified):
-    """Fewest digits in agreement; certified values have eleven."""
+    """Return the minimum number of digits in agreement; certified values have eleven."""
     error = np.max(np.abs(values / certified - 1))
     return -np.log10(max(error, 1e-11))
 
 
-def test_every_file_has_a_model():
+def test_every_data_file_has_a_model():
     assert sorted(MODELS) == sorted(path.stem for path in FOLDER.glob("*.dat"))
     assert len(MODELS) == 27
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_model_gives_the_certified_residual_sum_of_squares(name):
+def test_model_has_certified_residual_sum_of_squares(name):
     problem = read(name)
     found = np.sum(residual_of(name)(problem.certified) ** 2)
     if name == "Lanczos1":
-        # An exact sum of exponentials: the 1e-25 left is below the rounding of the certified parameters.
+        # An exact sum of exponentials: the residual of 1e-25 is below the rounding of the certified parameters.
         assert found < 1e-20
     else:
         assert digits(found, problem.sum_of_squares) >= 9
@@ -298,7 +298,7 @@ def test_the_model_gives_the_certified_residual_sum_of_squares(name):
 
 @pytest.mark.parametrize("place", ["start 1", "start 2", "certified"])
 @pytest.mark.parametrize("name", MODELS)
-def test_the_jacobian_is_exact_at_every_start(name, place):
+def test_jacobian_is_exact_at_every_start(name, place):
     problem = read(name)
     b = problem.place(place)
     J = wg.jacobian(residual_of(name), b)
@@ -309,7 +309,7 @@ def test_the_jacobian_is_exact_at_every_start(name, place):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_exact_jacobian_gives_the_certified_standard_deviations(name):
+def test_exact_jacobian_gives_certified_standard_deviations(name):
     problem = read(name)
     J = wg.jacobian(residual_of(name), problem.certified)
     scale = np.linalg.norm(J, axis=0)
@@ -319,16 +319,16 @@ def test_the_exact_jacobian_gives_the_certified_standard_deviations(name):
     assert digits(found, problem.deviations) >= 7
 
 
-# `least_squares` compares costs, and rounding in the cost hides small changes of the parameters: for most
-# problems many more digits are reached, for some the seventh depends on the processor.
+# `least_squares` compares costs, and rounding of the cost hides small changes of the parameters: most
+# problems reach many more digits, but for some the seventh depends on the processor.
 @pytest.mark.parametrize(("place", "required"), [("start 1", 5), ("start 2", 6)])
 @pytest.mark.parametrize("name", MODELS)
-def test_a_fit_reaches_the_certified_parameters(name, place, required):
+def test_fit_reaches_certified_parameters(name, place, required):
     problem = read(name)
     residual = residual_of(name)
     J = wg.jacobian(residual)
     tight = {"xtol": 1e-15, "ftol": 1e-15, "gtol": 1e-15, "max_nfev": 2000}
-    # From far away a trial step may overflow: the solver then takes a shorter one.
+    # A trial step from a distant start may overflow: the solver then takes a shorter one.
     with np.errstate(over="ignore", invalid="ignore"):
         fit = least_squares(residual, problem.place(place), jac=J, x_scale="jac", **tight)
     assert digits(fit.x, problem.certified) >= required

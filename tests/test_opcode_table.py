@@ -1,4 +1,4 @@
-"""The opcode table agrees with the C sources that it describes, and with every stage that looks opcodes up in it."""
+"""The opcode table agrees with the C sources that it describes and with every stage that reads it."""
 
 import itertools
 import math
@@ -34,7 +34,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_incomplete_row_raises_and_says_what_is_wrong(case):
+def test_incomplete_row_raises_and_names_the_cause(case):
     columns, others, message = WRONG[case]
     with pytest.raises(TypeError) as caught:
         opcode_table.row(2000, "thing", *columns, **others)
@@ -49,7 +49,7 @@ def test_second_row_for_an_opcode_raises():
 # ---------------------------------------------------------------------------------------------- the C sources
 
 
-def test_table_has_a_row_for_each_number_of_the_enums_and_no_other():
+def test_table_has_exactly_one_row_per_enum_value():
     found = {int(op) for op in Op if op not in (Op.PARTIAL, Op.OPS)}
     for _, opcode, arity, *_ in kernel_rows():
         found |= {opcode, *(Op.PARTIAL + 2 * opcode + side for side in range(arity))}
@@ -62,7 +62,7 @@ def functions():
     return {ROWS[opcode].function for opcode in OPCODES.values()}
 
 
-def test_functions_and_partials_read_what_their_c_rows_say():
+def test_functions_and_partials_read_what_their_c_rows_declare():
     for _, opcode, arity, *reads in kernel_rows():
         assert ROWS[opcode].mask == (1, 3)[arity - 1]
         assert len(kernel_formulas()[opcode]) == 1 + arity
@@ -101,7 +101,7 @@ def test_stage_has_a_rule_for_each_opcode_that_it_meets(stage):
     assert {int(op) for op in rules} == {int(op) for op in expected}
 
 
-def test_values_of_the_type_bool_are_those_of_the_functions_that_give_it():
+def test_boolean_results_match_their_functions():
     for op in opcodes(lowering="elementwise"):
         if ROWS[op].function.startswith("numpy."):
             given = [np.array([0.5])] * ROWS[op].arity
@@ -113,7 +113,7 @@ SPECIAL = [0.0, -0.0, 1.0, -2.5, 3e-310, math.inf, -math.inf, math.nan]
 
 
 @pytest.mark.parametrize("op", sorted(opcodes(is_commutative=True)), ids=lambda op: ROWS[op].name)
-def test_commutative_rows_give_the_same_bits_with_operands_exchanged(op):
+def test_commutative_rows_give_same_bits_with_swapped_operands(op):
     for a, b in itertools.product(SPECIAL, repeat=2):
         with np.errstate(all="ignore"):
             one, other = (np.float64(function(op)(np.float64(x), np.float64(y))) for x, y in ((a, b), (b, a)))
@@ -162,13 +162,13 @@ def test_c_expression_is_translated(c, python):
     assert kernels.translated(c) == python
 
 
-def test_every_expression_of_the_c_rows_names_what_code_generators_know():
+def test_c_expressions_use_only_names_known_to_code_generators():
     for opcode, formulas in kernel_formulas().items():
         for formula_of in map(kernels.Formula, formulas):
             assert set(formula_of.function.__code__.co_names) <= {*kernels.C_NAMES, "where"}, ROWS[opcode].name
 
 
-def test_constants_of_c_expressions_are_those_of_the_header():
+def test_constants_of_c_expressions_match_the_header():
     x = [np.float64(1.0)]
     for name, value in (("deg2rad", "WG_DEGREE"), ("rad2deg", "WG_RADIAN"), ("exp2", "WG_LN2")):
         code = Listing()

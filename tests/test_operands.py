@@ -1,6 +1,6 @@
-# Programs stand here as users write them, percent formats and index loops included:
+# These programs are written as users write them, percent formats and index loops included:
 # ruff: noqa: C416, C417, PT017, RUF007, RUF015, UP031, UP032
-"""Operands in place of numbers and arrays: the same bits, types and attributes, and no silent way out."""
+"""Operands in place of scalars and arrays: the same bits, types and attributes, and no silent loss of a derivative."""
 
 import array
 import collections
@@ -28,7 +28,7 @@ POSITIVE = np.abs(VALUES)
 
 
 def laid_out(values, layout, dtype):
-    """The same values in another layout."""
+    """Return the same values in another memory layout."""
     flat = np.asarray(values, dtype=dtype)
     wide = np.zeros(2 * flat.size, dtype=dtype)
     wide[::2] = flat
@@ -115,7 +115,7 @@ UNARY |= {
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", UNARY)
-def test_values_have_the_bits_of_numpy_in_every_layout(name, dtype):
+def test_values_are_bit_identical_to_numpy_in_every_layout(name, dtype):
     f = UNARY[name]
     for layout in LAYOUTS:
         x = laid_out(VALUES, layout, dtype)
@@ -124,7 +124,7 @@ def test_values_have_the_bits_of_numpy_in_every_layout(name, dtype):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", UNARY)
-def test_scalars_have_the_bits_and_the_type_of_numpy_scalars(name, dtype):
+def test_scalars_have_bits_and_type_of_numpy_scalars(name, dtype):
     f = UNARY[name]
     for v in VALUES[:12]:
         x = dtype(v)
@@ -204,7 +204,7 @@ LEFT = {
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.parametrize("op", OPERATORS)
 def test_two_operands_mix_as_in_numpy(op, other):
-    """Value and type bit for bit, from either side."""
+    """Value and type are bit-identical, with the traced operand on either side."""
     f, b = OPERATORS[op], OTHERS[other]
     for name, x in LEFT.items():
         for g in (lambda x: f(x, b), lambda x: f(b, x)):
@@ -220,7 +220,7 @@ def test_two_operands_mix_as_in_numpy(op, other):
     "other", [o for o in OTHERS if o not in ("float16", "float32", "0-d float32", "float32 vector")]
 )
 @pytest.mark.parametrize("op", [o for o in OPERATORS if o not in ("//", "divmod", "<", ">=", "==", "!=")])
-def test_two_operands_have_the_derivative_of_differences(op, other):
+def test_derivative_of_two_operands_equals_differences(op, other):
     f, b = OPERATORS[op], OTHERS[other]
     for name in ("scalar", "0-d array", "vector", "matrix"):
         x = LEFT[name]
@@ -239,7 +239,7 @@ def test_two_operands_have_the_derivative_of_differences(op, other):
 
 
 @pytest.mark.parametrize("op", [o for o in OPERATORS if o not in ("<", ">=", "==", "!=")])
-def test_two_traced_operands_have_the_derivative_of_differences(op):
+def test_derivative_of_two_traced_operands_equals_differences(op):
     f = OPERATORS[op]
     pairs = [
         (1.3, 0.7),
@@ -252,8 +252,8 @@ def test_two_traced_operands_have_the_derivative_of_differences(op):
         check_derivatives(lambda a: f(a, a * a + 0.1), a)
 
 
-def test_powers_of_scalars_are_those_of_the_scalar_operator_over_many_numbers():
-    """The operator on scalars and the function differ in the last bit for some percent of numbers."""
+def test_scalar_powers_equal_numpy_scalar_operator():
+    """The operator on scalars and the ufunc differ in the last bit for a few percent of operands."""
     bases = np.exp(np.random.default_rng(61).uniform(-5, 3, 1500))
     forms = {
         "x**3": lambda x: x**3,
@@ -279,7 +279,7 @@ def test_powers_of_scalars_are_those_of_the_scalar_operator_over_many_numbers():
             assert_same_bits(value_of(f, v), plain_value(f, np.float64(v)), name)
 
 
-def test_long_arrays_have_the_bits_of_numpy():
+def test_long_arrays_are_bit_identical_to_numpy():
     """Long enough for vector loops, pairwise sums and blocked products."""
     x = np.random.default_rng(62).normal(size=20_001)
     forms = {
@@ -307,7 +307,7 @@ def test_long_arrays_have_the_bits_of_numpy():
             assert_same_bits(value_of(f, x.astype(dtype)), f(x.astype(dtype)), name)
 
 
-def test_intermediate_arrays_have_the_strides_of_numpy():
+def test_intermediate_arrays_have_numpy_strides():
     seen = []
 
     def f(x):
@@ -419,7 +419,7 @@ def attribute_cases():
 
 
 @pytest.mark.parametrize(("kind", "name", "group"), list(attribute_cases()))
-def test_an_attribute_works_or_raises_and_never_loses_a_derivative(kind, name, group):
+def test_attribute_works_or_raises_but_never_loses_a_derivative(kind, name, group):
     matrix = MATRIX[0] if (kind, name) in {("array", "searchsorted")} else MATRIX
 
     def f(x):
@@ -434,7 +434,7 @@ def test_an_attribute_works_or_raises_and_never_loses_a_derivative(kind, name, g
         assert group in ("raises", "either"), error
         assert name in str(error)
         return
-    except Exception as error:  # NumPy's own refusal is fine where plain NumPy refuses
+    except Exception as error:  # NumPy may raise where it raises for plain arrays
         assert not isinstance(error, AttributeError)
         with pytest.raises(type(error)):
             use(matrix[0, 1] if kind == "scalar" else matrix.copy(), name)
@@ -467,14 +467,14 @@ def test_an_attribute_works_or_raises_and_never_loses_a_derivative(kind, name, g
         )
 
 
-def test_attributes_that_numpy_has_not_raise_attribute_error():
+def test_attributes_unknown_to_numpy_raise_attribute_error():
     for x in (np.ones(3), np.float64(1.0)):
         with pytest.raises(AttributeError, match="no attribute 'nope'"):
             wg.grad(lambda x: x.nope, x)
     assert wg.grad(lambda x: x * (2.0 if hasattr(x, "nope") else 3.0), 1.0) == 3.0
 
 
-# ---- what an operand says it is
+# ---- type queries on operands
 
 
 def inside(check, x):
@@ -490,7 +490,7 @@ def inside(check, x):
     assert ran
 
 
-def test_a_traced_number_is_a_float64_to_isinstance():
+def test_traced_scalar_is_an_instance_of_float64():
     def check(x):
         assert isinstance(x, np.float64) and isinstance(x, np.floating) and isinstance(x, float)
         assert isinstance(x, numbers.Real)
@@ -505,7 +505,7 @@ def test_a_traced_number_is_a_float64_to_isinstance():
     inside(lambda x: check(np.sum(x)), np.ones(3))
 
 
-def test_a_traced_single_precision_number_is_a_float32_to_isinstance():
+def test_traced_single_precision_scalar_is_an_instance_of_float32():
     def check(x):
         assert isinstance(x, np.float32) and isinstance(x, np.floating)
         assert not isinstance(x, (np.ndarray, float))
@@ -516,7 +516,7 @@ def test_a_traced_single_precision_number_is_a_float32_to_isinstance():
     inside(lambda x: check(x[1]), np.ones(3, dtype=np.float32))
 
 
-def test_a_traced_array_is_an_ndarray_to_isinstance():
+def test_traced_array_is_an_instance_of_ndarray():
     def check(x):
         assert isinstance(x, np.ndarray) and x.__class__ is np.ndarray
         assert not isinstance(x, (np.generic, float, list))
@@ -540,7 +540,7 @@ def test_operands_print_and_format_as_numpy_prints_them():
     inside(check, np.array([1.5, 2.0]))
 
 
-def test_comparisons_are_plain_and_choose_branches():
+def test_comparisons_return_plain_bools_and_select_branches():
     def check(x):
         for result in (
             x[0] < x[1],
@@ -563,7 +563,7 @@ def test_comparisons_are_plain_and_choose_branches():
         wg.grad(lambda x: np.sum(x) if x > 0 else 0.0, np.ones(2))
 
 
-def test_whole_numbers_of_a_traced_number_are_plain():
+def test_conversions_of_traced_scalar_to_integers_are_plain():
     def check(x):
         v = x[0]
         for got, expected in (
@@ -588,14 +588,14 @@ def test_whole_numbers_of_a_traced_number_are_plain():
     inside(check, np.array([2.7, 0.4]))
 
 
-def test_a_traced_value_is_no_key():
+def test_hashing_a_traced_value_raises():
     with pytest.raises(wg.TracedValueError, match=r"traced scalar cannot be hashed .*wengert\.stop_gradient"):
         wg.grad(lambda x: {x: 1.0}[x], 2.0)
     with pytest.raises(TypeError, match="unhashable"):
         wg.grad(lambda x: np.sum(x) * len({x}), np.ones(2))
 
 
-# ---- Python's own functions on operands
+# ---- Python builtins on operands
 
 
 def numbers_of(x):
@@ -644,11 +644,11 @@ PYTHON = {
 
 
 @pytest.mark.parametrize("name", PYTHON)
-def test_python_code_on_operands_has_the_derivative_of_differences(name):
+def test_derivative_of_python_code_equals_differences(name):
     check_derivatives(PYTHON[name], np.array([0.83, 1.21, -0.67]))
 
 
-# ---- ways out
+# ---- conversions to plain values
 
 
 WAYS_OUT = {
@@ -718,8 +718,8 @@ WAYS_OUT = {
 
 @pytest.mark.parametrize("name", WAYS_OUT)
 @pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
-def test_no_way_out_loses_a_derivative(name):
-    """Either the derivative of plain NumPy, or a TypeError; never zeros, never an AttributeError."""
+def test_no_conversion_to_plain_values_loses_a_derivative(name):
+    """The derivative is that of plain NumPy, or a TypeError is raised; never zeros, never an AttributeError."""
     f, x = WAYS_OUT[name], np.array([0.83, 1.21, -0.67])
     try:
         g = wg.grad(f, x)
@@ -738,21 +738,21 @@ def test_no_way_out_loses_a_derivative(name):
     np.testing.assert_allclose(g, central_differences(f, x), rtol=DIFFERENCES, atol=1e-8)
 
 
-def test_the_type_of_an_operand_is_that_of_numpy():
-    """In followed code; elsewhere it makes no operands."""
+def test_type_of_operand_is_numpy_type():
+    """In traced code; called elsewhere, the type creates no operands."""
     np.testing.assert_array_equal(wg.grad(lambda x: type(x[0])(3.0) * x[0], np.ones(2)), [3.0, 0.0])
     for x in (1.0, np.ones(2)):
         with pytest.raises(TypeError):
             wg.grad(lambda x: operator.call(type, x)(3.0), x)
 
 
-def test_operands_have_no_attributes_of_their_own():
+def test_operands_have_no_extra_attributes():
     for set_it in (lambda x: setattr(x, "note", 1), lambda x: setattr(x[0], "note", 1)):
         with pytest.raises(AttributeError):
             wg.grad(lambda x: set_it(x) or np.sum(x), np.ones(2))
 
 
-def test_indices_are_those_of_numpy():
+def test_indexing_equals_numpy():
     x = np.arange(24.0).reshape(2, 3, 4)
     keys = [
         0, -1, np.int64(1), np.uint8(1), np.array(1), True, np.True_, False, None, ..., (), (0,), (0, 1),
@@ -785,7 +785,7 @@ def test_indices_are_those_of_numpy():
         np.testing.assert_array_equal(wg.vjp(write, x)[0], write(x), err_msg=repr(key))
 
 
-def test_masks_of_no_axes_take_and_store_all_or_nothing():
+def test_zero_dimensional_masks_select_all_or_nothing():
     def stored(x, key):
         y = np.zeros(())
         y[key] = x * x
@@ -800,7 +800,7 @@ def test_masks_of_no_axes_take_and_store_all_or_nothing():
         assert [f(1.5), f(2.0), wg.grad(f)(2.0)] == [6.75 * y.size, 12.0 * y.size, 12.0 * y.size], repr(key)
 
 
-def test_indices_that_numpy_refuses_are_refused():
+def test_indices_that_numpy_rejects_raise():
     x = np.arange(6.0).reshape(2, 3)
     for key in (
         5,
@@ -841,7 +841,7 @@ def test_zero_times_infinity_is_zero_in_every_product_of_a_derivative():
         assert wg.grad(np.sqrt, 0.0) == np.inf
 
 
-def test_kinks_follow_the_table():
+def test_derivatives_at_kinks_follow_the_table():
     x0 = np.float64(0.0)
     for f, x, expected in (
         (abs, x0, 0.0),
@@ -870,7 +870,7 @@ def test_kinks_follow_the_table():
     assert np.isnan(wg.grad(lambda x: x * x, np.nan))
 
 
-def test_mixed_dtypes_meet_as_in_numpy_and_carry_their_derivative():
+def test_mixed_dtypes_promote_as_in_numpy_and_keep_derivative():
     a, b = np.array([0.3, 0.7]), np.array([1.5, 2.5], dtype=np.float32)
     f = lambda a, b: np.sum(np.sin(a * b) + b**2 / a)
     y, (ga, gb) = wg.grad(f, a, args=(b,), argnums=(0, 1), value=True)
@@ -881,7 +881,7 @@ def test_mixed_dtypes_meet_as_in_numpy_and_carry_their_derivative():
 
 
 @pytest.mark.parametrize("fun", [np.sum, np.prod, np.mean])
-def test_options_given_by_position_behind_out_are_kept(fun):
+def test_positional_options_after_out_are_kept(fun):
     x = np.arange(12.0).reshape(3, 4)
     y, _ = wg.vjp(lambda x: fun(x, -1, None, None, True), x)
     assert_same_bits(y, fun(x, -1, None, None, True))
@@ -905,7 +905,7 @@ CONSTANT = np.array([1.0, 2.0])
 
 
 @pytest.mark.parametrize("name", METHODS_OF_CLASSES)
-def test_a_method_that_is_read_from_a_class_of_numpy_is_that_of_the_operand(name):
+def test_unbound_numpy_methods_accept_operands(name):
     f, expected = METHODS_OF_CLASSES[name]
     x = np.array([0.5, 2.0])
     assert np.array_equal(wg.grad(f, x), expected(x))
@@ -925,7 +925,7 @@ def test_powers_of_other_types_raise_as_in_plain_code(f, at):
             use()
 
 
-def test_an_array_to_the_power_of_a_recorded_float():
+def test_array_to_the_power_of_recorded_float():
     f = wg.compile(lambda s: np.sum(np.full(2, 3.0) ** s))
     assert f(2.0) == 18.0
     np.testing.assert_allclose(wg.grad(f)(2.0), 18 * np.log(3), rtol=1e-14)
@@ -933,7 +933,7 @@ def test_an_array_to_the_power_of_a_recorded_float():
 
 MEMORY, NUMBERS = array.array("d", [1.0, 3.0]), collections.deque([1.0, 3.0])
 PLANE = np.array([[1.0, 0.0], [2.0, 3.0]])
-#: operators and functions of an operand x and of what NumPy takes as an array
+#: operators and functions of an operand x and an array-like
 MIXED = {
     "array + x": lambda x: MEMORY + x,
     "x - array": lambda x: x - MEMORY,
@@ -963,7 +963,7 @@ MIXED = {
 
 @pytest.mark.filterwarnings("ignore:compile")
 @pytest.mark.parametrize("name", MIXED)
-def test_memory_and_sequences_are_taken_as_numpy_takes_them(name):
+def test_buffers_and_sequences_are_accepted_as_in_numpy(name):
     f, x = MIXED[name], np.array([0.5, 2.5])
     value, expected = f(x), central_differences(f, x)
     for derive in (
@@ -979,7 +979,7 @@ def test_memory_and_sequences_are_taken_as_numpy_takes_them(name):
     check_derivatives(lambda x: f(x * 1.0), x, order=2)
 
 
-#: operators that plain code refuses
+#: operators that plain code rejects
 UNKNOWN = {
     "number ** None": lambda x: x[0] ** None,
     "None ** number": lambda x: None ** x[0],
@@ -995,7 +995,7 @@ UNKNOWN = {
 
 @pytest.mark.filterwarnings("ignore:compile")
 @pytest.mark.parametrize("name", UNKNOWN)
-def test_an_operator_that_plain_code_refuses_raises_its_type_error(name):
+def test_unsupported_operator_raises_type_error_of_plain_code(name):
     def caught(x):
         try:
             return UNKNOWN[name](x)
@@ -1017,7 +1017,7 @@ def test_an_operator_that_plain_code_refuses_raises_its_type_error(name):
     assert wg.taylor(caught, x, [1.0, 0.0], 1)[1] == 3
 
 
-def test_a_compiled_power_of_an_array_and_a_python_float():
+def test_compiled_power_of_array_and_python_float():
     f = wg.compile(lambda s: np.sum(np.array([2.0, 3.0]) ** s))
     for s in (2.0, 0.5, 2.0):
         assert f(s) == np.sum(np.array([2.0, 3.0]) ** s)

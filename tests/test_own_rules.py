@@ -1,4 +1,4 @@
-"""Rules of one's own: one rule serves both modes, by tracing or column by column; differences as a fall-back."""
+"""User rules: one rule serves both modes, by tracing or column by column; finite differences as a fallback."""
 
 import ctypes
 import ctypes.util
@@ -22,7 +22,7 @@ for name in ("erf", "exp", "sin", "cos"):
 
 
 def each(function, x):
-    """A compiled function of one number, of each element."""
+    """Apply a compiled scalar function to each element."""
     return np.array([function(v) for v in x])
 
 
@@ -31,7 +31,7 @@ def plain_model(x, w):
 
 
 def jvp_compiled(t, y, x, w):
-    """A rule that no tracing follows."""
+    """A rule that cannot be traced."""
     moved = np.array([float(v) for v in t[1] @ x + w @ t[0]])
     return each(libm.cos, w @ x) * moved + libm.exp(x[0]) * float(t[0][0])
 
@@ -40,7 +40,7 @@ def traced_model(x, w):
     return np.sin(w @ x) + np.exp(x[0])
 
 
-def test_a_compiled_tangent_serves_reverse_mode_too():
+def test_compiled_jvp_serves_reverse_mode():
     model = wg.primitive(plain_model, jvp=jvp_compiled)
     for argnums, at in ((0, (X, W)), (1, (X, W))):
         expected = wg.jacobian(traced_model, *at[:1], args=at[1:], argnums=argnums)
@@ -49,7 +49,7 @@ def test_a_compiled_tangent_serves_reverse_mode_too():
     check_derivatives(lambda x: model(x * x, W), X, order=1)
 
 
-def test_the_checker_finds_a_wrong_rule_of_either_mode():
+def test_check_derivatives_finds_wrong_rule_in_either_mode():
     right = {"jvp": lambda t, y, x: t * np.cos(x), "vjp": lambda ybar, y, x: ybar * np.cos(x)}
     check_derivatives(wg.primitive(np.sin, **right), X)
     for word in right:
@@ -62,7 +62,7 @@ def test_the_checker_finds_a_wrong_rule_of_either_mode():
 
 
 def banded(x):
-    """Each element depends on its neighbours; the function looks at how often it is called."""
+    """Each element depends on its neighbours; the function counts its calls."""
     return np.array([libm.exp(x[i]) * x[(i + 1) % x.size] for i in range(x.size)])
 
 
@@ -81,7 +81,7 @@ def calls_of(sparsity, n=12):
     return len(calls)
 
 
-def test_a_pattern_saves_directions():
+def test_pattern_saves_directions():
     n = 12
     pattern = np.eye(n) + np.roll(np.eye(n), 1, axis=1)
     rows = calls_of(None)
@@ -108,7 +108,7 @@ def test_elementwise_functions_of_several_arguments_broadcast():
         assert_rounding(wg.jacobian(f, W, args=(X,), argnums=argnums, mode="reverse"), expected)
 
 
-# ---- differences
+# ---- finite differences
 
 FUNCTIONS = {
     "erf": (lambda x: each(libm.erf, x), lambda x: np.diag(2 / math.sqrt(math.pi) * np.exp(-x * x)), X),
@@ -120,7 +120,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_differences_are_good_to_many_digits(name):
+def test_finite_differences_are_accurate(name):
     plain, exact, x = FUNCTIONS[name]
     f = wg.primitive(plain, jvp="fd")
     expected = exact(x)
@@ -128,14 +128,14 @@ def test_differences_are_good_to_many_digits(name):
     with pytest.warns(wg.FiniteDifferenceWarning, match="a finite difference with a relative error of about"):
         forward = wg.jacfwd(f, x)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # it was said
+        warnings.simplefilter("error")  # the warning was shown before
         reverse = wg.jacrev(lambda x: f(1.0 * x) * 1.0, x)
         replayed = wg.compile(wg.jacobian(f), constant="libm")(x)
     for found in (forward, reverse, replayed):
         np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8 * scale)
 
 
-def test_differences_of_several_arguments_and_the_warning_is_told_where():
+def test_finite_differences_of_several_arguments_and_location_of_warning():
     f = wg.primitive(plain_model, jvp="fd")
     with pytest.warns(wg.FiniteDifferenceWarning) as told:
         found = wg.jacobian(f, X, args=(W,), argnums=(0, 1))
@@ -145,7 +145,7 @@ def test_differences_of_several_arguments_and_the_warning_is_told_where():
 
 
 @pytest.mark.parametrize("distance", [1e-1, 1e-3, 1e-5, 1e-9])
-def test_the_estimate_is_honest_beside_a_kink(distance):
+def test_error_estimate_is_reliable_near_a_kink(distance):
     f = wg.primitive(lambda x: np.array(abs(float(x) - 0.3)), jvp="fd")
     with pytest.warns(wg.FiniteDifferenceWarning) as told:
         found = wg.derivative(f, 0.3 + distance)
@@ -153,7 +153,7 @@ def test_the_estimate_is_honest_beside_a_kink(distance):
     assert abs(found - 1) <= 100 * estimate + 1e-9
 
 
-def test_second_derivatives_by_differences_are_refused():
+def test_second_derivatives_by_finite_differences_raise():
     f = wg.primitive(lambda x: np.sin(np.array(x)), jvp="fd")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", wg.FiniteDifferenceWarning)
@@ -167,7 +167,7 @@ def test_second_derivatives_by_differences_are_refused():
                 derivative(lambda x: np.sum(f(x)))
 
 
-def test_a_rule_beside_differences_is_taken():
+def test_given_rule_takes_precedence_over_finite_differences():
     f = wg.primitive(lambda x: np.sin(np.array(x)), jvp="fd", vjp=lambda ybar, y, x: ybar * np.cos(x))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

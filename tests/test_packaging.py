@@ -1,4 +1,4 @@
-"""What a user gets by installing the package."""
+"""Contents of the installed package."""
 
 import importlib.resources
 from importlib.metadata import distribution
@@ -7,15 +7,15 @@ from pathlib import PurePath
 import wengert
 
 
-def test_the_package_is_marked_as_typed():
+def test_package_is_marked_as_typed():
     assert (importlib.resources.files("wengert") / "py.typed").is_file()
 
 
-def test_the_version_is_that_of_the_metadata():
+def test_version_equals_metadata():
     assert wengert.__version__ == distribution("wengert").version
 
 
-def test_no_source_of_compiled_code_is_installed():
+def test_no_source_of_extension_modules_is_installed():
     files = distribution("wengert").files
     assert files
     sources = {".pyx", ".pxd", ".c", ".h"}

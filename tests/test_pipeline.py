@@ -1,4 +1,4 @@
-"""The table of passes: every row keeps values and derivatives, can be switched off, verified, watched and blamed."""
+"""The pass table: every pass preserves values and derivatives, can be disabled, verified, observed and bisected."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from wengert.testing import bisect_passes
 RNG = np.random.default_rng(0)
 
 
-# ---- programs on which passes have work to do
+# ---- programs that every pass changes
 
 
 def squares(x):
@@ -104,7 +104,7 @@ for _number in range(20):
 
 
 def ways(f, x):
-    """The function and derivatives of a size that is soon compared, by name."""
+    """Return the function and its derivatives by name; the results are small enough to compare quickly."""
     if np.size(x) > 60:
         return {"value": f, "grad": wg.grad(lambda x, *args: np.sum(np.sin(f(x, *args))))}
     found = {"value": f, "jacobian": wg.jacobian(f)}
@@ -113,13 +113,13 @@ def ways(f, x):
     return found
 
 
-#: ways to compute a Jacobian, which are no functions of a list
+#: methods of computing a Jacobian that do not rewrite IR
 _JACOBIANS = {"unroll", "accumulate"}
 
 
 @functools.cache
 def compiled(case, word, disable="", exact=False):
-    """The result of the program of a case, and the passes that changed it; None where there is no program."""
+    """Return the result of a case's program and the passes that changed it; None if there is no program."""
     f, x, args = CASES[case]
     changed, last = set(), {}
 
@@ -145,7 +145,7 @@ EXACT = [*dict.fromkeys(EXACT)]
 
 
 def with_effect(name, exact=False):
-    """Cases that a pass changes, with the result of their program."""
+    """Return the cases that a pass changes, with the results of their programs."""
     for case, (f, x, _) in CASES.items():
         for word in ways(f, x):
             y, changed = compiled(case, word, exact=exact)
@@ -154,7 +154,7 @@ def with_effect(name, exact=False):
 
 
 @pytest.mark.parametrize("name", pipeline.names())
-def test_values_and_derivatives_are_kept_without_the_pass(name):
+def test_disabling_a_pass_keeps_values_and_derivatives(name):
     count = 0
     for case, word, y in with_effect(name):
         found, _ = compiled(case, word, name)
@@ -165,16 +165,16 @@ def test_values_and_derivatives_are_kept_without_the_pass(name):
 
 
 @pytest.mark.parametrize("name", EXACT)
-def test_exact_programs_keep_their_bits_without_the_pass(name):
+def test_disabling_a_pass_keeps_bits_of_exact_programs(name):
     for case, word, y in with_effect(name, exact=True):
         found = compiled(case, word, name, exact=True)[0]
-        if word == "hessian":  # symmetric by other means
+        if word == "hessian":  # made symmetric by other means
             np.testing.assert_allclose(found, y, rtol=1e-9, atol=1e-12 * np.max(np.abs(y)))
         else:
             assert_same_bits(np.asarray(found), np.asarray(y))
 
 
-def test_exact_programs_have_rows_for_exact_programs_alone():
+def test_exact_programs_run_only_exact_passes():
     seen = []
     with pipeline.observed(lambda run, name, code: seen.append((run.stage, name))):
         wg.record(energy, POINTS[energy], exact=True).grad().lowered()
@@ -186,13 +186,13 @@ def test_exact_programs_have_rows_for_exact_programs_alone():
 
 
 @pytest.mark.parametrize("row", pipeline.PASSES, ids=lambda row: f"{row.name} of {row.stages[0]}")
-def test_rows_are_complete(row):
+def test_pass_table_rows_are_complete(row):
     assert set(row.stages) <= set(pipeline.STAGES)
     assert row.what and any(char.isdigit() for char in row.reference), "cite the paper with its year"
     assert row.name in pipeline.names() or not row.is_optional
 
 
-def test_passes_import_no_vm():
+def test_passes_do_not_import_the_vm():
     folder = Path(pipeline.__file__).parent
     for path in folder.iterdir():
         if path.suffix in (".py", ".pyx", ".pxi"):
@@ -201,10 +201,10 @@ def test_passes_import_no_vm():
             assert not lines, path.name
 
 
-# ---- switching rows off
+# ---- disabling passes
 
 
-def test_options_reach_derivatives_methods_and_pickles(monkeypatch):
+def test_disable_option_reaches_derivatives_methods_and_pickles(monkeypatch):
     x = POINTS[squares]
     f = wg.compile(squares, disable="vectorise")
     assert repr(f) == "compile(squares, disable=('vectorise',))"
@@ -218,7 +218,7 @@ def test_options_reach_derivatives_methods_and_pickles(monkeypatch):
         made.lowered()
 
 
-def test_the_environment_switches_rows_off(monkeypatch):
+def test_environment_variable_disables_passes(monkeypatch):
     monkeypatch.setenv("WENGERT_DISABLE", "scalarise, vectorise")
     x = POINTS[squares]
     assert wg.record(squares, x).disabled == {"scalarise", "vectorise"}
@@ -231,15 +231,15 @@ def test_the_environment_switches_rows_off(monkeypatch):
         wg.record(squares, x)
 
 
-def test_names_that_are_no_pass_are_listed():
+def test_unknown_pass_name_raises_and_lists_passes():
     for make in (wg.compile, lambda f, disable: wg.record(f, np.ones(3), disable=disable)):
         with pytest.raises(ValueError, match=r"'roll' is no pass that can be switched off; these are .*vectorise"):
             make(squares, disable="roll")
-    with pytest.raises(ValueError, match="'lower' is no pass"):  # the VM needs it
+    with pytest.raises(ValueError, match="'lower' is no pass"):  # the VM requires it
         wg.compile(squares, disable="lower")
 
 
-def test_sparse_derivatives_take_colours_where_entries_are_off():
+def test_sparse_derivatives_use_colouring_if_accumulation_is_disabled():
     x = POINTS[smoothed]
     J = wg.jacobian(wg.compile(smoothed, disable="accumulate"), sparse=True)
     np.testing.assert_allclose(J(x).toarray(), wg.jacobian(smoothed)(x), rtol=1e-12, atol=1e-14)
@@ -247,7 +247,7 @@ def test_sparse_derivatives_take_colours_where_entries_are_off():
     assert J.fun.disable == ("accumulate",)
 
 
-def test_without_batching_directions_run_one_by_one():
+def test_disabled_batching_runs_directions_one_by_one():
     x = RNG.random((4, 4))
     f = wg.record(np.linalg.inv, x, disable=("batching", "unroll", "accumulate"))
     assert f.jacobian().repeats == 16
@@ -258,7 +258,7 @@ def test_without_batching_directions_run_one_by_one():
 
 
 def planted(monkeypatch, name, change, stage=None):
-    """Let a pass give a changed list."""
+    """Replace the output of a pass by a changed program."""
 
     def wrong(row):
         def function(code, run):
@@ -274,7 +274,7 @@ def planted(monkeypatch, name, change, stage=None):
 
 
 def copied(code):
-    """A list that nobody else has."""
+    """Return a deep copy of the code."""
     made, of = code.beginning(), np.full(len(code), -1, dtype=np.int32)
     made.take(code, np.arange(len(code), dtype=np.int32), of)
     made.inputs, made.outputs = of[code.inputs].tolist(), of[code.outputs].tolist()
@@ -287,7 +287,7 @@ def malformed(code):
 
 
 def scaled(code):
-    """The list with another last output."""
+    """Return the code with another last output."""
     v = code.outputs[-1]
     dtype, shape, _ = kind_of(code, v)
     code.outputs = [*code.outputs[:-1], code.add(ADD, (dtype, shape, None), v, code.constant(1.0))]
@@ -298,21 +298,21 @@ ADD = next(opcode for name, opcode, *_ in kernel_rows() if name == "add")
 
 
 @pytest.mark.parametrize("name", ["simplify", "scalarise", "vectorise", "stencil_fusion", "lower"])
-def test_the_verifier_names_the_pass_that_broke_the_program(name, monkeypatch):
+def test_verifier_names_the_pass_that_broke_the_program(name, monkeypatch):
     monkeypatch.setattr(pipeline, "VERIFY", True)
     planted(monkeypatch, name, malformed)
     with pytest.raises(MalformedProgram, match=f"pass '{name}' of stage '.*' made a malformed list: its outputs"):
         wg.record(energy, POINTS[energy]).grad().lowered()
 
 
-def test_the_verifier_looks_at_each_stage_before_its_passes(monkeypatch):
+def test_verifier_checks_each_stage_before_its_passes(monkeypatch):
     monkeypatch.setattr(pipeline, "VERIFY", True)
     code = malformed(copied(wg.record(squares, POINTS[squares])._listing))
     with pytest.raises(MalformedProgram, match="stage 'run' begins with a malformed list"):
         pipeline.run("run", code)
 
 
-# ---- blame
+# ---- bisection
 
 
 BLAMED = {
@@ -327,7 +327,7 @@ BLAMED = {
 
 
 @pytest.mark.parametrize("name", BLAMED)
-def test_bisection_names_the_pass_that_is_wrong(name, monkeypatch):
+def test_bisection_names_the_wrong_pass(name, monkeypatch):
     f = BLAMED[name]
     x = POINTS[f]
     derivative = wg.grad(lambda x: np.sum(f(x)))
@@ -340,13 +340,13 @@ def test_bisection_names_the_pass_that_is_wrong(name, monkeypatch):
         assert f"right without {name}" in str(found)
 
 
-def test_bisection_names_a_pass_that_raises_or_makes_malformed_lists(monkeypatch):
+def test_bisection_names_pass_that_raises_or_emits_malformed_ir(monkeypatch):
     planted(monkeypatch, "vectorise", malformed)
     found = bisect_passes(squares, POINTS[squares])
     assert found.culprits == ["vectorise"] and found.error == np.inf
 
 
-def test_bisection_finds_passes_that_are_wrong_together(monkeypatch):
+def test_bisection_finds_passes_wrong_only_in_combination(monkeypatch):
     planted(monkeypatch, "scalarise", scaled)
     with monkeypatch.context() as patch:
         planted(patch, "vectorise", scaled)
@@ -355,7 +355,7 @@ def test_bisection_finds_passes_that_are_wrong_together(monkeypatch):
     assert found.message == "right without vectorise and scalarise together"
 
 
-def test_bisection_says_if_no_pass_is_to_blame(monkeypatch):
+def test_bisection_reports_if_no_pass_is_wrong(monkeypatch):
     planted(monkeypatch, "lower", scaled)
     found = bisect_passes(squares, POINTS[squares])
     assert found.culprits == [] and "look at the recording" in found.message
@@ -375,10 +375,10 @@ def test_bisection_compares_at_another_point():
     assert found.error == np.inf and found.culprits == []
 
 
-# ---- what is shown
+# ---- explain, viz and observers
 
 
-def test_explain_and_viz_show_the_stages_of_the_table():
+def test_explain_and_viz_show_all_stages():
     x = POINTS[energy]
     known = {row.name for row in pipeline.PASSES}
     summary = wg.record(energy, x).grad().explain()
@@ -391,7 +391,7 @@ def test_explain_and_viz_show_the_stages_of_the_table():
         assert (after, name) in counts
 
 
-def test_an_observer_sees_lists_until_its_context_ends():
+def test_observer_sees_ir_until_its_context_ends():
     seen = []
     with pipeline.observed(lambda run, name, code: seen.append((run.stage, name, type(code)))):
         wg.record(squares, POINTS[squares])
@@ -404,18 +404,18 @@ def test_an_observer_sees_lists_until_its_context_ends():
 
 
 def specified():
-    """Columns of the documented instruction table, by opcode."""
+    """Return the columns of the documented instruction table by opcode."""
     page = Path(__file__).resolve().parents[1] / "docs" / "reference" / "ir.md"
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.read_text().splitlines() if "|" in line]
     return {row[0]: row[1:4] for row in cells if hasattr(Op, row[0])}
 
 
-def test_the_specification_has_every_opcode():
+def test_specification_has_every_opcode():
     assert {*specified()} == {op.name for op in Op if Op.INPUT <= op < Op.OPS}
 
 
 @pytest.mark.parametrize("name", specified())
-def test_columns_of_an_opcode_are_as_specified(name):
+def test_opcode_columns_match_specification(name):
     op, columns = Op[name], specified()[name]
     assert columns_named(op) == sum(1 << k for k, column in enumerate(columns) if column.startswith("value"))
     for k, column in enumerate(columns):

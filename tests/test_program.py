@@ -1,4 +1,4 @@
-"""`wengert.record` and `wengert.Program`: the values of f, derivatives of eager mode, without f."""
+"""`wengert.record` and `wengert.Program`: values of f and derivatives of eager mode, without calling f."""
 
 import copy
 import pickle
@@ -64,7 +64,7 @@ VALUES = {
 
 
 def leaves(y):
-    """Arrays and numbers of a result, in order."""
+    """Return arrays and scalars of a result in order."""
     if isinstance(y, dict):
         y = [*y.values()]
     if isinstance(y, (list, tuple)):
@@ -73,7 +73,7 @@ def leaves(y):
 
 
 def assert_alike(got, expected):
-    """The same form and types; numbers within a few units in the last place."""
+    """Check structure and types, and values to a few units in the last place."""
     assert type(got) is type(expected) or isinstance(got, np.generic)
     for one, other in zip(leaves(got), leaves(expected), strict=True):
         if isinstance(other, (str, type(None))):
@@ -85,7 +85,7 @@ def assert_alike(got, expected):
 
 
 def moved(point):
-    """Another point of the same form."""
+    """Return another point with the same structure."""
     if isinstance(point, dict):
         return {name: moved(item) for name, item in point.items()}
     if isinstance(point, list):
@@ -96,7 +96,7 @@ def moved(point):
 
 
 def as_given(point):
-    """The point as f has it inside of a derivative."""
+    """Return the point as f receives it inside a derivative."""
     if isinstance(point, (dict, types.SimpleNamespace)):
         return point
     return np.asarray(point, None if isinstance(point, np.ndarray) else float)[()]
@@ -113,7 +113,7 @@ def test_values(name, exact):
 
 matrix = np.arange(1.0, 5.0).reshape(2, 2)
 
-#: function, point, and the derivatives that are programs
+#: function, point, and the derivatives that have programs
 DERIVATIVES = {
     "a number": (pairs, x, "grad jvp vjp hvp jacobian hessian"),
     "an array": (lambda u: np.sin(u) * grid, x, "jvp vjp jacobian"),
@@ -190,7 +190,7 @@ def test_further_arguments():
         program.grad(2)
 
 
-def test_what_f_reads_is_constant(monkeypatch):
+def test_state_read_by_f_is_constant(monkeypatch):
     here = sys.modules[__name__]
     program = wg.record(lambda u: u * scale + grid * counts, x)
     expected = program(x)
@@ -205,7 +205,7 @@ def test_what_f_reads_is_constant(monkeypatch):
     assert_same_bits(expected, x * 3.0 + np.array([1.0, 2.0, 3.0]), "")
 
 
-def test_results_are_the_callers():
+def test_results_belong_to_the_caller():
     program = wg.record(lambda u: {"y": u * 2, "c": np.ones(3)}, x)
     first = program(x)
     first["c"][:] = first["y"][:] = 0.0
@@ -219,7 +219,7 @@ def test_results_share_no_memory_with_arguments(f):
         assert not np.shares_memory(y, u)
 
 
-def test_out():
+def test_out_argument():
     program = wg.record(written, x)
     for derived in (program, program.jacobian(), wg.record(np.sin, x).jacobian()):
         expected = derived(x)
@@ -235,8 +235,8 @@ def test_out():
         wg.record(lambda u: (u, u), x)(x, out=np.empty(3))
 
 
-def test_calls_in_any_order():
-    """A call that is not like the last one is not taken for it."""
+def test_similar_calls_are_distinguished():
+    """A call that differs from the previous one must not reuse its fast path."""
     program = wg.record(lambda u, k: u * k, x, args=(2.0,))
     others = [(x[:2], 2.0), (x, 2), (x,), (x, 2.0, 1.0), (x.reshape(3, 1), 2.0), (x, x)]
     for args in others:
@@ -247,7 +247,7 @@ def test_calls_in_any_order():
             program(*args)
 
 
-def test_guards_name_value_and_line():
+def test_guard_error_names_value_and_line():
     program = wg.record(branching, x * [1, -1, 1])
     line = branching.__code__.co_firstlineno + 1
     for derived in (program, program.grad(), program.jacobian(), program.hessian()):
@@ -280,8 +280,8 @@ def guarded_loop(u, k):
     return s + np.sum(u * weights) if u[0] > 0 else s
 
 
-def test_the_line_of_guards_is_looked_up_once(monkeypatch):
-    """To find it takes as long as the function has instructions, and a loop may have very many guards."""
+def test_source_line_of_guards_is_looked_up_once(monkeypatch):
+    """The look-up is linear in the number of instructions of the function, and a loop may have many guards."""
     found = []
     monkeypatch.setattr(
         frames, "where", lambda position, where=frames.where: found.append(position) or where(position)
@@ -298,7 +298,7 @@ def test_the_line_of_guards_is_looked_up_once(monkeypatch):
     assert len(found) == 2
 
 
-def test_loops_guards_and_arrays_are_saved(tmp_path):
+def test_save_keeps_loops_guards_and_arrays(tmp_path):
     z = np.random.default_rng(0).uniform(0.1, 1, 60)
     program = wg.record(guarded_loop, z, args=(2.0,))
     for word in ("", "grad", "vjp", "jvp", "hvp", "jacobian", "hessian"):
@@ -317,7 +317,7 @@ def test_loops_guards_and_arrays_are_saved(tmp_path):
     assert program.explain().rolled < 30 < len(program)
 
 
-def test_a_saved_program_runs_elsewhere(tmp_path):
+def test_saved_program_runs_in_another_process(tmp_path):
     path = tmp_path / "f.program"
     wg.record(pairs, x).grad().save(path)
     code = f"import wengert as wg; print(wg.Program.load({str(path)!r})([0.5, -1.5, 2.0]).tolist())"
@@ -325,7 +325,7 @@ def test_a_saved_program_runs_elsewhere(tmp_path):
     assert done.stdout.strip() == str(wg.record(pairs, x).grad()(x).tolist())
 
 
-def test_a_program_that_cannot_be_saved_leaves_the_file_as_it_was(tmp_path):
+def test_failed_save_leaves_file_unchanged(tmp_path):
     path = tmp_path / "f.program"
     own = wg.primitive(lambda u: np.sin(u), vjp=lambda y, u: lambda g: g * np.cos(u))
     wg.record(pairs, x).save(path)
@@ -334,7 +334,7 @@ def test_a_program_that_cannot_be_saved_leaves_the_file_as_it_was(tmp_path):
     assert str(wg.Program.load(path)) == str(wg.record(pairs, x))
 
 
-#: what becomes of the bytes of a file, and what is said of it
+#: a change of the bytes of a file, and the error message
 FILES = {
     "a pickle": (lambda content: pickle.dumps([1]), TypeError, "was not written by Program.save"),
     "nothing": (lambda content: b"", TypeError, "was not written by Program.save"),
@@ -345,7 +345,7 @@ FILES = {
 }
 
 
-def test_other_files(tmp_path):
+def test_invalid_files_raise(tmp_path):
     state = wg.record(pairs, x).__getstate__()
     with pytest.raises(ValueError, match="record it again"):
         wg.Program.__new__(wg.Program).__setstate__({**state, "_version": 0})
@@ -369,7 +369,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_derivatives_that_are_no_programs(name):
+def test_unsupported_derivative_of_program_raises(name):
     f, point, word, message = REFUSED[name]
     with pytest.raises(TypeError, match=message):
         getattr(wg.record(f, point), word)()
@@ -398,7 +398,7 @@ UNRECORDED = {
 
 
 @pytest.mark.parametrize("name", UNRECORDED)
-def test_what_is_not_recorded(name):
+def test_unrecordable_function_raises(name):
     f, point, error, message = UNRECORDED[name]
     with pytest.raises(error, match=message):
         wg.record(f, point)
@@ -407,7 +407,7 @@ def test_what_is_not_recorded(name):
 program_of_a_number = wg.record(lambda a, k=1.0: np.sin(a) * k, 1.0, kwargs={"k": 2.0})
 program_of_two = wg.record(lambda u, a: np.sum(np.cos(u)) * a, x, args=(2.0,))
 
-#: calls inside of a derivative, with an argument that carries it
+#: calls inside a derivative with an argument that carries it
 TRACED = {
     "an array": lambda u: program_of_two(u, 2.0),
     "a part of one": lambda u: program_of_two(u[::-1], 2.0),
@@ -428,15 +428,15 @@ TRACED = {
 
 @pytest.mark.parametrize("transform", [wg.grad, wg.jacfwd, wg.hessian])
 @pytest.mark.parametrize("name", TRACED)
-def test_traced_arguments_are_refused(name, transform):
-    """A program would lose their derivative; calls before do not make it forget to look."""
+def test_traced_arguments_raise(name, transform):
+    """A program would lose the derivative; earlier calls do not disable the check."""
     for _ in range(2):
         program_of_two(x, 2.0), program_of_a_number(1.0, k=2.0)
         with pytest.raises(wg.TracedValueError, match=r"an argument is traced.*call the function itself"):
             transform(TRACED[name])(x)
 
 
-def test_plain_arguments_inside_of_a_derivative():
+def test_plain_arguments_inside_derivative():
     np.testing.assert_array_equal(wg.grad(lambda u: program_of_two(x, 2.0) * u[0])(x), [program_of_two(x, 2.0), 0, 0])
 
     def f(u):
@@ -457,7 +457,7 @@ NO_INPUTS = {
 
 
 @pytest.mark.parametrize("name", NO_INPUTS)
-def test_arguments_that_are_no_inputs(name):
+def test_unsupported_argument_types_raise(name):
     argument, word = NO_INPUTS[name]
     for call in (
         lambda: wg.record(lambda u, a: u, 1.0, args=(argument,)),
@@ -485,7 +485,7 @@ def test_text_and_counts():
     assert repr(found).startswith(f"branching: {len(program)} instructions\n  inputs   float64[3]\n")
 
 
-def test_work_memory_is_that_of_values_alive_at_once():
+def test_work_memory_is_that_of_live_values():
     n = 1000
     found = wg.record(lambda u: np.cos(np.cos(np.cos(u)) * 2) + 1, np.ones(n)).explain()
     assert 8 * n <= found.work <= 3 * 8 * n
@@ -504,7 +504,7 @@ def test_threads_get_the_same_bits():
     in_threads(work)
 
 
-def test_a_guard_of_a_rule_falls_away_with_what_it_is_of():
+def test_guard_of_rule_is_removed_with_dead_operand():
     A, B = np.random.default_rng(0).normal(size=(2, 6, 6))
 
     def f(x):
@@ -515,13 +515,13 @@ def test_a_guard_of_a_rule_falls_away_with_what_it_is_of():
 
     x, v = np.linspace(0.2, 0.9, 6), np.linspace(-1.0, 1.0, 6)
     program = wg.record(f, x)
-    # two of the function, two more of its gradient, of which the last is not needed; four of their tangents
+    # two of the function, two more of its gradient, the last of which is not needed; four of their tangents
     assert (products(program.grad()), products(program.hvp())) == (4, 7)
     np.testing.assert_allclose(program.hvp()(x, v), wg.hvp(f)(x, v), rtol=1e-13)
     verify.check(program.hvp().lowered())
 
 
-def test_a_guard_of_the_function_stays_though_nothing_needs_what_it_is_of():
+def test_guard_of_function_is_kept_for_dead_operand():
     A = np.eye(3)
 
     def f(x):
@@ -537,7 +537,7 @@ def test_a_guard_of_the_function_stays_though_nothing_needs_what_it_is_of():
 
 
 @pytest.mark.parametrize("n", [2, 40])
-def test_zero_times_infinity_is_zero_behind_a_guard_of_a_rule(n):
+def test_zero_times_infinity_is_zero_after_guard_of_rule(n):
     A = np.random.default_rng(1).normal(size=(n, n))
     A[0, 0] = np.inf
     f = wg.compile(lambda x: np.sum((A @ x)[1:] ** 2) + np.sum(x))
@@ -545,13 +545,13 @@ def test_zero_times_infinity_is_zero_behind_a_guard_of_a_rule(n):
     for x in (np.linspace(1.0, 2.0, n), np.linspace(-1.0, 0.5, n), np.linspace(3.0, 4.0, n)):
         expected = 2.0 * A[1:].T @ (A[1:] @ x) + 1.0, 2.0 * A[1:].T @ A[1:]
         for derivative, known in zip(derivatives, expected):
-            with np.errstate(invalid="ignore"):  # NumPy says so before the rule looks
+            with np.errstate(invalid="ignore"):  # NumPy warns before the rule checks
                 found = derivative(x)
             np.testing.assert_allclose(found, known, rtol=1e-12)
 
 
 @pytest.mark.parametrize("n", [2, 5, 40])
-def test_a_guard_of_a_rule_stays_where_what_it_is_of_is_read_before_it(n):
+def test_guard_of_rule_is_kept_if_operand_is_read_before_it(n):
     A = np.random.default_rng(1).normal(size=(n, n))
     infinite = A.copy()
     infinite[0, 0] = np.inf
@@ -579,7 +579,7 @@ def test_partials_at_constants_are_constants():
 
 
 ROOT_PI = np.sqrt(np.longdouble(np.pi))
-# of f at x, in extended precision: its second and third derivatives
+# f at x in extended precision: its second and third derivatives
 SLOPES = {
     "tanh": (
         np.tanh,
@@ -600,7 +600,7 @@ SLOPES = {
 
 
 @pytest.mark.parametrize("name", SLOPES)
-def test_derivatives_of_slopes_are_accurate_and_take_no_other_function(name):
+def test_derivatives_of_partials_are_accurate_and_call_nothing_else(name):
     f, second, third = SLOPES[name]
     x = np.array([-8.0, -3.0, -0.7, -1e-9, 0.0, 1e-9, 0.3, 1.0, 2.5, 8.0, 15.0])
     v, extended = np.ones_like(x), x.astype(np.longdouble)
@@ -619,7 +619,7 @@ def hvp_of(f, x, v):
     return np.sum(wg.hvp(lambda x: np.sum(f(x)))(x, v))
 
 
-def test_zeros_are_not_added_and_numbers_with_axes_are_no_calls():
+def test_no_zero_additions_and_no_expand_dims_calls():
     def f(x):
         return np.sum((x[::3] + x[1::3] * x[2::3]) ** 2) + np.max(np.sum(x) * x, axis=0)
 
@@ -635,7 +635,7 @@ def test_zeros_are_not_added_and_numbers_with_axes_are_no_calls():
 
 @pytest.mark.parametrize("places", [1, 3, 90, 512, 513])
 @pytest.mark.parametrize("many", [7, 8, 9, 41])
-def test_what_many_elements_add_to_a_place_is_their_sum(places, many):
+def test_scatter_add_sums_many_elements_accurately(places, many):
     rng = np.random.default_rng(places)
     where = rng.integers(0, places, many * places + 1)
     weights = rng.normal(size=where.size)
@@ -648,7 +648,7 @@ def test_what_many_elements_add_to_a_place_is_their_sum(places, many):
 
 
 cubed = wg.primitive(lambda x: x**3, vjp=lambda ybar, y, x: 3 * x**2 * ybar)
-#: functions that call others twice, and how many calls are left of the first
+#: functions that call others twice, and the expected number of calls of the first one
 CALLED_TWICE = {
     "equal": (lambda x: np.sort(x) * x + np.sort(x), "sort", 1),
     "of equal operands": (lambda x: np.sort(x * x) - x[0] * np.sort(x * x), "sort", 1),
@@ -659,12 +659,12 @@ CALLED_TWICE = {
     "in a loop": (lambda x: sum(np.linalg.norm(np.sort(x)) * x for _ in range(5)), "norm", 1),
     "of an index": (lambda x: x[np.argsort(x)] * 2.0 + x[np.argsort(x)], "getitem", 1),
     "discrete": (lambda x: x[int(np.floor(x[0]))] * x[int(np.floor(x[0]))], "floor", 1),
-    "of the user": (lambda x: cubed(x) + cubed(x), "evaluate", 2),
+    "user function": (lambda x: cubed(x) + cubed(x), "evaluate", 2),
 }
 
 
 @pytest.mark.parametrize("name", CALLED_TWICE)
-def test_equal_calls_are_one(name):
+def test_equal_calls_are_merged(name):
     f, called, count = CALLED_TWICE[name]
     x, v = np.array([1.5, 0.5, 2.5]), np.array([1.0, -2.0, 0.5])
     program = wg.record(f, x)
@@ -675,21 +675,21 @@ def test_equal_calls_are_one(name):
         np.testing.assert_allclose(program.jvp()(point, v)[1], wg.jvp(f, point, v)[1], rtol=1e-13, atol=1e-13)
 
 
-# index of an axis of 40 elements, and the number of instructions that gather
+# an index into an axis of 40 elements, and the number of gather instructions
 PLACES = {
     "in steps": (np.arange(3, 33, 3), 0),
     "backwards": (np.arange(39, -1, -1), 0),
-    "in two parts": (np.r_[0:10, 20:35], 0),
+    "two ranges": (np.r_[0:10, 20:35], 0),
     "in four parts, the first of one element": (np.r_[5, 0:7, 20:30, 9:12], 0),
     "at random": (np.random.default_rng(0).integers(0, 40, 60), 1),
-    "at random, but for the beginning": (np.r_[0:30, np.random.default_rng(1).integers(0, 40, 30)], 1),
-    "few, one of them twice": (np.array([7, 3, 3, 20]), 1),
+    "regular start, then random": (np.r_[0:30, np.random.default_rng(1).integers(0, 40, 30)], 1),
+    "few with one repeated": (np.array([7, 3, 3, 20]), 1),
 }
 
 
 @pytest.mark.parametrize("columns", [(), (1,), (3,), (2, 2)])
 @pytest.mark.parametrize("name", PLACES)
-def test_elements_at_an_index_are_parts_or_gathered(name, columns):
+def test_indexed_elements_are_views_or_gathers(name, columns):
     index, gathers = PLACES[name]
     x = np.random.default_rng(2).normal(size=(40, *columns))
     program = wg.record(lambda x: np.sum(np.exp(x[index])), x)

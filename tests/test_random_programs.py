@@ -1,7 +1,7 @@
-"""Random programs over numbers, arrays, views and writes in place, against plain NumPy and the complex step.
+"""Random programs on scalars, arrays, views and in-place writes, against plain NumPy and the complex step.
 
-A program is a list of instructions; `run` interprets it on whatever `x` is: floats, complex or operands.
-Registers of arrays may be views of one another, so that every write may show in several of them.
+A program is a list of instructions, which `run` interprets for any type of `x`: floats, complex or operands.
+Array registers may be views of one another, so a write may show in several of them.
 """
 
 import warnings
@@ -99,7 +99,7 @@ VIEWS = {
 
 
 def augment(op, target, value):
-    """Augmented assignment to an array, as a statement writes it."""
+    """Assign augmented to an array, as a statement does."""
     if op == "+":
         target += value
     elif op == "-":
@@ -291,7 +291,7 @@ EVERY_INSTRUCTION = [
 
 
 def drawn_evenly(seed, length):
-    """A program in which every instruction is as likely as any other, which hypothesis does not promise."""
+    """Draw a program in which all instructions are equally likely, which hypothesis does not guarantee."""
     rng = np.random.default_rng(seed)
     program = []
     for _ in range(length):
@@ -321,7 +321,7 @@ def test_values_and_jacobians_of_random_programs(program, x):
     check(program, x)
 
 
-def test_values_and_jacobians_of_programs_drawn_evenly():
+def test_values_and_jacobians_of_uniformly_drawn_programs():
     checked = 0
     for seed in range(SEEDS):
         program = drawn_evenly(seed, 1 + seed % 25)
@@ -336,7 +336,7 @@ SEEDS = 400
 
 
 def check(program, x):
-    """Compare value and Jacobian; False where the numbers are too large to compare."""
+    """Compare value and Jacobian; return False if the values are too large to compare."""
     y = plain(program, x.copy())
     if not np.all(np.abs(y) < 1e6):
         return False
@@ -352,7 +352,7 @@ def check(program, x):
 
 @settings(deterministic, max_examples=200)
 @given(st.lists(WRITES, min_size=3, max_size=12), st.lists(VALUES, max_size=4), POINTS)
-def test_pullbacks_of_random_writes_are_the_same_each_time(writes, values, x):
+def test_pullbacks_of_random_writes_are_reproducible(writes, values, x):
     program = values + writes
     y = plain(program, x.copy())
     if not np.all(np.abs(y) < 1e6):
@@ -374,7 +374,7 @@ def test_pullbacks_of_random_writes_are_the_same_each_time(writes, values, x):
 
 
 def check_tangents(program, x):
-    """Forward mode, and second derivatives by every pair of modes; False where the numbers are too large."""
+    """Compare forward mode and second derivatives by every pair of modes; return False if values are too large."""
     y = plain(program, x.copy())
     exact = complex_step(lambda z: plain(program, z), x)
     if not (np.all(np.abs(y) < 1e5) and np.all(np.abs(exact) < 1e6)):
@@ -410,7 +410,7 @@ def check_tangents(program, x):
     return True
 
 
-def test_tangents_and_second_derivatives_of_programs_drawn_evenly():
+def test_tangents_and_second_derivatives_of_uniformly_drawn_programs():
     checked = 0
     for seed in range(SEEDS // 4):
         program = drawn_evenly(seed + 10_000, 1 + seed % 16)

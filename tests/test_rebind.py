@@ -1,7 +1,7 @@
-"""Rebinding: a function runs as a copy in which the names that hold NumPy yield something else.
+"""Rebinding: a function runs as a copy whose names for NumPy hold a replacement.
 
-A stand-in for `wengert.numpy` is registered, whose `zeros` returns a marked list; the module is loaded by its
-path, so that these tests run where the package is not built.
+A stand-in for `wengert.numpy` is registered, whose `zeros` returns a marked list.  The module is loaded by its
+path, so that these tests run without building the package.
 """
 
 import abc
@@ -38,7 +38,7 @@ SRC = Path(__file__).resolve().parents[1] / "src"
 
 
 def load(name):
-    """A module of `wengert.core` of our own, which other tests do not see."""
+    """Load a private copy of a module of `wengert.core`, invisible to other tests."""
     path = SRC / "wengert" / "core" / "rebind" / f"{name}.py"
     spec = importlib.util.spec_from_file_location(f"wengert.core.rebind.{name}", path)
     module = importlib.util.module_from_spec(spec)
@@ -47,7 +47,7 @@ def load(name):
 
 
 rename = load("rename")
-rename._number = itertools.count(1_000_000)  # private names that are none of wengert's own: those are kept in builtins
+rename._number = itertools.count(1_000_000)  # distinct from wengert's own private names, which are kept in builtins
 with pytest.MonkeyPatch.context() as context:
     context.setitem(sys.modules, "wengert.core.rebind.rename", rename)
     follow = load("follow")
@@ -57,7 +57,7 @@ rebound = rebind.rebound
 
 
 class Marked(list):
-    """What the stand-in's `zeros` returns."""
+    """Returned by the stand-in's `zeros`."""
 
 
 fake = types.ModuleType("fake_numpy")
@@ -71,7 +71,7 @@ fake_linalg.marked = Marked()
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
-    """NumPy, its `linalg`, `zeros` and the ufunc `sin` stand registered during a test."""
+    """Register NumPy, its `linalg`, `zeros` and the ufunc `sin` during a test."""
     spaces = (vars(builtins), sys.modules)
     before = [{name: space[name] for name in space if name.startswith("_wengert_")} for space in spaces]
     for table, empty in (("REGISTERED", {}), ("_plans", {}), ("FOREIGN", {"wengert"})):
@@ -99,7 +99,7 @@ def is_marked(value):
 
 
 def namespace(source, name="user_module", **names):
-    """Globals of a module made from `source`; it is not entered in sys.modules."""
+    """Return the globals of a module made from `source`, which is not entered in sys.modules."""
     held = {"__name__": name, "np": np, **names}
     exec(compile(textwrap.dedent(source), f"<{name}>", "exec"), held)
     return held
@@ -111,7 +111,7 @@ alpha = 1.0
 count = 0
 
 
-def test_a_module_a_function_and_a_ufunc_held_by_global_names_are_replaced():
+def test_globals_holding_module_function_or_ufunc_are_replaced():
     def f():
         return np.zeros(2), zeros(2), sin, la.marked
 
@@ -119,7 +119,7 @@ def test_a_module_a_function_and_a_ufunc_held_by_global_names_are_replaced():
     assert is_marked(module) and is_marked(function) and ufunc == "our sine" and is_marked(submodule)
 
 
-def test_a_class_may_have_another_name_where_it_is_called():
+def test_class_called_under_another_name_is_replaced():
     def f():
         made = np.ndarray(2), np.ndarray(2, dtype=int), [np.ndarray(n) for n in (1, 2)]
         return *made, np.ndarray, isinstance(np.ones(2), np.ndarray), np.ndarray.sum(np.ones(2)), np.ndarray.__name__
@@ -129,7 +129,7 @@ def test_a_class_may_have_another_name_where_it_is_called():
     assert rest == [np.ndarray, True, 2.0, "ndarray"]
 
 
-def test_the_function_itself_runs_as_before():
+def test_original_function_is_unchanged():
     def f():
         return np.zeros(2)
 
@@ -137,7 +137,7 @@ def test_the_function_itself_runs_as_before():
     assert type(f()) is np.ndarray
 
 
-def test_what_has_nothing_to_rename_is_returned_as_it_is():
+def test_function_without_replaceable_names_is_returned_unchanged():
     def plain(x):
         return len(x) + alpha
 
@@ -154,7 +154,7 @@ def test_what_has_nothing_to_rename_is_returned_as_it_is():
         assert rebound(f) is f
 
 
-def test_a_name_is_recognised_by_what_it_holds_not_by_how_it_is_called():
+def test_names_are_recognised_by_value_not_by_spelling():
     held = namespace(
         """
         def f(): return np.zeros(1)
@@ -167,7 +167,7 @@ def test_a_name_is_recognised_by_what_it_holds_not_by_how_it_is_called():
     assert is_marked(rebound(held["g"])())
 
 
-def test_lambdas_comprehensions_nested_functions_and_class_bodies_are_renamed():
+def test_lambdas_comprehensions_nested_functions_and_class_bodies_are_rebound():
     def f():
         class K:
             z = np.zeros(1)
@@ -181,7 +181,7 @@ def test_lambdas_comprehensions_nested_functions_and_class_bodies_are_renamed():
     assert all(map(is_marked, rebound(f)()))
 
 
-def test_a_name_assigned_in_a_class_body_is_not_renamed_there():
+def test_name_assigned_in_class_body_is_not_replaced_there():
     def f():
         class K:
             if alpha > 2:
@@ -196,7 +196,7 @@ def test_a_name_assigned_in_a_class_body_is_not_renamed_there():
     assert mine == "mine" and is_marked(other)
 
 
-def test_imports_inside_a_function_give_the_replacement():
+def test_imports_inside_a_function_yield_the_replacement():
     def f():
         import numpy
         import numpy as n
@@ -210,7 +210,7 @@ def test_imports_inside_a_function_give_the_replacement():
     assert all(map(is_marked, rebound(f)()))
 
 
-#: functions of a module `part` and its function `fun`, by their source or as they are
+#: functions of a module `part` and its function `fun`, by their source or as objects
 MEETINGS = {
     "a function": "def f(n): return fun(n)",
     "a module": "def f(n): return part.fun(n)",
@@ -221,7 +221,7 @@ MEETINGS = {
 }
 
 
-def test_a_package_registers_its_functions_when_something_of_it_is_first_met(monkeypatch):
+def test_package_registers_its_functions_at_first_use(monkeypatch):
     for k, way in enumerate(MEETINGS.values()):
         package, installed = f"late{k}", []
         part, ours = types.ModuleType(f"{package}.part"), types.ModuleType("ours")
@@ -258,7 +258,7 @@ def test_unregistered_submodules_and_relative_imports_pass_through():
     assert rebound(held["f"]) is held["f"]
 
 
-def test_an_import_into_a_global_or_nonlocal_name_leaves_the_users_module_there():
+def test_import_into_global_or_nonlocal_name_binds_users_module():
     held = namespace("def f():\n    global lazy\n    import numpy as lazy\n    return np.zeros(1)")
     assert is_marked(rebound(held["f"])())
     assert held["lazy"] is np
@@ -300,7 +300,7 @@ def test_extended_arguments_are_honoured():
 
 
 @pytest.mark.parametrize("n", [125, 126, 127, 300])
-def test_a_function_in_which_the_new_index_does_not_fit_is_left_alone(n):
+def test_function_in_which_new_index_does_not_fit_is_unchanged(n):
     many = ", ".join(f"n{i}" for i in range(n))
     held = namespace(f"def f(x=0):\n    z = np.zeros(1)\n    if x: {many}\n    return z")
     exec("def g(): return f(), np.zeros(1)", held)
@@ -309,10 +309,10 @@ def test_a_function_in_which_the_new_index_does_not_fit_is_left_alone(n):
     assert is_marked(right)
 
 
-# What stays f's own -----------------------------------------------------------------------------------------
+# The original function --------------------------------------------------------------------------------------
 
 
-def test_reads_of_globals_are_live_and_writes_to_globals_and_cells_land():
+def test_global_reads_are_live_and_writes_to_globals_and_cells_persist():
     global alpha, count
     total = 0
 
@@ -332,7 +332,7 @@ def test_reads_of_globals_are_live_and_writes_to_globals_and_cells_land():
     alpha = 1.0
 
 
-def test_a_registered_object_in_a_cell_is_replaced_unless_the_function_assigns_it():
+def test_registered_object_in_cell_is_replaced_unless_assigned():
     module = np
     switch = np
 
@@ -349,7 +349,7 @@ def test_a_registered_object_in_a_cell_is_replaced_unless_the_function_assigns_i
     assert switch.zeros(1) == "mine"
 
 
-def test_signature_attributes_and_names_stay():
+def test_signature_attributes_and_names_are_kept():
     def f(a: float, b=2, *, c: "int" = 3) -> None:
         """Doc."""
         return np.zeros(1), a, b, c
@@ -378,14 +378,14 @@ def test_tracebacks_show_the_function():
     assert frame.filename == __file__ and frame.name == "f" and frame.line == 'raise LookupError("here")'
 
 
-# Hits and changes -------------------------------------------------------------------------------------------
+# Cache hits and changes -------------------------------------------------------------------------------------
 
 
-def test_a_module_level_function_gives_the_same_copy_again():
+def test_module_level_function_is_rebound_once():
     assert rebound(uses_helper) is rebound(uses_helper)
 
 
-def test_a_name_that_comes_to_hold_something_else_binds_anew():
+def test_changed_global_is_rebound():
     held = namespace("def f(): return make(1)", make=lambda n: "mine")
     f = held["f"]
     assert rebound(f) is f
@@ -401,7 +401,7 @@ def test_a_name_that_comes_to_hold_something_else_binds_anew():
         del vars(builtins)["make"]
 
 
-def test_changes_in_followed_functions_are_seen():
+def test_changes_in_rebound_callees_are_seen():
     held = namespace(
         """
         xp = None
@@ -422,7 +422,7 @@ def test_changes_in_followed_functions_are_seen():
     assert rebound(f)() == "replaced"
 
 
-def test_a_cell_of_a_followed_function_that_changes_is_seen():
+def test_changed_cell_of_callee_is_seen():
     held = namespace(
         """
         def make():
@@ -444,7 +444,7 @@ def test_a_cell_of_a_followed_function_that_changes_is_seen():
     assert rebound(f)()[0] == 2 and is_marked(rebound(f)()[1])
 
 
-def test_a_cell_of_the_function_itself_that_changes_is_seen():
+def test_changed_cell_of_function_is_seen():
     def h():
         return 1, np.zeros(1)
 
@@ -461,7 +461,7 @@ def test_a_cell_of_the_function_itself_that_changes_is_seen():
     assert (two, one) == (2, 1) and is_marked(z)
 
 
-# Following --------------------------------------------------------------------------------------------------
+# Callees ----------------------------------------------------------------------------------------------------
 
 
 def helper(n):
@@ -488,14 +488,14 @@ def pure(n):
     return 1 if n == 0 else n * pure(n - 1)
 
 
-def test_functions_reached_by_global_names_are_followed_through_recursion():
+def test_functions_in_globals_are_rebound_through_recursion():
     assert is_marked(rebound(uses_helper)())
     assert is_marked(rebound(even)(4)) and is_marked(rebound(odd)(3))
     assert all(map(is_marked, rebound(recursive)(3)))
     assert rebound(pure) is pure
 
 
-def test_functions_in_cells_are_followed_through_recursion():
+def test_functions_in_cells_are_rebound_through_recursion():
     def local(n):
         return [] if n == 0 else [np.zeros(1), *local(n - 1)]
 
@@ -510,7 +510,7 @@ def test_functions_in_cells_are_followed_through_recursion():
     assert all(map(is_marked, rebound(lambda: local(2) + [ping(0)])()))
 
 
-def test_what_is_not_installed_is_followed_and_packages_are_not():
+def test_user_code_is_rebound_and_installed_packages_are_not():
     inner = namespace("def make(): return np.zeros(1)", name="elsewhere.inner")
     other = namespace("def make(): return np.zeros(1)", name="pytest.inner")
     names = {"mine": inner["make"], "theirs": other["make"]}
@@ -526,7 +526,7 @@ def test_what_is_not_installed_is_followed_and_packages_are_not():
     assert is_marked(rebound(lambda: made())())
 
 
-def test_functions_sharing_the_globals_are_followed_whatever_their_module():
+def test_functions_sharing_the_globals_are_rebound_in_any_module():
     held = namespace("def h(): return np.zeros(1)\ndef f(): return h()")
     held["h"].__module__ = "elsewhere"
     assert is_marked(rebound(held["f"])())
@@ -538,7 +538,7 @@ def test_functions_sharing_the_globals_are_followed_whatever_their_module():
 TABLE = {"helper": helper}
 
 
-def test_what_defaults_hold_is_replaced():
+def test_values_of_defaults_are_replaced():
     held = namespace(
         """
         def make(n): return np.zeros(n)
@@ -558,7 +558,7 @@ def test_what_defaults_hold_is_replaced():
     assert is_marked(rebound(lambda n, of=held["make"]: of(n))(2))
 
 
-def test_functions_fetched_from_a_dict_are_not_followed():
+def test_functions_fetched_from_a_dict_are_not_rebound():
     def f():
         return TABLE["helper"](1), np.zeros(1)
 
@@ -609,7 +609,7 @@ class Dispatcher:
 jitted = Dispatcher(helper)
 
 
-def test_partials_wrappers_caches_and_compiled_functions_are_followed():
+def test_partials_wrappers_caches_and_compiled_functions_are_rebound():
     cached.cache_clear()
     for f in (partial_helper, lambda: partial_helper(), lambda: partial_zeros()):
         assert is_marked(rebound(f)())
@@ -625,7 +625,7 @@ def test_partials_wrappers_caches_and_compiled_functions_are_followed():
     assert is_marked(rebound(lambda: static(1))())
 
 
-def test_generators_and_coroutines_are_renamed():
+def test_generators_and_coroutines_are_rebound():
     def generate():
         yield np.zeros(1)
         yield from (np.zeros(1) for _ in range(2))
@@ -644,7 +644,7 @@ async def asynchronous():
     return np.zeros(1)
 
 
-# Twins ------------------------------------------------------------------------------------------------------
+# Proxies ----------------------------------------------------------------------------------------------------
 
 
 class Base:
@@ -711,7 +711,7 @@ def marks(values):
     return [value for value in values if isinstance(value, list)]
 
 
-def test_a_bound_method_runs_on_a_twin_that_shares_the_state():
+def test_bound_method_runs_on_proxy_sharing_state():
     it = Model()
     out = rebound(it.residual)()
     assert [value for value in out if isinstance(value, str)] == ["left", "right", "base"]
@@ -719,7 +719,7 @@ def test_a_bound_method_runs_on_a_twin_that_shares_the_state():
     assert it.calls == 1 and type(it) is Model
 
 
-def test_on_a_twin_isinstance_properties_and_class_and_static_methods_hold():
+def test_proxy_supports_isinstance_properties_and_class_and_static_methods():
     it = Model()
     made = Model.made
     kin, name, *rest = rebound(it.everything)()
@@ -730,13 +730,13 @@ def test_on_a_twin_isinstance_properties_and_class_and_static_methods_hold():
     assert isinstance(it, type(twin)) and issubclass(Model, type(twin))
 
 
-def test_callable_objects_and_class_methods_are_followed():
+def test_callable_objects_and_class_methods_are_rebound():
     assert is_marked(rebound(Model())())
     assert is_marked(rebound(Model.make)()[1])
     assert is_marked(rebound(Model.static)())
 
 
-def test_an_instance_in_a_global_or_a_cell_is_replaced_by_its_twin():
+def test_instance_in_global_or_cell_is_replaced_by_proxy():
     local = Model()
     calls = model.calls
     for f in (lambda: model.residual(), lambda: local.residual()):
@@ -745,7 +745,7 @@ def test_an_instance_in_a_global_or_a_cell_is_replaced_by_its_twin():
     assert model.calls == calls + 1 and local.calls == 1
 
 
-def test_methods_whose_cells_hold_instances_are_followed():
+def test_methods_whose_cells_hold_instances_are_rebound():
     def make():
         class A:
             def residual(self):
@@ -769,7 +769,7 @@ def test_methods_whose_cells_hold_instances_are_followed():
     assert is_marked(one) and is_marked(two) and is_marked(three)
 
 
-def test_an_instance_that_is_replaced_or_given_other_state_is_seen():
+def test_replaced_or_changed_instance_is_seen():
     held = namespace(
         """
         class Model:
@@ -782,7 +782,7 @@ def test_an_instance_that_is_replaced_or_given_other_state_is_seen():
     f = held["f"]
     assert rebound(f)()[0] == 1
     for k in range(5):
-        del held["model"]  # so that the next may get the same address
+        del held["model"]  # so that the next object may reuse the address
         held["model"] = held["Model"](k)
         assert rebound(f)()[0] == k and is_marked(rebound(f)()[1])
     held["model"].__dict__ = {"k": "new"}
@@ -791,7 +791,7 @@ def test_an_instance_that_is_replaced_or_given_other_state_is_seen():
     assert rebound(f)()[0] == "other" and rebound(held["model"].residual)()[0] == "other"
 
 
-def test_a_class_called_or_read_from_is_replaced_and_elsewhere_it_stays_itself():
+def test_class_is_replaced_only_if_called_or_read_from():
     def f():
         it = Model()
         is_kin = isinstance(model, Model), isinstance(it, Model), type(model), Model is original
@@ -808,7 +808,7 @@ class Failure(Exception):
         return np.zeros(1)
 
 
-def test_exception_classes_stay_themselves():
+def test_exception_classes_are_not_replaced():
     def f():
         try:
             raise Failure("x")
@@ -867,7 +867,7 @@ class Items(list):
 
 
 @pytest.mark.parametrize("cls", [Slotted, Registering, WithMeta, Closing, Items])
-def test_where_no_twin_can_be_made_the_method_alone_is_renamed(cls):
+def test_only_the_method_is_rebound_if_no_proxy_is_possible(cls):
     it = cls()
     z, _ = rebound(it.residual)()
     assert is_marked(z) and rebound(it.residual).__self__ is it
@@ -875,7 +875,7 @@ def test_where_no_twin_can_be_made_the_method_alone_is_renamed(cls):
     assert is_marked(rebound(Slotted())())
 
 
-def test_abstract_and_data_classes_have_twins():
+def test_abstract_and_data_classes_have_proxies():
     class Abstract(abc.ABC):
         @abc.abstractmethod
         def residual(self): ...
@@ -901,7 +901,7 @@ def test_abstract_and_data_classes_have_twins():
         Abstract()
 
 
-def test_a_user_object_is_not_written_to():
+def test_user_object_is_not_modified():
     def f():
         return model.residual()
 
@@ -954,7 +954,7 @@ class Holder:
         return f"no {name}"
 
 
-def test_a_function_held_by_an_attribute_is_followed():
+def test_function_held_by_attribute_is_rebound():
     it = Counted(helper)
     assert is_marked(rebound(it)(2)) and is_marked(rebound(lambda: it(2))())
     assert it.calls == 2 and vars(it) == {"f": helper, "calls": 2}
@@ -970,7 +970,7 @@ def test_a_function_held_by_an_attribute_is_followed():
     assert is_marked(rebound(Counted(np.zeros))(1))
 
 
-def test_objects_and_modules_held_by_attributes_are_followed():
+def test_objects_and_modules_held_by_attributes_are_rebound():
     it = Holder(law=Holder(law=helper).stress, xp=np, other=Counted(pure))
     assert is_marked(rebound(it.stress)(2))
     twin = rebound(it.stress).__self__
@@ -980,7 +980,7 @@ def test_objects_and_modules_held_by_attributes_are_followed():
     assert type(rebound(Holder.stress)(it.law, 2)) is np.ndarray
 
 
-def test_attributes_that_hold_each_other_yield_one_twin_each():
+def test_mutually_referencing_objects_get_one_proxy_each():
     it = Holder(law=helper)
     it.part = Holder(law=helper, whole=it)
     assert rebound(it.same)() == (True, True)
@@ -990,7 +990,7 @@ def test_attributes_that_hold_each_other_yield_one_twin_each():
     assert ref() is None
 
 
-def test_assigning_and_deleting_attributes_lands_on_the_object_and_reads_stay_live():
+def test_attribute_writes_and_deletes_reach_the_object_and_reads_are_live():
     it = Holder(law=helper)
     old, new, _ = rebound(it.swap)(recursive)
     assert is_marked(old) and all(map(is_marked, new)) and vars(it) == {"law": recursive}
@@ -999,7 +999,7 @@ def test_assigning_and_deleting_attributes_lands_on_the_object_and_reads_stay_li
     assert rebound(it.drop)() == ("of the class", "of the class") and vars(it) == {}
 
 
-def test_a_property_of_the_name_of_an_attribute_keeps_its_meaning():
+def test_property_named_like_an_attribute_keeps_its_meaning():
     class Guarded:
         @property
         def law(self):
@@ -1036,7 +1036,7 @@ def test_super_isinstance_and_copies_work_on_objects_with_such_attributes():
         assert is_marked(copied.f(1)) and copied.calls == 1 and vars(copied) is not vars(it)
 
 
-def test_of_a_long_chain_of_objects_the_first_are_followed():
+def test_long_chain_of_objects_is_rebound_up_to_a_limit():
     first = it = Holder(law=helper)
     for _ in range(5000):
         it.part = Holder(law=helper)
@@ -1049,7 +1049,7 @@ def test_of_a_long_chain_of_objects_the_first_are_followed():
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A directory with a module beside f's and a package."""
+    """Make a directory with a sibling module of f's module, and a package."""
     sources = {
         "beside.py": """
             import numpy as np
@@ -1103,7 +1103,7 @@ def project(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-def test_functions_of_a_module_beside_are_followed(project):
+def test_functions_of_sibling_module_are_rebound(project):
     main = project("main_module")
     one, scale, lazy, two = rebound(main.f)()
     assert is_marked(one) and is_marked(two) and (scale, lazy) == (2.0, "lazily")
@@ -1112,14 +1112,14 @@ def test_functions_of_a_module_beside_are_followed(project):
     assert is_marked(z) and is_same and text == "[]"
 
 
-def test_what_is_written_to_a_module_lands_there_and_other_packages_stay(project):
+def test_writes_to_a_module_persist_and_other_packages_are_unchanged(project):
     main = project("main_module")
     theirs, kind, deep = rebound(main.w)()
     assert is_marked(main.beside.written) and main.beside.table == [2] and is_marked(deep)
     assert type(theirs) is np.ndarray and kind is main.beside.Thing
 
 
-def test_modules_of_one_package_are_followed_by_their_attributes(project):
+def test_modules_of_one_package_are_rebound_through_attributes(project):
     user = project("pkg.user")
     deep, dotted, plain = rebound(user.f)(2)
     assert is_marked(deep) and is_marked(dotted) and plain == 2
@@ -1128,7 +1128,7 @@ def test_modules_of_one_package_are_followed_by_their_attributes(project):
         rebound(user.fail)()
 
 
-def test_a_function_of_a_module_that_is_replaced_is_seen(project):
+def test_replaced_function_of_a_module_is_seen(project):
     user = project("pkg.user")
     rebound(user.f)()
     user.deep.residual = lambda n: "new"
@@ -1137,7 +1137,7 @@ def test_a_function_of_a_module_that_is_replaced_is_seen(project):
     assert is_marked(rebound(user.f)()[0])
 
 
-def test_nothing_is_said_at_exit_when_our_module_goes_before_the_users(tmp_path):
+def test_no_message_at_exit_if_wengert_is_unloaded_first(tmp_path):
     pytest.importorskip("wengert.core.tape.tape", reason="the package is not built", exc_type=ImportError)
     source = """
         import numpy as np
@@ -1177,7 +1177,7 @@ def test_ten_thousand_fresh_functions_leave_builtins_flat():
     assert len(rebind._plans) < 300 and len(rename._codes) < 300
 
 
-def test_private_names_of_a_followed_function_go_when_it_dies():
+def test_private_names_of_rebound_function_are_removed_with_it():
     held = namespace("def h(): return np.zeros(1)\ndef f(): return h()")
     before = set(private_names())
     assert is_marked(rebound(held["f"])())
@@ -1186,7 +1186,7 @@ def test_private_names_of_a_followed_function_go_when_it_dies():
     assert set(private_names()) == before
 
 
-def test_functions_objects_and_what_their_cells_hold_are_not_kept_alive():
+def test_functions_objects_and_cell_contents_are_not_kept_alive():
     class Payload:
         def residual(self):
             return np.zeros(1)
@@ -1209,7 +1209,7 @@ def test_functions_objects_and_what_their_cells_hold_are_not_kept_alive():
     assert [ref() for ref in dead] == [None, None, None]
 
 
-def test_a_closure_is_freed_at_once():
+def test_closure_is_freed_immediately():
     class Array:
         pass
 
@@ -1225,7 +1225,7 @@ def test_a_closure_is_freed_at_once():
         gc.enable()
 
 
-def test_namespaces_made_by_exec_are_kept_in_bounded_number(monkeypatch):
+def test_number_of_cached_exec_namespaces_is_bounded(monkeypatch):
     monkeypatch.setattr(rebind, "_PINNED", 5)
     refs = []
     for _ in range(20):
@@ -1237,7 +1237,7 @@ def test_namespaces_made_by_exec_are_kept_in_bounded_number(monkeypatch):
     assert sum(ref() is not None for ref in refs) <= 6
 
 
-def test_threads_bind_and_run_at_once():
+def test_threads_rebind_and_run_concurrently():
     failures = []
 
     def work(k):
@@ -1258,14 +1258,14 @@ def test_threads_bind_and_run_at_once():
     assert not failures
 
 
-def test_a_registered_package_and_ourselves_are_not_rebound():
+def test_registered_packages_and_wengert_are_not_rebound():
     held = namespace("def f(): return np.zeros(1)", name="wengert.api")
     assert rebound(held["f"]) is held["f"]
     held = namespace("def f(): return np.zeros(1)", name="numpy.lib.anything")
     assert rebound(held["f"]) is held["f"]
 
 
-def test_other_builtins_and_surprises_leave_the_function_alone(monkeypatch):
+def test_custom_builtins_and_internal_errors_leave_the_function_unchanged(monkeypatch):
     held = {"__builtins__": {"len": len}, "np": np}
     exec("def f(): return np.zeros(1)", held)
     assert rebound(held["f"]) is held["f"]
@@ -1282,7 +1282,7 @@ def five_names(x):
     return np, zeros, alpha, len(x), sin
 
 
-def test_a_hit_is_cheap():
+def test_cache_hit_is_cheap():
     rebound(five_names)
     best = float("inf")
     for _ in range(7):
@@ -1290,11 +1290,11 @@ def test_a_hit_is_cheap():
         for _ in range(2000):
             rebound(five_names)
         best = min(best, (time.perf_counter() - start) / 2000)
-    assert best < 5e-6  # measured 0.4 us; the margin is for loaded machines
+    assert best < 5e-6  # measured 0.4 us; the margin is for busy machines
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="syntax of 3.12")
-def test_annotation_scopes_and_type_parameters_are_renamed():
+def test_annotation_scopes_and_type_parameters_are_rebound():
     held = namespace(
         """
         def f():

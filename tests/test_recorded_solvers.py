@@ -1,4 +1,4 @@
-"""Solvers inside of programs: what a replay gives, its derivatives of all orders, and when a function runs as it is."""
+"""Solvers in programs: replayed values, derivatives of all orders, and when a function falls back to eager."""
 
 import math
 import pickle
@@ -67,7 +67,7 @@ def nested(p):
 
 
 def bent(x, p):
-    """x**3 = p below 2, and its tangent from there on."""
+    """Return x**3 = p below 2, and its tangent beyond."""
     return x**3 - p if x < 2 else 12 * x - 16 - p
 
 
@@ -75,7 +75,7 @@ def unbent(p):
     return p ** (1 / 3) if p < 8 else (p + 16) / 12
 
 
-#: name: a function of two numbers with a solver inside, and the same by a formula
+#: name: a function of two scalars with a solver inside, and its closed form
 CASES = {
     "root": (lambda p: optimize.root(lambda x: x**3 - p - 1, np.ones(2)).x, third_root),
     "root by lm": (lambda p: optimize.root(lambda x, q: x**3 - q - 1, [1, 1], (p,), "lm").x, third_root),
@@ -143,7 +143,7 @@ POINT = np.array([0.7, 1.2])
 
 
 def compiled(f, **options):
-    """What is compiled, and a check that it is replayed."""
+    """Return the compiled function, and a check that it was replayed."""
     made = wg.compile(f, **options)
 
     def check():
@@ -161,7 +161,7 @@ def weighed(f):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_replays_give_the_solution_and_its_derivatives(name):
+def test_replay_returns_solution_and_derivatives(name):
     f, formula = CASES[name]
     g, check = compiled(f)
     J = wg.jacobian(g)
@@ -203,21 +203,21 @@ def test_third_derivatives():
     np.testing.assert_allclose(third, expected, rtol=1e-9, atol=1e-14)
 
 
-def test_an_exact_program_has_the_bits_of_the_function():
+def test_exact_program_is_bit_identical_to_function():
     f = CASES["a closure, by fsolve"][0]
     g = wg.compile(f, exact=True)
     for scale in (1.0, 1.0, 1.4, 0.6):
         assert np.array_equal(g(scale * POINT), f(scale * POINT))
 
 
-def test_derivatives_are_those_of_the_root_where_the_solver_stops_early():
+def test_derivatives_are_taken_at_the_root_if_solver_stops_early():
     f, check = compiled(lambda p: optimize.root(lambda x: x**3 - p - 1, np.ones(2), tol=1e-3).x)
     assert np.abs(f(POINT) - third_root(POINT)).max() > 1e-9
     np.testing.assert_allclose(wg.jacobian(f)(POINT), wg.jacobian(third_root)(POINT), rtol=1e-12)
     check()
 
 
-def test_rows_of_a_batch_and_sparse_derivatives():
+def test_batched_rows_and_sparse_derivatives():
     f, formula = CASES["root"]
     rows = POINT * np.array([[1.0], [1.2], [0.7]])
     np.testing.assert_allclose(wg.vmap(wg.compile(f))(rows), third_root(rows), rtol=1e-9)
@@ -227,7 +227,7 @@ def test_rows_of_a_batch_and_sparse_derivatives():
     np.testing.assert_allclose(sparse.toarray(), wg.jacobian(formula)(POINT), rtol=1e-9, atol=1e-14)
 
 
-def test_branches_of_the_equations_are_recorded_as_they_are_met():
+def test_branches_of_residual_are_recorded_when_first_taken():
     f, check = compiled(lambda p: optimize.brentq(lambda x: bent(x, p), 0.0, 99.0))
     slope = wg.grad(f)
     for p in (1.0, 20.0, 7.9, 8.1, 1.5, 50.0, 2.0):
@@ -237,7 +237,7 @@ def test_branches_of_the_equations_are_recorded_as_they_are_met():
     assert f.paths < 4 and slope.paths < 5
 
 
-def test_branches_may_read_what_others_do_not():
+def test_branches_of_residual_may_read_different_parameters():
     def kinked(p):
         low, high = p[0] * np.ones(1), p[1] * np.ones(1)
         return optimize.root(lambda x: x - low if x[0] < 2 else x - 2 - 0.1 * (high - 2), [9.0]).x
@@ -251,7 +251,7 @@ def test_branches_may_read_what_others_do_not():
     check()
 
 
-def test_a_replay_that_does_not_converge_is_as_the_function():
+def test_replay_without_convergence_behaves_like_function():
     def square(p):
         return optimize.root(lambda x: x * x - p, [1.0]).x
 
@@ -275,7 +275,7 @@ def test_a_replay_that_does_not_converge_is_as_the_function():
         slow(1e6)
 
 
-def test_multiple_roots_have_no_derivative_in_programs_either():
+def test_multiple_root_raises_in_compiled_program():
     def double(p):
         return optimize.root(lambda x: (x - 1) * (x - p), [3.0], tol=1e-14).x
 
@@ -290,7 +290,7 @@ def test_multiple_roots_have_no_derivative_in_programs_either():
     check()
 
 
-def test_programs_with_solvers_are_saved_and_printed(tmp_path):
+def test_programs_with_solvers_can_be_saved_and_printed(tmp_path):
     f, formula = CASES["a global"]
     program = wg.record(f, POINT)
     assert "wengert.scipy.optimize.root(" in str(program)
@@ -303,7 +303,7 @@ def test_programs_with_solvers_are_saved_and_printed(tmp_path):
 
 
 class Held:
-    """An object that the function reads, and a tolerance that is a float."""
+    """An object that the function reads, with a tolerance that is a float."""
 
     tolerance = 1e-10
 
@@ -317,7 +317,7 @@ class Held:
         return optimize.root(self.residual, np.ones(2), args=(p,), tol=self.tolerance).x
 
 
-def test_what_methods_read_is_read_anew():
+def test_attributes_read_by_methods_are_read_at_each_call():
     held = Held()
     f, check = compiled(held.solution)
     for weights in ([1.0, 2.0], [3.0, 0.5], [2.0, 2.0]):
@@ -344,7 +344,7 @@ def writes_outside(p):
     return optimize.brentq(residual, 0.0, 9.0) + work
 
 
-#: functions that no program takes: why the warning says so
+#: functions that are not recorded, and the reason in the warning
 AS_THEY_ARE = {
     "another field": (lambda p: cubes(p).x + cubes(p).nfev, "reads 'nfev' of a solver's result"),
     "a jac": (lambda p: cubes(p, jac=lambda x: np.diag(3 * x**2)).x, "runs a solver"),
@@ -362,7 +362,7 @@ AS_THEY_ARE = {
 
 
 @pytest.mark.parametrize("name", AS_THEY_ARE)
-def test_other_calls_run_as_they_are(name):
+def test_unsupported_calls_fall_back_to_eager(name):
     f, reason = AS_THEY_ARE[name]
     g = wg.compile(f)
     for _ in range(2):
@@ -375,7 +375,7 @@ def test_other_calls_run_as_they_are(name):
         wg.record(f, POINT)
 
 
-def test_the_result_in_a_program_has_what_each_run_has():
+def test_result_fields_in_program_match_eager_run():
     def checked(p):
         found = cubes(p)
         assert found.success and found["status"] == 1 and "converged" in found.message
@@ -387,7 +387,7 @@ def test_the_result_in_a_program_has_what_each_run_has():
     check()
 
 
-def test_equations_that_take_numbers_alone_run_as_they_are():
+def test_residual_of_plain_floats_falls_back_to_eager():
     def logarithm(p):
         return optimize.brentq(lambda x: math.exp(x) - p, -5.0, 5.0)
 
@@ -400,7 +400,7 @@ def test_equations_that_take_numbers_alone_run_as_they_are():
     check()
 
 
-def test_threads_run_one_program():
+def test_one_program_runs_in_several_threads():
     f, check = compiled(CASES["root"][0])
     points = [POINT * (1 + 0.1 * i) for i in range(20)]
     with ThreadPoolExecutor(4) as pool:
@@ -411,7 +411,7 @@ def test_threads_run_one_program():
     check()
 
 
-def test_a_complex_start_runs_as_it_is():
+def test_complex_initial_guess_falls_back_to_eager():
     def imaginary(p):
         return optimize.newton(lambda x: x * x + p, 1j).imag
 
@@ -421,14 +421,14 @@ def test_a_complex_start_runs_as_it_is():
         assert f(2.0) == imaginary(2.0)
 
 
-def test_a_solver_of_constants_is_run_once():
+def test_solver_of_constants_runs_once():
     f, check = compiled(lambda p: optimize.root(lambda x: x**3 - 8, np.ones(2)).x * p)
     np.testing.assert_allclose(f(POINT), 2 * POINT, rtol=1e-9)
     np.testing.assert_allclose(wg.jacobian(f)(POINT), 2 * np.eye(2), rtol=1e-9)
     check()
 
 
-def test_a_tolerance_that_is_computed_is_no_number():
+def test_traced_tolerance_falls_back_to_eager():
     f = SimpleNamespace(run=lambda p: cubes(p, tol=p[0] * 1e-9).x)
     with pytest.warns(wg.CompileWarning, match="a tolerance or an option is computed"):
         np.testing.assert_array_equal(wg.compile(f.run)(POINT), f.run(POINT))

@@ -1,7 +1,7 @@
-"""A recording tape: what its entries compute is what plain NumPy computes, and what Python code sees is guarded.
+"""Recording tapes: entries compute the same as plain NumPy, and values seen by Python code are guarded.
 
-Each program is recorded at one point and its entries are computed again at others, by a small interpreter:
-there the result is that of plain NumPy, or a guard says that another path is taken.
+Each program is recorded at one point, and a small interpreter recomputes its entries at others:
+the result is that of plain NumPy, or a guard reports that another branch is taken.
 """
 
 import math
@@ -26,13 +26,13 @@ X = np.array([1.5, -2.0, 3.25, 0.25, -0.75])
 
 
 class Recording:
-    """A function, recorded at a point: its entries as data, its result."""
+    """A function recorded at a point: its entries as data, and its result."""
 
     def __init__(self, f, x):
         self.tape = tape.Tape("a recording", True)
         try:
             with levels.recording(self.tape):
-                u = np.positive(independent(self.tape, x))  # the first array entry tells where the input lies
+                u = np.positive(independent(self.tape, x))  # the first array entry shows where the input is stored
                 y = f(u)
                 if var.is_traced(y):
                     y = np.positive(y)
@@ -48,7 +48,7 @@ class Recording:
         return [entry["kind"] for entry in self.entries]
 
     def _rolled_back(self):
-        """The memory as it was when the recording began, and what each write wrote."""
+        """Return memory as it was when the recording began, and the data of each write."""
         memory = [bytearray(block) for block in self.entries[0].get("memory", ())]
         written = {}
         for i in reversed(range(len(self.entries))):
@@ -61,7 +61,7 @@ class Recording:
         return memory, written
 
     def replay(self, x):
-        """The result at another point, or Flipped."""
+        """Return the result at another point, or raise Flipped."""
         memory = [bytearray(block) for block in self.start]
         slots = {}
 
@@ -124,7 +124,7 @@ OPERATORS = {
 
 
 def value(entry, read):
-    """What an entry computes."""
+    """Return the value of an entry."""
     kind, operands = entry["kind"], entry["operands"]
     if kind == "LOAD":
         return read(operands[0])
@@ -569,10 +569,10 @@ def plain(f, x):
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_recording_gives_what_numpy_gives(name):
+def test_replay_equals_numpy(name):
     f = PROGRAMS[name]
     rng = np.random.default_rng(0)
-    # a derivative inside of another takes a general way, which may round otherwise than the short one
+    # a nested derivative takes a general path, which may round differently from the fast one
     rtol = 1e-13 if any(word in name for word in ("gradient", "tangent", "hessian", "interpolated")) else 0
     with np.errstate(all="ignore"):
         recording = Recording(f, X)
@@ -617,26 +617,26 @@ GUARDS = [
 
 
 @pytest.mark.parametrize(("name", "guards"), GUARDS, ids=[name for name, _ in GUARDS])
-def test_only_what_python_sees_is_guarded(name, guards):
+def test_only_values_seen_by_python_are_guarded(name, guards):
     found = Recording(PROGRAMS[name], X).guards
     assert [np.asarray(guard).tolist() for guard in found] == guards
 
 
-def test_a_guard_knows_where_it_stands():
+def test_guard_records_its_source_location():
     guard = next(e for e in Recording(branch_on_a_float, X).entries if e["kind"] == "GUARD")
     code, _ = guard["key"]
     assert code is branch_on_a_float.__code__
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_what_computes_an_entry_can_be_pickled(name):
+def test_functions_of_entries_can_be_pickled(name):
     with np.errstate(all="ignore"):
         for entry in Recording(PROGRAMS[name], X).entries:
             if entry["kind"] in ("CALL", "REARRANGE"):
                 pickle.loads(pickle.dumps(entry["compute"]))
 
 
-# ------------------------------------------------------------------------------------------ what stays an error
+# ------------------------------------------------------------------------------------------ errors
 
 
 @pytest.mark.parametrize(
@@ -656,7 +656,7 @@ def test_derivatives_are_not_lost(way_out):
         Recording(way_out, X)
 
 
-def test_a_recording_is_not_swept():
+def test_pullback_of_recording_raises():
     from wengert.core.modes.pullback import pull_back
 
     recorded = tape.Tape("a recording", True)
@@ -666,7 +666,7 @@ def test_a_recording_is_not_swept():
     recorded.close()
 
 
-def test_a_closed_recording_leaves_plain_values():
+def test_closed_recording_leaves_plain_values():
     kept = []
     Recording(lambda x: kept.extend([x > 0, np.argmax(x), x[0]]) or x, X)
     mask, i, x = kept
@@ -674,13 +674,13 @@ def test_a_closed_recording_leaves_plain_values():
     assert int(i) == 2 and float(x) == 1.5 and not var.may_record()
 
 
-def test_passive_blocks_are_ranges():
+def test_passive_blocks_are_recorded_as_ranges():
     recorded = tape.Tape("a recording", True)
     with levels.recording(recorded):
         x = independent(recorded, np.float64(3.0))
         with wg.passive():
             y = x * x
-        assert float(y) == 9.0  # it carries no derivative, so Python code may have it
+        assert float(y) == 9.0  # it carries no derivative, so Python code may read it
         with pytest.raises(TracedValueError):
             float(x * y)
     assert recorded.passive == [(1, 2)]

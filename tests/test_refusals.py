@@ -1,4 +1,4 @@
-"""An error that only traced values raise cannot be caught by the function: the derivative raises at its end."""
+"""If a function catches an error that only a derivative causes, the derivative raises when the function returns."""
 
 import array
 import base64
@@ -39,7 +39,7 @@ plain = np.zeros(2)
 
 
 def weight(x):
-    """exp(-x), or 1 where that fails: a constant in a derivative, if nobody looks."""
+    """Return exp(-x), or 1 if that fails: a silent constant in a derivative."""
     try:
         return math.exp(-x)
     except (TypeError, ValueError):
@@ -216,13 +216,13 @@ def under_watch(f):
 @pytest.mark.filterwarnings("ignore:compile")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("f", FUNCTIONS)
-def test_an_error_that_was_caught_makes_the_derivative_raise(f, mode):
+def test_caught_error_makes_the_derivative_raise(f, mode):
     with pytest.raises((*REFUSED, wg.LevelError)):
         MODES[mode](f)
 
 
 class Money(Decimal):
-    """Made by the constructor of the class in C."""
+    """Its constructor is in C."""
 
 
 class Wait(timedelta):
@@ -230,7 +230,7 @@ class Wait(timedelta):
 
 
 class Weighted(Decimal):
-    """Made by a constructor in Python, which may take traced values."""
+    """Its constructor is in Python, and may receive traced values."""
 
     def __new__(cls, value, weight):
         made = super().__new__(cls, value)
@@ -238,7 +238,7 @@ class Weighted(Decimal):
         return made
 
 
-#: calls of Python's library, in C for the most part, that plain values go through
+#: calls of the standard library, mostly in C, that accept plain values
 CALLS = {
     "memoryview": lambda x: memoryview(x)[0],
     "memoryview of a number": lambda x: memoryview(x[0]).nbytes,
@@ -348,7 +348,7 @@ class Encoder(json.JSONEncoder):
 
 
 def swallowing(call):
-    """The value of a call, or something else where it fails."""
+    """Return the value of a call, or a default if it fails."""
 
     def f(x):
         try:
@@ -362,7 +362,7 @@ def swallowing(call):
 @pytest.mark.filterwarnings("ignore:compile")
 @pytest.mark.parametrize("mode", OF_CALLS)
 @pytest.mark.parametrize("call", CALLS)
-def test_an_error_of_the_library_that_was_caught_makes_the_derivative_raise(call, mode):
+def test_caught_error_of_library_makes_the_derivative_raise(call, mode):
     f = swallowing(CALLS[call])
     assert np.isfinite(f(X))
     with pytest.raises((wg.TracedValueError, wg.UnsupportedFunctionError), match=SAID):
@@ -370,13 +370,13 @@ def test_an_error_of_the_library_that_was_caught_makes_the_derivative_raise(call
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_a_batch_of_calls_of_the_library_is_run_element_by_element(call):
+def test_batch_with_library_calls_runs_element_by_element(call):
     f, points = swallowing(CALLS[call]), np.stack([X, X + 1])
     assert np.array_equal(wg.vmap(f)(points), [f(x) for x in points], equal_nan=True)
 
 
 def of_constants(x):
-    """The same calls of what has no derivative."""
+    """Make the same calls on constants."""
     zeros, one = np.zeros(2), np.ones(2).sum() / 2
     assert bytes(zeros) == bytes(16) and memoryview(zeros)[1] == 0 and zlib.crc32(zeros)
     assert Decimal(one) == decimal.Decimal(1) == Decimal.from_float(one) and [*map(Decimal, [one])] == [1]
@@ -387,7 +387,7 @@ def of_constants(x):
 
 
 def of_classes(x):
-    """Classes that have a stand-in where they are called are themselves everywhere else."""
+    """Classes that are replaced where they are called are unchanged everywhere else."""
     d, t = Decimal(3), datetime.timedelta(seconds=3)
     assert type(d) is Decimal is decimal.Decimal and type(t) is timedelta is datetime.timedelta
     assert isinstance(d, decimal.Decimal) and isinstance(t, (Decimal, timedelta)) and {Decimal: 1}[decimal.Decimal]
@@ -417,7 +417,7 @@ def of_classes(x):
 
 
 def of_constructors(x):
-    """A class whose constructor is in Python takes what it takes."""
+    """A class with a constructor in Python accepts the same arguments."""
     return np.sum(x * Weighted(2, x).weight) * 1.0
 
 
@@ -443,20 +443,20 @@ def of_local_module(x):
 
 @pytest.mark.filterwarnings("ignore:compile")
 @pytest.mark.parametrize("f", [of_constants, of_classes, of_constructors, of_local_class, of_local_module])
-def test_calls_of_the_library_without_traced_values_are_what_they_were(f):
+def test_library_calls_without_traced_values_are_unchanged(f):
     assert np.array_equal(wg.grad(f, X), 2 * X)
     assert np.array_equal(wg.jacobian(f, X, mode="forward"), 2 * X)
     assert np.array_equal(wg.grad(wg.compile(f))(X), 2 * X)
     assert np.array_equal(wg.vmap(f)(np.stack([X, X])), [np.sum(X**2)] * 2)
 
 
-def test_a_name_that_a_program_puts_into_a_module_is_the_one_that_is_called(monkeypatch):
+def test_patched_module_function_is_called(monkeypatch):
     monkeypatch.setattr(time, "sleep", lambda s: 2 * s)
     assert wg.grad(lambda x: time.sleep(x), 1.0) == 2
 
 
 @pytest.mark.parametrize("derive", [lambda f: wg.compile(f), lambda f: wg.compile(wg.grad(f))])
-def test_a_compiled_function_goes_on_sleeping(derive):
+def test_time_sleep_prevents_compilation(derive):
     def f(x):
         time.sleep(0)
         return x * x
@@ -465,7 +465,7 @@ def test_a_compiled_function_goes_on_sleeping(derive):
         derive(f)(2.0)
 
 
-def test_memory_that_was_lent_takes_no_traced_values():
+def test_exported_buffer_accepts_no_traced_values():
     def f(x):
         made = np.zeros(2)
         with memoryview(made) as memory:
@@ -476,7 +476,7 @@ def test_memory_that_was_lent_takes_no_traced_values():
         wg.grad(f, X)
 
 
-def test_memory_is_lent_as_an_array_would_be():
+def test_buffer_export_equals_plain_array():
     kept = []
     wg.grad(lambda x: kept.extend([x, x[0]]) or x.sum(), X)
     assert bytes(kept[0]) == X.tobytes()
@@ -486,12 +486,12 @@ def test_memory_is_lent_as_an_array_would_be():
     assert np.array_equal(wg.grad(lambda x: zlib.crc32(wg.stop_gradient(x)) * x[0], X), [zlib.crc32(X), 0])
 
 
-def test_taylor_series_raise_too():
+def test_caught_error_makes_taylor_raise():
     with pytest.raises(wg.TracedValueError, match=SAID):
         wg.taylor(caught, X, X, 2)
 
 
-def test_the_message_says_where_it_began():
+def test_message_names_line_of_original_error():
     with pytest.raises(wg.TracedValueError) as error:
         wg.grad(caught, X)
     line = weight.__code__.co_firstlineno + 3
@@ -503,24 +503,24 @@ def test_the_message_says_where_it_began():
     )
 
 
-def test_a_batch_is_run_element_by_element():
+def test_batch_with_caught_error_runs_element_by_element():
     assert np.array_equal(wg.vmap(weight)(X), [weight(x) for x in X])
 
 
 @pytest.mark.filterwarnings("ignore:compile")
-def test_a_compiled_function_without_derivatives_runs_as_it_is():
+def test_compiled_function_without_derivatives_falls_back_to_eager():
     f = wg.compile(caught)
     for _ in range(3):
         assert f(X) == caught(X)
 
 
-def test_a_program_is_not_recorded():
+def test_caught_error_makes_record_raise():
     with pytest.raises(wg.TracedValueError, match=SAID):
         wg.record(caught, X)
 
 
 def probes(x):
-    """Questions that plain arrays refuse too, or that answer without an error."""
+    """Operations that plain arrays reject as well, or that return without an error."""
     assert not hasattr(x, "columns")
     assert getattr(x, "units", None) is None
     try:
@@ -543,7 +543,7 @@ def probes(x):
 
 
 def inner_of_constants(x):
-    """An inner derivative whose own values are refused, of none of ours."""
+    """An inner derivative raises for its own values, none of which are ours."""
     with pytest.raises(wg.TracedValueError):
         wg.jvp(lambda y: math.exp(y), 1.0, 1.0)
     return np.sum(x**2)
@@ -574,7 +574,7 @@ RIGHT = {
 
 
 def failing(value):
-    """A derivative by other means where it fails, away from any other derivative."""
+    """Fall back to other means if a derivative fails, outside any other derivative."""
     with levels.outside(), levels.unnoted():
         try:
             return wg.grad(weight)(value)
@@ -583,7 +583,7 @@ def failing(value):
 
 
 class Hidden:
-    """Holds traced values where they are not looked for at first."""
+    """Holds traced values where they are not searched for at first."""
 
     def __init__(self, held):
         self.held = iter([held])
@@ -612,23 +612,23 @@ def test_no_false_alarm(name):
     assert np.allclose(wg.jacobian(f, X, mode="forward"), 2 * X)
 
 
-def test_an_inner_derivative_that_was_refused_is_remembered_by_the_one_around_it():
+def test_caught_error_of_inner_derivative_makes_the_outer_raise():
     with pytest.raises(wg.TracedValueError, match=SAID):
         wg.grad(inner_of_constants, X)
 
 
-def test_the_next_derivative_starts_anew():
+def test_next_derivative_is_unaffected():
     with pytest.raises(wg.TracedValueError):
         wg.grad(caught, X)
     assert np.allclose(wg.grad(lambda x: np.sum(x**2), X), 2 * X)
 
 
-def test_an_error_that_comes_out_is_itself():
+def test_uncaught_error_propagates_unchanged():
     with pytest.raises(wg.TracedValueError, match=r"^a traced value cannot become a Python float"):
         wg.grad(lambda x: math.exp(x[0]), X)
 
 
-def test_another_error_after_one_that_was_caught_gives_way_to_it():
+def test_caught_error_takes_precedence_over_a_later_one():
     def f(x):
         try:
             return math.exp(x[0])
@@ -640,7 +640,7 @@ def test_another_error_after_one_that_was_caught_gives_way_to_it():
     assert isinstance(error.value.__cause__, RuntimeError)
 
 
-def test_threads_do_not_share_what_they_remember():
+def test_threads_do_not_share_caught_errors():
     failed, right = [], []
 
     def lose():
@@ -663,7 +663,7 @@ def test_threads_do_not_share_what_they_remember():
     assert len(right) == 60
 
 
-# ---- text
+# ---- text of traced values
 
 
 def helper(text):
@@ -730,25 +730,25 @@ def told_anew():
 
 @pytest.mark.parametrize("mode", EACH)
 @pytest.mark.parametrize("f", READ)
-def test_a_number_made_from_the_text_of_a_traced_value_is_refused(f, mode):
+def test_float_from_text_of_traced_value_raises(f, mode):
     with pytest.raises(wg.TracedValueError, match="a number made from the text of a traced value"):
         EACH[mode](f)
 
 
 @pytest.mark.parametrize("mode", EACH)
 @pytest.mark.parametrize("f", KEPT)
-def test_text_that_is_kept_gives_a_warning(f, mode, told_anew):
+def test_stored_text_of_traced_value_warns(f, mode, told_anew):
     with pytest.warns(wg.TextWarning, match="was converted to text at full precision"):
         EACH[mode](f)
 
 
 @pytest.mark.parametrize("mode", EACH)
 @pytest.mark.parametrize("f", SHOWN)
-def test_text_that_is_shown_gives_no_warning(f, mode, capsys):
+def test_printed_text_of_traced_value_does_not_warn(f, mode, capsys):
     assert EACH[mode](f) == 4
 
 
-def test_the_warning_comes_once_and_says_the_line(told_anew):
+def test_text_warning_is_shown_once_and_names_the_line(told_anew):
     derivative = wg.grad(kept)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("default")
@@ -762,7 +762,7 @@ def test_the_warning_comes_once_and_says_the_line(told_anew):
     assert told[0].lineno == line
 
 
-def test_the_message_about_text_says_the_line():
+def test_text_error_names_the_line():
     with pytest.raises(wg.TracedValueError) as error:
         wg.grad(READ[0], 2.0)
     line = READ[0].__code__.co_firstlineno
@@ -772,7 +772,7 @@ def test_the_message_about_text_says_the_line():
     )
 
 
-#: bodies of functions without source, and what is seen of them
+#: bodies of functions without source, and what the analysis finds in them
 WITHOUT_SOURCE = {
     "return float(f'{x}') * x": "read",
     "return float(str(x).strip()) * x": "read",
@@ -787,7 +787,7 @@ WITHOUT_SOURCE = {
 
 
 @pytest.mark.parametrize("body", WITHOUT_SOURCE)
-def test_code_without_source_is_judged_by_its_instructions(body, told_anew, capsys):
+def test_code_without_source_is_analysed_by_bytecode(body, told_anew, capsys):
     space = {}
     exec(f"def f(x):\n    {body}\n", space)
     if WITHOUT_SOURCE[body] == "read":

@@ -1,4 +1,4 @@
-"""Classes of one's own as containers: arguments, results, directions, states, arguments of compiled functions."""
+"""User classes as containers: arguments, results, directions, states, arguments of compiled functions."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ import wengert as wg
 
 
 class Body:
-    """As a dataclass, with a name that is no number."""
+    """Like a dataclass, with a name that is not numeric."""
 
     def __init__(self, position, speed, name="m"):
         self.position, self.speed, self.name = position, speed, name
@@ -36,7 +36,7 @@ def energy(b):
     return np.sum(b.position**2) * b.speed
 
 
-def test_gradient_hessian_and_products_have_its_form():
+def test_gradient_hessian_and_products_have_the_container_structure():
     assert wg.grad(energy, BODY) == Body(np.array([6.0, 12.0]), 5.0, "sun")
     y, pullback = wg.vjp(energy, BODY)
     assert y == 15.0
@@ -47,7 +47,7 @@ def test_gradient_hessian_and_products_have_its_form():
     assert np.array_equal(blocks.position.speed, [2, 4])
 
 
-def test_results_nest_outside_and_arguments_inside():
+def test_jacobian_nests_outputs_outside_and_inputs_inside():
     J = wg.jacobian(lambda b: {"moved": Body(b.position * b.speed, b.speed, "new")}, BODY)
     moved = J["moved"]
     assert moved.name == "new"
@@ -56,7 +56,7 @@ def test_results_nest_outside_and_arguments_inside():
     assert moved.speed == Body(np.zeros(2), 1.0, "sun")
 
 
-def test_parts_of_other_containers_and_without_a_dict():
+def test_registered_class_inside_containers_and_with_slots():
     found = wg.grad(lambda s: np.sum(s["all"].parts[1] ** 2) + energy(s["body"]), {
         "all": Slotted([np.ones(1), np.array([2.0])]), "body": BODY,
     })  # fmt: skip
@@ -65,7 +65,7 @@ def test_parts_of_other_containers_and_without_a_dict():
     assert found["body"].speed == 5
 
 
-def test_states_of_loops():
+def test_registered_class_as_loop_state():
     def step(b, h):
         return Body(b.position + h * b.speed * np.cos(b.position), 0.9 * b.speed, b.name)
 

@@ -1,4 +1,4 @@
-"""Products of matrices that rules make are regrouped: less is multiplied, and derivatives are the same to rounding."""
+"""Matrix products in derivatives are reassociated: fewer multiplications, same derivatives to rounding."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TALL, LINE, SQUARE = RNG.normal(size=(7, 30)), RNG.normal(size=40) / 40, RNG.nor
 
 
 def centred(m):
-    """Means of three clusters, taken off before a factor each."""
+    """Subtract the means of three clusters, then multiply each by a factor."""
     return np.sum(((X - m.reshape(3, 1, 4)) @ np.swapaxes(V, 1, 2)) ** 2)
 
 
@@ -31,12 +31,12 @@ def biased(b):
 
 
 def before(b):
-    """A number for each row, before a product from the left."""
+    """Scale each row by a scalar before a product from the left."""
     return np.sum(np.sin(TALL @ (X * 0.5 + b[:, None])))
 
 
 def of_all(b):
-    """A number for each cluster."""
+    """Scale each cluster by a scalar."""
     return np.sum(((X - b[:, None, None]) @ np.swapaxes(V, 1, 2)) ** 2)
 
 
@@ -49,7 +49,7 @@ def scaled_result(A):
     return np.sum(np.sin(LINE[:30] @ SQUARE[:30] @ (3.0 * np.sin(A)).T)[:20] * LINE[:20])
 
 
-#: function, point, and the share of its gradient's multiplications that is left
+#: function, point, and the remaining share of the gradient's multiplications
 CASES = [
     (centred, RNG.normal(size=12), 0.7),
     (biased, RNG.normal(size=4), 0.7),
@@ -61,7 +61,7 @@ CASES = [
 
 
 def multiplications(code):
-    """Of products of matrices and of arrays with numbers."""
+    """Count multiplications in matrix products and in products of arrays with scalars."""
     found = 0
     for i, op in enumerate(code.op):
         if op == Op.CALL and code.calls[code.a[i]].row.fun is np.matmul:
@@ -75,7 +75,7 @@ def multiplications(code):
 
 
 @pytest.mark.parametrize(("f", "x", "share"), CASES, ids=lambda x: getattr(x, "__name__", ""))
-def test_less_is_multiplied_for_the_same_gradient(f, x, share):
+def test_fewer_multiplications_for_the_same_gradient(f, x, share):
     program = wg.record(f, x).grad()
     plain = simplify.lowered(program._rolled())
     found = regrouped(plain)
@@ -89,7 +89,7 @@ def test_less_is_multiplied_for_the_same_gradient(f, x, share):
     np.testing.assert_allclose(wg.record(f, x).hvp()(y, v), hvp, rtol=1e-11, atol=1e-12 * np.abs(hvp).max())
 
 
-def test_what_the_function_multiplies_is_left_as_it_is():
+def test_products_of_the_function_are_unchanged():
     def f(b):
         return np.sum((X + b) @ W, axis=0) + X[0] @ (2.0 * W)
 
@@ -99,7 +99,7 @@ def test_what_the_function_multiplies_is_left_as_it_is():
     np.testing.assert_allclose(wg.record(f, np.zeros(4))(b), f(b), rtol=1e-14)
 
 
-def test_a_product_that_is_read_otherwise_stays():
+def test_product_with_other_uses_is_unchanged():
     def f(m):
         z = X - m
         return np.sum((z @ W) ** 2) + np.sum(z[0])
@@ -111,7 +111,7 @@ def test_a_product_that_is_read_otherwise_stays():
         np.testing.assert_allclose(wg.record(g, x).grad()(x), wg.grad(g)(x), rtol=1e-12)
 
 
-def test_a_factor_that_is_not_finite_meets_zeros_as_before():
+def test_nonfinite_factor_times_zero_is_unchanged():
     def f(m, U):
         return np.sum(np.maximum(X - m, 0.0)[:, :2] @ U[:2] @ np.zeros((5, 1)))
 

@@ -1,4 +1,4 @@
-"""Repeated derivatives leave nothing, and threads agree bit for bit: few repetitions of what ``tests.repeats`` does."""
+"""Repeated derivatives leak nothing and threads agree bit for bit: a short run of ``tests.repeats``."""
 
 import pytest
 
@@ -9,10 +9,10 @@ from scenarios import TABLE
 
 @pytest.mark.filterwarnings(f"ignore::{wg.MutatedInputWarning.__module__}.{wg.MutatedInputWarning.__name__}")
 @pytest.mark.parametrize("s", TABLE, ids=[s.name.replace(" ", "_") for s in TABLE])
-def test_nothing_is_left_by_a_derivative_that_returns_or_raises(s):
+def test_derivative_that_returns_or_raises_leaks_nothing(s):
     for call in (returned, raised):
         assert_nothing_left(s, call, 25)
 
 
-def test_eight_threads_have_the_bits_of_one():
+def test_eight_threads_compute_same_bits_as_one():
     assert_threads_agree(25)

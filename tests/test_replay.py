@@ -1,6 +1,6 @@
 """One table of programs through three engines: eager forward, eager reverse, and replay of a recording.
 
-A recording is replayed where it was made and elsewhere; its derivatives are recordings themselves, and are too.
+A recording is replayed at its own point and at others; its derivatives are programs, which are replayed as well.
 """
 
 from __future__ import annotations
@@ -44,25 +44,25 @@ def record(f, args, exact=False):
 
 @dataclass
 class Case:
-    """A program, the arguments at which it is recorded, and which of them are differentiated."""
+    """A program, the arguments at which it is recorded, and the differentiated ones."""
 
     name: str
     f: Callable
     args: tuple
     wrt: tuple = (0,)
     jacobian: Callable | None = None
-    branches: bool = False  # may a guard fail a little further on?
+    branches: bool = False  # whether a guard may fail at a nearby point
     dtype: Any = np.float64
 
     def points(self):
-        """Where the recording was made, and near to it."""
+        """Return the point of the recording and nearby points."""
         rng = np.random.default_rng(11)
         yield self.args
         yield tuple(shifted(x, rng) if i in self.wrt else x for i, x in enumerate(self.args))
 
 
 def shifted(x, rng):
-    """A point a little further on, in the layout of x."""
+    """Return a nearby point in the memory layout of x."""
     if isinstance(x, float):
         return x + type(x)(0.01 * rng.uniform(-1, 1))
     if np.iscomplexobj(x):
@@ -77,7 +77,7 @@ def moved_by_dtype(x, step):
 
 # ---------------------------------------------------------------------------------------------- the table
 
-#: programs that are not replayed, and why
+#: programs that fall back to eager, and why
 NOT_REPLAYED = {
     "method with a helper that makes a buffer": "attribute 'calls'",
     "a closure over numbers, arrays and functions": "a list, dict",
@@ -94,7 +94,7 @@ def scenarios():
         yield Case(s.name, s.f, (x, *s.args), jacobian=s.jacobian, dtype=s.dtype)
 
 
-#: operands in which NumPy's function is differentiated only together with others, as it does not ask them alone
+#: operands that NumPy's function does not dispatch on alone, so they are differentiated only with others
 NOT_ALONE = {
     "wengert.rules.ufuncs.scatter_add-rows": (1,),
     "wengert.rules.ufuncs.scatter_add-elements": (1,),
@@ -102,7 +102,7 @@ NOT_ALONE = {
     "interp-ends": (3, 4),
 }
 
-#: primitives whose rule has one formula for a set of measure zero, at which the table stands
+#: primitives whose rule has a special formula on a set of measure zero, which contains the table's point
 SPECIAL = {"linalg.det-singular", "linalg.det-batch-singular"}
 
 
@@ -128,10 +128,10 @@ def elementwise():
 
 
 def complex_cases():
-    """Complex values in between, as results, and as arguments."""
+    """Complex values as intermediates, as results and as arguments."""
     for name, (f, shape) in test_complex.MATRICES.items():
         x = test_complex.numbers(*shape, seed=3) + 2 * np.eye(*shape)
-        yield Case(f"complex matrix: {name}", f, (x,), branches=name == "low rank")  # what is zero but for rounding
+        yield Case(f"complex matrix: {name}", f, (x,), branches=name == "low rank")  # zero up to rounding
     for name, f in test_complex.PROGRAMS.items():
         yield Case(f"complex argument: {name}", f, (test_complex.numbers(3, seed=11) + 1.5,))
     x = np.array([0.8, -0.6, 1.7])
@@ -159,12 +159,12 @@ def quiet():
 
 # ---------------------------------------------------------------------------------------------- comparison
 
-#: what a derivative may differ by, of a computation in a dtype
+#: tolerance of a derivative by dtype of the computation
 CLOSE = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 5e-4}
 
 
 def assert_close(got, expected, dtype=np.float64, what=""):
-    """Equal to rounding, relative to the largest element; containers leaf by leaf."""
+    """Compare up to rounding relative to the largest element; containers leaf by leaf."""
     found, wanted = split(got)[0], split(expected)[0]
     assert len(found) == len(wanted), what
     for a, b in zip(found, wanted):
@@ -177,7 +177,7 @@ def assert_close(got, expected, dtype=np.float64, what=""):
 
 
 def loss_of(f):
-    """A real number made of all that f returns."""
+    """Return a real scalar computed from all results of f."""
 
     def loss(*args):
         parts = [np.stack(part) if type(part) is list else part for part in split(f(*args))[0]]
@@ -191,7 +191,7 @@ def loss_of(f):
 
 
 def by_listing(program, args):
-    """The value by the plain interpreter of lists."""
+    """Return the value by the plain IR interpreter."""
     found = reference.outputs(program._listing, Form(args, {}).leaves)
     return found[0] if program.restore is None else program.restore(found)
 
@@ -248,14 +248,14 @@ def check_derivatives(case):
 
 
 def like(x, rng):
-    """Numbers in the form of an array or number."""
+    """Draw values with the shape and dtype of an array or scalar."""
     x = np.asarray(x)
     found = rng.uniform(-1, 1, x.shape) + (1j * rng.uniform(-1, 1, x.shape) if np.iscomplexobj(x) else 0.0)
     return found.astype(x.dtype) if x.ndim else x.dtype.type(found)
 
 
 def check_second(case):
-    """At the point beside the one of the recording, where a guard may say no: then at that one."""
+    """Compare at a point near that of the recording, or at that one if a guard fails."""
     f = loss_of(case.f)
     replay = record(f, case.args)
     at, beside = case.points()
@@ -281,7 +281,7 @@ def check_second(case):
 
 
 def check_second_in_directions(case, f, replay, k):
-    """The derivatives of the gradient in complex arguments are real-linear: no matrix of complex numbers has them."""
+    """A gradient in complex arguments is only real-linear, so its derivatives are compared along directions."""
     gradient = wg.grad(f, argnums=k)
     for args in case.points():
         v = like(args[k], np.random.default_rng(14))
@@ -315,12 +315,12 @@ def test_second_derivatives(case):
     check_second(case)
 
 
-#: products with all right-hand sides at once round otherwise
+#: products with all right-hand sides at once are rounded differently
 NOT_BITWISE = {"a linear solve in its matrix"}
 
 
 @pytest.mark.parametrize("case", [*scenarios()], ids=lambda case: case.name.replace(" ", "_"))
-def test_exact_jacobians_have_the_bits_of_eager_mode(case):
+def test_exact_jacobians_are_bit_identical_to_eager_mode(case):
     if case.name in NOT_BITWISE:
         pytest.skip("eager mode solves for all rows at once")
     found = record(case.f, case.args, exact=True).jacobian()(*case.args)
@@ -328,7 +328,7 @@ def test_exact_jacobians_have_the_bits_of_eager_mode(case):
 
 
 @pytest.mark.parametrize("s", [s for s in TABLE if s.name in NOT_REPLAYED], ids=lambda s: s.name.replace(" ", "_"))
-def test_what_is_not_recorded_runs_as_it_is(s):
+def test_unrecordable_functions_fall_back_to_eager(s):
     s = copy.deepcopy(s)
     with pytest.raises(wg.TracedValueError, match=NOT_REPLAYED[s.name]):
         wg.record(s.f, s.x, args=s.args)
@@ -353,7 +353,7 @@ def test_containers(s):
 
 @pytest.mark.parametrize("power", [0.0, 1.0, 2.0, 3.0])
 @pytest.mark.parametrize("f", [lambda x, p: np.sum(x**p), lambda x, p: x[0] ** p + x[1] ** p], ids=["array", "numbers"])
-def test_powers_have_two_derivatives_at_zero(f, power):
+def test_second_derivatives_of_powers_at_zero(f, power):
     program = wg.record(lambda x: f(x, power), np.ones(2))
     for x in (np.zeros(2), np.array([0.0, -2.0])):
         slope, curvature = power * x ** max(power - 1, 0), power * (power - 1) * x ** max(power - 2, 0)
@@ -362,7 +362,7 @@ def test_powers_have_two_derivatives_at_zero(f, power):
         np.testing.assert_array_equal(program.grad().vjp()(x, x), (slope, curvature * x))
 
 
-def test_a_slope_that_is_a_number_everywhere_is_an_array():
+def test_constant_partial_is_broadcast_to_array():
     def f(x):
         return np.sum((x + x[0]) ** 1.0) + np.sum((x[1:] * x[1]) ** 1.0)
 
@@ -404,7 +404,7 @@ def _single_and_double_precision_concatenated(x):
         _single_and_double_precision_concatenated,
     ],
 )
-def test_tangents_and_adjoints_have_the_precision_of_their_values(f, dtype):
+def test_tangents_and_adjoints_have_dtype_of_their_values(f, dtype):
     x = np.array([0.9, -1.1, 1.2], dtype=dtype)
     program = wg.record(f, x)
     J = wg.jacobian(f, x)
@@ -416,8 +416,8 @@ def test_tangents_and_adjoints_have_the_precision_of_their_values(f, dtype):
         np.testing.assert_allclose(found, J, rtol=1e-6, atol=1e-6)
 
 
-def test_complex_numbers_are_those_of_numpy_where_they_are_not_finite():
-    """A quotient by 0, and exponentials beyond the largest number, of which a part may be 0 or finite."""
+def test_nonfinite_complex_values_equal_numpy():
+    """A quotient by 0, and overflowing exponentials, one part of which may be 0 or finite."""
 
     def divide(x):
         return (x[0] + 1j * x[1]) / (x[2] + 1j * x[3])
@@ -445,7 +445,7 @@ def assert_complex(found, expected):
 
 
 def assert_replayed(program, x):
-    """A random program and its derivatives, where they were recorded and elsewhere."""
+    """Check a random program and its derivatives at the point of the recording and at others."""
     f = lambda z: random_programs.run(program, z)
     y = f(x.copy())
     if not np.all(np.abs(y) < 1e4) or not np.all(np.abs(wg.jacobian(f, x)) < 1e5):
@@ -478,7 +478,7 @@ def test_random_programs(program, x):
     assert_replayed(program, x)
 
 
-def test_programs_drawn_evenly():
+def test_uniformly_drawn_programs():
     checked = 0
     for seed in range(80):
         program = random_programs.drawn_evenly(seed + 20_000, 1 + seed % 20)
@@ -489,7 +489,7 @@ def test_programs_drawn_evenly():
     assert checked > 40
 
 
-# ---------------------------------------------------------------------------------------------- paths
+# ---------------------------------------------------------------------------------------------- branches
 
 
 def piecewise(x):
@@ -505,7 +505,7 @@ def piecewise(x):
 
 
 def sorted_and_counted(x):
-    """The order and the number of elements come from values."""
+    """The order and the number of elements depend on values."""
     kept = x[x > 0.2]
     order = np.argsort(x)
     return np.sum(x[order] * np.arange(len(x))) * len(kept) + np.sum(kept**3)
@@ -522,7 +522,7 @@ BRANCHING = [piecewise, sorted_and_counted, until_small]
 
 
 @pytest.mark.parametrize("f", BRANCHING, ids=lambda f: f.__name__)
-def test_each_path_has_its_derivative(f):
+def test_each_specialisation_has_its_derivative(f):
     compiled = wg.compile(f)
     g, H, push = wg.grad(compiled), wg.hessian(compiled), wg.jvp(compiled)
     rng = np.random.default_rng(30)
@@ -538,8 +538,8 @@ def test_each_path_has_its_derivative(f):
 
 
 @pytest.mark.parametrize("f", BRANCHING, ids=lambda f: f.__name__)
-def test_a_recording_serves_its_own_path_only(f):
-    """Where the guards hold, the program is right; where f goes another way, it says so."""
+def test_recording_serves_its_own_branch_only(f):
+    """If the guards hold, the program is right; if f takes another branch, a guard fails."""
     x = np.array([0.9, 0.1, -0.8])
     program, failed, kept = wg.record(f, x), set(), 0
     g = program.grad()
@@ -567,7 +567,7 @@ GRID = np.linspace(-1.0, 2.0, 4)
 
 
 def indexed(f):
-    """A number made of what an entry of the table returns, curved in all of it."""
+    """Return a scalar that is nonlinear in everything that a table entry returns."""
 
     def loss(x):
         y = f(x)
@@ -585,7 +585,7 @@ def square(x):
 
 
 def stored(write, base=lambda x: x * x):
-    """What an assignment into a copy leaves."""
+    """Return a copy after an assignment into it."""
 
     def f(x):
         y = base(x)
@@ -622,7 +622,7 @@ def sorted_again(x):
     return y[order(y)] * x
 
 
-#: one recording serves all points: the indices are computed anew at each
+#: one recording serves all points: indices are recomputed at each
 FOLLOWED = {
     "take": lambda x: np.take(x, order(x)) * W,
     "take, mode wrap": lambda x: np.take(x * x, 2 * order(x) - 3, mode="wrap"),
@@ -673,7 +673,7 @@ FOLLOWED = {
 if not isinstance(np.count_nonzero(np.zeros(1)), np.generic):  # 2.0: an int, which Python code sees
     del FOLLOWED["count"]
 
-#: Python code, a shape or a store needs the index: each is a path of its own
+#: Python code, a shape or a store needs the index, so each value has its own specialisation
 GUARDED = {
     "element at a number": lambda x: x[np.argmax(x)] * x,
     "element at two numbers": lambda x: square(x)[np.argmax(x), np.argmin(x)] * x,
@@ -706,7 +706,7 @@ GUARDED = {
     "interpolation by hand": interpolated,
 }
 
-#: places that repeat are added up in another order than in an eager sweep, which is the last bit of a gradient
+#: repeated indices are summed in another order than in an eager sweep: gradients differ in the last bit
 REPEATED = {"digitize", "rint", "cumsum of a mask", "interpolation by hand"}
 
 
@@ -734,7 +734,7 @@ def test_indices_that_depend_on_values(name):
 
 
 @pytest.mark.parametrize("name", FOLLOWED, ids=lambda name: name.replace(" ", "_"))
-def test_indices_are_computed_anew_in_a_recording(name):
+def test_indices_are_recomputed_at_replay(name):
     f = indexed(FOLLOWED[name])
     program = wg.record(f, next(points_with_ties(1)))
     for derived in (program, program.grad(), program.hessian(), program.jvp()):
@@ -746,7 +746,7 @@ def test_indices_are_computed_anew_in_a_recording(name):
 
 
 @pytest.mark.parametrize("name", GUARDED, ids=lambda name: name.replace(" ", "_"))
-def test_a_recording_at_other_indices_says_so(name):
+def test_replay_at_other_indices_is_exact_or_raises(name):
     f = indexed(GUARDED[name])
     program, served = wg.record(f, next(points_with_ties(1))), 0
     for x in points_with_ties(20):
@@ -817,7 +817,7 @@ STOPPED = {
 
 
 @pytest.mark.parametrize("name", STOPPED)
-def test_what_carries_no_derivative_changes_its_value_all_the_same(name):
+def test_values_without_derivative_are_recomputed_at_replay(name):
     f = STOPPED[name]
     program, exact = (wg.record(f, np.array([0.5, -0.7, 1.2]), exact=is_exact) for is_exact in (False, True))
     for derived in (program, program.grad(), program.hessian(), exact.grad()):
@@ -835,7 +835,7 @@ def test_what_carries_no_derivative_changes_its_value_all_the_same(name):
 
 
 @every([case for case in CASES if not isinstance(case.f, np.ufunc)][::7])
-def test_a_pickled_program_gives_the_same_bits(case):
+def test_pickled_program_gives_same_bits(case):
     program = record(case.f, case.args)
     copied = pickle.loads(pickle.dumps(program))
     verify.check(copied)
@@ -849,7 +849,7 @@ def test_a_pickled_program_gives_the_same_bits(case):
         assert_same_bits(again[1], first[1])
 
 
-def test_functions_are_pickled_by_their_names_and_no_module_is_asked_for_them(monkeypatch):
+def test_functions_are_pickled_by_name_without_searching_modules(monkeypatch):
     class Strange(types.ModuleType):
         def __getattr__(self, name):
             raise RuntimeError(f"{name} is looked for")
@@ -859,7 +859,7 @@ def test_functions_are_pickled_by_their_names_and_no_module_is_asked_for_them(mo
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(program))(np.ones(3)), program(np.ones(3)))
 
 
-def test_a_rule_that_no_module_holds_is_named():
+def test_unpicklable_rule_is_named():
     mine = wg.primitive(np.sin, vjp=lambda ybar, y, x: ybar * np.cos(x))
     with pytest.raises((TypeError, AttributeError, pickle.PicklingError)):
         pickle.dumps(wg.record(lambda x: np.sum(mine(x)), np.ones(2)))
@@ -874,7 +874,7 @@ def test_programs_run_in_other_processes(method):
     assert_same_bits(found, program(f.x, *f.args))
 
 
-def test_threads_get_the_same_bits_of_one_program():
+def test_threads_get_same_bits_from_one_program():
     s = next(s for s in TABLE if s.name == "columns standardised")
     program = wg.record(s.f, s.x)
     cotangent = like(program(s.x), np.random.default_rng(3))
@@ -891,7 +891,7 @@ def test_threads_get_the_same_bits_of_one_program():
 # ---------------------------------------------------------------------------------------------- text
 
 
-def test_text_has_a_line_for_each_instruction():
+def test_listing_has_a_line_per_instruction():
     def f(x):
         if x[0] > 0:
             return np.sum(np.exp(x[1:]) * x[0])
@@ -907,7 +907,7 @@ def test_text_has_a_line_for_each_instruction():
     assert guard.rpartition("# ")[2].rpartition(":")[2] == str(f.__code__.co_firstlineno + 1)
 
 
-# ---------------------------------------------------------------------------------------------- what is well-formed
+# ---------------------------------------------------------------------------------------------- verification
 
 
 def columns_of(program):
@@ -915,7 +915,7 @@ def columns_of(program):
 
 
 def changed(program, column, row, value):
-    """The list of a program with one number replaced."""
+    """Return the code of a program with one value replaced."""
     parts = columns_of(program)
     parts[column][row] = value
     return ir.restored(*parts)
@@ -940,7 +940,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("what", MALFORMED)
-def test_a_malformed_list_is_found(what):
+def test_malformed_ir_is_rejected(what):
     def f(x):
         if x[0] > 0.25:
             return np.sum(x[1:] * x[:-1]) * 3.5
@@ -953,12 +953,12 @@ def test_a_malformed_list_is_found(what):
         verify.check(changed(program, column, row_of(program, op), value))
 
 
-# ---------------------------------------------------------------------------------------------- a row of one's own
+# ---------------------------------------------------------------------------------------------- user rules
 
 
 @pytest.fixture
 def dilogarithm():
-    """A ufunc as if wengert had not heard of it, declared by one line."""
+    """Declare a ufunc unknown to wengert in one line."""
     fun = scipy.special.spence
     known = registry.lookup(fun)
     del registry.rows[fun]
@@ -968,7 +968,7 @@ def dilogarithm():
     registry.rows[fun] = known
 
 
-def test_a_row_declared_by_one_line_is_in_all_engines(dilogarithm):
+def test_rule_declared_in_one_line_works_in_all_engines(dilogarithm):
     """spence'(x) = log(x) / (1 - x)"""
     f = lambda x: np.sum(dilogarithm(x) * x) + dilogarithm(x[0] * 2)
 

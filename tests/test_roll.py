@@ -1,4 +1,4 @@
-"""Loops found again: lists of numbers and lists of arrays compute the same, and so do their derivatives."""
+"""SLP vectorisation and loop recovery: scalar and vectorised code compute the same, and so do their derivatives."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wengert.program.passes import simplify, vectorise
 
 
 def rolled(program, gain=np.inf):
-    """The same program with arrays wherever there can be some, however little they save."""
+    """Return the program vectorised wherever possible, however small the gain."""
     made = program.with_list(vectorise.rolled(program._listing, gain))
     made._result = program._result
     return made
@@ -30,7 +30,7 @@ def quiet():
 
 
 def assert_same(f, x, *others):
-    """The list with arrays gives what f gives, at the point of the recording and at others, and its derivatives."""
+    """Compare vectorised code with f at the point of the recording and at others, and its derivatives."""
     program = wg.record(f, x)
     made = rolled(program)
     verify.check(made)
@@ -45,7 +45,7 @@ def assert_same(f, x, *others):
             verify.check(derived)
         close(made.vjp()(z, w)[1], wg.vjp(f, z)[1](w), 1e-10)
         close(made.jvp()(z, v)[1], wg.jvp(f, z, v)[1], 1e-10)
-        again = rolled(made.vjp())  # what is left of numbers in the derivative
+        again = rolled(made.vjp())  # the scalar code that remains in the derivative
         close(again(z, w)[1], wg.vjp(f, z)[1](w), 1e-10)
     return program, made
 
@@ -124,7 +124,7 @@ def matrix_times(x):
     return y
 
 
-#: a loop, its size, and the most instructions of the rolled list, constants and views not counted
+#: a loop, its size, and the maximum number of instructions after vectorisation, without constants and views
 LOOPS = {
     "Rosenbrock": (rosenbrock, 1000, 12),
     "Bratu": (bratu, 32**2, 13),
@@ -136,7 +136,7 @@ LOOPS = {
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_loops_become_few_instructions(name):
+def test_unrolled_loops_become_few_vector_instructions(name):
     f, size, most = LOOPS[name]
     x = np.random.default_rng(1).uniform(-1, 1, size)
     program, made = assert_same(f, x, x + 0.01)
@@ -146,7 +146,7 @@ def test_loops_become_few_instructions(name):
     close(made.hvp()(x, x) if made.shape == () else 0.0, wg.hvp(f, x, x) if made.shape == () else 0.0, 1e-10)
 
 
-def test_a_program_runs_rolled_and_is_pickled():
+def test_vectorised_program_runs_and_is_pickled():
     x = np.random.default_rng(1).uniform(-1, 1, 500)
     program = wg.record(rosenbrock, x)
     assert len(vectorise.rolled(program._listing)) < 30 < len(program)
@@ -157,7 +157,7 @@ def test_a_program_runs_rolled_and_is_pickled():
     assert np.isnan(program(np.where(x == x[3], np.nan, x)))
 
 
-def test_what_saves_nothing_stays_as_it_is():
+def test_unprofitable_code_is_not_vectorised():
     def recurrence(x):
         for i in range(1, x.size):
             x[i] = 0.5 * x[i - 1] + x[i]
@@ -168,7 +168,7 @@ def test_what_saves_nothing_stays_as_it_is():
         assert vectorise.rolled(code) is code
 
 
-def test_an_exact_program_stays_a_list_of_numbers():
+def test_exact_program_stays_scalar():
     x = np.random.default_rng(1).uniform(-1, 1, 100)
     program = wg.record(rosenbrock, x, exact=True)
     assert program(x) == rosenbrock(x)
@@ -176,7 +176,7 @@ def test_an_exact_program_stays_a_list_of_numbers():
 
 
 @pytest.mark.parametrize("n", [2, 7, 8, 9, 64, 511, 512, 513, 1025])
-def test_borders_of_chunks(n):
+def test_lengths_around_chunk_borders(n):
     def f(x):
         F, s = np.zeros(n), 0.0
         for i in range(n):
@@ -189,8 +189,8 @@ def test_borders_of_chunks(n):
     assert_same(f, x, x[::-1].copy())
 
 
-def test_powers_that_are_products_are_not_computed_beside_others():
-    """Of an array of exponents each power is a call of pow."""
+def test_powers_expanded_to_products_are_not_packed_with_others():
+    """Each power in an array of exponents is a call of pow."""
 
     def energy(x):
         s = 0.0
@@ -233,7 +233,7 @@ def test_elements_in_any_order_and_branches():
 
 
 class Loops:
-    """The source of a function with random loop nests."""
+    """Generates the source of a function with random loop nests."""
 
     def __init__(self, seed):
         self.r = random.Random(seed)
@@ -303,7 +303,7 @@ def test_random_loops():
     assert compared > 60
 
 
-def test_passes_keep_gathers_and_scatters():
+def test_passes_preserve_gathers_and_scatters():
     x = np.random.default_rng(1).uniform(-1, 1, 60)
     made = rolled(wg.record(attraction, x))
     assert {Op.GATHER, Op.SCATTER} <= set(made._listing.op.tolist())

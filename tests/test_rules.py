@@ -1,4 +1,4 @@
-"""Rows of the registry, each against mathematics, before any engine reads them."""
+"""Rules of the registry against mathematics, without any engine."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ TINY, HUGE = np.finfo(float).tiny, np.finfo(float).max
 
 @pytest.fixture(autouse=True)
 def quiet():
-    """Rules are evaluated with floating point warnings off, as the engine does."""
+    """Rules are evaluated without floating-point warnings, as in the engine."""
     with np.errstate(all="ignore"):
         yield
 
 
 def partial(fun, i, *operands):
-    """The i-th partial of an elementwise row at the operands."""
+    """Return the i-th partial of an elementwise rule at the operands."""
     fun = resolve(fun)
     row = lookup(fun)
     p = row.partials[i]
@@ -36,7 +36,7 @@ def partial(fun, i, *operands):
 
 
 def pullback(case, args, i, ybar, y):
-    """Cotangent of argument i of a call, through the registry alone; a list for a sequence."""
+    """Return the cotangent of argument i of a call, through the registry alone; a list for a sequence."""
     row = lookup(case.fun)
     if row.variadic:
         return row.variadic(i, ybar, y, *args, **case.kwargs)
@@ -47,7 +47,7 @@ def pullback(case, args, i, ybar, y):
 
 
 def in_ulp(value, exact):
-    """Error of a number in units of the last place; what is not normal is compared as such."""
+    """Return the error in units of the last place, or below TINY in units of TINY."""
     exact = mp.mpf(exact)
     if abs(exact) > HUGE:
         return 0.0 if abs(value) > HUGE / 2 else inf
@@ -57,7 +57,7 @@ def in_ulp(value, exact):
 
 
 @pytest.mark.parametrize("case", ELEMENTWISE, ids=lambda case: case.name)
-def test_a_partial_is_accurate_alone(case):
+def test_partial_is_accurate(case):
     n = max(len(x) for x in case.at)
     operands = [np.resize(x, n) for x in case.at]
     with mp.workdps(34):
@@ -70,7 +70,7 @@ def test_a_partial_is_accurate_alone(case):
 
 
 @pytest.mark.parametrize("case", ELEMENTWISE, ids=lambda case: case.name)
-def test_the_textbook_partial_in_the_table_is_the_derivative(case):
+def test_reference_partial_is_the_derivative(case):
     with mp.workdps(40):
         for at in case.smooth_at:
             for i, exact in enumerate(case.partials):
@@ -80,7 +80,7 @@ def test_the_textbook_partial_in_the_table_is_the_derivative(case):
 
 
 @pytest.mark.parametrize("case", ELEMENTWISE, ids=lambda case: case.name)
-def test_a_partial_of_float32_operands_is_float32_and_one_of_numbers_works(case):
+def test_partial_keeps_float32_and_accepts_scalars(case):
     fun, at = resolve(case.fun), case.smooth_at[0]
     single = [np.array([x, x], dtype=np.float32) for x in at]
     dtype = fun(*single).dtype
@@ -94,7 +94,7 @@ def test_a_partial_of_float32_operands_is_float32_and_one_of_numbers_works(case)
 
 
 class Dual(np.lib.mixins.NDArrayOperatorsMixin):
-    """A value and its tangent, carried by the rows: rows differentiate rows, to any depth."""
+    """A value and its tangent, propagated by the rules: rules differentiate rules to any depth."""
 
     def __init__(self, value, tangent):
         self.value, self.tangent = value, tangent
@@ -130,7 +130,7 @@ def strong_product(a, b):
 
 
 def derivative(fun, i, at, order):
-    """Derivative of the given order in operand i, by nested duals."""
+    """Return the derivative of the given order in operand i by nested duals."""
     x = np.float64(at[i])
     for _ in range(order):
         x = Dual(x, np.float64(1.0))
@@ -140,7 +140,7 @@ def derivative(fun, i, at, order):
     return float(y)
 
 
-def test_the_mixed_derivative_of_a_power_at_exponent_zero_is_one_over_the_base():
+def test_mixed_derivative_of_power_at_exponent_zero_is_reciprocal_of_base():
     base, exponent = Dual(np.float64(3.0), 0.0), Dual(np.float64(0.0), 1.0)
     slope = lookup(np.power).partials[0](np.power(base, exponent), base, exponent)
     np.testing.assert_allclose(slope.tangent, 1 / 3)
@@ -148,7 +148,7 @@ def test_the_mixed_derivative_of_a_power_at_exponent_zero_is_one_over_the_base()
 
 @pytest.mark.parametrize("order", [2, 3])
 @pytest.mark.parametrize("case", ELEMENTWISE, ids=lambda case: case.name)
-def test_a_partial_can_be_differentiated_again(case, order):
+def test_partial_is_differentiable(case, order):
     fun = resolve(case.fun)
     with mp.workdps(25):
         for at in case.smooth_at:
@@ -232,7 +232,7 @@ KINKS = [
 
 
 @pytest.mark.parametrize(("fun", "at", "expected"), KINKS)
-def test_at_a_kink_the_partial_is_the_one_of_the_table(fun, at, expected):
+def test_partial_at_kink_follows_the_table(fun, at, expected):
     row = lookup(resolve(fun))
     if expected is None:
         assert row.kind == "constant"
@@ -249,13 +249,13 @@ UNARY = [c.name for c in ELEMENTWISE if len(c.at) == 1 and c.reason == "" and no
 
 
 @pytest.mark.parametrize("name", UNARY)
-def test_nan_in_is_nan_out_of_every_partial_that_is_not_a_constant(name):
+def test_nan_propagates_through_every_nonconstant_partial(name):
     row = lookup(getattr(np, name))
     if callable(row.partials[0]):
         assert np.isnan(partial(row.fun, 0, np.array(nan)))
 
 
-def test_bessel_functions_name_the_operand_that_has_no_derivative():
+def test_bessel_functions_name_the_operand_without_derivative():
     fun = resolve("scipy.special.jv")
     with pytest.raises(UnsupportedFunctionError, match=r"jv has no known derivative in its order"):
         partial(fun, 0, np.float64(1.0), np.float64(2.0))
@@ -266,7 +266,7 @@ def test_bessel_functions_name_the_operand_that_has_no_derivative():
 
 
 def directional(f, args, i, v, h=2e-3):
-    """Derivative of f along v in argument i, by central differences of fourth order."""
+    """Return the derivative of f along v in argument i by central differences of fourth order."""
 
     def at(t):
         moved = list(args)
@@ -284,7 +284,7 @@ def directions(case, args, i, rng):
 
 
 def paired(xbar, v):
-    """Inner product of a cotangent and a direction, each an array or a list of arrays."""
+    """Return the inner product of a cotangent and a direction, each an array or a list of arrays."""
     if isinstance(v, list):
         return sum(paired(b, d) for b, d in zip(xbar, v, strict=True))
     assert np.broadcast_shapes(np.shape(xbar), np.shape(v)) == np.shape(v)
@@ -292,7 +292,7 @@ def paired(xbar, v):
 
 
 @pytest.mark.parametrize("case", CALLS, ids=lambda case: case.name)
-def test_a_pullback_is_the_transpose_of_the_derivative(case):
+def test_pullback_is_transpose_of_derivative(case):
     rng = np.random.default_rng(3)
     args = case.draw()
     y = case(*args)
@@ -306,7 +306,7 @@ def test_a_pullback_is_the_transpose_of_the_derivative(case):
 
 
 @pytest.mark.parametrize("case", CALLS, ids=lambda case: case.name)
-def test_a_stacked_pullback_pulls_back_each_direction(case):
+def test_stacked_pullback_pulls_back_each_direction(case):
     row = lookup(case.fun)
     assert row.stacked
     rng = np.random.default_rng(4)
@@ -327,11 +327,11 @@ def test_a_stacked_pullback_pulls_back_each_direction(case):
 
 
 @pytest.mark.parametrize("case", CALLS, ids=lambda case: case.name)
-def test_a_pullback_of_float32_is_float32(case):
+def test_pullback_of_float32_is_float32(case):
     args = tuple(as_single(a) if holds_operand(given) else a for a, given in zip(case.draw(), case.args))
     y = case(*args)
     if case.fun in (np.bincount, getattr(np, "astype", None)) or case.label in ("0d", "repeated"):
-        return  # float64 by definition, or a scalar whose dtype the surroundings decide
+        return  # float64 by definition, or a scalar whose dtype depends on the context
     ybar = np.ones_like(y)
     for i in case.wrt:
         xbar = pullback(case, args, i, ybar, y)
@@ -344,15 +344,15 @@ def as_single(a):
 
 
 @pytest.mark.parametrize("case", CALLS, ids=lambda case: case.name)
-def test_a_rule_understands_the_form_in_which_the_call_is_written(case):
+def test_rule_accepts_every_call_signature(case):
     row = lookup(case.fun)
     assert row.most is None or len(case.args) <= row.most
     assert row.keywords is None or set(case.kwargs) <= row.keywords
 
 
 @pytest.mark.parametrize("case", MOVES, ids=lambda case: case.name)
-def test_a_moving_function_picks_elements_by_number_or_fills_zeros(case):
-    """What the engine relies on: integers sent through the function tell who went where."""
+def test_data_movement_functions_permute_elements_or_fill_zeros(case):
+    """The engine finds the permutation by sending integers through the function."""
     assert lookup(case.fun).kind in ("view", "rearrangement")
     args = list(case.draw())
     parts = args[0] if isinstance(args[0], list) else [args[0]]
@@ -368,14 +368,14 @@ def test_a_moving_function_picks_elements_by_number_or_fills_zeros(case):
 # ---- ties, zeros, clipping
 
 
-def test_ties_in_a_maximum_share_the_cotangent():
+def test_tied_maxima_share_the_cotangent():
     case = call(np.max, val([[3.0, 1.0, 3.0], [2.0, 2.0, 2.0]]), axis=1)
     args = case.draw()
     xbar = pullback(case, args, 0, np.array([1.0, 3.0]), case(*args))
     np.testing.assert_array_equal(xbar, [[0.5, 0, 0.5], [1, 1, 1]])
 
 
-def test_nan_in_a_maximum_is_nan_in_its_cotangent():
+def test_nan_in_maximum_gives_nan_cotangent():
     case = call(np.max, val([[3.0, nan, 3.0], [2.0, 1.0, 0.0]]), axis=1)
     args = case.draw()
     xbar = pullback(case, args, 0, np.array([1.0, 1.0]), case(*args))
@@ -384,7 +384,7 @@ def test_nan_in_a_maximum_is_nan_in_its_cotangent():
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
 @pytest.mark.parametrize("zeros", [0, 1, 2])
-def test_products_are_exact_with_any_number_of_zeros(size, zeros):
+def test_derivative_of_prod_is_exact_with_any_number_of_zeros(size, zeros):
     rng = np.random.default_rng(size)
     a = rng.integers(1, 5, size).astype(float)
     a[rng.permutation(size)[:zeros]] = 0
@@ -396,7 +396,7 @@ def test_products_are_exact_with_any_number_of_zeros(size, zeros):
 
 
 @pytest.mark.parametrize("a", [[[1.0, 2.0], [2.0, 4.0]], [[0.0, 0.0], [0.0, 3.0]], [[0.0, 0.0], [0.0, 0.0]]])
-def test_the_derivative_of_a_singular_determinant_is_its_cofactors(a):
+def test_derivative_of_singular_determinant_is_cofactors(a):
     (p, q), (r, s) = a
     xbar = pullback(call(np.linalg.det), (np.array(a),), 0, np.float64(1.0), np.linalg.det(a))
     np.testing.assert_allclose(xbar, [[s, -r], [-q, p]], atol=1e-14)
@@ -413,12 +413,12 @@ def test_norms_at_the_origin_have_derivative_zero(fun, order):
     np.testing.assert_array_equal(np.broadcast_to(xbar, 3), np.zeros(3))
 
 
-def test_norms_of_huge_vectors_do_not_overflow_in_the_rule():
+def test_rule_of_norm_does_not_overflow_for_huge_vectors():
     x = np.array([3e300, 4e300])
     np.testing.assert_allclose(pullback(call(np.linalg.norm, ord=3), (x,), 0, 1.0, 5e300), [0.36, 0.64])
 
 
-def test_padding_that_computes_is_refused_by_name():
+def test_pad_modes_that_compute_raise_and_are_named():
     with pytest.raises(
         UnsupportedFunctionError, match=r"numpy.pad with mode='mean' computes the padding"
     ):
@@ -441,7 +441,7 @@ def test_clipping_passes_the_cotangent_inside_the_closed_interval():
 # ---- strong zero
 
 
-def test_a_zero_cotangent_meets_infinite_operands_in_products_and_gives_zero():
+def test_zero_cotangent_times_infinite_operand_is_zero():
     a = np.array([[inf, 1.0], [2.0, 3.0]])
     g = np.array([[0.0, 2.0], [0.0, 1.0]])
     np.testing.assert_array_equal(strong_matmul(g, a), [[4, 6], [2, 3]])
@@ -474,13 +474,13 @@ WITH_INFINITY = np.array([[inf, 1.0, nan], [1.0, 2.0, 0.5], [0.3, 1.0, 1.0]])
     ],
     ids=lambda a: getattr(a, "__name__", ""),
 )
-def test_a_cotangent_of_zeros_pulls_back_to_zeros(fun, args):
+def test_zero_cotangent_pulls_back_to_zeros(fun, args):
     y = fun(*args)
     xbar = lookup(fun).vjps[0](np.zeros_like(y), y, *args)
     np.testing.assert_array_equal(xbar, np.zeros_like(xbar))
 
 
-def test_a_cotangent_of_zeros_pulls_back_to_zeros_through_einsum():
+def test_zero_cotangent_pulls_back_to_zeros_through_einsum():
     g = np.zeros((2, 3))
     args = ("ij,jk->ik", np.ones((2, 3)), WITH_INFINITY)
     y = np.einsum(*args)
@@ -501,26 +501,26 @@ def real_ufuncs():
 
 
 @pytest.mark.parametrize("ufunc", real_ufuncs(), ids=lambda f: f.__name__)
-def test_every_real_ufunc_of_numpy_has_one_row(ufunc):
+def test_every_real_numpy_ufunc_has_one_rule(ufunc):
     row = registry.rows[ufunc]
     if row.kind == "elementwise":
         assert len(row.partials) == ufunc.nin
 
 
-def test_every_elementwise_row_is_in_the_table_of_cases():
-    # these have an operand or a value that mpmath has no number for, and tests of their own
+def test_every_elementwise_rule_is_in_the_case_table():
+    # mpmath cannot represent an operand or a value of these, which have separate tests
     apart = {"where", "ldexp", "jv", "yv", "iv", "kv", "zeta", "_riemann_zeta", "lambertw"}
     for case in ELEMENTWISE:
         assert lookup(resolve(case.fun)).kind == "elementwise"
-    # functions of our own, other than results of SciPy's, are compared by the second derivatives of those they serve
+    # functions of our own, except results of SciPy, are compared through the second derivatives that use them
     served = {r for r in registry.rows.values() if r.name.startswith("wengert.rules.") and not r.name[-1].isdigit()}
     rows = [r for r in registry.rows.values() if r.kind == "elementwise" and r not in served]
     declared = {r.name.rpartition(".")[2] for r in rows}
-    # mpmath has none of these at hand: `test_coverage.py` compares them with differences
+    # mpmath lacks these: `test_coverage.py` compares them with differences
     differences = {"ellipj_3", "elliprd", "gdtria", "it2struve0", "iti0k0_1", "itj0y0_1", "log_wright_bessel"}
     differences |= {"pbdv_1", "pbvv_0", "pbvv_1", "pbwa_0", "pbwa_1", "wright_bessel"}
     differences |= {f"{name}_{part}" for name, _, results in WAVES for part in range(results)}
-    differences |= {f"kelvin_{part}" for part in range(4)}  # of complex values: `test_special_census.py`
+    differences |= {f"kelvin_{part}" for part in range(4)}  # complex values: `test_special_census.py`
     differences |= {f"modfresnel{sign}_{part}" for sign in "mp" for part in range(2)}
     differences |= {"hankel1", "hankel2", "hankel1e", "hankel2e", "wofz", "_smirnovp"}
     composed = {r.name.rpartition(".")[2] for r in registry.rows.values() if r.kind == "composed"}
@@ -529,19 +529,19 @@ def test_every_elementwise_row_is_in_the_table_of_cases():
     assert declared == {c.name for c in ELEMENTWISE} | apart | of_scipy | differences
 
 
-def test_every_row_with_a_pullback_is_called_in_some_case():
+def test_every_rule_with_a_pullback_has_a_case():
     called = {c.fun for c in [*CALLS, *SYMMETRIC]}
     for row in registry.rows.values():
-        if row.kind in ("structural", "linear") and not row.name.startswith("numpy.fft."):  # of complex numbers
+        if row.kind in ("structural", "linear") and not row.name.startswith("numpy.fft."):  # for complex values
             assert row.fun in called, row
 
 
-def test_every_moving_function_is_called_in_some_case():
+def test_every_data_movement_function_has_a_case():
     moving = {r.fun for r in registry.rows.values() if r.kind in ("view", "rearrangement")}
     assert moving - {np.block} == {c.fun for c in MOVES}
 
 
-def test_methods_of_ufuncs_stand_for_functions_that_have_rows():
+def test_ufunc_methods_map_to_functions_with_rules():
     assert registry.ufunc_methods[np.add, "reduce"] is np.sum
     for (ufunc, method), fun in registry.ufunc_methods.items():
         if method == "at":  # works in place: tests of methods call it
@@ -552,7 +552,7 @@ def test_methods_of_ufuncs_stand_for_functions_that_have_rows():
         assert lookup(fun) is not None
 
 
-def test_a_linear_row_is_linear():
+def test_linear_rules_are_linear():
     for case in CALLS:
         row = lookup(case.fun)
         if row.kind == "linear" and "initial" not in case.kwargs:
@@ -561,7 +561,7 @@ def test_a_linear_row_is_linear():
             np.testing.assert_allclose(doubled, 2 * case(*args), err_msg=case.name)
 
 
-def test_rows_that_claim_no_curvature_have_none():
+def test_rules_declared_without_curvature_have_none():
     """Second differences vanish over steps that cross no kink."""
     for case in CALLS:
         if lookup(case.fun).curvature != "none":
@@ -583,7 +583,7 @@ def test_rows_that_claim_no_curvature_have_none():
                 assert np.all(~np.isfinite(second) | (np.abs(second) < 1e-12)), case.name
 
 
-def test_leading_axes_are_those_that_the_value_lacks():
+def test_leading_counts_extra_axes_of_tangent():
     assert leading(np.ones((5, 2, 3)), np.ones((2, 3))) == 1
     assert leading(np.float64(1.0), np.float64(2.0)) == 0
 
@@ -606,13 +606,13 @@ FACTORS = np.array([0.0, -0.0, 1.5, -2.0, np.inf, -np.inf, np.nan, 1e-320, 1e308
     ],
     ids=["vectors", "matrices", "transposed", "a number", "one element", "numbers", "strided", "spread", "float32"],
 )
-def test_a_strong_product_is_numpys_but_for_zeros(form):
+def test_strong_product_equals_numpy_except_at_zeros(form):
     pairs = np.array(np.meshgrid(FACTORS, FACTORS)).reshape(2, -1)
     a, b = form(*pairs)
     with np.errstate(all="ignore"):
         plain = np.multiply(a, b)
     spoiled = np.isnan(plain) & (np.equal(a, 0) | np.equal(b, 0))
-    wengert.grad(np.sum)(np.ones(2))  # the core is there
+    wengert.grad(np.sum)(np.ones(2))  # imports the core
     found = strong(a, b)
     assert type(found) is type(plain) and found.dtype == plain.dtype
     np.testing.assert_array_equal(found, np.where(spoiled, 0.0, plain))

@@ -1,4 +1,4 @@
-"""Every program of the table through every driver: values bit for bit, derivatives to rounding."""
+"""Every program of the scenario table through every driver: values bit for bit, derivatives to rounding."""
 
 import copy
 import warnings
@@ -26,7 +26,7 @@ def _input_may_be_written():
 
 
 def plain(s):
-    """The value of the program on plain NumPy."""
+    """Return the value of the program on plain NumPy."""
     x = copy.deepcopy(s.x)
     if isinstance(x, list) and not s.containers:
         x = np.array(x, dtype=float)
@@ -40,32 +40,32 @@ def cotangents(shape, count=3):
 
 
 def contracted(cotangent, jacobian, shape):
-    """J^T cotangent for a Jacobian of shape ``T + S``."""
+    """Return J^T cotangent for a Jacobian of shape ``T + S``."""
     return np.tensordot(cotangent, jacobian, axes=len(shape))
 
 
 @named(ARRAYS)
-def test_the_jacobian_is_exact(s):
+def test_jacobian_is_exact(s):
     J = wg.jacobian(s.f, s.x, args=s.args)
     assert_rounding(J, s.exact(), s.dtype)
     assert np.asarray(J).dtype == s.dtype
 
 
 @named([s for s in ARRAYS if np.shape(plain(s)) == ()])
-def test_the_gradient_is_exact(s):
+def test_gradient_is_exact(s):
     g = wg.grad(s.f, s.x, args=s.args)
     assert_rounding(g, s.exact(), s.dtype)
     assert np.asarray(g).dtype == s.dtype
 
 
 @named([s for s in ARRAYS if np.shape(plain(s)) != ()])
-def test_the_gradient_of_an_array_is_refused(s):
+def test_gradient_of_array_output_raises(s):
     with pytest.raises(TypeError, match="must return a single number"):
         wg.grad(s.f, s.x, args=s.args)
 
 
 @named(TABLE)
-def test_values_are_those_of_plain_numpy_bit_for_bit(s):
+def test_values_are_bit_identical_to_plain_numpy(s):
     expected = plain(s)
     y, _ = wg.vjp(s.f, s.x, args=s.args)
     assert_same_bits(y, expected, "vjp")
@@ -78,7 +78,7 @@ def test_values_are_those_of_plain_numpy_bit_for_bit(s):
 
 
 @named(ARRAYS)
-def test_a_pullback_gives_the_same_each_time(s):
+def test_pullback_is_reproducible(s):
     y, pullback = wg.vjp(s.f, s.x, args=s.args)
     seed = cotangents(np.shape(y), 1)[0].astype(s.dtype)
     first = pullback(seed)
@@ -103,14 +103,14 @@ def test_stacked_cotangents_are_pulled_back_row_by_row(s):
 
 
 @named(ARRAYS)
-def test_the_jacobian_does_not_depend_on_the_number_of_rows_swept_at_once(s):
+def test_jacobian_does_not_depend_on_chunk_size(s):
     whole = wg.jacobian(s.f, s.x, args=s.args)
     for chunk in (1, 2, 1000):
         assert_rounding(wg.jacobian(s.f, s.x, args=s.args, chunk=chunk), whole, s.dtype)
 
 
 @named(TABLE)
-def test_the_argument_is_left_as_it_was(s):
+def test_argument_is_unchanged(s):
     x = copy.deepcopy(s.x)
     J = wg.jacobian(s.f)
     J(x, *s.args)
@@ -122,7 +122,7 @@ def test_the_argument_is_left_as_it_was(s):
 
 
 @named([s for s in TABLE if s.containers])
-def test_derivatives_of_containers_have_their_form(s):
+def test_derivatives_of_containers_have_their_structure(s):
     found, shape = split(wg.jacobian(s.f, s.x, args=s.args)), split(s.exact())
     assert len(found[0]) == len(shape[0])
     for block, exact in zip(found[0], shape[0]):
@@ -132,7 +132,7 @@ def test_derivatives_of_containers_have_their_form(s):
 
 
 @named([s for s in TABLE if s.containers])
-def test_pullbacks_of_containers_take_and_give_containers(s):
+def test_pullbacks_of_containers_accept_and_return_containers(s):
     y, pullback = wg.vjp(s.f, s.x, args=s.args)
     parts, restore = split(y)
     seeds = [np.random.default_rng(i).uniform(-1, 1, np.shape(part)) for i, part in enumerate(parts)]
@@ -149,7 +149,7 @@ def test_pullbacks_of_containers_take_and_give_containers(s):
 
 
 @named([s for s in TABLE if s.writes_input])
-def test_a_program_that_writes_its_argument_is_told_so(s):
+def test_function_that_writes_into_its_argument_warns(s):
     def f(x, *args):
         return s.f(x, *args)
 
@@ -157,10 +157,10 @@ def test_a_program_that_writes_its_argument_is_told_so(s):
         wg.jacobian(f, s.x, args=s.args)
 
 
-# ---- what programs keep
+# ---- state kept by programs
 
 
-def test_a_method_counts_its_calls():
+def test_method_counts_its_calls():
     model = Brusselator(4)
     z = np.linspace(0.5, 1.5, 8)
     wg.jacobian(model.residual, z)
@@ -175,7 +175,7 @@ def grad_of_a_sum(f, x):
 
 
 def drivers():
-    """Ways to differentiate a program of a vector with a vector result, as functions of ``(f, x)``."""
+    """Return drivers for a vector function of a vector, as functions of ``(f, x)``."""
     return {
         "jacobian": lambda f, x: wg.jacobian(f, x),
         "jacobian in chunks": lambda f, x: wg.jacobian(f, x, chunk=1),
@@ -191,7 +191,7 @@ def drivers():
 
 
 def keeping_program(kept):
-    """In-place code that leaves its buffers, views of them, and intermediate values in `kept`."""
+    """Return in-place code that appends its buffers, views of them and intermediate values to `kept`."""
 
     def f(x):
         F = np.zeros(4)
@@ -209,7 +209,7 @@ def keeping_program(kept):
 
 
 @pytest.mark.parametrize("driver", drivers().values(), ids=drivers().keys())
-def test_what_a_closure_kept_equals_what_plain_numpy_leaves_there(driver):
+def test_state_kept_by_closure_equals_plain_numpy(driver):
     x = np.array([0.3, 1.2, -0.7])
     expected, kept = {}, {}
     keeping_program(expected)(x.copy())
@@ -222,7 +222,7 @@ def test_what_a_closure_kept_equals_what_plain_numpy_leaves_there(driver):
 
 
 @pytest.mark.parametrize("driver", drivers().values(), ids=drivers().keys())
-def test_what_an_object_kept_equals_what_plain_numpy_leaves_there(driver):
+def test_state_kept_by_object_equals_plain_numpy(driver):
     x = np.array([0.3, 1.2, -0.7])
     expected, model = Accumulator(), Accumulator()
     expected(x.copy())
@@ -258,7 +258,7 @@ def test_aux_and_views_returned_equal_plain_numpy_after_each_driver():
         assert result[2]["list"] == aux["list"]
 
 
-def test_a_value_returned_by_vjp_is_memory_of_its_own():
+def test_value_returned_by_vjp_owns_its_memory():
     y, pullback = wg.vjp(lambda x: np.exp(x), np.array([0.0, 1.0]))
     first = pullback(np.ones(2))
     y[:] = -1.0
@@ -267,7 +267,7 @@ def test_a_value_returned_by_vjp_is_memory_of_its_own():
     np.testing.assert_array_equal(pullback(np.ones(2)), np.exp([0.0, 1.0]))
 
 
-def test_an_object_reached_by_a_name_is_followed_like_a_function():
+def test_object_held_by_a_global_name_is_traced():
     model = Brusselator(4)
     z = np.linspace(0.5, 1.5, 8)
     expected = 2 * model.residual(z) @ model.matrix(z)

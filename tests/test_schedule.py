@@ -1,4 +1,4 @@
-"""Checkpoint schedules: every one is carried out by the judge, counts equal dynamic programming and other programs."""
+"""Checkpoint schedules: `simulate` executes each one, and counts equal dynamic programming and other packages."""
 
 import ast
 import itertools
@@ -39,13 +39,13 @@ from wengert.checkpointing.schedule import (
 
 
 def binomial_formula(steps, slots):
-    """Fewest extra steps with one step on the tape: r l - C(s + r, s + 1), Griewank and Walther (2008), ch. 12."""
+    """Minimum of extra steps with one step on the tape: r l - C(s + r, s + 1), Griewank and Walther (2008), ch. 12."""
     r = next(r for r in itertools.count() if comb(slots + r, slots) >= steps)
     return r * steps - comb(slots + r, slots + 1)
 
 
 def fewest_with_slots(steps, slots):
-    """The same for all smaller numbers, by dynamic programming."""
+    """Return the same for all smaller numbers, by dynamic programming."""
     t = np.zeros((slots + 1, steps + 1), int)
     t[0, 2:] = 10**9
     for s in range(1, slots + 1):
@@ -55,9 +55,9 @@ def fewest_with_slots(steps, slots):
 
 
 def fewest_in_bytes(steps, memory, state, tape):
-    """Fewest extra steps in `memory` bytes, for all numbers of steps up to one, by dynamic programming.
+    """Return the minimum of extra steps in `memory` bytes, for each number of steps, by dynamic programming.
 
-    A stretch is taped, or its first step is taped and that tape held meanwhile, or its first state is kept.
+    A range of steps is taped, or its first step is taped and the tape kept, or its first state is stored.
     """
     t = np.full((memory + 1, steps + 1), 10**9)
     for space, row in enumerate(t):
@@ -73,12 +73,12 @@ def fewest_in_bytes(steps, memory, state, tape):
 
 
 def rooms(memory, state, tape):
-    """Steps that can be taped while 0, 1, ... states are kept."""
+    """Return how many steps can be taped while 0, 1, ... states are stored."""
     return [(memory - kept * state) // tape for kept in range((memory - tape) // state + 1)]
 
 
 def oracle(schedule, steps):
-    """Steps run, states written to and read from disk, by a schedule of the package checkpoint_schedules."""
+    """Return steps run, and states written to and read from disk, by a schedule of checkpoint_schedules."""
     on_disk = checkpoint_schedules.StorageType.DISK
     run = written = read = 0
     for action in schedule:
@@ -93,7 +93,7 @@ def oracle(schedule, steps):
 
 
 class Given(list):
-    """Actions written by hand, with what `simulate` asks of a schedule."""
+    """Hand-written actions, with the attributes that `simulate` reads from a schedule."""
 
     def __init__(self, actions, n, ram=1, disk=0):
         super().__init__(actions)
@@ -106,7 +106,7 @@ class Given(list):
 def test_binomial_counts_are_optimal_for_all_small_numbers_of_steps_and_slots():
     @cache
     def extra(steps, free, price):
-        """Extra steps of a stretch by the decisions of `tree`, which depend on nothing else."""
+        """Return the extra steps of a range by the decisions of `tree`, which depend on nothing else."""
         if steps == 1:
             return 0
         right = tree.right(steps, tree.slots - free, price)
@@ -132,7 +132,7 @@ def test_binomial_schedules_execute_their_predicted_steps(slots):
 
 
 @pytest.mark.parametrize(("steps", "slots"), [(1, 1), (10, 3), (50, 3), (100, 5), (100, 10), (300, 4), (150, 30)])
-def test_binomial_counts_equal_those_of_revolve(steps, slots):
+def test_binomial_counts_equal_revolve(steps, slots):
     run = simulate(binomial(steps, slots)).advanced + steps
     assert run == oracle(checkpoint_schedules.Revolve(steps, slots), steps)[0]
     assert run == oracle(checkpoint_schedules.MultistageCheckpointSchedule(steps, slots, 0), steps)[0]
@@ -140,8 +140,8 @@ def test_binomial_counts_equal_those_of_revolve(steps, slots):
 
 @pytest.mark.filterwarnings("ignore:Numba not available")
 @pytest.mark.parametrize(("steps", "slots"), [(10, 3), (60, 2), (60, 12), (150, 5)])
-def test_tapes_as_large_as_states_give_the_mixed_schedule(steps, slots):
-    """Maddison's: its units are states or tapes, and one more tape is for the step being swept."""
+def test_tapes_as_large_as_states_give_mixed_schedule(steps, slots):
+    """Maddison's schedule counts states or tapes as units, and one more tape for the step being swept."""
     schedule = blocks(steps, slots + 1, 1, 1)
     assert schedule.extra_steps + steps == oracle(checkpoint_schedules.MixedCheckpointSchedule(steps, slots), steps)[0]
 
@@ -159,8 +159,8 @@ def test_tapes_as_large_as_states_give_the_mixed_schedule(steps, slots):
         (100_000, 1000, 5, 100_299),  # 199003, 149800
     ],
 )
-def test_bytes_shared_by_states_and_tapes_go_further_than_equal_blocks(steps, memory, tape, extra):
-    """In bytes of one state; in the comments, what the best number of slots and the best size of equal blocks give."""
+def test_sharing_memory_between_states_and_tapes_beats_equal_blocks(steps, memory, tape, extra):
+    """Memory is in units of a state; comments give the best number of slots and the best size of equal blocks."""
     schedule = blocks(steps, memory, 1, tape)
     assert schedule.extra_steps == extra
     assert schedule.memory(1, tape) <= memory
@@ -184,7 +184,7 @@ def test_bytes_shared_by_states_and_tapes_go_further_than_equal_blocks(steps, me
         (37, 3, 4, False),
     ],
 )
-def test_block_counts_are_optimal_up_to_the_decrease_of_a_capacity(memory, state, tape, is_exact):
+def test_block_counts_exceed_optimum_by_at_most_a_capacity_decrease(memory, state, tape, is_exact):
     room = rooms(memory, state, tape)
     most = 0 if is_exact else max(a - b for a, b in itertools.pairwise(room))
     fewest = fewest_in_bytes(120, memory, state, tape)
@@ -202,7 +202,7 @@ def test_predicted_memory_equals_used_memory(steps, memory, state, tape, disk):
     assert schedule.memory(state, tape) == simulate(schedule, state, tape).peak_bytes <= memory
 
 
-def test_equal_blocks_from_a_few_states():
+def test_uniform_schedule_with_few_states():
     schedule = uniform(100, 7)
     done = simulate(schedule)
     assert [a.step for a in schedule if isinstance(a, Store)] == [0, 15, 30, 45, 60, 75]
@@ -215,12 +215,12 @@ def test_equal_blocks_from_a_few_states():
 
 
 @pytest.mark.parametrize(("steps", "ram", "disk"), [(10, 2, 1), (60, 3, 3), (100, 2, 5), (150, 6, 2), (300, 1, 4)])
-def test_the_states_used_least_are_on_disk(steps, ram, disk):
+def test_least_used_states_are_on_disk(steps, ram, disk):
     schedule = two_level(steps, ram, disk)
     done = simulate(schedule)
     assert done.advanced == binomial_formula(steps, ram + disk)
     assert (done.peak_ram, done.peak_disk) == (schedule.ram, schedule.disk) == (ram, disk)
-    # any other choice of the levels of the tree that are on disk moves at least as much
+    # any other choice of tree levels on disk moves at least as much data
     moved = dict.fromkeys(range(ram + disk), 0)
     for action in binomial(steps, ram + disk):
         if isinstance(action, Store | Load):
@@ -231,7 +231,7 @@ def test_the_states_used_least_are_on_disk(steps, ram, disk):
 
 
 @pytest.mark.parametrize("steps", [6, 40, 400])
-def test_a_spill_folder_makes_every_step_run_at_most_twice(steps):
+def test_spill_folder_makes_every_step_run_at_most_twice(steps):
     sizes = {"state_bytes": 10, "tape_bytes": 30}
     schedule = plan(steps, memory=150, spill=True, **sizes)
     done = simulate(schedule, **sizes)
@@ -245,11 +245,11 @@ def test_a_spill_folder_makes_every_step_run_at_most_twice(steps):
         assert simulate(less, **sizes).advanced == less.extra_steps >= steps
 
 
-# ---- one step in closed form, all of them in little memory ----------------------------------------
+# ---- one step in closed form, all steps in little memory ------------------------------------------
 
 
 @pytest.mark.parametrize("slots", [1, 10, 1000, 999_999])
-def test_a_million_steps_are_counted_and_begun_at_once(slots):
+def test_million_steps_are_counted_and_started_immediately(slots):
     def begin():
         start = time.perf_counter()
         schedule = binomial(1_000_000, slots)
@@ -260,7 +260,7 @@ def test_a_million_steps_are_counted_and_begun_at_once(slots):
     assert min(begin() for _ in range(5)) < 0.02  # a loop over all steps takes longer; measured 0.05 ms
 
 
-def test_iterating_needs_memory_for_the_slots_only():
+def test_iteration_needs_memory_for_slots_only():
     tracemalloc.start()
     try:
         for _ in binomial(20_000, 10):
@@ -272,11 +272,11 @@ def test_iterating_needs_memory_for_the_slots_only():
         many = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert few < 100_000  # a table of all steps would take 160 kB at least; other threads take some
+    assert few < 100_000  # a table of all steps would take at least 160 kB; other threads allocate some memory
     assert many < 5_000 * 300
 
 
-def test_schedules_are_of_integers_and_import_nothing_else():
+def test_schedules_use_integers_and_import_no_other_module():
     for module in ("actions", "online", "schedule", "tree"):
         tree = ast.parse((Path(schedules.__file__).parent / f"{module}.py").read_text(encoding="utf-8"))
         for node in ast.walk(tree):
@@ -288,7 +288,7 @@ def test_schedules_are_of_integers_and_import_nothing_else():
         assert {type(field) for action in schedule for field in astuple(action)} <= {int, bool}
 
 
-# ---- runs whose end is not known -----------------------------------------------------------------
+# ---- runs of unknown length ----------------------------------------------------------------------
 
 
 def extra_of(done, steps):
@@ -297,16 +297,16 @@ def extra_of(done, steps):
 
 @pytest.mark.parametrize("slots", [1, 2, 3, 5, 10, 30])
 @pytest.mark.parametrize("steps", [1, 2, 9, 10, 33, 100, 300, 1000])
-def test_online_schedules_run_little_more_than_the_best_that_know_the_end(slots, steps):
+def test_online_schedules_are_close_to_optimal_offline_schedules(slots, steps):
     schedule = Online(slots)
     done = simulate(schedule, end=steps)
     assert done.peak_ram <= slots
     assert done.advanced + done.taped <= 1 + 1.34 * (steps + binomial_formula(steps, slots))
-    assert simulate(schedule) == done  # now that it knows the end
+    assert simulate(schedule) == done  # the schedule knows the end by now
 
 
 @pytest.mark.parametrize(("memory", "steps"), [(100, 50), (100, 300), (100, 3000), (1000, 3000), (20, 1000)])
-def test_online_schedules_share_bytes(memory, steps):
+def test_online_schedules_share_memory(memory, steps):
     sizes = {"state_bytes": 1, "tape_bytes": 5}
     schedule = plan(None, memory=memory, **sizes)
     done = simulate(schedule, **sizes, end=steps)
@@ -314,14 +314,14 @@ def test_online_schedules_share_bytes(memory, steps):
     assert extra_of(done, steps) <= max(steps, 1.25 * plan(steps, memory=memory, **sizes).extra_steps)
 
 
-def test_a_short_run_of_unknown_length_is_taped_as_it_runs():
+def test_short_run_of_unknown_length_is_taped_as_it_runs():
     schedule = plan(None, memory=1000, state_bytes=1, tape_bytes=5)
     done = simulate(schedule, end=80)
     assert extra_of(done, 80) == 0
     assert list(schedule) == [Store(0, 0), Tape(0, 80), Free(0), Reverse(0, 80), End()]
 
 
-def test_states_of_an_unknown_run_go_to_disk_before_any_is_dropped():
+def test_states_of_unknown_run_spill_to_disk_before_any_is_dropped():
     schedule = plan(None, memory=100, spill=True, state_bytes=1, tape_bytes=5)
     done = simulate(schedule, 1, 5, end=5000)
     assert done.stores == done.loads == done.peak_disk == 450  # gaps of 10 steps, 50 states in memory
@@ -341,14 +341,14 @@ def test_thinning_keeps_every_second_state():
 
 
 def ended(schedule, n):
-    """Actions of a schedule that is told its end when it comes."""
+    """Return the actions of a schedule that is notified of its end when it comes."""
     for action in schedule:
         yield action
         if schedule.n is None and isinstance(action, Advance | Tape) and action.last >= n:
             schedule.finalize(n)
 
 
-def test_the_end_may_come_at_any_step():
+def test_end_may_come_at_any_step():
     for steps in range(40):
         schedule = Online(3)
         simulate(schedule, end=steps)
@@ -359,7 +359,7 @@ def test_the_end_may_come_at_any_step():
 
 
 @pytest.mark.parametrize("budget", [{"checkpoints": 3}, {"memory": 40}, {"checkpoints": 1, "spill": 30}])
-def test_the_end_may_be_noticed_only_when_the_next_step_is_due(budget):
+def test_end_may_be_noticed_at_the_next_step(budget):
     for steps in range(60):
         schedule = plan(None, **budget, state_bytes=3, tape_bytes=5)
         actions = []
@@ -413,11 +413,11 @@ def test_every_plan_stays_within_its_budget(data):
 
 @settings(deadline=None, max_examples=50, derandomize=True)
 @given(st.integers(1, 2000), st.integers(1, 30), st.integers(1, 20))
-def test_counts_of_schedules_too_long_for_programming(steps, slots, block):
+def test_counts_of_schedules_too_long_for_dynamic_programming(steps, slots, block):
     slots = max(slots, 3)
     schedule = schedules.Binomial(steps, slots, block=block)
     assert simulate(schedule).advanced == schedule.extra_steps
-    # blocks of one size are steps of another
+    # equal blocks count as the steps of a shorter schedule
     assert schedule.extra_steps <= block * binomial_formula(-(-steps // block), slots)
 
 
@@ -437,7 +437,7 @@ def test_omitted_or_repeated_action_raises(name):
     for i in range(len(actions)):
         for changed in (actions[:i] + actions[i + 1 :], actions[: i + 1] + actions[i:]):
             if isinstance(actions[i], Load) and actions[i].keep and len(changed) > len(actions):
-                continue  # loading twice is only useless
+                continue  # loading twice is merely useless
             with pytest.raises(ValueError, match=r"."):
                 simulate(Given(changed, schedule.n, schedule.ram, schedule.disk))
 
@@ -485,7 +485,7 @@ def test_simulate_counts_the_cost():
     )
 
 
-# ---- budgets, words ------------------------------------------------------------------------------
+# ---- budgets, repr -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The mirror of scipy.optimize: SciPy's signatures and bits, exact derivatives for the solvers and through them.
+"""The mirror of scipy.optimize: SciPy's signatures and bits, exact derivatives for solvers and of solutions.
 
 Derivatives of solutions are compared with closed forms and with mpmath's roots in 40 digits, to third order.
 """
@@ -29,7 +29,7 @@ OURS = {"on_failure": "raise", "on_singular": "raise", "polish": "auto", "derivs
 
 
 def counted(f):
-    """f, with the number of its calls."""
+    """Return f with a count of its calls."""
 
     @functools.wraps(f)
     def run(*args):
@@ -67,12 +67,12 @@ def valley(x, p):
 
 
 def misfit(x, p):
-    """More residuals than unknowns, far from zero at the minimum, and curved."""
+    """More residuals than unknowns, nonlinear, and far from zero at the minimum."""
     return np.array([np.exp(x[0]) - p, x[0] * x[1] - 2, x[1] ** 2 - p * x[0], np.sin(x[1] + p)])
 
 
 def by_mpmath(residual, start, p, orders=3):
-    """Value and derivatives to third order of the solution of residual(x, p) = 0, in 20 digits."""
+    """Return value and derivatives to third order of the solution of residual(x, p) = 0, to 20 digits."""
     with mpmath.workdps(60):
         at = lambda q: mpmath.findroot(lambda *x: residual(x, q), start, tol=1e-100, verify=False, maxsteps=60)
         p, h = mpmath.mpf(p), mpmath.mpf(10) ** -12
@@ -126,12 +126,12 @@ def mp_coupled(x, p):
 
 
 def closing(solver, f, *start, pick="x", **options):
-    """The solution as a function of p, which `f` gets through a closure."""
+    """Return the solution as a function of p, which `f` reads through a closure."""
     return lambda p: _picked(solver(lambda x: f(x, p), *start, **options), pick)
 
 
 def with_args(solver, f, *start, pick="x", **options):
-    """The same by ``args=``."""
+    """Return the same with p passed in ``args=``."""
     return lambda p: _picked(solver(f, *start, args=(p,), **options), pick)
 
 
@@ -193,12 +193,12 @@ PROBLEMS = {
 # ---- signatures, imports
 
 
-def test_mirrors_are_those_that_messages_name():
+def test_mirrored_names_match_those_in_messages():
     assert set(optimize.__all__) == frames.MIRRORED
 
 
 @pytest.mark.parametrize("name", optimize.__all__)
-def test_signatures_are_scipys_followed_by_four_keywords(name):
+def test_signatures_are_those_of_scipy_plus_four_keywords(name):
     parameters = dict(inspect.signature(getattr(optimize, name)).parameters)
     ours = {key: parameters.pop(key) for key in OURS}
     assert {key: p.default for key, p in ours.items()} == OURS
@@ -211,7 +211,7 @@ def test_signatures_are_scipys_followed_by_four_keywords(name):
     assert getattr(optimize, name).__name__ == name and name in getattr(optimize, name).__doc__
 
 
-def test_scipy_is_imported_with_the_first_use_of_the_mirror():
+def test_scipy_is_imported_at_first_use_of_the_mirror():
     code = (
         "import sys, wengert; wengert.scipy; assert 'scipy' not in sys.modules; "
         "found = wengert.scipy.optimize.brentq(lambda x: x * x - 4, 0.0, 3.0); assert abs(found - 2) < 1e-9"
@@ -223,13 +223,13 @@ def test_scipy_is_imported_with_the_first_use_of_the_mirror():
 
 
 @pytest.mark.parametrize("options", [{"derivs": "numeric"}, {"on_failure": None}, {"on_singular": 0}, {"polish": 2}])
-def test_an_unknown_value_of_a_keyword_is_refused(options):
+def test_unknown_keyword_value_raises(options):
     (name,) = options
     with pytest.raises(ValueError, match=f"wengert.scipy.optimize.root: {name} is one of"):
         optimize.root(coupled, [0.5, 0.2], args=(1.0,), **options)
 
 
-def test_a_wrong_argument_is_a_type_error():
+def test_wrong_argument_raises_type_error():
     with pytest.raises(TypeError, match="'fan'"):
         optimize.root(coupled, [0.5, 0.2], fan=1)
 
@@ -249,7 +249,7 @@ def slope(f):
     return {"fprime": wg.derivative(f)}
 
 
-#: name: solver's name, positional arguments with p last among ``args``, derivatives that SciPy is given, options
+#: name: solver, positional arguments with p last among ``args``, derivatives passed to SciPy, options
 BITS = {
     **{
         f"root {method}": ("root", (coupled, [0.5, 0.2]), lambda f: {"jac": wg.jacobian(f)}, {"method": method}, 0.9)
@@ -293,12 +293,12 @@ BITS = {
     "minimize": ("minimize", (valley, [0.5, 0.5]), gradient, {}, 0.7),
 }  # fmt: skip
 
-#: fields of results that a derivative does not follow, and times
+#: result fields that are not differentiated, and times
 LEFT_OUT = ("execution_time",)
 
 
 def assert_same_result(got, expected, is_traced=False):
-    """Equal field by field; in a derivative some fields are left out, never changed."""
+    """Compare all fields; inside a derivative some are missing, but none is changed."""
     if isinstance(expected, dict):
         names = got.keys() - {"info"} if is_traced else expected.keys()
         assert is_traced or got.keys() == expected.keys()
@@ -316,7 +316,7 @@ def assert_same_result(got, expected, is_traced=False):
 
 @pytest.mark.parametrize("name", BITS)
 @pytest.mark.filterwarnings("ignore:delta_grad == 0.0:UserWarning")
-def test_results_are_those_of_scipy_with_the_same_derivatives_traced_or_not(name):
+def test_results_equal_scipy_with_same_derivatives(name):
     solver, given, derivatives, options, p = BITS[name]
     f, *rest = given
     supplied = derivatives(f) if derivatives else {}
@@ -347,12 +347,12 @@ def exact(equations, start, p):
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_derivatives_of_solutions_are_those_of_their_equations_to_third_order(name):
+def test_derivatives_of_solutions_to_third_order(name):
     solve, equations, start, p = PROBLEMS[name]
     x, first, second, third = exact(equations, tuple(start), p)
     jacobian = wg.jacobian(solve, mode="reverse")
     close = functools.partial(np.testing.assert_allclose, rtol=1e-9)
-    assert np.all(abs(solve(p) - x) <= 2e-4 * abs(x))  # what the solver's tolerance gives
+    assert np.all(abs(solve(p) - x) <= 2e-4 * abs(x))  # tolerance of the solver
     close(wg.jacobian(solve, mode="forward")(p), first)
     close(jacobian(p), first)
     close(wg.jacobian(wg.jacobian(solve, mode="forward"), mode="forward")(p), second)
@@ -361,7 +361,7 @@ def test_derivatives_of_solutions_are_those_of_their_equations_to_third_order(na
     close(wg.jacobian(wg.jacobian(jacobian, mode="forward"), mode="forward")(p), third)
 
 
-# ---- what else is differentiated: vectors of equations, parameters in many places, solvers in solvers
+# ---- further uses: systems, parameters in several arguments, nested solvers
 
 
 def kepler(E, e, M):
@@ -369,7 +369,7 @@ def kepler(E, e, M):
 
 
 def kepler_derivatives(E, e):
-    """dE/dM, dE/de, and the second derivatives of E in M, in M and e, and in e."""
+    """Return dE/dM, dE/de, and the second derivatives of E in M, in M and e, and in e."""
     r = 1 - e * np.cos(E)
     dM, de = 1 / r, np.sin(E) / r
     dMM = -e * np.sin(E) / r**3
@@ -382,7 +382,7 @@ ECCENTRICITY, ANOMALIES = 0.8, np.linspace(0.05, 3.1, 7)
 
 
 @pytest.mark.parametrize("fprime2", [None, lambda E, e, M: e * np.sin(E)], ids=["newton", "halley"])
-def test_newton_of_an_array_acts_element_by_element(fprime2):
+def test_newton_of_array_is_elementwise(fprime2):
     def solve(e, M):
         return optimize.newton(kepler, np.full(7, np.pi), fprime2=fprime2, args=(e, M), maxiter=100)
 
@@ -400,7 +400,7 @@ def test_newton_of_an_array_acts_element_by_element(fprime2):
     close(wg.jacobian(wg.grad(lambda e, M: solve(e, M).sum()), argnums=1)(ECCENTRICITY, ANOMALIES), dMe)
 
 
-def test_newton_of_an_array_of_equations_costs_one_slope_however_many_there_are():
+def test_newton_of_array_evaluates_one_slope_for_any_size():
     kepler_counted = counted(kepler)
     M = np.linspace(0.1, 3, 20000)
     y, pullback = wg.vjp(lambda e: optimize.newton(kepler_counted, np.full(M.size, np.pi), args=(e, M)), 0.5)
@@ -448,7 +448,7 @@ def through_keywords(p):
         lambda p: optimize.root(Model(p).residual, [0.5, 0.2]).x,
     ],
 )
-def test_parameters_may_stand_anywhere(solve):
+def test_parameters_may_be_passed_in_any_way(solve):
     _, first, second, _ = exact(mp_coupled, (0.5, 0.0), 0.9)
     close = functools.partial(np.testing.assert_allclose, rtol=1e-9)
     close(wg.jacobian(solve, mode="forward")(0.9), first)
@@ -457,13 +457,13 @@ def test_parameters_may_stand_anywhere(solve):
 
 
 @pytest.mark.parametrize("method", ["BFGS", "trust-exact", "Newton-CG", "Nelder-Mead"])
-def test_a_minimum_of_a_method_of_an_object_has_its_derivative(method):
+def test_minimum_of_bound_method_is_differentiated(method):
     _, first, _, _ = exact(mp_valley, (0.5, 0.5), 0.7)
     found = wg.jacobian(lambda p: optimize.minimize(Model(p).height, [0.5, 0.5], method=method).x)(0.7)
     np.testing.assert_allclose(found, first, rtol=1e-9)
 
 
-def test_a_solver_inside_of_a_solver_inside_of_a_derivative():
+def test_nested_solvers_inside_derivative():
     """x solves x = q(x) p with q the root of q^3 + q = x: so q^3 + q = q p, and x = p sqrt(p - 1)."""
 
     def inner(x):
@@ -481,7 +481,7 @@ def test_a_solver_inside_of_a_solver_inside_of_a_derivative():
     assert wg.hessian(outer, p) == pytest.approx(second, rel=1e-10)
 
 
-def test_where_a_search_starts_has_no_derivative():
+def test_initial_guess_has_zero_derivative():
     def f(p):
         return (
             optimize.brentq(lambda x: x**3 - 2, p - 1, p + 1)
@@ -493,8 +493,8 @@ def test_where_a_search_starts_has_no_derivative():
     assert f(1.5) == pytest.approx(4 * 2 ** (1 / 3))
 
 
-def test_a_linear_system_of_condition_a_million():
-    """A solver of normal equations loses all digits here: their condition is 10^12."""
+def test_linear_system_of_condition_number_1e6():
+    """A solver of normal equations loses all digits here: their condition number is 10^12."""
     rng = np.random.default_rng(5)
     left, right = (np.linalg.qr(rng.normal(size=(8, 8)))[0] for _ in range(2))
     A = left * np.logspace(0, -6, 8) @ right
@@ -504,7 +504,7 @@ def test_a_linear_system_of_condition_a_million():
         np.testing.assert_allclose(found, np.linalg.inv(A), rtol=1e-8, atol=1e-8 * 1e6)
 
 
-def test_calls_inside_of_a_compiled_function_have_the_same_solution():
+def test_solution_inside_compiled_function_is_the_same():
     f = wg.compile(lambda p: optimize.root(coupled, [0.5, 0.2], args=(p,)).x)
     plain = optimize.root(coupled, [0.5, 0.2], args=(0.9,)).x
     for _ in range(3):
@@ -513,7 +513,7 @@ def test_calls_inside_of_a_compiled_function_have_the_same_solution():
         wg.record(lambda p: optimize.minimize(lambda x: np.sum((x - p) ** 2), [0.5, 0.2]).x, 0.9)
 
 
-def test_a_compiled_function_is_solved_with_its_compiled_jacobian():
+def test_compiled_function_is_solved_with_compiled_jacobian():
     f = wg.compile(coupled)
     _, first, _, _ = exact(mp_coupled, (0.5, 0.0), 0.9)
     assert np.array_equal(
@@ -552,7 +552,7 @@ def test_bfgs_on_the_extended_rosenbrock_function_in_1000_calls():
 
 @pytest.mark.parametrize("n", [6, 700])
 @pytest.mark.parametrize("method", ["Newton-CG", "trust-ncg", "trust-krylov"])
-def test_many_products_with_a_hessian_share_its_recording(method, n):
+def test_hessian_products_share_one_recording(method, n):
     f = counted(lambda x: np.sum(np.cosh(x - 1)) + 0.1 * np.sum(x[1:] * x[:-1]) + np.sum(x) ** 2 / n)
     found = optimize.minimize(f, np.zeros(n), method=method, tol=1e-8)
     np.testing.assert_allclose(wg.grad(f)(found.x), 0, atol=1e-5)
@@ -560,7 +560,7 @@ def test_many_products_with_a_hessian_share_its_recording(method, n):
 
 
 @pytest.mark.parametrize("name", ["root", "fsolve", "least_squares", "newton", "minimize"])
-def test_the_function_runs_once_at_each_point(name):
+def test_function_runs_once_per_point(name):
     points = []
 
     def noted(f):
@@ -575,7 +575,7 @@ def test_the_function_runs_once_at_each_point(name):
     assert len(points) == len(set(points)) > 1
 
 
-def test_derivatives_given_by_the_caller_win():
+def test_derivatives_given_by_the_caller_take_precedence():
     J, g, slope_ = counted(wg.jacobian(coupled)), counted(wg.grad(valley)), counted(wg.derivative(scalar))
     optimize.root(coupled, [0.5, 0.2], args=(0.9,), jac=J)
     optimize.minimize(valley, [0.5, 0.5], args=(0.7,), jac=g)
@@ -589,7 +589,7 @@ def test_derivatives_given_by_the_caller_win():
     assert f.calls > 2 * optimize.least_squares(misfit, [0.5, 1.0], args=(0.8,)).nfev
 
 
-def test_a_function_that_returns_its_gradient_too_keeps_its_meaning():
+def test_function_returning_value_and_gradient_is_accepted():
     _, first, second, _ = exact(mp_valley, (0.5, 0.5), 0.7)
     both = wg.value_and_grad(valley)
     for method in ("BFGS", "trust-exact", "Newton-CG"):
@@ -611,20 +611,20 @@ def test_a_function_that_returns_its_gradient_too_keeps_its_meaning():
 
 @pytest.mark.parametrize("name", BITS)
 @pytest.mark.filterwarnings("ignore:delta_grad == 0.0:UserWarning")
-def test_derivs_scipy_is_scipy_itself(name):
+def test_derivs_scipy_equals_scipy(name):
     solver, (f, *rest), derivatives, options, p = BITS[name]
     own = {} if name.split()[-1] not in WITH_HESSIAN and "halley" not in name else derivatives(f)
     expected = getattr(scipy.optimize, solver)(f, *rest, args=(p,), **own, **options)
     assert_same_result(getattr(optimize, solver)(f, *rest, args=(p,), derivs="scipy", **own, **options), expected)
 
 
-def test_transposed_jacobians_are_given_where_they_are_asked_for():
+def test_col_deriv_gives_transposed_jacobian():
     expected = optimize.root(coupled, [0.5, 0.2], args=(0.9,))
     assert np.array_equal(optimize.root(coupled, [0.5, 0.2], args=(0.9,), options={"col_deriv": 1}).x, expected.x)
     assert np.array_equal(optimize.fsolve(coupled, [0.5, 0.2], args=(0.9,), col_deriv=1), expected.x)
 
 
-def test_a_pattern_of_the_jacobian_keeps_least_squares_sparse():
+def test_jac_sparsity_keeps_least_squares_sparse():
     from scipy.sparse import diags_array
 
     def bidiagonal(x):
@@ -651,13 +651,13 @@ def test_bounds_and_constraints_get_exact_derivatives():
     np.testing.assert_allclose(found.x, [0.5, 0.25], rtol=1e-6)
 
 
-def test_objectives_may_return_an_array_of_one_element():
+def test_objective_may_return_array_of_one_element():
     assert optimize.minimize(lambda x: (x - 1) ** 2, [3.0]).x == pytest.approx(1)
     found = wg.jacobian(lambda p: optimize.minimize(lambda x: (x - p) ** 2, [3.0]).x)(2.0)
     np.testing.assert_allclose(found, [1.0])
 
 
-def test_callbacks_and_custom_methods_get_plain_values():
+def test_callbacks_and_custom_methods_receive_plain_values():
     seen = []
 
     def method(fun, x0, args=(), jac=None, **options):
@@ -677,7 +677,7 @@ def test_callbacks_and_custom_methods_get_plain_values():
 # ---- results
 
 
-def test_fields_of_results_are_followed_constant_or_refused():
+def test_result_fields_are_traced_constant_or_raise():
     def f(p, *more):
         found = optimize.least_squares(misfit, [0.5, 1.0], args=(p,), xtol=1e-14, ftol=1e-14, gtol=1e-14)
         assert isinstance(found, scipy.optimize.OptimizeResult) and found.success and found["nfev"] > 2
@@ -696,7 +696,7 @@ def test_fields_of_results_are_followed_constant_or_refused():
         wg.jacobian(f)(0.8, "jac")
 
 
-def test_the_least_value_has_the_derivative_of_the_envelope():
+def test_minimum_value_has_envelope_derivative():
     def least(p, *more):
         found = optimize.minimize(valley, [0.5, 0.5], args=(p,), tol=1e-12)
         assert not any(getattr(found, name) is None for name in more)
@@ -712,7 +712,7 @@ def test_the_least_value_has_the_derivative_of_the_envelope():
         wg.grad(least)(0.7, "hess_inv")
 
 
-def test_polish_moves_the_point_of_the_derivative_and_not_the_value():
+def test_polish_moves_point_of_differentiation_only():
     def solve(p, polish):
         return optimize.minimize(valley, [0.5, 0.5], args=(p,), method="Nelder-Mead", polish=polish).x
 
@@ -727,7 +727,7 @@ def test_polish_moves_the_point_of_the_derivative_and_not_the_value():
     assert 1e-7 < error[False] < 1e-3
 
 
-def test_results_of_equations():
+def test_result_fields_of_root_finders():
     def f(p, *more):
         found = optimize.root(coupled, [0.5, 0.2], args=(p,))
         assert type(found.fun) is np.ndarray and found.success
@@ -758,13 +758,13 @@ def rational_decay(b, x):
 
 
 def misra1a():
-    """NIST's Misra1a: x, y, certified parameters."""
+    """Return NIST's Misra1a: x, y, certified parameters."""
     x = "77.6 114.9 141.1 190.8 239.9 289.0 332.8 378.4 434.8 477.3 536.8 593.1 689.1 760.0"
     y = "10.07 14.73 17.94 23.93 29.61 35.18 40.02 44.82 50.76 55.05 61.01 66.40 75.47 81.78"
     return np.array(x.split(), float), np.array(y.split(), float), np.array([2.3894212918e02, 5.5015643181e-04])
 
 
-def test_influences_of_observations_take_second_derivatives_of_the_residuals():
+def test_influence_of_observations_needs_second_derivatives_of_residuals():
     x, y, certified = misra1a()
 
     def fit(y):
@@ -807,7 +807,7 @@ LOSSES = {
 
 
 def own_loss(z):
-    """Of Geman and McClure, with its derivatives, as SciPy takes them."""
+    """Return the Geman-McClure loss and its derivatives in SciPy's format."""
     rho = np.empty((3, z.size))
     rho[0], rho[1], rho[2] = z / (1 + z), 1 / (1 + z) ** 2, -2 / (1 + z) ** 3
     return rho
@@ -815,8 +815,8 @@ def own_loss(z):
 
 @pytest.mark.parametrize("loss", [*LOSSES, own_loss])
 @pytest.mark.parametrize("method", ["trf", "dogbox"])
-def test_robust_losses_and_their_scale(loss, method):
-    """A line through points of which one is far off: in its data, and in the scale of the loss."""
+def test_robust_losses_and_f_scale(loss, method):
+    """Fit a line with one outlier; differentiate in the data and in the scale of the loss."""
     t = np.arange(5.0)
     y = np.array([0.1, 0.9, 2.2, 2.8, 5.5])
     rho = LOSSES.get(loss, lambda z: z / (1 + z)) if isinstance(loss, str) else lambda z: z / (1 + z)
@@ -850,14 +850,14 @@ def test_robust_losses_and_their_scale(loss, method):
 
 
 def bounded(p, upper, target=1.0):
-    """min (x0 - p)^2 + (x1 + x0 - 3 p)^2 + (x0 - target)^2 with x0 at most `upper`."""
+    """Minimise (x0 - p)^2 + (x1 + x0 - 3 p)^2 + (x0 - target)^2 with x0 at most `upper`."""
     return optimize.least_squares(
         lambda x: np.array([x[0] - p, x[1] + x[0] - 3 * p, x[0] - target]), [0.0, 0.0], bounds=(-9, [upper, 9.0]),
         xtol=1e-12, ftol=1e-12, gtol=1e-12, method="dogbox",
     ).x  # fmt: skip
 
 
-def test_a_bound_that_holds_a_variable_fixes_it():
+def test_active_bound_fixes_its_variable():
     np.testing.assert_allclose(wg.jacobian(bounded)(2.0, 5.0), [0.5, 2.5], rtol=1e-9)  # x0 = (p + 1) / 2
     np.testing.assert_allclose(bounded(2.0, 1.0), [1, 5])
     np.testing.assert_allclose(wg.jacobian(bounded)(2.0, 1.0), [0, 3], rtol=1e-9, atol=1e-12)
@@ -890,7 +890,7 @@ FAILURES = {
 
 @pytest.mark.parametrize("name", FAILURES)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_what_has_not_converged_has_no_derivative(name):
+def test_unconverged_solution_raises(name):
     solve = FAILURES[name]
     solver = name.split()[0]
     for operator in (wg.jacobian, functools.partial(wg.jacobian, mode="forward")):
@@ -905,14 +905,14 @@ def test_what_has_not_converged_has_no_derivative(name):
         assert np.isfinite(value)
 
 
-def test_a_warning_instead_of_the_error():
+def test_unconverged_solution_warns_on_request():
     solve = functools.partial(FAILURES["minimize"], on_failure="warn")
     with pytest.warns(RuntimeWarning, match="minimize has not converged.*the gradient is"):
         slope = wg.jacobian(solve)(0.7)
     np.testing.assert_allclose(slope, exact(mp_valley, (0.5, 0.5), 0.7)[1], rtol=1)
 
 
-def test_elements_that_have_not_converged_are_unknown_alone():
+def test_only_unconverged_elements_are_nan():
     def solve(p):
         return optimize.newton(lambda x, p: x**2 - p, np.ones(3), args=(p,), on_failure="nan")
 
@@ -923,12 +923,12 @@ def test_elements_that_have_not_converged_are_unknown_alone():
     np.testing.assert_allclose(J, expected, rtol=1e-12)
 
 
-def test_elsewhere_failures_are_those_of_scipy():
+def test_failures_outside_derivatives_equal_scipy():
     assert not optimize.root(parabola, [1.0], args=(1.0,)).success
     assert not optimize.minimize(valley, [0.5, 0.5], args=(0.7,), options={"maxiter": 1}).success
     with pytest.raises(RuntimeError, match="Derivative was zero"):
         optimize.newton(parabola, 1.0, args=(1.0,))
-    assert wg.grad(lambda p: p * optimize.root(parabola, [1.0], args=(1.0,)).nfev, 1.0) > 1  # reads nothing traced
+    assert wg.grad(lambda p: p * optimize.root(parabola, [1.0], args=(1.0,)).nfev, 1.0) > 1  # reads no traced value
     with pytest.raises(ValueError, match="different signs"):
         wg.grad(lambda p: optimize.brentq(parabola, 0.0, 1.0, args=(p,)), 1.0)
 
@@ -938,20 +938,20 @@ def test_elsewhere_failures_are_those_of_scipy():
     [
         lambda p, **k: optimize.newton(lambda x: (x - p) ** 2, 0.0, maxiter=200, **k),
         lambda p, **k: optimize.root(lambda x: (x - p) ** 2, [0.0], **k).x,
-        lambda p, **k: optimize.root(lambda x: x**2 + p, [1.0], method="lm", **k).x,  # "converged", and there is none
+        lambda p, **k: optimize.root(lambda x: x**2 + p, [1.0], method="lm", **k).x,  # "converged", but no root exists
         lambda p, **k: optimize.minimize(lambda x: (x[0] + x[1] - p) ** 2, [1.0, 2.0], **k).x,
-        lambda p, **k: optimize.minimize(lambda x: x[0] ** 2 - (x[1] - p) ** 2, [1.0, 1.0], **k).x,  # a saddle
+        lambda p, **k: optimize.minimize(lambda x: x[0] ** 2 - (x[1] - p) ** 2, [1.0, 1.0], **k).x,  # a saddle point
         lambda p, **k: optimize.least_squares(lambda x: np.array([x[0] + x[1] - p, 0 * x[0]]), [1.0, 2.0], **k).x,
     ],
     ids=["double root", "double root of a system", "no root", "valley without a lowest point", "saddle", "gauge"],
 )
-def test_where_the_equations_determine_no_solution(solve):
+def test_singular_equations_raise(solve):
     with pytest.raises(wg.SingularJacobianError, match=r"wengert\.scipy\.optimize"):
         wg.jacobian(solve)(1.0)
     assert np.isnan(wg.jacobian(functools.partial(solve, on_singular="nan"))(1.0)).all()
 
 
-def test_least_norm_where_solutions_form_a_line():
+def test_least_norm_derivative_on_a_line_of_solutions():
     def solve(p):
         return optimize.minimize(lambda x: (x[0] + x[1] - p) ** 2, [1.0, 2.0], on_singular="lstsq").x
 
@@ -964,7 +964,7 @@ def test_more_equations_than_unknowns():
 
 
 @pytest.mark.parametrize("name", ["root", "fsolve", "newton", "least_squares", "minimize", "root_scalar"])
-def test_functions_that_cannot_be_traced_are_refused_by_name(name):
+def test_untraceable_function_is_named_in_error(name):
     def f(x):
         return math.cos(float(np.ravel(x)[0]))
 
@@ -988,7 +988,7 @@ def test_errors_of_the_function_surface_unchanged(name):
         wg.grad(lambda p: solver(f, args=(p,), **start), 1.0)
 
 
-def test_minima_at_bounds_and_under_constraints_have_no_derivative_yet():
+def test_minima_at_bounds_or_constraints_raise():
     def at_bound(p):
         return optimize.minimize(lambda x: (x[0] - p) ** 2 + (x[1] - x[0]) ** 2, [0.0, 0.0], bounds=[(0, 1), (0, 3)]).x
 
@@ -1000,11 +1000,11 @@ def test_minima_at_bounds_and_under_constraints_have_no_derivative_yet():
         wg.jacobian(lambda p: optimize.minimize(lambda x: np.sum((x - p) ** 2), [0.0, 0.0], constraints=plane).x)(1.0)
 
 
-# ---- SciPy's own solvers
+# ---- SciPy's solvers
 
 
 def of_scipy(name):
-    """Calls of SciPy's own solvers with a traced value, by arguments and by a closure."""
+    """Return calls of SciPy's solvers with a traced value, through arguments and through a closure."""
     solver = getattr(scipy.optimize, name)
     f = {"minimize": valley, "least_squares": misfit, "fixed_point": contraction}.get(name, scalar)
     f = coupled if name in ("root", "fsolve") else f
@@ -1027,7 +1027,7 @@ def of_scipy(name):
 
 
 def text_of(error):
-    """Messages of an exception and of those it came from."""
+    """Return the messages of an exception and of its causes."""
     text = ""
     while error is not None:
         text, error = text + str(error), error.__cause__ or error.__context__
@@ -1036,9 +1036,9 @@ def text_of(error):
 
 @pytest.mark.parametrize("name", optimize.__all__)
 @pytest.mark.parametrize("operator", [wg.grad, wg.hessian, functools.partial(wg.jacobian, mode="forward")])
-def test_traced_values_that_reach_scipy_itself_name_the_mirror(name, operator):
+def test_traced_value_passed_to_scipy_names_the_mirror(name, operator):
     for call in of_scipy(name):
-        with pytest.raises((TypeError, ValueError), match=r".") as error:  # SciPy's own, or ours
+        with pytest.raises((TypeError, ValueError), match=r".") as error:  # SciPy's error, or wengert's
             operator(call)(0.9)
         assert f"Use wengert.scipy.optimize.{name}," in text_of(error.value)
 
@@ -1052,12 +1052,12 @@ def test_traced_values_that_reach_scipy_itself_name_the_mirror(name, operator):
         lambda p: scipy.optimize.root_scalar(scalar, args=(p,), x0=0.0, fprime=lambda x, p: np.exp(x) + p).root,
     ],
 )
-def test_the_loop_of_newton_is_not_followed(call):
+def test_newton_iterations_are_not_traced(call):
     with pytest.raises(wg.TracedValueError, match=r"Use wengert\.scipy\.optimize"):
         wg.grad(call, 1.5)
 
 
-def test_scipy_inside_of_a_derivative_on_plain_values_is_left_alone():
+def test_scipy_on_plain_values_inside_derivative_is_unchanged():
     def f(p):
         return p * scipy.optimize.brentq(lambda x: x**2 - 2, 0, 2) + p * scipy.optimize.newton(lambda x: x**2 - 2, 1.0)
 

@@ -35,7 +35,7 @@ def rosenbrock_by_slices(x):
 
 
 def rosenbrock_in_place(x):
-    """Residuals stored one by one, squared in place, summed up in one place."""
+    """Store residuals one by one, square them in place, and accumulate in one element."""
     F = np.zeros(2 * x.size - 2)
     for i in range(x.size - 1):
         F[i] = 10 * (x[i + 1] - x[i] ** 2)
@@ -48,7 +48,7 @@ def rosenbrock_in_place(x):
 
 
 def rosenbrock_as_matrix(x):
-    """With a product, a gather and a rearrangement in it."""
+    """Use a product, a gather and a rearrangement."""
     pairs = np.stack([x[:-1], x[1:]])
     lower, upper = pairs[[0, 1]]
     residual = np.concatenate([10 * (upper - lower * lower), np.ones(x.size - 1) - lower])
@@ -113,7 +113,7 @@ def number_times_array(x):
 
 @pytest.mark.parametrize("f", ROSENBROCKS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("n", [2, 6, 23])
-def test_the_hessian_of_rosenbrock_in_every_style(f, n):
+def test_hessian_of_rosenbrock_in_every_style(f, n):
     x = np.random.default_rng(n).normal(size=n)
     H = wg.hessian(f, x)
     np.testing.assert_allclose(H, rosen_hess(x), rtol=1e-13, atol=1e-10)
@@ -169,7 +169,7 @@ def test_many_directions_through_elementwise_steps(name):
         assert_rounding(wg.hessian(f, x, chunk=chunk), expected, scale=np.abs(expected).max())
 
 
-def test_a_branch_not_taken_in_many_directions():
+def test_untaken_branch_of_where_in_many_directions():
     def f(x):
         y = np.eye(10) @ x
         return np.sum(np.where(y > 0, np.sqrt(np.negative(-y)), 0.0))
@@ -180,7 +180,7 @@ def test_a_branch_not_taken_in_many_directions():
 
 
 def squared(f, *args):
-    """A number that depends on everything that f returns."""
+    """Return a scalar that depends on everything that f returns."""
 
     def loss(x):
         y = f(x, *args)
@@ -191,7 +191,7 @@ def squared(f, *args):
 
 @pytest.mark.parametrize("case", [c for c in TABLE if not c.containers and c.dtype == np.float64], ids=lambda c: c.name)
 @pytest.mark.filterwarnings("ignore::wengert.MutatedInputWarning")
-def test_programs_have_the_derivative_of_their_gradient(case):
+def test_hessian_equals_derivative_of_gradient(case):
     loss = squared(lambda x, *args: np.stack(y) if isinstance(y := case.f(x, *args), (list, tuple)) else y, *case.args)
     x = np.asarray(case.x, float)
     g = wg.grad(loss)
@@ -208,10 +208,10 @@ def test_programs_have_the_derivative_of_their_gradient(case):
     assert_same_bits(g(x), wg.grad(loss)(x))
 
 
-# ---- every row of the registry
+# ---- every rule of the registry
 
 def weighted(f):
-    """A curved number made of all results of a call."""
+    """Return a nonlinear scalar of all results of a call."""
 
     def total(y):
         if is_several(y):
@@ -274,10 +274,10 @@ def test_tangents_and_cotangents_of_every_function_agree(case):
         np.testing.assert_allclose(J @ V[:, j], forward[:, j], rtol=1e-12, atol=1e-12)
 
 
-# ---- strong zero, kinks, what is not finite
+# ---- strong zero, kinks, nonfinite values
 
 
-def test_an_adjoint_or_a_tangent_of_zero_meets_infinite_partials_and_gives_zero():
+def test_zero_adjoint_or_tangent_times_infinite_partial_is_zero():
     x = np.array([0.0, 4.0])
     exact = np.diag([0.0, -0.25 * 4.0**-1.5])
 
@@ -295,8 +295,8 @@ def test_an_adjoint_or_a_tangent_of_zero_meets_infinite_partials_and_gives_zero(
         assert_rounding(wg.hvp(f, x, np.array([0.0, 1.0])), exact[:, 1])
 
 
-def test_matrix_products_of_adjoints_that_are_zero_and_infinite_constants():
-    """y = a B has a column of infinities, which the function does not take: its adjoint and second are 0."""
+def test_matrix_products_of_zero_adjoints_and_infinite_constants():
+    """y = a B has a column of infinities that the function does not read: its adjoint and second adjoint are 0."""
     B = np.array([[1.0, inf, 2.0], [-1.0, 3.0, 0.5]])
     a = np.array([[0.3, 0.7], [1.2, 0.4], [0.1, 2.0]])
     v = np.array([[1.0, 0.0], [-2.0, 1.0], [0.5, 3.0]])
@@ -308,7 +308,7 @@ def test_matrix_products_of_adjoints_that_are_zero_and_infinite_constants():
 
 @pytest.mark.parametrize("k", [None, 3])
 def test_products_of_two_traced_matrices(k):
-    """f = |a b|^2 / 2 of both factors, whose second derivatives by hand are those of matrix calculus."""
+    """f = |a b|^2 / 2 in both factors; matrix calculus gives the second derivatives."""
     rng = np.random.default_rng(0)
     a, b, da, db = (rng.normal(size=shape) for shape in 2 * ((4, 3), (3, 2)))
     y, dy = a @ b, da @ b + a @ db
@@ -321,8 +321,8 @@ def test_products_of_two_traced_matrices(k):
             np.testing.assert_allclose(part[2], 2 * right, rtol=1e-13)
 
 
-def test_the_same_array_of_which_adjoints_are_and_are_not_asked_for():
-    """x enters products, sums and gathers; a copy of it is written to; the vectors given stay as they are."""
+def test_array_with_and_without_requested_adjoints():
+    """x enters products, sums and gathers, and a copy of it is overwritten; the given vectors are unchanged."""
 
     def f(x):
         z = x.copy()
@@ -339,7 +339,7 @@ def test_the_same_array_of_which_adjoints_are_and_are_not_asked_for():
     np.testing.assert_allclose(wg.hessian(f, x), H, rtol=1e-14)
 
 
-def test_a_constant_that_is_infinite_spoils_only_what_moves():
+def test_infinite_constant_affects_only_dependent_results():
     A = np.array([[1.0, inf], [2.0, 3.0]])
 
     H = wg.hessian(lambda x: np.sum((A @ x)[1:] ** 2), [1.0, 2.0])
@@ -370,7 +370,7 @@ def test_a_constant_that_is_infinite_spoils_only_what_moves():
         (lambda x: np.exp(x) * nan, 0.5, nan),
     ],
 )
-def test_kinks_and_ends_in_numbers_and_arrays(f, x, second):
+def test_second_derivatives_at_kinks_and_domain_ends(f, x, second):
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(wg.hessian(f, x), second, rtol=1e-14)
         at = np.array([x, x, x])
@@ -389,7 +389,7 @@ def test_both_operands_of_a_power():
 # ---- arguments, options, containers
 
 
-def test_blocks_of_several_arguments_and_of_containers():
+def test_hessian_blocks_of_several_arguments_and_containers():
     def f(a, b, c):
         return np.sum(a**2) * b["u"] * b["v"][0] + c * np.sum(b["v"])
 
@@ -404,7 +404,7 @@ def test_blocks_of_several_arguments_and_of_containers():
     assert H[2][2] == 0.0
 
 
-def test_a_slice_of_numbers_gives_one_square_array():
+def test_slice_of_scalar_arguments_gives_one_square_array():
     def f(t, a, b):
         return t * a**2 * b
 
@@ -434,7 +434,7 @@ def test_options_of_a_hessian():
     np.testing.assert_allclose(single, np.diag([6.0, 12.0]), rtol=1e-6)
 
 
-def test_products_keep_the_form_of_the_argument():
+def test_products_keep_structure_of_the_argument():
     at = SimpleNamespace(a=np.array([1.0, 2.0]), b=3.0)
     v = SimpleNamespace(a=np.array([1.0, -1.0]), b=2.0)
     found = wg.hvp(lambda p: np.sum(p.a**3) * p.b, at, v)
@@ -457,7 +457,7 @@ def test_products_keep_the_form_of_the_argument():
         (lambda: wg.linearize(np.sin, X)[1] @ (1j * X), TypeError, "real"),
     ],
 )
-def test_errors_say_what_was_expected(call, error, message):
+def test_errors_state_expected_input(call, error, message):
     with pytest.raises(error, match=message):
         call()
 
@@ -465,7 +465,7 @@ def test_errors_say_what_was_expected(call, error, message):
 # ---- SciPy
 
 
-def test_operators_and_products_drive_scipy():
+def test_scipy_solvers_accept_operators_and_products():
     f, x0 = rosenbrock_by_element, np.full(5, 1.3)
     found = minimize(rosen, x0, method="trust-ncg", jac=wg.grad(f), hess=wg.hessian(f), tol=1e-9)
     np.testing.assert_allclose(found.x, 1.0, atol=1e-7)
@@ -505,7 +505,7 @@ def in_place(x):
     return F
 
 
-def test_writes_are_undone_and_redone_in_every_order_of_sweeps():
+def test_writes_are_undone_and_redone_in_any_order_of_sweeps():
     kept = []
 
     def f(x):
@@ -526,7 +526,7 @@ def test_writes_are_undone_and_redone_in_every_order_of_sweeps():
     assert_same_bits(y, in_place(X))
 
 
-def test_passive_blocks_move_nothing():
+def test_passive_blocks_have_zero_derivative():
     def f(x):
         with wg.passive():
             c = x[0] * x[1]
@@ -541,7 +541,7 @@ def test_passive_blocks_move_nothing():
     assert_rounding(wg.hessian(f, X), np.diag(2 * constant + [0, 0, 0, 0, 2, 0]))
 
 
-def test_an_exception_in_a_sweep_leaves_every_value_as_it_was(monkeypatch):
+def test_exception_in_sweep_leaves_values_unchanged(monkeypatch):
     calls_left = [0]
     whole = second_calls.tangent_of_call
 
@@ -600,8 +600,8 @@ def test_two_threads_share_one_operator():
     assert not wrong
 
 
-def test_directions_that_cross_in_a_long_loop():
-    """Ranges of directions that grow, part and meet again."""
+def test_alternating_directions_in_a_long_loop():
+    """Ranges of directions grow, split and merge again."""
 
     def f(x):
         a = [x[i] * x[(3 * i + 1) % 6] for i in range(6)]
@@ -617,7 +617,7 @@ def test_directions_that_cross_in_a_long_loop():
 
 
 @pytest.mark.parametrize("mode", ["mixed", "forward", "reverse"])
-def test_a_primitive_that_has_a_rule_for_tangents_alone(mode):
+def test_primitive_with_tangent_rule_only(mode):
     sine = wg.primitive(lambda x: np.sin(x), jvp=lambda t, y, x: t * np.cos(x))
     x = np.array([0.5, 1.0, 2.0])
     f = lambda sin: lambda x: np.sum(sin(sin(x)) * x[0])
@@ -626,7 +626,7 @@ def test_a_primitive_that_has_a_rule_for_tangents_alone(mode):
 
 
 @pytest.mark.parametrize("op", [wg.grad, wg.derivative, wg.hessian])
-def test_a_rule_that_returns_a_tangent_of_another_shape_is_told(op):
+def test_rule_returning_tangent_of_wrong_shape_raises(op):
     wrong = wg.primitive(lambda x: np.sin(x), jvp=lambda t, y, x: np.ones(7))
     with pytest.raises(ValueError, match=r"a tangent of shape \(7,\) for a result of shape \(\)"):
         op(wrong, 1.0)

@@ -1,7 +1,7 @@
-"""Rules differentiated again: pullbacks, tangents and partials run on traced values, and their derivatives are right.
+"""Rules differentiated again: pullbacks, tangents and partials run on traced values with correct derivatives.
 
 Every rule is a function of the cotangent (or tangent) and of the operands.
-Here it is differentiated in reverse mode and compared with differences, with mpmath or with what is known.
+Here it is differentiated in reverse mode and compared with differences, with mpmath or with closed forms.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ inf, nan = np.inf, np.nan
 
 @pytest.fixture(autouse=True)
 def quiet():
-    """Rules are evaluated with floating point warnings off, as the engine does."""
+    """Rules are evaluated without floating-point warnings, as in the engine."""
     with np.errstate(all="ignore"):
         yield
 
@@ -35,7 +35,7 @@ def drawn_like(x, rng, lead=()):
 
 
 def along(x, v, h):
-    """x + h v, of arrays or lists of them; what is not a number stays as it is."""
+    """Return x + h v for arrays or lists of arrays; non-numeric objects are unchanged."""
     if isinstance(x, list):
         return [along(a, b, h) for a, b in zip(x, v, strict=True)]
     return x + h * np.where(np.isfinite(x), v, 0.0)
@@ -48,7 +48,7 @@ def paired(x, w):
 
 
 def rules_of(case):
-    """Each pullback and each tangent of a call, with its position."""
+    """Return each pullback and each tangent rule of a call with its position."""
     row = lookup(case.fun)
     for i in case.wrt:
         yield "vjp", i, (lambda *a, i=i, **k: row.variadic(i, *a, **k)) if row.variadic else row.vjps[i]
@@ -57,10 +57,10 @@ def rules_of(case):
 
 
 def assert_differentiable(case, lead, word, i, rule, traced):
-    """The derivative of a rule in those of its arguments that are `traced`, against differences."""
+    """Compare the derivative of a rule in its `traced` arguments with differences."""
     rng = np.random.default_rng(11)
     args = case.draw()
-    fun = getattr(wengert.numpy, case.fun.__name__, case.fun)  # np.full knows no traced fill value
+    fun = getattr(wengert.numpy, case.fun.__name__, case.fun)  # np.full does not accept a traced fill value
     g = drawn_like(case(*args) if word == "vjp" else args[i], rng, lead)
     at = [g, *(args[k] for k in case.wrt)]
     chosen = {"both": range(len(at)), "operands": range(1, len(at)), "g": (0,)}[traced]
@@ -89,7 +89,7 @@ def assert_differentiable(case, lead, word, i, rule, traced):
 
 @pytest.mark.parametrize(("lead", "traced"), [((), "both"), ((2,), "operands"), ((2,), "g")])
 @pytest.mark.parametrize("case", CALLS, ids=lambda case: case.name)
-def test_a_pullback_and_a_tangent_can_be_differentiated(case, lead, traced):
+def test_pullback_and_tangent_are_differentiable(case, lead, traced):
     for word, i, rule in rules_of(case):
         assert_differentiable(case, lead, word, i, rule, traced)
 
@@ -98,7 +98,7 @@ def test_a_pullback_and_a_tangent_can_be_differentiated(case, lead, traced):
 
 
 def derivative_of_partial(fun, i, k, at):
-    """Derivative in operand k of the partial in operand i, by reverse mode; 0 of a partial that is a number."""
+    """Return the derivative in operand k of the partial in operand i, by reverse mode; 0 for a constant partial."""
     p = lookup(fun).partials[i]
 
     def slope(x):
@@ -110,7 +110,7 @@ def derivative_of_partial(fun, i, k, at):
 
 
 @pytest.mark.parametrize("case", ELEMENTWISE, ids=lambda case: case.name)
-def test_second_derivatives_are_those_of_the_textbook(case):
+def test_second_derivatives_equal_closed_forms(case):
     fun = resolve(case.fun)
     for at in case.smooth_at:
         for i in range(len(at)):
@@ -124,7 +124,7 @@ def test_second_derivatives_are_those_of_the_textbook(case):
 
 EXPIT, XLOGY = "scipy.special.expit", "scipy.special.xlogy"
 
-#: second derivatives in the first operand, in both, and in the second, where the formulas are at their limits
+#: second derivatives in the first operand, mixed, and in the second, at limits of the formulas
 KINKS = [
     (np.absolute, (0.0,), 0.0),
     (np.fabs, (-0.0,), 0.0),
@@ -185,7 +185,7 @@ KINKS = [
 
 @pytest.mark.parametrize(("fun", "at", "expected"), KINKS)
 def test_second_derivatives_at_kinks_and_limits(fun, at, expected):
-    """None stands for a mixed derivative whose limits differ: there both orders are free."""
+    """None marks a mixed derivative whose limits differ: either order of differentiation is accepted."""
     fun = resolve(fun)
     if len(at) == 1:
         found, expected = [derivative_of_partial(fun, 0, 0, at)], [expected]
@@ -201,7 +201,7 @@ def test_second_derivatives_at_kinks_and_limits(fun, at, expected):
 
 
 def hessian_by_rules(case, x):
-    """Jacobian of the pullback of a number-valued function of one array."""
+    """Return the Jacobian of the pullback of a scalar function of one array."""
     pull = lookup(case.fun).vjps[0]
 
     def slopes(x):
@@ -218,18 +218,18 @@ def test_second_derivatives_of_products_with_zeros_are_products_of_the_rest():
 
 
 @pytest.mark.parametrize("fun", [np.linalg.norm, np.linalg.vector_norm, np.std, np.max, np.ptp])
-def test_second_derivatives_are_zero_where_the_slope_is_the_kink_of_the_table(fun):
+def test_second_derivatives_are_zero_at_kinks(fun):
     np.testing.assert_array_equal(hessian_by_rules(call(fun, val(np.zeros(3))), np.zeros(3)), np.zeros((3, 3)))
 
 
-def test_variance_is_curved_at_its_minimum():
+def test_second_derivative_of_variance_at_its_minimum():
     np.testing.assert_allclose(
         hessian_by_rules(call(np.var, val(np.zeros(3))), np.zeros(3)), 2 / 3 * (np.eye(3) - 1 / 3), atol=1e-15
     )
 
 
-def test_a_strong_product_is_differentiated_as_a_product_beside_a_nan():
-    """Only what is not a number is replaced by 0: the slope of c p at p = 0 is c."""
+def test_strong_product_is_differentiated_correctly_beside_nan():
+    """Only NaN is replaced by 0: the derivative of c p at p = 0 is c."""
     c, p = np.array([2.0, 0.0, 1.0]), np.array([0.0, inf, 3.0])
     np.testing.assert_array_equal(wg.grad(lambda p: np.sum(strong(c, p)))(p), [2.0, 0.0, 1.0])
 

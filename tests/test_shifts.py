@@ -1,4 +1,4 @@
-"""Arrays that are added up part by part become parts that are each one sum, and results that stay are kept."""
+"""Stencil fusion turns arrays accumulated slice by slice into one sum per region; constant results are cached."""
 
 import itertools
 
@@ -16,7 +16,7 @@ from wengert.program.vm import machine as vm
 
 @pytest.fixture
 def always(monkeypatch):
-    """Sums are cut wherever that can be done, however little is gained."""
+    """Fuse sums wherever possible, however small the gain."""
     costs = cost.RegionCosts(1e9, 0.0, 0.1, 1.0, 1.0, 1.0)
     monkeypatch.setattr(cost, "REGIONS_ON_VM", costs)
     monkeypatch.setattr(cost, "REGIONS_COMPILED", costs)
@@ -104,7 +104,7 @@ def point(shape, seed=0):
 
 
 @pytest.mark.parametrize(("f", "shape"), CASES, ids=lambda x: getattr(x, "__name__", str(x)))
-def test_gradients_are_those_of_eager_mode_where_sums_are_cut(f, shape, always):
+def test_gradients_equal_eager_mode_with_split_sums(f, shape, always):
     x = point(shape)
     program = wg.record(f, x).grad()
     for at in (x, point(shape, 1)):
@@ -113,7 +113,7 @@ def test_gradients_are_those_of_eager_mode_where_sums_are_cut(f, shape, always):
 
 
 @pytest.mark.parametrize("f", [*LINES, *PLANES, cube], ids=lambda f: f.__name__)
-def test_machine_code_computes_the_same_where_sums_are_cut(f, always):
+def test_native_code_agrees_with_split_sums(f, always):
     pytest.importorskip("llvmlite")
     x = point((40,) if f in LINES else (9, 12) if f in PLANES else (5, 6, 7))
     program = wg.record(f, x).grad()
@@ -121,14 +121,14 @@ def test_machine_code_computes_the_same_where_sums_are_cut(f, always):
 
 
 @pytest.mark.parametrize("n", [0, 1, 2])
-def test_slices_without_elements_add_nothing(n, always):
+def test_empty_slices_add_nothing(n, always):
     f = lambda x: np.sum(x[1:] * x[:-1]) + np.sum(x**2) + np.sum(x[3:] * x[:-3])
     x = point((n,))
     assert np.array_equal(wg.record(f, x).grad()(x), wg.grad(f)(x))
 
 
 def slices_of(length, n):
-    """Slices of so many elements of an axis of n."""
+    """Draw slices with a given number of elements along an axis of length n."""
     step = st.sampled_from([1, 1, 1, -1, 2])
     return step.flatmap(lambda k: first_of(length, n, k).map(lambda a: sliced(a, length, k)))
 
@@ -147,7 +147,7 @@ def sliced(first, length, step):
 
 @st.composite
 def functions(draw):
-    """A shape, and a function of an array of it: sums of products of slices, and parts written over."""
+    """Draw a shape, and a function of an array of that shape: sums of products of slices, some overwritten."""
     shape = draw(st.sampled_from([(7,), (12,), (5, 6), (4, 9)]))
     terms = []
     for _ in range(draw(st.integers(1, 4))):
@@ -172,7 +172,7 @@ def functions(draw):
 
 @settings(max_examples=120, deadline=None)
 @given(functions())
-def test_random_slices_have_the_gradients_of_eager_mode(case):
+def test_gradients_of_random_slices_equal_eager_mode(case):
     shape, f = case
     x = point(shape, 3)
     program = wg.record(f, x).grad()
@@ -187,11 +187,11 @@ def test_random_slices_have_the_gradients_of_eager_mode(case):
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_new_arrays_that_are_set_part_by_part_have_all_elements(data):
+def test_arrays_assigned_slice_by_slice_are_complete(data):
     shape = data.draw(st.sampled_from([(9,), (5, 6)]))
     cuts = [sorted({0, n, *data.draw(st.lists(st.integers(1, n - 1), max_size=2))}) for n in shape]
     parts = list(itertools.product(*[[slice(*pair) for pair in itertools.pairwise(ends)] for ends in cuts]))
-    parts = data.draw(st.permutations(parts))[data.draw(st.integers(0, 1)) :]  # all of the array, or not quite
+    parts = data.draw(st.permutations(parts))[data.draw(st.integers(0, 1)) :]  # the whole array, or almost
     reads = data.draw(st.booleans())
 
     def f(x):
@@ -206,41 +206,41 @@ def test_new_arrays_that_are_set_part_by_part_have_all_elements(data):
     assert np.array_equal(wg.record(f, x, exact=True)(x), f(x))
 
 
-def test_each_element_is_one_sum_and_nothing_is_filled_with_zeros_first():
+def test_each_element_is_one_sum_without_zero_fill():
     x = point((200_000,))
     program = wg.record(rosenbrock, x).grad()
     steps = program.explain().steps
     assert [step.elements for step in steps] == [x.size - 2, 1]
     assert (steps[0].read, steps[0].written) == (24, 8)  # three shifts of x
-    assert "new with" in str(program)  # the list that is differentiated further is as it was
+    assert "new with" in str(program)  # differentiation uses the code without fusion
 
 
-def test_short_arrays_are_searched_where_the_list_is_run_often_in_a_call(monkeypatch):
+def test_short_arrays_are_fused_if_code_runs_often_per_call(monkeypatch):
     x = point((600,))
     code = simplify.lowered(wg.record(lambda x: burgers(burgers(x) * x), x).grad()._rolled())
     assert stencil_fusion.gathered(code, runs=100) is not code
-    monkeypatch.setattr(stencil_fusion, "_Gathering", None)  # no look at all, many as the parts are
+    monkeypatch.setattr(stencil_fusion, "_Gathering", None)  # fusion is not attempted, despite the many slices
     assert stencil_fusion.gathered(code) is code
 
 
-def test_what_takes_long_is_computed_once_and_kept():
+def test_expensive_subexpression_is_computed_once():
     x = point((200_000,))
     lines = printed(wg.record(curvature, x).grad().lowered(), most=1000).splitlines()
     assert len([line for line in lines if "[199996]" in line and "= add" in line]) > 1
     assert len([line for line in lines if "= exp(" in line and "float64[1]" not in line]) == 1
 
 
-def test_an_exact_program_adds_up_in_the_order_of_the_eager_sweep(always):
+def test_exact_program_sums_in_order_of_eager_sweep(always):
     x = point((513,))
     program = wg.record(rosenbrock, x, exact=True).grad()
     assert np.array_equal(program(x), wg.grad(rosenbrock)(x))
 
 
-# ---------------------------------------------------------------------------------------------- results that stay
+# ---------------------------------------------------------------------------------------------- cached results
 
 
 class Linear:
-    """A weighted sum of what two smoothing steps make of an array."""
+    """A weighted sum of an array after two smoothing steps."""
 
     def __init__(self, shape):
         self.weights = point(shape, 5)
@@ -255,7 +255,7 @@ class Linear:
         return np.sum(self.weights * A)
 
 
-def test_the_gradient_of_a_linear_function_follows_what_it_reads_from_outside():
+def test_gradient_of_linear_function_follows_captured_state():
     model, x = Linear((40,)), point((40,))
     g = wg.grad(wg.compile(model.loss, recheck=None))
     for change in (None, "weights", None, "factor", "sign", None):
@@ -269,23 +269,23 @@ def test_the_gradient_of_a_linear_function_follows_what_it_reads_from_outside():
             at = point((40,), seed)
             found = g(at)
             np.testing.assert_allclose(found, wg.grad(model.loss)(at), rtol=1e-13)
-            found[...] = np.nan  # a result is the caller's
+            found[...] = np.nan  # the caller owns the result
             out = np.empty(40)
             assert g(at, out=out) is out
             np.testing.assert_allclose(out, wg.grad(model.loss)(x), rtol=1e-13)
 
 
-def test_a_result_is_kept_where_it_takes_long_and_does_not_depend_on_all():
+def test_expensive_result_independent_of_some_inputs_is_cached():
     model, x = Linear((40,)), point((40,))
     linear, squared = wg.record(model.loss, x), wg.record(lambda x: model.loss(x) ** 2, x)
     assert linear.grad().machine.keeps
     assert "the result is kept" in repr(linear.grad().explain())
     assert not squared.grad().machine.keeps
     assert not linear.machine.keeps
-    assert not wg.record(lambda x: np.sum(2.0 * x), x).grad().machine.keeps  # it takes no longer than comparing
+    assert not wg.record(lambda x: np.sum(2.0 * x), x).grad().machine.keeps  # as cheap as comparing inputs
 
 
-def test_what_changes_in_each_call_is_kept_no_more():
+def test_result_that_changes_in_each_call_is_no_longer_cached():
     model, x = Linear((40,)), point((40,))
     machine = wg.record(lambda x, w: np.sum(w * model.loss(x)), x, args=(x,)).grad().machine
     assert machine.keeps

@@ -1,4 +1,4 @@
-"""A traced value that reaches any argument of a solver is followed, has derivative zero, or is refused: never lost."""
+"""A traced value in any argument of a solver is differentiated, has derivative zero, or raises: it is never lost."""
 
 import inspect
 import types
@@ -14,7 +14,7 @@ from wengert.scipy import optimize
 P = 1.3
 REFUSED = (wg.TracedValueError, wg.UnsupportedFunctionError, wg.SingularJacobianError, wg.ConvergenceError)
 
-#: arguments that say what is done, and hold no floats
+#: arguments that select behaviour and hold no floats
 WORDS = {
     *("method", "full_output", "disp", "col_deriv", "maxfev", "maxiter", "max_nfev", "verbose", "tr_solver"),
     *("k", "band", "workers"),
@@ -34,7 +34,7 @@ def bowl(x, p=2.0):
 
 
 def custom(fun, x0, args=(), **options):
-    """A method for `minimize` that knows where the minimum is."""
+    """A method for `minimize` that returns the known minimum."""
     return scipy.optimize.OptimizeResult(x=np.array([2.0]), success=True, message="", fun=0.0)
 
 
@@ -76,7 +76,7 @@ def minimize(**given):
 
 
 def slsqp(constraints, method="SLSQP"):
-    """The first variable of the point of least size that a constraint leaves."""
+    """Return the first variable of the feasible point with minimum norm."""
     return optimize.minimize(lambda x: x @ x, [1.0, 2.0], method=method, constraints=constraints).x[0]
 
 
@@ -87,7 +87,7 @@ def callback(p):
     return seen
 
 
-#: what a solver gives, by argument: (argument, a call that hands it a value of p, followed or zero or refused)
+#: solver: (argument, a call that passes a value of p in it, whether it is traced, has derivative zero or raises)
 TOLERANCES = ("xtol", "rtol", "tol", "ftol", "gtol")
 CASES = {
     "root": (
@@ -242,14 +242,14 @@ def test_every_argument_of_every_solver_has_a_row():
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("name", "argument"), ROWS)
-def test_a_traced_value_in_an_argument_is_not_lost(name, argument, mode):
+def test_traced_value_in_any_argument_is_differentiated_or_raises(name, argument, mode):
     solver, rows = CASES[name]
     given, expected = rows[argument]
     check(lambda p: solver(**given(p)), expected, mode)
 
 
 class Line:
-    """A constraint whose function is a method, and reads an attribute."""
+    """A constraint whose function is a method that reads an attribute."""
 
     def __init__(self, p):
         self.p = p
@@ -300,14 +300,14 @@ CONSTRAINTS = {
 @pytest.mark.filterwarnings("ignore:compile")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", CONSTRAINTS)
-def test_a_minimum_that_moves_other_than_by_its_objective_is_refused(name, mode):
+def test_minimum_depending_on_traced_constraints_raises(name, mode):
     f = CONSTRAINTS[name]
     with pytest.raises(REFUSED):
         MODES[mode](f)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_constraints_and_bounds_that_hold_no_traced_value_stay_as_they_are(mode):
+def test_untraced_constraints_and_bounds_are_unchanged(mode):
     def f(p):
         fixed = optimize.minimize(lambda x: x @ x, [1.0, 2.0], constraints={"type": "eq", "fun": lambda x: sum(x) - 1})
         return p * fixed.x[0]
@@ -318,12 +318,12 @@ def test_constraints_and_bounds_that_hold_no_traced_value_stay_as_they_are(mode)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_bounds_that_hold_no_variable_have_derivative_zero(mode):
+def test_inactive_bounds_have_derivative_zero(mode):
     assert MODES[mode](lambda p: minimize(bounds=[(0.0, 3 * p)])) == 0
     assert MODES[mode](lambda p: least_squares(bounds=([0.0], [3 * p]))) == 0
 
 
-def test_hock_schittkowski_71_is_refused():
+def test_hock_schittkowski_71_raises():
     def f(p):
         return optimize.minimize(
             lambda x: x[0] * x[3] * (x[0] + x[1] + x[2]) + x[2],
@@ -361,5 +361,5 @@ ROOTS = {
 @pytest.mark.filterwarnings("ignore:compile")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ROOTS)
-def test_a_traced_value_in_an_argument_of_a_root_is_not_lost(name, mode):
+def test_traced_value_in_any_argument_of_root_is_differentiated_or_raises(name, mode):
     check(*ROOTS[name], mode)

@@ -1,4 +1,4 @@
-"""SciPy's solvers take our callables as they are, reach the known solution, and need fewer calls of f."""
+"""SciPy's solvers accept our callables unchanged, reach the known solution, and need fewer calls of f."""
 
 import functools
 
@@ -19,7 +19,7 @@ import wengert as wg
 
 
 def counted(f):
-    """f, with the number of its calls."""
+    """Return f with a count of its calls."""
 
     @functools.wraps(f)
     def run(*args):
@@ -34,7 +34,7 @@ def counted(f):
 
 
 def cubic_operator(u):
-    """-u'' + u^3 on the unit interval with zero at both ends, by central differences in a loop."""
+    """Return -u'' + u^3 on the unit interval with zero at both ends, by central differences in a loop."""
     n = u.size
     F = np.zeros(n)
     for i in range(n):
@@ -45,7 +45,7 @@ def cubic_operator(u):
 
 
 SOLUTION = 3 * np.sin(np.pi * np.arange(1, 31) / 31)
-LOAD = cubic_operator(SOLUTION)  # the discrete equation has SOLUTION as its root, exactly
+LOAD = cubic_operator(SOLUTION)  # the discrete equation has SOLUTION as its exact root
 GUESS = np.full(30, 1.0)
 
 
@@ -54,7 +54,7 @@ def boundary_value_residual(u):
 
 
 @pytest.mark.parametrize("method", ["hybr", "lm"])
-def test_root_takes_our_jacobian(method):
+def test_root_accepts_jacobian(method):
     exact, differences = counted(boundary_value_residual), counted(boundary_value_residual)
     found = root(exact, GUESS, jac=wg.jacobian(exact), method=method)
     root(differences, GUESS, method=method)
@@ -63,7 +63,7 @@ def test_root_takes_our_jacobian(method):
     assert exact.calls < differences.calls / 2
 
 
-def test_fsolve_takes_our_jacobian_as_fprime():
+def test_fsolve_accepts_jacobian_as_fprime():
     exact, differences = counted(boundary_value_residual), counted(boundary_value_residual)
     found = fsolve(exact, GUESS, fprime=wg.jacobian(exact))
     fsolve(differences, GUESS)
@@ -71,7 +71,7 @@ def test_fsolve_takes_our_jacobian_as_fprime():
     assert exact.calls < differences.calls / 2
 
 
-def test_root_takes_our_jacobian_with_further_arguments_and_a_list_as_value():
+def test_root_accepts_jacobian_with_further_arguments_and_list_output():
     def circle_and_line(x, radius, slope):
         return [x[0] ** 2 + x[1] ** 2 - radius**2, x[1] - slope * x[0]]
 
@@ -80,7 +80,7 @@ def test_root_takes_our_jacobian_with_further_arguments_and_a_list_as_value():
 
 
 @pytest.mark.parametrize("method", ["hybr", "lm"])
-def test_fun_shares_its_run_of_f_with_the_jacobian_so_that_f_runs_once_a_point(method):
+def test_fun_and_jacobian_share_one_evaluation_per_point(method):
     points = []
 
     def residual(u):
@@ -93,7 +93,7 @@ def test_fun_shares_its_run_of_f_with_the_jacobian_so_that_f_runs_once_a_point(m
     assert len(points) == len(set(points))
 
 
-def test_fun_shares_its_run_of_f_with_the_gradient():
+def test_fun_and_gradient_share_one_evaluation_per_point():
     rosenbrock_counted = counted(rosenbrock)
     g = wg.grad(rosenbrock_counted)
     found = minimize(g.fun, [-1.2, 1.0], jac=g, method="BFGS")
@@ -109,7 +109,7 @@ def rosenbrock_residual(x):
 
 
 @pytest.mark.parametrize("method", ["trf", "dogbox", "lm"])
-def test_least_squares_takes_our_jacobian(method):
+def test_least_squares_accepts_jacobian(method):
     exact, differences = counted(rosenbrock_residual), counted(rosenbrock_residual)
     found = least_squares(exact, [-1.2, 1.0], jac=wg.jacobian(exact), method=method)
     least_squares(differences, [-1.2, 1.0], method=method)
@@ -118,7 +118,7 @@ def test_least_squares_takes_our_jacobian(method):
 
 
 @pytest.mark.parametrize("method", ["trf", "dogbox"])
-def test_least_squares_takes_our_jacobian_with_bounds(method):
+def test_least_squares_accepts_jacobian_with_bounds(method):
     exact, differences = counted(rosenbrock_residual), counted(rosenbrock_residual)
     bounds = ([-np.inf, 1.5], np.inf)
     found = least_squares(exact, [2.0, 2.0], jac=wg.jacobian(exact), bounds=bounds, method=method)
@@ -134,7 +134,7 @@ def relaxation(t, offset, amplitude, rate, frequency):
 
 
 @pytest.mark.parametrize("method", ["lm", "trf"])
-def test_curve_fit_takes_the_jacobian_with_respect_to_all_parameters(method):
+def test_curve_fit_accepts_jacobian_with_respect_to_all_parameters(method):
     t = np.linspace(0, 4, 60)
     true = (0.3, 2.0, 0.5, 0.8)
     measured = relaxation(t, *true)
@@ -150,7 +150,7 @@ def test_curve_fit_takes_the_jacobian_with_respect_to_all_parameters(method):
     assert exact.calls < differences.calls
 
 
-def test_curve_fit_gives_the_standard_deviations_of_a_straight_line():
+def test_curve_fit_returns_standard_deviations_of_straight_line():
     def line(x, intercept, slope):
         return intercept + slope * x
 
@@ -174,19 +174,19 @@ def rosenbrock(x):
 
 
 @pytest.mark.parametrize("method", ["BFGS", "L-BFGS-B", "CG", "Newton-CG", "SLSQP"])
-def test_minimize_takes_our_gradient(method):
+def test_minimize_accepts_gradient(method):
     start = np.array([-1.2, 1.0, 0.7])
     exact, differences = counted(rosenbrock), counted(rosenbrock)
     tol = {"tol": 1e-10}
     found = minimize(exact, start, jac=wg.grad(exact), method=method, **tol)
     np.testing.assert_allclose(found.x, np.ones(3), rtol=1e-4)
-    if method != "Newton-CG":  # it asks for a gradient
+    if method != "Newton-CG":  # it requires a gradient
         minimize(differences, start, method=method, **tol)
         assert exact.calls < differences.calls
 
 
 @pytest.mark.parametrize("method", ["BFGS", "L-BFGS-B", "SLSQP"])
-def test_minimize_takes_value_and_gradient_in_one_call(method):
+def test_minimize_accepts_value_and_gradient_in_one_call(method):
     start = np.array([-1.2, 1.0, 0.7])
     exact, differences = counted(rosenbrock), counted(rosenbrock)
     found = minimize(wg.value_and_grad(exact), start, jac=True, method=method, tol=1e-10)
@@ -218,7 +218,7 @@ def hs71_both(x):
     return [hs71_product(x), hs71_sphere(x)]
 
 
-def test_slsqp_takes_our_gradients_of_objective_and_constraints():
+def test_slsqp_accepts_gradients_of_objective_and_constraints():
     calls = {}
     for exact in (True, False):
         objective, product, sphere = counted(hs71), counted(hs71_product), counted(hs71_sphere)
@@ -241,8 +241,8 @@ def test_slsqp_takes_our_gradients_of_objective_and_constraints():
     assert all(fewer < more for fewer, more in zip(calls[True], calls[False]))
 
 
-@pytest.mark.filterwarnings("ignore:delta_grad == 0.0:UserWarning")  # SciPy's, of its own approximate Hessian
-def test_trust_constr_takes_our_gradient_and_our_jacobian_of_the_constraints():
+@pytest.mark.filterwarnings("ignore:delta_grad == 0.0:UserWarning")  # from SciPy's own Hessian approximation
+def test_trust_constr_accepts_gradient_and_jacobian_of_constraints():
     calls = {}
     for exact in (True, False):
         objective, constraint = counted(hs71), counted(hs71_both)
@@ -287,7 +287,7 @@ VAN_DER_POL_END = [0.1706167732170483e01, -0.8928097010247975e00]
 
 
 @pytest.mark.parametrize("method", ["BDF", "Radau"])
-def test_solve_ivp_takes_our_jacobian_on_robertsons_reaction(method):
+def test_solve_ivp_accepts_jacobian_of_robertson_reaction(method):
     exact, differences = counted(robertson), counted(robertson)
     options = {"method": method, "rtol": 1e-6, "atol": [1e-14, 1e-19, 1e-8]}
     found = solve_ivp(exact, (0, 1e11), [1.0, 0.0, 0.0], jac=wg.jacobian(exact, argnums=1), **options)
@@ -298,7 +298,7 @@ def test_solve_ivp_takes_our_jacobian_on_robertsons_reaction(method):
 
 
 @pytest.mark.parametrize("method", ["BDF", "Radau"])
-def test_solve_ivp_takes_our_jacobian_on_van_der_pols_oscillator(method):
+def test_solve_ivp_accepts_jacobian_of_van_der_pol_oscillator(method):
     exact, differences = counted(van_der_pol), counted(van_der_pol)
     options = {"method": method, "args": (1e-6,), "rtol": 1e-5, "atol": 1e-7}
     found = solve_ivp(exact, (0, 2), [2.0, 0.0], jac=wg.jacobian(exact, argnums=1), **options)

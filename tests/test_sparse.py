@@ -1,4 +1,4 @@
-"""Sparse Jacobians and Hessians against dense ones, whatever plan computes them."""
+"""Sparse Jacobians and Hessians equal dense ones, whatever the plan."""
 
 import copy
 import functools
@@ -135,7 +135,7 @@ PLANS = [(1, "auto"), (1, "forward"), (1, "reverse"), (1, "mixed"), (2, "auto"),
 
 @pytest.mark.parametrize(("order", "mode"), PLANS)
 @pytest.mark.parametrize("format", ["csr", "csc", "coo"])
-def test_values_are_those_of_the_dense_derivative(order, mode, format):
+def test_values_equal_dense_derivative(order, mode, format):
     op = wg.jacobian if order == 1 else wg.hessian
     for name, (f, x) in (JACOBIANS if order == 1 else HESSIANS).items():
         J = op(f, sparse=True, mode=mode, format=format)
@@ -159,8 +159,8 @@ def test_values_are_those_of_the_dense_derivative(order, mode, format):
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_entries_of_programs_are_exact_or_refused(name):
-    """Whatever writes in place, takes views, indexes and broadcasts."""
+def test_nonzeros_of_random_programs_are_exact_or_refused(name):
+    """The programs write in place, use views, index and broadcast."""
     program = wg.record(PROGRAMS[name], START)
     try:
         code, y = program._differentiable("jacobian")
@@ -192,14 +192,14 @@ def test_most_programs_are_not_refused():
     assert len(refused) <= len(PROGRAMS) // 2, refused
 
 
-def test_constant_entries_need_no_instruction():
+def test_constant_nonzeros_need_no_instruction():
     program = wg.record(lambda x: 3.0 * x[1:] - x[:-1], X)
     code, y = program._differentiable("jacobian")
     found = entries(code, code.inputs[0], y, program._example)
     assert len(simplify.simplified(found.code)) <= 3
 
 
-def test_a_pattern_at_another_branch_is_found_anew():
+def test_pattern_is_detected_again_at_another_branch():
     def f(x):
         return x[1:] * x[:-1] if x[0] > 0.0 else x[2:] * x[:-2]
 
@@ -211,7 +211,7 @@ def test_a_pattern_at_another_branch_is_found_anew():
     assert J.pattern.shape == (11, 12)
 
 
-def test_what_f_reads_counts():
+def test_state_read_by_f_is_watched():
     J = wg.jacobian(lambda x: scale * x * x[::-1], sparse=True)
     scale = 2.0
     before = J(X).toarray()
@@ -235,7 +235,7 @@ def test_arguments_values_and_outputs():
     np.testing.assert_allclose(at_once.toarray(), wg.jacobian(bordered, X), rtol=1e-14)
 
 
-def test_a_pattern_may_be_given():
+def test_given_pattern_is_used():
     pattern = sp.diags_array([np.ones(12), np.ones(11)], offsets=[0, 1], shape=(12, 12))
     f = lambda x: x**2 + np.concatenate([x[1:], [0.0]])
     J = wg.jacobian(f, sparse=pattern)
@@ -250,7 +250,7 @@ def test_a_pattern_may_be_given():
     np.testing.assert_allclose(H(X).toarray(), wg.hessian(lambda x: np.sum(x[1:] * x[:-1] ** 2), X), atol=1e-14)
 
 
-def test_an_arrow_head_takes_a_few_rows_and_columns():
+def test_arrow_head_is_covered_by_few_rows_and_columns():
     n = 400
     head = np.zeros((n, n), dtype=bool)
     head[0] = head[:, 0] = True
@@ -263,7 +263,7 @@ def test_an_arrow_head_takes_a_few_rows_and_columns():
     assert (J.mode, J.colours.count) == ("mixed", 3)
 
 
-def test_auto_is_dense_where_that_is_better():
+def test_auto_chooses_dense_if_cheaper():
     small = wg.jacobian(bordered, sparse="auto")
     np.testing.assert_allclose(small(X), wg.jacobian(bordered, X), rtol=1e-14)
     assert small.mode == "dense"
@@ -276,7 +276,7 @@ def test_auto_is_dense_where_that_is_better():
     assert full.mode == "dense"
 
 
-def test_results_are_their_own_and_callables_pickle():
+def test_results_own_their_memory_and_callables_pickle():
     J = wg.jacobian(by_elements, sparse=True)
     first = J(X)
     kept = first.toarray()
@@ -299,7 +299,7 @@ def test_compiled_functions_and_derivatives_of_them():
     np.testing.assert_allclose(J(X).toarray(), wg.hessian(energy, X), rtol=1e-13, atol=1e-14)
 
 
-def test_functions_that_are_not_replayed_run_as_they_are():
+def test_uncompilable_functions_fall_back_to_eager():
     calls = []
 
     def f(x):
@@ -330,12 +330,12 @@ def test_functions_that_are_not_replayed_run_as_they_are():
         (lambda: wg.jacobian(lambda x: x["a"] ** 2, {"a": X}, sparse=True), TypeError, "not a container"),
     ],
 )
-def test_errors_name_what_is_wrong(make, error, words):
+def test_errors_name_the_cause(make, error, words):
     with pytest.raises(error, match=words):
         make()
 
 
-def test_solvers_take_them():
+def test_scipy_solvers_accept_sparse_derivatives():
     y0 = np.full(32, 1.0) + 0.1 * RNG.random(32)
     J = wg.jacobian(lambda t, y: brusselator(y), argnums=1, sparse=True, format="csc")
     given = {"method": "BDF", "rtol": 1e-6, "atol": 1e-8}
@@ -346,7 +346,7 @@ def test_solvers_take_them():
     assert found.cost == pytest.approx(least_squares(bordered, X, jac=wg.jacobian(bordered)).cost, rel=1e-6)
 
 
-def test_explain_compares_the_ways():
+def test_explain_compares_direct_and_coloured():
     told = wg.explain(wg.jacobian(bordered, sparse=True), np.linspace(0.0, 1.0, 100))
     assert {*told.ways} == {"direct", "forward", "reverse", "mixed", "dense"}
     assert told.plan.mode == "direct"
@@ -362,12 +362,12 @@ def test_explain_compares_the_ways():
         wg.explain(bordered, X, measure=True)
 
 
-def test_fun_is_the_function():
+def test_fun_returns_value_of_function():
     J = wg.jacobian(bordered, sparse=True)
     np.testing.assert_allclose(J.fun(X), bordered(X), rtol=1e-15)
 
 
-# ---- patterns that are given
+# ---- given patterns
 
 BAND = np.tri(12, k=1, dtype=bool) & np.tri(12, k=1, dtype=bool).T
 WIDER = BAND | np.eye(12, k=5, dtype=bool) | np.eye(12, k=-5, dtype=bool)
@@ -381,7 +381,7 @@ def three_points(x):
 
 
 def not_direct(x):
-    """Of complex numbers there are no entries by themselves."""
+    """Complex values are not accumulated directly."""
     return np.sum(np.exp(((x[1:] - x[:-1]) * 1j).imag))
 
 
@@ -391,7 +391,7 @@ def hessian_of_not_direct(x):
 
 
 def shuffled(pattern):
-    """The same as a COO array whose entries have another order."""
+    """Return the same COO array with its entries permuted."""
     rows, columns = np.nonzero(pattern)
     order = RNG.permutation(len(rows))
     return sp.coo_array((np.ones(len(rows)), (rows[order], columns[order])), pattern.shape)
@@ -416,7 +416,7 @@ FORMS = [
 
 
 def check_given(J, given, exact, pattern, format):
-    """Results have the pattern that was given, values its order."""
+    """Check that results have the given pattern, and that values have its order."""
     J(X[::-1].copy())
     found = J(X)
     assert found.format == format
@@ -435,7 +435,7 @@ def check_given(J, given, exact, pattern, format):
 
 @pytest.mark.parametrize("format", ["csr", "csc", "coo"])
 @pytest.mark.parametrize(("order", "mode", "f", "expected"), WAYS)
-def test_a_given_pattern_is_that_of_the_result(order, mode, f, expected, format):
+def test_result_has_the_given_pattern(order, mode, f, expected, format):
     exact = dense(f, X, order)
     for pattern, form in FORMS:
         given = form(pattern)
@@ -460,7 +460,7 @@ def test_one_triangle_of_a_hessian(order, mode, f, expected, form):
 
 
 @pytest.mark.parametrize(("order", "table"), [(1, JACOBIANS), (2, HESSIANS)])
-def test_values_have_the_order_that_was_given(order, table):
+def test_values_follow_the_given_order(order, table):
     op = wg.jacobian if order == 1 else wg.hessian
     for name, (f, x) in table.items():
         pattern = shuffled(wg.sparsity(f, x, order=order).toarray())
@@ -501,7 +501,7 @@ def not_elementwise(x):
     ],
 )
 @pytest.mark.parametrize("mode", ["auto", "forward"])
-def test_entries_that_are_left_out_are_told_with_line_and_row(f, sparse, mode):
+def test_missing_entries_are_reported_with_line_and_row(f, sparse, mode):
     line = getattr(f, "f", getattr(f, "func", f))
     line = getattr(line, "__code__", None) or type(line).__call__.__code__
     said = rf"^jacobian\(.*\) \(.*test_sparse\.py:{line.co_firstlineno}\): row \d+ of .* lacks entries"
@@ -509,7 +509,7 @@ def test_entries_that_are_left_out_are_told_with_line_and_row(f, sparse, mode):
         wg.jacobian(f, sparse=sparse, mode=mode)(X)
 
 
-def test_a_diagonal_may_be_given_and_must_be_all():
+def test_given_diagonal_pattern_must_be_complete():
     H = wg.hessian(HESSIANS["separable"][0], sparse=sp.eye_array(12))
     np.testing.assert_allclose(H(X).toarray(), dense(HESSIANS["separable"][0], X, 2), rtol=1e-13)
     for f in (HESSIANS["chained"][0], not_direct):
@@ -521,7 +521,7 @@ def test_a_diagonal_may_be_given_and_must_be_all():
     ("operator", "f"), [(wg.jacobian, lambda x: x[1:] * x[:-1]), (wg.hessian, HESSIANS["chained"][0])]
 )
 @pytest.mark.parametrize("wrong", ["column", "value"])
-def test_a_wrong_entry_is_found_at_the_first_call(operator, f, wrong, monkeypatch):
+def test_wrong_entry_is_found_at_first_call(operator, f, wrong, monkeypatch):
     def changed(*args, **options):
         found = entries(*args, **options)
         if wrong == "column":
@@ -549,7 +549,7 @@ library = {5: Held()}  # declared constant
 
 @pytest.mark.parametrize(("operator", "f"), [(wg.jacobian, lambda x: library[5].rate * x**2),
                                              (wg.hessian, lambda x: np.sum(library[5].rate * x**3))])  # fmt: skip
-def test_the_function_itself_is_compared_from_time_to_time(operator, f, monkeypatch):
+def test_recheck_compares_with_eager_function(operator, f, monkeypatch):
     J = operator(wg.compile(f, recheck=1, constant="library"), sparse=True)
     J(X)
     monkeypatch.setattr(library[5], "rate", 3.0)
@@ -558,12 +558,12 @@ def test_the_function_itself_is_compared_from_time_to_time(operator, f, monkeypa
     np.testing.assert_allclose(J(X).toarray(), operator(f)(X), rtol=1e-13)
 
 
-def test_a_number_has_its_derivative_checked():
+def test_derivative_of_scalar_argument_is_checked():
     J = wg.jacobian(lambda x: x**2 * Y, sparse=True)
     np.testing.assert_allclose(J(3.0).toarray(), 6.0 * Y[:, None], rtol=1e-14)
 
 
-def test_a_pattern_smaller_than_that_of_the_operations_is_coloured():
+def test_pattern_smaller_than_traced_one_is_coloured():
     f = lambda x: x**2 + (x[::-1] - x[::-1]) * x
     J = wg.jacobian(f, sparse=sp.eye_array(12))
     np.testing.assert_allclose(J(X).toarray(), np.diag(2.0 * X), rtol=1e-14)
@@ -578,7 +578,7 @@ def test_given_patterns_are_copied():
     np.testing.assert_allclose(J(X).toarray(), wg.jacobian(three_points, X), rtol=1e-13, atol=1e-14)
 
 
-def test_functions_that_are_not_replayed_take_given_patterns():
+def test_uncompilable_functions_accept_given_patterns():
     calls = []
 
     def f(x):
@@ -614,8 +614,8 @@ def test_errors_of_given_patterns(op, pattern, error, words):
         op(f, sparse=pattern)(X)
 
 
-def test_small_entries_beside_large_ones_keep_their_digits():
-    """A chain of entries from 1 down to 1e-13 and up again, each read from one product."""
+def test_small_entries_beside_large_ones_keep_precision():
+    """A chain of entries from 1 down to 1e-13 and up again, each recovered from one product."""
     x = np.append(0.0, np.cumsum(30.0 * (np.abs(np.linspace(-1.0, 1.0, 99)) - 1.0)))
     exact = hessian_of_not_direct(x).toarray()
     H = wg.hessian(not_direct, sparse=exact != 0)
@@ -678,8 +678,8 @@ def test_values_are_written_into_any_array(order, mode, f, expected):
     np.testing.assert_allclose(with_value.values(X, out=np.zeros(34)), dense(f, X, order)[BAND], rtol=1e-12, atol=1e-13)
 
 
-def test_values_with_the_function_beside_them():
-    """Of as many elements as there are nonzeros."""
+def test_values_together_with_function_value():
+    """The output has as many elements as the Jacobian has nonzeros."""
     J = wg.jacobian(np.sin, sparse=True, value=True)
     for k in range(6):
         out = np.zeros(12)
@@ -688,8 +688,8 @@ def test_values_with_the_function_beside_them():
         np.testing.assert_allclose(J(X + k)[0], np.sin(X + k), rtol=1e-15)
 
 
-def test_values_of_what_is_dense_after_all():
-    """Also of one number, whose Jacobian is a row."""
+def test_values_of_auto_that_chose_dense():
+    """Includes a scalar function, whose Jacobian is a row."""
     for f in (bordered, lambda x: x[0] * x[3]):
         J = wg.jacobian(f, sparse="auto")
         for k in range(6):
@@ -711,7 +711,7 @@ COLOURED = {
 
 @pytest.mark.parametrize("format", ["csr", "coo"])
 @pytest.mark.parametrize("kind", COLOURED)
-def test_colours_that_are_given_are_those_of_the_products(kind, format):
+def test_given_colouring_determines_the_products(kind, format):
     D, f, mode = COLOURED[kind]
     colours = wg.colouring(wg.sparsity(f, X, order=1 + (D is wg.hessian)), kind=kind)
     derivative = D(f, sparse=colours, format=format)
@@ -726,12 +726,12 @@ def test_colours_that_are_given_are_those_of_the_products(kind, format):
 
 
 @pytest.mark.parametrize(("D", "kind"), [(wg.hessian, "row"), (wg.jacobian, "star")])
-def test_colours_of_another_kind_are_refused(D, kind):
+def test_colouring_of_wrong_kind_raises(D, kind):
     with pytest.raises(wg.PatternError, match=f"{kind!r} does not determine it: call wengert.colouring with kind="):
         D(three_points, sparse=wg.colouring(np.eye(12, dtype=bool), kind=kind))
 
 
-def test_colours_that_are_given_have_one_mode_and_are_checked():
+def test_given_colouring_fixes_mode_and_is_checked():
     colours = wg.colouring(np.eye(12, dtype=bool))
     with pytest.raises(ValueError, match="column colouring requires mode='forward' or 'auto', not 'reverse'"):
         wg.jacobian(three_points, sparse=colours, mode="reverse")
@@ -743,12 +743,12 @@ MIXING = np.random.default_rng(0).normal(size=(12, 12))
 
 
 def mixed_powers(x):
-    """Of products of matrices: entries take as many operations as the square of what shares a row."""
+    """Use matrix products: accumulation costs the square of the number of variables that share a row."""
     return np.sum((x.reshape(-1, 12) @ MIXING) ** 4) + np.sum(x[1:] * x[:-1])
 
 
 @pytest.mark.parametrize("sparse", [True, "auto", "given"])
-def test_colours_are_taken_where_entries_are_estimated_to_be_slower(sparse):
+def test_colouring_is_used_if_accumulation_is_estimated_slower(sparse):
     x = np.linspace(0.5, 1.5, 360)
     exact = wg.hessian(mixed_powers, x)
     H = wg.hessian(mixed_powers, sparse=sp.csr_array(exact != 0.0) if sparse == "given" else sparse)
@@ -763,29 +763,29 @@ def test_colours_are_taken_where_entries_are_estimated_to_be_slower(sparse):
 
 TIGHT = {
     "a kernel with zeros": (wg.jacobian, lambda x: np.convolve(x**2, [0.0, 1.0, 0.0, 2.0]), 24),
-    "largest of each row": (wg.hessian, lambda x: np.sum(np.max(x.reshape(-1, 3) ** 2, axis=1)), 12),
+    "maximum of each row": (wg.hessian, lambda x: np.sum(np.max(x.reshape(-1, 3) ** 2, axis=1)), 12),
     "smallest, curved": (wg.hessian, lambda x: np.sum(np.min(x.reshape(-1, 3), axis=1) ** 3), 36),
     "pieces": (wg.jacobian, lambda x: np.piecewise(x, [x < 0.0, x >= 0.0], [np.sin, np.square]), 12),
 }
 
 
 @pytest.mark.parametrize("name", TIGHT)
-def test_there_are_no_more_entries_than_needed(name):
+def test_result_stores_no_unneeded_entries(name):
     op, f, nnz = TIGHT[name]
     J = op(f, sparse=True)
     np.testing.assert_allclose(J(X).toarray(), op(f, X), rtol=1e-13)
     assert (J.pattern.nnz, J.mode) == (nnz, "direct")
 
 
-def test_products_of_one_side_are_not_computed_with_those_of_the_other():
-    """One product with a row is the least of both kinds, and of these alone."""
+def test_row_colouring_computes_no_column_products():
+    """One row product is the minimum over both sides, and it is used alone."""
     J = wg.jacobian(lambda x: np.sort(x.reshape(3, 4))[:, 0], sparse=True)
     is_least = X.reshape(3, 4) == X.reshape(3, 4).min(axis=1, keepdims=True)
     np.testing.assert_array_equal(J(X).toarray(), np.repeat(np.eye(3), 4, axis=1) * is_least.ravel())
     assert (J.mode, J.colours.kind, J.colours.count) == ("reverse", "row", 1)
 
 
-def test_explain_and_drawings_of_given_patterns():
+def test_explain_and_plots_of_given_patterns():
     H = wg.hessian(lagrangian, sparse=shuffled(np.tril(BAND)))
     told = wg.explain(H, X, args=(np.ones(11),), measure=True)
     assert {*told.ways} == {"direct", "mixed", "dense"}
@@ -802,12 +802,12 @@ COPIES = {
 
 @pytest.mark.parametrize("of", COPIES)
 @pytest.mark.parametrize("sparse", [True, BAND, shuffled(BAND), shuffled(np.tril(BAND))])
-def test_copies_give_the_same(of, sparse):
+def test_copies_give_same_result(of, sparse):
     is_triangle = sp.issparse(sparse) and sparse.nnz < 34
     f, op = (lagrangian, wg.hessian) if is_triangle else (three_points, wg.jacobian)
     args = (X, np.ones(11)) if is_triangle else (X,)
     J = op(wg.compile(f, recheck=3), sparse=sparse, format="csc")
-    for _ in range(2):  # before a call, and after
+    for _ in range(2):  # before the first call, and after it
         again = COPIES[of](J)
         assert again.plan is None
         assert repr(again) == repr(J)
@@ -819,8 +819,8 @@ def test_copies_give_the_same(of, sparse):
 
 @pytest.mark.parametrize("sparse", [True, shuffled(BAND)])
 @pytest.mark.parametrize(("mode", "expected"), [("auto", "direct"), ("forward", "forward")])
-def test_threads_call_one_derivative(sparse, mode, expected):
-    """At other points, and on two branches of which each has its own pattern."""
+def test_one_derivative_is_called_in_several_threads(sparse, mode, expected):
+    """Threads call it at different points on two branches, each with its own pattern."""
 
     def f(x):
         return three_points(x) if sparse is not True or x[0] > 0.0 else x**3
@@ -843,20 +843,20 @@ def test_threads_call_one_derivative(sparse, mode, expected):
 
 
 NOISE = {
-    "what is lost": lambda x: np.sum(x * x - (x * x) / 3.0 - (x * x) / 3.0 - (x * x) / 3.0),
+    "cancelling terms": lambda x: np.sum(x * x - (x * x) / 3.0 - (x * x) / 3.0 - (x * x) / 3.0),
     "a vector of one element over its norm": lambda x: (lambda y: y / np.linalg.norm(y))(np.array([np.sin(x) @ x])),
-    "differences from a mean of one": lambda x: (lambda y: y / 3.0 - y.mean(axis=1, keepdims=True) / 3.0)(x[:, None]),
-    "numbers over their sizes": lambda x: x / np.sqrt(x * x),
+    "deviation from own mean": lambda x: (lambda y: y / 3.0 - y.mean(axis=1, keepdims=True) / 3.0)(x[:, None]),
+    "scalars over their magnitudes": lambda x: x / np.sqrt(x * x),
     "sine and cosine": lambda x: np.sin(x) ** 2 + np.cos(x) ** 2,
     "a function and its inverse": lambda x: np.log(np.exp(x)) - x,
-    "shares of one": lambda x: (lambda y: y / y.sum(axis=1, keepdims=True))(np.exp(x)[:, None]),
-    "matrices over themselves": lambda x: (lambda A: np.linalg.solve(A, A))(x.reshape(3, 2, 2) + 2.0 * np.eye(2)),
+    "normalised by the sum": lambda x: (lambda y: y / y.sum(axis=1, keepdims=True))(np.exp(x)[:, None]),
+    "matrix solved with itself": lambda x: (lambda A: np.linalg.solve(A, A))(x.reshape(3, 2, 2) + 2.0 * np.eye(2)),
 }
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-20])
 @pytest.mark.parametrize("name", NOISE)
-def test_derivatives_that_are_rounding_errors_are_no_missing_entries(name, scale):
+def test_rounding_errors_are_not_missing_entries(name, scale):
     f, x = NOISE[name], np.linspace(0.1, 2.0, 12)
 
     def both(x):
@@ -869,7 +869,7 @@ def test_derivatives_that_are_rounding_errors_are_no_missing_entries(name, scale
 
 
 @pytest.mark.parametrize("mode", ["auto", "forward"])
-def test_an_entry_that_a_pattern_lacks_is_seen_in_rows_with_rounding_errors(mode):
+def test_missing_entry_is_found_in_rows_with_rounding_errors(mode):
     def f(x):
         return 1e6 * (x / np.sqrt(x * x)) + 1e-6 * np.roll(x, 1) ** 2
 
@@ -879,8 +879,8 @@ def test_an_entry_that_a_pattern_lacks_is_seen_in_rows_with_rounding_errors(mode
 
 @pytest.mark.parametrize("size", [1.0, 1e-9, 1e-20, 1e-150])
 @pytest.mark.parametrize("column", [0, 3])
-def test_small_entries_that_a_pattern_lacks_are_missed(size, column):
-    """However small beside all others, and also where it is the only one in its column."""
+def test_small_missing_entries_are_not_detected(size, column):
+    """The entry is tiny beside the others, or alone in its column."""
 
     def f(x):
         return np.concatenate([np.sin(x[1:]), size * x[column : column + 1]])

@@ -1,4 +1,4 @@
-"""Sparse arrays of SciPy as constants: the derivatives are those of the same program with dense ones, in every mode."""
+"""SciPy sparse arrays as constants: derivatives equal those with dense arrays, in every mode."""
 
 import pickle
 import warnings
@@ -19,11 +19,11 @@ FOURS, SIXES, WHOLE = (RNG.standard_normal(shape) for shape in ((4, 3), (3, 6), 
 
 
 def dense(made):
-    """A sparse result as an array; dense ones as they are."""
+    """Convert sparse results to arrays; return dense ones unchanged."""
     return made.toarray() if hasattr(made, "toarray") else made
 
 
-#: program of (A, x), the same with a dense A, and a point
+#: a function of (A, x), the same with a dense A, and a point
 PROGRAMS = {
     "A @ x": (lambda A, x: A @ x, lambda A, x: A @ x, FOUR),
     "A @ X": (lambda A, x: A @ x, lambda A, x: A @ x, FOURS),
@@ -43,7 +43,7 @@ PROGRAMS = {
     "A / number": (lambda A, x: dense(A / x[0]), lambda A, x: A / x[0], FOUR),
     "normal equations": (lambda A, x: A.T @ (A @ np.exp(x)) + x, lambda A, x: A.T @ (A @ np.exp(x)) + x, FOUR),
 }
-#: with sparse arrays only: of matrices these are products, or numpy.matrix comes out
+#: sparse arrays only: for sparse matrices the same code means a product or returns numpy.matrix
 ELEMENTWISE = {
     "A * x": (lambda A, x: (A * x).toarray(), lambda A, x: A * x, FOUR),
     "x * A": (lambda A, x: (x * A).toarray(), lambda A, x: x * A, FOUR),
@@ -61,7 +61,7 @@ OF_MATRICES = {
 }
 
 
-#: the programs of formats that SciPy converts to these, or whose methods are those of these
+#: formats that SciPy converts to the above, or that share their methods
 FEW = ("A @ x", "A @ X", "x @ A", "X @ A", "A.dot(x)", "A.multiply(x)", "A.multiply(X)", "A * number", "A / number")
 
 
@@ -79,7 +79,7 @@ def sparse(fmt, values=DENSE):
 
 
 @pytest.mark.parametrize(("fmt", "program", "same", "x"), [*cases()])
-def test_derivatives_are_those_of_the_dense_program(fmt, program, same, x):
+def test_derivatives_equal_dense_matrix(fmt, program, same, x):
     A = sparse(fmt)
 
     def f(x):
@@ -118,7 +118,7 @@ def test_second_derivatives_nested_ones_and_programs(fmt, name):
     assert_rounding(pickle.loads(pickle.dumps(recorded))(other), g(other))
 
 
-def test_values_have_the_bits_of_scipy():
+def test_values_are_bit_identical_to_scipy():
     for fmt in FORMATS:
         A = sparse(fmt)
         for x in (FOUR, FOURS):
@@ -127,7 +127,7 @@ def test_values_have_the_bits_of_scipy():
 
 
 @pytest.mark.parametrize("program", [lambda a, x: a @ x, lambda a, x: x @ a[:4]], ids=["a @ X", "X @ a"])
-def test_a_sparse_vector_is_a_constant_too(program):
+def test_sparse_vector_is_accepted(program):
     a = sp.coo_array(np.array([1.0, 0.0, 2.0, 3.0]))
     if program(np.ones(4), np.eye(4)).shape != (4,):
         pytest.fail("shapes")
@@ -146,31 +146,31 @@ def test_one_row_and_one_column(fmt):
         assert_rounding(derivative(lambda x: A.T @ x, np.ones(1)), DENSE[:1].T)
 
 
-def test_a_pullback_has_the_matrix_as_it_was():
+def test_pullback_uses_matrix_as_it_was_at_the_call():
     A = sp.csr_array(DENSE)
     pullback = wg.vjp(lambda x: A @ x, FOUR)[1]
     A.data[:] = 0
     assert_rounding(pullback(np.ones(6)), DENSE.sum(axis=0))
 
 
-def test_an_array_made_inside_is_written_to_afterwards():
+def test_result_may_be_overwritten_afterwards():
     A = sp.csr_array(DENSE)
 
     def f(x):
         u = np.zeros(4)
-        start = A @ u  # a constant still, and no memory is handed out
+        start = A @ u  # still a constant, which exports no memory
         u[1] = x
         return start + A @ u
 
     assert_rounding(wg.jacobian(f, 2.0), DENSE[:, 1])
 
 
-def test_a_factor_zero_is_strong():
+def test_zero_factor_is_strong_zero():
     A = sp.csr_array(np.array([[np.inf, 1.0], [0.0, 2.0]]))
     assert np.array_equal(wg.jacfwd(lambda x: A @ (x * np.array([0.0, 1.0])), np.ones(2))[:, 1], [1, 2])
     _, pullback = wg.vjp(lambda x: A @ x, np.ones(2))
     assert np.array_equal(pullback(np.array([0.0, 1.0])), [0, 2])
-    B = sp.csr_array(([0.0, 1.0], ([0, 0], [0, 1])), shape=(1, 2))  # a zero that is stored
+    B = sp.csr_array(([0.0, 1.0], ([0, 0], [0, 1])), shape=(1, 2))  # an explicit zero
     with np.errstate(divide="ignore"):
         assert wg.jacobian(lambda x: B @ np.sqrt(x), np.array([0.0, 4.0])).tolist() == [[0, 0.25]]
 
@@ -201,7 +201,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_has_no_rule_is_refused(name):
+def test_operations_without_rule_raise(name):
     program, message = REFUSED[name]
     A = sp.csr_array(DENSE)
     with warnings.catch_warnings():
@@ -211,7 +211,7 @@ def test_what_has_no_rule_is_refused(name):
                 derivative(lambda x: program(A, x), FOUR)
 
 
-def test_large_ones_need_no_dense_array():
+def test_large_matrices_are_not_densified():
     A = sp.diags_array(np.arange(1.0, 100001.0))
     x = np.ones(100000)
     assert np.array_equal(wg.grad(lambda x: (A * x).sum(), x), np.arange(1.0, 100001.0))
@@ -238,7 +238,7 @@ KINDS = {
 
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("cls", ["csr_array", "csc_matrix", "coo_array", "bsr_array"])
-def test_a_traced_sparse_array_answers_as_the_sparse_type_that_it_stands_for(cls, name):
+def test_proxy_is_an_instance_of_its_sparse_type(cls, name):
     make, x = KINDS[name], np.array([1.0, 2.0, 3.0])
     A = getattr(sp, cls)(np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]]))
 

@@ -30,7 +30,7 @@ RNG = np.random.default_rng(7)
 
 
 def numeric_jacobian(f, x, args=()):
-    """Where the Jacobian is other than 0 at some points near x."""
+    """Return where the Jacobian is nonzero at some points near x."""
     found = False
     for _ in range(3):
         at = x * RNG.uniform(0.9, 1.1, np.shape(x))
@@ -40,7 +40,7 @@ def numeric_jacobian(f, x, args=()):
 
 
 def numeric_hessian(f, x):
-    """The same of the Hessian of a random combination of the elements of the result."""
+    """Do the same for the Hessian of a random combination of the results."""
     found = False
     for _ in range(3):
         at = x * RNG.uniform(0.9, 1.1, np.shape(x))
@@ -69,7 +69,7 @@ EXACT = []
 
 
 def exact(*shape, scale=1.0):
-    """Enter a function of an array of a shape whose pattern is that of its numeric Jacobian."""
+    """Register a function of an array with a given shape whose pattern equals that of its numeric Jacobian."""
 
     def enter(f):
         x = RNG.uniform(0.5, 1.5, shape) * scale
@@ -337,7 +337,7 @@ SECOND = {
     "vector valued": lambda x: np.stack([x[0] * x[1], x[2] ** 2, x[4] * x[3] * x[2]]),
     "choices": lambda x: np.maximum(x[0], x[1]) + np.abs(x[2]) * x[3] + np.where(x[4] > 0, x[4], x[0]),
     "broadcast": lambda x: np.sum(x[:2, None] * x[None, 2:]),
-    "added where a mask is": added_at_a_mask,
+    "added under a mask": added_at_a_mask,
     "in a loop": lambda x: sum((x[i + 1] - x[i] ** 2) ** 2 for i in range(4)),
     "products in einsum": lambda x: np.einsum("i,i->", x, x) + np.einsum("i,j->", x[:1], x[1:3]),
 }
@@ -349,7 +349,7 @@ def test_second_patterns_are_exact(name):
     assert np.array_equal(wg.sparsity(f, x, order=2).toarray(), numeric_hessian(f, x))
 
 
-def test_long_sums_take_no_set_for_each_term():
+def test_long_sums_need_no_set_per_term():
     n = 20_000
 
     def f(x):
@@ -363,7 +363,7 @@ def test_long_sums_take_no_set_for_each_term():
     assert wg.sparsity(f, x, order=2).nnz == 3 * n - 3
 
 
-def test_nested_interactions_are_one_block():
+def test_nested_interactions_form_one_block():
     def f(x):
         s = 0.0
         for i in range(300):
@@ -373,7 +373,7 @@ def test_nested_interactions_are_one_block():
     assert wg.sparsity(f, np.ones(300), order=2).nnz == 300 * 300
 
 
-# ---------------------------------------------------------------------------------- inside, at least
+# ---------------------------------------------------------------------------------- patterns are supersets
 
 
 CONSERVATIVE = {
@@ -435,7 +435,7 @@ def test_programs_that_write_in_place(name):
 
 
 def outside(f, x, also_rolled=False):
-    """Entries of the Jacobian and Hessian of a function that its patterns lack."""
+    """Return the nonzeros of Jacobian and Hessian that the patterns of a function lack."""
     J = np.asarray(wg.jacobian(f, x)).reshape(-1, x.size)
     weights = np.random.default_rng(1).uniform(0.5, 1.5, len(J))
     H = np.asarray(wg.hessian(lambda x: np.sum(np.ravel(f(x)) * weights), x)).reshape(x.size, -1)
@@ -461,8 +461,8 @@ def test_patterns_of_random_programs_are_never_too_small(program, x):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_patterns_of_programs_of_all_rows_are_never_too_small():
-    """The fuzzer's programs, each with calls of many functions."""
+def test_patterns_of_programs_with_all_rules_are_never_too_small():
+    """Fuzzer programs, each with calls of many functions."""
     compared = 0
     for index in range(36):
         program = programs.draw(2027, index)
@@ -479,11 +479,11 @@ def test_patterns_of_programs_of_all_rows_are_never_too_small():
     assert compared > 24
 
 
-# ---------------------------------------------------------------------------------- rolled lists, loops, derivatives
+# ---------------------------------------------------------------------------------- vectorised code, loops, derivatives
 
 
 @pytest.mark.parametrize(("f", "x"), EXACT)
-def test_a_list_has_one_pattern_before_and_after_it_is_rolled(f, x):
+def test_pattern_is_the_same_before_and_after_vectorisation(f, x):
     code = record(f, (x,), {}, False)._one_array("sparsity")
     again = vectorise.rolled(code, 0.0)
     for order in (1, 2):
@@ -510,10 +510,10 @@ def with_history(u):
 
 
 @pytest.mark.parametrize("f", [stepped, with_history])
-def test_time_loops_have_the_pattern_of_their_steps(f, monkeypatch):
+def test_time_loop_has_pattern_of_its_unrolled_steps(f, monkeypatch):
     for name in ("_MIN_BYTES", "_MIN_BYTES_PER_STEP", "_MAX_FUSED"):
         monkeypatch.setattr(loop_recovery, name, 0)
-    x = RNG.uniform(0.5, 1.5, 18)  # more than are written out as numbers
+    x = RNG.uniform(0.5, 1.5, 18)  # too many elements to be scalarised
     program = record(f, (x,), {}, False)
     code = program._one_array("sparsity")
     looped = loop_recovery.looped(code)
@@ -522,7 +522,7 @@ def test_time_loops_have_the_pattern_of_their_steps(f, monkeypatch):
         patterns = [pattern_of_ir(c, c.inputs[0], c.outputs[0], order).toarray() for c in (code, looped)]
         assert np.array_equal(*patterns)
     gradient = wg.grad(lambda x: np.sum(f(x) ** 2))
-    recorded = wg.record(gradient, x)  # adjoints go through the loop backwards
+    recorded = wg.record(gradient, x)  # adjoints run backwards through the loop
     assert loop_recovery.loops_of(recorded._listing)
     assert_inside(pattern_of(recorded), numeric_jacobian(gradient, x))
 
@@ -536,7 +536,7 @@ def test_the_pattern_of_a_gradient_contains_the_hessian(name):
     assert_inside(wg.sparsity(gradient, x, order=2), numeric_hessian(gradient, x))
 
 
-def test_jacobians_have_patterns_themselves():
+def test_pattern_of_a_jacobian():
     x = RNG.uniform(0.5, 1.5, 40)
     for f in (lambda x: x[1:] * x[:-1] ** 2, lambda x: np.cumsum(np.sin(x))[::10]):
         J = wg.jacobian(f)
@@ -555,12 +555,12 @@ CHOICES = {
     "fmax, broadcast": lambda x: np.fmax(x[:, None], x[:2] * 2),
     "numbers": lambda x: [np.where(v > 0, v * x[0], x[1]) for v in x] + [np.minimum(v, x[2]) for v in x],
     "order": lambda x: x[np.argsort(x)],
-    "written at an order": lambda x: np.take_along_axis(x, np.argsort(-x), 0) * x,
+    "written at a permutation": lambda x: np.take_along_axis(x, np.argsort(-x), 0) * x,
 }
 
 
 @pytest.mark.parametrize("name", CHOICES)
-def test_a_local_pattern_has_the_sides_that_are_taken(name):
+def test_local_pattern_contains_only_the_selected_operands(name):
     f = CHOICES[name]
     x = np.array([-0.7, 0.3, 0.9, -0.1])
     J = np.asarray(wg.jacobian(f, x)).reshape(-1, 4) != 0
@@ -571,33 +571,33 @@ def test_a_local_pattern_has_the_sides_that_are_taken(name):
     assert_inside(wg.sparsity(f, x), np.asarray(wg.jacobian(f, -x)).reshape(-1, 4) != 0)
 
 
-def test_both_sides_of_a_tie_are_taken():
+def test_both_operands_of_a_tie_are_selected():
     assert wg.sparsity(lambda x: np.maximum(x[:2], x[2:]), np.ones(4), kind="local").nnz == 4
     assert wg.sparsity(lambda x: np.minimum(x[0], x[1]), np.ones(2), kind="local").nnz == 2
 
 
-def test_a_branch_is_a_guard():
+def test_branches_are_guarded():
     f = lambda x: x if x[0] > 0 else x[::-1] * x
     assert wg.sparsity(f, [1.0, 2.0, 3.0]).nnz == 3
     assert wg.sparsity(f, [-1.0, 2.0, 3.0]).nnz == 5
     program = wg.record(f, [1.0, 2.0, 3.0])
-    assert wg.sparsity(program, [-1.0, 2.0, 3.0]).nnz == 3  # of the program as it is
+    assert wg.sparsity(program, [-1.0, 2.0, 3.0]).nnz == 3  # the pattern of the program itself
     g = wg.record(lambda x: np.maximum(x, 0) if x[0] > 0 else x, [1.0, 2.0])
     with pytest.raises(GuardError):
         wg.sparsity(g, [-1.0, 2.0], kind="local")
 
 
-# ---------------------------------------------------------------------------------- what it is given
+# ---------------------------------------------------------------------------------- arguments
 
 
-def test_arguments_are_those_of_a_jacobian():
+def test_arguments_match_jacobian():
     f = lambda x, k, A=None: k * x[:2] + (A @ x if A is not None else 0.0)
     x = np.ones(3)
     assert wg.sparsity(f, x, args=(2.0,)).nnz == 2
     assert wg.sparsity(f, x, args=(2.0,), argnums=1).toarray().tolist() == [[True], [True]]
     assert wg.sparsity(f, x, args=(2.0,), argnums=-1).shape == (2, 1)
     A = np.array([[0.0, 0, 1], [0, 0, 0]])
-    assert wg.sparsity(f, x, args=(2.0,), kwargs={"A": A}).nnz == 6  # an argument may be another matrix next time
+    assert wg.sparsity(f, x, args=(2.0,), kwargs={"A": A}).nnz == 6  # another matrix may be passed later
     assert wg.sparsity(f, x, args=(2.0,), kwargs={"A": sp.csr_array(A)}).nnz == 3
     assert wg.sparsity(lambda x: x[0], [1, 2]).shape == (1, 2)
     assert wg.sparsity(np.sin, 1.0).shape == (1, 1)
@@ -607,7 +607,7 @@ def test_arguments_are_those_of_a_jacobian():
     assert wg.sparsity(lambda x: x[:0], x).shape == (0, 3)
 
 
-def test_what_a_compiled_function_reads_may_change():
+def test_state_read_by_compiled_function_may_change():
     A = np.eye(3)
     f = lambda x: A @ x
     assert wg.sparsity(f, np.ones(3)).nnz == 3
@@ -628,7 +628,7 @@ def test_what_a_compiled_function_reads_may_change():
         (lambda: wg.sparsity(lambda x: np.setdiff1d(x, 1.0), np.ones(2)), wg.UnsupportedFunctionError, "setdiff1d"),
     ],
 )
-def test_errors_say_what_is_wrong(call, error, words):
+def test_errors_name_the_cause(call, error, words):
     with pytest.raises(error, match=words):
         call()
 
@@ -640,7 +640,7 @@ PATTERN = np.array([[1, 0, 0, 1], [0, 1, 1, 0]])
     ("sparsity", "shape", "nnz"),
     [(None, (2, 4), 8), (PATTERN, (2, 4), 4), (sp.coo_array(PATTERN), (2, 4), 4), ("elementwise", (4, 4), 4)],
 )
-def test_functions_with_a_rule_of_their_own(sparsity, shape, nnz):
+def test_functions_with_custom_rules(sparsity, shape, nnz):
     A = np.eye(4) if isinstance(sparsity, str) else PATTERN
     f = lambda x: (A * x) @ x
     slope = lambda t, y, x: 2 * (A * x) @ t
@@ -652,7 +652,7 @@ def test_functions_with_a_rule_of_their_own(sparsity, shape, nnz):
     assert_inside(wg.sparsity(lambda x: g(x), np.arange(1.0, 5), order=2), numeric_hessian(f, np.arange(1.0, 5)))
 
 
-def test_probed_values_stay_apart():
+def test_probe_keeps_pattern_diagonal():
     assert wg.sparsity(lambda x: wg.probe(x * 2, lambda value: None), np.ones(3)).nnz == 3
 
 
@@ -675,7 +675,7 @@ FLAT = [
 
 
 @pytest.mark.parametrize("row", FLAT, ids=lambda row: row.name)
-def test_second_derivatives_that_a_row_denies_are_zero(row):
+def test_second_derivatives_declared_zero_are_zero(row):
     bits = dependency_rules.second_partials(row)
     count = len(row.partials)
     for _ in range(20):
@@ -687,7 +687,7 @@ def test_second_derivatives_that_a_row_denies_are_zero(row):
             assert bits & 4 or H[1, 1] == 0
 
 
-def test_every_opcode_has_the_structure_of_its_row():
+def test_every_opcode_has_structure_of_its_rule():
     table = curvature()
     for name, opcode, arity, *_ in kernel_rows():
         if "." in name:
@@ -698,7 +698,7 @@ def test_every_opcode_has_the_structure_of_its_row():
 
 
 def flat(case):
-    """A call as a function of all its operands in one vector, its results in one vector, and these operands."""
+    """Return a call as a vector function of all its operands, and these operands as a vector."""
     leaves = []
 
     def enter(a, drawn):
@@ -730,18 +730,18 @@ def flat(case):
 STATED = [
     pytest.param(*flat(case), id=case.name)
     for case in (*primitive_cases.CALLS, *primitive_cases.COMPOSED)
-    if not case.name.startswith("full")  # of which all arguments together are no vector
+    if not case.name.startswith("full")  # its arguments do not form a vector
 ]
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("f", "x"), [case for case in STATED if 0 < case.values[1].size < 60])
-def test_stated_patterns_hold_the_dependence_of_calls(f, x):
+def test_declared_patterns_contain_the_dependence_of_calls(f, x):
     with np.errstate(all="ignore"):
         assert_inside(wg.sparsity(f, x), np.asarray(wg.jacobian(f, x, mode="forward")) != 0)
 
 
-#: calls whose pattern is that of the derivative
+#: calls whose pattern equals that of the derivative
 TIGHT = """average-axis average-axes-keepdims average-weights average-weights-of-axis average-weights-of-axes-turned
 matrix_norm eigvals-batch pseudo_inverse-batch vecdot-linalg(3,2)(3,2) einsum-interleaved cross-axes cross-axis
 cross-linalg diff-joined prod-axis std-axes cumsum-axis kron-(2,1,2)(3,) tensordot-lists solve-batch-right inv-batch
@@ -749,7 +749,7 @@ convolve-same24 correlate-valid45 multi_dot trace-axes sums_of_segments-overlapp
 
 
 @pytest.mark.parametrize(("f", "x"), [case for case in STATED if case.id in TIGHT])
-def test_stated_patterns_are_tight(f, x):
+def test_declared_patterns_are_tight(f, x):
     assert (wg.sparsity(f, x).toarray() == numeric_jacobian(f, x)).all()
 
 
@@ -759,7 +759,7 @@ def test_linear_calls_have_no_second_derivatives(name):
     assert wg.sparsity(*case.values, order=2).nnz == 0
 
 
-def test_quantiles_depend_on_what_is_along_their_axis():
+def test_quantiles_depend_on_elements_along_their_axis():
     x = RNG.uniform(size=(3, 4))
     assert wg.sparsity(lambda x: np.quantile(x, [0.2, 0.7], axis=1), x).nnz == 2 * 12
 
@@ -768,7 +768,7 @@ def test_converted_arrays_keep_their_pattern():
     assert wg.sparsity(lambda x: x.astype(np.float32) * 2, np.ones(3)).nnz == 3
 
 
-def test_a_row_has_no_unknown_columns():
+def test_rules_have_no_unknown_columns():
     with pytest.raises(TypeError, match="a row has no column 'dependance'; facts are "):
         registry.facts(np.sin, dependance=None)
     with pytest.raises(TypeError, match="a row has no column dependance"):
@@ -776,12 +776,12 @@ def test_a_row_has_no_unknown_columns():
 
 
 @pytest.mark.parametrize("name", registry.FACTS)
-def test_each_fact_is_a_documented_column_that_some_row_states(name):
+def test_each_fact_is_a_documented_column_used_by_some_rule(name):
     assert f"\n{name} : " in inspect.cleandoc(registry.Primitive.__doc__)
     assert any(getattr(row, name) is not None for row in registry.rows.values())
 
 
-def test_the_engines_know_the_words_that_rows_state():
+def test_engines_know_all_declared_words():
     rows = [row for row in registry.rows.values() if row.kind != "custom"]
     assert {row.scalars for row in rows} - {None} == scalarise.WORDS
     patterns = {row.dependence if type(row.dependence) is str else type(row.dependence) for row in rows}
@@ -791,7 +791,7 @@ def test_the_engines_know_the_words_that_rows_state():
 # ---------------------------------------------------------------------------------- sets
 
 
-def test_unions_are_sorted_and_share_what_is_equal():
+def test_unions_are_sorted_and_share_equal_sets():
     sets = Sets(100)
     rng = np.random.default_rng(5)
     chosen = [rng.choice(100, size, replace=False) for size in (0, 1, 2, 3, 7, 40, 90, 100)]
@@ -817,7 +817,7 @@ def numbers_and_arrays(x):
 
 
 class Small(Sets):
-    """Sets that are dropped as often as can be."""
+    """Sets that are released as often as possible."""
 
     def __init__(self, n, second=False):
         self.limit = 0
@@ -833,7 +833,7 @@ LONG = {
 
 
 @pytest.mark.parametrize("name", LONG)
-def test_sets_that_nothing_holds_are_dropped(name, monkeypatch):
+def test_unreferenced_sets_are_released(name, monkeypatch):
     f, x = LONG[name]
     for word in ("_MIN_BYTES", "_MIN_BYTES_PER_STEP", "_MAX_FUSED"):
         monkeypatch.setattr(loop_recovery, word, 0)
@@ -863,13 +863,13 @@ def product(v):
     return wg.jvp(scaled, X_SCALED, v)[1]
 
 
-def test_a_right_jacobian_passes_the_check():
+def test_correct_jacobian_passes_the_check():
     check(sp.csr_array(J_SCALED), product)
     check(sp.csr_array(np.zeros((2, 3))), lambda v: np.zeros(2))
 
 
 @pytest.mark.parametrize("entry", [(0, 0), (0, 1), (1, 1), (1, 2), (2, 2)])
-def test_a_missing_entry_fails_the_check_whatever_its_scale(entry):
+def test_missing_entry_of_any_scale_fails_the_check(entry):
     J = J_SCALED.copy()
     J[entry] = 0.0
     with pytest.raises(wg.PatternError, match=f"row {entry[0]} of the sparse derivative"):
@@ -877,7 +877,7 @@ def test_a_missing_entry_fails_the_check_whatever_its_scale(entry):
 
 
 @pytest.mark.parametrize("index", [np.int32, np.int64])
-def test_directions_and_products_of_the_check(index):
+def test_check_uses_given_directions_and_products(index):
     J = sp.csr_array(
         np.array([[1.0, -4.0, 0.0, 0.0], [-2.0, 0.0, 0.0, np.nan], [0.0, 0.0, 0.0, 1.0], [0, 0, np.inf, 0]])
     )
@@ -894,7 +894,7 @@ def test_directions_and_products_of_the_check(index):
     assert differing(ptr, indices, J.data, v, exact + [1e-5, np.nan, 2e-6, 0.0], 1e-6) == (2, 0, -1.25)
 
 
-def test_the_message_of_the_check_names_the_function_and_its_line():
+def test_check_error_names_function_and_line():
     J = J_SCALED * (1 - np.eye(3))
     line = scaled.__code__.co_firstlineno
     with pytest.raises(wg.PatternError, match=rf"^scaled \(.*test_sparsity\.py:{line}\): row 0 .* wengert\.sparsity"):

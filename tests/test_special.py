@@ -1,6 +1,6 @@
-"""Rows of ``scipy.special``: against mpmath, in both modes, twice, and as Programs.
+"""Rules of ``scipy.special``: against mpmath, in both modes, to second order, and as Programs.
 
-The calls stand in ``special_cases.py``, their derivatives in ``data/special.json``.
+The calls are in ``special_cases.py``, their derivatives in ``data/special.json``.
 Functions of one and two operands whose partials are known to a few ulp are in ``primitive_cases.py``.
 """
 
@@ -27,23 +27,23 @@ def quiet():
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
 
 
-def test_the_file_of_references_is_that_of_the_table():
+def test_reference_file_matches_case_table():
     assert list(REFERENCES) == [case.key for case in CASES]
 
 
 @pytest.mark.parametrize("case", CASES[::53], ids=lambda case: case.label)
-def test_references_are_what_mpmath_gives(case):
+def test_references_equal_mpmath(case):
     first = case.references()["first"]
     np.testing.assert_allclose(REFERENCES[case.key]["first"], first, rtol=1e-15)
 
 
 @every_case
-def test_both_modes_give_the_derivative(case):
+def test_derivative_in_both_modes(case):
     x = case.points
     exact = np.array(REFERENCES[case.key]["first"])
     reverse = wg.grad(lambda x: np.sum(case.call(x)))(x)
     for found, expected in zip(reverse, exact, strict=True):
-        # near a zero of the derivative the error is that of its terms
+        # near a zero of the derivative the error is relative to its terms
         scale = min(np.abs(expected).max() * 1e-3, 1e-3)
         np.testing.assert_allclose(found, expected, rtol=case.rtol, atol=case.rtol * scale)
     for row in range(len(x)):
@@ -53,7 +53,7 @@ def test_both_modes_give_the_derivative(case):
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.second], ids=lambda case: case.label)
-def test_the_second_derivative_follows_from_the_row(case):
+def test_second_derivative_follows_from_the_rule(case):
     x = case.points
     exact = np.array(REFERENCES[case.key]["second"])
     for row in range(len(x)):
@@ -63,12 +63,12 @@ def test_the_second_derivative_follows_from_the_row(case):
         np.testing.assert_allclose(found, exact[row], rtol=case.second, atol=case.second)
 
 
-#: one of each function and result
+#: one case for each function and result
 FIRST = {case.label: case for case in reversed(CASES)}
 
 
 @pytest.mark.parametrize("label", FIRST)
-def test_a_program_gives_what_eager_gives(label):
+def test_program_equals_eager_mode(label):
     case = FIRST[label]
     x = case.points
     program = wg.record(lambda x: np.sum(case.call(x)), x)
@@ -80,7 +80,7 @@ def test_a_program_gives_what_eager_gives(label):
 
 
 @pytest.mark.parametrize(("name", "operands", "results"), WAVES, ids=[name for name, *_ in WAVES])
-def test_functions_that_solve_an_equation_have_the_derivatives_that_scipy_returns(name, operands, results):
+def test_solutions_of_differential_equations_have_the_derivatives_scipy_returns(name, operands, results):
     *fixed, x = operands
 
     def f(x, part):
@@ -98,31 +98,31 @@ def test_functions_that_solve_an_equation_have_the_derivatives_that_scipy_return
         np.testing.assert_allclose(program.grad()(x), slope(x, part), rtol=1e-14)
 
 
-def test_outside_of_its_support_a_distribution_function_is_constant():
+def test_distribution_function_is_constant_outside_support():
     for f, at in ((scipy.special.kolmogorov, (-1.0, 0.0, 1e3, np.inf)), (scipy.special.tklmbda, (-9.0, 9.0))):
         operands = () if f is scipy.special.kolmogorov else (0.5,)
         np.testing.assert_array_equal([wg.grad(f)(x, *operands) for x in at], 0)
     np.testing.assert_array_equal(wg.jacobian(lambda p: scipy.special.pdtrik(p[0], p[1]))(np.array([0.01, 0.5])), 0)
-    assert wg.grad(scipy.special.chndtrinc, argnums=2)(1.5, 1.5, 0.9) == 0  # more than without noncentrality
+    assert wg.grad(scipy.special.chndtrinc, argnums=2)(1.5, 1.5, 0.9) == 0  # larger than without noncentrality
     for x in (0.0, 1.0):
         np.testing.assert_array_equal(wg.grad(scipy.special.betainc, argnums=(0, 1, 2))(2.0, 3.0, x), 0)
 
 
-def test_a_search_that_ended_at_a_bound_has_no_derivative():
-    p, t = 0.3, np.array([0.2, 1.5])  # no degrees of freedom give this
+def test_search_that_ended_at_a_bound_raises():
+    p, t = 0.3, np.array([0.2, 1.5])  # no degrees of freedom give this value
     assert np.all(np.abs(np.log10(np.abs(scipy.special.stdtridf(p, t)))) > 99)
     assert np.all(np.isnan(wg.jvp(lambda t: scipy.special.stdtridf(p, t), t, np.ones(2))[1]))
     assert np.isnan(wg.grad(lambda p: scipy.special.stdtridf(p, 1.5), p))
 
 
-def test_modified_fresnel_integrals_have_the_derivatives_of_what_this_release_of_scipy_gives():
+def test_modified_fresnel_derivatives_match_installed_scipy():
     for fun in (scipy.special.modfresnelp, scipy.special.modfresnelm):
         for x in (0.3, 1.1):
             slopes = (np.array(fun(x + 1e-5)) - np.array(fun(x - 1e-5))) / 2e-5
             np.testing.assert_allclose(wg.jvp(lambda x, fun=fun: np.array(fun(x)), x, 1.0)[1], slopes, rtol=1e-8)
 
 
-def test_where_the_terms_of_a_series_cancel_there_is_no_derivative():
+def test_cancelling_series_raises():
     for f, operands, i in (
         (scipy.special.hyp0f1, (1.5, -400.0), 0),
         (scipy.special.hyp1f1, (-20.5, 1.5, 30.0), 0),
@@ -137,7 +137,7 @@ def test_where_the_terms_of_a_series_cancel_there_is_no_derivative():
     np.testing.assert_allclose(*mixed, rtol=1e-13)
 
 
-def test_rows_keep_shapes_and_precision():
+def test_rules_keep_shape_and_precision():
     a, x = np.array([[0.5], [2.0], [11.0]], dtype=np.float32), np.array([0.3, 1.0, 4.0], dtype=np.float32)
     for f in (scipy.special.gammainc, scipy.special.kv, lambda a, x: scipy.special.betainc(a, a, x / 5)):
         by_a, by_x = wg.grad(lambda a, x: np.sum(f(a, x)), argnums=(0, 1))(a, x)

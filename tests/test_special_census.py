@@ -1,4 +1,4 @@
-"""Every name of ``scipy.special`` is in exactly one group: differentiable, constant, refused, or of integers alone."""
+"""Every name of ``scipy.special`` is in exactly one group: differentiable, constant, refused, or integer-only."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import pytest
 import scipy.special
 
 import wengert as wg
-import wengert.numpy  # declares the rows
+import wengert.numpy  # declares the rules
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import lookup
 from wengert.rules import transcendental
 
-#: not functions of numbers
+#: not numeric functions
 OTHERS = {"SpecialFunctionError", "SpecialFunctionWarning", "errstate", "geterr", "seterr"}
 
-#: Python functions with a derivative, by a call of one number
+#: Python functions with a derivative, as a call with one scalar
 DIFFERENTIABLE = {
     "assoc_laguerre": lambda f, x: f(x, 2, 0.5),
     "assoc_legendre_p": lambda f, x: f(3, 1, x)[0],
@@ -49,7 +49,7 @@ DIFFERENTIABLE = {
     "sh_jacobi": lambda f, x: f(4, 2.7, 1.2)(x),
 }
 
-#: those of complex values
+#: the same with complex values
 COMPLEX = {
     "h1vp": lambda f, x: f(1, x, 2),
     "h2vp": lambda f, x: f(1, x, 2),
@@ -57,7 +57,7 @@ COMPLEX = {
     "sph_harm_y": lambda f, x: f(3, -2, x, 2 * x),
 }
 
-#: ufuncs of complex values of real numbers
+#: ufuncs with complex values for real operands
 COMPLEX_UFUNCS = {
     "hankel1": lambda f, x: f(1.5, x) + f(1.5, 80 * x),
     "hankel1e": lambda f, x: f(1.5, x) + f(1.5, 80 * x),
@@ -71,7 +71,7 @@ COMPLEX_UFUNCS = {
 
 SPECIAL_OF_ONE = "expm1 log1p exp1 expi gamma loggamma rgamma spence wrightomega erf erfc erfi erfcx ndtr dawsn".split()
 
-#: functions of an operand that may be complex, as a function of that
+#: functions with an operand that may be complex, as a function of that operand
 OFF_AXIS = {
     **{name: lambda f, z: f(z) for name in SPECIAL_OF_ONE},
     **{name: lambda f, z: f(1.3, z) + f(2, z) for name in "jv yv iv kv kve hyp0f1".split()},
@@ -90,7 +90,7 @@ OFF_AXIS = {
     "eval_sh_jacobi": lambda f, z: f(3, 2.4, 0.7, z),
 }
 
-#: Python functions without one, by the arguments of a call, None for traced
+#: Python functions without derivative, by the arguments of a call; None marks the traced one
 REFUSED = {
     "assoc_legendre_p_all": (2, 1, None),
     "ellip_harm": (1.0, 2.0, 1, 1, None),
@@ -123,7 +123,7 @@ REFUSED = {
     "js_roots": (3, 2.5, None),
 }
 
-#: tables of zeros, nodes and numbers: their arguments are integers by definition
+#: tables of zeros, nodes and constants: their arguments are integers by definition
 INTEGERS = {
     *(name for name in scipy.special.__all__ if name.endswith("_zeros")),
     *("bernoulli", "euler", "stirling2"),
@@ -156,7 +156,7 @@ def differences(f, x, h=1e-4):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", sorted(DIFFERENTIABLE))
-def test_python_functions_have_derivatives_in_both_modes_twice_and_as_programs(name):
+def test_python_functions_have_first_and_second_derivatives_and_programs(name):
     fun, call = getattr(scipy.special, name), DIFFERENTIABLE[name]
 
     def f(x):
@@ -191,14 +191,14 @@ def test_functions_of_a_complex_operand_have_derivatives_off_the_axis():
         np.testing.assert_allclose(found, expected, rtol=2e-7, atol=1e-9, err_msg=name)
         np.testing.assert_allclose(wg.jvp(f, z, 1j * np.ones_like(z))[1], 1j * found, rtol=1e-14, err_msg=name)
         np.testing.assert_allclose(wg.grad(lambda z: np.sum(f(z)).real)(z), np.conj(found), rtol=1e-13, err_msg=name)
-        if name not in ("gamma", "loggamma", "rgamma"):  # whose partials have no derivative off the axis
+        if name not in ("gamma", "loggamma", "rgamma"):  # their partials have no derivative off the axis
             second = wg.jvp(lambda z: wg.jvp(f, z, np.ones_like(z))[1], z, np.ones_like(z))[1]
             by_slopes = differences(lambda z: wg.jvp(f, z, np.ones_like(z))[1], z)
             np.testing.assert_allclose(second, by_slopes, rtol=2e-7, atol=1e-9, err_msg=name)
 
 
 @pytest.mark.parametrize("name", ["jve", "ive", "yve", "digamma", "log_ndtr"])
-def test_what_has_no_derivative_off_the_axis_is_refused(name):
+def test_functions_without_derivative_off_the_axis_raise(name):
     fun = getattr(scipy.special, name)
     with pytest.raises(UnsupportedFunctionError, match="has no derivative rule for complex values"):
         wg.jvp(lambda z: fun(z) if fun.nin == 1 else fun(1.0, z), 0.7 + 0.4j, 1.0)
@@ -212,14 +212,14 @@ def filled(arguments, x):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", sorted(REFUSED))
-def test_the_others_say_why_not(name):
+def test_unsupported_functions_state_a_reason(name):
     fun, arguments = getattr(scipy.special, name), REFUSED[name]
     with pytest.raises(UnsupportedFunctionError, match="has no derivative"):
         wg.grad(lambda x: np.sum(fun(*filled(arguments, x))))(0.5)
 
 
 @pytest.mark.parametrize("name", sorted(name for name in scipy.special.__all__ if name not in OTHERS))
-def test_a_refusal_gives_a_reason(name):
+def test_refusal_states_a_reason(name):
     row = lookup(getattr(scipy.special, name))
     if row is not None and row.kind == "refuse":
         assert len(row.reason) > 20
@@ -230,7 +230,7 @@ def test_a_refusal_gives_a_reason(name):
                     partial(None)
 
 
-#: arguments that are integers by definition, by function: degrees of polynomials are not, as SciPy continues those
+#: arguments that are integers by definition, by function; degrees of polynomials are not, as SciPy continues those
 INTEGER_ARGUMENTS = {
     **dict.fromkeys(("bdtr", "bdtrc", "bdtri", "nbdtr", "nbdtrc", "nbdtri"), (0, 1)),
     **dict.fromkeys(("pdtr", "pdtrc", "pdtri", "expn", "kn", "yn", "eval_hermite", "eval_hermitenorm"), (0,)),
@@ -241,7 +241,7 @@ INTEGER_ARGUMENTS = {
 
 
 def partials_of(fun):
-    """Partials of a ufunc, or of its first result; None where it has none at all."""
+    """Return the partials of a ufunc, or of its first result; None for a missing one."""
     row = lookup(fun)
     if row.kind == "composed":
         row = lookup(getattr(transcendental, f"{fun.__name__}_0"))
@@ -252,7 +252,7 @@ def is_known(partial):
     return partial is not None and not hasattr(partial, "operand")
 
 
-def test_few_arguments_are_refused():
+def test_few_arguments_are_not_differentiable():
     ufuncs = {f for name in scipy.special.__all__ if isinstance(f := getattr(scipy.special, name), np.ufunc)}
     known = [
         is_known(partial)
@@ -264,14 +264,14 @@ def test_few_arguments_are_refused():
     assert known.count(False) <= 0.3 * len(known)
 
 
-def test_arguments_that_are_integers_by_definition_have_no_derivative():
+def test_integer_arguments_raise():
     for name, positions in INTEGER_ARGUMENTS.items():
         fun = getattr(scipy.special, name)
         if isinstance(fun, np.ufunc):
             assert not any(is_known(partials_of(fun)[i]) for i in positions)
 
 
-def test_no_argument_is_declared_to_have_the_derivative_zero():
+def test_no_argument_has_derivative_declared_zero():
     for name in scipy.special.__all__:
         row = lookup(getattr(scipy.special, name))
         if row is not None and row.kind == "elementwise":

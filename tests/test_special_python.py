@@ -1,4 +1,4 @@
-"""Python functions of ``scipy.special``: in every form in which they are called, with every option."""
+"""Python functions of ``scipy.special`` in every call form, with every option."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_call_is_differentiated_in_every_form(form):
+def test_every_call_signature_is_differentiated(form):
     x = np.array([0.3, 1.2, -0.7])
     np.testing.assert_allclose(wg.grad(FORMS[form])(x), softmax(x), rtol=1e-15)
 
 
-def test_a_module_that_is_imported_by_the_function_itself_is_known_at_its_first_call():
+def test_module_imported_inside_function_is_known_at_first_call():
     code = (
         "import sys, numpy as np, wengert as wg\n"
         "def f(x):\n"
@@ -96,7 +96,7 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize(("f", "naive", "options"), OPTIONS)
-def test_options_are_those_of_scipy(f, naive, options):
+def test_options_match_scipy(f, naive, options):
     y, _ = wg.vjp(lambda x: f(x, **options), X)
     np.testing.assert_array_equal(y, f(X, **options))
     w = np.random.default_rng(2).uniform(-1, 1, np.shape(y))
@@ -117,7 +117,7 @@ def test_options_are_those_of_scipy(f, naive, options):
     np.testing.assert_allclose(program.grad()(0.9 * X), wg.grad(pair(f))(0.9 * X), rtol=1e-13)
 
 
-def test_factors_are_differentiated_too_and_a_sum_has_a_sign():
+def test_logsumexp_differentiates_factors_and_returns_sign():
     x, b = np.array([0.2, 1.0, -0.5]), np.array([1.0, -2.0, 0.0])
 
     def f(x, b):
@@ -134,7 +134,7 @@ def test_factors_are_differentiated_too_and_a_sum_has_a_sign():
     assert np.isnan(wg.value_and_grad(logsumexp)(x, b=b)[0])
 
 
-def test_far_apart_elements_lose_no_digits():
+def test_elements_of_very_different_size_keep_precision():
     np.testing.assert_array_equal(wg.grad(logsumexp)(np.array([-np.inf, 0.0])), [0, 1])
     np.testing.assert_array_equal(wg.grad(logsumexp)(np.array([1e4, -1e4])), [1, 0])
     x = np.array([1000.0, 999.0, 990.3])
@@ -150,18 +150,18 @@ def test_single_precision_stays_single():
 
     assert wg.grad(f)(x).dtype == np.float32
     n = np.float32(0.4)
-    of_array, of_number = wg.jvp(sc.factorial, x, x), wg.jvp(sc.factorial, n, n)  # as SciPy has it
+    of_array, of_number = wg.jvp(sc.factorial, x, x), wg.jvp(sc.factorial, n, n)  # as in SciPy
     assert of_array[0].dtype == sc.factorial(x).dtype == np.float64
     assert of_number[0].dtype == sc.factorial(n).dtype == np.float32
     np.testing.assert_array_equal(of_array[0], sc.factorial(x))
 
 
-def test_counts_of_exact_integers_are_refused():
+def test_exact_integer_counts_raise():
     for f in (lambda x: sc.comb(x, 2, exact=True), lambda x: sc.factorial(x, exact=True)):
         with pytest.raises(UnsupportedFunctionError, match="exact=True"):
             wg.grad(f)(3.0)
 
 
-def test_a_function_outside_of_a_derivative_is_scipys():
+def test_function_outside_derivative_is_scipy_function():
     assert wengert.scipy.special.logsumexp([0.0, 0.0]) == np.log(2)
     assert wengert.scipy.special.erf is scipy.special.erf

@@ -1,4 +1,4 @@
-"""Tangents that rows give themselves: the transposes of their pullbacks, for any number of directions."""
+"""Tangent rules: transposes of the pullbacks, for any number of directions."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ PUSHED = [case for case in [*CALLS, *SYMMETRIC] if lookup(case.fun).jvps]
 
 @pytest.fixture(autouse=True)
 def quiet():
-    """Rules are evaluated with floating point warnings off, as the engine does."""
+    """Rules are evaluated without floating-point warnings, as in the engine."""
     with np.errstate(all="ignore"):
         yield
 
 
 def push(case, args, i, t, y):
-    """Tangent of the result for the tangent `t` of argument i, a list for a sequence, by the row's column."""
+    """Return the tangent of the result for tangent `t` of argument i (a list for a sequence), by the rule."""
     row = lookup(case.fun)
     if row.variadic:
         return row.jvps[None](i, t, y, *args, **case.kwargs)
@@ -40,14 +40,14 @@ def pullback(case, args, i, ybar, y):
 
 
 def tangents(a, lead, draw):
-    """Drawn tangents of an operand, or of a list of operands, 0 where it is not a number."""
+    """Draw tangents of an operand or of a list of operands, 0 for non-numeric ones."""
     if isinstance(a, list):
         return [tangents(b, lead, draw) for b in a]
     return np.where(np.isfinite(a), draw((*lead, *np.shape(a))), 0.0)
 
 
 def paired(xbar, t, lead):
-    """Inner products of a cotangent with tangents that have leading axes."""
+    """Return inner products of a cotangent with tangents that have leading axes."""
     if isinstance(t, list):
         return sum(paired(b, v, lead) for b, v in zip(xbar, t, strict=True))
     return np.sum(np.where(t == 0, 0, xbar) * t, axis=tuple(range(len(lead), np.ndim(t))))
@@ -55,7 +55,7 @@ def paired(xbar, t, lead):
 
 @pytest.mark.parametrize("lead", [(1,), (3,), (2, 2), ()])
 @pytest.mark.parametrize("case", PUSHED, ids=lambda case: case.name)
-def test_a_tangent_is_the_transpose_of_the_pullback(case, lead):
+def test_tangent_is_transpose_of_pullback(case, lead):
     rng = np.random.default_rng(7)
     args = case.draw()
     y = case(*args)
@@ -68,7 +68,7 @@ def test_a_tangent_is_the_transpose_of_the_pullback(case, lead):
 
 
 def at_odd_operands(case, args, odd):
-    """The result after two elements of every operand were replaced; None if NumPy finds none."""
+    """Return the result with two elements of every operand replaced; None if NumPy raises."""
     for a in [args[i] for i in case.wrt]:
         for b in a if isinstance(a, list) else [a]:
             b.flat[:1], b.flat[2:3] = odd
@@ -79,11 +79,11 @@ def at_odd_operands(case, args, odd):
 
 
 @pytest.mark.parametrize("case", PUSHED, ids=lambda case: case.name)
-def test_a_tangent_of_zeros_gives_zeros_whatever_the_operands_are(case):
-    """The second of three directions is 0, and so are all at once; operands hold an infinity and NaN."""
+def test_zero_tangent_gives_zeros_for_any_operands(case):
+    """The second of three directions is 0, then all are; operands contain an infinity and NaN."""
     args = case.draw()
     y = at_odd_operands(case, args, [inf, nan])
-    if y is None:  # NumPy refuses these
+    if y is None:  # NumPy raises for these operands
         y = at_odd_operands(case, args, [0.0, 0.0])
     for i in case.wrt:
         for middle in (slice(1, 2), slice(None)):
@@ -95,41 +95,41 @@ def test_a_tangent_of_zeros_gives_zeros_whatever_the_operands_are(case):
 
 
 @pytest.mark.parametrize("case", PUSHED, ids=lambda case: case.name)
-def test_a_tangent_of_float32_is_float32(case):
+def test_tangent_of_float32_is_float32(case):
     def single(a):
         return [single(b) for b in a] if isinstance(a, list) else np.asarray(a, dtype=np.float32)
 
     args = tuple(single(a) if i in case.wrt else a for i, a in enumerate(case.draw()))
     y = case(*args)
     if y.dtype != np.float32:
-        return  # float64 by definition, or beside a plain number
+        return  # float64 by definition, or combined with a plain scalar
     for i in case.wrt:
         t = [v.astype(np.float32) for v in tangents(args[i], (2,), np.ones)] if isinstance(args[i], list) else None
         t = tangents(args[i], (2,), np.ones).astype(np.float32) if t is None else t
         assert push(case, args, i, t, y).dtype == np.float32
 
 
-def test_the_median_of_nothing_has_no_derivative_and_raises_none():
-    """NumPy warns of it, so it is no case of the table."""
+def test_median_of_empty_array_does_not_raise():
+    """NumPy warns about it, so it is not in the case table."""
     case, a, y = call(np.median, axis=0), np.ones((0, 3)), np.full(3, nan)
     assert np.shape(pullback(case, (a,), 0, np.ones((2, 3)), y)) == (2, 0, 3)
     np.testing.assert_array_equal(push(case, (a,), 0, np.ones((2, 0, 3)), y), np.zeros((2, 3)))
 
 
-def test_a_row_gives_the_tangents_of_all_its_operands_or_of_none():
+def test_rule_has_tangents_for_all_operands_or_none():
     for row in registry.rows.values():
         if row.jvps:
             assert set(row.jvps) == ({None} if row.kind != "linear" and row.variadic else set(row.vjps)), row
 
 
-def test_every_tangent_is_called_in_some_case():
+def test_every_tangent_rule_has_a_case():
     called = {(case.fun, None if lookup(case.fun).variadic else i) for case in PUSHED for i in case.wrt}
     of_real = [row for row in registry.rows.values() if not row.name.startswith("numpy.fft.")]
     given = {(row.fun, i) for row in of_real for i in row.jvps}
     assert given == called
 
 
-def test_tangents_understand_the_options_that_pullbacks_do():
+def test_tangent_rules_accept_the_options_of_pullbacks():
     for row in registry.rows.values():
         for i, fun in row.jvps.items():
             transpose = row.variadic or row.vjps[i]
@@ -149,7 +149,7 @@ def test_tangents_understand_the_options_that_pullbacks_do():
         (np.vdot, ((30, 40), (30, 40)), 1, (30, 40)),
     ],
 )
-def test_directions_of_one_matrix_are_one_product(fun, args, i, shape, monkeypatch):
+def test_directions_of_one_matrix_use_one_product(fun, args, i, shape, monkeypatch):
     from wengert.rules import products
 
     sizes = []

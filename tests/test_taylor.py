@@ -1,4 +1,4 @@
-"""taylor: coefficients to order 20 against mpmath and closed forms, programs, matrices, derivatives around it."""
+"""Taylor coefficients to order 20 against mpmath and closed forms; programs, matrices, outer derivatives."""
 
 import math
 import warnings
@@ -14,7 +14,7 @@ from helpers import assert_rounding
 
 ORDER = 20
 
-#: function, the same in mpmath, points
+#: function, its mpmath counterpart, points
 FUNCTIONS = {
     "exp": (np.exp, mpmath.exp, (0.3, -2.0)),
     "exp2": (np.exp2, lambda x: mpmath.mpf(2) ** x, (0.3,)),
@@ -69,7 +69,7 @@ def cases(table):
 def test_recurrences_to_order_20(f, in_mpmath, x):
     right = expected(in_mpmath, x, ORDER)
     found = wg.taylor(f, x, 1.0, ORDER)
-    # relative to the largest coefficient up to there, scaled by the distance at which the series ends
+    # relative to the largest coefficient so far, scaled by the radius of convergence
     scale = np.maximum(np.maximum.accumulate(np.abs(right)), 1e-300)
     assert found.shape == (ORDER + 1,)
     assert np.max(np.abs(found - right) / scale) < 1e-13
@@ -78,7 +78,7 @@ def test_recurrences_to_order_20(f, in_mpmath, x):
     assert not along[1:, 1].any()
 
 
-#: by the partials of their rows
+#: expanded by the partials of their rules
 SPECIAL = {
     "erf": (sc.erf, mpmath.erf, (0.3,)),
     "expit": (sc.expit, lambda x: 1 / (1 + mpmath.exp(-x)), (0.3,)),
@@ -94,13 +94,13 @@ SPECIAL = {
 
 
 @pytest.mark.parametrize(("f", "in_mpmath", "x"), cases(SPECIAL))
-def test_functions_by_the_partials_of_their_rows(f, in_mpmath, x):
+def test_functions_expanded_by_partials_of_their_rules(f, in_mpmath, x):
     order = 12
     right = expected(in_mpmath, x, order)
     assert np.max(np.abs(wg.taylor(f, x, 1.0, order) - right) / np.maximum.accumulate(np.abs(right))) < 1e-12
 
 
-def test_gammaln_by_polygammas():
+def test_gammaln_by_polygamma():
     right = [sc.gammaln(1.3), *[sc.polygamma(k - 1, 1.3) / math.factorial(k) for k in range(1, ORDER + 1)]]
     assert np.max(np.abs(wg.taylor(sc.gammaln, 1.3, 1.0, ORDER) / right - 1)) < 1e-13
 
@@ -159,9 +159,9 @@ PROGRAMS = {
     "average": lambda x: np.multiply(*np.average(np.outer(x, x), 1, np.exp(x), True)) * np.average(x, returned=True)[1],
     "lists": lambda x: np.concatenate([[x[0], np.sum([x[1], x[2]])], np.dot([x[1], 1], x[:2]) * np.array([x[0], 1.0])]),
     "nested lists": lambda x: np.einsum("ij,j", [[x[0], 1], [2, x[1]]], [x[2], x[3]]) + np.vstack([[x[0], 1], x[2:]]),
-    "what iterates and joins": lambda x: np.r_[x[0], np.fromiter((v * v for v in x), float), 1],
+    "iteration and concatenation": lambda x: np.r_[x[0], np.fromiter((v * v for v in x), float), 1],
     "sums of exponentials": lambda x: sc.logsumexp(np.outer(x, x), axis=1) * sc.softmax(x) + sc.log_softmax(3 * x),
-    "conditions of numbers": lambda x: np.where(x - X[0], x**2, 1.0) + np.compress(x, x) * np.extract(x, x.conj()),
+    "conditions on scalars": lambda x: np.where(x - X[0], x**2, 1.0) + np.compress(x, x) * np.extract(x, x.conj()),
     "a branch": lambda x: np.sin(x) if x[0] > 0 else x,
     "gradient": lambda x: np.gradient(np.sin(x)) + np.append(np.diff(x), 1.0),
     "logsumexp": lambda x: np.log(np.sum(np.exp(x))),
@@ -173,7 +173,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_programs_against_nested_derivatives(name):
+def test_programs_agree_with_nested_derivatives(name):
     f = PROGRAMS[name]
 
     def along(t):
@@ -191,13 +191,13 @@ def test_programs_against_nested_derivatives(name):
     assert_rounding(wg.taylor(f, X, V, 0)[0], right[0])
 
 
-def test_complex_values_on_the_way():
+def test_complex_intermediate_values():
     found = wg.taylor(lambda x: np.real(np.exp(1j * x) * np.conj(np.exp(2j * x))), X, V, ORDER)
     assert_rounding(found, wg.taylor(np.cos, X, V, ORDER))
     assert wg.taylor(lambda x: np.exp(1j * x), 0.0, 1.0, 2).tolist() == [1, 1j, -0.5]
 
 
-# ---- arguments, results, what is around it
+# ---- arguments, results, outer derivatives
 
 
 def test_containers_further_arguments_and_argnums():
@@ -235,7 +235,7 @@ def test_derivatives_of_coefficients():
     assert_rounding(wg.vmap(lambda x: wg.taylor(f, x, V, 2))(np.stack([X, 2 * X]))[1], wg.taylor(f, 2 * X, V, 2))
 
 
-def test_values_of_a_derivative_around_it_are_constants():
+def test_values_of_outer_derivative_are_constants():
     def f(p):
         c = wg.taylor(lambda x: p * np.sin(x * p) + np.dot(np.stack([p, p]), np.stack([x, x])), 0.3, 1.0, 2)
         return c[2]
@@ -247,20 +247,20 @@ def test_values_of_a_derivative_around_it_are_constants():
     assert_rounding(wg.grad(f, 0.7), wg.grad(nested, 0.7))
 
 
-def test_a_factor_zero_is_strong():
+def test_zero_factor_is_strong_zero():
     with np.errstate(all="ignore"):
         found = wg.taylor(lambda x: np.where(x > 0, np.sqrt(x), 0.0), np.array([0.0, 4.0]), np.array([1.0, 1.0]), 2)
     assert_rounding(found, [[0, 2], [0, 0.25], [0, -1 / 64]])
     assert not wg.taylor(np.sqrt, 0.0, 0.0, 3).any()
 
 
-def test_values_are_those_of_numpy_where_they_are_not_numbers():
+def test_nan_and_infinite_values_equal_numpy():
     for f in (lambda x: np.cov(x[:1]), lambda x: np.std(x[:1], ddof=1), lambda x: (x - x) * np.inf):
         with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
             assert np.isnan(wg.taylor(f, X, V, 2)[0]).all()
 
 
-def test_a_series_without_axes_is_a_number_to_isinstance():
+def test_scalar_series_is_a_float_instance():
     def check(x):
         assert isinstance(x[0], float) and isinstance(x.sum(), float) and not isinstance(x[0], np.ndarray)
         assert isinstance(x, np.ndarray) and isinstance(x.reshape(2, 2)[1, :1], np.ndarray)

@@ -1,6 +1,6 @@
-"""The compiled tier: what LLVM makes of a program gives what the machine gives.
+"""The LLVM tier computes the same as the VM.
 
-To the bit, but for functions of the C library on arrays: the machine's last elements may be those of other vectors.
+Bits are equal, except for C library functions on arrays, where the VM's last elements may use other vector code.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def quiet():
 
 
 def assert_same(program, *points, rtol=0.0):
-    """Both tiers give the same at tuples of arguments; the report of the compiled one."""
+    """Compare both tiers at tuples of arguments; return the report of the compiled one."""
     vm, llvm = program.tiered("vm"), program.tiered("llvm")
     for args in points:
         found, expected = llvm(*args), vm(*args)
@@ -51,7 +51,7 @@ def assert_same(program, *points, rtol=0.0):
 
 
 def functions(x):
-    """The elementwise functions that the machine has, but for those that NumPy or SciPy runs."""
+    """Return all elementwise functions with VM kernels, except those that NumPy or SciPy runs."""
     y = np.abs(x) + 0.5
     found = [
         np.negative(x), np.abs(x), x * x, x**3, x**4, 1 / x, np.sqrt(x), np.exp(x), np.exp2(x), np.expm1(x), np.log(y),
@@ -65,7 +65,7 @@ def functions(x):
 
 
 def chain(x):
-    """Views, a gather, sums along and across, and writes in place, over arrays of any length."""
+    """Views, a gather, sums along and across, and in-place writes, on arrays of any length."""
     n = x.size
     y = x * x + 0.5
     F = np.zeros(n)
@@ -76,7 +76,7 @@ def chain(x):
 
 
 def sweep(x):
-    """Gauss and Seidel: each number depends on the one before."""
+    """A Gauss-Seidel sweep: each scalar depends on the one before."""
     A = x.copy()
     for _ in range(2):
         for i in range(1, len(x) - 1):
@@ -86,7 +86,7 @@ def sweep(x):
 
 
 def drifting(x):
-    """Turns of many steps in no order, of which each reads another element in the end."""
+    """Irregular iterations with many instructions; the last one reads a different element in each."""
     x, read = x.copy(), []
     functions = np.random.default_rng(0).choice([np.sin, np.cos, np.tanh], 60)
     for i in range(x.size):
@@ -97,7 +97,7 @@ def drifting(x):
 
 
 def branching(x):
-    """A branch for each element, in a recurrence."""
+    """Branch on each element of a recurrence."""
     s = x[0]
     for v in x[1:]:
         s = s * 0.5 + v * v if v > 0.0 else s - v
@@ -105,7 +105,7 @@ def branching(x):
 
 
 def with_constants(x):
-    """Numbers that differ from turn to turn, and a power that does not."""
+    """Use constants that vary between iterations, and a power that does not."""
     s = t = x[0]
     for i in range(40):
         for j in range(4):
@@ -115,7 +115,7 @@ def with_constants(x):
 
 
 def mixed(x):
-    """Numbers, arrays and calls in turn."""
+    """Alternate scalars, arrays and calls."""
     s = np.exp(x[0]) * x[1]
     y = x * s
     m = np.linalg.solve(np.eye(3) * 4 + np.outer(y, y), x)
@@ -135,7 +135,7 @@ TABLE = {
 }
 
 
-def test_both_tiers_give_the_same():
+def test_both_tiers_agree():
     for name, (f, x, derivatives, rtol) in TABLE.items():
         program = wg.record(f, x)
         for made in (program, *[getattr(program, word)() for word in derivatives]):
@@ -158,7 +158,7 @@ def test_elementwise_functions_and_their_partials():
     assert_same(jacobian, *[(x[i : i + 1],) for i in range(23)], rtol=1e-14)
 
 
-def test_every_length():
+def test_array_of_every_length():
     for n in (0, 1, 7, 8, 17, 40, 511, 512, 513):
         program = wg.record(chain, np.ones(n))
         assert_same(program, (RNG.normal(size=n),), (np.resize(SPECIAL, n),))
@@ -176,10 +176,10 @@ def test_random_programs(drawn):
         np.testing.assert_allclose(made.tiered("llvm")(x), expected, rtol=1e-12, atol=1e-12)
 
 
-# ---------------------------------------------------------------------------------------------- long lists
+# ---------------------------------------------------------------------------------------------- long code
 
 
-def test_loops_of_a_recurrence_are_found_again():
+def test_recurrence_is_rerolled_into_loop():
     found = []
     for f, x in ((sweep, RNG.random((14, 14))), (with_constants, RNG.random(203))):
         program = wg.record(f, x)
@@ -188,14 +188,14 @@ def test_loops_of_a_recurrence_are_found_again():
     assert [count > 8 * written for count, written in found] == [True] * 4, found
 
 
-def test_each_turn_of_a_loop_may_read_what_another_instruction_wrote_in_it():
+def test_iteration_may_read_result_of_another_instruction():
     program = wg.record(drifting, RNG.random(8))
     assert assert_same(program, (RNG.random(8),)).written < len(program) / 2
     assert_same(program.grad(), (RNG.random(8),))
 
 
-def test_random_lists_with_loops_in_them():
-    """Periods with borders, constants and strides at random; what is left is short, and nothing is lost."""
+def test_random_tapes_with_loops():
+    """Random periods with constants and strides between irregular code; the result is short and complete."""
     rng = np.random.default_rng(1)
     for _ in range(20):
         items, place = [], 0
@@ -211,7 +211,7 @@ def test_random_lists_with_loops_in_them():
 
 
 def unrolled(items):
-    """Instructions of a list with loops, in order."""
+    """Return the instructions of code with loops, in execution order."""
     found = []
 
     def append(key, base):
@@ -229,7 +229,7 @@ def unrolled(items):
     return found
 
 
-def test_guards_in_loops_flip():
+def test_guard_in_loop_fails():
     x = np.where(np.arange(600) % 3 == 0, -1.0, 1.0) * RNG.uniform(0.5, 1.0, 600)
     program = wg.record(branching, x)
     assert_same(program, (x,), (0.9 * x,))
@@ -244,7 +244,7 @@ def test_guards_in_loops_flip():
 
 
 @pytest.mark.parametrize(("length", "is_refused"), [(2, True), (3, True), (4, False), (12, False)])
-def test_functions_on_rows_of_a_few_elements_are_left_to_the_machine(length, is_refused):
+def test_functions_of_short_rows_are_left_to_the_vm(length, is_refused):
     factors = np.linspace(0.5, 1.5, length)
     program = wg.record(lambda x: np.sum(np.exp(x[:, None] * factors) ** 1.7), RNG.random(40))
     assert_same(program, (RNG.random(40),))
@@ -253,14 +253,14 @@ def test_functions_on_rows_of_a_few_elements_are_left_to_the_machine(length, is_
     assert not assert_same(wg.record(lambda x: x[:, None] * factors, RNG.random(40)), (RNG.random(40),)).refused
 
 
-def test_lists_that_are_too_long_are_left_to_the_machine(monkeypatch):
+def test_too_long_programs_are_left_to_the_vm(monkeypatch):
     monkeypatch.setattr(scalar_steps, "MAX_STATEMENTS", 20)
     program = wg.record(sweep, RNG.random((7, 7))).tiered("llvm")
     assert_same_bits(program(np.ones((7, 7))), program.tiered("vm")(np.ones((7, 7))))
     assert "too long" in str(program.explain()) and "llvm for" in str(program.explain())
 
 
-def test_a_list_that_is_refused_late_leaves_its_numbers_where_others_look(monkeypatch):
+def test_code_refused_late_keeps_scalars_visible_to_other_kernels(monkeypatch):
     address = llvm_jit._address
     monkeypatch.setattr(llvm_jit, "_address", lambda name: None if name == "sin" else address(name))
     for f, n in ((sweep, (9, 9)), (lambda x: np.sin(x[0]) * np.sum(x) * np.exp(x[0] * x[1]), 9)):
@@ -271,8 +271,8 @@ def test_a_list_that_is_refused_late_leaves_its_numbers_where_others_look(monkey
             assert report.refused == ["the C library has no sin"] and report.compiled
 
 
-def test_products_stay_as_they_are_between_compiled_steps():
-    """Of arrays and of numbers, which compiled code reads before and behind."""
+def test_matrix_products_stay_calls_between_compiled_kernels():
+    """Compiled code before and after reads the results of array and scalar products."""
 
     def f(A):
         x, s = A[0] * 2.0, 1.0
@@ -289,7 +289,7 @@ def test_products_stay_as_they_are_between_compiled_steps():
     np.testing.assert_allclose(program.grad().tiered("llvm")(A), wg.grad(f)(A), rtol=1e-12)
 
 
-def test_bodies_of_loops_are_compiled(monkeypatch):
+def test_loop_bodies_are_compiled(monkeypatch):
     for name in ("_MIN_BYTES", "_MIN_BYTES_PER_STEP", "_MAX_FUSED"):
         monkeypatch.setattr(loop_recovery, name, 0)
     x = RNG.random((6, 7))
@@ -304,7 +304,7 @@ def test_bodies_of_loops_are_compiled(monkeypatch):
 # ---------------------------------------------------------------------------------------------- calls
 
 
-def test_threads_and_arrays_for_results():
+def test_out_arrays_in_several_threads():
     x = [RNG.random((9, 9)) for _ in range(8)]
     program = wg.record(sweep, x[0]).grad()
     llvm, vm = program.tiered("llvm"), program.tiered("vm")
@@ -319,7 +319,7 @@ def test_threads_and_arrays_for_results():
     in_threads(work, 8)
 
 
-def test_compile_takes_a_tier_and_so_do_its_derivatives():
+def test_tier_of_compile_applies_to_derivatives():
     f = wg.compile(rosenbrock, tier="llvm", recheck=None)
     x = RNG.random(50)
     g = wg.grad(f)
@@ -331,7 +331,7 @@ def test_compile_takes_a_tier_and_so_do_its_derivatives():
         wg.compile(rosenbrock, tier="gpu")
 
 
-def test_the_tier_is_changed_when_that_pays():
+def test_tier_changes_when_it_pays():
     x = RNG.random(100_000)
     program = wg.record(lambda x: x * x * x * x * x * x * x + 1.0, x)
     machine = program.machine
@@ -352,7 +352,7 @@ def test_the_tier_is_changed_when_that_pays():
 # ---------------------------------------------------------------------------------------------- on disk
 
 
-def test_machine_code_is_kept_on_disk(tmp_path, monkeypatch):
+def test_native_code_is_cached_on_disk(tmp_path, monkeypatch):
     monkeypatch.setenv("WENGERT_CACHE_DIR", str(tmp_path / "new"))
     program, x = wg.record(rosenbrock, np.ones(30)), RNG.random(30)
     expected = program(x)
@@ -367,7 +367,7 @@ def test_machine_code_is_kept_on_disk(tmp_path, monkeypatch):
     for damaged in (b"", file.read_bytes()[:-9], b"{}\n" + bytes(99), b"[]\nx"):
         file.write_bytes(damaged)
         assert [made(), made()] == [False, True]
-    monkeypatch.setenv("WENGERT_CACHE_DIR", str(file))  # where nothing can be written
+    monkeypatch.setenv("WENGERT_CACHE_DIR", str(file))  # not a writeable folder
     assert [made(), made()] == [False, False]
     monkeypatch.delenv("WENGERT_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

@@ -1,4 +1,4 @@
-"""Products of vectors in programs: sums of products, with the derivatives of the calls that they take the place of."""
+"""Small vector products in programs become sums, with the derivatives of the calls that they replace."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def calls(program):
 
 @pytest.mark.parametrize("name", PRODUCTS)
 @pytest.mark.parametrize("n", LENGTHS)
-def test_products_are_sums(name, n):
+def test_small_products_are_lowered_to_sums(name, n):
     f, gradient = PRODUCTS[name]
     x = np.linspace(-1.0, 1.5, n) + 0.01
     program = wg.record(f, x)
@@ -44,7 +44,7 @@ def test_products_are_sums(name, n):
 
 
 @pytest.mark.parametrize("n", [3, 40])
-def test_hessians_of_products(n):
+def test_hessians_of_small_products(n):
     x = np.linspace(0.5, 1.5, n)
     program = wg.record(lambda x: (x @ np.sin(x)) ** 2, x)
     slope, bend = np.sin(x) + x * np.cos(x), 2 * np.cos(x) - x * np.sin(x)
@@ -52,18 +52,18 @@ def test_hessians_of_products(n):
     np.testing.assert_allclose(program.hessian()(x), expected, rtol=1e-12, atol=1e-12)
 
 
-def test_what_stays_a_call():
+def test_large_or_exact_products_stay_calls():
     x = np.linspace(0.0, 1.0, 1500)
     A = x[:12].reshape(3, 4)
-    assert calls(wg.record(lambda x: x @ x, x)) == 1  # a library is faster there
-    assert calls(wg.record(lambda x: x[:50] @ x[:50], x, exact=True)) == 1  # and has other bits
+    assert calls(wg.record(lambda x: x @ x, x)) == 1  # BLAS is faster here
+    assert calls(wg.record(lambda x: x[:50] @ x[:50], x, exact=True)) == 1  # a sum has other bits
     assert calls(wg.record(lambda x: x[:50].astype(np.float32) @ x[:50].astype(np.float32), x)) >= 1
     assert calls(wg.record(lambda x: C[:60].reshape(3, 20) @ x[:20], x)) == 1
     np.testing.assert_allclose(wg.record(lambda x: np.vdot(A * x[:4], A), x)(x), np.vdot(A * x[:4], A), rtol=1e-14)
 
 
 def test_zero_times_infinity():
-    """An adjoint that is zero stays so whatever the other factor is, and the product itself is NaN as NumPy's is."""
+    """A zero adjoint stays zero for any other factor, while the product itself is NaN as in NumPy."""
 
     def f(x):
         return np.where(x[0] > 0, (1.0 / x[1:]) @ x[1:], 0.0)
@@ -75,8 +75,8 @@ def test_zero_times_infinity():
         assert np.isnan(program(np.abs(x)))
 
 
-def test_a_triangular_system_by_loops():
-    """What a loop over rows of lengths 0, 1, 2, ... gives, and no call of Python is left of it."""
+def test_triangular_solve_written_with_loops():
+    """A loop over rows of lengths 0, 1, 2, ... leaves no Python call."""
     n = 60
     L = np.tril(1.0 / (1.0 + np.add.outer(np.arange(n), np.arange(n)))) + np.eye(n)
 
@@ -93,11 +93,11 @@ def test_a_triangular_system_by_loops():
     assert calls(gradient) == 0
 
 
-# ---------------------------------------------------------------------------------------- parts that were written
+# ---------------------------------------------------------------------------------------- written slices
 
 
 def columns_scaled(x):
-    """Each column is read again after all the others were written."""
+    """Read each column again after all others were written."""
     A = np.zeros((30, 70))
     for j in range(70):
         A[:, j] = np.sin(x * (1.0 + j))
@@ -149,8 +149,8 @@ PARTS = [columns_scaled, backwards, turned, partly_overwritten, looked_at_in_oth
 
 
 @pytest.mark.parametrize("f", PARTS, ids=lambda f: f.__name__)
-def test_parts_are_read_as_they_were_written(f):
-    """Values and derivatives are those of NumPy and of the eager sweep, whatever lies between writing and reading."""
+def test_slices_are_read_as_last_written(f):
+    """Values and derivatives equal NumPy and the eager sweep, whatever happens between write and read."""
     x = np.linspace(0.2, 1.1, 30)
     program = wg.record(f, x)
     made = program.grad()
@@ -161,8 +161,8 @@ def test_parts_are_read_as_they_were_written(f):
     np.testing.assert_allclose(made(y), wg.grad(f)(y), rtol=1e-11, atol=1e-11)
 
 
-def test_columns_written_again_and_again_are_vectors():
-    """The whole matrix is made in no step of a gradient of the Gram-Schmidt process."""
+def test_repeatedly_written_columns_stay_vectors():
+    """No step of the gradient of Gram-Schmidt creates the whole matrix."""
     m, n = 40, 30
 
     def f(A):
@@ -180,4 +180,4 @@ def test_columns_written_again_and_again_are_vectors():
     np.testing.assert_allclose(gradient(A), wg.grad(f)(A), rtol=1e-9, atol=1e-9)
     code = gradient.lowered()
     sizes = [np.prod(code.types[kind][1]) for op, kind in zip(code.op, code.type) if op < Op.INPUT or op == Op.STRONG]
-    assert sum(sizes) < 10 * m * n * n  # as many as there are inner steps, some of each
+    assert sum(sizes) < 10 * m * n * n  # proportional to the number of inner steps

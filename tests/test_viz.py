@@ -1,4 +1,4 @@
-"""What programs tell of themselves: lists between passes, steps, graphs and pictures."""
+"""Views of a program: IR between passes, kernels, graphs and plots."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def solved(x):
 
 # ---------------------------------------------------------------------------------------------- passes
 
-#: of a function: instructions and operations of some stages, in closed form
+#: a function, and instructions and operations of some stages in closed form
 COUNTS = {
-    # each round records an element, two constants, and three operations; one of each constant stays, and 0.0
+    # each round records an element, two constants and three operations; one copy of each constant stays, and 0.0
     squares: {
         "recorded": (6 * N + 2, 3 * N),
         "simplify": (4 * N + 3, 3 * N),
@@ -73,7 +73,7 @@ COUNTS = {
 
 
 @pytest.mark.parametrize("f", [squares, scaled, relax, solved])
-def test_every_stage_computes_the_same(f):
+def test_every_stage_computes_same_values(f):
     found = wg.viz.passes(f, x)
     rows = [row for stage in ("trace", "value", "run") for row in PASSES if stage in row.stages]
     names = [row.name for row in rows if not row.exact or not row.is_optional]
@@ -90,7 +90,7 @@ def test_every_stage_computes_the_same(f):
     assert all(name in repr(found) for name in found)
 
 
-def test_the_stages_of_derivatives():
+def test_stages_of_derivatives():
     expected = {"grad": wg.grad(squares, x), "hvp": 4.0 * x, "hessian": 4.0 * np.eye(N)}
     for word, y in expected.items():
         found = wg.viz.passes(squares, x, derivative=word)
@@ -116,7 +116,7 @@ def test_the_stages_of_derivatives():
         (lambda: wg.viz.passes(scaled, x, derivative="grad"), "use jacobian"),
     ],
 )
-def test_passes_says_what_to_give(call, message):
+def test_passes_without_example_raises(call, message):
     with pytest.raises(TypeError, match=message):
         call()
 
@@ -135,7 +135,7 @@ def test_stages_as_text():
 # ---------------------------------------------------------------------------------------------- listings
 
 
-def test_parts_of_arrays_are_written_as_they_are_taken():
+def test_array_slices_are_printed_as_indexing():
     rng = np.random.default_rng(1)
     seen = set()
     for _ in range(200):
@@ -165,7 +165,7 @@ def test_parts_of_arrays_are_written_as_they_are_taken():
 
 
 def taken(part, v0, shape):
-    """The part of an array that a line names."""
+    """Return the part of an array that a line of the listing names."""
     if re.search(r"\b[ijk]\b", part):
         i, j, k = [np.arange(n).reshape(-1, *(1,) * (len(shape) - d - 1)) for d, n in enumerate((*shape, 1, 1)[:3])]
         places = eval(re.search(r"\[(.*)\]", part)[1], {"i": i, "j": j, "k": k})
@@ -173,7 +173,7 @@ def taken(part, v0, shape):
     return eval(part, {"v0": v0})
 
 
-def test_calls_and_constants_are_written_with_their_operands():
+def test_calls_and_constants_are_printed_with_operands():
     program = str(wg.record(lambda u: np.linalg.solve(np.eye(3), np.concatenate([u[:1], u[:1], [2.0]])), x[:3]))
     assert "concatenate([v1, v1, array([2.])])" in program and "solve(" in program
     rolled = str(wg.viz.passes(lambda u: sum(u[i * 37 % N] * 2.0 for i in range(40)), x)["vectorise"])
@@ -181,7 +181,7 @@ def test_calls_and_constants_are_written_with_their_operands():
 
 
 class Repeated:
-    """A loop as the printer and reports see it: a number of iterations, and a body."""
+    """A loop with the attributes that printer and reports read: a number of iterations, and a body."""
 
     def __init__(self, steps, body):
         self.steps, self.body = steps, body
@@ -193,7 +193,7 @@ class Repeated:
         return x
 
 
-def test_lists_that_a_call_runs_are_indented_and_counted():
+def test_nested_programs_are_indented_and_counted():
     body = wg.record(lambda u: np.cos(u) * 2.0, x)._listing
     program = wg.record(lambda u: np.linalg.inv(u) + 1.0, np.eye(N))
     code = program._listing
@@ -229,7 +229,7 @@ EXPLAINED = [
 
 
 @pytest.mark.parametrize(("f", "x", "expected"), EXPLAINED)
-def test_explain_tells_what_became_of_loops(f, x, expected):
+def test_explain_reports_loops(f, x, expected):
     program = wg.record(f, x)
     found = program.explain()
     for words in expected:
@@ -256,7 +256,7 @@ def test_explain_of_other_programs():
 
 
 def parsed(source):
-    """Nodes, edges and clusters of a graph; every string is closed, every edge has two ends."""
+    """Return nodes, edges and clusters of a graph; check that strings are closed and edges have two ends."""
     strings = re.compile(r'"(?:[^"\\]|\\.)*"')
     bare = strings.sub("S", source)
     assert '"' not in bare and bare.count("{") == bare.count("}") and bare.count("[") == bare.count("]")
@@ -271,7 +271,7 @@ def parsed(source):
 
 
 @pytest.mark.parametrize("f", [squares, scaled, solved])
-def test_a_graph_has_a_node_for_each_value_and_an_arrow_for_each_use(f):
+def test_graph_has_a_node_per_value_and_an_edge_per_use(f):
     program = wg.record(f, x)
     code = program.lowered()
     nodes, edges, clusters = parsed(program.to_dot())
@@ -283,14 +283,14 @@ def test_a_graph_has_a_node_for_each_value_and_an_arrow_for_each_use(f):
     assert len(clusters) == sum(len(step.instructions) > 1 for step in program.explain().steps)
 
 
-def test_names_and_places_are_escaped():
+def test_names_and_source_locations_are_escaped():
     names: dict = {}
     exec(compile("def f(u):\n    return u * 2.0 if u[0] > 0 else u", 'a"b\\n.py', "exec"), names)
     nodes, _, _ = parsed(wg.record(names["f"], x).to_dot())
     assert any(r"is True?\na\"b\\n.py:2" in label for label in nodes.values())
 
 
-def test_long_programs_are_drawn_by_steps():
+def test_long_programs_are_drawn_by_kernels():
     program = wg.record(lambda u: np.linalg.inv(np.diag(np.linalg.inv(np.diag(u * 2.0)) @ u)) @ u, x)
     for most, left_out in ((7, 0), (3, 4)):
         source = program.to_dot(most)
@@ -302,7 +302,7 @@ def test_long_programs_are_drawn_by_steps():
         assert any(a.startswith("step") and b.startswith("step") for a, b in edges)
 
 
-def test_render_names_what_is_missing(tmp_path, monkeypatch):
+def test_render_names_missing_package(tmp_path, monkeypatch):
     program = wg.record(squares, x)
     assert wg.viz.render(program, tmp_path / "p.dot").read_text() == program.to_dot()
     if shutil.which("dot"):
@@ -317,10 +317,10 @@ def test_render_names_what_is_missing(tmp_path, monkeypatch):
         wg.viz.render(program, tmp_path / "p.svg")
 
 
-# ---------------------------------------------------------------------------------------------- pictures
+# ---------------------------------------------------------------------------------------------- plots
 
 
-def test_a_picture_has_a_dot_for_each_number_and_a_box_for_each_class():
+def test_isomorphism_plot_has_a_dot_per_scalar_and_a_box_per_class():
     program = wg.record(squares, x)
     numbers, arrays = wg.viz.draw(program, Figure().subplots(1, 2))
     dots = numbers.collections[-1]
@@ -329,20 +329,20 @@ def test_a_picture_has_a_dot_for_each_number_and_a_box_for_each_class():
     shades = [to_hex(shade) for shade in dots.get_facecolors()]
     assert sorted(map(shades.count, set(shades))) == [N, N, N]  # squares, products, sums
     heights = np.unique(dots.get_offsets()[:, 1])
-    assert heights.tolist() == [1, 2, 3]  # the sum does not climb
+    assert heights.tolist() == [1, 2, 3]  # the sum stays level
     boxes = {label.get_text(): to_hex(label.get_bbox_patch().get_facecolor()) for label in arrays.texts}
     assert boxes.keys() == {"input 0 [100]", "** [100]", "multiply [100]", "sum", "add"}
     assert {boxes["** [100]"], boxes["multiply [100]"], boxes["sum"]} == set(shades)
     assert len(vectorise.classes(program._listing)[1]) == 2
 
 
-def test_the_picture_of_a_recurrence_says_why():
+def test_isomorphism_plot_of_recurrence_states_reason():
     numbers, arrays = wg.viz.draw(wg.record(relax, x), Figure().subplots(1, 2))
     assert np.max(numbers.collections[-1].get_offsets()[:, 1]) == 2 * (N - 2)
     assert arrays.get_title() == "nothing is rolled" and "form a chain" in arrays.texts[0].get_text()
 
 
-def test_patterns_are_drawn_with_their_colours():
+def test_patterns_are_drawn_with_colours():
     J = wg.jacobian(lambda u: u[1:] * u[:-1], sparse=True, mode="forward")
     J(np.ones(9))
     axes = wg.viz.pattern(J)

@@ -1,4 +1,4 @@
-"""vmap: a loop over the batch by definition, done at once where that is the same; axes, containers, derivatives."""
+"""vmap is a loop over the batch, run as one call if that is equivalent; axes, containers, derivatives."""
 
 import pickle
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ def views(a):
     return a + b[:3]
 
 
-#: of the cases: where elements go ways of their own
+#: cases in which elements take different branches
 APART = {"a branch", "indices"}
 
 #: function, arguments, in_axes: each is compared with a loop in plain NumPy
@@ -71,7 +71,7 @@ CASES = {
 }
 
 
-#: further arguments, and keywords, with which functions of one matrix take all matrices of a batch in one call
+#: further arguments and keywords with which functions of one matrix accept a stack of matrices
 AT_ONCE = {
     **{fun: [((), {}), ((1,), {}), ((), {"axis": -2})] for fun in (
         np.sum, np.prod, np.mean, np.max, np.min, np.amax, np.amin, np.any, np.all, np.std, np.var, np.median,
@@ -98,7 +98,7 @@ AT_ONCE = {
 
 
 @pytest.mark.parametrize("fun", AT_ONCE, ids=lambda fun: fun.__name__)
-def test_a_function_that_states_batching_is_called_once(fun):
+def test_function_with_batching_rule_is_called_once(fun):
     def operand(a):
         return [a, C] if fun in (np.concatenate, np.stack) else a @ a.T if fun is np.linalg.cholesky else a
 
@@ -109,12 +109,12 @@ def test_a_function_that_states_batching_is_called_once(fun):
         assert not mapped._loops
 
 
-def test_every_function_that_states_batching_is_tested():
+def test_every_function_with_batching_rule_is_tested():
     assert {fun for fun, row in registry.rows.items() if row.batching is not None} == set(AT_ONCE)
 
 
 def looped(f, args, in_axes):
-    """The definition."""
+    """Evaluate vmap by its definition, a loop."""
     axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
     n = next(np.shape(x)[axis] for x, axis in zip(args, axes) if axis is not None)
     rows = []
@@ -125,7 +125,7 @@ def looped(f, args, in_axes):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_values_and_derivatives_are_those_of_a_loop(name):
+def test_values_and_derivatives_equal_a_loop(name):
     f, args, in_axes = CASES[name]
     mapped = wg.vmap(f, in_axes)
     expected = looped(f, args, in_axes)
@@ -133,7 +133,7 @@ def test_values_and_derivatives_are_those_of_a_loop(name):
     assert found.dtype == expected.dtype
     assert_rounding(found, expected, found.dtype)
     assert mapped._loops == (name in APART)
-    if name == "factors":  # of one matrix at a time
+    if name == "factors":  # accepts one matrix at a time
         return
 
     def loop(*args):
@@ -152,7 +152,7 @@ def test_values_and_derivatives_are_those_of_a_loop(name):
         assert_rounding(got, expected, found.dtype)
 
 
-def test_derivatives_inside():
+def test_derivatives_inside_vmap():
     def f(x, k):
         return k * np.sum(np.sin(x) * x[::-1])
 
@@ -169,7 +169,7 @@ def test_derivatives_inside():
     assert_rounding(second, 10 * wg.hessian(f, P[0], args=(1.0,)))
 
 
-def test_of_itself_and_of_compiled_functions():
+def test_vmap_of_vmap_and_of_compiled_functions():
     def f(x, y):
         return np.exp(x) * y
 
@@ -218,7 +218,7 @@ def scaled(x):
     return rate * np.sum(x**2)
 
 
-def test_compiled_it_reads_what_the_function_reads():
+def test_compiled_vmap_watches_state_read_by_function():
     global rate
     f = wg.compile(wg.grad(lambda P: np.sum(wg.vmap(scaled)(P))))
     g = wg.compile(wg.vmap(scaled))
@@ -235,7 +235,7 @@ class Ball:
     mass: float
 
 
-def test_containers_have_axes_of_their_own():
+def test_leaves_of_containers_have_separate_axes():
     def f(ball, shift):
         return {"moved": Ball(ball.place + shift["by"], ball.mass), "energy": ball.mass * np.sum(ball.place**2)}
 
@@ -261,7 +261,7 @@ def test_out_axes_give_the_position_of_the_batch_axis():
     assert first.shape == (3, 4) and second.shape == (3, 3, 4)
 
 
-def test_the_callers_arrays_are_left_and_results_may_be_integers():
+def test_arguments_are_unchanged_and_results_may_be_integers():
     x = P.copy()
     wg.vmap(writing)(x)
     assert_same_bits(x, P)
@@ -281,7 +281,7 @@ WRONG = {
     "lengths": (lambda: wg.vmap(np.dot)(P, P[:3]), ValueError, "4 in argument 0, 3 in argument 1"),
     "a number": (lambda: wg.vmap(np.dot)(P, 2.0), ValueError, "in_axes of argument 1: axis 0 is out of bounds"),
     "an axis": (lambda: wg.vmap(np.sum, 2)(P), ValueError, "axis 2 is out of bounds for an array with 2 axes"),
-    "none at all": (lambda: wg.vmap(np.sum, (None,))(P), ValueError, "None for all"),
+    "None for all": (lambda: wg.vmap(np.sum, (None,))(P), ValueError, "None for all"),
     "entries": (lambda: wg.vmap(np.dot, (0,))(P, P), ValueError, "1 entries, and there are 2"),
     "form": (lambda: wg.vmap(len, ({"a": 0},))({"b": P}), ValueError, "does not match the dict"),
     "form of an array": (lambda: wg.vmap(np.sum, ((0, 1),))(P), ValueError, "a single array"),
@@ -303,7 +303,7 @@ def test_invalid_arguments_raise(name):
         call()
 
 
-#: functions along an axis of an array, which at a wrong one raise
+#: functions along an axis of an array, which raise for an invalid one
 ALONG = {
     "sum": lambda x, axis: np.sum(x, axis=axis),
     "sums": lambda x, axis: np.sum(x, axis=(axis,)),
@@ -324,7 +324,7 @@ ALONG = {
 
 
 @pytest.mark.parametrize("name", ALONG)
-def test_the_axis_of_the_batch_is_not_seen(name):
+def test_function_does_not_see_the_batch_axis(name):
     f = ALONG[name]
     for axis in (0, -1):
         expected = np.stack([f(x, axis) for x in P])
@@ -352,7 +352,7 @@ def overwrite(x):
 
 
 @pytest.mark.parametrize("f", [exchange, overwrite])
-def test_a_number_that_was_read_stays_what_it_is_and_a_view_does_not(f):
+def test_scalar_read_keeps_its_value_and_a_view_follows_writes(f):
     points = np.array([[0.5, 2.0], [3.0, -4.0]])
     assert np.array_equal(wg.vmap(f)(points), [f(x) for x in points])
     assert np.array_equal(wg.vmap(wg.grad(f))(points), [wg.grad(f, x) for x in points])

@@ -1,4 +1,4 @@
-"""One list for many points: the same values as at each of them."""
+"""Batched code computes many points at once, with the same values as at each point."""
 
 import functools
 
@@ -19,12 +19,12 @@ MATRIX = RNG.normal(size=(4, 3))
 
 
 def spread(x, count=COUNT):
-    """Points near one point."""
+    """Return points near one point."""
     return x + 0.01 * np.random.default_rng(4).normal(size=(count, *np.shape(x)))
 
 
 def check(program, numbers, leaves, code=None, count=COUNT):
-    """The wide list, by the machine and by the plain interpreter, against the list at each point."""
+    """Compare batched code, by the VM and by the plain interpreter, with the program at each point."""
     code = program._rolled() if code is None else code
     wide = simplify.simplified(widened(code, numbers, count, program._example))
     verify.check(wide)
@@ -40,7 +40,7 @@ def check(program, numbers, leaves, code=None, count=COUNT):
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_programs(name):
+def test_batched_programs(name):
     f = PROGRAMS[name]
     program = wg.record(f, X)
     try:
@@ -50,7 +50,7 @@ def test_programs(name):
 
 
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if np.size(PROGRAMS[name](X.copy()))])
-def test_rows_of_derivatives(name):
+def test_batched_rows_of_derivatives(name):
     f = PROGRAMS[name]
     program = wg.record(lambda x: np.sum(np.ravel(f(x)) * np.cos(np.arange(np.size(f(X.copy()))))), X)
     for made in (program.vjp(), program.jvp()):
@@ -72,11 +72,11 @@ CASES = {
     "a determinant": lambda x: np.linalg.det(np.diag(x) + np.outer(x, x)),
     "a function NumPy has for one": lambda x: np.trace(np.outer(x, x)) + np.interp(x, [0.0, 2.0], [0.0, 3.0]),
     "sums along axes": lambda x: np.outer(x, x * x).sum(axis=0) * np.outer(x, x).mean(axis=1, keepdims=True),
-    "a largest one": lambda x: np.max(np.outer(x, x), axis=0) - np.min(x),
+    "maximum and minimum": lambda x: np.max(np.outer(x, x), axis=0) - np.min(x),
     "sorted": lambda x: np.sort(x)[::-1],
     "gathered and scattered": lambda x: np.bincount([0, 2, 0], x, 4)[[3, 0, 0, 2]] * 2.0,
     "choices": lambda x: np.where(x > 0.4, np.sqrt(x), x**2),
-    "a branch on what is the same": lambda x: x * 2.0 if np.size(x) == 3 else x,
+    "branch on the shape": lambda x: x * 2.0 if np.size(x) == 3 else x,
     "a branch": lambda x: x * 2.0 if x[0] < 1.0 else x,
     "a stack": lambda x: np.stack([x, x * 2.0, np.ones(3)]),
     "a reversed one": lambda x: np.roll(x, 1)[::-1] * x[0],
@@ -91,7 +91,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_functions(name):
+def test_batched_functions(name):
     program = wg.record(CASES[name], X)
     check(program, {0}, [spread(X)])
 
@@ -104,7 +104,7 @@ PRODUCTS = {
     "columns": lambda x, a: np.dot(a, x[:, None]) * np.dot(SQUARE, x.reshape(-1, 1)),
     "slices": lambda x, a: a.T @ (SQUARE @ x) + a[::-1].T @ (SQUARE[:, ::-1] @ x[::-1]),
     "grids": lambda x, a: (a @ x.reshape(12)).reshape(1, 7) @ SQUARE @ x.reshape(3, 4).ravel(),
-    "what is no unit vector": lambda x, a: a @ (2.0 * x) + SQUARE @ np.concatenate([x[6:], x[:6]]),
+    "not a unit vector": lambda x, a: a @ (2.0 * x) + SQUARE @ np.concatenate([x[6:], x[:6]]),
     "twice": lambda x, a: np.outer(x, x) @ a[0] * np.dot(x, x),
 }
 
@@ -122,14 +122,14 @@ def test_products_with_unit_vectors_are_rows_and_columns(name, columns):
         code, number, count = made.lines_alone(), 1, len(expected)
         plain, wide = [simplify.simplified(widened(code, [number], count, made._example, are)) for are in (False, True)]
         verify.check(wide)
-        directions = np.full((count, *np.shape(made._example[number])), np.nan)  # they are not read
+        directions = np.full((count, *np.shape(made._example[number])), np.nan)  # the values are not read
         found = Machine(simplify.lowered(wide)).run([x, directions, a])[0]
         np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=1e-12, atol=1e-13)
-        if made is program.jvp() and name not in ("what is no unit vector", "twice"):
+        if made is program.jvp() and name not in ("not a unit vector", "twice"):
             assert len(wide.calls) < len(plain.calls)
 
 
-def test_only_some_inputs_are_wide():
+def test_only_some_inputs_are_batched():
     program = wg.record(lambda x, a, b: np.outer(x, a) @ (b * a) + np.sum(np.sin(a) * 2.0), X, args=(X + 1.0, 2.0))
     points = (spread(X), spread(X + 1.0), 2.0 + 0.1 * np.arange(COUNT))
     for numbers in ({0}, {1}, {2}, {0, 2}, {0, 1, 2}):
@@ -137,7 +137,7 @@ def test_only_some_inputs_are_wide():
         check(program, numbers, leaves)
 
 
-def test_a_guard_holds_at_all_points_or_fails():
+def test_guard_holds_at_all_points_or_fails():
     program = wg.record(lambda x: x * 2.0 if np.sum(x) > 1.0 else x, X)
     machine = Machine(simplify.lowered(widened(program._listing, {0}, 3, program._example)))
     good = np.stack([X, X * 2.0, X * 3.0])
@@ -147,7 +147,7 @@ def test_a_guard_holds_at_all_points_or_fails():
         machine.run([good])
 
 
-def test_loops_that_are_kept_run_once_for_each_point(monkeypatch):
+def test_recovered_loops_run_once_per_point(monkeypatch):
     from wengert.program.passes import loop_recovery
 
     monkeypatch.setattr(loop_recovery, "_MIN_BYTES", 0)
@@ -174,13 +174,13 @@ LABELS = (RNG.random(30) < 0.5) * 1.0
 
 
 @pytest.mark.parametrize("most", [1, 40, 400, 1 << 20])
-def test_rows_at_once_change_nothing(most, monkeypatch):
-    """Chunks that do not divide the rows, and a single one."""
+def test_batching_rows_does_not_change_the_jacobian(most, monkeypatch):
+    """Chunks that do not divide the rows, and a single chunk."""
     from wengert.program import program as programs
 
     monkeypatch.setattr(programs, "_ELEMENTS", most)
     monkeypatch.setattr(programs, "_LEAST_AT_ONCE", 1)
-    monkeypatch.setattr(programs.Program, "_of_entries", lambda *_: None)  # which takes fewer operations here
+    monkeypatch.setattr(programs.Program, "_of_entries", lambda *_: None)  # accumulation would be chosen here
     w = 0.1 * RNG.normal(size=9)
     hessian = wg.record(logistic, w).hessian()
     rows = functools.partial(np.tensordot, MATRIX[:, :2], axes=0)
@@ -203,7 +203,7 @@ def test_jacobians_without_rows_or_columns():
 
 
 @pytest.mark.parametrize("axis", [0, -1])
-def test_transforms_of_all_points_are_one_call(axis):
+def test_batched_fft_is_one_call(axis):
     def f(x):
         z = np.fft.rfft(x, axis=axis)
         return np.fft.irfft(z * np.fft.fft(np.sin(x), axis=axis)[:1, :1], n=5, axis=axis, norm="ortho")

@@ -1,6 +1,6 @@
 """Derivatives of the same functions by wengert and by other packages, side by side.
 
-`rows` lists what is differentiated, `packages` how each package does it, `rewrites` the functions that a package
-cannot take as they are written; `cell` measures one package on one row, in a process of its own; `table` makes
-Markdown of the figures; `__main__` does all of it.
+`rows` lists the functions, `packages` defines how each package differentiates, `rewrites` has versions of functions
+for packages that cannot differentiate the originals; `cell` measures one package on one row in a new process; `table`
+formats the figures as Markdown; `__main__` runs everything.
 """

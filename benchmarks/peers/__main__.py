@@ -1,8 +1,8 @@
 """Derivatives by wengert and by other packages, side by side: `python -m benchmarks.peers`.
 
-Each package has a process of its own, with one thread on one core; packages take turns.  A derivative is checked
-against one by hand or by complex steps before it is timed.  What a process finds is kept at once, so that a run goes
-on where another one ended.  The tables are written into docs/performance.md.
+Each package runs in a separate process, with one thread on one core; packages take turns.  A derivative is checked
+against a hand-written one or complex steps before it is timed.  Results are saved at once, so that an interrupted run
+can be continued.  The tables are written into docs/performance.md.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from benchmarks.peers.rows import ROWS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "performance.md"
-#: tables of the page, by what stands in the lines around them
+#: tables of the page, by the markers around them
 TABLES = {
     "peers": [row for row in ROWS if not row.is_sparse],
     "sparse peers": [row for row in ROWS if row.is_sparse],
@@ -35,16 +35,16 @@ ONE_THREAD = {
     "JAX_PLATFORMS": "cpu",
 }
 RAISED = dict.fromkeys(("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"), str(2**32))
-#: what is run with both settings of malloc, on rows that have large arrays
+#: rows with large arrays, which run with both settings of malloc
 BOTH_SETTINGS = (*OURS, "torch", "jax")
 
 
 def run_cell(python, seconds, *arguments, **settings):
-    """What `benchmarks.peers.cell` finds, or why it finds nothing."""
+    """Return the results of `benchmarks.peers.cell`, or the reason why there are none."""
     command = [python, "-m", "benchmarks.peers.cell", *arguments]
     inherited = {name: value for name, value in os.environ.items() if name not in RAISED}
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    with tempfile.TemporaryDirectory() as folder:  # of caches, and of what casadi's compilers leave behind
+    with tempfile.TemporaryDirectory() as folder:  # for caches, and for files left by casadi's compilers
         process = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
@@ -69,7 +69,7 @@ def run_cell(python, seconds, *arguments, **settings):
 
 
 def end(process):
-    """End it with the compilers that it has started."""
+    """Terminate a process and the compilers that it has started."""
     if hasattr(os, "killpg"):
         os.killpg(process.pid, signal.SIGKILL)
     else:
@@ -78,7 +78,7 @@ def end(process):
 
 
 class Figures:
-    """What was found, in a file: for each setting of malloc, row and package a list of cells."""
+    """Results in a file: for each setting of malloc, row and package a list of cells."""
 
     def __init__(self, path):
         self.path = path
@@ -97,7 +97,7 @@ class Figures:
                     self.cells(setting, row, package).clear()
 
     def save(self):
-        """In one step, so that a run that is ended leaves a whole file."""
+        """Write the file atomically, so that an interrupted run leaves it intact."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         written = self.path.with_suffix(".new")
         written.write_text(json.dumps(self.kept, indent=1) + "\n")
@@ -105,7 +105,7 @@ class Figures:
 
 
 def run_row(row, setting, pythons, figures, options):
-    """Fill the cells of a row; one that fails is not tried again, nor one that has taken its time."""
+    """Fill the cells of a row; failed cells and cells that exceeded the time limit are not retried."""
     for turn in range(options.repeats):
         for package, python in pythons.items():
             cells = figures.cells(setting, row, package)
@@ -120,7 +120,7 @@ def run_row(row, setting, pythons, figures, options):
 
 
 def processor():
-    """What the machine calls its processor."""
+    """Return the name of the processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
@@ -129,7 +129,7 @@ def processor():
 
 
 def conditions(versions, missing, options):
-    """Sentences on where the figures come from, one a line."""
+    """Return sentences on how the figures were measured, one per line."""
     named = ", ".join(dict.fromkeys(f"{DISTRIBUTIONS.get(name, name)} {number}" for name, number in versions.items()))
     lines = [
         f"Written by `python -m benchmarks.peers`; the last figure is of {date.today().isoformat()}.",
@@ -143,7 +143,7 @@ def conditions(versions, missing, options):
 
 
 def chosen(names, known, what, parser):
-    """The known names that contain one of those given; all of them if none is given."""
+    """Return the known names that contain one of the given ones; all of them if none is given."""
     for name in names or ():
         if not any(name in other for other in known):
             parser.error(f"no {what} is called {name!r}; there are {', '.join(known)}")
@@ -151,7 +151,7 @@ def chosen(names, known, what, parser):
 
 
 def interpreters(given, packages, parser):
-    """The interpreter of each package, from `PATH` and `PACKAGE=PATH`; wengert's is this one unless named."""
+    """Return the interpreter of each package, from `PATH` and `PACKAGE=PATH`; wengert's default is the current one."""
     pythons = dict.fromkeys(packages, sys.executable)
     for one in given:
         name, named, path = one.rpartition("=")
@@ -163,7 +163,7 @@ def interpreters(given, packages, parser):
 
 
 def write(text, name):
-    """Put the text between its markers in the page."""
+    """Replace the text between its markers in the page."""
     first, last = f"<!-- {name} -->\n", f"<!-- /{name} -->\n"
     before, begin, rest = PAGE.read_text(encoding="utf-8").partition(first)
     _, end, after = rest.partition(last)
@@ -214,14 +214,14 @@ def main():
         if not rows:
             continue
         text = table_of(rows, figures, options)
-        if len(rows) < len(of_table) or options.peers or options.markdown:  # the docs have all rows and packages
+        if len(rows) < len(of_table) or options.peers or options.markdown:  # the docs need all rows and packages
             print(text)
         else:
             write(text, name)
 
 
 def run(figures, options):
-    """Fill the cells of the rows that were chosen."""
+    """Fill the cells of the chosen rows."""
     found = {package: run_cell(python, options.limit, package) for package, python in options.pythons.items()}
     known = figures.kept.setdefault("versions", {})
     known |= {package: cell["version"] for package, cell in found.items() if "version" in cell}
@@ -242,7 +242,7 @@ def run(figures, options):
 
 
 def table_of(rows, figures, options):
-    """The Markdown of rows that the same packages take."""
+    """Return the Markdown table of rows that are supported by the same packages."""
     packages = [name for name in options.pythons if takes(name, rows[0])]
     versions = {name: figures.kept["versions"][name] for name in packages if name in figures.kept["versions"]}
     missing = {name: why for name, why in figures.kept["missing"].items() if name in packages}

@@ -1,7 +1,7 @@
-"""One package on one row, in a process of its own: `python -m benchmarks.peers.cell PACKAGE ROW SECONDS`.
+"""Measure one package on one row in this process: `python -m benchmarks.peers.cell PACKAGE ROW SECONDS`.
 
 Prints a line of JSON: the seconds of the first derivative, of f and of a later derivative, and the ratio of the
-last two with its quartiles; or why there are none.  With no row: the version of the package.
+last two with its quartiles; or the reason why there are none.  Without a row: the version of the package.
 """
 
 import itertools
@@ -20,12 +20,12 @@ from benchmarks.peers.packages import DISTRIBUTIONS, PACKAGES, NotAvailableError
 from benchmarks.peers.rewrites import REWRITES
 from benchmarks.peers.rows import ROWS, module_of, problem
 
-#: calls before a derivative is timed: compiled functions compare the 2nd and the 4th with f
+#: calls before a derivative is timed, because compiled functions compare their 2nd and 4th call with f
 CALLS = 4
 
 
 def own_problem(row, name, package):
-    """The problem of the row, by functions that nobody has seen, with the package's arrays."""
+    """Return the problem of the row with fresh copies of its functions, and with the package's arrays."""
     spec = module_of(row).__spec__
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -43,7 +43,7 @@ def own_problem(row, name, package):
 
 
 def measured(row, name, seconds):
-    """Times of the package on the row; a derivative that takes longer than `seconds` is taken twice only."""
+    """Time the package on the row; a derivative slower than `seconds` is called twice only."""
     plain = problem(row)
     package = PACKAGES[name]()
     own = own_problem(row, name, package)
@@ -81,7 +81,7 @@ def measured(row, name, seconds):
 
 
 def pace():
-    """Always the same, and nothing that a setting changes: says how fast the machine was."""
+    """Time a fixed loop that no setting affects, to measure the speed of the machine."""
     total = 0
     for i in range(30_000):
         total += i * i
@@ -89,13 +89,13 @@ def pace():
 
 
 def in_short(error):
-    """What an error says, in a few words."""
+    """Shorten an error message."""
     first = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
 def installed(name):
-    """The version of a distribution; of one that is only on the path, what its package says."""
+    """Return the version of a distribution, or the package's own version if it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""What the packages that are installed say at kinks and other edges: `python benchmarks/peers/conventions.py`.
+"""Derivatives of installed packages at kinks and other special points: `python benchmarks/peers/conventions.py`.
 
 Prints the table of the page "Coming from other tools".
 """
@@ -13,7 +13,7 @@ import numpy
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 
-#: what is differentiated, with NumPy's functions in `np`, and where
+#: the functions, with NumPy's functions in `np`, and the points
 ROWS = {
     "`abs(x)` at 0": (lambda np: np.abs, 0.0),
     "`max(x)` at a tie of two": (lambda np: np.max, [1.0, 3.0, 3.0]),
@@ -28,12 +28,12 @@ ROWS = {
     "`x**2` at the integer 3": (lambda np: lambda x: x**2, 3),
 }
 
-#: package: module of the operator, and of NumPy's functions
+#: package: module of the operator, and module of NumPy's functions
 PACKAGES = {"wengert": "numpy", "autograd": "autograd.numpy", "jax": "jax.numpy"}
 
 
 def gradients(package):
-    """The gradient of each row, as text."""
+    """Return the gradient of each row as text."""
     grad, np = importlib.import_module(package).grad, importlib.import_module(PACKAGES[package])
     for make, x in ROWS.values():
         try:

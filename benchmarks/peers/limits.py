@@ -1,7 +1,7 @@
-"""Derivatives that a person wrote, in Numba where there are loops: what is left to be gained.
+"""Hand-written derivatives, in Numba for loops: the remaining potential for speed.
 
-Each function takes a problem and returns its derivative, as a callable of x; it is called after the function and the
-kind of derivative.  Kernels that are linear are not run forwards.
+Each function takes a problem and returns its derivative as a callable of x; its name is that of the function and of
+the kind of derivative.  Linear kernels are not run forwards.
 """
 
 import numpy as np
@@ -60,7 +60,7 @@ def robertson_jacobian(problem):
 
 
 def pollu_jacobian(problem):
-    """By the stoichiometry: the rates are quadratic, so values at a few points say what it is."""
+    """Use the stoichiometry: rates are quadratic, so values at a few points determine them."""
     n = problem.x.size
     units = np.eye(n)
 
@@ -73,7 +73,7 @@ def pollu_jacobian(problem):
     for i in range(n):
         for j in range(i, n):
             mixed = squares[:, i] if i == j else f(units[i] + units[j]) - f(units[i]) - f(units[j])
-            # what rounding leaves of a sum that is zero is no reaction
+            # rounding errors of sums that are zero are not reactions
             for k in np.flatnonzero(np.abs(mixed) > 1e-3):
                 places.append((k, i, j))
                 factors.append(mixed[k])
@@ -203,7 +203,7 @@ def enzyme_rate(y, p, out, at):
 
 @njit
 def enzyme_pullback(y, p, k_bar, y_bar, p_bar):
-    """Adds to `p_bar`; `y_bar` is overwritten."""
+    """Add to `p_bar`; `y_bar` is overwritten."""
     first_bar, second_bar = k_bar[1] - k_bar[0], k_bar[2] - k_bar[1]
     a, b = 1.0 / (p[1] + y[0]), 1.0 / (p[3] + y[1])
     p_bar[0] += y[0] * a * first_bar
@@ -389,7 +389,7 @@ def logisticregression_hessian(problem):
 
 def mixture_gradient(problem):
     m = problem.model
-    rows, columns = np.triu_indices(m.d, 1)[::-1]  # what is below the diagonal, column by column
+    rows, columns = np.triu_indices(m.d, 1)[::-1]  # the elements below the diagonal, column by column
     diagonal = np.arange(m.d)
 
     def gradient(x):
@@ -450,7 +450,7 @@ def mlp_hvp(problem):
 
 
 def in_rows(columns, n, kernel):
-    """A sparse matrix whose data `kernel` gives from x; `columns` of each row, -1 where there is none."""
+    """Return a sparse matrix whose data `kernel` computes from x; `columns` of each row, -1 for none."""
     counts = np.sum(columns >= 0, axis=1)
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     matrix = csr_array((np.zeros(starts[-1]), columns[columns >= 0].astype(np.int32), starts), (len(columns), n))

@@ -1,8 +1,8 @@
-"""How each package takes a derivative: NumPy array in, NumPy array out.
+"""How each package computes a derivative: NumPy array in, NumPy array out.
 
-A package is imported when its function here is called.  Each makes `prepare(problem)`, which returns the
-derivative as a callable of x.  What `np` becomes in the workloads, and their arrays of data, is the package's own
-where it cannot differentiate NumPy's; so is what `root` becomes.
+A package is imported when its function here is called.  Each defines `prepare(problem)`, which returns the
+derivative as a callable of x.  If a package cannot differentiate NumPy, it replaces `np` in the workloads and their
+data arrays by its own; likewise `root`.
 """
 
 import functools
@@ -15,29 +15,29 @@ import numpy as np
 
 
 class Package(NamedTuple):
-    """A package, imported."""
+    """An imported package."""
 
     prepare: Callable
-    numpy: Any = None  # what `np` becomes in the workloads, or None
-    array: Callable | None = None  # what an array of data becomes
+    numpy: Any = None  # replaces `np` in the workloads, unless None
+    array: Callable | None = None  # converts data arrays
     rtol: float = 1e-10  # of the derivatives
-    root: Callable | None = None  # what `scipy.optimize.root` becomes
+    root: Callable | None = None  # replaces `scipy.optimize.root`
 
 
-#: seconds that finite differences may take a call
+#: time limit for a call of finite differences, in seconds
 LONGEST = 8.0
 
 
 class TooSlowError(Exception):
-    """What takes so long that it is not waited for."""
+    """A call would exceed the time limit."""
 
 
 class NotAvailableError(Exception):
-    """A package that does not offer a derivative, or that nobody has written a function for."""
+    """The package does not offer the derivative, or nobody has written a function for it."""
 
 
 class Numpy:
-    """The functions of an array package under NumPy's names: those given, else its own."""
+    """Functions of an array package under NumPy's names: the given ones, else its own."""
 
     def __init__(self, package, **names):
         self.__dict__.update(names)
@@ -85,8 +85,8 @@ def llvm():
 
 
 def hand():
-    """Derivatives that a person wrote, in Numba or NumPy: what is left to be gained."""
-    import numba  # noqa: F401 - which belongs to the import
+    """Hand-written derivatives in Numba or NumPy: the remaining potential for speed."""
+    import numba  # noqa: F401 - counts as import time
 
     from benchmarks.peers import limits
 
@@ -105,7 +105,7 @@ def differences():
     h = np.finfo(float).eps ** 0.25
 
     def steps(f, x):
-        """What f changes by when an element of x grows by h."""
+        """Return the change of f when an element of x grows by h."""
         changed = np.empty(x.size)
         for i in range(x.size):
             stepped = x.copy()
@@ -118,7 +118,7 @@ def differences():
         return np.array([steps(f, x + h * unit) - here for unit in np.eye(x.size)]) / h**2
 
     def grouped(f, pattern):
-        """Differences in directions that the pattern lets be taken together."""
+        """Return differences in the combined directions that the pattern allows."""
         groups = group_columns(pattern)
         return lambda x: approx_derivative(f, x, method="2-point", sparsity=(pattern, groups))
 
@@ -128,7 +128,7 @@ def differences():
         pattern = problem.model.pattern() if problem.kind.startswith("sparse") else None
         if pattern is not None:
             f = problem.gradient if problem.kind == "sparse_hessian" else f
-            n = int(np.max(np.diff(pattern.indptr)))  # at least so many groups
+            n = int(np.max(np.diff(pattern.indptr)))  # minimum number of groups
         runs = {"hessian": n * n, "hvp": 2 * n}.get(problem.kind, n)
         start = time.perf_counter()
         f(problem.x)
@@ -173,7 +173,7 @@ def torch():
 
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)
-    torch.func.hessian(torch.sum)(torch.ones(1))  # imports most of torch: no part of a first derivative
+    torch.func.hessian(torch.sum)(torch.ones(1))  # imports most of torch, which is not part of a first derivative
 
     def stack(values):
         return torch.stack(values) if isinstance(values, list) else values
@@ -213,7 +213,7 @@ def jax():
     import jax.numpy as jnp
 
     jax.config.update("jax_enable_x64", True)
-    jnp.zeros(1).block_until_ready()  # starts the backend, which belongs to the import
+    jnp.zeros(1).block_until_ready()  # starts the backend, which counts as import time
 
     def prepare(problem):
         f = problem.f
@@ -253,7 +253,7 @@ def asdex():
     return made._replace(prepare=prepare)
 
 
-#: of functions that casadi can take apart into operations on numbers
+#: functions that casadi can expand into scalar operations
 SCALAR_CODE = ("rosenbrock_loop", "robertson", "pollu", "Seidel2D", "Lorenz96", "Bodies", "EnzymeFit")
 
 
@@ -261,11 +261,11 @@ def casadi(options=None, sparse="SX"):
     import casadi
     import scipy.sparse as sp
 
-    # NumPy's functions of symbols as casadi does them, without a warning
+    # NumPy functions of symbols as in casadi, without a warning
     casadi.GlobalOptions.setNumpyMode(-1)
 
     def symbols(problem):
-        """Variables, and f of them: an SX for each element in scalar code, one MX for whole arrays."""
+        """Return variables and f of them: an SX per element for scalar code, one MX for whole arrays."""
         shape, name = problem.x.shape, problem.name
         if name in SCALAR_CODE:
             x = casadi.SX.sym("x", problem.x.size)
@@ -280,7 +280,7 @@ def casadi(options=None, sparse="SX"):
             return x, problem.f(x)
         by_numbers = name == "rosenbrock_sliced" and (problem.kind == "hessian" or (options and problem.x.size <= 1000))
         if options and not by_numbers:
-            raise NotAvailableError  # C code of whole arrays is calls of what casadi runs anyway
+            raise NotAvailableError  # C code for whole arrays would call the functions that casadi runs anyway
         x = (casadi.SX if by_numbers else casadi.MX).sym("x", problem.x.size)
         return x, problem.f(casadi.reshape(x, shape[1], shape[0]).T if len(shape) == 2 else x)
 
@@ -342,13 +342,13 @@ PACKAGES = {
     "casadi_mx": casadi_mx,
     "casadi_jit": casadi_jit,
 }
-#: what takes sparse derivatives, and what takes no others
+#: packages with sparse derivatives, and packages with nothing else
 SPARSE = ("vm", "llvm", "hand", "differences", "asdex", "casadi", "casadi_mx")
 SPARSE_ALONE = ("asdex", "casadi_mx")
 
 
 def takes(package, row):
-    """Has the table of the row a column of the package?"""
+    """Return whether the table of the row has a column for the package."""
     return package in SPARSE if row.is_sparse else package not in SPARSE_ALONE
 
 
@@ -364,7 +364,7 @@ TITLES = {
     "casadi_mx": "casadi MX",
     "casadi_jit": "casadi + gcc",
 }
-#: what has the version of a column, where its name is another
+#: distribution that gives the version of a column, if named differently
 DISTRIBUTIONS = {
     "vm": "wengert",
     "llvm": "llvmlite",

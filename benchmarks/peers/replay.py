@@ -1,7 +1,7 @@
-"""Replayed programs beside casadi's machine and jax's compiler: `python -m benchmarks.peers.replay`.
+"""Replayed programs against casadi's VM and jax's compiler: `python -m benchmarks.peers.replay`.
 
-All in this process, on one core, strictly alternating; a derivative is checked before it is timed.
-casadi is called through its buffers: with the memory of x given anew each time, and with it given once.
+Everything runs in this process, on one core, strictly alternating; a derivative is checked before it is timed.
+casadi is called through its buffers, with the memory of x passed at each call, and with it passed once.
 """
 
 import os
@@ -21,7 +21,7 @@ from jax.scipy.special import erf
 import wengert as wg
 from benchmarks import measure, workloads
 
-CALLS = 100  # before a compiled function is timed: the next ones that it compares with f are far off
+CALLS = 100  # before timing, so that the next comparisons of a compiled function with f are far off
 
 
 def shown(name, theirs, ours, peer):
@@ -32,7 +32,7 @@ def shown(name, theirs, ours, peer):
 
 
 def beside_casadi(name, f, x, kind):
-    """A gradient or Jacobian of scalar code."""
+    """Compare a gradient or Jacobian of scalar code."""
     symbol = casadi.SX.sym("x", x.size)
     elements = np.empty(x.size, dtype=object)
     elements[:] = casadi.vertsplit(symbol)
@@ -67,7 +67,7 @@ def beside_casadi(name, f, x, kind):
 
 
 def beside_jax(name, x):
-    """The values and the slopes of an elementwise function."""
+    """Compare values and derivatives of an elementwise function."""
     module = module_from_spec(workloads.__spec__)
     module.__spec__.loader.exec_module(module)
     module.np, module.erf = jnp, erf
@@ -85,7 +85,7 @@ def beside_jax(name, x):
 
 
 def preparation(name, f, x):
-    """The first compiled gradient over one call of f."""
+    """Time the first compiled gradient relative to one call of f."""
 
     def first():
         return wg.grad(wg.compile(f))(x)

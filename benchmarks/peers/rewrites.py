@@ -1,14 +1,14 @@
-"""Functions of `workloads`, `equations` and `unseen` that a package cannot take as they are written, written for it.
+"""Versions of functions of `workloads`, `equations` and `unseen` for packages that cannot differentiate the originals.
 
-Each takes the object whose method `loss` it stands for, and computes the same of x; its package is imported when
-it is called.  What is not here runs unchanged, or fails.
+Each takes the object whose method `loss` it replaces, and computes the same function of x; its package is imported
+when it is called.  Functions without a version here run unchanged, or fail.
 """
 
 import functools
 
 
 def jax_steps(relaxed, inner):
-    """Two arrays that overwrite each other's inner part in turn."""
+    """Alternate two arrays, each of which overwrites the other's interior."""
 
     def make(model):
         import jax
@@ -35,7 +35,7 @@ jax_jacobi_2d = jax_steps(
 
 
 def jax_seidel_2d(model):
-    """Each row from the one above, which is new, by a scan along it."""
+    """Compute each row from the updated one above by a scan along it."""
     import jax
     import jax.numpy as jnp
 
@@ -60,13 +60,13 @@ def jax_seidel_2d(model):
 
 
 def diffused(c, u):
-    """A step of `ReactionDiffusion`: u is c with zeros around it."""
+    """One step of `ReactionDiffusion`: u is c with a zero border."""
     around = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]
     return c + 0.1 * (around - 4.0 * c) + 0.01 * (c - c * c * c)
 
 
 def jax_reaction_diffusion(model, inner=50):
-    """Of each `inner` steps only the first state is kept for the way back."""
+    """Only the first state of each `inner` steps is stored for the backward pass."""
     import jax
     import jax.numpy as jnp
 
@@ -132,7 +132,7 @@ def runge_kutta(rate, y, h):
 
 
 def jax_root(model):
-    """Newton's method, which is not followed: jax is told what is solved."""
+    """Newton's method, which jax does not trace: it uses the implicit equation."""
     import jax
     import jax.numpy as jnp
 
@@ -154,7 +154,7 @@ def jax_root(model):
 
 
 def torch_root(model, steps=6):
-    """Newton's method, followed."""
+    """Trace Newton's method."""
     import torch
 
     def solution(p):
@@ -167,7 +167,7 @@ def torch_root(model, steps=6):
 
 
 def autograd_root(model):
-    """The root by SciPy from plain numbers, then a step of Newton's method, which has the derivative of the root."""
+    """Find the root by SciPy on plain values, then trace one Newton step, which has the derivative of the root."""
     import autograd.numpy as anp
     from autograd import jacobian
     from autograd.tracer import getval
@@ -182,7 +182,7 @@ def autograd_root(model):
 
 
 def casadi_root(model):
-    """casadi's own solver, whose derivative it knows."""
+    """Use casadi's own solver, which is differentiable."""
     import casadi
     import numpy as np
 
@@ -195,7 +195,7 @@ def casadi_root(model):
 
 
 def torch_reaction_diffusion(model):
-    """Without stores: they overwrite what the backward pass needs."""
+    """Avoid stores, which would overwrite values that the backward pass needs."""
     import torch
 
     def loss(x):
@@ -249,7 +249,7 @@ def casadi_mlp(model):
     n, h, batch = model.n, model.h, len(model.X)
 
     def loss(w):
-        # casadi's columns are NumPy's rows: all of it transposed
+        # casadi's columns are NumPy's rows, so everything is transposed
         W1, b1, W2, b2, W3 = casadi.vertsplit(w, [0, *model.cuts, w.numel()])
         a = casadi.tanh(casadi.reshape(W1, h, n) @ model.X.T + casadi.repmat(b1, 1, batch))
         b = casadi.tanh(casadi.reshape(W2, h, h) @ a + casadi.repmat(b2, 1, batch))
@@ -289,7 +289,7 @@ def casadi_rolled(a, k, axis):
 
 
 def casadi_brusselator(model):
-    """Column by column, which is the same of a square."""
+    """Go column by column, which is equivalent for a square."""
     import casadi
 
     n = model.n
@@ -309,7 +309,7 @@ def casadi_brusselator(model):
 
 
 def casadi_objective(coupled):
-    """Of the chain, or of the arrow head."""
+    """Objective of the chain or of the arrow head."""
 
     def make(model):
         import casadi
@@ -324,7 +324,7 @@ def casadi_objective(coupled):
 
 
 def casadi_bundle_adjustment(model):
-    """A column for each picture."""
+    """One column per picture."""
     import casadi
 
     split = 9 * model.cameras
@@ -350,7 +350,7 @@ def casadi_bundle_adjustment(model):
 
 
 def casadi_collocation(model):
-    """A column for each node."""
+    """One column per node."""
     import casadi
 
     h = model.h
@@ -375,7 +375,7 @@ def casadi_collocation(model):
 
 
 def casadi_diffusion_3d(model):
-    """Six neighbours of each cell, by their numbers; what is outside is the last."""
+    """Use indices of the six neighbours of each cell; those outside refer to the last element."""
     import casadi
     import numpy
 

@@ -1,4 +1,4 @@
-"""What is differentiated: one row a function, size and kind of derivative, with the derivative it is checked with."""
+"""The benchmark rows: a function, a size and a kind of derivative each, with the derivative to check against."""
 
 from typing import Any, NamedTuple
 
@@ -8,7 +8,7 @@ from benchmarks import equations, sparse, unseen, workloads
 
 
 class Row(NamedTuple):
-    """One line of the table; `name` is that of a function or class of one of MODULES."""
+    """One row of the table; `name` is a function or class of one of MODULES."""
 
     title: str
     size: str
@@ -18,7 +18,7 @@ class Row(NamedTuple):
 
     @property
     def key(self):
-        """What the row is called on the command line."""
+        """Return the name of the row on the command line."""
         return "-".join([self.name, *map(str, self.arguments), self.kind])
 
     @property
@@ -27,7 +27,7 @@ class Row(NamedTuple):
 
 
 def of_size(title, kind, name, *sizes):
-    """A row for each number of variables."""
+    """Return a row for each number of variables."""
     for n in sizes:
         size = f"{n}" if n <= 1000 else f"{n:.0e}".replace("+0", "")
         yield Row(f"{title}, {KINDS[kind]}", size, kind, name, (n,))
@@ -83,7 +83,7 @@ ROWS = [
 
 
 def module_of(row):
-    """Where the function of a row is."""
+    """Return the module of the row's function."""
     return next(module for module in MODULES if hasattr(module, row.name))
 
 
@@ -92,15 +92,15 @@ class Problem(NamedTuple):
 
     kind: str
     name: str
-    model: Any  # what f is a method of, or None
+    model: Any  # the object whose method f is, or None
     f: Any
     x: np.ndarray
     v: np.ndarray | None
-    gradient: Any  # by hand, or None
+    gradient: Any  # hand-written, or None
     jacobian: Any  # the same
 
     def check(self, found, rtol):
-        """Refuse a wrong derivative; `rtol` is relative to the largest element, or to the sum of all of a slope."""
+        """Raise for a wrong derivative; `rtol` is relative to the largest element, or to a slope's sum of |terms|."""
         f, x = self.f, self.x
         if self.kind == "gradient" and self.gradient is None:
             workloads.check_slopes(found, f, x, rtol)
@@ -118,7 +118,7 @@ class Problem(NamedTuple):
 
 
 def problem(row, module=None):
-    """The problem of a row, by the module that has its function or a copy of that."""
+    """Return the problem of a row, from the module of its function or a copy of it."""
     module = module or module_of(row)
     made = getattr(module, row.name)
     if isinstance(made, type):

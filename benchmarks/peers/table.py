@@ -5,17 +5,17 @@ from statistics import geometric_mean, median
 from benchmarks import measure
 from benchmarks.peers.packages import OURS, TITLES
 
-#: what they trace is compiled, or made a program; the others run it once, as wengert does
+#: packages that compile a trace or turn it into a program; the others run it once, as eager wengert does
 COMPILED = ("jax", "casadi", "casadi_jit")
-#: no packages, so that nothing is won or lost against them
+#: not packages, so they are left out of wins and losses
 LIMITS = ("hand",)
-#: ours, and those it is compared with, in later calls and in the first
+#: wengert's columns and the packages they are compared with, for later calls and for the first
 LATER = (("wengert", "eager"), ("vm", "all"), ("llvm", "all"))
 FIRST = (("wengert", "all"), ("vm", "all"), ("llvm", "all"))
 
 
 def summary(cells):
-    """One cell of those of several processes: medians and the widest quartiles, or what went wrong."""
+    """Combine the cells of several processes: medians and the widest quartiles, or the error."""
     wrong = [cell for cell in cells if "cold" not in cell]
     if wrong:
         return wrong[0]
@@ -24,7 +24,7 @@ def summary(cells):
 
 
 def reason(cell, length=40):
-    """What a cell without figures shows."""
+    """Return the text of a cell without figures."""
     if "missing" in cell:
         return cell["missing"]
     words = cell["fails"].replace("`", "'").replace("|", "/")
@@ -32,14 +32,14 @@ def reason(cell, length=40):
 
 
 def over_best(cells, ours, name, which):
-    """Our figure over the least of the others, or None."""
+    """Return our figure over the minimum of the others, or None."""
     left_out = (*OURS, *LIMITS, *(COMPILED if which == "eager" else ()))
     others = [cell[name] for package, cell in cells.items() if package not in left_out and name in cell]
     return cells[ours][name] / min(others) if others and name in cells.get(ours, ()) else None
 
 
 def over_hand(cells):
-    """What the faster of our programs takes over the derivative by hand, or None."""
+    """Return the faster of our programs relative to the hand-written derivative, or None."""
     ours = [cells[package]["ratio"] for package in ("vm", "llvm") if "ratio" in cells.get(package, ())]
     hand = cells.get("hand", {}).get("ratio")
     return min(ours) / hand if ours and hand else None
@@ -50,12 +50,12 @@ def label(row):
 
 
 def times(ratio):
-    """How many times as long, in two digits."""
+    """Format a ratio in two digits."""
     return f"{ratio:.2g}x" if ratio < 10.0 else f"{ratio:.0f}x"
 
 
 def compared(rows, figures, packages, contests, name, text):
-    """Lines of one table, the least `name` of each row in bold, and for each contest our figures by row."""
+    """Return table lines with the minimum `name` of each row in bold, and for each contest our ratios by row."""
     ratios, lines = {contest: {} for contest in contests}, []
     for row in rows:
         cells = {package: figures[row.key].get(package, {"missing": ""}) for package in packages}
@@ -80,7 +80,7 @@ def compared(rows, figures, packages, contests, name, text):
 
 
 def verdict(ratios):
-    """For each contest the share of rows won and the geometric mean, and a line of the rows that are lost."""
+    """Return for each contest the share of rows won and the geometric mean, and a line of the rows lost."""
     for (ours, which), found in ratios.items():
         if not found:
             continue
@@ -96,23 +96,23 @@ def verdict(ratios):
 
 
 def later_text(package, cell):
-    """A time and what it is over f; ours with its spread."""
+    """Return a time and its ratio to f; ours with its spread."""
     spread = f", {cell['low']:.3g} to {cell['high']:.3g}" if package in OURS else ""
     return f"{measure.shown(cell['warm'])} ({cell['ratio']:.3g}{spread})"
 
 
 def spread(figures):
-    """The median over all cells of how far the quartiles are from each other, relative to the figure."""
+    """Return the median over all cells of the distance of the quartiles, relative to the figure."""
     cells = [cell for row in figures.values() for cell in row.values() if "ratio" in cell]
     return median((cell["high"] - cell["low"]) / cell["ratio"] for cell in cells)
 
 
 def malloc(rows, figures, raised):
-    """Times with the raised settings over those with the default ones, for rows and packages that have both."""
+    """Return times with the raised settings over the default ones, for rows and packages that have both."""
     packages = list(dict.fromkeys(package for cells in raised.values() for package in cells))
 
     def changed(name, what):
-        """Each time in units of a loop that was timed beside it: the processes ran at different times."""
+        """Return each time in units of a loop timed beside it, because the processes ran at different times."""
         after, before = (cells[name][what] / cells[name]["pace"] for cells in (later, earlier))
         return after / before
 
@@ -132,14 +132,14 @@ def summaries(figures):
 
 
 def markdown(rows, figures, raised, packages, setting):
-    """The whole section.
+    """Return the whole section.
 
     Parameters
     ----------
     rows : list of Row
         Those without figures are left out.
     figures, raised : dict
-        For each row's key a dict that has for each package a list of what its processes found; with malloc's
+        For each row's key, a dict with a list of process results for each package; with malloc's
         default settings and with raised thresholds.
     packages : list of str
     setting : list of str
@@ -192,7 +192,7 @@ def markdown(rows, figures, raised, packages, setting):
 
 
 def header(packages, contests, more=()):
-    """The first two lines of a table."""
+    """Return the first two lines of a table."""
     best = [f"{TITLES[ours]} / best{' eager' * (which == 'eager')}" for ours, which in contests]
     titles = ["derivative", "size", "f", *(TITLES.get(name, name) for name in packages), *best, *more]
     return f"| {' | '.join(titles)} |", f"|---|{'---:|' * (len(titles) - 1)}"

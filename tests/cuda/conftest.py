@@ -1,4 +1,4 @@
-"""A make-believe GPU, and the choice between it and the CPU."""
+"""A fake GPU, and the choice between it and the CPU."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ from wengert.cuda import availability, device, kernels, points, toolkit
 
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory):
-    """Kernels that tests compile are not kept among the user's."""
+    """Keep compiled test kernels out of the user's cache."""
     with pytest.MonkeyPatch.context() as changed:
         if "WENGERT_CACHE_DIR" not in os.environ:
             changed.setenv("WENGERT_CACHE_DIR", str(tmp_path_factory.mktemp("kernels")))
@@ -21,7 +21,7 @@ def own_cache(tmp_path_factory):
 
 @pytest.fixture
 def core(monkeypatch):
-    """A make-believe cuda.core, whose kernels are the Python form of real ones."""
+    """Provide a fake cuda.core that runs the Python form of kernels."""
     module = Core()
     binary = lambda body, cc, layouts: types.SimpleNamespace(code=compiled(body, layouts), entry="kernel")
     monkeypatch.setattr(kernels, "binary", binary)
@@ -35,7 +35,7 @@ def core(monkeypatch):
 
 @pytest.fixture
 def cuda(monkeypatch, core):
-    """A make-believe GPU."""
+    """Provide a fake GPU."""
     module = Cuda()
     monkeypatch.setattr(availability, "require", lambda: None)
     monkeypatch.setattr(toolkit, "numba_cuda", lambda: module)

@@ -1,4 +1,4 @@
-"""Why there is no GPU: each cause is told apart, and says what to do.  Numba and the driver are stood in for."""
+"""Reasons for a missing GPU: each cause is reported with a remedy.  Numba and the driver are faked."""
 
 import importlib
 import importlib.util
@@ -19,7 +19,7 @@ class LinkerError(RuntimeError):
 
 
 class Devices:
-    """The list of devices, where the driver does not start."""
+    """The list of devices if the driver does not start."""
 
     def __init__(self, error):
         self.error = error
@@ -38,7 +38,7 @@ DISABLED = at_start("\nCUDA is disabled due to setting NUMBA_DISABLE_CUDA=1 in t
 BROKEN = at_start("Call to cuInit results in CUDA_ERROR_SYSTEM_NOT_READY (802)")
 PIN = 'pip install "cuda-toolkit==13.0.*" "nvidia-nvjitlink==13.0.*", or a newer driver'
 
-#: a make-believe numba.cuda, what launching a kernel raises, the reason and the remedy
+#: a fake numba.cuda, the error raised by launching a kernel, the reason and the remedy
 CASES = {
     "simulator": (Cuda(simulator=True), None, "simulator", "unset NUMBA_ENABLE_CUDASIM"),
     "switched off": (Cuda(devices=Devices(DISABLED)), None, "switched off", "unset it"),
@@ -55,7 +55,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_each_cause_is_told_apart_and_says_what_to_do(name, core):
+def test_each_cause_is_reported_with_a_remedy(name, core):
     module, core.error, reason, fix = CASES[name]
     with pytest.raises(wg.errors.CudaUnavailable, match=reason) as caught:
         availability._check(module)
@@ -63,7 +63,7 @@ def test_each_cause_is_told_apart_and_says_what_to_do(name, core):
     assert str(caught.value) == f"{caught.value.reason}: {caught.value.fix}"
 
 
-def test_nothing_is_raised_where_a_kernel_runs(core):
+def test_nothing_is_raised_if_a_kernel_runs(core):
     availability._check(Cuda())
     assert core.launches == [1]
 
@@ -72,14 +72,14 @@ def test_nothing_is_raised_where_a_kernel_runs(core):
     ("installed", "reason"),
     [((), "numba-cuda is not installed"), (("numba",), "only the old numba.cuda that is part of numba")],
 )
-def test_the_package_is_asked_for_where_it_is_missing(installed, reason, monkeypatch):
+def test_missing_package_is_named(installed, reason, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name if name in installed else None)
     with pytest.raises(wg.errors.CudaUnavailable, match=reason) as caught:
         toolkit.numba_cuda()
     assert 'pip install "wengert[cuda]"' in caught.value.fix
 
 
-def test_a_numba_cuda_that_does_not_come_first_is_told_apart(monkeypatch):
+def test_shadowed_numba_cuda_is_reported(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
     monkeypatch.setattr(importlib, "import_module", lambda name: SimpleNamespace())
     with pytest.raises(wg.errors.CudaUnavailable, match="finds the old one") as caught:
@@ -87,7 +87,7 @@ def test_a_numba_cuda_that_does_not_come_first_is_told_apart(monkeypatch):
     assert ".pth" in caught.value.fix
 
 
-def test_a_numba_cuda_that_cannot_be_imported_says_why(monkeypatch):
+def test_failed_import_of_numba_cuda_states_reason(monkeypatch):
     def fail(name):
         raise ImportError("NVIDIA CUDA Python bindings not found")
 
@@ -97,7 +97,7 @@ def test_a_numba_cuda_that_cannot_be_imported_says_why(monkeypatch):
         toolkit.numba_cuda()
 
 
-def test_the_public_answers_agree(monkeypatch):
+def test_is_available_and_why_not_agree(monkeypatch):
     import wengert.cuda
 
     for found in (None, wg.errors.CudaUnavailable("no GPU", "buy one")):

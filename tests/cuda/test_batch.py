@@ -1,6 +1,6 @@
-"""Programs at many points: forms of arguments and results, what lies where, parts, memory, guards.
+"""Programs at many points: structure of arguments and results, devices, chunks, memory, guards.
 
-Kernels run in their Python form, and NumPy stands in for the driver.
+Kernels run in their Python form, and NumPy replaces the driver.
 """
 
 import sys
@@ -32,17 +32,17 @@ def back(x):
 
 
 def finished(cuda, *found):
-    """Results on the host, when the work on the device is done."""
+    """Return results on the host after the work on the device has finished."""
     for stream in cuda.streams.values():
         stream.synchronize()
     return [back(x) for x in found]
 
 
-# ---- forms
+# ---- arguments and results
 
 
 @pytest.mark.parametrize("place", ["host", "cuda"])
-def test_value_gradient_and_product_have_the_points_in_front(place, cuda):
+def test_value_gradient_and_product_have_leading_point_axis(place, cuda):
     g = wg.record(f, X[0]).to_cuda()
     y, gradient = g.value_and_grad(on(place, X))
     V = np.roll(X, 1, axis=1)
@@ -66,7 +66,7 @@ def test_a_jacobian_has_outputs_before_inputs(target):
     np.testing.assert_allclose(J, [wg.jacobian(h, x) for x in X], rtol=1e-14)
 
 
-def test_numbers_and_matrices_are_points_too(target):
+def test_scalars_and_matrices_as_points(target):
     square = wg.record(lambda x: x * x, 2.0).to_cuda(target=target)
     _, slope = square.value_and_grad(X[:, 0])
     np.testing.assert_array_equal(slope, 2 * X[:, 0])
@@ -77,19 +77,19 @@ def test_numbers_and_matrices_are_points_too(target):
 
 
 @pytest.mark.parametrize("place", ["host", "cuda"])
-def test_further_arguments_are_the_same_for_all_points_or_have_points(place, cuda):
+def test_further_arguments_are_shared_or_per_point(place, cuda):
     g = wg.record(lambda x, k, c: k * x[0] + np.sum(c * x), X[0], args=(2.0, np.ones(3))).to_cuda()
     C = X[::-1].copy()
     k = X[:, 1].copy()
     for given_k, given_c in ((3.0, X[5]), (k, X[5]), (3.0, C), (k, C)):
         (y,) = finished(cuda, g(on(place, X), on(place, given_k), on(place, given_c)))
         np.testing.assert_allclose(y, given_k * X[:, 0] + np.sum(given_c * X, axis=1), rtol=1e-12, atol=1e-12)
-    y, gradient = g.value_and_grad(on(place, X[0]), on(place, k), on(place, C))  # and the first may be the same
+    y, gradient = g.value_and_grad(on(place, X[0]), on(place, k), on(place, C))  # the first may be shared as well
     (gradient,) = finished(cuda, gradient)
     np.testing.assert_allclose(gradient, C + k[:, None] * [1, 0, 0], rtol=1e-14)
 
 
-def test_what_is_no_float_is_part_of_the_recording(target):
+def test_non_float_arguments_are_fixed_at_recording(target):
     g = wg.record(lambda x, n, word: x[0] ** n, X[0], args=(3, "a")).to_cuda(target=target)
     np.testing.assert_allclose(g(X, 3, "a"), X[:, 0] ** 3, rtol=1e-14)
     with pytest.raises(ValueError, match="argument 1 differs from the recorded value"):
@@ -111,7 +111,7 @@ def test_mismatched_arguments_raise(args, error, message, target):
         wg.record(f, X[0]).to_cuda(target=target)(*args)
 
 
-def test_numbers_of_points_must_agree(target):
+def test_point_counts_must_agree(target):
     g = wg.record(lambda x, k: k * x[0], X[0], args=(1.0,)).to_cuda(target=target)
     with pytest.raises(ValueError, match="argument 0 has 300 points, argument 1 has 299"):
         g(X, X[1:, 0])
@@ -144,23 +144,23 @@ def test_unsupported_programs_and_options_raise(make, error, message):
             make(program)
 
 
-def test_traced_arguments_are_refused(target):
+def test_traced_arguments_raise(target):
     g = wg.record(f, X[0]).to_cuda(target=target)
     with pytest.raises(wg.TracedValueError, match="takes numbers"):
         wg.grad(lambda x: np.sum(g(x)), X)
 
 
-def test_the_kernel_says_what_it_is():
+def test_repr_of_kernel():
     g = wg.record(lambda x, k: k * x, X[0], args=(2.0,)).to_cuda()
     assert repr(g) == (
-        "<kernel of test_the_kernel_says_what_it_is.<locals>.<lambda>: x float64[3], y float64, result float64[3]>"
+        "<kernel of test_repr_of_kernel.<locals>.<lambda>: x float64[3], y float64, result float64[3]>"
     )
 
 
-# ---- dtypes and places
+# ---- dtypes and devices
 
 
-def test_computed_is_in_the_dtype_of_the_first_argument_or_in_that_asked_for(target):
+def test_computation_uses_dtype_of_first_argument_or_given_dtype(target):
     program = wg.record(f, X[0])
     single = X.astype(np.float32)
     for dtype, x, expected in (
@@ -181,7 +181,7 @@ def test_device_arrays_of_another_dtype_raise(cuda):
 
 
 @pytest.mark.parametrize("layout", ["C", "F", "reversed", "every other", "read only"])
-def test_arrays_on_the_device_are_read_where_they_lie_or_copied_there(layout, cuda):
+def test_device_arrays_are_read_in_place_or_copied_on_device(layout, cuda):
     x = {
         "C": X,
         "F": np.asfortranarray(X),
@@ -192,16 +192,16 @@ def test_arrays_on_the_device_are_read_where_they_lie_or_copied_there(layout, cu
     given = DeviceArray(x, stream=7, is_read_only=layout == "read only")
     g = wg.record(f, X[0]).to_cuda()
     y, gradient = g.value_and_grad(given)
-    copies = [size for kind, size in cuda.log if kind == "allocate"][2:]  # beside two results
+    copies = [size for kind, size in cuda.log if kind == "allocate"][2:]  # without those of the two results
     assert copies == ([x.nbytes] if layout in ("reversed", "every other") else [])
-    assert list(cuda.streams) == [7]  # all of the work waits where the caller's does
+    assert list(cuda.streams) == [7]  # all work waits on the caller's stream
     y.host[...] = np.nan
     assert np.isnan(y.host).all()  # nothing has run yet
     y, gradient = finished(cuda, y, gradient)
     np.testing.assert_allclose(y, [f(point) for point in x], rtol=1e-14)
 
 
-def test_arrays_on_several_streams_are_waited_for(cuda):
+def test_streams_of_all_arrays_are_synchronised(cuda):
     g = wg.record(lambda x, k: k * x[0], X[0], args=(2.0,)).to_cuda()
     late = DeviceArray(np.full(300, np.nan), stream=9)
     cuda.external_stream(9).queue(lambda: np.copyto(late.host, X[:, 1]))
@@ -211,13 +211,13 @@ def test_arrays_on_several_streams_are_waited_for(cuda):
     assert y.stream == 7
 
 
-def test_points_that_are_no_rows_are_refused(cuda):
+def test_points_not_in_c_order_raise(cuda):
     g = wg.record(lambda a: np.sum(a), np.ones((2, 3))).to_cuda()
     with pytest.raises(ValueError, match="pass it in C order"):
         g(DeviceArray(np.ones((5, 3, 2)).transpose(0, 2, 1)))
 
 
-def test_results_are_of_the_kind_of_the_first_argument_on_the_device(cuda, monkeypatch):
+def test_results_have_array_type_of_first_device_argument(cuda, monkeypatch):
     made = []
     library = types.ModuleType("torch")
     library.as_tensor = lambda array: made.append(array) or ("tensor", array)
@@ -232,12 +232,12 @@ def test_results_are_of_the_kind_of_the_first_argument_on_the_device(cuda, monke
     np.testing.assert_array_equal(finished(cuda, y)[0], 2 * X[:, 0])
 
 
-def test_an_array_on_the_device_is_not_taken_to_the_cpu():
+def test_device_array_is_not_copied_to_cpu():
     with pytest.raises(TypeError, match="target='cpu'"):
         wg.record(f, X[0]).to_cuda(target="cpu")(DeviceArray(X))
 
 
-def test_masked_arrays_are_refused(cuda):
+def test_masked_arrays_raise(cuda):
     class Masked(DeviceArray):
         @property
         def __cuda_array_interface__(self):
@@ -248,7 +248,7 @@ def test_masked_arrays_are_refused(cuda):
 
 
 class Exported:
-    """An array that has DLPack only."""
+    """An array that supports DLPack only."""
 
     def __init__(self, host, place=2):
         self.host, self.place = host, place
@@ -260,7 +260,7 @@ class Exported:
         return self.host.__dlpack__()
 
 
-def test_dlpack_suffices(cuda, monkeypatch):
+def test_dlpack_arrays_are_accepted(cuda, monkeypatch):
     def view(x, stream_ptr):
         steps = tuple(s // x.host.itemsize for s in x.host.strides)
         pointer = x.host.__array_interface__["data"][0]
@@ -285,7 +285,7 @@ def test_dlpack_suffices(cuda, monkeypatch):
 
 
 @pytest.mark.parametrize("place", ["host", "cuda"])
-def test_results_go_where_they_are_wanted(place, cuda):
+def test_results_are_written_to_given_arrays(place, cuda):
     g = wg.record(f, X[0]).to_cuda()
     y, gradient = on(place, np.empty(300)), on(place, np.empty((300, 3)))
     found = g.value_and_grad(on(place, X), out=(y, gradient))
@@ -301,7 +301,7 @@ def test_results_go_where_they_are_wanted(place, cuda):
             g(on(place, X), out=DeviceArray(np.empty(600)[::2]))
 
 
-def test_results_do_not_go_where_arguments_are_read(cuda):
+def test_out_overlapping_arguments_raises(cuda):
     g = wg.record(f, X[0]).to_cuda()
     given = DeviceArray(np.concatenate([X, X]))
     first, half = DeviceArray(given.host[:300]), DeviceArray(given.host[300:])
@@ -327,7 +327,7 @@ def test_mismatched_out_arrays_raise(out, error, message, cuda):
         wg.record(f, X[0]).to_cuda()(X, out=out)
 
 
-def test_an_array_that_may_only_be_read_takes_no_result(cuda):
+def test_read_only_out_array_raises(cuda):
     g = wg.record(f, X[0]).to_cuda()
     with pytest.raises(ValueError, match="writeable"):
         g(DeviceArray(X), out=DeviceArray(np.empty(300), is_read_only=True))
@@ -337,11 +337,11 @@ def test_an_array_that_may_only_be_read_takes_no_result(cuda):
         g(X, out=y)
 
 
-# ---- parts and memory
+# ---- chunks and memory
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 150, 299, 300, 10**6, "auto"])
-def test_parts_give_what_the_whole_does(chunk, cuda, core):
+def test_chunks_give_same_result_as_whole(chunk, cuda, core):
     g = wg.record(f, X[0]).to_cuda(chunk=chunk)
     y, gradient = g.value_and_grad(X)
     np.testing.assert_allclose(y, VALUES, rtol=1e-14)
@@ -349,14 +349,14 @@ def test_parts_give_what_the_whole_does(chunk, cuda, core):
     assert len(core.launches) == -(-300 // (300 if chunk == "auto" else min(chunk, 300)))
 
 
-def test_parts_fit_into_the_memory_that_is_free(cuda, core):
-    each = 2 * ((3 + 1 + 3) * 8 + 4)  # two parts at once
+def test_chunks_fit_into_free_memory(cuda, core):
+    each = 2 * ((3 + 1 + 3) * 8 + 4)  # two chunks at once
     cuda.memory = 50 * each / device.SHARE
     wg.record(f, X[0]).to_cuda().value_and_grad(X)
     assert core.launches == [50] * 6
 
 
-def test_memory_that_is_not_there_after_all_is_asked_for_in_halves(cuda, core):
+def test_failed_allocation_is_retried_with_half_the_size(cuda, core):
     cuda.limit = 150 * 24
     g = wg.record(f, X[0]).to_cuda()
     np.testing.assert_allclose(g(X), VALUES, rtol=1e-14)
@@ -366,13 +366,13 @@ def test_memory_that_is_not_there_after_all_is_asked_for_in_halves(cuda, core):
         g(X)
 
 
-def test_results_on_the_device_that_do_not_fit_say_how_much_they_need(cuda):
+def test_device_results_that_do_not_fit_state_required_size(cuda):
     cuda.limit, cuda.memory = 100, 5 * 10**9
     with pytest.raises(MemoryError, match=r"needs 3.6e-06 GB on the GPU, 5 GB are free: pass NumPy arrays"):
         wg.record(f, X[0]).to_cuda()(DeviceArray(X))
 
 
-def test_no_points_give_no_results(target):
+def test_zero_points_give_empty_results(target):
     y, gradient = wg.record(f, X[0]).to_cuda(target=target).value_and_grad(X[:0])
     assert y.shape == (0,) and gradient.shape == (0, 3)
 
@@ -390,11 +390,11 @@ def test_point_that_exceeds_device_memory_raises():
 # ---- the interpreter
 
 
-def test_what_is_interpreted_has_memory_for_each_thread(cuda, core, monkeypatch):
+def test_interpreter_has_memory_for_each_thread(cuda, core, monkeypatch):
     calls = []
 
     def kernel(n, threads, count, *pointers):
-        """Looks at what it is given, and computes nothing."""
+        """Record the arguments, and compute nothing."""
         code, _, places, _ = pointers
         calls.append((n, threads))
         assert at(code, np.int32, count, 5).shape == (count, 5)
@@ -420,7 +420,7 @@ def branching(x):
 
 
 @pytest.mark.parametrize("place", ["host", "cuda"])
-def test_points_that_take_another_branch_raise(place, cuda):
+def test_points_on_another_branch_raise(place, cuda):
     g = wg.record(branching, [1.0, 1.0, 1.0]).to_cuda(chunk=7 if place == "host" else "auto")
     there = X[X[:, 0] > 0]
     (y,) = finished(cuda, g(on(place, there)))
@@ -438,14 +438,14 @@ def test_sticky_error_is_explained(cuda, core):
         wg.record(f, X[0]).to_cuda()(X)
 
 
-def test_an_error_of_versions_says_what_to_install(cuda, core):
+def test_version_error_names_packages_to_install(cuda, core):
     core.error = DriverError("UNSUPPORTED_PTX_VERSION")
     with pytest.raises(wg.errors.CudaUnavailable, match="supports CUDA 13"):
         wg.record(f, X[0]).to_cuda()(X)
 
 
 @pytest.mark.parametrize("place", ["host", "cuda"])
-def test_debug_waits_and_looks_for_what_is_not_finite(place, cuda):
+def test_debug_synchronises_and_checks_for_nonfinite_values(place, cuda):
     g = wg.record(lambda x: np.log(x[0]), [1.0, 2.0]).to_cuda(debug=True)
     x = np.ones((300, 2))
     np.testing.assert_array_equal(back(g(on(place, x))), 0)
@@ -454,7 +454,7 @@ def test_debug_waits_and_looks_for_what_is_not_finite(place, cuda):
         g(on(place, x))
 
 
-def test_without_a_gpu_nothing_is_computed(monkeypatch):
+def test_missing_gpu_raises(monkeypatch):
     missing = wg.errors.CudaUnavailable("no GPU", "buy one")
     monkeypatch.setattr(availability, "_obstacle", lambda: missing)
     g = wg.record(f, X[0]).to_cuda()
@@ -466,7 +466,7 @@ def test_without_a_gpu_nothing_is_computed(monkeypatch):
 # ---- reports
 
 
-def test_a_report_needs_no_gpu():
+def test_report_needs_no_gpu():
     pytest.importorskip("numba_cuda", reason="numba-cuda is not installed: pip install '.[cuda]'")
     g = wg.record(f, X[0]).to_cuda()
     for mode in (None, "value", "value_and_grad", "value_and_jacobian", "hvp"):
@@ -476,7 +476,7 @@ def test_a_report_needs_no_gpu():
     assert single.dtype == "float32" and single.registers < found.registers
 
 
-def test_without_numba_cuda_a_report_says_what_is_missing(monkeypatch):
+def test_report_without_numba_cuda_names_missing_package(monkeypatch):
     def missing():
         raise wg.errors.CudaUnavailable("numba-cuda is not installed", "install it")
 
@@ -485,12 +485,12 @@ def test_without_numba_cuda_a_report_says_what_is_missing(monkeypatch):
         wg.record(f, X[0]).to_cuda().report()
 
 
-# ---- kernels that pick points
+# ---- kernels with a point index
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", points.SIGNATURES)
-def test_kernels_that_pick_points_are_assembled_and_need_no_stack(name, dtype):
+def test_kernels_with_point_index_assemble_without_stack(name, dtype):
     pytest.importorskip("numba_cuda", reason="numba-cuda is not installed: pip install '.[cuda]'")
     report = points.binary(name, dtype, (8, 0)).report
     assert report.registers <= 40 and report.stack_bytes == 0

@@ -1,4 +1,4 @@
-"""What the benchmark for GPUs does without one."""
+"""The GPU benchmark on a machine without a GPU."""
 
 import json
 import subprocess
@@ -11,13 +11,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def lines(*command):
-    """What the benchmark writes, and its exit status."""
+    """Return the output lines of the benchmark and its exit status."""
     run = [sys.executable, "-m", "benchmarks.gpu_cases", *command]
     done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=False)
     return [json.loads(line) for line in done.stdout.splitlines()], done.returncode
 
 
-def test_it_says_where_it_ran():
+def test_environment_report_has_versions_and_reason_without_gpu():
     (found,), status = lines("environment", "--dry-run")
     assert status == 0
     assert found["versions"]["numpy"] and "why_not" in found

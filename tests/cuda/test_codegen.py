@@ -1,6 +1,6 @@
-"""The emitter: each function and partial, whole programs, and random ones, as NumPy code and as machine code.
+"""The emitter: each function and partial, whole programs and random ones, as NumPy code and as native code.
 
-The list of statements of a body is run on NumPy arrays everywhere, and as LLVM IR on the CPU where Numba is installed.
+The statements of a kernel body run on NumPy arrays everywhere, and as LLVM IR on the CPU if Numba is installed.
 """
 
 import functools
@@ -56,13 +56,13 @@ EXTREME = [1e-300, -1e-300, 5e-324, 1e300, -1e300, math.inf, -math.inf, math.nan
 POINTS_OF_ONE = np.array([*SPECIAL, *EXTREME, *np.random.default_rng(0).uniform(-4, 4, 60)])
 POINTS_OF_TWO = np.array([(a, b) for a in [*SPECIAL, *EXTREME] for b in [*SPECIAL, *EXTREME]])
 
-#: rows that are no NumPy or SciPy function, as functions that are
+#: rules that are not NumPy or SciPy functions, as functions that are
 BY_HAND = {
     "**": operator.pow,
     "pow function": np.power,
     "strong": lambda a, b: np.where((a == 0) | (b == 0), 0.0, a * b),
 }
-#: beyond these no two libraries agree: argument reduction, poles
+#: beyond these libraries disagree: argument reduction, poles
 LIMITS = {
     "sin": 1e6,
     "cos": 1e6,
@@ -75,7 +75,7 @@ LIMITS = {
     "y0": 50,
     "y1": 50,
 }
-#: functions whose relative error near a zero is that of their argument, as SciPy's is
+#: functions whose relative error near a zero is that of their argument, as in SciPy
 ABSOLUTE = {"j0", "j1", "y0", "y1", "sinc", "gammaln", "gamma", "ndtr", "logit", "log_expit", "logaddexp2", "exp10"}
 
 
@@ -93,7 +93,7 @@ def arity_of(name):
 
 
 def evaluated(body, columns, target, dtype=np.float64):
-    """The outputs of a body, one column for each element."""
+    """Return the outputs of a body, one column per element."""
     n = len(columns)
     columns = np.ascontiguousarray(columns, dtype=dtype).reshape(n, -1)
     outputs = [np.full((n, math.prod(shape)), -7.0, dtype) for shape in body.outputs]
@@ -107,7 +107,7 @@ NAMES = [name for name in formulas.ROWS if name not in ("product rest", "where")
 
 
 @targets
-def test_every_function_is_that_of_numpy_or_scipy_at_nasty_points(target):
+def test_every_function_equals_numpy_or_scipy_at_special_points(target):
     for arity, points in ((1, POINTS_OF_ONE[:, None]), (2, POINTS_OF_TWO)):
         names = [name for name in NAMES if arity_of(name) == arity]
         body = Body("functions")
@@ -132,7 +132,7 @@ def test_every_function_is_that_of_numpy_or_scipy_at_nasty_points(target):
 
 
 @targets
-def test_every_partial_is_that_of_the_sweep_at_nasty_points(target):
+def test_every_partial_equals_eager_sweep_at_special_points(target):
     for arity, points in ((1, POINTS_OF_ONE[:, None]), (2, POINTS_OF_TWO)):
         rows = [(name, opcode) for name, opcode, count, *_ in kernel_rows() if count == arity]
         body = Body("partials")
@@ -151,7 +151,7 @@ def test_every_partial_is_that_of_the_sweep_at_nasty_points(target):
 
 
 @targets
-def test_powers_with_a_constant_exponent_are_those_of_numpy_and_of_the_sweep(target):
+def test_powers_with_constant_exponent_equal_numpy_and_eager_sweep(target):
     exponents = [0.0, 0.5, 1.0, -1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, -2.0, -3.0, 1.5, 0.1, -0.7, 1e-3, 2.5, -0.5]
     opcode = next(opcode for name, opcode, *_ in kernel_rows() if name == "power")
     body = Body("powers")
@@ -166,13 +166,13 @@ def test_powers_with_a_constant_exponent_are_those_of_numpy_and_of_the_sweep(tar
     (found,) = evaluated(body, points, target)
     with np.errstate(all="ignore"):
         for i, exponent in enumerate(exponents):
-            expected = [x**exponent for x in points]  # np.power takes roots of -inf otherwise
+            expected = [x**exponent for x in points]  # np.power computes roots of -inf differently
             np.testing.assert_allclose(found[:, 2 * i], expected, rtol=4e-15, atol=1e-307)
             expected = [kernel_partials(opcode, x, exponent, y)[0] for x, y in zip(points, found[:, 2 * i])]
             np.testing.assert_allclose(found[:, 2 * i + 1], expected, rtol=2e-13, atol=1e-300, err_msg=f"**{exponent}")
 
 
-def test_the_rounding_error_of_a_product_is_exact():
+def test_rounding_error_of_product_is_exact():
     a, b = np.random.default_rng(3).normal(size=(2, 50))
     from fractions import Fraction
 
@@ -187,7 +187,7 @@ def test_the_rounding_error_of_a_product_is_exact():
 
 
 def replayed(program, mode, inputs, target, dtype="float64"):
-    """The outputs of a mode at some points, by all of its bodies; the status of each point."""
+    """Return the outputs of a mode at some points, computed by all of its bodies, and the status of each point."""
     bodies = kernels.bodies(program, mode, dtype=dtype)
     n = len(inputs[0])
     inputs = [np.ascontiguousarray(np.reshape(x, (n, -1)), dtype=dtype) for x in inputs]
@@ -201,7 +201,7 @@ def replayed(program, mode, inputs, target, dtype="float64"):
     return outputs, arrays["status"] if any(body.guards for body in bodies) else np.zeros(n, np.int32)
 
 
-#: programs of the table that keep state or write into their argument, and so are not recorded, or that compare to pivot
+#: scenarios that keep state or write into their argument, and so are not recorded, or that compare to pivot
 OTHERS = {
     "a callable object that keeps its buffer",
     "a closure over numbers, arrays and functions",
@@ -216,7 +216,7 @@ SMALL = [
 
 
 @pytest.mark.parametrize("s", SMALL, ids=[s.name.replace(" ", "_") for s in SMALL])
-def test_the_table_of_programs_on_numbers_alone(s):
+def test_scenario_table_of_scalar_programs(s):
     program = wg.record(s.f, s.x, args=s.args)
     inputs = [np.stack([x, x]) for x in program._example]
     (value, J), status = replayed(program, "jacobian", inputs, "python")
@@ -260,7 +260,7 @@ def vector_valued(x, a):
 
 @targets
 @pytest.mark.parametrize("mode", ["value", "jacobian", "jvp", "vjp"])
-def test_modes_of_a_function_of_an_array_and_a_number(mode, target):
+def test_modes_of_function_of_array_and_scalar(mode, target):
     rng = np.random.default_rng(5)
     X, a, v = rng.uniform(0.5, 1.5, (20, 3)), rng.uniform(1, 2, 20), rng.normal(size=(20, 3))
     program = wg.record(vector_valued, X[0], args=(a[0],))
@@ -294,7 +294,7 @@ def mean_and_parts(x):
         (lambda x: np.max(x) - np.min(x) * np.any(x > 3), [2.0]),
     ],
 )
-def test_results_of_every_form(f, expected):
+def test_results_of_every_structure(f, expected):
     x = np.array([0.5, -1.5, 2.0])
     with np.errstate(all="ignore"):
         program = wg.record(f, x)
@@ -304,7 +304,7 @@ def test_results_of_every_form(f, expected):
         assert_rounding(y[0], np.array(value))
 
 
-def test_arguments_of_every_form():
+def test_arguments_of_every_structure():
     rng = np.random.default_rng(8)
     A, B = np.asfortranarray(rng.normal(size=(2, 2, 3))), rng.normal(size=(5, 2, 3))
     f = lambda p, A, c: np.sum(A * p["a"]) * p["b"] + np.sum(A[::-1, 1:]) * c
@@ -325,7 +325,7 @@ def test_programs_recorded_in_single_precision(s):
         assert_rounding(J[0], s.exact(), s.dtype)
 
 
-def test_linear_systems_of_numbers():
+def test_linear_systems_of_scalars():
     def f(x):
         A = np.outer(x, x[::-1]) + np.diag(np.sin(7 * x)) - np.eye(4)[::-1]
         return np.linalg.solve(A, x) * np.linalg.det(A) + np.linalg.inv(A)[1] @ np.linalg.solve(A.T, A)
@@ -337,7 +337,7 @@ def test_linear_systems_of_numbers():
         np.testing.assert_allclose(slope, wg.jacobian(f, x), rtol=1e-9, atol=1e-9 * np.abs(slope).max())
 
 
-def test_exact_programs_have_kernels_too():
+def test_exact_programs_have_kernels():
     f = lambda x: np.sum(np.sin(x) ** 2 * x[::-1])
     X = np.random.default_rng(9).normal(size=(3, 4))
     (_, gradient), _ = replayed(wg.record(f, X[0], exact=True), "grad", [X], "python")
@@ -345,7 +345,7 @@ def test_exact_programs_have_kernels_too():
 
 
 @pytest.mark.parametrize("most", [130, 20, 5])
-def test_a_jacobian_in_several_kernels_is_the_same(monkeypatch, most):
+def test_jacobian_in_several_kernels_is_the_same(monkeypatch, most):
     rng = np.random.default_rng(6)
     A, X = rng.normal(size=(8, 8)), rng.normal(size=(10, 8))
     f = lambda x: np.tanh(A @ np.sin(A @ x))
@@ -358,7 +358,7 @@ def test_a_jacobian_in_several_kernels_is_the_same(monkeypatch, most):
 
 
 @targets
-def test_a_guard_that_fails_is_reported_for_its_points(target):
+def test_failed_guard_is_reported_for_its_points(target):
     def f(x):
         if x[0] > 1.0:
             return x[0] * x[1]
@@ -376,7 +376,7 @@ def test_a_guard_that_fails_is_reported_for_its_points(target):
 
 
 @targets
-def test_a_branch_that_is_not_taken_contributes_nothing(target):
+def test_untaken_branch_contributes_nothing(target):
     f = lambda x: np.sum(np.where(x > 0, np.sqrt(x), 0.0)) + np.prod(np.maximum(x, 0.5))
     X = np.array([[0.0, 4.0], [1.0, 0.0], [0.25, 9.0]])
     (_, gradient), _ = replayed(wg.record(f, X[2]), "grad", [X], target)
@@ -384,7 +384,7 @@ def test_a_branch_that_is_not_taken_contributes_nothing(target):
 
 
 @targets
-def test_complex_numbers_are_pairs_of_real_ones(target):
+def test_complex_values_are_pairs_of_real_values(target):
     def f(x):
         z = x[0] + 1j * x[1]
         for _ in range(3):
@@ -397,7 +397,7 @@ def test_complex_numbers_are_pairs_of_real_ones(target):
     np.testing.assert_allclose(gradient, np.array([wg.grad(f, x) for x in X]), rtol=1e-13, atol=1e-13)
 
 
-def test_what_has_no_kernel_is_named():
+def test_operation_without_kernel_is_named():
     for f, name in (
         (lambda x: np.linalg.eigvalsh(np.outer(x, x)), "eigvalsh"),
         (lambda x: np.linalg.inv(np.diag(np.repeat(x, 6))), "inv"),
@@ -415,7 +415,7 @@ def test_what_has_no_kernel_is_named():
 
 
 def check(instructions, x, target):
-    """Compare value and Jacobian with the eager engine; False where the numbers are too large to compare."""
+    """Compare value and Jacobian with the eager engine; return False if the values are too large to compare."""
     y = plain(instructions, x.copy())
     if not np.all(np.abs(y) < 1e6):
         return False
@@ -434,7 +434,7 @@ def check(instructions, x, target):
     return True
 
 
-def test_programs_drawn_evenly_are_what_the_eager_engine_gives():
+def test_uniformly_drawn_programs_equal_eager_engine():
     checked = 0
     for seed in range(100):
         program = drawn_evenly(seed, 1 + seed % 16)
@@ -447,10 +447,10 @@ def test_programs_drawn_evenly_are_what_the_eager_engine_gives():
 
 @settings(deterministic, max_examples=60)
 @given(PROGRAMS, POINTS)
-def test_random_programs_are_what_the_eager_engine_gives(program, x):
+def test_random_programs_equal_eager_engine(program, x):
     check(program, x, "python")
 
 
 @pytest.mark.skipif(bool(REASON), reason=REASON)
-def test_programs_drawn_evenly_as_machine_code():
+def test_uniformly_drawn_programs_as_native_code():
     assert sum(check(drawn_evenly(seed, 6), np.array([0.3, -0.8, 1.1, 0.6]), "cpu") for seed in range(500, 512)) > 4

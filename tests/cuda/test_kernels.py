@@ -1,4 +1,4 @@
-"""Kernels without a GPU: in Numba's simulator, as PTX and machine code, on disk, and by the interpreter."""
+"""Kernels without a GPU: in Numba's simulator, as PTX and native code, on disk, and by the interpreter."""
 
 import dataclasses
 import json
@@ -22,7 +22,7 @@ FORTY = next(s for s in TABLE if s.name == "forty operations on six numbers")
 
 @pytest.fixture(autouse=True)
 def _folder(tmp_path, monkeypatch):
-    """Nothing is found on disk that another test or version has left there."""
+    """Use an empty cache, without kernels of other tests or versions."""
     monkeypatch.setenv("WENGERT_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(binaries, "_BINARIES", {})
 
@@ -34,7 +34,7 @@ def forty():
 
 # ---------------------------------------------------------------------------------------------- the simulator
 
-#: run on a simulated device: kernels with points in rows, in columns, and inputs that all points share
+#: run on a simulated device: kernels with points in rows, in columns, and inputs shared by all points
 SIMULATED = """
 import json
 import sys
@@ -102,7 +102,7 @@ def test_points_in_rows_and_in_columns(forty, layouts):
     assert np.abs(arrays[2] - [FORTY.jacobian(x) for x in X]).max() < 4e-15
 
 
-def test_an_input_that_all_points_share():
+def test_input_shared_by_all_points():
     program = wg.record(lambda x, A: np.sum(A @ x * x), np.ones(2), args=(np.eye(2),))
     (body,) = kernels.bodies(program, "grad")
     A, X = np.array([[1.0, 2.0], [3.0, 4.0]]), np.random.default_rng(0).normal(size=(5, 2))
@@ -111,7 +111,7 @@ def test_an_input_that_all_points_share():
     np.testing.assert_allclose(g, X @ (A + A.T).T, rtol=1e-14)
 
 
-# ---------------------------------------------------------------------------------------------- machine code
+# ---------------------------------------------------------------------------------------------- native code
 
 
 def lorenz_step(u):
@@ -183,7 +183,7 @@ def test_a_float32_kernel_computes_in_float32():
     assert "f32" in text and ".f64" not in text
 
 
-def test_two_thousand_statements_become_ptx():
+def test_two_thousand_statements_compile_to_ptx():
     def f(x):
         v = list(x)
         for i in range(500):
@@ -206,12 +206,12 @@ def test_compiled_kernels_are_found_in_memory_and_on_disk(forty, tmp_path, monke
     assert found == dataclasses.replace(made, report=dataclasses.replace(made.report, seconds=0.0))
     assert len({kernels.binary(body, (8, 0)).code, kernels.binary(body, layouts="FFF").code, made.code}) == 3
     assert len([*tmp_path.iterdir()]) == 3
-    file.write_bytes(file.read_bytes()[:-10])  # a file that is not whole
+    file.write_bytes(file.read_bytes()[:-10])  # truncate the file
     monkeypatch.setattr(binaries, "_BINARIES", {})
     assert kernels.binary(body).report.seconds > 0
 
 
-def test_kernels_are_compiled_where_nothing_can_be_written(forty, tmp_path, monkeypatch):
+def test_kernels_compile_without_writable_cache(forty, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("WENGERT_CACHE_DIR", str(tmp_path / "file" / "folder"))
     (body,) = kernels.bodies(forty, "value")
@@ -227,7 +227,7 @@ def interpreters():
 
 
 def interpreted(kernel, body, inputs, layouts=""):
-    """The outputs of a body by the interpreter."""
+    """Return the outputs of a body by the interpreter."""
     n = len(inputs[0])
     outputs = [np.full((n, math.prod(shape)), np.nan, body.dtype) for shape in body.outputs]
     arrays = [*inputs, *outputs, *([np.full(n, -1, np.int32)] if body.guards else [])]
@@ -241,7 +241,7 @@ def interpreted(kernel, body, inputs, layouts=""):
 
 @pytest.mark.parametrize("layouts", ["CCC", "FCF"])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_the_interpreter_gives_what_the_kernel_gives(forty, interpreters, dtype, layouts):
+def test_interpreter_agrees_with_kernel(forty, interpreters, dtype, layouts):
     (body,) = kernels.bodies(forty, "grad", dtype=dtype)
     X = np.random.default_rng(1).uniform(0.3, 1.5, (20, 6)).astype(dtype)
     y, g = interpreted(interpreters[dtype], body, [X], layouts)

@@ -1,4 +1,4 @@
-"""The same on a GPU, where there is one: launches, streams, other libraries' arrays, guards, the interpreter."""
+"""The same on a GPU, if present: launches, streams, arrays of other libraries, guards, the interpreter."""
 
 import importlib
 import threading
@@ -25,7 +25,7 @@ def tolerance(dtype):
 
 @pytest.fixture(scope="module")
 def expected():
-    """Value, gradient and product of the Hessian with the point itself."""
+    """Return value, gradient and the product of the Hessian with the point itself."""
     return [np.array([op(x) for x in X]) for op in (FORTY.f, wg.grad(FORTY.f), lambda x: wg.hvp(FORTY.f, x, x))]
 
 
@@ -56,7 +56,7 @@ def branching(x, k):
 
 
 @pytest.mark.parametrize("compile", ["auto", "never"])
-def test_points_take_their_own_path(compile):
+def test_points_take_separate_branches(compile):
     from numba import cuda
 
     mapped = wengert.cuda.vmap(wg.grad(branching), in_axes=(0, None), compile=compile)
@@ -86,7 +86,7 @@ def test_arrays_on_the_device_in_any_order(layout, expected):
     np.testing.assert_allclose(gradient.copy_to_host(), expected[1][::step], **tolerance(np.float64))
 
 
-def test_results_are_written_where_they_are_wanted(expected):
+def test_results_are_written_to_given_arrays(expected):
     from numba import cuda
 
     y, gradient = cuda.device_array(1000), cuda.device_array((1000, 6))
@@ -95,7 +95,7 @@ def test_results_are_written_where_they_are_wanted(expected):
     np.testing.assert_allclose(gradient.copy_to_host(), expected[1], **tolerance(np.float64))
 
 
-def test_work_is_queued_on_the_stream_of_the_caller(expected):
+def test_work_is_queued_on_the_callers_stream(expected):
     from numba import cuda
 
     stream = cuda.stream()
@@ -115,7 +115,7 @@ LIBRARIES = {
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
-def test_arrays_of_other_libraries_come_back_as_such(name, expected):
+def test_results_have_array_type_of_the_arguments(name, expected):
     module = pytest.importorskip(name)
     if name == "jax.numpy":
         importlib.import_module("jax").config.update("jax_enable_x64", True)
@@ -127,7 +127,7 @@ def test_arrays_of_other_libraries_come_back_as_such(name, expected):
     np.testing.assert_allclose(back(module, gradient), expected[1], **tolerance(np.float64))
 
 
-def test_results_are_the_same_bits_each_time_and_in_any_thread():
+def test_results_are_bit_reproducible_in_any_thread():
     g = wg.record(FORTY.f, FORTY.x).to_cuda()
     first = g.value_and_grad(X)[1]
     found = []
@@ -139,13 +139,13 @@ def test_results_are_the_same_bits_each_time_and_in_any_thread():
     assert [x.tobytes() for x in found] == [first.tobytes()] * 4
 
 
-def test_debug_finds_what_is_not_finite():
+def test_debug_finds_nonfinite_values():
     g = wg.record(lambda x: np.log(x[0]), [1.0, 2.0]).to_cuda(debug=True)
     with pytest.raises(FloatingPointError, match="at 1 points, first at point 2"):
         g(np.array([[1.0, 0], [2.0, 0], [-1.0, 0], [3.0, 0]]))
 
 
-def test_more_than_there_is_memory_for_says_how_much_it_needs():
+def test_exceeding_device_memory_states_required_size():
     from numba import cuda
 
     free = cuda.current_context().get_memory_info().free

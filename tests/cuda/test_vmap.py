@@ -1,4 +1,4 @@
-"""Functions at many points at once: each point gets the result of its own path, or there is an error."""
+"""Functions at many points at once: each point gets the result of its own branch, or an error is raised."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def smooth(x):
 
 
 def branches(x):
-    """Four paths."""
+    """Four branches."""
     y = x[0] * x[1] if x[0] > 0 else x[2] ** 2
     return y * np.exp(x[1]) if x[1] > 0.5 else y + x[0] ** 3
 
@@ -39,7 +39,7 @@ def branches(x):
 @pytest.mark.parametrize(
     "operator", [lambda f: f, wg.grad, wg.jacobian, wg.hessian, lambda f: wg.compile(wg.grad(f)), wg.jacfwd]
 )
-def test_every_point_gets_what_the_function_gives_there(f, operator, cuda, place):
+def test_values_equal_function_at_every_point(f, operator, cuda, place):
     op = operator(f)
     mapped = vmap(op)
     found = back(cuda, mapped(on(place, X)))
@@ -50,19 +50,19 @@ def test_every_point_gets_what_the_function_gives_there(f, operator, cuda, place
     assert mapped.paths == (1 if f is smooth else 4)
 
 
-def test_value_and_gradient_come_together(cuda, place):
+def test_value_and_gradient_in_one_call(cuda, place):
     y, gradient = vmap(wg.value_and_grad(branches))(on(place, X))
     np.testing.assert_allclose(back(cuda, y), [branches(x) for x in X], rtol=1e-14)
     np.testing.assert_allclose(back(cuda, gradient), [wg.grad(branches, x) for x in X], rtol=1e-13)
 
 
-def test_products_with_vectors_take_one_for_each_point(cuda, place):
+def test_products_take_one_vector_per_point(cuda, place):
     V = X[::-1].copy()
     found = back(cuda, vmap(wg.hvp(branches))(on(place, X), on(place, V)))
     np.testing.assert_allclose(found, [wg.hvp(branches, x, v) for x, v in zip(X, V)], rtol=1e-12, atol=1e-13)
 
 
-def test_arguments_may_be_the_same_for_all_points(cuda, place):
+def test_arguments_may_be_shared_by_all_points(cuda, place):
     def f(x, k, c, n):
         return np.sum(c * x**n) * k if x[0] > k else k * x[1]
 
@@ -71,11 +71,11 @@ def test_arguments_may_be_the_same_for_all_points(cuda, place):
     found = back(cuda, mapped(on(place, X), on(place, k), on(place, c), 2))
     np.testing.assert_allclose(found, [wg.grad(f, x, args=(q, c, 2)) for x, q in zip(X, k)], rtol=1e-13)
     assert mapped.paths == 2
-    back(cuda, mapped(on(place, X), on(place, k), on(place, c), 3))  # another integer is another recording
+    back(cuda, mapped(on(place, X), on(place, k), on(place, c), 3))  # another integer is recorded separately
     assert mapped.paths == 4
 
 
-def test_another_shape_or_dtype_is_another_recording(cuda):
+def test_other_shape_or_dtype_is_recorded_separately(cuda):
     mapped = vmap(lambda x: np.sum(x * x))
     assert mapped(X).dtype == np.float64
     assert mapped(X.astype(np.float32)).dtype == np.float32
@@ -84,21 +84,21 @@ def test_another_shape_or_dtype_is_another_recording(cuda):
     assert vmap(lambda x: np.sum(x * x), dtype="float32")(X).dtype == np.float32
 
 
-def test_results_go_where_they_are_wanted(cuda, place):
+def test_results_are_written_to_given_array(cuda, place):
     out = on(place, np.empty((200, 3)))
     assert vmap(wg.grad(branches))(on(place, X), out=out) is out
     np.testing.assert_allclose(back(cuda, out), [wg.grad(branches, x) for x in X], rtol=1e-13)
 
 
 def many_paths(x):
-    """A path for each integer."""
+    """One branch for each integer."""
     n = 0
     while n < x[0]:
         n += 1
     return n * x[1]
 
 
-def test_too_many_paths_raise_and_say_where(cuda, place):
+def test_too_many_branches_raise_and_name_the_points(cuda, place):
     points = np.stack([np.arange(40.0) + 0.5, np.ones(40)], axis=1)
     few = vmap(many_paths)
     few(on(place, points[:16]))
@@ -109,18 +109,18 @@ def test_too_many_paths_raise_and_say_where(cuda, place):
         vmap(many_paths)(on(place, points))
 
 
-def test_no_point_keeps_the_result_of_another_path(cuda, place, monkeypatch):
+def test_each_point_gets_result_of_its_own_branch(cuda, place, monkeypatch):
     monkeypatch.setattr(paths, "MAX_PATHS", 2)
     with pytest.raises(wg.GuardError, match="none of the 2 paths"):
         vmap(branches)(on(place, X))
 
 
-def test_parts_and_paths_go_together(cuda):
+def test_chunks_and_branches_combine(cuda):
     found = vmap(wg.grad(branches), chunk=13)(X)
     np.testing.assert_allclose(found, [wg.grad(branches, x) for x in X], rtol=1e-13)
 
 
-def test_where_rounding_decides_a_point_gets_the_path_that_was_recorded_there(cuda, place):
+def test_branch_decided_by_rounding_is_that_recorded_at_the_point(cuda, place):
     """In single precision 1 + x equals 1, in double precision it does not."""
     x = np.array([0.5, 1e-9, -1e-9, -0.5, 2e-9], np.float32)
     mapped = vmap(wg.value_and_grad(lambda x: 3 * x if 1 + x > 1 else 2 * x if 1 + x < 1 else x))
@@ -151,18 +151,18 @@ def test_invalid_arguments_raise(make, error, message, cuda):
         make()
 
 
-def test_traced_arguments_are_refused(cuda):
+def test_traced_arguments_raise(cuda):
     with pytest.raises(wg.TracedValueError, match="takes numbers"):
         wg.grad(lambda x: np.sum(vmap(smooth)(x)), X)
 
 
-def test_it_says_what_it_is():
+def test_repr_of_vmap():
     assert repr(vmap(smooth)) == "vmap(smooth)"
     assert repr(vmap(wg.jacobian(smooth))) == "vmap(jacobian(smooth))"
 
 
 @pytest.mark.parametrize("compile", ["auto", "never"])
-def test_on_the_cpu_when_asked(compile):
+def test_cpu_target(compile):
     pytest.importorskip("numba", reason="numba is not installed: pip install '.[cuda]'")
     found = vmap(wg.grad(branches), target="cpu", compile=compile)(X)
     np.testing.assert_allclose(found, [wg.grad(branches, x) for x in X], rtol=1e-13)

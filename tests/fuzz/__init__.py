@@ -1,7 +1,7 @@
-"""Random programs over the rule table, each differentiated in every way and compared with mathematics of its own.
+"""Random programs over the rule table, differentiated in every mode and compared with independent references.
 
-A program is Python source: statements in plain NumPy, drawn with the values at hand so that every call is made in its
-domain. `table` says how each row is called, `forms` how arrays are written, `complexes` what goes through complex
-values; `programs` draws and shrinks, `twins` continues the program to complex arguments, with `pairs` where it is
-complex itself, and `check` compares. `python -m tests.fuzz --programs N --seed S` runs it.
+A program is Python source: plain NumPy statements, drawn with the current values so that every call is within its
+domain. `table` describes calls of each rule, `forms` writes and ufunc call forms, `complexes` steps through complex
+values; `programs` draws and shrinks; `twins` continues a program to complex arguments, using `pairs` if it is
+complex itself; `check` compares. `python -m tests.fuzz --programs N --seed S` runs it.
 """

@@ -1,4 +1,4 @@
-"""``python -m tests.fuzz --programs N --seed S``: compare N random programs; exit status 1 where one fails."""
+"""``python -m tests.fuzz --programs N --seed S``: compare N random programs; exit with status 1 if one fails."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from fuzz import programs, table
 from fuzz.check import Failure, check
 
-#: so many programs give every row 20 hits, and every form 200
+#: with this number of programs each rule has about 20 hits, and each form 200
 ENOUGH = 20_000
 
 
@@ -60,7 +60,7 @@ def main():
 
 
 def compare(index, options, hits, results, failures):
-    """Compare one program, and count."""
+    """Compare one program, and count its calls."""
     program = programs.draw(options.seed, index)
     second = index % options.second == 0
     try:
@@ -80,7 +80,7 @@ def compare(index, options, hits, results, failures):
 
 
 def tell(hits, results):
-    """Print what was compared, and how often each row and each form was drawn."""
+    """Print the number of comparisons, and how often each rule and form was drawn."""
     for name, count in sorted(results.items()):
         print(f"  {count:7} {name}")
     wanted = dict.fromkeys(sorted(table.rows_to_draw()), 20)

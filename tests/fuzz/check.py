@@ -1,7 +1,7 @@
-"""One program in every way: values bit for bit, derivatives against its twin's, within what rounding allows.
+"""Compare one program in every mode: values bit for bit, derivatives with its twin up to rounding.
 
-The tolerance is relative to the largest derivative of the same result. Where rounding errors grow in the program
-itself, as the twin shows when it is run in noise, the tolerance grows with them, and the program is counted.
+The tolerance is relative to the largest derivative of the same result. If the program itself amplifies rounding
+errors, which running the twin with noise shows, the tolerance grows accordingly, and the program is counted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from . import twins
 FIRST, SECOND = {False: 1e-12, True: 3e-4}, {False: 1e-10, True: 3e-2}
 STEP = 1e-25
 
-#: what is refused with a reason, by words of the error
+#: refusals with a reason, by words of the error message
 REFUSED = {
     "does not see it": "refused: writes into an array that NumPy made of constants",
     "overwrites elements before it reads them": "refused: reads what it has overwritten",
@@ -30,12 +30,12 @@ REFUSALS = (TracedValueError, UnsupportedFunctionError)
 #: larger derivatives are not compared
 LARGEST = 1e8
 
-#: how many times the change by noise is allowed
+#: tolerance as a multiple of the change by noise
 MARGIN = 100
 
 
 class Failure(AssertionError):
-    """Two ways differ: which, and by how much."""
+    """Two modes differ; the message says which, and by how much."""
 
     def __init__(self, kind, message):
         super().__init__(f"{kind}: {message}")
@@ -66,7 +66,7 @@ def expect_bits(found, expected, kind):
 
 
 def expect_as_exactly(program, found, expected, tolerance, kind):
-    """The bits of a value; of complex numbers multiplied in place, which NumPy rounds by their layout, to rounding."""
+    """Compare bits; complex values multiplied in place only up to rounding, which in NumPy depends on their layout."""
     if program.multiplies_in_place:
         expect(found, expected, tolerance, kind)
     else:
@@ -74,7 +74,7 @@ def expect_as_exactly(program, found, expected, tolerance, kind):
 
 
 def by_complex_step(program):
-    """Value and Jacobian of the twin."""
+    """Return value and Jacobian of the twin."""
     x = program.x.astype(complex)
     columns = []
     for i in range(x.size):
@@ -86,7 +86,7 @@ def by_complex_step(program):
 
 
 def spreads(program, y, exact, eps):
-    """By how much derivatives and values change in noise of a size; None where their number does."""
+    """Return the change of derivatives and values under noise of a given size; None if the shape changes."""
     spread, spread_y = np.zeros((y.size, 1)), np.zeros(y.shape)
     for seed in range(3):
         rng = np.random.default_rng(seed)
@@ -101,7 +101,7 @@ def spreads(program, y, exact, eps):
 
 
 def by_cauchy(program, weights, v, n=16):
-    """Second derivative of the weighted sum along `v`, by Cauchy's formula, and its error."""
+    """Return the second derivative of the weighted sum along `v` by Cauchy's formula, and its error."""
     x = program.x.astype(complex)
     found = []
     for radius in (0.1, 0.03, 0.01):
@@ -116,7 +116,7 @@ def by_cauchy(program, weights, v, n=16):
 
 
 class Report:
-    """What was compared, of one program."""
+    """The comparisons made for one program."""
 
     def __init__(self):
         self.skipped = ""
@@ -126,7 +126,7 @@ class Report:
 
 
 def check(program, second=True, replay=True):
-    """Compare everything; a `Failure` names the first two ways that differ."""
+    """Compare everything; a `Failure` names the first two modes that differ."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -149,12 +149,12 @@ def _check(program, second, replay):
         mathematical, exact = by_complex_step(program)
         spread, spread_y = spreads(program, mathematical, exact, eps)
     except twins.NotContinued:
-        report.skipped = "no reference"  # a derivative beyond 1e13 looks like a step that is not small
+        report.skipped = "no reference"  # a derivative beyond 1e13 resembles a step that is not small
         return report
     except ValueError:  # rounding decides on the number of elements
         report.skipped = "ill-conditioned"
         return report
-    # a mask of other length, or no number where there was one: rounding decides
+    # a mask of another length, or NaN in one of them: rounding decides
     if spread is None or mathematical.shape != y.shape or not np.all(np.isfinite(spread_y)):
         report.skipped = "ill-conditioned"
         return report
@@ -215,12 +215,12 @@ def _check(program, second, replay):
     return report
 
 
-#: how functions with one derivative only say so
+#: error messages of functions that have one derivative only
 NO_SECOND = ("as a second derivative of", "derivative in its parameters twice")
 
 
 class Attempts:
-    """Calls of derivatives; what they raise is a failure that names the call."""
+    """Calls of derivatives; an exception becomes a failure that names the call."""
 
     def __init__(self, program):
         self.program = program
@@ -235,7 +235,7 @@ class Attempts:
 
 
 def check_replay(program, y, of_y, exact, tolerance, cotangent, of_sum, attempt):
-    """Recordings; False where another branch is met a little further on."""
+    """Compare replays of recordings; return False if a nearby point takes another branch."""
     f, x = program.f, program.x
     recorded = attempt("record", lambda: wg.record(f, x, exact=True))
     expect_as_exactly(program, attempt("exact replay", lambda: recorded(x)), y, of_y, "value in replay")

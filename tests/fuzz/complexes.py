@@ -1,4 +1,4 @@
-"""Steps through complex values: made of real ones, computed with, written into, and taken back to real ones."""
+"""Steps through complex values: created from real ones, computed with, written into, and reduced to real ones."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import numpy as np
 from .forms import form, part, slice_text
 from .programs import MOST, Rejected
 
-#: transforms, by what they are given and how they name axes
+#: transforms, by operand type and by the keyword of their axes
 ALONG_ONE = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
 ALONG_SOME = ("fftn", "ifftn", "rfftn", "irfftn", "fft2", "ifft2", "rfft2", "irfft2")
 OF_REAL = ("rfft", "ihfft", "rfftn", "rfft2")
 
 
 def emitted(g, text, twin=None):
-    """The name of a new variable, real or complex as it comes; in the twin `1j` is the unit of pairs."""
+    """Return the name of a new real or complex variable; in the twin `1j` is the unit of pairs."""
     if not g.may_be_complex:
         raise Rejected
     twin = (twin or text).replace("1j", "I")
@@ -33,8 +33,8 @@ def is_complex(g, name):
 
 
 def made(g):
-    """A complex variable of real ones."""
-    a = g.operand(-2, 2, lambda v: not (g.is_mixed() and isinstance(v, np.float64)))  # which is a Python float
+    """Create a complex variable from real ones."""
+    a = g.operand(-2, 2, lambda v: not (g.is_mixed() and isinstance(v, np.float64)))  # it would be a Python float
     b = g.inside(g.fitted(g.shape(a)), -2, 2)
     unit = f"({g.number()} + {g.number()} * 1j)"
     return emitted(g, *g.random.choice([
@@ -59,19 +59,19 @@ def complex_one(g, accept=lambda value: True):
 
 
 def small(g, name):
-    """The variable, scaled where it is large."""
+    """Return the variable, scaled down if it is large."""
     size = np.max(np.abs(g.value(name)), initial=0.0)
     return name if size < 2 else emitted(g, f"{name} * {round(1 / float(size), 3)}")
 
 
 def away(g, name):
-    """The variable, moved to the right half of the plane, away from 0 and from every cut."""
+    """Return the variable, moved to the right half-plane, away from 0 and from every cut."""
     lowest = np.min(np.real(g.value(name)), initial=1.0)
     return name if lowest > 0.2 else emitted(g, f"{name} + {round(0.5 - float(lowest), 3)}")
 
 
 def like(g, name):
-    """A complex or real operand of the same shape."""
+    """Return a complex or real operand of the same shape."""
     shape = g.shape(name)
     same = [n for n in g.complexes if g.shape(n) == shape]
     if same and g.random.random() < 0.5:
@@ -95,7 +95,7 @@ PRODUCTS = {
 
 
 def computed(g, c):
-    """A complex variable of a complex one."""
+    """Compute a complex variable from a complex one."""
     way = g.random.randrange(6)
     if way == 0:
         return emitted(g, f"np.{g.random.choice(UNARY)}({small(g, c)})")
@@ -120,7 +120,7 @@ def computed(g, c):
 
 
 def closed(g, c):
-    """Back to real variables."""
+    """Convert a complex variable to real ones."""
     if not is_complex(g, c):
         return
     way, row = g.random.choice([
@@ -136,7 +136,7 @@ def closed(g, c):
 
 
 def through(g):
-    """Real to complex to real, by several steps."""
+    """Go from real to complex to real values in several steps."""
     c = complex_one(g)
     for _ in range(g.random.randint(0, 3)):
         c = computed(g, c)
@@ -193,7 +193,7 @@ def written(g, name, text):
 
 
 def source(g, shape):
-    """A complex or a real value to be stored."""
+    """Return a complex or real value to be stored."""
     value = g.into(shape)
     return g.random.choice([value, f"{value} * 1j", f"({value} - {g.number()} * 1j)"])
 

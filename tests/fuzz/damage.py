@@ -1,9 +1,9 @@
-"""``python -m tests.fuzz.damage --tries N --seed S``: damaged pickles and files of programs, in processes of their own.
+"""``python -m tests.fuzz.damage --tries N --seed S``: load damaged pickles and files of programs in subprocesses.
 
-Each try damages a saved program, loads it, and runs what loads, its derivatives, its tiers and its pictures.  It ends
-with an error or with numbers; a process that dies, or does not come back, is a failure, and so is a SystemError.
-Kinds of damage: bits and bytes of a pickle or a file, as they are and under a new checksum, and the fields of the state
-themselves, which unpickle well and have a checksum of their own, so that the verifier alone decides.
+Each try damages a saved program, loads it, and runs the result with its derivatives, tiers and plots.  It must end
+with an error or with values; a process that crashes or hangs is a failure, and so is a SystemError.
+Damage is applied to bits and bytes of a pickle or a file, with the old or a new checksum, and to fields of the state,
+which unpickle with a valid checksum, so that only the verifier can reject them.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from wengert.program.program import Program, pickled
 from wengert.program.signature import Slot
 from wengert.sparse import drivers
 
-#: tries of one process, each of which is waited for so many seconds
+#: tries per process, and the time limit of a try in seconds
 BATCH, PATIENCE = 100, 60
-#: bytes that a process may take
+#: memory limit of a process in bytes
 MEMORY = 6 << 30
-#: of so many tries one has its machine code made
+#: one try in this many compiles native code
 COMPILED = 4
 
 X = np.linspace(0.2, 1.7, 12)
@@ -146,7 +146,7 @@ def tridiagonal(x):
 
 
 def programs():
-    """Programs and the arguments that they take."""
+    """Return programs and their arguments."""
     fs = (elementwise, guarded, gathered, products, stored, of_complex, counted, moved, chosen, small_products)
     of = {f: wg.record(f, X) for f in (*fs, of_sparse, called, solved)}
     made = [(program, (X,)) for program in of.values()]
@@ -161,7 +161,7 @@ def programs():
     large = wg.record(in_time, BIG)
     made += [(large, (BIG,)), (large.vjp(), (BIG, BIG))]
     limits = dict.fromkeys(("_MIN_BYTES", "_MIN_BYTES_PER_STEP", "_MAX_FUSED"), 0)
-    with mock.patch.multiple(loop_recovery, **limits):  # loops of small arrays stay loops, too
+    with mock.patch.multiple(loop_recovery, **limits):  # recover loops of small arrays as well
         short = wg.record(steps, X)
         for program in (short, short.grad()):
             code = program._rolled()
@@ -178,7 +178,7 @@ def programs():
 
 
 def bits(content, r):
-    """A few bits flipped."""
+    """Flip a few bits."""
     content = bytearray(content)
     for _ in range(r.choice((1, 1, 1, 2, 8, 64))):
         content[r.randrange(len(content))] ^= 1 << r.randrange(8)
@@ -186,7 +186,7 @@ def bits(content, r):
 
 
 def octets(content, r):
-    """Bytes cut off, left out, repeated, replaced, or exchanged."""
+    """Truncate, drop, repeat, replace or swap bytes."""
     i, j = sorted(r.randrange(len(content)) for _ in range(2))
     k = min(j, i + r.choice((1, 2, 4, 8, 100)))
     return r.choice((
@@ -205,7 +205,7 @@ OTHERS = (None, "x", 1.5, (), (1,), [], {}, b"", np.zeros(3), object, print, flo
 
 
 def other(x, r, depth=0):
-    """A value in the place of another: near it, or quite different."""
+    """Return a replacement of a value: close to it, or entirely different."""
     if type(x) in (int, np.int64) and r.random() < 0.9:
         return r.choice((x + 1, x - 1, -x, 2 * x, 8 * x, x ^ 1 << r.randrange(20), r.choice(NUMBERS)))
     if type(x) is np.ndarray and x.size and x.dtype.kind in "iufb" and r.random() < 0.9:
@@ -258,13 +258,13 @@ def other(x, r, depth=0):
     return r.choice(OTHERS)
 
 
-#: modules of the objects whose attributes are damaged
+#: modules whose objects have damaged attributes
 OWN = ("wengert.program.", "wengert.implicit.", "wengert.sparse.", "scipy.sparse.")
 COLUMNS = 5
 
 
 def other_list(code, r):
-    """A list with damage in one of its columns or tables."""
+    """Return the code with damage in one of its columns or tables."""
     restore, parts = code.__reduce__()
     parts = list(parts)
     for _ in range(r.choice((1, 1, 2, 4))):
@@ -281,7 +281,7 @@ def other_list(code, r):
 
 
 def other_column(column, r, is_of_opcodes):
-    """A column with another number in one line, or those of two lines exchanged."""
+    """Return a column with one changed value, or with two rows exchanged."""
     column, info = column.copy(), np.iinfo(column.dtype)
     i, j = r.randrange(len(column)), r.randrange(len(column))
     if r.random() < 0.2:
@@ -295,7 +295,7 @@ def other_column(column, r, is_of_opcodes):
 
 
 def of_state(program, r):
-    """A program with damage in a field of its state."""
+    """Return a program with damage in a field of its state."""
     state = program.__getstate__()
     lists = [name for name, value in state.items() if type(value) is Listing]
     if lists and r.random() < 0.8:
@@ -304,7 +304,7 @@ def of_state(program, r):
     else:
         name = r.choice(list(state))
         state[name] = other(state[name], r)
-    made = type(program).__new__(type(program))  # which nobody has verified
+    made = type(program).__new__(type(program))  # the object has not been verified
     made.__dict__.update(state)
     made._reset()
     return made
@@ -341,7 +341,7 @@ WAYS = {
     "fields, pickled": lambda content, r, program: pickle.loads(pickle.dumps(of_state(program, r))),
     "fields, in a file": lambda content, r, program: from_a_file(of_state(program, r), bytes),
 }
-#: fields are what only the verifier sees
+#: fields that only the verifier checks
 SHARES = (1, 1, 1, 1, 2, 2, 4, 2, 1)
 
 
@@ -350,7 +350,7 @@ PICTURES = (str, repr, lambda program: str(program.explain()), Program.to_dot, w
 
 
 def tried(do, *args):
-    """What that gives, or None."""
+    """Return the result of a call, or None if it raises."""
     try:
         return do(*args)
     except SystemError:
@@ -360,7 +360,7 @@ def tried(do, *args):
 
 
 def used(found, args, r):
-    """Call a program, its derivatives and tiers, draw its pictures; whatever fails may fail."""
+    """Call a program, its derivatives and tiers, and draw its plots; exceptions are allowed."""
     words = DERIVATIVES[:-2] if args[0] is BIG else DERIVATIVES
     made = [found, *[tried(lambda word=word: getattr(found, word)()) for word in words]]
     if r.randrange(COMPILED) == 0 and importlib.util.find_spec("llvmlite"):
@@ -369,13 +369,13 @@ def used(found, args, r):
         if program is not None:
             tried(lambda program=program: program.run(program._example))
             tried(program, *args)
-            tried(program, *args)  # at arguments like the last ones
+            tried(program, *args)  # arguments like the previous ones
     for picture in PICTURES:
         tried(picture, found)
 
 
 def attempt(made, seed, number):
-    """One try: what became of it."""
+    """Run one try and return its outcome."""
     r = random.Random(f"{seed} {number}")
     program, args = made[r.randrange(len(made))]
     (way,) = r.choices(list(WAYS), SHARES)
@@ -404,16 +404,16 @@ def attempt(made, seed, number):
 
 
 def worker(options):
-    """Tries in this process, each told before it begins."""
+    """Run tries in this process, and announce each before it begins."""
     try:
         import resource
 
-        if "libasan" not in os.environ.get("LD_PRELOAD", ""):  # AddressSanitizer maps terabytes, and uses few of them
+        if "libasan" not in os.environ.get("LD_PRELOAD", ""):  # AddressSanitizer reserves terabytes
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     except (ImportError, ValueError):
         pass
     made = programs()
-    for program, args in made:  # of those that are whole all is right
+    for program, args in made:  # undamaged programs must work
         pickle.loads(pickle.dumps(program))(*args)
     for number in range(options.first, options.first + options.tries):
         print(f"try {number}", flush=True)
@@ -424,7 +424,7 @@ def worker(options):
 
 
 def batch(seed, first, count):
-    """Results of a process, and the number of the try at which it ended early."""
+    """Return the results of a process, and the number of the try at which it ended early."""
     command = [sys.executable, "-W", "ignore", "-X", "faulthandler", __file__, "--worker"]
     env = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     command += ["--seed", str(seed), "--first", str(first), "--tries", str(count)]

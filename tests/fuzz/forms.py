@@ -1,4 +1,4 @@
-"""Forms of writes, and of calls of ufuncs: templates with words that a `Builder` fills in, and what needs more."""
+"""Forms of writes and of ufunc calls: templates with placeholders that a `Builder` fills in, and special cases."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .twins import is_writeable
 
 
 def is_array(v):
-    """May it be written into, without a warning of NumPy's?"""
+    """Return whether it can be written into without a NumPy warning."""
     return isinstance(v, np.ndarray) and v.ndim >= 1 and v.size >= 1 and is_writeable(v)
 
 
@@ -35,7 +35,7 @@ def mask(g, name):
 
 
 def slice_text(g, shape):
-    """A basic index."""
+    """Return a basic index."""
     parts = []
     for n in shape[: g.random.randint(1, len(shape))]:
         number = g.random.randrange(-n, n)
@@ -48,7 +48,7 @@ def slice_text(g, shape):
 
 
 def indices(g, shape):
-    """An advanced index, repeated elements included."""
+    """Return an advanced index, which may repeat elements."""
     n = shape[0]
     rows = [g.random.randrange(-n, n) for _ in range(g.random.randint(1, 4))]
     if len(shape) >= 2 and g.random.random() < 0.4:
@@ -62,7 +62,7 @@ def indices(g, shape):
 
 
 class Words(dict):
-    """What stands for the words of a template about a variable `x`; each is made when it is first asked for."""
+    """Values of the placeholders in a template about a variable `x`, each created at first use."""
 
     def __init__(self, g, x):
         super().__init__(x=x)
@@ -74,7 +74,7 @@ class Words(dict):
         return self[word]
 
     def variable(self, shape, bound=4):
-        """A variable of this shape, with values up to a bound."""
+        """Return a variable of this shape with values up to a bound."""
         return self.g.inside(self.g.fitted(shape), -bound, bound)
 
     def choice(self, *options):
@@ -84,7 +84,7 @@ class Words(dict):
         return self.g.random.randrange(self.shape[0])
 
     def axes(self):
-        """Some axes, in any order."""
+        """Return some axes in any order."""
         n = len(self.shape)
         chosen = self.g.random.sample(range(n), self.g.random.randint(1, n))
         return tuple(d - n if self.g.random.random() < 0.3 else d for d in chosen)
@@ -136,12 +136,12 @@ WORDS = {
 
 
 def in_the_twin(text):
-    """Methods of ufuncs are those of NumPy's ufuncs, which take complex numbers."""
+    """Use the ufunc methods of NumPy, which accept complex operands."""
     return text.replace("np.maximum.", "ufuncs.maximum.").replace("np.minimum.", "ufuncs.minimum.")
 
 
 def filled(g, x, templates):
-    """A template about a variable as text, and as that of the twin, where the template has one."""
+    """Return a template filled for a variable, and that of the twin if the template has one."""
     words = Words(g, x)
     template = g.random.choice(templates)
     text, twin = template if isinstance(template, tuple) else (template, None)
@@ -151,7 +151,7 @@ def filled(g, x, templates):
 
 # ---------------------------------------------------------------------------- writes
 
-#: one step for each name, entered by `form`
+#: one step per name, registered by `form`
 FORMS = {}
 
 
@@ -167,7 +167,7 @@ def form(name):
     return enter
 
 
-#: what is written into any array
+#: writes into any array
 INTO_ANY = {
     "np.copyto": ["np.copyto({x}, {value})"],
     "np.copyto(where=)": ["np.copyto({x}, {value}, where={mask})"],
@@ -229,7 +229,7 @@ INTO_ANY = {
     ".flat": ["{x}.flat[{place}] = {element}", "{x}.flat = {line}"],
 }
 
-#: into arrays of two rows and more
+#: writes into arrays with two or more rows
 INTO_ROWS = {
     "rows swapped by an index": ["{x}[[{i}, {j}]] = {x}[[{j}, {i}]]"],
     "rows swapped by unpacking": ["{x}[{i}], {x}[{j}] = {x}[{j}], {x}[{i}]"],
@@ -241,14 +241,14 @@ INTO_ROWS = {
     ],
 }
 
-#: into arrays of two axes and more
+#: writes into arrays with two or more axes
 INTO_AXES = {
     "rows swapped by a copy": ["row = {x}[{i}].copy(); {x}[{i}] = {x}[{j}]; {x}[{j}] = row"],
     "broadcast into": ["{x}[...] = {spread}"],
     "rows of an iteration": ["for row in {x}:\n    row {sign}= {row}"],
 }
 
-#: into arrays of one axis and two elements or more, and into matrices
+#: writes into arrays with at least one axis and two elements, and into matrices
 INTO_LINES = {
     "elements in a loop": ["for i in range(1, {n}):\n    {x}[i] = {x}[i] * 0.5 + {x}[i - 1] * {rate}"],
 }
@@ -258,7 +258,7 @@ INTO_MATRICES = {
 
 
 def check_precision(g, name, text):
-    """Sums into an array of lower precision are rounded now and then, by the length of NumPy's buffers."""
+    """Sums into an array of lower precision are rounded at intervals given by the length of NumPy's buffers."""
     size = g.value(name).dtype.itemsize
     if any(g.value(v).dtype.itemsize > size for v in re.findall(r"\bv\d+\b", text)):
         raise Rejected
@@ -289,7 +289,7 @@ AUGMENTED = ("+", "-", "*", "/", "**", "%", "//")
 
 
 def augmented(g, name, place, shape, sign=None):
-    """An augmented assignment to a place, with its twin."""
+    """Return an augmented assignment to a target, with its twin."""
     sign = sign or g.random.choice("+-*/")
     value = g.into(shape)
     if sign in ("/", "%", "//"):
@@ -348,7 +348,7 @@ for _sign in AUGMENTED:
 
 
 def square(g, shapes=((2, 2), (3, 3))):
-    """A square matrix to be written into, made if there is none."""
+    """Return a square matrix to be written into; create it if there is none."""
     if g.random.random() < 0.5 or not any(is_array(g.value(n)) and g.shape(n) in shapes for n in g.names):
         return g.drawn(g.random.choice(shapes), -2, 2)
     return g.pick(lambda v: is_array(v) and v.shape in shapes)
@@ -380,7 +380,7 @@ def _(g):
 
 # ---- through views
 
-#: views of arrays, with the least number of axes, that are written into as they are
+#: views of arrays, with the minimum number of axes, that are written into directly
 VIEWS = {
     "view of a view": (1, [f"{{}}[{a}][{b}]" for a in ("1:", "::-1", ":-1") for b in ("::2", "::-1", ":1", "...")]),
     "negative strides": (1, ["{}[::-1]", "{}[..., ::-1]"]),
@@ -391,7 +391,7 @@ VIEWS = {
     ),
 }
 
-#: those written into at an index
+#: views that are written into at an index
 PLACES_IN_VIEWS = {
     "transposed view": ["{}.T", "np.swapaxes({}, 0, -1)"],
     "Fortran order": ["np.asfortranarray({})", "np.array({}, order='F')"],
@@ -441,7 +441,7 @@ def _(g):
 
 # ---------------------------------------------------------------------------- calls of ufuncs, and their options
 
-#: calls of arrays with elements, as `x`, by what is called; its values are those of `like`
+#: calls on a nonempty array `x`, by callee; `like` gives the values
 CALLS = {
     "reduce": [
         "np.add.reduce({x}, axis={axes})",

@@ -1,6 +1,6 @@
-"""Complex values of a program in its twin: real and imaginary part, each continued to complex arguments.
+"""Complex values in a twin: pairs of real and imaginary part, each continued to complex arguments.
 
-The imaginary unit of the twin is that of the step, or of Cauchy's circle; that of the program is `I`.
+The twin's imaginary unit is that of the step or of Cauchy's circle; the program's is `I`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ SCALARS = (int, float, complex, np.number)
 
 
 class Pair(np.lib.mixins.NDArrayOperatorsMixin):
-    """A complex number or array: two of them, whose elements are written and viewed alike.
+    """A complex scalar or array as two arrays, whose elements are written and viewed together.
 
-    Side by side in memory, unless they are views: what is a view of a complex array is one of its twin.
+    The two are adjacent in memory unless they are views: a view of a complex array is a view of its twin.
     """
 
     def __init__(self, real, imag, views=False):
@@ -29,7 +29,7 @@ class Pair(np.lib.mixins.NDArrayOperatorsMixin):
     T = property(lambda self: self.each(np.transpose))
 
     def each(self, fun, *args, **kwargs):
-        """What moves elements, of both parts."""
+        """Apply a function that moves elements to both parts."""
         return Pair(fun(self.real, *args, **kwargs), fun(self.imag, *args, **kwargs), views=True)
 
     def __len__(self):
@@ -55,7 +55,7 @@ class Pair(np.lib.mixins.NDArrayOperatorsMixin):
         return self.each(np.ravel)
 
     def perturbed(self, size, rng, of=lambda moduli: moduli):
-        """With noise relative to the modulus, or that of the tangent; in place where it is an array."""
+        """Add noise relative to the modulus, or to that of the tangent; in place for arrays."""
         for turn, part_of in ((1.0, np.real), (1j, np.imag)):
             scale = size * of(np.hypot(part_of(self.real), part_of(self.imag)))
             changes = [turn * scale * rng.uniform(-1, 1, self.shape) for _ in range(2)]
@@ -74,7 +74,7 @@ class Pair(np.lib.mixins.NDArrayOperatorsMixin):
             ufunc.at(target.real, index, value.real)
             return ufunc.at(target.imag, index, value.imag)
         y = UFUNCS[ufunc.__name__](*map(pair, inputs))
-        if not out or not isinstance(out[0].real, np.ndarray):  # ``z[0] += 1`` writes no number in place
+        if not out or not isinstance(out[0].real, np.ndarray):  # ``z[0] += 1`` writes no scalar in place
             return y
         out[0][where if where is not True else ...] = y[where] if where is not True else y
         return out[0]
@@ -84,7 +84,7 @@ class Pair(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 def pair(z):
-    """What stands for a real number or array has the imaginary part 0."""
+    """Return a pair with imaginary part 0 for a real scalar or array."""
     return z if isinstance(z, Pair) else Pair(z, np.zeros(np.shape(z), dtype=complex)[()])
 
 
@@ -94,7 +94,7 @@ def zeros(shape):
 
 I = Pair(np.complex128(0), np.complex128(1))
 
-# ---------------------------------------------------------------------------- element by element
+# ---------------------------------------------------------------------------- elementwise functions
 
 
 def times(z, w):
@@ -145,7 +145,7 @@ def cosh(z):
 
 
 def power(z, w):
-    """Of whole exponents by products, as elsewhere of the logarithm."""
+    """Compute integer powers by products, others by the logarithm."""
     exponent = w.real
     if np.ndim(exponent) == 0 and not np.any(w.imag) and exponent in (1, 2, 3):
         y = z
@@ -184,7 +184,7 @@ UFUNCS = {
 
 
 def part(tree, imaginary):
-    """The complex numbers that stand for values, or those for tangents; constants have no tangent."""
+    """Return the complex numbers of values or of tangents; constants have no tangent."""
     if isinstance(tree, (list, tuple)):
         return type(tree)(part(branch, imaginary) for branch in tree)
     if isinstance(tree, Pair):
@@ -198,19 +198,19 @@ def part(tree, imaginary):
 
 
 def joined(y, t):
-    """What has these values and tangents: a pair, or a twin's number where the values are real."""
+    """Combine values and tangents: a pair, or a complex number of the twin if the values are real."""
     if np.iscomplexobj(y):
         return Pair(y.real + 1j * t.real, y.imag + 1j * t.imag)
     return y + 1j * t
 
 
 def linear(fun, *args, **kwargs):
-    """A function linear in all of its operands at once."""
+    """Apply a function that is linear in all operands jointly."""
     return joined(fun(*part(args, False), **kwargs), fun(*part(args, True), **kwargs))
 
 
 def bilinear(fun, a, b, **kwargs):
-    """A function linear in each of two operands."""
+    """Apply a function that is linear in each of two operands."""
     a, s, b, t = part(a, False), part(a, True), part(b, False), part(b, True)
     return joined(fun(a, b, **kwargs) - fun(s, t, **kwargs), fun(s, b, **kwargs) + fun(a, t, **kwargs))
 
@@ -220,7 +220,7 @@ def einsum(fun, subscripts, a, b):
 
 
 def solve(fun, a, b):
-    """Values and tangents are the unknowns of one system."""
+    """Solve one system for values and tangents."""
     a, s, b, t = part(a, False), part(a, True), part(b, False), part(b, True)
     whole = np.linalg.solve(np.block([[a, -s], [s, a]]), np.concatenate([b, t]))
     return joined(whole[: len(b)], whole[len(b) :])

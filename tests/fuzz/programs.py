@@ -1,7 +1,7 @@
-"""Programs: statements of Python, drawn with the values at hand, and shrunk where they fail.
+"""Programs: Python statements, drawn with the current values, and shrunk if they fail.
 
-A `Builder` runs every statement when it draws it, so that the next one can be put into its domain; a step whose
-values are not finite, large, or refused by NumPy itself is taken back. What comes out is a `Program`: source text
+A `Builder` runs every statement as it draws it, so that the next one can be placed within its domain; a step whose
+values are nonfinite or large, or which NumPy rejects, is undone. The result is a `Program`: source text
 for plain NumPy, and for its twin (`twins`) where that differs.
 """
 
@@ -19,7 +19,7 @@ import scipy.special
 
 from . import pairs, twins
 
-#: no value grows beyond, no array has more elements
+#: maximum magnitude of values, and maximum size of arrays
 LARGEST, MOST = 20.0, 48
 
 SHAPES = [(), (), (3,), (4,), (5,), (2, 3), (3, 2), (1, 3), (3, 1), (2, 2), (1,), (3, 3), (2, 3, 2), (0,), (2, 0)]
@@ -27,7 +27,7 @@ SHAPES = [(), (), (3,), (4,), (5,), (2, 3), (3, 2), (1, 3), (3, 1), (2, 2), (1,)
 
 @dataclass(frozen=True)
 class Statement:
-    """Source text, its twin, the variables it makes or writes, and the rows and forms that it is a call of."""
+    """Source text, its twin, the variables that it creates or writes, and the rules and forms that it calls."""
 
     text: str
     twin: str
@@ -37,7 +37,7 @@ class Statement:
 
 @dataclass
 class Program:
-    """A function of one vector: its inputs are parts of it, its value is all of `returned` in a row."""
+    """A function of one vector: inputs are slices of it, and the value concatenates all of `returned`."""
 
     x: np.ndarray
     statements: list
@@ -53,12 +53,12 @@ class Program:
 
     @property
     def is_complex(self):
-        """Are there complex values in between?"""
+        """Return whether there are complex intermediates."""
         return any(word in s.text for s in self.statements for word in ("1j", "complex", "np.fft."))
 
     @property
     def multiplies_in_place(self):
-        """Complex numbers? NumPy has a loop of its own for that, with other roundings where elements stand alone."""
+        """Return whether complex values are multiplied in place, where NumPy's loop rounds 0-d elements differently."""
         return self.is_complex and any("*=" in s.text for s in self.statements)
 
     def source(self, twin=False):
@@ -74,12 +74,12 @@ class Program:
         return compiled(self.source(twin=True), file="<twin>", **names, ufuncs=np, I=pairs.I, zeros=pairs.zeros)
 
     def loss(self, weights):
-        """The weighted sum of the results, in one module with f."""
+        """Return the weighted sum of the results, in one module with f."""
         source = f"{self.source()}\n\ndef loss(x):\n    return np.sum(f(x) * weights)"
         return compiled(source, "loss", np=np, special=scipy.special, weights=weights)
 
     def text(self):
-        """What reproduces it on its own."""
+        """Return a script that reproduces the program."""
         return (
             "import numpy as np\nfrom scipy import special\nimport wengert as wg\n\n"
             f"x = np.array({self.x.tolist()}, dtype=np.{self.x.dtype})\n\n{self.source()}"
@@ -88,13 +88,13 @@ class Program:
 
 def compiled(source, name="f", file="<program>", **names):
     names["__name__"] = "fuzzed"
-    linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file  # errors quote it
+    linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file  # errors quote the line
     exec(compile(source, file, "exec"), names)
     return names[name]
 
 
 class Rejected(Exception):
-    """A step that is not taken."""
+    """The step is undone."""
 
 
 class Builder:
@@ -119,7 +119,7 @@ class Builder:
         if not sum(sizes):
             shapes.append((3,))
             sizes.append(3)
-        self.x = np.array(self.random.sample(range(-1500, 1501), sum(sizes))) / 1000  # no two alike
+        self.x = np.array(self.random.sample(range(-1500, 1501), sum(sizes))) / 1000  # all values differ
         if self.single:
             self.x = self.x.astype(np.float32)
         self.rerun()
@@ -142,7 +142,7 @@ class Builder:
             exec(code_of(text), self.env)
 
     def step(self):
-        """One more call or write, if one is found in a few tries."""
+        """Add a call or a write, if a few tries find one."""
         from .table import STEPS, WEIGHTS
 
         for _ in range(8):
@@ -157,7 +157,7 @@ class Builder:
                 self.count = count
                 self.rerun()
 
-    # ---- words for the table
+    # ---- helpers for the table
 
     def emit(self, text, twin=None, touches=()):
         self.execute(text)
@@ -168,11 +168,11 @@ class Builder:
                 raise Rejected
 
     def new(self, text, twin=None):
-        """The name of a new variable."""
+        """Return the name of a new variable."""
         return self.several(text, 1, twin)[0]
 
     def several(self, text, count, twin=None):
-        """Names of the new variables into which a result is unpacked."""
+        """Return the names of new variables that unpack a result."""
         made = tuple(f"v{self.count + i}" for i in range(count))
         self.count += count
         self.emit(f"{', '.join(made)} = {text}", twin and f"{', '.join(made)} = {twin}", made)
@@ -184,7 +184,7 @@ class Builder:
         return made
 
     def write(self, target, text, twin=None):
-        """A statement that writes into `target` and what shares its memory."""
+        """Add a statement that writes into `target` and everything that shares its memory."""
         self.emit(text, twin, (target,))
         everything = [self.env[name] for name in (*self.names, *self.complexes)]
         if any(np.size(v) and not np.all(np.abs(v) < LARGEST) for v in everything):
@@ -197,7 +197,7 @@ class Builder:
         return self.env[name]
 
     def is_mixed(self):
-        """Are there values of single precision?"""
+        """Return whether there are single-precision values."""
         return self.single or any("float32" in s.text for s in self.statements)
 
     def shape(self, name):
@@ -207,21 +207,21 @@ class Builder:
         return round(self.random.uniform(low, high), 3)
 
     def literal(self, shape, low=-2.0, high=2.0, like=None):
-        """A constant as text."""
+        """Return a constant as text."""
         if shape == ():
             return str(self.number(low, high))
         values = np.array([self.number(low, high) for _ in range(int(np.prod(shape)))]).reshape(shape)
         return array_text(values, self.single)
 
     def pick(self, accept=lambda value: True):
-        """A variable, the late ones more often."""
+        """Choose a variable, recent ones more often."""
         fitting = [name for name in self.names if accept(self.env[name])]
         if not fitting:
             raise Rejected
         return fitting[min(int(self.random.triangular(0, len(fitting), len(fitting))), len(fitting) - 1)]
 
     def fitted(self, shape):
-        """A variable of this shape: one that is there, or one made of another."""
+        """Return a variable of this shape: an existing one, or one made from another."""
         if self.random.random() < 0.7:
             same = [name for name in self.names if self.shape(name) == shape]
             if same:
@@ -234,7 +234,7 @@ class Builder:
         return self.new(f"np.resize({source}, {shape})")
 
     def inside(self, name, low, high):
-        """The variable itself if its values are in the domain, else its sine between the bounds."""
+        """Return the variable if its values are in the domain, else its sine scaled to the bounds."""
         value = self.value(name)
         if np.all((value >= low) & (value <= high)):
             return name
@@ -245,7 +245,7 @@ class Builder:
         return self.inside(self.pick(accept), low, high)
 
     def broadcasting(self, shape):
-        """A variable that broadcasts against the shape to few elements."""
+        """Return a variable that broadcasts against the shape to few elements."""
 
         def accept(value):
             try:
@@ -256,13 +256,13 @@ class Builder:
         return self.pick(accept)
 
     def drawn(self, shape, low, high):
-        """A variable in general position: no two elements alike, no matrix singular, whatever it is made of."""
+        """Return a variable in general position: distinct elements, no singular matrix."""
         source = self.fitted(shape)
         middle = self.literal(shape, low + 0.3 * (high - low), high - 0.3 * (high - low))
         return self.new(f"{middle} + {round(0.25 * (high - low), 3)} * np.sin({source})")
 
     def near(self, values):
-        """A variable near to what stands written in a table of cases."""
+        """Return a variable close to the values of a case table."""
         values = np.asarray(values, dtype=float)
         if values.size > MOST:
             raise Rejected
@@ -272,7 +272,7 @@ class Builder:
         return made if finite.all() else f"np.where({array_text(finite)}, {made}, {array_text(values, self.single)})"
 
     def into(self, shape):
-        """Something to store into a place of this shape: a number, a variable that broadcasts to it, or a constant."""
+        """Return something to store into this shape: a scalar, a variable that broadcasts to it, or a constant."""
         way = self.random.random()
         if way < 0.15:
             return str(self.number())
@@ -290,7 +290,7 @@ class Builder:
         return self.inside(self.fitted(shape), -4, 4)
 
     def program(self):
-        """The program, whose value holds what was made last and what may have been written."""
+        """Return the program; its value includes the latest results and everything that may have been written."""
         chosen = self.names[-4:]
         others = [name for name in self.names if name not in chosen]
         self.random.shuffle(others)
@@ -319,17 +319,17 @@ def array_text(values, single=False):
 
 
 def draw(seed, index):
-    """The program of a seed and a number; some compute in single precision."""
+    """Return the program of a seed and an index; some compute in single precision."""
     rng = random.Random(f"{seed}:{index}")
     depth = 1 + int(30 * rng.random() ** 2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        warnings.simplefilter("error", DeprecationWarning)  # NumPy's, of a write it does not mean to allow
+        warnings.simplefilter("error", DeprecationWarning)  # NumPy warns of a write that it will forbid
         return Builder(f"{seed}:{index}:program", depth, single=rng.random() < 0.15).program()
 
 
 def shrunk(program, fails, tries=250):
-    """The program with as few statements and results as still fail."""
+    """Return the program with as few statements and results as still fail."""
 
     def attempt(statements, returned):
         nonlocal tries

@@ -1,11 +1,11 @@
-"""``python -m tests.fuzz.sizes --programs N --seed S``: programs whose sizes depend on data, at sizes up to a million.
+"""``python -m tests.fuzz.sizes --programs N --seed S``: programs with data-dependent sizes, up to a million elements.
 
-Masks, compressions, gathers and stores at computed places, sorts, searches, cumulative operations and loops over all of
-these: each program is compiled by both tiers, and its values and gradients at three points, whose masks hold other
-numbers of elements, are compared with those of plain and eager mode, each recorded and replayed; so are, of some
-programs, products with the Hessian, Jacobians and products with them where the size of the result depends on data,
-results in an array of the caller's, and calls from several threads. Eager derivatives themselves are compared with
-differences wherever two steps of these agree. An exception must be the one of plain NumPy.
+Masks, compressions, gathers and scatters at computed indices, sorts, searches, cumulative operations and loops over
+them. Each program is compiled by both tiers. Values and gradients are compared with plain and eager mode at three
+points, whose masks select different numbers of elements, recorded at each and replayed at the others. Some programs
+also compare Hessian-vector products, Jacobians and products with them if the size of the result depends on data,
+results in an array of the caller, and calls from several threads. Eager derivatives are compared with
+differences wherever two step sizes agree. An exception must be the one that plain NumPy raises.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ import wengert as wg
 from helpers import at_the_end_of_memory
 
 SIZES = (1, 2, 3, 7, 8, 9, 63, 64, 65, 200, 511, 512, 513, 1000, 4097, 10_000, 40_000, 70_001, 300_000)
-#: elements times statements of one program, so that none takes long
+#: limit of elements times statements of a program, which bounds its time
 WORK = 4_000_000
 TIERS = ("vm", "llvm")
-#: of so many programs one is of about a million elements
+#: one program in this many has about a million elements
 LARGE = 50
-#: sizes up to which all of a Jacobian or a Hessian is compared
+#: maximum sizes for comparing a whole Jacobian or Hessian
 WHOLE = 70
-#: orders in which a compiled function meets the three points, of small programs and of large ones
+#: orders in which a compiled function is called at the three points, for small and for large programs
 ORDER, SHORT = (0, 0, 1, 2, 1, 0, 2), (0, 1, 2, 0, 1)
 
-#: masks of a vector v
+#: masks for a vector v
 MASKS = (
     "{v} > {c}", "({v} > {c}) & ({w} < {d})", "np.abs({v}) < {d}", "~({v} < {c})", "({v} > {c}) | ({w} > {d})",
     "r > {q}", "(r >= {q}) & (r < {q} + {h})", "np.arange({v}.size) % {k} == 0", "np.isfinite({v}) & (r < {q})",
     "np.zeros({v}.size, dtype=bool)", "{v} == {v}",
 )  # fmt: skip
-#: places in a vector v, of any number
+#: indices into a vector v, any number of them
 PLACES = (
     "np.argsort({v})", "np.argsort({w})[::-{k}]", "np.nonzero({m})[0]", "np.where({m})[0]",
     "np.flatnonzero({m}) - {v}.size",
@@ -54,7 +54,7 @@ PLACES = (
     "np.unravel_index(np.argmax({v}), {v}.shape)[0]", "np.repeat(np.arange({v}.size), {m})", "[0, -1, {v}.size // 2]",
     "np.unique(np.round({w}, 1), return_index=True)[1]", "np.cumsum({m}) - 1", "np.digitize(r, [0.2, 0.5]) % {v}.size",
 )  # fmt: skip
-#: vectors of the size of v
+#: vectors as long as v
 SAME = (
     "np.sort({v})", "np.cumsum({v}) / {v}.size", "np.where({m}, {v}, {w})", "np.maximum.accumulate({v})",
     "{v}[::-1] * {c}",
@@ -70,7 +70,7 @@ SAME = (
     "np.stack([{v}, {w}], axis=1)[np.argsort({v})].sum(axis=1)",
     "np.partition(np.stack([{v}, {w}, {v} * {w}]), 1, axis=0)[1]",
 )  # fmt: skip
-#: vectors of other sizes
+#: vectors of other lengths
 OTHERS = (
     "{v}[{m}]", "np.compress({m}, {v})", "np.extract({m}, {v})", "{v}[{p}]", "np.take({v}, {p})", "{v}[{m}][::{k}]",
     "np.repeat({v}[:50], (5 * r[:50]).astype(int)[:{v}[:50].size])", "np.concatenate([{v}[{m}], {w}[:3]])",
@@ -85,7 +85,7 @@ OTHERS = (
     "np.insert({v}, np.flatnonzero({m})[:{k}], {c})", "np.concatenate([{v}[{m}], {v}[~({m})]])[::-1]",
     "np.add.reduceat({v}, np.flatnonzero({m})[:{k}])",
 )  # fmt: skip
-#: writes into y, a new vector of the size of v
+#: writes into y, a new vector as long as v
 STORES = (
     "{y}[{m}] = {v}[{m}]", "{y}[{m}] = {c}", "{y}[{p}] = {c} * {v}[{p}]", "{y}[{m}] += {w}[{m}]",
     "np.add.at({y}, {p}, {v}[{p}])",
@@ -99,13 +99,13 @@ STORES = (
     "{y}[np.argsort({v})] = np.sort({w})", "np.sin({v}, out={y}, where={m})", "np.cumsum({v}, out={y})", "{y}.sort()",
     "np.maximum.at({y}, {p}, {v}[{p}])",
 )  # fmt: skip
-#: numbers
+#: scalars
 ENDS = (
     "np.sum({v}[{m}])", "np.sum({v} * {w}) / {v}.size", "np.max({v})", "{v}[np.argmin({w})]", "np.median({v})",
     "np.sum(np.sort({v})[-{k}:])", "np.mean({v})", "{v}[{m}].sum() * {c}", "np.dot({v}, {w}) / {v}.size",
     "np.sum({v}[np.argsort({w})[:{k}]])", "np.linalg.norm({v})", "np.ptp({v})", "np.quantile({v}, 0.3)",
 )  # fmt: skip
-#: bodies of loops over i, of n steps
+#: bodies of loops over i with n iterations
 STEPS = (
     "s = s + {v}[(i / n <= r) & (r < (i + 1) / n)].sum() * (i + 1.0)",
     "s = s + np.sum({v}[r > i / n]) / (i + 1.0)",
@@ -161,7 +161,7 @@ class Drawn:
 
     def words(self, text, **names):
         r = self.random
-        for _ in range(3):  # masks hold vectors and numbers, places hold masks
+        for _ in range(3):  # masks use vectors and scalars, indices use masks
             for word, options in (("{p}", PLACES), ("{m}", MASKS)):
                 if word in text:
                     text = text.replace(word, r.choice(options))
@@ -183,7 +183,7 @@ class Drawn:
         return space["f"]
 
     def points(self):
-        """Three points; the masks hold other numbers of elements at each, as far as they depend on values."""
+        """Return three points; masks that depend on values select another number of elements at each."""
         rng = np.random.default_rng(self.n)
         return [
             (rng.uniform(low, high, self.n), rng.random(self.n) ** power)
@@ -191,11 +191,11 @@ class Drawn:
         ]
 
 
-# ---- what is compared: for a function of (x, r), a function of (x, r) that returns an array or a number
+# ---- comparisons: a function of (x, r) becomes a function of (x, r) that returns an array or a scalar
 
 
 def direction(x):
-    """A direction that no program knows, the same at every call."""
+    """Return a fixed direction."""
     return np.cos(7.0 * np.arange(x.size)) + 0.1
 
 
@@ -220,13 +220,13 @@ def cotangent(f):
 
 
 def of_both(f):
-    """The gradient in r too: masks and places are made of what is differentiated."""
+    """Return the gradient in r as well, on which masks and indices depend."""
     gradient = wg.grad(f, argnums=(0, 1))
     return lambda x, r: np.concatenate(gradient(x, r))
 
 
 def into_given(f):
-    """The gradient, written into every second element of an array whose others must stay."""
+    """Return the gradient written into every second element of an array whose other elements must not change."""
     gradient = wg.grad(f)
 
     def written(x, r):
@@ -238,7 +238,7 @@ def into_given(f):
     return written
 
 
-#: how many of the programs are compared in a way; "threads" is no way of its own
+#: share of programs by comparison; "threads" is combined with others
 SHARES = {
     "hessian_product": 0.3, "tangent": 0.3, "cotangent": 0.3, "of_both": 0.3, "into_given": 0.3, "threads": 0.25,
     "whole": 0.7,
@@ -251,7 +251,7 @@ ARRAYS = {"tangent": tangent, "cotangent": cotangent, "jacobian": wg.jacobian}
 
 
 def ways_of(program):
-    """Names of the derivatives to compare for a program."""
+    """Return the names of the derivatives to compare for a program."""
     ways = [*program.ways]
     if "whole" in ways and program.n <= WHOLE:
         ways += ["hessian", "jacobian"]
@@ -278,7 +278,7 @@ def is_close(a, b):
 
 
 def is_slope(found, f, x, r):
-    """Is this the derivative of f along the direction, as far as differences of several steps agree?  None: nowhere."""
+    """Return whether `found` is the directional derivative of f, or None if differences of several steps disagree."""
     v = 1e-6 * direction(x)
     values = [outcome(f, x + k * v, r) for k in (-2, -1, 0, 1, 2)]
     if any(isinstance(y, type) or np.shape(y) != np.shape(values[0]) for y in values):
@@ -288,13 +288,13 @@ def is_slope(found, f, x, r):
     with np.errstate(invalid="ignore", over="ignore"):
         size = np.maximum(1.0, np.maximum(np.max(np.abs(found), initial=0.0), np.abs(y)))
         known = np.abs(near - (after - before) / 4e-6) <= 1e-6 * size
-        known &= np.abs(near - (right - y) / 1e-6) <= 1e-4 * size  # no step lies at the point itself
+        known &= np.abs(near - (right - y) / 1e-6) <= 1e-4 * size  # the point itself is not a jump
         known &= np.isfinite(near) & np.isfinite(found)
         return bool(np.all((np.abs(found - near) <= 2e-4 * size) | ~known)) if np.any(known) else None
 
 
 def check(program, tiers=TIERS, compared=None):
-    """What is wrong with a program, or ""; None where plain NumPy refuses it."""
+    """Return what is wrong with a program, or ""; None if plain NumPy raises."""
     compared = collections.Counter() if compared is None else compared
     points, number = program.points(), program.made()
     plain = [outcome(number, x.copy(), r) for x, r in points]

@@ -1,7 +1,7 @@
-"""How each row of the registry is called, with operands in their domain.
+"""Calls of each rule of the registry, with operands in their domain.
 
-Elementwise rows come from the registry itself, with the domains that it declares; calls with shapes from the tables of
-`primitive_cases`, and those of ``scipy.special`` from `special_cases`, so that a row with a case is drawn here too.
+Elementwise rules come from the registry with their declared domains; calls that depend on shapes come from
+`primitive_cases`, and those of ``scipy.special`` from `special_cases`, so every rule with a case is drawn here too.
 Each step takes a `Builder` and emits statements.
 """
 
@@ -22,7 +22,7 @@ from .programs import MOST, Rejected, array_text
 
 registry._resolve_dotted()
 
-#: rows that are not drawn, and why
+#: rules that are not drawn, and why
 NOT_DRAWN = {
     "numpy.place": "as a form of a write",
     "numpy.put": "as a form of a write",
@@ -40,7 +40,7 @@ NOT_DRAWN = {
     "numpy.lib.stride_tricks.sliding_window_view": "a view with overlaps",
 }
 
-#: functions of ``scipy.special`` that are not drawn: of complex values, or of lists, or known to no table of cases
+#: functions of ``scipy.special`` that are not drawn: complex-valued, on lists, or in no case table
 NOT_DRAWN.update(dict.fromkeys((f"scipy.special.{name}" for name in """
 lambertw wofz hankel1 hankel2 hankel1e hankel2e sph_harm_y kelvin modfresnelp modfresnelm
 logsumexp softmax log_softmax pbvv pbwa it2struve0 wright_bessel log_wright_bessel
@@ -51,23 +51,23 @@ NOT_DRAWN.update(dict.fromkeys((f"scipy.special.{name}" for name in """
 itairy it2j0y0 it2i0k0 iti0k0 itj0y0 itstruve0 itmodstruve0 besselpoly
 """.split()), "SciPy gives few of its digits"))
 
-#: results that are not drawn, as the length of what remains is decided by rounding
+#: results that are not drawn, because rounding decides their length
 PARTS = {"numpy.polydiv": 1}
 
-# ---------------------------------------------------------------------------- element by element
+# ---------------------------------------------------------------------------- elementwise functions
 
 OPERATORS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "power": "**", "remainder": "%"}
 
 
 def elementwise_rows():
-    """Those that declare domains."""
+    """Return the elementwise rules that declare domains."""
     for row in list(registry.rows.values()):
         if row.kind == "elementwise" and row.domain and row.name.startswith(("numpy", "scipy")):
             yield row
 
 
 def is_plain(row, i):
-    """Has the operand no derivative: a number of bits, the order of a Bessel function?"""
+    """Return whether an operand has no derivative, as a bit count or the order of a Bessel function."""
     if row.domain[i] is None or row.partials[i] is None:
         return True
     if not callable(row.partials[i]):
@@ -115,14 +115,14 @@ def elementwise(row):
     return step
 
 
-# ---------------------------------------------------------------------------- scipy.special, by its table of cases
+# ---------------------------------------------------------------------------- scipy.special, from its case table
 
-#: numbers to which a derivative by differences can be taken
+#: magnitudes at which differences are accurate
 NEITHER_SMALL_NOR_LARGE = (0.05, 30.0)
 
 
 def special_step(name, operands, part):
-    """A call near one of the points of a case, as a number or an array."""
+    """Add a call near one of the points of a case, on a scalar or an array."""
     moving = [np.atleast_1d(np.asarray(x, dtype=float)) for x in operands if isinstance(x, list)]
     low, high = NEITHER_SMALL_NOR_LARGE
     points = [
@@ -154,7 +154,7 @@ def special_steps():
     return found
 
 
-# ---------------------------------------------------------------------------- calls with shapes
+# ---------------------------------------------------------------------------- calls that depend on shapes
 
 FUNCTIONS = {
     doubled_sum: "lambda x: np.sum(x * x)",
@@ -165,7 +165,7 @@ FUNCTIONS = {
 
 
 def written(g, argument, symmetric=False):
-    """An argument of a case as text; operands are drawn."""
+    """Return an argument of a case as text, with drawn operands."""
     if isinstance(argument, Operand):
         if argument.values is not None:
             near = g.near(argument.values)
@@ -338,7 +338,7 @@ def matrix_functions(g):
 
 # ---------------------------------------------------------------------------- all steps
 
-#: calls of functions whose cases give too much, or several results
+#: calls of functions whose cases have too large or several results
 TEMPLATES = {
     "numpy.frexp": "np.frexp({x})[0]",
     "numpy.tile": "np.tile({x}, 2)",
@@ -359,7 +359,7 @@ SCIMATH = {"sqrt": 1, "log": 1, "log2": 1, "log10": 1, "arcsin": 0, "arccos": 0,
 
 
 def scimath(name, kind):
-    """A function of ``numpy.emath`` where its values are real."""
+    """Return a function of ``numpy.emath`` where its values are real."""
 
     def step(g):
         a = g.operand(*((-0.9, 0.9) if kind == 0 else (0.1, 4.0)))
@@ -376,7 +376,7 @@ ROWS.update({name: by_template(name, template) for name, template in TEMPLATES.i
 ROWS.update(complexes.ROWS)
 for _found in (cases_by_row(), special_steps()):
     ROWS.update({name: one_of(steps) for name, steps in _found.items() if name not in ROWS})
-#: rows that other steps call as well
+#: rules that other steps also call
 ROWS.update({"numpy.angle": complexes.through, "numpy.imag": complexes.through})
 
 ANY_SHAPE = [
@@ -386,7 +386,7 @@ ANY_SHAPE = [
     products, products, views, views, views, branch, loop, matrix_functions, matrix_functions,
 ]  # fmt: skip
 
-#: shares of steps of each kind
+#: frequencies of the kinds of steps
 SHARES = [
     (ROWS.values(), 0.4),
     (ANY_SHAPE, 0.15),
@@ -399,7 +399,7 @@ WEIGHTS = [share / len(steps) for steps, share in SHARES for _ in steps]
 
 
 def rows_to_draw():
-    """Names of the rows that have a derivative."""
+    """Return the names of the rules that have a derivative."""
     kinds = {"elementwise", "linear", "structural", "view", "rearrangement", "composed"}
     return {
         row.name

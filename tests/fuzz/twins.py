@@ -1,11 +1,11 @@
-"""NumPy for complex arguments, analytic: what a program is run with for its derivative by the complex step.
+"""Analytic continuation of NumPy: a program runs with it on complex arguments for its complex-step derivative.
 
-`numpy` here stands for NumPy in a program's twin. Functions that are analytic there as NumPy has them are NumPy's own;
-of the others there is a formula below, or the derivative of the real function: by the partials in mpmath where
+`numpy` here replaces NumPy in a program's twin. Functions that NumPy itself continues analytically are NumPy's own;
+the others have a formula below, or use the derivative of the real function: by the partials in mpmath if
 `primitive_cases` has them, else by differences of high order. Nothing of wengert is used.
 
-The error of such differences, and the rounding of every statement, are made visible by running a twin again in
-*noise*: each value and each tangent is changed at random by that much.
+To measure the error of such differences and the rounding of every statement, a twin is run again with
+*noise*: each value and each tangent is changed randomly by that amount.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ import scipy.special
 
 from . import pairs
 
-#: imaginary parts below are directions, carried to first order
+#: smaller imaginary parts are directions, propagated to first order
 TINY = 1e-12
 
-#: noise of that size is that of single precision
+#: noise of this size is that of single precision
 SINGLE = 1e-9
 
-#: how well slopes of ``scipy.special`` are known: its integrals and inverses have fewer digits than numbers have
+#: relative accuracy of ``scipy.special`` slopes: integrals and inverses have fewer correct digits than float64
 SPECIAL_ACCURACY = 1e-10
 
 #: coefficients of the central difference of order 8
@@ -35,11 +35,11 @@ STENCIL = ((1, 4 / 5), (2, -1 / 5), (3, 4 / 105), (4, -1 / 280))
 
 
 class NotContinued(Exception):
-    """A function that is known to first order only was called further from the real axis."""
+    """A function continued to first order only was called further from the real axis."""
 
 
 def bessel_slopes(name):
-    """Derivatives of the Bessel functions of order 0 and 1 by those of SciPy."""
+    """Return derivatives of the Bessel functions of order 0 and 1 in terms of SciPy's."""
     letter, order = name
     zero, one = (getattr(scipy.special, f"{letter}{n}") for n in (0, 1))
     if order == "0":
@@ -49,7 +49,7 @@ def bessel_slopes(name):
 
 
 class Noise:
-    """Relative changes of the size of rounding; none unless it is switched on."""
+    """Random relative changes as large as rounding errors; off by default."""
 
     def __init__(self):
         self.size = 0.0
@@ -64,7 +64,7 @@ class Noise:
             self.size = 0.0
 
     def perturb(self, z):
-        """`z` with noise: written into it where it is an array, so that its views see it; never real."""
+        """Return `z` with noise, or write noise into an array, so that its views see it; never for real values."""
         if isinstance(z, pairs.Pair):
             return z.perturbed(self.size, self.rng) if self.size else z
         if isinstance(z, (np.ndarray, np.floating)) and z.dtype.kind == "f":
@@ -84,7 +84,7 @@ noise = Noise()
 
 
 def is_writeable(z):
-    """May it be written into, without the warning that NumPy gives of results of `broadcast_arrays`?"""
+    """Return whether it can be written into without NumPy's warning about results of `broadcast_arrays`."""
     warns = 1 << 31
     return not z.flags.num & warns and z.flags.writeable
 
@@ -107,7 +107,7 @@ def leaves_of(tree):
 
 
 def moved(tree, step):
-    """The real parts of all complex leaves, plus `step` times their imaginary parts."""
+    """Return the real parts of all complex leaves plus `step` times their imaginary parts."""
     if isinstance(tree, (list, tuple)):
         return type(tree)(moved(branch, step) for branch in tree)
     if not np.iscomplexobj(tree):
@@ -122,9 +122,9 @@ def mapped(fun, *trees):
 
 
 def continued(fun, analytic=None, accuracy=0.0):
-    """`fun` to first order: its real values, and the directional derivative by differences of order 8.
+    """Continue `fun` to first order: its real value, and the directional derivative by differences of order 8.
 
-    `analytic` serves further from the real axis. Slopes are known to the relative `accuracy` at best.
+    `analytic` is used further from the real axis. The relative accuracy of slopes is at best `accuracy`.
     """
 
     @functools.wraps(fun)
@@ -145,7 +145,7 @@ def continued(fun, analytic=None, accuracy=0.0):
             return mapped(to_complex, y)
         slopes = []
         for h in (0.03, 0.01, 0.003, 0.001, 0.0003):
-            with contextlib.suppress(ValueError):  # SciPy's, beyond the domain
+            with contextlib.suppress(ValueError):  # SciPy raises outside the domain
                 values = [at(sign * k * h) for k, _ in STENCIL for sign in (1, -1)]
                 slopes.append(mapped(lambda *ys, h=h: slope(ys, h), *values))
         if len(slopes) < 3:
@@ -166,10 +166,10 @@ def slope(ys, h):
 
 
 def joined(y, slopes, size, accuracy):
-    """Value and best slope, with noise of the size by which it differs from the slopes before and after."""
+    """Combine value and best slope, with noise as large as its difference from the neighbouring slopes."""
     if np.asarray(y).dtype.kind != "f":
         return y
-    steps = [np.max(np.abs(a - b), initial=0.0) for a, b in itertools.pairwise(slopes)]  # NaN beyond the domain
+    steps = [np.max(np.abs(a - b), initial=0.0) for a, b in itertools.pairwise(slopes)]  # NaN outside the domain
     errors = np.nan_to_num(np.maximum(steps[:-1], steps[1:]), nan=np.inf)
     if not np.isfinite(errors).any():
         raise NotContinued
@@ -188,12 +188,12 @@ def mp_value(fun, *numbers):
         return float(mp.re(fun(*map(mp.mpf, numbers))))
 
 
-#: partials in mpmath that were found, by numbers of twelve digits
+#: computed mpmath partials, by operands rounded to twelve digits
 known = {}
 
 
 def slope_at(partial, *numbers):
-    """A partial; in noise one that is known nearby, changed at random."""
+    """Return a partial; with noise, reuse one known nearby and change it randomly."""
     near = (partial, *(f"{x:.11e}" for x in numbers))
     if noise.size and near in known:
         return known[near] * (1 + 8 * noise.size * noise.rng.uniform(-1, 1))
@@ -204,12 +204,12 @@ def slope_at(partial, *numbers):
 
 
 def is_costly(partial):
-    """Is it a numerical derivative in mpmath?"""
+    """Return whether it is a numerical derivative in mpmath."""
     return "diff" in getattr(getattr(partial, "__code__", None), "co_names", ())
 
 
 def by_partials(fun, partials, analytic=None):
-    """An elementwise function by its partials in mpmath; `analytic` serves further from the real axis."""
+    """Continue an elementwise function by its mpmath partials; `analytic` is used further from the real axis."""
     by_differences = continued(fun, analytic, SPECIAL_ACCURACY)
     if any(map(is_costly, partials)):
         return by_differences
@@ -225,7 +225,7 @@ def by_partials(fun, partials, analytic=None):
         y = fun(*values)
         if not any(np.iscomplexobj(z) for z in operands):
             return y
-        total = np.zeros_like(y, dtype=float)  # in the layout of y: views of it are views of its twin
+        total = np.zeros_like(y, dtype=float)  # with the layout of y, because views of it are views of its twin
         columns = [np.broadcast_to(np.asarray(v, dtype=float), np.shape(y)).ravel().tolist() for v in values]
         for z, partial in zip(operands, partials, strict=True):
             if np.iscomplexobj(z) and np.any(np.imag(z)):
@@ -236,7 +236,7 @@ def by_partials(fun, partials, analytic=None):
     return twin
 
 
-# ---------------------------------------------------------------------------- elementwise
+# ---------------------------------------------------------------------------- elementwise functions
 
 
 def absolute(z):
@@ -244,7 +244,7 @@ def absolute(z):
 
 
 def arctan2(a, b):
-    """The angle, of the point itself to first order: by whichever quotient is small."""
+    """Return the angle by whichever quotient is small, to first order."""
     a, b = np.broadcast_arrays(a, b)
     steep = np.abs(real(a)) > np.abs(real(b))
     above, below = np.where(steep, -b, a), np.where(steep, a, b)
@@ -283,7 +283,7 @@ def frexp(z):
 
 
 def on_real(fun):
-    """A locally constant function."""
+    """Continue a locally constant function."""
     return lambda *args, **kwargs: to_complex(fun(*(real(a) for a in args), **kwargs))
 
 
@@ -293,7 +293,7 @@ def on_real(fun):
 def var(z, axis=None, dtype=None, out=None, ddof=0, keepdims=False, correction=None, where=True, **kwargs):
     ddof = ddof if correction is None else correction
     mean = np.mean(z, axis=axis, keepdims=True, where=where)
-    if noise.size:  # rounded, the mean of equal numbers is not that number, and distances have a sum that is not 0
+    if noise.size:  # the rounded mean of equal numbers differs from them, and the deviations then do not sum to 0
         mean = np.real(noise.perturb(mean + 0j))
     centred = z - mean
     count = np.sum(np.broadcast_to(where, np.shape(z)), axis=axis, keepdims=keepdims)
@@ -305,7 +305,7 @@ def std(z, *args, **kwargs):
 
 
 def median(z, axis=None, keepdims=False):
-    """The mean of the two in the middle: differences would reach beyond them."""
+    """Return the mean of the two middle elements, which differences would cross."""
     axes = range(np.ndim(z)) if axis is None else np.atleast_1d(axis)
     last = np.moveaxis(z, axes, range(-len(axes), 0))
     line = np.sort(np.reshape(last, (*np.shape(last)[: np.ndim(z) - len(axes)], -1)), axis=-1)
@@ -321,7 +321,7 @@ def norm(z, ord=None, axis=None, keepdims=False):
 
 
 def cholesky(a, upper=False):
-    """By columns, of the triangle that NumPy reads; a symmetric matrix of complex numbers is no Hermitian one."""
+    """Factorise by columns, from the triangle that NumPy reads; a complex symmetric matrix is not Hermitian."""
     a = np.swapaxes(a, -1, -2) if upper else np.asarray(a)
     L = np.zeros(a.shape, dtype=complex)
     for j in range(a.shape[-1]):
@@ -353,7 +353,7 @@ def is_float(dtype):
 
 
 def array(z, dtype=None, **kwargs):
-    """As NumPy, but of numbers complex: what is made for numbers receives complex ones."""
+    """Like numpy.array, but complex if the dtype is real, because complex values will be stored."""
     made = np.array(z, dtype=None if is_float(dtype) else dtype, **kwargs)
     return made.astype(complex) if made.dtype.kind == "f" else made
 
@@ -368,11 +368,11 @@ def nan_to_num(z, copy=True, nan=0.0, posinf=None, neginf=None):
 
 
 def shifted(fun):
-    """A function that adds what is locally constant."""
+    """Return a function that adds a locally constant part."""
     return lambda z, *args, **kwargs: z + (fun(real(z), *args, **kwargs) - real(z))
 
 
-#: functions that NumPy continues to complex arguments, up to the order of numbers with equal real part
+#: functions that NumPy continues to complex arguments, up to the order of numbers with equal real parts
 SAME = """
 add subtract multiply divide true_divide negative positive reciprocal square power float_power pow sqrt exp exp2 expm1
 log log2 log10 log1p sin cos tan arcsin arccos arctan asin acos atan sinc sinh cosh tanh arcsinh arccosh arctanh
@@ -452,7 +452,7 @@ FORMULAS = {
     **{name: on_real(getattr(np, name)) for name in "sign floor ceil trunc rint floor_divide argmax argmin".split()},
 }
 
-#: functions of scipy.special for complex arguments, to which mpmath is not put
+#: functions of scipy.special that accept complex arguments, so mpmath is not used
 COMPLEX_SPECIAL = """
 erf erfc gamma loggamma digamma exp1 expi jv yv iv kv expm1 log1p xlogy xlog1py ndtr log_ndtr
 """.split()
@@ -506,7 +506,7 @@ def special_twins():
 
 
 class Module(types.SimpleNamespace):
-    """A module whose functions are looked up when they are first asked for."""
+    """A module whose functions are looked up at first use."""
 
     def __init__(self, find, **given):
         super().__init__(**given)
@@ -521,7 +521,7 @@ class Module(types.SimpleNamespace):
 
 
 def also_of_pairs(fun, formula):
-    """A formula, and of pairs what they make of the function."""
+    """Return a formula that uses the pairs' own version of the function for pairs."""
 
     def twin(*args, **kwargs):
         return (fun if any(isinstance(z, pairs.Pair) for z in args) else formula)(*args, **kwargs)
@@ -530,7 +530,7 @@ def also_of_pairs(fun, formula):
 
 
 def transform(name):
-    """A transform of ``numpy.fft``, which rounds relative to the largest element."""
+    """Return a transform of ``numpy.fft``, which rounds relative to the largest element."""
     fun = getattr(np.fft, name)
 
     def twin(z, *args, **kwargs):
@@ -543,7 +543,7 @@ def transform(name):
 
 
 def blurred(y):
-    """Noise relative to the largest value, and to the largest tangent."""
+    """Add noise relative to the largest value and to the largest tangent."""
     sizes = [noise.size * np.max(np.abs(part), initial=0.0) for part in (y.real, y.imag)]
     real, imag = (size * noise.rng.uniform(-1, 1, np.shape(y)) for size in sizes)
     return y + real + 1j * imag
