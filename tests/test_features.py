@@ -106,3 +106,12 @@ def test_methods_are_found_through_super():
             return super().dot(x)
 
     assert "dot" in rename.read(Base.of.__code__).methods
+
+
+@pytest.mark.parametrize("exponent", [-1, 0.5, 2, np.float64(-1.0), np.float64(0.5), 3.0, -0.5])
+def test_recorded_powers_equal_the_operator_to_the_last_bit(exponent):
+    """NumPy's operator takes shortcuts for some exponents, and in old releases `numpy.power` does not."""
+    x = np.linspace(0.1, 5.0, 2000)
+    assert np.array_equal(wg.record(lambda x: x**exponent, x, exact=True)(x), x**exponent)
+    gradient = wg.grad(lambda x: (x**exponent).sum())(x)
+    np.testing.assert_allclose(gradient, float(exponent) * x ** (exponent - 1.0), rtol=1e-14)

@@ -38,6 +38,7 @@ from wengert.core.tape.memory cimport (
 )
 from wengert.core.tape.tape cimport *
 
+from wengert import features
 from wengert.core import frames, levels, messages
 from wengert.core.tape.local_derivatives import elementwise, partial
 from wengert.core.tape.memory import empty

@@ -263,7 +263,7 @@ class _Widening:
 
         try:
             return self.traced(apply, call.operands, i)
-        except (stacked.NotBatchable, Exception):  # if the call fails at some point, the calls per point raise the right error
+        except (stacked.NotBatchable, Exception):  # the call per point repeats an error of f, with its own message
             return self.each(i, call)
 
     def of_units(self, i, call):
