@@ -98,7 +98,8 @@ def modfresnelp_sign() -> str:
 
 #: whether the operator ** takes shortcuts for the exponents -1 and 0.5 that `numpy.power` lacks (until NumPy 2.2);
 #: only the square root of -inf is NaN
-power_is_operator_only = bool(np.isinf(np.power(np.array([-np.inf]), 0.5)[0]))
+with np.errstate(invalid="ignore"):
+    power_is_operator_only = bool(np.isinf(np.power(np.array([-np.inf]), 0.5)[0]))
 
 # ---- Python types
 

@@ -191,7 +191,7 @@ cdef object scalar_ufunc(Kernel u, object left, object right):
 
 
 cdef bint power_is_operator_only = features.power_is_operator_only
-cdef dict OPERATOR_SHORTCUTS = {-1.0: WG_RECIPROCAL, 0.5: WG_SQRT, 2.0: WG_SQUARE}     # of ** on real arrays
+cdef dict OPERATOR_SHORTCUTS = {-1.0: kernels[np.reciprocal], 0.5: kernels[np.sqrt], 2.0: kernels[np.square]}    # real arrays
 cdef dict SHORT_POWERS = {-1: np.reciprocal, 0.5: np.sqrt}      # what NumPy's ** calls on complex arrays
 
 
@@ -204,7 +204,7 @@ cdef object power(object left, object right):
         return unary(<Kernel>by_opcode[WG_SQUARE], left)
     if power_is_operator_only and type(left) is ArrayVar and number(right, &c) and c in OPERATOR_SHORTCUTS:
         if not (<ArrayVar>left).scalar and cnp.PyArray_TYPE((<ArrayVar>left).v) == cnp.NPY_DOUBLE:
-            return unary(<Kernel>by_opcode[<int>OPERATOR_SHORTCUTS[c]], left)
+            return unary(<Kernel>OPERATOR_SHORTCUTS[c], left)
     if not (read_side(left, &l) and read_side(right, &r)) or l.array == r.array == NULL:
         duals = forward_binary(u_power, left, right, operator.pow)
         if duals is not None:
