@@ -259,7 +259,7 @@ class Scan:
             self.effect = "the code of functions is not read in this version of Python"
             return
         info = read(f.__code__)
-        if info.is_alarmed:
+        if info.checks_float_errors:
             self.effect = f"{f.__qualname__} makes exceptions of floating-point warnings, or catches them"
         self.loaded |= info.loaded
         self.is_dynamic |= not DYNAMIC_NAMES.isdisjoint(info.loaded)
