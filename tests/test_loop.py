@@ -716,9 +716,9 @@ def test_write_outside_the_state_raises():
         total += u
 
     for write in (elements, numbers, outer, sums):
-        with pytest.raises(wg.LevelError, match="writes into a traced array"):
+        with pytest.raises(wg.LevelError, match="writes to a traced array"):
             wg.grad(of(write), X)
-        with pytest.raises(wg.LevelError, match="writes into a traced array"):
+        with pytest.raises(wg.LevelError, match="writes to a traced array"):
             wg.hessian(of(write), X)
 
     def into_clean(x):

@@ -725,7 +725,7 @@ def raise_error(text):
 
 @pytest.fixture
 def told_anew():
-    levels._told.clear()
+    levels._warned.clear()
 
 
 @pytest.mark.parametrize("mode", EACH)

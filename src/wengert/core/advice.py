@@ -35,15 +35,15 @@ for name in ("gamma", "standard_gamma"):
     REPARAMETERISED[name] = "scale * rng.standard_gamma(shape, size), in which only the scale may vary"
 
 #: draws of elements, written as draws of indices
-OF_PLACES = {"choice": "x[rng.integers(len(x), size=size)]"}
+OF_INDICES = {"choice": "x[rng.integers(len(x), size=size)]"}
 for name in ("permutation", "permuted", "shuffle"):
-    OF_PLACES[name] = "x[rng.permutation(len(x))]"
+    OF_INDICES[name] = "x[rng.permutation(len(x))]"
 
 _STEPS = "the steps of the method as a loop, see wengert.loop"
 _NODES = "a sum over quadrature nodes, such as numpy.polynomial.legendre.leggauss(n)"
 
 #: options of SciPy's functions that do not change the result
-_UNHEEDED = frozenset(
+_IGNORED_OPTIONS = frozenset(
     "check_finite overwrite_a overwrite_b overwrite_ab overwrite_x workers plan lapack_driver".split()
 )
 
@@ -142,7 +142,7 @@ OF_PYTHON = {
     "timedelta": "spans of time are whole microseconds, which have no derivative",
     "json": "text has no derivative",
 }
-_NUMBERS = "NumPy functions, or wengert.stop_gradient(x) where a constant is meant"
+_USE_NUMPY = "NumPy functions, or wengert.stop_gradient(x) where a constant is meant"
 
 
 def of(frame) -> str:
@@ -156,7 +156,7 @@ def of(frame) -> str:
         return "The method of a plain array accepts plain arrays only: write a @ x, or numpy.dot(a, x), for a.dot(x). "
     if name in OF_PYTHON and getattr(fun, "__module__", None) in ("_struct", "decimal", "builtins"):
         return f"{OF_PYTHON[name][0].upper()}{OF_PYTHON[name][1:]}. "
-    if (place := place_in_scipy(fun)) is not None:
+    if (place := package_in_scipy(fun)) is not None:
         return of_scipy(place, fun, call)
     random = sys.modules.get("numpy.random")
     owner = getattr(fun, "__self__", None)
@@ -164,12 +164,12 @@ def of(frame) -> str:
         return ""
     if name in REPARAMETERISED:
         return f"Transform a draw without parameters: write {REPARAMETERISED[name]} for {name}(...). "
-    if name in OF_PLACES:
-        return f"Draw indices, not elements: write {OF_PLACES[name]} for {name}(...). "
+    if name in OF_INDICES:
+        return f"Draw indices, not elements: write {OF_INDICES[name]} for {name}(...). "
     return f"Draws of {name} have no derivative: pass wengert.stop_gradient(...). "
 
 
-def place_in_scipy(fun) -> str | None:
+def package_in_scipy(fun) -> str | None:
     """Public package of a SciPy function, such as scipy.linalg; None for functions of other packages."""
     parts = str(getattr(fun, "__module__", "")).split(".")
     return ".".join(itertools.takewhile(lambda part: not part.startswith("_"), parts)) if parts[0] == "scipy" else None
@@ -186,14 +186,14 @@ def of_scipy(place: str, fun, call) -> str:
 
 
 def _given(fun, call):
-    """Arguments of a call by name, as syntax trees, without `_UNHEEDED`; None if they cannot be determined."""
+    """Arguments of a call by name, as syntax trees, without `_IGNORED_OPTIONS`; None if they cannot be determined."""
     if any(isinstance(argument, ast.Starred) for argument in call.args) or None in [k.arg for k in call.keywords]:
         return None
     try:
         bound = inspect.signature(fun).bind(*call.args, **{keyword.arg: keyword.value for keyword in call.keywords})
     except (TypeError, ValueError):
         return None
-    return {name: node for name, node in bound.arguments.items() if name not in _UNHEEDED}
+    return {name: node for name, node in bound.arguments.items() if name not in _IGNORED_OPTIONS}
 
 
 def of_error(error: Exception) -> str | None:
@@ -222,7 +222,7 @@ def of_error(error: Exception) -> str | None:
 def _remedy(name):
     """Advice for a call of the standard library that does not accept traced values."""
     known = OF_PYTHON.get(name)
-    return f"{known[0].upper()}{known[1:]}: use {_NUMBERS}" if known else f"Use {_NUMBERS}"
+    return f"{known[0].upper()}{known[1:]}: use {_USE_NUMPY}" if known else f"Use {_USE_NUMPY}"
 
 
 def through(name: str, place: str) -> str:

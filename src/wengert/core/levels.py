@@ -258,12 +258,12 @@ def check_end(holder, name: str = "") -> None:
             TextWarning,
             file,
             line,
-            registry=_told,
+            registry=_warned,
         )
 
 
 #: registry of `warnings` for the lines that have been warned about
-_told: dict = {}
+_warned: dict = {}
 
 
 def spell(file: str, line: int, *others) -> None:

@@ -45,7 +45,7 @@ cdef class Entry:
     cdef object index_map
     cdef Buffer under               # of a store: the target at the enclosing level
     cdef object saved               # values overwritten by a store; source indices of a rearrangement
-    cdef object won                 # of a store at an advanced index: mask of the last store to each element
+    cdef object is_last                 # of a store at an advanced index: mask of the last store to each element
     cdef object place               # in a watched tape: user's line of the call
 
 
@@ -183,8 +183,8 @@ cdef class NestedTape:
         entry.sources = []
         if level_of(value) is self.level:
             entry.sources = [(0, -1, (<ArrayVar>value).buffer, (<ArrayVar>value).v)]
-            entry.won = None if key is None else last_written(view, key)
-        entry.saved = np.copy(place_of(under, view, key))
+            entry.is_last = None if key is None else last_written(view, key)
+        entry.saved = np.copy(elements_at(under, view, key))
         store(under, view, key, below)
         self.append(entry)
 
@@ -330,8 +330,8 @@ cdef class NestedTape:
                 c = np.stack([np.copy(target[j][entry.key]) for j in range(self.k)])
                 for j in range(self.k):
                     target[j][entry.key] = 0.0
-                if entry.won is not None:
-                    c = np.where(entry.won, c, 0.0)
+                if entry.is_last is not None:
+                    c = np.where(entry.is_last, c, 0.0)
             if entry.sources:
                 _, _, buffer, view = entry.sources[0]
                 # NumPy drops leading axes of length 1 of the assigned value
@@ -492,7 +492,7 @@ def index_of(Entry entry):
     return (var.clean(places) if var.holds_var(entry.key) else places)[entry.key]
 
 
-cdef object place_of(Buffer under, cnp.ndarray view, key):
+cdef object elements_at(Buffer under, cnp.ndarray view, key):
     """Elements of a view (or at an index of it), at the enclosing level."""
     place = view if under.level is None else array_var(under, view)
     return place if key is None else place[key]
@@ -500,7 +500,7 @@ cdef object place_of(Buffer under, cnp.ndarray view, key):
 
 cdef swap(Entry entry):
     """Exchange the stored and the overwritten values, by a store that the enclosing level records."""
-    other = np.copy(place_of(entry.under, entry.view, entry.key))
+    other = np.copy(elements_at(entry.under, entry.view, entry.key))
     store(entry.under, entry.view, entry.key, entry.saved)
     entry.saved = other
 

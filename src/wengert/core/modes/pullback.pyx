@@ -226,13 +226,13 @@ def add_loop(recorder, compute, list inputs, list values, Py_ssize_t elements):
     node.kind = LOOP
     node.compute = compute
     node.aslot = node.bslot = -1
-    node.sources = [(0, -1, *place_of(x)) for x in inputs]
+    node.sources = [(0, -1, *storage_of(x)) for x in inputs]
     born = tape.add_node(node, 0.0)
     outputs = [independent(tape, value, True) for value in values]
     for x in outputs:
         if type(x) is ArrayVar:
             (<ArrayVar>x).buffer.born = born + 1
-    node.args = tuple([place_of(x) for x in outputs])
+    node.args = tuple([storage_of(x) for x in outputs])
     tape.has_loops = True
     tape.elements += elements
     return outputs
@@ -248,7 +248,7 @@ def open_tail(recorder, Py_ssize_t entry, str name, bint forgets):
     return tail
 
 
-cdef tuple place_of(x):
+cdef tuple storage_of(x):
     """Buffer and view, or slot, of an operand."""
     x = as_numpy(x)
     if type(x) is ScalarVar:
@@ -365,7 +365,7 @@ def quick(call, str name, tuple args, dict kwargs, Py_ssize_t position, Py_ssize
         raise
     finally:
         PyContextVar_Reset(running, token)
-    size = size_of_line(tape, y)
+    size = size_of_1d(tape, y)
     if size < 0 or v.buffer.written or (m >= 0 and size != m) or (m == 0) != (type(y) is ScalarVar):
         return tape, v, y
     try:
@@ -382,7 +382,7 @@ def quick(call, str name, tuple args, dict kwargs, Py_ssize_t position, Py_ssize
     return found[0]
 
 
-cdef Py_ssize_t size_of_line(Tape tape, object y) except -2:
+cdef Py_ssize_t size_of_1d(Tape tape, object y) except -2:
     """Size of a 1-D array, or of a list of scalars, of this tape; 0 for a scalar, -1 for anything else."""
     if type(y) is ScalarVar:
         return 0 if (<ScalarVar>y).tape is tape else -1

@@ -104,7 +104,7 @@ cdef struct Operands:               # of an elementwise entry with contiguous ar
     const double *y
     double an, bn                   # values of scalar operands
     int form                        # 0: both arrays, 1: right operand scalar, 2: left operand scalar
-    int numbers                     # which operands are scalars: WG_A | WG_B
+    int scalars                     # which operands are scalars: WG_A | WG_B
     Py_ssize_t n
     double *scratch                 # memory for vectors of length n, `used` of them taken
     int used
@@ -128,7 +128,7 @@ cdef class Second:
     cdef bint swept                 # the reverse sweep reached the first entry
     cdef dict overwritten           # tangents overwritten by array stores, by entry
     cdef object doubtful            # a row without derivative, whose tangents are NaN, or None
-    cdef set spare                  # buffers of inputs, of which only the seconds are needed
+    cdef set unneeded               # buffers of inputs, of which only the seconds are needed
 
     # ------------------------------------------------------------------------------------------ begin, end
 
@@ -369,7 +369,7 @@ cdef class Second:
         elif node.kind == REARRANGE:
             t = self.rearranged(node, tangents)
         else:
-            self.tape.hush()
+            self.tape.ignore_float_errors()
             y = node.y if node.y is not None else np.float64(self.tape.entries.v[i])
             if is_matrix_product(node.row, node.args):
                 t = push_matrices(node.args, [source[0] for source in node.sources], tangents)
@@ -386,7 +386,7 @@ cdef class Second:
     cdef object rearranged(self, Node node, list tangents):
         """Tangents of a rearrangement, gathered from those of the source elements."""
         cdef list parts = [np.zeros((self.k, 1))]
-        where = self.tape.origin(node)
+        where = self.tape.source_indices(node)
         for source, t in zip(node.sources, tangents):
             size = np.size(source[3]) if source[2] is not None else 1
             parts.append(np.zeros((self.k, size)) if t is None else np.reshape(t, (self.k, size)))
@@ -427,7 +427,7 @@ cdef class Second:
     cdef bint find_operands(self, Node node, Operands *o) except -1:
         """Find the operands of an elementwise entry; False unless its arrays are contiguous and of equal shape."""
         cdef cnp.ndarray y = node.y
-        cdef size_t room
+        cdef size_t size
         if not is_vector(y):
             return False
         if node.a is not None and not (is_vector(node.a) and same_shape(node.a, y)):
@@ -435,28 +435,28 @@ cdef class Second:
         if node.b is not None and not (is_vector(node.b) and same_shape(node.b, y)):
             return False
         o.n = cnp.PyArray_SIZE(y)
-        room = max(1, VECTORS * o.n) * sizeof(double)
-        if self.scratch is None or self.scratch.size < room:
-            self.scratch = take(room)
+        size = max(1, MAX_VECTORS * o.n) * sizeof(double)
+        if self.scratch is None or self.scratch.size < size:
+            self.scratch = take(size)
         o.scratch = <double *>self.scratch.data
         o.used = 1                      # the first vector is a placeholder for view descriptors, which are not read
-        o.numbers = 0
-        o.y = o.scratch if node.outlines & WG_Y else <double *>cnp.PyArray_DATA(y)
+        o.scalars = 0
+        o.y = o.scratch if node.descriptors & WG_Y else <double *>cnp.PyArray_DATA(y)
         if node.a is not None:
-            o.a = o.scratch if node.outlines & WG_A else <double *>cnp.PyArray_DATA(node.a)
+            o.a = o.scratch if node.descriptors & WG_A else <double *>cnp.PyArray_DATA(node.a)
         else:
             o.an = self.tape.entries.v[node.aslot] if node.aslot >= 0 else node.ac
             o.a = &o.an
-            o.numbers |= WG_A
+            o.scalars |= WG_A
         if node.b is not None:
-            o.b = o.scratch if node.outlines & WG_B else <double *>cnp.PyArray_DATA(node.b)
+            o.b = o.scratch if node.descriptors & WG_B else <double *>cnp.PyArray_DATA(node.b)
         elif node.opcode < WG_ADD:
             o.b = o.a
         else:
             o.bn = self.tape.entries.v[node.bslot] if node.bslot >= 0 else node.bc
             o.b = &o.bn
-            o.numbers |= WG_B
-        o.form = 2 if o.numbers & WG_A else 1 if o.numbers & WG_B else 0
+            o.scalars |= WG_B
+        o.form = 2 if o.scalars & WG_A else 1 if o.scalars & WG_B else 0
         return True
 
     cdef int find_slope(self, Node node, int side, Operands *o, Factor *f) except -1:
@@ -491,7 +491,7 @@ cdef class Second:
         f.is_zero = wg_is_zero(op, column)
         if f.is_zero:
             return 0
-        if reads[op][column] & ~o.numbers == 0:
+        if reads[op][column] & ~o.scalars == 0:
             wg_column_vv(op, column, 1, &o.an, &o.bn, &o.an, &f.c)
             f.is_zero = f.c == 0.0
         elif op == WG_MULTIPLY:
@@ -510,7 +510,7 @@ cdef class Second:
         return 0
 
     cdef int add_term(self, Node node, int side, Operands *o, Factor *f, wg_term *terms, int count) except -1:
-        """Append the term `f` times the tangents of an operand; return the new number of terms."""
+        """Append a term, `f` times the tangents of an operand, and return the number of terms."""
         cdef Buffer buffer = buffer_of(node, side)
         cdef int32_t slot = slot_of(node, side)
         cdef wg_term *term = &terms[count]
@@ -559,7 +559,7 @@ cdef class Second:
         return w
 
     cdef Block shared_of(self, Node node, wg_term *terms, int count):
-        """Memory of which all terms are elementwise multiples, with the same factors in all directions, or None.
+        """Find the block of which all terms are elementwise multiples, with equal factors in all directions, or None.
 
         Their sum is then stored as that memory and one vector of factors, and the k directions are multiplied only
         once, when they are read.
@@ -567,7 +567,7 @@ cdef class Second:
         cdef Buffer buffer
         cdef Jet jet = <Jet>node.out.jet
         cdef int m, side
-        if self.k < MANY:
+        if self.k < MIN_SHARED_DIRECTIONS:
             return None
         for m in range(count):
             if terms[m].x != terms[0].x or terms[m].x_step == 0:
@@ -636,9 +636,9 @@ cdef class Second:
             wg_column_vv(node.opcode, column, 1, &nothing, &nothing, &nothing, &c)
             return c
         out = <cnp.ndarray>np.zeros((<object>node.y).shape)
-        a = spread(self.tape.operand(node, 0), out) if need & WG_A else out
-        b = spread(self.tape.operand(node, 1), out) if need & WG_B else out
-        y = spread(node.y, out) if need & WG_Y else out
+        a = broadcast(self.tape.operand(node, 0), out) if need & WG_A else out
+        b = broadcast(self.tape.operand(node, 1), out) if need & WG_B else out
+        y = broadcast(node.y, out) if need & WG_Y else out
         wg_column_vv(node.opcode, column, cnp.PyArray_SIZE(out), <double *>cnp.PyArray_DATA(a),
                      <double *>cnp.PyArray_DATA(b), <double *>cnp.PyArray_DATA(y), <double *>cnp.PyArray_DATA(out))
         return out
@@ -658,7 +658,7 @@ cdef class Second:
         cdef int side, m, count
         cdef bint is_last
         if not self.find_operands(node, &o):
-            self.pull_spread(node)
+            self.pull_broadcast(node)
             return self.tape.pull(node, -1)
         for m in range(3):
             second[m].is_zero = True
@@ -707,7 +707,7 @@ cdef class Second:
         cdef char *adjoint
         cdef double *w
         cdef bint add
-        if self.tape.is_spare(buffer):
+        if self.tape.is_unneeded(buffer):
             return 0
         if buffer is None:
             w = o.scratch + o.used * o.n
@@ -758,7 +758,7 @@ cdef class Second:
         wg_combine(self.k, o.n, terms, count, not is_fresh, doubles(jet.second, buffer, view), step(buffer))
         return 0
 
-    cdef int pull_spread(self, Node node) except -1:
+    cdef int pull_broadcast(self, Node node) except -1:
         """Do the same in NumPy, for operands that broadcast or are not contiguous."""
         cdef int side
         cdef Buffer buffer
@@ -800,7 +800,7 @@ cdef class Second:
         """Make the tape sweep the seconds of these buffers, in k directions, in place of their adjoints."""
         self.tape.k = self.tape.width = self.k
         self.tape.stacked = True
-        self.tape.spare = None
+        self.tape.unneeded = None
         self.tape.adjoint = self.rows.second
         self.tape.ranges = self.rows.seconds
         self.exchange(buffers)
@@ -809,7 +809,7 @@ cdef class Second:
     cdef int leave(self, list buffers) except -1:
         self.tape.k = self.tape.width = 1
         self.tape.stacked = False
-        self.tape.spare = self.spare
+        self.tape.unneeded = self.unneeded
         self.tape.adjoint = self.rows.adjoint
         self.exchange(buffers)
         return 0
@@ -887,7 +887,7 @@ cdef class Second:
         cdef list tangents = self.tangents_of(node)
         cdef tuple source
         is_curved = any_given(tangents)
-        self.tape.hush()
+        self.tape.ignore_float_errors()
         if is_matrix_product(node.row, node.args):
             return self.pull_matrix_product(node, tangents, has_second)
         if has_second:
@@ -923,7 +923,7 @@ cdef class Second:
             total = pull_matrices(node.args, source[0], moving, g, dual)
             if total is not None:
                 self.accumulate(source[2], source[3], source[4], total, True)
-            if not self.tape.is_spare(source[2]):
+            if not self.tape.is_unneeded(source[2]):
                 total = pull_matrices(node.args, source[0], [None, None], None, g)
                 self.tape.accumulate(source[2], source[3], source[4], total, True)
         return self.tape.drop_shadow(node.out)
@@ -970,9 +970,10 @@ cdef class Second:
             return self.put(None, None, (<ScalarVar>x).slot, tangent)
         return self.put((<ArrayVar>x).buffer, (<ArrayVar>x).v, -1, tangent, not (<ArrayVar>x).buffer.written)
 
-    cdef int spare_adjoints(self, list inputs) except -1:
-        self.spare = {(<ArrayVar>x).buffer for x in inputs if type(x) is ArrayVar and not (<ArrayVar>x).buffer.written}
-        self.tape.spare = self.spare
+    cdef int mark_unneeded_adjoints(self, list inputs) except -1:
+        self.unneeded = {(<ArrayVar>x).buffer for x in inputs
+                         if type(x) is ArrayVar and not (<ArrayVar>x).buffer.written}
+        self.tape.unneeded = self.unneeded
         return 0
 
     cdef object tangent_of_output(self, object y):
@@ -997,8 +998,8 @@ cdef class Second:
 
 cdef enum:
     PIECE = 1000000         # entries swept between checks for KeyboardInterrupt
-    VECTORS = 24            # capacity of the scratch: most partials, weights and constants of one elementwise entry
-    MANY = 8                # directions from which on tangents share memory
+    MAX_VECTORS = 24        # capacity of the scratch: most partials, weights and constants of one elementwise entry
+    MIN_SHARED_DIRECTIONS = 8   # with fewer directions tangents do not share memory
 
 
 cdef inline Jet jet_of(Buffer buffer):
@@ -1097,7 +1098,7 @@ cdef object plus(object total, object term):
     return term if total is None else total + term
 
 
-cdef cnp.ndarray spread(object x, cnp.ndarray like):
+cdef cnp.ndarray broadcast(object x, cnp.ndarray like):
     return <cnp.ndarray>np.ascontiguousarray(np.broadcast_to(x, (<object>like).shape))
 
 
@@ -1139,7 +1140,7 @@ def hessian_products(Tape tape, list inputs, output, tangents, Py_ssize_t k):
         sweep.seed_tangents(inputs, tangents)
         sweep.forward()
         seed(tape, output, 1.0)
-        sweep.spare_adjoints(inputs)
+        sweep.mark_unneeded_adjoints(inputs)
         sweep.backward()
         return sweep.checked(sweep.second_of_inputs(inputs))
     finally:

@@ -361,7 +361,7 @@ cdef class ArrayVar:
         node = Node.__new__(Node)
         node.kind = SUM
         node.abuf = self.buffer
-        node.a = outline(self.v, tape.recording)
+        node.a = view_descriptor(self.v, tape.recording)
         node.aslot = node.bslot = -1
         return result(tape, node, add_reduce(self.v, None))
 
@@ -574,7 +574,7 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
         plain = (<ArrayVar>value).v
         source_tape = tape_of((<ArrayVar>value).buffer)
         if source_tape is not None:
-            source = (0, -1, (<ArrayVar>value).buffer, outline(<cnp.ndarray>plain), -1)
+            source = (0, -1, (<ArrayVar>value).buffer, view_descriptor(<cnp.ndarray>plain), -1)
     else:
         plain = value
     place = Ellipsis if key is None else key
@@ -583,7 +583,7 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
         return 0
     tape = common_tape(tape, source_tape)
     if tape.is_full:
-        tape.make_room()
+        tape.flush()
     is_first = buffer.level is None
     activate(buffer, tape.level)
     node = Node.__new__(Node)
@@ -597,7 +597,7 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
     if source is not None and source[2] is not None and np.ndim(view[place]) < np.ndim(plain):
         # NumPy drops leading axes of length 1 from the assigned value, so its adjoint must have them dropped too
         plain = plain.reshape(np.shape(plain)[np.ndim(plain) - np.ndim(view[place]):])
-        node.sources = [(0, -1, source[2], outline(<cnp.ndarray>plain), -1)]
+        node.sources = [(0, -1, source[2], view_descriptor(<cnp.ndarray>plain), -1)]
     saved = view[place].copy()
     view[place] = plain
     node.saved = saved
@@ -655,10 +655,10 @@ cdef object get_item(ArrayVar x, object key):
     node.row = dispatch.getitem_row
     node.key = key
     node.aslot = node.bslot = -1
-    node.sources = [(0, -1, x.buffer, outline(view, tape.recording), -1)]
+    node.sources = [(0, -1, x.buffer, view_descriptor(view, tape.recording), -1)]
     found = result(tape, node, y)
     if tape.recording and node.y is not None:
-        node.y = outline(node.y, True)
+        node.y = view_descriptor(node.y, True)
     return found
 
 

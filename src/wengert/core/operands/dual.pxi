@@ -269,16 +269,6 @@ cdef inline int store_dual(Buffer buffer, char *place, ScalarDual x) except -1:
     return 0
 
 
-cdef inline int store_constant(Buffer buffer, char *place, double c) except -1:
-    cdef char *t = buffer.tangent + (place - buffer.low)
-    cdef Py_ssize_t j
-    for j in range(buffer.level.k):
-        (<double *>(t + j * buffer.span))[0] = 0.0
-    (<double *>place)[0] = c
-    buffer.written = True
-    return 0
-
-
 # ---- arrays
 
 cdef int give_tangent(Buffer buffer, Level level) except -1:
@@ -491,7 +481,7 @@ cdef object forward_binary(Kernel u, object left, object right, object compute):
             if sides[side].level != NULL:
                 sources.append((side, -1, tangents_of((left, right)[side])))
         return dual(level, y, elementwise(u.row(), y, (x, z), sources))
-    form = VECTORS if a is not None and b is not None else NUMBER_RIGHT if a is not None else NUMBER_LEFT
+    form = VECTORS if a is not None and b is not None else SCALAR_RIGHT if a is not None else SCALAR_LEFT
     av = <double *>cnp.PyArray_DATA(a) if a is not None else &sides[0].c
     bv = <double *>cnp.PyArray_DATA(b) if b is not None else &sides[1].c
     n = cnp.PyArray_SIZE(y)

@@ -37,15 +37,15 @@ cdef object trimmed(Tape tape, Node node, int reads, cnp.ndarray a, cnp.ndarray 
     if tape.recording:          # replayed, never swept: of traced operands only the layout matters
         reads = (WG_A if node.abuf is None else 0) | (WG_B if node.bbuf is None else 0)
     if a is not None and not reads & WG_A:
-        node.outlines |= WG_A
-        node.a = outline(a, tape.recording)
+        node.descriptors |= WG_A
+        node.a = view_descriptor(a, tape.recording)
     if b is not None and not reads & WG_B:
-        node.outlines |= WG_B
-        node.b = outline(b, tape.recording)
+        node.descriptors |= WG_B
+        node.b = view_descriptor(b, tape.recording)
     x = result(tape, node, y)
     if node.y is not None and not reads & WG_Y:
-        node.outlines |= WG_Y
-        node.y = outline(node.y, tape.recording)
+        node.descriptors |= WG_Y
+        node.y = view_descriptor(node.y, tape.recording)
     return x
 
 

@@ -33,7 +33,7 @@ import numpy as np
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from wengert.core.tape.kernel cimport Kernel, by_opcode, kernels
 from wengert.core.tape.memory cimport (
-    FORWARD, NESTED, REVERSE, Buffer, Level, empty_array, is_double, is_vector, new_buffer, outline,
+    FORWARD, NESTED, REVERSE, Buffer, Level, empty_array, is_double, is_vector, new_buffer, view_descriptor,
     same_shape, view_at,
 )
 from wengert.core.tape.tape cimport *
@@ -238,7 +238,7 @@ cdef object result(Tape tape, Node node, object y):
     cdef cnp.ndarray array
     cdef Buffer buffer
     if tape.is_full:
-        tape.make_room()
+        tape.flush()
     if type(y) is float64:
         node.y = None
         return scalar(tape, tape.add_node(node, y), y)
@@ -532,8 +532,15 @@ def record(Level level not None, row, tuple args, dict kwargs, list operands, y,
             sources.append((position, item, None, None, (<ScalarVar>x).slot))
         else:
             view = (<ArrayVar>x).v
+<<<<<<< HEAD
             sources.append((position, item, (<ArrayVar>x).buffer, outline(view, True) if recording else view, -1))
     if recording:               # the tape is replayed with other operands, never swept
+=======
+            if recording:
+                view = view_descriptor(view, True)
+            sources.append((position, item, (<ArrayVar>x).buffer, view, -1))
+    if recording:               # is not swept: a replay has other operands
+>>>>>>> 57095b3635becd4eb208a6dcda16ed1b2feedaa5
         args = without(args, operands, row.kind == "custom")
         index_map = None
     node.kind = CALL if index_map is None else REARRANGE
@@ -546,7 +553,7 @@ def record(Level level not None, row, tuple args, dict kwargs, list operands, y,
     node.aslot = node.bslot = -1
     x = result(<Tape>level.tape, node, y)
     if recording and node.y is not None:
-        node.y = outline(node.y, True)
+        node.y = view_descriptor(node.y, True)
     return x
 
 

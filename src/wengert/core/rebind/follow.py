@@ -17,7 +17,7 @@ from wengert.core.rebind.rename import BUILTINS, read
 from wengert.features import is_made_in_python, knows_bytecode
 
 REGISTERED = {}  # id(original) -> (original, replacement, private name)
-PLACES = {}  # module name -> ((id of the module, its file), its package)
+PACKAGES = {}  # module name -> ((id of the module, its file), its package)
 OWN = ""  # the package of all code that is not installed
 LIBRARY = os.path.dirname(os.__file__) + os.sep
 INSTALLED = {"site-packages", "dist-packages"}
@@ -39,19 +39,19 @@ def top_package(module):
     return module.partition(".")[0] if isinstance(module, str) else None
 
 
-def place_of(name):
+def package_of(name):
     """Package of a module: its outermost installed package, or `OWN`."""
     if not isinstance(name, str):
         return None
     module = sys.modules.get(name)
     file = getattr(module, "__file__", None)
-    known = PLACES.get(name)
+    known = PACKAGES.get(name)
     if known is None or known[0] != (id(module), file):
-        known = PLACES[name] = (id(module), file), find_place(name, module, file)
+        known = PACKAGES[name] = (id(module), file), find_package(name, module, file)
     return known[1]
 
 
-def find_place(name, module, file):
+def find_package(name, module, file):
     package = getattr(module, "__package__", None) or name  # `python -m` runs a module of a package as __main__
     for prefix in itertools.accumulate(package.split("."), "{}.{}".format):
         found = sys.modules.get(prefix)
@@ -66,9 +66,9 @@ def is_installed(file):
     return file.startswith(LIBRARY) or not INSTALLED.isdisjoint(os.path.dirname(file).split(os.sep))
 
 
-def place_of_function(f):
+def package_of_function(f):
     """Package of a function; code run by `exec` in a namespace without `__name__` has the module `builtins`."""
-    return place_of(f.__module__) if "__name__" in f.__globals__ else OWN
+    return package_of(f.__module__) if "__name__" in f.__globals__ else OWN
 
 
 def is_module_namespace(namespace):
@@ -90,7 +90,7 @@ def can_copy(f):
     return knows_bytecode() and f.__builtins__ is BUILTINS and top_package(f.__globals__.get("__name__")) not in FOREIGN
 
 
-def can_twin(cls):
+def can_have_proxy(cls):
     """Is all state of instances in `__dict__`, and can a subclass be made without side effects?"""
     return (
         type(cls) in (type, abc.ABCMeta)
@@ -125,8 +125,8 @@ def is_followed(value, home):
         return False
     kind = type(value)
     if kind is types.FunctionType:
-        place, namespace = home
-        related = value.__globals__ is namespace or (place is not None and place_of_function(value) == place)
+        package, namespace = home
+        related = value.__globals__ is namespace or (package is not None and package_of_function(value) == package)
         return related and can_copy(value)
     if kind is LRU:
         return type(value.__wrapped__) is types.FunctionType and is_followed(value.__wrapped__, home)
@@ -135,26 +135,26 @@ def is_followed(value, home):
     if (f := py_func_of(value)) is not None:
         return is_followed(f, home)
     cls = value if isinstance(value, type) else kind
-    return home[0] is not None and place_of(cls.__module__) == home[0] and can_twin(cls)
+    return home[0] is not None and package_of(cls.__module__) == home[0] and can_have_proxy(cls)
 
 
-def is_kin(module, place):
+def is_followed_module(module, package):
     """Is `module` a module of the user's package, whose functions are followed?"""
-    if id(module) in REGISTERED or type(module) is not types.ModuleType or place is None:
+    if id(module) in REGISTERED or type(module) is not types.ModuleType or package is None:
         return False
     name = vars(module).get("__name__")
-    return top_package(name) not in FOREIGN and place_of(name) == place
+    return top_package(name) not in FOREIGN and package_of(name) == package
 
 
-def steps_of(f):
+def module_reads(f):
     """Yield (global name, module, attribute, its value) for each read by f from a module of its package."""
     for first, *path in read(f.__code__).paths:
         value = f.__globals__.get(first)
         if type(value) is not types.ModuleType or id(value) in REGISTERED:
             continue
-        place = place_of(f.__module__)
+        package = package_of(f.__module__)
         for name in path:
-            if not is_kin(value, place):
+            if not is_followed_module(value, package):
                 break
             module, value = value, vars(value).get(name)
             yield first, module, name, value
@@ -166,7 +166,7 @@ def parts_of(value):
     if kind is types.FunctionType:
         held = value.__globals__
         parts = [held[name] if name in held else BUILTINS.get(name) for name in read(value.__code__).names]
-        parts += [part for *_, part in steps_of(value) if not isinstance(part, type)]
+        parts += [part for *_, part in module_reads(value) if not isinstance(part, type)]
         return parts + contents_of(value) + defaults_of(value)
     if kind is functools.partial:
         return [value.func, *value.args, *value.keywords.values()]
@@ -203,7 +203,7 @@ def defaults_of(f):
     return [None if isinstance(value, type) else value for value in held]
 
 
-def cells_written(f):
+def assigned_cells(f):
     """Cells that a function assigns to."""
     if type(f) is not types.FunctionType or not f.__closure__:
         return []

@@ -44,25 +44,25 @@ from wengert.core.rebind.follow import (
     REGISTERED,
     SPECIAL,
     WRAPPERS,
+    assigned_cells,
     attributes_of,
     can_copy,
-    can_twin,
-    cells_written,
+    can_have_proxy,
     content_of,
     contents_of,
     defaults_of,
     held_by,
     is_differentiated,
     is_followed,
-    is_kin,
+    is_followed_module,
     is_module_namespace,
     marks_of,
+    module_reads,
+    package_of,
+    package_of_function,
     parts_of,
-    place_of,
-    place_of_function,
     py_func_of,
     state_of,
-    steps_of,
     top_package,
 )
 from wengert.core.rebind.rename import (
@@ -76,16 +76,16 @@ from wengert.core.rebind.rename import (
     alias_of,
     chain,
     forget,
-    place_in,
+    live_alias,
     private,
     read,
     rename,
 )
 
 __all__ = [
+    "ModuleProxy",
     "Plan",
-    "Proxy",
-    "make_twin",
+    "make_proxy_class",
     "original",
     "partial_like",
     "rebound",
@@ -98,26 +98,26 @@ __all__ = [
 ]
 
 _OWN = __name__.partition(".")[0]
-_PINNED = 256  # maximum number of plans that may keep their own key alive
-_REACH = 100  # number of objects in one plan beyond which attributes of objects are not followed
-_COPYING = {"copy", "deepcopy", "astype", "flatten"}  # names of functions and methods that copy an array
+_MAX_PINNED = 256  # maximum number of plans that may keep their own key alive
+_MAX_OBJECTS = 100  # number of objects in one plan beyond which attributes of objects are not followed
+_COPY_FUNCTIONS = {"copy", "deepcopy", "astype", "flatten"}  # names of functions and methods that copy an array
 
 _plans = {}  # id(function, class or object) -> Plan
-_twins = weakref.WeakValueDictionary()  # id(class) -> its proxy class
+_proxy_classes = weakref.WeakValueDictionary()  # id(class) -> its proxy class
 _pinned = collections.deque()
 _lock = threading.RLock()
 _constants = []  # (is it an array that may be copied?, what code sees instead of it), once NumPy is registered
-_asked = set()  # subclass checks in progress: ids of both classes, and the thread
+_checks_in_progress = set()  # subclass checks as (id of the proxy class, id of the subclass, thread)
 _seen_as = set()  # classes of arrays seen as views of another class, which is their attribute `_wengert_original`
 _classes = set()  # ids of registered classes that are replaced only where they are called or read from
 _of_subclass = {}  # id(registered class) -> function that returns the stand-in of a subclass
 _methods = {}  # id(class) -> (class, private name of its stand-in for reading attributes)
-_later = {}  # package -> function that registers its functions when one of them is first met
+_deferred = {}  # package -> function that registers its functions when one of them is first met
 
 # Proxies of objects -----------------------------------------------------------------------------------------
 
 
-class _TwinType(type):
+class _ProxyMeta(type):
     """Metaclass of proxy classes: forwards attribute assignments and subclass checks to the original class."""
 
     def __setattr__(cls, name, value):
@@ -136,23 +136,23 @@ class _TwinType(type):
         return issubclass(subclass, cls._wengert_original)
 
 
-class _AbstractTwinType(_TwinType, abc.ABCMeta):
+class _AbstractProxyMeta(_ProxyMeta, abc.ABCMeta):
     def __subclasscheck__(cls, subclass):
         """Break the recursion of ABCMeta, whose check of the original class asks all subclasses, this one included."""
-        question = id(cls), id(subclass), threading.get_ident()
-        if question in _asked:
+        check = id(cls), id(subclass), threading.get_ident()
+        if check in _checks_in_progress:
             return False
-        _asked.add(question)
+        _checks_in_progress.add(check)
         try:
             return issubclass(subclass, cls._wengert_original)
         finally:
-            _asked.discard(question)
+            _checks_in_progress.discard(check)
 
 
-def make_twin(cls, bases, **body):
+def make_proxy_class(cls, bases, **body):
     body |= {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
     body |= {"__class__": property(lambda self: cls), "_wengert_original": cls}  # `self.__class__ is Model`
-    kind = _TwinType if type(cls) is type else _AbstractTwinType
+    kind = _ProxyMeta if type(cls) is type else _AbstractProxyMeta
     return kind(cls.__name__, tuple(bases), body)
 
 
@@ -162,37 +162,37 @@ class _Attribute:
     def __init__(self, name):
         self.name = name
 
-    def known(self, twin):
+    def known(self, proxy):
         """Value of the attribute when the proxy was made, and its replacement."""
         try:
-            return self.leaf._wengert_held.__get__(twin)[self.name]
+            return self.leaf._wengert_held.__get__(proxy)[self.name]
         except (AttributeError, KeyError):  # made in f from another proxy, by `copy` or similar
             return None, None
 
-    def __get__(self, twin, cls):
-        if twin is None or self.name not in (space := twin.__dict__):
-            return getattr(super(self.leaf, cls if twin is None else twin), self.name)
+    def __get__(self, proxy, cls):
+        if proxy is None or self.name not in (space := proxy.__dict__):
+            return getattr(super(self.leaf, cls if proxy is None else proxy), self.name)
         value = space[self.name]
-        known, new = self.known(twin)
-        return new if known is value else _replaced(value, (place_of(cls.__module__), None))
+        known, new = self.known(proxy)
+        return new if known is value else _replaced(value, (package_of(cls.__module__), None))
 
-    def __set__(self, twin, value):
-        known, new = self.known(twin)
-        twin.__dict__[self.name] = known if new is value else value
+    def __set__(self, proxy, value):
+        known, new = self.known(proxy)
+        proxy.__dict__[self.name] = known if new is value else value
 
-    def __delete__(self, twin):
-        if self.name not in twin.__dict__:
+    def __delete__(self, proxy):
+        if self.name not in proxy.__dict__:
             raise AttributeError(self.name)
-        del twin.__dict__[self.name]
+        del proxy.__dict__[self.name]
 
 
-class Proxy(types.ModuleType):
+class ModuleProxy(types.ModuleType):
     """A user's module as seen by renamed code: reads and writes go to the module, and functions are rebound."""
 
     __slots__ = ("_wengert_of",)
 
     def __init__(self, module):
-        _of.__set__(self, (module, (place_of(module.__name__), vars(module))))
+        _of.__set__(self, (module, (package_of(module.__name__), vars(module))))
 
     def __getattribute__(self, name):
         module, home = _of.__get__(self)
@@ -206,10 +206,10 @@ class Proxy(types.ModuleType):
         delattr(_of.__get__(self)[0], name)
 
 
-_of = Proxy._wengert_of
+_of = ModuleProxy._wengert_of
 
 
-class Library(Proxy):
+class Library(ModuleProxy):
     """A proxy of a library module: registered functions are replaced, classes only where they are called or read."""
 
     __slots__ = ()
@@ -226,7 +226,7 @@ class Library(Proxy):
         return REGISTERED[id(value)][1] if id(value) in REGISTERED and id(value) not in _classes else value
 
 
-class _LibraryInUse(Proxy):
+class _LibraryInUse(ModuleProxy):
     """A proxy of a library module for functions that only call, map or read from the classes they import."""
 
     __slots__ = ()
@@ -257,7 +257,7 @@ class Plan:
                  "holders", "is_plain", "kinds", "loose", "methods", "orders", "recipes", "refs", "run", "sizes",
                  "written")  # fmt: skip
 
-    twins = _twins
+    proxy_classes = _proxy_classes
     enters_differentiated = False  # are functions that define their own derivative followed?
 
     def __init__(self, root):
@@ -276,7 +276,7 @@ class Plan:
                 self.copy = self.copy_function(root, self.run, {})
         if classes or (self.aliases and not is_lasting):
             _pinned.append(id(root))
-            while len(_pinned) > _PINNED:
+            while len(_pinned) > _MAX_PINNED:
                 _plans.pop(_pinned.popleft(), None)
 
     def make(self, nodes, memo):
@@ -287,7 +287,7 @@ class Plan:
         fresh = []
         classes = [value for value in nodes if isinstance(value, type)]
         for cls in classes:
-            self.twin_class(cls, fresh)
+            self.enter_proxy_class(cls, fresh)
         for cls in fresh:  # all proxy classes exist now, so methods may hold instances of any of them
             self.fill(cls, memo)
         for alias in self.aliases:
@@ -302,13 +302,13 @@ class Plan:
         def enter(value, home):
             kind = type(value)
             if kind is types.FunctionType:
-                home = (place_of_function(value), value.__globals__)
+                home = (package_of_function(value), value.__globals__)
             elif isinstance(value, type):
-                home = (place_of(value.__module__), None)
+                home = (package_of(value.__module__), None)
             elif kind is LRU or kind in MAKERS or (kind not in WRAPPERS and py_func_of(value)):
                 seeds.append(id(value))  # the Python function runs instead, even if it is not renamed
             elif kind not in WRAPPERS:
-                home = (place_of(kind.__module__), None)
+                home = (package_of(kind.__module__), None)
                 objects[id(value)] = value
             homes[id(value)] = home
             nodes.append(value)
@@ -318,7 +318,7 @@ class Plan:
         for value in nodes:
             key, home = id(value), homes[id(value)]
             parts = parts_of(value)
-            if len(objects) > _REACH and key in objects:
+            if len(objects) > _MAX_OBJECTS and key in objects:
                 del parts[1:]
             for part in parts:
                 if is_registered(part):
@@ -336,7 +336,7 @@ class Plan:
         nodes, users, seeds, objects = reached or self.reached(root)
         seeds = [*seeds, *[id(value) for value in nodes if self.is_seed(value)]]
         self.copying = {id(value) for value in nodes if is_copying(value)}
-        self.written = {id(cell) for value in nodes if self.copying for cell in cells_written(value)}
+        self.written = {id(cell) for value in nodes if self.copying for cell in assigned_cells(value)}
         while seeds:
             key = seeds.pop()
             if key not in self.changed:
@@ -387,7 +387,7 @@ class Plan:
             if type(value) is types.FunctionType and _is_simple(value, is_root):
                 for name in read(value.__code__).names:
                     note(value.__globals__, name)
-                for _, module, name, _ in steps_of(value):
+                for _, module, name, _ in module_reads(value):
                     note(vars(module), name)
                 if not is_root:
                     codes.append((value, value.__code__, value.__defaults__))
@@ -487,11 +487,11 @@ class Plan:
             elif id(value) in self.changed:
                 stand_in(name, value)
             elif id(f) in self.copying and is_constant(value):
-                aliases.append(place_in(held, name, constant))
+                aliases.append(live_alias(held, name, constant))
                 names[name] = aliases[-1].name
                 sources.add(name)
         names |= _methods_read(f)
-        for name, module, attribute, value in steps_of(f):
+        for name, module, attribute, value in module_reads(f):
             if name not in names and self.is_replaced(vars(module), attribute, value):
                 self.changed[id(held[name])] = True
                 stand_in(name, held[name])
@@ -516,7 +516,7 @@ class Plan:
         else:
             self.changed[id(f)] = known.latest[1]
 
-    def twin_class(self, cls, fresh):
+    def enter_proxy_class(self, cls, fresh):
         """Enter the proxy class of `cls`, if it gets one; a new one, still without methods, is added to `fresh`.
 
         Its bases are `cls` and the proxy classes of the bases of `cls`.  So each proxy class directly precedes its
@@ -525,21 +525,21 @@ class Plan:
         if self.changed.get(id(cls)) is not True:
             return
         for base in cls.__bases__:
-            self.twin_class(base, fresh)
+            self.enter_proxy_class(base, fresh)
         bases = [cls, *(self.changed[id(base)] for base in cls.__bases__ if id(base) in self.changed)]
         recipe = [bases]
         for name, value in self.replaced_methods(cls):
             codes = [self.changed.get(id(part)) for part in parts_of(value)]
             recipe.append((name, id(value), self.changed[id(value)], codes))
-        twin = self.twins.get(id(cls))
-        if twin is None or twin._wengert_recipe != recipe:
+        proxy = self.proxy_classes.get(id(cls))
+        if proxy is None or proxy._wengert_recipe != recipe:
             try:
-                twin = make_twin(cls, bases, _wengert_recipe=recipe, _wengert_leaves={})
+                proxy = make_proxy_class(cls, bases, _wengert_recipe=recipe, _wengert_leaves={})
             except TypeError:  # no consistent MRO
                 del self.changed[id(cls)]
                 return
             fresh.append(cls)
-        self.changed[id(cls)] = twin
+        self.changed[id(cls)] = proxy
 
     def replaced_methods(self, cls):
         """Names and values in the body of `cls` that get replaced."""
@@ -555,7 +555,7 @@ class Plan:
             type.__setattr__(self.changed[id(cls)], name, method)
             if type(method) is functools.cached_property:
                 method.__set_name__(cls, name)
-        self.twins[id(cls)] = self.changed[id(cls)]
+        self.proxy_classes[id(cls)] = self.changed[id(cls)]
 
     def build(self, value, memo):
         """Return the replacement of `value`, or `value`; `memo` closes cycles through cells and attributes."""
@@ -570,7 +570,7 @@ class Plan:
         if kind is types.FunctionType:
             copy = self.copies.get(key)
             if copy is None:
-                copy = self.dressed(value, self.copy_function(value, new, memo))
+                copy = self.wrap_copy(value, self.copy_function(value, new, memo))
                 if _is_simple(value):
                     self.copies[key] = copy
             return copy
@@ -585,18 +585,18 @@ class Plan:
         if kind in WRAPPERS and kind is not LRU:
             return kind(*(self.build(part, memo) for part in parts_of(value)))
         if kind is types.ModuleType:
-            return self.proxy(value, memo)
+            return self.module_proxy(value, memo)
         if isinstance(value, type):
             return new if isinstance(new, type) else value
         if kind is LRU or py_func_of(value):
             return self.build(parts_of(value)[0], memo)
-        return self.twin(value, memo)
+        return self.object_proxy(value, memo)
 
-    def proxy(self, module, memo):
+    def module_proxy(self, module, memo):
         """Return the replacement of a user's module."""
-        return Proxy(module)
+        return ModuleProxy(module)
 
-    def twin(self, value, memo):
+    def object_proxy(self, value, memo):
         """Return the proxy of an object, or the object if its class has no proxy class."""
         cls = self.changed.get(id(type(value)))
         if not isinstance(cls, type):
@@ -607,16 +607,18 @@ class Plan:
             names = [name for name, v in held if id(v) in REGISTERED or id(v) in self.changed]
             if self.copying:
                 names += [name for name, v in vars(value).items() if is_constant(v)]
-            names = self.recipes[id(value)] = tuple(name for name in names if not _is_data(type(value), name))
-        twin = memo[id(value)] = _share(value, _leaf(cls, names) if names else cls)
+            kind = type(value)
+            names = tuple(name for name in names if not _is_data_descriptor(kind, name))
+            self.recipes[id(value)] = names
+        proxy = memo[id(value)] = _share(value, _leaf(cls, names) if names else cls)
         if names:
             space = value.__dict__
             held = {name: (v, self.build(v, memo)) for name in names if (v := space.get(name)) is not None}
-            type(twin)._wengert_held.__set__(twin, held)
-        return twin
+            type(proxy)._wengert_held.__set__(proxy, held)
+        return proxy
 
     def copy_function(self, f, code, memo):
-        swaps, has_own_defaults, dress = self.recipes.get(id(f)) or self.recipe(f)
+        swaps, has_own_defaults, attributes = self.recipes.get(id(f)) or self.recipe(f)
         cells = f.__closure__
         if swaps:
             cells = [*cells]
@@ -626,7 +628,7 @@ class Plan:
             cells = tuple(cells)
         copy = memo[id(f)] = types.FunctionType(code, f.__globals__, f.__name__, f.__defaults__, cells)
         copy.__dict__ = f.__dict__
-        for name in dress:
+        for name in attributes:
             setattr(copy, name, getattr(f, name))
         if has_own_defaults:
             copy.__defaults__ = tuple(self.default(f, v, memo) for v in f.__defaults__ or ()) or None
@@ -636,7 +638,7 @@ class Plan:
             cells[k].cell_contents = self.content(f.__closure__[k], memo)
         return copy
 
-    def dressed(self, f, copy):
+    def wrap_copy(self, f, copy):
         """Wrap a copy of f so that its arguments pass through `constant`, if it copies arrays."""
         if id(f) not in self.copying:
             return copy
@@ -668,13 +670,13 @@ class Plan:
         ]
         has_own_defaults = any(self.is_swapped(f, value) for value in defaults_of(f))
         bare = types.FunctionType(f.__code__, f.__globals__, f.__name__, None, f.__closure__)
-        dress = [name for name in _DRESS if getattr(f, name) != getattr(bare, name)]
-        self.recipes[id(f)] = recipe = swaps, has_own_defaults, dress
+        attributes = [name for name in _COPIED_ATTRIBUTES if getattr(f, name) != getattr(bare, name)]
+        self.recipes[id(f)] = recipe = swaps, has_own_defaults, attributes
         return recipe
 
 
 # From Python 3.14 on, annotations are computed at first access.
-_DRESS = ["__kwdefaults__", "__module__", "__qualname__", "__doc__"] + [
+_COPIED_ATTRIBUTES = ["__kwdefaults__", "__module__", "__qualname__", "__doc__"] + [
     name
     for name in ("__annotate__" if hasattr(top_package, "__annotate__") else "__annotations__", "__type_params__")
     if hasattr(top_package, name)
@@ -696,7 +698,7 @@ def partial_like(value, args, keywords):
     return new
 
 
-def _is_data(cls, name):
+def _is_data_descriptor(cls, name):
     """Does the class control access to the attribute by a data descriptor?"""
     found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
     return hasattr(type(found), "__set__")
@@ -704,9 +706,9 @@ def _is_data(cls, name):
 
 def _share(value, cls, new=object.__new__, assign=object.__setattr__):
     """Return an instance of `cls` that shares the state of `value`."""
-    twin = new(cls)
-    assign(twin, "__dict__", value.__dict__)
-    return twin
+    proxy = new(cls)
+    assign(proxy, "__dict__", value.__dict__)
+    return proxy
 
 
 def original(value):
@@ -717,15 +719,15 @@ def original(value):
     return value.view(cls) if cls in _seen_as else _share(value, cls)
 
 
-def _leaf(twin, names):
+def _leaf(proxy, names):
     """Subclass of a proxy class for objects whose attributes `names` hold values to be replaced."""
-    leaf = twin._wengert_leaves.get(names)
+    leaf = proxy._wengert_leaves.get(names)
     if leaf is None:
         body = {name: _Attribute(name) for name in names}
-        leaf = make_twin(twin._wengert_original, [twin], __slots__=("_wengert_held",), **body)
+        leaf = make_proxy_class(proxy._wengert_original, [proxy], __slots__=("_wengert_held",), **body)
         for attribute in body.values():
             attribute.leaf = leaf
-        twin._wengert_leaves[names] = leaf
+        proxy._wengert_leaves[names] = leaf
     return leaf
 
 
@@ -798,15 +800,15 @@ def register_wrapper(kind, inner, make):
 
 def register_later(package, install):
     """Call `install`, which registers the functions of a package ``a`` or ``a.b``, when one of them is first met."""
-    _later[package] = install
+    _deferred[package] = install
     FOREIGN.add(top_package(package))
 
 
 def is_registered(value):
     """Is `value` replaced wherever it is met? Registers its package first if that was deferred."""
     if id(value) not in REGISTERED:
-        if _later:
-            _meet(_package(_module_of(value)))
+        if _deferred:
+            _register_deferred(_two_level_package(_module_of(value)))
         if isinstance(value, type) and id(value) not in REGISTERED and _is_simple(value):
             _register_subclass(value)
     return id(value) in REGISTERED
@@ -815,7 +817,7 @@ def is_registered(value):
 def _register_subclass(cls):
     """Register a subclass of a class whose subclasses are replaced too."""
     for base in cls.__mro__[1:]:
-        _meet(_package(base.__module__))
+        _register_deferred(_two_level_package(base.__module__))
         if id(base) in _of_subclass:
             if (stand_in := _of_subclass[id(base)](cls)) is not None:
                 register_class(cls, stand_in)
@@ -831,11 +833,11 @@ def _methods_read(f):
     return {name: _methods[id(value)][1] for name, value in found.items() if id(value) in _methods}
 
 
-def _meet(package):
+def _register_deferred(package):
     """Run the deferred registration of a package, if there is one."""
     with _lock:
-        if package in _later:
-            _later.pop(package)()
+        if package in _deferred:
+            _deferred.pop(package)()
 
 
 def _module_of(value):
@@ -847,7 +849,7 @@ def _module_of(value):
     return (value if is_home else kind).__module__
 
 
-def _package(module):
+def _two_level_package(module):
     """First two components ``a.b`` of a module's name."""
     return ".".join(module.split(".")[:2]) if isinstance(module, str) else None
 
@@ -861,12 +863,12 @@ def see_constants(kind, is_copied, seen):
 
 
 def is_constant(value):
-    """Is `value` an array for which functions that copy see something else?"""
+    """Do functions that copy arrays see a replacement of `value`?"""
     return bool(_constants) and _constants[0][0](value)
 
 
 def constant(value):
-    """Return what functions that copy see for `value`."""
+    """Return the replacement of a constant array for functions that copy arrays; other values are unchanged."""
     return _constants[0][1](value) if is_constant(value) else value
 
 
@@ -876,7 +878,7 @@ def is_copying(value):
         return False
     code = read(value.__code__)
     return (
-        not _COPYING.isdisjoint(code.mentioned)
+        not _COPY_FUNCTIONS.isdisjoint(code.mentioned)
         or "dot" in code.methods
         or any(path == ["dot"] and is_constant(value.__globals__.get(name)) for name, *path in code.paths)
     )
@@ -910,7 +912,7 @@ def rebound(f):
         return copy
     run = plan.copies.get(id(f)) if copy is plan.copy else None
     if run is None:
-        run = plan.dressed(f, copy)
+        run = plan.wrap_copy(f, copy)
         if copy is plan.copy:
             plan.copies[id(f)] = run
     return run
@@ -919,14 +921,14 @@ def rebound(f):
 def home_of(f):
     """Package and globals of `f`, as the argument of `is_followed` for what its arguments hold."""
     f = f.func if type(f) is functools.partial else f
-    return place_of(getattr(f, "__module__", None)), getattr(f, "__globals__", None)
+    return package_of(getattr(f, "__module__", None)), getattr(f, "__globals__", None)
 
 
 def _import_alias(dotted, form):
     """Private name of the module that an import of `dotted` in this form should return, or None."""
-    for package in _later.keys() & {top_package(dotted), _package(dotted)}:
+    for package in _deferred.keys() & {top_package(dotted), _two_level_package(dotted)}:
         importlib.import_module(package)  # the import statement would load it anyway
-        _meet(package)
+        _register_deferred(package)
     # An import statement must stay as it is if it loads a submodule.
     if dotted not in sys.modules:
         return None
@@ -955,23 +957,23 @@ def _plan_of(owner):
         root = owner
     plan = _plans.get(id(root))
     if plan is None or not plan.holds(root):
-        plan = _bind(root) if can_twin(cls) else None
+        plan = _bind(root) if can_have_proxy(cls) else None
     return plan
 
 
-def _twin_of(owner, plan):
+def _proxy_of(owner, plan):
     """Return the proxy of a class or of an object, or `owner`."""
     if plan is None or plan.run is None:
         return owner
     if isinstance(owner, type):
         return plan.run
     if plan.run is True:
-        return plan.twin(owner, {})
+        return plan.object_proxy(owner, {})
     if not plan.copying:
         return _share(owner, plan.run)
-    twin = plan.twin(owner, {})
+    proxy = plan.object_proxy(owner, {})
     plan.recipes.pop(id(owner), None)  # the plan belongs to the class and may outlive this object
-    return twin
+    return proxy
 
 
 def _rebound_object(f):
@@ -979,17 +981,17 @@ def _rebound_object(f):
     if kind is types.MethodType:
         func, owner = f.__func__, f.__self__
         plan = _plan_of(owner)
-        twin = _twin_of(owner, plan)
-        if twin is owner:
+        proxy = _proxy_of(owner, plan)
+        if proxy is owner:
             copy = rebound(func)
             return f if copy is func else types.MethodType(copy, owner)
         method = plan.methods.get(func) if type(func) is types.FunctionType else None
         if method is None:
             name = getattr(func, "__name__", "")
             if isinstance(owner, type) or getattr(type(owner), name, None) is not func:
-                return types.MethodType(rebound(func), twin)
-            method = plan.methods[func] = getattr(type(twin), name)
-        return types.MethodType(method, twin)
+                return types.MethodType(rebound(func), proxy)
+            method = plan.methods[func] = getattr(type(proxy), name)
+        return types.MethodType(method, proxy)
     if kind is functools.partial:
         home = home_of(f)
         args = [_replaced(arg, home) for arg in f.args]
@@ -1009,9 +1011,9 @@ def _rebound_object(f):
     call = next((vars(base)["__call__"] for base in kind.__mro__ if "__call__" in vars(base)), None)
     if type(call) is not types.FunctionType:
         return f
-    twin = _twin_of(f, _plan_of(f))
-    if twin is not f:
-        return twin
+    proxy = _proxy_of(f, _plan_of(f))
+    if proxy is not f:
+        return proxy
     copy = rebound(call)
     return f if copy is call else types.MethodType(copy, f)
 
@@ -1020,10 +1022,10 @@ def _replaced(value, home):
     """Replacement of an object met in an argument of a partial or in an attribute of `home`."""
     if is_constant(value):
         return constant(value)
-    if is_kin(value, home[0]):
-        return Proxy(value)
+    if is_followed_module(value, home[0]):
+        return ModuleProxy(value)
     if isinstance(value, type) or is_differentiated(value) or not is_followed(value, home):
         return REGISTERED[id(value)][1] if is_registered(value) and id(value) not in _classes else value
     if type(value) in (types.FunctionType, *WRAPPERS):
         return rebound(value)
-    return rebound(f) if (f := py_func_of(value)) else _twin_of(value, _plan_of(value))
+    return rebound(f) if (f := py_func_of(value)) else _proxy_of(value, _plan_of(value))

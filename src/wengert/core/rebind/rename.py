@@ -31,12 +31,12 @@ __all__ = [
     "READ",
     "USED",
     "Alias",
-    "Place",
+    "LiveAlias",
     "TooWide",
     "alias_of",
     "chain",
     "forget",
-    "place_in",
+    "live_alias",
     "private",
     "read",
     "rename",
@@ -71,9 +71,9 @@ _NAMED_LOADS = {dis.opmap[name]: bits for name, bits in NAMING.items()
 _MATCH_CLASS = dis.opmap["MATCH_CLASS"]
 _IMPORT_TAIL = {_op[name] for name in (
     "IMPORT_FROM", "SWAP", "POP_TOP", "STORE_FAST", "STORE_NAME", "STORE_DEREF", "STORE_GLOBAL")}  # fmt: skip
-_ALARMS = {"FloatingPointError", "RuntimeWarning"}
-_SWITCHES = {"errstate", "seterr", "seterrcall", "simplefilter", "filterwarnings"}
-_ALARMED = {"raise", "call", "error"}
+_FLOAT_ERRORS = {"FloatingPointError", "RuntimeWarning"}
+_ERROR_SWITCHES = {"errstate", "seterr", "seterrcall", "simplefilter", "filterwarnings"}
+_ERROR_ACTIONS = {"raise", "call", "error"}
 
 
 class TooWide(Exception):
@@ -114,18 +114,18 @@ class Alias:
         pop(self.name, None)
 
 
-class Place(Alias):
+class LiveAlias(Alias):
     """A private name in builtins for reading attributes of the current value of a global name."""
 
     __slots__ = ()
 
     def __init__(self, space, name, seen):
         self.name = private(name)
-        live = Live(space, name, seen)
+        live = LiveValue(space, name, seen)
         self.ref = lambda: live
 
 
-class Live:
+class LiveValue:
     """Reads attributes from ``seen(value)``, with `value` the current value of a global name."""
 
     __slots__ = ("_name", "_seen", "_space")
@@ -137,11 +137,11 @@ class Live:
         return getattr(self._seen(self._space[self._name]), attribute)
 
 
-def place_in(space, name, seen):
-    """Return the `Place` of a name in a namespace."""
+def live_alias(space, name, seen):
+    """Return the `LiveAlias` of a name in a namespace."""
     alias = _aliases.get((id(space), name))
     if alias is None:
-        alias = _aliases[id(space), name] = Place(space, name, seen)
+        alias = _aliases[id(space), name] = LiveAlias(space, name, seen)
     return alias
 
 
@@ -251,7 +251,7 @@ def _nested(code):
             yield from _nested(const)
 
 
-def _are_used(code, instructions, k, module):
+def _are_only_used(code, instructions, k, module):
     """Are the classes of a module that instruction k imports only called, mapped or read from?"""
     attributes = {name for each in _nested(code) for name in each.co_names if hasattr(module, CALLED + name)}
     variables, held = set(), (*code.co_varnames, *(c for c in code.co_cellvars if c not in code.co_varnames))
@@ -262,10 +262,10 @@ def _are_used(code, instructions, k, module):
             if after not in (_op["STORE_FAST"], _op["STORE_DEREF"]):
                 return False
             variables.add(held[place])
-    return all(_is_used_alone(each, attributes, variables) for each in _nested(code))
+    return all(_is_only_used(each, attributes, variables) for each in _nested(code))
 
 
-def _is_used_alone(code, attributes, variables):
+def _is_only_used(code, attributes, variables):
     """Is this so for given attributes and local variables in one code object?"""
     steps = [*dis.get_instructions(code)]
     cells = {*code.co_cellvars, *code.co_freevars}
@@ -353,10 +353,10 @@ class Code:
         return instructions
 
     @property
-    def is_alarmed(self):
+    def checks_float_errors(self):
         """Does the code turn floating-point warnings into exceptions, or catch them?"""
-        return not _ALARMS.isdisjoint(self.names) or not (
-            _SWITCHES.isdisjoint(self.mentioned) or _ALARMED.isdisjoint(self.strings)
+        return not _FLOAT_ERRORS.isdisjoint(self.names) or not (
+            _ERROR_SWITCHES.isdisjoint(self.mentioned) or _ERROR_ACTIONS.isdisjoint(self.strings)
         )
 
 
@@ -406,7 +406,7 @@ def rename(code, names, sources, imports, hidden=frozenset()):
         elif op == _IMPORT_NAME:
             alias = imports.get((code.co_names[arg], _import_form(code, instructions, k)))
             module = sys.modules.get(alias)
-            if id(module) in IN_USE and _are_used(code, instructions, k, module):
+            if id(module) in IN_USE and _are_only_used(code, instructions, k, module):
                 alias = IN_USE[id(module)]
         elif op in _ATTRIBUTE and (use := _use(code, instructions, k)):
             shift = _ATTRIBUTE_SHIFT

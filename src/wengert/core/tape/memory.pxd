@@ -11,7 +11,7 @@ cdef class Block:                       # memory from the pool, returned to it w
     cdef object owner                   # array that owns the memory, or None: it belongs to the pool
 
 cdef enum:
-    POOLED = 4096                       # bytes: smaller arrays come from NumPy's own cache
+    MIN_POOLED_BYTES = 4096             # smaller arrays come from NumPy's own cache
 
 cdef int empty_pool() except -1
 cdef Block take(size_t size)            # a block of at least `size` bytes
@@ -56,7 +56,7 @@ cdef class Buffer:                      # memory of a traced array, with its adj
     cdef object jet                     # its tangents during a second-order sweep: a Jet of second.pyx
 
 cdef Buffer new_buffer(cnp.ndarray value, Level level)
-cdef cnp.ndarray outline(cnp.ndarray array, bint always=*)    # view descriptor: shape, strides, address, no memory
+cdef cnp.ndarray view_descriptor(cnp.ndarray array, bint always=*)    # shape, strides, address; no memory
 
 cdef bint same_shape(cnp.ndarray x, cnp.ndarray y)
 cdef cnp.ndarray view_at(char *data, object owner, cnp.ndarray like, Py_ssize_t k, Py_ssize_t span)

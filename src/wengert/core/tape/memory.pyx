@@ -25,7 +25,7 @@ cdef extern from "numpy/arrayobject.h":
 
 cdef enum:
     CLASSES = 512               # size classes: eight to a power of two
-    LARGER = 8                  # classes searched for a free block, which is thus at most twice as large
+    SEARCHED = 8                # classes searched for a free block, which is thus at most twice as large
 
 cdef size_t POOL_LIMIT = 64 << 20       # bytes
 cdef size_t pool_size = 0
@@ -34,7 +34,7 @@ memset(pool, 0, sizeof(pool))
 
 
 cdef inline int size_class(size_t size, size_t *rounded) noexcept:
-    cdef size_t step = POOLED // 8
+    cdef size_t step = MIN_POOLED_BYTES // 8
     cdef int c = 0
     while size > 16 * step:
         step *= 2
@@ -45,7 +45,7 @@ cdef inline int size_class(size_t size, size_t *rounded) noexcept:
 
 cdef inline size_t size_of_class(int c) noexcept:
     cdef int doubled = max(0, (c - 9) // 8)
-    return (<size_t>(c - 8 * doubled) << doubled) * (POOLED // 8)
+    return (<size_t>(c - 8 * doubled) << doubled) * (MIN_POOLED_BYTES // 8)
 
 
 @cython.final
@@ -74,7 +74,7 @@ cdef Block take(size_t size):
     cdef Block block = Block.__new__(Block)
     cdef size_t rounded
     cdef int c = size_class(size if size else 1, &rounded), larger
-    for larger in range(c, min(c + LARGER, CLASSES)):
+    for larger in range(c, min(c + SEARCHED, CLASSES)):
         if pool[larger] != NULL:
             block.data = pool[larger]
             block.size = size_of_class(larger)
@@ -96,7 +96,7 @@ cdef cnp.ndarray empty_array(
     cdef cnp.ndarray array
     for d in range(ndim):
         size *= shape[d]
-    if size < POOLED:
+    if size < MIN_POOLED_BYTES:
         return <cnp.ndarray>cnp.PyArray_EMPTY(ndim, shape, type_num, 0)
     block = take(size)
     array = <cnp.ndarray>cnp.PyArray_SimpleNewFromData(ndim, shape, type_num, block.data)
@@ -198,15 +198,15 @@ cdef Buffer new_buffer(cnp.ndarray value, Level level):
     return buffer
 
 
-cdef cnp.ndarray outline(cnp.ndarray array, bint always=False):
+cdef cnp.ndarray view_descriptor(cnp.ndarray array, bint always=False):
     """Return a view descriptor: shape, strides and address of an array whose elements are not needed any more.
 
     The memory may be freed, so a descriptor is never passed to Python code.
     A small array is returned as it is, which is faster, unless `always`.
     """
     base = cnp.get_array_base(array)
-    if not always and cnp.PyArray_NBYTES(array) < POOLED and (
-            not isinstance(base, cnp.ndarray) or cnp.PyArray_NBYTES(<cnp.ndarray>base) < POOLED):
+    if not always and cnp.PyArray_NBYTES(array) < MIN_POOLED_BYTES and (
+            not isinstance(base, cnp.ndarray) or cnp.PyArray_NBYTES(<cnp.ndarray>base) < MIN_POOLED_BYTES):
         return array
     return <cnp.ndarray>PyArray_New(
         <PyTypeObject *>cnp.ndarray, cnp.PyArray_NDIM(array), cnp.PyArray_DIMS(array), cnp.PyArray_TYPE(array),
@@ -251,7 +251,7 @@ cdef cnp.ndarray same_layout(cnp.ndarray x):
     if is_vector(x):
         return kept(x)
     memory = new_buffer(x, None)
-    if memory.span > 16 * <Py_ssize_t>cnp.PyArray_NBYTES(x) or not one_place_each(x):
+    if memory.span > 16 * <Py_ssize_t>cnp.PyArray_NBYTES(x) or not has_distinct_elements(x):
         return kept(x)
     block = take(max(1, memory.span))
     array = view_at(block.data + (<char *>cnp.PyArray_DATA(x) - memory.low), block, x, 0, 0)
@@ -259,7 +259,7 @@ cdef cnp.ndarray same_layout(cnp.ndarray x):
     return array
 
 
-cdef bint one_place_each(cnp.ndarray x):
+cdef bint has_distinct_elements(cnp.ndarray x):
     """Do all elements occupy distinct memory? Sufficient condition on the strides, taken in order of size."""
     cdef Py_ssize_t reach = cnp.PyArray_ITEMSIZE(x)
     for stride, size in sorted([(abs(step), n) for step, n in zip((<object>x).strides, (<object>x).shape)]):

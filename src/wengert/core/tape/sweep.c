@@ -118,7 +118,7 @@ ptrdiff_t wg_roll_forward(const wg_list *t, ptrdiff_t i, ptrdiff_t n) {
         switch (op) { rows default : break; }    \
     }
 #define WG_VECTORS WG_UNARY(WG_PULL_UNARY) WG_BINARY(WG_PULL_BINARY)
-#define WG_VECTOR_AND_NUMBER WG_BINARY(WG_PULL_BINARY)
+#define WG_VECTOR_AND_SCALAR WG_BINARY(WG_PULL_BINARY)
 #define WG_PULL_UNARY(NAME, name, cost, value, ua, pa, ...) \
     case WG_##NAME: WG_LOOP(pa) break;
 #define WG_PULL_BINARY(NAME, name, cost, value, ua, ub, pa, pb, ...) \
@@ -140,13 +140,13 @@ WG_CLONES void wg_pull_vv(int op, int side, int add, ptrdiff_t n, const double *
 WG_CLONES void wg_pull_vs(int op, int side, int add, ptrdiff_t n, const double *g, const double *av, const double *bv,
                           const double *yv, double *adjoint) {
     ptrdiff_t i;
-    if (add) WG_PULL(WG_VECTOR_AND_NUMBER, 0, 1, 0) else WG_PULL(WG_VECTOR_AND_NUMBER, 1, 1, 0)
+    if (add) WG_PULL(WG_VECTOR_AND_SCALAR, 0, 1, 0) else WG_PULL(WG_VECTOR_AND_SCALAR, 1, 1, 0)
 }
 
 WG_CLONES void wg_pull_sv(int op, int side, int add, ptrdiff_t n, const double *g, const double *av, const double *bv,
                           const double *yv, double *adjoint) {
     ptrdiff_t i;
-    if (add) WG_PULL(WG_VECTOR_AND_NUMBER, 0, 0, 1) else WG_PULL(WG_VECTOR_AND_NUMBER, 1, 0, 1)
+    if (add) WG_PULL(WG_VECTOR_AND_SCALAR, 0, 0, 1) else WG_PULL(WG_VECTOR_AND_SCALAR, 1, 0, 1)
 }
 
 /* adjoint (+)= g * p for an array of partials */
@@ -175,7 +175,7 @@ WG_CLONES void wg_strong(ptrdiff_t n, const double *g, const double *p, double *
     }
 }
 
-WG_CLONES void wg_strong_number(ptrdiff_t n, const double *g, double p, double *y) {
+WG_CLONES void wg_strong_scalar(ptrdiff_t n, const double *g, double p, double *y) {
     ptrdiff_t i;
     for (i = 0; i < n; i++) {
         WG_STRONG(g[i], p)
@@ -183,7 +183,7 @@ WG_CLONES void wg_strong_number(ptrdiff_t n, const double *g, double p, double *
 }
 
 /* adjoint (+)= g, one scalar for all elements: the pullback of a sum */
-WG_CLONES void wg_add_number(int add, ptrdiff_t n, double g, double *adjoint) {
+WG_CLONES void wg_add_scalar(int add, ptrdiff_t n, double g, double *adjoint) {
     ptrdiff_t i;
     if (add)
         for (i = 0; i < n; i++) adjoint[i] += g;

@@ -25,9 +25,9 @@ void wg_pull_sv(int op, int side, int add, ptrdiff_t n, const double *g, const d
 void wg_multiply_add(int add, ptrdiff_t n, const double *g, const double *pv, double *adjoint);
 /* y = g * p with strong zero */
 void wg_strong(ptrdiff_t n, const double *g, const double *p, double *y);
-void wg_strong_number(ptrdiff_t n, const double *g, double p, double *y);
+void wg_strong_scalar(ptrdiff_t n, const double *g, double p, double *y);
 /* adjoint (+)= g for a scalar g */
-void wg_add_number(int add, ptrdiff_t n, double g, double *adjoint);
+void wg_add_scalar(int add, ptrdiff_t n, double g, double *adjoint);
 /* partials of the row `op` at one point */
 void wg_partials(int op, double a, double b, double y, double *pa, double *pb);
 

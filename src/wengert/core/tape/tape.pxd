@@ -55,7 +55,7 @@ cdef class Node:                        # an array entry: one primitive, its ope
     cdef cnp.ndarray a, b
     cdef int32_t aslot, bslot           # a scalar slot,
     cdef double ac, bc                  # or a constant
-    cdef int outlines                   # which of a, b, y are view descriptors: WG_A | WG_B | WG_Y
+    cdef int descriptors                # which of a, b, y are view descriptors: WG_A | WG_B | WG_Y
     cdef tuple args                     # other calls: arguments as plain values,
     cdef dict kwargs
     cdef list sources                   # and the traced ones: (position, item, buffer, view, slot)
@@ -86,7 +86,7 @@ cdef class Tape:
     cdef list nodes                     # array entries
     cdef readonly Py_ssize_t elements   # total size of their results
     cdef list buffers                   # buffers that scalar entries use, by id
-    cdef dict kept                      # copies of constant arrays, by address, shape and strides
+    cdef dict constant_copies           # copies of constant arrays, by address, shape and strides
     cdef list roots                     # buffers without a producing node: inputs, and clean ones stored into
     cdef Py_ssize_t buffers_capacity
     cdef readonly Level level
@@ -108,9 +108,9 @@ cdef class Tape:
     cdef Py_ssize_t width               # rounded up to whole groups: length of a row
     cdef readonly bint stacked          # cotangents have a leading axis of length k
     cdef bint swept                     # the sweep reached the first entry
-    cdef set spare                      # buffers whose adjoint is not needed, or None
-    cdef object quiet                   # token that restores floating-point errors after a sweep, or None
-    cdef Py_ssize_t room                # capacity of the adjoints, in rows
+    cdef set unneeded                   # buffers whose adjoint is not needed, or None
+    cdef object float_errors_token      # token that restores floating-point errors after a sweep, or None
+    cdef Py_ssize_t adjoint_capacity    # rows allocated for the adjoints
     cdef readonly bint has_loops        # an entry stands for steps that are recorded again when swept
     cdef readonly bint has_complex      # a value is or was complex
     # of tails:
@@ -128,7 +128,7 @@ cdef class Tape:
     cdef int32_t other_constant(self, double c) except -1
     cdef int32_t number(self, Buffer buffer, cnp.ndarray owner) except -1
     cdef int32_t add_node(self, Node node, double v) except -1
-    cdef int make_room(self) except -1
+    cdef int flush(self) except -1
     cdef char *shadow_of(self, Buffer buffer) except NULL
     cdef cnp.ndarray adjoint_view(self, Buffer buffer, cnp.ndarray view)
     cdef int accumulate(self, Buffer buffer, cnp.ndarray view, int32_t slot, object cotangent,
@@ -138,10 +138,10 @@ cdef class Tape:
     cdef int pull_elementwise(self, Node node, Py_ssize_t i) except -1
     cdef int pull_operand(self, Node node, int side, char *g, Py_ssize_t gspan, bint last) except -1
     cdef bint pull_rows(self, Node node, int side, char *g, Py_ssize_t gspan) except -1
-    cdef bint find_rows(self, Node node, int side, int reads, Rows *rows, double *numbers)
+    cdef bint find_rows(self, Node node, int side, int reads, Rows *rows, double *scalars)
     cdef int pull_call(self, Node node, Py_ssize_t i) except -1
     cdef int pull_complex(self, Node node, object ybar, object y) except -1
-    cdef bint is_spare(self, Buffer buffer) except -1
+    cdef bint is_unneeded(self, Buffer buffer) except -1
     cdef int pull_store(self, Node node) except -1
     cdef int pull_loop(self, Node node, Py_ssize_t i) except -1
     cdef int move_adjoint(self, Node node) except -1
@@ -160,17 +160,17 @@ cdef class Tape:
     cdef object cotangent_at(self, Buffer buffer, cnp.ndarray view, int32_t slot)
     cdef int free(self) noexcept
     cdef int stop_recording(self) noexcept
-    cdef int hush(self) except -1
+    cdef int ignore_float_errors(self) except -1
     cdef int drop_shadow(self, Buffer buffer) except -1
-    cdef (bint, int) numbers(self, Node node, cnp.ndarray y, double *an, double *bn,
-                             const double **a, const double **b)
+    cdef (bint, int) kernel_operands(self, Node node, cnp.ndarray y, double *an, double *bn,
+                                     const double **a, const double **b)
     cdef bint target(self, Buffer buffer, cnp.ndarray view, Block given, char **adjoint) except -1
     cdef int pull_sum(self, Node node, Py_ssize_t i) except -1
     cdef object operand(self, Node node, int side)
     cdef object partial(self, Node node, int side)
     cdef object pullback_of(self, object row, int position, object ybar, object y, Node node)
     cdef int pull_gather(self, Node node, object ybar) except -1
-    cdef object origin(self, Node node)
+    cdef object source_indices(self, Node node)
     cdef int pull_rearrangement(self, Node node, object ybar) except -1
 
 
@@ -180,7 +180,7 @@ cdef cnp.ndarray kept_constant(Tape tape, cnp.ndarray x)    # a copy, shared whi
 
 # out (+)= g * (partial of opcode `op` in operand `side`), over n elements
 cdef enum Form:
-    VECTORS, NUMBER_RIGHT, NUMBER_LEFT
+    VECTORS, SCALAR_RIGHT, SCALAR_LEFT
 cdef int times_partial(int form, int op, int side, bint add, Py_ssize_t n, const double *g, const double *a,
                        const double *b, const double *y, double *out) noexcept nogil
 cdef int times_array(bint add, Py_ssize_t n, const double *g, const double *p, double *out) noexcept

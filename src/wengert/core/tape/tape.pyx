@@ -36,8 +36,8 @@ from collections import Counter
 import numpy as np
 
 from wengert.core.tape.memory cimport (
-    POOLED, Block, Buffer, Level, empty_array, empty_pool, is_double, is_vector, kept, owns_memory, same_shape, take,
-    view_at,
+    MIN_POOLED_BYTES, Block, Buffer, Level, empty_array, empty_pool, is_double, is_vector, kept, owns_memory,
+    same_shape, take, view_at,
 )
 
 from wengert.core import levels
@@ -73,8 +73,8 @@ cdef extern from "sweep.h" nogil:
                     const double *y, double *adjoint)
     void wg_multiply_add(int add, Py_ssize_t n, const double *g, const double *p, double *adjoint)
     void wg_strong(Py_ssize_t n, const double *g, const double *p, double *y)
-    void wg_strong_number(Py_ssize_t n, const double *g, double p, double *y)
-    void wg_add_number(int add, Py_ssize_t n, double g, double *adjoint)
+    void wg_strong_scalar(Py_ssize_t n, const double *g, double p, double *y)
+    void wg_add_scalar(int add, Py_ssize_t n, double g, double *adjoint)
     void wg_partials(int op, double a, double b, double y, double *pa, double *pb)
 
 cdef object np_add = np.add, np_add_at = np.add.at
@@ -92,12 +92,12 @@ cdef struct Spare:              # arrays of a closed tape, kept for reuse by the
     Py_ssize_t capacity, constants_capacity, buffers_capacity
 
 cdef enum:
-    SPARE_ENTRIES = 1 << 21     # largest capacity that is kept: 36 MB
+    MAX_SPARE_ENTRIES = 1 << 21     # largest capacity that is kept: 36 MB
 
 cdef Spare spare
 
 #: limits on the unread part of a recording tape; beyond them `reader` translates it and the entries are dropped
-cdef Py_ssize_t MANY_NODES = 5000, MANY_ELEMENTS = 1 << 20
+cdef Py_ssize_t MAX_UNREAD_NODES = 5000, MAX_UNREAD_ELEMENTS = 1 << 20
 memset(&spare, 0, sizeof(spare))
 
 
@@ -138,7 +138,7 @@ cdef class Tape:
             self.active = set()
             self.active_slots = bytearray()
         self.level.tape = <PyObject *>self
-        self.kept = {}
+        self.constant_copies = {}
         self.version = 1
         if head is not None:
             self.head = head
@@ -177,7 +177,7 @@ cdef class Tape:
     cdef int free(self) noexcept:
         """Free the arrays, or keep them for the next tape, since growth and page faults are slow."""
         global spare
-        if 0 < self.capacity <= SPARE_ENTRIES and spare.capacity < self.capacity:
+        if 0 < self.capacity <= MAX_SPARE_ENTRIES and spare.capacity < self.capacity:
             spare.entries, self.entries = self.entries, spare.entries
             spare.capacity, self.capacity = self.capacity, spare.capacity
             spare.constants_capacity = self.constants_capacity
@@ -195,8 +195,8 @@ cdef class Tape:
         self.active = None
         if self.nodes:
             self.nodes = []
-        if self.kept:
-            self.kept = {}
+        if self.constant_copies:
+            self.constant_copies = {}
         self.buffers = []
         self.roots = []
         self.free()
@@ -277,11 +277,11 @@ cdef class Tape:
         elif node.y is not None:
             self.elements += cnp.PyArray_SIZE(node.y)
         if self.reader is not None and not self.is_full:
-            self.is_full = (len(self.nodes) > self.read_nodes + MANY_NODES
-                            or self.elements > self.read_elements + MANY_ELEMENTS)
+            self.is_full = (len(self.nodes) > self.read_nodes + MAX_UNREAD_NODES
+                            or self.elements > self.read_elements + MAX_UNREAD_ELEMENTS)
         return slot
 
-    cdef int make_room(self) except -1:
+    cdef int flush(self) except -1:
         """Let the reader translate the entries of a full recording tape, then drop them; not inside an operation."""
         cdef Py_ssize_t i
         if self.paused:
@@ -391,7 +391,7 @@ cdef class Tape:
         cdef Py_ssize_t width = 1 if k == 1 else (k + WG_GROUP - 1) // WG_GROUP * WG_GROUP
         cdef Py_ssize_t rows = self.n * width * sizeof(double), ranges = self.n * sizeof(wg_range) if k != 1 else 0
         cdef Buffer buffer
-        self.room = self.n
+        self.adjoint_capacity = self.n
         if self.recording:
             raise LevelError(f"{self.level.name} is a recording for replay and cannot be swept")
         self.k = k
@@ -427,16 +427,16 @@ cdef class Tape:
                         self.drop_shadow(source[2])
         self.adjoint_block = None
         self.adjoint = NULL
-        self.spare = None
-        if self.quiet is not None:
-            quiet, self.quiet = self.quiet, None
-            float_errors.reset(quiet)
+        self.unneeded = None
+        if self.float_errors_token is not None:
+            token, self.float_errors_token = self.float_errors_token, None
+            float_errors.reset(token)
         return 0
 
-    cdef int hush(self) except -1:
+    cdef int ignore_float_errors(self) except -1:
         """Ignore floating-point errors until the sweep ends; called late, since entering np.errstate takes time."""
-        if self.quiet is None:
-            self.quiet = float_errors.set(float_errors_with(all="ignore"))
+        if self.float_errors_token is None:
+            self.float_errors_token = float_errors.set(float_errors_with(all="ignore"))
         return 0
 
     cdef int drop_shadow(self, Buffer buffer) except -1:
@@ -515,7 +515,7 @@ cdef class Tape:
         cdef Py_ssize_t j
         cdef double *row
         cdef int d, lead = 1 if self.stacked else 0, ndim
-        self.hush()
+        self.ignore_float_errors()
         if buffer is None:
             total = <cnp.ndarray>np.asarray(cotangent)
             if not is_double(total):
@@ -633,7 +633,7 @@ cdef class Tape:
         cdef const double *yv
         cdef char *adjoint
         cdef int form = VECTORS
-        if self.is_spare(buffer):
+        if self.is_unneeded(buffer):
             return 0
         fast = buffer is not None and is_vector(y) and is_vector(view) and same_shape(view, y)
         if fast and node.opcode < WG_ADD:
@@ -641,12 +641,12 @@ cdef class Tape:
         elif fast and not opcode_reads[node.opcode][side]:
             a = b = <double *>g                 # the partial is constant: any readable memory will do
         elif fast:
-            fast, form = self.numbers(node, y, &an, &bn, &a, &b)
+            fast, form = self.kernel_operands(node, y, &an, &bn, &a, &b)
         # Memory behind a view descriptor is gone; the kernel ignores this operand, so any readable memory will do.
-        yv = <double *>g if node.outlines & WG_Y else <double *>cnp.PyArray_DATA(y)
-        if node.outlines & WG_A:
+        yv = <double *>g if node.descriptors & WG_Y else <double *>cnp.PyArray_DATA(y)
+        if node.descriptors & WG_A:
             a = <double *>g
-        if node.outlines & WG_B:
+        if node.descriptors & WG_B:
             b = <double *>g
         if fast:
             give = last and gspan == buffer.span and node.out.shadow.data == g
@@ -670,16 +670,16 @@ cdef class Tape:
         """Do the same row by row if the last axis is contiguous; return False if it is not."""
         cdef Buffer buffer = node.bbuf if side else node.abuf
         cdef cnp.ndarray view = node.b if side else node.a, y = node.y
-        cdef int reads = opcode_reads[node.opcode][side] & ~node.outlines, form = VECTORS
+        cdef int reads = opcode_reads[node.opcode][side] & ~node.descriptors, form = VECTORS
         cdef Py_ssize_t j, n = cnp.PyArray_SIZE(y)
-        cdef double numbers[2]
+        cdef double scalars[2]
         cdef Rows rows
         if (buffer is None or n == 0 or cnp.PyArray_NDIM(y) < 2 or not is_cheap(node.opcode, n)
                 or not has_rows(y, y) or not has_rows(view, y) or overlaps_itself(view)):
             return False
         for j in range(5):                  # default for operands that the kernel ignores: any readable memory
             rows.at[j], rows.steps[j] = g, cnp.PyArray_STRIDES(y)
-        if not self.find_rows(node, 0, reads, &rows, numbers) or not self.find_rows(node, 1, reads, &rows, numbers):
+        if not self.find_rows(node, 0, reads, &rows, scalars) or not self.find_rows(node, 1, reads, &rows, scalars):
             return False
         if node.opcode < WG_ADD:
             rows.at[OF_B], rows.steps[OF_B] = rows.at[OF_A], rows.steps[OF_A]
@@ -688,7 +688,7 @@ cdef class Tape:
         rows.at[ADJOINT] = self.shadow_of(buffer) + (cnp.PyArray_BYTES(view) - buffer.low)
         rows.steps[ADJOINT] = cnp.PyArray_STRIDES(view)
         if rows.steps[OF_A] == NULL or rows.steps[OF_B] == NULL:
-            form = NUMBER_LEFT if rows.steps[OF_A] == NULL else NUMBER_RIGHT
+            form = SCALAR_LEFT if rows.steps[OF_A] == NULL else SCALAR_RIGHT
         n = cnp.PyArray_DIM(y, cnp.PyArray_NDIM(y) - 1)
         memset(rows.index, 0, sizeof(rows.index))
         while True:
@@ -699,15 +699,15 @@ cdef class Tape:
             if not next_row(&rows, y):
                 return True
 
-    cdef bint find_rows(self, Node node, int side, int reads, Rows *rows, double *numbers):
+    cdef bint find_rows(self, Node node, int side, int reads, Rows *rows, double *scalars):
         """Find the address or scalar of an operand that the partial reads; False if its rows are not contiguous."""
         cdef cnp.ndarray array = node.b if side else node.a
         cdef int32_t slot = node.bslot if side else node.aslot
         if not reads & (WG_B if side else WG_A):
             return True
         if array is None:
-            numbers[side] = self.entries.v[slot] if slot >= 0 else node.bc if side else node.ac
-            rows.at[OF_A + side], rows.steps[OF_A + side] = <char *>&numbers[side], NULL
+            scalars[side] = self.entries.v[slot] if slot >= 0 else node.bc if side else node.ac
+            rows.at[OF_A + side], rows.steps[OF_A + side] = <char *>&scalars[side], NULL
             return True
         rows.at[OF_A + side], rows.steps[OF_A + side] = cnp.PyArray_BYTES(array), cnp.PyArray_STRIDES(array)
         return has_rows(array, node.y)
@@ -732,18 +732,18 @@ cdef class Tape:
         cdef char *adjoint
         cdef Py_ssize_t j, n = cnp.PyArray_SIZE(node.a)
         cdef bint add
-        if self.is_spare(node.abuf):
+        if self.is_unneeded(node.abuf):
             return 0
         if not is_vector(node.a):
             return self.accumulate(node.abuf, node.a, -1, np.reshape(
                 self.cotangent_of(node, i), (self.k,) + (1,) * cnp.PyArray_NDIM(node.a) if self.stacked else ()))
         add = self.target(node.abuf, node.a, None, &adjoint)
         for j in range(self.k):
-            wg_add_number(add, n, self.adjoint[i * self.width + j], <double *>(adjoint + j * node.abuf.span))
+            wg_add_scalar(add, n, self.adjoint[i * self.width + j], <double *>(adjoint + j * node.abuf.span))
         return 0
 
-    cdef (bint, int) numbers(self, Node node, cnp.ndarray y, double *an, double *bn,
-                             const double **a, const double **b):
+    cdef (bint, int) kernel_operands(self, Node node, cnp.ndarray y, double *an, double *bn,
+                                     const double **a, const double **b):
         """Operands of a binary kernel, each an array like y or a scalar; (False, 0) if the layouts do not allow it."""
         cdef bint av = node.a is not None, bv = node.b is not None
         if av and not (is_vector(node.a) and same_shape(node.a, y)):
@@ -760,12 +760,12 @@ cdef class Tape:
         else:
             bn[0] = self.entries.v[node.bslot] if node.bslot >= 0 else node.bc
             b[0] = bn
-        return True, (VECTORS if av and bv else NUMBER_RIGHT if av else NUMBER_LEFT)
+        return True, (VECTORS if av and bv else SCALAR_RIGHT if av else SCALAR_LEFT)
 
     cdef object operand(self, Node node, int side):
         cdef cnp.ndarray array = node.b if side else node.a
         cdef int32_t slot = node.bslot if side else node.aslot
-        if node.outlines & (WG_B if side else WG_A):
+        if node.descriptors & (WG_B if side else WG_A):
             return None
         if array is not None:
             return array
@@ -776,10 +776,10 @@ cdef class Tape:
     cdef object partial(self, Node node, int side):
         """Partial of an elementwise entry by its NumPy rule: a scalar or an array."""
         partial = node.row.partials[side]
-        self.hush()
+        self.ignore_float_errors()
         if not callable(partial):
             return partial
-        y = None if node.outlines & WG_Y else node.y
+        y = None if node.descriptors & WG_Y else node.y
         if node.opcode < WG_ADD:
             return partial(y, self.operand(node, 0))
         return partial(y, self.operand(node, 0), self.operand(node, 1))
@@ -790,7 +790,7 @@ cdef class Tape:
         cdef int position, shared_position = -1
         cdef Py_ssize_t d
         cdef Buffer buffer
-        self.hush()
+        self.ignore_float_errors()
         ybar = self.cotangent_of(node, i)
         if node.kind == GATHER:
             return self.pull_gather(node, ybar)
@@ -803,7 +803,7 @@ cdef class Tape:
         for source in node.sources:
             position = source[0]
             buffer = source[2]
-            if self.is_spare(buffer):
+            if self.is_unneeded(buffer):
                 continue
             if row.kind == "elementwise":
                 c = row.partials[position]
@@ -832,14 +832,14 @@ cdef class Tape:
         """Reverse a call with complex values."""
         adjoints = Adjoints(node.row, ybar if self.stacked else ybar[None], y, node.args, node.kwargs)
         for source in node.sources:
-            if not self.is_spare(source[2]):
+            if not self.is_unneeded(source[2]):
                 shape = np.shape(source[3]) if source[2] is not None else ()
                 c = adjoints.of(source[0], source[1], shape)
                 self.accumulate(source[2], source[3], source[4], c if self.stacked else c[0])
         return 0
 
-    cdef bint is_spare(self, Buffer buffer) except -1:
-        return self.spare is not None and buffer is not None and buffer in self.spare
+    cdef bint is_unneeded(self, Buffer buffer) except -1:
+        return self.unneeded is not None and buffer is not None and buffer in self.unneeded
 
     cdef object pullback_of(self, object row, int position, object ybar, object y, Node node):
         if row.variadic is not None:
@@ -850,7 +850,7 @@ cdef class Tape:
         """adjoint[key] += cotangent, repeated indices included."""
         cdef Py_ssize_t j
         source = node.sources[0]
-        if self.is_spare(source[2]):
+        if self.is_unneeded(source[2]):
             return 0
         target = self.adjoint_view(source[2], source[3])
         if not self.stacked:
@@ -860,7 +860,7 @@ cdef class Tape:
             np_add_at(target[j, ...], node.key, ybar[j])
         return 0
 
-    cdef object origin(self, Node node):
+    cdef object source_indices(self, Node node):
         """Source index of each element of a rearrangement, computed by the first sweep of the tape."""
         if node.key is None:
             node.key = np.ravel(node.saved(node))
@@ -868,7 +868,7 @@ cdef class Tape:
 
     cdef int pull_rearrangement(self, Node node, object ybar) except -1:
         """Scatter the cotangent to the source elements."""
-        where = self.origin(node)
+        where = self.source_indices(node)
         count = sum([np.size(source[3]) if source[2] is not None else 1 for source in node.sources])
         flat = np.zeros((self.k, count + 1), dtype=np.asarray(ybar).dtype)
         stacked = np.reshape(ybar, (self.k, -1))
@@ -938,13 +938,14 @@ cdef class Tape:
         other.entries, other.n, other.capacity = self.entries, self.n, self.capacity
         other.nconstants, other.constants_capacity = self.nconstants, self.constants_capacity
         other.buffers_capacity = self.buffers_capacity
-        other.adjoint, other.ranges, other.adjoint_block, other.room = (
-            self.adjoint, self.ranges, self.adjoint_block, self.room)
+        other.adjoint, other.ranges, other.adjoint_block, other.adjoint_capacity = (
+            self.adjoint, self.ranges, self.adjoint_block, self.adjoint_capacity)
         other.k, other.width, other.stacked = self.k, self.width, self.stacked
-        other.spare, other.quiet = self.spare, self.quiet
+        other.unneeded, other.float_errors_token = self.unneeded, self.float_errors_token
         memset(&self.entries, 0, sizeof(wg_list))
-        self.n = self.capacity = self.nconstants = self.constants_capacity = self.buffers_capacity = self.room = 0
-        self.adjoint_block = self.spare = self.quiet = None
+        self.n = self.capacity = self.nconstants = self.constants_capacity = self.buffers_capacity = 0
+        self.adjoint_capacity = 0
+        self.adjoint_block = self.unneeded = self.float_errors_token = None
         self.adjoint = NULL
         return 0
 
@@ -1035,27 +1036,27 @@ cdef class Tape:
             node = <Node>self.nodes[i]
             if node is not None:
                 total += NODE_BYTES + sum([
-                    bytes_once(seen, x) for x in (node.y if not node.outlines & WG_Y else None,
-                                                  node.a if not node.outlines & WG_A else None,
-                                                  node.b if not node.outlines & WG_B else None,
+                    bytes_once(seen, x) for x in (node.y if not node.descriptors & WG_Y else None,
+                                                  node.a if not node.descriptors & WG_A else None,
+                                                  node.b if not node.descriptors & WG_B else None,
                                                   node.saved, node.key, *(node.args or ()))])
         return total + sum([(<Buffer>buffer).span for buffer in self.buffers[self.buffers_mark:]])
 
     cdef int begin_adjoints(self) except -1:
         """Allocate zero adjoints for the slots of a tail and for the buffers numbered in it."""
-        cdef Py_ssize_t i, room = self.room, row = self.width * sizeof(double)
+        cdef Py_ssize_t i, capacity = self.adjoint_capacity, row = self.width * sizeof(double)
         cdef Block block
         cdef Buffer buffer
-        if self.n > room:
-            room = self.n + (self.n - self.mark) // 2
-            block = take(room * (row + sizeof(wg_range)))
+        if self.n > capacity:
+            capacity = self.n + (self.n - self.mark) // 2
+            block = take(capacity * (row + sizeof(wg_range)))
             memcpy(block.data, self.adjoint, self.mark * row)
             if self.k != 1:
-                memcpy(block.data + room * row, self.ranges, self.mark * sizeof(wg_range))
+                memcpy(block.data + capacity * row, self.ranges, self.mark * sizeof(wg_range))
             self.adjoint_block = block
             self.adjoint = <double *>block.data
-            self.ranges = <wg_range *>(block.data + room * row)
-            self.room = room
+            self.ranges = <wg_range *>(block.data + capacity * row)
+            self.adjoint_capacity = capacity
         if self.k == 1:
             memset(self.adjoint + self.mark, 0, (self.n - self.mark) * row)
         else:
@@ -1166,7 +1167,7 @@ cdef int times_partial(int form, int op, int side, bint add, Py_ssize_t n, const
                        const double *b, const double *y, double *out) noexcept nogil:
     if form == VECTORS:
         wg_pull_vv(op, side, add, n, g, a, b, y, out)
-    elif form == NUMBER_RIGHT:
+    elif form == SCALAR_RIGHT:
         wg_pull_vs(op, side, add, n, g, a, b, y, out)
     else:
         wg_pull_sv(op, side, add, n, g, a, b, y, out)
@@ -1194,36 +1195,36 @@ def strong_product(a, b):
     """``registry.strong`` of contiguous arrays of equal shape, or of such and scalars; None for other operands."""
     cdef double x = 0.0, y = 0.0
     if type(a) is np.ndarray and type(b) is np.ndarray and is_vector(a) and is_vector(b) and same_shape(a, b):
-        return strong_of_vectors(a, b) if cnp.PyArray_NDIM(a) else None
-    if type(a) is np.ndarray and cnp.PyArray_NDIM(a) and is_vector(a) and is_one_number(b, cnp.PyArray_NDIM(a), &y):
-        return strong_by_number(a, y)
-    if type(b) is np.ndarray and cnp.PyArray_NDIM(b) and is_vector(b) and is_one_number(a, cnp.PyArray_NDIM(b), &x):
-        return strong_by_number(b, x)
-    if is_one_number(a, -1, &x) and is_one_number(b, -1, &y):
-        wg_strong_number(1, &x, y, &x)
+        return strong_of_arrays(a, b) if cnp.PyArray_NDIM(a) else None
+    if type(a) is np.ndarray and cnp.PyArray_NDIM(a) and is_vector(a) and is_one_double(b, cnp.PyArray_NDIM(a), &y):
+        return strong_by_scalar(a, y)
+    if type(b) is np.ndarray and cnp.PyArray_NDIM(b) and is_vector(b) and is_one_double(a, cnp.PyArray_NDIM(b), &x):
+        return strong_by_scalar(b, x)
+    if is_one_double(a, -1, &x) and is_one_double(b, -1, &y):
+        wg_strong_scalar(1, &x, y, &x)
         return np.float64(x)
     return None
 
 
-cdef cnp.ndarray strong_of_vectors(cnp.ndarray a, cnp.ndarray b):
+cdef cnp.ndarray strong_of_arrays(cnp.ndarray a, cnp.ndarray b):
     cdef cnp.ndarray found = empty_array(cnp.PyArray_NDIM(a), cnp.PyArray_DIMS(a))
     wg_strong(cnp.PyArray_SIZE(a), <double *>cnp.PyArray_DATA(a), <double *>cnp.PyArray_DATA(b),
               <double *>cnp.PyArray_DATA(found))
     return found
 
 
-cdef cnp.ndarray strong_by_number(cnp.ndarray a, double x):
+cdef cnp.ndarray strong_by_scalar(cnp.ndarray a, double x):
     cdef cnp.ndarray found = empty_array(cnp.PyArray_NDIM(a), cnp.PyArray_DIMS(a))
-    wg_strong_number(cnp.PyArray_SIZE(a), <double *>cnp.PyArray_DATA(a), x, <double *>cnp.PyArray_DATA(found))
+    wg_strong_scalar(cnp.PyArray_SIZE(a), <double *>cnp.PyArray_DATA(a), x, <double *>cnp.PyArray_DATA(found))
     return found
 
 
-cdef bint is_one_number(object x, int most_axes, double *value):
-    """Is `x` a scalar, or an array of one element with at most `most_axes` axes?"""
+cdef bint is_one_double(object x, int max_ndim, double *value):
+    """Is `x` a scalar, or an array of one element with at most `max_ndim` axes?"""
     if type(x) is float or type(x) is np.float64:
         value[0] = x
         return True
-    if type(x) is not np.ndarray or not is_double(x) or cnp.PyArray_SIZE(x) != 1 or cnp.PyArray_NDIM(x) > most_axes:
+    if type(x) is not np.ndarray or not is_double(x) or cnp.PyArray_SIZE(x) != 1 or cnp.PyArray_NDIM(x) > max_ndim:
         return False
     value[0] = (<double *>cnp.PyArray_DATA(<cnp.ndarray>x))[0]
     return True
@@ -1300,28 +1301,28 @@ cdef int add_in_order(cnp.ndarray target, cnp.ndarray total) except -1:
 
 
 cdef enum:
-    LITTLE = 512        # bytes: in a recording, copies of smaller constants are not shared
+    MIN_SHARED_BYTES = 512      # bytes: in a recording, copies of smaller constants are not shared
 
 
 cdef cnp.ndarray kept_constant(Tape tape, cnp.ndarray x):
     """Copy a constant operand, since f may change it before the sweep.
 
     A larger one is compared with its last copy, which is reused while it is unchanged: a matrix used in every step of a
-    loop is copied once. Recordings do this from `LITTLE` bytes on, so that calls with equal constants become equal.
+    loop is copied once. Recordings do this from `MIN_SHARED_BYTES` on, so that calls with equal constants become equal.
     """
     cdef cnp.ndarray copy
     cdef Py_ssize_t size = cnp.PyArray_NBYTES(x)
     cdef bint has_gaps = not (cnp.PyArray_IS_C_CONTIGUOUS(x) or cnp.PyArray_IS_F_CONTIGUOUS(x))
-    if has_gaps or size < (LITTLE if tape.recording else POOLED):
+    if has_gaps or size < (MIN_SHARED_BYTES if tape.recording else MIN_POOLED_BYTES):
         return kept(x)
     key = (<size_t>cnp.PyArray_DATA(x), (<object>x).shape, (<object>x).strides, (<object>x).dtype.str)
-    found = tape.kept.get(key)
+    found = tape.constant_copies.get(key)
     if found is not None:
         copy = <cnp.ndarray>found[1]
         if memcmp(cnp.PyArray_DATA(copy), cnp.PyArray_DATA(x), size) == 0:
             return copy
     copy = kept(x)
-    tape.kept[key] = (x, copy)      # holds x, so that its address is not reused
+    tape.constant_copies[key] = (x, copy)      # holds x, so that its address is not reused
     return copy
 
 
@@ -1425,7 +1426,7 @@ def entries(Tape tape):
             entry["kind"] = "TARGET"
         elif op == WG_NODE:
             node = <Node>tape.nodes[a]
-            entry.update(listed_node(seen, node, i))
+            entry.update(node_fields(seen, node, i))
         else:
             form = 1 if op < WG_ADD else (op - WG_ADD) % 3
             entry["operands"] = ([a if form != 2 else ("number", tape.entries.constants[a])]
@@ -1436,24 +1437,24 @@ def entries(Tape tape):
     return found
 
 
-cdef dict listed_node(dict seen, Node node, Py_ssize_t i):
+cdef dict node_fields(dict seen, Node node, Py_ssize_t i):
     entry = {"kind": NodeKind(node.kind).name, "row": node.row, "opcode": node.opcode, "args": node.args,
              "kwargs": node.kwargs, "compute": node.compute, "key": node.key, "saved": node.saved}
     if node.out is not None:
-        entry["result"] = place_of_view(seen, node.out, node.y)
+        entry["result"] = location_of(seen, node.out, node.y)
     if node.kind == ELEMENTWISE or node.kind == SUM:
         sides = [(node.abuf, node.a, node.aslot, node.ac)]
         if node.kind == ELEMENTWISE and node.opcode >= WG_ADD:
             sides.append((node.bbuf, node.b, node.bslot, node.bc))
-        entry["operands"] = [place_of_view(seen, buffer, view) if buffer is not None else slot if slot >= 0
+        entry["operands"] = [location_of(seen, buffer, view) if buffer is not None else slot if slot >= 0
                              else ("number", c if view is None else view) for buffer, view, slot, c in sides]
     else:
-        entry["operands"] = [(position, item, place_of_view(seen, buffer, view) if buffer is not None else slot)
+        entry["operands"] = [(position, item, location_of(seen, buffer, view) if buffer is not None else slot)
                              for position, item, buffer, view, slot in node.sources]
     return entry
 
 
-cdef tuple place_of_view(dict seen, Buffer buffer, cnp.ndarray view):
+cdef tuple location_of(dict seen, Buffer buffer, cnp.ndarray view):
     return (seen.setdefault(buffer, len(seen)), <char *>cnp.PyArray_DATA(view) - buffer.low, (<object>view).shape,
             (<object>view).strides, (<object>view).dtype)
 

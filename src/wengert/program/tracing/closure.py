@@ -29,8 +29,8 @@ from typing import Any
 import numpy as np
 
 from wengert.core import frames
-from wengert.core.rebind.follow import WRAPPERS, steps_of
-from wengert.core.rebind.rebind import Plan, Proxy, constant, make_twin, partial_like, rebound
+from wengert.core.rebind.follow import WRAPPERS, module_reads
+from wengert.core.rebind.rebind import ModuleProxy, Plan, constant, make_proxy_class, partial_like, rebound
 from wengert.core.rebind.rename import BUILTINS, Alias, TooWide, private, read, rename
 from wengert.program.ir.identity import Same
 from wengert.program.tracing.environment import Surroundings
@@ -106,7 +106,7 @@ def _places_of(value):
         yield from ((id(cell), None) for cell in value.__closure__ or ())
         yield from ((id(value.__defaults__), i) for i in range(len(value.__defaults__ or ())))
         yield from ((id(value.__kwdefaults__), name) for name in value.__kwdefaults__ or ())
-        yield from ((id(vars(module)), name) for _, module, name, _ in steps_of(value))
+        yield from ((id(vars(module)), name) for _, module, name, _ in module_reads(value))
     elif kind is functools.partial:
         yield from ((id(value.args), i) for i in range(len(value.args)))
         yield from ((id(value.keywords), name) for name in value.keywords)
@@ -139,13 +139,13 @@ def _refuse(self, name, *value):
 
 
 class _Module(Proxy):
-    """A proxy of a user's module with replaced attributes."""
+    """A user's module whose attributes are replaced."""
 
     __slots__ = ("_wengert_swaps",)
 
     def __getattribute__(self, name):
         swaps = _swaps.__get__(self)
-        return swaps[name] if name in swaps else Proxy.__getattribute__(self, name)
+        return swaps[name] if name in swaps else ModuleProxy.__getattribute__(self, name)
 
     def __setattr__(self, name, value):
         raise NotReplayable(effect(f"it sets {name!r} of a module"))
@@ -167,7 +167,7 @@ class _Copies(Plan):
     def __init__(self, root, operands, reached=None, is_trial=False):
         self.is_trial = is_trial
         self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
-        self.copies, self.twins = {}, {}
+        self.copies, self.proxy_classes = {}, {}
         self.operands, self.used, self.names, self.own = operands, set(), {}, {}
         self.spaces: list = []  # pairs: namespace of a proxy object, and its initial contents
         self.root = root
@@ -206,7 +206,7 @@ class _Copies(Plan):
                     BUILTINS[self.names[key]] = self.taken(key)
                 names[name] = self.names[key]
                 sources.discard(name)
-        for first, module, _, _ in steps_of(f):
+        for first, module, _, _ in module_reads(f):
             if first in names:
                 self.changed[id(module)] = True
         return (names, sources, imports), aliases
@@ -245,7 +245,7 @@ class _Copies(Plan):
         words = [self.build(arg, memo) for arg in self.items(value.keywords, value.keywords.items())]
         return partial_like(value, [self.build(value.func, memo), *args], dict(zip(value.keywords, words)))
 
-    def proxy(self, module, memo):
+    def module_proxy(self, module, memo):
         new = memo[id(module)] = _Module(module)
         swaps: dict = {}
         _swaps.__set__(new, swaps)
@@ -256,7 +256,7 @@ class _Copies(Plan):
                 swaps[name] = self.build(value, memo)
         return new
 
-    def twin(self, value, memo):
+    def object_proxy(self, value, memo):
         cls = self.changed.get(id(type(value)))
         if not isinstance(cls, type):
             return value
@@ -264,7 +264,7 @@ class _Copies(Plan):
         names = [n for n, v in space.items() if (id(space), n) in self.operands or id(v) in self.changed]
         names = [n for n in names if not _is_ruled(type(value), n)]
         held = {name: _Held() for name in names}
-        leaf = make_twin(cls._wengert_original, [cls], **held, __setattr__=_refuse, __delattr__=_refuse)
+        leaf = make_proxy_class(cls._wengert_original, [cls], **held, __setattr__=_refuse, __delattr__=_refuse)
         twin = memo[id(value)] = object.__new__(leaf)
         object.__setattr__(twin, "__dict__", own := dict(space))  # a copy, since it may come to hold traced values
         for name in names:
