@@ -105,7 +105,7 @@ def array_groups(name):
         "method": methods.ARRAY_METHODS,
         "metadata": methods.METADATA,
         "slot": SLOTS,
-        "way out": methods.WAYS_OUT - set(methods.ARRAY_METHODS),
+        "way out": methods.LOSES_DERIVATIVE - set(methods.ARRAY_METHODS),
         "refused": methods.REFUSED_METHODS,
     }
     return [group for group, names in groups.items() if name in names]

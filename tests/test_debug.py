@@ -54,22 +54,28 @@ def gradient_of_powers(x):
 
 # f, offset of the line, its text, message in forward mode, message in reverse mode (None: the same)
 FIRST = [
-    (log_of_negative, 1, "y = np.log(x - 0.5)", "the value of numpy.log is NaN at index (0,), of -0.5", None),
+    (
+        log_of_negative,
+        1,
+        "y = np.log(x - 0.5)",
+        "the value of numpy.log is NaN at index (0,), computed from -0.5",
+        None,
+    ),
     (
         difference_of_roots,
         2,
         "return np.sum(root - np.sqrt(x))",
         "the derivative of numpy.subtract is NaN: a tangent at index (0,)",
-        ("root = np.sqrt(x)", 1, "the derivative of numpy.sqrt is infinite and meets an infinite one of the other "
-         "sign: their sum is NaN at index (0,)"),
+        ("root = np.sqrt(x)", 1, "the derivative of numpy.sqrt is infinite, and its sum with an infinite one of "
+         "opposite sign is NaN at index (0,)"),
     ),
     (
         roots_of_elements,
         4,
         "return F[0] - x[0] ** 0.5",
         "the derivative of numpy.subtract is NaN: a tangent",
-        ("F[i] = x[i] ** 0.5", 3, "the derivative of indexing is infinite and meets an infinite one of the other "
-         "sign: their sum is NaN"),
+        ("F[i] = x[i] ** 0.5", 3, "the derivative of indexing is infinite, and its sum with an infinite one of "
+         "opposite sign is NaN"),
     ),
     (
         constant_in_a_product,
@@ -82,7 +88,7 @@ FIRST = [
         infinity_minus_infinity,
         2,
         "return np.sum(a - a)",
-        "the value of numpy.subtract is NaN at index (0,), of inf, inf",
+        "the value of numpy.subtract is NaN at index (0,), computed from inf, inf",
         None,
     ),
     (
@@ -91,8 +97,8 @@ FIRST = [
         "return wg.grad(lambda z: np.sum(z**1.5 - z**1.5))(x)",
         "the derivative of numpy.add in the derivative of numpy.power is NaN: a tangent at index (0, 0)",
         ("return wg.grad(lambda z: np.sum(z**1.5 - z**1.5))(x)", 1,
-         "the derivative of numpy.power in the derivative of numpy.power is infinite and meets an infinite one of "
-         "the other sign: their sum is NaN at index (0,)"),
+         "the derivative of numpy.power in the derivative of numpy.power is infinite, and its sum with an infinite "
+         "one of opposite sign is NaN at index (0,)"),
     ),
 ]  # fmt: skip
 

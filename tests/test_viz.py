@@ -110,9 +110,9 @@ def test_stages_of_derivatives():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: wg.viz.passes(squares), "give a point"),
+        (lambda: wg.viz.passes(squares), "missing the point"),
         (lambda: wg.viz.passes(wg.record(squares, x), x), "has its point already"),
-        (lambda: wg.viz.passes(squares, x, derivative="gradient"), "none of grad, vjp"),
+        (lambda: wg.viz.passes(squares, x, derivative="gradient"), "must be one of grad, vjp"),
         (lambda: wg.viz.passes(scaled, x, derivative="grad"), "use jacobian"),
     ],
 )

@@ -243,8 +243,8 @@ def jacobian(
     args, kwargs, argnums, value, has_aux
         As for `grad`.
     mode : {"auto", "forward", "reverse", "mixed"}
-        Forward mode computes columns, reverse mode rows. "auto" takes the cheaper one for the shapes; ``plan`` of the
-        callable says which. "mixed" computes some columns and some rows, for sparse Jacobians only.
+        Forward mode computes columns, reverse mode rows. "auto" selects the cheaper one for the shapes; the ``plan``
+        of the callable says which. "mixed" computes some columns and some rows, for sparse Jacobians only.
     chunk : int, optional
         Number of directions per sweep; memory grows with it. By default it depends on the length of the tape.
     holomorphic : bool
@@ -838,7 +838,7 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
     Parameters
     ----------
     f : callable
-        Maps scalars, arrays and containers to such, using NumPy functions.
+        A function of scalars, arrays and containers that returns one of these, using NumPy functions.
     in_axes : int, None, or list, tuple or dict of them
         Batch axis of each positional argument; None if the argument is the same for all batch elements.
         An int applies to all arguments; a list or tuple has one item per argument, and the item for a container may be

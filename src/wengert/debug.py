@@ -52,7 +52,7 @@ def detect_nan() -> Iterator[None]:
     >>> with wg.detect_nan():
     ...     wg.grad(f, 0.0)
     Traceback (most recent call last):
-    FloatingPointError: the derivative of numpy.sqrt is infinite and meets an infinite one of the other sign: ...
+    FloatingPointError: the derivative of numpy.sqrt is infinite, and its sum with an infinite one of opposite sign ...
     """
     with levels.recording(levels.Watch()), np.errstate(invalid="ignore"):
         yield

@@ -207,7 +207,7 @@ class _Methods:
 
         @_functools.wraps(method)
         def call(x, *args, **kwargs):
-            kind = _stood_for(x)
+            kind = _plain_class_of(x)
             if kind is None or not issubclass(kind, cls):
                 return method(x, *args, **kwargs)
             if not (kind is cls or getattr(kind, name) is method or name in _DISCRETE):
@@ -221,7 +221,7 @@ class _Methods:
 _DISCRETE = frozenset("__bool__ __ceil__ __floor__ __int__ __trunc__ is_integer".split())
 
 
-def _stood_for(x):
+def _plain_class_of(x):
     """Return the class that an operand stands for, or None for a plain value."""
     if isinstance(x, _lifted.Lifted):
         return _np.ndarray if x.ndim else x.dtype.type
@@ -491,7 +491,7 @@ class vectorize(_np.vectorize, metaclass=_StandIn):
         return vectorize(pyfunc, **options)
 
 
-def _with_ours(fun, **names):
+def _with_our_functions(fun, **names):
     """Copy a Python function of NumPy, with its globals replaced by the functions of this module."""
     module = _sys.modules[__name__]
     space = {**fun.__globals__, "np": module, "_nx": module}
@@ -511,7 +511,7 @@ def _with_ours(fun, **names):
 
 @_functools.cache
 def _loop_of_vectorize():
-    return _with_ours(_np.vectorize._vectorize_call_with_signature, asanyarray=asanyarray)
+    return _with_our_functions(_np.vectorize._vectorize_call_with_signature, asanyarray=asanyarray)
 
 
 def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
@@ -523,13 +523,13 @@ def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
 
 @_functools.cache
 def _geomspace_by_parts():
-    return _with_ours(_np.geomspace.__wrapped__, asanyarray=asanyarray, logspace=logspace)
+    return _with_our_functions(_np.geomspace.__wrapped__, asanyarray=asanyarray, logspace=logspace)
 
 
-def _once_more(original, *names, **body):
+def _rebound_indexer(original, *names, **body):
     """Copy an indexing object of NumPy, such as ``r_``, so that its code calls the functions of this module."""
     base = type(original).__base__
-    body["__getitem__"] = _with_ours(base.__getitem__, array=array, linspace=linspace)
+    body["__getitem__"] = _with_our_functions(base.__getitem__, array=array, linspace=linspace)
     made = type(type(original).__name__, (base,), body)
     return made(*(getattr(original, name) for name in names))
 
@@ -575,7 +575,7 @@ def _frequencies(fun):
 _FRESH = frozenset("append concatenate copy diag hstack insert repeat resize stack tile vstack".split())
 
 
-def _of_lifted(x):
+def _stack_lifted(x):
     """Convert a list that holds lifted values to a lifted array; return other values unchanged."""
     return array(x) if isinstance(x, (list, tuple)) and _lifted.holds_lifted(x) else x
 
@@ -592,7 +592,7 @@ def _taking_lists(fun):
         if _levels.is_lifting() and _lifted.holds_lifted((*args, *kwargs.values())):
             with _levels.caught(_errors.TracedValueError):
                 return fun(*args, **kwargs)
-            args, kwargs = [*map(_of_lifted, args)], {name: _of_lifted(x) for name, x in kwargs.items()}
+            args, kwargs = [*map(_stack_lifted, args)], {name: _stack_lifted(x) for name, x in kwargs.items()}
         result = fun(*args, **kwargs)
         if fresh and type(result) is _np.ndarray and _levels.is_tracing():
             return _arguments.clean(result)
@@ -635,7 +635,7 @@ def average(a, axis=None, weights=None, returned=False, *, keepdims=_np._NoValue
     return mean, _np.broadcast_to(asarray(total, mean.dtype), _np.shape(mean)).copy()[()]
 
 
-_pad, _pad_by_parts = _taking_lists(_np.pad), _with_ours(_np.pad.__wrapped__)
+_pad, _pad_by_parts = _taking_lists(_np.pad), _with_our_functions(_np.pad.__wrapped__)
 
 
 def pad(array, pad_width, mode="constant", **kwargs):
@@ -730,9 +730,9 @@ def _install() -> None:
     for name in ("r_", "c_"):
         joined = staticmethod(lambda arrays, axis: module.concatenate(arrays, axis))
         options = ("axis", "matrix", "ndmin", "trans1d")
-        setattr(module, name, _once_more(getattr(_np, name), *options, concatenate=joined))
+        setattr(module, name, _rebound_indexer(getattr(_np, name), *options, concatenate=joined))
     for name in ("mgrid", "ogrid"):
-        setattr(module, name, _once_more(getattr(_np, name), "sparse"))
+        setattr(module, name, _rebound_indexer(getattr(_np, name), "sparse"))
     names += "apply_along_axis average broadcast interp ndenumerate nditer pad piecewise poly1d vectorize".split()
     for name in [*names, *"r_ c_ mgrid ogrid".split()]:
         _rebind.register(getattr(_np, name), getattr(module, name))

@@ -52,7 +52,7 @@ positions: dict[Any, dict[str, int]] = {}
 _dotted: dict[str, Primitive] = {}
 
 #: modules of this package that declare rows for another module, imported once that one has been
-_chapters: dict[str, tuple[str, ...]] = {}
+_rule_modules: dict[str, tuple[str, ...]] = {}
 
 #: function equivalent to a ufunc method: ``(np.add, "reduce")`` is ``np.sum``
 ufunc_methods: dict[tuple[Any, str], Any] = {}
@@ -510,23 +510,23 @@ def varies_on_complex(fun, body: Callable) -> None:
 def lookup(fun) -> Primitive | None:
     """Return the row of a function, or None. Dotted names are resolved once their module has been imported."""
     row = rows.get(fun)
-    if row is None and (_dotted or _chapters):
+    if row is None and (_dotted or _rule_modules):
         _resolve_dotted()
         row = rows.get(fun)
     return row
 
 
-def declare_later(module: str, *chapters: str) -> None:
-    """Import `chapters`, modules that declare rows, at the first lookup after `module` has been imported."""
-    _chapters[module] = chapters
+def declare_later(module: str, *rule_modules: str) -> None:
+    """Import `rule_modules`, modules that declare rows, at the first lookup after `module` has been imported."""
+    _rule_modules[module] = rule_modules
 
 
 def _resolve_dotted() -> None:
     """Bind the rows of modules that have been imported since; never import a third-party module."""
-    for module in [module for module in _chapters if module in sys.modules]:
-        for chapter in _chapters.get(module, ()):  # a second thread waits here on the import lock
-            importlib.import_module(chapter)
-        _chapters.pop(module, None)
+    for module in [module for module in _rule_modules if module in sys.modules]:
+        for rule_module in _rule_modules.get(module, ()):  # a second thread waits here on the import lock
+            importlib.import_module(rule_module)
+        _rule_modules.pop(module, None)
     for name in list(_dotted):
         module, _, attribute = name.rpartition(".")
         if module in sys.modules:

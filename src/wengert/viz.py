@@ -31,7 +31,7 @@ from wengert.transforms.explain import counted, size_of
 __all__ = ["Passes", "Stage", "draw", "passes", "pattern", "render"]
 
 #: limits: instructions in the repr of a stage, edges in a picture, boxes with a label, and instructions drawn as boxes
-_MOST, _MOST_ARROWS, _MOST_BOXES, _MOST_DRAWN = 60, 5000, 60, 600
+MAX_REPR_LINES, MAX_EDGES, MAX_LABELLED_BOXES, MAX_BOXES = 60, 5000, 60, 600
 _DERIVATIVES = ("grad", "vjp", "jvp", "hvp", "jacobian", "hessian")
 _COLOURS = ["#b1401d", "#2c6e8f", "#7a9a2e", "#8e5ba6", "#d08a1d", "#3f8f7a", "#a64f6d", "#5a6bb0", "#94793a"]
 _INK, _PALE = "#22262b", "#9aa4ae"
@@ -124,7 +124,7 @@ class Stage:
         return self.text()
 
     def __repr__(self):
-        return self.text(_MOST)
+        return self.text(MAX_REPR_LINES)
 
 
 class Passes(Mapping):
@@ -222,12 +222,12 @@ def passes(
     return v7
     """
     if derivative is not None and derivative not in _DERIVATIVES:
-        raise TypeError(f"passes: derivative={derivative!r} is none of {', '.join(_DERIVATIVES)}")
+        raise TypeError(f"passes: derivative must be one of {', '.join(_DERIVATIVES)}, not {derivative!r}")
     if isinstance(f, Program):
         if x is not None or args or kwargs:
-            raise TypeError("passes: a program has its point already; a function comes with one")
+            raise TypeError("passes: x, args and kwargs are for functions; a Program has its point already")
     elif x is None:
-        raise TypeError("passes: give a point at which the function is recorded: wengert.viz.passes(f, x)")
+        raise TypeError("passes: missing the point at which to record the function: wengert.viz.passes(f, x)")
     seen = _Stages()
     with pipeline.observed(seen):
         if isinstance(f, Program):
@@ -308,8 +308,8 @@ def render(program: Program, path: Any, most: int = 200) -> Path:
         drawn = graphviz.Source(source).pipe(format=path.suffix[1:])
     except graphviz.ExecutableNotFound as error:
         raise ImportError(
-            "render: the programs of Graphviz are not installed: apt install graphviz, brew install graphviz, or write "
-            "the source into a file that ends in .dot"
+            "render: Graphviz is not installed: apt install graphviz, brew install graphviz, or write the source to a "
+            "path that ends in .dot"
         ) from error
     path.write_bytes(drawn)
     return path
@@ -364,7 +364,7 @@ def draw(program: Program, axes: Any = None) -> Any:
         _write(numbers, "no loops over numbers", [f"{program._name} computes with whole arrays"])
     if has_numbers and run is code:
         _write(arrays, "nothing is rolled", rolling(program))
-    elif len(run) > _MOST_DRAWN:
+    elif len(run) > MAX_BOXES:
         _write(arrays, counted(len(run), "instruction"), rolling(program))
     else:  # the classes of a program with loops differ
         is_rolled = run.op.tolist() == rolled.op.tolist()
@@ -448,7 +448,7 @@ def _draw_numbers(ax, code, found, in_sums, colours):
         given = [v for v in operands(code, i) if v in height]
         height[i] = 1 + max((height[v] for v in given if not (in_sums[i] and in_sums[v])), default=0)
         arrows += [((v, height[v]), (i, height[i])) for v in given]
-    if len(arrows) <= _MOST_ARROWS:
+    if len(arrows) <= MAX_EDGES:
         collections = _imported("matplotlib.collections")
         ax.add_collection(collections.LineCollection(arrows, colors=_PALE, linewidths=0.4, zorder=1))
     count, shades = len(height), [colour[i] for i in height]
@@ -480,7 +480,7 @@ def _draw_list(ax, code, colours):
             ax.plot([place[v], place[i]], [height[v], height[i]], color=_PALE, linewidth=0.8, zorder=1)
         shade = _INK if table[i][0] == Op.SUM else colours.get(i)
         box = {"boxstyle": "round", "facecolor": shade or "#ffffff", "edgecolor": shade or _INK}
-        text = _box(code, i, table[i]) if len(read) <= _MOST_BOXES else " "
+        text = _box(code, i, table[i]) if len(read) <= MAX_LABELLED_BOXES else " "
         ink = "#ffffff" if shade else _INK
         ax.text(place[i], height[i], text, ha="center", va="center", color=ink, fontsize=fontsize, bbox=box, zorder=2)
     ax.set(title=counted(len(code), "instruction"), xlim=(0, 1), ylim=(-0.7, top + 0.7))

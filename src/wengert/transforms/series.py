@@ -52,7 +52,7 @@ class Series(Lifted):
         """Report an array or a scalar to user code; NumPy, SciPy and this package see a `Series`."""
         module = sys._getframe(1).f_globals.get("__name__", "")
         if module == "json.encoder" and not self.ndim:
-            self._leave("json")
+            self._raise_unsupported("json")
         package = module.partition(".")[0]
         kind = Series if package in ("wengert", "numpy", "scipy") else self.c[0].__class__
         return {np.float64: float, np.complex128: complex}.get(kind, kind if kind is np.ndarray else Series)

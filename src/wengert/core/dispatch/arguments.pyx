@@ -68,36 +68,37 @@ def unchanged(x):
 
 
 #: functions that, like ufuncs, treat a Python float as weakly typed (NEP 50)
-_WEAK = frozenset((np.where, np.clip))
+_WEAKLY_TYPED = frozenset((np.where, np.clip))
 
 #: functions that depend only on dtypes
-_OF_DTYPES = frozenset((np.result_type, np.can_cast))
+_DTYPE_FUNCTIONS = frozenset((np.result_type, np.can_cast))
 
 
-def as_numpy_takes(fun, args, kwargs):
+def promote_python_floats(fun, args, kwargs):
     """Replace traced Python floats among the arguments by NumPy scalars, following NumPy's promotion rules."""
     held = (args, tuple(kwargs.values()))
     if not var.holds_float(held):
         return args, kwargs
-    if fun in _OF_DTYPES:
+    if fun in _DTYPE_FUNCTIONS:
         return plain(args), plain_keywords(kwargs)
     dtypes = [x.dtype for x in leaves(held) if hasattr(x, "dtype")]
     dtype = np.result_type(*[dtype for dtype in dtypes if dtype.kind in "biufc"], 1.0)
-    if weak(np.float64(0), dtype).dtype != np.float64 and not (isinstance(fun, np.ufunc) or fun in _WEAK):
+    is_double = promoted_float(np.float64(0), dtype).dtype == np.float64
+    if not (is_double or isinstance(fun, np.ufunc) or fun in _WEAKLY_TYPED):
         raise TracedValueError(
-            f"{registry.dotted_name(fun)} takes a traced Python float among values of {dtype}{at()}: make it a "
-            f"numpy.{dtype} first"
+            f"{registry.dotted_name(fun)} combines a traced Python float with values of {dtype}{at()}: convert it with "
+            f"numpy.{dtype}(x) first"
         )
-    return _taken(args, dtype), {name: _taken(value, dtype) for name, value in kwargs.items()}
+    return _promoted(args, dtype), {name: _promoted(value, dtype) for name, value in kwargs.items()}
 
 
-def _taken(x, dtype):
+def _promoted(x, dtype):
     if type(x) in (list, tuple):
-        return type(x)([_taken(item, dtype) for item in x]) if var.holds_float(x) else x
-    return weak(var.as_numpy(x), dtype) if var.holds_float(x) else x
+        return type(x)([_promoted(item, dtype) for item in x]) if var.holds_float(x) else x
+    return promoted_float(var.as_numpy(x), dtype) if var.holds_float(x) else x
 
 
-def weak(x, dtype):
+def promoted_float(x, dtype):
     """Convert a traced Python float to the precision that promotion with `dtype` gives it."""
     if dtype.kind not in "fc" or dtype.itemsize >= (8 if dtype.kind == "f" else 16):
         return x
@@ -171,7 +172,7 @@ def check_call(row, args, kwargs, operands):
             raise UnsupportedFunctionError(option_message(row, sorted(set(kwargs) - row.keywords)))
         if row.most is not None and len(args) > row.most:
             raise UnsupportedFunctionError(
-                f"{row.name} was called with {len(args)} positional arguments, its rule knows {row.most}{at()}"
+                f"{row.name} was called with {len(args)} positional arguments{at()}: its rule supports {row.most}"
             )
         unknown = [(i, x) for i, _, x in operands if row.variadic is None and i not in row.vjps]
         if signature(row.fun) is None:  # an unsupported clean array could be a positional out=
@@ -235,7 +236,7 @@ def _has_integer_loop(fun, i):
     return any(np.dtype(loop[i]).kind in "iu" and any(np.dtype(t).kind == "f" for t in loop) for loop in loops)
 
 
-def on_constants(fun, args, kwargs, compute):
+def call_on_constants(fun, args, kwargs, compute):
     """Call a function on constants; results that are views of clean arrays stay views."""
     result = (compute or fun)(*plain(args), **plain_keywords(kwargs))
     owners = [x for x in leaves(args) if var.is_var(x)]
@@ -302,7 +303,7 @@ def all_passive(x) -> bool:
     return all(var.is_passive(item) for item in leaves(x) if var.is_traced(item))
 
 
-def as_the_rule_takes_them(row, fun, args, kwargs):
+def observe_unsupported(row, fun, args, kwargs):
     """Replace passive operands by their observed values wherever the rule does not accept an operand."""
     if row.kind in ("constant", "composed", "custom") or row.variadic is not None:
         return args, kwargs
@@ -311,18 +312,18 @@ def as_the_rule_takes_them(row, fun, args, kwargs):
         names = {parameter.name: i for i, parameter in enumerate(signature(fun) or ())}
         names.update(registry.positions.get(fun, {}))
         kwargs = {
-            name: a if name in names and _is_taken(row, names[name], chooses) else observed_if_passive(a)
+            name: a if name in names and _accepts_operand(row, names[name], chooses) else observed_if_passive(a)
             for name, a in kwargs.items()
         }
     for i, a in enumerate(args):
-        if not _is_taken(row, i, chooses):
+        if not _accepts_operand(row, i, chooses):
             seen = observed_if_passive(a)
             if seen is not a:
                 args = (*args[:i], seen, *args[i + 1 :])
     return args, kwargs
 
 
-cdef bint _is_taken(row, i, chooses):
+cdef bint _accepts_operand(row, i, chooses):
     """Return whether the rule accepts an operand at this position."""
     if i in row.choices:
         return chooses
@@ -339,7 +340,7 @@ def observed_keywords(kwargs):
     return {name: observed(value) for name, value in kwargs.items()}
 
 
-def noted(compute, args, kwargs):
+def run_recorded(compute, args, kwargs):
     """Call a function in a recording; an error that depends on values ends the recording, since f may catch it."""
     try:
         return compute(*args, **kwargs)

@@ -30,7 +30,7 @@ def refusal(x, message: str, kind=TracedValueError):
     return error
 
 
-def spelled(x, text: str, spec: str = "") -> str:
+def operand_text(x, text: str, spec: str = "") -> str:
     """Return `text`, the formatted operand; raises as `written` does."""
     level = var.made_at(x)
     if level is None or not var.is_traced(x) or x.dtype.kind not in "fc":
@@ -50,7 +50,7 @@ def written(x, text: str, spec: str = "") -> str:
 def _written(frame, x, text, spec, *holders):
     module = frame.f_globals.get("__name__", "")
     is_ours = module.startswith("wengert.") and module not in _OF_USERS  # an error message is being formatted
-    if is_ours or not spelling.is_whole(spec):
+    if is_ours or not spelling.keeps_all_digits(spec):
         return text
     purpose = spelling.purpose(user_frame())
     if purpose == "read":
@@ -79,8 +79,8 @@ def check_row_store(x) -> None:
     """Raise if compiled code stores into a row of an array: a shuffle that swaps views would duplicate rows."""
     if not is_assignment():
         raise TracedValueError(
-            f"rows of an array are exchanged by compiled code{at()}, which would go through views and duplicate them: "
-            "write x = x[rng.permutation(len(x))] in place of rng.shuffle(x)"
+            f"compiled code swaps rows of a traced array{at()}, which would duplicate rows as they are views: write "
+            "x = x[rng.permutation(len(x))] instead of rng.shuffle(x)"
         )
 
 
@@ -95,8 +95,8 @@ def refuse_overlap(x, key, value, what) -> None:
     first = dict(zip(reversed(written), range(len(written) - 1, -1, -1)))
     if any(first.get(address, i) < i for i, address in enumerate(read)):
         raise UnsupportedFunctionError(
-            f"{what} overwrites elements before it reads them{at()}: NumPy's result depends on the order, "
-            "store value.copy()"
+            f"{what} overwrites elements before it reads them{at()}, so NumPy's result depends on the order of the "
+            "stores: store value.copy()"
         )
 
 

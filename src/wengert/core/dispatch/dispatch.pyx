@@ -21,11 +21,12 @@ from wengert import registry
 from wengert.core import levels
 from wengert.core.dispatch import mixed, nan_check, options
 from wengert.core.dispatch.arguments import (
-    Part, all_passive, as_numpy_takes, as_result_dtype, as_the_rule_takes_them, broadcasts, check_call, check_complex,
-    check_target, clean, is_traced_condition, kept, kept_operand, like_tuple, noted, numbers_like, observed_keywords,
-    on_constants, out_position, plain_keywords, positional, shared_view, unchanged, with_condition,
+    Part, all_passive, as_result_dtype, broadcasts, call_on_constants, check_call, check_complex, check_target, clean,
+    is_traced_condition, kept, kept_operand, like_tuple, numbers_like, observe_unsupported, observed_keywords,
+    out_position, plain_keywords, positional, promote_python_floats, run_recorded, shared_view, unchanged,
+    with_condition,
 )
-from wengert.core.dispatch.checks import refusal, refuse_overlap, spelled
+from wengert.core.dispatch.checks import operand_text, refusal, refuse_overlap
 from wengert.core.frames import at, solver
 from wengert.core.messages import (
     assignment_message, no_complex_rule, no_rule_message, option_message, solver_message,
@@ -54,7 +55,7 @@ _OPTIONS_OF_METHODS = ("axis", "dtype", "out", "keepdims", "initial", "where")
 def ufunc(fun, method, inputs, kwargs, compute=None):
     """Handle NumPy's ufunc protocol. `compute`, if given, computes the value of an operator in place of the ufunc."""
     if var.may_record():
-        inputs, kwargs = as_numpy_takes(fun, inputs, kwargs)
+        inputs, kwargs = promote_python_floats(fun, inputs, kwargs)
     if method == "__call__":
         if kwargs and not kwargs.keys() <= _KNOWN_OPTIONS and holds_traced(inputs):
             return options.simplified(ufunc_call, fun, inputs, kwargs)
@@ -98,7 +99,7 @@ WRITERS = frozenset((np.array2string, np.array_repr, np.array_str))
 STORES = frozenset((np.copyto, np.put, np.putmask, np.place, np.put_along_axis, np.fill_diagonal))
 
 #: attributes and functions that depend on the memory of an array; a recording works on a copy
-OF_MEMORY = frozenset(("base", "ctypes", "data", np.may_share_memory, np.shares_memory))
+MEMORY_DEPENDENT = frozenset(("base", "ctypes", "data", np.may_share_memory, np.shares_memory))
 
 #: Functions that SciPy's solvers call on values and iterates: in convergence tests, or before compiled code that
 #: swallows errors. The solver is rejected at this point, since its result would have the derivative of the iteration.
@@ -108,7 +109,7 @@ _CALLED_BY_SOLVERS = frozenset((np.isclose, np.isnan, np.atleast_1d))
 def function(fun, args, kwargs, compute=None):
     """Call a NumPy function on operands and record it by its row, or raise."""
     if var.may_record():
-        args, kwargs = as_numpy_takes(fun, args, kwargs)
+        args, kwargs = promote_python_floats(fun, args, kwargs)
     if fun in creation:
         kwargs.pop("like", None)
         return creation[fun](*args, **kwargs)
@@ -123,9 +124,9 @@ def function(fun, args, kwargs, compute=None):
             out = args[position]
         args = args[:position]
     if out is not None:
-        return _into(out, fun, args, kwargs, compute)
+        return _call_with_out(out, fun, args, kwargs, compute)
     if not var.holds_traced(args) and not var.holds_traced(tuple(kwargs.values())):
-        return on_constants(fun, args, kwargs, compute)
+        return call_on_constants(fun, args, kwargs, compute)
     if fun in _CALLED_BY_SOLVERS and (name := solver()) is not None:
         raise TracedValueError(solver_message(name))
     row = _rows.get(fun) or registry.lookup(fun)
@@ -139,9 +140,9 @@ def function(fun, args, kwargs, compute=None):
         return y
     recording = var.may_record() and var.recording_level((args, tuple(kwargs.values()))) is not None
     if recording:
-        args, kwargs = as_the_rule_takes_them(row, fun, args, kwargs)
+        args, kwargs = observe_unsupported(row, fun, args, kwargs)
         if not var.holds_traced(args) and not var.holds_traced(tuple(kwargs.values())):
-            return on_constants(fun, args, kwargs, compute)
+            return call_on_constants(fun, args, kwargs, compute)
     if row.kind == "view" and not kwargs and var.is_traced(args[0]) and not var.is_scalar(args[0]):
         y = fun(var.value_of(args[0]), *args[1:])
         if type(y) is np.ndarray and var.shares_memory(args[0], y):
@@ -158,12 +159,12 @@ def function(fun, args, kwargs, compute=None):
         return row.variadic(*map(mixed.as_array_like, args), **kwargs)
     if row.kind == "constant":
         if fun in WRITERS:
-            spelled(args[0], "")
+            operand_text(args[0], "")
         if row.on_complex is not None and holds_complex(args):
             return row.on_complex(*args, **kwargs)
         if recording and not row.static:
             return record_constant(row, args, kwargs, compute or fun)
-        if recording and fun in OF_MEMORY:
+        if recording and fun in MEMORY_DEPENDENT:
             levels.end_recording(f"numpy.{fun.__name__} of arguments", True)
         return clean((compute or fun)(*plain(args), **plain_keywords(kwargs)))
     if var.holds_traced(tuple(kwargs.values())):
@@ -178,7 +179,7 @@ cdef bint _all_share_memory(x, list parts) except -1:
     return True
 
 
-def _into(out, fun, args, kwargs, compute):
+def _call_with_out(out, fun, args, kwargs, compute):
     """Handle ``out=``: compute the result, then store it."""
     outs = out if isinstance(out, tuple) else (out,)
     if isinstance(fun, np.ufunc):
@@ -187,7 +188,7 @@ def _into(out, fun, args, kwargs, compute):
         return (compute or fun)(*plain(args), **plain_keywords(kwargs), out=out)
     where = kwargs.pop("where", True) if isinstance(fun, np.ufunc) else True
     if not isinstance(fun, np.ufunc):
-        args, kwargs = _as_wide_as(outs[0], fun, args, kwargs)
+        args, kwargs = _with_dtype_of_out(outs[0], fun, args, kwargs)
     if where is True:
         result = function(fun, args, kwargs, compute)
     elif fun.signature is None and fun.nout == 1 and outs[0] is not None:
@@ -196,18 +197,19 @@ def _into(out, fun, args, kwargs, compute):
         result = function(np.where, (where, result, outs[0]), {})
     else:
         raise UnsupportedFunctionError(
-            f"{registry.dotted_name(fun)} with where= and such an out={at()}: write out[mask] = ..., or numpy.where"
+            f"{registry.dotted_name(fun)} with where= and this out= has no derivative rule{at()}: write "
+            "out[mask] = ..., or numpy.where"
         )
     if len(outs) == 1:
-        return result if outs[0] is None else _stored(fun, outs[0], result)
+        return result if outs[0] is None else _store_result(fun, outs[0], result)
     if not any(o is None for o in outs) and np.may_share_memory(*map(plain, outs)):
         raise UnsupportedFunctionError(
-            f"{registry.dotted_name(fun)} with out= arrays that share memory{at()}: store the results one by one"
+            f"{registry.dotted_name(fun)} with out= arrays that share memory{at()}: assign the results one by one"
         )
-    return tuple(part if o is None else _stored(fun, o, part) for o, part in zip(outs, result))
+    return tuple(part if o is None else _store_result(fun, o, part) for o, part in zip(outs, result))
 
 
-def _as_wide_as(out, fun, args, kwargs):
+def _with_dtype_of_out(out, fun, args, kwargs):
     """Add the dtype of a wider ``out=`` to the arguments, as NumPy's reductions accumulate in it."""
     dtype, wide = (getattr(x, "dtype", None) for x in (args[0] if args else None, out))
     if dtype is None or wide is None or dtype.kind != "f" or wide.kind != "f" or dtype.itemsize >= wide.itemsize:
@@ -224,7 +226,7 @@ def _as_wide_as(out, fun, args, kwargs):
     return ((args[0].astype(wide), *args[1:]) if is_fold else args), kwargs
 
 
-def _stored(fun, out, result):
+def _store_result(fun, out, result):
     """Store one result into one array of ``out=``."""
     spread = isinstance(fun, np.ufunc) and fun.signature is None and fun.nout == 1
     if not (broadcasts(np.shape(result), np.shape(out)) if spread else np.shape(result) == np.shape(out)):
@@ -265,14 +267,14 @@ def apply(row, fun, args, kwargs, compute=None):
     The value is computed by the same call on the operands lowered by one level: plain arrays, or operands of the
     enclosing level.
     """
-    args, traced = _operands(row, args)
+    args, traced = _collect_operands(row, args)
     check_call(row, args, kwargs, traced)
     level = var.innermost([x for _, _, x in traced])
     operands = [operand for operand in traced if var.level_of(operand[2]) is level]
     values = [var.lower(a, level) for a in args]
     if kwargs:
         kwargs = {name: kept(plain(value)) for name, value in kwargs.items() if name not in row.unheeded}
-    y = noted(compute or fun, values, kwargs) if level.recording else (compute or fun)(*values, **kwargs)
+    y = run_recorded(compute or fun, values, kwargs) if level.recording else (compute or fun)(*values, **kwargs)
     y = np.complex128(y) if type(y) is complex else y  # Python complex times float64 gives a Python complex
     check_complex(level, row, operands, y)
     if level.depth and levels.is_watched():
@@ -281,7 +283,7 @@ def apply(row, fun, args, kwargs, compute=None):
     if kind in ("view", "rearrangement") and not row.choices.issuperset([i for i, _, _ in operands]):
         return _rearranged(level, row, args, values, kwargs, operands, y)
     if not is_a(y, _ARRAYS):
-        return _in_place_of(y, row, fun, args, kwargs)
+        return _call_lifted(y, row, fun, args, kwargs)
     shared = shared_view(y, operands)
     if shared is not None:
         return shared
@@ -291,15 +293,15 @@ def apply(row, fun, args, kwargs, compute=None):
     return var.record(level, row, tuple(values), kwargs, operands, y, None, compute or fun)
 
 
-def _in_place_of(y, row, fun, args, kwargs):
+def _call_lifted(y, row, fun, args, kwargs):
     """Return the result of a call that returned no array: a `Lifted` argument takes operands as constants."""
     found = [a for a in args if hasattr(a, "_call")]
     if found:
         return found[0]._call(fun, args, kwargs)
-    raise UnsupportedFunctionError(f"{row.name} returned {type(y).__name__}{at()}; its rule knows a single array only")
+    raise UnsupportedFunctionError(f"{row.name} returned {type(y).__name__}{at()}: its rule supports a single array")
 
 
-def _operands(row, args):
+def _collect_operands(row, args):
     """Convert sequences among the arguments to arrays; list the traced ones as ``(position, item, operand)``."""
     operands: list = []
     args = list(args)
@@ -402,14 +404,14 @@ def record_constant(row, args, kwargs, compute):
         kwargs = observed_keywords(kwargs)
     elif holds_traced(tuple(kwargs.values())):
         args, kwargs = positional(row.fun, args, kwargs)
-    args = [_flat_list(a) for a in var.grounded(tuple(args))]
+    args = [_stack_inner_lists(a) for a in var.grounded(tuple(args))]
     operands = []
     for i, a in enumerate(args):
         operands += [(i, j, x) for j, x in enumerate(a) if var.is_traced(x)] if isinstance(a, list) else []
         operands += [(i, -1, a)] if var.is_traced(a) else []
     values = plain(tuple(args))
     kwargs = plain_keywords(kwargs)
-    y = noted(compute, values, kwargs)
+    y = run_recorded(compute, values, kwargs)
     if not is_a(y, (np.ndarray, np.generic, bool, int, float)):
         observed(args)
         return y
@@ -424,7 +426,7 @@ def _is_python(y):
     return not is_a(y, (np.ndarray, np.generic))
 
 
-def _flat_list(a):
+def _stack_inner_lists(a):
     """Convert nested lists that hold operands to arrays."""
     if not isinstance(a, (list, tuple)) or not holds_traced(a):
         return a

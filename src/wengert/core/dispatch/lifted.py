@@ -39,7 +39,7 @@ _UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute}
 LIKE = frozenset((np.zeros_like, np.empty_like, np.ones_like))
 
 
-class Lifted(var.Lender):
+class Lifted(var.BufferExporter):
     """A value with the interface of an array."""
 
     __slots__ = ()
@@ -76,7 +76,7 @@ class Lifted(var.Lender):
         else:
             fun = registry.ufunc_methods.get((ufunc, method))
             if fun is None or method == "at":
-                self._leave(f"numpy.{ufunc.__name__}.{method}")
+                self._raise_unsupported(f"numpy.{ufunc.__name__}.{method}")
             count = 2 if method == "reduceat" else 1
             names = dict(zip(("axis", "dtype", "out"), inputs[count:]))
             found = self._call(fun, inputs[:count], {"axis": 0, **names, **kwargs})
@@ -97,34 +97,34 @@ class Lifted(var.Lender):
         return found
 
     def __array__(self, dtype=None, copy=None):
-        handed = matrices.handed_over(self, 2)
+        handed = matrices.array_for_scipy(self, 2)
         if handed is not None:
             return handed
-        return self._leave("code that makes a plain array of it")
+        return self._raise_unsupported("code that makes a plain array of it")
 
-    def _lend(self):
-        if matrices.handed_over(self, 2) is None:
-            self._leave(advice.library_call(frames.user_frame()) or "code that reads its memory")
+    def _export_buffer(self):
+        if matrices.array_for_scipy(self, 2) is None:
+            self._raise_unsupported(advice.library_call(frames.user_frame()) or "code that reads its memory")
 
     def __dlpack__(self, **kwargs):
-        self._leave("code that reads its memory")
+        self._raise_unsupported("code that reads its memory")
 
     def __float__(self):
-        self._leave("code that makes a Python float of it")
+        self._raise_unsupported("code that makes a Python float of it")
 
     def __int__(self):
-        self._leave("code that makes a Python int of it")
+        self._raise_unsupported("code that makes a Python int of it")
 
     def __round__(self, digits=None):
-        self._leave("round")
+        self._raise_unsupported("round")
 
     def __hash__(self):
         if self.ndim:
             raise TypeError("unhashable type: 'numpy.ndarray'")
-        self._leave("a set, the keys of a dict, or a cache")
+        self._raise_unsupported("a set, the keys of a dict, or a cache")
 
     def __reduce_ex__(self, protocol):
-        self._leave("pickle")
+        self._raise_unsupported("pickle")
 
     def __copy__(self):
         return self.copy() if self.ndim else self
@@ -138,7 +138,7 @@ class Lifted(var.Lender):
     def __rdivmod__(self, other):
         return other // self, other % self
 
-    def _leave(self, where):
+    def _raise_unsupported(self, where):
         place = frames.where(frames.caller())
         raise TracedValueError(
             f"{self.what} cannot go through {where} ({place}): use NumPy functions, and np.stack to join values"
@@ -184,12 +184,12 @@ class Lifted(var.Lender):
         if name in methods.METHODS:
             fun = methods.METHODS[name]
             return lambda *args, **kwargs: fun(self, *args, **kwargs)
-        if name in methods.INTERFACES and matrices.handed_over(self, 2) is None:
-            self._leave("code that reads its memory")
+        if name in methods.INTERFACES and matrices.array_for_scipy(self, 2) is None:
+            self._raise_unsupported("code that reads its memory")
         kind = np.ndarray if self.ndim else self.dtype.type
         if name.startswith("__") or not hasattr(kind, name):
             raise AttributeError(f"'numpy.{kind.__name__}' object has no attribute {name!r}")
-        return self._leave(f"{kind.__name__}.{name}")
+        return self._raise_unsupported(f"{kind.__name__}.{name}")
 
     conj = conjugate = methods.conj
 

@@ -1,6 +1,6 @@
 """Operators between SciPy sparse arrays and traced values.
 
-SciPy's sparse operators defer to the other operand when NumPy cannot convert it to a numeric array. `handed_over`
+SciPy's sparse operators defer to the other operand when NumPy cannot convert it to a numeric array. `array_for_scipy`
 makes them defer to traced values, which then compute the result (`operate`).
 The product of a constant sparse array and a traced vector or matrix is one linear primitive. A result whose nonzeros
 are traced, such as ``A.multiply(x)``, is a `SparseVar`.
@@ -18,6 +18,7 @@ from wengert.core.dispatch import mixed
 from wengert.core.dispatch.arguments import clean
 from wengert.core.dispatch.checks import refusal
 from wengert.core.dispatch.dispatch import apply
+from wengert.core.frames import at
 from wengert.core.messages import sparse_message
 from wengert.core.operands import var
 from wengert.dependence import Contraction
@@ -25,15 +26,15 @@ from wengert.errors import UnsupportedFunctionError
 from wengert.registry import strong
 
 #: largest dense array, in elements, that SciPy's ``multiply`` may allocate before it calls our ufunc override
-_MOST_DENSE = 10**8
+MAX_DENSE_ELEMENTS = 10**8
 
 #: functions through which SciPy tests the class of an operand; below, the sparse methods that call them
-_QUESTIONS = frozenset("__instancecheck__ isscalar isscalarlike isdense issparse".split())
-_MULTIPLYING = ("multiply", "_multiply_2d_with_broadcasting")
-_OPERATORS = frozenset(
+_CLASS_TESTS = frozenset("__instancecheck__ isscalar isscalarlike isdense issparse".split())
+_MULTIPLY_METHODS = ("multiply", "_multiply_2d_with_broadcasting")
+_OPERATOR_METHODS = frozenset(
     "__matmul__ __rmatmul__ _matmul_dispatch _rmatmul_dispatch dot __mul__ __rmul__ _mul_scalar __truediv__ _divide "
     "__add__ __radd__ __sub__ __rsub__".split()
-).union(_MULTIPLYING)
+).union(_MULTIPLY_METHODS)
 
 
 def is_sparse(x) -> bool:
@@ -45,19 +46,19 @@ def is_sparse(x) -> bool:
 # ---- answers to SciPy's sparse methods
 
 
-def is_asking(depth=1) -> bool:
+def is_class_test(depth=1) -> bool:
     """Return whether a sparse operator is testing the class of its operand, `depth` Python frames up the stack."""
     frame = sys._getframe(depth)
-    while frame is not None and frame.f_code.co_name in _QUESTIONS:
+    while frame is not None and frame.f_code.co_name in _CLASS_TESTS:
         frame = frame.f_back
-    return _is_sparse_code(frame) and frame.f_code.co_name in _OPERATORS
+    return _is_sparse_code(frame) and frame.f_code.co_name in _OPERATOR_METHODS
 
 
 def _is_sparse_code(frame) -> bool:
     return frame is not None and frame.f_globals.get("__name__", "").startswith("scipy.sparse._")
 
 
-def handed_over(x, depth=1):
+def array_for_scipy(x, depth=1):
     """Return the array that a sparse method gets from ``np.asanyarray(x)``, or None for any other caller.
 
     An object array makes the method defer to `x`. `depth` is the number of Python frames between here and the caller.
@@ -70,10 +71,10 @@ def handed_over(x, depth=1):
         return np.array(None, dtype=object)
     if name == "dot":
         return np.empty(x.shape)  # dot reads only the shape, and continues with x
-    if name not in _MULTIPLYING:
+    if name not in _MULTIPLY_METHODS:
         return None
     matrix = frame.f_locals["self"]
-    while _is_sparse_code(frame) and frame.f_code.co_name in _MULTIPLYING:
+    while _is_sparse_code(frame) and frame.f_code.co_name in _MULTIPLY_METHODS:
         frame = frame.f_back
     is_operator = _is_sparse_code(frame)
     return np.array(None, dtype=object) if is_operator else _Factor(matrix, x)
@@ -83,17 +84,17 @@ class _Factor(np.ndarray):
     """Stands for `x` in ``A.multiply(x)``: SciPy passes arrays with three axes to ``np.multiply``, overridden here."""
 
     def __new__(cls, matrix, x):
-        if matrix.ndim > 2 or np.prod(matrix.shape, dtype=float) > _MOST_DENSE:
+        if matrix.ndim > 2 or np.prod(matrix.shape, dtype=float) > MAX_DENSE_ELEMENTS:
             raise UnsupportedFunctionError(
-                f"A.multiply(x) of a traced x and a sparse array of shape {matrix.shape}: write scipy.sparse."
-                "csr_array(A) * x, which needs no dense array on its way"
+                f"A.multiply(x) of a sparse array of shape {matrix.shape} and a traced x would need a dense array"
+                f"{at()}: write scipy.sparse.csr_array(A) * x"
             )
         made = np.zeros((1, 1, 1)).view(cls)
         made.operands = matrix, x
         return made
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        return multiplied(*self.operands)
+        return multiply_entries(*self.operands)
 
 
 # ---- operators
@@ -110,13 +111,14 @@ def operate(fun, left, right):
     if fun is np.matmul:
         return clean(product(matrix, x) if is_left else _transposed_product(matrix, x))
     if fun is np.multiply:
-        return multiplied(matrix, x)
+        return multiply_entries(matrix, x)
     if fun is np.divide and is_left:
-        return multiplied(matrix, 1 / x)
+        return multiply_entries(matrix, 1 / x)
     if fun in (np.add, np.subtract) and np.ndim(x) and _is_array(matrix):
         return fun(matrix.toarray(), x) if is_left else fun(x, matrix.toarray())
     raise UnsupportedFunctionError(
-        f"numpy.{fun.__name__} of a scipy.sparse.{type(matrix).__name__} and a traced value: write it with A.toarray()"
+        f"numpy.{fun.__name__} of a scipy.sparse.{type(matrix).__name__} and a traced value has no derivative rule"
+        f"{at()}: make the sparse array A dense with A.toarray()"
     )
 
 
@@ -128,7 +130,7 @@ def product(matrix, x):
     """Return ``A @ x`` for a sparse array and a vector or matrix."""
     _check_product(matrix, x)
     if matrix.ndim == 1:
-        return times(x, _row(matrix))[0]
+        return times(x, _as_row_matrix(matrix))[0]
     return times(x, matrix)
 
 
@@ -136,11 +138,11 @@ def _transposed_product(matrix, x):
     """Return ``x @ A`` for a sparse array and a vector or matrix."""
     _check_product(matrix, x)
     if matrix.ndim == 1:
-        return np.transpose(times(np.transpose(x), _row(matrix)))[..., 0]
+        return np.transpose(times(np.transpose(x), _as_row_matrix(matrix)))[..., 0]
     return np.transpose(times(np.transpose(x), matrix.transpose()))
 
 
-def _row(vector):
+def _as_row_matrix(vector):
     return vector.reshape(1, -1).tocsr()
 
 
@@ -149,8 +151,8 @@ def _check_product(matrix, x):
         raise ValueError("Scalar operands are not allowed, use '*' instead")
     if matrix.ndim > 2 or np.ndim(x) > 2:
         raise UnsupportedFunctionError(
-            f"a sparse array of shape {matrix.shape} times a traced one of shape {np.shape(x)}: matrices and vectors "
-            "have a derivative; write it with A.toarray()"
+            f"the product of a sparse array of shape {matrix.shape} and a traced array of shape {np.shape(x)} has no "
+            f"derivative rule{at()}: use matrices and vectors, or make the sparse array A dense with A.toarray()"
         )
 
 
@@ -165,7 +167,7 @@ def times(x, matrix):
     return apply(_times_row, times, (x, matrix), {})
 
 
-def _along(z, matrix, ndim):
+def _apply_to_last_axes(z, matrix, ndim):
     """Apply the matrix along the last `ndim` axes of `z`; leading axes are directions. Here 0 * inf is 0."""
     lead, core = np.shape(z)[: np.ndim(z) - ndim], np.shape(z)[np.ndim(z) - ndim :]
     if not lead:
@@ -181,10 +183,10 @@ def _strong_times(z, matrix):
         return y
     coo = matrix.tocoo()
     entries = coo.data[:, None] if np.ndim(z) == 2 else coo.data
-    return times(strong(z[coo.col], entries), _gathering(coo.row, matrix.shape[0]))
+    return times(strong(z[coo.col], entries), _summation_matrix(coo.row, matrix.shape[0]))
 
 
-def _gathering(places, n):
+def _summation_matrix(places, n):
     """Return the matrix that sums the entries with equal index in `places` into a vector of length `n`."""
     from scipy.sparse import csc_array
 
@@ -194,11 +196,12 @@ def _gathering(places, n):
 
 def _pull(ybar, y, x, matrix):
     lead = np.shape(ybar)[: np.ndim(ybar) - np.ndim(y)]
-    return _along(np.reshape(ybar, lead + matrix.shape[:1] + np.shape(x)[1:]), matrix.transpose(), np.ndim(x))
+    ybar = np.reshape(ybar, lead + matrix.shape[:1] + np.shape(x)[1:])
+    return _apply_to_last_axes(ybar, matrix.transpose(), np.ndim(x))
 
 
 def _push(t, y, x, matrix):
-    found = _along(t, matrix, np.ndim(x))
+    found = _apply_to_last_axes(t, matrix, np.ndim(x))
     return np.reshape(found, np.shape(t)[: np.ndim(t) - np.ndim(x)] + np.shape(y))
 
 
@@ -224,27 +227,29 @@ _times_row = registry.Primitive(
 # ---- sparse arrays with traced entries
 
 
-def multiplied(matrix, x):
+def multiply_entries(matrix, x):
     """Return ``A.multiply(x)`` for a traced `x`, as a `SparseVar` with the nonzeros of `A`."""
     shape = np.shape(x)
     if matrix.ndim != 2 or len(shape) > 2 or np.broadcast_shapes(matrix.shape, shape) != matrix.shape:
         raise UnsupportedFunctionError(
-            f"a sparse array of shape {matrix.shape} multiplied by a traced one of shape {shape}, element by element: "
-            "the second must broadcast to the shape of the first; write it with A.toarray()"
+            f"the elementwise product of a sparse array of shape {matrix.shape} and a traced array of shape {shape}"
+            f"{at()}: the first must be a matrix, and the second must broadcast to its shape; make the sparse array A "
+            "dense with A.toarray()"
         )
     coo = matrix.tocoo()
     factor = np.broadcast_to(x, matrix.shape)[coo.row, coo.col] if shape else x
-    return SparseVar(coo.data * factor, coo.row, coo.col, matrix.shape, _kind(_way_of(shape), type(matrix)))
+    cls_ = _result_class(_multiplication_by(shape), type(matrix))
+    return SparseVar(coo.data * factor, coo.row, coo.col, matrix.shape, cls_)
 
 
-def _way_of(shape):
-    """Return the key in `_WAYS` for multiplication by an operand of this shape."""
+def _multiplication_by(shape):
+    """Return the key in `_SAMPLE_OPERATIONS` for multiplication by an operand of this shape."""
     if not shape:
         return "scaled"
     return "by a row" if len(shape) == 1 or shape[0] == 1 else "by a column" if shape[1] == 1 else "by a matrix"
 
 
-_WAYS = {
+_SAMPLE_OPERATIONS = {
     "scaled": lambda a: a * 2.0,
     "by a row": lambda a: a.multiply(np.ones((1, 2))),
     "by a column": lambda a: a.multiply(np.ones((2, 1))),
@@ -261,9 +266,9 @@ _WAYS = {
 
 
 @functools.cache
-def _kind(way, *kinds):
-    """Return the class of SciPy's result of operation `way` on sparse arrays of the given classes."""
-    return type(_WAYS[way](*[kind(np.eye(2)) for kind in kinds]))
+def _result_class(operation, *classes):
+    """Return the class of SciPy's result of an operation on sparse arrays of the given classes."""
+    return type(_SAMPLE_OPERATIONS[operation](*[cls_(np.eye(2)) for cls_ in classes]))
 
 
 class SparseVar:
@@ -273,28 +278,28 @@ class SparseVar:
     Only operations that are linear in the entries are defined. Any other attribute raises an error that says so.
     """
 
-    __slots__ = ("_col", "_entries", "_kind", "_row", "shape")
+    __slots__ = ("_cls", "_col", "_entries", "_row", "shape")
     __array_ufunc__ = None
     ndim = 2
 
-    def __init__(self, entries, row, col, shape, kind):
+    def __init__(self, entries, row, col, shape, cls_):
         self._entries = entries
         self._row = row
         self._col = col
         self.shape = shape
-        self._kind = kind
+        self._cls = cls_
 
-    def _like(self, entries, way, *others):
-        kind = _kind(way, self._kind, *map(_class_of, others))
-        return SparseVar(entries, self._row, self._col, self.shape, kind)
+    def _like(self, entries, operation, *others):
+        cls_ = _result_class(operation, self._cls, *map(_class_of, others))
+        return SparseVar(entries, self._row, self._col, self.shape, cls_)
 
     @property
     def __class__(self):
-        return SparseVar if is_asking(2) else self._kind
+        return SparseVar if is_class_test(2) else self._cls
 
     @property
     def _is_array(self):
-        return issubclass(self._kind, sys.modules["scipy.sparse"].sparray)
+        return issubclass(self._cls, sys.modules["scipy.sparse"].sparray)
 
     def __getattr__(self, name):
         if name.startswith("__"):
@@ -302,11 +307,12 @@ class SparseVar:
         if sys._getframe(1).f_globals.get("__name__", "").startswith("scipy."):  # SciPy code that is not traced
             raise refusal(self._entries, sparse_message())
         raise UnsupportedFunctionError(
-            f"'{name}' of a sparse array whose entries are traced: write it with .toarray(), or with A @ x"
+            f"the attribute '{name}' of a sparse array A with traced entries is not supported{at()}: use "
+            "A.toarray(), or products A @ x"
         )
 
     def __array__(self, dtype=None, copy=None):
-        handed = handed_over(self)
+        handed = array_for_scipy(self)
         if handed is not None:
             return handed
         if var.is_traced(self._entries) and not var.is_passive(self._entries):
@@ -322,7 +328,7 @@ class SparseVar:
 
     @property
     def format(self):
-        return self._kind((1, 1)).format
+        return self._cls((1, 1)).format
 
     @property
     def nnz(self):
@@ -330,8 +336,8 @@ class SparseVar:
 
     @property
     def T(self):
-        kind = _kind("transpose", self._kind)
-        return SparseVar(self._entries, self._col, self._row, self.shape[::-1], kind)
+        cls_ = _result_class("transpose", self._cls)
+        return SparseVar(self._entries, self._col, self._row, self.shape[::-1], cls_)
 
     def transpose(self):
         return self.T
@@ -351,19 +357,19 @@ class SparseVar:
     def toarray(self):
         m, n = self.shape
         places = self._row.astype(np.intp) * n + self._col
-        return np.reshape(times(self._entries, _gathering(places, m * n)), self.shape)
+        return np.reshape(times(self._entries, _summation_matrix(places, m * n)), self.shape)
 
     def diagonal(self):
         on = self._row == self._col
-        return times(self._entries[on], _gathering(self._row[on], min(self.shape)))
+        return times(self._entries[on], _summation_matrix(self._row[on], min(self.shape)))
 
     def sum(self, axis=None):
         if axis is None:
             return np.sum(self @ np.ones(self.shape[1], self.dtype))
         if not self._is_array:
             raise UnsupportedFunctionError(
-                "sum along an axis of a sparse matrix with traced entries gives a numpy.matrix: write .toarray().sum("
-                "axis), or use scipy.sparse.csr_array"
+                "the sum of a sparse matrix A with traced entries along an axis would be a numpy.matrix"
+                f"{at()}: write A.toarray().sum(axis), or use scipy.sparse.csr_array"
             )
         return self @ np.ones(self.shape[1], self.dtype) if axis in (1, -1) else self.T.sum(1)
 
@@ -373,11 +379,12 @@ class SparseVar:
             return self._like(entries, "multiplied", other)
         if np.broadcast_shapes(self.shape, np.shape(other)) != self.shape:
             raise UnsupportedFunctionError(
-                f"a sparse array of shape {self.shape} multiplied by one of shape {np.shape(other)}: write it with "
-                ".toarray()"
+                f"the elementwise product of a sparse array of shape {self.shape} with traced entries and an array of "
+                f"shape {np.shape(other)}{at()}: the second must broadcast to the shape of the first; make the sparse "
+                "array A dense with A.toarray()"
             )
         factor = np.broadcast_to(other, self.shape)[self._row, self._col] if np.ndim(other) else other
-        return self._like(self._entries * factor, _way_of(np.shape(other)))
+        return self._like(self._entries * factor, _multiplication_by(np.shape(other)))
 
     def dot(self, other):
         return self @ other if np.ndim(other) else self.multiply(other)
@@ -385,13 +392,13 @@ class SparseVar:
     def __matmul__(self, other):
         if type(other) is SparseVar or is_sparse(other):
             raise UnsupportedFunctionError(
-                "the product of two sparse arrays, of which one has traced entries: write A @ (B @ x), or "
-                "A.toarray() @ B.toarray()"
+                f"the product of sparse arrays A and B with traced entries has no derivative rule{at()}: write "
+                "A @ (B @ x), or A.toarray() @ B.toarray()"
             )
         _check_product(self, other)
         picked = other[self._col]
         entries = self._entries[:, None] if np.ndim(other) == 2 else self._entries
-        return times(entries * picked, _gathering(self._row, self.shape[0]))
+        return times(entries * picked, _summation_matrix(self._row, self.shape[0]))
 
     def __rmatmul__(self, other):
         return np.transpose(self.T @ (other if is_sparse(other) else np.transpose(other)))
@@ -420,7 +427,7 @@ class SparseVar:
     def __rsub__(self, other):
         return (-self)._sum(other, "subtracted", other, self)
 
-    def _sum(self, other, way, *operands):
+    def _sum(self, other, operation, *operands):
         """Return the sum; for a sparse `other` the entries of both are concatenated (duplicates add up)."""
         if type(other) is not SparseVar and not is_sparse(other):
             if not np.ndim(other):
@@ -435,8 +442,8 @@ class SparseVar:
             entries, row, col = coo.data, coo.row, coo.col
         entries = np.concatenate([self._entries, entries])
         row, col = np.concatenate([self._row, row]), np.concatenate([self._col, col])
-        return SparseVar(entries, row, col, self.shape, _kind(way, *map(_class_of, operands)))
+        return SparseVar(entries, row, col, self.shape, _result_class(operation, *map(_class_of, operands)))
 
 
 def _class_of(matrix):
-    return matrix._kind if type(matrix) is SparseVar else type(matrix)
+    return matrix._cls if type(matrix) is SparseVar else type(matrix)

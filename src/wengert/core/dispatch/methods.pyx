@@ -18,7 +18,7 @@ from wengert.core import levels
 from wengert.core.dispatch import matrices
 from wengert.core.dispatch.arguments import check_complex, clean
 from wengert.core.dispatch.checks import refusal
-from wengert.core.dispatch.dispatch import OF_MEMORY, constant_row, function, record_constant, ufunc
+from wengert.core.dispatch.dispatch import MEMORY_DEPENDENT, constant_row, function, record_constant, ufunc
 from wengert.core.dispatch.flat import Flat
 from wengert.core.frames import at
 from wengert.core.messages import dtype_error
@@ -50,7 +50,7 @@ METHODS = {
 METADATA = frozenset("nbytes itemsize strides flags device".split())
 
 #: attributes and methods whose result would lose the derivative
-WAYS_OUT = frozenset(
+LOSES_DERIVATIVE = frozenset(
     "as_integer_ratio hex tolist tobytes tostring tofile dump dumps data ctypes base".split()
 )
 INTERFACES = frozenset(("__array_interface__", "__array_struct__"))
@@ -69,27 +69,27 @@ class Flags:
 
     def __getattr__(self, name):
         if name not in self._LAYOUT:
-            levels.end_recording(f"x.flags.{name} tells of the memory of an array", True)
+            levels.end_recording(f"x.flags.{name} depends on the memory of an array", True)
         return getattr(self._flags, name)
 
     def __getitem__(self, name):
         if name not in self._LAYOUT:
-            levels.end_recording(f"x.flags[{name!r}] tells of the memory of an array", True)
+            levels.end_recording(f"x.flags[{name!r}] depends on the memory of an array", True)
         return self._flags[name]
 
     def __setattr__(self, name, value):
-        levels.end_recording(f"x.flags.{name} of an array is set", True)
+        levels.end_recording(f"x.flags.{name} is assigned", True)
 
     def __repr__(self):
-        levels.end_recording("x.flags tells of the memory of an array", True)
+        levels.end_recording("x.flags depends on the memory of an array", True)
 
     __class__ = property(lambda self: type(self._flags))
 
 
 #: methods without a derivative, and what to write instead
 REFUSED_METHODS = {
-    "resize": "make a new array with numpy.zeros and assign to a part of it",
-    "byteswap": "only the bytes of plain arrays are exchanged: pass wengert.stop_gradient(array)",
+    "resize": "create an array with numpy.zeros and assign to a part of it",
+    "byteswap": "only plain arrays can swap bytes: pass wengert.stop_gradient(array)",
     "getfield": "take x.real, x.imag or a slice",
     "setfield": "assign to x.real, x.imag or a slice",
     "setflags": "leave it out, or pass wengert.stop_gradient(array)",
@@ -107,8 +107,8 @@ def array_attribute(x, name):
         return lambda *args, **kwargs: method(x, *args, **kwargs)
     if name in METADATA:
         return Flags(value.flags) if name == "flags" and var.recording_level(x) else getattr(value, name)
-    if name in OF_MEMORY and var.recording_level(x):
-        levels.end_recording(f"x.{name} tells of the memory of an array", True)
+    if name in MEMORY_DEPENDENT and var.recording_level(x):
+        levels.end_recording(f"x.{name} depends on the memory of an array", True)
     if name in INTERFACES:
         return _interface(x, name)
     if name == "mT":
@@ -123,7 +123,7 @@ def array_attribute(x, name):
         )
     if var.is_passive(x):
         return getattr(observed(x), name)
-    if name in WAYS_OUT:
+    if name in LOSES_DERIVATIVE:
         raise refusal(
             x,
             f"ndarray.{name} would lose the derivative of a traced array{at()}: "
@@ -165,7 +165,7 @@ def scalar_attribute(x, name):
         raise AttributeError(f"'numpy.{type(value).__name__}' object has no attribute {name!r}")
     if var.is_passive(x):
         return getattr(observed(x), name)
-    if name in WAYS_OUT:
+    if name in LOSES_DERIVATIVE:
         raise refusal(
             x,
             f"float64.{name} would lose the derivative of a traced value{at()}: "
@@ -183,7 +183,7 @@ def _interface(x, name):
 
     NumPy reads this attribute as well, before ``__array__``.
     """
-    if matrices.handed_over(x) is not None:
+    if matrices.array_for_scipy(x) is not None:
         raise AttributeError(name)
     return getattr(x.__array__(), name)
 
@@ -311,7 +311,7 @@ def _view(x, *args, **kwargs):
         y = value.view(*args, **kwargs)
         if type(y) is np.ndarray and y.dtype.kind in "fc" and y.real.dtype == value.real.dtype:
             return var.view_of(x, y)  # complex as pairs of real and imaginary parts, or back
-        raise UnsupportedFunctionError(f"ndarray.view with another dtype has no derivative{at()}: use astype")
+        raise UnsupportedFunctionError(f"ndarray.view with another dtype has no derivative{at()}: use x.astype(dtype)")
     return var.view_of(x, var.value_of(x).view())
 
 

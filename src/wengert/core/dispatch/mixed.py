@@ -63,7 +63,7 @@ def operate(fun: np.ufunc, left, right):
     if converted is not other:
         return compute(x, converted) if is_left else compute(converted, x)
     if _is_lifted(x):
-        x._leave(f"the operator {sign} with a {type(other).__name__}")
+        x._raise_unsupported(f"the operator {sign} with a {type(other).__name__}")
     if var.is_traced(x) and not var.is_passive(x):
         raise refusal(x, operator_message(sign, type(other)))
     return clean(compute(var.observed(left), var.observed(right)))

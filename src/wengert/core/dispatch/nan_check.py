@@ -31,12 +31,12 @@ class Place(NamedTuple):
 
 
 #: the call whose derivative rule is running
-_at_work: ContextVar[Place | None] = ContextVar("wengert_at_work", default=None)
+_running_call: ContextVar[Place | None] = ContextVar("wengert_at_work", default=None)
 
 
 def place(name: str) -> Place:
     """Return the place of the call being recorded; a call within a rule gets the place of the rule's call."""
-    around = _at_work.get()
+    around = _running_call.get()
     if around is None:
         return Place(name, frames.caller())
     return Place(f"{name} in the derivative of {around.name}", around.position)
@@ -45,21 +45,21 @@ def place(name: str) -> Place:
 @contextlib.contextmanager
 def rule(at: Place) -> Iterator[None]:
     """Context manager within which the rule of the call at this place runs."""
-    token = _at_work.set(at)
+    token = _running_call.set(at)
     try:
         yield
     finally:
-        _at_work.reset(token)
+        _running_call.reset(token)
 
 
 def check_value(row, operands, y) -> None:
     """Raise if the value of a call of f contains NaN."""
-    index = None if _at_work.get() is not None else _nan(y)
+    index = None if _running_call.get() is not None else _nan(y)
     if index is None:
         return
     given = [f"operand {i} is NaN already" for i, x in enumerate(operands) if _nan(x) is not None]
     if not given and row.kind == "elementwise":
-        given = [f"of {', '.join(_element(x, index, np.shape(y)) for x in operands)}"]
+        given = [f"computed from {', '.join(_element(x, index, np.shape(y)) for x in operands)}"]
     raise FloatingPointError(f"the value of {row.name} is NaN{_at(index)}{_listed(given)} {place(row.name)}")
 
 
@@ -67,7 +67,7 @@ def check_tangent(t) -> None:
     """Raise if the tangent returned by the running rule contains NaN."""
     index = _nan(t)
     if index is not None:
-        at = _at_work.get()
+        at = _running_call.get()
         raise FloatingPointError(f"the derivative of {at.name} is NaN: a tangent{_at(index[1:])} {at}")
 
 
@@ -76,14 +76,14 @@ def check_adjoint(name: str, total, part) -> None:
     index = _nan(total)
     if index is None:
         return
-    at = _at_work.get()
+    at = _running_call.get()
     if at is None:
         raise FloatingPointError(f"{name}: the cotangent of the result is NaN{_at(index[1:])}")
     if _nan(part) is not None:
         raise FloatingPointError(f"the derivative of {at.name} is NaN: a cotangent{_at(index[1:])} {at}")
     raise FloatingPointError(
-        f"the derivative of {at.name} is infinite and meets an infinite one of the other sign: "
-        f"their sum is NaN{_at(index[1:])} {at}"
+        f"the derivative of {at.name} is infinite, and its sum with an infinite one of opposite sign is "
+        f"NaN{_at(index[1:])} {at}"
     )
 
 

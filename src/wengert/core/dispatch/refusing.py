@@ -23,7 +23,7 @@ NAMES = {
     "decimal": ("Decimal",),
     "time": ("ctime", "gmtime", "localtime", "sleep"),
 }
-_MAKERS = ("from_float", "from_number", "fromtimestamp", "utcfromtimestamp")
+_CONSTRUCTORS = ("from_float", "from_number", "fromtimestamp", "utcfromtimestamp")
 
 
 class Refusing:
@@ -35,16 +35,16 @@ class Refusing:
         self._wengert_of, self._wengert_name = value, name
 
     def __call__(self, *args, **kwargs):
-        name = _own(self, "_wengert_name")
+        name = _get(self, "_wengert_name")
         args, kwargs = [_plain(x, name) for x in args], {word: _plain(x, name) for word, x in kwargs.items()}
-        return _own(self, "_wengert_of")(*args, **kwargs)
+        return _get(self, "_wengert_of")(*args, **kwargs)
 
     def __getattribute__(self, name):
-        value = getattr(_own(self, "_wengert_of"), name)
-        return Refusing(value, f"{_own(self, '_wengert_name')}.{name}") if name in _MAKERS else value
+        value = getattr(_get(self, "_wengert_of"), name)
+        return Refusing(value, f"{_get(self, '_wengert_name')}.{name}") if name in _CONSTRUCTORS else value
 
 
-_own = object.__getattribute__
+_get = object.__getattribute__
 
 
 def _plain(x, name):
@@ -58,7 +58,7 @@ def _plain(x, name):
 def refuse(x, name: str) -> None:
     """Raise if an operand passed to a function of this name carries a derivative."""
     if isinstance(x, lifted.Lifted):
-        x._leave(name)
+        x._raise_unsupported(name)
     if var.is_traced(x) and not var.is_passive(x):
         raise refusal(x, call_message(name))
 

@@ -15,43 +15,43 @@ import re
 import weakref
 
 #: digits after the decimal point from which on text is taken to be precise enough for reading the number back
-_DIGITS = 13
+MIN_PRECISE_DIGITS = 13
 
 _PRECISION = re.compile(r"(?:.?[<>=^])?[ +-]?z?#?0?\d*[,_]?(?:\.(\d+))?([a-zA-Z%]?)$", re.DOTALL)
 
 #: functions that parse numbers from text
-READERS = frozenset(
+PARSERS = frozenset(
     "float complex eval exec literal_eval Decimal Fraction mpf mpc sympify float64 float32 longdouble complex128 "
     "fromstring loadtxt genfromtxt array asarray asfarray loads strptime".split()
 )
 
 #: functions that display text
-_SHOWN = frozenset(
+_DISPLAY_FUNCTIONS = frozenset(
     "print pprint pp debug info warning warn error critical exception log set_description set_postfix set_title fail "
     "skip echo".split()
 )
 
 #: functions and methods that return text, or containers of text
-_OF_TEXT = frozenset(
+_TEXT_FUNCTIONS = frozenset(
     "str repr format __str__ __repr__ __format__ join strip lstrip rstrip removeprefix removesuffix ljust rjust center "
     "replace ascii dict list tuple splitlines split expandtabs zfill encode decode array2string array_repr array_str "
     "map sorted".split()
 )
 
 #: packages that display the values passed to them
-_SHOWING = frozenset(
+_DISPLAY_MODULES = frozenset(
     "logging warnings pprint reprlib traceback _pytest pytest unittest pdb bdb IPython".split()
 )
 
 #: expressions that pass text on to the enclosing expression
-_CLIMBED = (
+_TRANSPARENT_NODES = (
     *(ast.JoinedStr, ast.FormattedValue, ast.BinOp, ast.Tuple, ast.List, ast.Dict, ast.Starred, ast.keyword),
     *(ast.Subscript, ast.IfExp, ast.Attribute, ast.GeneratorExp, ast.ListComp, ast.Name, ast.Constant),
     ast.comprehension,
 )
 
 
-def is_whole(spec: str) -> bool:
+def keeps_all_digits(spec: str) -> bool:
     """Return whether a format specification keeps (nearly) all digits of a number."""
     found = _PRECISION.match(spec)
     if found is None:
@@ -59,7 +59,7 @@ def is_whole(spec: str) -> bool:
     precision, kind = found.groups()
     if precision is None:
         return kind in ("", "s", "r")
-    return int(precision) >= _DIGITS
+    return int(precision) >= MIN_PRECISE_DIGITS
 
 
 def purpose(frame) -> str:
@@ -71,11 +71,15 @@ def purpose(frame) -> str:
         frame = frame.f_back
     if frame is None:
         return "unknown"
-    if frame.f_globals.get("__name__", "").partition(".")[0] in _SHOWING:
+    if frame.f_globals.get("__name__", "").partition(".")[0] in _DISPLAY_MODULES:
         return "shown"
     known = _purposes.setdefault(frame.f_code, {})
     if frame.f_lasti not in known:
-        known[frame.f_lasti] = _of_source(frame) or _of_code(frame.f_code, frame.f_lasti) or _of_names(frame.f_code)
+        known[frame.f_lasti] = (
+            _purpose_from_source(frame)
+            or _purpose_from_bytecode(frame.f_code, frame.f_lasti)
+            or _purpose_from_names(frame.f_code)
+        )
     return known[frame.f_lasti]
 
 
@@ -83,7 +87,7 @@ def purpose(frame) -> str:
 _purposes: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
-def _of_source(frame):
+def _purpose_from_source(frame):
     """Return the purpose according to the source, or None if there is no source or it does not decide."""
     if frame.f_code.co_filename == "<string>":  # code run by exec; since 3.13 linecache may hold another "<string>"
         return None
@@ -91,10 +95,10 @@ def _of_source(frame):
     tree = _tree("".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals)))
     if None in place or tree is None:
         return None
-    for node in reversed(_around(tree, place)):
+    for node in reversed(_enclosing_nodes(tree, place)):
         if isinstance(node, ast.Call):
-            found = _of_call(getattr(node.func, "attr", getattr(node.func, "id", "")))
-            if found == "shown" and _goes_to_file(node):
+            found = _purpose_of_call(getattr(node.func, "attr", getattr(node.func, "id", "")))
+            if found == "shown" and _writes_to_file(node):
                 return "unknown"
             if found == "unknown" and ast.unparse(node.func).endswith(("stdout.write", "stderr.write")):
                 return "shown"
@@ -102,40 +106,40 @@ def _of_source(frame):
                 return found
         elif isinstance(node, (ast.Expr, ast.Raise, ast.Assert, ast.Compare)):
             return "shown"
-        elif not isinstance(node, _CLIMBED):
+        elif not isinstance(node, _TRANSPARENT_NODES):
             return "unknown"
     return None
 
 
-def _of_call(name):
+def _purpose_of_call(name):
     """Return the purpose for which a function of this name takes text, or None if it returns text itself."""
-    if name in READERS:
+    if name in PARSERS:
         return "read"
-    if name in _SHOWN or name.endswith(("Error", "Warning", "Exception")):
+    if name in _DISPLAY_FUNCTIONS or name.endswith(("Error", "Warning", "Exception")):
         return "shown"
-    return None if name in _OF_TEXT else "unknown"
+    return None if name in _TEXT_FUNCTIONS else "unknown"
 
 
-def _goes_to_file(call):
+def _writes_to_file(call):
     """Return whether a call such as ``print(x, file=f)`` writes to a file that may be read again."""
     files = [ast.unparse(keyword.value) for keyword in call.keywords if keyword.arg == "file"]
     return any(not file.endswith(("stdout", "stderr")) for file in files)
 
 
-def _around(tree, place):
+def _enclosing_nodes(tree, place):
     """Return the nodes that enclose a source range, the outermost first."""
     found, inner = [], tree
     while inner is not None:
         found.append(inner)
-        inner = next((node for node in ast.iter_child_nodes(inner) if _holds(node, place)), None)
+        inner = next((node for node in ast.iter_child_nodes(inner) if _covers(node, place)), None)
     return found
 
 
-def _holds(node, place):
+def _covers(node, place):
     """Return whether a node covers a source range; one without position, such as a comprehension, if a child does."""
     line, end_line, start, end = place
     if not hasattr(node, "lineno"):
-        return any(_holds(child, place) for child in ast.iter_child_nodes(node))
+        return any(_covers(child, place) for child in ast.iter_child_nodes(node))
     return (node.lineno, node.col_offset) <= (line, start) and (end_line, end) <= (node.end_lineno, node.end_col_offset)
 
 
@@ -147,7 +151,7 @@ def _tree(source):
         return None
 
 
-def _of_code(code, last):
+def _purpose_from_bytecode(code, last):
     """Return the purpose according to the calls and comparisons around an instruction, or None if undecided."""
     places = [*code.co_positions()]
     line, end_line, start, end = place = places[last // 2]
@@ -167,13 +171,13 @@ def _of_code(code, last):
         if not name.startswith("CALL"):
             return "shown"
         named = [load for load in loads if load[0] == first and load[1] < behind and isinstance(load[2], str)]
-        found = _of_call(max(named, key=lambda load: load[1])[2] if named else "")
+        found = _purpose_of_call(max(named, key=lambda load: load[1])[2] if named else "")
         if found is not None:
             return found
     return None
 
 
-def _of_names(code):
+def _purpose_from_names(code):
     """Return the purpose according to the names that the code uses."""
     names = {*code.co_names}
-    return "shown" if names & _SHOWN and not names & READERS else "unknown"
+    return "shown" if names & _DISPLAY_FUNCTIONS and not names & PARSERS else "unknown"

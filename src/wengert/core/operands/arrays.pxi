@@ -34,7 +34,7 @@ cdef class ArrayVar:
     """A traced array, or a clean one that may become traced; stands for an ``ndarray``."""
 
     def __init__(self, *args):
-        raise TypeError("type(x) of a traced array makes no arrays: use numpy.empty(shape)")
+        raise TypeError("type(x)(...) cannot create an array from the class of traced arrays: use numpy.empty(shape)")
 
     # -- operators
 
@@ -247,7 +247,7 @@ cdef class ArrayVar:
                 if self.buffer.level is (<ScalarDual>value).level or activate(self.buffer, (<ScalarDual>value).level):
                     store_dual(self.buffer, place, <ScalarDual>value)
                     return
-            elif number(value, &c):
+            elif as_double(value, &c):
                 tape = tape_of(self.buffer)
                 if tape is not None:
                     if tape.head is not None:
@@ -262,14 +262,14 @@ cdef class ArrayVar:
     # -- conversions that would lose the derivative
 
     def __array__(self, dtype=None, copy=None):
-        handed = matrices.handed_over(self)
-        return hand_out(self, dtype, copy) if handed is None else handed
+        handed = matrices.array_for_scipy(self)
+        return escaping_array(self, dtype, copy) if handed is None else handed
 
     def __getbuffer__(self, Py_buffer *view, int flags):
-        lend(self, view, flags)
+        fill_buffer(self, view, flags)
 
     def __dlpack__(self, **kwargs):
-        return hand_out(self, None, None).__dlpack__(**kwargs)
+        return escaping_array(self, None, None).__dlpack__(**kwargs)
 
     def __dlpack_device__(self):
         return self.v.__dlpack_device__()
@@ -290,7 +290,7 @@ cdef class ArrayVar:
         return operator.index(observed(self))
 
     def __int__(self):
-        return int(whole(self, np.trunc))
+        return int(rounded_value(self, np.trunc))
 
     def __round__(self, digits=None):
         return rounded(self, digits)
@@ -299,10 +299,10 @@ cdef class ArrayVar:
         return int(self)
 
     def __floor__(self):
-        return int(whole(self, np.floor))
+        return int(rounded_value(self, np.floor))
 
     def __ceil__(self):
-        return int(whole(self, np.ceil))
+        return int(rounded_value(self, np.ceil))
 
     def __bool__(self):
         return as_bool(self) if recordings else bool(self.v)
@@ -323,14 +323,14 @@ cdef class ArrayVar:
     # -- other attributes of ndarray
 
     def __repr__(self):
-        return checks.spelled(self, repr(observed(self) if recordings else self.v))
+        return checks.operand_text(self, repr(observed(self) if recordings else self.v))
 
     def __str__(self):
-        return checks.spelled(self, str(observed(self) if recordings else self.v))
+        return checks.operand_text(self, str(observed(self) if recordings else self.v))
 
     def __format__(self, spec):
         value = observed(self) if recordings else self.v
-        return checks.spelled(self, format(value[()] if self.v.ndim == 0 else value, spec), spec)
+        return checks.operand_text(self, format(value[()] if self.v.ndim == 0 else value, spec), spec)
 
     def __array_ufunc__(self, ufunc, method, x0, x1=None, *rest, out=None, where=True, **kwargs):
         return array_ufunc(ufunc, method, x0, x1, rest, out, where, kwargs)
@@ -367,7 +367,7 @@ cdef class ArrayVar:
 
     @property
     def __class__(self):
-        if is_hidden(self, self.scalar):
+        if reveals_own_class(self, self.scalar):
             return ArrayVar
         return type(self.v[()]) if self.scalar else ndarray
 
@@ -482,7 +482,7 @@ cdef object array_operator(int op, object left, object right):
     if type(other) is FloatVar:
         if op == WG_POW and other is right:
             other = exponent(<FloatVar>other)
-        other = beside(other, right if other is left else left)
+        other = promoted_with(other, right if other is left else left)
         left, right = (other, right) if type(right) is ArrayVar else (left, other)
     if not isinstance(other, (ndarray, list, tuple, np.generic, int, float, complex)):
         return matrices.operate((<Kernel>by_opcode[op]).ufunc, left, right)
@@ -511,7 +511,7 @@ cdef bint activate(Buffer buffer, Level level) except -1:
 
     Returns False if the buffer belongs to another, nested level, which needs the general path.
     """
-    settle(buffer)
+    check_ended(buffer)
     if buffer.level is not None:
         if buffer.level is not level and buffer.level.depth == level.depth:
             if level.tape != NULL and buffer.level.tape == level.tape:
@@ -552,12 +552,12 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
     cdef bint is_first
     if (buffer.level is not None and buffer.level.tape == NULL and not buffer.level.live and key is None
             and <Py_ssize_t>cnp.PyArray_NBYTES(view) == buffer.span):
-        give_back(buffer)           # a work array of an ended derivative is overwritten as a whole
+        return_to_outer(buffer)           # a work array of an ended derivative is overwritten as a whole
     if isinstance(value, (list, tuple)):
         value = dispatch.stacked(value)
     value = as_numpy(value)
     tape = tape_of(buffer)
-    level = inner(standing(buffer.level), level_of(value))
+    level = inner(active_level(buffer.level), level_of(value))
     if level is not None and (cnp.PyArray_ISCOMPLEX(view) or (type(value) is ArrayVar and is_complex(value))):
         note_complex(level)
         if not cnp.PyArray_ISCOMPLEX(view):
@@ -702,10 +702,10 @@ cdef bint is_same_view(ArrayVar value, Buffer buffer, cnp.ndarray view):
     return True
 
 
-cdef object hand_out(ArrayVar x, object dtype, object copy):
+cdef object escaping_array(ArrayVar x, object dtype, object copy):
     """Return the ndarray of a clean array and mark it as escaped, since NumPy or C code may keep a reference."""
     if is_live(x.buffer):
-        settle(x.buffer)            # raises if its derivative has ended
+        check_ended(x.buffer)            # raises if its derivative has ended
         if is_passive(x) or frames.is_asserted():
             return np.array(observed(x), dtype=dtype)
         raise checks.refusal(x, messages.array_message())

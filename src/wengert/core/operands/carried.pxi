@@ -40,13 +40,13 @@ cdef Buffer same_memory(Buffer buffer, Level level):
     return other
 
 
-cdef int enter(Buffer buffer, Level level, cnp.ndarray view) except -1:
+cdef int assign_level(Buffer buffer, Level level, cnp.ndarray view) except -1:
     """Assign a buffer to `level` because a value of that level is about to be stored into it.
 
     The enclosing level keeps its own buffer, ``buffer.under``.
     """
     cdef Buffer under
-    settle(buffer)
+    check_ended(buffer)
     if buffer.level is level:
         return 0
     if buffer.level is None and buffer.escaped is not None:
@@ -54,7 +54,7 @@ cdef int enter(Buffer buffer, Level level, cnp.ndarray view) except -1:
     if level.depth > 0:
         under = same_memory(buffer, buffer.level)
         if buffer.level is not None:
-            move_identity(buffer, under, view)
+            rename_for_outer(buffer, under, view)
         buffer.under = under
     buffer.level = level
     if level.kind == FORWARD:
@@ -64,7 +64,7 @@ cdef int enter(Buffer buffer, Level level, cnp.ndarray view) except -1:
     return 0
 
 
-cdef int move_identity(Buffer buffer, Buffer under, cnp.ndarray view) except -1:
+cdef int rename_for_outer(Buffer buffer, Buffer under, cnp.ndarray view) except -1:
     """Make the enclosing level refer to an array by `under` from now on."""
     cdef Level level = buffer.level
     cdef Tape tape
@@ -179,7 +179,7 @@ cdef object forward_call(Level level, row, args, kwargs, operands, y, index_map)
 cdef int store_carried(Level level, Buffer buffer, cnp.ndarray view, object key, object value) except -1:
     """Store into a view, or at an advanced index of it, of an array of a forward or nested level."""
     cdef Py_ssize_t j
-    enter(buffer, level, view)
+    assign_level(buffer, level, view)
     below = lower(value, level)
     buffer.written = True
     if level.kind == NESTED:

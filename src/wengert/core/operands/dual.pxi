@@ -11,7 +11,8 @@ cdef class ScalarDual:
     """A dual number with k tangents; stands for a ``numpy.float64``."""
 
     def __init__(self, *args):
-        raise TypeError("type(x) of a traced scalar makes no numbers: use x.__class__(...), which is numpy.float64")
+        raise TypeError("type(x)(...) cannot create a scalar from the class of traced scalars: use x.__class__(...), "
+                        "which is numpy.float64")
 
     def __dealloc__(self):
         if self.t != self.few:
@@ -115,7 +116,7 @@ cdef class ScalarDual:
         return complex(float(self))
 
     def __array__(self, dtype=None, copy=None):
-        handed = matrices.handed_over(self)
+        handed = matrices.array_for_scipy(self)
         if handed is not None:
             return handed
         if scalar_has_ended(self) or frames.is_asserted():
@@ -123,7 +124,7 @@ cdef class ScalarDual:
         raise checks.refusal(self, messages.array_message())
 
     def __getbuffer__(self, Py_buffer *view, int flags):
-        lend(self, view, flags)
+        fill_buffer(self, view, flags)
 
     def __reduce__(self):
         raise checks.refusal(self, "a traced value cannot be pickled: pass wengert.stop_gradient(value)")
@@ -137,13 +138,13 @@ cdef class ScalarDual:
     # other attributes of np.float64
 
     def __repr__(self):
-        return checks.spelled(self, repr(float64(self.v)))
+        return checks.operand_text(self, repr(float64(self.v)))
 
     def __str__(self):
-        return checks.spelled(self, str(float64(self.v)))
+        return checks.operand_text(self, str(float64(self.v)))
 
     def __format__(self, spec):
-        return checks.spelled(self, format(float64(self.v), spec), spec)
+        return checks.operand_text(self, format(float64(self.v), spec), spec)
 
     def __getitem__(self, key):
         if key is Ellipsis or (type(key) is tuple and not key):
@@ -161,7 +162,7 @@ cdef class ScalarDual:
 
     @property
     def __class__(self):
-        return ScalarDual if is_hidden(self, True) else float64
+        return ScalarDual if reveals_own_class(self, True) else float64
 
     @property
     def shape(self):
@@ -235,7 +236,7 @@ cdef inline object dual_left(ScalarDual x, object other, int op):
     if type(other) is ScalarDual:
         if (<ScalarDual>other).level is x.level:
             return dual2(x, <ScalarDual>other, op, evaluate(op, x.v, (<ScalarDual>other).v))
-    elif number(other, &b):
+    elif as_double(other, &b):
         return dual_left_number(x, b, op + 1, evaluate(op, x.v, b))
     return binary_operator(op, x, other)
 
@@ -243,7 +244,7 @@ cdef inline object dual_left(ScalarDual x, object other, int op):
 cdef inline object dual_right(ScalarDual x, object other, int op):
     """Compute ``other op x``."""
     cdef double a
-    if number(other, &a):
+    if as_double(other, &a):
         return dual_right_number(a, x, op + 2, evaluate(op, a, x.v))
     return binary_operator(op, other, x)
 
@@ -326,7 +327,7 @@ cdef object dual(Level level, object y, object t):
     array = <cnp.ndarray>np.asarray(y)
     if not cnp.PyArray_IS_C_CONTIGUOUS(array) and 0 in (<object>array).strides:
         array = <cnp.ndarray>array.copy()
-    if type(t) is ndarray and is_own(array, <cnp.ndarray>t, level.k):
+    if type(t) is ndarray and is_adoptable(array, <cnp.ndarray>t, level.k):
         operand = dual_array(level, array, <cnp.ndarray>t)
     else:
         operand = array_var(new_buffer(array, level), array)
@@ -337,7 +338,7 @@ cdef object dual(Level level, object y, object t):
     return operand
 
 
-cdef bint is_own(cnp.ndarray y, cnp.ndarray t, Py_ssize_t k):
+cdef bint is_adoptable(cnp.ndarray y, cnp.ndarray t, Py_ssize_t k):
     """Return whether the tangents own their memory and have the layout of `y`, so that they need no copy."""
     cdef int d
     if (not cnp.PyArray_IS_C_CONTIGUOUS(y) or not cnp.PyArray_IS_C_CONTIGUOUS(t)
@@ -412,7 +413,7 @@ cdef inline double *side_tangent(DualSide *side, Py_ssize_t j) noexcept:
                       + (<char *>cnp.PyArray_DATA(<cnp.ndarray>side.array) - buffer.low))
 
 
-cdef int read_dual_side(object x, DualSide *side) except -1:
+cdef int classify_dual_operand(object x, DualSide *side) except -1:
     """Classify an operand; return 0 if it needs the general path."""
     cdef ArrayVar v
     memset(side, 0, sizeof(DualSide))
@@ -420,7 +421,7 @@ cdef int read_dual_side(object x, DualSide *side) except -1:
         v = <ArrayVar>x
         if not is_double(v.v) or cnp.PyArray_NDIM(v.v) == 0:
             return 0
-        settle(v.buffer)
+        check_ended(v.buffer)
         side.array = <PyObject *>v.v
         if v.buffer.level is not None:
             if not is_forward(v.buffer):
@@ -439,7 +440,7 @@ cdef int read_dual_side(object x, DualSide *side) except -1:
             return 0
         side.array = <PyObject *>x
         return 1
-    if number(x, &side.c):
+    if as_double(x, &side.c):
         side.strong = type(x) is float64
         return 1
     return 0
@@ -456,7 +457,7 @@ cdef object forward_binary(Kernel u, object left, object right, object compute):
     cdef bint add = False, fast
     cdef int form, side
     cdef DualSide *s
-    if not (read_dual_side(left, &sides[0]) and read_dual_side(right, &sides[1])):
+    if not (classify_dual_operand(left, &sides[0]) and classify_dual_operand(right, &sides[1])):
         return None
     if sides[0].array == sides[1].array == NULL or sides[0].level == sides[1].level == NULL:
         return None

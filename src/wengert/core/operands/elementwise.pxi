@@ -11,7 +11,7 @@ cdef object unary(Kernel u, object operand):
     if type(operand) is ScalarVar:
         s = <ScalarVar>operand
         y = u.value1(s.v)
-        return entered(s.tape, u.opcode, s.slot, 0, y)
+        return append_scalar(s.tape, u.opcode, s.slot, 0, y)
     if type(operand) is ScalarDual:
         d = <ScalarDual>operand
         return dual1(d, u.opcode, u.value1(d.v))
@@ -27,10 +27,10 @@ cdef object unary(Kernel u, object operand):
     node.row = u.row()
     node.abuf = x.buffer
     node.aslot = node.bslot = -1
-    return trimmed(tape, node, u.reads_a, x.v, None, u.array_value(x.v, None, 0.0, 0.0, False))
+    return append_elementwise(tape, node, u.reads_a, x.v, None, u.array_value(x.v, None, 0.0, 0.0, False))
 
 
-cdef object trimmed(Tape tape, Node node, int reads, cnp.ndarray a, cnp.ndarray b, object y):
+cdef object append_elementwise(Tape tape, Node node, int reads, cnp.ndarray a, cnp.ndarray b, object y):
     """Append an elementwise entry; keep only the arrays that its partials read, and view descriptors of the others."""
     node.a = a
     node.b = b
@@ -58,7 +58,7 @@ cdef struct Side:               # one operand of a binary entry; references are 
     bint strong                 # a float64 in NumPy's promotion, not a weakly typed Python float
 
 
-cdef inline int read_side(object x, Side *side) except -1:
+cdef inline int classify_operand(object x, Side *side) except -1:
     """Classify an operand; return 0 if it needs the general path."""
     cdef ArrayVar v
     cdef Tape tape
@@ -89,7 +89,7 @@ cdef inline int read_side(object x, Side *side) except -1:
             return 0
         side.array = <PyObject *>x
         return 1
-    if number(x, &side.c):
+    if as_double(x, &side.c):
         side.strong = type(x) is float64
         return 1
     return 0
@@ -114,14 +114,14 @@ cdef inline object binary_any(Kernel u, object left, object right, bint is_opera
     """Apply a binary ufunc, or the operator that corresponds to it, and record it."""
     cdef Side l, r
     if recordings and (type(left) is FloatVar or type(right) is FloatVar):
-        return binary_any(u, beside(left, right), beside(right, left), is_operator)
+        return binary_any(u, promoted_with(left, right), promoted_with(right, left), is_operator)
     if is_scalar_var(left) or is_scalar_var(right):
         if (is_scalar_var(left) or not isinstance(left, ndarray)) and (
                 is_scalar_var(right) or not isinstance(right, ndarray)):
             scalars = scalar_ufunc(u, left, right)
             if scalars is not None:
                 return scalars
-    if not (read_side(left, &l) and read_side(right, &r)) or l.array == r.array == NULL:
+    if not (classify_operand(left, &l) and classify_operand(right, &r)) or l.array == r.array == NULL:
         duals = forward_binary(u, left, right, None)
         if duals is not None:
             return duals
@@ -160,7 +160,7 @@ cdef object record_binary(Kernel u, Side *l, Side *r, object y, object compute=N
     node.bslot = r.slot
     node.ac = l.c
     node.bc = r.c
-    return trimmed(tape, node, reads, a, b, y)
+    return append_elementwise(tape, node, reads, a, b, y)
 
 
 cdef object scalar_ufunc(Kernel u, object left, object right):
@@ -170,22 +170,22 @@ cdef object scalar_ufunc(Kernel u, object left, object right):
     if type(left) is ScalarVar and type(right) is ScalarVar:
         tape = common_tape((<ScalarVar>left).tape, (<ScalarVar>right).tape)
         y = u.value2((<ScalarVar>left).v, (<ScalarVar>right).v)
-        return entered(tape, u.opcode, (<ScalarVar>left).slot, (<ScalarVar>right).slot, y)
-    if type(left) is ScalarVar and number(right, &b):
+        return append_scalar(tape, u.opcode, (<ScalarVar>left).slot, (<ScalarVar>right).slot, y)
+    if type(left) is ScalarVar and as_double(right, &b):
         tape = (<ScalarVar>left).tape
         y = u.value2((<ScalarVar>left).v, b)
-        return entered(tape, u.opcode + 1, (<ScalarVar>left).slot, constant(tape, b), y)
-    if type(right) is ScalarVar and number(left, &a):
+        return append_scalar(tape, u.opcode + 1, (<ScalarVar>left).slot, constant(tape, b), y)
+    if type(right) is ScalarVar and as_double(left, &a):
         tape = (<ScalarVar>right).tape
         y = u.value2(a, (<ScalarVar>right).v)
-        return entered(tape, u.opcode + 2, constant(tape, a), (<ScalarVar>right).slot, y)
+        return append_scalar(tape, u.opcode + 2, constant(tape, a), (<ScalarVar>right).slot, y)
     if type(left) is ScalarDual and type(right) is ScalarDual:
         if (<ScalarDual>left).level is (<ScalarDual>right).level:
             return dual2(<ScalarDual>left, <ScalarDual>right, u.opcode,
                          u.value2((<ScalarDual>left).v, (<ScalarDual>right).v))
-    elif type(left) is ScalarDual and number(right, &b):
+    elif type(left) is ScalarDual and as_double(right, &b):
         return dual_left_number(<ScalarDual>left, b, u.opcode + 1, u.value2((<ScalarDual>left).v, b))
-    elif type(right) is ScalarDual and number(left, &a):
+    elif type(right) is ScalarDual and as_double(left, &a):
         return dual_right_number(a, <ScalarDual>right, u.opcode + 2, u.value2(a, (<ScalarDual>right).v))
     return None
 
@@ -199,13 +199,17 @@ cdef object power(object left, object right):
     """Apply ``**`` to arrays; unlike ``np.power`` it has shortcuts for some exponents."""
     cdef Side l, r
     cdef double c
-    if (type(left) is ArrayVar and number(right, &c) and c == 2.0 and type(right) is not float64
+    if (type(left) is ArrayVar and as_double(right, &c) and c == 2.0 and type(right) is not float64
             and not ((<ArrayVar>left).scalar and cnp.PyArray_ISCOMPLEX((<ArrayVar>left).v))):
         return unary(<Kernel>by_opcode[WG_SQUARE], left)
+<<<<<<< HEAD
     if power_is_operator_only and type(left) is ArrayVar and number(right, &c) and c in OPERATOR_SHORTCUTS:
         if not (<ArrayVar>left).scalar and cnp.PyArray_TYPE((<ArrayVar>left).v) == cnp.NPY_DOUBLE:
             return unary(<Kernel>OPERATOR_SHORTCUTS[c], left)
     if not (read_side(left, &l) and read_side(right, &r)) or l.array == r.array == NULL:
+=======
+    if not (classify_operand(left, &l) and classify_operand(right, &r)) or l.array == r.array == NULL:
+>>>>>>> 827b513efdbc63a509a254bbc0c8ba94183e0441
         duals = forward_binary(u_power, left, right, operator.pow)
         if duals is not None:
             return duals

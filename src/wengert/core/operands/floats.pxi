@@ -41,12 +41,12 @@ cpdef bint holds_float(x):
     return type(x) is FloatVar
 
 
-cdef object beside(object x, object other):
+cdef object promoted_with(object x, object other):
     """Convert a traced Python float to a scalar of the precision that promotion with `other` gives it."""
     if type(x) is not FloatVar:
         return x
     dtype = None if is_python(other) else getattr(other, "dtype", None)
-    return (<FloatVar>x).x if dtype is None else arguments.weak((<FloatVar>x).x, dtype)
+    return (<FloatVar>x).x if dtype is None else arguments.promoted_float((<FloatVar>x).x, dtype)
 
 
 cdef bint is_zero(object x) except -1:
@@ -58,30 +58,30 @@ cdef object float_operator(int op, object left, object right):
     """Apply an operator with a traced Python float on at least one side."""
     cdef object other = right if type(left) is FloatVar else left
     if not is_python(other):
-        return float_among_others((<Kernel>by_opcode[op]).ufunc, left, right, op)
+        return mixed_float_operator((<Kernel>by_opcode[op]).ufunc, left, right, op)
     if op == WG_DIVIDE and is_zero(right):
         return value_of(left) / value_of(right)         # raises Python's error
     y = apply_operator(op, as_numpy(left), as_numpy(right))
     if op == WG_POW:
-        refuse_unlike(y, left, right)
+        check_power(y, left, right)
     return float_of(y)
 
 
-cdef int refuse_unlike(ScalarVar y, object left, object right) except -1:
+cdef int check_power(ScalarVar y, object left, object right) except -1:
     """End the recording if Python's power would raise, be complex, or not be finite."""
     if not (fabs(y.v) <= DBL_MAX and observed(abs(y) <= DBL_MAX)):
-        levels.end_recording(f"{value_of(left)!r} ** {value_of(right)!r} is no finite float")
+        levels.end_recording(f"{value_of(left)!r} ** {value_of(right)!r} is not a finite float")
     return 0
 
 
-cdef object float_among_others(object fun, object left, object right, int op=-1, object compute=None):
+cdef object mixed_float_operator(object fun, object left, object right, int op=-1, object compute=None):
     """Apply an operator whose other operand is not a Python number."""
     other = right if type(left) is FloatVar else left
     if isinstance(other, (list, tuple)):
         return NotImplemented
     if not (is_var(other) or isinstance(other, (ndarray, np.generic, complex))):
         return matrices.operate(fun, as_numpy(left), as_numpy(right))
-    left, right = beside(left, right), beside(right, left)
+    left, right = promoted_with(left, right), promoted_with(right, left)
     return apply_operator(op, left, right) if op >= 0 else compute(left, right)
 
 
@@ -96,7 +96,7 @@ cdef object exponent(FloatVar x):
 cdef object float_remainder(object fun, object compute, object left, object right):
     """Apply ``%`` or ``//``."""
     if not is_python(right if type(left) is FloatVar else left):
-        return float_among_others(fun, left, right, -1, compute)
+        return mixed_float_operator(fun, left, right, -1, compute)
     if is_zero(right):
         return compute(value_of(left), value_of(right))
     return float_of(methods.operate(fun, compute, as_numpy(left), as_numpy(right)))
@@ -109,7 +109,8 @@ cdef class FloatVar:
     """A traced input of a recording that stands for a Python ``float``."""
 
     def __init__(self, *args):
-        raise TypeError("type(x) of a traced number makes no numbers: use x.__class__(...), which is float")
+        raise TypeError("type(x)(...) cannot create a float from the class of traced floats: use x.__class__(...), "
+                        "which is float")
 
     def __add__(self, other):
         return float_operator(WG_ADD, self, other)
@@ -172,9 +173,9 @@ cdef class FloatVar:
         if not is_python(other):
             if not (is_var(other) or isinstance(other, (ndarray, np.generic, complex))):
                 return NotImplemented
-            return compare(beside(self, other), other, op)
+            return compare(promoted_with(self, other), other, op)
         if PyLong_Check(other) and not -EXACT <= other <= EXACT:        # Python compares large integers exactly
-            levels.end_recording("a float is compared with an integer that is none")
+            levels.end_recording("a float is compared with an integer that has no exact float")
         return bool(observed(compare(self.x, as_numpy(other), op)))
 
     def __hash__(self):
@@ -240,7 +241,7 @@ cdef class FloatVar:
 
     @property
     def __class__(self):
-        return FloatVar if is_hidden(self, True) else float
+        return FloatVar if reveals_own_class(self, True) else float
 
     @property
     def real(self):

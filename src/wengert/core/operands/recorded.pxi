@@ -117,7 +117,7 @@ cdef object compare_recorded(object left, object right, int op):
     cdef Node node
     cdef double b
     row, fun, compute = dispatch.comparison(op)
-    right = beside(right, left)
+    right = promoted_with(right, left)
     if type(left) is ScalarVar:
         x = <ScalarVar>left
         node = Node.__new__(Node)
@@ -125,7 +125,7 @@ cdef object compare_recorded(object left, object right, int op):
             z = <ScalarVar>right
             node.sources = [(0, -1, None, None, x.slot), (1, -1, None, None, z.slot)]
             node.args = (float64(x.v), float64(z.v))
-        elif number(right, &b):
+        elif as_double(right, &b):
             node.sources = [(0, -1, None, None, x.slot)]
             node.args = (float64(x.v), right)
         if node.args is not None:
@@ -150,7 +150,7 @@ cdef object as_bool(object x):
     return bool(observed(x != 0))
 
 
-cdef object whole(object x, object fun):
+cdef object rounded_value(object x, object fun):
     """Round `x` by `fun` to a plain value; on a recording tape, leave a guard."""
     if type(x) is ArrayVar and is_discrete(<ArrayVar>x):
         return observed(x)
@@ -161,7 +161,7 @@ cdef object rounded(object x, object digits):
     """Implement ``round(x)``: without `digits` a plain integer, with them an operand."""
     if not (recordings and is_traced(x)):
         return round(value_of(x), digits)
-    return int(whole(x, np.rint)) if digits is None else dispatch.function(np.round, (x, digits), {}, round)
+    return int(rounded_value(x, np.rint)) if digits is None else dispatch.function(np.round, (x, digits), {}, round)
 
 
 # ---- indices

@@ -1,6 +1,6 @@
 # Scalars of reverse mode: `ScalarVar`, and operators that append a scalar entry.
 
-cdef inline int number(object o, double *c) except -1:
+cdef inline int as_double(object o, double *c) except -1:
     """Convert a Python number, float64 or bool to double; return 0 for anything else, including other NumPy scalars."""
     if PyFloat_Check(o):
         c[0] = PyFloat_AS_DOUBLE(o)
@@ -32,19 +32,19 @@ cdef inline object scalar_left(ScalarVar x, object other, int op):
         o = <ScalarVar>other
         if o.tape is x.tape:
             y = evaluate(op, x.v, o.v)
-            return entered(x.tape, op, x.slot, o.slot, y)
-    elif number(other, &b):
+            return append_scalar(x.tape, op, x.slot, o.slot, y)
+    elif as_double(other, &b):
         y = evaluate(op, x.v, b)
-        return entered(x.tape, op + 1, x.slot, constant(x.tape, b), y)
+        return append_scalar(x.tape, op + 1, x.slot, constant(x.tape, b), y)
     return binary_operator(op, x, other)
 
 
 cdef inline object scalar_right(ScalarVar x, object other, int op):
     """Compute ``other op x``."""
     cdef double a, y
-    if number(other, &a):
+    if as_double(other, &a):
         y = evaluate(op, a, x.v)
-        return entered(x.tape, op + 2, constant(x.tape, a), x.slot, y)
+        return append_scalar(x.tape, op + 2, constant(x.tape, a), x.slot, y)
     return binary_operator(op, other, x)
 
 
@@ -53,11 +53,11 @@ cdef object binary_operator(int op, object left, object right):
     cdef Tape tape
     cdef double y
     if type(left) is FloatVar or type(right) is FloatVar:
-        return apply_operator(op, beside(left, right), beside(right, left))
+        return apply_operator(op, promoted_with(left, right), promoted_with(right, left))
     if type(left) is ScalarVar and type(right) is ScalarVar:
         tape = common_tape((<ScalarVar>left).tape, (<ScalarVar>right).tape)
         y = evaluate(op, (<ScalarVar>left).v, (<ScalarVar>right).v)
-        return entered(tape, op, (<ScalarVar>left).slot, (<ScalarVar>right).slot, y)
+        return append_scalar(tape, op, (<ScalarVar>left).slot, (<ScalarVar>right).slot, y)
     for x, is_left in ((left, True), (right, False)):
         if is_var(x):
             continue
@@ -105,7 +105,7 @@ cdef object compare_scalar(double a, object other, int op):
         b = (<ScalarVar>other).v
     elif type(other) is ScalarDual:
         b = (<ScalarDual>other).v
-    elif not number(other, &b):
+    elif not as_double(other, &b):
         return compare(float64(a), plain(other), op)
     if op == Py_LT:
         answer = a < b
@@ -129,7 +129,8 @@ cdef class ScalarVar:
     """A traced scalar of reverse mode, standing for a ``numpy.float64``."""
 
     def __init__(self, *args):
-        raise TypeError("type(x) of a traced scalar makes no numbers: use x.__class__(...), which is numpy.float64")
+        raise TypeError("type(x)(...) cannot create a scalar from the class of traced scalars: use x.__class__(...), "
+                        "which is numpy.float64")
 
     def __add__(self, other):
         return scalar_left(self, other, WG_ADD)
@@ -166,13 +167,13 @@ cdef class ScalarVar:
         return scalar_right(self, other, WG_POW)
 
     def __neg__(self):
-        return entered(self.tape, WG_NEGATIVE, self.slot, 0, -self.v)
+        return append_scalar(self.tape, WG_NEGATIVE, self.slot, 0, -self.v)
 
     def __pos__(self):
-        return entered(self.tape, WG_POSITIVE, self.slot, 0, self.v)
+        return append_scalar(self.tape, WG_POSITIVE, self.slot, 0, self.v)
 
     def __abs__(self):
-        return entered(self.tape, WG_ABSOLUTE, self.slot, 0, fabs(self.v))
+        return append_scalar(self.tape, WG_ABSOLUTE, self.slot, 0, fabs(self.v))
 
     def __mod__(self, other):
         return methods.operate(np.remainder, operator.mod, self, other)
@@ -208,16 +209,16 @@ cdef class ScalarVar:
     # piecewise constant functions: plain results
 
     def __int__(self):
-        return int(whole(self, np.trunc) if self.tape.recording else self.v)
+        return int(rounded_value(self, np.trunc) if self.tape.recording else self.v)
 
     def __trunc__(self):
         return int(self)
 
     def __floor__(self):
-        return int(whole(self, np.floor))
+        return int(rounded_value(self, np.floor))
 
     def __ceil__(self):
-        return int(whole(self, np.ceil))
+        return int(rounded_value(self, np.ceil))
 
     def __round__(self, digits=None):
         if self.tape.recording:
@@ -237,7 +238,7 @@ cdef class ScalarVar:
         return complex(float(self))
 
     def __array__(self, dtype=None, copy=None):
-        handed = matrices.handed_over(self)
+        handed = matrices.array_for_scipy(self)
         if handed is not None:
             return handed
         if scalar_has_ended(self):
@@ -247,7 +248,7 @@ cdef class ScalarVar:
         raise checks.refusal(self, messages.array_message())
 
     def __getbuffer__(self, Py_buffer *view, int flags):
-        lend(self, view, flags)
+        fill_buffer(self, view, flags)
 
     def __reduce__(self):
         if is_passive(self):
@@ -263,13 +264,13 @@ cdef class ScalarVar:
     # other attributes of np.float64
 
     def __repr__(self):
-        return checks.spelled(self, repr(observed(self)))
+        return checks.operand_text(self, repr(observed(self)))
 
     def __str__(self):
-        return checks.spelled(self, str(observed(self)))
+        return checks.operand_text(self, str(observed(self)))
 
     def __format__(self, spec):
-        return checks.spelled(self, format(observed(self), spec), spec)
+        return checks.operand_text(self, format(observed(self), spec), spec)
 
     def __getitem__(self, key):
         if key is Ellipsis or (type(key) is tuple and not key):
@@ -287,7 +288,7 @@ cdef class ScalarVar:
 
     @property
     def __class__(self):
-        return ScalarVar if is_hidden(self, True) else float64
+        return ScalarVar if reveals_own_class(self, True) else float64
 
     @property
     def shape(self):

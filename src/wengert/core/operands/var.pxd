@@ -64,7 +64,7 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
 cdef object last_written(cnp.ndarray view, object key)
 cdef ScalarDual new_dual(Level level, double v)
 cdef ArrayVar dual_array(Level level, cnp.ndarray y, cnp.ndarray t)
-cdef ScalarVar entered_elsewhere(Tape tape, int op, int32_t a, int32_t b, double y)
+cdef ScalarVar append_scalar_slowly(Tape tape, int op, int32_t a, int32_t b, double y)
 
 
 cdef inline ScalarVar scalar(Tape tape, int32_t slot, double v):
@@ -75,11 +75,11 @@ cdef inline ScalarVar scalar(Tape tape, int32_t slot, double v):
     return x
 
 
-cdef inline ScalarVar entered(Tape tape, int op, int32_t a, int32_t b, double y):
+cdef inline ScalarVar append_scalar(Tape tape, int op, int32_t a, int32_t b, double y):
     """Append a scalar entry and return its operand."""
     cdef Py_ssize_t i = tape.n
     if i == tape.capacity:
-        return entered_elsewhere(tape, op, a, b, y)
+        return append_scalar_slowly(tape, op, a, b, y)
     tape.entries.op[i] = <uint8_t>op
     tape.entries.a[i] = a
     tape.entries.b[i] = b

@@ -54,13 +54,13 @@ cdef extern from *:
         PyType_Modified(type);
     }
     /* Cython's `__getbuffer__` has already set view->obj, so release it first. */
-    static int wg_lend(PyObject *owner, Py_buffer *view, int flags) {
+    static int wg_get_buffer(PyObject *owner, Py_buffer *view, int flags) {
         Py_CLEAR(view->obj);
         return PyObject_GetBuffer(owner, view, flags);
     }
     """
     void wg_not_a_sequence(PyTypeObject *type)
-    int wg_lend(object owner, Py_buffer *view, int flags) except -1
+    int wg_get_buffer(object owner, Py_buffer *view, int flags) except -1
 
 cdef extern from "dual.h" nogil:
     void wg_dual(int op, double a, double b, double y, const double *ta, const double *tb, double *t, Py_ssize_t k)
@@ -90,53 +90,53 @@ def set_modules(modules):
 
 
 cdef enum:
-    ASKS_OPERANDS, ASKS_SCALARS, WRITES_JSON
+    TESTS_OPERANDS, TESTS_SCALARS, WRITES_JSON
 
 #: modules that test the class of a value, and for which purpose
-cdef dict ASKING = {
-    "scipy.sparse._base": ASKS_OPERANDS,
-    "scipy.sparse._coo": ASKS_OPERANDS,
-    "scipy.sparse._sputils": ASKS_OPERANDS,
-    "numpy._core.numeric": ASKS_SCALARS,
-    "numpy.core.numeric": ASKS_SCALARS,
-    "abc": ASKS_SCALARS,
+cdef dict CLASS_TESTERS = {
+    "scipy.sparse._base": TESTS_OPERANDS,
+    "scipy.sparse._coo": TESTS_OPERANDS,
+    "scipy.sparse._sputils": TESTS_OPERANDS,
+    "numpy._core.numeric": TESTS_SCALARS,
+    "numpy.core.numeric": TESTS_SCALARS,
+    "abc": TESTS_SCALARS,
     "json.encoder": WRITES_JSON,
 }
 
 
-cdef bint is_hidden(object x, bint scalar) except -1:
+cdef bint reveals_own_class(object x, bint scalar) except -1:
     """Return whether `x` should reveal its own class to the calling code instead of the class it stands for.
 
     SciPy's sparse operators pass arrays to compiled code, but defer to operands of unknown classes.
     """
     cdef PyObject *space = PyEval_GetGlobals()
     cdef PyObject *name = NULL if space == NULL else PyDict_GetItem(<object>space, "__name__")
-    cdef PyObject *asks = NULL if name == NULL else PyDict_GetItem(ASKING, <object>name)
+    cdef PyObject *asks = NULL if name == NULL else PyDict_GetItem(CLASS_TESTERS, <object>name)
     if asks == NULL:
         return False
     if <object>asks == WRITES_JSON:
         if scalar:
             checks.refuse_json(x)
         return False
-    return (scalar or <object>asks == ASKS_OPERANDS) and matrices.is_asking()
+    return (scalar or <object>asks == TESTS_OPERANDS) and matrices.is_class_test()
 
 
-cdef int lend(object x, Py_buffer *view, int flags) except -1:
+cdef int fill_buffer(object x, Py_buffer *view, int flags) except -1:
     """Fill `view` with the buffer of the array that `x` converts to; raise wherever that conversion raises.
 
     NumPy requests a buffer before it calls ``__array__``.
     """
-    if matrices.handed_over(x) is not None:
+    if matrices.array_for_scipy(x) is not None:
         raise BufferError("no memory")
-    return wg_lend(x.__array__(), view, flags)
+    return wg_get_buffer(x.__array__(), view, flags)
 
 
 @cython.auto_pickle(False)
-cdef class Lender:
-    """Base of Python classes whose ``_lend()`` raises when code requests their memory."""
+cdef class BufferExporter:
+    """Base of Python classes whose ``_export_buffer()`` raises when code requests their memory."""
 
     def __getbuffer__(self, Py_buffer *view, int flags):
-        self._lend()
+        self._export_buffer()
         raise BufferError("no memory")
 
 
@@ -150,12 +150,12 @@ cdef inline Tape tape_of(Buffer buffer):
     if buffer.level is None:
         return None
     if buffer.level.tape == NULL:
-        settle(buffer)
+        check_ended(buffer)
         return None
     return <Tape>buffer.level.tape
 
 
-cdef bint is_held(Buffer buffer):
+cdef bint has_outer_reference(Buffer buffer):
     """Return whether an enclosing tape that is still recording refers to this buffer of a nested level."""
     while type(buffer.under) is Buffer:
         buffer = <Buffer>buffer.under
@@ -164,11 +164,11 @@ cdef bint is_held(Buffer buffer):
     return False
 
 
-cdef int settle(Buffer buffer) except -1:
+cdef int check_ended(Buffer buffer) except -1:
     """Make a buffer clean if its derivative has ended, or raise; a level without a tape may still be running."""
     if buffer.level is None or buffer.level.tape != NULL or buffer.level.live:
         return 0
-    if not has_ended(buffer.level) or is_held(buffer):
+    if not has_ended(buffer.level) or has_outer_reference(buffer):
         raise LevelError(ended_message(buffer.level))
     make_clean(buffer)
     return 0
@@ -185,7 +185,7 @@ cdef int make_clean(Buffer buffer) except -1:
     return 0
 
 
-cdef int give_back(Buffer buffer) except -1:
+cdef int return_to_outer(Buffer buffer) except -1:
     """Return a buffer whose derivative has ended to the enclosing level, since it is about to be overwritten."""
     cdef Buffer under
     while buffer.level is not None and buffer.level.tape == NULL and not buffer.level.live:
@@ -204,7 +204,8 @@ cdef inline bint is_live(Buffer buffer) except -1:
     """Return whether the buffer carries a derivative. An ended one counts while another runs: its use is an error."""
     if buffer.level is None:
         return False
-    if buffer.level.tape == NULL and not buffer.level.live and has_ended(buffer.level) and not is_held(buffer):
+    if (buffer.level.tape == NULL and not buffer.level.live and has_ended(buffer.level)
+            and not has_outer_reference(buffer)):
         make_clean(buffer)
         return False
     return True
@@ -230,7 +231,7 @@ cdef str mixed_message(Level one, Level other):
     for level in (one, other):
         if (<Level>level).tape == NULL and not (<Level>level).live:
             return ended_message(level)
-    return f"a value of {one.name} met a value of {other.name}: each belongs to its own derivative"
+    return f"a value of {one.name} was combined with a value of {other.name}, which belongs to another derivative"
 
 
 cdef object result(Tape tape, Node node, object y):
@@ -272,7 +273,7 @@ cpdef int note_complex(Level level) except -1:
     return 0
 
 
-cdef ScalarVar entered_elsewhere(Tape tape, int op, int32_t a, int32_t b, double y):
+cdef ScalarVar append_scalar_slowly(Tape tape, int op, int32_t a, int32_t b, double y):
     """Append an entry when the tape is full or its tail records instead; return the operand of the entry."""
     cdef Tape recorder = current(tape)
     if recorder.n == recorder.capacity:
@@ -308,7 +309,7 @@ cpdef bint is_traced(x):
     return is_scalar_var(x) or type(x) is FloatVar
 
 
-cdef inline Level standing(Level level):
+cdef inline Level active_level(Level level):
     """Return the level that records operations on values of `level`: itself, or that of its tail."""
     return level if level is None or level.tape == NULL else (<Tape>level.tape).level
 
@@ -317,12 +318,12 @@ cpdef Level level_of(x):
     """Return the level of an operand, or None; raise if it has ended while another is running."""
     cdef Level level
     if type(x) is ScalarVar:
-        level = standing((<ScalarVar>x).tape.level)
+        level = active_level((<ScalarVar>x).tape.level)
     elif type(x) is ScalarDual:
         level = (<ScalarDual>x).level
     elif type(x) is ArrayVar:
-        settle((<ArrayVar>x).buffer)
-        return standing((<ArrayVar>x).buffer.level)
+        check_ended((<ArrayVar>x).buffer)
+        return active_level((<ArrayVar>x).buffer.level)
     elif type(x) is FloatVar:
         return level_of((<FloatVar>x).x)
     else:
@@ -371,7 +372,7 @@ cpdef object lower(x, Level level):
     x = as_numpy(x)
     if type(x) is ArrayVar:
         buffer = (<ArrayVar>x).buffer
-        own = standing(buffer.level)
+        own = active_level(buffer.level)
         if own is None or (own is level and buffer.under is None):
             return value_of(x)
         if own is not level:
@@ -485,7 +486,7 @@ def stack_scalars(items):
                 activate(buffer, (<ScalarDual>x).level)
             store_dual(buffer, <char *>(data + i), <ScalarDual>x)
         else:
-            number(x, &c)
+            as_double(x, &c)
             data[i] = c
         i += 1
     return array_var(buffer, array)
@@ -535,6 +536,7 @@ def record(Level level not None, row, tuple args, dict kwargs, list operands, y,
 <<<<<<< HEAD
             sources.append((position, item, (<ArrayVar>x).buffer, outline(view, True) if recording else view, -1))
     if recording:               # the tape is replayed with other operands, never swept
+<<<<<<< HEAD
 =======
             if recording:
                 view = view_descriptor(view, True)
@@ -542,6 +544,9 @@ def record(Level level not None, row, tuple args, dict kwargs, list operands, y,
     if recording:               # is not swept: a replay has other operands
 >>>>>>> 57095b3635becd4eb208a6dcda16ed1b2feedaa5
         args = without(args, operands, row.kind == "custom")
+=======
+        args = without_operands(args, operands, row.kind == "custom")
+>>>>>>> 827b513efdbc63a509a254bbc0c8ba94183e0441
         index_map = None
     node.kind = CALL if index_map is None else REARRANGE
     node.row = row
@@ -557,7 +562,7 @@ def record(Level level not None, row, tuple args, dict kwargs, list operands, y,
     return x
 
 
-cdef tuple without(args, list operands, bint is_custom):
+cdef tuple without_operands(args, list operands, bint is_custom):
     """Replace the operands among the arguments by None."""
     cdef list found = list(args)
     for position, item, _ in operands:
@@ -591,26 +596,27 @@ cpdef object class_of(x):
 cdef class Type:
     """Stands in for the builtin `type` in rebound code, for calls and attribute access.
 
-    With `keeps_twins`, used for ``type(self)(...)``, a call returns the class with rebound methods.
+    With `keeps_rebound`, used for ``type(self)(...)``, a call returns the class with rebound methods.
     Cython code has no frame, so a class created through it gets the caller's ``__module__``.
     """
 
-    cdef bint keeps_twins
+    cdef bint keeps_rebound
 
-    def __init__(self, keeps_twins=False):
-        self.keeps_twins = keeps_twins
+    def __init__(self, keeps_rebound=False):
+        self.keeps_rebound = keeps_rebound
 
     def __call__(self, *args, **kwargs):
         if len(args) != 1 or kwargs:
             return type(*args, **kwargs)
         found = class_of(args[0])
-        return type(args[0]) if self.keeps_twins and found is not ndarray and is_twin(type(args[0])) else found
+        is_kept = self.keeps_rebound and found is not ndarray and is_rebound_class(type(args[0]))
+        return type(args[0]) if is_kept else found
 
     def __getattribute__(self, name):
         return getattr(type, name)
 
 
-cdef bint is_twin(kind):
+cdef bint is_rebound_class(kind):
     return hasattr(kind, "_wengert_original")
 
 
