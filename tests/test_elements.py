@@ -161,14 +161,14 @@ def test_no_small_array_is_left(f):
 
 @pytest.mark.parametrize("f", [runge_kutta, pairs, rotations], ids=lambda f: f.__name__)
 def test_the_list_of_numbers_is_taken_where_it_costs_less(f):
-    assert not {Op.CALL, Op.PACK} & set(wg.record(f, X)._rolled().op.tolist())
+    assert not {Op.CALL, Op.PACK} & set(wg.record(f, X)._vectorised_ir().op.tolist())
 
 
 def test_a_few_instructions_on_arrays_stay():
     def f(x):
         return np.sum(np.exp(x) * np.sin(x) + x)
 
-    code = wg.record(f, X)._rolled()
+    code = wg.record(f, X)._vectorised_ir()
     assert Op.LOAD not in code.op
 
 
@@ -240,8 +240,8 @@ def test_sums_of_exponentials_of_small_arrays_are_written_out(name, point):
         return y
 
     x, made = SPECIAL_POINTS[point], wg.record(f, X)
-    check(made.lowered())
-    assert not any(map(scalarise.is_expanded_late, made.lowered().calls))
+    check(made._lowered_ir())
+    assert not any(map(scalarise.is_expanded_late, made._lowered_ir().calls))
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(made(x), f(x), rtol=4e-15)
         np.testing.assert_allclose(made.jacobian()(x), wg.jacobian(f)(x), rtol=1e-12, atol=1e-13)
@@ -291,8 +291,8 @@ def test_equations_of_small_matrices_are_written_out(name, matrix):
     f = of_matrix(name, n)
     made = wg.record(f, np.concatenate([(np.eye(n) + 0.1).ravel(), np.ones(n)]))
     for program_of_f in (made, made.grad(), made.hvp()):
-        check(program_of_f.lowered())
-        assert not any(map(scalarise.is_expanded_late, program_of_f.lowered().calls))
+        check(program_of_f._lowered_ir())
+        assert not any(map(scalarise.is_expanded_late, program_of_f._lowered_ir().calls))
     np.testing.assert_allclose(made(x), f(x), rtol=1e-13)
     expected = wg.grad(f)(x)
     np.testing.assert_allclose(made.grad()(x), expected, rtol=1e-12, atol=1e-13 * np.max(np.abs(expected)))
@@ -347,7 +347,7 @@ def test_determinants_of_singular_matrices_have_their_cofactors():
 def test_what_is_run_calls_no_function_of_small_arrays(f):
     made = wg.record(f, X)
     for program_of_f in (made, made.grad(), made.hvp()):
-        assert not program_of_f.lowered().calls
+        assert not program_of_f._lowered_ir().calls
 
 
 def test_masks_are_handed_over(always):
@@ -357,7 +357,7 @@ def test_masks_are_handed_over(always):
         return np.sum(y[:3] * np.any(mask)) + np.sum(y * np.sort(mask))
 
     made = wg.record(f, X)
-    check(made._rolled())
+    check(made._vectorised_ir())
     assert_rounding(made(X), f(X))
     assert_rounding(made.grad()(X), wg.grad(f)(X))
 
@@ -385,7 +385,7 @@ def test_arrays_in_any_memory_order(order, always):
 
 def test_exact_programs_are_left_as_they_are():
     made = wg.record(runge_kutta, X, exact=True)
-    assert Op.PACK in made.lowered().op
+    assert Op.PACK in made._lowered_ir().op
 
 
 def test_it_is_told_what_became_of_small_arrays():
@@ -408,7 +408,7 @@ CALLS = {
 @pytest.mark.parametrize("name", CALLS)
 def test_the_estimate_of_calls_grows_with_what_they_compute(name):
     made, f, power = CALLS[name]
-    few, many = (wg.record(f, made(n)).estimate for n in (500, 1000))
+    few, many = (wg.record(f, made(n))._estimated_time for n in (500, 1000))
     assert 0.75 * 2.0**power < many / few < 1.1 * 2.0**power
 
 
@@ -419,5 +419,5 @@ def test_the_estimate_of_a_loop_is_that_of_its_steps():
         return x
 
     x = np.ones(2000)
-    few, many = (wg.record(lambda x, count=count: steps(x, count), x).estimate for count in (200, 400))
+    few, many = (wg.record(lambda x, count=count: steps(x, count), x)._estimated_time for count in (200, 400))
     assert 1.8 < many / few < 2.2

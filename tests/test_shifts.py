@@ -109,7 +109,7 @@ def test_gradients_are_those_of_eager_mode_where_sums_are_cut(f, shape, always):
     program = wg.record(f, x).grad()
     for at in (x, point(shape, 1)):
         np.testing.assert_allclose(program(at), wg.grad(f)(at), rtol=1e-11, atol=1e-11)
-    check(program.lowered())
+    check(program._lowered_ir())
 
 
 @pytest.mark.parametrize("f", [*LINES, *PLANES, cube], ids=lambda f: f.__name__)
@@ -177,7 +177,7 @@ def test_random_slices_have_the_gradients_of_eager_mode(case):
     x = point(shape, 3)
     program = wg.record(f, x).grad()
     costs = cost.RegionCosts(1e9, 0.0, 0.1, 1.0, 1.0, 1.0)
-    code = stencil_fusion._Gathering(simplify.lowered(program._rolled()), costs).found()
+    code = stencil_fusion._Gathering(simplify.lowered(program._vectorised_ir()), costs).found()
     check(code)
     expected = wg.grad(f)(x)
     (found,) = vm.Machine(code).run([x])
@@ -217,7 +217,7 @@ def test_each_element_is_one_sum_and_nothing_is_filled_with_zeros_first():
 
 def test_short_arrays_are_searched_where_the_list_is_run_often_in_a_call(monkeypatch):
     x = point((600,))
-    code = simplify.lowered(wg.record(lambda x: burgers(burgers(x) * x), x).grad()._rolled())
+    code = simplify.lowered(wg.record(lambda x: burgers(burgers(x) * x), x).grad()._vectorised_ir())
     assert stencil_fusion.gathered(code, runs=100) is not code
     monkeypatch.setattr(stencil_fusion, "_Gathering", None)  # no look at all, many as the parts are
     assert stencil_fusion.gathered(code) is code
@@ -225,7 +225,7 @@ def test_short_arrays_are_searched_where_the_list_is_run_often_in_a_call(monkeyp
 
 def test_what_takes_long_is_computed_once_and_kept():
     x = point((200_000,))
-    lines = printed(wg.record(curvature, x).grad().lowered(), most=1000).splitlines()
+    lines = printed(wg.record(curvature, x).grad()._lowered_ir(), most=1000).splitlines()
     assert len([line for line in lines if "[199996]" in line and "= add" in line]) > 1
     assert len([line for line in lines if "= exp(" in line and "float64[1]" not in line]) == 1
 
@@ -278,16 +278,16 @@ def test_the_gradient_of_a_linear_function_follows_what_it_reads_from_outside():
 def test_a_result_is_kept_where_it_takes_long_and_does_not_depend_on_all():
     model, x = Linear((40,)), point((40,))
     linear, squared = wg.record(model.loss, x), wg.record(lambda x: model.loss(x) ** 2, x)
-    assert linear.grad().machine.keeps
+    assert linear.grad()._vm.keeps
     assert "the result is kept" in repr(linear.grad().explain())
-    assert not squared.grad().machine.keeps
-    assert not linear.machine.keeps
-    assert not wg.record(lambda x: np.sum(2.0 * x), x).grad().machine.keeps  # it takes no longer than comparing
+    assert not squared.grad()._vm.keeps
+    assert not linear._vm.keeps
+    assert not wg.record(lambda x: np.sum(2.0 * x), x).grad()._vm.keeps  # it takes no longer than comparing
 
 
 def test_what_changes_in_each_call_is_kept_no_more():
     model, x = Linear((40,)), point((40,))
-    machine = wg.record(lambda x, w: np.sum(w * model.loss(x)), x, args=(x,)).grad().machine
+    machine = wg.record(lambda x, w: np.sum(w * model.loss(x)), x, args=(x,)).grad()._vm
     assert machine.keeps
     for seed in range(20):
         w = point((40,), seed)

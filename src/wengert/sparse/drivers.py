@@ -126,7 +126,7 @@ class Matrix(Nonzeros):
         check_fields(self, {"is_triangle": bool, "source": lambda x: x is None or type(x) is np.ndarray})
         check_sparse(self.made)
         part = program._parts[-1] if type(program) is Together else program
-        shape = part.shape if self.source is None else self.source.shape
+        shape = part._output_shape if self.source is None else self.source.shape
         expect(shape == self.made.data.shape, "its matrix has another number of nonzeros")
 
     def matrix(self, found):
@@ -169,13 +169,13 @@ class Together(Program):
         super().__init__(name, one._listing, one._form, one._result, one._exact, one._example, one._floats)
         self._disabled = one._disabled
 
-    def check_parts(self, verifier):
+    def _check_parts(self, verifier):
         check_fields(self, {"_parts": list})
         expect(self._parts, "it has no parts")
         for part in self._parts:
             expect(isinstance(part, Program), "a part is no program")
             verifier.check(part)
-        super().check_parts(verifier)
+        super()._check_parts(verifier)
 
     def _exampled(self):
         return self._parts[0]._exampled()
@@ -186,37 +186,37 @@ class Together(Program):
         return made
 
     @property
-    def direct(self):
+    def _single_vm(self):
         return None
 
     @property
-    def run(self):
-        return lambda leaves, out=None: self._made_of([part.run(leaves)[0] for part in self._parts], out)
+    def _execute(self):
+        return lambda leaves, out=None: self._made_of([part._execute(leaves)[0] for part in self._parts], out)
 
     @property
-    def attempt(self):
+    def _try_execute(self):
         return self._attempt
 
     def _attempt(self, leaves, out=None):
         found = []
         for part in self._parts:
-            y = part.attempt(leaves)
+            y = part._try_execute(leaves)
             if type(y) is int:
                 return y
             found.append(y[0])
         return self._made_of(found, out)
 
     @property
-    def operations(self):
-        return sum(part.operations for part in self._parts)
+    def _operation_count(self):
+        return sum(part._operation_count for part in self._parts)
 
     @property
-    def estimate(self):
-        return sum(part.estimate for part in self._parts)
+    def _estimated_time(self):
+        return sum(part._estimated_time for part in self._parts)
 
     @property
-    def workspace(self):
-        return sum(part.workspace for part in self._parts)
+    def _workspace_bytes(self):
+        return sum(part._workspace_bytes for part in self._parts)
 
     def _made_of(self, found, out):
         return found
@@ -230,13 +230,14 @@ class Recovered(Together):
         super().__init__(parts, name)
 
     @property
-    def shape(self):
+    def _output_shape(self):
         return (self._recovery.source.size,)
 
     @property
-    def estimate(self):
+    def _estimated_time(self):
         """Of the products, and of what is done with them."""
-        return super().estimate + len(self._parts) * SPARSE_COSTS.products + SPARSE_COSTS.read * self.shape[0]
+        recovery = len(self._parts) * SPARSE_COSTS.products + SPARSE_COSTS.read * self._output_shape[0]
+        return super()._estimated_time + recovery
 
     def _made_of(self, found, out):
         found = [np.ascontiguousarray(products) for products in found]
@@ -321,14 +322,14 @@ class Sparse(dense.Derivative):
             if given.colours is not None and self.mode == "auto":
                 why = "by the colouring that was given"
                 return self._by_products(program, given.mode, given.colours, given.pattern, why)
-        if "accumulate" in program.disabled:
+        if "accumulate" in program._disabled:
             why = "the pass accumulate is switched off"
         elif self.mode in _BY_ENTRIES:
             try:
                 wanted = None if given is None else (given.rows, given.columns)
                 found = entries(code, x, y, program._example, self.order == 2, wanted=wanted)
                 pattern = _pattern(found.indptr, found.indices, shape) if given is None else given.pattern
-                made = program.with_entries(self.name, found.code)
+                made = program._with_nonzeros(self.name, found.code)
                 if self._is_dense_by_entries(pattern, made):
                     return self._dense(of_value, pattern)
                 plan = Plan("direct", pattern, None, "entries are products of partials")
@@ -340,8 +341,8 @@ class Sparse(dense.Derivative):
         pattern = pattern_of(of_value, self.argnums, self.order) if given is None else given.whole
         if isinstance(self.sparse, str) and pattern.nnz >= _FULL * math.prod(shape):
             return self._dense(of_value, pattern)
-        mode, colours = self._coloured(pattern, program.operations)
-        if self._is_dense(pattern, colours, program.operations):
+        mode, colours = self._coloured(pattern, program._operation_count)
+        if self._is_dense(pattern, colours, program._operation_count):
             return self._dense(of_value, pattern)
         return self._by_products(program, mode, colours, pattern, why)
 
@@ -365,16 +366,16 @@ class Sparse(dense.Derivative):
         if not is_coloured(of_entries, least_by_colours(f, width, pattern.nnz)):
             return made, plan
         by_products = self._by_products(
-            program, *self._coloured(pattern, program.operations), pattern, "by the estimate faster than entries"
+            program, *self._coloured(pattern, program._operation_count), pattern, "by the estimate faster than entries"
         )
-        return by_products if is_coloured(made.estimate, by_products[0].estimate) else (made, plan)
+        return by_products if is_coloured(made._estimated_time, by_products[0]._estimated_time) else (made, plan)
 
     def _is_dense_by_entries(self, pattern, program):
         """Is an ndarray better, which takes the same operations and has zeros?"""
         if not isinstance(self.sparse, str):
             return False
         zeros = math.prod(pattern.shape) - pattern.nnz
-        return is_ndarray(program.operations, program.operations + SPARSE_COSTS.zero * zeros)
+        return is_ndarray(program._operation_count, program._operation_count + SPARSE_COSTS.zero * zeros)
 
     def _is_dense(self, pattern, colours, f):
         """The same where that takes products with all units on one side."""
@@ -452,7 +453,7 @@ class Replayed(Compiled):
         if isinstance(program, str):
             return program
         outputs = super()._first(program, leaves)
-        self._compare(*program.restore(outputs), self._product(reading, args, kwargs), leaves)
+        self._compare(*program._result_of_outputs(outputs), self._product(reading, args, kwargs), leaves)
         self._traced = program, outputs
         return program
 
@@ -507,7 +508,7 @@ class Replayed(Compiled):
             return result.whole(found), functools.partial(product, moved)
 
         op = self.f
-        result_of = lambda leaves: result.program.restore(result.program.run(leaves))
+        result_of = lambda leaves: result.program._result_of_outputs(result.program._execute(leaves))
         check(result.whole(found), functools.partial(product, leaves), op.name, op.f, nearby=nearby)
 
 

@@ -84,7 +84,7 @@ def explained(derivative: Derivative, args: tuple, kwargs: dict, measure: bool) 
     op = derivative.replayed.f
     program = program_of(op.f, args, kwargs)
     leaves = program._example
-    f_alone = max(1, program.operations)
+    f_alone = max(1, program._operation_count)
     ways = {}
     for mode in ("auto", "direct", "mixed") if op.order == 2 else ("auto", "direct", "forward", "reverse", "mixed"):
         made = op.alternative(mode).of_program(program)
@@ -103,15 +103,15 @@ def explained(derivative: Derivative, args: tuple, kwargs: dict, measure: bool) 
 
 def _way(plan: Plan, made: Program, f_alone: int, leaves: list, measure: bool) -> Way:
     seconds = _seconds(made, leaves) if measure else None
-    return Way(plan, made.operations / f_alone, made.workspace, made.estimate * 1e-9, seconds)
+    return Way(plan, made._operation_count / f_alone, made._workspace_bytes, made._estimated_time * 1e-9, seconds)
 
 
 def _seconds(made: Program, leaves: list[Any]) -> float:
     """Of a call, the median of some."""
-    made.run(leaves)
+    made._execute(leaves)
     times = []
     for _ in range(_RUNS):
         start = perf_counter()
-        made.run(leaves)
+        made._execute(leaves)
         times.append(perf_counter() - start)
     return median(times)

@@ -12,7 +12,7 @@ The opcode table says what the three columns of each instruction hold, `_RULES` 
 What depends on columns alone is checked for all instructions at once.
 
 What lists call, and what belongs to programs, checks its own parts, by `expect` and `check_fields`: it has a method
-``check_call(call, types, kind, verifier)`` there, ``check_parts(verifier)`` here.
+``check_call(call, types, kind, verifier)`` there, ``_check_parts(verifier)`` here.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Verifier:
         self.around: set[int] = set()
 
     def check(self, x: Any) -> None:
-        """A list, or a program or another object that has ``check_parts``."""
+        """A list, or a program or another object that has ``_check_parts``."""
         expect(id(x) not in self.around, "it is within itself")
         if id(x) in self.known:
             return
@@ -147,7 +147,7 @@ class Verifier:
         if type(x) is Listing:
             _Checked(x, self)
         else:
-            x.check_parts(self)
+            x._check_parts(self)
         self.around.remove(id(x))
         self.known[id(x)] = x
 

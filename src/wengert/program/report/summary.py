@@ -131,8 +131,8 @@ def summary(program) -> Summary:
     """What a program consists of."""
     code = program._listing
     ops = code.op.tolist()
-    lowering = program.lowering()
-    run = schedule(lowering.code, program.exact)
+    lowering = program._lowering()
+    run = schedule(lowering.code, program._exact)
     types = [kind_of(code, v)[:2] for v in code.inputs]
     arguments = program._form.count
     return Summary(
@@ -141,16 +141,16 @@ def summary(program) -> Summary:
         types[arguments:],
         [kind_of(code, v)[:2] for v in code.outputs],
         dict(Counter(_kind(code, op, a) for op, a in zip(ops, code.a.tolist()))),
-        program.operations,
+        program._operation_count,
         [code.guards[b] for b, op in zip(code.b.tolist(), ops) if op == Op.GUARD],
         sum(code.arrays[a].nbytes for a, op in zip(code.a.tolist(), ops) if op == Op.ARRAY),
         most_alive(code),
-        len(program._rolled()),
+        len(program._vectorised_ir()),
         rolling(program),
-        [*program.history, *lowering.log],
-        program.disabled,
+        [*program._applied_passes, *lowering.log],
+        program._disabled,
         run.steps,
-        program.repeats,
+        program._runs_per_call,
         run.nbytes,
         tier(program),
     )
@@ -158,7 +158,7 @@ def summary(program) -> Summary:
 
 def tier(program) -> list[str]:
     """What runs a program, and why, in lines."""
-    machine = program.machine
+    machine = program._vm
     kept = ["not at all while the inputs that are read stay the same, bit by bit: the result is kept"]
     return [*_tiers(machine), *(kept if machine.keeps else [])]
 
@@ -183,10 +183,10 @@ def _tier(machine):
 
 def rolling(program) -> list[str]:
     """What became of the loops of a program, in words."""
-    code, run = program.of_elements(), program._rolled()
-    if "vectorise" in program.disabled:
+    code, run = program._scalar_ir(), program._vectorised_ir()
+    if "vectorise" in program._disabled:
         return ["switched off"]
-    if not program.rolls:
+    if not program._may_vectorise:
         return ["not tried: the sums of an exact program keep their order"]
     if code is not program._listing:
         of_elements = f"small arrays become numbers: {len(program._listing)} instructions become {len(code)}"
