@@ -132,17 +132,17 @@ def sparse_constants(f, x, rounds, per_round):
         program_of(*of, {}) for of in ((f, (x,)), (np.sin, (np.ones(1),)), (sines_of_sums, (workloads.points(600),)))
     )
     leaves = program._example
-    plain = taken(lambda: program.run(leaves))
-    number, lines = plain / program.operations, []
+    plain = taken(lambda: program._execute(leaves))
+    number, lines = plain / program._operation_count, []
     for side, size in (("column", x.size), ("row", np.size(f(x)))):
         ways = [products(program, side, size, k) for k in DIRECTIONS]
         seeding = [taken(lambda way=way: way._directions(0, way._width)) for way in ways]
-        lines += line([taken(lambda way=way: way.run(leaves)) - s for way, s in zip(ways, seeding)])
+        lines += line([taken(lambda way=way: way._execute(leaves)) - s for way, s in zip(ways, seeding)])
         seed = seeding[0] / size
     one = Sparse(np.sin, 0, False, True, "csr", "forward", 1).of_program(small)
-    call = taken(lambda: one.run(small._example))
+    call = taken(lambda: one._execute(small._example))
     ndarray, direct = band.jacobian(0), Sparse(sines_of_sums, 0, False, True, "csr", "auto", 1).of_program(band)
-    full = [taken(lambda way=way: way.run(band._example)) for way in (ndarray, direct)]
+    full = [taken(lambda way=way: way._execute(band._example)) for way in (ndarray, direct)]
     data, source = np.ones(x.size), np.random.default_rng(1964).permutation(x.size)
     matrix = sp.eye_array(10, format="csr")
     return SparseCosts(

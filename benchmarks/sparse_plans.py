@@ -250,7 +250,7 @@ def programs(shape):
             found["dense"] = dense(program, shape.order)
         except NotDerivable:
             pass
-    return {mode: made for mode, made in found.items() if made.operations < LONGEST}, picked
+    return {mode: made for mode, made in found.items() if made._operation_count < LONGEST}, picked
 
 
 def dense(program: Program, order):

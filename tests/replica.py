@@ -20,8 +20,8 @@ def copied(leaf):
 
 
 class Replica:
-    direct = None
-    is_float = False
+    _single_vm = None
+    _returns_float = False
 
     def __init__(self, f, args, kwargs, reading, exact, disabled):
         self.call, self.reading = (args, kwargs), reading
@@ -64,19 +64,19 @@ class Replica:
             space.clear()
             space.update(held)
 
-    def run(self, leaves):
+    def _execute(self, leaves):
         y, lines = self.run_lines([copied(leaf) for leaf in leaves])
         if lines != self.lines:
             raise GuardError("another branch")
         return [y]
 
-    def attempt(self, leaves):
+    def _try_execute(self, leaves):
         try:
-            return self.run(leaves)
+            return self._execute(leaves)
         except GuardError:
             return 0
 
-    restore = shape = None
+    _result_of_outputs = _output_shape = None
 
 
 trace = Replica

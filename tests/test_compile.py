@@ -556,9 +556,9 @@ def test_most_recent_specialisation_is_tried_first(monkeypatch):
     tried = []
 
     class Noting(replica.Replica):
-        def run(self, leaves):
+        def _execute(self, leaves):
             tried.append(len(self.lines))
-            return super().run(leaves)
+            return super()._execute(leaves)
 
     monkeypatch.setattr(module.record, "trace", Noting)
     g = compiled(branching)
@@ -686,8 +686,8 @@ def test_rounding_difference_is_not_a_change(monkeypatch):
             self.exact = exact
             super().__init__(f, args, kwargs, reading, exact, disabled)
 
-        def run(self, leaves):
-            (y,) = super().run(leaves)
+        def _execute(self, leaves):
+            (y,) = super()._execute(leaves)
             recordings.append(self.exact)
             return [y if self.exact else y * (1.0 + 1e-10)]
 
@@ -726,8 +726,8 @@ def test_change_beyond_rounding_is_found(monkeypatch):
 
 def test_recording_that_differs_from_f(monkeypatch):
     class Wrong(replica.Replica):
-        def run(self, leaves):
-            return [super().run(leaves)[0] + 1.0]
+        def _execute(self, leaves):
+            return [super()._execute(leaves)[0] + 1.0]
 
     monkeypatch.setattr(module.record, "trace", Wrong)
     g = wg.compile(lambda u: u, recheck=None)
@@ -739,8 +739,8 @@ def test_recording_that_differs_from_f(monkeypatch):
 
 def test_wrong_recording_is_dropped(monkeypatch):
     class Turning(replica.Replica):
-        def run(self, leaves):
-            return [super().run(leaves)[0] + (leaves[0][0] > 1.0)]
+        def _execute(self, leaves):
+            return [super()._execute(leaves)[0] + (leaves[0][0] > 1.0)]
 
     monkeypatch.setattr(module.record, "trace", Turning)
     g = wg.compile(lambda u: u, recheck=2)

@@ -185,7 +185,7 @@ def point(f):
 
 
 def checked_loop(program):
-    """Return the code of a program with its loops recovered, after verifying it."""
+    """The list with loops of a program, which is well-formed."""
     code = program._rolled()
     verify.check(code)
     for loop in loop_recovery.loops_of(code):
@@ -205,7 +205,7 @@ def test_time_loop_is_recovered_with_its_derivatives(f):
     (loop,) = loop_recovery.loops_of(checked_loop(program))
     assert loop.steps >= 20
     assert len(loop.body) <= FUNCTIONS[f]
-    assert len(program._rolled()) < len(program) / 4
+    assert len(program._vectorised_ir()) < len(program) / 4
     for at in (x, 0.9 * x):
         gradient = wg.grad(f, at)
         np.testing.assert_allclose(program(at), f(at), rtol=1e-12)
@@ -299,7 +299,7 @@ def test_programs_with_loops_are_pickled():
     program = wg.record(driven, X).grad()
     other = pickle.loads(pickle.dumps(program))
     np.testing.assert_array_equal(other(X), program(X))
-    assert len(loop_recovery.loops_of(other._rolled())) == 2
+    assert len(loop_recovery.loops_of(other._vectorised_ir())) == 2
 
 
 def test_short_code_and_elementwise_steps_stay_unrolled(monkeypatch):
@@ -319,14 +319,14 @@ def test_short_code_and_elementwise_steps_stay_unrolled(monkeypatch):
         return np.sum(x**2)
 
     for f, x in ((stencil, X), (elementwise, np.ones(20_000)), (by_elements, np.ones(40))):
-        assert not loop_recovery.loops_of(wg.record(f, x)._rolled())
+        assert not loop_recovery.loops_of(wg.record(f, x)._vectorised_ir())
 
     def heavy(u):
         for _ in range(200):
             u = u + 0.1 * np.roll(u, 1, 0) * u
         return np.sum(u)
 
-    assert loop_recovery.loops_of(wg.record(heavy, np.full((64, 64), 1e-3))._rolled())
+    assert loop_recovery.loops_of(wg.record(heavy, np.full((64, 64), 1e-3))._vectorised_ir())
 
 
 def test_different_steps_are_not_a_loop():
@@ -336,7 +336,7 @@ def test_different_steps_are_not_a_loop():
         return np.sum(u)
 
     program = wg.record(f, X)
-    assert not loop_recovery.loops_of(program._rolled())
+    assert not loop_recovery.loops_of(program._vectorised_ir())
     assert program(X) == pytest.approx(f(X), rel=1e-13)
 
 

@@ -744,7 +744,7 @@ def test_instructions_move_to_the_only_kernel_that_reads_them():
     program = wg.record(work, x)
     expected = work(x)
     np.testing.assert_allclose(program(x), expected, atol=1e-12 * np.max(np.abs(expected)))
-    code = program.lowered()
+    code = program._lowered_ir()
     square = next(i for i in range(len(code)) if code.op[i] == ROW["multiply"] and code.a[i] == code.b[i])
     first, second = [members for kind, _, members in schedule(code)[0] if kind == "vector"]
     assert square in second

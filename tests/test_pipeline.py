@@ -177,7 +177,7 @@ def test_disabling_a_pass_keeps_bits_of_exact_programs(name):
 def test_exact_programs_run_only_exact_passes():
     seen = []
     with pipeline.observed(lambda run, name, code: seen.append((run.stage, name))):
-        wg.record(energy, POINTS[energy], exact=True).grad().lowered()
+        wg.record(energy, POINTS[energy], exact=True).grad()._lowered_ir()
     rows = {(stage, row.name) for row in pipeline.PASSES if row.exact for stage in row.stages}
     assert {(stage, name) for stage, name in seen if name} <= rows
 
@@ -213,16 +213,16 @@ def test_disable_option_reaches_derivatives_methods_and_pickles(monkeypatch):
         g(x)
     program = wg.record(squares, x, disable=["vectorise"])
     for made in (program, program.grad(), program.hessian(), program.jvp(), pickle.loads(pickle.dumps(program))):
-        assert made.disabled == {"vectorise"} and repr(made).endswith("without vectorise>")
+        assert made._disabled == {"vectorise"} and repr(made).endswith("without vectorise>")
         assert "without vectorise" in str(made.explain())
-        made.lowered()
+        made._lowered_ir()
 
 
 def test_environment_variable_disables_passes(monkeypatch):
     monkeypatch.setenv("WENGERT_DISABLE", "scalarise, vectorise")
     x = POINTS[squares]
-    assert wg.record(squares, x).disabled == {"scalarise", "vectorise"}
-    assert wg.record(squares, x, disable="batching").disabled == {"scalarise", "vectorise", "batching"}
+    assert wg.record(squares, x)._disabled == {"scalarise", "vectorise"}
+    assert wg.record(squares, x, disable="batching")._disabled == {"scalarise", "vectorise", "batching"}
     f = wg.compile(squares)
     assert f(x) == pytest.approx(squares(x), rel=1e-14)
     assert repr(f) == "compile(squares)"
@@ -250,7 +250,7 @@ def test_sparse_derivatives_use_colouring_if_accumulation_is_disabled():
 def test_disabled_batching_runs_directions_one_by_one():
     x = RNG.random((4, 4))
     f = wg.record(np.linalg.inv, x, disable=("batching", "unroll", "accumulate"))
-    assert f.jacobian().repeats == 16
+    assert f.jacobian()._runs_per_call == 16
     np.testing.assert_allclose(f.jacobian()(x), wg.jacobian(np.linalg.inv)(x), rtol=1e-12)
 
 
@@ -302,7 +302,7 @@ def test_verifier_names_the_pass_that_broke_the_program(name, monkeypatch):
     monkeypatch.setattr(pipeline, "VERIFY", True)
     planted(monkeypatch, name, malformed)
     with pytest.raises(MalformedProgram, match=f"pass '{name}' of stage '.*' made a malformed list: its outputs"):
-        wg.record(energy, POINTS[energy]).grad().lowered()
+        wg.record(energy, POINTS[energy]).grad()._lowered_ir()
 
 
 def test_verifier_checks_each_stage_before_its_passes(monkeypatch):

@@ -1,7 +1,9 @@
 """`wengert.record` and `wengert.Program`: values of f and derivatives of eager mode, without calling f."""
 
 import copy
+import pathlib
 import pickle
+import re
 import subprocess
 import sys
 import types
@@ -16,6 +18,8 @@ from helpers import assert_same_bits, in_threads
 from wengert.core import frames
 from wengert.errors import GuardError
 from wengert.program.ir import verify
+from wengert.program.program import Stacked
+from wengert.sparse.drivers import Sparse
 
 x = np.array([0.5, -1.5, 2.0])
 scale = 3.0
@@ -159,6 +163,16 @@ def test_derivatives(name, word):
         assert_alike(derived(*given), eager(word, f, at, direction))
     assert getattr(program, word)() is derived
     assert repr(derived).startswith(f"<program of {word}({f.__qualname__})")
+
+
+def test_dir_shows_documented_names_only():
+    """`dir()` of a program, by rows or sparse too, lists the members that the API reference documents."""
+    page = (pathlib.Path(__file__).parents[1] / "docs/reference/api.md").read_text()
+    documented = set(re.search(r"autoclass:: wengert.Program\n +:members: (.*)", page)[1].split(", "))
+    program = wg.record(lambda x: np.sin(x) * x[0], np.ones(3))
+    sparse = Sparse(np.sin, 0, False, True, "csr", "forward", 1).of_program(program)
+    for made in (program, Stacked(program, 0, False, "J", True), sparse):
+        assert {name for name in dir(made) if not name.startswith("_")} == documented, repr(made)
 
 
 def test_derivatives_of_derivatives():
@@ -329,7 +343,7 @@ def test_failed_save_leaves_file_unchanged(tmp_path):
     path = tmp_path / "f.program"
     own = wg.primitive(lambda u: np.sin(u), vjp=lambda y, u: lambda g: g * np.cos(u))
     wg.record(pairs, x).save(path)
-    with pytest.raises(TypeError, match="top of a module"):
+    with pytest.raises(TypeError, match="at module level"):
         wg.record(lambda u: own(u), x).save(path)
     assert str(wg.Program.load(path)) == str(wg.record(pairs, x))
 
@@ -511,14 +525,14 @@ def test_guard_of_rule_is_removed_with_dead_operand():
         return np.sum(np.tanh(A @ np.tanh(B @ x)) ** 2)
 
     def products(program):
-        return sum(call.name == "matmul" for call in program.lowered().calls)
+        return sum(call.name == "matmul" for call in program._lowered_ir().calls)
 
     x, v = np.linspace(0.2, 0.9, 6), np.linspace(-1.0, 1.0, 6)
     program = wg.record(f, x)
     # two of the function, two more of its gradient, the last of which is not needed; four of their tangents
     assert (products(program.grad()), products(program.hvp())) == (4, 7)
     np.testing.assert_allclose(program.hvp()(x, v), wg.hvp(f)(x, v), rtol=1e-13)
-    verify.check(program.hvp().lowered())
+    verify.check(program.hvp()._lowered_ir())
 
 
 def test_guard_of_function_is_kept_for_dead_operand():
@@ -610,8 +624,8 @@ def test_derivatives_of_partials_are_accurate_and_call_nothing_else(name):
     np.testing.assert_allclose(program.hessian()(x), np.diag(second(extended).astype(float)), rtol=2e-14)
     again = wg.record(lambda x: hvp_of(f, x, v), x).grad()
     np.testing.assert_allclose(again(x), third(extended).astype(float), rtol=1e-13, atol=1e-15)
-    found = program.grad().with_list(program.grad().differentiable()).jvp().lowered()
-    text = str(program.with_list(found))
+    found = program.grad()._with_ir(program.grad()._differentiable_ir()).jvp()._lowered_ir()
+    text = str(program._with_ir(found))
     assert text.count(f"{name}/da(") == 1 and " exp(" not in text and text.count(" tanh(") == (name == "tanh")
 
 

@@ -77,7 +77,7 @@ def multiplications(code):
 @pytest.mark.parametrize(("f", "x", "share"), CASES, ids=lambda x: getattr(x, "__name__", ""))
 def test_fewer_multiplications_for_the_same_gradient(f, x, share):
     program = wg.record(f, x).grad()
-    plain = simplify.lowered(program._rolled())
+    plain = simplify.lowered(program._vectorised_ir())
     found = regrouped(plain)
     assert multiplications(found) <= share * multiplications(plain)
     y = RNG.normal(size=x.shape)
@@ -93,7 +93,7 @@ def test_products_of_the_function_are_unchanged():
     def f(b):
         return np.sum((X + b) @ W, axis=0) + X[0] @ (2.0 * W)
 
-    code = simplify.lowered(wg.record(f, np.zeros(4))._rolled())
+    code = simplify.lowered(wg.record(f, np.zeros(4))._vectorised_ir())
     assert regrouped(code) is code
     b = RNG.normal(size=4)
     np.testing.assert_allclose(wg.record(f, np.zeros(4))(b), f(b), rtol=1e-14)

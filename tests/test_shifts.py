@@ -109,7 +109,7 @@ def test_gradients_equal_eager_mode_with_split_sums(f, shape, always):
     program = wg.record(f, x).grad()
     for at in (x, point(shape, 1)):
         np.testing.assert_allclose(program(at), wg.grad(f)(at), rtol=1e-11, atol=1e-11)
-    check(program.lowered())
+    check(program._lowered_ir())
 
 
 @pytest.mark.parametrize("f", [*LINES, *PLANES, cube], ids=lambda f: f.__name__)
@@ -177,7 +177,7 @@ def test_gradients_of_random_slices_equal_eager_mode(case):
     x = point(shape, 3)
     program = wg.record(f, x).grad()
     costs = cost.RegionCosts(1e9, 0.0, 0.1, 1.0, 1.0, 1.0)
-    code = stencil_fusion._Gathering(simplify.lowered(program._rolled()), costs).found()
+    code = stencil_fusion._Gathering(simplify.lowered(program._vectorised_ir()), costs).found()
     check(code)
     expected = wg.grad(f)(x)
     (found,) = vm.Machine(code).run([x])
@@ -217,7 +217,7 @@ def test_each_element_is_one_sum_without_zero_fill():
 
 def test_short_arrays_are_fused_if_code_runs_often_per_call(monkeypatch):
     x = point((600,))
-    code = simplify.lowered(wg.record(lambda x: burgers(burgers(x) * x), x).grad()._rolled())
+    code = simplify.lowered(wg.record(lambda x: burgers(burgers(x) * x), x).grad()._vectorised_ir())
     assert stencil_fusion.gathered(code, runs=100) is not code
     monkeypatch.setattr(stencil_fusion, "_Gathering", None)  # fusion is not attempted, despite the many slices
     assert stencil_fusion.gathered(code) is code
@@ -225,7 +225,7 @@ def test_short_arrays_are_fused_if_code_runs_often_per_call(monkeypatch):
 
 def test_expensive_subexpression_is_computed_once():
     x = point((200_000,))
-    lines = printed(wg.record(curvature, x).grad().lowered(), most=1000).splitlines()
+    lines = printed(wg.record(curvature, x).grad()._lowered_ir(), most=1000).splitlines()
     assert len([line for line in lines if "[199996]" in line and "= add" in line]) > 1
     assert len([line for line in lines if "= exp(" in line and "float64[1]" not in line]) == 1
 
@@ -278,7 +278,7 @@ def test_gradient_of_linear_function_follows_captured_state():
 def test_expensive_result_independent_of_some_inputs_is_cached():
     model, x = Linear((40,)), point((40,))
     linear, squared = wg.record(model.loss, x), wg.record(lambda x: model.loss(x) ** 2, x)
-    assert linear.grad().machine.keeps
+    assert linear.grad()._vm.keeps
     assert "the result is kept" in repr(linear.grad().explain())
     assert not squared.grad().machine.keeps
     assert not linear.machine.keeps
@@ -287,7 +287,7 @@ def test_expensive_result_independent_of_some_inputs_is_cached():
 
 def test_result_that_changes_in_each_call_is_no_longer_cached():
     model, x = Linear((40,)), point((40,))
-    machine = wg.record(lambda x, w: np.sum(w * model.loss(x)), x, args=(x,)).grad().machine
+    machine = wg.record(lambda x, w: np.sum(w * model.loss(x)), x, args=(x,)).grad()._vm
     assert machine.keeps
     for seed in range(20):
         w = point((40,), seed)

@@ -168,7 +168,7 @@ def test_nonzeros_of_random_programs_are_exact_or_refused(name):
     except (Refused, TypeError):
         return
     verify.check(found.code)
-    data = program.with_list(found.code).run([START])[0]
+    data = program._with_ir(found.code)._execute([START])[0]
     expected = np.reshape(wg.jacobian(PROGRAMS[name], START), (-1, 3))
     matrix = sp.csr_array((data, found.indices, found.indptr), shape=expected.shape)
     assert matrix.has_canonical_format
@@ -176,7 +176,7 @@ def test_nonzeros_of_random_programs_are_exact_or_refused(name):
     found_at = sp.csr_array((np.ones(data.size), found.indices, found.indptr), shape=expected.shape).toarray() > 0
     where = shuffled(found_at | (RNG.random(expected.shape) < 0.5)).coords
     ordered = entries(code, code.inputs[0], y, program._example, wanted=where)
-    inside = program.with_list(ordered.code).run([START])[0]
+    inside = program._with_ir(ordered.code)._execute([START])[0]
     np.testing.assert_allclose(inside, expected[where], rtol=1e-12, atol=1e-14)
 
 

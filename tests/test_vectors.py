@@ -26,7 +26,7 @@ PRODUCTS = {
 
 
 def calls(program):
-    return int((program.lowered().op == Op.CALL).sum())
+    return int((program._lowered_ir().op == Op.CALL).sum())
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
@@ -37,7 +37,7 @@ def test_small_products_are_lowered_to_sums(name, n):
     program = wg.record(f, x)
     for made in (program, program.grad()):
         verify.check(made)
-        verify.check(made.lowered())
+        verify.check(made._lowered_ir())
         assert calls(made) == 0
     np.testing.assert_allclose(program(x), f(x), rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(program.grad()(x), gradient(x), rtol=1e-12, atol=1e-12)
@@ -155,7 +155,7 @@ def test_slices_are_read_as_last_written(f):
     program = wg.record(f, x)
     made = program.grad()
     for code in (program, made):
-        verify.check(code.lowered())
+        verify.check(code._lowered_ir())
     y = x[::-1] + 0.1
     np.testing.assert_allclose(program(y), f(y), rtol=1e-12)
     np.testing.assert_allclose(made(y), wg.grad(f)(y), rtol=1e-11, atol=1e-11)
@@ -178,6 +178,6 @@ def test_repeatedly_written_columns_stay_vectors():
     A = np.random.default_rng(0).normal(size=(m, n))
     gradient = wg.record(f, A).grad()
     np.testing.assert_allclose(gradient(A), wg.grad(f)(A), rtol=1e-9, atol=1e-9)
-    code = gradient.lowered()
+    code = gradient._lowered_ir()
     sizes = [np.prod(code.types[kind][1]) for op, kind in zip(code.op, code.type) if op < Op.INPUT or op == Op.STRONG]
     assert sum(sizes) < 10 * m * n * n  # proportional to the number of inner steps

@@ -235,7 +235,7 @@ def test_explain_reports_loops(f, x, expected):
     for words in expected:
         assert words in repr(found), repr(found)
     assert sum(step.share or 0.0 for step in found.steps) == pytest.approx(1.0)
-    assert found.rolled == len(program._rolled())
+    assert found.rolled == len(program._vectorised_ir())
     assert len(repr(found).splitlines()) < 25
 
 
@@ -273,7 +273,7 @@ def parsed(source):
 @pytest.mark.parametrize("f", [squares, scaled, solved])
 def test_graph_has_a_node_per_value_and_an_edge_per_use(f):
     program = wg.record(f, x)
-    code = program.lowered()
+    code = program._lowered_ir()
     nodes, edges, clusters = parsed(program.to_dot())
     shown = {i for i, op in enumerate(code.op.tolist()) if op != Op.CONST}
     assert {int(name[1:]) for name in nodes if name[0] == "v"} == shown

@@ -24,11 +24,11 @@ def spread(x, count=COUNT):
 
 
 def check(program, numbers, leaves, code=None, count=COUNT):
-    """Compare batched code, by the VM and by the plain interpreter, with the program at each point."""
+    """The wide list, by the machine and by the plain interpreter, against the list at each point."""
     code = program._rolled() if code is None else code
     wide = simplify.simplified(widened(code, numbers, count, program._example))
     verify.check(wide)
-    expected = [program.with_list(code).run([x[i] if k in numbers else x for k, x in enumerate(leaves)])
+    expected = [program._with_ir(code)._execute([x[i] if k in numbers else x for k, x in enumerate(leaves)])
                 for i in range(count)]  # fmt: skip
     for found in (Machine(simplify.lowered(wide)).run(leaves), reference.outputs(wide, leaves)):
         assert len(found) == len(expected[0])
@@ -119,7 +119,7 @@ def test_products_with_unit_vectors_are_rows_and_columns(name, columns):
     dense = wg.jacobian(f)(x, a)
     rows = dense.reshape(-1, 12)
     for made, expected in ((program.jvp(), rows.T), (program.vjp(), rows)):
-        code, number, count = made.lines_alone(), 1, len(expected)
+        code, number, count = made._derivative_only(), 1, len(expected)
         plain, wide = [simplify.simplified(widened(code, [number], count, made._example, are)) for are in (False, True)]
         verify.check(wide)
         directions = np.full((count, *np.shape(made._example[number])), np.nan)  # the values are not read
@@ -185,7 +185,7 @@ def test_batching_rows_does_not_change_the_jacobian(most, monkeypatch):
     hessian = wg.record(logistic, w).hessian()
     rows = functools.partial(np.tensordot, MATRIX[:, :2], axes=0)
     f = wg.record(lambda x: rows(np.sin(x[:2]) @ np.outer(x[:2], x)), w)
-    assert hessian.repeats == {1: 9, 40: 9, 400: 1, 1 << 20: 1}[most] or most == 400
+    assert hessian._runs_per_call == {1: 9, 40: 9, 400: 1, 1 << 20: 1}[most] or most == 400
     found = hessian(w)
     np.testing.assert_allclose(found, wg.hessian(logistic, w), rtol=1e-12, atol=1e-14)
     np.testing.assert_array_equal(found, found.T)
@@ -209,7 +209,7 @@ def test_batched_fft_is_one_call(axis):
         return np.fft.irfft(z * np.fft.fft(np.sin(x), axis=axis)[:1, :1], n=5, axis=axis, norm="ortho")
 
     program = wg.record(f, MATRIX)
-    code = program._rolled()
+    code = program._vectorised_ir()
     wide = simplify.simplified(widened(code, {0}, COUNT, program._example))
     assert [call.name for call in wide.calls if "fft" in call.name] == ["rfft", "fft", "irfft"]
     check(program, {0}, [spread(MATRIX)], code)

@@ -236,8 +236,8 @@ def passes(
         else:
             program = record(f, x, args=args, kwargs=kwargs)
         program = program if derivative is None else getattr(program, derivative)()
-        code = program.lowered()
-    made = schedule(code, program.exact)
+        code = program._lowered_ir()
+    made = schedule(code, program._exact)
     what = f"{counted(len(made.steps), 'step')}, {counted(made.slots, 'slot')} for numbers"
     return Passes(program._name, [*seen, Stage("machine", "", what, made.listing, made.steps)])
 
@@ -354,8 +354,10 @@ def draw(program: Program, axes: Any = None) -> Any:
         pyplot = _imported("matplotlib.pyplot")
         axes = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")[1]
     numbers, arrays = axes
-    code, run = program.of_elements(), program._rolled()
-    rolled, found, in_sums = vectorise.classes(code) if program.rolls else (code, [], np.zeros(len(code), bool))
+    code, run = program._scalar_ir(), program._vectorised_ir()
+    rolled, found, in_sums = code, [], np.zeros(len(code), bool)
+    if program._may_vectorise:
+        rolled, found, in_sums = vectorise.classes(code)
     colours = _colours(found)
     has_numbers = sum(len(members) for members, _ in found) + in_sums.sum() >= vectorise.FEWEST
     if has_numbers:

@@ -164,7 +164,7 @@ def programs():
     with mock.patch.multiple(loop_recovery, **limits):  # recover loops of small arrays as well
         short = wg.record(steps, X)
         for program in (short, short.grad()):
-            code = program._rolled()
+            code = program._vectorised_ir()
             assert loop_recovery.loops_of(code)
             made.append((program._like(program._name, code, program._result), (X,)))
     of_tridiagonal = wg.record(tridiagonal, X)
@@ -367,7 +367,7 @@ def used(found, args, r):
         made += [tried(program.tiered, "llvm") for program in (found, made[1]) if program is not None]
     for program in made:
         if program is not None:
-            tried(lambda program=program: program.run(program._example))
+            tried(lambda program=program: program._execute(program._example))
             tried(program, *args)
             tried(program, *args)  # arguments like the previous ones
     for picture in PICTURES:

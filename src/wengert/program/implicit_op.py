@@ -56,18 +56,18 @@ class Paths:
     def value(self, inputs: list) -> Any:
         """Return F at these inputs, an array of the unknowns' shape."""
         for program in self.programs:
-            found = program.attempt(inputs)
+            found = program._try_execute(inputs)
             if type(found) is not int:  # an int is the index of a failed guard
                 return found[0]
-        return self.more(inputs).run(inputs)[0]
+        return self.more(inputs)._execute(inputs)[0]
 
     def slopes(self, inputs: list) -> Any:
         """Return the Jacobian of F in the unknowns, of their shape twice."""
         for program in self.programs:
-            found = program.jacobian().attempt(inputs)
+            found = program.jacobian()._try_execute(inputs)
             if type(found) is not int:
                 return found[0]
-        return self.more(inputs).jacobian().run(inputs)[0]
+        return self.more(inputs).jacobian()._execute(inputs)[0]
 
     def more(self, inputs: list) -> Program:
         """Trace a program for the branches taken at these inputs."""
@@ -80,7 +80,7 @@ class Paths:
     def number(self, inputs: list) -> int:
         """Return the index of the program whose branches are taken at these inputs."""
         self.value(inputs)
-        return next(i for i, p in enumerate(self.programs) if type(p.attempt(inputs)) is not int)
+        return next(i for i, p in enumerate(self.programs) if type(p._try_execute(inputs)) is not int)
 
     def __getstate__(self):
         return {"record": None, "programs": self.programs}
@@ -214,7 +214,7 @@ class _Derived:
             raise NotDerivable(solution.refusal)
         self.solution, self.moved = solution, moved
         self.program = solution.paths.programs[solution.path]
-        self.function = self.program.differentiable()
+        self.function = self.program._differentiable_ir()
         self.types = [kind_of(self.function, v) for v in self.function.inputs]
         self.code, self.operands = Listing(), {}
         self.positions = {x.position: k for k, x in enumerate(call.args) if type(x) is Operand}
@@ -283,14 +283,14 @@ class _Derived:
         if not isinstance(program, Stacked):
             (found,) = self.inlined(program._listing, inputs)
             return self.reshaped(found, (n, n)) if shape else found
-        if program.repeats > 1:
+        if program._runs_per_call > 1:
             raise NotDerivable(f"{self.solution.name}: the Jacobian has too many columns")
         ones = self.code.filled(1.0, shape)  # the seed where a single direction is not batched
-        (found,) = self.inlined(program.whole(), [inputs[0], ones, *inputs[1:]])
+        (found,) = self.inlined(program._batched_ir(), [inputs[0], ones, *inputs[1:]])
         if not shape:
             return found
         found = self.reshaped(found, (n, n))
-        if program.by_rows:
+        if program._by_rows:
             return found
         return self.laid_out(self.code.part(found, (0, (n, n), (8, 8 * n)), _FLOAT), (_FLOAT, (n, n), None))
 
@@ -334,7 +334,7 @@ class _Derived:
         found = {}
         if wanted:
             cotangents = [(f.outputs[0], count)]
-            pulled = source_transform.pulled_back(f, cotangents, wrt, self.program._example, self.program.exact)
+            pulled = source_transform.pulled_back(f, cotangents, wrt, self.program._example, self.program._exact)
             found = dict(zip(wanted, self.inlined(pulled, [*inputs, g])))
         zero = self.code.filled(0.0, ())
         self.code.outputs = [found.get(j, zero) for j in self.moved]

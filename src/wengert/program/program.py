@@ -36,23 +36,24 @@ from wengert.transforms.costs import is_forward
 #: first line of a saved file; the next lines are the IR version and a CRC-32 of the pickle that follows
 _MAGIC = b"wengert program"
 
-#: A Jacobian is unrolled into scalar instructions up to MAX instructions, or EACH per instruction of f if that is more.
-_MOST = 20_000
-_MOST_EACH = 64
+#: Limits on the scalar instructions of an unrolled Jacobian; the larger one applies.
+MAX_UNROLLED = 20_000
+MAX_UNROLLED_PER_INSTRUCTION = 64
 
 #: Try entry-wise accumulation first if vectorising shortens the scalar IR by at least this factor.
-_ROLLED = 4
+MIN_SHORTENING = 4
 #: Lower bound on the time of a scalar Jacobian, relative to the scalar function, which it contains.
-_LONGER = 1.5
+MIN_RELATIVE_TIME = 1.5
 
-#: Elements of the largest array in a batch of directions (1 MiB of float64, an L2 cache), and the smallest batch.
-_ELEMENTS = 1 << 17
-_LEAST_AT_ONCE = 16
+#: Limit on the elements of the largest array in a batch of directions (1 MiB of float64, an L2 cache).
+MAX_BATCH_ELEMENTS = 1 << 17
+#: Directions of a batch, even of larger arrays.
+MIN_BATCH_WIDTH = 16
 
 _FLOAT = np.dtype(float)
 _DOUBLE = {_FLOAT}
 #: dtypes of captured values that do not prevent deriving a program
-_READ = {np.dtype(float), np.dtype(complex)}
+_CAPTURED_DTYPES = {np.dtype(float), np.dtype(complex)}
 
 
 _NO_GRADIENT = (
@@ -79,7 +80,7 @@ def checked_tier(tier: str, name: str) -> str:
     return tier
 
 
-_ONE = Result(Slot(0))
+_FIRST_OUTPUT = Result(Slot(0))
 
 
 @vectored
@@ -143,25 +144,25 @@ class Program(Runner):
     # ------------------------------------------------------------------------------------------ running
 
     @property
-    def run(self) -> Callable:
+    def _execute(self) -> Callable:
         """Function from argument leaves to outputs; its optional second argument is a list of output arrays."""
-        return self.machine.run
+        return self._vm.run
 
     @property
-    def attempt(self) -> Callable:
+    def _try_execute(self) -> Callable:
         """Like `run`, but returns the index of the guard (an int) if one fails or a result has another shape."""
-        return self.machine.attempt
+        return self._vm.attempt
 
     @property
-    def direct(self) -> Machine | None:
+    def _single_vm(self) -> Machine | None:
         """The VM if one run of it yields the result as its first output; None if a call does more than that."""
-        return self.machine
+        return self._vm
 
     @property
-    def machine(self) -> Machine:
+    def _vm(self) -> Machine:
         """The VM for this program, built on first use."""
         if self._machine is None:
-            self._machine = Machine(self.lowered(), self._exact, self._tier, self._disabled)
+            self._machine = Machine(self._lowered_ir(), self._exact, self._tier, self._disabled)
         return self._machine
 
     def tiered(self, tier: str) -> Program:
@@ -182,48 +183,38 @@ class Program(Runner):
         made._tier = checked_tier(tier, "tiered")
         return made
 
-    def lowered(self) -> Listing:
+    def _lowered_ir(self) -> Listing:
         """Return the IR that the VM lowers."""
-        return self.lowering().code
+        return self._lowering().code
 
-    def lowering(self) -> pipeline.Run:
+    def _lowering(self) -> pipeline.Run:
         """Run the last stage of the pipeline before the VM."""
         if self._exact:
             return self._passed("run", self._listing)
-        return self._passed("run", self._rolled(), scalars=self.of_elements())
+        return self._passed("run", self._vectorised_ir(), scalars=self._scalar_ir())
 
     def _passed(self, stage, code, runs=1, **given):
         """Run one stage of the pipeline with this program's options; `given` are arguments of the stage."""
-        options = self.rolls, self._keeps_arrays, self._gathers, self._tier == "llvm", runs, self._disabled
+        options = self._may_vectorise, self._keeps_arrays, self._gathers, self._tier == "llvm", runs, self._disabled
         return pipeline.run(stage, code, pipeline.Options(self._exact, *options), **given)
 
     @property
-    def history(self) -> tuple:
+    def _applied_passes(self) -> tuple:
         """Passes that produced the IR used for derivatives: stage, name, instruction counts before and after."""
         return (*self._history, *self._vectorising().log)
 
     @property
-    def disabled(self) -> frozenset:
-        """Names of disabled passes."""
-        return self._disabled
-
-    @property
-    def exact(self) -> bool:
-        """Whether values are bit-identical to those of the function."""
-        return self._exact
-
-    @property
-    def shape(self) -> tuple:
+    def _output_shape(self) -> tuple:
         """Shape of the first output."""
         return kind_of(self._listing, self._listing.outputs[0])[1] if self._listing.outputs else ()
 
     @property
-    def restore(self) -> Result | None:
+    def _result_of_outputs(self) -> Result | None:
         """Function from outputs to the result; None if the result is the first output."""
         return None if self._is_one and self._result.template.make is None else self._result
 
     @property
-    def is_float(self) -> bool:
+    def _returns_float(self) -> bool:
         """Whether the result is a single Python float."""
         return self._is_one and self._result.template.make is float
 
@@ -239,19 +230,19 @@ class Program(Runner):
         form = Form(taken, kwargs)
         if form.key != self._form.key and (self._exact or without_strides(form.key) != without_strides(self._form.key)):
             raise ValueError(_another(self))
-        restore = self.restore
+        restore = self._result_of_outputs
         if all(given is x or type(given) is float for given, x in zip(args, taken)):
-            self._run, self._restore, self._shape = self.run, restore, self.shape
-            self._direct = self.direct
+            self._run, self._restore, self._shape = self._execute, restore, self._output_shape
+            self._direct = self._single_vm
             self._arguments = Arguments.of(args, kwargs)
         if out is None:
-            y = self.run(form.leaves)
+            y = self._execute(form.leaves)
             return y[0] if restore is None else restore(y)
         if restore is not None:
             raise TypeError(f"{self._name}: out= needs a single array as result")
-        if np.shape(out) != self.shape:
-            raise ValueError(f"{self._name}: out= has shape {np.shape(out)}, the result has shape {self.shape}")
-        return self.run(form.leaves, [out])[0]
+        if np.shape(out) != self._output_shape:
+            raise ValueError(f"{self._name}: out= has shape {np.shape(out)}, the result has shape {self._output_shape}")
+        return self._execute(form.leaves, [out])[0]
 
     # ------------------------------------------------------------------------------------------ derivatives
 
@@ -313,7 +304,7 @@ class Program(Runner):
         made = self.grad(argnums)._jvp(argnums)
         longer = made._listing
         longer.outputs = longer.outputs[1:]
-        hvp = made._like(f"hvp({self._name})", longer, _ONE)
+        hvp = made._like(f"hvp({self._name})", longer, _FIRST_OUTPUT)
         hvp._form = made._form
         return hvp
 
@@ -342,10 +333,14 @@ class Program(Runner):
         by_rows = by_rows and kind_of(code, y)[0].kind == "f"  # a pullback differentiates one real function of y
         is_double = {kind_of(code, v)[0] for v in (x, y)} == _DOUBLE
         lines = min(m, n) if by_rows else n
-        longer = self._by_numbers_or_entries(code, (x, y), argnums, is_symmetric, by_rows, lines) if is_double else None
-        return Stacked(self, argnums, is_symmetric, name, by_rows) if longer is None else self._like(name, longer, _ONE)
+        found = None
+        if is_double:
+            found = self._unrolled_or_accumulated(code, (x, y), argnums, is_symmetric, by_rows, lines)
+        if found is None:
+            return Stacked(self, argnums, is_symmetric, name, by_rows)
+        return self._like(name, found, _FIRST_OUTPUT)
 
-    def _by_numbers_or_entries(self, code, ends, argnums, is_symmetric, by_rows, lines):
+    def _unrolled_or_accumulated(self, code, ends, argnums, is_symmetric, by_rows, lines):
         """Return the IR of a Jacobian, unrolled to scalars or accumulated entry-wise, whichever is estimated faster.
 
         Returns None if neither applies.
@@ -353,15 +348,15 @@ class Program(Runner):
 
         def of_entries():
             is_off = self._exact or "accumulate" in self._disabled
-            return None if is_off else self._of_entries(argnums, is_symmetric, lines)
+            return None if is_off else self._accumulated(argnums, is_symmetric, lines)
 
         rolled, y = self._differentiable("jacobian")
-        is_rolled = _ROLLED * len(rolled) < len(code)
+        is_rolled = MIN_SHORTENING * len(rolled) < len(code)
         found = of_entries() if is_rolled else None
         # The scalar Jacobian evaluates the scalar function too, which bounds its time from below.
-        if found is not None and nanoseconds(found) < _LONGER * nanoseconds(code):
+        if found is not None and nanoseconds(found) < MIN_RELATIVE_TIME * nanoseconds(code):
             return found
-        most = max(_MOST, _MOST_EACH * len(code))
+        most = max(MAX_UNROLLED, MAX_UNROLLED_PER_INSTRUCTION * len(code))
         numbers = None
         if "unroll" not in self._disabled:
             numbers = source_transform.unrolled(code, *ends, is_symmetric, most, by_rows, self._exact)
@@ -370,7 +365,7 @@ class Program(Runner):
             return found if is_rolled or is_elementary else of_entries()
         return found if found is not None and nanoseconds(found) < nanoseconds(numbers) else numbers
 
-    def _of_entries(self, argnums, is_symmetric, lines):
+    def _accumulated(self, argnums, is_symmetric, lines):
         """Return the IR that accumulates a Jacobian entry by entry; None if seed directions are cheaper."""
         code, y = self._differentiable("jacobian")
         x = code.inputs[self._input("jacobian", argnums)]
@@ -382,16 +377,16 @@ class Program(Runner):
             return None
         return found if sum(operations(found)) <= most else None
 
-    def _rolled(self):
+    def _vectorised_ir(self):
         """Return the vectorised IR."""
         return self._vectorising().code
 
-    def of_elements(self) -> Listing:
+    def _scalar_ir(self) -> Listing:
         """Return the IR in which loops are recovered: the original, or the one after scalar replacement."""
         return self._vectorising().scalars
 
     def _vectorising(self):
-        return self.kept("value", lambda: self._valued(self._listing))
+        return self._memoised("value", lambda: self._valued(self._listing))
 
     def _valued(self, code):
         """Run the vectorising stage on `code`."""
@@ -400,50 +395,50 @@ class Program(Runner):
         return run
 
     @property
-    def rolls(self) -> bool:
+    def _may_vectorise(self) -> bool:
         """Whether vectorisation is allowed."""
         return self._rolls and not self._exact
 
     @property
-    def repeats(self) -> int:
+    def _runs_per_call(self) -> int:
         """Number of times that one call runs the IR."""
         return 1
 
     @property
-    def operations(self) -> int:
+    def _operation_count(self) -> int:
         """Scalar operations per call, without those inside called functions."""
         return sum(operations(self._listing))
 
     @property
-    def estimate(self) -> float:
+    def _estimated_time(self) -> float:
         """Estimated run time in the VM in nanoseconds, summed over instructions and calls."""
-        return nanoseconds(self.lowered())
+        return nanoseconds(self._lowered_ir())
 
     @property
-    def workspace(self) -> int:
+    def _workspace_bytes(self) -> int:
         """Bytes of memory besides inputs and outputs."""
-        return schedule(self.lowered(), self.exact).nbytes
+        return schedule(self._lowered_ir(), self._exact).nbytes
 
     def _made(self, word, argnums):
         """Return a derivative, building it on first use."""
-        return self.kept((word, argnums), lambda: getattr(self, f"_{word}")(argnums))
+        return self._memoised((word, argnums), lambda: getattr(self, f"_{word}")(argnums))
 
-    def kept(self, key: Any, make: Callable) -> Any:
+    def _memoised(self, key: Any, make: Callable) -> Any:
         """Return the cached value of `key`, computing it on first use."""
         if key not in self._derived:
             self._derived[key] = make()
         return self._derived[key]
 
-    def with_list(self, listing: Listing) -> Program:
+    def _with_ir(self, listing: Listing) -> Program:
         """Return a program like this one with other IR, which returns its first output."""
-        return self._like(self._name, listing, _ONE)
+        return self._like(self._name, listing, _FIRST_OUTPUT)
 
-    def with_entries(self, name: str, listing: Listing) -> Program:
+    def _with_nonzeros(self, name: str, listing: Listing) -> Program:
         """Return a program of the nonzeros of a derivative, given its simplified IR.
 
         Stencil fusion is off: the IR contains no adjoints, whose slice additions that pass fuses.
         """
-        made = Program(name, listing, self._form, _ONE, self._exact, self._example, self._floats)
+        made = Program(name, listing, self._form, _FIRST_OUTPUT, self._exact, self._example, self._floats)
         made._rolls, made._gathers, made._tier, made._disabled = self._rolls, False, self._tier, self._disabled
         return made
 
@@ -454,7 +449,7 @@ class Program(Runner):
             dtype = kind_of(code, code.outputs[0])[0]
             if dtype.kind not in "fc":
                 raise NotDerivable(f"{word}({self._name}): the result is of dtype {dtype}: return floats")
-            self._expanded = self._expand(self._rolled() if code is self._listing else self._valued(code).code)
+            self._expanded = self._expand(self._vectorised_ir() if code is self._listing else self._valued(code).code)
         return self._expanded, self._expanded.outputs[0]
 
     def _flat(self, word):
@@ -462,15 +457,15 @@ class Program(Runner):
         code = self._passed("jacobian", self._expand(self._one_array(word))).code
         return code, code.outputs[0]
 
-    def lines_alone(self) -> Listing:
+    def _derivative_only(self) -> Listing:
         """Return the IR of the derivative alone, with all guards, for a program of a value and a derivative."""
-        code = simplify.live(self._listing if self._exact else self._rolled())
+        code = simplify.live(self._listing if self._exact else self._vectorised_ir())
         code.outputs = code.outputs[1:]
         return self._passed("direction", code).code
 
-    def differentiable(self) -> Listing:
+    def _differentiable_ir(self) -> Listing:
         """Return the IR with all outputs and with partial instructions expanded, so that it can be differentiated."""
-        return self._expand(self._rolled())
+        return self._expand(self._vectorised_ir())
 
     def _expand(self, code):
         expanded = source_transform.expanded(code, self._exact)
@@ -495,7 +490,7 @@ class Program(Runner):
         return found
 
     @property
-    def is_double(self) -> bool:
+    def _is_float64(self) -> bool:
         """Whether all arguments and outputs are float64.
 
         Captured values are constants for differentiation, so they may be complex.
@@ -505,7 +500,7 @@ class Program(Runner):
         arguments, captured = code.inputs[:count], code.inputs[count:]
         if {kind_of(code, v)[0] for v in [*arguments, *code.outputs]} != _DOUBLE:
             return False
-        return {kind_of(code, v)[0] for v in captured} <= _READ
+        return {kind_of(code, v)[0] for v in captured} <= _CAPTURED_DTYPES
 
     def _inputs(self, word, argnums):
         """Return the indices of the inputs that hold the leaves of an argument."""
@@ -588,7 +583,7 @@ class Program(Runner):
         str
             DOT source for Graphviz or `wengert.viz.render`.
         """
-        return to_dot(self._name, self.lowered(), self._exact, most)
+        return to_dot(self._name, self._lowered_ir(), self._exact, most)
 
     def to_cuda(
         self,
@@ -662,7 +657,7 @@ class Program(Runner):
     _optional = dict.fromkeys(("_rolls", "_gathers", "_keeps_arrays"), bool) | {"_history": tuple}
     _optional |= {"_tier": TIERS.__contains__, "_disabled": lambda x: type(x) is frozenset and x <= {*pipeline.names()}}
 
-    def check_parts(self, verifier: Verifier) -> None:
+    def _check_parts(self, verifier: Verifier) -> None:
         """Raise `MalformedProgram` unless every part that calls and derivatives use is valid; see `ir.verify`."""
         parts = {"_listing": Listing, "_form": Form, "_result": is_a(Result), "_example": list}
         check_fields(self, parts | {"_name": str, "_exact": bool, "_floats": is_count}, self._optional)
@@ -750,15 +745,15 @@ class Swept(Program):
         self._one = program.vjp(argnums) if by_rows else program.jvp(argnums)
         self._number = program._form.direction
         super().__init__(
-            name, self._one._listing, program._form, _ONE, program._exact, program._example, program._floats
+            name, self._one._listing, program._form, _FIRST_OUTPUT, program._exact, program._example, program._floats
         )
         self._disabled = program._disabled
         self._count = math.prod(self._lines) if count is None else count
         self._chunks = max(1, -(-self._count // self._most_at_once()))
         self._width = -(-self._count // self._chunks)
 
-    def check_parts(self, verifier):
-        super().check_parts(verifier)
+    def _check_parts(self, verifier):
+        super()._check_parts(verifier)
         counts = dict.fromkeys(("_number", "_count", "_chunks", "_width"), is_count)
         dtypes = dict.fromkeys(("_dtype", "_entries"), is_a(np.dtype))
         check_fields(self, {"_one": Program, "_x": is_shape, "_y": is_shape, "_by_rows": bool, **counts, **dtypes})
@@ -790,11 +785,11 @@ class Swept(Program):
         code = self._listing
         many = source_transform.depends(code, [v for v in code.inputs if code.a[v] == self._number])
         largest = max([math.prod(kind_of(code, v)[1]) for v in range(len(code)) if many[v]], default=1)
-        return max(_LEAST_AT_ONCE, _ELEMENTS // max(1, largest))
+        return max(MIN_BATCH_WIDTH, MAX_BATCH_ELEMENTS // max(1, largest))
 
     def _wide(self):
         """Return the IR batched over directions."""
-        code = self._one.lines_alone()
+        code = self._one._derivative_only()
         if self._width < 2:
             return code
         are_units = self._directs_units and self._width == self._count
@@ -805,8 +800,8 @@ class Swept(Program):
         made._one = self._one.tiered(tier)
         return made
 
-    def lowering(self):
-        code = self.kept("wide", self._wide)
+    def _lowering(self):
+        code = self._memoised("wide", self._wide)
         return self._passed("run batch", code, runs=self._chunks)
 
     def _differentiable(self, word):
@@ -816,32 +811,32 @@ class Swept(Program):
         )
 
     @property
-    def shape(self):
+    def _output_shape(self):
         return self._y + self._x
 
     @property
-    def repeats(self):
+    def _runs_per_call(self):
         return self._chunks
 
     @property
-    def operations(self):
-        return self._chunks * sum(operations(self.lowered()))
+    def _operation_count(self):
+        return self._chunks * sum(operations(self._lowered_ir()))
 
     @property
-    def estimate(self):
-        return self._chunks * super().estimate
+    def _estimated_time(self):
+        return self._chunks * super()._estimated_time
 
     @property
-    def direct(self):
+    def _single_vm(self):
         return None
 
     @property
-    def run(self):
-        return functools.partial(self._into, self.machine.run)
+    def _execute(self):
+        return functools.partial(self._into, self._vm.run)
 
     @property
-    def attempt(self):
-        return functools.partial(self._into, self.machine.attempt)
+    def _try_execute(self):
+        return functools.partial(self._into, self._vm.attempt)
 
     def _into(self, run, leaves, out=None):
         found = self._filled(leaves, run)
@@ -854,7 +849,7 @@ class Swept(Program):
         """Return the outputs, or the index of the guard that failed."""
         found, width = [], max(1, self._width)
         across = math.prod(self._x if self._by_rows else self._y)
-        for direction in self.kept("directions", self._all_directions):
+        for direction in self._memoised("directions", self._all_directions):
             outputs = run([*leaves[: self._number], direction, *leaves[self._number :]])
             if type(outputs) is int:
                 return outputs
@@ -894,20 +889,15 @@ class Stacked(Swept):
         super().__init__(program, argnums, by_rows, name)
         self._is_symmetric = is_symmetric
 
-    def check_parts(self, verifier):
-        super().check_parts(verifier)
+    def _check_parts(self, verifier):
+        super()._check_parts(verifier)
         check_fields(self, {"_is_symmetric": bool})
         expect(self._count == math.prod(self._lines), "its number of directions is wrong")
         expect(not self._is_symmetric or self._x == self._y, "it is symmetric, but not square")
 
-    @property
-    def by_rows(self) -> bool:
-        """Whether it is computed by rows; by columns otherwise."""
-        return self._by_rows
-
-    def whole(self) -> Listing:
+    def _batched_ir(self) -> Listing:
         """Return the IR batched over all directions if `repeats` is 1; the second input is then one direction."""
-        return self.kept("wide", self._wide)
+        return self._memoised("wide", self._wide)
 
     def _directions(self, first, stop):
         found = np.zeros((stop - first, self._count), self._dtype)

@@ -68,7 +68,7 @@ def trace(f, args: tuple, kwargs: dict, reading, exact: bool = False, disabled: 
             given = (args[0], *args[2:]) if with_direction else args
             program = _traced(_inner, f, given, kwargs, reading, exact, disabled)
             try:
-                if program.is_double:
+                if program._is_float64:
                     return derive(program)
                 reason = "it takes or returns values that are not float64"
             except NotDerivable as error:

@@ -173,13 +173,13 @@ class CombinedProgram(Program):
         super().__init__(name, one._listing, one._form, one._result, one._exact, one._example, one._floats)
         self._disabled = one._disabled
 
-    def check_parts(self, verifier):
+    def _check_parts(self, verifier):
         check_fields(self, {"_parts": list})
         expect(self._parts, "it has no parts")
         for part in self._parts:
             expect(isinstance(part, Program), "a part is not a program")
             verifier.check(part)
-        super().check_parts(verifier)
+        super()._check_parts(verifier)
 
     def _exampled(self):
         return self._parts[0]._exampled()
@@ -190,7 +190,7 @@ class CombinedProgram(Program):
         return made
 
     @property
-    def direct(self):
+    def _single_vm(self):
         return None
 
     @property
@@ -198,29 +198,29 @@ class CombinedProgram(Program):
         return lambda leaves, out=None: self._combined([part.run(leaves)[0] for part in self._parts], out)
 
     @property
-    def attempt(self):
+    def _try_execute(self):
         return self._attempt
 
     def _attempt(self, leaves, out=None):
         found = []
         for part in self._parts:
-            y = part.attempt(leaves)
+            y = part._try_execute(leaves)
             if type(y) is int:
                 return y
             found.append(y[0])
         return self._combined(found, out)
 
     @property
-    def operations(self):
-        return sum(part.operations for part in self._parts)
+    def _operation_count(self):
+        return sum(part._operation_count for part in self._parts)
 
     @property
-    def estimate(self):
-        return sum(part.estimate for part in self._parts)
+    def _estimated_time(self):
+        return sum(part._estimated_time for part in self._parts)
 
     @property
-    def workspace(self):
-        return sum(part.workspace for part in self._parts)
+    def _workspace_bytes(self):
+        return sum(part._workspace_bytes for part in self._parts)
 
     def _combined(self, found, out):
         return found
@@ -234,13 +234,20 @@ class Recovered(CombinedProgram):
         super().__init__(parts, name)
 
     @property
-    def shape(self):
+    def _output_shape(self):
         return (self._recovery.source.size,)
 
     @property
+<<<<<<< HEAD
     def estimate(self):
         """Estimated nanoseconds of the products and of the recovery."""
         return super().estimate + len(self._parts) * SPARSE_COSTS.products + SPARSE_COSTS.read * self.shape[0]
+=======
+    def _estimated_time(self):
+        """Of the products, and of what is done with them."""
+        recovery = len(self._parts) * SPARSE_COSTS.products + SPARSE_COSTS.read * self._output_shape[0]
+        return super()._estimated_time + recovery
+>>>>>>> 529ac75ea007932fe6ba9bd97ddc79560cb5cd06
 
     def _combined(self, found, out):
         found = [np.ascontiguousarray(products) for products in found]
@@ -459,7 +466,7 @@ class Replayed(Compiled):
         if isinstance(program, str):
             return program
         outputs = super()._first(program, leaves)
-        self._compare(*program.restore(outputs), self._product(reading, args, kwargs), leaves)
+        self._compare(*program._result_of_outputs(outputs), self._product(reading, args, kwargs), leaves)
         self._traced = program, outputs
         return program
 

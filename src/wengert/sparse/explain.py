@@ -83,7 +83,7 @@ def explained(derivative: Derivative, args: tuple, kwargs: dict, measure: bool) 
     op = derivative.replayed.f
     program = program_of(op.f, args, kwargs)
     leaves = program._example
-    f_alone = max(1, program.operations)
+    f_alone = max(1, program._operation_count)
     ways = {}
     for mode in ("auto", "direct", "mixed") if op.order == 2 else ("auto", "direct", "forward", "reverse", "mixed"):
         made = op.alternative(mode).of_program(program)
@@ -106,11 +106,11 @@ def _method_cost(plan: Plan, made: Program, f_alone: int, leaves: list, measure:
 
 
 def _seconds(made: Program, leaves: list[Any]) -> float:
-    """Median time of some runs, in seconds."""
+    """Of a call, the median of some."""
     made.run(leaves)
     times = []
     for _ in range(_TIMED_RUNS):
         start = perf_counter()
-        made.run(leaves)
+        made._execute(leaves)
         times.append(perf_counter() - start)
     return median(times)

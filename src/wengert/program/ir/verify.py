@@ -137,7 +137,7 @@ class Verifier:
         self.around: set[int] = set()
 
     def check(self, x: Any) -> None:
-        """Check a program, or an object with a method ``check_parts``."""
+        """A list, or a program or another object that has ``_check_parts``."""
         expect(id(x) not in self.around, "it is within itself")
         if id(x) in self.known:
             return
@@ -146,7 +146,7 @@ class Verifier:
         if type(x) is Listing:
             _Checked(x, self)
         else:
-            x.check_parts(self)
+            x._check_parts(self)
         self.around.remove(id(x))
         self.known[id(x)] = x
 

@@ -131,8 +131,8 @@ def summary(program) -> Summary:
     """Return the summary of a program."""
     code = program._listing
     ops = code.op.tolist()
-    lowering = program.lowering()
-    run = schedule(lowering.code, program.exact)
+    lowering = program._lowering()
+    run = schedule(lowering.code, program._exact)
     types = [kind_of(code, v)[:2] for v in code.inputs]
     arguments = program._form.count
     return Summary(
@@ -141,23 +141,23 @@ def summary(program) -> Summary:
         types[arguments:],
         [kind_of(code, v)[:2] for v in code.outputs],
         dict(Counter(_kind(code, op, a) for op, a in zip(ops, code.a.tolist()))),
-        program.operations,
+        program._operation_count,
         [code.guards[b] for b, op in zip(code.b.tolist(), ops) if op == Op.GUARD],
         sum(code.arrays[a].nbytes for a, op in zip(code.a.tolist(), ops) if op == Op.ARRAY),
         most_alive(code),
-        len(program._rolled()),
+        len(program._vectorised_ir()),
         rolling(program),
-        [*program.history, *lowering.log],
-        program.disabled,
+        [*program._applied_passes, *lowering.log],
+        program._disabled,
         run.steps,
-        program.repeats,
+        program._runs_per_call,
         run.nbytes,
         tier(program),
     )
 
 
 def tier(program) -> list[str]:
-    """Describe which tier runs a program, and why."""
+    """What runs a program, and why, in lines."""
     machine = program.machine
     kept = ["no run while the inputs that are read stay bitwise the same: the result is cached"]
     return [*_tiers(machine), *(kept if machine.keeps else [])]
@@ -182,7 +182,7 @@ def _tier(machine):
 
 
 def rolling(program) -> list[str]:
-    """Describe what vectorisation and loop recovery did to a program."""
+    """What became of the loops of a program, in words."""
     code, run = program.of_elements(), program._rolled()
     if "vectorise" in program.disabled:
         return ["switched off"]

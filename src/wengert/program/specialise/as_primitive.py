@@ -48,7 +48,8 @@ def entered(program: Program, leaves: list, operands: list, outputs: list) -> li
     if not traced:
         return arguments.clean(outputs)
     level = var.innermost([operands[i] for i in traced])
-    entry = program.kept(("entry", traced, level.is_forward), lambda: _entry(program, traced, level.is_forward, leaves))
+    key = "entry", traced, level.is_forward
+    entry = program._memoised(key, lambda: _entry(program, traced, level.is_forward, leaves))
     return entry and entry.append(level, leaves, operands, outputs)
 
 
@@ -67,8 +68,8 @@ class Entry:
 
     def __init__(self, program: Program, traced: tuple, is_forward: bool, leaves: list):
         self.traced = traced
-        self.exact = program.exact
-        self.code = code = program.differentiable()
+        self.exact = program._exact
+        self.code = code = program._differentiable_ir()
         self.inputs = [kind_of(code, v) for v in code.inputs]
         depends = source_transform.depends(code, [code.inputs[i] for i in traced])
         self.places = [i for i, v in enumerate(code.outputs) if depends[v]]
@@ -79,7 +80,7 @@ class Entry:
         make, given = (self._forth, [self.inputs[i] for i in traced]) if is_forward else (self._back, results)
         self.derived = _Derived(program, make, [*self.inputs, *[(_DOUBLE, shape, None) for _, shape, _ in given]])
         self.derived.make_at([*map(of_type, leaves, self.inputs)])
-        self.work = 0 if is_forward else (program.machine.bytes + self.derived.known[0].machine.bytes) // 8
+        self.work = 0 if is_forward else (program._vm.bytes + self.derived.known[0]._vm.bytes) // 8
         self.row = registry.Primitive(repr(program), "custom", vjps={0: self.pull}, jvps={0: self.push}, sequence=True)
 
     def append(self, level, leaves: list, operands: list, outputs: list) -> list:
@@ -129,14 +130,14 @@ class _Derived:
     def __call__(self, leaves, directions):
         given = [*map(of_type, [*leaves, *directions], self.kinds)]
         for derived in self.known:
-            found = derived.attempt(given)
+            found = derived._try_execute(given)
             if type(found) is not int:  # an int is the index of a failed guard
                 return found
-        return self.make_at(given[: len(leaves)]).run(given)
+        return self.make_at(given[: len(leaves)])._execute(given)
 
     def make_at(self, leaves):
         """Derive a program with the branches that derivative rules take at this point."""
-        derived = self.program.with_list(self.make(leaves))
+        derived = self.program._with_ir(self.make(leaves))
         self.known = [derived, *self.known[: _MAX_DERIVATIVES - 1]]
         return derived
 

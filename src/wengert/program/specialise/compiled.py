@@ -65,25 +65,25 @@ __all__ = ["Compiled", "alive"]
 alive: weakref.WeakSet = weakref.WeakSet()
 
 #: a trace takes about as long as this many calls of f, so one trace per this many replays pays off
-_WORTH = 16
+MIN_REPLAYS_PER_TRACE = 16
 
 #: traces allowed in addition
-_CREDIT = 32
+MAX_FREE_TRACES = 32
 
 #: cache sizes: sets of objects among the arguments, keys per set, specialisations per key
-_TABLES = _KEYS = 64
-_PATHS = 16
+MAX_TABLES = MAX_KEYS = 64
+MAX_PATHS = 16
 
 #: number of calls that may write outer state before f is given up; an object may fill a cache on its first calls
-_CHANCES = 3
+MAX_SIDE_EFFECTS = 3
 
 #: difference of a replay from f, in ulps of the largest magnitude, above which f is traced again to find the reason
-_ULPS = 512
+MAX_ULPS = 512
 #: factor on differences that were identified as rounding before
-_ALIKE = 8
+MAX_ROUNDING_GROWTH = 8
 
 #: maximum number of leaves among which to search for one that C code needs as a plain value
-_PINNED = 8
+MAX_FROZEN_CANDIDATES = 8
 
 _NONE: frozenset = frozenset()
 
@@ -111,7 +111,7 @@ class _Table:
 UNKNOWN = object()
 
 
-class _Itself:
+class _EagerResult:
     """The value of f itself, returned instead of a path because the call has already run f."""
 
     __slots__ = ("value",)
@@ -187,7 +187,7 @@ class Compiled(Caller):
         if found is None:
             with self._lock:
                 found = self._of(types.MethodType(self.f, owner))
-                _put(self._methods, id(owner), found, _TABLES)
+                _put(self._methods, id(owner), found, MAX_TABLES)
         return found
 
     def __reduce__(self):
@@ -206,7 +206,7 @@ class Compiled(Caller):
         if found is None:  # cached, so that a second `grad(compiled)` reuses its specialisations
             with self._lock:
                 found = self._of(operator(self.f, *options))
-                _put(self._operators, key, found, _TABLES)
+                _put(self._operators, key, found, MAX_TABLES)
         return found
 
     @property
@@ -258,7 +258,7 @@ class Compiled(Caller):
             key = key_of(args, leaves, others)
             if kwargs:
                 key = key, key_of(kwargs, leaves, others)
-            table, reading = self._read([*others, *_with_code(args, kwargs)], fixed=fixed)
+            table, reading = self._read([*others, *_user_classes(args, kwargs)], fixed=fixed)
         except (UnsupportedValue, RecursionError):
             table = None
         found = None
@@ -266,7 +266,7 @@ class Compiled(Caller):
             found = self._run(table, (key, reading.key), reading, args, kwargs, leaves, failed, pinned)
         if found is None:
             y = self.f(*args, **kwargs)
-        elif type(found) is _Itself:
+        elif type(found) is _EagerResult:
             y = found.value
         else:
             path, y = found
@@ -299,7 +299,7 @@ class Compiled(Caller):
         pinned, fixed = self._fixed(given, keywords) if self._parameters else (_NONE, [])
         try:
             key = key_of(given, leaves, others), key_of(keywords, leaves, others)
-            table, reading = self._read([*others, *_with_code(given, keywords)], True, fixed)
+            table, reading = self._read([*others, *_user_classes(given, keywords)], True, fixed)
         except (UnsupportedValue, RecursionError):
             return None
         if table is None or not table.captures.is_whole:
@@ -307,7 +307,7 @@ class Compiled(Caller):
         found = None
         with caught(LevelError):  # f reads traced values that were not captured, as in a large container
             found = self._run(table, (key, reading.key), reading, given, keywords, leaves, None, pinned)
-        if found is None or type(found) is _Itself:
+        if found is None or type(found) is _EagerResult:
             return None
         path, outputs = found
         operands = [operand for part in (args, kwargs, *reading.held) for operand in operands_of(part)]
@@ -358,7 +358,7 @@ class Compiled(Caller):
                 return _NONE, []
             if name in self._constant_names:
                 pinned += range(first, len(leaves))
-                fixed += [*others, *_with_code((value,), {})]
+                fixed += [*others, *_user_classes((value,), {})]
         return frozenset(pinned), fixed
 
     def _read(self, others, in_derivative=False, fixed=()):
@@ -373,7 +373,7 @@ class Compiled(Caller):
             table = _Table(capture(self.f, watched, in_derivative, (*self.constant, *fixed)))
             with self._lock:
                 if self._tables.get(key) is known:
-                    _put(self._tables, key, table, _TABLES)
+                    _put(self._tables, key, table, MAX_TABLES)
                 else:  # another thread was faster
                     table = self._tables.setdefault(key, table)
             reading = table.captures.read(in_derivative)
@@ -396,7 +396,7 @@ class Compiled(Caller):
                 if path is failed:
                     continue
                 try:
-                    y = path.program.attempt(leaves)
+                    y = path.program._try_execute(leaves)
                 except FAILURES:
                     continue
                 if type(y) is not list:  # the index of a failed guard
@@ -420,15 +420,15 @@ class Compiled(Caller):
                 found = reason if reason is not None else self._recorded(expected, reading, args, kwargs, leaves, n)
                 if isinstance(found, str):
                     if found:
-                        _put(table.refused, full, None, _KEYS)
+                        _put(table.refused, full, None, MAX_KEYS)
                         self._refuse(found)
-                    return None if expected is UNKNOWN else _Itself(expected)
+                    return None if expected is UNKNOWN else _EagerResult(expected)
                 path, y = found
                 if reading.frozen is not frozen:
-                    _put(table.frozen, key, reading.frozen, _KEYS)
+                    _put(table.frozen, key, reading.frozen, MAX_KEYS)
                     full, paths = (key, *[_pinned(leaves[i]) for i in reading.frozen]), ()
-                kept = paths if reading.in_derivative else paths[: _PATHS - 1]
-                _put(table.paths, full, (path, *kept), _KEYS)
+                kept = paths if reading.in_derivative else paths[: MAX_PATHS - 1]
+                _put(table.paths, full, (path, *kept), MAX_KEYS)
                 return path, y
 
     def _observed(self, table, reading, args, kwargs, leaves):
@@ -465,9 +465,9 @@ class Compiled(Caller):
         return self.f(*args, **kwargs)
 
     def _noted(self, reason):
-        """Count a call that cannot be replayed, and give f up after `_CHANCES` of them."""
+        """Count a call that cannot be replayed, and give f up after `MAX_SIDE_EFFECTS` of them."""
         self._refusals += 1
-        if self._refusals == _CHANCES:
+        if self._refusals == MAX_SIDE_EFFECTS:
             self._give_up(str(reason))
         return ""
 
@@ -487,7 +487,7 @@ class Compiled(Caller):
 
     def _first(self, program, leaves):
         """Run a program at the point at which it was traced."""
-        return program.run(leaves)
+        return program._execute(leaves)
 
     def _trace(self, reading, args, kwargs, leaves, n):
         """Return a new program, or why there is none."""
@@ -529,7 +529,7 @@ class Compiled(Caller):
         given = self._constants_of(args, kwargs, n)
         numbers = read.union(i for i in given if is_number[i])
         choices.append(numbers)
-        if len(given) <= _PINNED:
+        if len(given) <= MAX_FROZEN_CANDIDATES:
             choices += [read | {i} for i in given] + [numbers | {i} for i in given]
             all_given = read.union(given)
             choices += [all_given - {i} for i in given] if len(given) == n else [all_given]
@@ -553,7 +553,8 @@ class Compiled(Caller):
 
         Inside derivatives this is permanent and no path is dropped, since a recomputed step must take the same path.
         """
-        if not (in_derivative and self._is_closed) and self._recordings < _CREDIT + self._replays // _WORTH:
+        allowed = MAX_FREE_TRACES + self._replays // MIN_REPLAYS_PER_TRACE
+        if not (in_derivative and self._is_closed) and self._recordings < allowed:
             return False
         self._is_closed |= in_derivative
         if not self._warned:
@@ -624,7 +625,7 @@ class Compiled(Caller):
         """Whether a result differs from that of f only by rounding."""
         is_exact = self.exact and not isinstance(self.f, Operator)
         apart = difference(y, expected)
-        if apart <= (0 if is_exact else max(_ULPS, _ALIKE * path.rounding)):
+        if apart <= (0 if is_exact else max(MAX_ULPS, MAX_ROUNDING_GROWTH * path.rounding)):
             return True
         # Either captured state has changed, which a new trace shows, or f amplifies rounding, as an exact one shows.
         with self._lock:
@@ -638,7 +639,7 @@ class Compiled(Caller):
                     "The recordings have been dropped, so the next call is right"
                 )
             exact = again if is_exact else self._anew(args, kwargs, reading, True, leaves)
-        if difference(exact, expected) > max(0 if is_exact else _ULPS, 1000 * difference(exact, y)):
+        if difference(exact, expected) > max(0 if is_exact else MAX_ULPS, 1000 * difference(exact, y)):
             if not is_first:
                 self._tables, self._route = {}, None
             return False
@@ -648,7 +649,7 @@ class Compiled(Caller):
     def _anew(self, args, kwargs, reading, exact, leaves):
         """Trace f again and return the result."""
         program = record.trace(self.f, args, kwargs, reading, exact, self._disabled)
-        return _restored(program, program.run(leaves))
+        return _restored(program, program._execute(leaves))
 
     def _plain(self, args, kwargs, reading, leaves):
         """Evaluate f with plain values in place of captured operands."""
@@ -659,7 +660,7 @@ class Compiled(Caller):
 
 def _restored(program, y):
     """Build the result of f from the program's outputs."""
-    return y[0] if program.restore is None else program.restore(y)
+    return y[0] if program._result_of_outputs is None else program._result_of_outputs(y)
 
 
 def _pinned(leaf):
@@ -675,7 +676,7 @@ def _put(table, key, value, most):
     table[key] = value
 
 
-def _with_code(args, kwargs):
+def _user_classes(args, kwargs):
     """Return user-defined classes among the containers in the arguments."""
     found = {cls for value in (*args, *kwargs.values()) for cls in classes_of(value)}
     return [cls for cls in found if not is_pure(cls.__module__) and cls is not types.SimpleNamespace]

@@ -75,10 +75,10 @@ cdef class Route:
         """Return the route of a call that took `path`; None if a value has no template, see `Arguments.of`."""
         cdef Route route = Route.__new__(Route)
         route.path, route.around, route.is_whole = path, around, is_whole
-        route.attempt, route.restore = path.program.attempt, path.program.restore
-        route.is_float = path.program.is_float
-        route.direct = path.program.direct if route.restore is None or route.is_float else None
-        route.shape = path.program.shape if route.restore is None or route.restore.keeps_out else None
+        route.attempt, route.restore = path.program._try_execute, path.program._result_of_outputs
+        route.is_float = path.program._returns_float
+        route.direct = path.program._single_vm if route.restore is None or route.is_float else None
+        route.shape = path.program._output_shape if route.restore is None or route.restore.keeps_out else None
         route.arguments = Arguments.of(args, kwargs, positions)
         route.places, route.live = live, [template_of(lowered((<Place>place).read())) for place in live]
         route.fixed, route.static = static, [snapshot_of((<Place>place).read()) for place in static]

@@ -37,7 +37,7 @@ from wengert.program.tracing.environment import Surroundings
 from wengert.program.tracing.observer import Observer
 from wengert.program.tracing.purity import reads_by_name, why_impure
 from wengert.program.tracing.pytree import (
-    SMALL,
+    MAX_SMALL_ITEMS,
     UnsupportedValue,
     contents_key,
     fill,
@@ -506,7 +506,7 @@ def _items(shelf):
 
 def _form(items):
     """Return identities of items, with those nested in containers if there are few."""
-    return [*map(form_of if len(items) <= SMALL else id, items)]
+    return [*map(form_of if len(items) <= MAX_SMALL_ITEMS else id, items)]
 
 
 def _root_of(f, others):

@@ -19,7 +19,7 @@ from wengert.core.rebind.rebind import original
 from wengert.program.ir.identity import Same
 
 #: maximum number of items of a captured container that is compared item by item at each call
-SMALL = 64
+MAX_SMALL_ITEMS = 64
 
 
 class UnsupportedValue(TypeError):
@@ -136,7 +136,7 @@ def is_data(value: Any) -> bool:
     try:
         leaves: list = []
         others: list = []
-        if type(value) in _CONTAINERS and _count(value) > SMALL:
+        if type(value) in _CONTAINERS and _count(value) > MAX_SMALL_ITEMS:
             return False
         key_of(value, leaves, others)
     except (TypeError, RecursionError):  # not a possible input, or an unhashable key
@@ -169,9 +169,9 @@ def _count(value, found=0):
     """Count the items of nested containers, stopping once there are too many."""
     for item in value.values() if type(value) is dict else value:
         found += 1
-        if found <= SMALL and type(item) in _CONTAINERS:
+        if found <= MAX_SMALL_ITEMS and type(item) in _CONTAINERS:
             found = _count(item, found)
-        if found > SMALL:
+        if found > MAX_SMALL_ITEMS:
             break
     return found
 

@@ -44,7 +44,7 @@ from wengert.program.tracing.purity import (
     is_random,
     reads_state,
 )
-from wengert.program.tracing.pytree import SMALL, UnsupportedValue, classes_of, is_data, key_of, others_of
+from wengert.program.tracing.pytree import MAX_SMALL_ITEMS, UnsupportedValue, classes_of, is_data, key_of, others_of
 from wengert.transforms.dense import Operator
 
 __all__ = ["Doubt", "Scan", "code_key", "codes_of", "effect"]
@@ -347,7 +347,7 @@ class Scan:
         """Record the loaded attributes in a namespace, or all, and the number of attributes."""
         for name in sorted(map(str, space) if are_all else self.loaded.intersection(space)):
             self.look(space, name)
-        if 0 < len(space) <= SMALL:
+        if 0 < len(space) <= MAX_SMALL_ITEMS:
             self.note(Contents.BY_KEYS, space, tuple(space))
         else:
             self.sizes[id(space)] = space, len(space)
@@ -438,7 +438,7 @@ class Scan:
         if is_map:
             keys = tuple(dict.keys(value))
             self.enter_all(keys)
-        if len(value) <= SMALL and isinstance(value, (dict, list, tuple, collections.deque)):
+        if len(value) <= MAX_SMALL_ITEMS and isinstance(value, (dict, list, tuple, collections.deque)):
             for key in keys if is_map else range(len(value)):
                 self.look(value, key, True)
             if not is_fixed:

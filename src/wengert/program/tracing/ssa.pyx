@@ -75,12 +75,12 @@ cdef class Memory:
     cdef int32_t *elements          # scalar value of each element, -1 if unknown; NULL if none is known
     cdef Py_ssize_t count           # number of elements
     cdef list changed               # indices of elements written since `value`; None if there are none
-    cdef int32_t twin               # the contents viewed as pairs of floats, or as complex; -1 if not created
+    cdef int32_t other_view         # the contents viewed as pairs of floats, or as complex; -1 if not created
 
     def __dealloc__(self):
         PyMem_Free(self.elements)
 
-    cdef int forget(self) except -1:
+    cdef int drop_elements(self) except -1:
         """Drop all scalar values of elements."""
         PyMem_Free(self.elements)
         self.elements = NULL
@@ -106,13 +106,13 @@ cdef class Definitions:
     cdef dict memories              # id of buffer: (buffer, Memory)
     cdef list numbered              # Memory of each of the tape's numbered buffers; None if not yet seen
     cdef int32_t *of_slot
-    cdef Py_ssize_t room            # capacity of `of_slot`
-    cdef Py_ssize_t done            # number of entries processed
-    cdef bint silent                # in a passive block, whose results carry no derivative
+    cdef Py_ssize_t capacity        # capacity of `of_slot`
+    cdef Py_ssize_t processed       # number of entries processed
+    cdef bint is_passive            # in a passive block, whose results carry no derivative
     cdef dict kinds                 # shape: type id of a C-ordered double array
-    cdef dict spread                # (type id, shape): broadcasting view, None if there is none
+    cdef dict broadcasts            # (type id, shape): broadcasting view, None if there is none
     cdef dict moves                 # static key of a call that only moves elements: where they come from
-    cdef dict lines                 # (id of code, instruction): (code, "file:line") of a guard
+    cdef dict guard_lines           # (id of code, instruction): (code, "file:line") of a guard
     cdef bint exact                 # emit an instruction per entry, so that adjoints add up in the eager order
 
     def __cinit__(self, Tape tape, bint exact=False):
@@ -122,8 +122,8 @@ cdef class Definitions:
         self.memories = {}
         self.kinds = {}
         self.moves = {}
-        self.spread = {}
-        self.lines = {}
+        self.broadcasts = {}
+        self.guard_lines = {}
         self.numbered = []
 
     def __dealloc__(self):
@@ -155,8 +155,8 @@ cdef class Definitions:
         memory.strides = strides
         memory.first = first
         memory.changed = None
-        memory.forget()
-        memory.twin = -1
+        memory.drop_elements()
+        memory.other_view = -1
         if found is None:
             self.memories[id(buffer)] = (buffer, memory)
         return memory
@@ -168,25 +168,25 @@ cdef class Definitions:
                       <char *>cnp.PyArray_DATA(view) - buffer.low)
         return value
 
-    cdef int see_as(self, Memory memory, dtype) except -1:
+    cdef int view_as(self, Memory memory, dtype) except -1:
         """View complex contents as pairs of floats for access to real or imaginary parts, or the reverse."""
         cdef int32_t value
         cdef tuple type
         if memory.dtype is dtype or {memory.dtype.kind, dtype.kind} != {"c", "f"}:
             return 0
         value = self.whole(memory)
-        if memory.twin >= 0:
-            type = self.code.types[self.code.kinds[memory.twin]]
+        if memory.other_view >= 0:
+            type = self.code.types[self.code.kinds[memory.other_view]]
         else:
             type = (memory.dtype, memory.shape, memory.strides)
             type = parted(type) if memory.dtype.kind == "c" else paired(type)
         if type is None or type[0] != dtype:
             raise NotReplayable(f"memory of dtype {memory.dtype} is viewed as {dtype} in an unsupported way")
-        if memory.twin < 0:
-            memory.twin = self.code.as_type(value, type)
-        memory.value, memory.twin = memory.twin, value
+        if memory.other_view < 0:
+            memory.other_view = self.code.as_type(value, type)
+        memory.value, memory.other_view = memory.other_view, value
         memory.dtype, memory.shape, memory.strides = type
-        memory.forget()
+        memory.drop_elements()
         return 0
 
     cdef int32_t whole(self, Memory memory) except -1:
@@ -214,13 +214,13 @@ cdef class Definitions:
         memory.value = emit(self.code, PACK, -1 if n == memory.count else memory.value, len(self.code.packs) - 1, -1,
                             self.code.type_of((memory.dtype, memory.shape, memory.strides)))
         memory.changed = None
-        memory.twin = -1
+        memory.other_view = -1
         return memory.value
 
     cdef int32_t read(self, Buffer buffer, cnp.ndarray view) except -1:
         """Return the current value of a view."""
         cdef Memory memory = self.memory(buffer, view)
-        self.see_as(memory, (<object>view).dtype)
+        self.view_as(memory, (<object>view).dtype)
         cdef int32_t value = self.whole(memory)
         cdef Py_ssize_t offset = <char *>cnp.PyArray_DATA(view) - buffer.low
         if offset == memory.first and has_layout(view, memory.shape, memory.strides):
@@ -237,7 +237,7 @@ cdef class Definitions:
         if memory is None:
             buffer = <Buffer>self.tape.buffers[number]
             memory = self.numbered[number] = self.memory(buffer, buffer.owner)
-        self.see_as(memory, DOUBLE)
+        self.view_as(memory, DOUBLE)
         if memory.elements == NULL:
             self.known(memory, <Buffer>self.tape.buffers[number])
         return memory
@@ -278,8 +278,8 @@ cdef class Definitions:
         if not self.exact and node.key is None and is_complex_number(view) and self.write_number(node, memory):
             return 0
         shape, strides = layout(view)
-        source = self.quiet(self.stored(node))
-        self.see_as(memory, (<object>view).dtype)       # last, since reading the source may change how memory is seen
+        source = self.passive(self.stored(node))
+        self.view_as(memory, (<object>view).dtype)       # last, since reading the source may change how memory is seen
         if shape == () and node.key is None and self.code.types[self.code.kinds[source]][0] == memory.dtype == float:
             if self.code.kinds[source] != SCALAR:       # an array of one element
                 source = emit(self.code, LOAD, source, 0, -1, SCALAR)
@@ -305,9 +305,9 @@ cdef class Definitions:
             memory.first = <char *>cnp.PyArray_DATA(view) - buffer.low
         memory.value = emit(self.code, PLACE, base, index, value,
                             self.code.type_of((memory.dtype, memory.shape, memory.strides)))
-        memory.forget()
+        memory.drop_elements()
         memory.changed = None
-        memory.twin = -1
+        memory.other_view = -1
         return 0
 
     cdef bint write_number(self, Node node, Memory memory) except -1:
@@ -317,10 +317,10 @@ cdef class Definitions:
         found = self.parts(node.sources[0]) if node.sources else self.constant_parts(node.saved)
         if found is None:
             return False
-        self.see_as(memory, DOUBLE)
+        self.view_as(memory, DOUBLE)
         self.known(memory, buffer)
-        self.write_element(memory, offset, self.quiet(found[0]))
-        self.write_element(memory, offset + 1, self.quiet(found[1]))
+        self.write_element(memory, offset, self.passive(found[0]))
+        self.write_element(memory, offset + 1, self.passive(found[1]))
         return True
 
     cdef int32_t stored(self, Node node) except -1:
@@ -330,9 +330,9 @@ cdef class Definitions:
             return self.of_slot[<int32_t>slot] if buffer is None else self.read(buffer, view)
         return self.plain(node.saved)       # the tape was rolled back, so `saved` holds the written constant
 
-    cdef int32_t quiet(self, int32_t value) except -1:
+    cdef int32_t passive(self, int32_t value) except -1:
         """Return a value without derivative inside a passive block, else the value itself."""
-        return emit(self.code, STOP, value, -1, -1, self.code.kinds[value]) if self.silent else value
+        return emit(self.code, STOP, value, -1, -1, self.code.kinds[value]) if self.is_passive else value
 
     # ------------------------------------------------------------------------------------------ constants
 
@@ -365,8 +365,8 @@ cdef class Definitions:
     def run(self):
         """Process new entries. Memory is restored to its final state even on error."""
         cdef Tape tape = self.tape
-        cdef Py_ssize_t i, start = self.done
-        self.make_room()
+        cdef Py_ssize_t i, start = self.processed
+        self.grow()
         for i in range(tape.n - 1, start - 1, -1):
             if tape.entries.op[i] == WG_STORE:
                 wg_swap(&tape.entries, i)
@@ -378,29 +378,29 @@ cdef class Definitions:
         first, last = next(ranges, NEVER)
         try:
             for i in range(start, tape.n):
-                self.done = i
+                self.processed = i
                 while i >= last:
                     first, last = next(ranges, NEVER)
-                self.silent = first <= i
+                self.is_passive = first <= i
                 self.entry(i)
-                self.done = i + 1
+                self.processed = i + 1
         finally:
-            tape.roll_forward(self.done)
+            tape.roll_forward(self.processed)
 
-    cdef int make_room(self) except -1:
+    cdef int grow(self) except -1:
         """Grow the per-slot tables to the size of the tape."""
         cdef Tape tape = self.tape
         cdef int32_t *longer
-        if tape.n > self.room:
+        if tape.n > self.capacity:
             longer = <int32_t *>PyMem_Realloc(self.of_slot, tape.capacity * sizeof(int32_t))
             if longer == NULL:
                 raise MemoryError()
-            memset(longer + self.room, 0xff, (tape.capacity - self.room) * sizeof(int32_t))
-            self.of_slot, self.room = longer, tape.capacity
+            memset(longer + self.capacity, 0xff, (tape.capacity - self.capacity) * sizeof(int32_t))
+            self.of_slot, self.capacity = longer, tape.capacity
         self.numbered += [None] * (len(tape.buffers) - len(self.numbered))
         return 0
 
-    def keep_up(self):
+    def process_new(self):
         """Process the entries so far, so that the tape can free their arrays, and drop buffers that are unreachable.
 
         An unreachable buffer has only the references of the pair here, of the loop variable and of the tape's set.
@@ -424,10 +424,10 @@ cdef class Definitions:
             if node is not None:
                 self.node(node, i)
         elif op == WG_LOAD:
-            self.of_slot[i] = self.quiet(self.element(self.scalars(a), b))
+            self.of_slot[i] = self.passive(self.element(self.scalars(a), b))
         elif op == WG_STORE:
             memory = self.scalars(tape.entries.a[i + 1])
-            self.write_element(memory, b, self.quiet(self.of_slot[a]) if a >= 0
+            self.write_element(memory, b, self.passive(self.of_slot[a]) if a >= 0
                                else self.code.constant(tape.entries.v[i]))
             wg_swap(&tape.entries, i)
         elif op != WG_TARGET and op != WG_INPUT:
@@ -438,7 +438,7 @@ cdef class Definitions:
                 a = self.code.constant(tape.entries.constants[a]) if op == base + 2 else self.of_slot[a]
                 b = self.code.constant(tape.entries.constants[b]) if op == base + 1 else self.of_slot[b]
                 self.of_slot[i] = emit(self.code, base, a, b, -1, SCALAR)
-            self.of_slot[i] = self.quiet(self.of_slot[i])
+            self.of_slot[i] = self.passive(self.of_slot[i])
         return 0
 
     cdef int node(self, Node node, Py_ssize_t i) except -1:
@@ -446,9 +446,9 @@ cdef class Definitions:
             self.write(node)
             swap(node)
         elif node.kind == NodeKind.ELEMENTWISE:
-            self.define(node.out, node.y, self.quiet(self.elementwise(node)))
+            self.define(node.out, node.y, self.passive(self.elementwise(node)))
         elif node.kind == NodeKind.SUM:
-            self.of_slot[i] = self.quiet(self.sum(self.read(node.abuf, node.a), node.a))
+            self.of_slot[i] = self.passive(self.sum(self.read(node.abuf, node.a), node.a))
         elif node.kind == NodeKind.GUARD:
             self.guard(node)
         elif self.compared(node) or self.in_parts(node, i):
@@ -480,9 +480,9 @@ cdef class Definitions:
         if found is None:
             return False
         if node.out is None:
-            self.of_slot[i] = self.quiet(found)
+            self.of_slot[i] = self.passive(found)
         else:
-            self.define_parts(node.out, [self.quiet(v) for v in found])
+            self.define_parts(node.out, [self.passive(v) for v in found])
         return True
 
     cdef tuple parts(self, tuple source):
@@ -496,7 +496,7 @@ cdef class Definitions:
         if not is_complex_number(view):
             return None
         memory = self.memory(buffer, view)
-        self.see_as(memory, DOUBLE)
+        self.view_as(memory, DOUBLE)
         self.known(memory, buffer)
         offset = (<char *>cnp.PyArray_DATA(view) - buffer.low) // <Py_ssize_t>sizeof(double)
         return self.element(memory, offset), self.element(memory, offset + 1)
@@ -544,11 +544,11 @@ cdef class Definitions:
                 if type(x) is not float and type(x) is not np.float64 and type(x) is not int:
                     return False
                 sides[k] = self.code.constant(x)
-        self.remember(node.out, self.quiet(emit(self.code, op, sides[0], sides[1], -1, FLAG)), BOOL, (), None, 0)
+        self.remember(node.out, self.passive(emit(self.code, op, sides[0], sides[1], -1, FLAG)), BOOL, (), None, 0)
         return True
 
     cdef int result(self, Node node, Py_ssize_t i, int32_t value) except -1:
-        value = self.quiet(value)
+        value = self.passive(value)
         if node.out is None:
             self.of_slot[i] = value
         elif 0 in (<object>node.y).strides and cnp.PyArray_SIZE(node.y) and self.code.kinds[value] > FLAG:
@@ -643,9 +643,9 @@ cdef class Definitions:
         cdef int32_t kind = self.code.kinds[value]
         if kind <= FLAG or self.code.types[kind][1] == shape:
             return value
-        view = self.spread.get((kind, shape), self)
+        view = self.broadcasts.get((kind, shape), self)
         if view is self:
-            view = self.spread[kind, shape] = None if self.exact else spread_to(self.code.types[kind], shape)
+            view = self.broadcasts[kind, shape] = None if self.exact else spread_to(self.code.types[kind], shape)
         return -1 if view is None else self.code.view(value, view, self.code.types[kind][0])
 
     cdef int32_t operand(self, x, list values, tuple shape) except -2:
@@ -915,9 +915,9 @@ cdef class Definitions:
         if position is None:
             return frames.where(position)
         place = id(position[0]), position[1]
-        found = self.lines.get(place)
+        found = self.guard_lines.get(place)
         if found is None:
-            found = self.lines[place] = position[0], frames.where(position)
+            found = self.guard_lines[place] = position[0], frames.where(position)
         return found[1]
 
     # ------------------------------------------------------------------------------------------ ends
@@ -934,7 +934,7 @@ cdef class Definitions:
 
     def name(self, x, int32_t value):
         """Bind an operand that no entry created to a value."""
-        self.make_room()
+        self.grow()
         if type(x) is ScalarVar:
             self.of_slot[(<ScalarVar>x).slot] = value
         else:

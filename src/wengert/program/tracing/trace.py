@@ -84,7 +84,7 @@ def listed(function, examples: list, name: str, exact: bool = False, disabled: f
                 code.take_input(x, number)
             made = Recording(tape, code, examples, exact, disabled)
             token = recording.set(made)
-            tape.reader = code.keep_up  # called now and then, so that the tape can free arrays during a long trace
+            tape.reader = code.process_new  # called now and then, so that the tape can free arrays during a long trace
             try:
                 found = function(*inputs)
             except Exception as error:

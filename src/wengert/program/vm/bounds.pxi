@@ -12,12 +12,12 @@ cdef class Bounds:
     cdef object step            # the VM instruction being checked
 
     def __init__(self, Lowering low):
-        cdef Root root
+        cdef Allocation alloc
         self.slots = low.slots
         self.arrays = {}
-        for root in low.roots:
-            for array, first in root.arrays:
-                self.arrays[array] = first, root.layout.span - first, min(root.layout.itemsize, <int>sizeof(double))
+        for alloc in low.allocs:
+            for array, first in alloc.arrays:
+                self.arrays[array] = first, alloc.layout.span - first, min(alloc.layout.itemsize, <int>sizeof(double))
 
     cdef int expect(self, bint holds, str what) except -1:
         if not holds:

@@ -2,7 +2,7 @@
 #
 # 1. Scheduling: each IR instruction joins the latest step that its operands allow: scalar code a scalar step,
 #    elementwise array code a vector step of the same shape.  Everything else is a step of its own.
-# 2. Buffer allocation: a view lies in the allocation ("root") of its array; an instruction that overwrites elements of
+# 2. Buffer allocation: a view lies in the allocation of its array; an instruction that overwrites elements of
 #    an array reuses its allocation in place if nothing reads the array later, and copies it otherwise.
 # 3. Slots of scalars and buffers of arrays are reused after their last use.
 # 4. Instruction selection: code is emitted step by step.
@@ -114,7 +114,7 @@ cdef object function_called(call):
     return np.matmul if call.row is not None and call.row.fun is np.matmul else call.compute
 
 
-cdef bint is_plain_number(expected):
+cdef bint is_exact_double(expected):
     """Whether a double represents exactly what a guard expects."""
     if isinstance(expected, float):
         return True
@@ -188,7 +188,7 @@ cdef class Layout:
 
 @cython.final
 @cython.no_gc
-cdef class Root:
+cdef class Allocation:
     """An allocation, live from one step to another, that holds one or more arrays."""
 
     cdef int kind, number, which, born, last
@@ -205,12 +205,12 @@ cdef class Root:
 cdef class Value:
     """Location of a value for Python: a scalar's slot, or an array."""
 
-    cdef bint is_number, is_truth, is_whole
-    cdef bint is_handed_over        # an output that returns its allocation instead of a copy
+    cdef bint is_scalar, is_truth, is_whole
+    cdef bint is_returned           # an output that returns its allocation instead of a copy
     cdef int where                  # slot, or index of the array
     cdef Py_ssize_t first           # offset in the allocation, in bytes
     cdef Layout layout
-    cdef Root root
+    cdef Allocation alloc
 
 
 @cython.final
@@ -260,8 +260,8 @@ cdef class Lowering:
     cdef char[::1] needed           # whether an array must be stored in memory
     cdef list steps
     cdef dict latest                # shape: latest vector step
-    cdef list roots
-    cdef dict root_of               # value that is no view: its allocation
+    cdef list allocs
+    cdef dict alloc_of              # value that is no view: its allocation
     cdef dict arrays                # (allocation, offset): index of array
     cdef int array_count
     cdef int32_t[::1] slot
@@ -285,7 +285,7 @@ cdef class Lowering:
         self.op, self.a, self.b, self.c, self.type = listing.op, listing.a, listing.b, listing.c, listing.type
         self.n = self.op.shape[0]
         self.layouts = [None, None] + [Layout(*kind) for kind in listing.types[2:]]
-        self.roots, self.root_of, self.arrays = [], {}, {}
+        self.allocs, self.alloc_of, self.arrays = [], {}, {}
         self.loops, self.emitted = [], []
         self.free_slots = int32s(self.n)
         self.slots = 1                              # slot 0 stands for unused operands
@@ -302,16 +302,16 @@ cdef class Lowering:
             self.find_powers()
             self.find_folds()
         self.find_operands()
-        if self.find_covered():
+        if self.drop_covered_fills():
             self.find_operands()
         self.schedule()
         self.find_last_uses()
-        self.find_roots_and_emit()
-        self.place_roots()
+        self.allocate_and_emit()
+        self.place_allocs()
 
     # ------------------------------------------------------------------------------------------ questions
 
-    cdef bint is_number(self, Py_ssize_t i) noexcept:
+    cdef bint is_scalar(self, Py_ssize_t i) noexcept:
         return self.type[i] <= 1
 
     cdef Layout layout(self, Py_ssize_t i):
@@ -361,14 +361,14 @@ cdef class Lowering:
             self.count[i] += 1
         return 0
 
-    cdef bint find_covered(self) except -1:
+    cdef bint drop_covered_fills(self) except -1:
         """Drop fills of arrays whose elements are all stored later; return whether there are any."""
         cdef Py_ssize_t i, base
         cdef bint found = False
         cdef int32_t[::1] reader
         cdef char[::1] is_fill = np.zeros(self.n, np.int8)
         for i in range(self.n):
-            if self.op[i] == Op.PLACE and self.a[i] < 0 and self.is_number(self.c[i]):
+            if self.op[i] == Op.PLACE and self.a[i] < 0 and self.is_scalar(self.c[i]):
                 is_fill[i] = found = True
         if not found:
             return False
@@ -415,7 +415,7 @@ cdef class Lowering:
             return False
         return self.exact or op == WG_ERFC or not (of_numbers or wg_is_vector_code(op) or not self.has_loop(op))
 
-    cdef bint is_for_numbers(self, Py_ssize_t i) except -1:
+    cdef bint is_scalar_code(self, Py_ssize_t i) except -1:
         cdef int op = self.op[i]
         cdef Py_ssize_t j
         cdef const int32_t *types = &self.type[0]
@@ -423,7 +423,7 @@ cdef class Lowering:
         if op == Op.LOAD:
             return self.layout(self.a[i]).kind != OTHER
         if op == Op.GUARD:
-            return self.is_number(self.a[i]) and is_plain_number(self.listing.guards[self.b[i]][0])
+            return self.is_scalar(self.a[i]) and is_exact_double(self.listing.guards[self.b[i]][0])
         if types[i] > 1 or machine_op[op] < 0:
             return False
         for j in range(self.first[i], self.first[i + 1]):
@@ -431,19 +431,19 @@ cdef class Lowering:
                 return False
         return not self.in_loop(op, True) or self.has_loop(op)
 
-    cdef bint is_for_vectors(self, Py_ssize_t i, list operands):
+    cdef bint is_vector_code(self, Py_ssize_t i, list operands):
         cdef int op = self.op[i]
         cdef Layout layout
         if op == Op.SUM:
             return not self.exact and self.layout(self.a[i]).kind == DOUBLES
         if i in self.folds:
             return True
-        if self.is_number(i):
+        if self.is_scalar(i):
             return False
         if op == Op.PLACE:
             if self.layout(i).kind == OTHER:
                 return False
-            return self.is_number(self.c[i]) or self.layout(self.c[i]).kind != OTHER
+            return self.is_scalar(self.c[i]) or self.layout(self.c[i]).kind != OTHER
         layout = self.layout(i)
         if op == Op.GATHER:
             return layout.kind == DOUBLES and self.layout(self.a[i]).kind == DOUBLES
@@ -452,7 +452,7 @@ cdef class Lowering:
         if layout.kind == BOOLS and (op < Op.INPUT or op == Op.STRONG):
             return False
         for u in operands:
-            if not self.is_number(u) and (self.layout(u).kind == OTHER or self.layout(u).shape != layout.shape):
+            if not self.is_scalar(u) and (self.layout(u).kind == OTHER or self.layout(u).shape != layout.shape):
                 return False
         if self.in_loop(op, False):
             # chunks are in ascending order, and ufunc loops may round differently for negative strides
@@ -461,7 +461,7 @@ cdef class Lowering:
 
     cdef bint runs_backwards(self, list operands):
         for u in operands:
-            if not self.is_number(u) and (self.layout(u).low > 0):
+            if not self.is_scalar(u) and (self.layout(u).low > 0):
                 return True
         return False
 
@@ -479,9 +479,9 @@ cdef class Lowering:
             power = self.listing.constants[self.a[self.b[i]]]
             if op == WG_POW or op == WG_POWER:
                 found = POWERS.get(power)
-                if found is not None and (self.is_number(i) or self.layout(i).kind == DOUBLES):
+                if found is not None and (self.is_scalar(i) or self.layout(i).kind == DOUBLES):
                     # NumPy's loops use sqrt for 0.5, but libm's pow differs from it at -inf and -0.0
-                    is_root = found == ROOT and not (self.is_number(i) and op == WG_POW)
+                    is_root = found == ROOT and not (self.is_scalar(i) and op == WG_POW)
                     self.op[i] = WG_SQRT if is_root else found
             elif power == 2.0:
                 self.op[i] = <int>Op.PARTIAL + 2 * WG_SQUARE
@@ -507,7 +507,7 @@ cdef class Lowering:
             return None
         u = call.operands[0]
         axes, keeps, dtype = given.pop("axis", None), given.pop("keepdims", False), given.pop("dtype", None)
-        if self.is_number(u) or self.is_number(i) or given or not (dtype is None or np.dtype(dtype) == np.float64):
+        if self.is_scalar(u) or self.is_scalar(i) or given or not (dtype is None or np.dtype(dtype) == np.float64):
             return None
         x, y = self.layout(u), self.layout(i)
         if not (x.kind == DOUBLES or x.kind == BOOLS and fold == 0) or y.kind != DOUBLES or not (x.size and y.is_c):
@@ -524,7 +524,7 @@ cdef class Lowering:
     cdef bint is_row_of(self, Py_ssize_t u, tuple shape) except -1:
         """Whether a value is a reduction over the last axis, broadcast back, of rows that each fit in one chunk."""
         cdef Layout layout
-        if u in self.folds or self.is_number(u):
+        if u in self.folds or self.is_scalar(u):
             return False
         layout = self.layout(u)
         steps = self.folds[self.under[u]][1]
@@ -561,7 +561,7 @@ cdef class Lowering:
                 continue
             if op == Op.INPUT or op == Op.CONST or op == Op.ARRAY or (not self.count[i] and i in self.fills):
                 continue
-            if self.is_for_numbers(i):
+            if self.is_scalar_code(i):
                 need = -1
                 for j in range(first[i], first[i + 1]):
                     need = max(need, step[read[j]])
@@ -570,13 +570,13 @@ cdef class Lowering:
                 s = numbers
             else:
                 operands = self.operands(i)
-                if self.is_for_vectors(i, operands):
+                if self.is_vector_code(i, operands):
                     s = self.vector_step(i, operands)
                 else:
                     s = self.new_step(self.kind_of_step(i), None)
             step[i] = member[i] = <int32_t>s
         if not self.exact and len(self.steps) > 1:
-            self.delay(member)
+            self.sink(member)
         order, end = int32s(self.n), np.zeros(len(self.steps) + 1, np.int32)
         for i in range(self.n):
             if member[i] >= 0:
@@ -590,7 +590,7 @@ cdef class Lowering:
                 end[member[i]] += 1
         return 0
 
-    cdef int delay(self, int32_t[::1] member) except -1:
+    cdef int sink(self, int32_t[::1] member) except -1:
         """Sink instructions to the only step that uses them if they read just one stored array: avoids a store."""
         cdef int32_t[::1] readers = int32s(self.n, -1)
         cdef int32_t *reader = &readers[0]              # the only step that reads a value; -1: none, -2: not sinkable
@@ -602,7 +602,7 @@ cdef class Lowering:
             reader[u] = -2
         for i in range(self.n - 1, -1, -1):
             op, here = self.op[i], member[i]
-            if reader[i] > here >= 0 and self.may_wait(i, here, reader[i]):
+            if reader[i] > here >= 0 and self.may_sink(i, here, reader[i]):
                 self.step[i] = member[i] = here = reader[i]
             for j in range(self.first[i], self.first[i + 1]):
                 u = read[j]
@@ -612,7 +612,7 @@ cdef class Lowering:
                     reader[u] = here if reader[u] == -1 else -2
         return 0
 
-    cdef bint may_wait(self, Py_ssize_t i, Py_ssize_t s, Py_ssize_t t) except -1:
+    cdef bint may_sink(self, Py_ssize_t i, Py_ssize_t s, Py_ssize_t t) except -1:
         """Whether an instruction may move from vector step `s` to `t` without adding more than one array to read."""
         cdef Step here = self.steps[s], there = self.steps[t]
         cdef Py_ssize_t j, u, base = -1
@@ -620,7 +620,7 @@ cdef class Lowering:
             return False
         for j in range(self.first[i], self.first[i + 1]):
             u = self.read[j]
-            if self.is_number(u):
+            if self.is_scalar(u):
                 continue
             if self.step[u] >= s or base >= 0 and base != self.under[u]:
                 return False
@@ -652,22 +652,22 @@ cdef class Lowering:
             elif s == self.step[u]:
                 # defined in the same step: usable only element by element, or as reductions of the same rows
                 if (op == Op.PLACE or op == Op.GATHER) and u == self.a[i]:
-                    s = s if op == Op.PLACE and self.is_beside(i, s) else -1
+                    s = s if op == Op.PLACE and self.stores_beside(i, s) else -1
                 elif self.under[u] in self.folds:
                     if not self.is_row_of(u, shape):
                         s = -1
-                elif (self.is_number(u) or self.under[u] != u or self.op[u] == Op.PLACE
+                elif (self.is_scalar(u) or self.under[u] != u or self.op[u] == Op.PLACE
                         or self.layout(u).shape != shape):
                     s = -1
         if s < 0:
             s = self.latest[shape] = self.new_step(VECTOR, shape)
         return s
 
-    cdef bint is_beside(self, Py_ssize_t i, Py_ssize_t s) except -1:
+    cdef bint stores_beside(self, Py_ssize_t i, Py_ssize_t s) except -1:
         """Whether a step stores only to other, disjoint elements of the same array before."""
         cdef Py_ssize_t base = self.a[i], parts = 0
         cdef tuple view = self.listing.views[self.b[i]]
-        if overlaps(view[1], view[2]) or self.is_number(self.c[i]):
+        if overlaps(view[1], view[2]) or self.is_scalar(self.c[i]):
             return False
         while base >= 0 and self.step[base] == s:
             parts += 1
@@ -707,7 +707,7 @@ cdef class Lowering:
 
     cdef int use(self, Py_ssize_t u, Py_ssize_t s, Py_ssize_t position) except -1:
         cdef Py_ssize_t w = self.under[u]
-        if self.is_number(u):
+        if self.is_scalar(u):
             self.last[u] = max(self.last[u], <int32_t>position)
             return 0
         self.last[w] = max(self.last[w], <int32_t>s)
@@ -717,68 +717,68 @@ cdef class Lowering:
 
     # ------------------------------------------------------------------------------------------ memory
 
-    cdef Root new_root(self, int kind, Py_ssize_t i, Py_ssize_t born, int which=0):
-        cdef Root root = Root.__new__(Root)
-        root.kind = kind
-        root.number = len(self.roots)
-        root.which = which
-        root.layout = self.layout(i)
-        root.born = born
-        root.last = max(self.last[i], born)
-        root.arrays = []
-        self.roots.append(root)
-        self.root_of[i] = root
-        return root
+    cdef Allocation new_alloc(self, int kind, Py_ssize_t i, Py_ssize_t born, int which=0):
+        cdef Allocation alloc = Allocation.__new__(Allocation)
+        alloc.kind = kind
+        alloc.number = len(self.allocs)
+        alloc.which = which
+        alloc.layout = self.layout(i)
+        alloc.born = born
+        alloc.last = max(self.last[i], born)
+        alloc.arrays = []
+        self.allocs.append(alloc)
+        self.alloc_of[i] = alloc
+        return alloc
 
-    cdef int array_at(self, Root root, Py_ssize_t first) except -1:
+    cdef int array_at(self, Allocation alloc, Py_ssize_t first) except -1:
         """Return the index of the arrays that start at this offset."""
-        key = root.number, first
+        key = alloc.number, first
         found = self.arrays.get(key)
         if found is None:
             found = self.arrays[key] = self.array_count
             self.array_count += 1
-            root.arrays.append((found, first))
+            alloc.arrays.append((found, first))
         return found
 
     cdef int array(self, Py_ssize_t u) except -1:
-        cdef Root root = self.root_of[self.under[u]]
-        return self.array_at(root, self.low[u] + self.layout(u).low)
+        cdef Allocation alloc = self.alloc_of[self.under[u]]
+        return self.array_at(alloc, self.low[u] + self.layout(u).low)
 
     cdef bint is_whole(self, Py_ssize_t u):
-        cdef Root root = self.root_of[self.under[u]]
-        return self.low[u] == 0 and self.layout(u) == root.layout
+        cdef Allocation alloc = self.alloc_of[self.under[u]]
+        return self.low[u] == 0 and self.layout(u) == alloc.layout
 
     cdef Value value(self, Py_ssize_t u):
         cdef Value value = Value.__new__(Value)
-        value.is_number = self.is_number(u)
+        value.is_scalar = self.is_scalar(u)
         value.is_truth = self.type[u] == 1
-        if value.is_number:
+        if value.is_scalar:
             value.where = self.slot[u]
         else:
             value.where = self.array(u)
             value.layout = self.layout(u)
-            value.root = self.root_of[self.under[u]]
+            value.alloc = self.alloc_of[self.under[u]]
             value.first = self.low[u]
             value.is_whole = self.is_whole(u)
         return value
 
-    cdef int take_over(self, Py_ssize_t i, Py_ssize_t s) except -1:
+    cdef int reuse_or_copy(self, Py_ssize_t i, Py_ssize_t s) except -1:
         """Set the allocation of an array with replaced elements: its base's, reused in place, or a copy."""
         cdef Py_ssize_t base = self.a[i], w
-        cdef Root root, fresh
+        cdef Allocation alloc, fresh
         cdef Layout layout = self.layout(i)
         if base >= 0:
-            root = self.root_of[self.under[base]]
+            alloc = self.alloc_of[self.under[base]]
             if self.step[base] == s:            # this step has stored to other elements before
-                self.root_of[i] = root
-                root.last = max(root.last, self.last[i])
+                self.alloc_of[i] = alloc
+                alloc.last = max(alloc.last, self.last[i])
                 return 0
-            if (root.kind in (WORK, RESULT) and root.last <= s and self.is_whole(base) and layout == root.layout
-                    and self.count_uses(root, s, i) == 1):
-                self.root_of[i] = root
-                root.last = max(root.last, self.last[i])
+            if (alloc.kind in (WORK, RESULT) and alloc.last <= s and self.is_whole(base) and layout == alloc.layout
+                    and self.count_uses(alloc, s, i) == 1):
+                self.alloc_of[i] = alloc
+                alloc.last = max(alloc.last, self.last[i])
                 return 0
-        fresh = self.new_root(WORK, i, s)
+        fresh = self.new_alloc(WORK, i, s)
         if base < 0 and self.op[i] == Op.PLACE and layout.is_c and not self.is_zeros(i):
             pass                                # all elements are stored
         elif base < 0:
@@ -799,15 +799,15 @@ cdef class Lowering:
         """Whether an instruction creates an array of zeros."""
         return self.op[i] == Op.PLACE and self.a[i] < 0 and self.is_zero(self.c[i])
 
-    cdef int count_uses(self, Root root, Py_ssize_t s, Py_ssize_t y) except -1:
+    cdef int count_uses(self, Allocation alloc, Py_ssize_t s, Py_ssize_t y) except -1:
         """Count reads of an allocation within a step, except of elements that value `y` then overwrites one by one."""
         cdef int count = 0
         cdef Py_ssize_t written = y         # the instruction that computes the stored elements
-        if self.op[y] == Op.PLACE and not self.is_number(self.c[y]) and self.step[self.c[y]] == s:
+        if self.op[y] == Op.PLACE and not self.is_scalar(self.c[y]) and self.step[self.c[y]] == s:
             written = self.c[y]
         for i in (<Step>self.steps[s]).listed():
             for u in self.operands(i):
-                count += self.root_of.get(self.under[u]) is root and not (i <= written and self.is_placed_at(u, y))
+                count += self.alloc_of.get(self.under[u]) is alloc and not (i <= written and self.is_placed_at(u, y))
         return count
 
     cdef bint is_placed_at(self, Py_ssize_t u, Py_ssize_t y) except -1:
@@ -819,9 +819,9 @@ cdef class Lowering:
         return (self.low[u] + (<Layout>layout).low == offset and (<Layout>layout).shape == shape
                 and (<Layout>layout).strides == strides and not overlaps(shape, strides))
 
-    cdef int place_roots(self) except -1:
+    cdef int place_allocs(self) except -1:
         """Make outputs new arrays, and assign the other live ranges to offsets in the workspace."""
-        cdef Root root
+        cdef Allocation alloc
         cdef Py_ssize_t size, s
         cdef list outputs = []
         cdef list ending = [[] for _ in range(len(self.steps) + 1)]
@@ -830,38 +830,38 @@ cdef class Lowering:
         for j, u in enumerate(self.listing.outputs):
             value = self.value(u)
             self.outputs.append(value)
-            root = (<Value>value).root
-            if root is not None and root.number not in taken and self.may_hand_over(value):
-                taken.add(root.number)
-                (<Value>value).is_handed_over = root.kind in (WORK, RESULT)
-                if root.kind == WORK:
-                    root.kind = FRESH
-                    root.which = j
-                    root.layout = (<Value>value).layout
-        for root in sorted([root for root in self.roots if (<Root>root).kind == WORK],
-                           key=lambda root: (<Root>root).born):
-            outputs.append(root)
+            alloc = (<Value>value).alloc
+            if alloc is not None and alloc.number not in taken and self.may_return(value):
+                taken.add(alloc.number)
+                (<Value>value).is_returned = alloc.kind in (WORK, RESULT)
+                if alloc.kind == WORK:
+                    alloc.kind = FRESH
+                    alloc.which = j
+                    alloc.layout = (<Value>value).layout
+        for alloc in sorted([alloc for alloc in self.allocs if (<Allocation>alloc).kind == WORK],
+                            key=lambda alloc: (<Allocation>alloc).born):
+            outputs.append(alloc)
         s = 0
-        for root in outputs:
-            while s < root.born:
+        for alloc in outputs:
+            while s < alloc.born:
                 for other in ending[s]:
-                    free.setdefault((<Root>other).layout.span, []).append((<Root>other).place)
+                    free.setdefault((<Allocation>other).layout.span, []).append((<Allocation>other).place)
                 s += 1
-            size = root.layout.span
+            size = alloc.layout.span
             if free.get(size):
-                root.place = free[size].pop()
+                alloc.place = free[size].pop()
             else:
-                root.place = self.memory
+                alloc.place = self.memory
                 self.memory += (size + 127) // 64 * 64
-            if root.last < len(self.steps):
-                ending[root.last].append(root)
+            if alloc.last < len(self.steps):
+                ending[alloc.last].append(alloc)
         return 0
 
-    cdef bint may_hand_over(self, Value value):
+    cdef bint may_return(self, Value value):
         """Whether an output is the whole allocation; one from the workspace may have another shape."""
-        cdef Layout layout = value.layout, own = value.root.layout
+        cdef Layout layout = value.layout, own = value.alloc.layout
         return value.is_whole or (
-            value.root.kind == WORK and layout.dtype == own.dtype and value.first == 0
+            value.alloc.kind == WORK and layout.dtype == own.dtype and value.first == 0
             and layout.span == own.span == layout.size * layout.itemsize
             and not overlaps(layout.shape, layout.strides))
 
@@ -887,7 +887,7 @@ cdef class Lowering:
 
     cdef inline int release(self, Py_ssize_t u, Py_ssize_t position) except -1:
         """Free the slot of a scalar after its last use; constants keep theirs."""
-        if self.is_number(u) and self.last[u] <= position and self.op[u] != Op.CONST:
+        if self.is_scalar(u) and self.last[u] <= position and self.op[u] != Op.CONST:
             self.last[u] = END                  # so that it is freed once
             self.free_slots[self.free] = self.slot[u]
             self.free += 1
@@ -899,7 +899,7 @@ cdef class Lowering:
             self.loops.append(kernel)
         return self.loops.index(kernel)
 
-    cdef Py_ssize_t emit_numbers(self, Step step, Py_ssize_t position) except -1:
+    cdef Py_ssize_t emit_scalar_step(self, Step step, Py_ssize_t position) except -1:
         cdef Py_ssize_t t = 1, i, m
         cdef int op, mask
         cdef cnp.ndarray code
@@ -964,7 +964,7 @@ cdef class Lowering:
 
     # ------------------------------------------------------------------------------------------ all steps
 
-    cdef int find_roots_and_emit(self) except -1:
+    cdef int allocate_and_emit(self) except -1:
         cdef Py_ssize_t i, s, position = 0
         cdef Step step
         cdef list members
@@ -973,17 +973,17 @@ cdef class Lowering:
             if self.op[i] == Op.CONST:
                 self.slot[i] = self.constant(self.listing.constants[self.a[i]])
             elif self.op[i] == Op.INPUT:
-                if self.is_number(i):
+                if self.is_scalar(i):
                     self.new_slot(i)
                 else:
-                    self.new_root(GIVEN, i, -1, self.a[i])
+                    self.new_alloc(GIVEN, i, -1, self.a[i])
                 self.inputs.append((self.a[i], self.value(i)))
             elif self.op[i] == Op.ARRAY:
-                self.new_root(CONSTANT, i, -1, self.a[i])
+                self.new_alloc(CONSTANT, i, -1, self.a[i])
         for s in range(len(self.steps)):
             step = self.steps[s]
             if step.kind == NUMBERS:
-                position = self.emit_numbers(step, position)
+                position = self.emit_scalar_step(step, position)
                 continue
             position += 1
             members = step.listed()
@@ -991,15 +991,15 @@ cdef class Lowering:
                 continue
             for i in members:
                 if self.op[i] == Op.PLACE or self.op[i] == Op.PACK or self.op[i] == Op.PUT:
-                    self.take_over(i, s)
-                elif self.is_number(i):
+                    self.reuse_or_copy(i, s)
+                elif self.is_scalar(i):
                     self.new_slot(i)
                 elif step.kind == PYTHON and self.op[i] != Op.GUARD:
-                    self.new_root(WORK if self.is_small_product(i) or self.takes_out(i) else RESULT, i, s)
+                    self.new_alloc(WORK if self.is_small_product(i) or self.takes_out(i) else RESULT, i, s)
                 elif self.needed[i] or step.kind == MOVING:
-                    self.new_root(WORK, i, s)
+                    self.new_alloc(WORK, i, s)
             if step.kind == VECTOR and len(members) == 1 and self.is_zeros(members[0]):
-                pass                    # `take_over` has emitted the zeros
+                pass                    # `reuse_or_copy` has emitted the zeros
             elif step.kind == VECTOR:
                 Chunks(self, step.shape).emit(step)
             elif step.kind == PACKING:
@@ -1030,7 +1030,7 @@ cdef class Lowering:
         return 0
 
     cdef int emit_moved(self, Py_ssize_t i) except -1:
-        cdef int array = self.array_at(self.root_of[i], 0)
+        cdef int array = self.array_at(self.alloc_of[i], 0)
         places = self.listing.arrays[self.a[self.b[i]]].ravel()
         if self.op[i] == Op.PUT:
             self.emitted.append((WG_PUT, array, self.array(self.c[i]), places, 0))
@@ -1045,7 +1045,7 @@ cdef class Lowering:
         """Whether a call is a product of matrices or vectors so small that the call costs more than the arithmetic."""
         if self.op[i] != Op.CALL or self.exact:
             return False
-        if not self.is_number(i) and not (self.layout(i).kind == DOUBLES and self.layout(i).is_c):
+        if not self.is_scalar(i) and not (self.layout(i).kind == DOUBLES and self.layout(i).is_c):
             return False
         call = self.listing.calls[self.a[i]]
         if call.row is None or call.row.fun not in PRODUCTS or call.kwargs or len(call.args) != 2:
@@ -1057,7 +1057,7 @@ cdef class Lowering:
             return False
         m, k, n = product_sizes(found[0][2], found[1][2])
         packed = k if m == 1 or n == 1 else k * n if found[1][3][1] != 1 else 0
-        return 0 < m * k * n <= MAX_PRODUCT and packed <= WG_PACKED
+        return 0 < m * k * n <= MAX_PRODUCT and packed <= WG_MAX_PACKED
 
     cdef list factors(self, call):
         """Return the factors of a product; `vdot` flattens its arrays."""
@@ -1073,7 +1073,7 @@ cdef class Lowering:
         cdef Layout layout
         if type(argument) is Operand:
             u = operands[argument.position]
-            if self.is_number(u):
+            if self.is_scalar(u):
                 return None
             layout = self.layout(u)
             if layout.kind != DOUBLES or not 0 < layout.ndim < 3 or any([step % 8 for step in layout.strides]):
@@ -1092,8 +1092,8 @@ cdef class Lowering:
                 steps = [steps[0], 0] if side else [0, steps[0]]
             factors.append((-1 if constant is not None else self.array(u), constant, *steps))
         sizes = product_sizes(sides[0][2], sides[1][2])
-        is_number = self.is_number(i)
-        self.emitted.append((WG_PRODUCT, -1 if is_number else self.array(i), self.slot[i] if is_number else -1, factors,
+        is_scalar = self.is_scalar(i)
+        self.emitted.append((WG_PRODUCT, -1 if is_scalar else self.array(i), self.slot[i] if is_scalar else -1, factors,
                              sizes))
         return 0
 
@@ -1113,7 +1113,7 @@ cdef class Lowering:
             y = self.value(i)
             offset, shape, strides = self.listing.views[self.b[i]]
             y.layout = Layout(y.layout.dtype, shape, strides)
-            y.where = self.array_at(y.root, offset)
+            y.where = self.array_at(y.alloc, offset)
             y.is_whole = False
             self.python(op, y, operands[-1:])
         elif op == Op.LOAD:
@@ -1138,7 +1138,7 @@ cdef class Lowering:
     cdef bint takes_out(self, Py_ssize_t i) except -1:
         """Whether a call's result is large enough to be written to the workspace, whose pages are already mapped."""
         cdef Layout layout = self.layout(i)
-        if self.op[i] != Op.CALL or self.is_number(i) or not layout.is_c or layout.span < MIN_IN_WORKSPACE:
+        if self.op[i] != Op.CALL or self.is_scalar(i) or not layout.is_c or layout.span < MIN_IN_WORKSPACE:
             return False
         call = self.listing.calls[self.a[i]]
         if "out" in call.kwargs or "where" in call.kwargs:
@@ -1150,7 +1150,7 @@ cdef class Lowering:
         """Return the elements of an array as a 1-D array from its lowest address."""
         cdef Value value = self.value(u)
         value.layout = Layout(value.layout.dtype, (value.layout.span // value.layout.itemsize,), None)
-        value.where = self.array_at(value.root, self.low[u])
+        value.where = self.array_at(value.alloc, self.low[u])
         value.is_whole = False
         return value
 
@@ -1229,7 +1229,7 @@ cdef class Chunks:
         layout = self.low.layout(u)
         return self.walk(u, self.low.array(u), layout.broadcast(self.shape), layout.kind)
 
-    cdef int settle(self) except -1:
+    cdef int order_axes(self) except -1:
         """Order the axes by stride, and merge axes that are contiguous in every array.
 
         With reductions the order of axes depends only on the shape, so that rounding does not depend on strides.
@@ -1259,13 +1259,13 @@ cdef class Chunks:
             self.rows = WG_CHUNK // self.dims[-1]
         return 0
 
-    cdef bint goes_on(self, int w) except -1:
+    cdef bint is_regular(self, int w) except -1:
         """Whether an array is regularly strided across the rows of a chunk."""
         return self.rows == 1 or self.strides[w][-2] == self.inner[w] * self.dims[-1]
 
     cdef bint is_direct(self, int w) except -1:
         """Whether code accesses this array in place, without a temporary chunk."""
-        return self.kinds[w] == DOUBLES and self.inner[w] == sizeof(double) and self.goes_on(w)
+        return self.kinds[w] == DOUBLES and self.inner[w] == sizeof(double) and self.is_regular(w)
 
     cdef int new_chunk(self) except -1:
         if self.free:
@@ -1279,7 +1279,7 @@ cdef class Chunks:
     cdef int chunk_of(self, Py_ssize_t u) except -1:
         """Return the slot of an operand as a full chunk."""
         cdef int w
-        if self.low.is_number(u):
+        if self.low.is_scalar(u):
             return self.fills[u]
         if u in self.ones:
             self.ones.discard(u)
@@ -1298,7 +1298,7 @@ cdef class Chunks:
 
     cdef int move(self, int op, int w, int source, int target) except -1:
         """Copy elements from a walk to a chunk or back."""
-        if self.goes_on(w):
+        if self.is_regular(w):
             self.code.append((op, source, self.inner[w], target))
         else:
             self.code.append((op + WG_M_GET_ROWS - WG_M_GET, source, self.inner[w], target))
@@ -1323,7 +1323,7 @@ cdef class Chunks:
 
     cdef int slot_of(self, Py_ssize_t u) except -1:
         """Return the slot of an operand as it is: a scalar, one element per row, or a chunk."""
-        if self.low.is_number(u) and u not in self.fills:
+        if self.low.is_scalar(u) and u not in self.fills:
             return self.number(u)
         if u in self.ones:
             return self.place[u]
@@ -1334,7 +1334,7 @@ cdef class Chunks:
         if u in self.place or u not in self.walks:
             return u in self.ones
         w = self.walks[u]
-        return self.kinds[w] == DOUBLES and self.inner[w] == 0 and self.goes_on(w)
+        return self.kinds[w] == DOUBLES and self.inner[w] == 0 and self.is_regular(w)
 
     cdef bint is_for_one(self, Py_ssize_t i, list operands) except -1:
         """Whether a result is constant along rows and never stored, so that one element suffices."""
@@ -1344,7 +1344,7 @@ cdef class Chunks:
         if i in self.walks or i in self.target or low.exact or op not in PLAIN:
             return False
         for u in operands:
-            if not low.is_number(u) and not self.is_one_a_row(u):
+            if not low.is_scalar(u) and not self.is_one_a_row(u):
                 return False
         return True
 
@@ -1353,7 +1353,7 @@ cdef class Chunks:
         cdef int op = self.low.op[i]
         if op == Op.PLACE or reads[op] != 3 and not (self.low.exact and reads[op] == 7 and op != Op.SELECT):
             return True
-        return all([self.low.is_number(v) for v in operands])
+        return all([self.low.is_scalar(v) for v in operands])
 
     cdef int emit(self, Step step) except -1:
         cdef Py_ssize_t i, u, t
@@ -1370,12 +1370,12 @@ cdef class Chunks:
                 operands = [low.c[i]]
             for u in operands:
                 self.last[u] = t
-                if low.is_number(u):
+                if low.is_scalar(u):
                     self.numbers.setdefault(u, len(self.numbers))
                     if self.needs_chunk(i, operands, u):
                         wanted.append(u)
                 elif op == Op.GATHER and u == low.a[i]:         # from its lowest address
-                    self.walk(("memory", u), low.array_at(low.root_of[low.under[u]], low.low[u]),
+                    self.walk(("memory", u), low.array_at(low.alloc_of[low.under[u]], low.low[u]),
                               (0,) * len(self.shape), OTHER)
                 elif u not in here:
                     self.walk_value(u)
@@ -1385,7 +1385,7 @@ cdef class Chunks:
             op = low.op[i]
             if op == Op.PLACE:
                 offset, shape, strides = low.listing.views[low.b[i]]
-                self.walk(i, low.array_at(low.root_of[i], offset), strides, low.layout(i).kind)
+                self.walk(i, low.array_at(low.alloc_of[i], offset), strides, low.layout(i).kind)
                 self.written.append((self.walks[i], False))
             elif i in low.folds:
                 steps = low.folds[i][1]
@@ -1395,12 +1395,12 @@ cdef class Chunks:
             elif op != Op.SUM and low.needed[i]:
                 self.walk_value(i)
                 self.written.append((self.walks[i], False))
-        self.settle()
+        self.order_axes()
         for u in wanted:
             if u not in self.fills:
                 self.fills[u] = self.new_chunk()
         for i in members:
-            if low.op[i] == Op.PLACE and not low.is_number(low.c[i]):
+            if low.op[i] == Op.PLACE and not low.is_scalar(low.c[i]):
                 w = self.walks[i]
                 u = low.c[i]
                 if u in here and not low.needed[u] and self.is_direct(w) and low.layout(u).kind == DOUBLES:
@@ -1442,7 +1442,7 @@ cdef class Chunks:
                 self.put(y, self.walks[i])
             self.release(i, t)
             return 0
-        is_array = [not low.is_number(u) or u in self.fills for u in operands]
+        is_array = [not low.is_scalar(u) or u in self.fills for u in operands]
         slots = [0] * len(operands)
         for m in (0, 1) if reads[op] == 3 else ():      # a row-constant operand beside an array counts as scalar
             if is_array[m] and is_array[1 - m] and operands[m] != operands[1 - m]:
@@ -1502,7 +1502,7 @@ cdef class Chunks:
         """Emit a step that fills an array with a scalar."""
         self.walk_value(target)
         self.written.append((self.walks[target], False))
-        self.settle()
+        self.order_axes()
         chunk = self.new_chunk()
         self.more.append((chunk, self.low.constant(x)))
         self.put(chunk, self.walks[target])
@@ -1514,7 +1514,7 @@ cdef class Chunks:
         self.walk_value(source)
         self.walk_value(target)
         self.written.append((self.walks[target], False))
-        self.settle()
+        self.order_axes()
         self.put(self.chunk_of(source), self.walks[target])
         self.finish()
         return 0

@@ -105,9 +105,9 @@ cdef extern from "vm_loops.h" nogil:
         int helpers
 
     enum:
-        WG_CHUNK, WG_CHUNK_APART, WG_BLOCK, WG_WORTH_HELP, WG_MOST_HELPERS
+        WG_CHUNK, WG_CHUNK_APART, WG_BLOCK, WG_MIN_SHARED_WORK, WG_MAX_HELPERS
         WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_PUT, WG_SCATTER, WG_PRODUCT, WG_COMPILED, WG_PYTHON
-        WG_PACKED
+        WG_MAX_PACKED
         WG_M_POSITIVE, WG_M_LOOP, WG_M_LOAD, WG_M_LOAD_BOOL, WG_M_GUARD, WG_M_GUARD_INT, WG_M_END
         WG_ERFC, WG_POWER, WG_SQRT, WG_RECIPROCAL, WG_DIVIDE, WG_LOG
         WG_M_EXACT, WG_M_GET, WG_M_PUT, WG_M_GET_BOOL, WG_M_PUT_BOOL, WG_M_SUM, WG_M_GATHER
@@ -145,13 +145,13 @@ cdef struct Port:                   # an input or output of a loop body, at anot
     int32_t source                  # array to copy an output from if it is not computed in place; -1: none
 
 
-cdef Py_ssize_t HUGE = 1 << 19      # elements of a loop's result from which NumPy allocates it, on large pages
-cdef Py_ssize_t MAX_KEPT = 1 << 22  # doubles compared and copied to reuse the outputs of the previous run
-cdef double MIN_WORK = 8.0          # operations per such double from which reuse pays
-cdef int MAX_CHANGES = 8            # consecutive runs without reuse after which it is given up
-cdef size_t PIECE = 1 << 12         # bytes of an arena block for short tables of VM instructions
-cdef char CANARY = -1               # byte of which a double is NaN
-cdef double MIN_RELEASED = 20000.0  # operations until the next Python call from which the GIL is released
+cdef Py_ssize_t MIN_HUGE_ITEMS = 1 << 19        # elements of a loop's result for which NumPy requests large pages
+cdef Py_ssize_t MAX_KEPT_ITEMS = 1 << 22        # doubles compared and copied to reuse the outputs of the previous run
+cdef double MIN_WORK_PER_ITEM = 8.0             # operations per such double from which reuse pays
+cdef int MAX_CHANGES = 8                        # consecutive runs without reuse after which it is given up
+cdef size_t ARENA_BLOCK_BYTES = 1 << 12         # bytes of an arena block for short tables of VM instructions
+cdef char CANARY = -1                           # byte of which a double is NaN
+cdef double MIN_WORK_WITHOUT_GIL = 20000.0      # operations before the next Python call from which to release the GIL
 cdef cnp.dtype FLOAT = np.dtype(np.float64)
 cdef cnp.dtype BOOL = np.dtype(np.bool)
 cdef cnp.ndarray NOTHING = np.zeros(1)
@@ -183,9 +183,9 @@ def tasks_shared():
 
 cdef int threads_of_environment() except -1:
     text = os.environ.get("WENGERT_NUM_THREADS", "1")
-    if not text.isascii() or not text.isdigit() or not 0 < int(text) <= WG_MOST_HELPERS:
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) <= WG_MAX_HELPERS:
         raise ValueError(f"WENGERT_NUM_THREADS={text}: set it to the number of threads that may share an "
-                         f"instruction of a program, from 1 to {WG_MOST_HELPERS}")
+                         f"instruction of a program, from 1 to {WG_MAX_HELPERS}")
     return int(text)
 
 
@@ -194,8 +194,8 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=forget_helpers)
 
 
-OF_STEPS = {WG_NUMBERS: "numbers", WG_VECTOR: "vector", WG_COPY: "copy", WG_PACK: "pack", WG_PUT: "put",
-            WG_SCATTER: "scatter"}
+STEP_NAMES = {WG_NUMBERS: "numbers", WG_VECTOR: "vector", WG_COPY: "copy", WG_PACK: "pack", WG_PUT: "put",
+              WG_SCATTER: "scatter"}
 OPCODES = opcodes_of_machine()
 
 
@@ -207,7 +207,7 @@ cdef tuple described(tuple given):
         return "python", slots_of(step.operands), slots_of([step.y] if step.y is not None else [])
     if given[0] == WG_PRODUCT:
         return "python", [], [given[2]] if given[2] >= 0 else []        # not compiled either
-    return (OF_STEPS[given[0]], *given[1:]) if given[0] in OF_STEPS else ("other",)
+    return (STEP_NAMES[given[0]], *given[1:]) if given[0] in STEP_NAMES else ("other",)
 
 
 cdef list slots_of(list values):
@@ -215,7 +215,7 @@ cdef list slots_of(list values):
     cdef Value value
     cdef list found = []
     for value in values:
-        if value.is_number:
+        if value.is_scalar:
             found.append(value.where)
     return found
 
@@ -230,7 +230,7 @@ cdef bint is_known(PythonStep step) except -1:
 cdef bint has_bits(x, known, Value value) except -1:
     """Whether an input is bit-identical to its copy."""
     cdef double a, b
-    if value.is_number:
+    if value.is_scalar:
         a, b = x, known
         return memcmp(&a, &b, sizeof(double)) == 0
     if not cnp.PyArray_Check(x) or not fits(x, value.layout):
@@ -390,7 +390,7 @@ cdef class Machine(Run):
     cdef char *free                 # free part of the current arena block
     cdef size_t left                # and its size
     cdef list python                # by VM instruction: the Python step, or None
-    cdef list roots, constants, guards
+    cdef list allocs, constants, guards
     cdef list seen                  # allocations visible to users: inputs, constants, outputs
     cdef list passing               # allocations that belong to one run
     cdef list inputs, outputs       # Values
@@ -401,9 +401,9 @@ cdef class Machine(Run):
     cdef readonly str tier          # "auto", "vm" or "llvm"
     cdef object disabled            # names of disabled passes
     cdef readonly object report     # of the LLVM tier: which VM instructions were compiled
-    cdef Machine faster             # the VM of the LLVM tier
+    cdef Machine llvm_vm            # the VM of the LLVM tier
     cdef object listing             # until the LLVM tier is built
-    cdef readonly Py_ssize_t runs, due      # runs so far, and the run before which the LLVM tier is built; 0: never
+    cdef readonly Py_ssize_t runs, due  # runs so far, and the run before which the LLVM tier is built; 0: never
     cdef readonly Py_ssize_t count
     cdef tuple read                 # indices of the inputs that are read, if outputs are reused by later runs
     cdef tuple kept_run             # copies of these inputs, and the outputs
@@ -413,13 +413,13 @@ cdef class Machine(Run):
         cdef Lowering low = Lowering(listing, exact)
         self.tier, self.disabled = tier, disabled
         self.build(low, listing)
-        self.read = self.read_if_kept(low)
+        self.read = self.inputs_to_compare(low)
         if tier != "vm":
             self.listing = listing
         if tier == "llvm":
-            self.hasten()
+            self.build_llvm()
         elif tier == "auto" and not exact:
-            self.due = self.pays_from()
+            self.due = self.runs_to_pay()
 
     cdef int build(self, Lowering low, listing) except -1:
         cdef Py_ssize_t i
@@ -433,17 +433,17 @@ cdef class Machine(Run):
         self.kept, self.left = [], 0
         self.guards = list(listing.guards)
         self.constants = list(listing.arrays)
-        self.roots, self.outputs = low.roots, low.outputs
-        self.seen = [root for root in self.roots if (<Root>root).kind in (GIVEN, CONSTANT, FRESH)]
-        self.passing = [root for root in self.roots if (<Root>root).kind in (GIVEN, RESULT, FRESH)]
+        self.allocs, self.outputs = low.allocs, low.outputs
+        self.seen = [alloc for alloc in self.allocs if (<Allocation>alloc).kind in (GIVEN, CONSTANT, FRESH)]
+        self.passing = [alloc for alloc in self.allocs if (<Allocation>alloc).kind in (GIVEN, RESULT, FRESH)]
         self.inputs = [None] * len(listing.inputs)
         for number, value in low.inputs:
             self.inputs[number] = value
-        cdef Root root
-        for root in self.roots:
-            root.count = len(root.arrays)
-            root.numbers = <const int32_t *>self.keep_list([number for number, _ in root.arrays], sizeof(int32_t))
-            root.firsts = <const int64_t *>self.keep_list([first for _, first in root.arrays], sizeof(int64_t))
+        cdef Allocation alloc
+        for alloc in self.allocs:
+            alloc.count = len(alloc.arrays)
+            alloc.numbers = <const int32_t *>self.keep_list([number for number, _ in alloc.arrays], sizeof(int32_t))
+            alloc.firsts = <const int64_t *>self.keep_list([first for _, first in alloc.arrays], sizeof(int64_t))
         self.numbers = np.zeros(low.slots)
         for bits, slot in low.constants.items():
             self.numbers[slot] = np.frombuffer(bits)[0]
@@ -491,9 +491,9 @@ cdef class Machine(Run):
             is_nested, width = True, len(values[0])
         size = (n * width * itemsize + 7) // 8 * 8
         if size > self.left:
-            self.kept.append(take(size + PIECE))
+            self.kept.append(take(size + ARENA_BLOCK_BYTES))
             self.free = <char *>(<Block>self.kept[-1]).data
-            self.left = size + PIECE
+            self.left = size + ARENA_BLOCK_BYTES
         at = self.free
         self.free, self.left = self.free + size, self.left - size
         if itemsize == sizeof(int32_t):
@@ -576,20 +576,20 @@ cdef class Machine(Run):
             step.work = <double>step.count * math.prod(dims)
         if step.block:
             self.entries = max(self.entries, step.entries)
-            self.wants_help = self.wants_help or step.work >= WG_WORTH_HELP
+            self.wants_help = self.wants_help or step.work >= WG_MIN_SHARED_WORK
         return 0
 
     @property
     def bodies(self):
         """VMs of the loop bodies."""
-        if self.faster is not None:
-            return self.faster.bodies
+        if self.llvm_vm is not None:
+            return self.llvm_vm.bodies
         return [(<PythonStep>step).compute.machine for step in self.python
                 if step is not None and type((<PythonStep>step).compute) is LoopKernel]
 
     # ------------------------------------------------------------------------------------------ compiled steps
 
-    cdef Py_ssize_t pays_from(self) except -1:
+    cdef Py_ssize_t runs_to_pay(self) except -1:
         """Return the run from which on compiling pays: the time saved until then equals the time to compile."""
         cdef double lost = 0.0, spent = COMPILE
         cdef Py_ssize_t i
@@ -604,7 +604,7 @@ cdef class Machine(Run):
                 spent += self.steps[i].count * COMPILE_STATEMENT
         return <Py_ssize_t>(spent / lost) + 2 if lost > 0.0 else 0
 
-    cdef int hasten(self) except -1:
+    cdef int build_llvm(self) except -1:
         """Build the LLVM tier."""
         listing, self.listing = self.listing, None
         self.due = 0
@@ -628,18 +628,18 @@ cdef class Machine(Run):
         own = {id(step): given for step, given in zip(steps, low.emitted)}
         low.emitted = [(WG_COMPILED, *step[1:]) if step[0] == "compiled" else own[id(step)] for step in emitted]
         low.slots += extra
-        cdef Machine faster = Machine.__new__(Machine)
-        faster.tier, faster.disabled = "llvm", self.disabled
-        faster.build(low, listing)
-        faster.kept.append(code)
-        self.faster = faster
+        cdef Machine llvm_vm = Machine.__new__(Machine)
+        llvm_vm.tier, llvm_vm.disabled = "llvm", self.disabled
+        llvm_vm.build(low, listing)
+        llvm_vm.kept.append(code)
+        self.llvm_vm = llvm_vm
         self.spaces = []
         return 0
 
-    cdef int try_hasten(self) except -1:
+    cdef int try_build_llvm(self) except -1:
         """Build the LLVM tier during an ordinary run, which must not fail if that does."""
         try:
-            return self.hasten()
+            return self.build_llvm()
         except Exception as reason:
             self.report.refused.append(f"{type(reason).__name__}: {reason}")
             return 0
@@ -662,11 +662,11 @@ cdef class Machine(Run):
     cdef Workspace new_space(self):
         cdef Workspace w = Workspace.__new__(Workspace)
         cdef wg_space *others
-        cdef Root root
+        cdef Allocation alloc
         cdef Py_ssize_t i
         w.kept = []
-        w.objects = [None] * len(self.roots)
-        w.bottom = <char **>PyMem_RawCalloc(len(self.roots) + 1, sizeof(char *))
+        w.objects = [None] * len(self.allocs)
+        w.bottom = <char **>PyMem_RawCalloc(len(self.allocs) + 1, sizeof(char *))
         w.space.where = <char **>PyMem_RawCalloc(self.arrays + 1, sizeof(char *))
         w.space.slots = w.doubles(self.numbers.shape[0] + self.blocks)
         w.space.blocks = w.space.slots + self.numbers.shape[0]
@@ -685,15 +685,15 @@ cdef class Machine(Run):
             self.add_buffers(w, &others[i])
         w.space.others = others
         w.memory = <char *>w.doubles(self.memory // sizeof(double) + 8)
-        for root in self.roots:
-            if root.kind == WORK:
-                put_root(w, root, w.fence(root.layout.span) if WG_DEBUG else w.memory + root.place)
-            elif root.kind == CONSTANT:
-                array = self.constants[root.which]
-                if not fits(array, root.layout):
-                    array = copied(array, root.layout)
-                w.objects[root.number] = array
-                put_root(w, root, bytes_of(array) - root.layout.low)
+        for alloc in self.allocs:
+            if alloc.kind == WORK:
+                put_alloc(w, alloc, w.fence(alloc.layout.span) if WG_DEBUG else w.memory + alloc.place)
+            elif alloc.kind == CONSTANT:
+                array = self.constants[alloc.which]
+                if not fits(array, alloc.layout):
+                    array = copied(array, alloc.layout)
+                w.objects[alloc.number] = array
+                put_alloc(w, alloc, bytes_of(array) - alloc.layout.low)
         return w
 
     # ------------------------------------------------------------------------------------------ runs
@@ -735,15 +735,15 @@ cdef class Machine(Run):
 
     @cython.wraparound(False)
     cdef object computed(self, inputs, list out):
-        if self.faster is not None:
-            return self.faster.computed(inputs, out)
+        if self.llvm_vm is not None:
+            return self.llvm_vm.computed(inputs, out)
         if self.due > 0:
             self.runs += 1
             if self.runs >= self.due:
-                self.try_hasten()
+                self.try_build_llvm()
                 return self.computed(inputs, out)
         cdef Workspace w = self.spaces.pop() if self.spaces else self.new_space()
-        cdef Root root
+        cdef Allocation alloc
         cdef Py_ssize_t j
         cdef int32_t failed
         cdef list results
@@ -755,8 +755,8 @@ cdef class Machine(Run):
                 return failed
             results = [self.result(w, value) for value in self.outputs]
         finally:
-            for root in self.passing:
-                w.objects[root.number] = None
+            for alloc in self.passing:
+                w.objects[alloc.number] = None
             self.spaces.append(w)
         if out is not None:
             for j in range(len(results)):
@@ -766,22 +766,22 @@ cdef class Machine(Run):
 
     cdef object single(self, PyObject **inputs, Py_ssize_t count, given):
         cdef Workspace w
-        cdef Root root
+        cdef Allocation alloc
         cdef Value value
         cdef PyObject *out = <PyObject *>given
         cdef int32_t failed
         if self.read is not None:
             if given is None and self.is_kept(self.read, inputs, count):
                 value = self.outputs[0]
-                return self.kept_run[1][0] if value.is_number else copied(self.kept_run[1][0], value.layout)
+                return self.kept_run[1][0] if value.is_scalar else copied(self.kept_run[1][0], value.layout)
             found = self.completed([<object>inputs[j] for j in range(count)], None if given is None else [given])
             return found if type(found) is int else found[0]
-        if self.faster is not None:
-            return self.faster.single(inputs, count, given)
+        if self.llvm_vm is not None:
+            return self.llvm_vm.single(inputs, count, given)
         if self.due > 0:
             self.runs += 1
             if self.runs >= self.due:
-                self.try_hasten()
+                self.try_build_llvm()
                 return self.single(inputs, count, given)
         w = self.spaces.pop() if self.spaces else self.new_space()
         try:
@@ -791,8 +791,8 @@ cdef class Machine(Run):
             value = self.outputs[0]
             y = self.result(w, value)
         finally:
-            for root in self.passing:
-                w.objects[root.number] = None
+            for alloc in self.passing:
+                w.objects[alloc.number] = None
             self.spaces.append(w)
         return y if given is None or given is y else written(given, y)
 
@@ -800,7 +800,7 @@ cdef class Machine(Run):
     cdef int32_t run_in(self, Workspace w, PyObject **inputs, Py_ssize_t count, PyObject **out) except -2:
         """Run all VM instructions; return the index of a failed guard, or -1. `out` may hold arrays for the outputs."""
         cdef Value value
-        cdef Root root
+        cdef Allocation alloc
         cdef Py_ssize_t j
         if count != len(self.inputs):
             raise ValueError(f"the program takes {len(self.inputs)} inputs, got {count}")
@@ -810,13 +810,13 @@ cdef class Machine(Run):
                 set_input(w, value, <object>inputs[j], j)
         for j in range(len(self.outputs)):
             value = self.outputs[j]
-            if value.is_handed_over and value.root.kind == FRESH:
-                root = value.root
+            if value.is_returned and value.alloc.kind == FRESH:
+                alloc = value.alloc
                 given = <object>out[j] if out != NULL else None
-                if given is None or not self.may_write(w, given, root):
-                    given = new_array(root.layout)
-                w.objects[root.number] = given
-                put_root(w, root, bytes_of(given) - root.layout.low)
+                if given is None or not self.may_write(w, given, alloc):
+                    given = new_array(alloc.layout)
+                w.objects[alloc.number] = given
+                put_alloc(w, alloc, bytes_of(given) - alloc.layout.low)
         return self.run_steps(w)
 
     # ------------------------------------------------------------------------------------------ outputs that stay
@@ -826,7 +826,7 @@ cdef class Machine(Run):
         """Whether outputs, which depend only on some inputs, are reused while those inputs do not change."""
         return self.read is not None
 
-    cdef tuple read_if_kept(self, Lowering low):
+    cdef tuple inputs_to_compare(self, Lowering low):
         """Return the indices of the inputs that are read, if comparing them is much cheaper than a run; else None."""
         cdef Value value
         cdef list found = []
@@ -838,14 +838,15 @@ cdef class Machine(Run):
         if len(found) == len(self.inputs):
             return None
         for value in [self.inputs[j] for j in found] + self.outputs:
-            if not value.is_number and not (value.layout.kind == DOUBLES and value.layout.is_c and value.layout.ndim):
+            if not value.is_scalar and not (value.layout.kind == DOUBLES and value.layout.is_c and value.layout.ndim):
                 return None
-            size += 1 if value.is_number else value.layout.size
+            size += 1 if value.is_scalar else value.layout.size
         for i in range(self.count):
             if self.python[i] is not None and not is_known(self.python[i]):
                 return None
             work += self.steps[i].work if self.python[i] is None else math.inf
-        return tuple(sorted(found)) if size < MAX_KEPT and work > MIN_WORK * (size + MIN_WORK) else None
+        pays = size < MAX_KEPT_ITEMS and work > MIN_WORK_PER_ITEM * (size + MIN_WORK_PER_ITEM)
+        return tuple(sorted(found)) if pays else None
 
     @cython.wraparound(False)
     cdef object kept_outputs(self, tuple read, inputs):
@@ -858,7 +859,7 @@ cdef class Machine(Run):
             return None
         for j in range(len(self.outputs)):
             value = self.outputs[j]
-            found.append(self.kept_run[1][j] if value.is_number else copied(self.kept_run[1][j], value.layout))
+            found.append(self.kept_run[1][j] if value.is_scalar else copied(self.kept_run[1][j], value.layout))
         return found
 
     @cython.wraparound(False)
@@ -887,7 +888,7 @@ cdef class Machine(Run):
             return 0
         for j in read:
             value = self.inputs[j]
-            given.append(inputs[j] if value.is_number else copied(inputs[j], value.layout))
+            given.append(inputs[j] if value.is_scalar else copied(inputs[j], value.layout))
         self.kept_run = given, [y.copy() if type(y) is np.ndarray else y for y in outputs]
         return 0
 
@@ -896,29 +897,29 @@ cdef class Machine(Run):
     @cython.wraparound(False)
     def loop(self, loop, tuple values):
         """Return the result of a loop whose body this VM runs."""
-        if self.faster is not None:
-            return self.faster.loop(loop, values)
+        if self.llvm_vm is not None:
+            return self.llvm_vm.loop(loop, values)
         if self.due > 0:
             self.runs += loop.steps
             if self.runs >= self.due:
-                self.try_hasten()
+                self.try_build_llvm()
                 return self.loop(loop, values)
         cdef Workspace w = self.spaces.pop() if self.spaces else self.new_space()
-        cdef Root root
+        cdef Allocation alloc
         try:
             return self.loop_in(w, loop, values)
         finally:
-            for root in self.passing:
-                w.objects[root.number] = None
+            for alloc in self.passing:
+                w.objects[alloc.number] = None
             self.spaces.append(w)
 
     cdef int set_port(self, Port *port, Value value) except -1:
-        port.slot = value.where if value.is_number else -1
+        port.slot = value.where if value.is_scalar else -1
         port.source = -1
         port.stack = NULL
-        port.size = sizeof(double) if value.is_number else value.layout.span
-        if not value.is_number:
-            port.count, port.numbers, port.firsts = value.root.count, value.root.numbers, value.root.firsts
+        port.size = sizeof(double) if value.is_scalar else value.layout.span
+        if not value.is_scalar:
+            port.count, port.numbers, port.firsts = value.alloc.count, value.alloc.numbers, value.alloc.firsts
         return 0
 
     cdef object loop_in(self, Workspace w, loop, tuple values):
@@ -938,7 +939,7 @@ cdef class Machine(Run):
             if len(values) != inputs:
                 raise ValueError(f"the loop takes {inputs} operands, got {len(values)}")
             # np.empty requests large pages for large arrays, which take less time to map
-            result = empty_array(1, &count) if count < HUGE else np.empty(count)
+            result = empty_array(1, &count) if count < MIN_HUGE_ITEMS else np.empty(count)
             held = self.enter_loop(w, loop, values, ins)        # keeps the memory of the ports alive
             held.append(self.leave_loop(loop, bytes_of(result), ins, outs, ends, entries))
             self.repeat(w, loop, ins, outs, ends, entries)
@@ -956,7 +957,7 @@ cdef class Machine(Run):
         for k in range(len(self.inputs)):
             value = self.inputs[k]
             self.set_port(&ins[k], value)
-            if first > k >= carried and not value.is_number:
+            if first > k >= carried and not value.is_scalar:
                 set_input(w, value, values[k], k)
                 continue
             array = np.asarray(values[k], dtype=None if value.layout is not None else float)
@@ -981,10 +982,10 @@ cdef class Machine(Run):
         cdef Value value
         for k in range(outputs):
             value = self.outputs[k]
-            if not value.is_number and not (value.layout.is_c and value.layout.kind == DOUBLES):
+            if not value.is_scalar and not (value.layout.is_c and value.layout.kind == DOUBLES):
                 raise TypeError("a result of a loop must be float64 in C order")
             self.set_port(&outs[k], value)
-            if not value.is_number and not (value.is_handed_over and value.root.kind == FRESH):
+            if not value.is_scalar and not (value.is_returned and value.alloc.kind == FRESH):
                 outs[k].source = value.where
                 outs[k].count = 0
             place += 2 * ((outs[k].size + 63) // 64 * 64)
@@ -1053,7 +1054,7 @@ cdef class Machine(Run):
         cdef Py_ssize_t i = 0
         cdef int32_t failed = -1
         while True:
-            if self.work[i] > MIN_RELEASED:
+            if self.work[i] > MIN_WORK_WITHOUT_GIL:
                 with nogil:
                     i = wg_run(self.steps, i, self.count, &w.space, &failed)
             else:
@@ -1067,24 +1068,25 @@ cdef class Machine(Run):
                 return failed
             i += 1
 
-    cdef bint may_write(self, Workspace w, given, Root root) except -1:
+    cdef bint may_write(self, Workspace w, given, Allocation alloc) except -1:
         """Whether an output can be computed directly in this array: it fits and overlaps no other visible array."""
-        cdef Root other
+        cdef Allocation other
         cdef char *low
-        if not cnp.PyArray_Check(given) or not fits(given, root.layout) or not cnp.PyArray_ISWRITEABLE(given):
+        if not cnp.PyArray_Check(given) or not fits(given, alloc.layout) or not cnp.PyArray_ISWRITEABLE(given):
             return False
-        low = bytes_of(given) - root.layout.low
+        low = bytes_of(given) - alloc.layout.low
         for other in self.seen:
-            if other.kind != FRESH or other.which < root.which:
-                if low < w.bottom[other.number] + other.layout.span and w.bottom[other.number] < low + root.layout.span:
+            if other.kind != FRESH or other.which < alloc.which:
+                if (low < w.bottom[other.number] + other.layout.span
+                        and w.bottom[other.number] < low + alloc.layout.span):
                     return False
         return True
 
     cdef object result(self, Workspace w, Value value):
-        if value.is_number:
+        if value.is_scalar:
             return number(w, value)
-        if value.is_handed_over:
-            y = w.objects[value.root.number]
+        if value.is_returned:
+            y = w.objects[value.alloc.number]
         else:
             y = copied(array_at(w.space.where[value.where], value.layout, w), value.layout)
         return y[()] if value.layout.ndim == 0 else y       # a complex scalar, or one of another precision
@@ -1112,7 +1114,7 @@ cdef class Machine(Run):
             else:
                 y = step.compute(*arguments, **step.kwargs)
             del arguments
-            if step.y.is_number:
+            if step.y.is_scalar:
                 w.space.slots[step.y.where] = y
             else:
                 self.set_result(w, step, y)
@@ -1121,7 +1123,7 @@ cdef class Machine(Run):
     cdef int set_result(self, Workspace w, PythonStep step, y) except -1:
         """Store the result of a call, copied if it may be visible elsewhere."""
         cdef Layout layout = step.y.layout
-        cdef Root root = step.y.root
+        cdef Allocation alloc = step.y.alloc
         cdef cnp.ndarray array
         if np.shape(y) != layout.shape or np.asarray(y).dtype != layout.dtype:
             raise GuardError(f"{step.compute!r} returned {np.asarray(y).dtype} of shape {np.shape(y)}; "
@@ -1131,8 +1133,8 @@ cdef class Machine(Run):
             array = y
         else:
             array = copied(y, layout)
-        w.objects[root.number] = array
-        put_root(w, root, bytes_of(array) - layout.low)
+        w.objects[alloc.number] = array
+        put_alloc(w, alloc, bytes_of(array) - layout.low)
         return 0
 
 
@@ -1215,18 +1217,18 @@ cdef cnp.ndarray slices(cnp.ndarray array, Py_ssize_t steps, Layout layout):
     return made
 
 
-cdef int put_root(Workspace w, Root root, char *bottom) except -1:
+cdef int put_alloc(Workspace w, Allocation alloc, char *bottom) except -1:
     """Set the address of an allocation and of all arrays in it."""
     cdef int i
-    w.bottom[root.number] = bottom
-    for i in range(root.count):
-        w.space.where[root.numbers[i]] = bottom + root.firsts[i]
+    w.bottom[alloc.number] = bottom
+    for i in range(alloc.count):
+        w.space.where[alloc.numbers[i]] = bottom + alloc.firsts[i]
     return 0
 
 
 cdef int set_input(Workspace w, Value value, x, Py_ssize_t j) except -1:
     cdef cnp.ndarray array
-    if value.is_number:
+    if value.is_scalar:
         w.space.slots[value.where] = x
         return 0
     if not cnp.PyArray_Check(x) or not fits(x, value.layout):
@@ -1234,8 +1236,8 @@ cdef int set_input(Workspace w, Value value, x, Py_ssize_t j) except -1:
             raise ValueError(f"input {j} has shape {np.shape(x)}, the program was recorded for {value.layout.shape}")
         x = copied(x, value.layout)
     array = x
-    w.objects[value.root.number] = array
-    return put_root(w, value.root, bytes_of(array) - value.layout.low)
+    w.objects[value.alloc.number] = array
+    return put_alloc(w, value.alloc, bytes_of(array) - value.layout.low)
 
 
 cdef object number(Workspace w, Value value):
@@ -1247,10 +1249,10 @@ cdef object number(Workspace w, Value value):
 
 cdef object operand(Workspace w, Value value):
     """Return a value for Python; 0-d arrays of other types become NumPy scalars."""
-    if value.is_number:
+    if value.is_scalar:
         return number(w, value)
-    owner = w.objects[value.root.number]
-    if owner is None or not value.is_whole or value.layout is not value.root.layout:
+    owner = w.objects[value.alloc.number]
+    if owner is None or not value.is_whole or value.layout is not value.alloc.layout:
         owner = array_at(w.space.where[value.where], value.layout, w if owner is None else owner)
     return owner[()] if value.layout.ndim == 0 and value.layout.kind == OTHER else owner
 

@@ -48,7 +48,7 @@ void wg_multiply(const wg_product *p, double *slots, char **where, double *y) {
     const double *b = p->right < 0 ? p->constants[1] : (const double *)where[p->right];
     const ptrdiff_t m = p->m, k = p->k, n = p->n;
     ptrdiff_t row = p->right_row, i, j;
-    double packed[WG_PACKED];
+    double packed[WG_MAX_PACKED];
     if (p->slot >= 0) y = slots + p->slot;
     if (n == 1 || m == 1) {
         const double *const x = n == 1 ? b : a;

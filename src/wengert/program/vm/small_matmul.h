@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { WG_PACKED = 1024 }; /* maximum number of elements of a factor that is copied to a contiguous buffer */
+enum { WG_MAX_PACKED = 1024 }; /* maximum number of elements of a factor that is copied to a contiguous buffer */
 
 typedef struct {
     int32_t left, right; /* arrays, or -1 for a constant */

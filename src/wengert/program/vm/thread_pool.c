@@ -11,7 +11,7 @@ typedef struct {
     int number;
 } wg_helper;
 
-static wg_helper wg_helpers[WG_MOST_HELPERS];
+static wg_helper wg_helpers[WG_MAX_HELPERS];
 static int wg_helping = 0;                      /* number of running helpers */
 static PyThread_type_lock wg_team_lock = NULL; /* held by the thread that uses the helpers */
 ptrdiff_t wg_tasks = 0;                         /* number of tasks shared so far */
@@ -29,7 +29,7 @@ static void wg_help(void *own) {
 int wg_call_helpers(int wanted) {
     if (wg_team_lock == NULL) wg_team_lock = PyThread_allocate_lock();
     if (wg_team_lock == NULL) return 0;
-    while (wg_helping < wanted && wg_helping < WG_MOST_HELPERS) {
+    while (wg_helping < wanted && wg_helping < WG_MAX_HELPERS) {
         wg_helper *const helper = &wg_helpers[wg_helping];
         helper->go = PyThread_allocate_lock();
         helper->done = PyThread_allocate_lock();

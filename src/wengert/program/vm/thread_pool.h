@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-enum { WG_MOST_HELPERS = 255 };
+enum { WG_MAX_HELPERS = 255 };
 
 extern ptrdiff_t wg_tasks; /* number of tasks shared so far */
 

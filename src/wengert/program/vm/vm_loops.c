@@ -244,7 +244,7 @@ static void wg_get_rows(const wg_code *c, const char *a, double *to, ptrdiff_t n
         if (along == 0 && done + length + 4 <= n) { /* four at a time; the excess is overwritten by the next row */
             const double x = *(const double *)a;
             for (i = 0; i < length; i += 4) to[i] = x, to[i + 1] = x, to[i + 2] = x, to[i + 3] = x;
-        } else if (along == sizeof(double) && length >= WG_MOVED)
+        } else if (along == sizeof(double) && length >= WG_MIN_MEMCPY)
             memcpy(to, a, length * sizeof(double));
         else
             for (i = 0; i < length; i++) to[i] = *(const double *)(a + i * along);
@@ -257,7 +257,7 @@ static void wg_move_rows(const wg_code *c, const char *a, char *y, ptrdiff_t n) 
     ptrdiff_t i, done;
     for (done = 0; done < n; done += length)
         if (c->op == WG_M_PUT_ROWS) {
-            if (along == sizeof(double) && length >= WG_MOVED)
+            if (along == sizeof(double) && length >= WG_MIN_MEMCPY)
                 memcpy(y, a + done * sizeof(double), length * sizeof(double));
             else
                 for (i = 0; i < length; i++) *(double *)(y + i * along) = ((const double *)a)[done + i];
@@ -476,7 +476,7 @@ static void wg_in_blocks(const wg_step *s, const wg_space *w) {
     wg_task task = {s, w, w->helpers + 1};
     ptrdiff_t k;
     int m;
-    if (w->helpers == 0 || s->work < WG_WORTH_HELP || !wg_together(wg_share, &task, w->helpers)) {
+    if (w->helpers == 0 || s->work < WG_MIN_SHARED_WORK || !wg_together(wg_share, &task, w->helpers)) {
         task.shares = 1;
         wg_share(&task, 0);
     }

@@ -101,8 +101,8 @@ typedef int (*wg_partial_loop)(int form, int op, int side, int add, ptrdiff_t n,
 /* Chunks are padded, since caches map addresses a page apart to the same set. */
 enum { WG_CHUNK = 512, WG_CHUNK_APART = 536 };
 enum { WG_BLOCK = 1 << 15 };    /* elements per block; longer steps run in blocks */
-enum { WG_WORTH_HELP = 300000 }; /* operations times elements of a step from which threads share it */
-enum { WG_MOVED = 8 }; /* row length from which memcpy is faster than a loop */
+enum { WG_MIN_SHARED_WORK = 300000 }; /* operations times elements of a step from which threads share it */
+enum { WG_MIN_MEMCPY = 8 }; /* row length from which memcpy is faster than a loop */
 enum { WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_PUT, WG_SCATTER, WG_PRODUCT, WG_COMPILED, WG_PYTHON }; /* kinds of steps */
 
 typedef struct {
