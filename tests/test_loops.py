@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from wengert.program.ir.opcodes import Op
 
 import wengert as wg
+from helpers import loops_of
 from wengert.errors import GuardError
 from wengert.program.ir import verify
 from wengert.program.passes import loop_recovery
@@ -188,7 +189,7 @@ def checked_loop(program):
     """The list with loops of a program, which is well-formed."""
     code = program._rolled()
     verify.check(code)
-    for loop in loop_recovery.loops_of(code):
+    for loop in loops_of(code):
         verify.check(loop.body)
     return code
 
@@ -202,7 +203,7 @@ def test_a_time_loop_is_kept_with_its_derivatives(f):
     x = point(f)
     v = np.random.default_rng(6).normal(size=x.shape)
     program = wg.record(f, x)
-    (loop,) = loop_recovery.loops_of(checked_loop(program))
+    (loop,) = loops_of(checked_loop(program))
     assert loop.steps >= 20
     assert len(loop.body) <= FUNCTIONS[f]
     assert len(program._rolled()) < len(program) / 4
@@ -211,7 +212,7 @@ def test_a_time_loop_is_kept_with_its_derivatives(f):
         np.testing.assert_allclose(program(at), f(at), rtol=1e-12)
         made = program.grad()
         np.testing.assert_allclose(made(at), gradient, rtol=1e-10, atol=1e-11 * scale(gradient))
-        assert len(loop_recovery.loops_of(checked_loop(made))) == 2
+        assert len(loops_of(checked_loop(made))) == 2
         assert program.jvp()(at, v)[1] == pytest.approx(np.sum(gradient * v), rel=1e-9)
         second = wg.hvp(f, at, v)
         np.testing.assert_allclose(program.hvp()(at, v), second, rtol=1e-8, atol=1e-9 * scale(second))
@@ -220,7 +221,7 @@ def test_a_time_loop_is_kept_with_its_derivatives(f):
 def test_columns_that_steps_read_have_their_adjoints():
     x = np.random.default_rng(7).normal(size=(STEPS, 7))
     program = wg.record(driven_by_columns, x)
-    assert len(loop_recovery.loops_of(checked_loop(program))) == 2
+    assert len(loops_of(checked_loop(program))) == 2
     np.testing.assert_allclose(program.grad()(x), wg.grad(driven_by_columns, x), rtol=1e-12)
 
 
@@ -232,7 +233,7 @@ def test_a_jacobian_of_the_last_state():
 
     x = X[0]
     program = wg.record(last, x)
-    assert loop_recovery.loops_of(checked_loop(program))
+    assert loops_of(checked_loop(program))
     np.testing.assert_allclose(program.jacobian()(x), wg.jacobian(last, x), rtol=1e-11, atol=1e-13)
 
 
@@ -246,7 +247,7 @@ def test_a_guard_that_flips_in_a_step_ends_the_replay():
 
     low, high = np.full(5, 0.1), np.full(5, 3.0)
     program = wg.record(f, low)
-    (loop,) = loop_recovery.loops_of(checked_loop(program))
+    (loop,) = loops_of(checked_loop(program))
     assert (loop.body.op == Op.GUARD).any()
     with pytest.raises(GuardError, match=r"test_loops\.py:\d+"):
         program(high)
@@ -299,7 +300,7 @@ def test_programs_with_loops_are_pickled():
     program = wg.record(driven, X).grad()
     other = pickle.loads(pickle.dumps(program))
     np.testing.assert_array_equal(other(X), program(X))
-    assert len(loop_recovery.loops_of(other._rolled())) == 2
+    assert len(loops_of(other._rolled())) == 2
 
 
 def test_short_lists_and_elementwise_steps_stay_as_they_are(monkeypatch):
@@ -319,14 +320,14 @@ def test_short_lists_and_elementwise_steps_stay_as_they_are(monkeypatch):
         return np.sum(x**2)
 
     for f, x in ((stencil, X), (elementwise, np.ones(20_000)), (by_elements, np.ones(40))):
-        assert not loop_recovery.loops_of(wg.record(f, x)._rolled())
+        assert not loops_of(wg.record(f, x)._rolled())
 
     def heavy(u):
         for _ in range(200):
             u = u + 0.1 * np.roll(u, 1, 0) * u
         return np.sum(u)
 
-    assert loop_recovery.loops_of(wg.record(heavy, np.full((64, 64), 1e-3))._rolled())
+    assert loops_of(wg.record(heavy, np.full((64, 64), 1e-3))._rolled())
 
 
 def test_a_loop_in_which_each_step_is_another_is_none():
@@ -336,7 +337,7 @@ def test_a_loop_in_which_each_step_is_another_is_none():
         return np.sum(u)
 
     program = wg.record(f, X)
-    assert not loop_recovery.loops_of(program._rolled())
+    assert not loops_of(program._rolled())
     assert program(X) == pytest.approx(f(X), rel=1e-13)
 
 

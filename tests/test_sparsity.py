@@ -17,6 +17,7 @@ import wengert as wg
 from array_programs import PROGRAMS
 from array_programs import X as X3
 from fuzz import programs
+from helpers import loops_of
 from wengert import registry
 from wengert.errors import GuardError
 from wengert.program.ir.opcode_table import primitive
@@ -517,13 +518,13 @@ def test_time_loops_have_the_pattern_of_their_steps(f, monkeypatch):
     program = record(f, (x,), {}, False)
     code = program._one_array("sparsity")
     looped = loop_recovery.looped(code)
-    assert loop_recovery.loops_of(looped)
+    assert loops_of(looped)
     for order in (1, 2):
         patterns = [pattern_of_ir(c, c.inputs[0], c.outputs[0], order).toarray() for c in (code, looped)]
         assert np.array_equal(*patterns)
     gradient = wg.grad(lambda x: np.sum(f(x) ** 2))
     recorded = wg.record(gradient, x)  # adjoints go through the loop backwards
-    assert loop_recovery.loops_of(recorded._listing)
+    assert loops_of(recorded._listing)
     assert_inside(pattern_of(recorded), numeric_jacobian(gradient, x))
 
 

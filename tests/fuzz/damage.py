@@ -36,6 +36,7 @@ from wengert.program.ir.opcodes import Op
 import wengert as wg
 import wengert.scipy.optimize
 import wengert.viz
+from helpers import loops_of
 from wengert.program.ir import verify
 from wengert.program.ir.call import Call, Operand
 from wengert.program.passes import loop_recovery
@@ -165,7 +166,7 @@ def programs():
         short = wg.record(steps, X)
         for program in (short, short.grad()):
             code = program._rolled()
-            assert loop_recovery.loops_of(code)
+            assert loops_of(code)
             made.append((program._like(program._name, code, program._result), (X,)))
     of_tridiagonal = wg.record(tridiagonal, X)
     for mode in ("auto", "forward"):

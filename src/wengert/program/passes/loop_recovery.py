@@ -167,12 +167,6 @@ def is_loop(call) -> bool:
     return type(call.compute) is Loop
 
 
-def loops_of(code) -> list[Loop]:
-    """The loops of a list."""
-    called = code.a[code.op == Op.CALL].tolist()
-    return [code.calls[a].compute for a in called if is_loop(code.calls[a])]
-
-
 def call_of(loop: Loop, values: list) -> Call:
     """The call of a loop on values of a list."""
     return Call(loop, tuple(map(Operand, range(len(values)))), {}, list(values))
