@@ -7,6 +7,9 @@ import mmap
 import threading
 
 import numpy as np
+from wengert.program.ir.opcodes import Op
+
+from wengert.program.passes.loop_recovery import is_loop
 
 #: relative tolerance for derivatives that differ by rounding only, by dtype of the computation
 ROUNDING = {np.dtype(np.float64): 1e-11, np.dtype(np.float32): 2e-4}
@@ -110,3 +113,9 @@ def at_the_end_of_memory(x):
     copied = np.frombuffer(memory, x.dtype, x.size, size - x.nbytes).reshape(x.shape)
     copied[...] = x
     return copied
+
+
+def loops_of(code):
+    """Return the loops of an IR."""
+    called = code.a[code.op == Op.CALL].tolist()
+    return [code.calls[a].compute for a in called if is_loop(code.calls[a])]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from wengert.program.ir.opcodes import Op
 
 import wengert as wg
+from helpers import loops_of
 from wengert.errors import GuardError
 from wengert.program.ir import verify
 from wengert.program.passes import loop_recovery
@@ -188,7 +189,7 @@ def checked_loop(program):
     """The list with loops of a program, which is well-formed."""
     code = program._rolled()
     verify.check(code)
-    for loop in loop_recovery.loops_of(code):
+    for loop in loops_of(code):
         verify.check(loop.body)
     return code
 
@@ -202,7 +203,7 @@ def test_time_loop_is_recovered_with_its_derivatives(f):
     x = point(f)
     v = np.random.default_rng(6).normal(size=x.shape)
     program = wg.record(f, x)
-    (loop,) = loop_recovery.loops_of(checked_loop(program))
+    (loop,) = loops_of(checked_loop(program))
     assert loop.steps >= 20
     assert len(loop.body) <= FUNCTIONS[f]
     assert len(program._vectorised_ir()) < len(program) / 4
@@ -211,7 +212,7 @@ def test_time_loop_is_recovered_with_its_derivatives(f):
         np.testing.assert_allclose(program(at), f(at), rtol=1e-12)
         made = program.grad()
         np.testing.assert_allclose(made(at), gradient, rtol=1e-10, atol=1e-11 * scale(gradient))
-        assert len(loop_recovery.loops_of(checked_loop(made))) == 2
+        assert len(loops_of(checked_loop(made))) == 2
         assert program.jvp()(at, v)[1] == pytest.approx(np.sum(gradient * v), rel=1e-9)
         second = wg.hvp(f, at, v)
         np.testing.assert_allclose(program.hvp()(at, v), second, rtol=1e-8, atol=1e-9 * scale(second))
@@ -220,7 +221,7 @@ def test_time_loop_is_recovered_with_its_derivatives(f):
 def test_columns_read_by_steps_receive_adjoints():
     x = np.random.default_rng(7).normal(size=(STEPS, 7))
     program = wg.record(driven_by_columns, x)
-    assert len(loop_recovery.loops_of(checked_loop(program))) == 2
+    assert len(loops_of(checked_loop(program))) == 2
     np.testing.assert_allclose(program.grad()(x), wg.grad(driven_by_columns, x), rtol=1e-12)
 
 
@@ -232,7 +233,7 @@ def test_jacobian_of_last_state():
 
     x = X[0]
     program = wg.record(last, x)
-    assert loop_recovery.loops_of(checked_loop(program))
+    assert loops_of(checked_loop(program))
     np.testing.assert_allclose(program.jacobian()(x), wg.jacobian(last, x), rtol=1e-11, atol=1e-13)
 
 
@@ -246,7 +247,7 @@ def test_failed_guard_in_a_step_ends_replay():
 
     low, high = np.full(5, 0.1), np.full(5, 3.0)
     program = wg.record(f, low)
-    (loop,) = loop_recovery.loops_of(checked_loop(program))
+    (loop,) = loops_of(checked_loop(program))
     assert (loop.body.op == Op.GUARD).any()
     with pytest.raises(GuardError, match=r"test_loops\.py:\d+"):
         program(high)

@@ -17,11 +17,10 @@ from wengert.program.ir.opcodes import Op
 
 import wengert as wg
 from fuzz import damage
-from helpers import at_the_end_of_memory
+from helpers import at_the_end_of_memory, loops_of
 from wengert.program.ir import verify
 from wengert.program.ir.call import static
 from wengert.program.ir.printer import name_of
-from wengert.program.passes.loop_recovery import loops_of
 from wengert.program.signature import Form, Result, Slot
 
 

@@ -17,6 +17,7 @@ import wengert as wg
 from array_programs import PROGRAMS
 from array_programs import X as X3
 from fuzz import programs
+from helpers import loops_of
 from wengert import registry
 from wengert.errors import GuardError
 from wengert.program.ir.opcode_table import primitive
@@ -517,7 +518,7 @@ def test_time_loop_has_pattern_of_its_unrolled_steps(f, monkeypatch):
     program = record(f, (x,), {}, False)
     code = program._one_array("sparsity")
     looped = loop_recovery.looped(code)
-    assert loop_recovery.loops_of(looped)
+    assert loops_of(looped)
     for order in (1, 2):
         patterns = [pattern_of_ir(c, c.inputs[0], c.outputs[0], order).toarray() for c in (code, looped)]
         assert np.array_equal(*patterns)

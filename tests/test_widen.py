@@ -8,6 +8,7 @@ from wengert.program.vm.machine import Machine
 
 import wengert as wg
 from array_programs import PROGRAMS, X
+from helpers import loops_of
 from wengert.errors import GuardError
 from wengert.program.ir import reference, verify
 from wengert.program.passes import simplify
@@ -160,7 +161,7 @@ def test_recovered_loops_run_once_per_point(monkeypatch):
 
     program = wg.record(f, X)
     code = loop_recovery.looped(program._listing)
-    assert loop_recovery.loops_of(code)
+    assert loops_of(code)
     check(program, {0}, [spread(X)], code)
 
 

@@ -36,6 +36,7 @@ from wengert.program.ir.opcodes import Op
 import wengert as wg
 import wengert.scipy.optimize
 import wengert.viz
+from helpers import loops_of
 from wengert.program.ir import verify
 from wengert.program.ir.call import Call, Operand
 from wengert.program.passes import loop_recovery

@@ -29,7 +29,7 @@ def push_complex(derivative, args: tuple, kwargs: dict, chunk: int | None = None
     kept, parts = None, []
     for first in range(0, max(n, 1), chunk or MAX_COMPLEX_ELEMENTS):
         width = min(chunk or MAX_COMPLEX_ELEMENTS, n - first)
-        trace = _Both(first, width, derivative)
+        trace = _ComplexIdentity(first, width, derivative)
         options = (derivative.has_aux, derivative.name, 2 * width, trace, True)
         run = push(derivative.f, args, kwargs, positions, *options)
         found = [columns(run.level, y) for y in run.outputs]
@@ -42,7 +42,7 @@ def push_complex(derivative, args: tuple, kwargs: dict, chunk: int | None = None
     return kept
 
 
-class _Both:
+class _ComplexIdentity:
     """Seeds inputs with rows of the identity from `first` on, and with i times these rows if they are complex."""
 
     def __init__(self, first, width, derivative):
@@ -80,14 +80,14 @@ def check_analytic(name: str, along, across) -> None:
         )
 
 
-def slopes_of(run: Recording) -> list:
+def holomorphic_jacobians(run: Recording) -> list:
     """Complex Jacobian of each output of a holomorphic function, as a matrix."""
     for along, across in run.matrices:
         check_analytic(run.name, plain(along), plain(across))
     return [along for along, _ in run.matrices]
 
 
-def both_rows(run: Recording, first: int, last: int, consume: bool) -> tuple[list, list]:
+def rows_along_both(run: Recording, first: int, last: int, consume: bool) -> tuple[list, list]:
     """Pull back unit vectors of output elements `first` to `last`: along 1, and along i for complex outputs."""
     k = last - first
     along = pull_back(run.tape, run.inputs, run.outputs, (first, last), k, True, False)
@@ -102,14 +102,14 @@ def both_rows(run: Recording, first: int, last: int, consume: bool) -> tuple[lis
 
 def complex_rows(run: Recording, first: int, last: int, consume: bool) -> list:
     """Rows of the Jacobian of complex outputs with respect to real inputs, an array for each input."""
-    return [real + 1j * imag for real, imag in zip(*both_rows(run, first, last, consume))]
+    return [real + 1j * imag for real, imag in zip(*rows_along_both(run, first, last, consume))]
 
 
-def slopes_by_rows(run: Recording, first: int, last: int, consume: bool) -> list:
+def holomorphic_rows(run: Recording, first: int, last: int, consume: bool) -> list:
     """Rows of the complex Jacobian of a holomorphic function, an array for each input."""
     for x in run.inputs:
         check_complex_leaf(run.name, x)
-    along, across = both_rows(run, first, last, consume)
+    along, across = rows_along_both(run, first, last, consume)
     k = last - first
     check_analytic(run.name, *[side_by_side([plain(x) for x in side], k) for side in (along, across)])
     return [np.conj(x) for x in along]

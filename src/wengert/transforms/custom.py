@@ -24,12 +24,12 @@ def primitive(f: Callable, jvp: Callable | str | None, vjp: Callable | None, spa
         raise TypeError(
             f"primitive({getattr(f, '__name__', f)}): give its rule as vjp= or jvp=, or jvp='fd' for differences"
         )
-    structure = DependencePattern(registry.dotted_name(f), sparsity)
+    pattern = DependencePattern(registry.dotted_name(f), sparsity)
     is_opaque = sparsity is not None or isinstance(jvp, str)
     if isinstance(jvp, str):
         jvp = _by_differences(f, jvp)
-    pushes = {0: _by_direction(f, jvp)} if jvp is not None else {}
-    pullback = _joint(f, vjp if vjp is not None else _transpose_of(f, jvp, structure, is_opaque))
+    pushes = {0: _one_direction_at_a_time(f, jvp)} if jvp is not None else {}
+    pullback = _checked_pullback(f, vjp if vjp is not None else _transpose_of(f, jvp, pattern, is_opaque))
     row = registry.Primitive(f, "custom", vjps={0: pullback}, jvps=pushes, sequence=True)
     row.sparsity = sparsity
 
@@ -63,7 +63,7 @@ def _is_float(y):
     return np.asarray(y).dtype.kind == "f"
 
 
-def _joint(f, vjp):
+def _checked_pullback(f, vjp):
     """Adapt a vjp rule to the registry: return a list of cotangents for all arguments, with shapes checked."""
 
     row_name = registry.dotted_name(f)
@@ -77,7 +77,7 @@ def _joint(f, vjp):
         checked = []
         for i, (cotangent, x) in enumerate(zip(cotangents, args)):
             if cotangent is None:
-                cotangent = _missing(f, i)
+                cotangent = _MissingCotangent(f, i)
             elif np.shape(cotangent) != np.shape(x):
                 raise ValueError(
                     f"the rule of {row_name} returned a cotangent of shape {np.shape(cotangent)} "
@@ -89,7 +89,7 @@ def _joint(f, vjp):
     return pullback
 
 
-def _by_direction(f, jvp):
+def _one_direction_at_a_time(f, jvp):
     """Adapt a jvp rule to the registry: tangents have a leading axis of directions."""
 
     def push(tangents, y, *args, **kwargs):
@@ -126,16 +126,16 @@ def _by_differences(f, jvp):
     return push
 
 
-def _transpose_of(f, jvp, structure, is_opaque):
+def _transpose_of(f, jvp, pattern, is_opaque):
     """Pullback as the transpose of a jvp rule, which is linear in its tangents."""
 
     def vjp(ybar, y, *args, **kwargs):
-        return [_one_cotangent(f, jvp, structure, is_opaque, i, ybar, y, args, kwargs) for i in range(len(args))]
+        return [_transposed_cotangent(f, jvp, pattern, is_opaque, i, ybar, y, args, kwargs) for i in range(len(args))]
 
     return vjp
 
 
-def _one_cotangent(f, jvp, structure, is_opaque, i, ybar, y, args, kwargs):
+def _transposed_cotangent(f, jvp, pattern, is_opaque, i, ybar, y, args, kwargs):
     if getattr(args[i], "dtype", np.dtype(object)).kind != "f":
         return None
 
@@ -148,10 +148,10 @@ def _one_cotangent(f, jvp, structure, is_opaque, i, ybar, y, args, kwargs):
         values = (row, y, args, tuple(kwargs.values()))
         with levels.caught(*() if var.holds_traced(values) else (TypeError,)):  # the rule may call compiled code
             return nested.transposed(tangent, registry.dotted_name(f), args[i], row, values)[0]
-    return structure.cotangent(tangent, i, ybar, y, args[i])
+    return pattern.cotangent(tangent, i, ybar, y, args[i])
 
 
-class _missing:
+class _MissingCotangent:
     """Placeholder for a cotangent that a rule does not give; raises as soon as it is used."""
 
     def __init__(self, f, i):

@@ -29,9 +29,9 @@ from wengert.transforms.analytic import (
     check_analytic,
     check_complex_leaf,
     complex_rows,
+    holomorphic_jacobians,
+    holomorphic_rows,
     push_complex,
-    slopes_by_rows,
-    slopes_of,
 )
 from wengert.transforms.costs import MAX_TANGENTS, Plan, is_forward, is_forward_at_once
 from wengert.transforms.products import (
@@ -152,18 +152,18 @@ class Derivative(Operator):
             self._unused -= 2
         if out is None and self._bare and self._shared is None:  # fast path
             run = None
-            if self._single and (self._size >= 0 or self._goes_quick(args)):
+            if self._single and (self._size >= 0 or self._may_use_quick(args)):
                 found = quick(
                     rebound(self.f), self.name, args, kwargs, self.argnums, self._n, self._size, self._accept
                 )
                 if type(found) is tuple:
-                    run = self._settled(resumed(self.f, *found, self.name), args, kwargs)
+                    run = self._in_cheaper_mode(resumed(self.f, *found, self.name), args, kwargs)
                 elif found is not None:
                     return found
             if run is None:
                 run = self._record(args, kwargs)
             try:
-                return self.of(run)
+                return self.from_recording(run)
             finally:
                 run.tape.close()
         parts = self._shared_parts(args, kwargs) if self._shared is not None else None
@@ -175,10 +175,10 @@ class Derivative(Operator):
                 run.tape.close()
         if out is not None:
             position = 1 if self.with_value else 0
-            parts = (*parts[:position], _copied(out, parts[position], self.name), *parts[position + 1 :])
+            parts = (*parts[:position], _copy_into(out, parts[position], self.name), *parts[position + 1 :])
         return parts[0] if len(parts) == 1 else parts
 
-    def _goes_quick(self, args):
+    def _may_use_quick(self, args):
         """Whether a call may try the fast path, see `wengert.core.modes.pullback.quick`."""
         return False
 
@@ -186,19 +186,19 @@ class Derivative(Operator):
         """Whether m rows should be swept at once over a tape of this size."""
         raise NotImplementedError
 
-    def _settled(self, run, args, kwargs):
+    def _in_cheaper_mode(self, run, args, kwargs):
         """Return the recording, or an evaluation in the mode that is cheaper now that the shapes are known."""
         return run
 
     def _parts(self, run):
         """Value, derivative and aux, as the options request them."""
-        result = self.of(run)
+        result = self.from_recording(run)
         if isinstance(self._positions, slice):
             result = self._stack(result)
         parts = (run.value(), result) if self.with_value else (result,)
         return (*parts, run.aux) if self.has_aux else parts
 
-    def of(self, run: Recording) -> Any:
+    def from_recording(self, run: Recording) -> Any:
         """Compute the derivative from a recording."""
         raise NotImplementedError
 
@@ -230,13 +230,13 @@ class Derivative(Operator):
                     self._shared.run.close()
                     self._shared = None
                 if self._unused > MAX_UNUSED_RECORDINGS:
-                    y = self._alone(args, kwargs)
+                    y = self._value_unrecorded(args, kwargs)
                     if y is not None:
                         return y
                 self._shared = _Shared(key, self._record(args, kwargs))
             return plain_copy(self._shared.value)
 
-    def _alone(self, args, kwargs):
+    def _value_unrecorded(self, args, kwargs):
         """Value of `f` at float64 arguments, if it is float64; otherwise None."""
         if self.has_aux or not all(type(args[i]) in _FLOATS and _is_double(args[i]) for i in self.positions(args)):
             return None
@@ -282,28 +282,28 @@ def _is_double(x):
 
 
 def _key(args, kwargs):
-    return tuple(_part(a) for a in args), tuple((name, _part(kwargs[name])) for name in sorted(kwargs))
+    return tuple(_key_of(a) for a in args), tuple((name, _key_of(kwargs[name])) for name in sorted(kwargs))
 
 
-def _part(x):
+def _key_of(x):
     """Cache key of an argument: the bytes of an array, the text of a scalar, the identity of other objects."""
     if isinstance(x, np.ndarray) and x.dtype != object:
         return x.dtype.str, x.shape, x.tobytes()
     if isinstance(x, (int, float, complex, str, bytes, np.generic)):
         return type(x), repr(x)
     if isinstance(x, (list, tuple)):
-        return type(x), tuple(_part(item) for item in x)
-    return _Same(x)
+        return type(x), tuple(_key_of(item) for item in x)
+    return _ById(x)
 
 
-class _Same:
+class _ById:
     """Wraps an object that compares by identity, and keeps it alive; only callables match, others may have changed."""
 
     def __init__(self, x):
         self.x = x
 
     def __eq__(self, other):
-        return isinstance(other, _Same) and self.x is other.x and callable(self.x)
+        return isinstance(other, _ById) and self.x is other.x and callable(self.x)
 
     __hash__ = None
 
@@ -312,7 +312,7 @@ def _name_of(f) -> str:
     return getattr(f, "__qualname__", None) or getattr(f, "__name__", None) or repr(f)
 
 
-def _copied(out, result, name):
+def _copy_into(out, result, name):
     if not isinstance(result, (np.ndarray, np.generic)):
         raise TypeError(f"{name}: out= needs a single array as result")
     if np.shape(out) != np.shape(result):
@@ -358,10 +358,10 @@ class Gradient(Derivative):
     def __reduce__(self):
         return type(self), (self.f, self.argnums, self.with_value, self.has_aux, self.holomorphic)
 
-    def of(self, run):
+    def from_recording(self, run):
         check_single_number(run, "wengert.jacobian(f), or wengert.vjp(f, x) with a seed")
         if self.holomorphic:
-            rows = [row[0] for row in slopes_by_rows(run, 0, 1, True)]
+            rows = [row[0] for row in holomorphic_rows(run, 0, 1, True)]
             return assemble_inputs(run, rows, self._single)
         if holds_complex(run.outputs[0]):
             raise TypeError(
@@ -408,9 +408,9 @@ class Jacobian(Derivative):
             if self._is_forward(n, self._m, False):
                 return self._push(args, kwargs, positions, n)
         run = record(self.f, args, kwargs, positions, self.has_aux, self.name, 1, self.takes_complex)
-        return self._settled(run, args, kwargs)
+        return self._in_cheaper_mode(run, args, kwargs)
 
-    def _settled(self, run, args, kwargs):
+    def _in_cheaper_mode(self, run, args, kwargs):
         if self.mode == "auto":
             n = sum([x.size for x in run.inputs])
             self._m = sum([(1 + holds_complex(y)) * math.prod(shape_of(y)) for y in run.outputs])  # rows to sweep
@@ -420,7 +420,7 @@ class Jacobian(Derivative):
                 return self._push(args, kwargs, positions, n, "; f was recorded once, to count its values")
         return run
 
-    def _goes_quick(self, args):
+    def _may_use_quick(self, args):
         if self.mode == "forward" or self.chunk is not None or self.holomorphic:
             return False
         if self.mode == "reverse":
@@ -491,11 +491,11 @@ class Jacobian(Derivative):
     def _reason(self, mode):
         return f"mode={mode!r} was requested" if self.mode != "auto" else "cheaper by the cost model"
 
-    def of(self, run):
+    def from_recording(self, run):
         shapes = [shape_of(y) for y in run.outputs]
         if run.matrices is not None:
             if self.holomorphic:
-                run.matrices = slopes_of(run)
+                run.matrices = holomorphic_jacobians(run)
             return self._from_columns(run, shapes)
         if len(run.outputs) == 1:
             shape = shapes[0]
@@ -544,7 +544,7 @@ class Jacobian(Derivative):
         reason = self._reason("reverse") + ("; f is recorded now, the next call goes forward" if recorded else "")
         is_complex = any(map(holds_complex, run.outputs))
         self.plan = Plan("reverse", n, m, 1, (1 + is_complex) * (-(-m // k) if k else 0), k, reason)
-        sweep = slopes_by_rows if self.holomorphic else complex_rows if is_complex else rows
+        sweep = holomorphic_rows if self.holomorphic else complex_rows if is_complex else rows
         if 0 < m <= k:
             return sweep(run, 0, m, True)
         parts = []
@@ -697,7 +697,7 @@ class Elementwise(Derivative):
         powers = self._random.permutation(np.size(leaf)) % 40 - 20
         return np.reshape(2.0**powers, np.shape(leaf)).astype(leaf.dtype)
 
-    def of(self, run):
+    def from_recording(self, run):
         if len(run.inputs) != 1:
             raise TypeError(f"{self.name}: expected one number or array, got a container of {len(run.inputs)} arrays")
         found = [self._checked(run, y) for y in run.outputs]
@@ -724,7 +724,7 @@ class Elementwise(Derivative):
         return t[0]
 
     def _parts(self, run):
-        result = self.of(run)
+        result = self.from_recording(run)
         y, aux = (run.value(), run.aux) if self.order == 1 else (run.aux[0], run.aux[1:])
         aux = (aux,) if self.order == 1 else tuple(aux)
         return (*((y,) if self.with_value else ()), result, *(aux if self.has_aux else ()))

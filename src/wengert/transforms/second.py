@@ -97,7 +97,7 @@ class Hessian(Derivative):
             return super()._parts(run)
         return (*((run.y,) if self.with_value else ()), run.rows, *((run.aux,) if self.has_aux else ()))
 
-    def of(self, run):
+    def from_recording(self, run):
         if isinstance(run, _Composed):
             return run.rows
         check_single_number(run, "wengert.hessian of one element of it")

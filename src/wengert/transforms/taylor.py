@@ -44,7 +44,7 @@ class Taylor(Operator):
         if len(given) != len(positions):
             raise TypeError(f"{self.name}: expected a tuple of {len(positions)} directions, one per argument")
         for position, direction in zip(positions, given):
-            args[position] = self._moving(args[position], direction, order)
+            args[position] = self._series_along(args[position], direction, order)
         maker = Maker(order)
         try:
             with levels.lifting(maker):
@@ -56,7 +56,7 @@ class Taylor(Operator):
         leaves, restore = split(y)
         return restore([self._coefficients(leaf, maker) for leaf in leaves])
 
-    def _moving(self, x, v, order):
+    def _series_along(self, x, v, order):
         """The series x + t v, with the structure of x."""
         leaves, restore = split(x)
         found = []
@@ -68,7 +68,7 @@ class Taylor(Operator):
                     f"{np.shape(leaf)}"
                 )
             zeros = [np.zeros_like(leaf) for _ in range(order - 1)]
-            found.append(Series([_own(a) for a in [leaf, direction, *zeros][: order + 1]]))
+            found.append(Series([_copied(a) for a in [leaf, direction, *zeros][: order + 1]]))
         return restore(found)
 
     def _coefficients(self, leaf: Any, maker: Maker):
@@ -87,5 +87,5 @@ class Taylor(Operator):
         return np.stack([leaf, *[np.zeros_like(leaf)] * maker.order])
 
 
-def _own(x):
+def _copied(x):
     return np.copy(x) if np.ndim(x) else x
