@@ -220,7 +220,7 @@ SPECIAL_POINTS = {
     "ordinary": X,
     "large": 300.0 * X,
     "equal": np.full(6, 0.3),
-    "one that counts": np.array([0.0, -40.0, -50.0, 1e-20, -80.0, -3.0]),
+    "one dominant term": np.array([0.0, -40.0, -50.0, 1e-20, -80.0, -3.0]),
     "zeros": np.array([1.0, 2.0, -np.inf, 3.0, -np.inf, 4.0]),
     "infinite": np.array([1.0, 2.0, np.inf, 3.0, 5.0, 4.0]),
     "nan": np.array([1.0, 2.0, np.nan, 3.0, 5.0, 4.0]),

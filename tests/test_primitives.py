@@ -683,7 +683,7 @@ METHODS = {
         for ufunc in (np.subtract, np.divide, np.logaddexp, np.logaddexp2, np.hypot, np.maximum, np.fmin, np.fmax)
         for method in ("reduce", "accumulate")
     },
-    "minimum.accumulate of a line": lambda x: np.minimum.accumulate(x.ravel()),
+    "minimum.accumulate of a 1-D array": lambda x: np.minimum.accumulate(x.ravel()),
     "subtract.reduce keepdims": lambda x: np.subtract.reduce(x, axis=1, keepdims=True) * x,
     "logical reductions": lambda x: x * (1 + np.logical_and.reduce(x > -1)) + np.logical_or.reduce(x > 1, axis=0),
     "put": lambda x: stored(x, np.put, [0, 5, 7], x[1, :2] * x[0, 1]),
