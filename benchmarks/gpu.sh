@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Builds wengert, checks its kernels and times them on this machine's GPU, in one command:
+# Build wengert, check its kernels and time them on the GPU of this machine, in one command:
 #
 #     benchmarks/gpu.sh [--dry-run] [--installed] [--budget SECONDS] [--out FILE]
 #
-# Every result is a line of JSON, written as soon as it is there; a stage that fails or takes too long says so in a
-# line of its own, and the next one runs.
-#   --dry-run    what needs no GPU: versions, tests, registers and floors, the cases against NumPy
-#   --installed  wengert is installed already, by the Python that PYTHON names: nothing is built
+# Every result is a line of JSON, written immediately; a stage that fails or takes too long writes a separate line,
+# and the next stage runs.
+#   --dry-run    stages that need no GPU: versions, tests, registers and lower bounds, the cases against NumPy
+#   --installed  use the wengert installed for the Python named by PYTHON; nothing is built
 #   --budget     seconds for the timings of all cases
-# JAX and CuPy are timed beside it where they are installed.
+# JAX and CuPy are timed as well if they are installed.
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -29,7 +29,7 @@ mkdir -p "$(dirname "$out")"
 : >"$out"
 failures=0
 
-# stage NAME SECONDS COMMAND...: runs it, for so long at most, and notes how it went.
+# stage NAME SECONDS COMMAND...: run a command with a time limit, and record its outcome.
 stage() {
     local name=$1 limit=$2 start=$SECONDS status
     shift 2
@@ -50,7 +50,7 @@ fi
 cases() { "$python" -m benchmarks.gpu_cases "$@" --out "$out"; }
 export -f cases
 export python out
-# JAX would take most of the memory of the device at once
+# JAX would reserve most of the device memory
 export XLA_PYTHON_CLIENT_PREALLOCATE=false JAX_ENABLE_X64=1 PYTHONUNBUFFERED=1 OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 
 stage environment 60 bash -c "cases environment $mode"

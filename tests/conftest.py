@@ -9,13 +9,13 @@ import pytest
 MANY, RUN = 40, 25
 
 
-def names_of(mark):
+def argument_names(mark):
     """Return the argument names of a parametrisation."""
     names = mark.args[0] if mark.args else mark.kwargs["argnames"]
     return {name.strip() for name in names.split(",")} if isinstance(names, str) else {*names}
 
 
-def may_share(rows):
+def may_batch(rows):
     """Return whether the rows of a function may be batched: only automatic fixtures, no marks."""
     item = rows[0]
     if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
@@ -24,7 +24,7 @@ def may_share(rows):
     return (
         not any(row.callspec.marks for row in rows)
         and not hasattr(item.obj, "hypothesis")
-        and {*inspect.signature(item.obj).parameters} <= set().union(*map(names_of, direct))
+        and {*inspect.signature(item.obj).parameters} <= set().union(*map(argument_names, direct))
     )
 
 
@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(config, items):
     kept = []
     for _, group in itertools.groupby(items, lambda item: getattr(item, "obj", item)):
         rows = [*group]
-        size = RUN if len(rows) >= MANY and may_share(rows) else 1
+        size = RUN if len(rows) >= MANY and may_batch(rows) else 1
         for start in range(0, len(rows), size):
             first, *more = rows[start : start + size]
             if more:
@@ -83,7 +83,7 @@ def pytest_terminal_summary(terminalreporter):
 
 
 @pytest.fixture(autouse=True, scope="session")
-def no_traces(tmp_path_factory):
+def isolated_cache(tmp_path_factory):
     """Keep test data out of the user's cache folders."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WENGERT_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))

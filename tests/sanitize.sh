@@ -1,8 +1,8 @@
 #!/bin/sh
 # Builds with AddressSanitizer and UndefinedBehaviorSanitizer in a temporary folder, the VM with bounds checks and a
-# buffer of its own for each array, and runs tests there: by default those that reach most of the compiled code, and
-# random programs.  Arguments are pytest's, and leave the random programs out.
-# Exit status: 99 where a sanitizer reports, which ends the run, else pytest's.
+# separate buffer for each array, and runs tests there: by default those that reach most of the compiled code, and
+# random programs.  Arguments are passed to pytest, and random programs are then omitted.
+# Exit status: 99 if a sanitizer reports an error, which ends the run, else that of pytest.
 # usage: [PYTHON=python] tests/sanitize.sh [tests/test_inplace.py ...]
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -20,8 +20,8 @@ fuzz=
         tests/test_replay.py tests/test_loops.py tests/test_folds.py tests/test_blocks.py tests/test_program.py
 }
 
-# Optimised as the build asks, and for each instruction set, the checks take the compiler very long: the last that it
-# is told is -O1, and one set.
+# With full optimisation for every instruction set, the checks take very long to compile: the last options are -O1,
+# and a single instruction set.
 cat > "$build/cc" <<CC
 #!/bin/sh
 exec ${CC:-cc} "\$@" -O1 '-Dtarget_clones(...)='
@@ -31,8 +31,8 @@ flags='-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-fr
 WENGERT_DEBUG=1 CC="$build/cc" CFLAGS="$flags" LDFLAGS="$flags" \
     "$python" -m pip install --quiet --no-deps --target "$build/site" .
 
-# Python's own allocator hides its blocks from the sanitizer, and what Python keeps until its end is no leak.
-# A report ends the process: pytest must leave it its stderr.
+# Python's own allocator hides its blocks from the sanitizer, and objects that Python keeps until exit are not leaks.
+# A report ends the process, so pytest must not capture stderr.
 preload=
 for library in asan ubsan stdc++; do
     preload="$preload $(${CC:-cc} -print-file-name=lib$library.so)"

@@ -93,7 +93,10 @@ def is_valid(pattern, colouring):
         return columns_apart(dense.T, colouring.colours)
     if colouring.kind == "bidirectional":
         rows, columns = colouring.colours
-        return all(alone(dense, i, j, columns) or alone(dense.T, j, i, rows) for i, j in zip(*dense.nonzero()))
+        return all(
+            has_unique_colour(dense, i, j, columns) or has_unique_colour(dense.T, j, i, rows)
+            for i, j in zip(*dense.nonzero())
+        )
     colours = colouring.colours
     edges = [(int(i), int(j)) for i, j in zip(*dense.nonzero()) if i < j]
     used = dense.any(axis=1)
@@ -110,7 +113,7 @@ def columns_apart(dense, colours):
     return all(len({int(colours[j]) for j in np.flatnonzero(row)} - {-1}) == np.count_nonzero(row) for row in dense)
 
 
-def alone(dense, i, j, colours):
+def has_unique_colour(dense, i, j, colours):
     """Return whether no other nonzero of row i has the colour of column j."""
     return colours[j] >= 0 and np.count_nonzero(colours[np.flatnonzero(dense[i])] == colours[j]) == 1
 

@@ -155,8 +155,8 @@ CHANGES = {
     "object replaced": (lambda u: model.rhs(u), set_global("model", Model(9.0))),
     "argument of a partial in place": (
         functools.partial(lambda a, u: a * u, table), lambda: table.__setitem__(1, 9.0)),
-    "what a partial's function reads": (functools.partial(lambda a, u: a * u * scale, 2.0), set_global("scale", 9.0)),
-    "what a derivative inside reads": (
+    "state of a partial's function": (functools.partial(lambda a, u: a * u * scale, 2.0), set_global("scale", 9.0)),
+    "state of an inner derivative": (
         lambda u: u * wg.grad(lambda v: v**2 * scale)(1.0), set_global("scale", 9.0)),
 }  # fmt: skip
 
@@ -196,7 +196,7 @@ INPUTS = {
     "float", "in a followed function", "array in place", "array replaced", "item of a dict", "namespace",
     "attribute of a module", "default array in place", "attribute", "attribute of a callable object",
     "attribute of a global object", "array attribute in place", "dict attribute", "argument of a partial in place",
-    "what a partial's function reads", "what a derivative inside reads",
+    "state of a partial's function", "state of an inner derivative",
 }  # fmt: skip
 
 
@@ -1336,7 +1336,7 @@ class _Model:
 INSIDE = {
     "number": (lambda u: np.sum(u**2) * scale, lambda g, u: g(u) * u),
     "array": (lambda u: np.sin(u) * u, lambda g, u: g(g(u))),
-    "a scalar of it": (lambda t: np.exp(t), lambda g, u: g(u[0]) * u + g(2.0)),
+    "of a scalar": (lambda t: np.exp(t), lambda g, u: g(u[0]) * u + g(2.0)),
     "containers": (_parted, _of_parts),
     "stores": (_assembled, lambda g, u: g(g(u))),
     "branches": (lambda u: u * u if u[0] > 0 else np.exp(u), lambda g, u: g(u) * g(-u)),
@@ -1352,7 +1352,7 @@ INSIDE = {
     "views of strides": (lambda u: np.sum(np.outer(u, u), axis=0), lambda g, u: g(u[::-1]) + g(np.repeat(u, 2)[::2])),
     "float32": (lambda u: u.astype(np.float32) * 2, lambda g, u: g(u).astype(float)),
     "compiled inside": (None, lambda c, u: c(lambda v, h=c(lambda w: w * w): h(v) + h(2 * v))(u)),
-    "a gradient of it": (lambda u: np.sum(np.sin(u)), lambda g, u: wg.grad(g)(u) * g(u)),
+    "gradient inside": (lambda u: np.sum(np.sin(u)), lambda g, u: wg.grad(g)(u) * g(u)),
     "checkpoint": (lambda u: np.sin(u) * u, lambda g, u: wg.checkpoint(g)(u) * u),
 }
 

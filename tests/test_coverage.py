@@ -191,15 +191,15 @@ FORMS = {
     "f([x[0], x[1]])": lambda fun, x: fun([x[0], x[1]]),
     "f([[x, x], [x, x]])": lambda fun, x: fun([[x, x], [x, x]]),
     "f(2, fill)": lambda fun, x: fun(2, x),
-    "f(function, x)": lambda fun, x: fun(only_by_functions(fun, lambda v: v * v), x),
-    "f(function, 0, x)": lambda fun, x: fun(only_by_functions(fun, lambda v: np.sum(v * v)), 0, x),
+    "f(function, x)": lambda fun, x: fun(as_callback(fun, lambda v: v * v), x),
+    "f(function, 0, x)": lambda fun, x: fun(as_callback(fun, lambda v: np.sum(v * v)), 0, x),
     "f(labels, x)": lambda fun, x: fun("i,i", x, x),
     "f(weights=x)": lambda fun, x: fun(np.arange(np.size(x)), weights=x),
     "f(x, out)": lambda fun, x: into(fun, x),
 }
 
 
-def only_by_functions(fun, argument):
+def as_callback(fun, argument):
     """Return a function argument, unless `fun` is a ufunc, which would treat it as a Python object."""
     if isinstance(fun, np.ufunc):
         raise TypeError

@@ -314,7 +314,7 @@ AROUND = {
     ),
     "logspace": lambda x: np.logspace(x[0, 1], x[0, 0], 5) + np.logspace(0, 1, 5, base=x[0, 2]),
     "geomspace": lambda x: np.geomspace(x[0, 0], [x[0, 2], 3], 5) * np.geomspace(-1, -x[1, 0], 5, False)[:, None],
-    "loops over lines": lambda x: np.vectorize(lambda a, b: a * b.sum(), signature="(n),(m)->(n)")(x, x[0, :2]),
+    "loops over rows": lambda x: np.vectorize(lambda a, b: a * b.sum(), signature="(n),(m)->(n)")(x, x[0, :2]),
     "a loop with an option": lambda x: np.vectorize(lambda a, k: k * a[0], excluded={"k"}, signature="(n)->()")(x, k=2),
     "overwriting": lambda x: np.median(x * 1, overwrite_input=True) * np.percentile(x**2, 30, 0, None, True),
     "closures called by NumPy": lambda x: (
@@ -345,7 +345,7 @@ AROUND = {
     "roots of polynomials": lambda x: np.polynomial.polynomial.polyroots([-x[0, 0], 3, 1]) * x[0, 1],
     "unique": lambda x: np.unique(np.concatenate([x[0], x[0], x[1]])) * np.unique(x)[:8],
     "unique rows": lambda x: np.unique(x[[0, 0, 1]], axis=0) ** 2,
-    "unique with places": lambda x: np.multiply(*np.unique(x[[0, 0]], return_counts=True)) + np.unique(x, True)[1][:4],
+    "unique with indices": lambda x: np.multiply(*np.unique(x[[0, 0]], return_counts=True)) + np.unique(x, True)[1][:4],
     "union1d": lambda x: np.union1d(x[0], [0.1, 0.2]) ** 2,
     **{
         f"pad with the {mode}": lambda x, mode=mode: np.pad(x, ((2, 1), (0, 3)), mode, stat_length=2)

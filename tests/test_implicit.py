@@ -552,7 +552,7 @@ FAILURES = {
         lambda x, p: np.stack([(x[0] - p) ** 2, x[1] - x[0]]), [1.0, 1.0], solved_by([1 + 1e-8, 1 + 1e-8]),
         wg.SingularJacobianError,
     ),
-    "equations that repeat each other": (
+    "redundant equations": (
         lambda x, p: np.stack([x[0] + x[1] - p, 2 * x[0] + 2 * x[1] - 2 * p]), [0.5, 0.5], solved_by([0.5, 0.5]),
         wg.SingularJacobianError,
     ),

@@ -300,7 +300,7 @@ def test_programs_with_loops_are_pickled():
     program = wg.record(driven, X).grad()
     other = pickle.loads(pickle.dumps(program))
     np.testing.assert_array_equal(other(X), program(X))
-    assert len(loop_recovery.loops_of(other._vectorised_ir())) == 2
+    assert len(loops_of(other._vectorised_ir())) == 2
 
 
 def test_short_code_and_elementwise_steps_stay_unrolled(monkeypatch):
@@ -320,14 +320,14 @@ def test_short_code_and_elementwise_steps_stay_unrolled(monkeypatch):
         return np.sum(x**2)
 
     for f, x in ((stencil, X), (elementwise, np.ones(20_000)), (by_elements, np.ones(40))):
-        assert not loop_recovery.loops_of(wg.record(f, x)._vectorised_ir())
+        assert not loops_of(wg.record(f, x)._vectorised_ir())
 
     def heavy(u):
         for _ in range(200):
             u = u + 0.1 * np.roll(u, 1, 0) * u
         return np.sum(u)
 
-    assert loop_recovery.loops_of(wg.record(heavy, np.full((64, 64), 1e-3))._vectorised_ir())
+    assert loops_of(wg.record(heavy, np.full((64, 64), 1e-3))._vectorised_ir())
 
 
 def test_different_steps_are_not_a_loop():
@@ -337,7 +337,7 @@ def test_different_steps_are_not_a_loop():
         return np.sum(u)
 
     program = wg.record(f, X)
-    assert not loop_recovery.loops_of(program._vectorised_ir())
+    assert not loops_of(program._vectorised_ir())
     assert program(X) == pytest.approx(f(X), rel=1e-13)
 
 

@@ -408,15 +408,15 @@ def _both(x):
 
 
 RESHAPED = {
-    "a line of a grid": lambda x: np.sin(x.reshape(6, 5)).ravel(),
-    "a grid of a line": lambda x: np.sin(x).reshape(5, 6),
+    "grid to 1-D array": lambda x: np.sin(x.reshape(6, 5)).ravel(),
+    "1-D array to grid": lambda x: np.sin(x).reshape(5, 6),
     "turned": lambda x: np.exp(x.reshape(6, 5)).T,
     "backwards": lambda x: np.exp(x)[::-1],
     "both ways": lambda x: np.exp(x.reshape(6, 5))[::-1, ::-1],
     "read before": lambda x: (lambda y: y.reshape(6, 5) * np.sum(np.linalg.norm(y)))(np.cos(x)),
     "a part": lambda x: np.sin(x).reshape(6, 5)[1:, ::2],
     "repeated": lambda x: np.broadcast_to(np.sin(x), (3, 30)) + 0.0,
-    "a row of it, repeated": lambda x: np.broadcast_to(np.sin(x), (3, 30)),
+    "repeated row": lambda x: np.broadcast_to(np.sin(x), (3, 30)),
     "several": _both,
     "assigned": lambda x: (lambda y: [y.__setitem__(slice(3, 9), x[:6] * 2.0), y.reshape(3, 10)][1])(np.zeros(30)),
 }

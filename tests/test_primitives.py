@@ -68,12 +68,12 @@ def leaves_of(given, args):
     return found
 
 
-def put_back(given, leaves):
+def with_leaves(given, leaves):
     """Replace the operands in the arguments of a call by those of the iterator `leaves`."""
     made = []
     for wanted in given:
         if isinstance(wanted, list) and holds_operand(wanted):
-            made.append(put_back(wanted, leaves))
+            made.append(with_leaves(wanted, leaves))
         else:
             made.append(next(leaves) if holds_operand(wanted) else wanted)
     return made
@@ -84,8 +84,8 @@ def as_function(case):
     is_real = case.fun not in (np.linalg.eig, np.linalg.eigvals, packed_eig)  # real matrices too from NumPy 2.5 on
 
     def f(*leaves):
-        y = fun(*put_back(case.args, iter(leaves)), **case.kwargs)
-        return y if is_real else of_form(y, map(np.real, y)) if is_several(y) else np.real(y)
+        y = fun(*with_leaves(case.args, iter(leaves)), **case.kwargs)
+        return y if is_real else in_container_of(y, map(np.real, y)) if is_several(y) else np.real(y)
 
     return f
 
@@ -104,14 +104,14 @@ def is_several(y):
     return isinstance(y, (list, tuple))
 
 
-def of_form(y, parts):
+def in_container_of(y, parts):
     """Return several results in the container of `y`: a list, a tuple or a named tuple."""
     return type(y)(*parts) if hasattr(y, "_fields") else type(y)(parts)
 
 
 def like(y, make):
     """Return one or several cotangents with the structure of `y`."""
-    return of_form(y, [like(part, make) for part in y]) if is_several(y) else np.asarray(make(np.shape(y)))
+    return in_container_of(y, [like(part, make) for part in y]) if is_several(y) else np.asarray(make(np.shape(y)))
 
 
 def paired(a, b):
@@ -120,21 +120,21 @@ def paired(a, b):
     return float(np.sum(np.where(np.equal(b, 0), 0, a) * b))
 
 
-def combined(pieces, weights):
+def weighted_sum(pieces, weights):
     """Return the weighted sum of results, each of which may consist of several arrays."""
     if is_several(pieces[0]):
-        return of_form(pieces[0], [combined(parts, weights) for parts in zip(*pieces)])
+        return in_container_of(pieces[0], [weighted_sum(parts, weights) for parts in zip(*pieces)])
     total = sum(w * np.asarray(piece) for w, piece in zip(weights, pieces))
     return np.where(np.isfinite(total), total, 0)
 
 
 def tangent(f, leaves, directions, h=2e-3):
     """Return the derivative along directions by central differences of fourth order."""
-    pieces = [f(*(moved_by(x, t * h * v) for x, v in zip(leaves, directions))) for t in (1, -1, 2, -2)]
-    return combined(pieces, [8 / (12 * h), -8 / (12 * h), -1 / (12 * h), 1 / (12 * h)])
+    pieces = [f(*(shifted_by(x, t * h * v) for x, v in zip(leaves, directions))) for t in (1, -1, 2, -2)]
+    return weighted_sum(pieces, [8 / (12 * h), -8 / (12 * h), -1 / (12 * h), 1 / (12 * h)])
 
 
-def moved_by(x, step):
+def shifted_by(x, step):
     """Return x + step in the memory layout of x, on which order="K" depends."""
     moved = np.array(x, dtype=float, order="K")
     moved[...] = x + step
@@ -261,7 +261,7 @@ def test_stacked_cotangents_equal_a_loop(case):
     stack = like(y, lambda shape: rng.uniform(-1, 1, (3, *shape)))
 
     def row(part, j):
-        return of_form(part, [row(p, j) for p in part]) if is_several(part) else part[j]
+        return in_container_of(part, [row(p, j) for p in part]) if is_several(part) else part[j]
 
     together = pullback(stack)
     for j in range(3):
@@ -345,11 +345,11 @@ def copied(x):
     return np.array(x) if type(x) is np.ndarray else x
 
 
-def spoilt(x):
+def overwrite_arrays(x):
     """Overwrite every floating-point array in an argument."""
     if isinstance(x, list):
         for item in x:
-            spoilt(item)
+            overwrite_arrays(item)
     elif type(x) is np.ndarray and not is_var(x):
         x[...] = 0 if x.dtype.kind != "f" else 77.0
 
@@ -364,9 +364,9 @@ def test_changing_constants_after_the_call_does_not_change_the_pullback(case):
 
         def f(x, i=i):
             mine = [x if k == i else leaf for k, leaf in enumerate(leaves)]
-            given = copied(put_back(case.args, iter(mine)))
+            given = copied(with_leaves(case.args, iter(mine)))
             y = CREATION.get(case.fun, case.fun)(*given, **case.kwargs)
-            spoilt(given)
+            overwrite_arrays(given)
             return y
 
         y, pullback = wg.vjp(f, leaves[i])
@@ -683,7 +683,7 @@ METHODS = {
         for ufunc in (np.subtract, np.divide, np.logaddexp, np.logaddexp2, np.hypot, np.maximum, np.fmin, np.fmax)
         for method in ("reduce", "accumulate")
     },
-    "minimum.accumulate of a line": lambda x: np.minimum.accumulate(x.ravel()),
+    "minimum.accumulate of a 1-D array": lambda x: np.minimum.accumulate(x.ravel()),
     "subtract.reduce keepdims": lambda x: np.subtract.reduce(x, axis=1, keepdims=True) * x,
     "logical reductions": lambda x: x * (1 + np.logical_and.reduce(x > -1)) + np.logical_or.reduce(x > 1, axis=0),
     "put": lambda x: stored(x, np.put, [0, 5, 7], x[1, :2] * x[0, 1]),

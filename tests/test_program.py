@@ -76,7 +76,7 @@ def leaves(y):
     return [y]
 
 
-def assert_alike(got, expected):
+def assert_matches(got, expected):
     """Check structure and types, and values to a few units in the last place."""
     assert type(got) is type(expected) or isinstance(got, np.generic)
     for one, other in zip(leaves(got), leaves(expected), strict=True):
@@ -99,7 +99,7 @@ def moved(point):
     return point * 1.25
 
 
-def as_given(point):
+def as_seen_inside(point):
     """Return the point as f receives it inside a derivative."""
     if isinstance(point, (dict, types.SimpleNamespace)):
         return point
@@ -112,7 +112,7 @@ def test_values(name, exact):
     f, point = VALUES[name]
     program = wg.record(f, point, exact=exact)
     for at in (point, moved(point)):
-        assert_alike(program(at), f(as_given(at)))
+        assert_matches(program(at), f(as_seen_inside(at)))
 
 
 matrix = np.arange(1.0, 5.0).reshape(2, 2)
@@ -157,10 +157,10 @@ def test_derivatives(name, word):
         given = (at,)
         direction = None
         if word in ("jvp", "vjp", "hvp"):
-            like = np.asarray(f(as_given(at)) if word == "vjp" else at)
+            like = np.asarray(f(as_seen_inside(at)) if word == "vjp" else at)
             direction = np.cos(np.arange(like.size)).reshape(like.shape)[()]
             given = (at, direction)
-        assert_alike(derived(*given), eager(word, f, at, direction))
+        assert_matches(derived(*given), eager(word, f, at, direction))
     assert getattr(program, word)() is derived
     assert repr(derived).startswith(f"<program of {word}({f.__qualname__})")
 
@@ -177,15 +177,15 @@ def test_dir_shows_documented_names_only():
 
 def test_derivatives_of_derivatives():
     program = wg.record(pairs, x)
-    assert_alike(program.grad().jacobian()(x), wg.hessian(pairs, x))
-    assert_alike(program.hessian().jacobian()(x), wg.jacobian(wg.hessian(pairs), x))
-    assert_alike(program.grad().vjp()(x, x), (wg.grad(pairs, x), wg.hessian(pairs, x) @ x))
+    assert_matches(program.grad().jacobian()(x), wg.hessian(pairs, x))
+    assert_matches(program.hessian().jacobian()(x), wg.jacobian(wg.hessian(pairs), x))
+    assert_matches(program.grad().vjp()(x, x), (wg.grad(pairs, x), wg.hessian(pairs, x) @ x))
 
 
 def test_programs_of_operators():
-    assert_alike(wg.record(wg.grad(pairs), x)(x), wg.grad(pairs, x))
-    assert_alike(wg.record(wg.grad(pairs, value=True), x)(x), wg.grad(pairs, x, value=True))
-    assert_alike(wg.record(wg.compile(pairs), [1, 2, 3])([1, 2, 3]), pairs(np.array([1.0, 2.0, 3.0])))
+    assert_matches(wg.record(wg.grad(pairs), x)(x), wg.grad(pairs, x))
+    assert_matches(wg.record(wg.grad(pairs, value=True), x)(x), wg.grad(pairs, x, value=True))
+    assert_matches(wg.record(wg.compile(pairs), [1, 2, 3])([1, 2, 3]), pairs(np.array([1.0, 2.0, 3.0])))
 
 
 def test_further_arguments():
@@ -194,9 +194,9 @@ def test_further_arguments():
 
     program = wg.record(f, x, args=(2.0,), kwargs={"n": 3, "shift": 1.0})
     assert program(x, 3.0, n=3, shift=2.0) == f(x, 3.0, n=3, shift=2.0)
-    assert_alike(program.grad(1)(x, 3.0, n=3, shift=2.0), np.sum(x**3))
-    assert_alike(program.jvp(1)(x, 2.0, 3.0, n=3, shift=2.0)[1], 2 * np.sum(x**3))
-    assert_alike(program.vjp()(x, 2.0, 3.0, n=3, shift=2.0)[1], 18 * x**2)
+    assert_matches(program.grad(1)(x, 3.0, n=3, shift=2.0), np.sum(x**3))
+    assert_matches(program.jvp(1)(x, 2.0, 3.0, n=3, shift=2.0)[1], 2 * np.sum(x**3))
+    assert_matches(program.vjp()(x, 2.0, 3.0, n=3, shift=2.0)[1], 18 * x**2)
     for args, kwargs in [((x, 3.0), {"n": 2, "shift": 2.0}), ((x,), {}), ((x[:2], 3.0), {"n": 3, "shift": 2.0})]:
         with pytest.raises(ValueError, match="recorded for other arguments"):
             program(*args, **kwargs)
@@ -223,7 +223,7 @@ def test_results_belong_to_the_caller():
     program = wg.record(lambda u: {"y": u * 2, "c": np.ones(3)}, x)
     first = program(x)
     first["c"][:] = first["y"][:] = 0.0
-    assert_alike(program(x), {"y": x * 2, "c": np.ones(3)})
+    assert_matches(program(x), {"y": x * 2, "c": np.ones(3)})
 
 
 @pytest.mark.parametrize("f", [lambda u: u, lambda u: u[::-1], lambda u: (u, u)])

@@ -92,7 +92,7 @@ CASES = {
         by_closure,
         lambda p: np.stack([2 * p[0] + 1.0, 1.0]) / (3 * (2 * p[0] + 1) + 2 * p[1]),
     ),
-    "a start that is computed": (lambda p: optimize.root(lambda x: x**3 - p - 1, 1.5 * p + 1).x, third_root),
+    "traced initial guess": (lambda p: optimize.root(lambda x: x**3 - p - 1, 1.5 * p + 1).x, third_root),
     "a start as a list": (lambda p: optimize.fsolve(lambda x: x**3 - p - 1, [p[0] + 1, 1.0]), third_root),
     "elements": (by_elements, lambda p: np.linalg.inv(LAPLACE) @ np.stack([p[0], p[1], p[0], p[1], p[0]])),
     "steps": (steps, steps_by_hand),
@@ -108,7 +108,7 @@ CASES = {
         lambda p: COUPLING[:2, :2] @ p**2,
     ),
     "brentq": (lambda p: optimize.brentq(lambda x: x * x - p @ p, 0.0, 99.0) * p, lambda p: np.sqrt(p @ p) * p),
-    "an end that is computed": (
+    "traced bracket": (
         lambda p: optimize.ridder(lambda x: x * x - p[0], 0.0, 9.0 + p[0]) * p, lambda p: np.sqrt(p[0]) * p),
     "toms748": (lambda p: optimize.toms748(lambda x, q: x * x - q[0], 0.0, 9.0, args=(p,)) * p,
                 lambda p: np.sqrt(p[0]) * p),

@@ -138,16 +138,16 @@ def value(entry, read):
     if kind == "ELEMENTWISE":
         return (entry["compute"] or entry["row"].fun)(*map(read, operands))
     if kind == "GATHER":
-        key = put_back(entry["key"], [(item, read(place)) for position, item, place in operands if position == 1])
+        key = with_arrays(entry["key"], [(item, read(place)) for position, item, place in operands if position == 1])
         return read(operands[0][2])[key]
     args = list(entry["args"])
     for position in {operand[0] for operand in operands}:
         found = [(item, read(place)) for at, item, place in operands if at == position]
-        args[position] = put_back(args[position], found)
+        args[position] = with_arrays(args[position], found)
     return entry["compute"](*args, **entry["kwargs"])
 
 
-def put_back(argument, found):
+def with_arrays(argument, found):
     for item, x in found:
         if item < 0:
             return x

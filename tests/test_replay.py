@@ -663,7 +663,7 @@ FOLLOWED = {
     "select": lambda x: np.select([x < -0.5, x < 0.5], [x**2, np.exp(x)], default=x),
     "count": lambda x: np.sum(x > 0) * np.count_nonzero(x > 1) * x,
     "copyto where": stored(lambda y, x: np.copyto(y, np.sin(x), where=x > 0)),
-    "index of what was written": sorted_again,
+    "index of stored values": sorted_again,
     "index with repetitions": lambda x: (x * x)[order(x) // 2] * x,
     "digitize": lambda x: x[np.digitize(x, GRID)] * x,
     "rint": lambda x: x[np.abs(np.rint(x)).astype(int) % 6] * x,
@@ -927,8 +927,8 @@ def row_of(program, op):
 
 MALFORMED = {
     "an operand defined later": (Op.SUM, 1, 10**6, "before it is defined"),
-    "an operand that is negative": (Op.SUM, 1, -3, "before it is defined"),
-    "an operand that is missing": (Op.SUM, 1, -1, "no operand where it reads one"),
+    "a negative operand": (Op.SUM, 1, -3, "before it is defined"),
+    "a missing operand": (Op.SUM, 1, -1, "no operand where it reads one"),
     "an element outside": (Op.LOAD, 2, 99, "outside of its array"),
     "a view that is not in the table": (Op.VIEW, 2, 99, "not in its table"),
     "a constant that is not in the table": (Op.CONST, 1, 99, "not in its table"),

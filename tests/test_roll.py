@@ -16,9 +16,9 @@ from wengert.program.ir.reference import outputs
 from wengert.program.passes import simplify, vectorise
 
 
-def rolled(program, gain=np.inf):
-    """The same program with arrays wherever there can be some, however little they save."""
-    made = program.with_list(vectorise.rolled(program._listing, gain))
+def fully_vectorised(program, gain=np.inf):
+    """Return the program vectorised wherever possible, however small the gain."""
+    made = program._with_ir(vectorise.rolled(program._listing, gain))
     made._result = program._result
     return made
 
@@ -32,7 +32,7 @@ def quiet():
 def assert_same(f, x, *others):
     """Compare vectorised code with f at the point of the recording and at others, and its derivatives."""
     program = wg.record(f, x)
-    made = rolled(program)
+    made = fully_vectorised(program)
     verify.check(made)
     rng = np.random.default_rng(0)
     for z in (x, *others):
@@ -45,7 +45,7 @@ def assert_same(f, x, *others):
             verify.check(derived)
         close(made.vjp()(z, w)[1], wg.vjp(f, z)[1](w), 1e-10)
         close(made.jvp()(z, v)[1], wg.jvp(f, z, v)[1], 1e-10)
-        again = rolled(made.vjp())  # the scalar code that remains in the derivative
+        again = fully_vectorised(made.vjp())  # the scalar code that remains in the derivative
         close(again(z, w)[1], wg.vjp(f, z)[1](w), 1e-10)
     return program, made
 
@@ -227,7 +227,7 @@ def test_elements_in_any_order_and_branches():
     x = np.random.default_rng(4).uniform(-1, 1, 40)
     assert_same(f, x, x * 1.01)
     with pytest.raises(wg.GuardError):
-        rolled(wg.record(f, x))(-x)
+        fully_vectorised(wg.record(f, x))(-x)
 
 
 # ---------------------------------------------------------------------------------------------- random loops
@@ -306,7 +306,7 @@ def test_random_loops():
 
 def test_passes_preserve_gathers_and_scatters():
     x = np.random.default_rng(1).uniform(-1, 1, 60)
-    made = rolled(wg.record(attraction, x))
+    made = fully_vectorised(wg.record(attraction, x))
     assert {Op.GATHER, Op.SCATTER} <= set(made._listing.op.tolist())
     code = simplify.simplified(made._listing)
     close(outputs(code, [x])[0], attraction(x), 1e-12)

@@ -72,7 +72,7 @@ def fewest_in_bytes(steps, memory, state, tape):
     return t[memory]
 
 
-def rooms(memory, state, tape):
+def tape_capacities(memory, state, tape):
     """Return how many steps can be taped while 0, 1, ... states are stored."""
     return [(memory - kept * state) // tape for kept in range((memory - tape) // state + 1)]
 
@@ -92,7 +92,7 @@ def oracle(schedule, steps):
                 return run, written, read
 
 
-class Given(list):
+class HandWritten(list):
     """Hand-written actions, with the attributes that `simulate` reads from a schedule."""
 
     def __init__(self, actions, n, ram=1, disk=0):
@@ -185,8 +185,8 @@ def test_sharing_memory_between_states_and_tapes_beats_equal_blocks(steps, memor
     ],
 )
 def test_block_counts_exceed_optimum_by_at_most_a_capacity_decrease(memory, state, tape, is_exact):
-    room = rooms(memory, state, tape)
-    most = 0 if is_exact else max(a - b for a, b in itertools.pairwise(room))
+    capacity = tape_capacities(memory, state, tape)
+    most = 0 if is_exact else max(a - b for a, b in itertools.pairwise(capacity))
     fewest = fewest_in_bytes(120, memory, state, tape)
     for steps in range(1, 121):
         schedule = blocks(steps, memory, state, tape)
@@ -370,7 +370,7 @@ def test_end_may_be_noticed_at_the_next_step(budget):
                     continue  # nothing of it is run
                 action = type(action)(action.first, steps)
             actions.append(action)
-        simulate(Given(actions, steps, schedule.ram, schedule.disk))
+        simulate(HandWritten(actions, steps, schedule.ram, schedule.disk))
 
 
 def test_finalize_accepts_one_end_only():
@@ -433,13 +433,13 @@ MORE = {
 def test_omitted_or_repeated_action_raises(name):
     schedule = MORE[name]
     actions = list(schedule)
-    simulate(Given(actions, schedule.n, schedule.ram, schedule.disk))
+    simulate(HandWritten(actions, schedule.n, schedule.ram, schedule.disk))
     for i in range(len(actions)):
         for changed in (actions[:i] + actions[i + 1 :], actions[: i + 1] + actions[i:]):
             if isinstance(actions[i], Load) and actions[i].keep and len(changed) > len(actions):
                 continue  # loading twice is merely useless
             with pytest.raises(ValueError, match=r"."):
-                simulate(Given(changed, schedule.n, schedule.ram, schedule.disk))
+                simulate(HandWritten(changed, schedule.n, schedule.ram, schedule.disk))
 
 
 STORE, ADVANCE, TAPE = Store(0, 0), Advance(0, 1), Tape(1, 2)
@@ -475,7 +475,7 @@ REFUSED = [
 @pytest.mark.parametrize(("actions", "message"), REFUSED, ids=[message for _, message in REFUSED])
 def test_simulate_rejects_invalid_schedules(actions, message):
     with pytest.raises(ValueError) as refused:  # noqa: PT011  (compared word for word)
-        simulate(Given(actions, 2))
+        simulate(HandWritten(actions, 2))
     assert str(refused.value) == message
 
 

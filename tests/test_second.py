@@ -145,7 +145,7 @@ def overwritten(x):
 TALL = np.random.default_rng(2).normal(size=(12, 10))
 LAYERS = {
     "log-likelihood": lambda x: np.sum(np.log1p(np.exp(-(TALL @ x)))) + 0.5 * np.sum(x * x),
-    "an array and what is made of it": lambda x: (lambda s: np.sum(s * (1.0 - s) / (2.0 + s * s)))(np.tanh(TALL @ x)),
+    "array and expressions of it": lambda x: (lambda s: np.sum(s * (1.0 - s) / (2.0 + s * s)))(np.tanh(TALL @ x)),
     "parts of an array": lambda x: (lambda y: np.sum(y[1:] * y[:-1] ** 2) + y[3])(np.exp(TALL @ x)),
     "an array written into": overwritten,
     "an array of several axes": lambda x: np.sum(np.mean(np.sin(TALL @ x).reshape(3, 4) ** 2, axis=1) ** 3),
@@ -155,7 +155,7 @@ LAYERS = {
     "a vector backwards": lambda x: np.sum(np.exp(TALL @ x[::-1])),
     "a vector backwards, twice": lambda x: np.sum(np.exp(TALL @ np.flip(x[::-1]))),
     "every other element": lambda x: np.sum(np.exp(TALL[:, :5] @ x[::-2])),
-    "a grid turned": lambda x: np.sum(np.exp(TALL @ x.reshape(2, 5).T.ravel())),
+    "transposed grid": lambda x: np.sum(np.exp(TALL @ x.reshape(2, 5).T.ravel())),
     "linear steps": lambda x: (lambda u: np.sum(np.exp(np.negative(-u)) + (u - 1.0) * 3.0))(TALL @ x),
 }
 

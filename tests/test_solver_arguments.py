@@ -291,7 +291,7 @@ CONSTRAINTS = {
     "bounds nelder-mead": lambda p: minimize(bounds=[(0.0, p)], method="nelder-mead"),
     "bounds of least squares": lambda p: least_squares(bounds=Bounds(0.0, p)),
     "bounds of dogbox": lambda p: least_squares(bounds=(0.0, p), method="dogbox"),
-    "method of one's own": lambda p: minimize(method=lambda fun, x0, **options: custom(fun, x0 * p)),
+    "custom method": lambda p: minimize(method=lambda fun, x0, **options: custom(fun, x0 * p)),
     "too few steps": lambda p: minimize(x0=[10 * p], options={"maxiter": 1}),
     "undetermined": lambda p: minimize(fun=lambda x: (x[0] + x[1]) ** 2, x0=[p, 0.0]),
 }

@@ -83,7 +83,7 @@ def cube(x):
 JACOBIANS = {
     "reaction and diffusion": (brusselator, RNG.uniform(0.5, 2.0, 32)),
     "a loop over elements": (by_elements, X),
-    "borders of their own": (bordered, X),
+    "separate borders": (bordered, X),
     "periodic": (periodic, Y),
     "seven points": (cube, Y),
     "collocation": (collocation, X),
@@ -97,7 +97,7 @@ JACOBIANS = {
     "sums of columns": (lambda x: np.sum(np.sin(x).reshape(6, 2), axis=0, keepdims=True), X),
     "means of rows": (lambda x: np.mean(x.reshape(3, 4) ** 2, axis=1), X),
     "elements picked": (lambda x: x[[3, 3, 1]] * x[[0, 1, 2]], X),
-    "added at places": (lambda x: np.bincount([0, 1, 1, 2], x[:4] * x[1:5], 5), X),
+    "bincount with weights": (lambda x: np.bincount([0, 1, 1, 2], x[:4] * x[1:5], 5), X),
     "less the mean": (lambda x: x - np.mean(x), X),
     "transposed": (lambda x: x.reshape(3, 4).T * 2.0 + x.reshape(4, 3) ** 2, X),
     "an outer product": (lambda x: x[:3, None] * x[None, 3:6], X),

@@ -20,7 +20,7 @@ from fuzz.check import Failure, check
 ENOUGH = 20_000
 
 
-def fails_alike(kind, second):
+def fails_in_same_way(kind, second):
     def fails(program):
         try:
             check(program, second)
@@ -55,7 +55,7 @@ def main():
             compare(index, options, hits, results, failures)
     print(f"\n{results['programs']} programs of seed {options.seed} in {time.perf_counter() - start:.0f} s")
     print(f"{len(failures)} failures: {failures}")
-    tell(hits, results)
+    print_report(hits, results)
     return bool(failures)
 
 
@@ -68,7 +68,7 @@ def compare(index, options, hits, results, failures):
     except Failure as failure:
         failures.append(index)
         print(f"\n---- seed {options.seed}, program {index}: {failure}\n")
-        shrunk = program if options.whole else programs.shrunk(program, fails_alike(failure.kind, second))
+        shrunk = program if options.whole else programs.shrunk(program, fails_in_same_way(failure.kind, second))
         print(f"{shrunk.text()}\n# {failure_of(shrunk, second)}", flush=True)
     else:
         results[report.skipped or ("scaled" if report.scaled else "sharp")] += 1
@@ -79,7 +79,7 @@ def compare(index, options, hits, results, failures):
     hits.update(program.hits)
 
 
-def tell(hits, results):
+def print_report(hits, results):
     """Print the number of comparisons, and how often each rule and form was drawn."""
     for name, count in sorted(results.items()):
         print(f"  {count:7} {name}")

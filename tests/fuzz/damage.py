@@ -166,7 +166,7 @@ def programs():
         short = wg.record(steps, X)
         for program in (short, short.grad()):
             code = program._vectorised_ir()
-            assert loop_recovery.loops_of(code)
+            assert loops_of(code)
             made.append((program._like(program._name, code, program._result), (X,)))
     of_tridiagonal = wg.record(tridiagonal, X)
     for mode in ("auto", "forward"):

@@ -238,16 +238,10 @@ class Recovered(CombinedProgram):
         return (self._recovery.source.size,)
 
     @property
-<<<<<<< HEAD
-    def estimate(self):
-        """Estimated nanoseconds of the products and of the recovery."""
-        return super().estimate + len(self._parts) * SPARSE_COSTS.products + SPARSE_COSTS.read * self.shape[0]
-=======
     def _estimated_time(self):
-        """Of the products, and of what is done with them."""
+        """Estimated nanoseconds of the products and of the recovery."""
         recovery = len(self._parts) * SPARSE_COSTS.products + SPARSE_COSTS.read * self._output_shape[0]
         return super()._estimated_time + recovery
->>>>>>> 529ac75ea007932fe6ba9bd97ddc79560cb5cd06
 
     def _combined(self, found, out):
         found = [np.ascontiguousarray(products) for products in found]

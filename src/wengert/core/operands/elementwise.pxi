@@ -191,7 +191,8 @@ cdef object scalar_ufunc(Kernel u, object left, object right):
 
 
 cdef bint power_is_operator_only = features.power_is_operator_only
-cdef dict OPERATOR_SHORTCUTS = {-1.0: kernels[np.reciprocal], 0.5: kernels[np.sqrt], 2.0: kernels[np.square]}    # real arrays
+#: exponents for which ** on real arrays calls another ufunc
+cdef dict OPERATOR_SHORTCUTS = {-1.0: kernels[np.reciprocal], 0.5: kernels[np.sqrt], 2.0: kernels[np.square]}
 cdef dict SHORT_POWERS = {-1: np.reciprocal, 0.5: np.sqrt}      # what NumPy's ** calls on complex arrays
 
 
@@ -202,14 +203,10 @@ cdef object power(object left, object right):
     if (type(left) is ArrayVar and as_double(right, &c) and c == 2.0 and type(right) is not float64
             and not ((<ArrayVar>left).scalar and cnp.PyArray_ISCOMPLEX((<ArrayVar>left).v))):
         return unary(<Kernel>by_opcode[WG_SQUARE], left)
-<<<<<<< HEAD
-    if power_is_operator_only and type(left) is ArrayVar and number(right, &c) and c in OPERATOR_SHORTCUTS:
+    if power_is_operator_only and type(left) is ArrayVar and as_double(right, &c) and c in OPERATOR_SHORTCUTS:
         if not (<ArrayVar>left).scalar and cnp.PyArray_TYPE((<ArrayVar>left).v) == cnp.NPY_DOUBLE:
             return unary(<Kernel>OPERATOR_SHORTCUTS[c], left)
-    if not (read_side(left, &l) and read_side(right, &r)) or l.array == r.array == NULL:
-=======
     if not (classify_operand(left, &l) and classify_operand(right, &r)) or l.array == r.array == NULL:
->>>>>>> 827b513efdbc63a509a254bbc0c8ba94183e0441
         duals = forward_binary(u_power, left, right, operator.pow)
         if duals is not None:
             return duals

@@ -533,20 +533,11 @@ def record(Level level not None, row, tuple args, dict kwargs, list operands, y,
             sources.append((position, item, None, None, (<ScalarVar>x).slot))
         else:
             view = (<ArrayVar>x).v
-<<<<<<< HEAD
-            sources.append((position, item, (<ArrayVar>x).buffer, outline(view, True) if recording else view, -1))
-    if recording:               # the tape is replayed with other operands, never swept
-<<<<<<< HEAD
-=======
             if recording:
                 view = view_descriptor(view, True)
             sources.append((position, item, (<ArrayVar>x).buffer, view, -1))
-    if recording:               # is not swept: a replay has other operands
->>>>>>> 57095b3635becd4eb208a6dcda16ed1b2feedaa5
-        args = without(args, operands, row.kind == "custom")
-=======
+    if recording:               # the tape is replayed with other operands, never swept
         args = without_operands(args, operands, row.kind == "custom")
->>>>>>> 827b513efdbc63a509a254bbc0c8ba94183e0441
         index_map = None
     node.kind = CALL if index_map is None else REARRANGE
     node.row = row

@@ -172,12 +172,6 @@ def is_loop(call) -> bool:
     return type(call.compute) is Loop
 
 
-def loops_of(code) -> list[Loop]:
-    """Return the loops of a program."""
-    called = code.a[code.op == Op.CALL].tolist()
-    return [code.calls[a].compute for a in called if is_loop(code.calls[a])]
-
-
 def call_of(loop: Loop, values: list) -> Call:
     """Return the call of a loop on values of a program."""
     return Call(loop, tuple(map(Operand, range(len(values)))), {}, list(values))

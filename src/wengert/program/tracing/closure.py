@@ -138,7 +138,7 @@ def _refuse(self, name, *value):
     raise NotReplayable(effect(f"it sets the attribute {name!r} of a {self.__class__.__name__}"))
 
 
-class _Module(Proxy):
+class _Module(ModuleProxy):
     """A user's module whose attributes are replaced."""
 
     __slots__ = ("_wengert_swaps",)
