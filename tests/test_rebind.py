@@ -1226,7 +1226,7 @@ def test_a_closure_is_freed_at_once():
 
 
 def test_namespaces_made_by_exec_are_kept_in_bounded_number(monkeypatch):
-    monkeypatch.setattr(rebind, "_PINNED", 5)
+    monkeypatch.setattr(rebind, "_MAX_PINNED", 5)
     refs = []
     for _ in range(20):
         held = namespace("def h(): return np.zeros(1)\ndef f(): return h()")
