@@ -1226,7 +1226,7 @@ def test_closure_is_freed_immediately():
 
 
 def test_number_of_cached_exec_namespaces_is_bounded(monkeypatch):
-    monkeypatch.setattr(rebind, "_PINNED", 5)
+    monkeypatch.setattr(rebind, "_MAX_PINNED", 5)
     refs = []
     for _ in range(20):
         held = namespace("def h(): return np.zeros(1)\ndef f(): return h()")
