@@ -184,13 +184,13 @@ def test_loops_of_a_recurrence_are_found_again():
     for f, x in ((sweep, RNG.random((14, 14))), (with_constants, RNG.random(203))):
         program = wg.record(f, x)
         for made in (program, program.grad()):
-            found.append((len(made), assert_same(made, (x,)).written))
+            found.append((len(made), assert_same(made, (x,)).emitted))
     assert [count > 8 * written for count, written in found] == [True] * 4, found
 
 
 def test_each_turn_of_a_loop_may_read_what_another_instruction_wrote_in_it():
     program = wg.record(drifting, RNG.random(8))
-    assert assert_same(program, (RNG.random(8),)).written < len(program) / 2
+    assert assert_same(program, (RNG.random(8),)).emitted < len(program) / 2
     assert_same(program.grad(), (RNG.random(8),))
 
 

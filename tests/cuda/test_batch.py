@@ -351,7 +351,7 @@ def test_parts_give_what_the_whole_does(chunk, cuda, core):
 
 def test_parts_fit_into_the_memory_that_is_free(cuda, core):
     each = 2 * ((3 + 1 + 3) * 8 + 4)  # two parts at once
-    cuda.memory = 50 * each / device.SHARE
+    cuda.memory = 50 * each / device.MAX_MEMORY_SHARE
     wg.record(f, X[0]).to_cuda().value_and_grad(X)
     assert core.launches == [50] * 6
 
