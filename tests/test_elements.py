@@ -161,7 +161,7 @@ def test_no_small_array_remains(f):
 
 @pytest.mark.parametrize("f", [runge_kutta, pairs, rotations], ids=lambda f: f.__name__)
 def test_the_list_of_numbers_is_taken_where_it_costs_less(f):
-    assert not {Op.CALL, Op.PACK} & set(wg.record(f, X)._rolled().op.tolist())
+    assert not {Op.CALL, Op.PACK} & set(wg.record(f, X)._vectorised_ir().op.tolist())
 
 
 def test_few_array_instructions_are_kept():

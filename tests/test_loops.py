@@ -187,7 +187,7 @@ def point(f):
 
 def checked_loop(program):
     """The list with loops of a program, which is well-formed."""
-    code = program._rolled()
+    code = program._vectorised_ir()
     verify.check(code)
     for loop in loops_of(code):
         verify.check(loop.body)

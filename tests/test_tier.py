@@ -184,13 +184,13 @@ def test_recurrence_is_rerolled_into_loop():
     for f, x in ((sweep, RNG.random((14, 14))), (with_constants, RNG.random(203))):
         program = wg.record(f, x)
         for made in (program, program.grad()):
-            found.append((len(made), assert_same(made, (x,)).written))
+            found.append((len(made), assert_same(made, (x,)).emitted))
     assert [count > 8 * written for count, written in found] == [True] * 4, found
 
 
 def test_iteration_may_read_result_of_another_instruction():
     program = wg.record(drifting, RNG.random(8))
-    assert assert_same(program, (RNG.random(8),)).written < len(program) / 2
+    assert assert_same(program, (RNG.random(8),)).emitted < len(program) / 2
     assert_same(program.grad(), (RNG.random(8),))
 
 

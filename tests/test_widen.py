@@ -26,7 +26,7 @@ def spread(x, count=COUNT):
 
 def check(program, numbers, leaves, code=None, count=COUNT):
     """The wide list, by the machine and by the plain interpreter, against the list at each point."""
-    code = program._rolled() if code is None else code
+    code = program._vectorised_ir() if code is None else code
     wide = simplify.simplified(widened(code, numbers, count, program._example))
     verify.check(wide)
     expected = [program._with_ir(code)._execute([x[i] if k in numbers else x for k, x in enumerate(leaves)])
@@ -179,9 +179,9 @@ def test_batching_rows_does_not_change_the_jacobian(most, monkeypatch):
     """Chunks that do not divide the rows, and a single chunk."""
     from wengert.program import program as programs
 
-    monkeypatch.setattr(programs, "_ELEMENTS", most)
-    monkeypatch.setattr(programs, "_LEAST_AT_ONCE", 1)
-    monkeypatch.setattr(programs.Program, "_of_entries", lambda *_: None)  # accumulation would be chosen here
+    monkeypatch.setattr(programs, "MAX_BATCH_ELEMENTS", most)
+    monkeypatch.setattr(programs, "MIN_BATCH_WIDTH", 1)
+    monkeypatch.setattr(programs.Program, "_accumulated", lambda *_: None)  # accumulation would be chosen here
     w = 0.1 * RNG.normal(size=9)
     hessian = wg.record(logistic, w).hessian()
     rows = functools.partial(np.tensordot, MATRIX[:, :2], axes=0)

@@ -24,7 +24,7 @@ from wengert.program.ir.opcodes import Op
 from wengert.program.ir.printer import bodies, lines, name_of, printed, rows
 from wengert.program.passes import pipeline, vectorise
 from wengert.program.program import Program
-from wengert.program.report.schedule import Step, most_alive, operations, schedule
+from wengert.program.report.schedule import Step, operations, peak_bytes, schedule
 from wengert.program.report.summary import rolling
 from wengert.transforms.explain import counted, size_of
 
@@ -93,7 +93,7 @@ class Stage:
     @property
     def memory(self) -> int:
         """Maximum number of bytes alive at once if the instructions run one after the other."""
-        return most_alive(self.listing)
+        return peak_bytes(self.listing)
 
     def text(self, most: int | None = None) -> str:
         """Return the IR, or the kernels with their instructions, limited to `most` (for each kernel)."""

@@ -27,7 +27,7 @@ def core(monkeypatch):
     monkeypatch.setattr(kernels, "binary", binary)
     picked = lambda name, dtype, cc: types.SimpleNamespace(code=picking(name, dtype), entry=name)
     monkeypatch.setattr(points, "binary", picked)
-    monkeypatch.setattr(device, "_PICKING", {})
+    monkeypatch.setattr(device, "_POINT_KERNELS", {})
     monkeypatch.setitem(sys.modules, "cuda", types.ModuleType("cuda"))
     monkeypatch.setitem(sys.modules, "cuda.core", module)
     return module

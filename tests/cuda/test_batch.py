@@ -351,7 +351,7 @@ def test_chunks_give_same_result_as_whole(chunk, cuda, core):
 
 def test_chunks_fit_into_free_memory(cuda, core):
     each = 2 * ((3 + 1 + 3) * 8 + 4)  # two chunks at once
-    cuda.memory = 50 * each / device.SHARE
+    cuda.memory = 50 * each / device.MAX_MEMORY_SHARE
     wg.record(f, X[0]).to_cuda().value_and_grad(X)
     assert core.launches == [50] * 6
 

@@ -19,7 +19,7 @@ from helpers import assert_rounding
 from scenarios import TABLE
 from test_random_programs import POINTS, PROGRAMS, deterministic, drawn_evenly, plain, run
 from wengert.cuda import kernels
-from wengert.cuda.codegen import Body, product_rest
+from wengert.cuda.codegen import Body, product_error
 from wengert.program.codegen import kernels as formulas
 
 try:
@@ -89,7 +89,7 @@ def arity_of(name):
     value = formulas.ROWS[name].value
     if type(value) is formulas.Formula:
         return getattr(function_of(name), "nin", 2)
-    return value.python.count("{}") if type(value) is formulas.Machine else value.__code__.co_argcount
+    return value.python.count("{}") if type(value) is formulas.Primitive else value.__code__.co_argcount
 
 
 def evaluated(body, columns, target, dtype=np.float64):
@@ -103,7 +103,7 @@ def evaluated(body, columns, target, dtype=np.float64):
     return outputs + status
 
 
-NAMES = [name for name in formulas.ROWS if name not in ("product rest", "where")]
+NAMES = [name for name in formulas.ROWS if name not in ("product error", "where")]
 
 
 @targets
@@ -176,11 +176,11 @@ def test_rounding_error_of_product_is_exact():
     a, b = np.random.default_rng(3).normal(size=(2, 50))
     from fractions import Fraction
 
-    for x, y, rest in zip(a, b, product_rest(a, b, a * b)):
+    for x, y, rest in zip(a, b, product_error(a, b, a * b)):
         assert Fraction(x) * Fraction(y) == Fraction(x * y) + Fraction(rest)
     a, b = a.astype(np.float32), b.astype(np.float32)
-    assert product_rest(a, b, a * b).dtype == np.float32
-    assert all(float(x) * float(y) == float(x * y) + float(r) for x, y, r in zip(a, b, product_rest(a, b, a * b)))
+    assert product_error(a, b, a * b).dtype == np.float32
+    assert all(float(x) * float(y) == float(x * y) + float(r) for x, y, r in zip(a, b, product_error(a, b, a * b)))
 
 
 # ---------------------------------------------------------------------------------------------- programs

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 
-from wengert.cuda.toolkit import INSTALL, dotted, name_of, numba_cuda, of_versions, one_line
+from wengert.cuda.toolkit import INSTALL, dotted, name_of, numba_cuda, one_line, version_mismatch
 from wengert.errors import CudaUnavailable
 
 #: lowest compute capability that current CUDA toolkits support
-LOWEST = (7, 5)
+MIN_CAPABILITY = (7, 5)
 
 
 def is_available() -> bool:
@@ -72,23 +72,24 @@ def _check(cuda):
     try:
         count = len(cuda.gpus)
     except Exception as error:  # the class differs between versions of numba-cuda
-        raise _of_driver(error) from error
+        raise _driver_error(error) from error
     if not count:
-        raise _no_device()
+        raise _no_device_error()
     capability = tuple(cuda.get_current_device().compute_capability)
-    if capability < LOWEST:
+    if capability < MIN_CAPABILITY:
         raise CudaUnavailable(
-            f"the GPU has compute capability {dotted(capability)}", f"{dotted(LOWEST)} or higher is needed (Turing)"
+            f"the GPU has compute capability {dotted(capability)}",
+            f"{dotted(MIN_CAPABILITY)} or higher is needed (Turing)",
         )
     _try(cuda)
 
 
-def _of_driver(error):
+def _driver_error(error):
     text = one_line(error)
     if "NUMBA_DISABLE_CUDA" in text:
         return CudaUnavailable("CUDA is switched off by NUMBA_DISABLE_CUDA=1", "unset it")
     if name_of(error) == "NO_DEVICE":
-        return _no_device()
+        return _no_device_error()
     if "cannot be found" in text or "could not be found" in text:
         return CudaUnavailable(
             "NVIDIA's driver library (libcuda.so.1, nvcuda.dll) is missing",
@@ -97,7 +98,7 @@ def _of_driver(error):
     return CudaUnavailable(f"the driver does not start ({text})", "check whether nvidia-smi works")
 
 
-def _no_device():
+def _no_device_error():
     return CudaUnavailable(
         "there is a driver, but no GPU that this process may use",
         "check nvidia-smi and the variable CUDA_VISIBLE_DEVICES",
@@ -113,5 +114,5 @@ def _try(cuda):
     except CudaUnavailable:
         raise
     except Exception as error:
-        mismatch = of_versions(error, cuda)
+        mismatch = version_mismatch(error, cuda)
         raise mismatch or CudaUnavailable(f"a kernel does not run ({one_line(error)})", INSTALL) from error

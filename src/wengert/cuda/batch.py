@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from wengert.cuda import availability, kernels, toolkit
-from wengert.cuda.calls import DTYPES, Batch, Fixed, Run
+from wengert.cuda.calls import DTYPES, Batch, Constant, Run
 from wengert.cuda.device import Device, Host, points_at_once
 from wengert.errors import GuardError
 from wengert.program.ir.ir import kind_of
@@ -19,10 +19,10 @@ from wengert.program.program import NotDerivable, Program, Stacked
 from wengert.program.signature import Result, Slot, refuse_traced
 
 #: maximum number of statements of a compiled kernel; longer ones would take minutes to compile and are interpreted
-_LONGEST = 20_000
+_MAX_COMPILED_STATEMENTS = 20_000
 
 #: maximum number of failed points listed in a message
-_NAMED = 5
+_MAX_LISTED_POINTS = 5
 
 #: modes of `wengert.cuda.kernels`, by method
 _MODES = {"value": "value", "value_and_grad": "grad", "value_and_jacobian": "jacobian", "hvp": "hvp"}
@@ -141,27 +141,27 @@ class Kernel:
     def attempt(self, mode: str, args: tuple, out: Any = None) -> Run:
         """Evaluate a method and return the run; `failed` marks points that take another path."""
         batch = Batch(self._name, self._specs_of(mode), args, self._dtype)
-        machine = machine_of(self._target)
+        device = device_of(self._target)
         guards = self._bodies(mode, batch.dtype)[0].guards
-        found = self._kernels(mode, batch.dtype, machine)
-        run = Run(machine, found, guards, batch, self._shapes_of(mode), out, self._debug)
+        found = self._kernels(mode, batch.dtype, device)
+        run = Run(device, found, guards, batch, self._shapes_of(mode), out, self._debug)
         run.carry_out(self._chunk)
         return run
 
     def _bodies(self, mode, dtype):
         return kernels.bodies(self._program, _MODES[mode], dtype=dtype)
 
-    def _kernels(self, mode, dtype, machine):
+    def _kernels(self, mode, dtype, device):
         """Return a function from the layouts of the arrays to the kernels to launch, compiled once."""
 
         def kernels_for(letters):
             found = []
             for number, body in enumerate(self._bodies(mode, dtype)):
                 layouts = letters + "C" * bool(body.guards)
-                key = machine.number, mode, dtype, layouts, number
+                key = device.number, mode, dtype, layouts, number
                 if key not in self._loaded:
-                    is_long = self._compile == "never" or len(body) > _LONGEST
-                    self._loaded[key] = (machine.interpreted if is_long else machine.compiled)(body, layouts)
+                    is_long = self._compile == "never" or len(body) > _MAX_COMPILED_STATEMENTS
+                    self._loaded[key] = (device.interpreted if is_long else device.compiled)(body, layouts)
                 found.append((self._loaded[key], bool(body.guards)))
             return found
 
@@ -196,7 +196,7 @@ class Kernel:
         )
 
 
-def machine_of(target: str) -> Device | Host:
+def device_of(target: str) -> Device | Host:
     """Return the device for a target; raise `CudaUnavailable` if it is a GPU and there is none."""
     if target == "cpu":
         return Host()
@@ -206,8 +206,8 @@ def machine_of(target: str) -> Device | Host:
 
 def first_of(indices: np.ndarray) -> str:
     """Format the first few points for a message."""
-    named = ", ".join(map(str, indices[:_NAMED].tolist()))
-    return f"point{'' if len(indices) == 1 else 's'} {named}{', ...' if len(indices) > _NAMED else ''}"
+    named = ", ".join(map(str, indices[:_MAX_LISTED_POINTS].tolist()))
+    return f"point{'' if len(indices) == 1 else 's'} {named}{', ...' if len(indices) > _MAX_LISTED_POINTS else ''}"
 
 
 def _specs(program):
@@ -227,8 +227,8 @@ def _specs(program):
         elif form.inputs_of(i):
             raise NotDerivable(f"to_cuda({program._name}): argument {i} is a container: pass arrays and scalars")
         else:
-            found.append(Fixed(key))
-    if type(found[0]) is Fixed:
+            found.append(Constant(key))
+    if type(found[0]) is Constant:
         raise NotDerivable(f"to_cuda({program._name}): the first argument must be a float or an array of floats")
     return found
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from wengert.cuda.arrays import Given, bytes_of, same_kind
-from wengert.cuda.device import OutOfMemory, points_at_once, slices, stream_of, told
+from wengert.cuda.device import OutOfMemory, memory_error, points_at_once, slices, stream_of
 from wengert.program.tracing.pytree import key_of
 
 #: maximum number of points per chunk of host arrays, so that copies and kernels overlap
@@ -20,7 +20,7 @@ MAX_CHUNK = 1 << 20
 DTYPES = (np.dtype(np.float64), np.dtype(np.float32))
 
 
-class Fixed:
+class Constant:
     """Key of an argument that is a constant of the recording."""
 
     def __init__(self, key):
@@ -55,7 +55,7 @@ class Batch:
         self.like = self.stream = None
         counts = {}
         for i, (spec, x) in enumerate(zip(specs, args)):
-            if type(spec) is Fixed:
+            if type(spec) is Constant:
                 if key_of(x, [], []) != spec.key:
                     raise ValueError(f"{name}: argument {i} differs from the recorded value: record again")
                 continue
@@ -88,7 +88,7 @@ class Batch:
                     "convert it there, or pass to_cuda(dtype=...)"
                 )
 
-    def bytes_a_point(self) -> int:
+    def bytes_per_point(self) -> int:
         """Return the number of bytes per point copied to the device."""
         return sum(
             bytes_of(shape, self.dtype)
@@ -97,7 +97,7 @@ class Batch:
         )
 
 
-class _Part:
+class _Chunk:
     """A chunk of points in progress: its stream, and the arrays to be copied back."""
 
     def __init__(self, where, stream, arrays, results, failed):
@@ -118,12 +118,12 @@ class Run:
         For each point the number of the guard that failed there, counted from 1, or 0; None if no guard failed.
     """
 
-    def __init__(self, machine, kernels_for, guards, batch, shapes, out, debug):
-        self.machine, self.kernels_for, self.guards = machine, kernels_for, guards
+    def __init__(self, device, kernels_for, guards, batch, shapes, out, debug):
+        self.device, self.kernels_for, self.guards = device, kernels_for, guards
         self.batch, self.debug = batch, debug
         self.shapes = shapes
         self.on_device = batch.like is not None
-        if self.on_device and not machine.on_device:
+        if self.on_device and not device.on_device:
             raise TypeError("an argument is on a GPU, but target='cpu' computes on the CPU: pass NumPy arrays")
         self.out = self._given_out(out)
         self.results: list = []
@@ -165,7 +165,7 @@ class Run:
         """Copy results of the points `chosen` of another run to the points `indices`."""
         for result, some in zip(self.results, part.results):
             if self.on_device:
-                self.machine.put(result, indices, some, chosen, self._stream())
+                self.device.put(result, indices, some, chosen, self._stream())
             else:
                 result[indices] = some[chosen]
 
@@ -174,43 +174,43 @@ class Run:
         if not self.batch.n:
             self.results = [self._result(shape, given, None) for shape, given in zip(self.shapes, self.out)]
             return
-        n, batch, machine = self.batch.n, self.batch, self.machine
-        each = sum(bytes_of(shape, batch.dtype) for shape in self.shapes) + 4 + batch.bytes_a_point()
+        n, batch, device = self.batch.n, self.batch, self.device
+        each = sum(bytes_of(shape, batch.dtype) for shape in self.shapes) + 4 + batch.bytes_per_point()
         size = self._size(chunk, each)
         for is_last in (False, True):
             try:
-                with machine.explained():
-                    self.failed = self._over(list(slices(n, size)))
+                with device.explained():
+                    self.failed = self._compute(list(slices(n, size)))
                 return
             except OutOfMemory:
                 self.results = []
             if is_last or self.on_device or size <= 1:
                 break
             size //= 2
-        raise told(each * (n if self.on_device else size), machine.free())
+        raise memory_error(each * (n if self.on_device else size), device.free())
 
     def _size(self, chunk, each):
         """Return the number of points per chunk."""
-        n, machine = self.batch.n, self.machine
-        if self.on_device or not machine.on_device:
+        n, device = self.batch.n, self.device
+        if self.on_device or not device.on_device:
             return n
         streams = 2
-        with machine.explained():
-            free = machine.free()
+        with device.explained():
+            free = device.free()
         size = points_at_once(n, streams * each, free, chunk)
         return size if chunk != "auto" else min(size, MAX_CHUNK)
 
-    def _over(self, wheres):
+    def _compute(self, wheres):
         """Compute the chunks; each is copied back after the next one has started."""
-        batch, machine = self.batch, self.machine
+        batch, device = self.batch, self.device
         for other in {given.stream for given in batch.given} - {None, batch.stream}:
-            machine.wait(machine.stream(other))
-        streams = [self._stream()] if self.on_device else [machine.stream() for _ in wheres[:2]]
+            device.wait(device.stream(other))
+        streams = [self._stream()] if self.on_device else [device.stream() for _ in wheres[:2]]
         self.results = [self._result(shape, given, streams[0]) for shape, given in zip(self.shapes, self.out)]
-        placed = [self._placed(x, is_fixed, streams[0]) for x, is_fixed in zip(batch.given, batch.is_fixed)]
+        placed = [self._place(x, is_fixed, streams[0]) for x, is_fixed in zip(batch.given, batch.is_fixed)]
         parts: list = []
         for i, where in enumerate(wheres):
-            parts.append(self._started(where, streams[i % len(streams)], placed))
+            parts.append(self._start(where, streams[i % len(streams)], placed))
             if i:
                 self._collect(parts[i - 1])
         self._collect(parts[-1])
@@ -220,65 +220,65 @@ class Run:
 
     def _stream(self):
         """Return the stream of the caller's arrays."""
-        return stream_of(self.machine, self.batch.stream)
+        return stream_of(self.device, self.batch.stream)
 
     def _result(self, shape, given, stream):
         """Return the array for a result: the caller's, or a new one."""
         whole = (self.batch.n, *shape)
         if not self.on_device:
             return np.empty(whole, self.batch.dtype) if given is None else given
-        return Given(self.machine.empty(whole, self.batch.dtype, stream) if given is None else given, "out=")
+        return Given(self.device.empty(whole, self.batch.dtype, stream) if given is None else given, "out=")
 
-    def _placed(self, given, is_fixed, stream):
+    def _place(self, given, is_fixed, stream):
         """Return a device or shared argument with its layout; None for one that is transferred in chunks."""
         if given.on_device:
-            return self.machine.placed(given, is_fixed, stream)
+            return self.device.placed(given, is_fixed, stream)
         if not is_fixed:
             return None
-        shared = self.machine.to_device(np.array(given.value, self.batch.dtype).ravel(), stream)
-        self.machine.wait(stream)
+        shared = self.device.to_device(np.array(given.value, self.batch.dtype).ravel(), stream)
+        self.device.wait(stream)
         return shared, "S"
 
-    def _started(self, where, stream, placed):
+    def _start(self, where, stream, placed):
         """Copy a chunk to the device and launch the kernels on it."""
-        machine, dtype = self.machine, self.batch.dtype
+        device, dtype = self.device, self.batch.dtype
         n = where.stop - where.start
         arrays = []
         for given, found, shape in zip(self.batch.given, placed, self.batch.shapes):
             if found is None:
                 part = np.ascontiguousarray(given.value[where], dtype).reshape(n, math.prod(shape))
-                found = machine.to_device(part, stream), "C"
+                found = device.to_device(part, stream), "C"
             arrays.append(found)
         if self.on_device:
             results = [(x, x.layout(False)) for x in self.results]
         else:
-            results = [(machine.empty((n, math.prod(shape)), dtype, stream), "C") for shape in self.shapes]
-        status = machine.empty((n,), np.int32, stream) if self.guards else None
+            results = [(device.empty((n, math.prod(shape)), dtype, stream), "C") for shape in self.shapes]
+        status = device.empty((n,), np.int32, stream) if self.guards else None
         given, letters = zip(*arrays, *results)
         for launch, is_guarded in self.kernels_for("".join(letters)):
             launch(n, [*given, status] if is_guarded else given, stream)
-        return _Part(where, stream, given, given[len(arrays) :], status)
+        return _Chunk(where, stream, given, given[len(arrays) :], status)
 
     def _collect(self, part):
         """Copy the results and failed guards of a chunk back."""
-        machine, where = self.machine, part.where
+        device, where = self.device, part.where
         if not self.on_device:
             for x, result in zip(part.results, self.results):
-                machine.to_host(x, result[where], part.stream)
+                device.to_host(x, result[where], part.stream)
         if part.failed is not None:
-            part.failed = machine.failures(part.failed, part.stream)
+            part.failed = device.failures(part.failed, part.stream)
         if self.debug:
-            machine.wait(part.stream)
+            device.wait(part.stream)
             self._check_finite(part)
         elif not self.on_device:
-            machine.wait(part.stream)
+            device.wait(part.stream)
         part.arrays = part.results = None
 
     def _check_finite(self, part):
         """Raise if results are not finite."""
         is_bad = np.zeros(part.n, bool)
         for x in part.results:
-            values = self.machine.on_host(x, part.stream) if self.on_device else self.machine.copied(x, part.stream)
+            values = self.device.on_host(x, part.stream) if self.on_device else self.device.copied(x, part.stream)
             is_bad |= ~np.isfinite(values).reshape(part.n, -1).all(axis=1)
         if part.failed is not None:
             is_bad &= part.failed == 0

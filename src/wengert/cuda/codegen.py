@@ -17,7 +17,7 @@ import numpy as np
 
 from wengert.cuda.scalars import constants, interpreted
 from wengert.program.codegen import kernels
-from wengert.program.codegen.llvm_ir import Statements, appended, external
+from wengert.program.codegen.llvm_ir import Statements, emit_statements, external
 
 
 class Body(Statements):
@@ -154,7 +154,7 @@ class Body(Statements):
         """Compile the source returned by `python`."""
         import scipy.special
 
-        space = {"np": np, "special": scipy.special, "dtype": self.dtype.type, "product_rest": product_rest}
+        space = {"np": np, "special": scipy.special, "dtype": self.dtype.type, "product_error": product_error}
         space |= {"strong": strong, "inf": np.inf, "nan": np.nan}
         exec(self.python(layouts), space)
         return space["body"]
@@ -203,7 +203,7 @@ class Body(Statements):
                 array, k = operands
                 found[v] = builder.load(address(f"x{array}", k, _size(self.inputs[array])))
             else:
-                appended(builder, [(v, (name, *operands))], found, real, call)
+                emit_statements(builder, [(v, (name, *operands))], found, real, call)
             for place in places.get(v, ()):
                 builder.store(found[v], address(*place))
         if self.guards:
@@ -229,7 +229,7 @@ def strong(a, b):
     return np.where((a == 0.0) | (b == 0.0), product.dtype.type(0.0), product)[()]
 
 
-def product_rest(a, b, product):
+def product_error(a, b, product):
     """Return the exact rounding error of a product (Dekker 1971): NumPy has no FMA. doi:10.1007/BF01397083"""
     if np.result_type(a, b) == np.float32:
         return (np.float64(a) * np.float64(b) - np.float64(product)).astype(np.float32)

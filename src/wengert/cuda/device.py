@@ -15,13 +15,13 @@ import numpy as np
 
 from wengert.cuda import interpreter, kernels, points
 from wengert.cuda.arrays import DEFAULT_STREAM, Given, bytes_of
-from wengert.cuda.toolkit import name_of, of_versions
+from wengert.cuda.toolkit import name_of, version_mismatch
 
 #: threads per block: with 68 registers per thread, 7 blocks of 128 fit on a multiprocessor, but only 3 of 256
-BLOCK = 128
+BLOCK_SIZE = 128
 
 #: fraction of the free memory that a call may use
-SHARE = 0.8
+MAX_MEMORY_SHARE = 0.8
 
 #: number of resident threads per multiprocessor in the interpreter, each with its own memory
 RESIDENT_THREADS = 1024
@@ -44,7 +44,7 @@ class OutOfMemory(Exception):
     """The device has no memory left."""
 
 
-def grid_of(n: int, block: int = BLOCK) -> tuple[int, int]:
+def grid_of(n: int, block: int = BLOCK_SIZE) -> tuple[int, int]:
     """Return the number of blocks and threads per block, so that every point has a thread."""
     return -(-n // block), block
 
@@ -58,7 +58,7 @@ def points_at_once(n: int, each: int, free: int, most: Any = "auto") -> int:
         if not isinstance(most, (int, np.integer)) or isinstance(most, bool) or most < 1:
             raise ValueError(f"chunk must be a positive number of points or 'auto', not {most!r}")
         return max(1, min(n, int(most)))
-    fit = int(SHARE * free) // max(each, 1)
+    fit = int(MAX_MEMORY_SHARE * free) // max(each, 1)
     if fit < 1:
         raise MemoryError(f"a single point needs {each} bytes on the GPU, {free} are free")
     return max(1, min(n, fit))
@@ -70,7 +70,7 @@ def slices(n: int, size: int) -> Iterator[slice]:
         yield slice(first, min(first + size, n))
 
 
-def told(needed: int, free: int) -> MemoryError:
+def memory_error(needed: int, free: int) -> MemoryError:
     """Return the error for insufficient device memory."""
     return MemoryError(
         f"needs {_gigabytes(needed)} on the GPU, {_gigabytes(free)} are free: pass NumPy arrays, which are processed "
@@ -96,7 +96,7 @@ def errors_explained(cuda: Any) -> Iterator[None]:
                 f"the GPU stopped with an error ({error}) and is unusable in this process: start another one; kernels "
                 "run asynchronously, so an earlier one may be the cause: use debug=True to wait for each"
             ) from error
-        mismatch = of_versions(error, cuda)
+        mismatch = version_mismatch(error, cuda)
         if mismatch is not None:
             raise mismatch from error
         raise
@@ -152,7 +152,7 @@ class Device:
             shape = tables.slots, math.prod(grid)
             needed, free = bytes_of(shape, body.dtype), self.free()
             if needed > free:
-                raise told(needed, free)
+                raise memory_error(needed, free)
             places = interpreter.strides(body, n, layouts)
             places[:, 0] = [_pointer(x) for x in arrays]
             given = code, constants, self.to_device(places, stream), self.empty(shape, body.dtype, stream)
@@ -189,20 +189,20 @@ class Device:
     def failures(self, status: Any, stream: Any) -> np.ndarray | None:
         """Return the numbers of failed guards, copied to the host only if any is nonzero; else None."""
         found = self.to_device(np.zeros(1, np.int32), stream)
-        self._pick("any_failed", np.float64, status.shape[0], stream, status, found)
+        self._launch_points("any_failed", np.float64, status.shape[0], stream, status, found)
         return self.copied(status, stream) if self.copied(found, stream)[0] else None
 
     def taken(self, given: Given, indices: np.ndarray, stream: Any) -> Any:
         """Gather some points of a device array into an array in C order."""
         found = self.empty((len(indices), *given.shape[1:]), given.dtype, stream)
-        rows = given.rows()
-        self._pick("take", given.dtype, len(indices), stream, *rows, given, self.to_device(indices, stream), found)
+        rows = (*given.rows(), given, self.to_device(indices, stream))
+        self._launch_points("take", given.dtype, len(indices), stream, *rows, found)
         return found
 
     def put(self, result: Given, indices: np.ndarray, part: Given, chosen: np.ndarray, stream: Any) -> None:
         """Scatter the points `chosen` of `part` to the points `indices` of `result`."""
         rows = (*result.rows(), result, self.to_device(indices, stream))
-        self._pick("put", result.dtype, len(indices), stream, *rows, part, self.to_device(chosen, stream))
+        self._launch_points("put", result.dtype, len(indices), stream, *rows, part, self.to_device(chosen, stream))
 
     def on_host(self, given: Given, stream: Any) -> np.ndarray:
         """Copy a device array to the host."""
@@ -218,25 +218,25 @@ class Device:
         """Copy an array in C order."""
         found = self.empty(given.shape, given.dtype, stream)
         n = 1 if is_fixed else given.shape[0]
-        self._pick("copy", given.dtype, n, stream, *given.rows(is_fixed), given, found)
+        self._launch_points("copy", given.dtype, n, stream, *given.rows(is_fixed), given, found)
         return found
 
-    def _pick(self, name, dtype, n, stream, *args):
+    def _launch_points(self, name, dtype, n, stream, *args):
         key = self.number, name, np.dtype(dtype)
-        if key not in _PICKING:
-            _PICKING[key] = self._loaded(points.binary(name, dtype, self._capability()))
-        _PICKING[key](grid_of(n), stream, n, *[x if isinstance(x, int) else _pointer(x) for x in args])
+        if key not in _POINT_KERNELS:
+            _POINT_KERNELS[key] = self._loaded(points.binary(name, dtype, self._capability()))
+        _POINT_KERNELS[key](grid_of(n), stream, n, *[x if isinstance(x, int) else _pointer(x) for x in args])
 
 
 def try_out(cuda: Any) -> None:
     """Compile, load and run a kernel."""
-    machine = Device(cuda)
-    stream = machine.stream()
-    machine.failures(machine.to_device(np.zeros(1, np.int32), stream), stream)
+    device = Device(cuda)
+    stream = device.stream()
+    device.failures(device.to_device(np.zeros(1, np.int32), stream), stream)
 
 
 #: loaded auxiliary kernels, by device, name and dtype
-_PICKING: dict = {}
+_POINT_KERNELS: dict = {}
 
 
 def _pointer(x):
@@ -291,6 +291,6 @@ class Host:
         return contextlib.nullcontext()
 
 
-def stream_of(machine: Device | Host, pointer: int | None) -> Any:
+def stream_of(device: Device | Host, pointer: int | None) -> Any:
     """Return the stream with a pointer, or the default stream, which applies to arrays that name none."""
-    return machine.stream(DEFAULT_STREAM if pointer is None else pointer)
+    return device.stream(DEFAULT_STREAM if pointer is None else pointer)

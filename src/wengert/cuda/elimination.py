@@ -37,7 +37,7 @@ def _solved(of, a, b):
         raise TypeError(f"only single matrices of at most {MAX_ROWS} rows are supported")
     n = len(a)
     rows = np.concatenate([a, b], axis=1, dtype=object)
-    sign = of.number(1.0)
+    sign = of.as_symbol(1.0)
     for k in range(n):
         for i in range(k + 1, n):
             is_larger = of.apply("greater", of.apply("absolute", rows[i, k]), of.apply("absolute", rows[k, k]))

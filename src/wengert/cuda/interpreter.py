@@ -14,11 +14,11 @@ from wengert.cuda import binaries
 from wengert.cuda.codegen import Body, declaring, integers_and_pointers, library
 from wengert.cuda.toolkit import numba_cuda
 from wengert.program.codegen import kernels
-from wengert.program.codegen.llvm_ir import emitted
+from wengert.program.codegen.llvm_ir import emit_statement
 
 #: opcodes of the table, see `Tables`
 LOAD, STORE, CHECK = range(3)
-OPCODES = {name: i for i, name in enumerate(kernels.MACHINE, 3)}
+OPCODES = {name: i for i, name in enumerate(kernels.PRIMITIVES, 3)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -201,7 +201,7 @@ def _emit_step(builder, dtype, prefix, i, p, thread, threads, code, constants, a
             given[0] = builder.fcmp_unordered("!=", given[0], zero)
         elif name.startswith("logical"):
             given = [builder.fcmp_unordered("!=", x, zero) for x in given]
-        found = emitted(builder, row.value, given, real, call)
+        found = emit_statement(builder, row.value, given, real, call)
         builder.store(builder.uitofp(found, real) if row.is_flag else found, slot(y))
         builder.branch(end)
     builder.position_at_end(end)

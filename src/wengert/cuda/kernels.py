@@ -32,14 +32,14 @@ MODES = ("value", "grad", "jacobian", "jvp", "vjp", "hvp")
 # ---------------------------------------------------------------------------------------------- modes
 
 
-def of_numbers(program: Program) -> Program:
+def scalarised_program(program: Program) -> Program:
     """Return the program with all arrays scalarised; cached."""
-    if "of numbers" not in program._derived:
+    if "scalarised" not in program._derived:
         made = program._like(program._name, scalarised(program._listing), program._result)
         made._rolls = False
         made._example = [np.array(x, dtype=float, order="C")[()] for x in program._example]
-        program._derived["of numbers"] = made
-    return program._derived["of numbers"]
+        program._derived["scalarised"] = made
+    return program._derived["scalarised"]
 
 
 def bodies(program: Program, mode: str = "value", argnums: int = 0, dtype="float64") -> tuple[Body, ...]:
@@ -66,7 +66,7 @@ def bodies(program: Program, mode: str = "value", argnums: int = 0, dtype="float
     """
     key = "bodies", mode, argnums, np.dtype(dtype)
     if key not in program._derived:
-        program._derived[key] = _bodies(of_numbers(program), mode, argnums, dtype)
+        program._derived[key] = _bodies(scalarised_program(program), mode, argnums, dtype)
     return program._derived[key]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from wengert.cuda.arrays import Given
-from wengert.cuda.batch import Kernel, first_of, machine_of
+from wengert.cuda.batch import Kernel, device_of, first_of
 from wengert.cuda.device import stream_of
 from wengert.errors import GuardError
 from wengert.program.record import record
@@ -127,19 +127,19 @@ class Mapped:
         if len(axes) != len(args):
             raise TypeError(f"{self!r}: in_axes has {len(axes)} entries, the call {len(args)} arguments")
         refuse_traced(repr(self), args, {})
-        points = _Points(args, axes, repr(self), machine_of(self._options["target"]))
+        points = _Points(args, axes, repr(self), device_of(self._options["target"]))
         out = out if self._pick is None or out is None else tuple(out if i == self._pick else None for i in range(2))
-        found = self._over(points, out).returned()
+        found = self._evaluate(points, out).returned()
         found = found if self._pick is None else found[self._pick : self._pick + 1]
         return found if len(found) > 1 else found[0]
 
-    def _over(self, points, out):
+    def _evaluate(self, points, out):
         """Evaluate all points, on as many paths as they take; return the run."""
         known = self._kernels.get(points.key, ())
         run, left = None, None  # left: points without a result; None: all points
         for i in range(MAX_PATHS):
             is_new = i >= len(known)
-            kernel = self._recorded(points, 0 if left is None else left[0]) if is_new else known[i]
+            kernel = self._record(points, 0 if left is None else left[0]) if is_new else known[i]
             part = kernel.attempt(self._mode, *((points.args, out) if left is None else (points.at(left),)))
             failed = part.failed
             if is_new and (failed is None or not failed.all()):
@@ -159,7 +159,7 @@ class Mapped:
             f"were recorded, for example at {first_of(left)}: write numpy.where for branches"
         )
 
-    def _recorded(self, points, i):
+    def _record(self, points, i):
         """Record the path taken at a point; return its kernel."""
         example = points.example(i)
         if self._mode == "hvp":
@@ -193,8 +193,8 @@ class _Points:
         Cache key of the recordings: shapes, dtypes, and constants.
     """
 
-    def __init__(self, args, axes, name, machine):
-        self.args, self.machine = args, machine
+    def __init__(self, args, axes, name, device):
+        self.args, self.device = args, device
         self.given = [
             Given(x, f"{name}: argument {i}") if axis == 0 or _is_array(x) else None
             for i, (x, axis) in enumerate(zip(args, axes))
@@ -221,13 +221,13 @@ class _Points:
         )
 
     def _number_or_array(self, given, i):
-        stream = stream_of(self.machine, given.stream) if given.on_device else None
+        stream = stream_of(self.device, given.stream) if given.on_device else None
         if not given.on_device:
             found = given.value if i is None else given.value[i]
         elif i is None:
-            found = self.machine.on_host(given, stream)
+            found = self.device.on_host(given, stream)
         else:
-            found = self.machine.copied(self.machine.taken(given, np.array([i]), stream), stream)[0]
+            found = self.device.copied(self.device.taken(given, np.array([i]), stream), stream)[0]
         return np.array(found, np.float64)[()]
 
     def at(self, indices):
@@ -240,7 +240,7 @@ class _Points:
     def _some(self, given, indices):
         if not given.on_device:
             return given.value[indices]
-        return self.machine.taken(given, indices, stream_of(self.machine, given.stream))
+        return self.device.taken(given, indices, stream_of(self.device, given.stream))
 
 
 def _is_array(x):

@@ -19,7 +19,7 @@ from wengert.cuda import elimination
 from wengert.errors import UnsupportedFunctionError
 from wengert.features import fix
 from wengert.program.codegen import kernels
-from wengert.program.codegen.llvm_ir import NAMES, Builder, Number
+from wengert.program.codegen.llvm_ir import NAMES, Builder, Symbol
 from wengert.program.ir.call import Call, Operand
 from wengert.program.ir.call_rules import filled, places
 from wengert.program.ir.ir import restored
@@ -283,7 +283,7 @@ def constants(x, of):
     found = np.array(x, object)
     flat = found.reshape(-1)
     for i, item in enumerate(flat):
-        if not isinstance(item, Number):
+        if not isinstance(item, Symbol):
             flat[i] = of.constant(float(item), isinstance(item, (bool, np.bool_)))
     return flat.reshape(found.shape) if found.shape else flat[0]
 
@@ -305,9 +305,9 @@ class Scalars(Builder):
         self.guards: list = []
         self.inputs: list = []
 
-    def emit(self, op, a=-1, b=-1, c=-1, kind=SCALAR) -> Number:
+    def emit(self, op, a=-1, b=-1, c=-1, kind=SCALAR) -> Symbol:
         self.columns.append((op, a, b, c, kind))
-        return Number(self, len(self.columns) - 1, kind == FLAG)
+        return Symbol(self, len(self.columns) - 1, kind == FLAG)
 
     def constant(self, x, is_flag=False):
         self.constants.append(float(x))

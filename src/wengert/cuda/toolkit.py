@@ -10,7 +10,7 @@ from typing import Any
 from wengert.errors import CudaUnavailable
 
 #: driver errors for machine code that was built for a newer driver
-_OTHER_VERSION = {"UNSUPPORTED_PTX_VERSION", "INVALID_IMAGE", "NO_BINARY_FOR_GPU", "SYSTEM_DRIVER_MISMATCH"}
+_VERSION_ERRORS = {"UNSUPPORTED_PTX_VERSION", "INVALID_IMAGE", "NO_BINARY_FOR_GPU", "SYSTEM_DRIVER_MISMATCH"}
 
 INSTALL = 'pip install "wengert[cuda]" for drivers of CUDA 13 (580 or later), "wengert[cuda12]" for those of CUDA 12'
 
@@ -33,9 +33,9 @@ def numba_cuda() -> Any:
     return cuda
 
 
-def of_versions(error: Exception, cuda: Any) -> CudaUnavailable | None:
+def version_mismatch(error: Exception, cuda: Any) -> CudaUnavailable | None:
     """Return an explanation if the compilers are newer than the driver; None for any other error."""
-    if name_of(error) not in _OTHER_VERSION and type(error).__name__ != "LinkerError":
+    if name_of(error) not in _VERSION_ERRORS and type(error).__name__ != "LinkerError":
         return None
     driver, toolkit = _version(cuda.cudadrv.driver.get_version), _version(cuda.runtime.get_version)
     pins = f'pip install "cuda-toolkit=={driver}.*" "nvidia-nvjitlink=={driver}.*"'

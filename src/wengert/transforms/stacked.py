@@ -57,7 +57,7 @@ class Batch(Lifted):
     def dtype(self):
         return self.v.dtype
 
-    def _leave(self, where):
+    def _raise_unsupported(self, where):
         raise NotBatchable
 
     def __bool__(self):

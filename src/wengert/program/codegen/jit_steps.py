@@ -19,7 +19,7 @@ from wengert.program.codegen.scalar_steps import ScalarSteps, ScalarWriter
 from wengert.program.codegen.vector_steps import VectorStep
 from wengert.program.codegen.vm_steps import Steps
 
-__all__ = ["Report", "Steps", "hastened"]
+__all__ = ["Report", "Steps", "compile_steps"]
 
 
 @dataclasses.dataclass
@@ -27,13 +27,13 @@ class Report:
     """Result of compilation: instructions compiled, scalar operations emitted, and reasons for the others."""
 
     compiled: int = 0
-    written: int = 0
+    emitted: int = 0
     refused: list = dataclasses.field(default_factory=list)
     seconds: float = 0.0
     is_from_disk: bool = False
 
 
-def hastened(given: Steps, report: Report) -> tuple[list, int, object]:
+def compile_steps(given: Steps, report: Report) -> tuple[list, int, object]:
     """Replace the instructions that can be compiled by functions.
 
     Return the instructions, the number of workspace slots that the functions need, and the object that owns the code.
@@ -43,7 +43,7 @@ def hastened(given: Steps, report: Report) -> tuple[list, int, object]:
     llvm_jit.llvm()  # raises ImportError if llvmlite is missing
     groups = [given.steps[i:j] for i, j in _groups(given.steps)]
     refused: dict = {}
-    while (built := _built(given, groups, refused)) is None:
+    while (built := _build(given, groups, refused)) is None:
         pass
     module, functions, numbers = built
     report.refused += dict.fromkeys(refused.values())
@@ -60,11 +60,11 @@ def hastened(given: Steps, report: Report) -> tuple[list, int, object]:
             report.compiled += len(group)
             name, table, blocks = function
             found.append(("compiled", addresses[name], table, sum(map(_work, group)), *blocks))
-    report.written = numbers.written
+    report.emitted = numbers.emitted
     return found, numbers.count if numbers.needed else 0, code
 
 
-def _built(given, groups, refused):
+def _build(given, groups, refused):
     """Return a module, for each group of instructions its function and table, and the scalar code.
 
     None if another group of scalar instructions is refused: the caller retries, since other groups must then read its

@@ -1,7 +1,7 @@
 """Formulas of elementwise functions for the code generators: one row a function, by its NumPy or SciPy name.
 
-Formulas take `Number`s, or plain floats, which adopt the dtype of the kernel, and append operations to their builder.
-A row is either a primitive operation (`Machine`) or a formula in terms of other rows; operators are rows too: `a * b`
+Formulas take `Symbol`s, or plain floats, which adopt the dtype of the kernel, and append operations to their builder.
+A row is either a primitive operation (`Primitive`) or a formula in terms of other rows; operators are rows too: `a * b`
 is `multiply`.
 Functions of ``kernels.h`` are translated from their C expressions, values and partials alike (`Formula`); one that uses
 only the names in `C_NAMES` needs nothing in this module.
@@ -20,7 +20,7 @@ from wengert.core.tape.tape import kernel_formulas
 from wengert.program.ir import opcode_table
 
 
-class Machine(NamedTuple):
+class Primitive(NamedTuple):
     """A primitive operation of every target.
 
     `python` is the expression in NumPy.
@@ -36,7 +36,7 @@ class Machine(NamedTuple):
 
 
 class Row(NamedTuple):
-    value: Machine | Callable
+    value: Primitive | Callable
     partials: tuple = ()
     is_flag: bool = False
 
@@ -71,7 +71,7 @@ def flag(name, value):
 def library(name, c, cost, python="np.{}"):
     """Add a row for a function of the C library."""
     arity = {"atan2": 2, "hypot": 2, "pow": 2, "fmod": 2, "copysign": 2}.get(c, 1)
-    row(name, Machine(f"{python.format(name)}({', '.join(['{}'] * arity)})", c=c, cost=cost))
+    row(name, Primitive(f"{python.format(name)}({', '.join(['{}'] * arity)})", c=c, cost=cost))
 
 
 def _of(name):
@@ -87,43 +87,43 @@ exp, log_, sqrt_, sin, cos, sinh, cosh = map(_of, ("exp", "log", "sqrt", "sin", 
 expm1, log1p, hypot, erf, erfc, rint, fmod = map(_of, ("expm1", "log1p", "hypot", "erf", "erfc", "rint", "fmod"))
 floor, copysign, isnan, isinf, maximum = map(_of, ("floor", "copysign", "isnan", "isinf", "maximum"))
 exp2, arctan2, signbit = map(_of, ("exp2", "arctan2", "signbit"))
-rest = _of("product rest")
+product_error = _of("product error")
 sign = _of("sign")
 
 LN2, LN10 = log(2.0), log(10.0)
 
 # ---- arithmetic
 
-row("add", Machine("{} + {}", ir="fadd"))
-row("subtract", Machine("{} - {}", ir="fsub"))
-row("multiply", Machine("{} * {}", ir="fmul"))
-row("divide", Machine("{} / {}", ir="fdiv", cost=10))
-row("negative", Machine("-{}", ir="fneg", cost=0))
-row("absolute", Machine("np.abs({})", c="fabs", cost=0))
+row("add", Primitive("{} + {}", ir="fadd"))
+row("subtract", Primitive("{} - {}", ir="fsub"))
+row("multiply", Primitive("{} * {}", ir="fmul"))
+row("divide", Primitive("{} / {}", ir="fdiv", cost=10))
+row("negative", Primitive("-{}", ir="fneg", cost=0))
+row("absolute", Primitive("np.abs({})", c="fabs", cost=0))
 # the rounding error of a * b, where p is the rounded product
-row("product rest", Machine("product_rest({}, {}, {})", ir="fma"))
+row("product error", Primitive("product_error({}, {}, {})", ir="fma"))
 # a factor that is exactly 0 gives 0
-row("strong", Machine("strong({}, {})", ir="strong", cost=2))
+row("strong", Primitive("strong({}, {})", ir="strong", cost=2))
 
 # ---- comparisons and choices
 
-flag("less", Machine("{} < {}", ir="<"))
-flag("less_equal", Machine("{} <= {}", ir="<="))
-flag("greater", Machine("{} > {}", ir=">"))
-flag("greater_equal", Machine("{} >= {}", ir=">="))
-flag("equal", Machine("{} == {}", ir="=="))
-flag("not_equal", Machine("{} != {}", ir="!="))
-flag("logical_not", Machine("np.logical_not({})", ir="not_", cost=0))
-flag("logical_and", Machine("{} & {}", ir="and_", cost=0))
-flag("logical_or", Machine("{} | {}", ir="or_", cost=0))
-flag("logical_xor", Machine("{} ^ {}", ir="xor", cost=0))
+flag("less", Primitive("{} < {}", ir="<"))
+flag("less_equal", Primitive("{} <= {}", ir="<="))
+flag("greater", Primitive("{} > {}", ir=">"))
+flag("greater_equal", Primitive("{} >= {}", ir=">="))
+flag("equal", Primitive("{} == {}", ir="=="))
+flag("not_equal", Primitive("{} != {}", ir="!="))
+flag("logical_not", Primitive("np.logical_not({})", ir="not_", cost=0))
+flag("logical_and", Primitive("{} & {}", ir="and_", cost=0))
+flag("logical_or", Primitive("{} | {}", ir="or_", cost=0))
+flag("logical_xor", Primitive("{} ^ {}", ir="xor", cost=0))
 flag("isnan", lambda a: a != a)
 flag("isinf", lambda a: abs(a) == inf)
 flag("isfinite", lambda a: abs(a) < inf)
 flag("isposinf", lambda a: a == inf)
 flag("isneginf", lambda a: a == -inf)
 flag("signbit", lambda a: copysign(1.0, a) < 0.0)
-row("where", Machine("np.where({}, {}, {})[()]", ir="select", cost=0))
+row("where", Primitive("np.where({}, {}, {})[()]", ir="select", cost=0))
 
 # ---- powers and roots
 
@@ -175,8 +175,8 @@ def pow_b(a, y):
     return where(y == 0.0, 0.0, y * log_(a))
 
 
-row("pow function", Machine("np.power({}, {})", c="pow", cost=90))
-row("sqrt", Machine("np.sqrt({})", c="sqrt", cost=12))
+row("pow function", Primitive("np.power({}, {})", c="pow", cost=90))
+row("sqrt", Primitive("np.sqrt({})", c="sqrt", cost=12))
 library("cbrt", "cbrt", 25)
 library("hypot", "hypot", 25)
 
@@ -284,7 +284,7 @@ def larger_number(a, b, sign):
 def gauss(a):
     """Return exp(-a*a), corrected for the rounding error of a*a, which would cost a*a ulp."""
     s = a * a
-    found = exp(-s) * (1.0 - rest(a, a, s))
+    found = exp(-s) * (1.0 - product_error(a, a, s))
     return where(s < 800.0, found, where(isnan(a), a, 0.0))
 
 
@@ -307,13 +307,13 @@ row("xlog1py", lambda a, b: where((a == 0.0) & (b == b), 0.0, a * log1p(b)))
 row("entr", lambda a: where(a == 0.0, 0.0, where(a < 0.0, -inf, -a * log_(a))))
 
 #: the rows that are primitive operations, in order
-MACHINE = [name for name, found in ROWS.items() if isinstance(found.value, Machine)]
+PRIMITIVES = [name for name, found in ROWS.items() if isinstance(found.value, Primitive)]
 
 # ---- functions of kernels.h
 
 #: names allowed in C expressions: C library functions, constants, and the helpers of kernels.h, restated above
 C_NAMES: dict[str, Any] = {
-    **{ROWS[name].value.c: _of(name) for name in MACHINE if ROWS[name].value.c},
+    **{ROWS[name].value.c: _of(name) for name in PRIMITIVES if ROWS[name].value.c},
     "pow": power,
     "WG_LN2": LN2,
     "WG_LN10": LN10,
@@ -334,7 +334,7 @@ C_NAMES: dict[str, Any] = {
 
 
 class Formula:
-    """A C expression in a, b and y as a function of `Number`s, translated on first use."""
+    """A C expression in a, b and y as a function of `Symbol`s, translated on first use."""
 
     def __init__(self, text: str):
         self.text = text

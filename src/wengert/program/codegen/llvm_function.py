@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable
 
 from wengert.program.codegen import llvm_jit
-from wengert.program.codegen.llvm_ir import NAMES, Statements, appended
+from wengert.program.codegen.llvm_ir import NAMES, Statements, emit_statements
 from wengert.program.codegen.llvm_jit import Refused
 from wengert.program.ir.opcodes import Op
 
@@ -53,9 +53,9 @@ class Function:
         self.i64, self.i32, self.i8 = ir.IntType(64), ir.IntType(32), ir.IntType(8)
         self.double, self.pointer = ir.DoubleType(), ir.PointerType()
         self.parts: list = []
-        self.part()
+        self.new_part()
 
-    def part(self):
+    def new_part(self):
         """Start a new part, an internal function that runs after the previous ones."""
         if self.parts:
             self.end()
@@ -90,14 +90,14 @@ class Function:
 
     # ------------------------------------------------------------------------------------------ addressing
 
-    def whole(self, x):
+    def int64(self, x):
         return self.ir.Constant(self.i64, x)
 
     def array(self, number):
         """Return the address of the first element of an array."""
         if number not in self.arrays:
             with self.builder.goto_entry_block():
-                self.arrays[number] = self.address(self.whole(number))
+                self.arrays[number] = self.address(self.int64(number))
         return self.arrays[number]
 
     def address(self, number):
@@ -105,7 +105,7 @@ class Function:
 
     def at(self, pointer, place, kind=None):
         """Return the address of an element of a type; `place` counts elements (bytes if the type is i8)."""
-        place = self.whole(place) if isinstance(place, int) else place
+        place = self.int64(place) if isinstance(place, int) else place
         return self.builder.gep(pointer, [place], source_etype=kind or self.double)
 
     def entry(self, number):
@@ -119,34 +119,34 @@ class Function:
     @contextlib.contextmanager
     def loop(self, times: int, step: int = 1):
         """Append a loop; yield its induction variable, which grows by `step`. Code appended meanwhile is the body."""
-        with self.between(self.whole(0), self.whole(times * step), step) as turn:
-            yield turn
+        with self.loop_range(self.int64(0), self.int64(times * step), step) as index:
+            yield index
 
     @contextlib.contextmanager
-    def between(self, start, stop, step: int = 1):
+    def loop_range(self, start, stop, step: int = 1):
         """Like `loop`, from `start` to `stop`, which must be larger: the test is at the end."""
         builder = self.builder
         before = builder.block
         body = builder.append_basic_block()
         builder.branch(body)
         builder.position_at_end(body)
-        turn = builder.phi(self.i64)
-        turn.add_incoming(start, before)
-        yield turn
-        after = builder.add(turn, self.whole(step))
-        turn.add_incoming(after, builder.block)
+        index = builder.phi(self.i64)
+        index.add_incoming(start, before)
+        yield index
+        after = builder.add(index, self.int64(step))
+        index.add_incoming(after, builder.block)
         end = builder.append_basic_block()
         builder.cbranch(builder.icmp_signed("<", after, stop), body, end)
         builder.position_at_end(end)
 
-    def affine(self, base: int, steps: tuple, turns: list):
-        """Emit base + steps . turns, where `turns` are induction variables."""
+    def affine(self, base: int, steps: tuple, indices: list):
+        """Emit base + steps . indices, where `indices` are induction variables."""
         found = None
-        for step, turn in zip(steps, turns):
+        for step, index in zip(steps, indices):
             if step:
-                moved = turn if step == 1 else self.builder.mul(turn, self.whole(step))
+                moved = index if step == 1 else self.builder.mul(index, self.int64(step))
                 found = moved if found is None else self.builder.add(found, moved)
-        return self.whole(base) if found is None else self.builder.add(found, self.whole(base)) if base else found
+        return self.int64(base) if found is None else self.builder.add(found, self.int64(base)) if base else found
 
 
 class _Statements(Statements):
@@ -167,7 +167,7 @@ class Block:
         self.found: dict = {}
         self.done = 0
 
-    def given(self, key, make: Callable, is_flag=False):
+    def define(self, key, make: Callable, is_flag=False):
         """Return a number whose LLVM value `make` emits, once for each key."""
         self.flush()
         number = self.of._statement(("given", *key), is_flag=is_flag)
@@ -179,7 +179,7 @@ class Block:
     def flush(self):
         new = [(v, self.of._statements[v]) for v in range(self.done, self.of.count)]
         self.done = self.of.count
-        appended(self.function.builder, new, self.found, self.real, self.call)
+        emit_statements(self.function.builder, new, self.found, self.real, self.call)
 
     def flag(self, number):
         """Return the LLVM value of a flag."""
@@ -193,13 +193,13 @@ class Block:
         self.flush()
         return self.found[number.v]
 
-    def applied(self, op, operands):
+    def apply(self, op, operands):
         """Apply an IR instruction to numbers; operands that it does not read may be None."""
         of, a = self.of, operands[0]
         if op == "cube":
-            return of.number(a * a * a)
+            return of.as_symbol(a * a * a)
         if op == "fourth":
-            return of.number((a * a) * (a * a))
+            return of.as_symbol((a * a) * (a * a))
         if op == "root":
             return of.apply("**", a, 0.5)
         if op in NAMES:

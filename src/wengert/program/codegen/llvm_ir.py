@@ -1,8 +1,8 @@
 """Converts formulas to statements and statements to LLVM IR, for GPU kernels and for the LLVM tier.
 
-`Number`s are symbolic scalars; each operation on them, identified by its function's name, goes to their *builder*.
+`Symbol`s are symbolic scalars; each operation on them, identified by its function's name, goes to their *builder*.
 `Statements` is the builder for machine code: straight-line SSA form with common subexpressions merged.
-`appended` emits statements as LLVM IR, for scalars of either precision and for vectors.
+`emit_statements` emits statements as LLVM IR, for scalars of either precision and for vectors.
 
 llvmlite is imported only when code is generated.
 """
@@ -26,7 +26,7 @@ NAMES = {
 }
 
 
-class Number:
+class Symbol:
     """A symbolic scalar or flag; `v` is its index in the builder `of`."""
 
     __slots__ = ("is_flag", "of", "v")
@@ -52,7 +52,7 @@ class Number:
 
 def _operator(name, is_swapped=False):
     def method(self, other):
-        if not isinstance(other, (Number, int, float, np.number, np.bool_)):
+        if not isinstance(other, (Symbol, int, float, np.number, np.bool_)):
             return NotImplemented
         return self.of.apply(name, other, self) if is_swapped else self.of.apply(name, self, other)
 
@@ -75,8 +75,8 @@ for _sign, _name in {
     "or": "logical_or",
     "xor": "logical_xor",
 }.items():
-    setattr(Number, f"__{_sign}__", _operator(_name))
-    setattr(Number, f"__r{_sign}__", _operator(_name, is_swapped=True))
+    setattr(Symbol, f"__{_sign}__", _operator(_name))
+    setattr(Symbol, f"__r{_sign}__", _operator(_name, is_swapped=True))
 for _sign, _name in {
     "lt": "less",
     "le": "less_equal",
@@ -85,15 +85,15 @@ for _sign, _name in {
     "eq": "equal",
     "ne": "not_equal",
 }.items():
-    setattr(Number, f"__{_sign}__", _operator(_name))
+    setattr(Symbol, f"__{_sign}__", _operator(_name))
 for _sign, _name in {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "logical_not"}.items():
-    setattr(Number, f"__{_sign}__", _function(_name))
+    setattr(Symbol, f"__{_sign}__", _function(_name))
 # methods that NumPy calls on the elements of object arrays
 for _name in (
     "conjugate square reciprocal fabs sqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan "
     "sinh cosh tanh arcsinh arccosh arctanh rint floor ceil trunc arctan2 hypot"
 ).split():
-    setattr(Number, _name, _function(_name))
+    setattr(Symbol, _name, _function(_name))
 
 
 # ---------------------------------------------------------------------------------------------- builders
@@ -104,19 +104,19 @@ _TO_FLAGS = {"logical_not", "logical_and", "logical_or", "logical_xor"}
 class Builder:
     """Converts functions of numbers to instructions; base of the builders for machine code and for GPU programs."""
 
-    def number(self, x) -> Number:
+    def as_symbol(self, x) -> Symbol:
         """Convert a Python scalar to a number of this builder."""
-        return x if type(x) is Number else self.constant(float(x), isinstance(x, (bool, np.bool_)))
+        return x if type(x) is Symbol else self.constant(float(x), isinstance(x, (bool, np.bool_)))
 
-    def as_float(self, x) -> Number:
-        x = self.number(x)
+    def as_float(self, x) -> Symbol:
+        x = self.as_symbol(x)
         return self.apply("where", x, 1.0, 0.0) if x.is_flag else x
 
-    def as_flag(self, x) -> Number:
-        x = self.number(x)
+    def as_flag(self, x) -> Symbol:
+        x = self.as_symbol(x)
         return x if x.is_flag else self.apply("not_equal", x, 0.0)
 
-    def apply(self, name: str, *operands) -> Number:
+    def apply(self, name: str, *operands) -> Symbol:
         """Append a function of numbers, by its name."""
         name = kernels.ALIASES.get(name, name)
         if name not in kernels.ROWS:
@@ -124,7 +124,7 @@ class Builder:
         if name in _TO_FLAGS:
             return self.instruction(name, [self.as_flag(x) for x in operands])
         if name == "where":
-            mask, *branches = map(self.number, operands)
+            mask, *branches = map(self.as_symbol, operands)
             if branches[0].is_flag and branches[1].is_flag:
                 mask = self.as_flag(mask)
                 return (mask & branches[0]) | (~mask & branches[1])
@@ -142,11 +142,11 @@ class Statements(Builder):
         self._numbers: dict = {}
         self.nothing = self._statement(("constant", 0.0), "nothing")  # zero without a sign, dropped from sums
 
-    def _statement(self, statement, key=None, is_flag=False) -> Number:
+    def _statement(self, statement, key=None, is_flag=False) -> Symbol:
         found = self._numbers.get(key or statement)
         if found is None:
             self._statements.append(statement)
-            found = self._numbers[key or statement] = Number(self, len(self._statements) - 1, is_flag)
+            found = self._numbers[key or statement] = Symbol(self, len(self._statements) - 1, is_flag)
         return found
 
     def constant(self, x, is_flag=False):
@@ -155,21 +155,21 @@ class Statements(Builder):
         x = float(x)
         return self._statement(("constant", x), struct.pack("d", x))
 
-    def value(self, x: Number):
+    def value(self, x: Symbol):
         """Return the value of a constant; None for other numbers."""
         name, *operands = self._statements[x.v]
         return operands[0] if name in ("constant", "flag") else None
 
     def partial(self, opcode, side, *operands):
-        return self.number(kernels.ROWS[kernels.ALIASES.get(NAMES[opcode], NAMES[opcode])].partials[side](*operands))
+        return self.as_symbol(kernels.ROWS[kernels.ALIASES.get(NAMES[opcode], NAMES[opcode])].partials[side](*operands))
 
     def instruction(self, name, operands):
         row = kernels.ROWS[name]
         found = self._known(name, operands)
         if found is not None:
             return found
-        if not isinstance(row.value, kernels.Machine):
-            return self.number(row.value(*operands))
+        if not isinstance(row.value, kernels.Primitive):
+            return self.as_symbol(row.value(*operands))
         if name in ("add", "multiply", "logical_and", "logical_or"):
             operands = sorted(operands, key=lambda x: x.v)
         return self._statement((name, *[x.v for x in operands]), is_flag=row.is_flag)
@@ -215,7 +215,7 @@ class Statements(Builder):
 # ---------------------------------------------------------------------------------------------- LLVM IR
 
 
-def appended(builder, order, found: dict, real, call: Callable) -> None:
+def emit_statements(builder, order, found: dict, real, call: Callable) -> None:
     """Emit statements as LLVM IR.
 
     Parameters
@@ -238,29 +238,29 @@ def appended(builder, order, found: dict, real, call: Callable) -> None:
         elif name == "flag":
             found[v] = ir.Constant(flag, int(operands[0]))
         elif name in kernels.ROWS:
-            found[v] = emitted(builder, kernels.ROWS[name].value, [found[x] for x in operands], real, call)
+            found[v] = emit_statement(builder, kernels.ROWS[name].value, [found[x] for x in operands], real, call)
 
 
-def emitted(builder, machine, operands, real, call):
+def emit_statement(builder, primitive, operands, real, call):
     """Emit one statement as LLVM IR and return its value."""
     from llvmlite import ir
 
-    if machine.c:
-        return call(builder, machine.c, operands)
-    if machine.ir == "fneg":  # libNVVM's dialect of LLVM IR has no fneg
+    if primitive.c:
+        return call(builder, primitive.c, operands)
+    if primitive.ir == "fneg":  # libNVVM's dialect of LLVM IR has no fneg
         return builder.fsub(ir.Constant(real, -0.0), *operands)
-    if machine.ir == "fma":
+    if primitive.ir == "fma":
         a, b, product = operands
         return intrinsic(builder, "fma", [a, b, builder.fsub(ir.Constant(real, -0.0), product)])
-    if machine.ir == "strong":
+    if primitive.ir == "strong":
         zero = ir.Constant(real, 0.0)
         is_zero = builder.or_(*[builder.fcmp_ordered("==", x, zero) for x in operands])
         return builder.select(is_zero, zero, builder.fmul(*operands))
-    if machine.ir == "!=":
+    if primitive.ir == "!=":
         return builder.fcmp_unordered("!=", *operands)
-    if machine.ir in ("<", "<=", ">", ">=", "=="):
-        return builder.fcmp_ordered(machine.ir, *operands)
-    return getattr(builder, machine.ir)(*operands)
+    if primitive.ir in ("<", "<=", ">", ">=", "=="):
+        return builder.fcmp_ordered(primitive.ir, *operands)
+    return getattr(builder, primitive.ir)(*operands)
 
 
 def intrinsic(builder, name: str, operands: list):

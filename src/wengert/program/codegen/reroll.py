@@ -17,13 +17,13 @@ from typing import NamedTuple
 import numpy as np
 
 #: iterations of a loop, and instructions that it saves
-_MIN_TURNS, _MIN_SAVED = 3, 24
+_MIN_ITERATIONS, _MIN_SAVED = 3, 24
 
 #: items in a loop body
 _MAX_PERIOD = 1024
 
 #: once a period covers this share of the code, longer ones are not tried
-_ENOUGH_COVERED = 0.3
+_SUFFICIENT_COVERAGE = 0.3
 
 
 class Loop(NamedTuple):
@@ -54,15 +54,15 @@ def rolled(items: list[Item]) -> list[Item]:
 def _round(items, numbers):
     """Roll the shortest period that covers much of the code, or the best one; None if nothing repeats."""
     keys = np.array([numbers.setdefault(item.key, len(numbers)) for item in items])
-    marks = np.array([_mark(item.base) for item in items], np.uint64)
+    hashes = np.array([_linear_hash(item.base) for item in items], np.uint64)
     weight = np.concatenate([[0], np.cumsum([_count(item.key) for item in items])])
     most, best = 0, None
-    for period in range(1, min(_MAX_PERIOD, len(items) // _MIN_TURNS) + 1):
-        runs = _runs(keys, marks, weight, period)
+    for period in range(1, min(_MAX_PERIOD, len(items) // _MIN_ITERATIONS) + 1):
+        runs = _runs(keys, hashes, weight, period)
         covered = sum(period * times for _, times in runs)
         if covered > most:
             most, best = covered, (period, runs)
-        if covered > _ENOUGH_COVERED * len(items):
+        if covered > _SUFFICIENT_COVERAGE * len(items):
             break
     if best is None:
         return None
@@ -79,15 +79,15 @@ def _round(items, numbers):
 _WEIGHTS = np.random.default_rng(0).integers(1, 1 << 63, 64).tolist()
 
 
-def _mark(base):
+def _linear_hash(base):
     """Hash a base linearly: it grows by a constant if all integers do, and hardly ever otherwise."""
     return sum(map(operator.mul, base, itertools.cycle(_WEIGHTS))) & 0xFFFFFFFFFFFFFFFF
 
 
-def _runs(keys, marks, weight, period):
+def _runs(keys, hashes, weight, period):
     """Find where the items repeat: pairs of a start and a number of periods."""
     is_same = keys[period:] == keys[:-period]
-    moved = marks[period:] - marks[:-period]
+    moved = hashes[period:] - hashes[:-period]
     good = is_same[period:] & is_same[:-period] & (moved[period:] == moved[:-period])
     if not good.any():
         return []
@@ -98,7 +98,7 @@ def _runs(keys, marks, weight, period):
         start = max(start, end)
         times = (stop - start) // period + 2
         after = start + times * period
-        if times >= _MIN_TURNS and weight[after] - weight[start + period] >= _MIN_SAVED:
+        if times >= _MIN_ITERATIONS and weight[after] - weight[start + period] >= _MIN_SAVED:
             found.append((start, times))
             end = after
     return found

@@ -28,7 +28,7 @@ class ScalarSteps:
         For each group of VM instructions, its re-rolled items, split into parts; None if it is not scalar code.
     needed : set of int
         Emitted instructions, by number, whose values must be stored to the workspace.
-    count, written : int
+    count, emitted : int
         Number of all instructions, and of those that are emitted after re-rolling.
     constants : list
         Constant operands.
@@ -38,8 +38,8 @@ class ScalarSteps:
         self.given = given
         self.constants: list = []  # one for each read
         self.groups: list = []
-        self.place: dict = {}  # slot -> position of the value that it holds now
-        self.count = self.written = 0
+        self.position: dict = {}  # slot -> position of the value that it holds now
+        self.count = self.emitted = 0
         self.uses: list = []  # (position of an instruction, position of a value that it reads, operand number)
         later = [{*given.results}]  # last group first: slots read after it by anything but scalar code
         for i in range(len(groups) - 1, 0, -1):
@@ -56,16 +56,16 @@ class ScalarSteps:
             else:
                 self.groups.append(None)
                 for slot in [slot for step in group for slot in writes(step, given)]:
-                    self.place.pop(slot, None)
+                    self.position.pop(slot, None)
         self.needed = self._needed()
 
     def _parts_of(self, group, later):
         """Return the parts of a group; `later` are the slots that are read after it."""
         self.items: list = []
-        self.own: set = set()  # slots written here
+        self.written_slots: set = set()
         for kind, *facts in group:
             getattr(self, f"_read_{kind}")(*facts)
-        for slot in sorted(later & self.own):
+        for slot in sorted(later & self.written_slots):
             self.add(("keep",), [slot], [slot])
         items = self.items
         if len(items) > MAX_STATEMENTS_OF_FUNCTION:
@@ -73,22 +73,22 @@ class ScalarSteps:
         left = reroll.count(items)
         if left > MAX_STATEMENTS:
             raise Refused(f"{left} scalar instructions that form no loops take too long to compile")
-        self.written += left
+        self.emitted += left
         return _parts(items)
 
     def _needed(self):
-        written, turns = [], []
-        first = turn = 0
+        written, indices = [], []
+        first = index = 0
         for part in [part for parts in self.groups if parts for part in parts]:
-            home, turn = turn, turn + 1
+            home, index = index, index + 1
             for item in part:
-                numbers, first = _written(item.key, first)
-                places, turn = _turned(item.key, home, turn)
+                numbers, first = _emitted_numbers(item.key, first)
+                places, index = _iterations(item.key, home, index)
                 written.append(numbers)
-                turns.append(places)
+                indices.append(places)
         if not self.uses:
             return set()
-        number, of_turn = np.concatenate(written), np.concatenate(turns)
+        number, of_iteration = np.concatenate(written), np.concatenate(indices)
         user, used, operand = np.array(self.uses).T
         # in a loop, an operand may come from different instructions in different iterations: only memory serves both
         _, reading = np.unique(number[user] * (operand.max() + 1) + operand, return_inverse=True)
@@ -96,7 +96,7 @@ class ScalarSteps:
         source[reading] = number[used]
         varies = np.zeros(len(user), bool)
         varies[reading[number[used] != source[reading]]] = True
-        return {*number[used[(of_turn[user] != of_turn[used]) | varies[reading]]].tolist()}
+        return {*number[used[(of_iteration[user] != of_iteration[used]) | varies[reading]]].tolist()}
 
     # ------------------------------------------------------------------------------------------ instructions
 
@@ -104,10 +104,10 @@ class ScalarSteps:
         """Append an instruction: its constant key, integers that vary, and slots that it reads (None: no operand)."""
         base, kinds = [self.count, *integers], []
         for slot in slots:
-            if slot in self.place:
+            if slot in self.position:
                 kinds.append("value")
-                base.append(self.place[slot])
-                self.uses.append((self.count, self.place[slot], len(kinds)))
+                base.append(self.position[slot])
+                self.uses.append((self.count, self.position[slot], len(kinds)))
             elif slot in self.given.constants:
                 kinds.append("constant")
                 base.append(len(self.constants))
@@ -139,8 +139,8 @@ class ScalarSteps:
                     slots = [x or None for x in (a, b, code[t][1])]
                     t += 1
                 self.add((op,), [], slots[:arity])
-            self.place[y] = self.count - 1
-            self.own.add(y)
+            self.position[y] = self.count - 1
+            self.written_slots.add(y)
 
     def _read_pack(self, array, offsets, slots):
         for offset, slot in zip(offsets.tolist(), slots.tolist()):
@@ -158,7 +158,7 @@ class ScalarWriter:
         self.needed = numbers.needed
         self.constants = np.array(numbers.constants, float)
         self.times: list = []  # iteration counts of the enclosing loops
-        self.static = 0  # number of the next emitted instruction
+        self.next_emitted = 0  # number of the next emitted instruction
         self.version = 0  # increases with each store to an array, after which loads must be repeated
 
     def write(self, function: Function, parts) -> None:
@@ -166,11 +166,11 @@ class ScalarWriter:
         self.function = function
         for i, part in enumerate(parts):
             if i:
-                function.part()
+                function.new_part()
             block = Block(function, function.double)
             self._append([(x.key, [(v, ()) for v in x.base]) for x in part], [], block)
 
-    def _append(self, items, turns, block):
+    def _append(self, items, indices, block):
         """Emit instructions and loops; an integer of a base is a pair: first value, steps in the enclosing loops."""
         f = self.function
         values: dict = {}
@@ -180,33 +180,33 @@ class ScalarWriter:
                 ends = np.cumsum([0, *key.widths]).tolist()
                 inner = [(k, moved[i:j]) for k, i, j in zip(key.keys, ends, ends[1:])]
                 self.times.append(key.times)
-                with f.loop(key.times) as turn:
-                    self._append(inner, [*turns, turn], Block(f, f.double))
+                with f.loop(key.times) as index:
+                    self._append(inner, [*indices, index], Block(f, f.double))
                 self.times.pop()
                 continue
-            self._append_one(key, base, turns, block, values)
-            self.static += 1
+            self._append_one(key, base, indices, block, values)
+            self.next_emitted += 1
 
-    def _append_one(self, key, base, turns, block, values):
+    def _append_one(self, key, base, indices, block, values):
         f, b = self.function, self.function.builder
         op, place, rest = key[0], base[0], base[1:]
 
-        def address(pointer, moving, by=0, kind=None):
-            return f.at(pointer, f.affine(by + moving[0], moving[1], turns), kind)
+        def address(pointer, varying, by=0, kind=None):
+            return f.at(pointer, f.affine(by + varying[0], varying[1], indices), kind)
 
-        def operands(kinds, moving):
-            moving = iter(moving)
-            return [None if kind is None else operand(kind, moving) for kind in kinds]
+        def operands(kinds, varying):
+            varying = iter(varying)
+            return [None if kind is None else operand(kind, varying) for kind in kinds]
 
-        def operand(kind, moving):
+        def operand(kind, varying):
             if type(kind) is int:
-                return block.given(("slot", kind), lambda: f.slot(kind))
-            x = next(moving)
+                return block.define(("slot", kind), lambda: f.slot(kind))
+            x = next(varying)
             if kind == "constant":
-                return self._constant(x, turns, block)
+                return self._constant(x, indices, block)
             if x in values:
                 return values[x]
-            return block.given(("value", x), lambda: b.load(address(f.slots, x, self.given.slots), typ=f.double))
+            return block.define(("value", x), lambda: b.load(address(f.slots, x, self.given.slots), typ=f.double))
 
         if op == "load" or op == "load_bool":
             is_flag = op == "load_bool"
@@ -216,7 +216,7 @@ class ScalarWriter:
                 x = b.load(address(f.array(key[1]), rest[0], kind=kind), typ=kind)
                 return b.icmp_unsigned("!=", x, f.ir.Constant(kind, 0)) if is_flag else x
 
-            found = block.given(("load", key[1], rest[0], self.version), load, is_flag)
+            found = block.define(("load", key[1], rest[0], self.version), load, is_flag)
         elif op == "copy":
             self._append_copy(*key[1:])
             return
@@ -228,19 +228,19 @@ class ScalarWriter:
         elif op == "guard" or op == "guard_int":
             x, expected = [block.double(x) for x in operands(key[1:], rest[1:])]
             with b.if_then(b.not_(self._is_same(x, expected, op == "guard")), likely=False):
-                b.ret(b.trunc(f.affine(*rest[0], turns), f.i32))
+                b.ret(b.trunc(f.affine(*rest[0], indices), f.i32))
             return
         else:
-            found = block.applied(op, operands(key[1:], rest))
+            found = block.apply(op, operands(key[1:], rest))
         values[place] = found
-        if self.static in self.needed:
+        if self.next_emitted in self.needed:
             b.store(block.double(found), address(f.slots, place, self.given.slots))
 
-    def _constant(self, moving, turns, block):
+    def _constant(self, varying, indices, block):
         """Return a constant, or load it from a table if it varies between iterations."""
         f, ir = self.function, self.function.ir
-        places = np.array(moving[0])
-        for step, times in zip(moving[1], self.times):
+        places = np.array(varying[0])
+        for step, times in zip(varying[1], self.times):
             places = places[..., None] + step * np.arange(times)
         found = self.constants[places]
         bits = found.view(np.int64)
@@ -253,9 +253,9 @@ class ScalarWriter:
             table.linkage, table.global_constant = "internal", True
             table.initializer = ir.Constant(kind, found.ravel().tolist())
             steps = tuple(step // found.itemsize for step in found.strides)
-            return f.builder.load(f.at(table, f.affine(0, steps, turns)), typ=f.double)
+            return f.builder.load(f.at(table, f.affine(0, steps, indices)), typ=f.double)
 
-        return block.given(("constant", moving), load)
+        return block.define(("constant", varying), load)
 
     def _append_copy(self, array, source, size):
         f, b = self.function, self.function.builder
@@ -265,7 +265,7 @@ class ScalarWriter:
         kinds = ir.FunctionType(ir.VoidType(), [f.pointer, kind, f.i64, flag])
         function = f.module.globals.get(name) or ir.Function(f.module, kinds, name)
         x = ir.Constant(f.i8, 0) if source < 0 else f.array(source)
-        b.call(function, [f.array(array), x, f.whole(size), ir.Constant(flag, 0)])
+        b.call(function, [f.array(array), x, f.int64(size), ir.Constant(flag, 0)])
         self.version += 1
 
     def _is_same(self, x, expected, are_bits):
@@ -291,25 +291,25 @@ def _parts(items):
     return found
 
 
-def _written(key, first):
+def _emitted_numbers(key, first):
     """Return the emitted number of each instruction of a key, unrolled; and the next free number."""
     if not isinstance(key, reroll.Loop):
         return np.array([first]), first + 1
     found = []
     for inner in key.keys:
-        numbers, first = _written(inner, first)
+        numbers, first = _emitted_numbers(inner, first)
         found.append(numbers)
     return np.tile(np.concatenate(found), key.times), first
 
 
-def _turned(key, home, turn):
+def _iterations(key, home, index):
     """Return the loop iteration of each instruction, unrolled, `home` outside loops; and the next free one."""
     if not isinstance(key, reroll.Loop):
-        return np.array([home]), turn
+        return np.array([home]), index
     found = []
     for _ in range(key.times):
-        here, turn = turn, turn + 1
+        here, index = index, index + 1
         for inner in key.keys:
-            places, turn = _turned(inner, here, turn)
+            places, index = _iterations(inner, here, index)
             found.append(places)
-    return np.concatenate(found), turn
+    return np.concatenate(found), index

@@ -15,16 +15,16 @@ from wengert.program.codegen.llvm_jit import Refused
 from wengert.program.codegen.vm_steps import Steps
 
 #: partial sums of a reduction: the VM uses as many on every CPU
-PARTS = 8
+PARTIAL_SUMS = 8
 
 #: VM opcodes with two code records, besides those with three operands
-_LONG = ("loop", "exact", "fold", "sum_rows", "get_rows", "put_rows", "get_bool_rows", "put_bool_rows")
+_TWO_RECORDS = ("loop", "exact", "fold", "sum_rows", "get_rows", "put_rows", "get_bool_rows", "put_bool_rows")
 
 #: initial values of a sum, a maximum and a minimum
-_FIRST = (0.0, -np.inf, np.inf)
+_INITIAL = (0.0, -np.inf, np.inf)
 
 #: values in registers up to which two vectors are processed at a time
-MAX_KEPT_AT_TWICE = 12
+MAX_LIVE_FOR_TWO_VECTORS = 12
 
 
 class VectorStep:
@@ -35,12 +35,12 @@ class VectorStep:
         self.code, self.dims, self.strides = code.tolist(), dims, strides
         self.walks = [w for w, _ in walk]
         self.numbers = [(chunk, given.constants.get(slot)) for chunk, slot in [*number, *fill]]
-        self.sums, self.kept = len(sums), chunks + len(number)
+        self.sums, self.live = len(sums), chunks + len(number)
         #: the arrays, and the slots read and written: passed at run time, so that equal code is shared
         self.table = [*[array for _, array in walk], *[slot for _, slot in [*number, *fill]], *sums]
         self.parts = self._parts()
         self.blocks = dims, sums, block
-        self.has_few = rows > 1 and dims[-1] < PARTS // 2
+        self.has_short_rows = rows > 1 and dims[-1] < PARTIAL_SUMS // 2
         if block:  # the range of the first axis to process
             self.table += [0, 0]
         self.key = repr((self.code, dims, strides, self.walks, self.numbers, self.sums, self.parts, block))
@@ -63,7 +63,7 @@ class VectorStep:
             is_read = op == "fold" and [*arrays.values()].count(arrays[y]) > 1
             if is_read and (self.code[t + 1][3] or self.dims[-1] > self.given.chunk):
                 raise Refused("a reduction whose result is read in the same instruction")
-            t += 2 if arity == 3 or op in _LONG else 1
+            t += 2 if arity == 3 or op in _TWO_RECORDS else 1
             found[-1][1] = t
             if is_read:
                 found.append([t, t, []])
@@ -76,10 +76,10 @@ class VectorStep:
             code, a, b, y = self.code[t]
             op, arity = self.given.opcodes[code]
             if op != "one":
-                slots = [a] if arity == 1 or op in _LONG or op == "get" else [a, b]
+                slots = [a] if arity == 1 or op in _TWO_RECORDS or op == "get" else [a, b]
                 read |= {*slots, *([self.code[t + 1][1]] if arity == 3 else [])} - written
                 written |= {y} if op not in ("sum", "sum_rows", "fold") else set()
-            t += 2 if arity == 3 or op in _LONG else 1
+            t += 2 if arity == 3 or op in _TWO_RECORDS else 1
         return read, written
 
     def write(self, function: Function) -> None:
@@ -92,46 +92,47 @@ class VectorStep:
             for i, (chunk, x) in enumerate(self.numbers)
         }
         self.totals = [f.at(f.slots, f.entry(read + len(self.numbers) + i)) for i in range(self.sums)]
-        self.buffers = self._buffers()
+        self.buffers = self.allocate_buffers()
         for total in self.totals:
             f.builder.store(f.ir.Constant(f.double, 0.0), total)
         if 0 in self.dims:
             return
         *outer, length = self.dims
         self.splats: dict = {}
-        for width in {PARTS, self.width(length)}:
+        for width in {PARTIAL_SUMS, self.width(length)}:
             self.splats[width] = {chunk: self.splat(x, width) for chunk, x in numbers.items()}
         span = [f.entry(len(self.table) - 2 + i) for i in (0, 1)] if self.blocks[-1] else None
         with contextlib.ExitStack() as stack:
-            turns = [stack.enter_context(f.loop(n) if d or not span else f.between(*span)) for d, n in enumerate(outer)]
+            loops = [f.loop(n) if d or not span else f.loop_range(*span) for d, n in enumerate(outer)]
+            indices = [stack.enter_context(loop) for loop in loops]
             self.rows = {
-                w: f.at(first, f.affine(0, self.strides[w][:-1], turns), f.i8) for w, first in zip(self.walks, firsts)
+                w: f.at(first, f.affine(0, self.strides[w][:-1], indices), f.i8) for w, first in zip(self.walks, firsts)
             }
             folds = any(folds for _, _, folds in self.parts)
             if span and not outer:
-                self.span(*span, length, self.given.chunk if folds else max(self.splats))
+                self.emit_row_range(*span, length, self.given.chunk if folds else max(self.splats))
             elif not folds:
-                self.stretch(f.whole(0), length)
+                self.emit_row_part(f.int64(0), length)
             else:
                 whole, rest = divmod(length, self.given.chunk)
                 if whole:
                     with f.loop(whole, self.given.chunk) as start:
-                        self.stretch(start, self.given.chunk)
+                        self.emit_row_part(start, self.given.chunk)
                 if rest:
-                    self.stretch(f.whole(whole * self.given.chunk), rest)
+                    self.emit_row_part(f.int64(whole * self.given.chunk), rest)
 
-    def span(self, start, stop, length, unit):
+    def emit_row_range(self, start, stop, length, unit):
         """Process the part of a row from `start` to `stop`, both multiples of `unit` unless at the end of the row."""
         f, b = self.function, self.function.builder
         whole = length // unit * unit
-        last = b.select(b.icmp_signed("<", stop, f.whole(whole)), stop, f.whole(whole))
-        with b.if_then(b.icmp_signed("<", start, last)), f.between(start, last, unit) as place:
-            self.stretch(place, unit)
+        last = b.select(b.icmp_signed("<", stop, f.int64(whole)), stop, f.int64(whole))
+        with b.if_then(b.icmp_signed("<", start, last)), f.loop_range(start, last, unit) as place:
+            self.emit_row_part(place, unit)
         if whole < length:
-            with b.if_then(b.icmp_signed("==", stop, f.whole(length))):
-                self.stretch(f.whole(whole), length - whole)
+            with b.if_then(b.icmp_signed("==", stop, f.int64(length))):
+                self.emit_row_part(f.int64(whole), length - whole)
 
-    def _buffers(self):
+    def allocate_buffers(self):
         """Allocate a row for each slot that one range writes and a later one reads."""
         f, written, kept = self.function, set(), set()
         for first, last, _ in self.parts:
@@ -147,52 +148,53 @@ class VectorStep:
     def width(self, length):
         """Return the elements per iteration: two vectors if the registers suffice, to hide latency."""
         width = 2 * llvm_jit.lanes()
-        return width if width > PARTS and self.kept <= MAX_KEPT_AT_TWICE and length >= 2 * width else PARTS
+        is_wide = width > PARTIAL_SUMS and self.live <= MAX_LIVE_FOR_TWO_VECTORS and length >= 2 * width
+        return width if is_wide else PARTIAL_SUMS
 
-    def stretch(self, start, length):
+    def emit_row_part(self, start, length):
         """Process part of a row; at most a chunk if there are reductions."""
         for part in self.parts:
-            self.looped(part, start, length)
+            self.emit_loop(part, start, length)
 
-    def looped(self, part, start, length):
+    def emit_loop(self, part, start, length):
         """Emit the loop of one range of the code over part of a row, and finish its reductions."""
         f, b = self.function, self.function.builder
         folds = part[2]
-        kind = f.ir.VectorType(f.double, PARTS)
-        parts = [f.ir.Constant(kind, _FIRST[function]) for function, _, _ in folds]
+        kind = f.ir.VectorType(f.double, PARTIAL_SUMS)
+        parts = [f.ir.Constant(kind, _INITIAL[function]) for function, _, _ in folds]
         done = 0
         for width in sorted(self.splats, reverse=True):
             whole = (length - done) // width
             if whole:
-                before, first = b.block, b.add(start, f.whole(done))
-                with f.loop(whole, width) as turn:
+                before, first = b.block, b.add(start, f.int64(done))
+                with f.loop(whole, width) as index:
                     carried = [b.phi(x.type) for x in parts]
                     for phi, x in zip(carried, parts):
                         phi.add_incoming(x, before)
-                    parts = self.some(part, b.add(first, turn), width, width, carried)
+                    parts = self.emit_range(part, b.add(first, index), width, width, carried)
                     for phi, x in zip(carried, parts):
                         phi.add_incoming(x, b.block)
             done += whole * width
         if done < length:
-            parts = self.some(part, b.add(start, f.whole(done)), length - done, PARTS, parts)
+            parts = self.emit_range(part, b.add(start, f.int64(done)), length - done, PARTIAL_SUMS, parts)
         for (function, is_more, w), x in zip(folds, parts):
             place = self.totals[-1 - w] if w < 0 else self.rows[w]
             for half in (4, 2, 1):
-                x = self.both(function, self.taken(x, range(half)), self.taken(x, range(half, 2 * half)))
+                x = self.combine(function, self.shuffle(x, range(half)), self.shuffle(x, range(half, 2 * half)))
             found = b.extract_element(x, f.ir.Constant(f.i32, 0))
-            b.store(self.both(function, b.load(place, typ=f.double), found) if is_more else found, place)
+            b.store(self.combine(function, b.load(place, typ=f.double), found) if is_more else found, place)
 
-    def some(self, part, place, count, width, parts):
+    def emit_range(self, part, place, count, width, parts):
         """Emit one range of the code for `count` elements from `place` on; return the partial reductions."""
         f = self.function
-        block = Block(f, f.ir.VectorType(f.double, width), self.called)
-        now: dict = {slot: block.given(("number", slot), lambda x=x: x) for slot, x in self.splats[width].items()}
+        block = Block(f, f.ir.VectorType(f.double, width), self.call_library)
+        now: dict = {slot: block.define(("number", slot), lambda x=x: x) for slot, x in self.splats[width].items()}
         parts = list(parts)
 
         def read(slot):
             if slot not in now:
                 step = 8 if slot in self.buffers else self.strides[slot][-1]  # 0: broadcast
-                now[slot] = block.given(("walk", slot), lambda: self.loaded(slot, place, count, width, step, f.double))
+                now[slot] = block.define(("walk", slot), lambda: self.load(slot, place, count, width, step, f.double))
             return now[slot]
 
         t, last, _ = part
@@ -207,28 +209,28 @@ class VectorStep:
                 x = read(a)
             elif op in ("get", "get_rows"):
                 t += op != "get"
-                x = block.given(("get", t), lambda a=a, b=b: self.loaded(a, place, count, width, b, f.double))
+                x = block.define(("get", t), lambda a=a, b=b: self.load(a, place, count, width, b, f.double))
             elif op in ("get_bool", "get_bool_rows"):
                 t += op != "get_bool"
-                x = block.given(("get", t), lambda a=a, b=b: self.truths(a, place, count, width, b), is_flag=True)
+                x = block.define(("get", t), lambda a=a, b=b: self.load_flags(a, place, count, width, b), is_flag=True)
             elif op == "gather":
-                x = block.given(("gather", t), lambda a=a, b=b: self.gathered(a, b, place, count, width))
+                x = block.define(("gather", t), lambda a=a, b=b: self.gather(a, b, place, count, width))
             elif op in ("put", "put_bool", "put_rows", "put_bool_rows"):
-                t += op in _LONG
+                t += op in _TWO_RECORDS
                 x = read(a)
                 x = block.double(x) if "bool" not in op else f.builder.zext(block.flag(x), f.ir.VectorType(f.i8, width))
-                self.stored(x, y, place, count, b)
+                self.store(x, y, place, count, b)
                 continue
             elif op in ("sum", "sum_rows", "fold"):
                 function, step = (b >> 1, self.code[t][3]) if op == "fold" else (0, 0)
                 t += op != "sum"
                 x = block.double(read(a))
                 if step == 0:
-                    parts[folded] = self.folded(function, parts[folded], x, count)
+                    parts[folded] = self.update_reduction(function, parts[folded], x, count)
                     folded += 1
                 else:
-                    there = self.loaded(y, place, count, width, step, f.double)
-                    self.stored(self.both(function, there, x), y, place, count, step)
+                    there = self.load(y, place, count, width, step, f.double)
+                    self.store(self.combine(function, there, x), y, place, count, step)
                 continue
             elif isinstance(op, str) and op not in ("cube", "fourth", "root"):
                 raise Refused("array functions that only NumPy or SciPy implements")
@@ -236,29 +238,31 @@ class VectorStep:
                 slots = [a, b] if arity < 3 else [a, b, self.code[t][1]]
                 t += arity == 3
                 # an operand equal to the result stands for one that is not read
-                x = block.applied(op, [None if arity == 3 and slot == y else read(slot) for slot in slots[:arity]])
+                x = block.apply(op, [None if arity == 3 and slot == y else read(slot) for slot in slots[:arity]])
             now[y] = x
             if y in self.rows or y in self.buffers:
-                self.stored(block.double(x), y, place, count, 8)
+                self.store(block.double(x), y, place, count, 8)
         return parts
 
-    def called(self, builder, name, operands):
+    def call_library(self, builder, name, operands):
         """Call a C library function; refused on very short rows, where a vector call is mostly wasted."""
-        if self.has_few and name not in llvm_jit.INTRINSICS:
+        if self.has_short_rows and name not in llvm_jit.INTRINSICS:
             raise Refused("functions on rows of two or three elements, which the VM processes many at a time")
         return llvm_jit.call(builder, name, operands)
 
-    def folded(self, function, part, x, count):
+    def update_reduction(self, function, part, x, count):
         """Update a partial reduction with a vector; lanes beyond `count` are neutral."""
         f = self.function
-        if count < PARTS:
-            is_term = f.ir.Constant(f.ir.VectorType(f.ir.IntType(1), PARTS), [i < count for i in range(PARTS)])
-            x = f.builder.select(is_term, x, f.ir.Constant(x.type, _FIRST[function]))
-        for i in range(0, x.type.count, PARTS):
-            part = self.both(function, part, x if x.type.count == PARTS else self.taken(x, range(i, i + PARTS)))
+        if count < PARTIAL_SUMS:
+            flags = f.ir.VectorType(f.ir.IntType(1), PARTIAL_SUMS)
+            is_term = f.ir.Constant(flags, [i < count for i in range(PARTIAL_SUMS)])
+            x = f.builder.select(is_term, x, f.ir.Constant(x.type, _INITIAL[function]))
+        for i in range(0, x.type.count, PARTIAL_SUMS):
+            some = x if x.type.count == PARTIAL_SUMS else self.shuffle(x, range(i, i + PARTIAL_SUMS))
+            part = self.combine(function, part, some)
         return part
 
-    def both(self, function, x, y):
+    def combine(self, function, x, y):
         """Combine two values: sum, maximum or minimum, NaN if either is NaN."""
         b = self.function.builder
         if function == 0:
@@ -275,7 +279,7 @@ class VectorStep:
         one = b.insert_element(undefined, x, f.ir.Constant(f.i32, 0))
         return b.shuffle_vector(one, undefined, f.ir.Constant(f.ir.VectorType(f.i32, width), 0))
 
-    def taken(self, x, places):
+    def shuffle(self, x, places):
         """Select lanes of a vector."""
         f = self.function
         mask = f.ir.Constant(f.ir.VectorType(f.i32, len(places)), [*places])
@@ -283,10 +287,10 @@ class VectorStep:
 
     def addresses(self, w, place, count, stride):
         f, b = self.function, self.function.builder
-        first = f.at(self.rows[w] if w in self.rows else self.buffers[w], b.mul(place, f.whole(stride)), f.i8)
+        first = f.at(self.rows[w] if w in self.rows else self.buffers[w], b.mul(place, f.int64(stride)), f.i8)
         return [f.at(first, i * stride, f.i8) for i in range(count if stride else 1)]
 
-    def loaded(self, w, place, count, width, stride, kind):
+    def load(self, w, place, count, width, stride, kind):
         """Load elements of an array; lanes beyond `count` repeat the first one."""
         f, b = self.function, self.function.builder
         size = 8 if kind is f.double else kind.width // 8
@@ -295,10 +299,10 @@ class VectorStep:
             return b.load(places[0], align=size, typ=f.ir.VectorType(kind, width))
         if stride == size and count > 1:
             few = b.load(places[0], align=size, typ=f.ir.VectorType(kind, count))
-            return self.taken(few, [*range(count), *[0] * (width - count)])
-        return self.joined([b.load(p, align=size, typ=kind) for p in places], width)
+            return self.shuffle(few, [*range(count), *[0] * (width - count)])
+        return self.build_vector([b.load(p, align=size, typ=kind) for p in places], width)
 
-    def joined(self, items, width):
+    def build_vector(self, items, width):
         """Build a vector from scalars; missing lanes repeat the first one."""
         f = self.function
         found = self.splat(items[0], width)
@@ -306,25 +310,25 @@ class VectorStep:
             found = f.builder.insert_element(found, x, f.ir.Constant(f.i32, i))
         return found
 
-    def truths(self, w, place, count, width, stride):
+    def load_flags(self, w, place, count, width, stride):
         f = self.function
-        found = self.loaded(w, place, count, width, stride, f.i8)
+        found = self.load(w, place, count, width, stride, f.i8)
         return f.builder.icmp_unsigned("!=", found, f.ir.Constant(found.type, 0))
 
-    def gathered(self, w, memory, place, count, width):
+    def gather(self, w, memory, place, count, width):
         f, b = self.function, self.function.builder
         items = []
         for p in self.addresses(w, place, count, 4):
             offset = b.sext(b.load(p, align=4, typ=f.i32), f.i64)
             items.append(b.load(f.at(self.rows[memory], offset), align=8, typ=f.double))
-        return self.joined(items, width)
+        return self.build_vector(items, width)
 
-    def stored(self, x, w, place, count, stride):
+    def store(self, x, w, place, count, stride):
         f, b = self.function, self.function.builder
         size = 8 if x.type.element == f.double else 1
         if stride == size:
             first = self.addresses(w, place, 1, stride)[0]
-            b.store(x if count == x.type.count else self.taken(x, range(count)), first, align=size)
+            b.store(x if count == x.type.count else self.shuffle(x, range(count)), first, align=size)
             return
         for i, p in enumerate(self.addresses(w, place, count, stride)):
             b.store(b.extract_element(x, f.ir.Constant(f.i32, i)), p, align=size)

@@ -16,7 +16,7 @@ from wengert.program.vm import machine
 from wengert.transforms.explain import counted
 
 _IS_ELEMENTWISE = marked(ELEMENTWISE)
-_OF_OPERAND = [Op.SUM, Op.SCATTER]  # each element of the operand is an operation
+_COUNTED_BY_OPERAND = [Op.SUM, Op.SCATTER]  # each element of the operand is an operation
 _STORED = opcodes(is_stored=True)
 
 
@@ -152,14 +152,14 @@ def operations(code: Listing) -> list[int]:
     ops, a = code.op, code.a
     sizes = np.array([math.prod(shape) for _, shape, _ in code.types])[code.type]
     found = np.where(_IS_ELEMENTWISE[ops], sizes, 0)
-    of_operand = np.flatnonzero(np.isin(ops, _OF_OPERAND))
+    of_operand = np.flatnonzero(np.isin(ops, _COUNTED_BY_OPERAND))
     found[of_operand] = sizes[a[of_operand]]
     for i in np.flatnonzero(ops == Op.CALL).tolist():
         found[i] = sum(times * sum(operations(body)) for times, body in bodies(code.calls[int(a[i])]))
     return found.tolist()
 
 
-def most_alive(code: Listing) -> int:
+def peak_bytes(code: Listing) -> int:
     """Return the peak memory of values in bytes; inputs, constants and views own no memory."""
     ops = code.op.tolist()
     last = dict.fromkeys(code.outputs, len(ops))

@@ -9,7 +9,7 @@ from wengert.program.ir.ir import kind_of, operands
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.printer import bodies
 from wengert.program.passes import vectorise
-from wengert.program.report.schedule import Step, most_alive, schedule
+from wengert.program.report.schedule import Step, peak_bytes, schedule
 from wengert.transforms.explain import counted, size_of
 
 #: VM instructions shown, those with the largest shares; also the limit for guards
@@ -82,7 +82,7 @@ class Summary:
         rows += [
             ("outputs", _types(self.outputs)),
             ("counts", ", ".join(f"{count} {kind}" for kind, count in counts)),
-            ("does", f"{counted(self.operations, 'operation')} a call{self._beside()}"),
+            ("does", f"{counted(self.operations, 'operation')} a call{self._calls()}"),
             ("passes", self._passes()),
             *[("rolling", text) for text in self.rolling],
             *[("runs", text) for text in self._runs()],
@@ -96,7 +96,7 @@ class Summary:
             lines.append(f"  {'' if title == before else title:{_TITLE - 2}}{text}")
         return "\n".join(lines)
 
-    def _beside(self):
+    def _calls(self):
         """Mention the calls, which are not counted as operations."""
         calls = self.instructions.get("call", 0)
         return f", and {counted(calls, 'call')} of functions" if calls else ""
@@ -144,7 +144,7 @@ def summary(program) -> Summary:
         program._operation_count,
         [code.guards[b] for b, op in zip(code.b.tolist(), ops) if op == Op.GUARD],
         sum(code.arrays[a].nbytes for a, op in zip(code.a.tolist(), ops) if op == Op.ARRAY),
-        most_alive(code),
+        peak_bytes(code),
         len(program._vectorised_ir()),
         rolling(program),
         [*program._applied_passes, *lowering.log],
@@ -183,11 +183,11 @@ def _tier(machine):
 
 def rolling(program) -> list[str]:
     """What became of the loops of a program, in words."""
-    code, run = program.of_elements(), program._rolled()
-    if "vectorise" in program.disabled:
+    code, run = program._scalar_ir(), program._vectorised_ir()
+    if "vectorise" in program._disabled:
         return ["switched off"]
-    if not program.rolls:
-        return ["not tried: an exact program keeps the order of its sums"]
+    if not program._may_vectorise:
+        return ["not tried: the sums of an exact program keep their order"]
     if code is not program._listing:
         of_elements = f"small arrays are scalarised: {len(program._listing)} instructions become {len(code)}"
         return [of_elements, *_rolling(code, run)]

@@ -259,7 +259,7 @@ class Scan:
             self.effect = "the bytecode of this version of Python is not supported"
             return
         info = read(f.__code__)
-        if info.is_alarmed:
+        if info.checks_float_errors:
             self.effect = f"{f.__qualname__} turns floating-point warnings into exceptions, or catches them"
         self.loaded |= info.loaded
         self.is_dynamic |= not DYNAMIC_NAMES.isdisjoint(info.loaded)

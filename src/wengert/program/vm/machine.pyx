@@ -619,7 +619,7 @@ cdef class Machine(Run):
         listing = pipeline.run("llvm", listing, pipeline.Options(disabled=self.disabled)).code
         cdef Lowering low = Lowering(listing, False)
         cdef list steps = [described(given) for given in low.emitted]
-        emitted, extra, code = jit_steps.hastened(jit_steps.Steps(
+        emitted, extra, code = jit_steps.compile_steps(jit_steps.Steps(
             steps,
             {slot: np.frombuffer(bits)[0] for bits, slot in low.constants.items()},
             slots_of(low.outputs), low.slots, OPCODES, WG_CHUNK), self.report)
