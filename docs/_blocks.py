@@ -1,11 +1,11 @@
-"""The code blocks of a Markdown page, in order, and a module that they run in.
+"""Extract and run the code blocks of a Markdown page.
 
-Shared by the build, which draws figures from what a page computes, and by the tests, which run every page.
+The build uses it to draw figures of the page's results, and the tests to run every page.
 
-A page is a script cut into pieces: its ```python blocks share one namespace.
-Two comments, on the line before a block, say that it does not end as code usually does:
+A page is a script in pieces: its ```python blocks share one namespace.
+A comment on the line before a block announces that it does not end normally:
 ``<!-- raises: ErrorName -->`` and ``<!-- warns: WarningName -->``.
-A ```text block right after a ```python block shows what it prints, or the error or warning.
+A ```text block right after a ```python block shows its output, or the error or warning.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
-#: the file name that the messages of errors show; their lines are counted from the top of the block
+#: the file name in error messages; line numbers are counted from the top of the block
 SHOWN_NAME = "model.py"
 
 _FENCE = re.compile(r"^```(\S*)")
@@ -54,7 +54,7 @@ def blocks(path):
     lines = Path(path).read_text(encoding="utf-8").splitlines()
     found = []
     comment = ("", "")
-    is_next = False  # nothing but blank lines since the last block of code
+    is_next = False  # only blank lines since the last code block
     i = 0
     while i < len(lines):
         fence = _FENCE.match(lines[i])
@@ -82,12 +82,12 @@ def run(block, module):
     Returns
     -------
     str
-        What it printed; for a block that raises or warns, the error or warning as Python would show it.
+        Its output; for a block that raises or warns, the error or warning as Python shows it.
 
     Raises
     ------
     AssertionError
-        If the error or warning that the page announces does not come, or is another.
+        If the announced error or warning does not occur, or is a different one.
     """
     if block.ends:
         code = compile(block.code, SHOWN_NAME, "exec")
@@ -115,7 +115,7 @@ def run(block, module):
 
 @contextlib.contextmanager
 def page_module(path):
-    """A module for the blocks of a page, known to the import system while they run, as a script's is."""
+    """Create a module for the blocks of a page, registered with the import system while they run, like a script."""
     module = types.ModuleType("page_" + re.sub(r"\W", "_", Path(path).stem))
     sys.modules[module.__name__] = module
     try:

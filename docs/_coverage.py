@@ -1,6 +1,6 @@
-"""The directive ``{coverage}``: a table of the registry, so that the page cannot differ from the code.
+"""The directive ``{coverage}``: a table generated from the registry, so that it always matches the code.
 
-Its argument is a kind of row, or ``ufunc-methods``.
+Its argument is a kind of rule, or ``ufunc-methods``.
 """
 
 import inspect
@@ -11,10 +11,10 @@ from sphinx.util.docutils import SphinxDirective
 
 
 def rows():
-    """Every public row of the registry, by name, rows of SciPy's functions included."""
-    import scipy.special  # rows by dotted name are bound when their module has been imported
+    """Return every public rule of the registry by name, including those of SciPy functions."""
+    import scipy.special  # rules by dotted name are bound once their module has been imported
 
-    import wengert.numpy  # noqa: F401  (declares the rows)
+    import wengert.numpy  # noqa: F401  (declares the rules)
     from wengert import registry
 
     registry.lookup(scipy.special.erf)
@@ -23,7 +23,7 @@ def rows():
 
 
 def kernels():
-    """Names of the functions that have a row in ``kernels.h``."""
+    """Return the names of the functions that have a row in ``kernels.h``."""
     from wengert.core.tape.tape import kernel_rows
 
     names = [name for name, *_ in kernel_rows() if name]
@@ -31,7 +31,7 @@ def kernels():
 
 
 def argument_names(row):
-    """Names of the positional arguments of a function."""
+    """Return the names of the positional arguments of a function."""
     count = getattr(row.fun, "nin", None)
     if count is not None:
         return ["x"] if count == 1 else [f"x{i + 1}" for i in range(count)]
@@ -49,12 +49,12 @@ def argument_names(row):
 
 
 def is_known(partial):
-    """Is there a partial, and not only a message that none is known?"""
+    """Return whether there is a partial, and not only a message that none is known."""
     return partial is not None and not getattr(partial, "__qualname__", "").startswith("unknown.")
 
 
 def differentiable(row):
-    """The operands in which a derivative is known, as the table prints them."""
+    """Return the operands with a known derivative, as printed in the table."""
     names = argument_names(row)
     if row.kind == "composed" or row.variadic is not None:
         return "all"
@@ -69,13 +69,13 @@ def differentiable(row):
 
 
 def table(header, body):
-    """Lines of a Markdown table."""
+    """Return the lines of a Markdown table."""
     cells = [header, ["---"] * len(header), *body]
     return ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in cells]
 
 
 def lines_of(kind):
-    """The Markdown of one table."""
+    """Return one table as Markdown lines."""
     from wengert import registry
 
     if kind == "ufunc-methods":

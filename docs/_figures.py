@@ -1,7 +1,7 @@
-"""The directive ``{drawing}``: a figure of what the code of the same page computed.
+"""The directive ``{drawing}``: a figure of the results of the code on the same page.
 
-Its body is Python that draws on ``figure`` and is not shown.
-It sees the names of the page as they are at the end of the page, the colours below, `draw_list` and `draw_schedule`.
+Its body is Python code that draws on ``figure`` and is not shown.
+It sees the names of the page as of the end of the page, the colours below, `draw_list` and `draw_schedule`.
 """
 
 import contextlib
@@ -27,12 +27,12 @@ STYLE = {
     "ytick.color": FORWARD,
     "font.size": 10,
     "legend.frameon": False,
-    "svg.hashsalt": "wengert",  # the same figure is the same file
+    "svg.hashsalt": "wengert",  # makes the file reproducible
 }
 
 
 def draw_list(figure, names, formulas, operands, rows):
-    """The slots of a list in a row, an arc from each operand, and below each slot its formula and what is known of it.
+    """Draw the slots of a tape in a row, an arc from each operand, and below each slot its formula and rows of values.
 
     Parameters
     ----------
@@ -63,13 +63,13 @@ def draw_list(figure, names, formulas, operands, rows):
 
 
 def draw_schedule(ax, schedule):
-    """A schedule as a walk: steps advanced, taped and swept against the steps run, and the states kept meanwhile.
+    """Draw a schedule: steps advanced, taped and swept over the number of steps run, and the stored states.
 
     Parameters
     ----------
     ax : Axes
     schedule : iterable of actions
-        Of `wengert.checkpointing.schedule`.
+        A schedule of `wengert.checkpointing.schedule`.
     """
     done, kept = 0, {}  # steps run or swept; per slot, the step and since when
     for action in schedule:
@@ -93,7 +93,7 @@ def draw_schedule(ax, schedule):
 
 @functools.lru_cache(maxsize=1)
 def namespace(path):
-    """Names of a page after its last block."""
+    """Return the names of a page after its last block."""
     with page_module(path) as module, contextlib.redirect_stdout(io.StringIO()):
         for block in blocks(path):
             run(block, module)
@@ -103,7 +103,7 @@ def namespace(path):
 class Drawing(SphinxDirective):
     """The figure, as part of the page."""
 
-    required_arguments = 1  # what a reader hears who does not see it
+    required_arguments = 1  # the alternative text
     final_argument_whitespace = True
     has_content = True
     option_spec = {"size": directives.unchanged_required}  # inches: width and height

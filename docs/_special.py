@@ -1,6 +1,6 @@
-"""The directives ``{special} accuracy`` and ``{special} refused``: tables of ``scipy.special``, measured and read.
+"""The directives ``{special} accuracy`` and ``{special} refused``: tables of measurements for ``scipy.special``.
 
-The exact derivatives are those of the tests, in ``tests/data/special.json``; ours are computed when the page is built.
+Exact derivatives come from the tests, in ``tests/data/special.json``; ours are computed when the page is built.
 """
 
 import ast
@@ -19,7 +19,7 @@ _KEY = re.compile(r"(\w+)(?:\[(\d+)\])?(\(.*\))", re.DOTALL)
 
 
 def function_of(name, part, operands):
-    """The function of the operands that are lists, stacked; their positions and values."""
+    """Return a function of the list operands, stacked, and their positions and values."""
     from wengert.scipy import special
 
     moving = [i for i, x in enumerate(operands) if isinstance(x, list)]
@@ -36,13 +36,13 @@ def function_of(name, part, operands):
 
 
 def worst(found, exact):
-    """The largest relative error; of values near a zero, relative to a thousandth of the largest."""
-    floor = np.maximum(np.abs(exact), 1e-3 * np.abs(exact).max(initial=1e-27))  # that much is left of a 0 by mpmath
+    """Return the largest relative error; for values near zero, relative to a thousandth of the largest."""
+    floor = np.maximum(np.abs(exact), 1e-3 * np.abs(exact).max(initial=1e-27))  # mpmath's residue of a zero
     return float(np.max(np.abs(found - exact) / floor))
 
 
 def errors():
-    """Largest errors of the first and the second derivative and the points, by function and argument."""
+    """Return the largest errors of first and second derivatives and the points, by function and argument."""
     import wengert as wg
 
     measured = {}
@@ -87,7 +87,7 @@ def accuracy():
 
 
 def parts_of(row):
-    """Partials of a function, or of the first of its results."""
+    """Return the partials of a function, or of the first of its results."""
     from wengert import registry
     from wengert.rules import transcendental
 

@@ -4,7 +4,7 @@ import re
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))  # for the extensions beside this file
+sys.path.insert(0, str(Path(__file__).parent))  # for the extensions in this folder
 
 import wengert
 
@@ -16,7 +16,7 @@ version = release = wengert.__version__
 extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.mathjax"]
 extensions += ["_coverage", "_figures", "_special"]
 exclude_patterns = ["_build"]
-nitpick_ignore = [("py:class", "numpy.linalg.LinAlgError")]  # NumPy's pages are not at hand
+nitpick_ignore = [("py:class", "numpy.linalg.LinAlgError")]  # NumPy's inventory is not used
 
 html_theme = "furo"
 html_title = f"wengert {release}"
@@ -26,13 +26,13 @@ html_copy_source = False
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 
-autodoc_typehints = "none"  # types and shapes stand in the docstrings
+autodoc_typehints = "none"  # docstrings state types and shapes
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
 
 def escape_shapes(app, what, name, obj, options, lines):
-    """Shapes in docstrings are written as in Python, ``(*T, *S)``: to Sphinx that is an emphasis begun."""
+    """Escape shapes such as ``(*T, *S)`` in docstrings, which Sphinx would read as the start of an emphasis."""
     lines[:] = [re.sub(r"(?<!`)\(([^()`]*\*[TS][^()`]*)\)", lambda m: m[0].replace("*", r"\*"), line) for line in lines]
 
 
