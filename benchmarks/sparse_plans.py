@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from benchmarks import measure, sparse, workloads
 from wengert.program.program import NotDerivable, Program
-from wengert.sparse.drivers import Sparse
+from wengert.sparse.drivers import SparseOperator
 from wengert.sparse.pattern import program_of
 
 MODES = ("direct", "forward", "reverse", "mixed", "dense")
@@ -239,10 +239,10 @@ SHAPES = [
 def programs(shape):
     """Return the program of each available plan, and the chosen mode."""
     program = program_of(shape.f, (shape.x,), {})
-    picked = Sparse(shape.f, 0, False, "auto", "csr", "auto", shape.order).of_program(program)._result.plan.mode
+    picked = SparseOperator(shape.f, 0, False, "auto", "csr", "auto", shape.order).of_program(program)._result.plan.mode
     found = {}
     for mode in ("direct", "mixed") if shape.order == 2 else MODES[:4]:
-        made = Sparse(shape.f, 0, False, True, "csr", mode, shape.order).of_program(program)
+        made = SparseOperator(shape.f, 0, False, True, "csr", mode, shape.order).of_program(program)
         found.setdefault(made._result.plan.mode, made)
     m, n = made._result.plan.pattern.shape
     if m * n <= MOST:

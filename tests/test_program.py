@@ -19,7 +19,7 @@ from wengert.core import frames
 from wengert.errors import GuardError
 from wengert.program.ir import verify
 from wengert.program.program import Stacked
-from wengert.sparse.drivers import Sparse
+from wengert.sparse.drivers import SparseOperator
 
 x = np.array([0.5, -1.5, 2.0])
 scale = 3.0
@@ -170,7 +170,7 @@ def test_dir_shows_documented_names_only():
     page = (pathlib.Path(__file__).parents[1] / "docs/reference/api.md").read_text()
     documented = set(re.search(r"autoclass:: wengert.Program\n +:members: (.*)", page)[1].split(", "))
     program = wg.record(lambda x: np.sin(x) * x[0], np.ones(3))
-    sparse = Sparse(np.sin, 0, False, True, "csr", "forward", 1).of_program(program)
+    sparse = SparseOperator(np.sin, 0, False, True, "csr", "forward", 1).of_program(program)
     for made in (program, Stacked(program, 0, False, "J", True), sparse):
         assert {name for name in dir(made) if not name.startswith("_")} == documented, repr(made)
 

@@ -524,7 +524,7 @@ def test_time_loop_has_pattern_of_its_unrolled_steps(f, monkeypatch):
         assert np.array_equal(*patterns)
     gradient = wg.grad(lambda x: np.sum(f(x) ** 2))
     recorded = wg.record(gradient, x)  # adjoints run backwards through the loop
-    assert loop_recovery.loops_of(recorded._listing)
+    assert loops_of(recorded._listing)
     assert_inside(pattern_of(recorded), numeric_jacobian(gradient, x))
 
 

@@ -326,7 +326,7 @@ class SparseOperator(dense.Derivative):
             if given.colours is not None and self.mode == "auto":
                 why = "the colouring was given"
                 return self._by_products(program, given.mode, given.colours, given.pattern, why)
-        if "accumulate" in program.disabled:
+        if "accumulate" in program._disabled:
             why = "the pass accumulate is disabled"
         elif self.mode in _ACCUMULATING_MODES:
             try:

@@ -158,7 +158,7 @@ def summary(program) -> Summary:
 
 def tier(program) -> list[str]:
     """What runs a program, and why, in lines."""
-    machine = program.machine
+    machine = program._vm
     kept = ["no run while the inputs that are read stay bitwise the same: the result is cached"]
     return [*_tiers(machine), *(kept if machine.keeps else [])]
 
