@@ -333,7 +333,7 @@ class SparseOperator(dense.Derivative):
                 wanted = None if given is None else (given.rows, given.columns)
                 found = entries(code, x, y, program._example, self.order == 2, wanted=wanted)
                 pattern = _pattern(found.indptr, found.indices, shape) if given is None else given.pattern
-                made = program.with_entries(self.name, found.code)
+                made = program._with_nonzeros(self.name, found.code)
                 if self._is_dense_accumulation(pattern, made):
                     return self._dense(of_value, pattern)
                 plan = Plan("direct", pattern, None, "entries are products of partials")
@@ -345,8 +345,8 @@ class SparseOperator(dense.Derivative):
         pattern = pattern_of(of_value, self.argnums, self.order) if given is None else given.full_pattern
         if isinstance(self.sparse, str) and pattern.nnz >= _MAX_DENSITY * math.prod(shape):
             return self._dense(of_value, pattern)
-        mode, colours = self._cheapest_colouring(pattern, program.operations)
-        if self._is_dense(pattern, colours, program.operations):
+        mode, colours = self._cheapest_colouring(pattern, program._operation_count)
+        if self._is_dense(pattern, colours, program._operation_count):
             return self._dense(of_value, pattern)
         return self._by_products(program, mode, colours, pattern, why)
 
@@ -372,7 +372,7 @@ class SparseOperator(dense.Derivative):
         width = pattern.nnz // max(1, *pattern.shape)  # mean nonzeros per row or column, at most their maximum
         if not prefers_colouring(of_entries, least_compressed_time(f, width, pattern.nnz)):
             return made, plan
-        mode, colours = self._cheapest_colouring(pattern, program.operations)
+        mode, colours = self._cheapest_colouring(pattern, program._operation_count)
         why = "estimated to be faster than accumulation"
         by_products = self._by_products(program, mode, colours, pattern, why)
         return by_products if prefers_colouring(made.estimate, by_products[0].estimate) else (made, plan)
@@ -382,7 +382,7 @@ class SparseOperator(dense.Derivative):
         if not isinstance(self.sparse, str):
             return False
         zeros = math.prod(pattern.shape) - pattern.nnz
-        return prefers_ndarray(program.operations, program.operations + SPARSE_COSTS.zero * zeros)
+        return prefers_ndarray(program._operation_count, program._operation_count + SPARSE_COSTS.zero * zeros)
 
     def _is_dense(self, pattern, colours, f):
         """Whether an ndarray is cheaper, where it takes products with all unit vectors on one side."""
