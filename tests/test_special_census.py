@@ -202,8 +202,7 @@ def test_functions_without_derivative_off_the_axis_raise(name):
     fun = getattr(scipy.special, name)
     with pytest.raises(UnsupportedFunctionError, match="has no derivative rule for complex values"):
         wg.jvp(lambda z: fun(z) if fun.nin == 1 else fun(1.0, z), 0.7 + 0.4j, 1.0)
-    message = "kv with a complex argument has no derivative in its other operands"
-    with pytest.raises(UnsupportedFunctionError, match=message):
+    with pytest.raises(UnsupportedFunctionError, match=r"kv with a complex argument has no derivative"):
         wg.jvp(lambda v: scipy.special.kv(v, 0.7 + 0.4j), 1.5, 1.0)
 
 
