@@ -29,7 +29,7 @@ class UserPattern:
 
     Parameters
     ----------
-    asked : sparse array, ndarray or Colouring, shape (m, n)
+    spec : sparse array, ndarray or Colouring, shape (m, n)
         Stored zeros count.
     order : {1, 2}
         Order of the derivative; the pattern of a Hessian is symmetric, or one triangle of a symmetric one.
