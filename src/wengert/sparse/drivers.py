@@ -483,9 +483,9 @@ class Replayed(Compiled):
         with self._lock:
             self._tables, self._route = {}, None
         raise StaleProgramError(
-            f"{self!r}: the derivative of {self._name} differs from its recording: something that {self._name} reads "
-            "has changed and is not checked at each call. Pass it as an argument, or keep it in a global variable or "
-            "an attribute. The recordings have been discarded, so the next call is correct"
+            f"{self!r}: the derivative differs from its recording: something that the function reads has changed and "
+            "is not checked at each call. Pass it as an argument, or keep it in a global variable or an attribute. The "
+            "recordings have been discarded, so the next call is correct"
         )
 
     def _product(self, reading, args, kwargs):

@@ -87,7 +87,7 @@ class UserPattern:
         if colours.kind not in _MODES[order]:
             kinds = " or ".join(map(repr, _MODES[order]))
             raise PatternError(
-                f"{word}: a colouring of kind {colours.kind!r} does not determine it: call "
+                f"{word}: a colouring of kind {colours.kind!r} does not determine a {word.capitalize()}: call "
                 f"wengert.colouring with kind={kinds}"
             )
         self.colours, self.mode = colours, _MODES[order][colours.kind]
