@@ -205,7 +205,7 @@ class _Partial(_Problem):
         return self.conflicts.greedy(order, limit)
 
     def _long_rows_first(self, order):
-        """Give each column of very long rows a colour of its own, since visiting these rows costs too much."""
+        """Give each column of very long rows a unique colour, since visiting these rows costs too much."""
         sizes = np.diff(self.s.ptr)
         by_size = np.sort(sizes)
         longest = by_size[np.searchsorted(np.cumsum(by_size * by_size), min(MAX_VISITS, self.visits // 2)) - 1]

@@ -3,7 +3,7 @@
 Products are stored like seeds, one per row: J s of seed c is row c, with m elements; s^T J is row c, with n elements.
 In direct recovery the nonzeros are ``products.ravel()[source]``, in any order that a format or a solver needs.
 In recovery by substitution, nonzeros found earlier are subtracted from each product.
-Both triangles of a symmetric matrix are read from one number, so the result is symmetric to the last bit.
+Both triangles of a symmetric matrix are read from one product, so the result is symmetric to the last bit.
 
 References
 ----------
@@ -110,7 +110,7 @@ class Recovery:
         if self.substitution is None:
             self.source = _SOURCES[colouring.kind](s, colouring)[places]
         else:
-            self.source = self.substitution.number[places]
+            self.source = self.substitution.position[places]
         self._ends = _ends(self)
 
     def __repr__(self):
@@ -148,7 +148,7 @@ class Recovery:
         return out
 
     def matrix(self, products: Any) -> Any:
-        """Sparse array with index arrays of its own."""
+        """Sparse array with newly allocated index arrays."""
         return self.array(self.values(products))
 
     def array(self, values: np.ndarray) -> Any:
@@ -253,8 +253,8 @@ _SOURCES = {"column": _by_column, "row": _by_row, "bidirectional": _by_either, "
 class _Substitution:
     """Nonzeros in the order of substitution: where each is read, and where it is subtracted."""
 
-    def __init__(self, source, target, diagonal, number):
-        self.source, self.target, self.diagonal, self.number = source, target, diagonal, number
+    def __init__(self, source, target, diagonal, position):
+        self.source, self.target, self.diagonal, self.position = source, target, diagonal, position
 
     def solved(self, flat):
         """Values off the diagonal in that order, followed by those on it."""
@@ -271,7 +271,7 @@ def _substitution(s, colouring):
     order, _ = elimination(s.ptr, s.idx, s.t_place, colouring.column_colours, colouring.count)
     v, w = s.rows[order], s.idx[order]
     on = np.flatnonzero(s.rows == s.idx)
-    number = np.empty(len(s), np.int64)
-    number[order] = number[s.t_place[order]] = np.arange(len(order))
-    number[on] = len(order) + np.arange(len(on))
-    return _Substitution(colours[w] * n + v, colours[v] * n + w, colours[s.idx[on]] * n + s.idx[on], number)
+    position = np.empty(len(s), np.int64)
+    position[order] = position[s.t_place[order]] = np.arange(len(order))
+    position[on] = len(order) + np.arange(len(on))
+    return _Substitution(colours[w] * n + v, colours[v] * n + w, colours[s.idx[on]] * n + s.idx[on], position)

@@ -415,8 +415,8 @@ def _distinct_labels(ids, value, names, depends, shapes):
     ids, value = ids[index], None if value is None else np.asarray(value)[index]
     unique = list(dict.fromkeys(kept))
     if len(unique) < len(kept):
-        numbers = {name: k for k, name in enumerate(unique)}
-        way = [numbers[name] for name in kept], list(range(len(unique)))
+        axes_by_name = {name: k for k, name in enumerate(unique)}
+        way = [axes_by_name[name] for name in kept], list(range(len(unique)))
         ids, value = np.einsum(ids, *way), None if value is None else np.einsum(value, *way)
     return ids, value, unique, depends
 

@@ -125,12 +125,12 @@ class Matrix(Nonzeros):
             part.flags.writeable = False
         return made
 
-    def check_parts(self, program, verifier):
-        super().check_parts(program, verifier)
+    def _check_parts(self, program, verifier):
+        super()._check_parts(program, verifier)
         check_fields(self, {"is_triangle": bool, "source": lambda x: x is None or type(x) is np.ndarray})
         check_sparse(self.template)
         part = program._parts[-1] if type(program) is CombinedProgram else program
-        shape = part.shape if self.source is None else self.source.shape
+        shape = part._output_shape if self.source is None else self.source.shape
         expect(shape == self.template.data.shape, "its matrix and its values differ in the number of nonzeros")
 
     def matrix(self, found):
@@ -194,8 +194,8 @@ class CombinedProgram(Program):
         return None
 
     @property
-    def run(self):
-        return lambda leaves, out=None: self._combined([part.run(leaves)[0] for part in self._parts], out)
+    def _execute(self):
+        return lambda leaves, out=None: self._combined([part._execute(leaves)[0] for part in self._parts], out)
 
     @property
     def _try_execute(self):
@@ -375,7 +375,7 @@ class SparseOperator(dense.Derivative):
         mode, colours = self._cheapest_colouring(pattern, program._operation_count)
         why = "estimated to be faster than accumulation"
         by_products = self._by_products(program, mode, colours, pattern, why)
-        return by_products if prefers_colouring(made.estimate, by_products[0].estimate) else (made, plan)
+        return by_products if prefers_colouring(made._estimated_time, by_products[0]._estimated_time) else (made, plan)
 
     def _is_dense_accumulation(self, pattern, program):
         """Whether an ndarray is cheaper than a sparse array: it takes the same operations, and filling in zeros."""
@@ -484,9 +484,9 @@ class Replayed(Compiled):
         with self._lock:
             self._tables, self._route = {}, None
         raise StaleProgramError(
-            f"{self!r}: the derivative of {self._name} differs from its recording: something that {self._name} reads "
-            "has changed and is not checked at each call. Pass it as an argument, or keep it in a global variable or "
-            "an attribute. The recordings have been discarded, so the next call is correct"
+            f"{self!r}: the derivative differs from its recording: something that the function reads has changed and "
+            "is not checked at each call. Pass it as an argument, or keep it in a global variable or an attribute. The "
+            "recordings have been discarded, so the next call is correct"
         )
 
     def _product(self, reading, args, kwargs):
@@ -515,7 +515,7 @@ class Replayed(Compiled):
             return result.full_matrix(found), functools.partial(product, moved)
 
         op = self.f
-        result_of = lambda leaves: result.program.restore(result.program.run(leaves))
+        result_of = lambda leaves: result.program._result_of_outputs(result.program._execute(leaves))
         check(result.full_matrix(found), functools.partial(product, leaves), op.name, op.f, nearby=nearby)
 
 

@@ -1,4 +1,4 @@
-# All indices are computed here, not passed by users, and Cython code divides by no user's number:
+# All indices are computed here, not passed by users, and no division has a divisor from the user:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Index sets for sparsity detection: for each scalar of a program, the set of inputs that it may depend on.
 
@@ -10,7 +10,7 @@ Data
                element, in memory order
 
 A value that is moved, sliced or gathered is an array of set ids that is moved, sliced or gathered.
-A scalar that is read only once gets no set of its own: the sets below it are united where they are needed, so that a
+A scalar that is read only once is not given a set: the sets below it are united where they are needed, so that a
 sum of n terms takes O(n) steps, not O(n**2).
 
 Second derivatives are the pairs of inputs that interact in a nonlinear instruction (Walther 2008, Computing
@@ -302,7 +302,7 @@ cdef class Sets:
         self.starts[self.count] = end + length
         return last + 1
 
-    def united(self, list buffers, int32_t number=0):
+    def united(self, list buffers, int32_t common=0):
         """Elementwise union of buffers of equal length, and of one more set."""
         cdef const int32_t *buffer[MAX_BUFFERS]
         cdef int32_t here[MAX_BUFFERS + 1]
@@ -314,11 +314,11 @@ cdef class Sets:
         cdef cnp.ndarray found = np.empty(size, dtype=np.int32)
         cdef int32_t *to = <int32_t *>cnp.PyArray_DATA(found)
         if count > MAX_BUFFERS:
-            return self.united([self.united(buffers[:MAX_BUFFERS]), *buffers[MAX_BUFFERS:]], number)
+            return self.united([self.united(buffers[:MAX_BUFFERS]), *buffers[MAX_BUFFERS:]], common)
         for k in range(count):
             one = buffers[k]
             buffer[k] = <const int32_t *>cnp.PyArray_DATA(one)
-        here[count] = number
+        here[count] = common
         memset(before, 0xff, sizeof(before))
         for i in range(size):
             is_new = False
@@ -326,7 +326,7 @@ cdef class Sets:
                 here[k] = buffer[k][i]
                 is_new |= here[k] != before[k]
             if is_new:
-                last = self.union_of(here, count + (number != 0))
+                last = self.union_of(here, count + (common != 0))
                 memcpy(before, here, sizeof(before))
             to[i] = last
         return found
@@ -353,11 +353,11 @@ cdef class Sets:
                 found[i, k] = both[0] = self.union_of(both, 2)
         return np.asarray(found)
 
-    def total(self, list buffers, int32_t number=0):
+    def total(self, list buffers, int32_t common=0):
         """Union of all sets in some buffers."""
         cdef const int32_t[::1] buffer
         cdef int32_t both[2]
-        both[0] = number
+        both[0] = common
         for buffer in buffers:
             if buffer.shape[0]:
                 both[1] = self.union_of(&buffer[0], buffer.shape[0])

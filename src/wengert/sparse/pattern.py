@@ -54,7 +54,7 @@ from wengert.sparse.recovery import differing, direction
 FLAG = 1
 
 #: maximum number of index arrays kept for a deferred union
-MAX_DEFERRED = 8
+MAX_DEFERRED_BUFFERS = 8
 
 #: number of nearby points that distinguish rounding errors from missing entries, and the relative change that a missing
 #: entry may show there
@@ -303,12 +303,12 @@ class _KnownValues:
         code = self.code
         columns = [column.tolist() for column in (code.op, code.a, code.b, code.type)]
         wanted = set()
-        numbers = []
+        scalars = []
         for i, (op, a, b, kind) in enumerate(zip(*columns)):
             if op in _SELECTS:
                 wanted.update([a] if op == Op.SELECT else [a, b])
                 if kind <= FLAG:
-                    numbers.append((i, op, a, b))
+                    scalars.append((i, op, a, b))
             elif op == Op.CALL and not is_loop(code.calls[a]):
                 wanted.update(code.calls[a].operands)
         wanted = sorted(wanted)
@@ -317,7 +317,7 @@ class _KnownValues:
         machine = Machine(simplify.lowered(with_outputs(code, wanted)))
         self.values = dict(zip(wanted, machine.run(list(leaves))))
         sides = bytearray([_BOTH]) * len(code)
-        for i, op, a, b in numbers:
+        for i, op, a, b in scalars:
             masks = _SELECTS[op](*[self.values[v] for v in ([a] if op == Op.SELECT else [a, b])])
             sides[i] = sum(bit for bit, mask in zip((_FIRST, _SECOND), masks) if mask)
         self.sides = bytes(sides)
@@ -425,15 +425,15 @@ class _Propagation(Sweep):
         else:
             parts = [([buffer], 0) for buffer in chosen]
         buffers = list({id(buffer): buffer for part, _ in parts for buffer in part}.values())
-        number = self.sets.total([np.array([s for _, s in parts], np.int32)])
+        common = self.sets.total([np.array([s for _, s in parts], np.int32)])
         if not buffers:
-            self.values[i] = np.full(_span(type), number, np.int32) if number else None
-        elif len(buffers) == 1 and not number:
+            self.values[i] = np.full(_span(type), common, np.int32) if common else None
+        elif len(buffers) == 1 and not common:
             self.values[i] = buffers[0]
-        elif len(buffers) <= MAX_DEFERRED and not self.is_shared(i):
-            self.values[i] = buffers, number
+        elif len(buffers) <= MAX_DEFERRED_BUFFERS and not self.is_shared(i):
+            self.values[i] = buffers, common
         else:
-            self.values[i] = self.sets.united(buffers, number)
+            self.values[i] = self.sets.united(buffers, common)
 
     def _buffers(self, v, type):
         """Buffers in the layout of a type whose union is the sets of an operand, and one set common to all elements."""
@@ -448,10 +448,10 @@ class _Propagation(Sweep):
 
     def _buffer(self, v, type):
         """Sets of an operand as one buffer in the layout of a type."""
-        buffers, number = self._buffers(v, type)
+        buffers, common = self._buffers(v, type)
         if not buffers:
-            return np.full(_span(type), number, np.int32)
-        return buffers[0] if len(buffers) == 1 and not number else self.sets.united(buffers, number)
+            return np.full(_span(type), common, np.int32)
+        return buffers[0] if len(buffers) == 1 and not common else self.sets.united(buffers, common)
 
     def _record_interactions(self, i, op, a, b, c, type):
         """Record the nonlinear interactions of an instruction."""
@@ -490,11 +490,11 @@ class _Propagation(Sweep):
 
     def _without_zeros(self, parts, a, b, type):
         """Factors of a product, without elements that are multiplied by a constant 0."""
-        for number, other in ((0, b), (1, a)):
+        for position, other in ((0, b), (1, a)):
             mask = self.known_values.constant(other)
-            if mask is not None and (parts[number][0] or parts[number][1]) and not np.all(mask):
-                ids = _as_array(self._buffer((a, b)[number], type), type)
-                parts[number] = [_as_buffer(np.where(mask, ids, 0), type)], 0
+            if mask is not None and (parts[position][0] or parts[position][1]) and not np.all(mask):
+                ids = _as_array(self._buffer((a, b)[position], type), type)
+                parts[position] = [_as_buffer(np.where(mask, ids, 0), type)], 0
         return parts
 
     # ------------------------------------------------------------------------------------------ memory

@@ -29,7 +29,7 @@ class UserPattern:
 
     Parameters
     ----------
-    asked : sparse array, ndarray or Colouring, shape (m, n)
+    spec : sparse array, ndarray or Colouring, shape (m, n)
         Stored zeros count.
     order : {1, 2}
         Order of the derivative; the pattern of a Hessian is symmetric, or one triangle of a symmetric one.
@@ -87,7 +87,7 @@ class UserPattern:
         if colours.kind not in _MODES[order]:
             kinds = " or ".join(map(repr, _MODES[order]))
             raise PatternError(
-                f"{word}: a colouring of kind {colours.kind!r} does not determine it: call "
+                f"{word}: a colouring of kind {colours.kind!r} does not determine a {word.capitalize()}: call "
                 f"wengert.colouring with kind={kinds}"
             )
         self.colours, self.mode = colours, _MODES[order][colours.kind]
