@@ -164,4 +164,4 @@ def test_the_environment_says_how_many_and_a_child_calls_its_own():
 @pytest.mark.parametrize("text", ["0", "two", "-1", "1.5", "1000", ""])
 def test_a_number_of_threads_that_is_none(text):
     made = run("import wengert as wg; wg.compile(lambda x: x)(1.0)", WENGERT_NUM_THREADS=text)
-    assert f"WENGERT_NUM_THREADS={text}: set it to how many threads" in made.stderr
+    assert f"WENGERT_NUM_THREADS={text}: set it to the number of threads" in made.stderr
