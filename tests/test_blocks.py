@@ -164,4 +164,4 @@ def test_environment_sets_thread_count_and_forked_child_starts_own_threads():
 @pytest.mark.parametrize("text", ["0", "two", "-1", "1.5", "1000", ""])
 def test_invalid_number_of_threads_raises(text):
     made = run("import wengert as wg; wg.compile(lambda x: x)(1.0)", WENGERT_NUM_THREADS=text)
-    assert f"WENGERT_NUM_THREADS={text}: set it to how many threads" in made.stderr
+    assert f"WENGERT_NUM_THREADS={text}: set it to the number of threads" in made.stderr

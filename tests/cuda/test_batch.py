@@ -146,7 +146,7 @@ def test_unsupported_programs_and_options_raise(make, error, message):
 
 def test_traced_arguments_raise(target):
     g = wg.record(f, X[0]).to_cuda(target=target)
-    with pytest.raises(wg.TracedValueError, match="takes numbers"):
+    with pytest.raises(wg.TracedValueError, match="takes plain numbers"):
         wg.grad(lambda x: np.sum(g(x)), X)
 
 

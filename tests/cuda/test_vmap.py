@@ -152,7 +152,7 @@ def test_invalid_arguments_raise(make, error, message, cuda):
 
 
 def test_traced_arguments_raise(cuda):
-    with pytest.raises(wg.TracedValueError, match="takes numbers"):
+    with pytest.raises(wg.TracedValueError, match="takes plain numbers"):
         wg.grad(lambda x: np.sum(vmap(smooth)(x)), X)
 
 
