@@ -167,8 +167,8 @@ STATES = {
     "a string for a flag": ({"_exact": "no"}, "_exact is a str"),
     "another tier": ({"_tier": "vn"}, "_tier is a str"),
     "too many arguments": ({"_floats": 7}, "fewer arguments"),
-    "a missing output": ({"_result": Result(Slot(3))}, "no leaf 3"),
-    "an example of another shape": ({"_example": [damage.X[1:]]}, "example is of other types"),
+    "a missing output": ({"_result": Result(Slot(3))}, "leaf 3, but has 1"),
+    "an example of another shape": ({"_example": [damage.X[1:]]}, "example values have other types"),
     "a key of other arguments": ({"_form": Form((damage.X, damage.X), {})}, "fewer inputs"),
 }
 

@@ -661,7 +661,7 @@ def test_pullback_of_recording_raises():
 
     recorded = tape.Tape("a recording", True)
     x = independent(recorded, X)
-    with pytest.raises(LevelError, match="replayed"):
+    with pytest.raises(LevelError, match="for replay"):
         pull_back(recorded, [x], [x * 2], [np.ones(5)], 1, False, False)
     recorded.close()
 

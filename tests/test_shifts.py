@@ -279,7 +279,7 @@ def test_expensive_result_independent_of_some_inputs_is_cached():
     model, x = Linear((40,)), point((40,))
     linear, squared = wg.record(model.loss, x), wg.record(lambda x: model.loss(x) ** 2, x)
     assert linear.grad()._vm.keeps
-    assert "the result is kept" in repr(linear.grad().explain())
+    assert "the result is cached" in repr(linear.grad().explain())
     assert not squared.grad().machine.keeps
     assert not linear.machine.keeps
     assert not wg.record(lambda x: np.sum(2.0 * x), x).grad().machine.keeps  # as cheap as comparing inputs

@@ -102,7 +102,8 @@ def explained(derivative: Derivative, args: tuple, kwargs: dict, measure: bool) 
 
 def _method_cost(plan: Plan, made: Program, f_alone: int, leaves: list, measure: bool) -> MethodCost:
     seconds = _seconds(made, leaves) if measure else None
-    return MethodCost(plan, made._operation_count / f_alone, made._workspace_bytes, made._estimated_time * 1e-9, seconds)
+    multiple = made._operation_count / f_alone
+    return MethodCost(plan, multiple, made._workspace_bytes, made._estimated_time * 1e-9, seconds)
 
 
 def _seconds(made: Program, leaves: list[Any]) -> float:
