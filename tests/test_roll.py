@@ -18,7 +18,7 @@ from wengert.program.passes import simplify, vectorise
 
 def rolled(program, gain=np.inf):
     """The same program with arrays wherever there can be some, however little they save."""
-    made = program.with_list(vectorise.rolled(program._listing, gain))
+    made = program.with_list(vectorise.vectorise_scalars(program._listing, gain))
     made._result = program._result
     return made
 
@@ -149,7 +149,7 @@ def test_loops_become_few_instructions(name):
 def test_a_program_runs_rolled_and_is_pickled():
     x = np.random.default_rng(1).uniform(-1, 1, 500)
     program = wg.record(rosenbrock, x)
-    assert len(vectorise.rolled(program._listing)) < 30 < len(program)
+    assert len(vectorise.vectorise_scalars(program._listing)) < 30 < len(program)
     for p in (program, pickle.loads(pickle.dumps(program))):
         close(p(x), rosenbrock(x), 1e-12)
         close(p.grad()(x), wg.grad(rosenbrock, x), 1e-11)
@@ -165,7 +165,7 @@ def test_what_saves_nothing_stays_as_it_is():
 
     for f in (lambda x: recurrence(x.copy()), lambda x: x[0] * x[1] + x[2], lorenz):
         code = wg.record(f, np.linspace(0, 1, 9))._listing
-        assert vectorise.rolled(code) is code
+        assert vectorise.vectorise_scalars(code) is code
 
 
 def test_an_exact_program_stays_a_list_of_numbers():

@@ -485,7 +485,7 @@ def test_patterns_of_programs_of_all_rows_are_never_too_small():
 @pytest.mark.parametrize(("f", "x"), EXACT)
 def test_a_list_has_one_pattern_before_and_after_it_is_rolled(f, x):
     code = record(f, (x,), {}, False)._one_array("sparsity")
-    again = vectorise.rolled(code, 0.0)
+    again = vectorise.vectorise_scalars(code, 0.0)
     for order in (1, 2):
         patterns = [pattern_of_list(c, c.inputs[0], c.outputs[0], order).toarray() for c in (code, again)]
         assert np.array_equal(*patterns)
@@ -511,12 +511,12 @@ def with_history(u):
 
 @pytest.mark.parametrize("f", [stepped, with_history])
 def test_time_loops_have_the_pattern_of_their_steps(f, monkeypatch):
-    for name in ("_MIN_BYTES", "_MIN_BYTES_PER_STEP", "_MAX_FUSED"):
+    for name in ("_MIN_BYTES", "_MIN_BYTES_PER_STEP", "_MAX_FUSED_INSTRUCTIONS"):
         monkeypatch.setattr(loop_recovery, name, 0)
     x = RNG.uniform(0.5, 1.5, 18)  # more than are written out as numbers
     program = record(f, (x,), {}, False)
     code = program._one_array("sparsity")
-    looped = loop_recovery.looped(code)
+    looped = loop_recovery.recover_loops(code)
     assert loop_recovery.loops_of(looped)
     for order in (1, 2):
         patterns = [pattern_of_list(c, c.inputs[0], c.outputs[0], order).toarray() for c in (code, looped)]
@@ -835,11 +835,11 @@ LONG = {
 @pytest.mark.parametrize("name", LONG)
 def test_sets_that_nothing_holds_are_dropped(name, monkeypatch):
     f, x = LONG[name]
-    for word in ("_MIN_BYTES", "_MIN_BYTES_PER_STEP", "_MAX_FUSED"):
+    for word in ("_MIN_BYTES", "_MIN_BYTES_PER_STEP", "_MAX_FUSED_INSTRUCTIONS"):
         monkeypatch.setattr(loop_recovery, word, 0)
     program = record(f, (x,), {}, False)
     code = program._one_array("sparsity")
-    for c in (code, loop_recovery.looped(code)):
+    for c in (code, loop_recovery.recover_loops(code)):
         for order in (1, 2):
             monkeypatch.undo()
             expected = pattern_of_list(c, c.inputs[0], c.outputs[0], order)

@@ -22,7 +22,7 @@ from wengert.transforms.second import HVP, Hessian
 
 def record(f, args: tuple, kwargs: dict, exact: bool, is_live: bool = False, disable=()) -> Program:
     """The program of `f` at some arguments; what it reads from outside is constant, or live: more inputs."""
-    disabled = pipeline.chosen(disable, "record")
+    disabled = pipeline.disabled_names(disable, "record")
     name = _name(f)
     refuse_traced(f"record({name})", args, kwargs)
     args = (as_inputs(args[0], name), *args[1:])
