@@ -142,7 +142,7 @@ def always(monkeypatch):
 @pytest.mark.parametrize("f", CASES, ids=lambda f: f.__name__)
 def test_scalarised_program_has_derivatives_of_function(f, always):
     made, v = wg.record(f, X), np.cos(np.arange(6.0))
-    check(scalarise.by_elements(made._listing))
+    check(scalarise.replace_small_arrays(made._listing))
     assert_rounding(made(X), f(X))
     assert_rounding(made.grad()(X), wg.grad(f)(X))
     assert_rounding(made.hessian()(X), wg.hessian(f)(X), scale=10)
@@ -154,7 +154,7 @@ def test_scalarised_program_has_derivatives_of_function(f, always):
 
 @pytest.mark.parametrize("f", [runge_kutta, pairs, rotations, products], ids=lambda f: f.__name__)
 def test_no_small_array_remains(f):
-    code = scalarise.by_elements(wg.record(f, X)._listing)
+    code = scalarise.replace_small_arrays(wg.record(f, X)._listing)
     arrays = [i for i in range(len(code)) if kind_of(code, i)[1] != ()]
     assert [code.op[i] for i in arrays] == [Op.INPUT]
 

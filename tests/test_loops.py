@@ -23,7 +23,7 @@ STEPS = 25
 @pytest.fixture(autouse=True)
 def loops_of_any_size(monkeypatch):
     """Recover small loops as well, so that tests run fast."""
-    for name in ("_MIN_BYTES", "_MIN_BYTES_PER_STEP", "_MAX_FUSED"):
+    for name in ("_MIN_BYTES", "_MIN_BYTES_PER_STEP", "_MAX_FUSED_INSTRUCTIONS"):
         monkeypatch.setattr(loop_recovery, name, 0)
 
 
@@ -396,7 +396,7 @@ def test_loop_equals_its_unrolled_steps(step, n):
     x = X[:3, :4]
     program = wg.record(f, x)
     flat = program._listing
-    code = loop_recovery.looped(flat)
+    code = loop_recovery.recover_loops(flat)
     verify.check(code)
     np.testing.assert_allclose(program(x), f(x), rtol=1e-11, atol=1e-12)
     gradient = wg.grad(f, x)

@@ -157,7 +157,7 @@ def test_operands_read_by_a_partial_exist():
             if wanted is None or not reads[side] >> wanted & 1:
                 verify.check(code)
             else:
-                with pytest.raises(verify.MalformedProgram, match=rf"\({name}\) has no operand where it"):
+                with pytest.raises(verify.MalformedProgram, match=rf"\({name}\) lacks a required operand"):
                     verify.check(code)
 
 
@@ -207,7 +207,7 @@ def test_recursive_program_raises():
     body.body = code
     (call,) = [call for call in code.calls if call.compute is loop]
     call.compute = body
-    with pytest.raises(verify.MalformedProgram, match="within itself"):
+    with pytest.raises(verify.MalformedProgram, match="contains itself"):
         verify.check(code)
 
 
@@ -293,7 +293,7 @@ OF_EARLIER_FORM = b"cwengert.program.program\n_unpickled\n(V2-1a2b3c4d\nI0\nC\x0
 
 def test_pickle_of_earlier_format_raises():
     form = verify.form()
-    expected = f"this program was saved in form 2-1a2b3c4d, and this version reads form {form}: record it again"
+    expected = f"this program was saved in format 2-1a2b3c4d, but this version reads format {form}: record it again"
     with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
         pickle.loads(OF_EARLIER_FORM)
 

@@ -26,10 +26,10 @@ FULL = {
 
 WRONG = {
     "a missing column": (("value", "", ""), {k: v for k, v in FULL.items() if k != "cost"}, "has no column cost"),
-    "an unknown column": (("value", "", ""), {**FULL, "colour": 3}, "has a column colour that there is not"),
+    "an unknown column": (("value", "", ""), {**FULL, "colour": 3}, "has the unknown column colour"),
     "an unknown value": (("value", "", ""), {**FULL, "access": "sometimes"}, "has 'sometimes' in access"),
     "an unknown operand": (("valu", "", ""), FULL, "has 'valu' in columns"),
-    "two operand columns": (("value", ""), FULL, "states not three operand columns"),
+    "two operand columns": (("value", ""), FULL, "does not have three operand columns"),
 }
 
 
@@ -42,7 +42,7 @@ def test_incomplete_row_raises_and_names_the_cause(case):
 
 
 def test_second_row_for_an_opcode_raises():
-    with pytest.raises(TypeError, match="the row of sin is there twice"):
+    with pytest.raises(TypeError, match="the row of sin is a duplicate"):
         opcode_table.row(OPCODES["sin"], "sin", "value", "", "", **FULL)
 
 

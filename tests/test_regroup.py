@@ -13,7 +13,7 @@ from wengert.program.ir.opcodes import Op
 import wengert as wg
 from wengert.program.ir.call import Operand
 from wengert.program.passes import simplify
-from wengert.program.passes.reassociate import regrouped
+from wengert.program.passes.reassociate import reassociate_products
 
 RNG = np.random.default_rng(5)
 TIERS = ["vm", "llvm"] if importlib.util.find_spec("llvmlite") else ["vm"]
@@ -78,7 +78,7 @@ def multiplications(code):
 def test_fewer_multiplications_for_the_same_gradient(f, x, share):
     program = wg.record(f, x).grad()
     plain = simplify.lowered(program._vectorised_ir())
-    found = regrouped(plain)
+    found = reassociate_products(plain)
     assert multiplications(found) <= share * multiplications(plain)
     y = RNG.normal(size=x.shape)
     expected = wg.grad(f)(y)
@@ -94,7 +94,7 @@ def test_products_of_the_function_are_unchanged():
         return np.sum((X + b) @ W, axis=0) + X[0] @ (2.0 * W)
 
     code = simplify.lowered(wg.record(f, np.zeros(4))._vectorised_ir())
-    assert regrouped(code) is code
+    assert reassociate_products(code) is code
     b = RNG.normal(size=4)
     np.testing.assert_allclose(wg.record(f, np.zeros(4))(b), f(b), rtol=1e-14)
 

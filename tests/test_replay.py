@@ -928,14 +928,14 @@ def row_of(program, op):
 MALFORMED = {
     "an operand defined later": (Op.SUM, 1, 10**6, "before it is defined"),
     "a negative operand": (Op.SUM, 1, -3, "before it is defined"),
-    "a missing operand": (Op.SUM, 1, -1, "no operand where it reads one"),
+    "a missing operand": (Op.SUM, 1, -1, "lacks a required operand"),
     "an element outside": (Op.LOAD, 2, 99, "outside of its array"),
-    "a view that is not in the table": (Op.VIEW, 2, 99, "not in its table"),
-    "a constant that is not in the table": (Op.CONST, 1, 99, "not in its table"),
-    "a type that is not in the table": (Op.LOAD, 4, 99, "type that is not in the table"),
-    "a sum that is an array": (Op.SUM, 4, 2, "no number"),
+    "a view that is not in the table": (Op.VIEW, 2, 99, "outside the table of"),
+    "a constant that is not in the table": (Op.CONST, 1, 99, "outside the table of"),
+    "a type that is not in the table": (Op.LOAD, 4, 99, "outside the type table"),
+    "a sum that is an array": (Op.SUM, 4, 2, "must be a float64 scalar"),
     "a comparison that is a float": (Op.GREATER, 4, 0, "of type bool"),
-    "an unknown instruction": (Op.SUM, 0, 5000, "no such instruction"),
+    "an unknown instruction": (Op.SUM, 0, 5000, "unknown opcode"),
 }
 
 

@@ -18,7 +18,7 @@ from wengert.program.passes import simplify, vectorise
 
 def fully_vectorised(program, gain=np.inf):
     """Return the program vectorised wherever possible, however small the gain."""
-    made = program._with_ir(vectorise.rolled(program._listing, gain))
+    made = program._with_ir(vectorise.vectorise_scalars(program._listing, gain))
     made._result = program._result
     return made
 
@@ -150,7 +150,7 @@ def test_unrolled_loops_become_few_vector_instructions(name):
 def test_vectorised_program_runs_and_is_pickled():
     x = np.random.default_rng(1).uniform(-1, 1, 500)
     program = wg.record(rosenbrock, x)
-    assert len(vectorise.rolled(program._listing)) < 30 < len(program)
+    assert len(vectorise.vectorise_scalars(program._listing)) < 30 < len(program)
     for p in (program, pickle.loads(pickle.dumps(program))):
         close(p(x), rosenbrock(x), 1e-12)
         close(p.grad()(x), wg.grad(rosenbrock, x), 1e-11)
@@ -166,7 +166,7 @@ def test_unprofitable_code_is_not_vectorised():
 
     for f in (lambda x: recurrence(x.copy()), lambda x: x[0] * x[1] + x[2], lorenz):
         code = wg.record(f, np.linspace(0, 1, 9))._listing
-        assert vectorise.rolled(code) is code
+        assert vectorise.vectorise_scalars(code) is code
 
 
 def test_exact_program_stays_scalar():

@@ -20,7 +20,7 @@ def always(monkeypatch):
     costs = cost.RegionCosts(1e9, 0.0, 0.1, 1.0, 1.0, 1.0)
     monkeypatch.setattr(cost, "REGIONS_ON_VM", costs)
     monkeypatch.setattr(cost, "REGIONS_COMPILED", costs)
-    monkeypatch.setattr(stencil_fusion, "_MIN_SAVED_PER_PART", 0.0)
+    monkeypatch.setattr(stencil_fusion, "_MIN_SAVED_PER_SLICE", 0.0)
 
 
 def rosenbrock(x):
@@ -177,7 +177,7 @@ def test_gradients_of_random_slices_equal_eager_mode(case):
     x = point(shape, 3)
     program = wg.record(f, x).grad()
     costs = cost.RegionCosts(1e9, 0.0, 0.1, 1.0, 1.0, 1.0)
-    code = stencil_fusion._Gathering(simplify.lowered(program._vectorised_ir()), costs).found()
+    code = stencil_fusion._StencilFusion(simplify.lowered(program._vectorised_ir()), costs).run()
     check(code)
     expected = wg.grad(f)(x)
     (found,) = vm.Machine(code).run([x])
@@ -218,9 +218,9 @@ def test_each_element_is_one_sum_without_zero_fill():
 def test_short_arrays_are_fused_if_code_runs_often_per_call(monkeypatch):
     x = point((600,))
     code = simplify.lowered(wg.record(lambda x: burgers(burgers(x) * x), x).grad()._vectorised_ir())
-    assert stencil_fusion.gathered(code, runs=100) is not code
-    monkeypatch.setattr(stencil_fusion, "_Gathering", None)  # fusion is not attempted, despite the many slices
-    assert stencil_fusion.gathered(code) is code
+    assert stencil_fusion.fuse_stencils(code, runs=100) is not code
+    monkeypatch.setattr(stencil_fusion, "_StencilFusion", None)  # fusion is not attempted, despite the many slices
+    assert stencil_fusion.fuse_stencils(code) is code
 
 
 def test_expensive_subexpression_is_computed_once():

@@ -486,7 +486,7 @@ def test_patterns_of_programs_with_all_rules_are_never_too_small():
 @pytest.mark.parametrize(("f", "x"), EXACT)
 def test_pattern_is_the_same_before_and_after_vectorisation(f, x):
     code = record(f, (x,), {}, False)._one_array("sparsity")
-    again = vectorise.rolled(code, 0.0)
+    again = vectorise.vectorise_scalars(code, 0.0)
     for order in (1, 2):
         patterns = [pattern_of_ir(c, c.inputs[0], c.outputs[0], order).toarray() for c in (code, again)]
         assert np.array_equal(*patterns)
@@ -512,12 +512,12 @@ def with_history(u):
 
 @pytest.mark.parametrize("f", [stepped, with_history])
 def test_time_loop_has_pattern_of_its_unrolled_steps(f, monkeypatch):
-    for name in ("_MIN_BYTES", "_MIN_BYTES_PER_STEP", "_MAX_FUSED"):
+    for name in ("_MIN_BYTES", "_MIN_BYTES_PER_STEP", "_MAX_FUSED_INSTRUCTIONS"):
         monkeypatch.setattr(loop_recovery, name, 0)
     x = RNG.uniform(0.5, 1.5, 18)  # too many elements to be scalarised
     program = record(f, (x,), {}, False)
     code = program._one_array("sparsity")
-    looped = loop_recovery.looped(code)
+    looped = loop_recovery.recover_loops(code)
     assert loops_of(looped)
     for order in (1, 2):
         patterns = [pattern_of_ir(c, c.inputs[0], c.outputs[0], order).toarray() for c in (code, looped)]
@@ -836,11 +836,11 @@ LONG = {
 @pytest.mark.parametrize("name", LONG)
 def test_unreferenced_sets_are_released(name, monkeypatch):
     f, x = LONG[name]
-    for word in ("_MIN_BYTES", "_MIN_BYTES_PER_STEP", "_MAX_FUSED"):
+    for word in ("_MIN_BYTES", "_MIN_BYTES_PER_STEP", "_MAX_FUSED_INSTRUCTIONS"):
         monkeypatch.setattr(loop_recovery, word, 0)
     program = record(f, (x,), {}, False)
     code = program._one_array("sparsity")
-    for c in (code, loop_recovery.looped(code)):
+    for c in (code, loop_recovery.recover_loops(code)):
         for order in (1, 2):
             monkeypatch.undo()
             expected = pattern_of_ir(c, c.inputs[0], c.outputs[0], order)

@@ -290,7 +290,7 @@ def test_matrix_products_stay_calls_between_compiled_kernels():
 
 
 def test_loop_bodies_are_compiled(monkeypatch):
-    for name in ("_MIN_BYTES", "_MIN_BYTES_PER_STEP", "_MAX_FUSED"):
+    for name in ("_MIN_BYTES", "_MIN_BYTES_PER_STEP", "_MAX_FUSED_INSTRUCTIONS"):
         monkeypatch.setattr(loop_recovery, name, 0)
     x = RNG.random((6, 7))
     program = wg.record(stencil, x)

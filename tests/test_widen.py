@@ -12,7 +12,7 @@ from helpers import loops_of
 from wengert.errors import GuardError
 from wengert.program.ir import reference, verify
 from wengert.program.passes import simplify
-from wengert.program.passes.batching import widened
+from wengert.program.passes.batching import batch_program
 
 RNG = np.random.default_rng(3)
 COUNT = 5
@@ -27,7 +27,7 @@ def spread(x, count=COUNT):
 def check(program, numbers, leaves, code=None, count=COUNT):
     """The wide list, by the machine and by the plain interpreter, against the list at each point."""
     code = program._vectorised_ir() if code is None else code
-    wide = simplify.simplified(widened(code, numbers, count, program._example))
+    wide = simplify.simplified(batch_program(code, numbers, count, program._example))
     verify.check(wide)
     expected = [program._with_ir(code)._execute([x[i] if k in numbers else x for k, x in enumerate(leaves)])
                 for i in range(count)]  # fmt: skip
@@ -121,7 +121,8 @@ def test_products_with_unit_vectors_are_rows_and_columns(name, columns):
     rows = dense.reshape(-1, 12)
     for made, expected in ((program.jvp(), rows.T), (program.vjp(), rows)):
         code, number, count = made._derivative_only(), 1, len(expected)
-        plain, wide = [simplify.simplified(widened(code, [number], count, made._example, are)) for are in (False, True)]
+        lists = [batch_program(code, [number], count, made._example, are_units) for are_units in (False, True)]
+        plain, wide = map(simplify.simplified, lists)
         verify.check(wide)
         directions = np.full((count, *np.shape(made._example[number])), np.nan)  # the values are not read
         found = Machine(simplify.lowered(wide)).run([x, directions, a])[0]
@@ -140,7 +141,7 @@ def test_only_some_inputs_are_batched():
 
 def test_guard_holds_at_all_points_or_fails():
     program = wg.record(lambda x: x * 2.0 if np.sum(x) > 1.0 else x, X)
-    machine = Machine(simplify.lowered(widened(program._listing, {0}, 3, program._example)))
+    machine = Machine(simplify.lowered(batch_program(program._listing, {0}, 3, program._example)))
     good = np.stack([X, X * 2.0, X * 3.0])
     np.testing.assert_array_equal(machine.run([good])[0], good * 2.0)
     good[1] = 0.1
@@ -160,7 +161,7 @@ def test_recovered_loops_run_once_per_point(monkeypatch):
         return u
 
     program = wg.record(f, X)
-    code = loop_recovery.looped(program._listing)
+    code = loop_recovery.recover_loops(program._listing)
     assert loops_of(code)
     check(program, {0}, [spread(X)], code)
 
@@ -211,6 +212,6 @@ def test_batched_fft_is_one_call(axis):
 
     program = wg.record(f, MATRIX)
     code = program._vectorised_ir()
-    wide = simplify.simplified(widened(code, {0}, COUNT, program._example))
+    wide = simplify.simplified(batch_program(code, {0}, COUNT, program._example))
     assert [call.name for call in wide.calls if "fft" in call.name] == ["rfft", "fft", "irfft"]
     check(program, {0}, [spread(MATRIX)], code)

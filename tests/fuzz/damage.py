@@ -161,7 +161,7 @@ def programs():
     made += [(two, (0.7, 1.2)), (two.grad(1), (0.7, 1.2)), (two.hessian(), (0.7, 1.2))]
     large = wg.record(in_time, BIG)
     made += [(large, (BIG,)), (large.vjp(), (BIG, BIG))]
-    limits = dict.fromkeys(("_MIN_BYTES", "_MIN_BYTES_PER_STEP", "_MAX_FUSED"), 0)
+    limits = dict.fromkeys(("_MIN_BYTES", "_MIN_BYTES_PER_STEP", "_MAX_FUSED_INSTRUCTIONS"), 0)
     with mock.patch.multiple(loop_recovery, **limits):  # recover loops of small arrays as well
         short = wg.record(steps, X)
         for program in (short, short.grad()):

@@ -22,7 +22,7 @@ from wengert.transforms.second import HVP, Hessian
 
 def record(f, args: tuple, kwargs: dict, exact: bool, is_live: bool = False, disable=()) -> Program:
     """Return the program of `f` at these arguments. Captured values become constants, or inputs if `is_live`."""
-    disabled = pipeline.chosen(disable, "record")
+    disabled = pipeline.disabled_names(disable, "record")
     name = _name(f)
     refuse_traced(f"record({name})", args, kwargs)
     args = (as_inputs(args[0], name), *args[1:])

@@ -54,7 +54,7 @@ cdef class Listing:
     cdef int reserve(self, Py_ssize_t capacity) except -1:
         """Grow the columns to hold `capacity` instructions."""
         if capacity > 0x7fffffff:
-            raise MemoryError("a program of more than 2**30 instructions: write loops with arrays, or record a part")
+            raise MemoryError("the program has over 2**30 instructions: use array operations, not loops over elements")
         cdef Block room = take(max(1, capacity) * (4 * sizeof(int32_t) + sizeof(int16_t)))
         cdef int32_t *column = <int32_t *>room.data
         self.as_ = moved(column, self.as_, self.n)
@@ -281,7 +281,7 @@ def restored(op, a, b, c, type, types, constants, arrays, calls, views, packs, g
     for kind in types:
         code.type_of(kind)
     if len(code.types) != len(types):
-        raise ValueError("the program is damaged: a type is in its table twice")
+        raise ValueError("the program is damaged: its type table has a duplicate")
     code.reserve(n)
     code.n = n
     for k in range(5):

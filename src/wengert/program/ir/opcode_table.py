@@ -153,11 +153,11 @@ def row(opcode: int, name: str, *columns: str, **others: Any) -> Row:
     """
     found = {"opcode": int(opcode), "name": name, "columns": columns, **_USUAL, **others}
     wrong = [f"has no column {key}" for key in _COLUMNS if key not in found]
-    wrong += [f"has a column {key} that there is not" for key in found if key not in _COLUMNS]
+    wrong += [f"has the unknown column {key}" for key in found if key not in _COLUMNS]
     for key, known in VOCABULARY.items():
         given = columns if key == "columns" else [found[key]] if key in found else []
         wrong += [f"has {x!r} in {key}" for x in given if x not in known]
-    wrong += ["states not three operand columns"] * (len(columns) != 3) + ["is there twice"] * (opcode in ROWS)
+    wrong += ["does not have three operand columns"] * (len(columns) != 3) + ["is a duplicate"] * (opcode in ROWS)
     if wrong:
         raise TypeError(f"opcode table: the row of {name} {', '.join(wrong)}")
     return Row(**found)

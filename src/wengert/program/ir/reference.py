@@ -78,7 +78,7 @@ def _value(code, op, a, b, c, kind, values, inputs):
     if op == Op.GUARD:
         expected, place = code.guards[b]
         if not np.array_equal(values[a], expected):
-            raise GuardError(f"{place}: {values[a]!r} where {expected!r} was recorded")
+            raise GuardError(f"{place}: the value is {values[a]!r}, but {expected!r} was recorded")
         return None
     if op == Op.STOP:
         return values[a]

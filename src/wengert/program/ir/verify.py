@@ -80,8 +80,8 @@ def form() -> str:
 def check_form(found: Any, name: str) -> None:
     """Raise ValueError if the pickle format `found` is not the current one."""
     if found != form():
-        known = f"in form {found}" if type(found) is str else "by another version of wengert"
-        raise ValueError(f"{name} was saved {known}, and this version reads form {form()}: record it again")
+        known = f"in format {found}" if type(found) is str else "by another version of wengert"
+        raise ValueError(f"{name} was saved {known}, but this version reads format {form()}: record it again")
 
 
 def check(program: Any) -> None:
@@ -110,7 +110,7 @@ def check_fields(x: Any, required: dict[str, Any], optional: dict[str, Any] | No
         expect(key in has or key not in required, f"{name} has no {key}")
         if key in has:
             holds = type(has[key]) is kind if isinstance(kind, type) else kind(has[key])
-            expect(holds, f"{name}.{key} is a {type(has[key]).__name__} that it cannot be")
+            expect(holds, f"{name}.{key} is a {type(has[key]).__name__}: invalid type or value")
 
 
 def is_a(*kinds: type) -> Callable[[Any], bool]:
@@ -138,7 +138,7 @@ class Verifier:
 
     def check(self, x: Any) -> None:
         """A list, or a program or another object that has ``_check_parts``."""
-        expect(id(x) not in self.around, "it is within itself")
+        expect(id(x) not in self.around, "it contains itself")
         if id(x) in self.known:
             return
         expect(len(self.around) < _MAX_DEPTH, "it is nested too deeply")
@@ -166,17 +166,18 @@ class Verifier:
 def check_sparse(x: Any) -> None:
     """Raise `MalformedProgram` unless the indices of a sparse matrix are in bounds; SciPy's kernels do not check."""
     try:
-        expect(is_shape(tuple(map(int, x.shape))), "its shape")
+        expect(is_shape(tuple(map(int, x.shape))), "its shape is invalid")
         if hasattr(x, "check_format"):
             x.check_format(full_check=True)
         elif x.format == "coo":
             coords = x.coords if hasattr(x, "coords") else (x.row, x.col)
-            expect(len(coords) == len(x.shape) and x.data.ndim == 1, "its axes")
+            expect(len(coords) == len(x.shape) and x.data.ndim == 1, "its axes are inconsistent")
             for places, size in zip(coords, x.shape):
-                expect(places.shape == x.data.shape and places.dtype.kind in "iu", "its indices")
-                expect(not len(places) or (0 <= places.min() and places.max() < size), "an index outside")
+                expect(places.shape == x.data.shape and places.dtype.kind in "iu", "its indices are invalid")
+                expect(not len(places) or (0 <= places.min() and places.max() < size), "an index is out of bounds")
         elif x.format == "dia":
-            expect(x.data.ndim == 2 and x.offsets.shape == x.data.shape[:1] and x.offsets.dtype.kind == "i", "its axes")
+            is_valid = x.data.ndim == 2 and x.offsets.shape == x.data.shape[:1] and x.offsets.dtype.kind == "i"
+            expect(is_valid, "its axes are inconsistent")
     except Exception as error:
         raise MalformedProgram(f"a sparse matrix is not well-formed: {error}") from None
 
@@ -226,25 +227,26 @@ class _Checked:
     def check_tables(self):
         code = self.code
         for name in ("types", "constants", "arrays", "calls", "views", "packs", "guards", "inputs", "outputs"):
-            expect(type(getattr(code, name)) is list, f"its {name} are no list")
-        expect(code.types[:2] == [(_FLOAT, (), None), (_BOOL, (), "flag")], "its table of types begins otherwise")
+            expect(type(getattr(code, name)) is list, f"its {name} are not a list")
+        starts_right = code.types[:2] == [(_FLOAT, (), None), (_BOOL, (), "flag")]
+        expect(starts_right, "its type table does not start with float64 and bool")
         self.sizes = np.array([_elements(*kind) for kind in code.types])
         dtypes, shapes = {}, {}
         self.dtypes = np.array([dtypes.setdefault(dtype, len(dtypes)) for dtype, *_ in code.types])
         self.shapes = np.array([shapes.setdefault(shape, len(shapes)) for _, shape, _ in code.types])
-        expect(all(type(x) is float for x in code.constants), "a constant is no float")
+        expect(all(type(x) is float for x in code.constants), "a constant is not a float")
         for view in code.views:
             holds = type(view) is tuple and len(view) == 3 and type(view[0]) is int and is_shape(view[1])
-            expect(holds and _are_strides(view[2], view[1]), f"a view is {view!r}")
+            expect(holds and _are_strides(view[2], view[1]), f"a view descriptor is invalid: {view!r}")
 
     def check_ends(self):
         code = self.code
         for name in ("inputs", "outputs"):
             values = getattr(code, name)
             right = all(type(v) is int and 0 <= v < self.n for v in values)
-            expect(right and not (self.op[values] == Op.GUARD).any(), f"its {name} are not among its {self.n} values")
+            expect(right and not (self.op[values] == Op.GUARD).any(), f"its {name} are not ids of its {self.n} values")
         found = np.flatnonzero(self.op == Op.INPUT).tolist()
-        expect(sorted(code.inputs) == found, "its inputs are not those of its instructions")
+        expect(sorted(code.inputs) == found, "its inputs are not its INPUT instructions")
         expect(self.columns[0][code.inputs].tolist() == list(range(len(found))), "its inputs are out of order")
 
     # ------------------------------------------------------------------------------------------ columns
@@ -252,24 +254,24 @@ class _Checked:
     def check_columns(self, part):
         """Check opcodes, type ids and operands: each operand must be defined before its use."""
         op, kind, at = self.op[part], self.kind[part], np.arange(part.start, part.stop, dtype=np.int32)
-        self.expect_all(_IS_KNOWN[op.clip(0, Op.OPS)] & (op >= 0), "is no such instruction", at)
-        self.expect_all((kind >= 0) & (kind < len(self.code.types)), "is of a type that is not in the table", at)
+        self.expect_all(_IS_KNOWN[op.clip(0, Op.OPS)] & (op >= 0), "has an unknown opcode", at)
+        self.expect_all((kind >= 0) & (kind < len(self.code.types)), "has a type id outside the type table", at)
         for column, holds in zip(self.columns[:, part], _COLUMNS[:, op]):
             is_missing = column == -1
-            self.expect_all(is_missing | (holds != _NONE), "has an operand that is not its own", at)
-            self.expect_all(~is_missing | (holds != _VALUE), "has no operand where it reads one", at)
+            self.expect_all(is_missing | (holds != _NONE), "has an operand in an unused column", at)
+            self.expect_all(~is_missing | (holds != _VALUE), "lacks a required operand", at)
             is_value = (holds == _VALUE) | ((holds == _MAYBE) & ~is_missing)
             self.expect_all(~is_value | ((column >= 0) & (column < at)), "reads {v} before it is defined", at, column)
             if len(self.guards):
                 reads_guard = is_value & np.isin(column, self.guards)
-                self.expect_all(~reads_guard, "reads {v}, a guard", at, column)
+                self.expect_all(~reads_guard, "reads {v}, a guard, which has no value", at, column)
 
     def check_indices(self):
         """Check that every index points into its table."""
         for op, (k, table) in _TABLES.items():
             at = np.flatnonzero(self.op == op)
             right = (self.columns[k][at] >= 0) & (self.columns[k][at] < len(getattr(self.code, table)))
-            self.expect_all(right, f"names an entry that is not in its table of {table}", at)
+            self.expect_all(right, f"has an index outside the table of {table}", at)
 
     def check_elementwise(self, at, shapes):
         """Check that operands are scalars or arrays of the result's shape, and that scalars alone give a scalar."""
@@ -282,26 +284,26 @@ class _Checked:
             fits &= ~is_value | is_own | (other == number)
             has |= is_own
             reads |= is_value
-        self.expect_all(fits, "is an array of another shape than its operands", at)
-        self.expect_all(has | ~reads, "is an array of numbers alone", at)
+        self.expect_all(fits, "has another shape than its operands", at)
+        self.expect_all(has | ~reads, "is an array computed from scalars only", at)
         right = ~_IS_FLAG[self.op[at]] | (self.dtypes[self.kind[at]] == self.dtypes[FLAG])
-        self.expect_all(right, "is a comparison, which is of type bool", at)
+        self.expect_all(right, "is a comparison and must be of type bool", at)
 
     def check_numbers(self):
         """Check constants, loads of single elements, and instructions that keep the type of their operand."""
         at = np.flatnonzero(self.op == Op.SELECT)
         own, b, c = self.dtypes[self.kind[[at, *self.columns[1:, at]]]]
-        self.expect_all((own == b) & (own == c), "chooses between values of other types", at)
+        self.expect_all((own == b) & (own == c), "selects between values of another dtype than its own", at)
         at = np.flatnonzero(self.op == Op.STOP)
         right = self.kind[at] == self.kind[self.columns[0, at]]
-        self.expect_all(right, "is a mark that changes the type of its operand", at)
+        self.expect_all(right, "changes the type of its operand", at)
         at = np.flatnonzero(self.op == Op.CONST)
-        self.expect_all(self.kind[at] <= FLAG, "is a constant number of another type", at)
+        self.expect_all(self.kind[at] <= FLAG, "is a scalar constant and must be float64 or bool", at)
         at = np.flatnonzero(self.op == Op.LOAD)
         own, of, place = self.kind[at], self.kind[self.columns[0, at]], self.columns[1, at]
         right = (own <= FLAG) & (of > FLAG) & (self.dtypes[of] == self.dtypes[own])
-        self.expect_all(right, "takes a number out of what is no array of such", at)
-        self.expect_all((place >= 0) & (place < self.sizes[of]), "takes an element outside of its array", at)
+        self.expect_all(right, "loads a scalar from a value that is not an array of its dtype", at)
+        self.expect_all((place >= 0) & (place < self.sizes[of]), "loads an element outside of its array", at)
 
     def type(self, v):
         return self.code.types[self.kinds[v]]
@@ -312,37 +314,37 @@ class _Checked:
     # ------------------------------------------------------------------------------------------ values
 
     def sum(self, i, a, b, c, kind):
-        expect(self.is_array(a) and self.type(a)[0].kind == "f", "adds up no array of floats")
-        expect(kind == SCALAR, "is a sum, and gives no number")
+        expect(self.is_array(a) and self.type(a)[0].kind == "f", "must sum an array of floats")
+        expect(kind == SCALAR, "is a sum and must be a float64 scalar")
 
     def array(self, i, a, b, c, kind):
         content = self.code.arrays[a]
         right = type(content) is np.ndarray and (content.dtype, content.shape) == self.code.types[kind][:2]
-        expect(kind > FLAG and right, "is a constant of another type")
+        expect(kind > FLAG and right, "is a constant array of another type than declared")
 
     def guard(self, i, a, b, c, kind):
         found = self.code.guards[b]
-        expect(kind == SCALAR and type(found) is tuple and len(found) == 2, "expects nothing")
+        expect(kind == SCALAR and type(found) is tuple and len(found) == 2, "is a guard without an expected value")
         expected, place = found
-        expect(type(place) is str, "does not say where it stands")
-        expect(np.shape(expected) == self.type(a)[1], "is on a value of another shape")
-        expect(c < a, "says how a later value is computed")
+        expect(type(place) is str, "is a guard without a source location")
+        expect(np.shape(expected) == self.type(a)[1], "expects a value of another shape")
+        expect(c < a, "refers to a value that is not defined before the guarded one")
 
     # ------------------------------------------------------------------------------------------ calls
 
     def call(self, i, a, b, c, kind):
         call = self.code.calls[a]
-        expect(type(call) is Call and callable(call.compute), "calls nothing")
+        expect(type(call) is Call and callable(call.compute), "has no callable")
         right = type(call.args) is tuple and type(call.kwargs) is dict and type(call.operands) is list
-        expect(right and all(type(key) is str for key in call.kwargs), "has arguments of another form")
-        expect(call.row is None or type(call.row) is Primitive, "has no row")
+        expect(right and all(type(key) is str for key in call.kwargs), "has malformed arguments")
+        expect(call.row is None or type(call.row) is Primitive, "has an invalid registry row")
         for v in call.operands:
             expect(type(v) is int and 0 <= v < i, f"reads v{v} before it is defined")
-            expect(self.op[v] != Op.GUARD, f"reads v{v}, a guard")
+            expect(self.op[v] != Op.GUARD, f"reads v{v}, a guard, which has no value")
         for argument in _leaves(call.args):
             if type(argument) is Operand:
                 is_own = is_count(argument.position) and argument.position < len(call.operands)
-                expect(is_own, "names an operand that is not among its own")
+                expect(is_own, "has an argument that refers to a missing operand")
             else:
                 self.verifier.constant(argument)
         self.verifier.constant(call.kwargs)
@@ -357,11 +359,11 @@ class _Checked:
         """Check the operand shapes of a matrix product, from which the VM kernel derives all its sizes."""
         left, right = [types[x.position][1] if type(x) is Operand else np.shape(x) for x in call.args]
         if call.row.fun is np.vdot:
-            expect(math.prod(left) == math.prod(right) and shape == (), "multiplies arrays of other sizes")
+            expect(math.prod(left) == math.prod(right) and shape == (), "multiplies arrays of mismatched sizes")
         elif 0 < len(left) < 3 and 0 < len(right) < 3:
             is_inner = call.row.fun is np.inner
             summed, *others = reversed(right) if is_inner else right
-            expect(left[-1] == summed and shape == (*left[:-1], *others), "multiplies arrays of other shapes")
+            expect(left[-1] == summed and shape == (*left[:-1], *others), "multiplies arrays of mismatched shapes")
 
     # ------------------------------------------------------------------------------------------ memory
 
@@ -370,7 +372,8 @@ class _Checked:
         key = index, kind, dtype
         if key not in self.views:
             offset, shape, strides = self.code.views[index]
-            expect(all(step % dtype.alignment == 0 for step in (offset, *strides)), "has a view that parts an element")
+            is_aligned = all(step % dtype.alignment == 0 for step in (offset, *strides))
+            expect(is_aligned, "has a view that is not aligned to elements")
             ends = [0] if 0 in shape else [(n - 1) * step for n, step in zip(shape, strides)]
             low, high = (offset + sum([extreme(0, end) for end in ends]) for extreme in (min, max))
             size = self.sizes[kind] * self.code.types[kind][0].itemsize
@@ -379,48 +382,48 @@ class _Checked:
         return self.views[key]
 
     def view(self, i, a, b, c, kind):
-        expect(self.is_array(a) and kind > FLAG, "is a view of a number, or a number itself")
+        expect(self.is_array(a) and kind > FLAG, "is a view whose operand or result is a scalar")
         dtype, own, _ = self.code.types[kind]
         of = self.type(a)[0]
-        expect(dtype == of or {dtype.kind, of.kind} == {"c", "f"}, "is a view of another type")
+        expect(dtype == of or {dtype.kind, of.kind} == {"c", "f"}, "is a view of an array of another dtype")
         shape, strides = self.within(b, self.kinds[a], dtype)
-        expect(own == shape, "is a view of another shape")
-        expect(_is_laid(self.code.types[kind], strides), "has other strides")
+        expect(own == shape, "has another shape than its view")
+        expect(_is_laid(self.code.types[kind], strides), "has other strides than its view")
 
     def is_like(self, a, kind):
         """Return whether `kind` is an array type with the dtype and shape of value a, if a >= 0; strides may differ."""
         return kind > FLAG and (a < 0 or self.type(a)[:2] == self.code.types[kind][:2])
 
     def pack(self, i, a, b, c, kind):
-        expect(self.is_like(a, kind), "puts elements into an array of another type")
+        expect(self.is_like(a, kind), "stores into an array of another type")
         found = self.code.packs[b]
         right = type(found) is tuple and len(found) == 2 and all(map(_is_row, found)) and len(found[0]) == len(found[1])
-        expect(right, "has elements that are no numbers")
+        expect(right, "has malformed offsets or values")
         offsets, values = found
         if len(offsets):
-            expect(len(np.unique(offsets)) == len(offsets), "puts an element twice")
-            expect(offsets.min() >= 0 and offsets.max() < self.sizes[kind], "puts an element outside of its array")
+            expect(len(np.unique(offsets)) == len(offsets), "stores an element twice")
+            expect(offsets.min() >= 0 and offsets.max() < self.sizes[kind], "stores an element outside of its array")
             expect(values.min() >= 0 and values.max() < i, "reads a value before it is defined")
             expect(not (self.op[values] == Op.GUARD).any(), "reads a guard")
-            expect((self.kind[values] <= FLAG).all(), "puts an element that is an array")
+            expect((self.kind[values] <= FLAG).all(), "stores an array as an element")
 
     def place(self, i, a, b, c, kind):
-        expect(self.is_like(a, kind), "writes into an array of another type")
+        expect(self.is_like(a, kind), "stores into an array of another type")
         dtype, own, _ = self.code.types[kind]
         shape, strides = self.within(b, kind, dtype)
         is_all = math.prod(shape) >= math.prod(own) and (0 in shape or not overlaps(shape, strides))
-        expect(a >= 0 or is_all, "leaves elements that nothing defines")
+        expect(a >= 0 or is_all, "leaves elements of a new array undefined")
         given = self.type(c)[1]
         kept = given[max(0, len(given) - len(shape)) :]
-        expect(math.prod(given) == math.prod(kept), "writes a value of more axes than its view")
+        expect(math.prod(given) == math.prod(kept), "stores a value with more axes than its view")
         right = all(n in (1, m) for n, m in zip(reversed(kept), reversed(shape)))
-        expect(right, "writes a value that does not fit into its view")
+        expect(right, "stores a value that cannot be broadcast to its view")
 
     def gather(self, i, a, b, c, kind):
         self.moved(a, b, self.kinds[a], kind, self.code.types[kind][1])
 
     def put(self, i, a, b, c, kind):
-        expect(a < 0 or self.kinds[a] == kind, "puts elements into an array of another type")
+        expect(a < 0 or self.kinds[a] == kind, "stores into an array of another type")
         self.moved(c, b, kind, kind, self.type(c)[1])
 
     def scatter(self, i, a, b, c, kind):
@@ -428,26 +431,28 @@ class _Checked:
 
     def moved(self, a, b, memory, kind, shape):
         """Check a gather, put or scatter: indices must have the shape of the elements and lie within the memory."""
-        expect(kind > FLAG and self.is_array(a), "moves elements of a number")
-        expect(self.op[b] == Op.ARRAY, "moves elements to places that are no constant array")
+        expect(kind > FLAG and self.is_array(a), "moves elements of a scalar")
+        expect(self.op[b] == Op.ARRAY, "has indices that are not a constant array")
         places, of_places = self.code.arrays[self.columns[0][b]], self.type(b)
         in_order = _is_laid(of_places, c_strides(of_places[1], 4))
-        expect(in_order and of_places[0] == np.int32, "has places that are not of type int32, in C order")
+        expect(in_order and of_places[0] == np.int32, "has indices that are not int32 in C order")
         inside = not places.size or (0 <= places.min() and places.max() < self.sizes[memory])
         expect(inside, "moves an element outside of its array")
         right = of_places[1] == shape and self.type(a)[0] == self.code.types[kind][0]
-        expect(right, "moves elements of another type")
+        expect(right, "moves elements of another shape or dtype")
 
 
 def _elements(dtype, shape, strides):
     """Return how many elements an array type spans in memory; raise if the type is invalid."""
     kind = f"{dtype!r}, {shape!r}, {strides!r}"
-    expect(isinstance(dtype, np.dtype) and dtype.kind in _KINDS and dtype.itemsize, f"a type has no dtype: {kind}")
-    expect(is_shape(shape) and math.prod(shape) * dtype.itemsize < _MAX_BYTES, f"a type has no shape: {kind}")
+    is_valid = isinstance(dtype, np.dtype) and dtype.kind in _KINDS and dtype.itemsize
+    expect(is_valid, f"a type has an invalid dtype: {kind}")
+    expect(is_shape(shape) and math.prod(shape) * dtype.itemsize < _MAX_BYTES, f"a type has an invalid shape: {kind}")
     if strides is None or strides == "flag":
         return math.prod(shape)
-    expect(_are_strides(strides, shape), f"a type has no strides: {kind}")
-    expect(all(step % dtype.alignment == 0 for step in strides), f"a type has strides that part an element: {kind}")
+    expect(_are_strides(strides, shape), f"a type has invalid strides: {kind}")
+    is_aligned = all(step % dtype.alignment == 0 for step in strides)
+    expect(is_aligned, f"a type has strides that are not aligned to elements: {kind}")
     return 0 if 0 in shape else 1 + sum([(n - 1) * abs(step) for n, step in zip(shape, strides)]) // dtype.itemsize
 
 

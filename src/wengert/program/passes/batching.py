@@ -29,11 +29,11 @@ from wengert.transforms import stacked
 
 #: ``**`` on scalars is another opcode than ``power`` on arrays
 _POW, _POWER = OPCODES["**"], OPCODES["power"]
-_OF_ARRAYS = {_POW: _POWER, Op.PARTIAL + 2 * _POW: Op.PARTIAL + 2 * _POWER,
-              Op.PARTIAL + 2 * _POW + 1: Op.PARTIAL + 2 * _POWER + 1}  # fmt: skip
+_ARRAY_OPCODE = {_POW: _POWER, Op.PARTIAL + 2 * _POW: Op.PARTIAL + 2 * _POWER,
+                 Op.PARTIAL + 2 * _POW + 1: Op.PARTIAL + 2 * _POWER + 1}  # fmt: skip
 
 
-def widened(code: Listing, numbers, count: int, example: list, are_units: bool = False) -> Listing:
+def batch_program(code: Listing, numbers, count: int, example: list, are_units: bool = False) -> Listing:
     """Return the program batched over `count` points, at least two.
 
     Parameters
@@ -54,10 +54,10 @@ def widened(code: Listing, numbers, count: int, example: list, are_units: bool =
     Listing
         All outputs have the leading axis.
     """
-    return _Widening(code, frozenset(numbers), count, example, are_units).found()
+    return _Batcher(code, frozenset(numbers), count, example, are_units).run()
 
 
-def _depending(code: Listing, numbers) -> list[bool]:
+def _depends_on(code: Listing, numbers) -> list[bool]:
     """Return which values depend on the inputs `numbers`, whether differentiably or not."""
     found: list[bool] = []
     for i, (op, a) in enumerate(zip(code.op.tolist(), code.a.tolist())):
@@ -65,24 +65,24 @@ def _depending(code: Listing, numbers) -> list[bool]:
     return found
 
 
-class _Widening:
-    """Builds the new program; ``of[v]`` is the new id of value v, with a leading axis if ``wide[v]``."""
+class _Batcher:
+    """Builds the new program; ``of[v]`` is the new id of value v, with a leading axis if ``is_batched[v]``."""
 
     def __init__(self, code, numbers, count, example, are_units):
         self.code, self.count, self.example = code, count, example
         self.new = Listing()
         self.of = np.full(len(code), -1, dtype=np.int32)
-        self.wide = np.array(_depending(code, numbers), dtype=bool)
+        self.is_batched = np.array(_depends_on(code, numbers), dtype=bool)
         self.are_units = are_units
         self.units: set = set()  # values that hold the unit vectors, in element order
         self.values: list = []  # values at the example, computed on demand for calls
 
-    def found(self):
+    def run(self):
         code, new = self.code, self.new
         columns = (code.op.tolist(), code.a.tolist(), code.b.tolist(), code.c.tolist())
         inputs: dict = {}
         start = 0  # first instruction that is not copied yet
-        for i in np.flatnonzero(self.wide).tolist():
+        for i in np.flatnonzero(self.is_batched).tolist():
             op, a, b, c = [column[i] for column in columns]
             new.take(code, np.arange(start, i, dtype=np.int32), self.of)
             start = i + 1
@@ -112,7 +112,7 @@ class _Widening:
         span = dtype.itemsize + sum((n - 1) * abs(s) for n, s in zip(shape, strides))
         return dtype, (self.count, *shape), (span, *strides)
 
-    def lead(self, v):
+    def lead_stride(self, v):
         """Return the stride in bytes of the leading axis of a batched value."""
         dtype, shape, strides = kind_of(self.new, int(self.of[v]))
         return (c_strides(shape, dtype.itemsize) if strides is None else strides)[0]
@@ -121,30 +121,31 @@ class _Widening:
         dtype, shape, strides = kind_of(self.code, v)
         return c_strides(shape, dtype.itemsize) if strides is None else () if strides == "flag" else strides
 
-    def low(self, v):
+    def first_offset(self, v):
         """Return the bytes from the lowest address of an array to its first element."""
         shape = kind_of(self.code, v)[1]
         return sum((n - 1) * -s for n, s in zip(shape, self.strides(v)) if s < 0 and n > 0)
 
-    def spread(self, v, shape):
+    def broadcast(self, v, shape):
         """Return an operand of an elementwise instruction, broadcast to the result's `shape` at each point."""
         dtype, own, _ = kind_of(self.code, v)
-        if self.wide[v]:
+        if self.is_batched[v]:
             if own == shape:
                 return self.of[v]
-            return self.new.part(self.of[v], (0, (self.count, *shape), (self.lead(v),) + (0,) * len(shape)), dtype)
+            strides = (self.lead_stride(v),) + (0,) * len(shape)
+            return self.new.part(self.of[v], (0, (self.count, *shape), strides), dtype)
         if own == ():
             return self.of[v]
-        return self.new.part(self.of[v], (self.low(v), (self.count, *own), (0, *self.strides(v))), dtype)
+        return self.new.part(self.of[v], (self.first_offset(v), (self.count, *own), (0, *self.strides(v))), dtype)
 
     def stack(self, v):
         """Return a value with the leading axis, repeated for each point if it is not batched."""
-        if self.wide[v]:
+        if self.is_batched[v]:
             return int(self.of[v])
         type = self.type(v)
-        return self.new.place(-1, self.whole(type, self.low(v)), self.of[v], type)
+        return self.new.place(-1, self.full_view(type, self.first_offset(v)), self.of[v], type)
 
-    def whole(self, type, low=0):
+    def full_view(self, type, low=0):
         """Return the view descriptor that covers an array of a type."""
         dtype, shape, strides = type
         return low, shape, c_strides(shape, dtype.itemsize) if strides is None else strides
@@ -155,18 +156,18 @@ class _Widening:
         """Append the batched form of an instruction with a batched operand."""
         if op in ELEMENTWISE:
             shape = kind_of(self.code, i)[1]
-            return self.new.add(_OF_ARRAYS.get(op, op), self.type(i),
-                                *[self.spread(v, shape) if v >= 0 else -1 for v in (a, b, c)])  # fmt: skip
+            return self.new.add(_ARRAY_OPCODE.get(op, op), self.type(i),
+                                *[self.broadcast(v, shape) if v >= 0 else -1 for v in (a, b, c)])  # fmt: skip
         return _RULES[op](self, i, a, b, c)
 
     def load(self, i, a, b, c):
         dtype = kind_of(self.code, a)[0]
-        return self.new.part(self.of[a], (b * dtype.itemsize, (self.count,), (self.lead(a),)), dtype)
+        return self.new.part(self.of[a], (b * dtype.itemsize, (self.count,), (self.lead_stride(a),)), dtype)
 
     def view(self, i, a, b, c):
         offset, shape, strides = self.code.views[b]
-        view = offset, (self.count, *shape), (self.lead(a), *strides)
-        if a in self.units and _is_all(self.count, shape, strides):
+        view = offset, (self.count, *shape), (self.lead_stride(a), *strides)
+        if a in self.units and _covers_all(self.count, shape, strides):
             self.units.add(i)
         return self.new.part(self.of[a], view, kind_of(self.code, i)[0])
 
@@ -174,36 +175,36 @@ class _Widening:
         """Pack the scalars that are not batched at once, then store the batched ones along the leading axis."""
         type = self.type(i)
         offsets, values = self.code.packs[b]
-        wide = self.wide[values]
-        if a < 0 or not self.wide[a]:
-            self.new.packs.append((offsets[~wide], self.of[values[~wide]]))
+        batched = self.is_batched[values]
+        if a < 0 or not self.is_batched[a]:
+            self.new.packs.append((offsets[~batched], self.of[values[~batched]]))
             alike = kind_of(self.code, i)
             base = self.new.add(Op.PACK, alike, -1 if a < 0 else self.of[a], len(self.new.packs) - 1)
-            base = self.new.place(-1, self.whole(type, self.low(i)), base, type)
+            base = self.new.place(-1, self.full_view(type, self.first_offset(i)), base, type)
         else:
             base = self.of[a]
-            wide = np.ones(len(values), dtype=bool)
-        lead, itemsize = self.whole(type)[2][0], type[0].itemsize
-        for offset, v in zip(offsets[wide].tolist(), values[wide].tolist()):
+            batched = np.ones(len(values), dtype=bool)
+        lead, itemsize = self.full_view(type)[2][0], type[0].itemsize
+        for offset, v in zip(offsets[batched].tolist(), values[batched].tolist()):
             base = self.new.place(base, (offset * itemsize, (self.count,), (lead,)), self.of[v], type)
         return base
 
     def place(self, i, a, b, c):
         type = self.type(i)
         offset, shape, strides = self.code.views[b]
-        view = offset, (self.count, *shape), (self.whole(type)[2][0], *strides)
+        view = offset, (self.count, *shape), (self.full_view(type)[2][0], *strides)
         value = self.of[c]
-        if self.wide[c]:  # if the value has fewer axes than the view, insert axes of length 1 after the leading one
+        if self.is_batched[c]:  # if the value has fewer axes than the view, insert axes of length 1 after the first
             dtype, own, _ = kind_of(self.code, c)
-            own, steps = self.fewer(own, self.strides(c), len(shape))
+            own, steps = self.drop_leading(own, self.strides(c), len(shape))
             missing = len(shape) - len(own)
             if missing or len(own) < len(kind_of(self.code, c)[1]):
-                laid = (self.count, *(1,) * missing, *own), (self.lead(c), *(0,) * missing, *steps)
-                value = self.new.part(value, (self.low(c), *laid), dtype)
+                laid = (self.count, *(1,) * missing, *own), (self.lead_stride(c), *(0,) * missing, *steps)
+                value = self.new.part(value, (self.first_offset(c), *laid), dtype)
         return self.new.place(-1 if a < 0 else self.stack(a), view, value, type)
 
     @staticmethod
-    def fewer(shape, strides, axes):
+    def drop_leading(shape, strides, axes):
         """Drop leading axes of length 1 in excess of `axes`, as assignment does."""
         more = max(0, len(shape) - axes)
         return shape[more:], strides[more:]
@@ -221,27 +222,28 @@ class _Widening:
 
     # ------------------------------------------------------------------------------------------ indexed elements
 
-    def places(self, b, itemsize, lead):
+    def offsets(self, b, itemsize, lead):
         """Return element offsets within one point's array as offsets within the batched array."""
         inner = self.code.arrays[int(self.code.a[b])]
         steps = np.arange(self.count).reshape(-1, *(1,) * inner.ndim) * (lead // itemsize)
         found = inner + steps
         if found.size and found.max() > np.iinfo(np.int32).max:
-            raise MemoryError("places in an array of more than 2**31 elements: take fewer points at once")
+            raise MemoryError(f"a batch of {self.count} points needs an array of over 2**31 elements: use fewer points")
         return self.new.constant_array(found.astype(np.int32))
 
     def gather(self, i, a, b, c):
         type = self.type(i)
-        return self.new.add(Op.GATHER, type, self.of[a], self.places(b, type[0].itemsize, self.lead(a)))
+        return self.new.add(Op.GATHER, type, self.of[a], self.offsets(b, type[0].itemsize, self.lead_stride(a)))
 
     def put(self, i, a, b, c):
         type = self.type(i)
-        where = self.places(b, type[0].itemsize, self.whole(type)[2][0])
+        where = self.offsets(b, type[0].itemsize, self.full_view(type)[2][0])
         return self.new.add(Op.PUT, type, -1 if a < 0 else self.stack(a), where, self.stack(c))
 
     def scatter(self, i, a, b, c):
         type = self.type(i)
-        return self.new.add(Op.SCATTER, type, self.of[a], self.places(b, type[0].itemsize, self.whole(type)[2][0]))
+        where = self.offsets(b, type[0].itemsize, self.full_view(type)[2][0])
+        return self.new.add(Op.SCATTER, type, self.of[a], where)
 
     # ------------------------------------------------------------------------------------------ calls
 
@@ -250,23 +252,23 @@ class _Widening:
         call = self.code.calls[a]
         row = call.row
         if self.units.intersection(call.operands):
-            found = self.of_units(i, call)
+            found = self.unit_product(i, call)
             if found is not None:
                 return found
         if row is None or not stacked.is_batchable(row):
-            return self.each(i, call)
+            return self.call_per_point(i, call)
 
         def apply(*values):
-            given = [stacked.Batch(x) if self.wide[v] else x for x, v in zip(values, call.operands)]
+            given = [stacked.Batch(x) if self.is_batched[v] else x for x, v in zip(values, call.operands)]
             args = tuple([filled(argument, given) for argument in call.args])
             return stacked.apply(row.fun, args, call.kwargs).v
 
         try:
             return self.traced(apply, call.operands, i)
         except (stacked.NotBatchable, Exception):  # the call per point repeats an error of f, with its own message
-            return self.each(i, call)
+            return self.call_per_point(i, call)
 
-    def of_units(self, i, call):
+    def unit_product(self, i, call):
         """Return the rows or columns of a matrix as its product with the unit vectors; None if the call is no such."""
         if call.row is None or call.row.scalars not in ("matmul", "dot") or len(call.args) != 2 or call.kwargs:
             return None
@@ -275,7 +277,7 @@ class _Widening:
             return None
         unit, matrix = call.args if is_unit[0] else call.args[::-1]
         v = call.operands[matrix.position] if type(matrix) is Operand else -1
-        if v >= 0 and self.wide[v]:
+        if v >= 0 and self.is_batched[v]:
             return None
         dtype, shape, _ = kind_of(self.code, v) if v >= 0 else (matrix.dtype, matrix.shape, None)
         own = kind_of(self.code, call.operands[unit.position])[1]
@@ -285,10 +287,10 @@ class _Widening:
         found = (self.count, *kind_of(self.code, i)[1])
         if v < 0:
             return self.new.constant_array(np.array((matrix if is_unit[0] else matrix.T).reshape(found), order="C"))
-        lines, steps = (shape, self.strides(v)) if is_unit[0] else (shape[::-1], self.strides(v)[::-1])
-        of_lines = self.new.part(self.of[v], (self.low(v), lines, steps), dtype)
-        of_lines = self.in_type(of_lines, (dtype, lines, None))
-        return self.new.part(of_lines, self.whole((dtype, found, None)), dtype)
+        rows, steps = (shape, self.strides(v)) if is_unit[0] else (shape[::-1], self.strides(v)[::-1])
+        matrix_rows = self.new.part(self.of[v], (self.first_offset(v), rows, steps), dtype)
+        matrix_rows = self.with_layout(matrix_rows, (dtype, rows, None))
+        return self.new.part(matrix_rows, self.full_view((dtype, found, None)), dtype)
 
     def traced(self, function, values, i):
         """Append the program of a function of values, traced on batched arguments."""
@@ -296,57 +298,57 @@ class _Widening:
         examples = []
         for v, w in zip(values, taken):
             type = kind_of(self.new, w)
-            x = self.value(v) if i is not None else example_of(kind_of(self.code, v))
-            examples.append(of_type(np.broadcast_to(x, (self.count, *np.shape(x))) if self.wide[v] else x, type))
+            x = self.example_value(v) if i is not None else example_of(kind_of(self.code, v))
+            examples.append(of_type(np.broadcast_to(x, (self.count, *np.shape(x))) if self.is_batched[v] else x, type))
         code = listed(lambda *x: [function(*x)], examples, "a batch")
         of = np.full(len(code), -1, dtype=np.int32)
         for v in code.inputs:
-            of[v] = self.in_type(taken[int(code.a[v])], kind_of(code, v))
+            of[v] = self.with_layout(taken[int(code.a[v])], kind_of(code, v))
         self.new.take(code, np.setdiff1d(np.arange(len(code), dtype=np.int32), code.inputs).astype(np.int32), of)
         found = int(of[code.outputs[0]])
         wanted = self.type(i) if i is not None else (np.dtype(float), (self.count,), None)
         if kind_of(self.new, found)[:2] != wanted[:2]:
             raise stacked.NotBatchable
-        return self.in_type(found, wanted)
+        return self.with_layout(found, wanted)
 
-    def in_type(self, v, type):
+    def with_layout(self, v, type):
         """Copy a value to the layout of a type, if it has another."""
         if kind_of(self.new, v) == type:
             return v
         low = sum((n - 1) * -s for n, s in zip(type[1], type[2] or ()) if s < 0)
-        return self.new.place(-1, self.whole(type, low), v, type)
+        return self.new.place(-1, self.full_view(type, low), v, type)
 
-    def each(self, i, call):
+    def call_per_point(self, i, call):
         """Append one call per point."""
         type, alike = self.type(i), kind_of(self.code, i)
         if type[0].kind in "fc":
-            low = self.low(i)
-            found = self.new.place(-1, self.whole(type, low), self.new.filled(0.0, ()), type)
+            low = self.first_offset(i)
+            found = self.new.place(-1, self.full_view(type, low), self.new.filled(0.0, ()), type)
         else:
             low, type = 0, (type[0], type[1], None)
             found = self.new.constant_array(np.zeros(type[1], type[0]))
-        lead, own = self.whole(type)[2][0], self.strides(i) if type[2] is not None else None
+        lead, own = self.full_view(type)[2][0], self.strides(i) if type[2] is not None else None
         for j in range(self.count):
-            values = [self.row(v, j) if self.wide[v] else int(self.of[v]) for v in call.operands]
+            values = [self.at_point(v, j) if self.is_batched[v] else int(self.of[v]) for v in call.operands]
             y = self.new.add(Op.CALL, alike, self.new.call(call.on(values)))
             inner = c_strides(alike[1], alike[0].itemsize) if own is None else own
             found = self.new.place(found, (low + j * lead, alike[1], inner), y, type)
         return found
 
-    def row(self, v, j):
+    def at_point(self, v, j):
         """Return a batched value at one point."""
         dtype, shape, _ = kind_of(self.code, v)
-        found = self.new.part(self.of[v], (self.low(v) + j * self.lead(v), shape, self.strides(v)), dtype)
-        return found
+        offset = self.first_offset(v) + j * self.lead_stride(v)
+        return self.new.part(self.of[v], (offset, shape, self.strides(v)), dtype)
 
-    def value(self, v):
+    def example_value(self, v):
         """Return a value at the example."""
         if v >= len(self.values):
             evaluated(self.code, self.example, v + 1, self.values)
         return self.values[v]
 
 
-def _is_all(count, shape, strides):
+def _covers_all(count, shape, strides):
     """Return whether a view covers an array of `count` floats in C order."""
     inner = [(n, s) for n, s in zip(shape, strides) if n != 1]
     lengths = tuple([n for n, _ in inner])
@@ -354,15 +356,15 @@ def _is_all(count, shape, strides):
 
 
 _RULES = {
-    Op.LOAD: _Widening.load,
-    Op.VIEW: _Widening.view,
-    Op.PACK: _Widening.pack,
-    Op.PLACE: _Widening.place,
-    Op.SUM: _Widening.sum,
-    Op.CALL: _Widening.call,
-    Op.GUARD: _Widening.guard,
-    Op.STOP: _Widening.stop,
-    Op.GATHER: _Widening.gather,
-    Op.PUT: _Widening.put,
-    Op.SCATTER: _Widening.scatter,
+    Op.LOAD: _Batcher.load,
+    Op.VIEW: _Batcher.view,
+    Op.PACK: _Batcher.pack,
+    Op.PLACE: _Batcher.place,
+    Op.SUM: _Batcher.sum,
+    Op.CALL: _Batcher.call,
+    Op.GUARD: _Batcher.guard,
+    Op.STOP: _Batcher.stop,
+    Op.GATHER: _Batcher.gather,
+    Op.PUT: _Batcher.put,
+    Op.SCATTER: _Batcher.scatter,
 }

@@ -21,7 +21,7 @@ from wengert.program.ir.call import Call, Operand
 #: a scalar instruction: arithmetic, and a C math library function
 SCALAR, SCALAR_FUNCTION = 1.8, 12.0
 #: dispatch of a VM instruction, and of each array instruction fused into it
-STEP, FUSED_VECTOR = 25.0, 4.0
+DISPATCH, FUSED_VECTOR = 25.0, 4.0
 #: dispatch of an array instruction before fusion is known, on average
 VECTOR = 20.0
 #: arithmetic per element: in a fused instruction, and before fusion is known

@@ -33,17 +33,17 @@ _PRODUCTS = ("matmul", "dot", "inner")
 _MIN_BLAS_LENGTH = 1000
 
 
-def multiplied_out(code: Listing, and_checks: bool = False) -> Listing:
+def expand_dot_products(code: Listing, expand_checks: bool = False) -> Listing:
     """Return the program with dot products expanded; the same program if there are none.
 
-    Sums of squares ``np.vdot(x, x)`` are kept unless `and_checks`: source transformation and `reassociate` recognise by
-    them the NaN checks of derivative rules.
+    Sums of squares ``np.vdot(x, x)`` are kept unless `expand_checks`, because source transformation and `reassociate`
+    recognise by them the NaN checks of derivative rules.
     """
     if not any(call.row is not None and call.row.scalars in _PRODUCTS for call in code.calls):
         return code
     places = np.flatnonzero(code.op == Op.CALL)
     calls = [(i, code.calls[a]) for i, a in zip(places.tolist(), code.a[places].tolist())]
-    found = [(i, call) for i, call in calls if _is_product(code, call) and (and_checks or not _is_check(call))]
+    found = [(i, call) for i, call in calls if _is_product(code, call) and (expand_checks or not _is_nan_check(call))]
     if not found:
         return code
     made, of, start = code.beginning(), np.full(len(code), -1, dtype=np.int32), 0
@@ -55,19 +55,19 @@ def multiplied_out(code: Listing, and_checks: bool = False) -> Listing:
     return simplify.live(made)
 
 
-def _is_check(call):
+def _is_nan_check(call):
     return call.row.fun is np.vdot and len(set(call.operands)) == 1
 
 
 def _is_product(code, call):
     if call.row is None or call.row.scalars not in _PRODUCTS or call.kwargs or len(call.args) != 2:
         return False
-    (dtype, shape), other = (_kind(code, call, argument) for argument in call.args)
+    (dtype, shape), other = (_dtype_and_shape(code, call, argument) for argument in call.args)
     is_vector = len(shape) == 1 or call.row.fun is np.vdot
     return dtype == _FLOAT and is_vector and math.prod(shape) < _MIN_BLAS_LENGTH and other == (dtype, shape)
 
 
-def _kind(code, call, argument):
+def _dtype_and_shape(code, call, argument):
     """Return dtype and shape of a factor."""
     if type(argument) is Operand:
         return kind_of(code, call.operands[argument.position])[:2]

@@ -36,30 +36,30 @@ from wengert.program.passes import simplify, vectorise
 
 _FLOAT = np.dtype(float)
 #: by opcode: which of the columns a, b and c hold value ids
-_NAMED = np.array([columns_named(op) for op in range(Op.OPS)])
+_VALUE_COLUMNS = np.array([columns_named(op) for op in range(Op.OPS)])
 _LEAVES = sorted(opcodes(access=""))
 _IS_LEAF = np.isin(np.arange(Op.OPS), _LEAVES)
-_MOVING = (Op.LOAD, Op.VIEW, Op.PLACE, Op.PACK, Op.STOP)
+_DATA_MOVEMENT = (Op.LOAD, Op.VIEW, Op.PLACE, Op.PACK, Op.STOP)
 
 #: type ids up to this one are scalar types
 FLAG = 1
 #: iterations of a loop
 _MIN_STEPS = 8
 #: distance in iterations over which a value may be carried
-_MAX_CARRIED = 4
+_MAX_CARRIED_DISTANCE = 4
 #: bytes of the arrays of all iterations, about a last-level cache, and of one iteration: loops save memory, not time
 _MIN_BYTES = 4_000_000
 _MIN_BYTES_PER_STEP = 16_000
 #: instructions in a body
-_MAX_BODY = 1000
+_MAX_BODY_LENGTH = 1000
 #: instructions per window that is hashed to find repetitions
-_WINDOW = 4
+_WINDOW_LENGTH = 4
 #: limit on candidate periods
 _MAX_PERIODS = 6
 #: instructions that a loop may execute in total, equal to the limit on the length of a program
-_MAX_UNROLLED = 1 << 30
+_MAX_UNROLLED_LENGTH = 1 << 30
 #: up to this many elementwise instructions, unrolled code is faster: the VM fuses it into one pass over the elements
-_MAX_FUSED = 2000
+_MAX_FUSED_INSTRUCTIONS = 2000
 
 
 class Loop:
@@ -98,21 +98,24 @@ class Loop:
         check_fields(self, {"body": Listing, "results": tuple, **counts, **flags})
         code, steps, carried, first = self.body, self.steps, self.carried, self.carried + self.kept
         verifier.check(code)
-        expect(0 < steps and steps * len(code) <= _MAX_UNROLLED, f"is a loop of {steps} steps")
+        in_range = 0 < steps and steps * len(code) <= _MAX_UNROLLED_LENGTH
+        expect(in_range, f"is a loop whose number of iterations is out of range: {steps}")
         inputs, outputs = ([kind_of(code, v)[:2] for v in values] for values in (code.inputs, code.outputs))
-        expect(first <= len(inputs) and carried <= len(outputs), "is a loop that carries more than it has")
-        expect(inputs[:carried] == outputs[:carried], "is a loop that carries a value on as another type")
-        expect(all(dtype == _FLOAT for dtype, _ in (*inputs[first:], *outputs)), "is a loop with slices of no floats")
+        has_all = first <= len(inputs) and carried <= len(outputs)
+        expect(has_all, "is a loop with more carried values than inputs or outputs")
+        expect(inputs[:carried] == outputs[:carried], "is a loop that changes the type of a carried value")
+        are_floats = all(dtype == _FLOAT for dtype, _ in (*inputs[first:], *outputs))
+        expect(are_floats, "is a loop with a slice or output that is not float64")
         in_order = call.args == tuple(map(Operand, range(len(types)))) and not call.kwargs
-        expect(in_order, "is a loop that is called with other than values")
+        expect(in_order, "is a loop whose arguments are not its operands in order")
         taken = [*inputs[:first], *[(dtype, (steps, *shape)) for dtype, shape in inputs[first:]]]
-        expect([each[:2] for each in types] == taken, "is a loop that takes other operands")
-        expect(len(set(self.results)) == len(self.results), "is a loop that has a result twice")
+        expect([each[:2] for each in types] == taken, "is a loop whose operands have other types than its inputs")
+        expect(len(set(self.results)) == len(self.results), "is a loop with a duplicate result")
         numbers = {"last": range(carried), "entry": range(carried), "stack": range(carried, len(outputs))}
         for word, number in self.results:
             right = is_count(number) and (number % 8 == 0 if word == "zeros" else number in numbers[word])
-            expect(right, f"is a loop that has no result ({word}, {number})")
-        expect(kind == type_of_result(self), "is a loop that gives another type")
+            expect(right, f"is a loop with an invalid result ({word}, {number})")
+        expect(kind == type_of_result(self), "is a loop whose result has another type")
 
     def __repr__(self):
         way = ", last to first" if self.backward else ""
@@ -124,7 +127,7 @@ class Loop:
     @property
     def loop_bodies(self) -> list[tuple]:
         """Return the number of iterations and the vectorised body, for the printer and reports."""
-        return [(self.steps, vectorise.rolled(self.body))]
+        return [(self.steps, vectorise.vectorise_scalars(self.body))]
 
     @property
     def count(self) -> int:
@@ -185,33 +188,33 @@ def type_of_result(loop: Loop) -> tuple:
 # ---------------------------------------------------------------------------------------------- finding loops
 
 
-def looped(code):
+def recover_loops(code):
     """Return the program with repeated iterations rolled into loops; the same program if none is worthwhile."""
     if len(code) < 4 * _MIN_STEPS:
         return code
     sizes = np.array([type[0].itemsize * math.prod(type[1]) if k > FLAG else 0 for k, type in enumerate(code.types)])
     if np.bincount(code.type, minlength=len(sizes)) @ sizes < _MIN_BYTES or not _may_repeat(code):
         return code
-    found = _Steps(code).loop()
-    return code if found is None else looped(simplify.live(found))
+    found = _LoopSearch(code).loop()
+    return code if found is None else recover_loops(simplify.live(found))
 
 
 def _may_repeat(code):
     """Return whether some window of instructions repeats often enough for a loop, comparing opcodes and types only."""
     op = code.op
     words = (op * np.int64(1 + len(code.types)) + code.type)[~_IS_LEAF[op]]
-    n = len(words) - _WINDOW + 1
+    n = len(words) - _WINDOW_LENGTH + 1
     if n < _MIN_STEPS:
         return False
     hashed = np.zeros(n, dtype=np.int64)
-    for k in range(_WINDOW):
+    for k in range(_WINDOW_LENGTH):
         hashed = 1_000_003 * hashed + words[k : k + n]
     hashed.sort()
-    least = _MIN_STEPS - _WINDOW + 1  # windows in a loop with a body of one instruction; longer bodies have more
+    least = _MIN_STEPS - _WINDOW_LENGTH + 1  # windows in a loop with a body of one instruction; longer bodies have more
     return bool((hashed[least - 1 :] == hashed[: n - least + 1]).any())
 
 
-class _Steps:
+class _LoopSearch:
     """Searches a program for one loop.
 
     Positions number the instructions that compute; inputs and constants have none.
@@ -221,23 +224,23 @@ class _Steps:
         self.code = code
         self.op, self.kind = code.op.astype(np.int64), code.type.astype(np.int64)
         self.a, self.b = code.a, code.b  # kept, because each access copies the column
-        self.line = np.flatnonzero(~np.isin(self.op, _LEAVES))
+        self.computing = np.flatnonzero(~np.isin(self.op, _LEAVES))
         self.position = np.full(len(code), -1, dtype=np.int64)
-        self.position[self.line] = np.arange(len(self.line))
-        named = _NAMED[self.op]
+        self.position[self.computing] = np.arange(len(self.computing))
+        named = _VALUE_COLUMNS[self.op]
         columns = ((1, code.a), (2, code.b), (4, code.c))
         self.read = np.array([np.where(named & bit, column, -1) for bit, column in columns], dtype=np.int64)
         self.read[:, np.isin(self.op, (Op.CALL, Op.PACK))] = -1
 
     @functools.cached_property
-    def more(self):
+    def long_operands(self):
         """The operands of calls and packs, which may have more than three."""
         many = np.flatnonzero(np.isin(self.op, (Op.CALL, Op.PACK)))
         return {i: np.array(operands(self.code, i), dtype=np.int64) for i in many.tolist()}
 
     def operands(self, i):
         """Return the value ids that instruction i reads, with -1 for none."""
-        return self.more[i] if i in self.more else self.read[:, i]
+        return self.long_operands[i] if i in self.long_operands else self.read[:, i]
 
     def size(self, i):
         """Return the bytes of a value."""
@@ -248,34 +251,34 @@ class _Steps:
 
     def loop(self):
         """Return the program with the loop that covers most instructions; None if there is none."""
-        if not _repeats(self._coarse_words()):
+        if not _has_repetition(self._opcode_type_ids()):
             return None
-        for period, start, stop in self._candidates(self._words()):
+        for period, start, stop in self._candidates(self._instruction_ids()):
             start = self._best_cut(period, start, stop)
             try:
-                return _Found(self, period, start, (stop - start) // period).rewritten()
-            except _NoLoop:
+                return _Candidate(self, period, start, (stop - start) // period).rewritten()
+            except _NotALoop:
                 pass
         return None
 
-    def _words(self):
+    def _instruction_ids(self):
         """Return an id for each position; positions with equal ids may be the same instruction of two iterations."""
-        at, coarse = self.line, self._coarse_words()
+        at, coarse = self.computing, self._opcode_type_ids()
         more = np.zeros(len(at), dtype=np.int64)  # distinguishes instructions of equal opcode and type
         is_place = self.op[at] == Op.PLACE
         placed = at[is_place]
-        layouts = _numbered(view[1:] for view in self.code.views)
+        layouts = _ids_of(view[1:] for view in self.code.views)
         more[is_place] = 2 * layouts[self.b[placed]] + (self.a[placed] < 0)
         others = np.flatnonzero(np.isin(self.op[at], (Op.CALL, Op.PACK, Op.GUARD)))
-        more[others] = _numbered(map(self._key, at[others].tolist()))
+        more[others] = _ids_of(map(self._call_key, at[others].tolist()))
         return np.unique(coarse * (1 + more.max(initial=0)) + more, return_inverse=True)[1]
 
-    def _coarse_words(self):
-        """As `_words`, from opcode and type alone."""
-        at = self.line
+    def _opcode_type_ids(self):
+        """As `_instruction_ids`, from opcode and type alone."""
+        at = self.computing
         return self.op[at] * (1 + self.kind.max()) + self.kind[at]
 
-    def _key(self, i):
+    def _call_key(self, i):
         code, op, a, b = self.code, int(self.op[i]), int(self.a[i]), int(self.b[i])
         if op == Op.PACK:
             return code.packs[b][0].tobytes(), a < 0
@@ -286,7 +289,7 @@ class _Steps:
 
     def _candidates(self, words):
         """Return candidate loops as (period, start, stop) in positions, the longest first."""
-        if not _repeats(words):
+        if not _has_repetition(words):
             return []
         hashed = _windows(words)
         order = np.argsort(hashed, kind="stable")
@@ -296,7 +299,7 @@ class _Steps:
         counts = np.bincount(gaps)
         periods = np.argsort(-counts * np.arange(len(counts)), kind="stable")[:_MAX_PERIODS]
         found = []
-        for period in periods[(counts[periods] > 0) & (periods <= _MAX_BODY)].tolist():
+        for period in periods[(counts[periods] > 0) & (periods <= _MAX_BODY_LENGTH)].tolist():
             same = np.concatenate([[False], words[period:] == words[:-period], [False]])
             edges = np.flatnonzero(same[1:] != same[:-1])
             runs = zip(edges[::2].tolist(), (edges[1::2] + period).tolist())
@@ -309,7 +312,7 @@ class _Steps:
         middle = start + (stop - start) // (2 * period) * period
         last: dict = {}
         for position in range(middle - period, min(middle + 2 * period, stop)):
-            for v in self.operands(int(self.line[position])).tolist():
+            for v in self.operands(int(self.computing[position])).tolist():
                 if v >= 0 and self.position[v] >= start:
                     last[v] = position
         cost = np.zeros(period)
@@ -319,7 +322,7 @@ class _Steps:
         return start + int(np.argmin(cost))
 
 
-def _numbered(keys):
+def _ids_of(keys):
     """Number the keys; equal keys get equal numbers."""
     known: dict = {}
     return np.array([known.setdefault(key, len(known)) for key in keys], dtype=np.int64)
@@ -327,27 +330,27 @@ def _numbered(keys):
 
 def _windows(words):
     """Return a hash of the window that starts at each position."""
-    n = len(words) - _WINDOW + 1
+    n = len(words) - _WINDOW_LENGTH + 1
     hashed = np.zeros(n, dtype=np.uint64)
-    for k in range(_WINDOW):
+    for k in range(_WINDOW_LENGTH):
         hashed = hashed * np.uint64(0x9E3779B97F4A7C15) + words[k : k + n].astype(np.uint64)
     return hashed
 
 
-def _repeats(words):
+def _has_repetition(words):
     """Return whether a window occurs as often as in the shortest loop, whose last iteration may end in the window."""
-    if len(words) - _WINDOW + 1 < _MIN_STEPS:
+    if len(words) - _WINDOW_LENGTH + 1 < _MIN_STEPS:
         return False
     hashed = np.sort(_windows(words))
-    often = _MIN_STEPS - _WINDOW
+    often = _MIN_STEPS - _WINDOW_LENGTH
     return bool((hashed[often - 1 :] == hashed[: len(hashed) - often + 1]).any())
 
 
-class _NoLoop(Exception):
+class _NotALoop(Exception):
     """The iterations do not form a loop, or not one worth rolling."""
 
 
-class _Found:
+class _Candidate:
     """The iterations of a candidate loop, and how each operand changes between iterations.
 
     `at[j, q]` is instruction q of iteration j.
@@ -355,15 +358,15 @@ class _Found:
 
     def __init__(self, search, period, start, steps):
         self.search, self.code, self.period = search, search.code, period
-        self.start, self.at = start, search.line[start : start + steps * period].reshape(steps, period)
-        self._number_operands()
+        self.start, self.at = start, search.computing[start : start + steps * period].reshape(steps, period)
+        self._classify_operands()
         self._cut()
-        self._check_worth()
+        self._check_profit()
         self.lasts, self.stacks = self._used_outside()
 
     # ------------------------------------------------------------------------------------------ operands
 
-    def _number_operands(self):
+    def _classify_operands(self):
         """Classify the operands (q, number) of the body by their values in all iterations.
 
         `back` holds the loop-carried distance: 0 if the operand is computed in the same iteration.
@@ -372,8 +375,8 @@ class _Found:
         self.given = {}
         for q in range(self.period):
             ids = self.at[:, q]
-            if int(ids[0]) in search.more:
-                columns = np.array([search.more[i] for i in ids.tolist()]).T
+            if int(ids[0]) in search.long_operands:
+                columns = np.array([search.long_operands[i] for i in ids.tolist()]).T
             else:
                 columns = search.read[:, ids]
             for number, values in enumerate(columns):
@@ -390,8 +393,8 @@ class _Found:
                 broken |= values != values[-1]
             elif moves.sum() > len(values) // 2:
                 back = -((q - away) // self.period)
-                if back > _MAX_CARRIED:
-                    raise _NoLoop
+                if back > _MAX_CARRIED_DISTANCE:
+                    raise _NotALoop
                 self.back[q, number] = back
                 if back:
                     starts |= ~moves
@@ -412,19 +415,20 @@ class _Found:
         edges = np.flatnonzero(np.diff(np.concatenate([[1], self.broken | self.starts, [1]])))
         runs = list(zip(edges[::2].tolist(), edges[1::2].tolist()))
         first, last = max(runs, key=lambda run: run[1] - run[0], default=(0, 0))
-        if first and not self.broken[first - 1] and max(self.back.values(), default=0) <= 1 and self._begins(first - 1):
+        distance = max(self.back.values(), default=0)
+        if first and not self.broken[first - 1] and distance <= 1 and self._can_begin_at(first - 1):
             first -= 1
         self.at = self.at[first:last]
         self.start += first * self.period
         self.stop = self.start + self.at.size
         self.given = {key: values[first:last] for key, values in self.given.items()}
         if len(self.at) < _MIN_STEPS:
-            raise _NoLoop
+            raise _NotALoop
         for key, values in self.given.items():
             if key not in self.back and self.is_same(values) and self.search.position[values[0]] >= self.start:
-                raise _NoLoop  # defined in one iteration and used in all later ones
+                raise _NotALoop  # defined in one iteration and used in all later ones
 
-    def _begins(self, first):
+    def _can_begin_at(self, first):
         """Return whether iteration `first` can be the first one.
 
         All reads of a carried value must agree on its initial value, which must have the value's type and precede
@@ -448,18 +452,18 @@ class _Found:
     def is_same(values):
         return bool((values == values[0]).all())
 
-    def _check_worth(self):
-        """Raise `_NoLoop` unless the loop saves much memory and an iteration is long compared to the loop overhead."""
+    def _check_profit(self):
+        """Raise `_NotALoop` unless the loop saves much memory and an iteration outweighs the loop overhead."""
         search = self.search
         arrays = [i for i in self.at[0].tolist() if search.kind[i] > FLAG and search.op[i] != Op.VIEW]
         step = sum(map(search.size, arrays))
         if step < _MIN_BYTES_PER_STEP or len(self.at) * step < _MIN_BYTES:
-            raise _NoLoop
-        if all(search.op[i] in _MOVING for i in self.at[0].tolist()):
-            raise _NoLoop
+            raise _NotALoop
+        if all(search.op[i] in _DATA_MOVEMENT for i in self.at[0].tolist()):
+            raise _NotALoop
         kinds = {(search.op[i] in ELEMENTWISE, self.shape(i)[1]) for i in self.at[0].tolist()}
-        if len(kinds) == 1 and min(kinds)[0] and self.at.size < _MAX_FUSED:
-                raise _NoLoop  # elementwise: the VM fuses all iterations into one pass over the elements
+        if len(kinds) == 1 and min(kinds)[0] and self.at.size < _MAX_FUSED_INSTRUCTIONS:
+                raise _NotALoop  # elementwise: the VM fuses all iterations into one pass over the elements
 
     def _used_outside(self):
         """Return the instructions of the body whose last values are used after the loop, and those of which all are.
@@ -469,7 +473,7 @@ class _Found:
         search = self.search
         outside = np.ones(len(self.code), dtype=bool)
         outside[self.at] = False
-        used = [search.read[:, outside].ravel(), *[given for i, given in search.more.items() if outside[i]]]
+        used = [search.read[:, outside].ravel(), *[given for i, given in search.long_operands.items() if outside[i]]]
         used = np.unique(np.concatenate([*used, self.code.outputs]))
         places = search.position[used[used >= 0]]
         places = places[(places >= self.start) & (places < self.stop)] - self.start
@@ -485,9 +489,9 @@ class _Found:
 
     def depth(self, q):
         """Return the largest loop-carried distance at which instruction q is read."""
-        return max([back for key, back in self.back.items() if back and self._made(*key) == q], default=0)
+        return max([back for key, back in self.back.items() if back and self._defining(*key) == q], default=0)
 
-    def _made(self, q, number):
+    def _defining(self, q, number):
         """Return the index of the body instruction that defines an operand."""
         return int(self.search.position[self.given[q, number][-1]] - self.start) % self.period
 
@@ -517,17 +521,17 @@ class _Found:
         """Build the body from the instructions of one iteration, and collect its operands in the new program."""
         code = self.code
         self.body = body = Listing()
-        self.within = np.full(len(code), -1, dtype=np.int32)  # id in the body of each value of the template iteration
+        self.body_id = np.full(len(code), -1, dtype=np.int32)  # id in the body of each value of the template iteration
         step = max([1, *self.back.values()])
         template = self.at[step]
-        self.carried, self.kept, self.slices, self.entered = {}, {}, [], []
+        self.carried, self.kept, self.slices, self.body_inputs = {}, {}, [], []
         self._find_moving()
         depths = {q: max(self.depth(q), self.lasts.get(q, 0)) for q in range(self.period) if q not in self.trajectories}
         for q, depth in depths.items():
             for back in range(1, depth + 1):
                 v = self._initial(q, back)
-                self.carried[q, back] = self._in_order(v, template[q])
-                self.within[self.at[step - back, q]] = self._input(code, template[q], in_order=True)
+                self.carried[q, back] = self._initial_id(v, template[q])
+                self.body_id[self.at[step - back, q]] = self._add_input(code, template[q], in_order=True)
         self._add_kept()
         tables = self._add_slices()
         for q, i in enumerate(template.tolist()):
@@ -537,57 +541,57 @@ class _Found:
             for number, values in [(number, values) for (at, number), values in self.given.items() if at == q]:
                 table = tables.get((q, number))
                 if table is not None:
-                    replaced[values[step]] = self.within[values[step]]
-                    self.within[values[step]] = table
+                    replaced[values[step]] = self.body_id[values[step]]
+                    self.body_id[values[step]] = table
             if len(replaced) > 1 or any(x >= 0 for x in replaced.values()):
-                raise _NoLoop
-            body.take(code, np.array([i], dtype=np.int32), self.within)
+                raise _NotALoop
+            body.take(code, np.array([i], dtype=np.int32), self.body_id)
             for v, before in replaced.items():
-                self.within[v] = before
-        body.inputs = list(range(len(self.entered)))
-        ends = {q: int(self.within[i]) for q, i in enumerate(template.tolist())}
+                self.body_id[v] = before
+        body.inputs = list(range(len(self.body_inputs)))
+        ends = {q: int(self.body_id[i]) for q, i in enumerate(template.tolist())}
         body.outputs = [
-            ends[q] if back == 1 else int(self.within[self.at[step - back + 1, q]]) for q, back in self.carried
+            ends[q] if back == 1 else int(self.body_id[self.at[step - back + 1, q]]) for q, back in self.carried
         ]
         lasts = [("last", k) for k, (q, back) in enumerate(self.carried) if back <= self.lasts.get(q, 0)]
         stacks = [*self.stacks, *self.trajectories]
-        sources = [ends[q] if q in self.stacks else int(self.within[self.given[q, 2][step]]) for q in stacks]
+        sources = [ends[q] if q in self.stacks else int(self.body_id[self.given[q, 2][step]]) for q in stacks]
         self.stacked = {q: ("stack", len(body.outputs) + k) for k, q in enumerate(stacks)}
         body.outputs = body.outputs + sources
         for v in body.outputs:
             dtype, _, strides = kind_of(body, v)
             if dtype != _FLOAT or strides is not None:
-                raise _NoLoop
+                raise _NotALoop
         self.results = [*lasts, *self.stacked.values()]
         self.body = simplify.simplified(body, False)
 
     def _initial(self, q, back):
         """Return the initial value that is carried into the first iteration, in the old program; -1 if none is read."""
         for (at, number), steps in self.back.items():
-            if steps >= back and self._made(at, number) == q:
+            if steps >= back and self._defining(at, number) == q:
                 return int(self.given[at, number][steps - back])
         return -1
 
-    def _in_order(self, v, like):
+    def _initial_id(self, v, like):
         """Return the new id of an old value, which must have the C order that the body expects."""
         dtype, shape, strides = kind_of(self.code, int(like))
         if dtype != _FLOAT or strides is not None:
-            raise _NoLoop
+            raise _NotALoop
         if v < 0:
             return self.new.filled(0.0, shape)
         return int(self.of[v])
 
-    def _input(self, code, v, in_order=False):
+    def _add_input(self, code, v, in_order=False):
         """Add an input of a value's type to the body."""
         dtype, of_value, strides = kind_of(code, int(v))
-        self.entered.append(v)
-        return self.body.add(Op.INPUT, (dtype, of_value, None if in_order else strides), len(self.entered) - 1)
+        self.body_inputs.append(v)
+        return self.body.add(Op.INPUT, (dtype, of_value, None if in_order else strides), len(self.body_inputs) - 1)
 
     def _add_kept(self):
         """Make loop invariants inputs of the body, except constants, which it contains itself."""
         for (q, number), values in self.given.items():
             v = int(values[0])
-            if (q, number) in self.back or q in self.moving or not self.is_same(values) or self.within[v] >= 0:
+            if (q, number) in self.back or q in self.moving or not self.is_same(values) or self.body_id[v] >= 0:
                 continue
             if self.search.op[v] in (Op.CONST, Op.ARRAY):
                 continue
@@ -595,9 +599,9 @@ class _Found:
                 continue
             dtype = kind_of(self.code, v)[0]
             if dtype.kind in "fc" and dtype != _FLOAT:
-                raise _NoLoop  # its adjoint would be carried, but only float64 values can be
+                raise _NotALoop  # its adjoint would be carried, but only float64 values can be
             self.kept[v] = int(self.of[v])
-            self.within[v] = self._input(self.code, v)
+            self.body_id[v] = self._add_input(self.code, v)
         constants = [int(values[0]) for values in self.given.values() if self.is_same(values)]
         constants = sorted({v for v in constants if self.search.op[v] in (Op.CONST, Op.ARRAY)})
         self.constants = np.array(constants, dtype=np.int32)
@@ -626,21 +630,21 @@ class _Found:
             stride = int(offsets[1] - offsets[0])
             base = self.given.get((q, 0))
             if base is None or (np.diff(offsets) != stride).any() or dtype != _FLOAT:
-                raise _NoLoop
+                raise _NotALoop
             view = int(offsets[0]), (len(ids), *shape), (stride, *strides)
             if op != Op.PLACE:
                 if (q, 0) in self.back or not self.is_same(base) or kind_of(code, int(base[0]))[0] != _FLOAT:
-                    raise _NoLoop
+                    raise _NotALoop
                 self.moving[q] = view
                 continue
-            readers = sum(self._made(*key) == q for key in self.back)
+            readers = sum(self._defining(*key) == q for key in self.back)
             source = kind_of(code, int(self.given[q, 2][-1]))[1]
-            if self.back.get((q, 0)) != 1 or self._made(q, 0) != q or readers != 1 or source != shape:
-                raise _NoLoop
+            if self.back.get((q, 0)) != 1 or self._defining(q, 0) != q or readers != 1 or source != shape:
+                raise _NotALoop
             if self.lasts.get(q, 0) > 1 or q in self.stacks or overlaps(view[1], view[2]):
-                raise _NoLoop
+                raise _NotALoop
             if (q, 2) not in self.back:
-                raise _NoLoop
+                raise _NotALoop
             self.trajectories[q] = view
 
     def _add_slices(self):
@@ -649,23 +653,23 @@ class _Found:
         step = max([1, *self.back.values()])
         for q, view in self.moving.items():
             self.slices.append(new.part(int(self.of[self.given[q, 0][0]]), view, _FLOAT))
-            self.within[self.at[step, q]] = self._input(code, self.at[step, q])
+            self.body_id[self.at[step, q]] = self._add_input(code, self.at[step, q])
         known: dict = {}
         for key, values in self.given.items():
             if key in self.back or self.is_same(values) or key[0] in self.moving:
                 continue
             if values.tobytes() not in known:
                 if kind_of(code, int(values[0]))[0] != _FLOAT:
-                    raise _NoLoop
+                    raise _NotALoop
                 first = self.search.a[values].tolist()
                 if self.search.op[values[0]] == Op.CONST:
                     table = np.array([code.constants[a] for a in first])
                 else:
                     table = np.stack([code.arrays[a] for a in first])
                 self.slices.append(new.constant_array(table))
-                known[values.tobytes()] = self._input(code, values[0], in_order=True)
+                known[values.tobytes()] = self._add_input(code, values[0], in_order=True)
             tables[key] = known[values.tobytes()]
-        self.body.take(code, self.constants, self.within)
+        self.body.take(code, self.constants, self.body_id)
         return tables
 
     def _read_result(self, loop, r):

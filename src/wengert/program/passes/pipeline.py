@@ -46,7 +46,7 @@ from wengert.program.passes import (
     vectorise,
 )
 
-__all__ = ["PASSES", "STAGES", "Options", "Pass", "Run", "chosen", "names", "observed", "run", "verify_each"]
+__all__ = ["PASSES", "STAGES", "Options", "Pass", "Run", "disabled_names", "names", "observed", "run", "verify_each"]
 
 STAGES = ("trace", "derivative", "value", "jacobian", "direction", "batch", "run", "run batch", "loop body", "llvm")
 
@@ -100,7 +100,7 @@ class Run:
     start, code : Listing
         The program before the first pass, and after the last one so far.
     batch : tuple
-        Arguments of `batching.widened` after the program.
+        Arguments of `batching.batch_program` after the program.
     keeps_arrays : bool
         As in `Options`; set by `scalarise`.
     log : list of (str, str, int, int)
@@ -136,7 +136,7 @@ class Run:
         for before, after in self._vectorised:
             if before is code:
                 return after
-        after = vectorise.rolled(code)
+        after = vectorise.vectorise_scalars(code)
         self._vectorised.append((code, after))
         return after
 
@@ -193,7 +193,7 @@ def _simplify_exact(code, run):
     return simplify.simplified(code, True, run.has("fold"), run.has("cse"), run.has("dce"))
 
 
-def _drop_dead(code, run):
+def _eliminate_dead_code(code, run):
     return simplify.live(code)
 
 
@@ -208,14 +208,14 @@ def _forward_stores(code, run):
 
 def _expand_dots(code, run):
     # guards of derivative rules are recognised by their dot products up to the stage "value"
-    return expand_dots.multiplied_out(code, run.stage != "value")
+    return expand_dots.expand_dot_products(code, run.stage != "value")
 
 
 def _scalarise(code, run):
     """Return scalar code if it is estimated to be faster after vectorisation."""
     if run.keeps_arrays:
         return code
-    found = scalarise.by_elements(code, SCALAR_GAIN)
+    found = scalarise.replace_small_arrays(code, SCALAR_GAIN)
     if found is code:
         return code
     times = [scalarise.nanoseconds(run.vectorised(each)) for each in (found, code)]
@@ -224,14 +224,14 @@ def _scalarise(code, run):
 
 
 def _scalarise_jacobian(code, run):
-    return scalarise.by_elements(code, SCALAR_GAIN)
+    return scalarise.replace_small_arrays(code, SCALAR_GAIN)
 
 
 def _scalarise_calls(code, run):
     """Expand calls that had to stay whole until all differentiation was done."""
     if not any(map(scalarise.is_expanded_late, code.calls)):
         return code
-    found = run.vectorised(scalarise.by_elements(run.scalars, to_run=True))
+    found = run.vectorised(scalarise.replace_small_arrays(run.scalars, to_run=True))
     return found if scalarise.nanoseconds(found) < scalarise.nanoseconds(code) else code
 
 
@@ -241,11 +241,11 @@ def _vectorise(code, run):
 
 
 def _recover_loops(code, run):
-    return loop_recovery.looped(code)
+    return loop_recovery.recover_loops(code)
 
 
 def _batch(code, run):
-    return batching.widened(code, *run.batch)
+    return batching.batch_program(code, *run.batch)
 
 
 def _lower(code, run):
@@ -253,11 +253,11 @@ def _lower(code, run):
 
 
 def _reassociate(code, run):
-    return reassociate.regrouped(code)
+    return reassociate.reassociate_products(code)
 
 
 def _fuse_stencils(code, run):
-    return stencil_fusion.gathered(code, run.options.is_compiled or run.stage == "llvm", run.options.runs)
+    return stencil_fusion.fuse_stencils(code, run.options.is_compiled or run.stage == "llvm", run.options.runs)
 
 
 _SIMPLIFY = (
@@ -277,7 +277,7 @@ _PARTS = ("fold", "cse", "dce")
 PASSES: tuple[Pass, ...] = (
     Pass("simplify", _simplify, ("trace", "derivative", "direction"), *_SIMPLIFY, parts=_PARTS),
     Pass(
-        "dce", _drop_dead, ("derivative", "direction"),
+        "dce", _eliminate_dead_code, ("derivative", "direction"),
         "dead code of exact programs, whose derivatives keep the order of their sums",
         "Muchnick (1997), Advanced compiler design and implementation, section 18.10", True, _is_exact,
     ),
@@ -347,7 +347,7 @@ def names() -> list[str]:
     return [*dict.fromkeys(found)]
 
 
-def chosen(disable: str | Collection[str], name: str) -> frozenset[str]:
+def disabled_names(disable: str | Collection[str], name: str) -> frozenset[str]:
     """Return the names switched off by the argument `disable` of the function `name` and by the environment.
 
     Raises
@@ -357,16 +357,16 @@ def chosen(disable: str | Collection[str], name: str) -> frozenset[str]:
     """
     given = (disable,) if isinstance(disable, str) else tuple(disable)
     text = os.environ.get("WENGERT_DISABLE", "")
-    found = _known(given, f"{name}: disable={disable!r}") if given else frozenset()
+    found = _checked_names(given, f"{name}: disable={disable!r}") if given else frozenset()
     if text:
-        found |= _known([word.strip() for word in text.split(",") if word.strip()], f"WENGERT_DISABLE={text}")
+        found |= _checked_names([word.strip() for word in text.split(",") if word.strip()], f"WENGERT_DISABLE={text}")
     return found
 
 
-def _known(given, where):
+def _checked_names(given, where):
     unknown = [word for word in given if word not in names()]
     if unknown:
-        raise ValueError(f"{where}: {unknown[0]!r} is no pass that can be switched off; these are {', '.join(names())}")
+        raise ValueError(f"{where}: no pass {unknown[0]!r} can be switched off; choose from {', '.join(names())}")
     found = frozenset(given)
     return found | frozenset(_PARTS) if "simplify" in found else found
 
@@ -448,5 +448,5 @@ def verify_each(run: Run, name: str, code: Listing) -> None:
     try:
         verify.check(code)
     except verify.MalformedProgram as error:
-        what = f"pass {name!r} of stage {run.stage!r} made" if name else f"stage {run.stage!r} begins with"
-        raise verify.MalformedProgram(f"{what} a malformed list: {error}") from None
+        what = f"pass {name!r} of stage {run.stage!r} returned" if name else f"stage {run.stage!r} begins with"
+        raise verify.MalformedProgram(f"{what} a malformed program: {error}") from None

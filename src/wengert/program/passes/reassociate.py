@@ -33,12 +33,12 @@ from wengert.program.passes import simplify
 _NEGATIVE, _MULTIPLY = OPCODES["negative"], OPCODES["multiply"]
 _CONST, _VIEW = int(Op.CONST), int(Op.VIEW)
 _FLOAT = np.dtype(float)
-_BOTH = (Operand(0), Operand(1))
+_TWO_OPERANDS = (Operand(0), Operand(1))
 #: limit on the constants that are moved to another factor, which rules out harmful overflow and underflow
-_SCALE = 2.0**20
+_MAX_SCALE = 2.0**20
 
 
-def regrouped(code: Listing) -> Listing:
+def reassociate_products(code: Listing) -> Listing:
     """Return the program with its adjoint products reassociated; the same program if nothing changes."""
     op, a, b, c = code.op, code.a, code.b, code.c
     guarded = set(c[(op == Op.GUARD) & (c >= 0)].tolist())
@@ -49,7 +49,7 @@ def regrouped(code: Listing) -> Listing:
     products = {i for i in guarded if i in calls and _is_product(code, i, calls[i])}
     if not any(_may_change((op, a, b), i, call, products) for i, call in calls.items()):
         return code
-    return _Regrouping(code, calls, products).found()
+    return _Reassociation(code, calls, products).run()
 
 
 def _may_change(columns, i, call, products):
@@ -82,7 +82,7 @@ def _is_product(code, i, call):
     return all(kind[0] == _FLOAT and len(kind[1]) > 1 for kind in (kind_of(code, i), *factors))
 
 
-class _Regrouping:
+class _Reassociation:
     """Builds the new program; ``of[v]`` is the new id of value v."""
 
     def __init__(self, code, calls, products):
@@ -107,7 +107,7 @@ class _Regrouping:
             found.setdefault(v, []).append(-1)
         return found
 
-    def found(self):
+    def run(self):
         start, is_changed = 0, False
         for i in sorted(self.calls):
             self.take(start, i)
@@ -171,7 +171,7 @@ class _Regrouping:
         """Append a product of new values, with the callee of the call `like`."""
         (*lead, m, _), (*others, _, n) = kind_of(self.new, left)[1], kind_of(self.new, right)[1]
         shape = (*np.broadcast_shapes(tuple(lead), tuple(others)), m, n)
-        return self.called(Call(like.compute, _BOTH, {}, [left, right], like.row), shape)
+        return self.called(Call(like.compute, _TWO_OPERANDS, {}, [left, right], like.row), shape)
 
     def product(self, like, left, right, check):
         """Append a product and its guard against NaN."""
@@ -246,7 +246,7 @@ class _Regrouping:
         for matrix, number in ((self.a[scaled], self.b[scaled]), (self.b[scaled], self.a[scaled])):
             if self.op[number] == Op.CONST and self.code.type[matrix] == self.code.type[scaled]:
                 factor = self.code.constants[self.a[number]]
-                if not 1 / _SCALE < abs(factor) < _SCALE:
+                if not 1 / _MAX_SCALE < abs(factor) < _MAX_SCALE:
                     return None
                 found = int(self.of[matrix])
                 if v != scaled:

@@ -33,46 +33,46 @@ from wengert.program.ir.opcode_table import function
 cnp.import_array()
 
 
-def simplified(Listing code, bint exact=True, bint fold=True, bint share=True, bint drop=True):
+def simplified(Listing code, bint exact=True, bint fold=True, bint cse=True, bint dce=True):
     """Return the program after constant folding, CSE and DCE, or some of them; `exact` keeps the sign of zeros."""
-    if not (fold or share):
-        return live(code) if drop else code
-    cdef Listing found = passed(code, fold, share, exact)
-    return compacted(found) if drop else found
+    if not (fold or cse):
+        return live(code) if dce else code
+    cdef Listing found = fold_and_number(code, fold, cse, exact)
+    return eliminate_dead_in_place(found) if dce else found
 
 
 def folded(Listing code, bint exact=True):
     """Return the program after constant folding, algebraic simplification and store-to-load forwarding."""
-    return passed(code, True, False, exact)
+    return fold_and_number(code, True, False, exact)
 
 
 def shared(Listing code):
     """Return the program after common-subexpression elimination."""
-    return passed(code, False, True, True)
+    return fold_and_number(code, False, True, True)
 
 
-cdef Listing passed(Listing code, bint to_fold, bint to_share, bint exact):
+cdef Listing fold_and_number(Listing code, bint to_fold, bint to_number, bint exact):
     """Fold and number values in one traversal: each instruction maps to an existing value or to one new one."""
     cdef Listing found = code.successor()
     cdef Py_ssize_t i
     cdef int32_t v, n
-    cdef Block room = take(code.n * sizeof(int32_t))
-    cdef int32_t *of = <int32_t *>room.data
-    cdef Shared known = Shared(found, code.n if to_share else 0)
-    cdef Contents contents = Contents(found)
+    cdef Block block = take(code.n * sizeof(int32_t))
+    cdef int32_t *of = <int32_t *>block.data
+    cdef ValueTable known = ValueTable(found, code.n if to_number else 0)
+    cdef StoredElements contents = StoredElements(found)
     cdef Boxes boxes = Boxes(found)
-    cdef bytearray in_memory = read_in_memory(code) if to_fold and not exact else None
+    cdef bytearray in_memory = layout_matters(code) if to_fold and not exact else None
     for i in range(code.n):
         n = <int32_t>found.n
         v = copied(code, i, of, found)
         if to_fold and code.ops[i] == VIEW and found.ops[v] == VIEW:
-            v = viewed(found, v, exact or in_memory[i], boxes)
+            v = forward_to_view(found, v, exact or in_memory[i], boxes)
         elif to_fold:
-            v = folded_one(found, v, exact, contents)
-        if to_share and v == n:
-            v = shared_one(found, v, known)
+            v = fold_one(found, v, exact, contents)
+        if to_number and v == n:
+            v = number_one(found, v, known)
         of[i] = v
-    end(code, of, found)
+    set_ends(code, of, found)
     return found
 
 
@@ -89,19 +89,19 @@ def lowered(Listing code):
     """Return the program without STOP marks, which only source transformation needs."""
     cdef Listing found = code.successor()
     cdef Py_ssize_t i
-    cdef Block room = take(code.n * sizeof(int32_t))
-    cdef int32_t *of = <int32_t *>room.data
+    cdef Block block = take(code.n * sizeof(int32_t))
+    cdef int32_t *of = <int32_t *>block.data
     if not (contains(code, STOP) or contains(code, ISNAN)):
         return code
     for i in range(code.n):
         of[i] = of[code.as_[i]] if code.ops[i] == STOP else copied(code, i, of, found)
         if code.ops[i] == VIEW:
-            of[i] = of_view(found, of[i])
-    end(code, of, found)
-    return compacted(found)
+            of[i] = hoist_isnan(found, of[i])
+    set_ends(code, of, found)
+    return eliminate_dead_in_place(found)
 
 
-cdef int32_t of_view(Listing code, int32_t i) except -1:
+cdef int32_t hoist_isnan(Listing code, int32_t i) except -1:
     """Rewrite a broadcast of ``isnan(x)`` as ``isnan`` of a broadcast of x, which the VM can fuse into chunks."""
     cdef int32_t a = code.as_[i], source = code.as_[a]
     if code.ops[a] != ISNAN or code.kinds[a] <= FLAG or code.types[code.kinds[a]][2] is not None:
@@ -124,36 +124,36 @@ def live(Listing code, bint and_guards=True):
     cdef Py_ssize_t i
     cdef bytearray needed = needed_for(code, code.inputs + code.outputs, and_guards)
     cdef unsigned char *marks = needed
-    cdef Block room = take(code.n * sizeof(int32_t))
-    cdef int32_t *of = <int32_t *>room.data
+    cdef Block block = take(code.n * sizeof(int32_t))
+    cdef int32_t *of = <int32_t *>block.data
     for i in range(code.n):
         if marks[i]:
             of[i] = copied(code, i, of, found)
-    end(code, of, found)
+    set_ends(code, of, found)
     return found
 
 
-cdef Listing compacted(Listing code):
+cdef Listing eliminate_dead_in_place(Listing code):
     """Eliminate dead code in place: the result reuses the memory of `code`, which must have no other owner."""
     cdef bytearray needed = needed_for(code, code.inputs + code.outputs, True)
     cdef const unsigned char *marks = needed
     cdef const void *dead = memchr(marks, 0, code.n)
     cdef Py_ssize_t i, first
-    cdef Block room
+    cdef Block block
     cdef int32_t *of
     cdef Listing found
     if dead == NULL:
         return code
     first = <const unsigned char *>dead - marks
-    room = take(code.n * sizeof(int32_t))
-    of = <int32_t *>room.data
+    block = take(code.n * sizeof(int32_t))
+    of = <int32_t *>block.data
     found = code.shortened(first)
     for i in range(first):
         of[i] = <int32_t>i
     for i in range(first, code.n):
         if marks[i]:
             of[i] = copied(code, i, of, found)
-    end(code, of, found)
+    set_ends(code, of, found)
     return found
 
 
@@ -174,25 +174,25 @@ cdef bint mark_needed(Listing code, unsigned char *marks, bint and_guards) excep
     cdef Py_ssize_t i
     cdef Py_ssize_t skipped = 0
     for i in range(code.n - 1, -1, -1):
-        if not marks[i] and and_guards and is_check(code, i):
-            if is_of_nothing(code, i, marks):
+        if not marks[i] and and_guards and must_run(code, i):
+            if is_orphaned_guard(code, i, marks):
                 skipped += 1
             else:
                 marks[i] = 1
         if marks[i]:
             mark(code, i, marks)
     for i in range(code.n if skipped else 0):
-        if code.ops[i] == GUARD and not marks[i] and not is_of_nothing(code, i, marks):
+        if code.ops[i] == GUARD and not marks[i] and not is_orphaned_guard(code, i, marks):
             return True
     return False
 
 
-cdef bint is_check(Listing code, Py_ssize_t i) except -1:
+cdef bint must_run(Listing code, Py_ssize_t i) except -1:
     """Return whether an instruction must run even if its result is unused: a guard, or a call with guards."""
     return code.ops[i] == GUARD or (code.ops[i] == CALL and code.calls[code.as_[i]].checks)
 
 
-cdef bint is_of_nothing(Listing code, Py_ssize_t i, const unsigned char *marks) except -1:
+cdef bint is_orphaned_guard(Listing code, Py_ssize_t i, const unsigned char *marks) except -1:
     """Return whether this is a guard on the derivation of a value that is not marked."""
     return code.ops[i] == GUARD and code.cs[i] >= 0 and not marks[code.cs[i]]
 
@@ -219,7 +219,7 @@ cdef int mark(Listing code, Py_ssize_t i, unsigned char *marks) except -1:
     return 0
 
 
-cdef int end(Listing code, const int32_t *of, Listing found) except -1:
+cdef int set_ends(Listing code, const int32_t *of, Listing found) except -1:
     """Set the inputs and outputs of the new program."""
     found.inputs = [of[<int32_t>v] for v in code.inputs]
     found.outputs = [of[<int32_t>v] for v in code.outputs]
@@ -245,7 +245,7 @@ cdef struct Entry:
     uint32_t hash
 
 
-cdef class Shared:
+cdef class ValueTable:
     """The expressions seen so far: short lists by last operand, which stay in cache, then one hash table."""
 
     cdef Listing code
@@ -260,33 +260,33 @@ cdef class Shared:
         while self.size < 2 * n:
             self.size *= 2
 
-    cdef inline int enter(self, int32_t i) noexcept:
+    cdef inline int reset_users(self, int32_t i) noexcept:
         """Register an instruction that is not subject to CSE."""
         cdef User *users = <User *>self.users.data
         users[i].last, users[i].next, users[i].count = -1, -1, 0
         return 0
 
-    cdef int32_t entered(self, int32_t i) except -1:
+    cdef int32_t find_or_add(self, int32_t i) except -1:
         """Return the first instruction that is equal to this one."""
         cdef User *users = <User *>self.users.data
         cdef int32_t last = last_operand(self.code, i), v
-        self.enter(i)
+        self.reset_users(i)
         if last < 0:
-            return self.in_table(i)
+            return self.find_in_table(i)
         v = users[last].last
         while v >= 0:
             if is_equal(self.code, v, i):
                 return v
             v = users[v].next
         if users[last].count == MAX_LINEAR:
-            return self.in_table(i)
+            return self.find_in_table(i)
         users[i].next, users[last].last = users[last].last, i
         users[last].count += 1
         return i
 
-    cdef int32_t in_table(self, int32_t i) except -1:
+    cdef int32_t find_in_table(self, int32_t i) except -1:
         cdef Entry *table
-        cdef uint32_t hash = hashed(self.code, i), h = hash & <uint32_t>(self.size - 1)
+        cdef uint32_t hash = hash_of(self.code, i), h = hash & <uint32_t>(self.size - 1)
         if self.entries is None:
             self.entries = take(self.size * sizeof(Entry))
             memset(self.entries.data, 0xff, self.size * sizeof(Entry))
@@ -297,11 +297,11 @@ cdef class Shared:
             table[h].value, table[h].hash = i, hash
         return table[h].value
 
-    cdef int32_t called(self, int32_t i) except -1:
+    cdef int32_t find_call(self, int32_t i) except -1:
         """Return the first call that is equal to this one, the newest; drop this one from the table if it is found."""
         cdef list known
         call = self.code.calls[len(self.code.calls) - 1]
-        self.enter(i)
+        self.reset_users(i)
         if not is_function(call):
             return i
         known = self.calls.setdefault((id(call.compute), self.code.kinds[i], *call.operands), [])
@@ -313,16 +313,16 @@ cdef class Shared:
         return i
 
 
-cdef int32_t shared_one(Listing code, int32_t v, Shared known) except -1:
+cdef int32_t number_one(Listing code, int32_t v, ValueTable known) except -1:
     """Return the first value equal to v, the newest, which is removed if another is found."""
     cdef int32_t first = v
     if code.ops[v] == CALL:
-        first = known.called(v)
-    elif is_shareable(code.ops[v]):
+        first = known.find_call(v)
+    elif is_numbered(code.ops[v]):
         sort_operands(code, v)
-        first = known.entered(v)
+        first = known.find_or_add(v)
     else:
-        known.enter(v)
+        known.reset_users(v)
     if first != v:
         code.n = v              # drop the duplicate
     return first
@@ -339,7 +339,7 @@ cdef inline int32_t last_operand(Listing code, Py_ssize_t i) noexcept:
     return last
 
 
-cdef inline bint is_shareable(int op) noexcept:
+cdef inline bint is_numbered(int op) noexcept:
     return op != PACK and op != INPUT and op != GUARD
 
 
@@ -350,7 +350,7 @@ cdef inline int sort_operands(Listing code, int32_t i) noexcept:
     return 0
 
 
-cdef inline uint32_t hashed(Listing code, int32_t i) noexcept:
+cdef inline uint32_t hash_of(Listing code, int32_t i) noexcept:
     cdef uint32_t h = <uint32_t>code.ops[i]
     h = (h ^ <uint32_t>code.as_[i]) * 0x9E3779B1u
     h = (h ^ (h >> 15) ^ <uint32_t>code.bs[i]) * 0x85EBCA77u
@@ -366,20 +366,20 @@ cdef inline bint is_equal(Listing code, int32_t i, int32_t j) noexcept:
 
 # ---------------------------------------------------------------------------------------------- folding
 
-cdef int32_t folded_one(Listing code, int32_t v, bint exact, Contents contents) except -1:
+cdef int32_t fold_one(Listing code, int32_t v, bint exact, StoredElements contents) except -1:
     """Return a simpler value equal to v, the newest, or v."""
     if code.ops[v] == LOAD:
-        return loaded(code, v, contents)
+        return forward_to_load(code, v, contents)
     if code.kinds[v] <= FLAG or code.ops[v] == SELECT or code.ops[v] == STRONG:
-        return reduced(code, v, exact)
+        return fold_elementwise(code, v, exact)
     if code.ops[v] == WG_ADD and not exact:
-        return added(code, v)
+        return fold_add_zeros(code, v)
     if code.ops[v] == CALL:
-        return filled(code, v) if exact else without_zeros(code, filled(code, v))
+        return fold_expand_dims(code, v) if exact else fold_call_add_zeros(code, fold_expand_dims(code, v))
     return v
 
 
-cdef int32_t loaded(Listing code, int32_t i, Contents contents) except -1:
+cdef int32_t forward_to_load(Listing code, int32_t i, StoredElements contents) except -1:
     """Forward the store of an element to a LOAD, through PACK and fill."""
     cdef int32_t a = code.as_[i]
     if code.ops[a] == PACK:
@@ -398,7 +398,7 @@ cdef int32_t loaded(Listing code, int32_t i, Contents contents) except -1:
     return i
 
 
-cdef class Contents:
+cdef class StoredElements:
     """The scalars stored into arrays by chains of PACK, for store-to-load forwarding.
 
     A loop that fills an array makes a chain and mostly reads its newest array. The elements of a chain therefore are
@@ -451,10 +451,10 @@ cdef class Contents:
         return dict(zip(offsets.tolist(), values.tolist()))
 
 
-cdef int32_t viewed(Listing code, int32_t i, bint as_it_lies, Boxes boxes) except -1:
+cdef int32_t forward_to_view(Listing code, int32_t i, bint keep_layout, Boxes boxes) except -1:
     """Forward a store to a view of the same part, or move the view before stores that it does not overlap.
 
-    `as_it_lies`: the memory layout of the view matters to its users, so that the stored value must have the same.
+    `keep_layout`: the memory layout of the view matters to its users, so that the stored value must have the same.
     """
     cdef int32_t a = code.as_[i], base
     cdef int _
@@ -467,19 +467,19 @@ cdef int32_t viewed(Listing code, int32_t i, bint as_it_lies, Boxes boxes) excep
             break
         if code.bs[a] == code.bs[i]:
             other = code.types[code.kinds[code.cs[a]]]
-            if other == type or (not as_it_lies and code.kinds[code.cs[a]] > FLAG and other[:2] == type[:2]):
+            if other == type or (not keep_layout and code.kinds[code.cs[a]] > FLAG and other[:2] == type[:2]):
                 code.n = i
                 return code.cs[a]
         if base < 0 or code.kinds[base] != code.kinds[a]:
             break
-        if not are_apart(boxes.of(code.bs[i]), boxes.of(code.bs[a]), itemsize):
+        if not are_disjoint(boxes.of(code.bs[i]), boxes.of(code.bs[a]), itemsize):
             break
         a = base
     code.as_[i] = a
     return i
 
 
-cdef bytearray read_in_memory(Listing code):
+cdef bytearray layout_matters(Listing code):
     """Mark arrays whose layout matters: outputs, and arrays read by address."""
     cdef bytearray found = bytearray(max(1, code.n))
     cdef unsigned char *marks = found
@@ -515,38 +515,38 @@ cdef class Boxes:
     """Caches the extents of a program's views."""
 
     cdef Listing code
-    cdef Block room
+    cdef Block block
     cdef Py_ssize_t n
 
     def __cinit__(self, Listing code):
         self.code, self.n = code, 0
 
     cdef const Box *of(self, int32_t view) except NULL:
-        cdef Block room
+        cdef Block block
         cdef Box *box
         cdef Py_ssize_t i
         if view >= self.n:
-            room = take(2 * len(self.code.views) * sizeof(Box))
+            block = take(2 * len(self.code.views) * sizeof(Box))
             if self.n:
-                memcpy(room.data, self.room.data, self.n * sizeof(Box))
+                memcpy(block.data, self.block.data, self.n * sizeof(Box))
             for i in range(self.n, 2 * len(self.code.views)):
-                (<Box *>room.data)[i].axes = -1
-            self.room, self.n = room, 2 * len(self.code.views)
-        box = <Box *>self.room.data + view
+                (<Box *>block.data)[i].axes = -1
+            self.block, self.n = block, 2 * len(self.code.views)
+        box = <Box *>self.block.data + view
         if box.axes < 0:
-            fill(box, self.code.views[view])
+            measure(box, self.code.views[view])
         return box
 
 
-def holds(Listing code, Boxes boxes, int32_t v, int32_t u, int32_t view, int most):
-    """Return whether a view of array v equals that of u, as v is u after at most `most` stores outside the view."""
+def holds(Listing code, Boxes boxes, int32_t v, int32_t u, int32_t view, int max_stores):
+    """Return whether a view of array v equals that of u: v must be u after at most `max_stores` stores outside it."""
     cdef int _
-    for _ in range(most):
+    for _ in range(max_stores):
         if v == u:
             return True
         if code.ops[v] != PLACE or code.as_[v] < 0 or code.kinds[v] != code.kinds[u]:
             return False
-        if not are_apart(boxes.of(view), boxes.of(code.bs[v]), code.types[code.kinds[v]][0].itemsize):
+        if not are_disjoint(boxes.of(view), boxes.of(code.bs[v]), code.types[code.kinds[v]][0].itemsize):
             return False
         v = code.as_[v]
     return False
@@ -581,7 +581,7 @@ def uses(Listing code):
     return found.tolist()
 
 
-cdef int fill(Box *box, tuple view) except -1:
+cdef int measure(Box *box, tuple view) except -1:
     cdef Py_ssize_t n, stride
     cdef int k
     cdef tuple shape = view[1], strides = view[2]
@@ -591,7 +591,7 @@ cdef int fill(Box *box, tuple view) except -1:
     for k in range(min(box.axes, MAX_AXES)):
         n, stride = shape[k], strides[k]
         box.shape[k], box.strides[k] = n, stride
-        box.step = divisor(box.step, abs(stride))
+        box.step = gcd(box.step, abs(stride))
         if stride < 0:
             box.low += (n - 1) * stride
         else:
@@ -599,7 +599,7 @@ cdef int fill(Box *box, tuple view) except -1:
     return 0
 
 
-cdef inline Py_ssize_t divisor(Py_ssize_t a, Py_ssize_t b) noexcept:
+cdef inline Py_ssize_t gcd(Py_ssize_t a, Py_ssize_t b) noexcept:
     """Return the greatest common divisor."""
     while b:
         a, b = b, a % b
@@ -609,22 +609,22 @@ cdef inline Py_ssize_t divisor(Py_ssize_t a, Py_ssize_t b) noexcept:
 def apart(tuple a, tuple b, Py_ssize_t itemsize):
     """Return whether two views of an array are disjoint; False if unknown."""
     cdef Box first, second
-    fill(&first, a)
-    fill(&second, b)
-    return are_apart(&first, &second, itemsize)
+    measure(&first, a)
+    measure(&second, b)
+    return are_disjoint(&first, &second, itemsize)
 
 
-cdef bint are_apart(const Box *a, const Box *b, Py_ssize_t itemsize) noexcept:
+cdef bint are_disjoint(const Box *a, const Box *b, Py_ssize_t itemsize) noexcept:
     cdef Py_ssize_t step, between
     if a.is_empty or b.is_empty:
         return True
     if a.axes > MAX_AXES or b.axes > MAX_AXES:
         return False
-    if have_one_grid(a, b) and boxes_apart(a, b):
+    if have_equal_strides(a, b) and boxes_disjoint(a, b):
         return True
     if a.high < b.low or b.high < a.low:
         return True
-    step = divisor(a.step, b.step)      # both views lie on lattices of this step
+    step = gcd(a.step, b.step)      # both views lie on lattices of this step
     if step == 0:
         return False
     between = (b.offset - a.offset) % step
@@ -632,7 +632,7 @@ cdef bint are_apart(const Box *a, const Box *b, Py_ssize_t itemsize) noexcept:
     return itemsize <= between <= step - itemsize
 
 
-cdef inline bint have_one_grid(const Box *a, const Box *b) noexcept:
+cdef inline bint have_equal_strides(const Box *a, const Box *b) noexcept:
     cdef int k
     if a.axes != b.axes:
         return False
@@ -642,7 +642,7 @@ cdef inline bint have_one_grid(const Box *a, const Box *b) noexcept:
     return True
 
 
-cdef bint boxes_apart(const Box *a, const Box *b) noexcept:
+cdef bint boxes_disjoint(const Box *a, const Box *b) noexcept:
     """As `are_apart`, for boxes of an array in C order, which have its strides; False if unknown."""
     cdef Py_ssize_t i = a.offset, j = b.offset, stride, before = 0
     cdef int k
@@ -659,7 +659,7 @@ cdef bint boxes_apart(const Box *a, const Box *b) noexcept:
     return found and i == j
 
 
-cdef int32_t reduced(Listing code, int32_t i, bint exact) except -1:
+cdef int32_t fold_elementwise(Listing code, int32_t i, bint exact) except -1:
     """Simplify an elementwise instruction by identities and constant folding."""
     cdef int op = code.ops[i]
     cdef int32_t a = code.as_[i], b = code.bs[i]
@@ -671,7 +671,7 @@ cdef int32_t reduced(Listing code, int32_t i, bint exact) except -1:
             return code.cs[i] if x == 0.0 else b
         return i
     if PARTIAL <= op < INPUT:
-        return slope(code, i)
+        return fold_partial(code, i)
     if not has(op, IS_ELEMENTWISE) or a < 0:
         return i
     left = is_constant(code, a, &x)
@@ -684,7 +684,7 @@ cdef int32_t reduced(Listing code, int32_t i, bint exact) except -1:
             code.n = i
             return a
         if not exact and left != right:
-            return scaled(code, i, b if left else a, x if left else y)
+            return fold_scale(code, i, b if left else a, x if left else y)
     if op == WG_POSITIVE or (op == WG_DIVIDE and right and y == 1.0 and code.kinds[a] == code.kinds[i]):
         code.n = i
         return a
@@ -712,19 +712,19 @@ cdef int32_t reduced(Listing code, int32_t i, bint exact) except -1:
     return code.constant(value)
 
 
-cdef int32_t added(Listing code, int32_t i) except -1:
+cdef int32_t fold_add_zeros(Listing code, int32_t i) except -1:
     """Simplify ``a + b`` to one operand if the other is an array of zeros, or a view of one."""
     cdef int32_t a = code.as_[i], b = code.bs[i]
-    if is_of_zeros(code, b) and code.kinds[a] == code.kinds[i]:
+    if is_zeros(code, b) and code.kinds[a] == code.kinds[i]:
         code.n = i
         return a
-    if is_of_zeros(code, a) and code.kinds[b] == code.kinds[i]:
+    if is_zeros(code, a) and code.kinds[b] == code.kinds[i]:
         code.n = i
         return b
     return i
 
 
-cdef int32_t filled(Listing code, int32_t i) except -1:
+cdef int32_t fold_expand_dims(Listing code, int32_t i) except -1:
     """Rewrite ``expand_dims`` of a scalar as an array filled with it."""
     cdef tuple type = code.types[code.kinds[i]]
     call = code.calls[code.as_[i]]
@@ -737,7 +737,7 @@ cdef int32_t filled(Listing code, int32_t i) except -1:
     return code.place(-1, whole_view(type), call.operands[0], type)
 
 
-cdef int32_t without_zeros(Listing code, int32_t i) except -1:
+cdef int32_t fold_call_add_zeros(Listing code, int32_t i) except -1:
     """Remove a call that adds constant zeros, with which adjoints of dtypes other than float64 start."""
     cdef int32_t v
     if code.ops[i] != CALL:
@@ -754,14 +754,14 @@ cdef int32_t without_zeros(Listing code, int32_t i) except -1:
     return v
 
 
-cdef bint is_of_zeros(Listing code, int32_t v) except -1:
+cdef bint is_zeros(Listing code, int32_t v) except -1:
     cdef double value = 1.0
     if code.ops[v] == VIEW:
         v = code.as_[v]
     return code.ops[v] == PLACE and code.as_[v] < 0 and is_constant(code, code.cs[v], &value) and value == 0.0
 
 
-cdef int32_t slope(Listing code, int32_t i) except -1:
+cdef int32_t fold_partial(Listing code, int32_t i) except -1:
     """Fold a partial at constants, if it is finite."""
     cdef int opcode = (code.ops[i] - PARTIAL) // 2
     cdef double x[3]
@@ -780,7 +780,7 @@ cdef int32_t slope(Listing code, int32_t i) except -1:
     return code.constant(value)
 
 
-cdef int32_t scaled(Listing code, int32_t i, int32_t v, double x) except -1:
+cdef int32_t fold_scale(Listing code, int32_t i, int32_t v, double x) except -1:
     """Simplify a product with a constant: times -1 is NEGATIVE; strong zero is not needed for a finite nonzero one."""
     if x == -1.0 and code.kinds[v] == code.kinds[i]:
         code.ops[i], code.as_[i], code.bs[i] = WG_NEGATIVE, v, -1

@@ -34,28 +34,28 @@ _FLOAT = np.dtype(float)
 _NAMES = {opcode: name for name, opcode in OPCODES.items()}
 _ADD = OPCODES["add"]
 #: opcodes that read arrays by address, and thus cannot be fused into one pass over chunks with their producers
-_FROM_MEMORY = marked(opcodes(access="memory"))
+_READS_BY_ADDRESS = marked(opcodes(access="memory"))
 
 #: limit on the boxes into which an array is cut, and on the instructions of an expression recomputed at each shift
 _MAX_BOXES = 64
 _MAX_EXPRESSION = 64
 #: limit on slice additions per array, which bounds recursion
-_MAX_PARTS = 24
+_MAX_SLICES = 24
 #: fraction of the array that its slices must cover on average
-_MIN_SHARE = 0.3
+_MIN_COVERAGE = 0.3
 #: nanoseconds that a call must be able to save for the search to pay
-_MIN_SAVED = 1500.0
+_MIN_SAVED_PER_CALL = 1500.0
 #: nanoseconds that it must be able to save per slice: finding boxes takes about 100 us per slice
-_MIN_SAVED_PER_PART = 300.0
+_MIN_SAVED_PER_SLICE = 300.0
 #: elements of a row that counts as short, which the VM copies together with others
 _MAX_SHORT_ROW = 66
 #: words of nodes that hold an array, and of those that add
-_OF_VALUES, _ADDING = ("set", "add", "array"), ("add", "sum")
+_ARRAY_WORDS, _ADDERS = ("set", "add", "array"), ("add", "sum")
 #: limit on instructions times candidates for the greedy search of vectors to store
-_MAX_TRIED = 400
+_MAX_SEARCH_SIZE = 400
 
 
-def gathered(code: Listing, is_compiled: bool = False, runs: int = 1) -> Listing:
+def fuse_stencils(code: Listing, is_compiled: bool = False, runs: int = 1) -> Listing:
     """Return the program with slice additions fused into sums of shifted arrays where that is estimated to be faster.
 
     Parameters
@@ -78,10 +78,10 @@ def gathered(code: Listing, is_compiled: bool = False, runs: int = 1) -> Listing
     sizes = [math.prod(code.views[k][1]) for k in b[placed].tolist()]
     sizes += [math.prod(kind_of(code, i)[1]) for i in added.tolist()]
     saved = runs * (cost.ADDITION_TRANSFERS * costs.near * sum(sizes) + costs.step * len(placed))
-    least = 0.0 if is_compiled else _MIN_SAVED_PER_PART / (cost.ADDITION_TRANSFERS * costs.near * runs)
-    if not sum(sizes) or max(sizes) < least or (saved < _MIN_SAVED and not is_compiled):
+    least = 0.0 if is_compiled else _MIN_SAVED_PER_SLICE / (cost.ADDITION_TRANSFERS * costs.near * runs)
+    if not sum(sizes) or max(sizes) < least or (saved < _MIN_SAVED_PER_CALL and not is_compiled):
         return code
-    return _Gathering(code, costs, least).found()
+    return _StencilFusion(code, costs, least).run()
 
 
 class _Node:
@@ -91,7 +91,7 @@ class _Node:
 
     def __init__(self, word, value=-1, first=None, second=None, box=None):
         self.word, self.value, self.first, self.second, self.box = word, value, first, second, box
-        self.adds = (word in _ADDING) + sum(node.adds for node in (first, second) if node is not None)
+        self.adds = (word in _ADDERS) + sum(node.adds for node in (first, second) if node is not None)
 
     def nodes(self):
         """Return this node and all its descendants."""
@@ -107,7 +107,7 @@ class _Box:
         self.starts, self.lengths, self.axes = starts, lengths, axes
 
 
-class _Gathering:
+class _StencilFusion:
     """Finds and rewrites sums in a program; slice additions must reach `least` elements on average per array."""
 
     def __init__(self, code, costs, least=0.0):
@@ -121,15 +121,15 @@ class _Gathering:
 
     # ------------------------------------------------------------------------------------------ finding sums
 
-    def found(self):
+    def run(self):
         """Return the new program; the same one if nothing is gained."""
         sums, seen = {}, set()
         for i in self._starts():
             if i not in seen:
-                node = self._node(i, seen, _MAX_PARTS)
+                node = self._node(i, seen, _MAX_SLICES)
                 if node.adds and self._is_large(i, node):
                     found = _Sum(self, i, node)
-                    if found.is_worth_it:
+                    if found.is_profitable:
                         sums[i] = found
         return self._rewritten(sums) if sums else self.code
 
@@ -140,7 +140,7 @@ class _Gathering:
         """
         has_large, op, a = set(), self.op, self.a
         lengths = [math.prod(view[1]) for view in self.code.views]
-        sizes = [_MIN_SHARE * math.prod(type[1]) for type in self.code.types]
+        sizes = [_MIN_COVERAGE * math.prod(type[1]) for type in self.code.types]
         for i in np.flatnonzero(np.isin(op, (Op.PLACE, _ADD))).tolist():
             if self._is_whole(i):
                 if op[i] == _ADD:
@@ -162,9 +162,9 @@ class _Gathering:
         """Return whether the additions cover enough of the array for a search of its boxes to pay."""
         size = math.prod(kind_of(self.code, v)[1])
         sizes = [
-            size if part.word == "sum" else math.prod(part.box[1]) for part in node.nodes() if part.word in _ADDING
+            size if part.word == "sum" else math.prod(part.box[1]) for part in node.nodes() if part.word in _ADDERS
         ]
-        return sum(sizes) >= max(_MIN_SHARE * size, self.least) * len(sizes)
+        return sum(sizes) >= max(_MIN_COVERAGE * size, self.least) * len(sizes)
 
     def _node(self, v, seen, depth):
         """Return the expression tree of a value, down to values with other uses; add its instructions to `seen`."""
@@ -220,7 +220,7 @@ class _Gathering:
 
     def _holds(self, v, u):
         """Return whether the elements that a PLACE overwrites equal those of array u."""
-        return simplify.holds(self.code, self.boxes, self.a[v], u, self.b[v], _MAX_PARTS)
+        return simplify.holds(self.code, self.boxes, self.a[v], u, self.b[v], _MAX_SLICES)
 
     @functools.cached_property
     def own_reads(self):
@@ -238,7 +238,7 @@ class _Gathering:
         """Values that must be stored, because they are outputs or are read by address."""
         found = set(self.code.outputs)
         own = {view for _, view in self.additions.values()}
-        for i in np.flatnonzero(_FROM_MEMORY[self.op]).tolist():
+        for i in np.flatnonzero(_READS_BY_ADDRESS[self.op]).tolist():
             if i not in own:
                 found.update(operands(self.code, i))
         return found
@@ -325,12 +325,12 @@ class _Gathering:
 class _Sum:
     """One fused sum: an array cut into boxes, each with its terms (value, box of the value)."""
 
-    def __init__(self, gathering, v, node):
-        self.made, self.code, self.v = gathering, gathering.code, v
+    def __init__(self, fusion, v, node):
+        self.fusion, self.code, self.v = fusion, fusion.code, v
         self.shape = kind_of(self.code, v)[1]
         self.nodes = node.nodes()
         self.parts = [node for node in self.nodes if node.box is not None]
-        self.is_worth_it = self._find_grid() and self._find_boxes(node) and self._saves()
+        self.is_profitable = self._find_grid() and self._find_boxes(node) and self._saves()
 
     # ------------------------------------------------------------------------------------------ boxes
 
@@ -385,7 +385,7 @@ class _Sum:
             stops = tuple(ends[p + 1] for ends, p in zip(cuts, places))
             boxes[starts] = stops, tuple(self._terms(node, starts))
         for k in reversed(range(len(self.dims))):
-            boxes = _joined(boxes, k)
+            boxes = _merged(boxes, k)
         self.boxes = boxes
         return len(boxes) <= _MAX_BOXES
 
@@ -404,19 +404,19 @@ class _Sum:
 
     def _is_zero(self, node):
         v = node.value
-        return self.made.op[v] == Op.CONST and self.code.constants[self.made.a[v]] == 0.0
+        return self.fusion.op[v] == Op.CONST and self.code.constants[self.fusion.a[v]] == 0.0
 
     # ------------------------------------------------------------------------------------------ costs
 
     def _saves(self):
         """Choose which vectors to store, and return whether the fused form is estimated to be faster."""
-        made, size = self.made, math.prod(self.shape)
-        costs = made.costs
+        fusion, size = self.fusion, math.prod(self.shape)
+        costs = fusion.costs
         is_short = len(self.dims) > 1 and self.dims[-1] <= _MAX_SHORT_ROW
         over = costs.far if 8 * size > cost.CACHE else costs.short if is_short else costs.near
-        nodes = [node for node in self.nodes if node.word in _OF_VALUES and made.kind[node.value] > 1]
-        shifted = {(made.same(node.value), None if node.box is None else tuple(node.box.starts)) for node in nodes}
-        own = set().union(*[made.expression(v) for v, _ in shifted])
+        nodes = [node for node in self.nodes if node.word in _ARRAY_WORDS and fusion.kind[node.value] > 1]
+        shifted = {(fusion.same(node.value), None if node.box is None else tuple(node.box.starts)) for node in nodes}
+        own = set().union(*[fusion.expression(v) for v, _ in shifted])
         elsewhere = self._read_elsewhere(own)
         kept, least = self._choice(shifted, own, elsewhere, over)
         self.kept = kept
@@ -431,23 +431,23 @@ class _Sum:
         # the operands of a sum of two arrays had to be stored; the sum itself may have been fused
         of_sums = [part for node in self.nodes if node.word == "sum" for part in (node.first, node.second)]
         saved += over * size * sum(part.word in ("set", "add") for part in of_sums)
-        spent += over * size if of_sums and self.v not in made.in_memory else 0.0
-        return spent < saved + size * sum(map(made.weight, own)) + costs.step * len(self.parts)
+        spent += over * size if of_sums and self.v not in fusion.in_memory else 0.0
+        return spent < saved + size * sum(map(fusion.weight, own)) + costs.step * len(self.parts)
 
     def _read_elsewhere(self, own):
         """Return the instructions of terms that also have uses outside the sum."""
-        made = self.made
-        counts = collections.Counter(u for v in own for u in made.operands(v))
+        fusion = self.fusion
+        counts = collections.Counter(u for v in own for u in fusion.operands(v))
         for node in self.nodes:
-            if node.word in _OF_VALUES:
-                counts[made.same(node.value)] += 1 + (made.own_reads[node.value] if node.word == "array" else 0)
-        return {v for v in own if made.reads[v] > counts[v]}
+            if node.word in _ARRAY_WORDS:
+                counts[fusion.same(node.value)] += 1 + (fusion.own_reads[node.value] if node.word == "array" else 0)
+        return {v for v in own if fusion.reads[v] > counts[v]}
 
     def _choice(self, shifted, own, elsewhere, over):
         """Choose the vectors to store; all others are recomputed at each shift. Also return nanoseconds per element."""
-        made = self.made
+        fusion = self.fusion
         terms = {v for v, _ in shifted}
-        candidates = {v for v in own if v in terms or made.is_function(v)}
+        candidates = {v for v in own if v in terms or fusion.is_function(v)}
 
         def spent_with(kept):
             again, todo = set(), [*shifted]
@@ -455,13 +455,13 @@ class _Sum:
                 v, shift = todo.pop()
                 if v in own and v not in kept and (v, shift) not in again:
                     again.add((v, shift))
-                    todo += [(u, shift) for u in made.operands(v)]
-            once = set().union(*[made.expression(v) for v in kept | elsewhere])
-            return over * len(kept) + sum(made.weight(v) for v, _ in again) + sum(map(made.weight, once))
+                    todo += [(u, shift) for u in fusion.operands(v)]
+            once = set().union(*[fusion.expression(v) for v in kept | elsewhere])
+            return over * len(kept) + sum(fusion.weight(v) for v, _ in again) + sum(map(fusion.weight, once))
 
         choices = [frozenset(), frozenset(terms & own)]
         least, kept = min([(spent_with(choice), choice) for choice in choices], key=_first)
-        for choice in choices[: 1 if len(own) * len(candidates) < _MAX_TRIED else 0]:
+        for choice in choices[: 1 if len(own) * len(candidates) < _MAX_SEARCH_SIZE else 0]:
             best = spent_with(choice)
             while candidates - choice:
                 less, more = min([(spent_with(choice | {v}), choice | {v}) for v in candidates - choice], key=_first)
@@ -474,8 +474,8 @@ class _Sum:
 
     def _instructions(self, v):
         """Return the instruction count of a term, including loads."""
-        same = self.made.same(v)
-        return 2 + (0 if same in self.kept else 2 * len(self.made.expression(same)))
+        same = self.fusion.same(v)
+        return 2 + (0 if same in self.kept else 2 * len(self.fusion.expression(same)))
 
     # ------------------------------------------------------------------------------------------ the new program
 
@@ -498,47 +498,47 @@ class _Sum:
         found = -1
         for v, box in terms:
             term = self._term(v, box, starts, lengths)
-            found = term if found < 0 else self._computed(_ADD, _FLOAT, lengths, found, term)
+            found = term if found < 0 else self._elementwise(_ADD, _FLOAT, lengths, found, term)
         return found if found >= 0 else self.new.filled(0.0, ())
 
-    def _computed(self, op, dtype, lengths, a, b=-1, c=-1):
+    def _elementwise(self, op, dtype, lengths, a, b=-1, c=-1):
         is_number = all(v < 0 or kind_of(self.new, v)[1] == () for v in (a, b, c))
         type = (dtype, (), None if dtype == _FLOAT else "flag") if is_number else (dtype, lengths, None)
         return self.new.add(op, type, a, b, c)
 
     def _term(self, v, box, starts, lengths):
         """Return the elements of a value that lie in a box of the array."""
-        if self.made.kind[v] <= 1:
+        if self.fusion.kind[v] <= 1:
             return int(self.of[v])
         if box is None:  # an array of the shape of the sum
             view = sum(a * s for a, s in zip(starts, self.strides)), lengths, self.strides
             return self.new.part(int(self.of[v]), view, _FLOAT)
         inside = tuple([(a - b, axis) for a, b, axis in zip(starts, box.starts, box.axes)])
-        return self._at(self.made.same(v), inside, lengths)
+        return self._at(self.fusion.same(v), inside, lengths)
 
     def _at(self, v, inside, lengths):
         """Return a value at a box of its elements, given as (start, axis of the value) for each grid axis."""
-        made = self.made
-        if made.kind[v] <= 1:
+        fusion = self.fusion
+        if fusion.kind[v] <= 1:
             return int(self.of[v])
         key = v, inside, lengths
         if key not in self.known:
-            if v in self.kept or not made.expression(v):
+            if v in self.kept or not fusion.expression(v):
                 self.known[key] = self._read(v, inside, lengths)
             else:
-                read = columns_named(made.op[v])
-                columns = zip((1, 2, 4), (made.a[v], made.b[v], made.c[v]))
-                given = [self._at(made.same(u), inside, lengths) if read & k and u >= 0 else -1 for k, u in columns]
-                self.known[key] = self._computed(made.op[v], kind_of(self.code, v)[0], lengths, *given)
+                read = columns_named(fusion.op[v])
+                columns = zip((1, 2, 4), (fusion.a[v], fusion.b[v], fusion.c[v]))
+                given = [self._at(fusion.same(u), inside, lengths) if read & k and u >= 0 else -1 for k, u in columns]
+                self.known[key] = self._elementwise(fusion.op[v], kind_of(self.code, v)[0], lengths, *given)
         return self.known[key]
 
     def _read(self, v, inside, lengths):
         """As `_at`, for a stored value: a view."""
         dtype, shape, strides = kind_of(self.code, v)
         source = int(self.of[v])
-        if self.made.op[v] == Op.VIEW:
-            source = int(self.of[self.made.a[v]])
-            offset, shape, strides = self.code.views[self.made.b[v]]
+        if self.fusion.op[v] == Op.VIEW:
+            source = int(self.of[self.fusion.a[v]])
+            offset, shape, strides = self.code.views[self.fusion.b[v]]
         else:
             strides = c_strides(shape, dtype.itemsize) if strides is None else strides
             offset = sum((n - 1) * -s for n, s in zip(shape, strides) if s < 0)
@@ -556,7 +556,7 @@ def _size_of(starts, stops):
     return math.prod(b - a for a, b in zip(starts, stops))
 
 
-def _joined(boxes, k):
+def _merged(boxes, k):
     """Merge boxes that are adjacent along axis k and have equal terms."""
     found = {}
     for starts in sorted(boxes, key=lambda starts: (starts[:k], starts[k + 1 :], starts[k])):

@@ -4,8 +4,8 @@
 
 Input: a program with scalar code, such as an unrolled loop; output: a program with array code, or the same one if that
 is not estimated to be faster.
-Two scalars are in the same isomorphism class, called `shape` below, if the same opcode computes them from operands of
-the same classes; constants form one class, and so do the elements of an array.
+Two scalars are in the same isomorphism class if the same opcode computes them from operands of the same classes;
+constants form one class, and so do the elements of an array.
 A scalar never depends on another of its class, so that a class becomes one elementwise instruction on arrays.
 Each operand of a class reads one array: an array of the program, or another class.
 If the positions read are affine in up to four axes, the operand is a view, otherwise a gather.
@@ -46,36 +46,37 @@ cdef enum:
 FEWEST, SHORTEST = MIN_MEMBERS, 4 * MIN_MEMBERS
 
 # in nanoseconds
-cdef double NUMBER = model.SCALAR, FUNCTION = model.SCALAR_FUNCTION, VECTOR = model.VECTOR, ELEMENT = model.ELEMENT
-cdef double FUNCTION_ELEMENT = model.ELEMENT_FUNCTION, MOVED_ELEMENT = model.ELEMENT_MOVED
+cdef double SCALAR_COST = model.SCALAR, FUNCTION_COST = model.SCALAR_FUNCTION
+cdef double VECTOR_COST = model.VECTOR, ELEMENT_COST = model.ELEMENT
+cdef double FUNCTION_ELEMENT_COST = model.ELEMENT_FUNCTION, MOVED_ELEMENT_COST = model.ELEMENT_MOVED
 #: array code must take less than this fraction of the time of scalar code
-cdef double GAIN = 0.9
+cdef double MAX_COST_RATIO = 0.9
 
 cdef object FLOAT = np.dtype(float), BOOL = np.dtype(bool)
 cdef int POWER = OPCODES["power"]
 
 #: exponents for which the VM computes a power without pow(), by multiplication, division or sqrt
-cdef dict EXPONENTS = {power: i for i, power in enumerate((-1.0, 0.5, 1.0, 2.0, 3.0, 4.0))}
+cdef dict CHEAP_EXPONENTS = {power: i for i, power in enumerate((-1.0, 0.5, 1.0, 2.0, 3.0, 4.0))}
 
 
-def rolled(Listing code, double gain=GAIN):
+def vectorise_scalars(Listing code, double gain=MAX_COST_RATIO):
     """Return the program with isomorphic scalar expressions packed into arrays.
 
     The same program is returned unless the new one is estimated to take less than `gain` of its time.
     """
-    cdef Roll roll
+    cdef Vectoriser vectoriser
     if code.n < SHORTEST:
         return code
     total = cost(code)
-    most = gain * total
-    roll = Roll(code)
-    if total - roll.greatest_gain() > 1.001 * most:
+    max_cost = gain * total
+    vectoriser = Vectoriser(code)
+    if total - vectoriser.max_gain() > 1.001 * max_cost:
         return code
-    roll.find_classes()
-    if not roll.has_arrays() or roll.least_cost() > 1.001 * most:
+    vectoriser.find_classes()
+    if not vectoriser.has_arrays() or vectoriser.min_cost() > 1.001 * max_cost:
         return code
-    found = live(roll.run())
-    return found if cost(found) < most else code
+    found = live(vectoriser.run())
+    return found if cost(found) < max_cost else code
 
 
 cdef double cost(Listing code) except -1.0:
@@ -95,9 +96,14 @@ def costs(Listing code):
     return [cost_of(code, i, sizes) for i in range(code.n)]
 
 
-cdef inline double number_cost(int op) noexcept:
+cdef inline double scalar_cost(int op) noexcept:
     """Return the nanoseconds of a scalar instruction."""
-    return FUNCTION if has(op, IS_FUNCTION) else NUMBER
+    return FUNCTION_COST if has(op, IS_FUNCTION) else SCALAR_COST
+
+
+cdef inline double element_cost(int op) noexcept:
+    """Return the nanoseconds per element of an elementwise array instruction."""
+    return FUNCTION_ELEMENT_COST if has(op, IS_FUNCTION) else ELEMENT_COST
 
 
 cdef double cost_of(Listing code, Py_ssize_t i, list sizes) except -1.0:
@@ -105,14 +111,14 @@ cdef double cost_of(Listing code, Py_ssize_t i, list sizes) except -1.0:
     if op == CONST or op == ARRAY or op == INPUT or op == VIEW:
         return 0.0
     if op == SUM:
-        return VECTOR + ELEMENT * <double>sizes[code.kinds[code.as_[i]]]
+        return VECTOR_COST + ELEMENT_COST * <double>sizes[code.kinds[code.as_[i]]]
     if op == PACK:
-        return VECTOR + len(code.packs[code.bs[i]][0])
+        return VECTOR_COST + len(code.packs[code.bs[i]][0])
     if code.kinds[i] <= FLAG:
-        return number_cost(op)
+        return scalar_cost(op)
     if op == GATHER or op == SCATTER:
-        return VECTOR + MOVED_ELEMENT * <double>sizes[code.kinds[code.as_[i] if op == SCATTER else i]]
-    return VECTOR + (ELEMENT if number_cost(op) == NUMBER else FUNCTION_ELEMENT) * <double>sizes[code.kinds[i]]
+        return VECTOR_COST + MOVED_ELEMENT_COST * <double>sizes[code.kinds[code.as_[i] if op == SCATTER else i]]
+    return VECTOR_COST + element_cost(op) * <double>sizes[code.kinds[i]]
 
 
 def classes(Listing code):
@@ -127,25 +133,25 @@ def classes(Listing code):
     in_sums : ndarray of bool
         Which values are partial sums or results of SUMs.
     """
-    cdef Roll roll = Roll(code)
+    cdef Vectoriser vectoriser = Vectoriser(code)
     cdef Py_ssize_t i, s
     cdef Listing made
-    roll.find_classes()
-    made = roll.run()
+    vectoriser.find_classes()
+    made = vectoriser.run()
     kept = np.frombuffer(needed_for(made, made.inputs + made.outputs, True), np.uint8)
     numbers = np.where(kept, np.cumsum(kept, dtype=np.int64) - 1, -1)  # its own dtype is unsigned
-    in_sums = np.array([roll.inner[i] != 0 for i in range(code.n)])
-    in_sums[list(roll.sums)] = True
+    in_sums = np.array([vectoriser.is_partial_sum[i] != 0 for i in range(code.n)])
+    in_sums[list(vectoriser.sums)] = True
     found = []
-    for s in range(1, roll.shapes):
-        if roll.wide[s]:
-            found.append((roll.members(s), int(numbers[<int32_t>roll.made[s][0]])))
-        elif roll.is_computed(roll.first[s]) and not in_sums[roll.first[s]]:
-            found.append((roll.members(s), -1))
+    for s in range(1, vectoriser.class_count):
+        if vectoriser.is_packed[s]:
+            found.append((vectoriser.members(s), int(numbers[<int32_t>vectoriser.arrays[s][0]])))
+        elif vectoriser.is_computed(vectoriser.first[s]) and not in_sums[vectoriser.first[s]]:
+            found.append((vectoriser.members(s), -1))
     return live(made), found, in_sums
 
 
-cdef struct Shape:
+cdef struct IsoClass:
     int32_t op, a, b, c         # opcode of the members, and classes of their operands
     int32_t next                # list link: the next older class with the same largest operand class, 0: none
     int32_t last                # newest class whose largest operand class is this one
@@ -153,55 +159,55 @@ cdef struct Shape:
 
 
 @cython.final
-cdef class Roll:
+cdef class Vectoriser:
     cdef Listing code, found
-    cdef list rooms
-    cdef int32_t *shape         # class id of each value
+    cdef list blocks
+    cdef int32_t *class_of      # class id of each value
     cdef int32_t *place         # position of a value among the members of its class
     cdef int32_t *uses
     cdef int32_t *of            # id in the new program, -1: none yet
-    cdef char *inner            # whether a value is a partial sum inside a SUM
+    cdef char *is_partial_sum   # whether a value is a partial sum inside a SUM
     cdef dict sums              # for the result of each SUM: the range of its terms in `terms`
     cdef char *is_sum           # whether a value is a key of `sums`
     cdef int32_t[::1] terms     # terms of all sums, each from the last to the first
     cdef signed char[::1] signs
-    cdef Shape *known           # all classes, while they are numbered,
+    cdef IsoClass *known        # all classes, while they are numbered,
     cdef Block table            # and a hash table of those not in the lists
     cdef dict maps              # hash-consed index arrays of the new program
-    cdef Py_ssize_t shapes
+    cdef Py_ssize_t class_count
     cdef int32_t *first         # first member of each class, -1 for constants
     cdef int32_t *begin         # start of the members of each class in `order`
-    cdef char *wide             # whether a class becomes an array
+    cdef char *is_packed        # whether a class becomes an array
     cdef object order           # values sorted by class, then by id
-    cdef dict made              # for each class in the new program: its array and the axes of that
+    cdef dict arrays            # for each packed class: its array in the new program and the axes of that
 
     def __cinit__(self, Listing code):
         self.code = code
-        self.rooms = [take((code.n + 2) * sizeof(int32_t)) for _ in range(6)]
-        self.shape = <int32_t *>(<Block>self.rooms[0]).data
-        self.place = <int32_t *>(<Block>self.rooms[1]).data
-        self.uses = <int32_t *>(<Block>self.rooms[2]).data
-        self.of = <int32_t *>(<Block>self.rooms[3]).data
-        self.first = <int32_t *>(<Block>self.rooms[4]).data
-        self.begin = <int32_t *>(<Block>self.rooms[5]).data
-        self.rooms += [take(code.n + 2) for _ in range(3)]
-        self.inner = <char *>(<Block>self.rooms[6]).data
-        self.wide = <char *>(<Block>self.rooms[7]).data
-        self.is_sum = <char *>(<Block>self.rooms[8]).data
-        memset(self.inner, 0, code.n)
+        self.blocks = [take((code.n + 2) * sizeof(int32_t)) for _ in range(6)]
+        self.class_of = <int32_t *>(<Block>self.blocks[0]).data
+        self.place = <int32_t *>(<Block>self.blocks[1]).data
+        self.uses = <int32_t *>(<Block>self.blocks[2]).data
+        self.of = <int32_t *>(<Block>self.blocks[3]).data
+        self.first = <int32_t *>(<Block>self.blocks[4]).data
+        self.begin = <int32_t *>(<Block>self.blocks[5]).data
+        self.blocks += [take(code.n + 2) for _ in range(3)]
+        self.is_partial_sum = <char *>(<Block>self.blocks[6]).data
+        self.is_packed = <char *>(<Block>self.blocks[7]).data
+        self.is_sum = <char *>(<Block>self.blocks[8]).data
+        memset(self.is_partial_sum, 0, code.n)
         memset(self.is_sum, 0, code.n)
         memset(self.uses, 0, code.n * sizeof(int32_t))
         memset(self.of, 0xff, code.n * sizeof(int32_t))
         self.sums = {}
-        self.made = {}
+        self.arrays = {}
         self.maps = {}
         self.count_uses()
 
     cdef int find_classes(self) except -1:
-        self.number()
+        self.number_classes()
         self.find_sums()
         if self.sums:
-            self.number()
+            self.number_classes()
         return self.group()
 
     # ------------------------------------------------------------------------------------------ classes
@@ -239,11 +245,11 @@ cdef class Roll:
                 and (self.code.bs[i] < 0 or self.code.kinds[self.code.bs[i]] <= FLAG)
                 and (self.code.cs[i] < 0 or self.code.kinds[self.code.cs[i]] <= FLAG))
 
-    cdef bint is_turned(self, Py_ssize_t i) noexcept:
+    cdef bint is_swapped(self, Py_ssize_t i) noexcept:
         """Return whether to exchange the operands of a commutative opcode, to order them by class."""
         cdef int op = self.code.ops[i]
         return (has(op, IS_COMMUTATIVE)
-                and self.shape[self.code.as_[i]] > self.shape[self.code.bs[i]])
+                and self.class_of[self.code.as_[i]] > self.class_of[self.code.bs[i]])
 
     cdef int32_t exponent(self, Py_ssize_t i) except 0:
         """Return a key (below -1) for each constant exponent that makes a power cheap, else -1.
@@ -253,70 +259,70 @@ cdef class Roll:
         cdef int32_t b = self.code.bs[i]
         if (self.code.ops[i] != WG_POW and self.code.ops[i] != POWER) or self.code.ops[b] != CONST:
             return -1
-        return -2 - <int32_t>EXPONENTS.get(self.code.constants[self.code.as_[b]], -1)
+        return -2 - <int32_t>CHEAP_EXPONENTS.get(self.code.constants[self.code.as_[b]], -1)
 
     cdef int32_t operand(self, Py_ssize_t i, int side) noexcept:
-        if side < 2 and self.is_turned(i):
+        if side < 2 and self.is_swapped(i):
             side = 1 - side
         return self.code.as_[i] if side == 0 else self.code.bs[i] if side == 1 else self.code.cs[i]
 
-    cdef int number(self) except -1:
+    cdef int number_classes(self) except -1:
         """Number the isomorphism classes."""
         cdef Py_ssize_t i
         cdef int32_t a, b, c
         cdef int op
         cdef dict of_sums = {}
-        cdef Block entries = take((self.code.n + 1) * sizeof(Shape))
+        cdef Block entries = take((self.code.n + 1) * sizeof(IsoClass))
         cdef Block stamps = take((self.code.n + 2 if self.sums else 0) * sizeof(int32_t))
         memset(stamps.data, 0xff, (self.code.n + 2 if self.sums else 0) * sizeof(int32_t))
-        self.known = <Shape *>entries.data
+        self.known = <IsoClass *>entries.data
         self.table = None
-        self.shapes = 0
-        self.new_shape(-1)
+        self.class_count = 0
+        self.new_class(-1)
         for i in range(self.code.n):
             op = self.code.ops[i]
             if op == CONST:
-                self.shape[i] = CONSTANTS
-            elif self.inner[i]:
-                self.shape[i] = -1
+                self.class_of[i] = CONSTANTS
+            elif self.is_partial_sum[i]:
+                self.class_of[i] = -1
             elif self.is_sum[i]:
-                self.shape[i] = self.shape_of_sum(i, <int32_t *>stamps.data, of_sums)
+                self.class_of[i] = self.class_of_sum(i, <int32_t *>stamps.data, of_sums)
             elif op == LOAD:
-                a = self.shape[self.code.as_[i]]
-                self.shape[i] = self.entered(i, op, a, self.code.kinds[i], -1, a)
+                a = self.class_of[self.code.as_[i]]
+                self.class_of[i] = self.find_or_add(i, op, a, self.code.kinds[i], -1, a)
             elif self.is_computed(i):
                 a, b, c = self.operand(i, 0), self.operand(i, 1), self.operand(i, 2)
-                a = -1 if a < 0 else self.shape[a]
-                b = -1 if b < 0 else self.shape[b]
-                c = self.exponent(i) if c < 0 else self.shape[c]
-                self.shape[i] = self.entered(i, op, a, b, c, max(CONSTANTS, a, b, c))
+                a = -1 if a < 0 else self.class_of[a]
+                b = -1 if b < 0 else self.class_of[b]
+                c = self.exponent(i) if c < 0 else self.class_of[c]
+                self.class_of[i] = self.find_or_add(i, op, a, b, c, max(CONSTANTS, a, b, c))
             else:
-                self.shape[i] = self.new_shape(i)
+                self.class_of[i] = self.new_class(i)
         self.known, self.table = NULL, None
         return 0
 
-    cdef inline int32_t new_shape(self, Py_ssize_t i) noexcept:
+    cdef inline int32_t new_class(self, Py_ssize_t i) noexcept:
         """Create a class whose first member is value i."""
-        cdef Shape *new = self.known + self.shapes
+        cdef IsoClass *new = self.known + self.class_count
         new.op = -1
         new.last = new.count = 0
-        self.first[self.shapes] = <int32_t>i
-        self.shapes += 1
-        return <int32_t>(self.shapes - 1)
+        self.first[self.class_count] = <int32_t>i
+        self.class_count += 1
+        return <int32_t>(self.class_count - 1)
 
-    cdef int32_t entered(self, Py_ssize_t i, int op, int32_t a, int32_t b, int32_t c, int32_t largest) except -1:
+    cdef int32_t find_or_add(self, Py_ssize_t i, int op, int32_t a, int32_t b, int32_t c, int32_t largest) except -1:
         """Return the class id of an expression: search the list of its largest operand class, then the hash table."""
-        cdef Shape *known = self.known
+        cdef IsoClass *known = self.known
         cdef int32_t k = known[largest].last, found
         while k > 0:
             if known[k].op == op and known[k].a == a and known[k].b == b and known[k].c == c:
                 return k
             k = known[k].next
         if known[largest].count == MAX_LINEAR:
-            found = self.in_table(op, a, b, c)
+            found = self.find_in_table(op, a, b, c)
             if found >= 0:
                 return found
-        k = self.new_shape(i)
+        k = self.new_class(i)
         known[k].op, known[k].a, known[k].b, known[k].c = op, a, b, c
         if known[largest].count < MAX_LINEAR:
             known[k].next = known[largest].last
@@ -324,11 +330,11 @@ cdef class Roll:
             known[largest].count += 1
         return k
 
-    cdef int32_t in_table(self, int op, int32_t a, int32_t b, int32_t c) except -2:
+    cdef int32_t find_in_table(self, int op, int32_t a, int32_t b, int32_t c) except -2:
         """Return a class id from the hash table; -1 if the class is new, and enter the next new id."""
         cdef uint32_t h = <uint32_t>op, size = 1024
         cdef int32_t *table
-        cdef Shape *known = self.known
+        cdef IsoClass *known = self.known
         cdef int32_t k
         while size < 2 * self.code.n:
             size *= 2
@@ -345,13 +351,13 @@ cdef class Roll:
             if known[k].op == op and known[k].a == a and known[k].b == b and known[k].c == c:
                 return k
             h = (h + 1) & (size - 1)
-        table[h] = <int32_t>self.shapes
+        table[h] = <int32_t>self.class_count
         return -1
 
     cdef int find_sums(self) except -1:
         """Find chains of additions whose partial sums have no other use."""
-        cdef Block room = take(self.code.n * sizeof(int32_t))
-        cdef int32_t *length = <int32_t *>room.data
+        cdef Block block = take(self.code.n * sizeof(int32_t))
+        cdef int32_t *length = <int32_t *>block.data
         cdef Py_ssize_t i, start, m = 0
         cdef int32_t v, before
         cdef int32_t[::1] terms
@@ -367,7 +373,7 @@ cdef class Roll:
         self.signs = np.empty(2 * self.code.n, np.int8)
         terms, signs = self.terms, self.signs
         for i in range(self.code.n - 1, -1, -1):
-            if length[i] < MIN_MEMBERS - 1 or self.inner[i]:
+            if length[i] < MIN_MEMBERS - 1 or self.is_partial_sum[i]:
                 continue
             start, v = m, <int32_t>i
             while True:
@@ -377,7 +383,7 @@ cdef class Roll:
                     terms[m], terms[m + 1], signs[m + 1] = self.code.bs[v], self.code.as_[v], 1
                     m += 2
                     break
-                is_first = length[before] == 1 and m > start and self.shape[before] == self.shape[terms[start]]
+                is_first = length[before] == 1 and m > start and self.class_of[before] == self.class_of[terms[start]]
                 terms[m] = self.other_term(v, before)
                 m += 1
                 if is_first:                                    # the first term is itself a sum of two values
@@ -385,13 +391,13 @@ cdef class Roll:
                     m += 1
                     break
                 v = before
-                self.inner[v] = 1
+                self.is_partial_sum[v] = 1
             if m - start >= MIN_MEMBERS:
                 self.sums[i] = start, m
                 self.is_sum[i] = 1
         return 0
 
-    cdef int32_t shape_of_sum(self, Py_ssize_t i, int32_t *stamps, dict known) except -1:
+    cdef int32_t class_of_sum(self, Py_ssize_t i, int32_t *stamps, dict known) except -1:
         """Return the class of a sum, determined by the set of its terms' classes, regardless of order and number.
 
         `known` holds the sums seen so far by hash; `stamps` the last sum in which each class was seen.
@@ -400,23 +406,23 @@ cdef class Roll:
         cdef uint32_t s, hash = 0, count = 0
         start, stop = self.sums[i]
         for j in range(start, stop):
-            s = <uint32_t>(self.shape[self.terms[j]] + 1)
+            s = <uint32_t>(self.class_of[self.terms[j]] + 1)
             if stamps[s] != i:
                 stamps[s] = <int32_t>i
                 count += 1
                 hash += (s ^ (s >> 15)) * 0x9E3779B1u
-        alike = known.setdefault((hash, count), [])
-        for other in alike:
+        equal_hash = known.setdefault((hash, count), [])
+        for other in equal_hash:
             start, stop = self.sums[other]
             for j in range(start, stop):
-                if stamps[self.shape[self.terms[j]] + 1] != i:
+                if stamps[self.class_of[self.terms[j]] + 1] != i:
                     break
             else:                   # equal number of classes, and all of them in this sum
-                return self.shape[<Py_ssize_t>other]
-        alike.append(i)
-        return self.new_shape(i)
+                return self.class_of[<Py_ssize_t>other]
+        equal_hash.append(i)
+        return self.new_class(i)
 
-    cdef list alike(self, list members):
+    cdef list terms_by_class(self, list members):
         """Group the terms of some sums by sign and class, positive terms first: (sign, terms, index of their sum)."""
         cdef Py_ssize_t j, start, stop, number
         cdef int32_t s, last = -2
@@ -426,7 +432,7 @@ cdef class Roll:
         for number, i in enumerate(members):
             start, stop = self.sums[i]
             for j in range(stop - 1, start - 1, -1):
-                s, sign = self.shape[self.terms[j]], self.signs[j]
+                s, sign = self.class_of[self.terms[j]], self.signs[j]
                 if s != last or sign != last_sign:
                     values, owners = groups.setdefault((sign, s), ([], []))
                     last, last_sign = s, sign
@@ -454,19 +460,19 @@ cdef class Roll:
         cdef int32_t total = 0
         self.order = int32s(self.code.n)
         order = self.order
-        memset(self.begin, 0, (self.shapes + 1) * sizeof(int32_t))
+        memset(self.begin, 0, (self.class_count + 1) * sizeof(int32_t))
         for i in range(self.code.n):
-            s = self.shape[i]
+            s = self.class_of[i]
             if s >= 0:
                 self.place[i] = self.begin[s + 1]
                 self.begin[s + 1] += 1
-        for s in range(self.shapes):
-            self.wide[s] = s != CONSTANTS and self.begin[s + 1] >= MIN_MEMBERS and (
+        for s in range(self.class_count):
+            self.is_packed[s] = s != CONSTANTS and self.begin[s + 1] >= MIN_MEMBERS and (
                 self.is_computed(self.first[s]) or self.is_sum[self.first[s]])
             total += self.begin[s + 1]
             self.begin[s + 1] = total
         for i in range(self.code.n):
-            s = self.shape[i]
+            s = self.class_of[i]
             if s >= 0:
                 order[self.begin[s] + self.place[i]] = <int32_t>i
         return 0
@@ -477,22 +483,22 @@ cdef class Roll:
 
     cdef inline bint is_array(self, int32_t s) noexcept:
         """Return whether a class becomes an array."""
-        return s >= 0 and self.wide[s]
+        return s >= 0 and self.is_packed[s]
 
     cdef bint has_arrays(self) noexcept:
         cdef Py_ssize_t s
-        for s in range(self.shapes):
-            if self.wide[s]:
+        for s in range(self.class_count):
+            if self.is_packed[s]:
                 return True
         return False
 
-    cdef double greatest_gain(self) noexcept:
+    cdef double max_gain(self) noexcept:
         """Return an upper bound on the time saved, before classes are known: members of a class have equal depth.
 
         The depth of a sum is that of its terms plus one, and a SUM of many terms costs nothing.
         """
         cdef Py_ssize_t i
-        cdef int32_t *depth = self.shape
+        cdef int32_t *depth = self.class_of
         cdef int32_t *length = self.begin
         cdef int32_t *count = self.place        # scalars, and terms of sums, at each depth
         cdef int32_t before, term
@@ -514,16 +520,16 @@ cdef class Roll:
         for i in range(self.code.n):
             term = <int32_t>i if length[i] < MIN_MEMBERS else self.other_term(i, self.before(i, length))
             if depth[i] and count[depth[term]] >= MIN_MEMBERS:
-                total += number_cost(self.code.ops[i])
+                total += scalar_cost(self.code.ops[i])
         return total
 
     cdef inline int32_t other_term(self, Py_ssize_t i, int32_t before) noexcept:
         return self.code.bs[i] if before == self.code.as_[i] else self.code.as_[i]
 
     cdef inline int32_t depth_of(self, int32_t v) noexcept:
-        return 0 if v < 0 else self.shape[v]
+        return 0 if v < 0 else self.class_of[v]
 
-    cdef double least_cost(self) except -1.0:
+    cdef double min_cost(self) except -1.0:
         """Return a lower bound on the cost of the new program: classes, remaining scalars and their loads.
 
         The cost of reading the operands of classes is left out.
@@ -536,30 +542,29 @@ cdef class Roll:
         cdef bytearray read_alone = bytearray(self.code.n)
         cdef unsigned char *marks = needed
         cdef unsigned char *alone = read_alone
-        cdef bint cheap
-        cdef Block counts = take(self.shapes * sizeof(int32_t))
-        memset(counts.data, 0, self.shapes * sizeof(int32_t))
+        cdef Block counts = take(self.class_count * sizeof(int32_t))
+        memset(counts.data, 0, self.class_count * sizeof(int32_t))
         for i in range(self.code.n):
-            s = self.shape[i]
+            s = self.class_of[i]
             if s < 0 or not marks[i] or not self.is_computed(i):
                 continue
-            cheap = number_cost(self.code.ops[i]) == NUMBER
             if self.is_sum[i]:
-                total += 0.0 if self.wide[s] else NUMBER * self.least_additions(i, <int32_t *>counts.data, alone)
-            elif not self.wide[s]:
-                total += NUMBER if cheap else FUNCTION
+                if not self.is_packed[s]:
+                    total += SCALAR_COST * self.min_additions(i, <int32_t *>counts.data, alone)
+            elif not self.is_packed[s]:
+                total += scalar_cost(self.code.ops[i])
                 for side in range(3):
                     v = self.operand(i, side)
                     if v >= 0:
                         alone[v] = 1
             elif self.first[s] == i:
-                total += VECTOR + (ELEMENT if cheap else FUNCTION_ELEMENT) * (self.begin[s + 1] - self.begin[s])
+                total += VECTOR_COST + element_cost(self.code.ops[i]) * (self.begin[s + 1] - self.begin[s])
         for i in range(self.code.n):
-            if alone[i] and (self.code.ops[i] == LOAD or self.is_array(self.shape[i])):
-                total += NUMBER
+            if alone[i] and (self.code.ops[i] == LOAD or self.is_array(self.class_of[i])):
+                total += SCALAR_COST
         return total
 
-    cdef Py_ssize_t least_additions(self, Py_ssize_t i, int32_t *counts, unsigned char *alone) except -1:
+    cdef Py_ssize_t min_additions(self, Py_ssize_t i, int32_t *counts, unsigned char *alone) except -1:
         """Return a lower bound on the additions left of a sum; mark terms in `alone` that are read as scalars.
 
         At least `MIN_MEMBERS` terms of one class may become one SUM. `counts` must be zero, and is zero again after.
@@ -569,20 +574,20 @@ cdef class Roll:
         start, stop = self.sums[i]
         for j in range(start, stop):
             v = self.terms[j]
-            if self.shape[v] >= 0:
-                counts[self.shape[v]] += 1
+            if self.class_of[v] >= 0:
+                counts[self.class_of[v]] += 1
         for j in range(start, stop):
             v = self.terms[j]
-            if self.shape[v] >= 0 and 0 < counts[self.shape[v]] < MIN_MEMBERS:
+            if self.class_of[v] >= 0 and 0 < counts[self.class_of[v]] < MIN_MEMBERS:
                 alone[v] = 1
                 parts += 1
-            elif self.shape[v] >= 0 and counts[self.shape[v]] > 0:
-                counts[self.shape[v]] = 0
+            elif self.class_of[v] >= 0 and counts[self.class_of[v]] > 0:
+                counts[self.class_of[v]] = 0
                 parts += 1
         for j in range(start, stop):
             v = self.terms[j]
-            if self.shape[v] >= 0:
-                counts[self.shape[v]] = 0
+            if self.class_of[v] >= 0:
+                counts[self.class_of[v]] = 0
         return max(0, parts - 1)
 
     # ------------------------------------------------------------------------------------------ the new program
@@ -592,8 +597,8 @@ cdef class Roll:
         cdef int32_t v, s
         self.found = self.code.successor()
         for i in range(self.code.n):
-            s = self.shape[i]
-            if self.inner[i]:
+            s = self.class_of[i]
+            if self.is_partial_sum[i]:
                 continue
             if self.is_array(s):
                 if i == self.first[s]:
@@ -603,25 +608,25 @@ cdef class Roll:
             elif self.code.ops[i] == PACK:
                 self.of[i] = self.pack(i)
             elif self.code.ops[i] != LOAD:          # loads are emitted at their uses
-                self.carry(i)
+                self.copy(i)
         self.found.inputs = [self.of[<int32_t>v] for v in self.code.inputs]
         self.found.outputs = [self.value(v) for v in self.code.outputs]
         return self.found
 
     cdef int32_t value(self, int32_t v) except -1:
         """Return the new id of a value; a member of a class becomes a LOAD from its array."""
-        cdef int32_t s = self.shape[v]
+        cdef int32_t s = self.class_of[v]
         if self.of[v] < 0:
             if self.is_array(s):
                 self.of[v] = self.element(s, self.place[v], self.code.kinds[v])
             else:
-                self.carry(v)
+                self.copy(v)
         return self.of[v]
 
     cdef int32_t element(self, int32_t s, int32_t place, int32_t kind) except -1:
-        return emit(self.found, LOAD, self.made[s][0], place, -1, kind)
+        return emit(self.found, LOAD, self.arrays[s][0], place, -1, kind)
 
-    cdef int carry(self, Py_ssize_t i) except -1:
+    cdef int copy(self, Py_ssize_t i) except -1:
         """Copy an instruction, after the loads of its operands."""
         cdef int columns = names(self.code.ops[i])
         cdef int32_t v
@@ -646,14 +651,14 @@ cdef class Roll:
         """Emit the array of a class."""
         members = self.members(s)
         if self.is_sum[self.first[s]]:
-            self.made[s] = self.make_sums(members.tolist()), (len(members),)
+            self.arrays[s] = self.make_sums(members.tolist()), (len(members),)
             return 0
         cdef list sides = [self.reading(members, side) for side in range(3)]
         cdef int32_t kind = self.code.kinds[self.first[s]]
         axes = self.axes_of(sides, len(members))
         given = [-1 if side is None else self.read(side, axes) for side in sides]
-        self.made[s] = emit(self.found, self.code.ops[self.first[s]], given[0], given[1], given[2],
-                            self.found.type_of((BOOL if kind == FLAG else FLOAT, axes, None))), axes
+        self.arrays[s] = emit(self.found, self.code.ops[self.first[s]], given[0], given[1], given[2],
+                              self.found.type_of((BOOL if kind == FLAG else FLOAT, axes, None))), axes
         return 0
 
     cdef tuple reading(self, members, int side):
@@ -676,7 +681,7 @@ cdef class Roll:
         ("places", array, positions, axes of the array or None).
         """
         cdef Py_ssize_t j, n = values.shape[0]
-        cdef int32_t first = values[0], s = self.shape[first]
+        cdef int32_t first = values[0], s = self.class_of[first]
         cdef int32_t[::1] where
         cdef bint is_one = True
         for j in range(n):
@@ -693,7 +698,7 @@ cdef class Roll:
         if self.is_array(s):
             for j in range(n):
                 where[j] = self.place[values[j]]
-            array, axes = self.made[s]
+            array, axes = self.arrays[s]
             return "places", array, np.asarray(where), axes
         return "numbers", np.asarray(values)
 
@@ -713,7 +718,7 @@ cdef class Roll:
         if side[0] == "number":
             return self.value(side[1])
         if side[0] == "numbers":
-            return self.listed(side[1], axes)
+            return self.array_of(side[1], axes)
         _, array, where, own = side
         if own == axes and is_whole(where, axes):
             return array
@@ -724,7 +729,7 @@ cdef class Roll:
             return self.found.view(array, (int(where[0]) * size, axes, tuple([step * size for step in steps])), dtype)
         return self.gathered(array, where.reshape(axes))
 
-    cdef int32_t listed(self, values, tuple axes) except -1:
+    cdef int32_t array_of(self, values, tuple axes) except -1:
         """Emit an array of constants, or of scalars that are in no array."""
         cdef int32_t v
         if self.code.ops[<int32_t>values[0]] == CONST:
@@ -755,15 +760,15 @@ cdef class Roll:
     cdef int32_t make_sums(self, list members) except -1:
         """Emit a class of sums, whose terms have the same classes but may differ in number."""
         cdef int32_t total = -1, part, kind = self.found.type_of((FLOAT, (len(members),), None))
-        for sign, values, owners in self.alike(members):
-            part = self.added_up(values, np.array(owners, np.int32), kind, len(members))
+        for sign, values, owners in self.terms_by_class(members):
+            part = self.sums_by_owner(values, np.array(owners, np.int32), kind, len(members))
             if total < 0:
                 total = part if sign > 0 else emit(self.found, WG_NEGATIVE, part, -1, -1, kind)
             else:
                 total = emit(self.found, WG_ADD if sign > 0 else WG_SUBTRACT, total, part, -1, kind)
         return total
 
-    cdef int32_t added_up(self, values, owners, int32_t kind, Py_ssize_t count) except -1:
+    cdef int32_t sums_by_owner(self, values, owners, int32_t kind, Py_ssize_t count) except -1:
         """Emit the sums, by owner, of values of one class."""
         side = self.places(values)
         if self.code.ops[<int32_t>values[0]] == CONST:
@@ -788,7 +793,7 @@ cdef class Roll:
     cdef int32_t sum(self, Py_ssize_t i) except -1:
         """Emit one sum, as a SUM over each class of its terms."""
         cdef int32_t total = -1, part
-        for sign, values, _ in self.alike([i]):
+        for sign, values, _ in self.terms_by_class([i]):
             part = self.sum_of(values)
             if total < 0:
                 total = part if sign > 0 else emit(self.found, WG_NEGATIVE, part, -1, -1, SCALAR)
@@ -816,13 +821,13 @@ cdef class Roll:
         cdef list rest = []
         offsets, values = self.code.packs[self.code.bs[i]]
         dtype, shape, strides = self.code.types[kind]
-        size = memory_of(shape, strides, dtype.itemsize)
+        size = span_of(shape, strides, dtype.itemsize)
         base = -1 if base < 0 else self.value(base)
         if dtype != FLOAT:
             self.found.packs.append((offsets, np.array([self.value(v) for v in values.tolist()], np.int32)))
             return emit(self.found, PACK, base, len(self.found.packs) - 1, -1, kind)
         for place, v in enumerate(values.tolist()):
-            groups.setdefault(self.shape[v] if self.code.ops[v] == LOAD or self.is_array(self.shape[v]) else -1,
+            groups.setdefault(self.class_of[v] if self.code.ops[v] == LOAD or self.is_array(self.class_of[v]) else -1,
                               []).append(place)
         written = []
         for s, places in groups.items():
@@ -943,7 +948,7 @@ cdef bint is_permutation(where, tuple axes) except -1:
     return len(where) == np.prod(axes) and (np.bincount(where, minlength=len(where)) == 1).all()
 
 
-cdef memory_of(shape, strides, itemsize):
+cdef span_of(shape, strides, itemsize):
     """Return the number of elements that an array spans in memory, gaps included."""
     if strides is None:
         return int(np.prod(shape, dtype=np.int64))

@@ -149,7 +149,7 @@ class Compiled(Caller):
         self.tier = checked_tier(tier, "compile")
         self.constant = tuple(constant) if type(constant) in (tuple, list) else (constant,)
         self.disable = (disable,) if isinstance(disable, str) else tuple(disable)
-        self._disabled = pipeline.chosen(self.disable, "compile")
+        self._disabled = pipeline.disabled_names(self.disable, "compile")
         self._name = _name_of(f)
         self._lock = threading.RLock()
         self._tables: dict[Any, _Table] = {}
