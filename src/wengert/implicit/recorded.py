@@ -184,24 +184,24 @@ def recorded(solve: Callable, equations: Callable, starts: tuple, name: str, sha
             f"{name} starts at a complex value, or at an array for a scalar: such a solver cannot be recorded"
         )
     around = recording.get()
-    begin = [_number(var.plain(x)) for x in starts]
+    begin = [_plain_float(var.plain(x)) for x in starts]
     slices = _Slices(around, equations, shape, name)
     paths = Paths(slices.program)
     slices.paths = paths
     paths.more([shaped(begin[0], shape)])
     solution = Solved(solve, paths, shape, len(starts), name)
     try:
-        x = slices.numbers_of(solution, begin)
+        x = slices.evaluated(solution, begin)
     except GuardError as error:
         raise NotHere(f"{name}: {error}") from None
     except (NotDerivable, UnsupportedFunctionError) as error:
-        raise _NotFollowed(f"{name}: {error}") from error
+        raise _NotTraceable(f"{name}: {error}") from error
     is_found = solution.outcome[0]
     settled = SettledAndChecked(solution, polish)
     with caught(Exception) as failure:  # reported when the derivative of f is taken
-        z = slices.numbers_of(settled, [x])
+        z = slices.evaluated(settled, [x])
     if failure.error is None:
-        solution.path = paths.number([z, *slices.numbers()])
+        solution.path = paths.number([z, *slices.leaf_values()])
         solution.settled = settled
     elif not is_found:
         raise NotHere(f"{name} does not converge here")
@@ -224,16 +224,16 @@ class _Slices:
         self.parts: list[tuple] = []
         self.paths: Any = None
 
-    def numbers(self):
+    def leaf_values(self):
         """Current values of the leaves."""
-        return [_number(self.around.value(v)) for v in self.leaves]
+        return [_plain_float(self.around.value(v)) for v in self.leaves]
 
-    def numbers_of(self, call, first):
+    def evaluated(self, call, first):
         """Evaluate a call at plain values, again if another path adds leaves."""
         while True:
             try:
-                return np.array(call(*first, *self.numbers()))[()]
-            except _Anew:
+                return np.array(call(*first, *self.leaf_values()))[()]
+            except _MoreLeaves:
                 pass
 
     def program(self, inputs):
@@ -246,7 +246,7 @@ class _Slices:
             try:
                 r = self.equations(self.around.unknown(x.copy() if self.shape else np.float64(x)))
             except (TracedValueError, UnsupportedFunctionError) as error:
-                raise _NotFollowed(f"{self.name}: {error}") from error
+                raise _NotTraceable(f"{self.name}: {error}") from error
             code.run()
             if not var.is_traced(r) or np.shape(r) != self.shape or r.dtype != np.float64:
                 raise NotReplayable(f"{self.name}: the equations must be as many float64 values as there are unknowns")
@@ -257,10 +257,10 @@ class _Slices:
         if self.leaves == known or len(self.parts) == 1:
             return self.made(x, part)
         self.paths.programs[:] = [self.made(*each) for each in self.parts]
-        raise _Anew
+        raise _MoreLeaves
 
     def made(self, x, part):
-        leaves = self.numbers()
+        leaves = self.leaf_values()
         for k, leaf in enumerate(leaves):
             if not isinstance(leaf, np.ndarray):
                 leaves[k] = np.float64(leaf)
@@ -288,7 +288,7 @@ class _Slices:
         return self.around.called(call, (_FLOAT, self.shape, None), np.float64(x) if not self.shape else x)
 
 
-class _Anew(BaseException):
+class _MoreLeaves(BaseException):
     """Raised when a slice has more leaves than the running call was given; solvers do not catch a BaseException."""
 
 
@@ -341,12 +341,12 @@ def _whole(shape, strides):
     return sum(-(n - 1) * s for n, s in zip(shape, strides) if s < 0), shape, strides
 
 
-class _NotFollowed(TracedValueError):
+class _NotTraceable(TracedValueError):
     """The equations accept plain values only, so f runs eagerly, unless it succeeds with some inputs held constant."""
 
     runs_as_it_is = True
 
 
-def _number(x):
+def _plain_float(x):
     """Return a scalar, or a copy of an array in C order."""
     return np.array(x, dtype=float, order="C")[()]

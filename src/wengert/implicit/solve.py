@@ -21,13 +21,13 @@ from wengert.implicit.recorded import Recorded, is_recorded, recorded
 from wengert.implicit.stripped import stripped
 from wengert.implicit.theorem import (
     Equations,
-    by_numbers,
     check_options,
     check_replayable,
     implicit,
     in_derivative,
     information,
-    numbers,
+    plain_function,
+    plain_solver,
 )
 from wengert.transforms.products import frames_inside
 
@@ -270,7 +270,7 @@ def defines_root(
                 return solver(*args, **kwargs)
             if any(stripped(value) is not value for value in kwargs.values()):
                 raise TypeError(f"{name}: pass traced values by position, as arguments of the residual")
-            x = by_numbers(solver)(*map(stripped, args), **kwargs)
+            x = plain_solver(solver)(*map(stripped, args), **kwargs)
             chosen = args if positions is None else tuple(args[i] for i in positions)
             return implicit(f, x, chosen, name=name, on_failure=on_failure, **options)[0]
 
@@ -291,10 +291,10 @@ def _solution(word, f, residual, x0, args, solve, default, on_failure, has_info,
             return recorded(_hybr, _equations(f, args), (start,), name, x0.shape, options["polish"])[0]
     check_replayable(name)
     plain_args = tuple(map(stripped, args))
-    at_numbers = numbers(f)
+    plain_call = plain_function(f)
 
     def call(x):
-        y = at_numbers(x, *plain_args)
+        y = plain_call(x, *plain_args)
         if np.iscomplexobj(y):
             raise ComplexValueError(
                 f"{name}: the function returns complex values, but only roots of real equations are differentiated: "
@@ -302,7 +302,7 @@ def _solution(word, f, residual, x0, args, solve, default, on_failure, has_info,
             )
         return y
 
-    solve = by_numbers(solve) if solve else default(residual, args, x0, name, options["jac"])
+    solve = plain_solver(solve) if solve else default(residual, args, x0, name, options["jac"])
     try:
         x = solve(call, x0)
     except _NotFound as found:

@@ -117,23 +117,23 @@ def check_replayable(name: str) -> None:
         raise NotReplayable(f"{name} runs a solver, which a replay would skip")
 
 
-def numbers(f: Callable) -> Callable:
+def plain_function(f: Callable) -> Callable:
     """Wrap `f`, a function or a derivative of one, to compute plain values for a solver, outside all derivatives.
 
     Wherever it is called later, it runs in the context of the derivatives that are running now.
     """
-    return _at_numbers(stripped(f)) if running.get() else f
+    return _plain_stripped(stripped(f)) if running.get() else f
 
 
-def _at_numbers(f):
-    """Like `numbers`, for a function that has been stripped."""
+def _plain_stripped(f):
+    """Like `plain_function`, for a function that has been stripped."""
     around = running.get()
     if not around:
         return f
     stands_alone = True
 
     @functools.wraps(f, updated=())
-    def at_numbers(*args, **kwargs):
+    def plain_call(*args, **kwargs):
         nonlocal stands_alone
         with within(around), passive():
             if stands_alone:
@@ -147,10 +147,10 @@ def _at_numbers(f):
             followed = f if isinstance(f, Operator) else rebound(f)
             return plain_copy(followed(*args, **kwargs))
 
-    return at_numbers
+    return plain_call
 
 
-def by_numbers(solver: Callable) -> Callable:
+def plain_solver(solver: Callable) -> Callable:
     """Wrap a solver to run on plain values, outside all derivatives."""
     if not running.get():
         return solver
@@ -292,7 +292,7 @@ class Equations:
         self.plain_residual = plain or stripped(residual)
         given, stripped_of = (residual, *args), (self.plain_residual, *self.plain_args)
         self.holds_traced = any(a is not b for a, b in zip(given, stripped_of))
-        self._value = _at_numbers(self.plain_residual)
+        self._value = _plain_stripped(self.plain_residual)
         self.shape = shape
         self.n = int(np.prod(shape, dtype=int))
         self.name = name
@@ -318,7 +318,7 @@ class Equations:
     def linearised(self, x):
         """Residual and the inverse of its Jacobian."""
         if self.elementwise and not callable(self.jac):
-            y, slopes = _at_numbers(JVP(self.plain_residual))(x, np.ones_like(x), *self.plain_args)
+            y, slopes = _plain_stripped(JVP(self.plain_residual))(x, np.ones_like(x), *self.plain_args)
             return self._shaped(np.asarray(y)), Diagonal(np.asarray(slopes))
         y, jacobian = self.jacobian(x)
         return self._shaped(np.asarray(y)), self._factor(jacobian)
@@ -331,14 +331,14 @@ class Equations:
     def jacobian(self, x):
         """Residual and its Jacobian as an array, a sparse array or a linear operator."""
         if callable(self.jac):
-            return self.value(x), numbers(self.jac)(x, *self.plain_args)
+            return self.value(x), plain_function(self.jac)(x, *self.plain_args)
         if self.jac == "matrix_free" or (self.jac == "auto" and self.linsolve != "lu" and self.n > MAX_DENSE_UNKNOWNS):
             return self._operator(x)
-        return _at_numbers(Jacobian(self.plain_residual, 0, True))(x, *self.plain_args)
+        return _plain_stripped(Jacobian(self.plain_residual, 0, True))(x, *self.plain_args)
 
     def _operator(self, x):
         try:
-            return _at_numbers(Linearize(self.plain_residual))(x, *self.plain_args)
+            return _plain_stripped(Linearize(self.plain_residual))(x, *self.plain_args)
         except LevelError:
             raise TypeError(
                 f"{self.name}: jac='matrix_free' needs a residual that reads no traced values from outside: pass them "

@@ -317,7 +317,7 @@ def _unknown(x, y, by_elements):
     return x - np.reshape(LinearMap(spoil, spoil, "unknown")(nothing), np.shape(x))
 
 
-class _Own:
+class _NotRebound:
     """A method that code rebinding leaves unchanged, as it rebinds the function that it calls itself."""
 
     def __init__(self, method: Callable):
@@ -339,7 +339,7 @@ class _Value:
         y = y[0] if self.has_derivatives else y
         return stacked(y) if isinstance(y, (list, tuple)) else y
 
-    __call__ = _Own(_run)
+    __call__ = _NotRebound(_run)
 
 
 class _Residual(_Value):
@@ -356,7 +356,7 @@ class _Residual(_Value):
             )
         return np.reshape(y, np.shape(x))
 
-    __call__ = _Own(_run_in_shape)
+    __call__ = _NotRebound(_run_in_shape)
 
 
 class _Guarded:

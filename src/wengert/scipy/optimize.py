@@ -35,10 +35,10 @@ from wengert.core.operands.var import holds_traced
 from wengert.core.rebind.rebind import rebound
 from wengert.errors import NonSmoothError, UnsupportedFunctionError
 from wengert.implicit.stripped import stripped
-from wengert.implicit.theorem import numbers
+from wengert.implicit.theorem import plain_function
 from wengert.scipy import recorded
 from wengert.scipy.mirror import mirrors
-from wengert.scipy.results import followed, recorded_result, with_bits
+from wengert.scipy.results import recorded_result, traced_result, with_bits
 from wengert.transforms.second import Products
 
 __all__ = [
@@ -83,7 +83,7 @@ def root(call):
     if not call.traced:
         return found
     x = call.solution(call.residual, found.x, found.success, found.message)
-    return followed(found, ("fun",), x=x, info=call.info) if holds_traced(x) else found
+    return traced_result(found, ("fun",), x=x, info=call.info) if holds_traced(x) else found
 
 
 def _recorded_root(call, takes_jacobian):
@@ -91,12 +91,12 @@ def _recorded_root(call, takes_jacobian):
     options = {name: call[name] for name in ("method", "tol", "options")}
     if not (takes_jacobian and call["jac"] is None and call["callback"] is None):
         return None, None
-    x0 = _line(call["x0"])
+    x0 = _flat_start(call["x0"])
     by_columns = (options["options"] or {}).get("col_deriv")
     return call.recorded(recorded.Root(options, by_columns), (x0,), (np.size(x0),), options)
 
 
-def _line(x0):
+def _flat_start(x0):
     """Return the start as a 1-D array."""
     x0 = stacked(x0) if isinstance(x0, (list, tuple)) and holds_traced(x0) else x0
     x0 = x0 if holds_traced(x0) else np.asarray(x0)
@@ -113,7 +113,7 @@ def fsolve(call):
 
     if call["fprime"] is None and not call["full_output"]:
         names = ("col_deriv", "xtol", "maxfev", "band", "epsfcn", "factor", "diag")
-        options, x0 = {name: call[name] for name in names}, _line(call["x0"])
+        options, x0 = {name: call[name] for name in names}, _flat_start(call["x0"])
         x, _ = call.recorded(recorded.Fsolve(options), (x0,), (np.size(x0),), options)
         if x is not None:
             return x
@@ -123,7 +123,7 @@ def fsolve(call):
     x = call.solution(call.residual, found, status == 1, message)
     if not holds_traced(x):
         return call.run(supply)
-    return (x, followed(infodict, ("fvec",), info=call.info), status, message) if call["full_output"] else x
+    return (x, traced_result(infodict, ("fvec",), info=call.info), status, message) if call["full_output"] else x
 
 
 def _share_matrix(arguments, function, slot, by_columns):
@@ -329,15 +329,15 @@ def least_squares(call):
     def cost(residuals):
         return 0.5 * scale**2 * np.sum(loss((np.atleast_1d(residuals) / scale) ** 2))
 
-    x = _minimum(call, lambda x: cost(value(x)), found, _held(call, found))
+    x = _minimum(call, lambda x: cost(value(x)), found, _at_active_bound(call, found))
     if not holds_traced(x):
         return found
     residuals = np.atleast_1d(value(x))
     values = {"fun": with_bits(found.fun, residuals), "cost": with_bits(found.cost, cost(residuals))}
-    return followed(found, () if found.active_mask.any() else ("grad",), x=x, info=call.info, **values)
+    return traced_result(found, () if found.active_mask.any() else ("grad",), x=x, info=call.info, **values)
 
 
-def _held(call, found):
+def _at_active_bound(call, found):
     """Mask of the variables at an active bound."""
     bounds = stripped(call["bounds"])
     ends = (bounds.lb, bounds.ub) if isinstance(bounds, scipy.optimize.Bounds) else bounds
@@ -391,7 +391,7 @@ def minimize(call):
     kind = "custom" if callable(method) else method.lower()
 
     def supply(arguments):
-        f = _number(arguments["fun"], arguments.get("jac") is True)
+        f = _scalar_valued(arguments["fun"], arguments.get("jac") is True)
         if arguments.get("jac") is None and kind in (*_TAKES_GRADIENT, *_TAKES_HESSIAN, *_TAKES_PRODUCTS, "custom"):
             _share(arguments, "fun", "jac", api.grad(f))
         if arguments.get("hess") is None and arguments.get("hessp") is None:
@@ -405,7 +405,7 @@ def minimize(call):
     found = call.run(supply)
     if not call.traced:
         return found
-    phi = _number(call.value)
+    phi = _scalar_valued(call.value)
     if kind == "custom" and call.reads_traced("method"):
         raise UnsupportedFunctionError(
             f"{call.name}: a custom method reads a traced value, which gives the minimum no derivative: let the "
@@ -416,10 +416,10 @@ def minimize(call):
     x = _minimum(call, phi, found, np.zeros(found.x.shape, dtype=bool))
     if not holds_traced(x):
         return found
-    return followed(found, ("jac",), x=x, fun=with_bits(found.fun, phi(x)), info=call.info)
+    return traced_result(found, ("jac",), x=x, fun=with_bits(found.fun, phi(x)), info=call.info)
 
 
-def _number(f, has_gradient=False):
+def _scalar_valued(f, has_gradient=False):
     """Wrap f for differentiation: SciPy accepts a one-element array as a scalar, and a gradient beside the value."""
     if hasattr(type(f), "__wengert__") and not has_gradient:
         return f
@@ -453,7 +453,7 @@ def _minimum(call, phi, found, held):
     if not holds_traced(slope):
         return found.x
     slope = abs(plain_copy(slope))
-    curvature = np.diagonal(numbers(api.hessian(phi))(found.x))
+    curvature = np.diagonal(plain_function(api.hessian(phi))(found.x))
     hidden = 1e-8 * abs(curvature) * np.maximum(1, abs(found.x))  # change of the slope over a relative move of 1e-8
     weak = held & (slope <= np.maximum(hidden, 10 * np.max(slope, where=~held, initial=0)))
     if weak.any():

@@ -68,9 +68,9 @@ class RootScalar:
         self.options, self.starts = options, starts
 
     def __call__(self, value, slopes, *starts):
-        numbers = [*map(float, starts)]
-        given: dict = {"bracket": (numbers.pop(0), numbers.pop(0))} if "bracket" in self.starts else {}
-        given.update(zip((name for name in self.starts if name != "bracket"), numbers))
+        values = [*map(float, starts)]
+        given: dict = {"bracket": (values.pop(0), values.pop(0))} if "bracket" in self.starts else {}
+        given.update(zip((name for name in self.starts if name != "bracket"), values))
         if self.options["method"] == "newton":
             given["fprime"] = slopes
         found = scipy.optimize.root_scalar(value, **given, **self.options)

@@ -21,7 +21,7 @@ _CONSTANT = ("success", "status", "message", "method", "nfev", "njev", "nhev", "
 _INSTEAD = "write wengert.jacobian(f)(x) or wengert.hessian(f)(x) at the solution x"
 
 
-class _Followed(dict):
+class _TracedFields(dict):
     """Dictionary that knows which of its names were removed."""
 
     def __missing__(self, name):
@@ -31,11 +31,11 @@ class _Followed(dict):
         raise KeyError(name)
 
 
-class TracedResult(_Followed, OptimizeResult):
+class TracedResult(_TracedFields, OptimizeResult):
     """`OptimizeResult` in a derivative, without the fields that are not differentiated."""
 
 
-class TracedDict(_Followed):
+class TracedDict(_TracedFields):
     """Dictionary of results in a derivative, without the entries that are not differentiated."""
 
 
@@ -64,7 +64,7 @@ def recorded_result(**fields: Any) -> RecordedResult:
     return result
 
 
-def followed(found: dict, constant: tuple = (), **fields: Any) -> dict:
+def traced_result(found: dict, constant: tuple = (), **fields: Any) -> dict:
     """Return the constant fields of `found`, with the given traced or added fields."""
     kind = TracedResult if isinstance(found, OptimizeResult) else TracedDict
     result = kind({name: value for name, value in found.items() if name in (*_CONSTANT, *constant)})

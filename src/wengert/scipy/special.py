@@ -20,7 +20,7 @@ from wengert.core.operands import var as _var
 from wengert.core.rebind import rebind as _rebind
 
 
-def _asking(name, fun):
+def _dispatching(name, fun):
     """Wrap a SciPy function that does not dispatch on its operands."""
 
     @_functools.wraps(fun, updated=())
@@ -52,9 +52,9 @@ def _install() -> None:
         if name.startswith("_") or not callable(fun):
             continue
         if not isinstance(fun, _np.ufunc) and fun in _registry.rows:
-            asking = _asking(name, fun)
-            _rebind.register(fun, asking)
-            fun = asking
+            dispatching = _dispatching(name, fun)
+            _rebind.register(fun, dispatching)
+            fun = dispatching
         setattr(module, name, fun)
     _rebind.register(_special, module)
 
