@@ -355,7 +355,7 @@ FILES = {
     "the beginning": (lambda content: content[:-10], ValueError, "is damaged.*Record the program again"),
     "the head": (lambda content: content[:20], ValueError, "record it again"),
     "another bit": (lambda content: content[:200] + bytes([content[200] ^ 4]) + content[201:], ValueError, "damaged"),
-    "another form": (lambda content: content.replace(b"\n3-", b"\n2-", 1), ValueError, "in form 2-.*record it again"),
+    "another form": (lambda content: content.replace(b"\n3-", b"\n2-", 1), ValueError, "in format 2-.*record it again"),
 }
 
 
