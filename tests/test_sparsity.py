@@ -442,7 +442,7 @@ def outside(f, x, also_rolled=False):
     H = np.asarray(wg.hessian(lambda x: np.sum(np.ravel(f(x)) * weights), x)).reshape(x.size, -1)
     program = record(f, (x,), {}, False)
     lists = [program._one_array("sparsity")]
-    lists += [program._valued(lists[0]).code] if also_rolled else []
+    lists += [program._run_value_stage(lists[0]).code] if also_rolled else []
     found = 0
     for code in lists:
         first, second = (pattern_of_ir(code, code.inputs[0], code.outputs[0], order).toarray() for order in (1, 2))

@@ -262,7 +262,7 @@ class Program(Runner):
         wrt = self._inputs("grad", argnums)
         inputs = [code.inputs[i] for i in wrt]
         longer = source_transform.pulled_back(code, [(y, None)], inputs, self._example, self._exact)
-        return self._like(f"grad({self._name})", longer, Result(self._in_form(argnums, 0)))
+        return self._like(f"grad({self._name})", longer, Result(self._argument_template(argnums, 0)))
 
     def vjp(self, argnums: int = 0) -> Program:
         """Program that maps ``(x, cotangent, *args)`` to the value and the pullback of the cotangent."""
@@ -273,7 +273,7 @@ class Program(Runner):
         wrt = self._inputs("vjp", argnums)
         seed = (y, self._form.direction)
         longer = source_transform.pulled_back(code, [seed], [code.inputs[i] for i in wrt], self._example, self._exact)
-        return self._with_direction("vjp", longer, y, self._in_form(argnums, 1))
+        return self._with_direction("vjp", longer, y, self._argument_template(argnums, 1))
 
     def jvp(self, argnums: int = 0) -> Program:
         """Program that maps ``(x, direction, *args)`` to the value and the directional derivative."""
@@ -320,11 +320,11 @@ class Program(Runner):
         return self._made("hessian", argnums)
 
     def _hessian(self, argnums):
-        return self._grad_of(*self._flat("hessian"), argnums)._unrolled(f"hessian({self._name})", argnums, True)
+        return self._grad_of(*self._scalar_code("hessian"), argnums)._unrolled(f"hessian({self._name})", argnums, True)
 
     def _unrolled(self, name, argnums, is_symmetric):
         self._differentiable("jacobian")
-        code, y = self._flat("jacobian")
+        code, y = self._scalar_code("jacobian")
         x = code.inputs[self._input("jacobian", argnums)]
         n, m = (math.prod(kind_of(code, v)[1]) for v in (x, y))
         by_rows = not is_forward(n, m) if self._exact else m < n  # exact programs follow the mode of the eager drivers
@@ -386,9 +386,9 @@ class Program(Runner):
         return self._vectorising().scalars
 
     def _vectorising(self):
-        return self._memoised("value", lambda: self._valued(self._listing))
+        return self._memoised("value", lambda: self._run_value_stage(self._listing))
 
-    def _valued(self, code):
+    def _run_value_stage(self, code):
         """Run the vectorising stage on `code`."""
         run = self._passed("value", code)
         self._keeps_arrays = run.keeps_arrays
@@ -449,10 +449,11 @@ class Program(Runner):
             dtype = kind_of(code, code.outputs[0])[0]
             if dtype.kind not in "fc":
                 raise NotDerivable(f"{word}({self._name}): the result is of dtype {dtype}: return floats")
-            self._expanded = self._expand(self._vectorised_ir() if code is self._listing else self._valued(code).code)
+            found = self._vectorised_ir() if code is self._listing else self._run_value_stage(code).code
+            self._expanded = self._expand(found)
         return self._expanded, self._expanded.outputs[0]
 
-    def _flat(self, word):
+    def _scalar_code(self, word):
         """Return the same for the scalar IR."""
         code = self._passed("jacobian", self._expand(self._one_array(word))).code
         return code, code.outputs[0]
@@ -521,7 +522,7 @@ class Program(Runner):
             raise NotDerivable(f"{word}({self._name}): argument {argnums} is a container: pass one array")
         return found[0]
 
-    def _in_form(self, argnums, first):
+    def _argument_template(self, argnums, first):
         """Return the argument's template with its leaves numbered from `first`."""
         template = self._form.templates[argnums]
         return shifted(template, first - self._form.inputs_of(argnums)[0])

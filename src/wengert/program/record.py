@@ -64,9 +64,9 @@ def trace(f, args: tuple, kwargs: dict, reading, exact: bool = False, disabled: 
     derive, reason = _derivation(f), "it is the derivative of a function that cannot be recorded"
     if derive is not None:
         with_direction = type(f) in (JVP, HVP)
-        if not with_direction or _is_alike(*args[:2]):
+        if not with_direction or _is_single_direction(*args[:2]):
             given = (args[0], *args[2:]) if with_direction else args
-            program = _traced(_inner, f, given, kwargs, reading, exact, disabled)
+            program = _traced(_innermost_function, f, given, kwargs, reading, exact, disabled)
             try:
                 if program._is_float64:
                     return derive(program)
@@ -78,12 +78,12 @@ def trace(f, args: tuple, kwargs: dict, reading, exact: bool = False, disabled: 
     return _traced(lambda bound: bound, f, args, kwargs, reading, exact, disabled)
 
 
-def _is_alike(x, v):
+def _is_single_direction(x, v):
     """Whether `x` is an array or a float and `v` a single direction of the same shape."""
     return all(isinstance(leaf, (float, np.ndarray)) for leaf in (x, v)) and np.shape(x) == np.shape(v)
 
 
-def _inner(bound):
+def _innermost_function(bound):
     """Return the function below nested derivative operators."""
     while isinstance(bound, Operator) and bound.is_derivative:
         bound = bound.f
@@ -122,7 +122,7 @@ def _traced(inner, f, args, kwargs, reading, exact, disabled):
     form = Form(args, kwargs)
     count = len(form.leaves)
     leaves = [*form.leaves, *reading.leaves]
-    own = form.inputs_at(f.positions(args) if inner is _inner else positions_of(f, args))
+    own = form.inputs_at(f.positions(args) if inner is _innermost_function else positions_of(f, args))
     aliases = aliases_of([None if i in own else leaf for i, leaf in enumerate(leaves)]) if reading.aliases else ()
     ends: list = []
 
@@ -136,7 +136,7 @@ def _traced(inner, f, args, kwargs, reading, exact, disabled):
         y = inner(reading.bound(operands[count:]))(*given, **keywords)
         if any(map(was_written, inputs)):
             raise NotReplayable(f"{name} writes into an array that it was given: write x = x.copy() first")
-        found, template = _parted(y, name)
+        found, template = _split_result(y, name)
         ends.append(Result(template))
         return found
 
@@ -156,15 +156,15 @@ def positions_of(f, args: tuple) -> tuple:
     return (*[position + (position > 0) for position in f.positions((args[0], *args[2:]))], 1)
 
 
-def _parted(y, name):
+def _split_result(y, name):
     """Split a result into its traced leaves and a template with slots in their place."""
     found = []
 
     def part(leaf):
         if is_var(leaf):
             found.append(as_numpy(leaf))
-            return Slot(len(found) - 1, _maker_of(leaf))
-        if _hides(leaf):
+            return Slot(len(found) - 1, _conversion_of(leaf))
+        if _may_hide_traced(leaf):
             kind = type(leaf)
             raise NotReplayable(
                 f"{name} returns a {kind.__module__}.{kind.__qualname__} that hides traced values: return arrays, or "
@@ -176,14 +176,14 @@ def _parted(y, name):
     return found, template
 
 
-def _maker_of(leaf):
+def _conversion_of(leaf):
     """Return the conversion for a scalar leaf of a result: `float`, `np.asarray` for 0-d arrays, or None."""
     if as_numpy(leaf) is not leaf:
         return float
     return None if is_scalar(leaf) or np.ndim(leaf) else np.asarray
 
 
-def _hides(x):
+def _may_hide_traced(x):
     """Whether an object, a function's closure or an iterator may hold traced values out of reach of the template."""
     if hasattr(type(x), "__next__"):
         return True

@@ -474,7 +474,7 @@ class Replayed(Compiled):
         known, self._traced = self._traced, None
         return known[1] if known is not None and known[0] is program else super()._first(program, leaves)
 
-    def _is_right(self, path, y, reading, args, kwargs, leaves):
+    def _matches_f(self, path, y, reading, args, kwargs, leaves):
         try:
             self._compare(*y, self._product(reading, args, kwargs), leaves)
         except PatternError:

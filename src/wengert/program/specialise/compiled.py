@@ -187,7 +187,7 @@ class Compiled(Caller):
         if found is None:
             with self._lock:
                 found = self._of(types.MethodType(self.f, owner))
-                _put(self._methods, id(owner), found, MAX_TABLES)
+                _insert(self._methods, id(owner), found, MAX_TABLES)
         return found
 
     def __reduce__(self):
@@ -206,7 +206,7 @@ class Compiled(Caller):
         if found is None:  # cached, so that a second `grad(compiled)` reuses its specialisations
             with self._lock:
                 found = self._of(operator(self.f, *options))
-                _put(self._operators, key, found, MAX_TABLES)
+                _insert(self._operators, key, found, MAX_TABLES)
         return found
 
     @property
@@ -253,7 +253,7 @@ class Compiled(Caller):
         args = self._as_floats(args)
         leaves: list = []
         others: list = []
-        pinned, fixed = self._fixed(args, kwargs) if self._parameters else (_NONE, [])
+        pinned, fixed = self._declared_constant(args, kwargs) if self._parameters else (_NONE, [])
         try:
             key = key_of(args, leaves, others)
             if kwargs:
@@ -271,7 +271,7 @@ class Compiled(Caller):
         else:
             path, y = found
             y = _restored(path.program, y)
-            self._take_route(path, table, reading, args, kwargs, leaves)
+            self._set_route(path, table, reading, args, kwargs, leaves)
         if out is None:
             return y
         out[...] = y
@@ -296,7 +296,7 @@ class Compiled(Caller):
         given, keywords = lowered(args), lowered(kwargs)
         leaves: list = []
         others: list = []
-        pinned, fixed = self._fixed(given, keywords) if self._parameters else (_NONE, [])
+        pinned, fixed = self._declared_constant(given, keywords) if self._parameters else (_NONE, [])
         try:
             key = key_of(given, leaves, others), key_of(keywords, leaves, others)
             table, reading = self._read([*others, *_user_classes(given, keywords)], True, fixed)
@@ -314,10 +314,10 @@ class Compiled(Caller):
         if any(is_traced(operands[i]) for i in reading.frozen):  # f needs plain values, so it raises the proper error
             return None
         if not reading.frozen:
-            self._take_route(path, table, reading, given, keywords, leaves)
+            self._set_route(path, table, reading, given, keywords, leaves)
         return path.program, leaves, operands, outputs
 
-    def _take_route(self, path, table, reading, args, kwargs, leaves):
+    def _set_route(self, path, table, reading, args, kwargs, leaves):
         """Set the fast path to this call."""
         captures, pinned = table.captures, [(i, leaves[i]) for i in reading.frozen]
         live, static = captures.live, captures.static
@@ -344,7 +344,7 @@ class Compiled(Caller):
             return args
         return tuple(given)
 
-    def _fixed(self, args, kwargs):
+    def _declared_constant(self, args, kwargs):
         """Return, for arguments declared constant, the indices of their leaves and the objects in them."""
         named = [*zip(self._parameters, args), *((None, x) for x in args[len(self._parameters) :]), *kwargs.items()]
         leaves: list = []
@@ -367,13 +367,13 @@ class Compiled(Caller):
         table = known = self._tables.get(key)
         reading = table.captures.read(in_derivative) if table else None
         if reading is None:
-            if self._is_spent(in_derivative):
+            if self._exceeds_trace_budget(in_derivative):
                 return None, None
             watched = [value for value in others if not any(value is each for each in fixed)]
             table = _Table(capture(self.f, watched, in_derivative, (*self.constant, *fixed)))
             with self._lock:
                 if self._tables.get(key) is known:
-                    _put(self._tables, key, table, MAX_TABLES)
+                    _insert(self._tables, key, table, MAX_TABLES)
                 else:  # another thread was faster
                     table = self._tables.setdefault(key, table)
             reading = table.captures.read(in_derivative)
@@ -390,7 +390,7 @@ class Compiled(Caller):
             key = key, reading.aliases
         while True:
             reading.frozen = frozen = table.frozen.get(key, pinned)
-            full = (key, *[_pinned(leaves[i]) for i in frozen]) if frozen else key
+            full = (key, *[_frozen_key(leaves[i]) for i in frozen]) if frozen else key
             paths = table.paths.get(full, ())
             for path in paths:
                 if path is failed:
@@ -404,34 +404,36 @@ class Compiled(Caller):
                 self._replays += 1
                 path.calls += 1
                 if path is not paths[0]:
-                    self._prefer(table, full, path)
+                    self._move_to_front(table, full, path)
                 number = path.calls + 1  # counting the trace
                 if number >= path.due:
                     path.due = self._next_due(number)
-                    is_right = self._is_right(path, _restored(path.program, y), reading, args, kwargs, leaves)
-                    return (path, y) if is_right else None
+                    matches = self._matches_f(path, _restored(path.program, y), reading, args, kwargs, leaves)
+                    return (path, y) if matches else None
                 return path, y
             with self._lock:
                 if table.frozen.get(key, pinned) is not frozen or table.paths.get(full, ()) is not paths:
                     continue  # another thread changed the tables
-                if full in table.refused or self._is_spent(reading.in_derivative):
+                if full in table.refused or self._exceeds_trace_budget(reading.in_derivative):
                     return None
-                expected, reason = self._observed(table, reading, args, kwargs, leaves)
-                found = reason if reason is not None else self._recorded(expected, reading, args, kwargs, leaves, n)
+                expected, reason = self._observe(table, reading, args, kwargs, leaves)
+                found = reason
+                if reason is None:
+                    found = self._trace_and_check(expected, reading, args, kwargs, leaves, n)
                 if isinstance(found, str):
                     if found:
-                        _put(table.refused, full, None, MAX_KEYS)
+                        _insert(table.refused, full, None, MAX_KEYS)
                         self._refuse(found)
                     return None if expected is UNKNOWN else _EagerResult(expected)
                 path, y = found
                 if reading.frozen is not frozen:
-                    _put(table.frozen, key, reading.frozen, MAX_KEYS)
-                    full, paths = (key, *[_pinned(leaves[i]) for i in reading.frozen]), ()
+                    _insert(table.frozen, key, reading.frozen, MAX_KEYS)
+                    full, paths = (key, *[_frozen_key(leaves[i]) for i in reading.frozen]), ()
                 kept = paths if reading.in_derivative else paths[: MAX_PATHS - 1]
-                _put(table.paths, full, (path, *kept), MAX_KEYS)
+                _insert(table.paths, full, (path, *kept), MAX_KEYS)
                 return path, y
 
-    def _observed(self, table, reading, args, kwargs, leaves):
+    def _observe(self, table, reading, args, kwargs, leaves):
         """Run f once under observation; return its value, and why it cannot be traced.
 
         The reason is None if it can be traced, and empty if it cannot now but perhaps at another call.
@@ -441,12 +443,12 @@ class Compiled(Caller):
         try:
             y, seen = self._run_observed(args, kwargs, reading, leaves)
         except NotReplayable as reason:  # in a derivative; the caller runs f eagerly for its value
-            return None, self._noted(reason)
+            return None, self._count_refusal(reason)
         if any(map(difference, arrays, before)):
             self._give_up("it writes into an array that it was given; copy it first")
             return y, ""
         if effect := table.captures.changed(reading, seen):
-            return y, self._noted(effect)
+            return y, self._count_refusal(effect)
         return y, table.captures.doubt(seen)
 
     def _run_observed(self, args, kwargs, reading, leaves):
@@ -457,21 +459,21 @@ class Compiled(Caller):
             args = (args[0], *args[2:]) if isinstance(f, (JVP, HVP)) else args
             f = f.f
         with Observer() as seen:
-            value = f(*args, **kwargs) if reading.is_plain else self._plain(args, kwargs, reading, leaves)
+            value = f(*args, **kwargs) if reading.is_plain else self._eager_value(args, kwargs, reading, leaves)
         return (value if f is self.f else y), seen
 
     def _derivative(self, args, kwargs):
         """Evaluate a derivative eagerly; subclasses return `UNKNOWN` if that takes too long."""
         return self.f(*args, **kwargs)
 
-    def _noted(self, reason):
+    def _count_refusal(self, reason):
         """Count a call that cannot be replayed, and give f up after `MAX_SIDE_EFFECTS` of them."""
         self._refusals += 1
         if self._refusals == MAX_SIDE_EFFECTS:
             self._give_up(str(reason))
         return ""
 
-    def _recorded(self, expected, reading, args, kwargs, leaves, n):
+    def _trace_and_check(self, expected, reading, args, kwargs, leaves, n):
         """Return a new path and its outputs, or why there is none; the reason is empty if another call may work."""
         self._recordings += 1
         try:
@@ -482,8 +484,8 @@ class Compiled(Caller):
         except GuardError as error:  # a derivative rule branches differently here, for example on NaN
             return "" if isinstance(self.f, Operator) or SINGULAR in str(error) else _OTHER_BRANCH
         path = Path(program, self._next_due(1))
-        is_right = self._agrees(path, _restored(program, y), expected, reading, args, kwargs, leaves)
-        return (path, y) if is_right else _OTHER_VALUE
+        matches = self._agrees(path, _restored(program, y), expected, reading, args, kwargs, leaves)
+        return (path, y) if matches else _OTHER_VALUE
 
     def _first(self, program, leaves):
         """Run a program at the point at which it was traced."""
@@ -492,7 +494,7 @@ class Compiled(Caller):
     def _trace(self, reading, args, kwargs, leaves, n):
         """Return a new program, or why there is none."""
         known, errors = reading.frozen, []
-        for frozen in (known, *self._choices(args, kwargs, leaves, n)):
+        for frozen in (known, *self._freeze_candidates(args, kwargs, leaves, n)):
             if known.issubset(frozen):
                 reading.frozen = known if frozen == known else frozen
                 try:
@@ -504,7 +506,7 @@ class Compiled(Caller):
                 except Unrecorded as reason:
                     return str(reason) if reason.is_lasting else ""
                 except NotReplayable as reason:
-                    return self._noted(reason)
+                    return self._count_refusal(reason)
                 except NonSmoothError:
                     return ""
                 except GuardError:
@@ -518,7 +520,7 @@ class Compiled(Caller):
             return ""
         return f"it cannot be recorded ({type(errors[0]).__name__}: {errors[0]})"
 
-    def _choices(self, args, kwargs, leaves, n):
+    def _freeze_candidates(self, args, kwargs, leaves, n):
         """Return candidate sets of leaves to freeze for code that rejects traced values.
 
         In order: captured values, then scalar arguments, then a single argument, then all arguments but one.
@@ -526,7 +528,7 @@ class Compiled(Caller):
         is_number = [not isinstance(leaf, np.ndarray) for leaf in leaves]
         read = frozenset(range(n, len(leaves)))
         choices = [frozenset(i for i in read if is_number[i]), read]
-        given = self._constants_of(args, kwargs, n)
+        given = self._undifferentiated(args, kwargs, n)
         numbers = read.union(i for i in given if is_number[i])
         choices.append(numbers)
         if len(given) <= MAX_FROZEN_CANDIDATES:
@@ -536,7 +538,7 @@ class Compiled(Caller):
             choices = [choice for choice in choices if choice <= numbers or not choice.issuperset(range(n))]
         return [choice for i, choice in enumerate(choices) if choice and choice not in choices[:i]]
 
-    def _constants_of(self, args, kwargs, n):
+    def _undifferentiated(self, args, kwargs, n):
         """Return the indices of argument leaves that are not differentiated."""
         f = self.f
         if not isinstance(f, Operator):
@@ -548,7 +550,7 @@ class Compiled(Caller):
         moving = {int(i) % max(len(args), 1) for i in f.positions(args)}
         return [i for k, count in enumerate(counts) if k not in moving for i in range(starts[k], starts[k] + count)]
 
-    def _is_spent(self, in_derivative):
+    def _exceeds_trace_budget(self, in_derivative):
         """Whether there were too many traces per replay for another one to pay off.
 
         Inside derivatives this is permanent and no path is dropped, since a recomputed step must take the same path.
@@ -567,7 +569,7 @@ class Compiled(Caller):
             )
         return True
 
-    def _prefer(self, table, key, path):
+    def _move_to_front(self, table, key, path):
         """Move this path to the front."""
         with self._lock:
             paths = table.paths.get(key, ())
@@ -600,11 +602,11 @@ class Compiled(Caller):
 
     # -- comparison with f
 
-    def _is_right(self, path, y, reading, args, kwargs, leaves):
+    def _matches_f(self, path, y, reading, args, kwargs, leaves):
         """Compare a result with that of f; return False to run f eagerly."""
         arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray)]
         before = [leaf.copy() for leaf in arrays]
-        expected = self._plain(args, kwargs, reading, leaves)
+        expected = self._eager_value(args, kwargs, reading, leaves)
         if any(map(difference, arrays, before)):
             self._give_up("it writes into an array that it was given; copy it first")
             for leaf, old in zip(arrays, before):
@@ -629,7 +631,7 @@ class Compiled(Caller):
             return True
         # Either captured state has changed, which a new trace shows, or f amplifies rounding, as an exact one shows.
         with self._lock:
-            again = y if is_first else self._anew(args, kwargs, reading, self.exact, leaves)
+            again = y if is_first else self._retraced(args, kwargs, reading, self.exact, leaves)
             if difference(again, y):
                 self._tables, self._route = {}, None
                 raise StaleProgramError(
@@ -638,7 +640,7 @@ class Compiled(Caller):
                     "value as an argument, or store it in a global or an attribute; recheck=1 compares at each call. "
                     "The recordings have been dropped, so the next call is right"
                 )
-            exact = again if is_exact else self._anew(args, kwargs, reading, True, leaves)
+            exact = again if is_exact else self._retraced(args, kwargs, reading, True, leaves)
         if difference(exact, expected) > max(0 if is_exact else MAX_ULPS, 1000 * difference(exact, y)):
             if not is_first:
                 self._tables, self._route = {}, None
@@ -646,12 +648,12 @@ class Compiled(Caller):
         path.rounding = max(path.rounding, apart)
         return True
 
-    def _anew(self, args, kwargs, reading, exact, leaves):
+    def _retraced(self, args, kwargs, reading, exact, leaves):
         """Trace f again and return the result."""
         program = record.trace(self.f, args, kwargs, reading, exact, self._disabled)
         return _restored(program, program._execute(leaves))
 
-    def _plain(self, args, kwargs, reading, leaves):
+    def _eager_value(self, args, kwargs, reading, leaves):
         """Evaluate f with plain values in place of captured operands."""
         numbers = iter(leaves)
         args, kwargs = fill((args, kwargs), numbers)
@@ -663,12 +665,12 @@ def _restored(program, y):
     return y[0] if program._result_of_outputs is None else program._result_of_outputs(y)
 
 
-def _pinned(leaf):
+def _frozen_key(leaf):
     """Return the key of a frozen leaf: its bytes, and the flags of an array, since f may read these."""
     return leaf.tobytes() if isinstance(leaf, np.generic) else (np.asarray(leaf).tobytes(), np.asarray(leaf).flags.num)
 
 
-def _put(table, key, value, most):
+def _insert(table, key, value, most):
     """Add an entry to a table, evicting the oldest if it is full."""
     table.pop(key, None)
     while len(table) >= most:

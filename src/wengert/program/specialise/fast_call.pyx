@@ -19,7 +19,7 @@ from cpython.tuple cimport PyTuple_GET_SIZE
 import numpy as np
 
 from wengert.program.tracing.arguments cimport Arguments, Template, is_array_of, is_same, snapshot_of, template_of
-from wengert.program.tracing.environment cimport Place, Surroundings
+from wengert.program.tracing.environment cimport Place, StateGuards
 from wengert.program.vm.runner cimport Run, Vectored, let_vector
 
 from wengert.core.levels import running
@@ -58,7 +58,7 @@ cdef class Route:
     of array leaves if there are at least two; `aliases` are pairs of them that are the same array.
     """
 
-    cdef Surroundings around
+    cdef StateGuards around
     cdef Path path
     cdef object attempt, restore
     cdef bint is_float              # whether the result is one Python float
@@ -70,7 +70,7 @@ cdef class Route:
     cdef bint is_whole
 
     @staticmethod
-    def of(Path path, Surroundings around, tuple args, dict kwargs, positions, list live, list static, list leaves,
+    def of(Path path, StateGuards around, tuple args, dict kwargs, positions, list live, list static, list leaves,
            list pinned, bint is_whole):
         """Return the route of a call that took `path`; None if a value has no template, see `Arguments.of`."""
         cdef Route route = Route.__new__(Route)

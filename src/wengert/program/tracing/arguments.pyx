@@ -21,7 +21,7 @@ from wengert.program.tracing.environment cimport is_same_array
 
 from wengert.containers import fields_of, is_registered
 from wengert.core.operands.var import plain
-from wengert.program.tracing.pytree import beyond, contents_key, key_of
+from wengert.program.tracing.pytree import contents_key, extra_attributes, key_of
 
 cnp.import_array()
 
@@ -145,7 +145,7 @@ cdef Template template_of_object(x, Template t, bint is_number):
     if names is None:
         return None
     t.form, t.value, t.names, t.attributes = OBJECT, type(x), names, list(getattr(x, "__dict__", ()))
-    t.more = [(name, snapshot_of(getattr(x, name))) for name in beyond(x)]
+    t.more = [(name, snapshot_of(getattr(x, name))) for name in extra_attributes(x)]
     t.parts = [template_of(getattr(x, name), is_number) for name in names]
     return None if None in t.parts else t
 

@@ -33,7 +33,7 @@ from wengert.core.rebind.follow import WRAPPERS, module_reads
 from wengert.core.rebind.rebind import ModuleProxy, Plan, constant, make_proxy_class, partial_like, rebound
 from wengert.core.rebind.rename import BUILTINS, Alias, TooWide, private, read, rename
 from wengert.program.ir.identity import Same
-from wengert.program.tracing.environment import Surroundings
+from wengert.program.tracing.environment import StateGuards
 from wengert.program.tracing.observer import Observer
 from wengert.program.tracing.purity import reads_by_name, why_impure
 from wengert.program.tracing.pytree import (
@@ -41,8 +41,8 @@ from wengert.program.tracing.pytree import (
     UnsupportedValue,
     contents_key,
     fill,
-    form_of,
     is_data,
+    item_ids,
     key_of,
     lowered,
     mapped,
@@ -72,7 +72,7 @@ _IMPORTING = {"_handle_fromlist", "_lock_unlock_module"}
 _LOCK = threading.RLock.__code__  # called by numpy.random.default_rng
 
 
-def _own(seen):
+def _impure_code(seen):
     """Return the impure code that ran, each with its first caller and the line."""
     return [found for found in seen.codes.values() if found is not True]
 
@@ -122,7 +122,7 @@ def _same(value):
 # Copies that read operands ----------------------------------------------------------------------------------
 
 
-class _Held:
+class _FixedAttribute:
     """A data descriptor that returns a fixed value."""
 
     value = None
@@ -156,7 +156,7 @@ class _Module(ModuleProxy):
 _swaps = _Module._wengert_swaps
 
 
-class _Copies(Plan):
+class _OperandPlan(Plan):
     """A rebinding plan in which the places of `operands` yield these; it is used once, never cached.
 
     `is_trial` plans only find out which places a copy can reach; they are not run.
@@ -262,8 +262,8 @@ class _Copies(Plan):
             return value
         space = vars(value)
         names = [n for n, v in space.items() if (id(space), n) in self.operands or id(v) in self.changed]
-        names = [n for n in names if not _is_ruled(type(value), n)]
-        held = {name: _Held() for name in names}
+        names = [n for n in names if not _has_data_descriptor(type(value), n)]
+        held = {name: _FixedAttribute() for name in names}
         leaf = make_proxy_class(cls._wengert_original, [cls], **held, __setattr__=_refuse, __delattr__=_refuse)
         twin = memo[id(value)] = object.__new__(leaf)
         object.__setattr__(twin, "__dict__", own := dict(space))  # a copy, since it may come to hold traced values
@@ -274,7 +274,7 @@ class _Copies(Plan):
         return twin
 
 
-def _is_ruled(cls, name):
+def _has_data_descriptor(cls, name):
     found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
     return hasattr(type(found), "__set__")
 
@@ -300,7 +300,7 @@ class Captures:
         self.others, self.constant = tuple(others), constant
         self.root = root = _root_of(f, self.others)
         self.effect = None
-        self.live, self.static, self.around = [], [], Surroundings([], [], [], [], [])
+        self.live, self.static, self.around = [], [], StateGuards([], [], [], [], [])
         self.doubts, self.codes, self.is_dynamic = [], {}, False
         self.trusted: list = []
         self.reached: Any = None  # result of `Plan.reached`, until the first run
@@ -316,22 +316,22 @@ class Captures:
             self.reached = None
 
     def look(self, root, in_derivative):
-        self.reached = _Copies.reached(root)
+        self.reached = _OperandPlan.reached(root)
         scan = Scan(root, self.reached[0], lowered if in_derivative else _same, self.constant)
         self.effect, self.doubts, self.codes, self.is_dynamic = scan.effect, scan.doubts, scan.codes, scan.is_dynamic
         self.trusted = scan.trusted
         self.shelves = [pair for pair in scan.watched.values() if issubclass(type(pair[1]), _SHELVES)]
         held = [value for (_, name), (_, value) in scan.watched.items() if not str(name).startswith("__")]
         self.is_whole = not any(isinstance(value, _HOLDERS) for value in held)  # dunder names are those of classes
-        used = _Copies(root, {key: place.read() for key, place in scan.places.items()}, self.reached, True).used
+        used = _OperandPlan(root, {key: place.read() for key, place in scan.places.items()}, self.reached, True).used
         self.live = [place for key, place in scan.places.items() if key in used]
         self.static = [place for key, place in scan.places.items() if key not in used]
         sizes = [*scan.sizes.values()]
-        self.around = Surroundings([*scan.watched.values()], scan.functions, sizes, scan.objects, scan.contents)
+        self.around = StateGuards([*scan.watched.values()], scan.functions, sizes, scan.objects, scan.contents)
 
     def changed(self, reading: Reading, seen: Observer) -> str | None:
         """Return which captured state a run of f changed, as an error text; None if none."""
-        names = {code.co_name for code, _, _ in _own(seen) if code.co_filename.startswith("<frozen importlib")}
+        names = {code.co_name for code, _, _ in _impure_code(seen) if code.co_filename.startswith("<frozen importlib")}
         if names - _IMPORTING:
             return "it imports a module"
         now = self.read(reading.in_derivative)
@@ -346,7 +346,7 @@ class Captures:
 
     def doubt(self, seen: Observer) -> str | None:
         """Return what f read in an observed run that cannot be watched, and where; None if nothing."""
-        ran = [found for found in _own(seen) if found[0].co_name not in _IMPORTING and found[0] is not _LOCK]
+        ran = [found for found in _impure_code(seen) if found[0].co_name not in _IMPORTING and found[0] is not _LOCK]
         trusted = self._trusted(ran)
         ran = [found for found in ran if code_key(found[0]) not in trusted]
         for code, caller, line in ran:
@@ -463,10 +463,10 @@ class Reading:
         given.update({place.key: shelves[id(value)] for place, value in captures.shelves})
         watched = [*shelves.values(), *[value for _, value in captures.shelves]]
         reached, captures.reached = captures.reached, None  # valid only for the first run, right after the scan
-        return _around(captures.f, _Run(captures, _Copies(captures.root, given, reached), new, watched))
+        return _around(captures.f, _CheckedCall(captures, _OperandPlan(captures.root, given, reached), new, watched))
 
 
-class _Run:
+class _CheckedCall:
     """Calls a copy of f and checks that it changed no object that it did not create."""
 
     def __init__(self, captures, copies, new, shelves):
@@ -489,12 +489,12 @@ class _Run:
             args, kwargs = mapped((args, kwargs), lambda x: self._swaps.get(Same(x), x))
         lent = (*self._new, *args, *kwargs.values())
         contents = [*map(_items, self._shelves)]
-        forms = [*map(form_of, lent)], [*map(_form, contents)]
+        forms = [*map(item_ids, lent)], [*map(_ids_of_items, contents)]
         y = self._f(*args, **kwargs)
         for space, held in self._copies.spaces:
             if space.keys() != held.keys() or any(space[name] is not held[name] for name in held):
                 raise NotReplayable(effect("it sets attributes of an object that it did not create"))
-        if ([*map(form_of, lent)], [_form(_items(shelf)) for shelf in self._shelves]) != forms:
+        if ([*map(item_ids, lent)], [_ids_of_items(_items(shelf)) for shelf in self._shelves]) != forms:
             raise NotReplayable(effect("it changes a list, dict or other container that it did not create"))
         return y
 
@@ -504,9 +504,9 @@ def _items(shelf):
     return [*shelf, *shelf.values()] if isinstance(shelf, dict) else [*shelf]
 
 
-def _form(items):
+def _ids_of_items(items):
     """Return identities of items, with those nested in containers if there are few."""
-    return [*map(form_of if len(items) <= MAX_SMALL_ITEMS else id, items)]
+    return [*map(item_ids if len(items) <= MAX_SMALL_ITEMS else id, items)]
 
 
 def _root_of(f, others):

@@ -17,7 +17,7 @@ cdef class Place:
 
 
 @cython.final
-cdef class Surroundings:
+cdef class StateGuards:
     cdef list watched, functions, sizes, objects, contents
 
     cpdef bint hold(self) except -1

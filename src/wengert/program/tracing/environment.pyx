@@ -5,7 +5,7 @@ A compiled function checks them in C before each replay; no Python code runs, ne
 
 Data
     Place          a location of a value: an item of a dict, a cell, an attribute
-    Surroundings   the guards: places with their contents, code of functions, classes of objects, contents of
+    StateGuards    the guards: places with their contents, code of functions, classes of objects, contents of
                    containers and arrays
 """
 
@@ -93,7 +93,7 @@ cdef class Place:
         return absent if found == NULL else <object>found
 
 
-cdef class Surroundings:
+cdef class StateGuards:
     """The state that is compared at each call.
 
     `watched` are pairs (place, contents), `functions` tuples (function, code, defaults, keyword defaults), `sizes`

@@ -88,11 +88,11 @@ def _key_of_other(value, leaves, others):
         others.append(value)
         return Same(value)
     rest = contents_key(rest_of(value), others)
-    more = [contents_key(getattr(value, name), others) for name in beyond(value)]
+    more = [contents_key(getattr(value, name), others) for name in extra_attributes(value)]
     return kind, rest, *more, *getattr(value, "__dict__", ()), *[key_of(item, leaves, others) for item in found[0]]
 
 
-def beyond(value: Any) -> list[str]:
+def extra_attributes(value: Any) -> list[str]:
     """Return the names of a dataclass instance's attributes that are not fields, such as cached properties."""
     fields = getattr(type(value), "__dataclass_fields__", None)
     if fields is None or is_registered(value):
@@ -222,7 +222,7 @@ def mapped(value: Any, change: Callable) -> Any:
 _SCALARS = frozenset((float, np.float64, np.complex128, np.float32, np.complex64))
 
 
-def form_of(value: Any) -> Any:
+def item_ids(value: Any) -> Any:
     """Return the nested identities of a container's items, to detect a write to it."""
     kind = type(value)
     if kind is dict:
@@ -232,4 +232,4 @@ def form_of(value: Any) -> Any:
     else:
         found = None if kind in _KEYS or isinstance(value, dict) else children_of(value)
         items = () if found is None else found[0]
-    return id(value), *[form_of(item) for item in items]
+    return id(value), *[item_ids(item) for item in items]

@@ -109,7 +109,7 @@ class Scan:
     watched : dict
         All other places with their contents, which are compared by identity.
     functions, objects, sizes, contents : list or dict
-        See `environment.Surroundings`.
+        See `environment.StateGuards`.
     doubts : list of Doubt
     codes : dict
         Scanned code objects, by `code_key`.

@@ -93,7 +93,7 @@ def listed(function, examples: list, name: str, exact: bool = False, disabled: f
         _check_end(tape.level)
         code.run()
         code.listing.outputs = [code.output(y) for y in found]
-        return _without(code.listing, made.unknowns) if made.unknowns else code.listing
+        return _without_unknowns(code.listing, made.unknowns) if made.unknowns else code.listing
     finally:
         if token is not None:
             recording.reset(token)
@@ -120,7 +120,7 @@ def dependent(code: Listing, values, start: int = 0) -> np.ndarray:
     return found
 
 
-def _without(code, unknowns):
+def _without_unknowns(code, unknowns):
     """Return the IR without values that depend on unknowns."""
     depends = dependent(code, unknowns, min(unknowns))
     if depends[code.outputs].any():
