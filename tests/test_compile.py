@@ -933,7 +933,7 @@ def test_decorator_with_and_without_arguments():
 
     assert [one(2.0), two(2.0)] == [4.0, 4.0]
     assert one.__name__ == "one"
-    assert one.__doc__ == "Doubles."
+    assert one.__doc__ == "Double the argument."
     assert str(inspect.signature(one)) == "(u, v=1.0)"
     assert repr(one).startswith("compile(test_decorator")
     assert repr(two).endswith("two, exact=True, recheck=3)")

@@ -435,7 +435,7 @@ def test_repr_names_operation_function_and_options():
 def test_callables_have_signature_and_docstring_of_the_function():
     for op in (wg.grad, wg.jacobian, wg.vjp):
         assert inspect.signature(op(product)) == inspect.signature(product)
-    assert "Every kind of argument" in wg.grad(product).__doc__
+    assert "every kind of argument" in wg.grad(product).__doc__
     assert wg.grad(product).__wrapped__ is product
     assert "product" in wg.grad(product).__name__
 

@@ -413,7 +413,7 @@ def test_calls():
         return np.sum(np.tanh(w.T @ (u * 3))) * np.sum(x * x)
 
     w = np.outer(X, X) + np.eye(3)
-    assert layer.__doc__ == "A layer."
+    assert layer.__doc__ == "Apply one layer."
     assert f(w, X) == plain(w, X)
     for i in (0, 1):
         np.testing.assert_array_equal(wg.grad(f, w, args=(X,), argnums=i), wg.grad(plain, w, args=(X,), argnums=i))

@@ -30,7 +30,7 @@ import wengert as wg
 from helpers import assert_same_bits, in_threads
 from primitive_cases import CALLS, COMPOSED, ELEMENTWISE, MOVES, SYMMETRIC, resolve
 from scenarios import TABLE
-from test_primitives import as_function, identity, moved_by, numbers_for
+from test_primitives import as_function, identity, shifted_by, numbers_for
 from wengert import registry
 from wengert.containers import split
 from wengert.errors import GuardError
@@ -71,7 +71,7 @@ def shifted(x, rng):
 
 
 def moved_by_dtype(x, step):
-    moved = moved_by(x, step)
+    moved = shifted_by(x, step)
     return moved.astype(x.dtype, order="K") if isinstance(x, np.ndarray) else x.dtype.type(moved)
 
 
