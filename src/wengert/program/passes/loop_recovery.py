@@ -210,8 +210,8 @@ def _may_repeat(code):
     for k in range(_WINDOW_LENGTH):
         hashed = 1_000_003 * hashed + words[k : k + n]
     hashed.sort()
-    least = _MIN_STEPS - _WINDOW_LENGTH + 1  # windows in a loop with a body of one instruction; longer bodies have more
-    return bool((hashed[least - 1 :] == hashed[: n - least + 1]).any())
+    min_count = _MIN_STEPS - _WINDOW_LENGTH + 1  # windows in a loop with one instruction in its body, the fewest
+    return bool((hashed[min_count - 1 :] == hashed[: n - min_count + 1]).any())
 
 
 class _LoopSearch:
@@ -256,7 +256,7 @@ class _LoopSearch:
         for period, start, stop in self._candidates(self._instruction_ids()):
             start = self._best_cut(period, start, stop)
             try:
-                return _Candidate(self, period, start, (stop - start) // period).rewritten()
+                return _Candidate(self, period, start, (stop - start) // period).rewrite()
             except _NotALoop:
                 pass
         return None
@@ -353,7 +353,7 @@ class _NotALoop(Exception):
 class _Candidate:
     """The iterations of a candidate loop, and how each operand changes between iterations.
 
-    `at[j, q]` is instruction q of iteration j.
+    ``at[j, q]`` is instruction q of iteration j.
     """
 
     def __init__(self, search, period, start, steps):
@@ -497,7 +497,7 @@ class _Candidate:
 
     # ------------------------------------------------------------------------------------------ the new program
 
-    def rewritten(self):
+    def rewrite(self):
         """Return the program with the iterations replaced by a call of the loop."""
         code, search = self.code, self.search
         self.new = Listing()

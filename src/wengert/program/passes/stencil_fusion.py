@@ -78,10 +78,10 @@ def fuse_stencils(code: Listing, is_compiled: bool = False, runs: int = 1) -> Li
     sizes = [math.prod(code.views[k][1]) for k in b[placed].tolist()]
     sizes += [math.prod(kind_of(code, i)[1]) for i in added.tolist()]
     saved = runs * (cost.ADDITION_TRANSFERS * costs.near * sum(sizes) + costs.step * len(placed))
-    least = 0.0 if is_compiled else _MIN_SAVED_PER_SLICE / (cost.ADDITION_TRANSFERS * costs.near * runs)
-    if not sum(sizes) or max(sizes) < least or (saved < _MIN_SAVED_PER_CALL and not is_compiled):
+    min_size = 0.0 if is_compiled else _MIN_SAVED_PER_SLICE / (cost.ADDITION_TRANSFERS * costs.near * runs)
+    if not sum(sizes) or max(sizes) < min_size or (saved < _MIN_SAVED_PER_CALL and not is_compiled):
         return code
-    return _StencilFusion(code, costs, least).run()
+    return _StencilFusion(code, costs, min_size).run()
 
 
 class _Node:
@@ -108,10 +108,10 @@ class _Box:
 
 
 class _StencilFusion:
-    """Finds and rewrites sums in a program; slice additions must reach `least` elements on average per array."""
+    """Finds and rewrites sums in a program; slice additions must reach `min_size` elements on average per array."""
 
-    def __init__(self, code, costs, least=0.0):
-        self.code, self.costs, self.least = code, costs, least
+    def __init__(self, code, costs, min_size=0.0):
+        self.code, self.costs, self.min_size = code, costs, min_size
         self.op, self.a, self.b, self.c = (getattr(code, name).tolist() for name in ("op", "a", "b", "c"))
         self.kind = code.type.tolist()
         self.uses, self.boxes = simplify.uses(code), simplify.Boxes(code)
@@ -131,12 +131,12 @@ class _StencilFusion:
                     found = _Sum(self, i, node)
                     if found.is_profitable:
                         sums[i] = found
-        return self._rewritten(sums) if sums else self.code
+        return self._rewrite(sums) if sums else self.code
 
     def _starts(self):
         """Return the candidates for sums, last first.
 
-        At least one of the slice additions must be as large as all must be on average.
+        One slice addition or more must be at least as large as the required average.
         """
         has_large, op, a = set(), self.op, self.a
         lengths = [math.prod(view[1]) for view in self.code.views]
@@ -147,8 +147,8 @@ class _StencilFusion:
                     is_large = op[a[i]] == Op.PLACE or op[self.b[i]] == Op.PLACE
                     is_large = is_large or a[i] in has_large or self.b[i] in has_large
                 else:
-                    least = max(sizes[self.kind[i]], self.least)
-                    is_large = a[i] in has_large or (op[self.c[i]] == _ADD and lengths[self.b[i]] >= least)
+                    min_size = max(sizes[self.kind[i]], self.min_size)
+                    is_large = a[i] in has_large or (op[self.c[i]] == _ADD and lengths[self.b[i]] >= min_size)
                 if is_large:
                     has_large.add(i)
         return sorted(has_large, reverse=True)
@@ -164,7 +164,7 @@ class _StencilFusion:
         sizes = [
             size if part.word == "sum" else math.prod(part.box[1]) for part in node.nodes() if part.word in _ADDERS
         ]
-        return sum(sizes) >= max(_MIN_COVERAGE * size, self.least) * len(sizes)
+        return sum(sizes) >= max(_MIN_COVERAGE * size, self.min_size) * len(sizes)
 
     def _node(self, v, seen, depth):
         """Return the expression tree of a value, down to values with other uses; add its instructions to `seen`."""
@@ -309,12 +309,12 @@ class _StencilFusion:
 
     # ------------------------------------------------------------------------------------------ the new program
 
-    def _rewritten(self, sums):
+    def _rewrite(self, sums):
         new, code, first = Listing(), self.code, 0
         of = np.full(len(code), -1, np.int32)
         for i in sorted(sums):
             new.take(code, np.arange(first, i, dtype=np.int32), of)
-            of[i] = sums[i].written(new, of)
+            of[i] = sums[i].emit(new, of)
             first = i + 1
         new.take(code, np.arange(first, len(code), dtype=np.int32), of)
         new.inputs = [int(of[v]) for v in code.inputs]
@@ -418,9 +418,9 @@ class _Sum:
         shifted = {(fusion.same(node.value), None if node.box is None else tuple(node.box.starts)) for node in nodes}
         own = set().union(*[fusion.expression(v) for v, _ in shifted])
         elsewhere = self._read_elsewhere(own)
-        kept, least = self._choice(shifted, own, elsewhere, over)
+        kept, min_cost = self._choice(shifted, own, elsewhere, over)
         self.kept = kept
-        spent = least * size
+        spent = min_cost * size
         # the largest box costs as much as before, except for memory passes; in small boxes dispatch dominates
         largest = max(_size_of(starts, stops) for starts, (stops, _) in self.boxes.items())
         for starts, (stops, terms) in self.boxes.items():
@@ -460,7 +460,7 @@ class _Sum:
             return over * len(kept) + sum(fusion.weight(v) for v, _ in again) + sum(map(fusion.weight, once))
 
         choices = [frozenset(), frozenset(terms & own)]
-        least, kept = min([(spent_with(choice), choice) for choice in choices], key=_first)
+        min_cost, kept = min([(spent_with(choice), choice) for choice in choices], key=_first)
         for choice in choices[: 1 if len(own) * len(candidates) < _MAX_SEARCH_SIZE else 0]:
             best = spent_with(choice)
             while candidates - choice:
@@ -468,9 +468,9 @@ class _Sum:
                 if less >= best:
                     break
                 best, choice = less, more
-            if best < least:
-                least, kept = best, choice
-        return kept, least
+            if best < min_cost:
+                min_cost, kept = best, choice
+        return kept, min_cost
 
     def _instructions(self, v):
         """Return the instruction count of a term, including loads."""
@@ -479,7 +479,7 @@ class _Sum:
 
     # ------------------------------------------------------------------------------------------ the new program
 
-    def written(self, new, of):
+    def emit(self, new, of):
         """Append the boxes, largest first, and return the id of the whole array."""
         type = kind_of(self.code, self.v)
         self.new, self.of, self.known = new, of, {}
