@@ -30,7 +30,7 @@ import wengert as wg
 from helpers import assert_same_bits, in_threads
 from primitive_cases import CALLS, COMPOSED, ELEMENTWISE, MOVES, SYMMETRIC, resolve
 from scenarios import TABLE
-from test_primitives import as_function, identity, shifted_by, numbers_for
+from test_primitives import as_function, identity, numbers_for, shifted_by
 from wengert import registry
 from wengert.containers import split
 from wengert.errors import GuardError
