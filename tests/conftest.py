@@ -91,7 +91,14 @@ def isolated_cache(tmp_path_factory):
 
 
 #: test modules in which the IR verifier runs after each pass; everywhere, it would double the time of the suite
-VERIFIED = {"test_entries", "test_loops", "test_memory_safety", "test_pipeline", "test_random_programs", "test_roll"}
+VERIFIED = {
+    "test_accumulation",
+    "test_loop_recovery",
+    "test_memory_safety",
+    "test_pipeline",
+    "test_random_programs",
+    "test_vectorise",
+}
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -15,9 +15,9 @@ cd "$build/tree"
 fuzz=
 [ $# -gt 0 ] || {
     fuzz=yes
-    set -- tests/test_recording.py tests/test_inplace.py tests/test_second.py tests/test_machine.py \
+    set -- tests/test_recording.py tests/test_inplace.py tests/test_second.py tests/test_vm.py \
         tests/test_random_programs.py tests/test_fuzz.py tests/test_forward.py tests/test_memory_safety.py \
-        tests/test_replay.py tests/test_loops.py tests/test_folds.py tests/test_blocks.py tests/test_program.py
+        tests/test_replay.py tests/test_loop_recovery.py tests/test_folds.py tests/test_blocks.py tests/test_program.py
 }
 
 # With full optimisation for every instruction set, the checks take very long to compile: the last options are -O1,

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 
 import wengert as wg
 from helpers import assert_same_bits, in_threads
-from test_loops import stencil
+from test_loop_recovery import stencil
 from test_random_programs import PROGRAMS, deterministic, run
-from test_roll import attraction, bratu_with_borders, lorenz, rosenbrock
+from test_vectorise import attraction, bratu_with_borders, lorenz, rosenbrock
 from wengert.errors import GuardError
 from wengert.program.codegen import disk_cache, llvm_jit, reroll, scalar_steps
 from wengert.program.passes import loop_recovery

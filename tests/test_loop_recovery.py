@@ -249,7 +249,7 @@ def test_failed_guard_in_a_step_ends_replay():
     program = wg.record(f, low)
     (loop,) = loops_of(checked_loop(program))
     assert (loop.body.op == Op.GUARD).any()
-    with pytest.raises(GuardError, match=r"test_loops\.py:\d+"):
+    with pytest.raises(GuardError, match=r"test_loop_recovery\.py:\d+"):
         program(high)
     assert program(low) == pytest.approx(f(low), rel=1e-13)
     compiled = wg.compile(wg.grad(f))

@@ -205,7 +205,7 @@ def test_guards_of_cached_rules_name_the_line_of_the_derivative():
         program = wg.record(lambda x, a: np.sum((a @ x)[1:] ** 2) + np.sum(x), x, args=(finite,))
         derived = program.grad()
         line = inspect.currentframe().f_lineno - 1
-        with pytest.raises(GuardError, match=f"test_known_rules.py:{line}: the recorded path needs np.False_ here"):
+        with pytest.raises(GuardError, match=f"test_rule_cache.py:{line}: the recorded path needs np.False_ here"):
             with np.errstate(invalid="ignore"):
                 derived(x, endless)
 
