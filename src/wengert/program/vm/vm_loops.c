@@ -217,8 +217,8 @@ static double wg_chunk_sum(const double *x, ptrdiff_t n) {
         }                                                                                                \
     }
 WG_FOLDING(sum, 0.0, x + y)
-WG_FOLDING(largest, -INFINITY, ((y > x) | (y != y) ? y : x))
-WG_FOLDING(smallest, INFINITY, ((y < x) | (y != y) ? y : x))
+WG_FOLDING(largest, -INFINITY, (((y > x) | (y != y)) ? y : x))
+WG_FOLDING(smallest, INFINITY, (((y < x) | (y != y)) ? y : x))
 
 static void wg_fold(const wg_code *c, const double *a, char *y, ptrdiff_t n) {
     switch (c->b >> 1) {

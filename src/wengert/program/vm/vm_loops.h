@@ -40,9 +40,9 @@ enum { WG_FENCE = 0 };
     R(GREATER_EQUAL, a >= b ? 1.0 : 0.0)                     \
     R(EQUAL, a == b ? 1.0 : 0.0)                             \
     R(NOT_EQUAL, a != b ? 1.0 : 0.0)                         \
-    R(AND, (a != 0.0) & (b != 0.0) ? 1.0 : 0.0)              \
-    R(OR, (a != 0.0) | (b != 0.0) ? 1.0 : 0.0)               \
-    R(STRONG, (a == 0.0) | (b == 0.0) ? 0.0 : a * b)
+    R(AND, ((a != 0.0) & (b != 0.0)) ? 1.0 : 0.0)            \
+    R(OR, ((a != 0.0) | (b != 0.0)) ? 1.0 : 0.0)             \
+    R(STRONG, ((a == 0.0) | (b == 0.0)) ? 0.0 : a * b)
 
 /* The VM's opcodes. _VS, _SV: a vector and a scalar, a scalar and a vector; _PA, _PB: partials in a and b. */
 enum {
