@@ -24,7 +24,8 @@ from wengert.core.tape.memory cimport Block, Buffer, is_vector, owns_memory, sam
 from wengert.core.modes.pullback cimport adjoint_of, seed
 from wengert.core.tape.tape cimport (
     CALL, ELEMENTWISE, GATHER, REARRANGE, STORE, SUM, WG_A, WG_ADD, WG_B, WG_MULTIPLY, WG_Y, Node, Tape,
-    product, swap, wg_list, wg_range, wg_whole,
+    move_adjoint, operand_value, product, pull_call, pull_node, pull_sum, source_indices, swap, wg_list, wg_range,
+    wg_whole,
 )
 from wengert.core.operands.var cimport ArrayVar, ScalarVar
 
@@ -386,7 +387,7 @@ cdef class Second:
     cdef object rearranged(self, Node node, list tangents):
         """Tangents of a rearrangement, gathered from those of the source elements."""
         cdef list parts = [np.zeros((self.k, 1))]
-        where = self.tape.source_indices(node)
+        where = source_indices(node)
         for source, t in zip(node.sources, tangents):
             size = np.size(source[3]) if source[2] is not None else 1
             parts.append(np.zeros((self.k, size)) if t is None else np.reshape(t, (self.k, size)))
@@ -636,8 +637,8 @@ cdef class Second:
             wg_column_vv(node.opcode, column, 1, &nothing, &nothing, &nothing, &c)
             return c
         out = <cnp.ndarray>np.zeros((<object>node.y).shape)
-        a = broadcast(self.tape.operand(node, 0), out) if need & WG_A else out
-        b = broadcast(self.tape.operand(node, 1), out) if need & WG_B else out
+        a = broadcast(operand_value(self.tape, node, 0), out) if need & WG_A else out
+        b = broadcast(operand_value(self.tape, node, 1), out) if need & WG_B else out
         y = broadcast(node.y, out) if need & WG_Y else out
         wg_column_vv(node.opcode, column, cnp.PyArray_SIZE(out), <double *>cnp.PyArray_DATA(a),
                      <double *>cnp.PyArray_DATA(b), <double *>cnp.PyArray_DATA(y), <double *>cnp.PyArray_DATA(out))
@@ -659,7 +660,7 @@ cdef class Second:
         cdef bint is_last
         if not self.find_operands(node, &o):
             self.pull_broadcast(node)
-            return self.tape.pull(node, -1)
+            return pull_node(self.tape, node, -1)
         for m in range(3):
             second[m].is_zero = True
         if node.out.shadow is not None:
@@ -851,11 +852,11 @@ cdef class Second:
                 self.pull_elementwise(node)
         else:
             if node.kind == CALL and has_adjoint and node.row.curvature != "none":
-                self.pull_call(node, i, has_second)
+                self.pull_curved(node, i, has_second)
             elif has_second:
                 self.pull_linear(node, i)
             if has_adjoint:
-                self.tape.pull(node, i)
+                pull_node(self.tape, node, i)
         if node.out is not None:
             node.out.jet = None
         return 0
@@ -867,11 +868,11 @@ cdef class Second:
             wg_whole(self.rows.second, self.rows.seconds, i, self.k)
         self.enter(buffers)
         if node.kind == STORE:
-            self.tape.move_adjoint(node)
+            move_adjoint(self.tape, node)
         elif node.kind == SUM:
-            self.tape.pull_sum(node, i)
+            pull_sum(self.tape, node, i)
         else:
-            self.tape.pull_call(node, i)
+            pull_call(self.tape, node, i)
         return self.leave(buffers)
 
     cdef int pull_store(self, Node node, Py_ssize_t i, bint has_second) except -1:
@@ -880,9 +881,9 @@ cdef class Second:
         overwritten = self.overwritten.pop(i, None)
         if overwritten is not None:
             store_at(self.tangent_of(node.out, node.y, -1), node.key, overwritten)
-        return self.tape.pull(node, i)
+        return pull_node(self.tape, node, i)
 
-    cdef int pull_call(self, Node node, Py_ssize_t i, bint has_second) except -1:
+    cdef int pull_curved(self, Node node, Py_ssize_t i, bint has_second) except -1:
         """Seconds of a call with curvature, whose pullback depends on operands that have tangents."""
         cdef list tangents = self.tangents_of(node)
         cdef tuple source
