@@ -118,6 +118,20 @@ cdef class Sweep:
 
     # ------------------------------------------------------------------------------------------ liveness
 
+    cdef int operands_in(self, Py_ssize_t i, int columns, int32_t *found) noexcept:
+        """Find the operands of an instruction in these columns; return their number."""
+        cdef int count = 0
+        if columns & 1 and self.code.as_[i] >= 0:
+            found[count] = self.code.as_[i]
+            count += 1
+        if columns & 2 and self.code.bs[i] >= 0:
+            found[count] = self.code.bs[i]
+            count += 1
+        if columns & 4 and self.code.cs[i] >= 0:
+            found[count] = self.code.cs[i]
+            count += 1
+        return count
+
     cdef inline void use(self, int32_t v, Py_ssize_t i) noexcept:
         self.uses[v] += 1
         if self.last[v] < 0:
@@ -127,7 +141,8 @@ cdef class Sweep:
         """Count the reads of each value by what the results depend on; 0 for a value without reads or derivative."""
         cdef Py_ssize_t i, j
         cdef int32_t v
-        cdef int op, columns
+        cdef int32_t operands[3]
+        cdef int op, k
         cdef int32_t[::1] packed
         cdef unsigned char[::1] floats = np.array(
             [type[0].kind in "fc" and 0 not in type[1] for type in self.code.types], dtype=np.uint8)
@@ -139,13 +154,8 @@ cdef class Sweep:
             if self.uses[i] == 0:
                 continue
             op = self.code.ops[i]
-            columns = differentiable(op)
-            if columns & 1 and self.code.as_[i] >= 0:
-                self.use(self.code.as_[i], i)
-            if columns & 2 and self.code.bs[i] >= 0:
-                self.use(self.code.bs[i], i)
-            if columns & 4 and self.code.cs[i] >= 0:
-                self.use(self.code.cs[i], i)
+            for k in range(self.operands_in(i, differentiable(op), operands)):
+                self.use(operands[k], i)
             if op == PACK:
                 packed = self.code.packs[self.code.bs[i]][1]
                 for j in range(packed.shape[0]):
@@ -161,14 +171,11 @@ cdef class Sweep:
 
     cdef int release(self, Py_ssize_t i) except -1:
         """Release operands of an instruction after their last use."""
-        cdef int columns = differentiable(self.code.ops[i])
+        cdef int32_t operands[3]
         cdef int32_t v
-        if columns & 1 and self.code.as_[i] >= 0:
-            self.read(self.code.as_[i])
-        if columns & 2 and self.code.bs[i] >= 0:
-            self.read(self.code.bs[i])
-        if columns & 4 and self.code.cs[i] >= 0:
-            self.read(self.code.cs[i])
+        cdef int k
+        for k in range(self.operands_in(i, differentiable(self.code.ops[i]), operands)):
+            self.read(operands[k])
         if self.code.ops[i] == CALL:
             for v in self.code.calls[self.code.as_[i]].operands:
                 self.read(v)
@@ -215,7 +222,7 @@ cdef class Sweep:
 
     cdef int operands(self, Py_ssize_t i, int32_t *found) noexcept:
         """The differentiable operands of a scalar instruction."""
-        cdef int op = self.code.ops[i], count = 0, taken
+        cdef int op = self.code.ops[i], taken
         cdef int columns = differentiable(op)
         if op == WG_MULTIPLY or op == STRONG:       # a product with constant 0 depends on nothing
             if self.is_zero(self.code.as_[i]) or self.is_zero(self.code.bs[i]):
@@ -223,16 +230,7 @@ cdef class Sweep:
         elif self.sides.shape[0]:
             taken = self.sides[i]
             columns &= taken << 1 if op == SELECT else taken | 4
-        if columns & 1 and self.code.as_[i] >= 0:
-            found[count] = self.code.as_[i]
-            count += 1
-        if columns & 2 and self.code.bs[i] >= 0:
-            found[count] = self.code.bs[i]
-            count += 1
-        if columns & 4 and self.code.cs[i] >= 0:
-            found[count] = self.code.cs[i]
-            count += 1
-        return count
+        return self.operands_in(i, columns, found)
 
     cdef bint is_zero(self, int32_t v) noexcept:
         return self.code.ops[v] == CONST and <double>self.code.constants[self.code.as_[v]] == 0.0

@@ -351,30 +351,15 @@ cdef class Sets:
     def rows(self, const int32_t[::1] sets):
         """Some sets as the rows of a sparse matrix: indptr and indices."""
         cdef Py_ssize_t i, size = sets.shape[0]
-        cdef int64_t total = 0
+        cdef int64_t[::1] ends = np.zeros(size + 1, dtype=np.int64)
         for i in range(size):
-            total += self.size(sets[i])
-        cdef cnp.ndarray ends = np.zeros(size + 1, dtype=index_type(total))
-        cdef cnp.ndarray indices = np.empty(total, dtype=ends.dtype)
-        cdef const int32_t *first
-        cdef Py_ssize_t k, length, place = 0
-        cdef bint is_short = cnp.PyArray_ITEMSIZE(ends) == 4
-        cdef int32_t *short_ends = <int32_t *>cnp.PyArray_DATA(ends)
-        cdef int64_t *long_ends = <int64_t *>cnp.PyArray_DATA(ends)
+            ends[i + 1] = ends[i] + self.size(sets[i])
+        cdef cnp.ndarray indices = np.empty(ends[size], dtype=np.int32)
+        cdef int32_t *to = <int32_t *>cnp.PyArray_DATA(indices)
         for i in range(size):
-            first = self.members + self.starts[sets[i]]
-            length = self.size(sets[i])
-            if is_short:
-                memcpy(<int32_t *>cnp.PyArray_DATA(indices) + place, first, length * sizeof(int32_t))
-            else:
-                for k in range(length):
-                    (<int64_t *>cnp.PyArray_DATA(indices))[place + k] = first[k]
-            place += length
-            if is_short:
-                short_ends[i + 1] = <int32_t>place
-            else:
-                long_ends[i + 1] = place
-        return ends, indices
+            memcpy(to + ends[i], self.members + self.starts[sets[i]], (ends[i + 1] - ends[i]) * sizeof(int32_t))
+        dtype = np.int32 if ends[size] <= 0x7fffffff else np.int64
+        return np.asarray(ends).astype(dtype), (<object>indices).astype(dtype, copy=False)
 
     def interact(self, const int32_t[::1] first, const int32_t[::1] second):
         """Record that the members of the sets of one buffer interact with those of another, element by element."""
@@ -409,11 +394,6 @@ def renumber(lists, new, known):
                 if id(item) not in known:
                     known[id(item)] = np.asarray(new[item]), item       # keeps the array alive and its id unique
                 items[k] = known[id(item)][0]
-
-
-def index_type(total):
-    """Index dtype of a matrix with `total` entries."""
-    return np.int32 if total <= 0x7fffffff else np.int64
 
 
 include "interactions.pxi"

@@ -21,6 +21,7 @@ from wengert.program.jacobian.term import Refused
 from wengert.program.passes import simplify, vectorise
 
 _FLOAT = np.dtype(float)
+_NONE = np.zeros(0, np.int32)
 _ADD, _MULTIPLY = OPCODES["add"], OPCODES["multiply"]
 
 #: length of the last axis from which regular positions are written as a view, not by PUT
@@ -62,8 +63,13 @@ def assembled(p, symmetric, dense, wanted):
     starts, columns = entries.starts, entries.columns
     if is_half:
         starts, columns, data = _mirrored(p, entries, data)
+    return _program(p, data, starts, columns)
+
+
+def _program(p, data, indptr=_NONE, indices=_NONE):
+    """Return the simplified program of the data of a matrix."""
     p.code.outputs = [data]
-    return Entries(simplify.simplified(p.code, False), starts, columns)
+    return Entries(simplify.simplified(p.code, False), indptr, indices)
 
 
 def _sorted_parts(p, parts, is_whole, m, n):
@@ -120,9 +126,7 @@ def _in_wanted_order(p, coefs, entries, wanted, symmetric):
     if not are_read_once:
         index = p.code.constant_array(number.astype(np.int32))
         data = p.code.add(Op.GATHER, (_FLOAT, (number.size,), None), data, index)
-    p.code.outputs = [data]
-    none = np.zeros(0, np.int32)
-    return Entries(simplify.simplified(p.code, False), none, none)
+    return _program(p, data)
 
 
 def _whole_matrix(p, data, symmetric, m, n):
@@ -133,9 +137,7 @@ def _whole_matrix(p, data, symmetric, m, n):
         data = p.code.add(Op.GATHER, (_FLOAT, (m * n,), None), data, index)
     shape = p.type(p.y)[1] + p.type(p.x)[1]
     view = (0, shape, c_strides(shape, 8))
-    p.code.outputs = [data if shape == (m * n,) else p.code.part(data, view, _FLOAT)]
-    none = np.zeros(0, np.int32)
-    return Entries(simplify.simplified(p.code, False), none, none)
+    return _program(p, data if shape == (m * n,) else p.code.part(data, view, _FLOAT))
 
 
 def _filled_data(p, coefs, places, count, are_distinct):
