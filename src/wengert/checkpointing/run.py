@@ -47,7 +47,7 @@ from wengert.core.modes.nested import NestedTape
 from wengert.core.modes.pullback import add_loop, independent, open_tail, own_copy, pull_tail
 from wengert.core.operands import var
 from wengert.core.rebind.rebind import rebound
-from wengert.core.tape.tape import Tape
+from wengert.core.tape.tape import Tape, attach, can_move, detach
 from wengert.errors import ReplayMismatchError
 
 #: maximum number of tape entries of a loop that is unrolled in a program
@@ -497,14 +497,14 @@ class _Steps(_Replay):
                 if row is not None:
                     outputs.append((k + 1, row))
             leaves = [own_copy(var.lower(x, tail.level)) for x in operands]
-            entries = tail.detach() if tail.can_move() else None
+            entries = detach(tail) if can_move(tail) else None
         block = entries and (tail, entries, inputs, operands, outputs, state.leaves)
         return _State(leaves, snapshot(self.generators), True), block
 
     def sweep_recorded(self, recorder, entry, block, cotangents, rows):
         """Sweep a block whose tape `record` kept."""
         tail, entries, inputs, operands, outputs = block
-        tail.attach(recorder, entry, *entries)
+        attach(tail, recorder, entry, *entries)
         try:
             seeds = [c for k, _ in outputs for c in rows(k)]
             items = [x for _, row in outputs for x in row]
@@ -612,7 +612,7 @@ class _Entry:
             operands = steps.call(start)
             tape, work = tail.held() * 21 // 20, 8 * (1 + k) * tail.elements  # allocators round up
             self.elements = tail.elements + tail.size
-            self.can_move = type(recorder) is Tape and tail.can_move()
+            self.can_move = type(recorder) is Tape and can_move(tail)
             size = size_of([var.lower(x, tail.level) for x in operands], k)
         if before != global_rng_state() and global_generator() not in steps.generators:
             warnings.warn(

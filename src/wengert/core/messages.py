@@ -7,7 +7,7 @@ No function here looks at a traced value.
 from __future__ import annotations
 
 from wengert import registry
-from wengert.core import advice
+from wengert.core import advice, levels
 from wengert.core.frames import at, is_assignment, is_attribute_assignment, solver, sparse_solver, user_frame, where
 from wengert.errors import TracedValueError, UnsupportedFunctionError
 
@@ -151,3 +151,31 @@ def call_message(name: str) -> str:
 def operator_message(sign: str, kind: type) -> str:
     """Message for an operator between a traced value and a value of a type that no rule accepts."""
     return advice.between(sign, kind, at())
+
+
+#: advice in the error about a value of a step that was kept
+STEP_REMEDY = "a value used after a step must be part of the state that the step returns"
+
+
+def ended_message(level) -> str:
+    """Message about a value of a derivative that has ended."""
+    running = [recorder.level.name for recorder in levels.running.get() if type(recorder) is not levels.Watch]
+    where = " inside of ".join(reversed(running)) if running else "another computation"
+    remedy = level.remedy or "keep wengert.stop_gradient(value) instead of the traced value"
+    return f"a value of {level.name}, which has ended, was used in {where}: {remedy}"
+
+
+def outside_message(level) -> str:
+    """Message about a step that writes to an array from outside."""
+    return (
+        f"{level.name} writes to a traced array created outside the step: an array that a step changes must be "
+        "part of the state that it takes and returns"
+    )
+
+
+def gone_message(name) -> str:
+    """Message about a step that reads a value recorded after it."""
+    return (
+        f"{name} reads a value that was computed after the loop: a variable that it uses was assigned again; "
+        "give the new value another name"
+    )

@@ -47,7 +47,7 @@ from wengert.sparse.dependency_rules import (
     second_partials,
     sets_of_call,
 )
-from wengert.sparse.indexsets import Sets, Sweep, with_outputs
+from wengert.sparse.indexsets import Sets, Sweep, interactions, with_outputs
 from wengert.sparse.recovery import differing, direction
 
 #: largest type id of scalars
@@ -137,7 +137,7 @@ def pattern_of_ir(code: Any, x: int, y: int, order: int = 1, leaves: list | None
     found = _Propagation(code, sets, curvature(), known_values.sides, known_values, {x: _columns(n)})
     found.run([y])
     if order == 2:
-        return _matrix(*sets.interactions(), (n, n))
+        return _matrix(*interactions(sets), (n, n))
     ids = np.ascontiguousarray(found.ids(y)).reshape(-1)
     return _matrix(*sets.rows(ids), (ids.size, n))
 

@@ -17,10 +17,10 @@ import math
 import numpy as np
 
 from wengert.core.tape.memory cimport Buffer, Level, view_at
-from wengert.core.tape.tape cimport STEP_REMEDY, Tape, gone_message, outside_message
+from wengert.core.tape.tape cimport Tape
 from wengert.core.operands.var cimport ArrayVar, array_var, last_written, level_of, store, wrap
 
-from wengert.core import levels
+from wengert.core import levels, messages
 from wengert.core.dispatch import nan_check
 from wengert.core.operands import var
 from wengert.core.modes.pullback import independent, own_copy, pull_back
@@ -175,7 +175,7 @@ cdef class NestedTape:
         cdef Entry entry = Entry.__new__(Entry)
         cdef Buffer under = <Buffer>buffer.under
         if self.tail is not None and buffer.born <= self.tail.mark:
-            raise LevelError(outside_message(self.level))
+            raise LevelError(messages.outside_message(self.level))
         entry.under = under
         entry.out = buffer
         entry.view = view
@@ -466,7 +466,7 @@ cdef class NestedTail:
                 tail = self
                 while tail is not None:
                     if tail.gap < born <= tail.mark:
-                        raise ReplayMismatchError(gone_message(self.name))
+                        raise ReplayMismatchError(messages.gone_message(self.name))
                     tail = tail.before
 
     def cut(self):
@@ -474,7 +474,7 @@ cdef class NestedTail:
         cdef Entry entry
         cdef NestedTape tape = self.tape
         cdef Level past = Level(self.name, self.level.depth)
-        past.remedy = STEP_REMEDY
+        past.remedy = messages.STEP_REMEDY
         past.close()
         self.buffers += [(<Entry>entry).out for entry in tape.entries[self.mark:] if entry is not None]
         for buffer in self.buffers:

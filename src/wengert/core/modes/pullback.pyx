@@ -17,7 +17,9 @@ from wengert.core import levels
 from wengert.core.tape.memory cimport (
     Buffer, Level, is_double, is_vector, kept, new_buffer, same_layout, same_shape, view_at,
 )
-from wengert.core.tape.tape cimport LOOP, WG_INPUT, Node, Tape, push, wg_in_groups, wg_range, wg_whole, wg_widen
+from wengert.core.tape.tape cimport (
+    LOOP, WG_INPUT, Node, Tape, begin_adjoints, check_tail, new_tail, push, wg_in_groups, wg_range, wg_whole, wg_widen,
+)
 from wengert.core.operands.var cimport (
     ArrayVar, ScalarDual, ScalarVar, array_var, as_numpy, clean, dual_array, is_var, level_of, mixed_message,
     note_complex, scalar, scalar_list, tangents_of, with_tangents,
@@ -201,8 +203,8 @@ def pull_tail(recorder, list inputs, list outputs, list cotangents):
     if type(recorder) is not Tape:
         return recorder.pull_tail(inputs, outputs, cotangents)
     tail = <Tape>recorder
-    tail.check_tail()
-    tail.begin_adjoints()
+    check_tail(tail)
+    begin_adjoints(tail)
     for y, cotangent in zip(outputs, cotangents):
         if cotangent is not None:
             seed(tail, y, cotangent)
@@ -240,11 +242,12 @@ def add_loop(recorder, compute, list inputs, list values, Py_ssize_t elements):
 
 def open_tail(recorder, Py_ssize_t entry, str name, bint forgets):
     """Return a tail of a recorder; `entry` is that of the loop being swept, or -1."""
+    cdef Tape tail
     if type(recorder) is not Tape:
         return recorder.open_tail(entry, name, forgets)
-    tail = (<Tape>recorder).open_tail(name, forgets)
+    tail = new_tail(<Tape>recorder, name, forgets)
     if entry >= 0:
-        (<Tape>tail).gap = entry
+        tail.gap = entry
     return tail
 
 

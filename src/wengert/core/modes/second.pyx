@@ -24,7 +24,8 @@ from wengert.core.tape.memory cimport Block, Buffer, is_vector, owns_memory, sam
 from wengert.core.modes.pullback cimport adjoint_of, seed
 from wengert.core.tape.tape cimport (
     CALL, ELEMENTWISE, GATHER, REARRANGE, STORE, SUM, WG_A, WG_ADD, WG_B, WG_MULTIPLY, WG_Y, Node, Tape,
-    product, swap, wg_list, wg_range, wg_whole,
+    move_adjoint, operand_value, product, pull_call, pull_node, pull_sum, source_indices, swap, wg_list, wg_range,
+    wg_whole,
 )
 from wengert.core.operands.var cimport ArrayVar, ScalarVar
 
@@ -57,31 +58,13 @@ cdef extern from "second_sweep.h" nogil:
         const double *c
         Py_ssize_t x_step, c_step
 
-    enum:
-        WG_PA, WG_PB, WG_PAA, WG_PAB, WG_PBB
-
     wg_range wg_trimmed(const double *row, Py_ssize_t k)
     Py_ssize_t wg_tangents(const wg_list *t, const wg_second *s, Py_ssize_t i, Py_ssize_t n, Py_ssize_t k)
     Py_ssize_t wg_seconds(const wg_list *t, const wg_second *s, Py_ssize_t i, Py_ssize_t stop, Py_ssize_t k)
     Py_ssize_t wg_roll_back(const wg_list *t, Py_ssize_t i)
-    void wg_column_vv(int op, int column, Py_ssize_t n, const double *a, const double *b, const double *y, double *out)
-    void wg_column_vs(int op, int column, Py_ssize_t n, const double *a, const double *b, const double *y, double *out)
-    void wg_column_sv(int op, int column, Py_ssize_t n, const double *a, const double *b, const double *y, double *out)
-    bint wg_is_zero(int op, int column)
-    bint wg_is_costly(int op)
     void wg_combine(Py_ssize_t k, Py_ssize_t n, const wg_term *terms, int count, int add, double *out,
                     Py_ssize_t out_step)
     void wg_add_sums(Py_ssize_t k, Py_ssize_t n, const double *x, Py_ssize_t x_step, const double *p, double *row)
-
-
-cdef int reads[256][5]                  # operands that each column of a row reads: WG_A | WG_B | WG_Y
-memset(reads, 0, sizeof(reads))
-
-for _, _op, _, _a, _b in kernel_rows():
-    reads[_op][WG_PA] = reads[_op][WG_PAA] = _a
-    reads[_op][WG_PB] = reads[_op][WG_PBB] = _b
-    reads[_op][WG_PAB] = _a | _b
-reads[WG_MULTIPLY][WG_PAB] = 0          # d2(ab)/dadb is the constant 1
 
 
 @cython.final
@@ -96,24 +79,6 @@ cdef class Jet:
     cdef Block weights, second_weights
     cdef Block slope_a, slope_b     # costly partials of the elementwise entry that produced the buffer
     cdef Py_ssize_t unit            # the tangent of element e is the unit vector e - unit, or WG_NOT_UNIT
-
-
-cdef struct Operands:               # of an elementwise entry with contiguous arrays of equal shape
-    const double *a
-    const double *b
-    const double *y
-    double an, bn                   # values of scalar operands
-    int form                        # 0: both arrays, 1: right operand scalar, 2: left operand scalar
-    int scalars                     # which operands are scalars: WG_A | WG_B
-    Py_ssize_t n
-    double *scratch                 # memory for vectors of length n, `used` of them taken
-    int used
-
-
-cdef struct Factor:                 # of a term: a vector, or a scalar if p is NULL
-    const double *p
-    double c
-    bint is_zero
 
 
 @cython.final
@@ -356,7 +321,7 @@ cdef class Second:
         """Compute the tangents of the result of one array entry."""
         cdef list tangents
         if node.kind == ELEMENTWISE:
-            return self.push_elementwise(node)
+            return push_elementwise(self, node)
         if node.kind == SUM:
             return self.push_sum(node, i)
         if node.kind == STORE:
@@ -386,7 +351,7 @@ cdef class Second:
     cdef object rearranged(self, Node node, list tangents):
         """Tangents of a rearrangement, gathered from those of the source elements."""
         cdef list parts = [np.zeros((self.k, 1))]
-        where = self.tape.source_indices(node)
+        where = source_indices(node)
         for source, t in zip(node.sources, tangents):
             size = np.size(source[3]) if source[2] is not None else 1
             parts.append(np.zeros((self.k, size)) if t is None else np.reshape(t, (self.k, size)))
@@ -421,372 +386,6 @@ cdef class Second:
             if node.out.id >= 0:
                 self.rows.unit[node.out.id] = WG_NOT_UNIT
         return swap(node)
-
-    # ------------------------------------------------------------------------------------------ elementwise entries
-
-    cdef bint find_operands(self, Node node, Operands *o) except -1:
-        """Find the operands of an elementwise entry; False unless its arrays are contiguous and of equal shape."""
-        cdef cnp.ndarray y = node.y
-        cdef size_t size
-        if not is_vector(y):
-            return False
-        if node.a is not None and not (is_vector(node.a) and same_shape(node.a, y)):
-            return False
-        if node.b is not None and not (is_vector(node.b) and same_shape(node.b, y)):
-            return False
-        o.n = cnp.PyArray_SIZE(y)
-        size = max(1, MAX_VECTORS * o.n) * sizeof(double)
-        if self.scratch is None or self.scratch.size < size:
-            self.scratch = take(size)
-        o.scratch = <double *>self.scratch.data
-        o.used = 1                      # the first vector is a placeholder for view descriptors, which are not read
-        o.scalars = 0
-        o.y = o.scratch if node.descriptors & WG_Y else <double *>cnp.PyArray_DATA(y)
-        if node.a is not None:
-            o.a = o.scratch if node.descriptors & WG_A else <double *>cnp.PyArray_DATA(node.a)
-        else:
-            o.an = self.tape.entries.v[node.aslot] if node.aslot >= 0 else node.ac
-            o.a = &o.an
-            o.scalars |= WG_A
-        if node.b is not None:
-            o.b = o.scratch if node.descriptors & WG_B else <double *>cnp.PyArray_DATA(node.b)
-        elif node.opcode < WG_ADD:
-            o.b = o.a
-        else:
-            o.bn = self.tape.entries.v[node.bslot] if node.bslot >= 0 else node.bc
-            o.b = &o.bn
-            o.scalars |= WG_B
-        o.form = 2 if o.scalars & WG_A else 1 if o.scalars & WG_B else 0
-        return True
-
-    cdef int find_slope(self, Node node, int side, Operands *o, Factor *f) except -1:
-        """Partial in one operand; the forward sweep saves a costly one for the reverse sweep."""
-        cdef int column = WG_PB if side else WG_PA
-        cdef Block slope = None
-        cdef Jet jet = <Jet>node.out.jet
-        if self.rows.second == NULL or not wg_is_costly(node.opcode):
-            return self.find_factor(node.opcode, column, o, f, NULL)
-        if jet is not None:
-            slope = jet.slope_b if side else jet.slope_a
-        if slope is not None:
-            f.p = <double *>slope.data
-            f.is_zero = False
-            return 0
-        slope = take(max(1, o.n) * sizeof(double))
-        self.find_factor(node.opcode, column, o, f, <double *>slope.data)
-        if f.p == <double *>slope.data:
-            jet = jet_of(node.out)
-            if side:
-                jet.slope_b = slope
-            else:
-                jet.slope_a = slope
-        return 0
-
-    cdef int find_factor(self, int op, int column, Operands *o, Factor *f, double *out) except -1:
-        """Evaluate a column of the row of `op`: a scalar if it reads only scalar operands, else a vector.
-
-        A vector is computed into `out`, or into scratch if that is NULL.
-        """
-        f.p = NULL
-        f.is_zero = wg_is_zero(op, column)
-        if f.is_zero:
-            return 0
-        if reads[op][column] & ~o.scalars == 0:
-            wg_column_vv(op, column, 1, &o.an, &o.bn, &o.an, &f.c)
-            f.is_zero = f.c == 0.0
-        elif op == WG_MULTIPLY:
-            f.p = o.b if column == WG_PA else o.a
-        else:
-            if out == NULL:
-                out = o.scratch + o.used * o.n
-                o.used += 1
-            f.p = out
-            if o.form == 0:
-                wg_column_vv(op, column, o.n, o.a, o.b, o.y, out)
-            elif o.form == 1:
-                wg_column_vs(op, column, o.n, o.a, o.b, o.y, out)
-            else:
-                wg_column_sv(op, column, o.n, o.a, o.b, o.y, out)
-        return 0
-
-    cdef int add_term(self, Node node, int side, Operands *o, Factor *f, wg_term *terms, int count) except -1:
-        """Append a term, `f` times the tangents of an operand, and return the number of terms."""
-        cdef Buffer buffer = buffer_of(node, side)
-        cdef int32_t slot = slot_of(node, side)
-        cdef wg_term *term = &terms[count]
-        cdef Jet jet
-        cdef double *ones
-        cdef Py_ssize_t e
-        if f.is_zero:
-            return count
-        if buffer is not None:
-            jet = <Jet>buffer.jet
-            if jet is None or jet.tangent is None:
-                return count
-            term.x = doubles(jet.tangent, buffer, view_of(node, side))
-            term.x_step = step(buffer)
-            term.p = self.weighted(doubles(jet.weights, buffer, view_of(node, side)), f, o)
-            term.c = &f.c
-            term.c_step = 0
-            return count + 1
-        if slot < 0 or not self.is_moving(slot):
-            return count
-        term.c = wg_whole(self.rows.tangent, self.rows.tangents, slot, self.k)
-        term.c_step = 1
-        term.p = NULL
-        term.x = f.p
-        term.x_step = 0
-        if f.p == NULL:
-            ones = o.scratch + o.used * o.n
-            o.used += 1
-            for e in range(o.n):
-                ones[e] = f.c
-            term.x = ones
-        return count + 1
-
-    cdef const double *weighted(self, const double *weights, Factor *f, Operands *o):
-        """Vector of a factor times `weights`, which may be NULL; NULL if the result is a scalar."""
-        cdef wg_term term
-        cdef double *w
-        if weights == NULL:
-            return f.p
-        if f.p == NULL and f.c == 1.0:
-            return weights
-        w = o.scratch + o.used * o.n
-        o.used += 1
-        term = times_factor(weights, 0, f)
-        wg_combine(1, o.n, &term, 1, False, w, 0)
-        return w
-
-    cdef Block shared_of(self, Node node, wg_term *terms, int count):
-        """Find the block of which all terms are elementwise multiples, with equal factors in all directions, or None.
-
-        Their sum is then stored as that memory and one vector of factors, and the k directions are multiplied only
-        once, when they are read.
-        """
-        cdef Buffer buffer
-        cdef Jet jet = <Jet>node.out.jet
-        cdef int m, side
-        if self.k < MIN_SHARED_DIRECTIONS:
-            return None
-        for m in range(count):
-            if terms[m].x != terms[0].x or terms[m].x_step == 0:
-                return None
-        if jet is not None and jet.second_weights is not None and <double *>jet.second.data == terms[0].x:
-            return jet.second
-        for side in range(2):
-            buffer = buffer_of(node, side)
-            jet = None if buffer is None else <Jet>buffer.jet
-            if (jet is not None and jet.tangent is not None and <double *>jet.tangent.data == terms[0].x
-                    and not buffer.written and is_whole(buffer, view_of(node, side))):
-                return jet.tangent
-        return None
-
-    cdef int push_elementwise(self, Node node) except -1:
-        """Compute the tangent of the result: the sum of partial times tangent over the operands."""
-        cdef Jet jet
-        cdef Block shared
-        cdef Operands o
-        cdef Factor factors[2]
-        cdef wg_term terms[2]
-        cdef int side, count = 0
-        if not self.find_operands(node, &o):
-            total = None
-            for side in range(2):
-                t = self.side_tangent(node, side)
-                if t is not None:
-                    total = plus(total, product(t, self.column(node, WG_PB if side else WG_PA)))
-            return 0 if total is None else self.put(node.out, node.y, -1, total)
-        for side in range(2):
-            if self.has_tangent(node, side):
-                self.find_slope(node, side, &o, &factors[side])
-                count = self.add_term(node, side, &o, &factors[side], terms, count)
-        if not count:
-            return 0
-        shared = self.shared_of(node, terms, count) if is_whole(node.out, node.y) else None
-        if shared is None:
-            wg_combine(self.k, o.n, terms, count, False, <double *>self.fresh(node.out), step(node.out))
-            return 0
-        jet = jet_of(node.out)
-        jet.tangent = shared
-        jet.weights = take(max(1, node.out.span))
-        add_weights(o.n, terms, count, False, <double *>jet.weights.data)
-        return 0
-
-    cdef bint has_tangent(self, Node node, int side) except -1:
-        cdef Buffer buffer = buffer_of(node, side)
-        cdef int32_t slot = slot_of(node, side)
-        if buffer is not None:
-            return buffer.jet is not None and (<Jet>buffer.jet).tangent is not None
-        return slot >= 0 and self.is_moving(slot)
-
-    cdef object side_tangent(self, Node node, int side):
-        """Tangents of an operand, reshaped to as many axes as the result has; None if they are 0."""
-        if not self.has_tangent(node, side):
-            return None
-        t = self.tangent_of(buffer_of(node, side), view_of(node, side), slot_of(node, side))
-        return aligned(t, cnp.PyArray_NDIM(node.y))
-
-    cdef object column(self, Node node, int column):
-        """Evaluate a column of a row of kernels.h at operands of any layout: a scalar or an array."""
-        cdef cnp.ndarray out, a, b, y
-        cdef int need = reads[node.opcode][column]
-        cdef double c, nothing = 0.0
-        if need == 0:
-            wg_column_vv(node.opcode, column, 1, &nothing, &nothing, &nothing, &c)
-            return c
-        out = <cnp.ndarray>np.zeros((<object>node.y).shape)
-        a = broadcast(self.tape.operand(node, 0), out) if need & WG_A else out
-        b = broadcast(self.tape.operand(node, 1), out) if need & WG_B else out
-        y = broadcast(node.y, out) if need & WG_Y else out
-        wg_column_vv(node.opcode, column, cnp.PyArray_SIZE(out), <double *>cnp.PyArray_DATA(a),
-                     <double *>cnp.PyArray_DATA(b), <double *>cnp.PyArray_DATA(y), <double *>cnp.PyArray_DATA(out))
-        return out
-
-    cdef int pull_elementwise(self, Node node) except -1:
-        """Add adjoint * partial to the adjoint of each operand, and to its second:
-        second * partial + adjoint * (own second partial * tangent + mixed second partial * other tangent)."""
-        cdef Operands o
-        cdef Factor first[2]
-        cdef Factor second[3]           # adjoint times second partial: in a twice, mixed, in b twice
-        cdef wg_term terms[3]
-        cdef wg_term weight
-        cdef Jet jet = <Jet>node.out.jet
-        cdef Block dual = jet.second if jet is not None else None
-        cdef double *g = NULL
-        cdef double *w
-        cdef int side, m, count
-        cdef bint is_last
-        if not self.find_operands(node, &o):
-            self.pull_broadcast(node)
-            return self.tape.pull(node, -1)
-        for m in range(3):
-            second[m].is_zero = True
-        if node.out.shadow is not None:
-            g = doubles(node.out.shadow, node.out, node.y)
-            for m in range(3):
-                if not (m < 2 and self.has_tangent(node, 0) and has_operand(node, m)
-                        or m > 0 and self.has_tangent(node, 1) and has_operand(node, m - 1)):
-                    continue
-                self.find_factor(node.opcode, WG_PAA + m, &o, &second[m], NULL)
-                if second[m].is_zero:
-                    continue
-                if second[m].p == NULL and second[m].c == 1.0:
-                    second[m].p = g
-                    continue
-                weight = times_factor(g, 0, &second[m])
-                w = o.scratch + o.used * o.n
-                o.used += 1
-                wg_combine(1, o.n, &weight, 1, False, w, 0)
-                second[m].p = w
-        for side in range(1, -1, -1):
-            if not has_operand(node, side):
-                continue
-            count = 0
-            is_last = side == 0 or not has_operand(node, 0)
-            self.find_slope(node, side, &o, &first[side])
-            if dual is not None and not first[side].is_zero:
-                terms[0] = times_factor(doubles(dual, node.out, node.y), step(node.out), &first[side])
-                terms[0].p = self.weighted(doubles(jet.second_weights, node.out, node.y), &first[side], &o)
-                count = 1
-            count = self.add_term(node, side, &o, &second[2 if side else 0], terms, count)
-            count = self.add_term(node, 1 - side, &o, &second[1], terms, count)
-            if count:
-                self.add_terms(node, side, &o, terms, count, is_last and dual is not None
-                               and jet.second_weights is None and not first[side].is_zero)
-        if g != NULL:       # last, since the adjoint is dead after it and its memory may be reused
-            for side in range(1, -1, -1):
-                if has_operand(node, side) and not first[side].is_zero:
-                    self.add_adjoint(node, side, &o, times_factor(g, 0, &first[side]),
-                                     side == 0 or not has_operand(node, 0))
-        return self.tape.drop_shadow(node.out)
-
-    cdef int add_adjoint(self, Node node, int side, Operands *o, wg_term term, bint give) except -1:
-        """Add adjoint of the result * partial to the adjoint of an operand; `give` as in `add_terms`."""
-        cdef Buffer buffer = buffer_of(node, side)
-        cdef char *adjoint
-        cdef double *w
-        cdef bint add
-        if self.tape.is_unneeded(buffer):
-            return 0
-        if buffer is None:
-            w = o.scratch + o.used * o.n
-            wg_combine(1, o.n, &term, 1, False, w, 0)
-            wg_add_sums(1, o.n, w, 0, NULL, self.rows.adjoint + slot_of(node, side))
-            return 0
-        give = give and buffer.span == node.out.span
-        add = self.tape.target(buffer, view_of(node, side), node.out.shadow if give else None, &adjoint)
-        wg_combine(1, o.n, &term, 1, add, <double *>adjoint, 0)
-        return 0
-
-    cdef int add_terms(self, Node node, int side, Operands *o, wg_term *terms, int count, bint give) except -1:
-        """Add terms to the second of an operand; for a scalar operand sum them over all elements.
-
-        `give`: the first term is the second of the result, which is dead afterwards, so its memory may be reused.
-        """
-        cdef Buffer buffer = buffer_of(node, side)
-        cdef cnp.ndarray view = view_of(node, side)
-        cdef int32_t slot = slot_of(node, side)
-        cdef Block block, shared
-        cdef Jet jet
-        cdef bint is_fresh
-        if buffer is None:
-            block = take(max(1, self.k * o.n) * sizeof(double))
-            wg_combine(self.k, o.n, terms, count, False, <double *>block.data, o.n)
-            wg_add_sums(self.k, o.n, <double *>block.data, o.n, NULL,
-                        wg_whole(self.rows.second, self.rows.seconds, slot, self.k))
-            return 0
-        jet = jet_of(buffer)
-        if is_whole(buffer, view) and (jet.second is None or jet.second_weights is not None):
-            shared = self.shared_of(node, terms, count)
-            if shared is not None and (jet.second is None or jet.second.data == shared.data):
-                is_fresh = jet.second is None
-                if is_fresh:
-                    jet.second = shared
-                    jet.second_weights = take(max(1, buffer.span))
-                add_weights(o.n, terms, count, not is_fresh, <double *>jet.second_weights.data)
-                return 0
-        self.own_second(buffer, jet)
-        is_fresh = (jet.second is None and <char *>cnp.PyArray_DATA(view) == buffer.low
-                    and buffer.span == <Py_ssize_t>cnp.PyArray_NBYTES(view))
-        if is_fresh and give and buffer.span == node.out.span:
-            jet.second = (<Jet>node.out.jet).second     # elementwise, so it may overwrite its operand
-        elif is_fresh:
-            jet.second = take(max(1, self.k * buffer.span))
-        elif jet.second is None:
-            jet.second = self.zeros(buffer)
-        wg_combine(self.k, o.n, terms, count, not is_fresh, doubles(jet.second, buffer, view), step(buffer))
-        return 0
-
-    cdef int pull_broadcast(self, Node node) except -1:
-        """Do the same in NumPy, for operands that broadcast or are not contiguous."""
-        cdef int side
-        cdef Buffer buffer
-        g = dual = None
-        if node.out.shadow is not None:
-            g = self.tape.adjoint_view(node.out, node.y)
-        if node.out.jet is not None and (<Jet>node.out.jet).second is not None:
-            dual = self.second_of(node)
-        for side in range(1, -1, -1):       # the left operand comes last: it may reuse the memory of the second
-            if not has_operand(node, side):
-                continue
-            total = None
-            if dual is not None:
-                total = product(dual, self.column(node, WG_PB if side else WG_PA))
-            if g is not None:
-                for own, t in ((True, self.side_tangent(node, side)), (False, self.side_tangent(node, 1 - side))):
-                    column = (WG_PBB if side else WG_PAA) if own else WG_PAB
-                    if t is not None and not wg_is_zero(node.opcode, column):
-                        total = plus(total, strong(t, product(g, self.column(node, column))))
-            if total is None:
-                continue
-            buffer = buffer_of(node, side)
-            if total is dual and side == 0 and is_whole(buffer, node.a) and is_whole(node.out, node.y) \
-                    and same_shape(node.a, node.y) and jet_of(buffer).second is None:
-                jet_of(buffer).second = (<Jet>node.out.jet).second
-            else:
-                self.accumulate(buffer, view_of(node, side), slot_of(node, side), total, True)
-        return 0
 
     # ------------------------------------------------------------------------------------------ seconds
 
@@ -848,14 +447,14 @@ cdef class Second:
             return self.pull_store(node, i, has_second)
         if node.kind == ELEMENTWISE:
             if has_adjoint or has_second:
-                self.pull_elementwise(node)
+                pull_elementwise(self, node)
         else:
             if node.kind == CALL and has_adjoint and node.row.curvature != "none":
-                self.pull_call(node, i, has_second)
+                self.pull_curved(node, i, has_second)
             elif has_second:
                 self.pull_linear(node, i)
             if has_adjoint:
-                self.tape.pull(node, i)
+                pull_node(self.tape, node, i)
         if node.out is not None:
             node.out.jet = None
         return 0
@@ -867,11 +466,11 @@ cdef class Second:
             wg_whole(self.rows.second, self.rows.seconds, i, self.k)
         self.enter(buffers)
         if node.kind == STORE:
-            self.tape.move_adjoint(node)
+            move_adjoint(self.tape, node)
         elif node.kind == SUM:
-            self.tape.pull_sum(node, i)
+            pull_sum(self.tape, node, i)
         else:
-            self.tape.pull_call(node, i)
+            pull_call(self.tape, node, i)
         return self.leave(buffers)
 
     cdef int pull_store(self, Node node, Py_ssize_t i, bint has_second) except -1:
@@ -880,9 +479,9 @@ cdef class Second:
         overwritten = self.overwritten.pop(i, None)
         if overwritten is not None:
             store_at(self.tangent_of(node.out, node.y, -1), node.key, overwritten)
-        return self.tape.pull(node, i)
+        return pull_node(self.tape, node, i)
 
-    cdef int pull_call(self, Node node, Py_ssize_t i, bint has_second) except -1:
+    cdef int pull_curved(self, Node node, Py_ssize_t i, bint has_second) except -1:
         """Seconds of a call with curvature, whose pullback depends on operands that have tangents."""
         cdef list tangents = self.tangents_of(node)
         cdef tuple source
@@ -998,8 +597,6 @@ cdef class Second:
 
 cdef enum:
     PIECE = 1000000         # entries swept between checks for KeyboardInterrupt
-    MAX_VECTORS = 24        # capacity of the scratch: most partials, weights and constants of one elementwise entry
-    MIN_SHARED_DIRECTIONS = 8   # with fewer directions tangents do not share memory
 
 
 cdef inline Jet jet_of(Buffer buffer):
@@ -1035,37 +632,6 @@ cdef inline wg_term whole_term(const double *x, Py_ssize_t x_step, const double 
     return term
 
 
-cdef inline wg_term times_factor(const double *x, Py_ssize_t x_step, Factor *f) noexcept:
-    cdef wg_term term = whole_term(x, x_step, f.p)
-    term.c = &f.c
-    return term
-
-
-cdef void add_weights(Py_ssize_t n, const wg_term *terms, int count, bint add, double *out) noexcept:
-    """out (+)= the sum of the factors of the terms."""
-    cdef int m
-    cdef Py_ssize_t i
-    for m in range(count):
-        for i in range(n):
-            out[i] = (out[i] if add or m else 0.0) + (terms[m].c[0] if terms[m].p == NULL else terms[m].p[i])
-
-
-cdef inline Buffer buffer_of(Node node, int side):
-    return node.bbuf if side else node.abuf
-
-
-cdef inline cnp.ndarray view_of(Node node, int side):
-    return node.b if side else node.a
-
-
-cdef inline int32_t slot_of(Node node, int side) noexcept:
-    return node.bslot if side else node.aslot
-
-
-cdef inline bint has_operand(Node node, int side):
-    return buffer_of(node, side) is not None or slot_of(node, side) >= 0
-
-
 cdef list buffers_of(Node node):
     """Distinct buffers that an entry refers to."""
     cdef list found = []
@@ -1092,14 +658,6 @@ cdef bint any_given(list items):
         if item is not None:
             return True
     return False
-
-
-cdef object plus(object total, object term):
-    return term if total is None else total + term
-
-
-cdef cnp.ndarray broadcast(object x, cnp.ndarray like):
-    return <cnp.ndarray>np.ascontiguousarray(np.broadcast_to(x, (<object>like).shape))
 
 
 cdef object at_key(object t, object key):
@@ -1165,12 +723,4 @@ def symmetrise(matrix):
     return matrix
 
 
-def kernel_second_partials(int opcode, double a, double b, double y):
-    """Second partials of one row of ``kernels.h`` at one point: d2/da2, d2/dadb, d2/db2."""
-    cdef double out[3]
-    cdef int m
-    for m in range(3):
-        out[m] = 0.0
-        if opcode >= WG_ADD or m == 0:
-            wg_column_vv(opcode, WG_PAA + m, 1, &a, &b, &y, &out[m])
-    return out[0], out[1], out[2]
+include "second_elementwise.pxi"

@@ -515,14 +515,14 @@ cdef bint activate(Buffer buffer, Level level) except -1:
     if buffer.level is not None:
         if buffer.level is not level and buffer.level.depth == level.depth:
             if level.tape != NULL and buffer.level.tape == level.tape:
-                raise LevelError(outside_message(level))
+                raise LevelError(messages.outside_message(level))
             raise LevelError(mixed_message(buffer.level, level))
         return buffer.level is level
     if buffer.escaped is not None:
         raise TracedValueError(messages.escaped_message(buffer.escaped))
     if level.kind == REVERSE:
         if level.tape == NULL:
-            raise LevelError(ended_message(level))
+            raise LevelError(messages.ended_message(level))
         (<Tape>level.tape).roots.append(buffer)
     elif level.depth == 0:
         give_tangent(buffer, level)

@@ -91,8 +91,8 @@ cpdef bint is_passive(x):
         return False
     x = as_numpy(x)
     if type(x) is ScalarVar:
-        return not (<ScalarVar>x).tape.is_active(None, (<ScalarVar>x).slot)
-    return is_discrete(<ArrayVar>x) or not (<Tape>level.tape).is_active((<ArrayVar>x).buffer, -1)
+        return not is_active((<ScalarVar>x).tape, None, (<ScalarVar>x).slot)
+    return is_discrete(<ArrayVar>x) or not is_active(<Tape>level.tape, (<ArrayVar>x).buffer, -1)
 
 
 cdef bint is_constant_there(Tape tape, Node node, dtype):
@@ -101,8 +101,8 @@ cdef bint is_constant_there(Tape tape, Node node, dtype):
         return False
     if node.row is not None and node.row.kind == "constant":
         return True
-    tape.analyse()
-    return not tape.has_active_operand(node)
+    analyse(tape)
+    return not has_active_operand(tape, node)
 
 
 cdef bint is_mask(object x):

@@ -169,7 +169,7 @@ cdef int check_ended(Buffer buffer) except -1:
     if buffer.level is None or buffer.level.tape != NULL or buffer.level.live:
         return 0
     if not has_ended(buffer.level) or has_outer_reference(buffer):
-        raise LevelError(ended_message(buffer.level))
+        raise LevelError(messages.ended_message(buffer.level))
     make_clean(buffer)
     return 0
 
@@ -230,7 +230,7 @@ cdef Tape common_tape(Tape one, Tape other):
 cdef str mixed_message(Level one, Level other):
     for level in (one, other):
         if (<Level>level).tape == NULL and not (<Level>level).live:
-            return ended_message(level)
+            return messages.ended_message(level)
     return f"a value of {one.name} was combined with a value of {other.name}, which belongs to another derivative"
 
 
@@ -329,7 +329,7 @@ cpdef Level level_of(x):
     else:
         return None
     if level.tape == NULL and not level.live:
-        raise LevelError(ended_message(level))
+        raise LevelError(messages.ended_message(level))
     return level
 
 

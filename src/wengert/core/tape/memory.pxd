@@ -37,7 +37,7 @@ cdef class Level:                       # identifies the derivative that a value
     cdef object recorder                # NESTED: its tape, until it ends
     cdef public list refused            # errors deferred until a derivative is taken: (class, text); `levels.remember`
     cdef public object spelled          # where a traced value was converted to text, see `levels.spell`
-    cdef str remedy                     # advice in the error about a value that outlived it; None: the default
+    cdef readonly str remedy                     # advice in the error about a value that outlived it; None: the default
 
 
 cdef class Buffer:                      # memory of a traced array, with its adjoint as a shadow

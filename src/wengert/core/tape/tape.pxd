@@ -38,10 +38,6 @@ cdef extern from "rows.h" nogil:
     double *wg_whole(double *rows, wg_range *ranges, Py_ssize_t i, Py_ssize_t k)
 
 
-cdef str ended_message(Level level)
-cdef str outside_message(Level level)                # a step writes to an array from outside
-cdef str gone_message(str name)                      # a step reads a value recorded after it
-cdef str STEP_REMEDY
 cdef int recordings                     # number of open recording tapes
 
 
@@ -66,14 +62,6 @@ cdef class Node:                        # an array entry: one primitive, its ope
     cdef object compute                 # of a call: the function that computes y; operator.pow for ** on an array;
     #                                     of a loop, on any tape: the function that sweeps its steps
 
-
-cdef enum:
-    COTANGENT, ADJOINT, OF_A, OF_B, OF_Y
-
-cdef struct Rows:                       # current row of each of these arrays
-    char *at[5]                         # address of its first element
-    const cnp.npy_intp *steps[5]        # strides; NULL: a scalar
-    cnp.npy_intp index[64]
 
 cdef struct Recent:                     # a loaded element: its buffer and offset, and the slot that holds it
     int32_t version, buffer, offset, slot
@@ -120,9 +108,6 @@ cdef class Tape:
     cdef Py_ssize_t mark, nodes_mark, buffers_mark, roots_mark, constants_mark      # where the tail begins
     cdef Py_ssize_t gap                 # entries from here to the mark were swept already; nothing may refer to them
 
-    cdef bint is_active(self, Buffer buffer, int32_t slot) except -1
-    cdef int analyse(self) except -1
-    cdef bint has_active_operand(self, Node node) except -1
     cdef int grow(self) except -1
     cdef int32_t grow_constants(self) except -1
     cdef int32_t other_constant(self, double c) except -1
@@ -134,45 +119,36 @@ cdef class Tape:
     cdef int accumulate(self, Buffer buffer, cnp.ndarray view, int32_t slot, object cotangent,
                         bint owned=*) except -1
     cdef bint adopt(self, Buffer buffer, cnp.ndarray view, cnp.ndarray total) except -1
-    cdef int pull(self, Node node, Py_ssize_t i) except -1
-    cdef int pull_elementwise(self, Node node, Py_ssize_t i) except -1
-    cdef int pull_operand(self, Node node, int side, char *g, Py_ssize_t gspan, bint last) except -1
-    cdef bint pull_rows(self, Node node, int side, char *g, Py_ssize_t gspan) except -1
-    cdef bint find_rows(self, Node node, int side, int reads, Rows *rows, double *scalars)
-    cdef int pull_call(self, Node node, Py_ssize_t i) except -1
-    cdef int pull_complex(self, Node node, object ybar, object y) except -1
     cdef bint is_unneeded(self, Buffer buffer) except -1
-    cdef int pull_store(self, Node node) except -1
-    cdef int pull_loop(self, Node node, Py_ssize_t i) except -1
-    cdef int move_adjoint(self, Node node) except -1
     cdef object cotangent_of(self, Node node, Py_ssize_t i)
     cdef int begin(self, Py_ssize_t k, bint stacked) except -1
     cdef int sweep(self, bint consume) except -1
     cdef int roll_forward(self, Py_ssize_t start) except -1
     cdef int end(self) except -1
     cdef int reuse(self) except -1
-    cdef int hand_over(self, Tape other) except -1
-    cdef int begin_tail(self) except -1
-    cdef int check_tail(self) except -1
-    cdef bint is_gone(self, Py_ssize_t slot) noexcept
-    cdef bint refers_to_gone(self, Node node)
-    cdef int begin_adjoints(self) except -1
-    cdef object cotangent_at(self, Buffer buffer, cnp.ndarray view, int32_t slot)
     cdef int free(self) noexcept
     cdef int stop_recording(self) noexcept
     cdef int ignore_float_errors(self) except -1
     cdef int drop_shadow(self, Buffer buffer) except -1
-    cdef (bint, int) kernel_operands(self, Node node, cnp.ndarray y, double *an, double *bn,
-                                     const double **a, const double **b)
     cdef bint target(self, Buffer buffer, cnp.ndarray view, Block given, char **adjoint) except -1
-    cdef int pull_sum(self, Node node, Py_ssize_t i) except -1
-    cdef object operand(self, Node node, int side)
-    cdef object partial(self, Node node, int side)
-    cdef object pullback_of(self, object row, int position, object ybar, object y, Node node)
-    cdef int pull_gather(self, Node node, object ybar) except -1
-    cdef object source_indices(self, Node node)
-    cdef int pull_rearrangement(self, Node node, object ybar) except -1
 
+
+cdef bint is_active(Tape tape, Buffer buffer, int32_t slot) except -1
+cdef int analyse(Tape tape) except -1
+cdef bint has_active_operand(Tape tape, Node node) except -1
+
+# adjoint rules of array entries
+cdef int pull_node(Tape tape, Node node, Py_ssize_t i) except -1
+cdef int pull_sum(Tape tape, Node node, Py_ssize_t i) except -1
+cdef int pull_call(Tape tape, Node node, Py_ssize_t i) except -1
+cdef int move_adjoint(Tape tape, Node node) except -1
+cdef object operand_value(Tape tape, Node node, int side)
+cdef object source_indices(Node node)
+
+# tails
+cdef Tape new_tail(Tape tape, str name, bint forgets)
+cdef int begin_adjoints(Tape tail) except -1
+cdef int check_tail(Tape tail) except -1
 
 cdef object product(object cotangent, object partial)          # strong zero; the cotangent itself if partial is 1.0
 cdef int swap(Node node) except -1                          # exchange written and overwritten values of a store

@@ -25,3 +25,13 @@ class Term(NamedTuple):
     cols: np.ndarray
     rows: np.ndarray | None = None
     clean: bool = True
+
+
+def has_some(cols):
+    """Return whether any entry is present."""
+    return cols.size > 0 and bool(cols[0] >= 0 or cols[-1] >= 0 or cols.max() >= 0)
+
+
+def has_gaps(cols):
+    """Return whether any entry is missing (-1)."""
+    return cols.size > 0 and bool(cols[0] < 0 or cols.min() < 0)
