@@ -130,7 +130,14 @@ cdef extern from "vm_loops.h" nogil:
     Py_ssize_t wg_tasks
     void wg_values(int op, Py_ssize_t n, double *a, double *b, double *y)
 
+include "vm_opcodes.pxi"
+include "values.pxi"
 include "lower.pxi"
+include "idioms.pxi"
+include "scheduling.pxi"
+include "allocation.pxi"
+include "selection.pxi"
+include "vector_selection.pxi"
 include "bounds.pxi"
 
 cdef struct Port:                   # an input or output of a loop body, at another address in each iteration
