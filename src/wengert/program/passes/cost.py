@@ -16,7 +16,7 @@ import numpy as np
 
 from wengert.program.ir.call import Call, Operand
 
-# ---- VM instructions, see docs/explanation/decisions/0028-rolling.md and 0036-elements.md
+# ---- VM instructions, see docs/explanation/decisions/0028-vectorisation.md and 0036-scalar-replacement.md
 
 #: a scalar instruction: arithmetic, and a C math library function
 SCALAR, SCALAR_FUNCTION = 1.8, 12.0
@@ -92,7 +92,7 @@ def _of_call(name, given, shapes, shape):
     return total
 
 
-# ---- stencil regions, see docs/explanation/decisions/0037-shifts.md
+# ---- stencil regions, see docs/explanation/decisions/0037-stencil-fusion.md
 
 
 class RegionCosts(NamedTuple):
