@@ -357,8 +357,8 @@ OURS = ("wengert", "vm", "llvm")
 TITLES = {
     "wengert": "eager",
     "vm": "VM",
-    "llvm": "llvm",
-    "hand": "by hand",
+    "llvm": "LLVM",
+    "hand": "hand-written",
     "differences": "finite differences",
     "asdex": "jax + asdex",
     "casadi_mx": "casadi MX",

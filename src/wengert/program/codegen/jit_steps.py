@@ -104,8 +104,8 @@ def _groups(steps):
     first = 0
     while first < len(steps):
         last = first + 1
-        if steps[first][0] == "numbers":
-            while last < len(steps) and steps[last][0] in ("numbers", "pack", "copy"):
+        if steps[first][0] == "scalar":
+            while last < len(steps) and steps[last][0] in ("scalar", "pack", "copy"):
                 last += 1
             while steps[last - 1][0] == "copy":
                 last -= 1
@@ -116,7 +116,7 @@ def _groups(steps):
 def _work(step):
     """Return the number of operations, by which the VM decides whether to release the GIL."""
     kind, *facts = step
-    if kind == "numbers":
+    if kind == "scalar":
         return facts[1]
     if kind == "vector":
         return len(facts[0]) * float(np.prod(facts[1]))

@@ -43,11 +43,11 @@ class ScalarSteps:
         self.uses: list = []  # (position of an instruction, position of a value that it reads, operand number)
         later = [{*given.results}]  # last group first: slots read after it by anything but scalar code
         for i in range(len(groups) - 1, 0, -1):
-            is_list = groups[i][0][0] == "numbers" and i not in refused
+            is_list = groups[i][0][0] == "scalar" and i not in refused
             here = [] if is_list else [slot for step in groups[i] for slot in reads(step, given)]
             later.append(later[-1].union(here) if here else later[-1])
         for i, group in enumerate(groups):
-            if group[0][0] == "numbers" and i not in refused:
+            if group[0][0] == "scalar" and i not in refused:
                 try:
                     self.groups.append(self._parts_of(group, later[-1 - i]))
                 except Refused as reason:
@@ -72,7 +72,7 @@ class ScalarSteps:
             items = reroll.rolled(items)
         left = reroll.count(items)
         if left > MAX_STATEMENTS:
-            raise Refused(f"{left} scalar instructions that form no loops take too long to compile")
+            raise Refused(f"{left} scalar instructions outside loops, limit {MAX_STATEMENTS}")
         self.emitted += left
         return _parts(items)
 
@@ -117,7 +117,7 @@ class ScalarSteps:
         self.items.append(reroll.Item((*key, *kinds), base, 1))
         self.count += 1
 
-    def _read_numbers(self, code, work):
+    def _read_scalar(self, code, work):
         code = code.tolist()
         t = 0
         while True:
@@ -132,7 +132,7 @@ class ScalarSteps:
                 self.add((op,), [y], [a, b])
                 continue
             elif op == "loop":
-                raise Refused("a scalar function that only NumPy or SciPy implements")
+                raise Refused("scalar function implemented by NumPy or SciPy only")
             else:
                 slots = [a, b]
                 if arity == 3:

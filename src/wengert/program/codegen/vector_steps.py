@@ -62,7 +62,7 @@ class VectorStep:
                 found[-1][2].append((b >> 1, b & 1, y))
             is_read = op == "fold" and [*arrays.values()].count(arrays[y]) > 1
             if is_read and (self.code[t + 1][3] or self.dims[-1] > self.given.chunk):
-                raise Refused("a reduction whose result is read in the same instruction")
+                raise Refused("reduction whose result is read in the same kernel")
             t += 2 if arity == 3 or op in _TWO_RECORDS else 1
             found[-1][1] = t
             if is_read:
@@ -233,7 +233,7 @@ class VectorStep:
                     self.store(self.combine(function, there, x), y, place, count, step)
                 continue
             elif isinstance(op, str) and op not in ("cube", "fourth", "root"):
-                raise Refused("array functions that only NumPy or SciPy implements")
+                raise Refused("array function implemented by NumPy or SciPy only")
             else:
                 slots = [a, b] if arity < 3 else [a, b, self.code[t][1]]
                 t += arity == 3
@@ -247,7 +247,7 @@ class VectorStep:
     def call_library(self, builder, name, operands):
         """Call a C library function; refused on very short rows, where a vector call is mostly wasted."""
         if self.has_short_rows and name not in llvm_jit.INTRINSICS:
-            raise Refused("functions on rows of two or three elements, which the VM processes many at a time")
+            raise Refused("functions on rows of two or three elements, which the VM batches")
         return llvm_jit.call(builder, name, operands)
 
     def update_reduction(self, function, part, x, count):

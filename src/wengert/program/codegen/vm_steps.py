@@ -45,7 +45,7 @@ def reads(step, given):
         return facts[2].tolist()
     if kind == "vector":
         return [slot for _, slot in [*facts[4], *facts[5]]]
-    return _read_and_written(facts[0], given)[0] if kind == "numbers" else []
+    return _read_and_written(facts[0], given)[0] if kind == "scalar" else []
 
 
 def writes(step, given):
@@ -57,7 +57,7 @@ def writes(step, given):
         return facts[1]
     if kind == "vector":
         return facts[6]
-    return _read_and_written(facts[0], given)[1] if kind == "numbers" else []
+    return _read_and_written(facts[0], given)[1] if kind == "scalar" else []
 
 
 def _read_and_written(code, given):
