@@ -86,8 +86,8 @@ def verdict(ratios):
             continue
         won = sum(ratio <= 1.0 for ratio in found.values())
         yield (
-            f"- **{TITLES[ours]}** relative to the best of {which} packages: at most 1.0x in {won} of {len(found)} rows "
-            f"({won / len(found):.0%}), geometric mean {times(geometric_mean(found.values()))}, "
+            f"- **{TITLES[ours]}** relative to the best of {which} packages: at most 1.0x in {won} of {len(found)} "
+            f"rows ({won / len(found):.0%}), geometric mean {times(geometric_mean(found.values()))}, "
             f"maximum {times(max(found.values()))}."
         )
         lost = sorted((row for row in found if found[row] > 1.0), key=found.get, reverse=True)
@@ -112,7 +112,7 @@ def malloc(rows, figures, raised):
     packages = list(dict.fromkeys(package for cells in raised.values() for package in cells))
 
     def changed(name, what):
-        """Return the ratio of times, each relative to a reference loop in its process, as the machine's speed drifts."""
+        """Return the ratio of times, each relative to a reference loop in its process, because clock speeds drift."""
         after, before = (cells[name][what] / cells[name]["pace"] for cells in (later, earlier))
         return after / before
 
