@@ -166,7 +166,7 @@ def main():
         if way != EXACT:
             exact = solutions[method, EXACT]
             claims[f"{method}, {way}: error / tolerance"] = s.minus(exact), 0.1
-            claims[f"{method}, {way}: evaluations with sparse=True, ratio"] = exact.calls / s.calls, 0.99
+            claims[f"{method}, {way}: ratio of evaluations"] = exact.calls / s.calls, 0.99
     failures = [name for name, (error, bound) in claims.items() if not error <= bound]
     for name, (error, bound) in claims.items():
         print(f"{name:54}{error:10.1e}   bound {bound:7.1e}   {'FAIL' if name in failures else 'PASS'}")

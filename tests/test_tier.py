@@ -19,7 +19,7 @@ from test_loop_recovery import stencil
 from test_random_programs import PROGRAMS, deterministic, run
 from test_vectorise import attraction, bratu_with_borders, lorenz, rosenbrock
 from wengert.errors import GuardError
-from wengert.program.codegen import disk_cache, llvm_jit, reroll, scalar_steps
+from wengert.program.codegen import disk_cache, llvm_jit, reroll, scalar_code
 from wengert.program.passes import loop_recovery
 
 pytest.importorskip("llvmlite")
@@ -254,7 +254,7 @@ def test_functions_of_short_rows_are_left_to_the_vm(length, is_refused):
 
 
 def test_too_long_programs_are_left_to_the_vm(monkeypatch):
-    monkeypatch.setattr(scalar_steps, "MAX_STATEMENTS", 20)
+    monkeypatch.setattr(scalar_code, "MAX_STATEMENTS", 20)
     program = wg.record(sweep, RNG.random((7, 7))).tiered("llvm")
     assert_same_bits(program(np.ones((7, 7))), program.tiered("vm")(np.ones((7, 7))))
     assert "outside loops, limit 20" in str(program.explain()) and "llvm: " in str(program.explain())

@@ -79,7 +79,7 @@ def vm():
 def llvm():
     import wengert as wg
 
-    for name in ("llvmlite.binding", "wengert.program.specialise.compiled", "wengert.program.codegen.jit_steps"):
+    for name in ("llvmlite.binding", "wengert.program.specialise.compiled", "wengert.program.codegen.jit"):
         import_module(name)
     return wengert(wg.compile(tier="llvm"))
 

@@ -610,16 +610,16 @@ cdef class Machine(Run):
         self.due = 0
         if listing is None:             # another thread is building it
             return 0
-        from wengert.program.codegen import jit_steps  # rarely needed and slow to import
+        from wengert.program.codegen import jit  # rarely needed and slow to import
 
-        self.report = jit_steps.Report()
+        self.report = jit.Report()
         if self.exact:
             self.report.refused.append("exact programs run NumPy's own loops")
             return 0
         listing = pipeline.run("llvm", listing, pipeline.Options(disabled=self.disabled)).code
         cdef Lowering low = Lowering(listing, False)
         cdef list steps = [described(given) for given in low.emitted]
-        emitted, extra, code = jit_steps.compile_steps(jit_steps.Steps(
+        emitted, extra, code = jit.compile_kernels(jit.Kernels(
             steps,
             {slot: np.frombuffer(bits)[0] for bits, slot in low.constants.items()},
             slots_of(low.outputs), low.slots, OPCODES, WG_CHUNK), self.report)

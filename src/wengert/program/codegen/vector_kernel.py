@@ -1,4 +1,4 @@
-"""Generates machine code for VM instructions on arrays: one loop, with intermediate values in registers.
+"""Generates machine code for vector kernels: one loop, with intermediate values in registers.
 
 Sums add in the same order as the VM, whatever the width of the vector registers.
 """
@@ -12,7 +12,7 @@ import numpy as np
 from wengert.program.codegen import llvm_jit
 from wengert.program.codegen.llvm_function import Block, Function
 from wengert.program.codegen.llvm_jit import Refused
-from wengert.program.codegen.vm_steps import Steps
+from wengert.program.codegen.vm_kernels import Kernels
 
 #: partial sums of a reduction: the VM uses as many on every CPU
 PARTIAL_SUMS = 8
@@ -27,10 +27,10 @@ _INITIAL = (0.0, -np.inf, np.inf)
 MAX_LIVE_FOR_TWO_VECTORS = 12
 
 
-class VectorStep:
-    """One VM instruction on arrays, compiled to a loop."""
+class VectorKernel:
+    """A vector kernel, compiled to a loop."""
 
-    def __init__(self, given: Steps, code, dims, strides, walk, number, fill, sums, first, chunks, rows, block):
+    def __init__(self, given: Kernels, code, dims, strides, walk, number, fill, sums, first, chunks, rows, block):
         self.given = given
         self.code, self.dims, self.strides = code.tolist(), dims, strides
         self.walks = [w for w, _ in walk]
