@@ -203,9 +203,9 @@ def print_comparison(ways, n):
 
     print(f"{n} options")
     row("", [way.name for way in ways])
-    row("time of price and greeks, seconds", [f"{way.seconds:.3f}" for way in ways])
-    row("  the first time", [f"{way.first:.3f}" for way in ways])
-    print("largest difference from the closed form")
+    row("time for price and greeks, s", [f"{way.seconds:.3f}" for way in ways])
+    row("  first call", [f"{way.first:.3f}" for way in ways])
+    print("max scaled error against the closed form")
     for greek in GREEKS:
         row(f"  {greek}", [f"{way.worst(greek):.1e}" for way in ways])
     print()
@@ -233,8 +233,8 @@ def draw(ways, path):
             found = np.concatenate([np.log10(np.maximum(error, 1e-18)) for error in way.errors.values()])
             below.hist(found, bins, density=True, histtype="stepfilled", alpha=0.6, label=way.name)
     below.axvline(np.log10(TOLERANCE), color="black", linewidth=0.8, linestyle="--")
-    below.set_title("against closed form")
-    below.set_xlabel("log10 of difference / scale")
+    below.set_title("error against closed form")
+    below.set_xlabel("log10 of scaled error")
     below.set_yticks([])
     below.legend(frameon=False, fontsize="small")
     figure.suptitle("Greeks of a European call: strike 100, rate 3 %, volatility 25 %")
@@ -254,7 +254,7 @@ def main():
     if wengert.cuda.is_available():
         kinds.insert(1, Gpu)
     else:
-        print(f"not on a GPU: {wengert.cuda.why_not()}\n")
+        print(f"GPU skipped: {wengert.cuda.why_not()}\n")
     ways = [Way(kind, x, strike) for kind in kinds]
     print_comparison(ways, given.options)
     draw(ways, given.figure)
@@ -264,7 +264,7 @@ def main():
         for greek in GREEKS:
             if way.name in (Replay.name, Gpu.name) and not way.worst(greek) <= TOLERANCE:
                 failed = True
-                print(f"failed: {greek}, {way.name}: off by {way.worst(greek):.1e} of its scale", file=sys.stderr)
+                print(f"failed: {greek}, {way.name}: scaled error {way.worst(greek):.1e}", file=sys.stderr)
     return 1 if failed else 0
 
 

@@ -188,28 +188,28 @@ def main():
 
     agreement = digits(J, jacobian_in_closed_form(elements, t) / error[:, None])
     off = (elements - TRUE) / deviation
-    print(f"{'':24}{'fitted':>16}{'deviation':>12}{'true':>12}{'off by':>8}{'digits of J':>13}")
+    print(f"{'':24}{'fitted':>16}{'std. dev.':>12}{'true':>12}{'error/std. dev.':>17}{'digits of J':>13}")
     for row in zip(NAMES, in_units(elements), in_units(deviation), in_units(TRUE), off, agreement):
-        print("{:24}{:16.6f}{:12.6f}{:12.4f}{:8.1f}{:13.1f}".format(*row))
+        print("{:24}{:16.6f}{:12.6f}{:12.4f}{:17.1f}{:13.1f}".format(*row))
     print(f"chi squared {chi_squared:.1f} for {freedom} degrees of freedom")
     if agreement.min() < DIGITS_REQUIRED:
-        failures.append(f"Jacobian to {agreement.min():.1f} digits, {DIGITS_REQUIRED} are required")
+        failures.append(f"Jacobian agrees to {agreement.min():.1f} digits, {DIGITS_REQUIRED} required")
     if np.max(np.abs(off)) > 4 or abs(chi_squared - freedom) > 4 * np.sqrt(2 * freedom):
         failures.append("the fit does not agree with the true orbit")
 
     influence = wengert.jacobian(fit)(v, t, error)  # d elements / d velocities
     linear = cov @ J.T / error  # the same for a linearised model
     by_influence = np.linalg.norm(influence * error, axis=1)
-    print("by the influences, deviations relative to those above are", np.round(by_influence / deviation, 3))
+    print("standard deviations from the influences, relative to those above:", np.round(by_influence / deviation, 3))
     k = np.argmax(np.abs(influence[0]) * error)
     again = influence_by_refits(k, elements, t, v, error)
     phase = mean_anomaly(elements, t)[k] / (2 * np.pi)
-    print(f"observation {k}, at phase {phase:+.4f}, decides most about the period:")
-    print(f"{'':24}{'influence':>16}{'two refits':>16}{'if it were linear':>20}")
+    print(f"observation {k}, at phase {phase:+.4f}, has the largest influence on the period:")
+    print(f"{'':24}{'influence':>16}{'refits':>16}{'linearised':>20}")
     for row in zip(NAMES, influence[:, k], again, linear[:, k]):
         print("{:24}{:16.8f}{:16.8f}{:20.8f}".format(*row))
     if not np.all(np.abs(again / influence[:, k] - 1) < 1e-3):
-        failures.append("two refits contradict the influences")
+        failures.append("the refits disagree with the influences")
 
     draw(elements, cov, t, v, error, path)
     for failure in failures:

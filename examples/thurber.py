@@ -170,14 +170,14 @@ def print_comparison(fits):
         print(f"{name:45}" + "".join(f"{entry:>20}" for entry in entries))
 
     row("", [fit.name for fit in fits])
-    print("fewest digits in agreement")
+    print("minimum number of correct digits")
     row("  parameters", [f"{fit.parameter_digits.min():.1f}" for fit in fits])
-    row("  parameters as least_squares leaves them", [f"{fit.least_squares_digits:.1f}" for fit in fits])
+    row("  parameters from least_squares", [f"{fit.least_squares_digits:.1f}" for fit in fits])
     row("  standard deviations", [f"{fit.deviation_digits.min():.1f}" for fit in fits])
-    print("calls of the residual")
+    print("residual evaluations")
     row("  in least_squares", [fit.calls for fit in fits])
-    row("  from there to zero gradient", ["-" if fit.more_calls is None else fit.more_calls for fit in fits])
-    row("time of one Jacobian, microseconds", [f"{1e6 * fit.seconds:.0f}" for fit in fits])
+    row("  in refinement to zero gradient", ["-" if fit.more_calls is None else fit.more_calls for fit in fits])
+    row("time per Jacobian, microseconds", [f"{1e6 * fit.seconds:.0f}" for fit in fits])
     row("residual sum of squares", [f"{fit.sum_of_squares:.7f}" for fit in fits])
     row("  certified", [f"{CERTIFIED_SUM_OF_SQUARES:.7f}" for _ in fits])
     print()
@@ -228,7 +228,7 @@ def main():
     ):
         if not reached >= required:
             failed = True
-            print(f"failed: {what} to {reached:.1f} digits, {required} are required", file=sys.stderr)
+            print(f"failed: {what} correct to {reached:.1f} digits, {required} required", file=sys.stderr)
     return 1 if failed else 0
 
 

@@ -122,7 +122,7 @@ def test_table_states_wins_and_losses():
     raised = {rows[1].key: {"vm": cells(2.0)}}
     packages = ["vm", "hand", "torch", "jax"]
     text = table.markdown(rows, figures, raised, packages, ["Somewhere."])
-    assert "at most 1.0x the best in 1 of 2 rows (50%), geometric mean 1x, worst 2x." in text
+    assert "at most 1.0x in 1 of 2 rows (50%), geometric mean 1x, maximum 2x." in text
     assert f"  Above 1.0x: {table.label(rows[1])} 2x." in text
     assert "fails: `over 60 s`" in text
     for block in text.split("\n\n"):

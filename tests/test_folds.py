@@ -29,7 +29,7 @@ def quiet():
 
 def calls(program):
     """Return the names of functions that a run calls through Python."""
-    return [line.split("Python: ")[1] for line in str(program.explain()).splitlines() if "Python: " in line]
+    return [line.split("Python call: ")[1] for line in str(program.explain()).splitlines() if "Python call: " in line]
 
 
 def assert_close(found, expected, bound):

@@ -213,8 +213,8 @@ def test_disable_option_reaches_derivatives_methods_and_pickles(monkeypatch):
         g(x)
     program = wg.record(squares, x, disable=["vectorise"])
     for made in (program, program.grad(), program.hessian(), program.jvp(), pickle.loads(pickle.dumps(program))):
-        assert made._disabled == {"vectorise"} and repr(made).endswith("without vectorise>")
-        assert "without vectorise" in str(made.explain())
+        assert made._disabled == {"vectorise"} and repr(made).endswith("disabled: vectorise>")
+        assert "disabled: vectorise" in str(made.explain())
         made._lowered_ir()
 
 
@@ -233,7 +233,7 @@ def test_environment_variable_disables_passes(monkeypatch):
 
 def test_unknown_pass_name_raises_and_lists_passes():
     for make in (wg.compile, lambda f, disable: wg.record(f, np.ones(3), disable=disable)):
-        with pytest.raises(ValueError, match=r"no pass 'roll' can be switched off; choose from .*vectorise"):
+        with pytest.raises(ValueError, match=r"no pass 'roll' can be disabled; choose from .*vectorise"):
             make(squares, disable="roll")
     with pytest.raises(ValueError, match="no pass 'lower' can"):  # the VM requires it
         wg.compile(squares, disable="lower")
@@ -385,7 +385,7 @@ def test_explain_and_viz_show_all_stages():
     assert {name for _, name, _, _ in summary.passes} <= known
     assert {stage for stage, *_ in summary.passes} <= {*pipeline.STAGES}
     seen = wg.viz.passes(energy, x, derivative="grad")
-    assert {name.partition(" ")[0] for name in seen} <= known | {"recorded", "derived", "machine"}
+    assert {name.partition(" ")[0] for name in seen} <= known | {"recorded", "derived", "vm"}
     counts = [(len(stage), name.partition(" ")[0]) for name, stage in seen.items()]
     for _, name, _, after in summary.passes:
         assert (after, name) in counts

@@ -328,7 +328,7 @@ def test_save_keeps_loops_guards_and_arrays(tmp_path):
         with pytest.raises(wg.GuardError, match="True"):
             loaded(-z, *given)
         assert (str(loaded), repr(loaded.explain())) == (str(saved), repr(saved.explain()))
-    assert program.explain().rolled < 30 < len(program)
+    assert program.explain().vectorised < 30 < len(program)
 
 
 def test_saved_program_runs_in_another_process(tmp_path):
@@ -496,14 +496,14 @@ def test_text_and_counts():
     assert found.inputs == [(np.dtype(float), (3,))]
     assert found.outputs == [(np.dtype(float), ())]
     assert [value for value, place in found.guards] == [True]
-    assert repr(found).startswith(f"branching: {len(program)} instructions\n  inputs   float64[3]\n")
+    assert repr(found).startswith(f"branching: {len(program)} instructions\n  inputs      float64[3]\n")
 
 
 def test_work_memory_is_that_of_live_values():
     n = 1000
     found = wg.record(lambda u: np.cos(np.cos(np.cos(u)) * 2) + 1, np.ones(n)).explain()
-    assert 8 * n <= found.work <= 3 * 8 * n
-    assert wg.record(lambda u: u + counts * 1.0, x).explain().constants == 24
+    assert 8 * n <= found.peak_bytes <= 3 * 8 * n
+    assert wg.record(lambda u: u + counts * 1.0, x).explain().constant_bytes == 24
 
 
 def test_threads_get_the_same_bits():

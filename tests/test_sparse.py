@@ -348,16 +348,16 @@ def test_scipy_solvers_accept_sparse_derivatives():
 
 def test_explain_compares_direct_and_coloured():
     told = wg.explain(wg.jacobian(bordered, sparse=True), np.linspace(0.0, 1.0, 100))
-    assert {*told.ways} == {"direct", "forward", "reverse", "mixed", "dense"}
+    assert {*told.methods} == {"direct", "forward", "reverse", "mixed", "dense"}
     assert told.plan.mode == "direct"
-    assert told.ways["direct"].operations < told.ways["forward"].operations
-    assert told.ways["forward"].plan.colours.count == 3
-    assert 0.0 < told.ways["direct"].estimate < told.ways["forward"].estimate < 1e-3
+    assert told.methods["direct"].operations < told.methods["forward"].operations
+    assert told.methods["forward"].plan.colours.count == 3
+    assert 0.0 < told.methods["direct"].estimate < told.methods["forward"].estimate < 1e-3
     assert "3 colours, estimated" in repr(told)
-    assert "100 x 100, 298 nonzeros, 2.98%" in repr(told)
+    assert "100 x 100, 298 nonzeros (2.98%)" in repr(told)
     measured = wg.explain(wg.hessian(HESSIANS["chained"][0], sparse=True), X, measure=True)
-    assert all(way.seconds > 0.0 for way in measured.ways.values())
-    assert {*measured.ways} == {"direct", "mixed", "dense"}
+    assert all(cost.seconds > 0.0 for cost in measured.methods.values())
+    assert {*measured.methods} == {"direct", "mixed", "dense"}
     with pytest.raises(ValueError, match="measure"):
         wg.explain(bordered, X, measure=True)
 
@@ -722,7 +722,7 @@ def test_given_colouring_determines_the_products(kind, format):
             assert D is wg.jacobian or np.array_equal(found, found.T)
             np.testing.assert_array_equal(J.values(X + 0.1 * k), found[colours.pattern.nonzero()])
         assert J.mode == mode and J.colours.count == colours.count and "given" in J.plan.reason
-    assert wg.explain(derivative, X).ways[mode].plan.colours.count == colours.count
+    assert wg.explain(derivative, X).methods[mode].plan.colours.count == colours.count
 
 
 @pytest.mark.parametrize(("D", "kind"), [(wg.hessian, "row"), (wg.jacobian, "star")])
@@ -756,9 +756,9 @@ def test_colouring_is_used_if_accumulation_is_estimated_slower(sparse):
         np.testing.assert_allclose(H(x + k).toarray(), wg.hessian(mixed_powers, x + k), rtol=1e-11, atol=1e-11)
     assert H.mode == "mixed" and "estimate" in H.plan.reason
     told = wg.explain(H, x)
-    assert {*told.ways} == {"direct", "mixed", "dense"}
-    assert told.ways["mixed"].estimate < 0.8 * told.ways["direct"].estimate
-    assert told.ways["mixed"].plan.colours.count == 13 and told.ways["direct"].plan.mode == "direct"
+    assert {*told.methods} == {"direct", "mixed", "dense"}
+    assert told.methods["mixed"].estimate < 0.8 * told.methods["direct"].estimate
+    assert told.methods["mixed"].plan.colours.count == 13 and told.methods["direct"].plan.mode == "direct"
 
 
 TIGHT = {
@@ -788,9 +788,9 @@ def test_row_colouring_computes_no_column_products():
 def test_explain_and_plots_of_given_patterns():
     H = wg.hessian(lagrangian, sparse=shuffled(np.tril(BAND)))
     told = wg.explain(H, X, args=(np.ones(11),), measure=True)
-    assert {*told.ways} == {"direct", "mixed", "dense"}
+    assert {*told.methods} == {"direct", "mixed", "dense"}
     assert "12 x 12, 23 nonzeros" in repr(told)
-    assert told.ways["mixed"].plan.colours.count == 3
+    assert told.methods["mixed"].plan.colours.count == 3
 
 
 COPIES = {

@@ -77,16 +77,16 @@ def test_every_stage_computes_same_values(f):
     found = wg.viz.passes(f, x)
     rows = [row for stage in ("trace", "value", "run") for row in PASSES if stage in row.stages]
     names = [row.name for row in rows if not row.exact or not row.is_optional]
-    assert [name.partition(" ")[0] for name in found] == ["recorded", *names, "machine"]
+    assert [name.partition(" ")[0] for name in found] == ["recorded", *names, "vm"]
     for name, stage in found.items():
         verify.check(stage.listing)
         np.testing.assert_allclose(outputs(stage.listing, [x])[0], f(x), rtol=1e-13, err_msg=name)
         counts = COUNTS.get(f, {}).get(name)
         assert counts is None or (len(stage), stage.operations) == counts, name
         kept = [op for op in stage.listing.op.tolist() if op not in (Op.INPUT, Op.CONST, Op.ARRAY, Op.GUARD, Op.VIEW)]
-        assert stage.numbers + stage.arrays == len(kept)
-    steps_of = [i for step in found["machine"].steps for i in step.instructions]
-    assert len(steps_of) == len(set(steps_of))  # each instruction is run once
+        assert stage.scalars + stage.arrays == len(kept)
+    executed = [i for kernel in found["vm"].kernels for i in kernel.instructions]
+    assert len(executed) == len(set(executed))  # each instruction belongs to one kernel
     assert all(name in repr(found) for name in found)
 
 
@@ -104,7 +104,7 @@ def test_stages_of_derivatives():
     assert str(wg.viz.passes(wg.compile(wg.grad(squares)), x)) == str(wg.viz.passes(squares, x, derivative="grad"))
     program = wg.record(squares, x, exact=True)
     names = [*wg.viz.passes(program, derivative="grad")]
-    assert names == ["recorded", "derived", "dce", "simplify", "lower", "machine"]
+    assert names == ["recorded", "derived", "dce", "simplify", "lower", "vm"]
 
 
 @pytest.mark.parametrize(
@@ -126,10 +126,10 @@ def test_stages_as_text():
     assert str(found["vectorise"]).splitlines()[0] == "v0: float64[100] = input 0"
     assert found["recorded"].text(3).splitlines()[3:] == ["... 599 more", "return v601"]
     assert repr(found["recorded"]).count("\n") == 61
-    machine = str(found["machine"]).splitlines()
-    assert machine[1] == "step 1, vector, 100 elements: 3 operations, 8 bytes read and 0 written for each"
-    for i in range(len(found["machine"])):  # each value is defined in one line
-        assert sum(re.match(rf" *v{i}[ :]", line) is not None for line in machine) == 1
+    vm = str(found["vm"]).splitlines()
+    assert vm[1] == "kernel 1, vector, 100 elements: 3 operations, 8 bytes read, 0 bytes written per element"
+    for i in range(len(found["vm"])):  # each value is defined in one line
+        assert sum(re.match(rf" *v{i}[ :]", line) is not None for line in vm) == 1
 
 
 # ---------------------------------------------------------------------------------------------- listings
@@ -200,31 +200,33 @@ def test_nested_programs_are_indented_and_counted():
     (call,) = code.calls
     code.calls[0] = Call(Repeated(10, body), call.args, call.kwargs, call.operands)
     shown = str(program).splitlines()
-    assert shown[2:4] == ["    10 times:", "        v0: float64[100] = input 0"]
+    assert shown[2:4] == ["    10 iterations of:", "        v0: float64[100] = input 0"]
     found = program.explain()
     assert found.operations == 10 * 2 * N + N * N
-    loop = next(step for step in found.steps if step.kind == "loop")
+    loop = next(kernel for kernel in found.kernels if kernel.kind == "loop")
     assert (loop.elements, loop.operations) == (10, 2 * N) and 0.5 > loop.share > 0.1
     assert found.instructions["loop"] == 1
-    assert found.rolling == ["10 steps of 4 instructions are a loop"] and f"loop, 10 times: {2 * N} op" in repr(found)
-    assert r"10 times 4 instructions\nfloat64[100, 100]" in program.to_dot()
-    stage = wg.viz.passes(program)["machine"]
-    assert stage.operations == found.operations and "        10 times:" in str(stage).splitlines()
-    numbers, boxes = wg.viz.draw(program, Figure().subplots(1, 2))
-    assert numbers.get_title() == "no loops over numbers"
-    assert [box.get_text() for box in boxes.texts] == ["input 0 [100, 100]", "10 times [100, 100]", "add [100, 100]"]
+    assert found.loops == ["loop recovered: 10 iterations of 4 instructions"]
+    assert f"loop, 10 iterations: {2 * N} operations per iteration" in repr(found)
+    assert r"loop[10]: 4 instructions\nfloat64[100, 100]" in program.to_dot()
+    stage = wg.viz.passes(program)["vm"]
+    assert stage.operations == found.operations and "        10 iterations of:" in str(stage).splitlines()
+    scalars, boxes = wg.viz.draw(program, Figure().subplots(1, 2))
+    assert scalars.get_title() == "no loops over scalars"
+    assert [box.get_text() for box in boxes.texts] == ["input 0 [100, 100]", "loop[10] [100, 100]", "add [100, 100]"]
 
 
 # ---------------------------------------------------------------------------------------------- explain
 
 EXPLAINED = [
-    (squares, x, ["2 classes of 100 isomorphic scalars, 100 additions of long sums", "403 instructions become 8",
-                  "300 operations a call", "2 steps"]),
-    (scaled, x, ["2 classes of 100 isomorphic scalars", "304 instructions become 7", "100% vector, 100 elements: 2 "]),
-    (relax, x, ["196 stay scalars: fewer than 8 of each are isomorphic", "196 of them form a chain"]),
-    (scaled, x[:9], ["not vectorised: the program is short"]),
-    (mixed, x[:11], ["not vectorised: arrays are estimated to take"]),
-    (solved, x[:3], ["there are no loops over scalars", "? Python: solve", "2 calls of functions", "guard    True at"]),
+    (squares, x, ["2 isomorphism classes of 100 scalars, 100 additions in reductions", "403 -> 8 instructions",
+                  "300 per call", "kernels     2, with share"]),
+    (scaled, x, ["2 isomorphism classes of 100 scalars", "304 -> 7 instructions", "100% vector, 100 elements: 2 "]),
+    (relax, x, ["196 scalars not vectorised: isomorphism classes smaller than 8",
+                "longest dependence chain among them: 196 instructions"]),
+    (scaled, x[:9], ["not vectorised: fewer than 32 instructions"]),
+    (mixed, x[:11], [" us as array code, "]),
+    (solved, x[:3], ["no loops over scalars", "? Python call: solve", "2 Python calls", "guards      True at"]),
 ]  # fmt: skip
 
 
@@ -234,16 +236,16 @@ def test_explain_reports_loops(f, x, expected):
     found = program.explain()
     for words in expected:
         assert words in repr(found), repr(found)
-    assert sum(step.share or 0.0 for step in found.steps) == pytest.approx(1.0)
-    assert found.rolled == len(program._vectorised_ir())
+    assert sum(kernel.share or 0.0 for kernel in found.kernels) == pytest.approx(1.0)
+    assert found.vectorised == len(program._vectorised_ir())
     assert len(repr(found).splitlines()) < 25
 
 
 def test_explain_of_other_programs():
     exact = wg.record(squares, x, exact=True).explain()
-    assert exact.rolling == ["not tried: the sums of an exact program keep their order"]
+    assert exact.loops == ["not vectorised: exact programs keep the order of sums"]
     rows = wg.record(lambda u: np.linalg.inv(np.diag(u))[0] * u, np.arange(1.0, 61.0)).jacobian().explain()
-    assert rows.repeats == 2 and "2 times" in repr(rows)
+    assert rows.runs == 2 and "2 runs per call" in repr(rows)
     compiled = wg.compile(lambda u: u * x)  # reads x
     compiled(x)
     (table,) = compiled._tables.values()
@@ -280,7 +282,7 @@ def test_graph_has_a_node_per_value_and_an_edge_per_use(f):
     uses = {(v, i) for i in shown for v in operands(code, i)}
     assert {(int(a[1:]), int(b[1:])) for a, b in edges if b[0] == "v"} == {(v, i) for v, i in uses if v in shown}
     assert [name for name in nodes if name.startswith("output")] == ["output0"]
-    assert len(clusters) == sum(len(step.instructions) > 1 for step in program.explain().steps)
+    assert len(clusters) == sum(len(kernel.instructions) > 1 for kernel in program.explain().kernels)
 
 
 def test_names_and_source_locations_are_escaped():
@@ -292,14 +294,14 @@ def test_names_and_source_locations_are_escaped():
 
 def test_long_programs_are_drawn_by_kernels():
     program = wg.record(lambda u: np.linalg.inv(np.diag(np.linalg.inv(np.diag(u * 2.0)) @ u)) @ u, x)
-    for most, left_out in ((7, 0), (3, 4)):
-        source = program.to_dot(most)
+    for max_nodes, omitted in ((7, 0), (3, 4)):
+        source = program.to_dot(max_nodes)
         nodes, edges, clusters = parsed(source)
-        count = len(program.explain().steps)
-        assert not clusters and len([name for name in nodes if name.startswith("step")]) == min(most, count)
-        assert f"more than {most}: each box is a step" in source
-        assert (f"the last {left_out} are left out" in source) == (left_out > 0)
-        assert any(a.startswith("step") and b.startswith("step") for a, b in edges)
+        count = len(program.explain().kernels)
+        assert not clusters and len([name for name in nodes if name.startswith("kernel")]) == min(max_nodes, count)
+        assert f"more than {max_nodes} nodes: one node per kernel" in source
+        assert (f"last {omitted} kernels omitted" in source) == (omitted > 0)
+        assert any(a.startswith("kernel") and b.startswith("kernel") for a, b in edges)
 
 
 def test_render_names_missing_package(tmp_path, monkeypatch):
@@ -313,7 +315,7 @@ def test_render_names_missing_package(tmp_path, monkeypatch):
         wg.viz.render(program, tmp_path / "q.svg")
     assert not (tmp_path / "q.svg").exists()
     monkeypatch.setitem(sys.modules, "graphviz", None)
-    with pytest.raises(ImportError, match=r"graphviz is needed for pictures: pip install wengert\[viz\]"):
+    with pytest.raises(ImportError, match=r"graphviz is needed for plots: pip install wengert\[viz\]"):
         wg.viz.render(program, tmp_path / "p.svg")
 
 
@@ -322,10 +324,10 @@ def test_render_names_missing_package(tmp_path, monkeypatch):
 
 def test_isomorphism_plot_has_a_dot_per_scalar_and_a_box_per_class():
     program = wg.record(squares, x)
-    numbers, arrays = wg.viz.draw(program, Figure().subplots(1, 2))
-    dots = numbers.collections[-1]
+    scalars, arrays = wg.viz.draw(program, Figure().subplots(1, 2))
+    dots = scalars.collections[-1]
     assert len(dots.get_offsets()) == 3 * N
-    assert numbers.get_title() == "300 numbers in 2 classes"
+    assert scalars.get_title() == "300 scalars, 2 isomorphism classes"
     shades = [to_hex(shade) for shade in dots.get_facecolors()]
     assert sorted(map(shades.count, set(shades))) == [N, N, N]  # squares, products, sums
     heights = np.unique(dots.get_offsets()[:, 1])
@@ -337,9 +339,9 @@ def test_isomorphism_plot_has_a_dot_per_scalar_and_a_box_per_class():
 
 
 def test_isomorphism_plot_of_recurrence_states_reason():
-    numbers, arrays = wg.viz.draw(wg.record(relax, x), Figure().subplots(1, 2))
-    assert np.max(numbers.collections[-1].get_offsets()[:, 1]) == 2 * (N - 2)
-    assert arrays.get_title() == "nothing is rolled" and "form a chain" in arrays.texts[0].get_text()
+    scalars, arrays = wg.viz.draw(wg.record(relax, x), Figure().subplots(1, 2))
+    assert np.max(scalars.collections[-1].get_offsets()[:, 1]) == 2 * (N - 2)
+    assert arrays.get_title() == "not vectorised" and "longest dependence chain" in arrays.texts[0].get_text()
 
 
 def test_patterns_are_drawn_with_colours():

@@ -79,7 +79,7 @@ def vm():
 def llvm():
     import wengert as wg
 
-    for name in ("llvmlite.binding", "wengert.program.specialise.compiled", "wengert.program.codegen.jit_steps"):
+    for name in ("llvmlite.binding", "wengert.program.specialise.compiled", "wengert.program.codegen.jit"):
         import_module(name)
     return wengert(wg.compile(tier="llvm"))
 
@@ -357,8 +357,8 @@ OURS = ("wengert", "vm", "llvm")
 TITLES = {
     "wengert": "eager",
     "vm": "VM",
-    "llvm": "llvm",
-    "hand": "by hand",
+    "llvm": "LLVM",
+    "hand": "hand-written",
     "differences": "finite differences",
     "asdex": "jax + asdex",
     "casadi_mx": "casadi MX",

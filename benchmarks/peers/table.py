@@ -1,15 +1,15 @@
-"""The figures as Markdown: tables of later calls, of first calls, and of both settings of malloc."""
+"""Formats the results as Markdown: tables of warm calls, of first calls, and of both malloc settings."""
 
 from statistics import geometric_mean, median
 
 from benchmarks import measure
 from benchmarks.peers.packages import OURS, TITLES
 
-#: packages that compile a trace or turn it into a program; the others run it once, as eager wengert does
+#: packages that compile or replay a trace; the others are eager, as wengert without `compile`
 COMPILED = ("jax", "casadi", "casadi_jit")
-#: not packages, so they are left out of wins and losses
+#: lower bounds rather than packages, excluded from the comparisons
 LIMITS = ("hand",)
-#: wengert's columns and the packages they are compared with, for later calls and for the first
+#: wengert's columns and the packages they are compared with, for warm and for first calls
 LATER = (("wengert", "eager"), ("vm", "all"), ("llvm", "all"))
 FIRST = (("wengert", "all"), ("vm", "all"), ("llvm", "all"))
 
@@ -24,7 +24,7 @@ def summary(cells):
 
 
 def reason(cell, length=40):
-    """Return the text of a cell without figures."""
+    """Return the text of a cell without a measurement."""
     if "missing" in cell:
         return cell["missing"]
     words = cell["fails"].replace("`", "'").replace("|", "/")
@@ -32,14 +32,14 @@ def reason(cell, length=40):
 
 
 def over_best(cells, ours, name, which):
-    """Return our figure over the minimum of the others, or None."""
+    """Return the ratio of our time to the best of the other packages, or None."""
     left_out = (*OURS, *LIMITS, *(COMPILED if which == "eager" else ()))
     others = [cell[name] for package, cell in cells.items() if package not in left_out and name in cell]
     return cells[ours][name] / min(others) if others and name in cells.get(ours, ()) else None
 
 
 def over_hand(cells):
-    """Return the faster of our programs relative to the hand-written derivative, or None."""
+    """Return the ratio of the faster of VM and LLVM to the hand-written derivative, or None."""
     ours = [cells[package]["ratio"] for package in ("vm", "llvm") if "ratio" in cells.get(package, ())]
     hand = cells.get("hand", {}).get("ratio")
     return min(ours) / hand if ours and hand else None
@@ -55,7 +55,7 @@ def times(ratio):
 
 
 def compared(rows, figures, packages, contests, name, text):
-    """Return table lines with the minimum `name` of each row in bold, and for each contest our ratios by row."""
+    """Return table lines with the minimum of `name` in each row in bold, and our ratios by row for each comparison."""
     ratios, lines = {contest: {} for contest in contests}, []
     for row in rows:
         cells = {package: figures[row.key].get(package, {"missing": ""}) for package in packages}
@@ -80,15 +80,15 @@ def compared(rows, figures, packages, contests, name, text):
 
 
 def verdict(ratios):
-    """Return for each contest the share of rows won and the geometric mean, and a line of the rows lost."""
+    """Yield for each comparison the share of rows won and the geometric mean, then the rows lost."""
     for (ours, which), found in ratios.items():
         if not found:
             continue
         won = sum(ratio <= 1.0 for ratio in found.values())
         yield (
-            f"- **{TITLES[ours]}** beside {which} packages: at most 1.0x the best in {won} of {len(found)} rows "
-            f"({won / len(found):.0%}), geometric mean {times(geometric_mean(found.values()))}, "
-            f"worst {times(max(found.values()))}."
+            f"- **{TITLES[ours]}** relative to the best of {which} packages: at most 1.0x in {won} of {len(found)} "
+            f"rows ({won / len(found):.0%}), geometric mean {times(geometric_mean(found.values()))}, "
+            f"maximum {times(max(found.values()))}."
         )
         lost = sorted((row for row in found if found[row] > 1.0), key=found.get, reverse=True)
         if lost:
@@ -96,23 +96,23 @@ def verdict(ratios):
 
 
 def later_text(package, cell):
-    """Return a time and its ratio to f; ours with its spread."""
+    """Return a time and its ratio to f, ours with the quartiles."""
     spread = f", {cell['low']:.3g} to {cell['high']:.3g}" if package in OURS else ""
     return f"{measure.shown(cell['warm'])} ({cell['ratio']:.3g}{spread})"
 
 
 def spread(figures):
-    """Return the median over all cells of the distance of the quartiles, relative to the figure."""
+    """Return the median over all cells of the interquartile range relative to the ratio."""
     cells = [cell for row in figures.values() for cell in row.values() if "ratio" in cell]
     return median((cell["high"] - cell["low"]) / cell["ratio"] for cell in cells)
 
 
 def malloc(rows, figures, raised):
-    """Return times with the raised settings over the default ones, for rows and packages that have both."""
+    """Yield the ratio of times with raised to those with default malloc thresholds, where both were measured."""
     packages = list(dict.fromkeys(package for cells in raised.values() for package in cells))
 
     def changed(name, what):
-        """Return each time in units of a loop timed beside it, because the processes ran at different times."""
+        """Return the ratio of times, each relative to a reference loop in its process, because clock speeds drift."""
         after, before = (cells[name][what] / cells[name]["pace"] for cells in (later, earlier))
         return after / before
 
@@ -132,18 +132,18 @@ def summaries(figures):
 
 
 def markdown(rows, figures, raised, packages, setting):
-    """Return the whole section.
+    """Return the Markdown section.
 
     Parameters
     ----------
     rows : list of Row
-        Those without figures are left out.
+        Rows without results are omitted.
     figures, raised : dict
         For each row's key, a dict with a list of process results for each package; with malloc's
         default settings and with raised thresholds.
     packages : list of str
     setting : list of str
-        Sentences: machine, versions, what was left out.
+        Sentences on hardware, versions and omitted packages.
     """
     keys = [row.key for row in rows]
     figures, raised = ({key: cells[key] for key in keys if key in cells} for cells in map(summaries, (figures, raised)))
@@ -156,35 +156,35 @@ def markdown(rows, figures, raised, packages, setting):
         [
             *setting,
             "",
-            "### Later calls, at new points",
+            "### Warm calls, at new points",
             "",
-            "In brackets: the time over that of f in plain NumPy in the same process, in strict alternation; for "
-            "wengert with the quartiles, the widest of all processes.",
-            f"Over all cells the quartiles are {spread(figures):.0%} of the figure apart, in the median.",
-            "The least of the packages is in bold.",
-            "The columns at the right compare what is in brackets; the last has the faster of VM and llvm.",
+            "In parentheses: the time relative to f in plain NumPy, timed alternately in the same process; for wengert "
+            "with the lowest first and highest third quartile of all processes.",
+            f"The median interquartile range is {spread(figures):.0%} of the ratio.",
+            "The fastest package is in bold.",
+            "The columns at the right are quotients of these ratios; the last one takes the faster of VM and LLVM.",
             "",
             *verdict(later_ratios),
             "",
-            *header(packages, contests, ["ours / by hand"] if "hand" in packages else []),
+            *header(packages, contests, ["ours / hand-written"] if "hand" in packages else []),
             *later,
             "",
-            "### The first call",
+            "### First call",
             "",
-            "In a process that has imported everything: to trace, compile and run; the least is in bold.",
-            "Nothing is found in caches on disk.",
+            "Tracing, compilation and one run, after all imports; the fastest is in bold.",
+            "Disk caches are cold.",
             "",
             *verdict(first_ratios),
             "",
             *header(called, of_first),
             *first,
             "",
-            "### Settings of malloc",
+            "### malloc settings",
             "",
-            "glibc gives large buffers that are freed back to the kernel, which makes plain NumPy code slower.",
-            "With `MALLOC_MMAP_THRESHOLD_` and `MALLOC_TRIM_THRESHOLD_` raised it keeps them.",
-            "Times of later calls with raised thresholds over those with default settings, in processes of their own, "
-            "each in units of a loop in Python that was timed beside it:",
+            "By default, glibc returns large freed buffers to the operating system, which slows down plain NumPy code.",
+            "With `MALLOC_MMAP_THRESHOLD_` and `MALLOC_TRIM_THRESHOLD_` raised it reuses them.",
+            "Ratio of warm call times with raised thresholds to those with default settings, in separate processes, "
+            "each relative to a Python loop timed in the same process:",
             "",
             *malloc(rows, figures, raised),
         ]
@@ -192,7 +192,7 @@ def markdown(rows, figures, raised, packages, setting):
 
 
 def header(packages, contests, more=()):
-    """Return the first two lines of a table."""
+    """Return the header lines of a table."""
     best = [f"{TITLES[ours]} / best{' eager' * (which == 'eager')}" for ours, which in contests]
     titles = ["derivative", "size", "f", *(TITLES.get(name, name) for name in packages), *best, *more]
     return f"| {' | '.join(titles)} |", f"|---|{'---:|' * (len(titles) - 1)}"

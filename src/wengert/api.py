@@ -1018,7 +1018,7 @@ def compile(
         Names of globals, variables, attributes and parameters, or objects themselves, that do not change between calls
         and are not checked. A change goes unnoticed until `recheck` finds it.
     disable : str or collection of str
-        Compiler passes to switch off, in addition to those named in the environment variable ``WENGERT_DISABLE``,
+        Compiler passes to disable, in addition to those named in the environment variable ``WENGERT_DISABLE``,
         separated by commas. `wengert.testing.bisect_passes` finds a pass that breaks a function.
 
     Returns
@@ -1117,7 +1117,7 @@ def record(
     exact : bool
         Return the same bits as `f` itself, see `compile`.
     disable : str or collection of str
-        Compiler passes to switch off for the program and its derivatives, see `compile`.
+        Compiler passes to disable for the program and its derivatives, see `compile`.
 
     Returns
     -------

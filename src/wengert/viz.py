@@ -1,6 +1,6 @@
-"""Views of programs: the IR before and after each compiler pass, and pictures of programs and sparsity patterns.
+"""Views of programs: the IR after each compiler pass, and plots of programs and sparsity patterns.
 
-Running a program needs nothing of this module. Programs store no intermediate stages; the passes are run again.
+Programs store no intermediate stages; the passes are run again.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from wengert.program.ir.opcodes import Op
 from wengert.program.ir.printer import bodies, lines, name_of, printed, rows
 from wengert.program.passes import pipeline, vectorise
 from wengert.program.program import Program
-from wengert.program.report.schedule import Step, operations, peak_bytes, schedule
-from wengert.program.report.summary import rolling
+from wengert.program.report.schedule import Kernel, operations, peak_bytes, schedule
+from wengert.program.report.summary import loop_remarks
 from wengert.transforms.explain import counted, size_of
 
 __all__ = ["Passes", "Stage", "draw", "passes", "pattern", "render"]
 
-#: limits: instructions in the repr of a stage, edges in a picture, boxes with a label, and instructions drawn as boxes
+#: limits on the instructions in the repr of a stage, and on the edges, labelled boxes and boxes in a plot
 MAX_REPR_LINES, MAX_EDGES, MAX_LABELLED_BOXES, MAX_BOXES = 60, 5000, 60, 600
 _DERIVATIVES = ("grad", "vjp", "jvp", "hvp", "jacobian", "hessian")
 _COLOURS = ["#b1401d", "#2c6e8f", "#7a9a2e", "#8e5ba6", "#d08a1d", "#3f8f7a", "#a64f6d", "#5a6bb0", "#94793a"]
@@ -48,33 +48,33 @@ class Stage:
     Attributes
     ----------
     name : str
-        The pass that produced it, numbered from its second run on; or "recorded", "derived" or "machine".
+        The pass that produced it, numbered from its second run on; or "recorded", "derived" or "vm".
     stage : str
         The stage of the pipeline in which the pass ran.
-    what : str
-        What the pass does.
+    description : str
+        The transformation, in a few words.
     listing : Listing
-    steps : list of Step or None
-        The VM's kernels, for "machine" only.
+    kernels : list of Kernel or None
+        The VM kernels, for "vm" only.
     """
 
     name: str
     stage: str
-    what: str
+    description: str
     listing: Listing
-    steps: list[Step] | None = None
+    kernels: list[Kernel] | None = None
 
     def __len__(self):
         return len(self.listing)
 
     @property
-    def numbers(self) -> int:
-        """Number of instructions that compute or read one scalar."""
+    def scalars(self) -> int:
+        """Number of instructions that compute or load one scalar."""
         return self._computing() - self.arrays
 
     @property
     def arrays(self) -> int:
-        """Number of instructions on arrays; views do not count."""
+        """Number of array instructions, without views."""
         code = self.listing
         return sum(
             bool(kind_of(code, i)[1]) or op == Op.SUM
@@ -87,34 +87,34 @@ class Stage:
 
     @property
     def operations(self) -> int:
-        """Number of scalar operations in a run, without those inside calls of NumPy functions."""
+        """Number of scalar operations per run, without those inside NumPy functions."""
         return sum(operations(self.listing))
 
     @property
     def memory(self) -> int:
-        """Maximum number of bytes alive at once if the instructions run one after the other."""
+        """Peak bytes of live values if the instructions run in sequence."""
         return peak_bytes(self.listing)
 
-    def text(self, most: int | None = None) -> str:
-        """Return the IR, or the kernels with their instructions, limited to `most` (for each kernel)."""
-        if self.steps is None:
-            return printed(self.listing, most)
-        return "\n".join(self._of_steps(most))
+    def text(self, max_lines: int | None = None) -> str:
+        """Return the IR, or the kernels with their instructions, limited to `max_lines` instructions (per kernel)."""
+        if self.kernels is None:
+            return printed(self.listing, max_lines)
+        return "\n".join(self._kernel_lines(max_lines))
 
-    def _of_steps(self, most):
+    def _kernel_lines(self, max_lines):
         """Yield inputs and kernels, each kernel with the constants and views that it is the first to read."""
         code = self.listing
         table = rows(code)
-        groups = [[*step.instructions] for step in self.steps]
+        groups = [[*kernel.instructions] for kernel in self.kernels]
         known = {*code.inputs, *(i for group in groups for i in group)}
         yield from lines(code, code.inputs, table)
-        for number, (step, group) in enumerate(zip(self.steps, groups), 1):
+        for number, (kernel, group) in enumerate(zip(self.kernels, groups), 1):
             for i in group:  # the list grows during the loop
                 group += [v for v in operands(code, i) if v not in known]
                 known.update(operands(code, i))
-            yield f"step {number}, {step}"
-            shown = sorted(group)[:most]
-            yield from (f"    {line}" for line in lines(code, shown, table, most))
+            yield f"kernel {number}, {kernel}"
+            shown = sorted(group)[:max_lines]
+            yield from (f"    {line}" for line in lines(code, shown, table, max_lines))
             if len(shown) < len(group):
                 yield f"    ... {len(group) - len(shown)} more"
         yield from lines(code, sorted({*range(len(code))} - known), table)
@@ -128,7 +128,7 @@ class Stage:
 
 
 class Passes(Mapping):
-    """Maps the name of each pass to the stage it produced; print it for a table of the stages that differ."""
+    """Mapping from pass names to the stages that the passes produced; its ``repr`` is a table of those that differ."""
 
     def __init__(self, name: str, stages: list[Stage]):
         self.name = name
@@ -144,30 +144,31 @@ class Passes(Mapping):
         return len(self._stages)
 
     def __repr__(self):
-        head = ("", "stage", "instructions", "numbers", "arrays", "operations", "memory", "")
+        head = ("pass", "stage", "instructions", "scalars", "arrays", "operations", "memory", "description")
         rows, unchanged, before = [head], [], None
         for stage in self.values():
-            if stage.listing is before and stage.steps is None:
+            if stage.listing is before and stage.kernels is None:
                 unchanged.append(stage.name)
                 continue
             before = stage.listing
-            counts = (len(stage), stage.numbers, stage.arrays, stage.operations)
-            rows.append((stage.name, stage.stage, *map(str, counts), size_of(stage.memory), stage.what))
+            counts = (len(stage), stage.scalars, stage.arrays, stage.operations)
+            rows.append((stage.name, stage.stage, *map(str, counts), size_of(stage.memory), stage.description))
         widths = [max(map(len, column)) for column in zip(*rows)]
         found = [self.name]
         for first, second, *middle, last in rows:
             cells = [cell.rjust(width) for cell, width in zip(middle, widths[2:-1])]
             found.append(f"  {first:{widths[0]}}  {second:{widths[1]}}  {'  '.join(cells)}  {last}".rstrip())
         if unchanged:
-            found += textwrap.wrap(f"nothing to do for {', '.join(unchanged)}", 100, initial_indent="  ",
-                                   subsequent_indent="    ")  # fmt: skip
+            names = ", ".join(name.replace(" ", "\xa0") for name in unchanged)  # no line break within a name
+            wrapped = textwrap.wrap(f"no change: {names}", 100, initial_indent="  ", subsequent_indent="    ")
+            found += [line.replace("\xa0", " ") for line in wrapped]
         return "\n".join(found)
 
 
 def passes(
     f: Callable, x: Any = None, /, *, args: tuple = (), kwargs: dict | None = None, derivative: str | None = None
 ) -> Passes:
-    """Return the program of a function after each pass of the pipeline, down to the instructions of the VM.
+    """Return the program of a function after each pass of the pipeline, down to the kernels of the VM.
 
     Parameters
     ----------
@@ -178,14 +179,14 @@ def passes(
     args, kwargs : tuple, dict
         Further arguments of the function.
     derivative : {None, "grad", "vjp", "jvp", "hvp", "jacobian", "hessian"}
-        Also show how the program of this derivative, in the first argument, is compiled.
+        Also return the stages of the program of this derivative with respect to the first argument.
 
     Returns
     -------
     Passes
         A mapping from names of passes to stages; its ``repr`` is a table of their sizes.
-        ``print(passes(f, x)["vectorise"])`` shows the program after a pass. A pass that runs again has a number after
-        its name, as in ``"vectorise 2"``.
+        ``print(passes(f, x)["vectorise"])`` prints the program after a pass, ``print(passes(f, x)["vm"])`` the VM
+        kernels. Later runs of a pass are numbered, as in ``"vectorise 2"``.
 
     Raises
     ------
@@ -208,15 +209,15 @@ def passes(
     >>> found = wg.viz.passes(f, np.ones(100))
     >>> len(found["recorded"]), len(found["vectorise"])
     (602, 8)
-    >>> print(found["machine"])
+    >>> print(found["vm"])
     v0: float64[100] = input 0
-    step 1, vector, 100 elements: 3 operations, 8 bytes read and 0 written for each
+    kernel 1, vector, 100 elements: 3 operations, 8 bytes read, 0 bytes written per element
         v1 = 2.0
         v2: float64[100] = v0
         v3: float64[100] = **(v2, v1)
         v4: float64[100] = multiply(v1, v3)
         v6 = sum(v4)
-    step 2, numbers: 1 instruction
+    kernel 2, scalar: 1 instruction
         v5 = 0.0
         v7 = add(v6, v5)
     return v7
@@ -232,41 +233,41 @@ def passes(
     with pipeline.observed(seen):
         if isinstance(f, Program):
             program = copy.copy(f)  # a copy without the cached results of passes, so that they run again
-            seen.add("recorded", "trace", "the program as it is kept", program._listing)
+            seen.add("recorded", "trace", "program as stored", program._listing)
         else:
             program = record(f, x, args=args, kwargs=kwargs)
         program = program if derivative is None else getattr(program, derivative)()
         code = program._lowered_ir()
     made = schedule(code, program._exact)
-    what = f"{counted(len(made.steps), 'step')}, {counted(made.slots, 'slot')} for numbers"
-    return Passes(program._name, [*seen, Stage("machine", "", what, made.listing, made.steps)])
+    size = f"{counted(len(made.kernels), 'kernel')}, {counted(made.registers, 'scalar register')}"
+    return Passes(program._name, [*seen, Stage("vm", "", size, made.listing, made.kernels)])
 
 
 class _Stages(list):
     """Observer of the pipeline that collects the stages in order, each under a unique name."""
 
     _BEGINNINGS: ClassVar = {
-        "trace": ("recorded", "what the function did"),
-        "derivative": ("derived", "the source transformation"),
+        "trace": ("recorded", "trace of the function"),
+        "derivative": ("derived", "source transformation"),
     }
 
     def __call__(self, run, name, code):
         if name:
-            what = next(row.what for row in pipeline.PASSES if row.name == name)
-            self.add(name, run.stage, what, code)
+            description = next(row.what for row in pipeline.PASSES if row.name == name)
+            self.add(name, run.stage, description, code)
         elif run.stage in self._BEGINNINGS and not (self and self[-1].listing is code):
-            name, what = self._BEGINNINGS[run.stage]
-            self.add(name, run.stage, what, code)
+            name, description = self._BEGINNINGS[run.stage]
+            self.add(name, run.stage, description, code)
 
-    def add(self, name, stage, what, code):
+    def add(self, name, stage, description, code):
         number = 1 + sum(each.name.partition(" ")[0] == name for each in self)
-        self.append(Stage(name if number == 1 else f"{name} {number}", stage, what, code))
+        self.append(Stage(name if number == 1 else f"{name} {number}", stage, description, code))
 
 
-# ---------------------------------------------------------------------------------------------- pictures
+# ---------------------------------------------------------------------------------------------- plots
 
 
-def render(program: Program, path: Any, most: int = 200) -> Path:
+def render(program: Program, path: Any, max_nodes: int = 200) -> Path:
     """Draw the graph of a program with Graphviz and write it to a file.
 
     Parameters
@@ -274,7 +275,7 @@ def render(program: Program, path: Any, most: int = 200) -> Path:
     program : Program
     path : path
         The suffix selects the format: ``.svg``, ``.pdf``, ``.png``; or ``.dot``, the source, which needs no Graphviz.
-    most : int
+    max_nodes : int
         As for `Program.to_dot`.
 
     Returns
@@ -299,7 +300,7 @@ def render(program: Program, path: Any, most: int = 200) -> Path:
     'digraph'
     """
     path = Path(os.fspath(path))
-    source = program.to_dot(most)
+    source = program.to_dot(max_nodes)
     if path.suffix in (".dot", ".gv"):
         path.write_text(source, encoding="utf-8")
         return path
@@ -316,12 +317,12 @@ def render(program: Program, path: Any, most: int = 200) -> Path:
 
 
 def draw(program: Program, axes: Any = None) -> Any:
-    """Draw the scalar instructions of a program, and the array instructions into which they are vectorised.
+    """Plot the scalar instructions of a program, and the array instructions into which they are vectorised.
 
-    On the left each scalar instruction is a dot, in recording order; its height is the length of the longest chain of
-    scalars that it depends on. The dots of an isomorphism class share a colour, those that stay scalar are grey, and
-    long sums are black. Loops appear as rows of dots, recurrences as slopes.
-    On the right each class is one instruction in its colour, or a text says why nothing was vectorised.
+    On the left each scalar instruction is a dot, in recording order, at the height of its dependence depth. The dots
+    of an isomorphism class share a colour, those that stay scalar are grey, and additions in reductions are black.
+    Loops appear as rows of dots, recurrences as slopes.
+    On the right each class is one instruction in its colour, or a text states why nothing was vectorised.
 
     Parameters
     ----------
@@ -346,37 +347,37 @@ def draw(program: Program, axes: Any = None) -> Any:
     --------
     >>> import numpy as np, wengert as wg
     >>> program = wg.record(lambda x: sum(x[i] ** 2 for i in range(50)), np.ones(50))
-    >>> numbers, arrays = wg.viz.draw(program)
-    >>> numbers.get_title()
-    '100 numbers in 1 class'
+    >>> scalars, arrays = wg.viz.draw(program)
+    >>> scalars.get_title()
+    '100 scalars, 1 isomorphism class'
     """
     if axes is None:
         pyplot = _imported("matplotlib.pyplot")
         axes = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")[1]
-    numbers, arrays = axes
+    scalars, arrays = axes
     code, run = program._scalar_ir(), program._vectorised_ir()
-    rolled, found, in_sums = code, [], np.zeros(len(code), bool)
+    vectorised, found, in_sums = code, [], np.zeros(len(code), bool)
     if program._may_vectorise:
-        rolled, found, in_sums = vectorise.classes(code)
+        vectorised, found, in_sums = vectorise.classes(code)
     colours = _colours(found)
-    has_numbers = sum(len(members) for members, _ in found) + in_sums.sum() >= vectorise.FEWEST
-    if has_numbers:
-        _draw_numbers(numbers, code, found, in_sums, colours)
+    has_loops = sum(len(members) for members, _ in found) + in_sums.sum() >= vectorise.MIN_CLASS_SIZE
+    if has_loops:
+        _draw_scalars(scalars, code, found, in_sums, colours)
     else:
-        _write(numbers, "no loops over numbers", [f"{program._name} computes with whole arrays"])
-    if has_numbers and run is code:
-        _write(arrays, "nothing is rolled", rolling(program))
+        _write(scalars, "no loops over scalars", [f"{program._name} operates on arrays"])
+    if has_loops and run is code:
+        _write(arrays, "not vectorised", loop_remarks(program))
     elif len(run) > MAX_BOXES:
-        _write(arrays, counted(len(run), "instruction"), rolling(program))
+        _write(arrays, counted(len(run), "instruction"), loop_remarks(program))
     else:  # the classes of a program with loops differ
-        is_rolled = run.op.tolist() == rolled.op.tolist()
+        is_vectorised = run.op.tolist() == vectorised.op.tolist()
         shades = {value: shade for (_, value), shade in zip(found, colours) if value >= 0}
-        _draw_list(arrays, run, shades if is_rolled else {})
+        _draw_program(arrays, run, shades if is_vectorised else {})
     return axes
 
 
 def pattern(found: Any, axes: Any = None) -> Any:
-    """Draw the nonzeros of a matrix, or the colours of a colouring.
+    """Plot the nonzeros of a matrix, or the colours of a colouring.
 
     Parameters
     ----------
@@ -431,7 +432,7 @@ def _imported(name):
         return importlib.import_module(name)
     except ImportError as error:
         first = name.partition(".")[0]
-        raise ImportError(f"{first} is needed for pictures: pip install wengert[viz]") from error
+        raise ImportError(f"{first} is needed for plots: pip install wengert[viz]") from error
 
 
 def _colours(found):
@@ -440,7 +441,7 @@ def _colours(found):
     return [next(colours) if value >= 0 else _PALE for _, value in found]
 
 
-def _draw_numbers(ax, code, found, in_sums, colours):
+def _draw_scalars(ax, code, found, in_sums, colours):
     colour = dict.fromkeys(np.flatnonzero(in_sums).tolist(), _INK)
     for (members, _), shade in zip(found, colours):
         colour |= dict.fromkeys(members.tolist(), shade)
@@ -456,12 +457,12 @@ def _draw_numbers(ax, code, found, in_sums, colours):
     count, shades = len(height), [colour[i] for i in height]
     size = 24 if count < 300 else 6 if count < 3000 else 2
     ax.scatter([*height], [*height.values()], size, shades, linewidths=0, zorder=2, rasterized=count > 3000)
-    classes = counted(sum(value >= 0 for _, value in found), "class", "classes")
-    ax.set(title=f"{counted(count, 'number')} in {classes}", xlabel="instruction", ylabel="values before it")
+    classes = counted(sum(value >= 0 for _, value in found), "isomorphism class", "isomorphism classes")
+    ax.set(title=f"{counted(count, 'scalar')}, {classes}", xlabel="instruction", ylabel="dependence depth")
     ax.yaxis.get_major_locator().set_params(integer=True)
 
 
-def _draw_list(ax, code, colours):
+def _draw_program(ax, code, colours):
     """Draw the instructions of a program as boxes, each above those that it reads."""
     table = rows(code)
     read = _read(code, table)
@@ -490,7 +491,7 @@ def _draw_list(ax, code, colours):
 
 
 def _read(code, table):
-    """For each box, list the boxes that it reads, through constants and views, which are not drawn."""
+    """Return the boxes that each box reads, directly or through constants and views, which are not drawn."""
     boxes: dict = {}
     found = {}
     for i, (op, *_) in enumerate(table):
@@ -506,13 +507,13 @@ def _box(code, i, row):
     op, a, *_ = row
     text = f"input {a}" if op == Op.INPUT else name_of(op)
     if op == Op.CALL:
-        text = "\n".join(f"{times} times" for times, _ in bodies(code.calls[a])) or code.calls[a].name
+        text = "\n".join(f"loop[{times}]" for times, _ in bodies(code.calls[a])) or code.calls[a].name
     _, shape, _ = kind_of(code, i)
     return f"{text} {list(shape)}" if shape else text
 
 
 def _write(ax, title, texts):
-    """Write a text in place of a picture."""
+    """Write text instead of a plot."""
     wrapped = "\n".join(line for text in texts for line in textwrap.wrap(text, 44))
     ax.text(0.5, 0.5, wrapped, ha="center", va="center", color=_INK, fontsize=9)
     ax.set(title=title, xlim=(0, 1), ylim=(0, 1))

@@ -41,7 +41,7 @@ PIN = 'pip install "cuda-toolkit==13.0.*" "nvidia-nvjitlink==13.0.*", or a newer
 #: a fake numba.cuda, the error raised by launching a kernel, the reason and the remedy
 CASES = {
     "simulator": (Cuda(simulator=True), None, "simulator", "unset NUMBA_ENABLE_CUDASIM"),
-    "switched off": (Cuda(devices=Devices(DISABLED)), None, "switched off", "unset it"),
+    "disabled": (Cuda(devices=Devices(DISABLED)), None, "is disabled", "unset it"),
     "no driver": (Cuda(devices=Devices(NOT_FOUND)), None, "driver library .* is missing", "--gpus all"),
     "no device": (Cuda(devices=Devices(NO_DEVICE)), None, "no GPU that this process may use", "CUDA_VISIBLE_DEVICES"),
     "none listed": (Cuda(devices=()), None, "no GPU that this process may use", "CUDA_VISIBLE_DEVICES"),

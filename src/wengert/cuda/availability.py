@@ -87,7 +87,7 @@ def _check(cuda):
 def _driver_error(error):
     text = one_line(error)
     if "NUMBA_DISABLE_CUDA" in text:
-        return CudaUnavailable("CUDA is switched off by NUMBA_DISABLE_CUDA=1", "unset it")
+        return CudaUnavailable("CUDA is disabled by NUMBA_DISABLE_CUDA=1", "unset it")
     if name_of(error) == "NO_DEVICE":
         return _no_device_error()
     if "cannot be found" in text or "could not be found" in text:

@@ -540,51 +540,51 @@ class Program(Runner):
         return len(self._listing)
 
     def __repr__(self):
-        without = f", without {', '.join(sorted(self._disabled))}" if self._disabled else ""
+        without = f", disabled: {', '.join(sorted(self._disabled))}" if self._disabled else ""
         return f"<program of {self._name}: {len(self)} instructions{without}>"
 
     def __str__(self):
         return printed(self._listing)
 
     def explain(self) -> Summary:
-        """Summarise the program: its instructions, the result of vectorising its loops, and the kernels that run it.
+        """Summarise the program: its instructions, the effect of the compiler passes, and the VM kernels.
 
         Examples
         --------
         >>> import numpy as np, wengert as wg
         >>> wg.record(lambda x: np.sum(np.exp(x)) * 2.0, np.ones(1000)).explain()
         <lambda>: 5 instructions
-          inputs   float64[1000]
-          outputs  float64
-          counts   2 elementwise, 1 input, 1 sum, 1 const
-          does     2001 operations a call
-          passes   nothing to do
-          rolling  nothing to do: there are no loops over scalars
-          runs     2 steps
-                     100% vector, 1000 elements: 2 operations, 8 bytes read and 0 written for each
-                       0% numbers: 1 instruction
-          memory   8.22 kB beside inputs and outputs, constant arrays 0 bytes
-          tier     vm, and llvm after 4e+05 replays where it is installed
+          inputs      float64[1000]
+          outputs     float64
+          opcodes     2 elementwise, 1 input, 1 sum, 1 const
+          operations  2001 per call
+          passes      no change
+          loops       no loops over scalars
+          kernels     2, with share of estimated time
+                        100% vector, 1000 elements: 2 operations, 8 bytes read, 0 bytes written per element
+                          0% scalar: 1 instruction
+          memory      workspace 8.22 kB, constants 0 bytes
+          tier        vm; llvm after 4e+05 runs if llvmlite is installed
         """
         return summary(self)
 
-    def to_dot(self, most: int = 200) -> str:
+    def to_dot(self, max_nodes: int = 200) -> str:
         """Return the program as the VM runs it, as a Graphviz graph.
 
         Instructions that one kernel executes share a box.
 
         Parameters
         ----------
-        most : int
+        max_nodes : int
             Limit on the number of nodes. A longer program gets one node per kernel, and kernels beyond the limit are
-            omitted, which the title says.
+            omitted; the title states both.
 
         Returns
         -------
         str
             DOT source for Graphviz or `wengert.viz.render`.
         """
-        return to_dot(self._name, self._lowered_ir(), self._exact, most)
+        return to_dot(self._name, self._lowered_ir(), self._exact, max_nodes)
 
     def to_cuda(
         self,

@@ -327,7 +327,7 @@ class SparseOperator(dense.Derivative):
                 why = "the colouring was given"
                 return self._by_products(program, given.mode, given.colours, given.pattern, why)
         if "accumulate" in program._disabled:
-            why = "the pass accumulate is disabled"
+            why = "pass 'accumulate' is disabled"
         elif self.mode in _ACCUMULATING_MODES:
             try:
                 wanted = None if given is None else (given.rows, given.columns)
@@ -336,7 +336,7 @@ class SparseOperator(dense.Derivative):
                 made = program._with_nonzeros(self.name, found.code)
                 if self._is_dense_accumulation(pattern, made):
                     return self._dense(of_value, pattern)
-                plan = Plan("direct", pattern, None, "entries are products of partials")
+                plan = Plan("direct", pattern, None, "accumulated from partials")
                 return self._by_products_if_faster(program, code, made, plan)
             except Refused as reason:
                 why = f"direct accumulation is not possible: {reason}"
@@ -373,7 +373,7 @@ class SparseOperator(dense.Derivative):
         if not prefers_colouring(of_entries, least_compressed_time(f, width, pattern.nnz)):
             return made, plan
         mode, colours = self._cheapest_colouring(pattern, program._operation_count)
-        why = "estimated to be faster than accumulation"
+        why = "estimated to be faster than direct accumulation"
         by_products = self._by_products(program, mode, colours, pattern, why)
         return by_products if prefers_colouring(made._estimated_time, by_products[0]._estimated_time) else (made, plan)
 
@@ -395,7 +395,7 @@ class SparseOperator(dense.Derivative):
 
     def _dense(self, program, pattern):
         made = program.hessian(self.argnums) if self.order == 2 else program.jacobian(self.argnums)
-        return made, Plan("dense", pattern, None, "small, or with few zeros")
+        return made, Plan("dense", pattern, None, "a dense array is estimated to be cheaper")
 
     def _cheapest_colouring(self, pattern, f):
         """Return the mode with the lowest estimated cost, and its colouring."""

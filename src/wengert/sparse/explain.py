@@ -47,7 +47,7 @@ class MethodCost:
         colours = "" if self.plan.colours is None else f", {counted(self.plan.colours.count, 'colour')}"
         time = "" if self.seconds is None else f", measured {self.seconds * 1e6:.3g} us"
         estimate = f"estimated {self.estimate * 1e6:.3g} us"
-        return f"{self.operations:.3g} evaluations of f, {size_of(self.nbytes)}{colours}, {estimate}{time}"
+        return f"{self.operations:.3g} evaluations of f, {size_of(self.nbytes)} workspace{colours}, {estimate}{time}"
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -59,22 +59,22 @@ class Explanation:
     name : str
     plan : Plan
         The plan in use.
-    ways : dict
+    methods : dict
         Cost of each method, by mode.
     """
 
     name: str
     plan: Plan
-    ways: dict[str, MethodCost]
+    methods: dict[str, MethodCost]
 
     def __repr__(self):
         m, n = self.plan.pattern.shape
         nnz = self.plan.pattern.nnz
         rows = [
-            f"{self.name}: {m} x {n}, {counted(nnz, 'nonzero')}, {nnz / max(1, m * n):.2%}",
+            f"{self.name}: {m} x {n}, {counted(nnz, 'nonzero')} ({nnz / max(1, m * n):.2%})",
             f"  plan     {self.plan.mode}: {self.plan.reason}",
         ]
-        return "\n".join([*rows, *[f"  {mode:8} {way}" for mode, way in self.ways.items()]])
+        return "\n".join([*rows, *[f"  {mode:8} {cost}" for mode, cost in self.methods.items()]])
 
 
 def explained(derivative: Derivative, args: tuple, kwargs: dict, measure: bool) -> Explanation:
@@ -84,20 +84,20 @@ def explained(derivative: Derivative, args: tuple, kwargs: dict, measure: bool) 
     program = program_of(op.f, args, kwargs)
     leaves = program._example
     f_alone = max(1, program._operation_count)
-    ways = {}
+    methods = {}
     for mode in ("auto", "direct", "mixed") if op.order == 2 else ("auto", "direct", "forward", "reverse", "mixed"):
         made = op.alternative(mode).of_program(program)
         plan = made._result.plan
-        ways.setdefault(plan.mode, _method_cost(plan, made, f_alone, leaves, measure))
+        methods.setdefault(plan.mode, _method_cost(plan, made, f_alone, leaves, measure))
     shape = derivative.plan.pattern.shape
     if math.prod(shape) <= _MAX_DENSE_ELEMENTS:
         try:
             dense = (program.hessian if op.order == 2 else program.jacobian)(op.argnums)
-            plan = Plan("dense", derivative.plan.pattern, None, "an ndarray")
-            ways["dense"] = _method_cost(plan, dense, f_alone, leaves, measure)
+            plan = Plan("dense", derivative.plan.pattern, None, "returns an ndarray")
+            methods["dense"] = _method_cost(plan, dense, f_alone, leaves, measure)
         except NotDerivable:
             pass
-    return Explanation(derivative.name, derivative.plan, ways)
+    return Explanation(derivative.name, derivative.plan, methods)
 
 
 def _method_cost(plan: Plan, made: Program, f_alone: int, leaves: list, measure: bool) -> MethodCost:
@@ -107,7 +107,7 @@ def _method_cost(plan: Plan, made: Program, f_alone: int, leaves: list, measure:
 
 
 def _seconds(made: Program, leaves: list[Any]) -> float:
-    """Of a call, the median of some."""
+    """Return the median time of a call in seconds."""
     made._execute(leaves)
     times = []
     for _ in range(_TIMED_RUNS):

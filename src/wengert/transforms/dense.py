@@ -417,7 +417,7 @@ class Jacobian(Derivative):
             if self._is_forward(n, self._m, True):
                 run.close()
                 positions = self.positions(args)
-                return self._push(args, kwargs, positions, n, "; f was recorded once, to count its values")
+                return self._push(args, kwargs, positions, n, "; f was also recorded, to determine m")
         return run
 
     def _may_use_quick(self, args):
@@ -489,7 +489,7 @@ class Jacobian(Derivative):
         return run
 
     def _reason(self, mode):
-        return f"mode={mode!r} was requested" if self.mode != "auto" else "cheaper by the cost model"
+        return f"mode={mode!r} was requested" if self.mode != "auto" else "lower estimated cost"
 
     def from_recording(self, run):
         shapes = [shape_of(y) for y in run.outputs]
@@ -541,7 +541,7 @@ class Jacobian(Derivative):
         self._n = self._size = -1
         n = sum([math.prod(x.shape) for x in run.inputs])
         recorded = self.mode == "auto" and self._is_forward(n, m, False)
-        reason = self._reason("reverse") + ("; f is recorded now, the next call goes forward" if recorded else "")
+        reason = self._reason("reverse") + (", given the tape; the next call uses forward mode" if recorded else "")
         is_complex = any(map(holds_complex, run.outputs))
         self.plan = Plan("reverse", n, m, 1, (1 + is_complex) * (-(-m // k) if k else 0), k, reason)
         sweep = holomorphic_rows if self.holomorphic else complex_rows if is_complex else rows

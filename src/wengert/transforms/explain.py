@@ -14,11 +14,11 @@ from wengert.transforms.products import shape_of
 
 # operators without a choice of mode: mode, sweeps over the tape, reason
 _FIXED: dict[str, tuple] = {
-    "grad": ("reverse", 1, "one sweep gives the derivatives of a scalar with respect to all variables"),
-    "derivative": ("forward", 0, "one tangent gives the derivative of every element with respect to its own variable"),
-    "jvp": ("forward", 0, "one direction: a tangent through f"),
-    "vjp": ("reverse", 1, "one cotangent: a sweep per call of the pullback"),
-    "hvp": ("mixed", 1, "one direction: a tangent through f and the sweep"),
+    "grad": ("reverse", 1, "scalar output, so one sweep yields the gradient"),
+    "derivative": ("forward", 0, "elementwise function, so one tangent yields all derivatives"),
+    "jvp": ("forward", 0, "one tangent is propagated through f"),
+    "vjp": ("reverse", 1, "one sweep per call of the pullback"),
+    "hvp": ("mixed", 1, "forward over reverse: one tangent is propagated through f and the sweep"),
 }
 
 
@@ -52,13 +52,14 @@ class Explanation:
 
     def __repr__(self):
         plan = self.plan
-        runs = counted(plan.runs, "run") + " of f"
+        evaluations = f"{counted(plan.runs, 'evaluation')} of f"
         if plan.mode == "forward":
-            passes = f"{runs}, {counted(plan.width, 'tangent')} at once; no tape"
+            passes = f"{evaluations} with {counted(plan.width, 'tangent')}, no tape"
         else:
-            passes = f"{runs}, recorded; {counted(plan.sweeps, 'sweep')}, {counted(plan.width, 'direction')} at once"
+            sweeps = f"{counted(plan.sweeps, 'reverse sweep')} with {counted(plan.width, 'direction')}"
+            passes = f"{evaluations}, recorded; {sweeps}"
         rows = [
-            f"{self.name}: n = {plan.n}, shape {_shapes(self.inputs)}, to m = {plan.m}, shape {_shapes(self.outputs)}",
+            f"{self.name}: {_shapes(self.inputs)} -> {_shapes(self.outputs)}, n = {plan.n}, m = {plan.m}",
             f"  mode    {plan.mode}: {plan.reason}",
             f"  passes  {passes}",
         ]
@@ -66,14 +67,14 @@ class Explanation:
             rows.append(f"  tape    {counted(self.entries, 'entry', 'entries')}, {size_of(self.nbytes)}")
         if self.costs:
             listed = ", ".join(f"{mode} {cost:.3g}" for mode, cost in self.costs.items())
-            rows.append(f"  costs   {listed} evaluations of f, estimated")
+            rows.append(f"  cost    {listed} evaluations of f (estimated)")
         return "\n".join(rows)
 
 
 def explain(
     f: Callable, x: Any, /, *, args: tuple = (), kwargs: dict | None = None, measure: bool = False
 ) -> Explanation:
-    """Report how a derivative is computed at a point, and why.
+    """Report the method that computes a derivative at a point, its cost, and the reason for choosing it.
 
     The derivative is evaluated once.
 
@@ -93,7 +94,7 @@ def explain(
     -------
     Explanation
         Mode and reason, evaluations of `f`, sweeps and directions, the length of the tape, and the cost of each mode;
-        its ``repr`` is a short report. For a sparse derivative, the plan and the time of each method.
+        its ``repr`` is a short report. For a sparse derivative, the plan and the cost of each method.
 
     Raises
     ------
@@ -108,11 +109,11 @@ def explain(
     --------
     >>> import numpy as np, wengert as wg
     >>> wg.explain(wg.jacobian(np.sin), np.ones(3))
-    jacobian(sin): n = 3, shape (3,), to m = 3, shape (3,)
-      mode    reverse: cheaper by the cost model
-      passes  1 run of f, recorded; 1 sweep, 3 directions at once
+    jacobian(sin): (3,) -> (3,), n = 3, m = 3
+      mode    reverse: lower estimated cost
+      passes  1 evaluation of f, recorded; 1 reverse sweep with 3 directions
       tape    1 entry, 41 bytes
-      costs   forward 1.8, reverse 1.75 evaluations of f, estimated
+      cost    forward 1.8, reverse 1.75 evaluations of f (estimated)
     """
     if hasattr(type(f), "explained"):  # sparse
         return f.explained((x, *args), kwargs or {}, measure)
@@ -150,7 +151,7 @@ def _costs(word: str, n: int, m: int) -> dict:
 
 
 def counted(count: int, one: str, several: str = "") -> str:
-    """Count and noun, in the singular or plural."""
+    """Return a count and its noun, in the singular or plural."""
     return f"{count} {one if count == 1 else several or one + 's'}"
 
 
@@ -159,7 +160,7 @@ def _shapes(shapes: list) -> str:
 
 
 def size_of(nbytes: int) -> str:
-    """Number of bytes with a unit."""
+    """Return a number of bytes with a unit."""
     for unit in ("bytes", "kB", "MB"):
         if nbytes < 1000:
             return f"{nbytes:.3g} {unit}"

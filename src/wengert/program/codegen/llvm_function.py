@@ -25,7 +25,7 @@ class Module:
     @contextlib.contextmanager
     def function(self):
         """Create a function; it is removed again if the body raises `Refused`."""
-        made = Function(self.ir, f"step_{next(self.count)}")
+        made = Function(self.ir, f"kernel_{next(self.count)}")
         try:
             yield made
         except Refused:

@@ -98,12 +98,12 @@ def call(builder, name, operands):
         return intrinsic(builder, name, operands)
     if not is_vector:
         if _address(name) is None:
-            raise Refused(f"the C library has no {name}")
+            raise Refused(f"no {name} in the C library")
         return external(builder, name, operands)
     count = min(kind.count, lanes())
     vector = _vector_name(name, count)
     if _address(vector) is None:
-        raise Refused(f"the C library has no vectorised {name}")
+        raise Refused(f"no vectorised {name} in the C library")
     parts = []
     for first in range(0, kind.count, count):
         places = ir.Constant(ir.VectorType(ir.IntType(32), count), [*range(first, first + count)])

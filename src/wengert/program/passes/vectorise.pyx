@@ -43,7 +43,7 @@ cdef enum:
     MAX_LINEAR = 8      # classes per operand class that are searched linearly; more go to the hash table
 
 #: minimum size of a class, and minimum length of a program, for vectorisation
-FEWEST, SHORTEST = MIN_MEMBERS, 4 * MIN_MEMBERS
+MIN_CLASS_SIZE, MIN_INSTRUCTIONS = MIN_MEMBERS, 4 * MIN_MEMBERS
 
 # in nanoseconds
 cdef double SCALAR_COST = model.SCALAR, FUNCTION_COST = model.SCALAR_FUNCTION
@@ -65,7 +65,7 @@ def vectorise_scalars(Listing code, double gain=MAX_COST_RATIO):
     The same program is returned unless the new one is estimated to take less than `gain` of its time.
     """
     cdef Vectoriser vectoriser
-    if code.n < SHORTEST:
+    if code.n < MIN_INSTRUCTIONS:
         return code
     total = cost(code)
     max_cost = gain * total

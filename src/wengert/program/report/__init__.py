@@ -1,1 +1,1 @@
-"""Reports about programs: VM instructions, summaries and graphs."""
+"""Reports about programs: VM kernels, summaries and graphs."""

@@ -26,19 +26,19 @@ _HEAD = """digraph {name} {{
   fontname="sans-serif"; fontsize=11; color="#5b6672"; fontcolor="#5b6672";"""
 
 
-def to_dot(name: str, code: Listing, exact: bool, most: int) -> str:
-    """Return the data flow graph of a program as run, instructions grouped by VM instruction; if large, groups only."""
-    steps = schedule(code, exact).steps
+def to_dot(name: str, code: Listing, exact: bool, max_nodes: int) -> str:
+    """Return the data flow graph of a lowered program, clustered by VM kernel; if too large, a node per kernel."""
+    kernels = schedule(code, exact).kernels
     table = rows(code)
     shown = [i for i, (op, *_) in enumerate(table) if op != Op.CONST]
-    note = f"{name}: {counted(len(code), 'instruction')} in {counted(len(steps), 'step')}"
-    if len(shown) <= most:
-        body = _instructions(code, table, shown, steps)
+    note = f"{name}: {counted(len(code), 'instruction')} in {counted(len(kernels), 'kernel')}"
+    if len(shown) <= max_nodes:
+        body = _instructions(code, table, shown, kernels)
     else:
-        note += f", more than {most}: each box is a step"
-        if len(steps) > most:
-            note += f", and the last {len(steps) - most} are left out"
-        body = _steps(code, table, steps[:most])
+        note += f", more than {max_nodes} nodes: one node per kernel"
+        if len(kernels) > max_nodes:
+            note += f", last {len(kernels) - max_nodes} kernels omitted"
+        body = _kernels(code, table, kernels[:max_nodes])
     return "\n".join([_HEAD.format(name=quoted(name), note=quoted(note)), *body, "}"])
 
 
@@ -47,12 +47,12 @@ def quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
-def _instructions(code, table, shown, steps) -> Iterator[str]:
+def _instructions(code, table, shown, kernels) -> Iterator[str]:
     ops = [op for op, *_ in table]
-    for number, step in enumerate(steps):
-        if len(step.instructions) > 1:
-            yield f"  subgraph cluster_{number} {{ label={quoted(str(step))}; style=rounded;"
-            yield "    " + " ".join(f"v{i};" for i in step.instructions if ops[i] != Op.CONST)
+    for number, kernel in enumerate(kernels):
+        if len(kernel.instructions) > 1:
+            yield f"  subgraph cluster_{number} {{ label={quoted(str(kernel))}; style=rounded;"
+            yield "    " + " ".join(f"v{i};" for i in kernel.instructions if ops[i] != Op.CONST)
             yield "  }"
     for i in shown:
         style = _STYLES.get(ops[i], "")
@@ -74,9 +74,9 @@ def _label(code, table, i):
     if op == Op.INPUT:
         text = formula(code, i, table[i])
     elif op in (Op.LOAD, Op.VIEW):
-        text = formula(code, i, table[i]).removeprefix(f"v{a}") or "same"
+        text = formula(code, i, table[i]).removeprefix(f"v{a}") or "view"
     elif op == Op.CALL:
-        loops = [f"{times} times {counted(len(body), 'instruction')}" for times, body in bodies(code.calls[a])]
+        loops = [f"loop[{times}]: {counted(len(body), 'instruction')}" for times, body in bodies(code.calls[a])]
         text = "\n".join(loops) or code.calls[a].name
     elif op != Op.PACK:
         given = [table[v] for v in operands(code, i)]
@@ -95,21 +95,21 @@ def _outputs(code, table, place) -> Iterator[str]:
             yield f"  {place[v]} -> output{number};"
 
 
-def _steps(code, table, steps) -> Iterator[str]:
-    """Yield nodes for VM instructions and inputs; views are drawn as part of their array."""
-    place = {i: f"step{number}" for number, step in enumerate(steps) for i in step.instructions}
+def _kernels(code, table, kernels) -> Iterator[str]:
+    """Yield nodes for kernels and inputs; a view belongs to the node of its array."""
+    place = {i: f"kernel{number}" for number, kernel in enumerate(kernels) for i in kernel.instructions}
     for i, (op, a, *_) in enumerate(table):
         if op == Op.INPUT:
             place[i] = f"v{i}"
             yield f"  v{i} [label={quoted(_label(code, table, i))}, {_STYLES[op]}];"
         elif op == Op.VIEW and a in place:
             place[i] = place[a]
-    for number, step in enumerate(steps):
-        given = [place[v] for i in step.instructions for v in operands(code, i) if v in place]
-        guards = sum(table[i][0] == Op.GUARD for i in step.instructions)
-        label = f"{step}\n{counted(guards, 'guard')}" if guards else str(step)
-        yield f"  step{number} [label={quoted(label)}, shape=box, style=rounded];"
+    for number, kernel in enumerate(kernels):
+        given = [place[v] for i in kernel.instructions for v in operands(code, i) if v in place]
+        guards = sum(table[i][0] == Op.GUARD for i in kernel.instructions)
+        label = f"{kernel}\n{counted(guards, 'guard')}" if guards else str(kernel)
+        yield f"  kernel{number} [label={quoted(label)}, shape=box, style=rounded];"
         for other in dict.fromkeys(given):
-            if other != f"step{number}":
-                yield f"  {other} -> step{number};"
+            if other != f"kernel{number}":
+                yield f"  {other} -> kernel{number};"
     yield from _outputs(code, table, place)

@@ -1,4 +1,4 @@
-"""Costs of a program: operations, bytes, and the VM instructions that run it."""
+"""Costs of a program: operations, bytes, and the VM kernels that run it."""
 
 from __future__ import annotations
 
@@ -21,26 +21,27 @@ _STORED = opcodes(is_stored=True)
 
 
 @dataclasses.dataclass(frozen=True)
-class Step:
-    """A VM instruction, which runs one or more program instructions.
+class Kernel:
+    """A VM kernel, which executes one or more instructions of the program.
 
     Attributes
     ----------
     kind : str
-        "numbers": scalar instructions, one after another.
+        "scalar": scalar instructions in sequence.
         "vector": fused array instructions, run in chunks of a few hundred elements.
-        "pack": stores scalars into an array; "move": stores elements at positions of an array, or adds them there.
+        "pack": stores scalars to an array.
+        "scatter": stores or adds elements at given indices of an array.
         "call": a Python call, for example of a NumPy function.
-        "loop": a body that runs many times.
+        "loop": a program that runs once per iteration.
     instructions : list of int
     elements : int
-        Elements of a vector instruction, of a moved array, or scalars that are packed; iterations of a loop; else 1.
+        Elements of a vector kernel or of a scattered array, packed scalars, iterations of a loop; else 1.
     operations : int
-        Per element or iteration; for "numbers", the total.
+        Scalar operations per element or iteration; the total for "scalar".
     read, written : int
-        Bytes per element of a vector instruction: of arrays from elsewhere, and of results that are kept.
+        Bytes loaded and stored per element of a vector kernel; intermediates that stay in chunks do not count.
     share : float or None
-        Share of the estimated run time without calls; None for a call.
+        Share of the estimated run time, Python calls excluded; None for a call.
     name : str
         Name of the called function.
     """
@@ -55,41 +56,42 @@ class Step:
     name: str = ""
 
     def __str__(self):
-        if self.kind == "numbers":
-            return f"numbers: {counted(len(self.instructions), 'instruction')}"
+        if self.kind == "scalar":
+            return f"scalar: {counted(len(self.instructions), 'instruction')}"
         if self.kind == "call":
-            return f"Python: {self.name}"
+            return f"Python call: {self.name}"
         if self.kind == "vector":
             return (
                 f"vector, {counted(self.elements, 'element')}: {counted(self.operations, 'operation')}, "
-                f"{self.read} bytes read and {self.written} written for each"
+                f"{self.read} bytes read, {self.written} bytes written per element"
             )
         if self.kind == "loop":
-            return f"loop, {self.elements} times: {counted(self.operations, 'operation')} each"
+            size = counted(self.elements, "iteration")
+            return f"loop, {size}: {counted(self.operations, 'operation')} per iteration"
         return f"{self.kind}: {counted(self.elements, 'element')}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Schedule:
-    """A program as the VM runs it: instructions, scalar slots, and bytes of memory besides inputs and outputs."""
+    """A program as lowered for the VM: kernels, scalar registers, and bytes of workspace."""
 
     listing: Listing
-    steps: list[Step]
-    slots: int
+    kernels: list[Kernel]
+    registers: int
     nbytes: int
 
 
 def schedule(code: Listing, exact: bool) -> Schedule:
-    """Return the VM instructions of a program, with their costs."""
-    found, slots, nbytes = machine.schedule(code, exact)
+    """Return the VM kernels of a program, with their costs."""
+    found, registers, nbytes = machine.schedule(code, exact)
     table = rows(code)
     ops = [op for op, *_ in table]
-    of_step = {i: number for number, (_, _, members) in enumerate(found) for i in members}
-    kept = _kept(code, ops, of_step)
+    kernel_of = {i: number for number, (_, _, members) in enumerate(found) for i in members}
+    stored = _stored(code, ops, kernel_of)
     costs = _costs(code, table)
     total = sum(costs) or 1.0
     done = operations(code)
-    steps = []
+    kernels = []
     for number, (kind, shape, members) in enumerate(found):
         first = members[0]
         op, a, _, c, _ = table[first]
@@ -99,12 +101,12 @@ def schedule(code: Listing, exact: bool) -> Schedule:
         if kind == "vector":
             elements = math.prod(shape)
             work = work // elements if elements else 0
-            outside = {v for i in members for v in _read(code, ops, i) if of_step.get(v) != number}
+            outside = {v for i in members for v in _read(code, ops, i) if kernel_of.get(v) != number}
             read = sum(_itemsize(code, v) for v in outside)
-            written = sum(_itemsize(code, i) for i in members if i in kept)
+            written = sum(_itemsize(code, i) for i in members if i in stored)
         elif kind == "pack":
             elements = len(operands(code, first)) - (a >= 0)
-        elif kind == "move":
+        elif kind == "scatter":
             elements = _size(code, c if op == Op.PUT else a)
         elif op == Op.CALL and bodies(code.calls[a]):
             kind, elements = "loop", sum(times for times, _ in bodies(code.calls[a]))
@@ -112,8 +114,8 @@ def schedule(code: Listing, exact: bool) -> Schedule:
         elif kind == "call":
             share = None if op == Op.CALL else share
             name = code.calls[a].name if op == Op.CALL else name_of(op)
-        steps.append(Step(kind, members, elements, work, read, written, share, name))
-    return Schedule(code, steps, slots, nbytes)
+        kernels.append(Kernel(kind, members, elements, work, read, written, share, name))
+    return Schedule(code, kernels, registers, nbytes)
 
 
 def _costs(code, table):
@@ -133,22 +135,22 @@ def _read(code, ops, i):
     return [v for v in given if kind_of(code, v)[1]]
 
 
-def _kept(code, ops, of_step):
-    """Return the arrays that other VM instructions or the caller read, and those stored into (PLACE)."""
-    kept = set(code.outputs)
+def _stored(code, ops, kernel_of):
+    """Return the arrays that are stored to memory: those read by other kernels or the caller, and results of PLACE."""
+    stored = set(code.outputs)
     for i in range(len(ops)):
         for v in operands(code, i):
-            if of_step.get(i, -1) != of_step.get(v):
-                kept.add(v)
-    kept.update(i for i, op in enumerate(ops) if op == Op.PLACE)
-    return {v for v in kept if kind_of(code, v)[1]}
+            if kernel_of.get(i, -1) != kernel_of.get(v):
+                stored.add(v)
+    stored.update(i for i, op in enumerate(ops) if op == Op.PLACE)
+    return {v for v in stored if kind_of(code, v)[1]}
 
 
 # ---------------------------------------------------------------------------------------------- counts
 
 
 def operations(code: Listing) -> list[int]:
-    """Return the number of scalar operations of each instruction; calls and moves have none."""
+    """Return the number of scalar operations of each instruction; calls and data movement have none."""
     ops, a = code.op, code.a
     sizes = np.array([math.prod(shape) for _, shape, _ in code.types])[code.type]
     found = np.where(_IS_ELEMENTWISE[ops], sizes, 0)
@@ -167,15 +169,15 @@ def peak_bytes(code: Listing) -> int:
     for i, given in enumerate(reads):
         for v in given:
             last[v] = max(last.get(v, -1), i)
-    alive = most = 0
+    alive = peak = 0
     sizes = {}
     for i, op in enumerate(ops):
         if op in _STORED and i in last:
             sizes[i] = _size(code, i) * _itemsize(code, i)
             alive += sizes[i]
-            most = max(most, alive)
+            peak = max(peak, alive)
         alive -= sum(sizes.pop(v, 0) for v in {*reads[i]} if last[v] == i)
-    return most
+    return peak
 
 
 def _size(code, i):

@@ -1,4 +1,4 @@
-"""Summarises a program: counts, costs, guards, and what the compiler did."""
+"""Summarises a program: instruction counts, costs, guards, and the effect of the compiler passes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from wengert.program.ir.ir import kind_of, operands
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.printer import bodies
 from wengert.program.passes import vectorise
-from wengert.program.report.schedule import Step, peak_bytes, schedule
+from wengert.program.report.schedule import Kernel, peak_bytes, schedule
 from wengert.transforms.explain import counted, size_of
 
-#: VM instructions shown, those with the largest shares; also the limit for guards
+#: limit on the kernels shown, those with the largest shares, and on the guards shown
 _MAX_SHOWN = 8
-#: length of a dependent chain of scalars from which it is mentioned
+#: minimum length of a dependence chain of scalars that is reported
 _MIN_CHAIN = 16
-_TITLE = 11
+#: width of the column of row titles
+_TITLE_WIDTH = 12
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -27,33 +28,33 @@ class Summary:
     ----------
     name : str
     inputs, captured, outputs : list of (dtype, shape)
-        `captured` are variables that the function reads from enclosing scopes, read again in each call.
+        `captured` are variables of enclosing scopes, re-read in each call.
     instructions : dict
-        Number of instructions by kind.
+        Number of instructions by opcode; elementwise opcodes and their partials are summed up.
     operations : int
-        Scalar operations per call, not counting those inside NumPy functions.
-    guards : list of (value, place)
-        Values that Python control flow depended on when the program was recorded, and where.
-    constants : int
+        Scalar operations per call, without those inside NumPy functions.
+    guards : list of (value, location)
+        Values that control flow depended on during recording, with source locations.
+    constant_bytes : int
         Bytes of constant arrays.
-    work : int
-        Peak bytes of values, if instructions run one after another.
-    rolled : int
+    peak_bytes : int
+        Peak bytes of live values if instructions run in sequence, without fusion.
+    vectorised : int
         Number of instructions after vectorisation.
-    rolling : list of str
-        What vectorisation and loop recovery did, in words.
+    loops : list of str
+        Remarks of vectorisation and loop recovery.
     passes : list of (stage, pass, int, int)
         Number of instructions before and after each compiler pass, in order.
     disabled : frozenset of str
-        Passes that are switched off.
-    steps : list of Step
-        VM instructions.
-    repeats : int
-        Runs of the program per call: a Jacobian may be a loop over its rows.
-    memory : int
-        Bytes that a run needs besides inputs, constants and outputs.
+        Disabled passes.
+    kernels : list of Kernel
+        VM kernels, in order of execution.
+    runs : int
+        Runs of the program per call; a Jacobian may take one per batch of rows.
+    workspace_bytes : int
+        Bytes allocated for a run besides inputs, constants and outputs.
     tier : list of str
-        Which tier runs the program, in words.
+        The tier that runs the program, with reasons.
     """
 
     name: str
@@ -63,49 +64,49 @@ class Summary:
     instructions: dict
     operations: int
     guards: list
-    constants: int
-    work: int
-    rolled: int
-    rolling: list
+    constant_bytes: int
+    peak_bytes: int
+    vectorised: int
+    loops: list
     passes: list
     disabled: frozenset
-    steps: list[Step]
-    repeats: int
-    memory: int
+    kernels: list[Kernel]
+    runs: int
+    workspace_bytes: int
     tier: list
 
     def __repr__(self):
         counts = sorted(self.instructions.items(), key=lambda item: -item[1])
         rows = [("inputs", _types(self.inputs))]
         if self.captured:
-            rows.append(("captured", f"{_types(self.captured)}, read in each call"))
+            rows.append(("captured", f"{_types(self.captured)}, re-read in each call"))
         rows += [
             ("outputs", _types(self.outputs)),
-            ("counts", ", ".join(f"{count} {kind}" for kind, count in counts)),
-            ("does", f"{counted(self.operations, 'operation')} a call{self._calls()}"),
+            ("opcodes", ", ".join(f"{count} {kind}" for kind, count in counts)),
+            ("operations", f"{self.operations} per call{self._calls()}"),
             ("passes", self._passes()),
-            *[("rolling", text) for text in self.rolling],
-            *[("runs", text) for text in self._runs()],
-            ("memory", f"{size_of(self.memory)} beside inputs and outputs, constant arrays {size_of(self.constants)}"),
+            *[("loops", text) for text in self.loops],
+            *[("kernels", text) for text in self._kernels()],
+            ("memory", f"workspace {size_of(self.workspace_bytes)}, constants {size_of(self.constant_bytes)}"),
             *[("tier", text) for text in self.tier],
-            *[("guard", text) for text in self._guards()],
+            *[("guards", text) for text in self._guards()],
         ]
         lines = [f"{self.name}: {counted(sum(self.instructions.values()), 'instruction')}"]
         titles = ["", *[title for title, _ in rows]]
         for before, (title, text) in zip(titles, rows):
-            lines.append(f"  {'' if title == before else title:{_TITLE - 2}}{text}")
+            lines.append(f"  {'' if title == before else title:{_TITLE_WIDTH}}{text}")
         return "\n".join(lines)
 
     def _calls(self):
-        """Mention the calls, which are not counted as operations."""
+        """Return the number of calls, whose operations are not counted."""
         calls = self.instructions.get("call", 0)
-        return f", and {counted(calls, 'call')} of functions" if calls else ""
+        return f", and {counted(calls, 'Python call')}" if calls else ""
 
     def _passes(self):
         """List the passes that changed the number of instructions."""
-        texts = [f"{name} {before} to {after}" for _, name, before, after in self.passes if before != after]
-        found = ", ".join(texts) or "nothing to do"
-        return f"{found}; without {', '.join(sorted(self.disabled))}" if self.disabled else found
+        texts = [f"{name} {before} -> {after}" for _, name, before, after in self.passes if before != after]
+        found = ", ".join(texts) or "no change"
+        return f"{found}; disabled: {', '.join(sorted(self.disabled))}" if self.disabled else found
 
     def _guards(self):
         """Yield the distinct guards with their counts."""
@@ -113,18 +114,19 @@ class Summary:
         for text, count in [*counts.items()][:_MAX_SHOWN]:
             yield text if count == 1 else f"{text}, {count} times"
         if len(counts) > _MAX_SHOWN:
-            yield f"and {len(counts) - _MAX_SHOWN} more"
+            yield f"... {len(counts) - _MAX_SHOWN} more"
 
-    def _runs(self):
-        """Yield the VM instructions with the largest shares, in program order."""
-        yield f"{counted(len(self.steps), 'step')}{f', {self.repeats} times' if self.repeats > 1 else ''}"
-        shares = sorted((1.0 if step.share is None else step.share for step in self.steps), reverse=True)
+    def _kernels(self):
+        """Yield the kernels with the largest shares of the estimated time, in order of execution."""
+        runs = f", {self.runs} runs per call" if self.runs > 1 else ""
+        yield f"{len(self.kernels)}{runs}, with share of estimated time"
+        shares = sorted((1.0 if kernel.share is None else kernel.share for kernel in self.kernels), reverse=True)
         least = shares[_MAX_SHOWN - 1] if len(shares) > _MAX_SHOWN else 0.0
-        shown = [step for step in self.steps if step.share is None or step.share >= least][:_MAX_SHOWN]
-        for step in shown:
-            yield f"  {'   ?' if step.share is None else f'{step.share:4.0%}'} {step}"
-        if len(shown) < len(self.steps):
-            yield f"       and {len(self.steps) - len(shown)} more"
+        shown = [kernel for kernel in self.kernels if kernel.share is None or kernel.share >= least][:_MAX_SHOWN]
+        for kernel in shown:
+            yield f"  {'   ?' if kernel.share is None else f'{kernel.share:4.0%}'} {kernel}"
+        if len(shown) < len(self.kernels):
+            yield f"       ... {len(self.kernels) - len(shown)} more"
 
 
 def summary(program) -> Summary:
@@ -146,10 +148,10 @@ def summary(program) -> Summary:
         sum(code.arrays[a].nbytes for a, op in zip(code.a.tolist(), ops) if op == Op.ARRAY),
         peak_bytes(code),
         len(program._vectorised_ir()),
-        rolling(program),
+        loop_remarks(program),
         [*program._applied_passes, *lowering.log],
         program._disabled,
-        run.steps,
+        run.kernels,
         program._runs_per_call,
         run.nbytes,
         tier(program),
@@ -157,72 +159,77 @@ def summary(program) -> Summary:
 
 
 def tier(program) -> list[str]:
-    """What runs a program, and why, in lines."""
+    """Return lines on the tier that runs a program and on its loop bodies, with reasons."""
     machine = program._vm
-    kept = ["no run while the inputs that are read stay bitwise the same: the result is cached"]
-    return [*_tiers(machine), *(kept if machine.keeps else [])]
+    cached = ["result cached until an input that it depends on changes"]
+    return [*_tiers(machine), *(cached if machine.keeps else [])]
 
 
 def _tiers(machine):
     bodies = [line for body in machine.bodies for line in _tiers(body)]
-    return [*_tier(machine), *[f"loop: {line}" for line in dict.fromkeys(bodies)]]
+    return [*_tier(machine), *[f"loop body: {line}" for line in dict.fromkeys(bodies)]]
 
 
 def _tier(machine):
     report = machine.report
     if report is None:
-        if not machine.due:
-            return ["vm"]
-        return [f"vm, and llvm after {machine.due:.0e} replays where it is installed"]
+        return [f"vm; llvm after {machine.due:.0e} runs if llvmlite is installed" if machine.due else "vm"]
     if not report.compiled:
-        return ["vm", *[f"no llvm: {reason}" for reason in report.refused or ["there are no instructions to compile"]]]
-    source = "from disk" if report.is_from_disk else "made"
-    first = f"llvm for {report.compiled} of {machine.count} steps, {source} in {report.seconds:.2f} s"
-    return [first, *[f"left to vm: {reason}" for reason in report.refused]]
+        return ["vm", *[f"llvm not used: {reason}" for reason in report.refused or ["no kernels to compile"]]]
+    source = "loaded from the disk cache" if report.is_from_disk else "compiled"
+    first = f"llvm: {report.compiled} of {counted(machine.count, 'kernel')}, {source} in {report.seconds:.2f} s"
+    return [first, *[f"not compiled: {reason}" for reason in report.refused]]
 
 
-def rolling(program) -> list[str]:
-    """What became of the loops of a program, in words."""
+def loop_remarks(program) -> list[str]:
+    """Return remarks on scalar replacement, vectorisation and loop recovery: what they did, or why they did nothing."""
     code, run = program._scalar_ir(), program._vectorised_ir()
     if "vectorise" in program._disabled:
-        return ["switched off"]
+        return ["not vectorised: the pass is disabled"]
     if not program._may_vectorise:
-        return ["not tried: the sums of an exact program keep their order"]
+        return ["not vectorised: exact programs keep the order of sums"]
+    remarks = _vectorisation_remarks(code, run)
     if code is not program._listing:
-        of_elements = f"small arrays are scalarised: {len(program._listing)} instructions become {len(code)}"
-        return [of_elements, *_rolling(code, run)]
-    return _rolling(code, run)
+        return [f"small arrays scalarised: {len(program._listing)} -> {len(code)} instructions", *remarks]
+    return remarks
 
 
-def _rolling(code, run):
-    become = f"{counted(len(code), 'instruction')} become {len(run)}"
+def _vectorisation_remarks(code, run):
+    vectorised = f"vectorised: {len(code)} -> {counted(len(run), 'instruction')}"
     loops = [loop for call in run.calls for loop in bodies(call)]
     if loops:
-        texts = [f"{times} steps of {counted(len(body), 'instruction')} are a loop" for times, body in loops]
-        return texts if run is code else [*texts, become]
+        texts = [
+            f"loop recovered: {counted(times, 'iteration')} of {counted(len(body), 'instruction')}"
+            for times, body in loops
+        ]
+        return texts if run is code else [*texts, vectorised]
     arrays, found, in_sums = vectorise.classes(code)
     sizes = [len(members) for members, value in found if value >= 0]
     small = [members for members, value in found if value < 0]
     summed, left = int(in_sums.sum()), sum(map(len, small))
-    if not (sizes or summed) and left < vectorise.FEWEST:
-        return ["nothing to do: there are no loops over scalars"]
+    if not (sizes or summed) and left < vectorise.MIN_CLASS_SIZE:
+        return ["no loops over scalars"]
     texts = []
     if sizes or summed:
-        what = [f"{counted(len(sizes), 'class', 'classes')} of {_span(sizes)} isomorphic scalars"] if sizes else []
-        what += [f"{counted(summed, 'addition')} of long sums"] if summed else []
+        what = []
+        if sizes:
+            count = counted(len(sizes), "isomorphism class", "isomorphism classes")
+            what.append(f"{count} of {_span(sizes)} scalars")
+        if summed:
+            what.append(f"{counted(summed, 'addition')} in reductions")
         texts.append(", ".join(what))
         if run is not code:
-            texts.append(become)
-        elif len(code) < vectorise.SHORTEST:
-            texts.append("not vectorised: the program is short")
+            texts.append(vectorised)
+        elif len(code) < vectorise.MIN_INSTRUCTIONS:
+            texts.append(f"not vectorised: fewer than {vectorise.MIN_INSTRUCTIONS} instructions")
         else:
             before, after = (sum(vectorise.costs(listing)) / 1000 for listing in (code, arrays))
-            texts.append(f"not vectorised: arrays are estimated to take {after:.3g} us, scalars {before:.3g} us")
-    if left >= vectorise.FEWEST:
-        texts.append(f"{left} stay scalars: fewer than {vectorise.FEWEST} of each are isomorphic")
+            texts.append(f"not vectorised: estimated {after:.3g} us as array code, {before:.3g} us as scalar code")
+    if left >= vectorise.MIN_CLASS_SIZE:
+        texts.append(f"{left} scalars not vectorised: isomorphism classes smaller than {vectorise.MIN_CLASS_SIZE}")
         chain = _longest_chain(code, small)
         if chain >= _MIN_CHAIN:
-            texts.append(f"{chain} of them form a chain: each depends on the one before")
+            texts.append(f"longest dependence chain among them: {counted(chain, 'instruction')}")
     return texts
 
 

@@ -416,27 +416,27 @@ cdef object written(out, y):
     return out
 
 
-#: names of the kinds of steps in a schedule
-KINDS = {NUMBERS: "numbers", VECTOR: "vector", PACKING: "pack", MOVING: "move", PYTHON: "call"}
+#: names of the kernel types in a schedule
+KERNEL_NAMES = {NUMBERS: "scalar", VECTOR: "vector", PACKING: "pack", MOVING: "scatter", PYTHON: "call"}
 
 
 def schedule(listing, bint exact=False):
-    """Return how the VM would run a listing.
+    """Return the kernels to which the VM lowers a program.
 
     Returns
     -------
-    steps : list of (str, tuple, list of int)
-        Kind, iteration shape of a vector step, and instructions.
-    slots : int
-        Number of scalar slots.
+    kernels : list of (str, tuple, list of int)
+        Type, iteration shape of a vector kernel, and instructions.
+    registers : int
+        Number of scalar registers.
     memory : int
-        Bytes of a workspace: slots, chunks, and arrays that are neither inputs nor outputs.
+        Bytes of a workspace: registers, chunks, and arrays that are neither inputs nor outputs.
     """
     cdef Lowering low = Lowering(listing, exact)
     steps = [((<Step>step).kind, (<Step>step).shape, np.asarray((<Step>step).members)) for step in low.steps
              if (<Step>step).members.shape[0]]
     memory = low.memory + sizeof(double) * (low.slots + WG_CHUNK * (low.chunks + 1))
-    return [(KINDS[kind], shape, members.tolist()) for kind, shape, members in steps], low.slots, memory
+    return [(KERNEL_NAMES[kind], shape, members.tolist()) for kind, shape, members in steps], low.slots, memory
 
 
 def row_values(int opcode, a, b):

@@ -1,9 +1,9 @@
-"""Compiles VM instructions to machine code: the "llvm" tier.
+"""Compiles VM kernels to machine code: the "llvm" tier.
 
-Instructions on scalars and arrays become statements, by the formulas of `wengert.program.codegen.kernels`; these are
-compiled to functions of the slots and the array addresses.
-Instructions that differ only in their arrays share a function.
-All other instructions stay with the VM, which calls a compiled function as one instruction.
+Scalar and vector kernels become statements, by the formulas of `wengert.program.codegen.kernels`; these are compiled to
+functions of the slots and the array addresses.
+Kernels that differ only in their arrays share a function.
+The VM runs all other kernels, and calls a compiled function as one kernel.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import numpy as np
 from wengert.program.codegen import llvm_jit
 from wengert.program.codegen.llvm_function import Module
 from wengert.program.codegen.llvm_jit import Refused
-from wengert.program.codegen.scalar_steps import ScalarSteps, ScalarWriter
-from wengert.program.codegen.vector_steps import VectorStep
-from wengert.program.codegen.vm_steps import Steps
+from wengert.program.codegen.scalar_code import ScalarCode, ScalarWriter
+from wengert.program.codegen.vector_kernel import VectorKernel
+from wengert.program.codegen.vm_kernels import Kernels
 
-__all__ = ["Report", "Steps", "compile_steps"]
+__all__ = ["Kernels", "Report", "compile_kernels"]
 
 
 @dataclasses.dataclass
 class Report:
-    """Result of compilation: instructions compiled, scalar operations emitted, and reasons for the others."""
+    """Result of compilation: kernels compiled, scalar instructions emitted, and reasons why others were refused."""
 
     compiled: int = 0
     emitted: int = 0
@@ -33,22 +33,22 @@ class Report:
     is_from_disk: bool = False
 
 
-def compile_steps(given: Steps, report: Report) -> tuple[list, int, object]:
-    """Replace the instructions that can be compiled by functions.
+def compile_kernels(given: Kernels, report: Report) -> tuple[list, int, object]:
+    """Replace the kernels that can be compiled by functions.
 
-    Return the instructions, the number of workspace slots that the functions need, and the object that owns the code.
+    Return the kernels, the number of workspace slots that the functions need, and the object that owns the code.
     A function is a tuple ``("compiled", address, table, work, dims, sums, block)``; the last three are those of a
-    vector instruction, and empty for scalar code.
+    vector kernel, and empty for scalar code.
     """
     llvm_jit.llvm()  # raises ImportError if llvmlite is missing
-    groups = [given.steps[i:j] for i, j in _groups(given.steps)]
+    groups = [given.kernels[i:j] for i, j in _groups(given.kernels)]
     refused: dict = {}
     while (built := _build(given, groups, refused)) is None:
         pass
-    module, functions, numbers = built
+    module, functions, scalar_code = built
     report.refused += dict.fromkeys(refused.values())
     if not any(functions):
-        return given.steps, 0, None
+        return given.kernels, 0, None
     code = llvm_jit.Code(str(module), module.names, module.externals)
     report.seconds, report.is_from_disk = code.seconds, code.is_from_disk
     addresses = dict(zip(module.names, code.addresses))
@@ -60,33 +60,33 @@ def compile_steps(given: Steps, report: Report) -> tuple[list, int, object]:
             report.compiled += len(group)
             name, table, blocks = function
             found.append(("compiled", addresses[name], table, sum(map(_work, group)), *blocks))
-    report.emitted = numbers.emitted
-    return found, numbers.count if numbers.needed else 0, code
+    report.emitted = scalar_code.emitted
+    return found, scalar_code.count if scalar_code.needed else 0, code
 
 
 def _build(given, groups, refused):
-    """Return a module, for each group of instructions its function and table, and the scalar code.
+    """Return a module, for each group of kernels its function and table, and the scalar code.
 
-    None if another group of scalar instructions is refused: the caller retries, since other groups must then read its
+    None if another group of scalar kernels is refused: the caller retries, since other groups must then read its
     results from slots.
     """
     module = Module()
     functions: list = []
     shared: dict = {}
     try:
-        numbers = ScalarSteps(given, groups, refused)
+        scalar_code = ScalarCode(given, groups, refused)
     except Refused:
         return None
-    writer = ScalarWriter(given, numbers)
-    for i, (group, lists) in enumerate(zip(groups, numbers.groups)):
+    writer = ScalarWriter(given, scalar_code)
+    for i, (group, parts) in enumerate(zip(groups, scalar_code.groups)):
         functions.append(None)
         try:
-            if lists is not None:
+            if parts is not None:
                 with module.function() as made:
-                    writer.write(made, lists)
+                    writer.write(made, parts)
                 functions[i] = made.name, (), ([], [], 0)
             elif group[0][0] == "vector" and i not in refused:
-                vector = VectorStep(given, *group[0][1:])
+                vector = VectorKernel(given, *group[0][1:])
                 if vector.key not in shared:
                     with module.function() as made:
                         vector.write(made)
@@ -94,29 +94,29 @@ def _build(given, groups, refused):
                 functions[i] = shared[vector.key], vector.table, vector.blocks
         except Refused as reason:
             refused[i] = str(reason)
-            if lists is not None:
+            if parts is not None:
                 return None
-    return module, functions, numbers
+    return module, functions, scalar_code
 
 
-def _groups(steps):
-    """Yield ranges of instructions that become one function: a vector instruction, or scalar code and its stores."""
+def _groups(kernels):
+    """Yield ranges of kernels that become one function: a vector kernel, or scalar kernels and their stores."""
     first = 0
-    while first < len(steps):
+    while first < len(kernels):
         last = first + 1
-        if steps[first][0] == "numbers":
-            while last < len(steps) and steps[last][0] in ("numbers", "pack", "copy"):
+        if kernels[first][0] == "scalar":
+            while last < len(kernels) and kernels[last][0] in ("scalar", "pack", "copy"):
                 last += 1
-            while steps[last - 1][0] == "copy":
+            while kernels[last - 1][0] == "copy":
                 last -= 1
         yield first, last
         first = last
 
 
-def _work(step):
+def _work(kernel):
     """Return the number of operations, by which the VM decides whether to release the GIL."""
-    kind, *facts = step
-    if kind == "numbers":
+    kind, *facts = kernel
+    if kind == "scalar":
         return facts[1]
     if kind == "vector":
         return len(facts[0]) * float(np.prod(facts[1]))

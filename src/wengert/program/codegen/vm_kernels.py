@@ -1,4 +1,4 @@
-"""Input of the code generator: VM instructions, and the slots they read and write."""
+"""Input of the code generator: VM kernels, and the slots that they read and write."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import dataclasses
 
 
 @dataclasses.dataclass
-class Steps:
-    """The VM instructions of a program, as lowering emits them.
+class Kernels:
+    """The VM kernels of a program, as lowering emits them.
 
     Attributes
     ----------
-    steps : list of tuple
-        Name and fields of each instruction. Python calls ("python") list the slots they read and write; "other"
-        instructions, which are never compiled, have no fields.
+    kernels : list of tuple
+        Name and fields of each kernel. Python calls ("python") list the slots that they read and write; "other"
+        kernels, which are never compiled, have no fields.
     constants : dict
         Value of each slot that never changes.
     results : list of int
@@ -26,7 +26,7 @@ class Steps:
         Elements of an array that the VM processes at a time.
     """
 
-    steps: list
+    kernels: list
     constants: dict
     results: list
     slots: int
@@ -34,9 +34,9 @@ class Steps:
     chunk: int
 
 
-def reads(step, given):
-    """Return the slots that an instruction reads before it writes them; all slots if unknown."""
-    kind, *facts = step
+def reads(kernel, given):
+    """Return the slots that a kernel reads before it writes them; all slots if unknown."""
+    kind, *facts = kernel
     if kind == "other":
         return range(given.slots)
     if kind == "python":
@@ -45,19 +45,19 @@ def reads(step, given):
         return facts[2].tolist()
     if kind == "vector":
         return [slot for _, slot in [*facts[4], *facts[5]]]
-    return _read_and_written(facts[0], given)[0] if kind == "numbers" else []
+    return _read_and_written(facts[0], given)[0] if kind == "scalar" else []
 
 
-def writes(step, given):
-    """Return the slots that an instruction writes; all slots if unknown."""
-    kind, *facts = step
+def writes(kernel, given):
+    """Return the slots that a kernel writes; all slots if unknown."""
+    kind, *facts = kernel
     if kind == "other":
         return range(given.slots)
     if kind == "python":
         return facts[1]
     if kind == "vector":
         return facts[6]
-    return _read_and_written(facts[0], given)[1] if kind == "numbers" else []
+    return _read_and_written(facts[0], given)[1] if kind == "scalar" else []
 
 
 def _read_and_written(code, given):

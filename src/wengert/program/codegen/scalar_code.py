@@ -1,4 +1,4 @@
-"""Generates machine code for scalar VM instructions: straight-line code, re-rolled into loops where it repeats.
+"""Generates machine code for scalar kernels: straight-line code, re-rolled into loops where it repeats.
 
 A value that is read outside the loop iteration that computes it goes through a workspace slot of its own.
 """
@@ -10,7 +10,7 @@ import numpy as np
 from wengert.program.codegen import reroll
 from wengert.program.codegen.llvm_function import Block, Function
 from wengert.program.codegen.llvm_jit import Refused
-from wengert.program.codegen.vm_steps import Steps, reads, writes
+from wengert.program.codegen.vm_kernels import Kernels, reads, writes
 
 #: statements in one function, beyond which code is split: LLVM's compile time is superlinear
 MAX_STATEMENTS_OF_FUNCTION = 400
@@ -19,13 +19,13 @@ MAX_STATEMENTS_OF_FUNCTION = 400
 MAX_STATEMENTS = 6000
 
 
-class ScalarSteps:
-    """Scalar VM instructions in SSA form: each has a position in the program, which is also that of its value.
+class ScalarCode:
+    """Scalar kernels in SSA form: each instruction has a position in the program, which is also that of its value.
 
     Attributes
     ----------
     groups : list
-        For each group of VM instructions, its re-rolled items, split into parts; None if it is not scalar code.
+        For each group of kernels, its re-rolled items, split into parts; None if it is not scalar code.
     needed : set of int
         Emitted instructions, by number, whose values must be stored to the workspace.
     count, emitted : int
@@ -34,7 +34,7 @@ class ScalarSteps:
         Constant operands.
     """
 
-    def __init__(self, given: Steps, groups: list, refused: dict):
+    def __init__(self, given: Kernels, groups: list, refused: dict):
         self.given = given
         self.constants: list = []  # one for each read
         self.groups: list = []
@@ -43,11 +43,11 @@ class ScalarSteps:
         self.uses: list = []  # (position of an instruction, position of a value that it reads, operand number)
         later = [{*given.results}]  # last group first: slots read after it by anything but scalar code
         for i in range(len(groups) - 1, 0, -1):
-            is_list = groups[i][0][0] == "numbers" and i not in refused
-            here = [] if is_list else [slot for step in groups[i] for slot in reads(step, given)]
+            is_scalar = groups[i][0][0] == "scalar" and i not in refused
+            here = [] if is_scalar else [slot for kernel in groups[i] for slot in reads(kernel, given)]
             later.append(later[-1].union(here) if here else later[-1])
         for i, group in enumerate(groups):
-            if group[0][0] == "numbers" and i not in refused:
+            if group[0][0] == "scalar" and i not in refused:
                 try:
                     self.groups.append(self._parts_of(group, later[-1 - i]))
                 except Refused as reason:
@@ -55,7 +55,7 @@ class ScalarSteps:
                     raise
             else:
                 self.groups.append(None)
-                for slot in [slot for step in group for slot in writes(step, given)]:
+                for slot in [slot for kernel in group for slot in writes(kernel, given)]:
                     self.position.pop(slot, None)
         self.needed = self._needed()
 
@@ -72,7 +72,7 @@ class ScalarSteps:
             items = reroll.rolled(items)
         left = reroll.count(items)
         if left > MAX_STATEMENTS:
-            raise Refused(f"{left} scalar instructions that form no loops take too long to compile")
+            raise Refused(f"{left} scalar instructions outside loops, limit {MAX_STATEMENTS}")
         self.emitted += left
         return _parts(items)
 
@@ -117,7 +117,7 @@ class ScalarSteps:
         self.items.append(reroll.Item((*key, *kinds), base, 1))
         self.count += 1
 
-    def _read_numbers(self, code, work):
+    def _read_scalar(self, code, work):
         code = code.tolist()
         t = 0
         while True:
@@ -132,7 +132,7 @@ class ScalarSteps:
                 self.add((op,), [y], [a, b])
                 continue
             elif op == "loop":
-                raise Refused("a scalar function that only NumPy or SciPy implements")
+                raise Refused("scalar function implemented by NumPy or SciPy only")
             else:
                 slots = [a, b]
                 if arity == 3:
@@ -151,12 +151,12 @@ class ScalarSteps:
 
 
 class ScalarWriter:
-    """Emits the items of `ScalarSteps` in program order."""
+    """Emits the items of `ScalarCode` in program order."""
 
-    def __init__(self, given: Steps, numbers: ScalarSteps):
+    def __init__(self, given: Kernels, code: ScalarCode):
         self.given = given
-        self.needed = numbers.needed
-        self.constants = np.array(numbers.constants, float)
+        self.needed = code.needed
+        self.constants = np.array(code.constants, float)
         self.times: list = []  # iteration counts of the enclosing loops
         self.next_emitted = 0  # number of the next emitted instruction
         self.version = 0  # increases with each store to an array, after which loads must be repeated

@@ -1,4 +1,4 @@
-"""Generates machine code for VM instructions on arrays: one loop, with intermediate values in registers.
+"""Generates machine code for vector kernels: one loop, with intermediate values in registers.
 
 Sums add in the same order as the VM, whatever the width of the vector registers.
 """
@@ -12,7 +12,7 @@ import numpy as np
 from wengert.program.codegen import llvm_jit
 from wengert.program.codegen.llvm_function import Block, Function
 from wengert.program.codegen.llvm_jit import Refused
-from wengert.program.codegen.vm_steps import Steps
+from wengert.program.codegen.vm_kernels import Kernels
 
 #: partial sums of a reduction: the VM uses as many on every CPU
 PARTIAL_SUMS = 8
@@ -27,10 +27,10 @@ _INITIAL = (0.0, -np.inf, np.inf)
 MAX_LIVE_FOR_TWO_VECTORS = 12
 
 
-class VectorStep:
-    """One VM instruction on arrays, compiled to a loop."""
+class VectorKernel:
+    """A vector kernel, compiled to a loop."""
 
-    def __init__(self, given: Steps, code, dims, strides, walk, number, fill, sums, first, chunks, rows, block):
+    def __init__(self, given: Kernels, code, dims, strides, walk, number, fill, sums, first, chunks, rows, block):
         self.given = given
         self.code, self.dims, self.strides = code.tolist(), dims, strides
         self.walks = [w for w, _ in walk]
@@ -62,7 +62,7 @@ class VectorStep:
                 found[-1][2].append((b >> 1, b & 1, y))
             is_read = op == "fold" and [*arrays.values()].count(arrays[y]) > 1
             if is_read and (self.code[t + 1][3] or self.dims[-1] > self.given.chunk):
-                raise Refused("a reduction whose result is read in the same instruction")
+                raise Refused("reduction whose result is read in the same kernel")
             t += 2 if arity == 3 or op in _TWO_RECORDS else 1
             found[-1][1] = t
             if is_read:
@@ -233,7 +233,7 @@ class VectorStep:
                     self.store(self.combine(function, there, x), y, place, count, step)
                 continue
             elif isinstance(op, str) and op not in ("cube", "fourth", "root"):
-                raise Refused("array functions that only NumPy or SciPy implements")
+                raise Refused("array function implemented by NumPy or SciPy only")
             else:
                 slots = [a, b] if arity < 3 else [a, b, self.code[t][1]]
                 t += arity == 3
@@ -247,7 +247,7 @@ class VectorStep:
     def call_library(self, builder, name, operands):
         """Call a C library function; refused on very short rows, where a vector call is mostly wasted."""
         if self.has_short_rows and name not in llvm_jit.INTRINSICS:
-            raise Refused("functions on rows of two or three elements, which the VM processes many at a time")
+            raise Refused("functions on rows of two or three elements, which the VM batches")
         return llvm_jit.call(builder, name, operands)
 
     def update_reduction(self, function, part, x, count):
