@@ -7,7 +7,7 @@ cdef double COMPILE = cost.COMPILE, COMPILE_STATEMENT = cost.COMPILE_STATEMENT, 
 cdef double SAVED_SCALAR = cost.SAVED_SCALAR, SAVED_ELEMENT = cost.SAVED_ELEMENT, SAVED_CHUNK = cost.SAVED_CHUNK
 cdef double COMPILED_STATEMENTS = cost.COMPILED_STATEMENTS
 
-STEP_NAMES = {WG_NUMBERS: "numbers", WG_VECTOR: "vector", WG_COPY: "copy", WG_PACK: "pack", WG_PUT: "put",
+STEP_NAMES = {WG_NUMBERS: "scalar", WG_VECTOR: "vector", WG_COPY: "copy", WG_PACK: "pack", WG_PUT: "put",
               WG_SCATTER: "scatter"}
 OPCODES = opcodes_of_machine()
 
@@ -55,16 +55,16 @@ cdef int build_llvm(Machine vm) except -1:
     vm.due = 0
     if listing is None:             # another thread is building it
         return 0
-    from wengert.program.codegen import jit_steps  # rarely needed and slow to import
+    from wengert.program.codegen import jit  # rarely needed and slow to import
 
-    vm.report = jit_steps.Report()
+    vm.report = jit.Report()
     if vm.exact:
-        vm.report.refused.append("an exact program runs the loops that NumPy runs")
+        vm.report.refused.append("exact programs run NumPy's own loops")
         return 0
     listing = pipeline.run("llvm", listing, pipeline.Options(disabled=vm.disabled)).code
     cdef Lowering low = Lowering(listing, False)
     cdef list steps = [described(given) for given in low.emitted]
-    emitted, extra, code = jit_steps.compile_steps(jit_steps.Steps(
+    emitted, extra, code = jit.compile_kernels(jit.Kernels(
         steps,
         {slot: np.frombuffer(bits)[0] for bits, slot in low.constants.items()},
         slots_of(low.outputs), low.slots, OPCODES, WG_CHUNK), vm.report)
