@@ -210,6 +210,14 @@ def test_no_import_cycles(imports):
     assert circle(imports) == []
 
 
+def test_modules_are_cimported_by_their_full_name():
+    """Cython's dependency tree does not see the module in ``from package cimport module``: it is not rebuilt then."""
+    modules = {str(path.with_suffix("")).replace("/", ".") for path in SOURCES}
+    for path in ROOT.rglob("*.p[yx][xdi]"):
+        for package, name in re.findall(r"^from wengert\.([\w.]+) cimport (\w+)", path.read_text("utf-8"), re.M):
+            assert f"{package}.{name}" not in modules, f"{path}: cimport wengert.{package}.{name} as {name}"
+
+
 @pytest.mark.parametrize(
     ("place", "source", "modules"),
     [

@@ -15,7 +15,7 @@ import operator
 import numpy as np
 
 from wengert.core.dispatch.arguments cimport is_a
-from wengert.core.operands cimport var
+cimport wengert.core.operands.var as var  # in this form Cython sees that the module depends on it
 
 from wengert import registry
 from wengert.core import levels
