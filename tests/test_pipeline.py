@@ -358,7 +358,7 @@ def test_bisection_finds_passes_wrong_only_in_combination(monkeypatch):
 def test_bisection_reports_if_no_pass_is_wrong(monkeypatch):
     planted(monkeypatch, "lower", scaled)
     found = bisect_passes(squares, POINTS[squares])
-    assert found.culprits == [] and "look at the recording" in found.message
+    assert found.culprits == [] and "check the recording" in found.message
 
 
 def test_bisection_of_sparse_derivatives():

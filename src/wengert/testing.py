@@ -678,7 +678,7 @@ def bisect_passes(
     --------
     >>> import numpy as np, wengert as wg
     >>> print(wg.testing.bisect_passes(wg.grad(lambda x: np.sum(x**2)), np.ones(3)).message)
-    the program is right
+    correct with all passes enabled
 
     References
     ----------
