@@ -17,6 +17,7 @@ import builtins
 import dis
 import functools
 import itertools
+import re
 import sys
 import types
 import weakref
@@ -38,6 +39,7 @@ __all__ = [
     "forget",
     "live_alias",
     "private",
+    "public",
     "read",
     "rename",
 ]
@@ -91,6 +93,14 @@ def forget(table, key, _):
 def private(name):
     """Return a new private name."""
     return f"_wengert_{next(_number)}_{name.replace('.', '_')}"
+
+
+def public(name):
+    """Return the name that stands in the user's code, given a name of renamed code."""
+    return _PRIVATE.sub("", name)
+
+
+_PRIVATE = re.compile(rf"^(_wengert_\d+_|{CALLED}|{READ})")
 
 
 class Alias:
