@@ -243,8 +243,12 @@ class _ScalarClass(_Methods):
         self._wengert_convert = convert
 
     def __call__(self, *args, **kwargs):
-        found = "_wengert_convert" if _library.is_traced((args, tuple(kwargs.values()))) else "_wengert_of"
-        return object.__getattribute__(self, found)(*args, **kwargs)
+        if (len(args) == 1 and _var.is_var(args[0])) or _library.is_traced((args, tuple(kwargs.values()))):
+            return _convert_of(self)(*args, **kwargs)
+        return _class_of(self)(*args, **kwargs)
+
+
+_convert_of, _class_of = _ScalarClass._wengert_convert.__get__, _Methods._wengert_of.__get__
 
 
 def _conversion_to(cls):

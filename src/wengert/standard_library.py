@@ -93,16 +93,16 @@ _COMPLEX_UFUNCS = {
 }
 
 #: functions of statistics whose Python code is run with the functions of this module
-_RUN = (
+_RUN = frozenset(
     "correlation covariance fmean geometric_mean kde linear_regression median median_grouped median_high median_low "
-    "quantiles"
+    "quantiles".split()
 )
 
 #: public functions with a derivative
 DIFFERENTIABLE = {
     "math": frozenset(_UFUNCS) | set("dist fma frexp fsum hypot log modf prod remainder sumprod".split()),
     "cmath": frozenset(_COMPLEX_UFUNCS) | set("log phase polar rect".split()),
-    "statistics": frozenset(_RUN.split()) | set("harmonic_mean mean pstdev pvariance stdev variance".split()),
+    "statistics": _RUN | set("harmonic_mean mean pstdev pvariance stdev variance".split()),
 }
 
 #: public functions that are piecewise constant: plain results, and a guard while recording
@@ -477,6 +477,9 @@ def if_traced(module: types.ModuleType, traced: Callable) -> Callable:
 
 def to_float(x: Any) -> Any:
     """``float`` of a traced value: the scalar itself, as a Python float."""
+    y = var.float_of(x)
+    if y is not x or var.as_numpy(x) is not x:
+        return y
     if isinstance(x, Lifted):
         return x if not x.ndim and x.dtype == np.float64 else float(x)
     return python_float(as_float(x))
@@ -572,19 +575,17 @@ def harmonic_mean(data, weights=None):
 
 
 def install_statistics() -> dict:
-    """Return our functions, and copies of the Python code of others that call ours."""
-    ours = (harmonic_mean, mean, pstdev, pvariance, stdev, variance)
-    space = vars(statistics) | vars(_math) | {"float": to_float, "NormalDist": statistics.NormalDist}
-    space = {name: space[name] for name in vars(statistics)} | {"float": if_float}
+    """Return our functions, and copies of Python code of the module in which names refer to our functions."""
+    found = {traced.__name__: traced for traced in (harmonic_mean, mean, pstdev, pvariance, stdev, variance)}
+    for name, traced in found.items():
+        evaluated(getattr(statistics, name), traced)
+    space = {name: vars(_math).get(name, value) for name, value in vars(statistics).items()} | {"float": if_float}
     for name, fun in vars(statistics).items():
         if type(fun) is types.FunctionType and fun.__module__ == "statistics":
             space[name] = types.FunctionType(fun.__code__, space, name, fun.__defaults__, fun.__closure__)
             space[name].__kwdefaults__ = fun.__kwdefaults__
-    found = {name: space[name] for name in _RUN.split() if hasattr(statistics, name)}
-    for traced in ours:
-        space[traced.__name__] = found[traced.__name__] = traced
-        evaluated(getattr(statistics, traced.__name__), traced)
-    return found
+    space |= found
+    return {name: space[name] for name in DIFFERENTIABLE["statistics"] if hasattr(statistics, name)}
 
 
 def if_float(x: Any) -> Any:
@@ -597,27 +598,21 @@ def if_float(x: Any) -> Any:
 def total(iterable, /, start=0):
     """``sum`` from Python 3.12 on, which adds Python floats with a correction of their rounding errors."""
     items = [start, *iterable]
-    if not any(map(var.holds_float, items)) or not all(isinstance(x, (int, float)) for x in items):
-        return sum(items[1:], start)
-    if any(isinstance(x, np.float64) for x in items):
+    if not any(map(var.holds_float, items)) or not all(x.__class__ in (int, float) for x in items):
         return sum(items[1:], start)
     return python_float(applied(np.sum, [as_array(items)], _values["builtins", "sum"]))
 
 
 def install() -> None:
-    """Register the modules and functions for rebinding."""
+    """Register the modules and their functions for rebinding."""
     made = ((math, _math, install_math), (cmath, _cmath, install_cmath), (statistics, _statistics, install_statistics))
     for module, ours, functions in made:
         name = module.__name__
-        vars(ours).update(vars(module))
-        constant = {word: of_constant(getattr(module, word)) for word in CONSTANT[name] if hasattr(module, word)}
-        refused = REFUSED[name].items()
-        found = constant | {
-            word: refusing(getattr(module, word), f"{name}.{word}", why)
-            for word, why in refused
-            if isinstance(getattr(module, word, None), (types.FunctionType, types.BuiltinFunctionType))
-        }
-        vars(ours).update(found)
+        found = {word: of_constant(getattr(module, word)) for word in CONSTANT[name] if hasattr(module, word)}
+        for word, reason in REFUSED[name].items():
+            if not isinstance(getattr(module, word, type), type):  # a class stays itself; its methods raise
+                found[word] = refusing(getattr(module, word), f"{name}.{word}", reason)
+        vars(ours).update(vars(module) | found)
         found |= functions()
         vars(ours).update(found)
         for word, traced in found.items():

@@ -14,10 +14,11 @@ import numpy as np
 
 from wengert.core.tape.kernel cimport Kernel, kernels
 from wengert.core.operands.var cimport (
-    ArrayVar, FloatVar, ScalarDual, ScalarVar, as_numpy, binary, float_of, scalar_ufunc, unary, unary_value,
+    ArrayVar, ScalarDual, ScalarVar, as_numpy, binary, float_of, scalar_ufunc, unary, unary_value,
 )
 
 from wengert.core.dispatch import dispatch
+from wengert.core.dispatch.arguments import unchanged
 
 ctypedef PyObject *(*vector_function)(PyObject *, PyObject *const *, size_t, PyObject *) noexcept
 
@@ -135,7 +136,8 @@ cdef class ScalarFunction:
     """A proxy of a function of Python floats, such as ``math.sin``, that also accepts traced values.
 
     With the rule of a ufunc (`set_rule`) scalars are recorded here.  The function itself computes the value, so that
-    bits and exceptions are those of plain code.  ``general(*args, **kwargs)`` handles all other calls with traced arguments.
+    bits and exceptions are those of plain code.
+    ``general(*args, **kwargs)`` handles all other calls with arguments that may be traced.
     """
 
     cdef vector_function vectorcall
@@ -169,7 +171,7 @@ cdef class ScalarFunction:
         return hash(self.__wrapped__)
 
     def __reduce__(self):
-        return self.__wrapped__.__reduce__()
+        return unchanged, (self.__wrapped__,)
 
 
 cdef PyObject *call_scalar_function(PyObject *self, PyObject *const *args, size_t nargs, PyObject *names) noexcept:
