@@ -16,7 +16,6 @@ import importlib
 import math
 import operator
 import statistics
-import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -579,7 +578,8 @@ def install_statistics() -> dict:
     found = {traced.__name__: traced for traced in (harmonic_mean, mean, pstdev, pvariance, stdev, variance)}
     for name, traced in found.items():
         evaluated(getattr(statistics, name), traced)
-    space = {name: vars(_math).get(name, value) for name, value in vars(statistics).items()} | {"float": if_float}
+    space = {name: vars(_math).get(name, value) for name, value in vars(statistics).items()}
+    space |= {"math": _math, "float": if_float, "sum": total if ADDS_EXACTLY else sum}
     for name, fun in vars(statistics).items():
         if type(fun) is types.FunctionType and fun.__module__ == "statistics":
             space[name] = types.FunctionType(fun.__code__, space, name, fun.__defaults__, fun.__closure__)
@@ -593,6 +593,9 @@ def if_float(x: Any) -> Any:
 
 
 # sum --------------------------------------------------------------------------------------------------------
+
+#: does ``sum`` add floats with a correction of their rounding errors?
+ADDS_EXACTLY = sum([1e16, 1.0, -1e16]) == 1.0
 
 
 def total(iterable, /, start=0):
@@ -618,6 +621,6 @@ def install() -> None:
         for word, traced in found.items():
             rebind.register(getattr(module, word), traced)
         rebind.register(module, ours)
-    if sys.version_info >= (3, 12):
+    if ADDS_EXACTLY:
         evaluated(sum, total)
         rebind.register(sum, total)
