@@ -600,6 +600,8 @@ ADDS_EXACTLY = sum([1e16, 1.0, -1e16]) == 1.0
 
 def total(iterable, /, start=0):
     """``sum`` from Python 3.12 on, which adds Python floats with a correction of their rounding errors."""
+    if not var.may_hold_floats():
+        return sum(iterable, start)
     items = [start, *iterable]
     if not any(map(var.holds_float, items)) or not all(x.__class__ in (int, float) for x in items):
         return sum(items[1:], start)

@@ -257,6 +257,9 @@ cdef class ArrayVar:
                 if self.buffer.level is None:
                     (<double *>place)[0] = c
                     return
+            elif type(value) is FloatVar:
+                self[key] = (<FloatVar>value).x
+                return
         set_item(self, key, value)
 
     # -- conversions that would lose the derivative

@@ -521,6 +521,8 @@ def record(Level level not None, row, tuple args, dict kwargs, list operands, y,
     cdef list sources = []
     cdef cnp.ndarray view
     cdef bint recording
+    if holds_floats:
+        operands = [(position, item, as_numpy(x)) for position, item, x in operands]
     if level.kind == FORWARD:
         return forward_call(level, row, args, kwargs, operands, y, index_map)
     if level.kind == NESTED:
@@ -528,7 +530,6 @@ def record(Level level not None, row, tuple args, dict kwargs, list operands, y,
     node = Node.__new__(Node)
     recording = (<Tape>level.tape).recording
     for position, item, x in operands:
-        x = as_numpy(x)
         if type(x) is ScalarVar:
             sources.append((position, item, None, None, (<ScalarVar>x).slot))
         else:
