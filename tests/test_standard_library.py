@@ -9,7 +9,7 @@ import pickle
 import statistics
 import sys
 from math import sin as sine
-from statistics import fmean
+from statistics import NormalDist, fmean
 
 import numpy as np
 import pytest
@@ -106,6 +106,11 @@ CASES = {
     ),
     "order statistics": lambda x: (
         statistics.median(x) * statistics.median_low(x) + statistics.quantiles(x)[0] + statistics.median_grouped(x)
+    ),
+    "normal distribution": lambda x: (
+        statistics.NormalDist(x[0], x[1]).pdf(0.7) + NormalDist(0.0, x[1]).cdf(x[2]) + NormalDist().inv_cdf(x[2])
+        + NormalDist(x[0], x[1]).inv_cdf(x[2]) * (NormalDist(x[0], x[1]) * x[2]).stdev
+        + NormalDist.from_samples(x).overlap(NormalDist(x[0], 2.0)) + NormalDist(x[0], x[1]).zscore(0.3)
     ),
     "pairs": lambda x: (
         statistics.covariance(x, x * x) + statistics.correlation(x, [1, 5, 2])

@@ -101,7 +101,7 @@ _RUN = frozenset(
 DIFFERENTIABLE = {
     "math": frozenset(_UFUNCS) | set("dist fma frexp fsum hypot log modf prod remainder sumprod".split()),
     "cmath": frozenset(_COMPLEX_UFUNCS) | set("log phase polar rect".split()),
-    "statistics": _RUN | set("harmonic_mean mean pstdev pvariance stdev variance".split()),
+    "statistics": _RUN | set("NormalDist harmonic_mean mean pstdev pvariance stdev variance".split()),
 }
 
 #: public functions that are piecewise constant: plain results, and a guard while recording
@@ -121,7 +121,6 @@ REFUSED = {
     "math": {"nextafter": "it returns the adjacent floating-point number; write x + math.ulp(x)"},
     "cmath": {},
     "statistics": {
-        "NormalDist": "write its density and distribution with math.exp and math.erf",
         "kde_random": "its draws have no derivative; draw with wengert.stop_gradient(value)",
         "mode": _HASHES,
         "multimode": _HASHES,
@@ -195,10 +194,6 @@ class Value:
     def __name__(self):
         return self.fun.__name__
 
-    @property
-    def __module__(self):
-        return self.fun.__module__
-
 
 _values: dict = {}
 
@@ -262,7 +257,6 @@ def of_ufunc(fun: Callable, rule: Any, convert: Callable, result: Callable, othe
         rule = resolved(rule)
         if len(args) != rule.nin:
             return otherwise(*args)
-        proxy.set_rule(rule if result is python_float else None)
         for x in args:
             if isinstance(x, Lifted):
                 return x._scalar_call(rule, value, args)
@@ -580,12 +574,52 @@ def install_statistics() -> dict:
         evaluated(getattr(statistics, name), traced)
     space = {name: vars(_math).get(name, value) for name, value in vars(statistics).items()}
     space |= {"math": _math, "float": if_float, "sum": total if ADDS_EXACTLY else sum}
-    for name, fun in vars(statistics).items():
-        if type(fun) is types.FunctionType and fun.__module__ == "statistics":
-            space[name] = types.FunctionType(fun.__code__, space, name, fun.__defaults__, fun.__closure__)
-            space[name].__kwdefaults__ = fun.__kwdefaults__
-    space |= found
+    space |= {name: moved(fun, space) for name, fun in vars(statistics).items() if is_own(fun)} | found
+    space |= {"_normal_dist_inv_cdf": inverse_of_normal, "_mean_stdev": lambda data: (mean(data), stdev(data))}
+    body = {"__slots__": ()}
+    for name, method in vars(statistics.NormalDist).items():
+        if is_own(method):
+            body[name] = moved(method, space)
+        elif isinstance(method, (classmethod, property)):
+            body[name] = type(method)(moved(getattr(method, "__func__", None) or method.fget, space))
+    space["NormalDist"] = type("NormalDist", (statistics.NormalDist,), body)
     return {name: space[name] for name in DIFFERENTIABLE["statistics"] if hasattr(statistics, name)}
+
+
+def is_own(fun: Any) -> bool:
+    return type(fun) is types.FunctionType and fun.__module__ == "statistics"
+
+
+def moved(fun: types.FunctionType, space: dict) -> types.FunctionType:
+    """Return a copy of a function with other globals."""
+    copy = types.FunctionType(fun.__code__, space, fun.__name__, fun.__defaults__, fun.__closure__)
+    copy.__kwdefaults__ = fun.__kwdefaults__
+    return copy
+
+
+_statistics_inverse_of_normal = row(
+    "statistics.inverse_of_normal",
+    "elementwise",
+    partials=(
+        lambda y, p, mu, sigma: sigma * math.sqrt(math.tau) * np.exp(0.5 * ((y - mu) / sigma) ** 2),
+        1.0,
+        lambda y, p, mu, sigma: (y - mu) / sigma,
+    ),
+)
+
+
+def inverse_of_normal(p, mu, sigma):
+    """``NormalDist(mu, sigma).inv_cdf(p)``"""
+    if not is_traced((p, mu, sigma)):
+        return plain_inverse_of_normal(p, mu, sigma)
+    return python_float(applied(_statistics_inverse_of_normal, as_floats((p, mu, sigma)), _inverse_of_normal))
+
+
+def plain_inverse_of_normal(p, mu, sigma):
+    return statistics.NormalDist(mu, sigma).inv_cdf(p)
+
+
+_inverse_of_normal = evaluated(plain_inverse_of_normal, inverse_of_normal)
 
 
 def if_float(x: Any) -> Any:
@@ -615,13 +649,14 @@ def install() -> None:
         name = module.__name__
         found = {word: of_constant(getattr(module, word)) for word in CONSTANT[name] if hasattr(module, word)}
         for word, reason in REFUSED[name].items():
-            if not isinstance(getattr(module, word, type), type):  # a class stays itself; its methods raise
+            if hasattr(module, word):
                 found[word] = refusing(getattr(module, word), f"{name}.{word}", reason)
         vars(ours).update(vars(module) | found)
         found |= functions()
         vars(ours).update(found)
         for word, traced in found.items():
-            rebind.register(getattr(module, word), traced)
+            register = rebind.register_class if isinstance(traced, type) else rebind.register
+            register(getattr(module, word), traced)
         rebind.register(module, ours)
     if ADDS_EXACTLY:
         evaluated(sum, total)
