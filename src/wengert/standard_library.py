@@ -383,7 +383,7 @@ _math_remainder = row(
 _math_fma = row("math.fma", "elementwise", partials=(lambda v, x, y, z: y, lambda v, x, y, z: x, 1.0))
 
 
-def refuse_count(fun):
+def wrong_count(fun):
     """Return a function that calls `fun` with a wrong number of arguments, for its error."""
     return lambda *args: fun(*var.plain(args))
 
@@ -394,7 +394,7 @@ def install_math() -> dict:
         fun = getattr(math, name, None)  # some are missing in old versions of Python
         if fun is not None:
             convert = as_float_and_int if name == "ldexp" else as_floats
-            found[name] = of_ufunc(fun, rule, convert, python_float, refuse_count(fun))
+            found[name] = of_ufunc(fun, rule, convert, python_float, wrong_count(fun))
     found["log"] = of_ufunc(math.log, np.log, as_floats, python_float, log)
     found["hypot"] = of_ufunc(math.hypot, np.hypot, as_floats, python_float, hypot)
     found["remainder"] = of_row(math.remainder, _math_remainder)
@@ -448,7 +448,7 @@ def install_cmath() -> dict:
     found = {}
     for name, rule in _COMPLEX_UFUNCS.items():
         fun = getattr(cmath, name)
-        found[name] = of_ufunc(fun, rule, as_complexes, unchanged, refuse_count(fun))
+        found[name] = of_ufunc(fun, rule, as_complexes, unchanged, wrong_count(fun))
     found["log"] = of_ufunc(cmath.log, np.log, as_complexes, unchanged, complex_log)
     for traced in (phase, polar, rect):
         found[traced.__name__] = ScalarFunction(getattr(cmath, traced.__name__), if_traced(cmath, traced))
