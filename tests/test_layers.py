@@ -22,6 +22,7 @@ LAYERS = [
     [{"errors"}, {"features"}, {"dependence"}],  # exceptions; platform features; vocabulary of dependence patterns
     [{"registry"}],  # a row per function
     [{"rules"}, {"core"}],  # derivatives of functions; the engine: they meet in the registry
+    [{"standard_library"}],  # math, cmath, statistics and conversions of followed code
     [{"numpy", "containers"}],  # the NumPy proxy; container structure
     [{"transforms"}],  # functions of functions: grad, jacobian, vmap
     [{"program"}],  # recorded programs

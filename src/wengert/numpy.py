@@ -23,6 +23,7 @@ import numpy as _np
 from wengert import errors as _errors
 from wengert import registry as _registry
 from wengert import rules as _rules  # noqa: F401  (registers the rules)
+from wengert import standard_library as _library
 from wengert.core import levels as _levels
 from wengert.core.dispatch import arguments as _arguments
 from wengert.core.dispatch import dispatch as _dispatch
@@ -221,11 +222,44 @@ class _Methods:
 _DISCRETE = frozenset("__bool__ __ceil__ __floor__ __int__ __trunc__ is_integer".split())
 
 
+#: classes of NumPy scalars that a traced value can be converted to
+_SCALAR_CLASSES = frozenset((_np.float16, _np.float32, _np.float64, _np.complex64, _np.complex128))
+
+
 def _plain_class_of(x):
     """Return the class that an operand stands for, or None for a plain value."""
     if isinstance(x, _lifted.Lifted):
         return _np.ndarray if x.ndim else x.dtype.type
     return x.__class__ if _var.is_var(x) else None
+
+
+class _ScalarClass(_Methods):
+    """Proxy of a scalar class that is also called: a traced value is converted and keeps its derivative."""
+
+    __slots__ = ("_wengert_convert",)
+
+    def __init__(self, cls, convert):
+        super().__init__(cls)
+        self._wengert_convert = convert
+
+    def __call__(self, *args, **kwargs):
+        if (len(args) == 1 and _var.is_var(args[0])) or _library.is_traced((args, tuple(kwargs.values()))):
+            return _convert_of(self)(*args, **kwargs)
+        return _class_of(self)(*args, **kwargs)
+
+
+_convert_of, _class_of = _ScalarClass._wengert_convert.__get__, _Methods._wengert_of.__get__
+
+
+def _conversion_to(cls):
+    """Return the function that converts traced values like a call of a scalar class of NumPy."""
+
+    def convert(x, /):
+        if isinstance(x, _lifted.Lifted):
+            return x.astype(cls)
+        return asarray(x).astype(cls)[()] if not _var.is_scalar(x) else _var.as_numpy(x).astype(cls)
+
+    return convert
 
 
 _read_ndarray, _read_float64 = _Methods(_np.ndarray), _Methods(_np.float64)
@@ -768,8 +802,15 @@ def _install() -> None:
     for original in (_copy, _copy.copy, _copy.deepcopy):
         _rebind.register(original, copies if original is _copy else getattr(copies, original.__name__))
     _rebind.register_type(_var.Type(), _var.Type(True))
-    for cls in (float, complex):
-        _rebind.register_methods(cls, _Methods(cls))
+    _rebind.register_class(float, _ScalarClass(float, _library.to_float))
+    _rebind.register_class(complex, _ScalarClass(complex, _library.to_complex))
+    for name, cls in vars(_np).items():
+        if isinstance(cls, type) and cls in _SCALAR_CLASSES:
+            made = vars(module).get(f"_called_{cls.__name__}") or _ScalarClass(cls, _conversion_to(cls))
+            setattr(module, f"_called_{name}", made)
+            if name == cls.__name__:
+                _rebind.register_class(cls, made)
+    _library.install()
     _rebind.see_constants(_np.ndarray, _is_copied, _seen)
     for package, home in (("scipy", "wengert.scipy.standin"), ("scipy.special", "wengert.scipy.special")):
         _rebind.register_later(package, _functools.partial(_importlib.import_module, home))

@@ -101,9 +101,11 @@ def float_message() -> str:
         return assignment_message("element assignment")
     if advice.is_fill(user_frame()):
         return assignment_message("fill")
+    by_name = "Call float(x) or math.sin(x) by its name in the function itself, or the NumPy function np.sin(x). "
     return (
-        f"a traced value cannot become a Python float{at()}: its derivative would be lost. {advice.of(user_frame())}"
-        "Use the NumPy function (np.sin(x) for math.sin(x)), or wengert.stop_gradient(x) where a constant is meant"
+        f"a traced value cannot become a Python float{at()}: its derivative would be lost. "
+        f"{advice.of(user_frame()) or by_name}"
+        "Use wengert.stop_gradient(x) where a constant is meant"
     )
 
 

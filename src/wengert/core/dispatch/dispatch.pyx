@@ -54,7 +54,7 @@ _OPTIONS_OF_METHODS = ("axis", "dtype", "out", "keepdims", "initial", "where")
 
 def ufunc(fun, method, inputs, kwargs, compute=None):
     """Handle NumPy's ufunc protocol. `compute`, if given, computes the value of an operator in place of the ufunc."""
-    if var.may_record():
+    if var.may_hold_floats():
         inputs, kwargs = promote_python_floats(fun, inputs, kwargs)
     if method == "__call__":
         if kwargs and not kwargs.keys() <= _KNOWN_OPTIONS and holds_traced(inputs):
@@ -108,7 +108,7 @@ _CALLED_BY_SOLVERS = frozenset((np.isclose, np.isnan, np.atleast_1d))
 
 def function(fun, args, kwargs, compute=None):
     """Call a NumPy function on operands and record it by its row, or raise."""
-    if var.may_record():
+    if var.may_hold_floats():
         args, kwargs = promote_python_floats(fun, args, kwargs)
     if fun in creation:
         kwargs.pop("like", None)

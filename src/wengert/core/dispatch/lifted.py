@@ -63,6 +63,10 @@ class Lifted(var.BufferExporter):
         """Return a plain value of the same type and shape."""
         raise NotImplementedError
 
+    def _scalar_call(self, rule, value, args):
+        """Call a function of Python scalars, which has the rule of a NumPy function; ``value(*args)`` is its value."""
+        self._raise_unsupported(value.__name__)
+
     # -- protocols
 
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, where=True, **kwargs):

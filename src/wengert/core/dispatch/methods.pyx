@@ -51,7 +51,7 @@ METADATA = frozenset("nbytes itemsize strides flags device".split())
 
 #: attributes and methods whose result would lose the derivative
 LOSES_DERIVATIVE = frozenset(
-    "as_integer_ratio hex tolist tobytes tostring tofile dump dumps data ctypes base".split()
+    "as_integer_ratio hex tobytes tostring tofile dump dumps data ctypes base".split()
 )
 INTERFACES = frozenset(("__array_interface__", "__array_struct__"))
 
@@ -143,7 +143,7 @@ def scalar_attribute(x, name):
         return lambda *args, **kwargs: function(fun, (x, *args), kwargs)
     if name == "copy":
         return lambda: x
-    if name in ("clip", "conj", "conjugate", "reshape", "astype", "flatten", "item", "transpose"):
+    if name in ("clip", "conj", "conjugate", "reshape", "astype", "flatten", "item", "tolist", "transpose"):
         method = ARRAY_METHODS[name]
         return lambda *args, **kwargs: method(x, *args, **kwargs)
     value = var.value_of(x)
@@ -289,18 +289,26 @@ def _partition(x, kth, axis=-1, kind="introselect", order=None):
 
 
 def _item(x, *index):
+    """Return an element as a Python scalar."""
     if not var.is_traced(x) or var.is_passive(x):
         return observed(x).item(*index)
-    raise TracedValueError(
-        f"item() of a traced value would lose its derivative{at()}: use the value as it is, or x[index], "
-        "or wengert.stop_gradient(value) where a constant is meant"
-    )
+    var.value_of(x).item(*index)  # NumPy's own errors
+    index = index[0] if len(index) == 1 else index or 0
+    if var.is_scalar(x):
+        return _python_scalar(x)
+    return _python_scalar(x[np.unravel_index(index, np.shape(x)) if np.ndim(index) == 0 else index])
 
 
 def _tolist(x):
+    """Return nested lists of Python scalars."""
     if not var.is_traced(x) or var.is_passive(x):
         return observed(x).tolist()
-    return [_tolist(item) if np.ndim(item) else item for item in x]
+    return [_tolist(item) for item in x] if np.ndim(x) else _python_scalar(x if var.is_scalar(x) else x[()])
+
+
+def _python_scalar(x):
+    """Convert a traced scalar to a traced Python float; a complex one stays as it is."""
+    return x if x.dtype.kind == "c" else var.float_of(x.astype(np.float64))
 
 
 def _view(x, *args, **kwargs):

@@ -69,7 +69,6 @@ from wengert.core.rebind.rename import (
     BUILTINS,
     CALLED,
     IN_USE,
-    ONLY_READ,
     READ,
     USED,
     TooWide,
@@ -93,7 +92,6 @@ __all__ = [
     "register_class",
     "register_later",
     "register_library",
-    "register_methods",
     "register_wrapper",
 ]
 
@@ -111,7 +109,6 @@ _checks_in_progress = set()  # subclass checks as (id of the proxy class, id of 
 _seen_as = set()  # classes of arrays seen as views of another class, which is their attribute `_wengert_original`
 _classes = set()  # ids of registered classes that are replaced only where they are called or read from
 _of_subclass = {}  # id(registered class) -> function that returns the stand-in of a subclass
-_methods = {}  # id(class) -> (class, private name of its stand-in for reading attributes)
 _deferred = {}  # package -> function that registers its functions when one of them is first met
 
 # Proxies of objects -----------------------------------------------------------------------------------------
@@ -349,9 +346,7 @@ class Plan:
 
     def is_seed(self, value):
         """Is `value` replaced regardless of what it reaches?"""
-        return type(value) is types.FunctionType and bool(
-            is_copying(value) or self.imports(value) or _methods_read(value)
-        )
+        return type(value) is types.FunctionType and bool(is_copying(value) or self.imports(value))
 
     def is_replaced(self, space, name, value):
         """Does a name of this namespace, with this value, get a replacement?"""
@@ -490,7 +485,6 @@ class Plan:
                 aliases.append(live_alias(held, name, constant))
                 names[name] = aliases[-1].name
                 sources.add(name)
-        names |= _methods_read(f)
         for name, module, attribute, value in module_reads(f):
             if name not in names and self.is_replaced(vars(module), attribute, value):
                 self.changed[id(held[name])] = True
@@ -767,14 +761,6 @@ def register_class(cls, stand_in, of_subclass=None):
         _of_subclass[id(cls)] = of_subclass
 
 
-def register_methods(cls, stand_in):
-    """Replace a class by a stand-in only where followed code reads an attribute of it."""
-    name = private(cls.__name__)
-    BUILTINS[name] = stand_in
-    _methods[id(cls)] = cls, name
-    ONLY_READ.add(name)
-
-
 def register_type(stand_in, used):
     """Replace `type` where it is called: by `used` if the result is called or read from, else by `stand_in`."""
     register_class(type, stand_in)
@@ -822,15 +808,6 @@ def _register_subclass(cls):
             if (stand_in := _of_subclass[id(base)](cls)) is not None:
                 register_class(cls, stand_in)
             return
-
-
-def _methods_read(f):
-    """Private names for classes that are replaced where f reads attributes of them, by their names in f."""
-    if not _methods:
-        return {}
-    held = f.__globals__
-    found = {name: held.get(name, BUILTINS.get(name)) for name, *_ in read(f.__code__).paths}
-    return {name: _methods[id(value)][1] for name, value in found.items() if id(value) in _methods}
 
 
 def _register_deferred(package):

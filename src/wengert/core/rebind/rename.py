@@ -17,6 +17,7 @@ import builtins
 import dis
 import functools
 import itertools
+import re
 import sys
 import types
 import weakref
@@ -27,7 +28,6 @@ __all__ = [
     "BUILTINS",
     "CALLED",
     "IN_USE",
-    "ONLY_READ",
     "READ",
     "USED",
     "Alias",
@@ -38,6 +38,7 @@ __all__ = [
     "forget",
     "live_alias",
     "private",
+    "public",
     "read",
     "rename",
 ]
@@ -45,7 +46,6 @@ __all__ = [
 BUILTINS = vars(builtins)
 CALLED, READ = "_called_", "_read_"  # prefixes of a module's attributes for use in calls and for reading attributes
 USED = "_used"  # suffix of a private name, for calls whose result is called or read from
-ONLY_READ = set()  # private names that apply only where an attribute is read from them
 
 IN_USE = {}  # id(proxy of a library) -> name in `sys.modules` of its variant with classes replaced throughout
 _codes = {}  # id(code) -> Code
@@ -91,6 +91,14 @@ def forget(table, key, _):
 def private(name):
     """Return a new private name."""
     return f"_wengert_{next(_number)}_{name.replace('.', '_')}"
+
+
+def public(name):
+    """Return the name that stands in the user's code, given a name of renamed code."""
+    return _PRIVATE.sub("", name)
+
+
+_PRIVATE = re.compile(rf"^(_wengert_\d+_|{CALLED}|{READ})")
 
 
 class Alias:
@@ -396,8 +404,6 @@ def rename(code, names, sources, imports, hidden=frozenset()):
             shift = 1
             name = code.co_names[arg >> 1]
             alias = names.get(name)
-            if alias in ONLY_READ and instructions[k + 1][1] not in _ATTRIBUTE:
-                continue
             if name in sources and not (arg & 1 or instructions[k + 1][1] in _ATTRIBUTE or _is_mapped(code, before)):
                 continue
         elif op in _LOADS:

@@ -420,8 +420,8 @@ class Reading:
     aliases : tuple of (int, int)
         Pairs of leaves that are the same array, and therefore the same operand.
     frozen : frozenset of int
-        Indices of leaves, counting those of the arguments first, that f needs as plain values, for ``math.exp`` or a
-        C function.  They are part of the key too.
+        Indices of leaves, counting those of the arguments first, that f needs as plain values, for a C function.
+        They are part of the key too.
     """
 
     __slots__ = ("aliases", "captures", "frozen", "held", "in_derivative", "key", "leaves", "values")

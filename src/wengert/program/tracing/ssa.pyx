@@ -41,6 +41,7 @@ from wengert.program.ir import call_rules, opcode_table
 from wengert.program.ir.call_rules import getitem_row, placed, placed_row
 from wengert.program.ir.opcode_table import OPCODES, function
 from wengert.registry import strong
+from wengert.standard_library import Value
 
 cnp.import_array()
 
@@ -632,6 +633,20 @@ cdef class Definitions:
         return emit(self.code, (<Kernel>kernels[node.row.fun]).opcode, found[0], found[1], -1,
                     self.code.type_of((DOUBLE, *layout(node.y))))
 
+    cdef int32_t of_scalars(self, list args, list values, Node node) except -2:
+        """Emit a function of Python floats, such as ``math.sin``, as the ufunc of its rule; -1 if impossible."""
+        cdef list found = []
+        cdef int32_t v
+        if self.exact or node.kwargs or node.y is not None:
+            return -1
+        for x in args:
+            v = self.operand(x, values, ())
+            if v < 0 or self.code.kinds[v] != SCALAR:
+                return -1
+            found.append(v)
+        return emit(self.code, (<Kernel>kernels[node.row.fun]).opcode, found[0], found[1] if len(found) > 1 else -1, -1,
+                    SCALAR)
+
     cdef int32_t fitted(self, int32_t value, cnp.ndarray y, int32_t kind) except -2:
         """Return an operand of an elementwise instruction with result `y`, broadcast if necessary; -1 if impossible."""
         if self.code.kinds[value] == kind or self.code.kinds[value] <= FLAG:
@@ -686,6 +701,10 @@ cdef class Definitions:
             kind = (np.dtype(float), (), None) if node.y is None else (node.y.dtype, *layout(node.y))
             if dtype == kind[0] == float and shape == kind[1]:
                 return emit(self.code, op, values[0], -1, -1, self.code.type_of(kind))
+        if type(node.compute) is Value and fun in kernels:
+            found = self.of_scalars(args, values, node)
+            if found >= 0:
+                return found
         if (node.row.kind == "rearrangement" or fun in MOVING) and not self.exact:
             found = self.rearranged(node, args, values)
             if found >= 0:
