@@ -127,3 +127,13 @@ def sparse_solver() -> str | None:
             found = frame.f_code.co_name
         frame = frame.f_back
     return found
+
+
+def is_masked() -> bool:
+    """Is a function of numpy.ma running?"""
+    frame = sys._getframe()
+    while frame is not None and (module := frame.f_globals.get("__name__", "")).startswith(("numpy.", "wengert.")):
+        if module.startswith("numpy.ma."):
+            return True
+        frame = frame.f_back
+    return False

@@ -20,8 +20,8 @@ from wengert.core.dispatch.arguments import check_complex, clean
 from wengert.core.dispatch.checks import refusal
 from wengert.core.dispatch.dispatch import MEMORY_DEPENDENT, constant_row, function, record_constant, ufunc
 from wengert.core.dispatch.flat import Flat
-from wengert.core.frames import at
-from wengert.core.messages import dtype_error
+from wengert.core.frames import at, solver
+from wengert.core.messages import dtype_error, solver_message, subclass_message
 from wengert.core.operands import var
 from wengert.core.operands.var import observed
 from wengert.dependence import Elementwise
@@ -94,6 +94,18 @@ REFUSED_METHODS = {
     "setfield": "assign to x.real, x.imag or a slice",
     "setflags": "leave it out, or pass wengert.stop_gradient(array)",
 }
+
+
+#: the module `wengert.numpy`, set by itself
+namespace = None
+
+
+def array_namespace(api_version):
+    """Return the namespace of the Python array API that accepts traced values."""
+    np.empty(0).__array_namespace__(api_version=api_version)  # NumPy's own errors
+    if (name := solver()) is not None:
+        raise TracedValueError(solver_message(name))
+    return namespace
 
 
 def array_attribute(x, name):
@@ -309,6 +321,8 @@ def _view(x, *args, **kwargs):
             return observed(x).view(*args, **kwargs)
         value = var.value_of(x)
         y = value.view(*args, **kwargs)
+        if (message := subclass_message(type(y))) is not None:
+            raise refusal(x, message, UnsupportedFunctionError)
         if type(y) is np.ndarray and y.dtype.kind in "fc" and y.real.dtype == value.real.dtype:
             return var.view_of(x, y)  # complex as pairs of real and imaginary parts, or back
         raise UnsupportedFunctionError(f"ndarray.view with another dtype has no derivative{at()}: use x.astype(dtype)")

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wengert.core.rebind.follow import LRU, MAKERS, WRAPPERS, is_differentiated, parts_of, py_func_of
+from wengert.core.rebind.follow import LRU, MAKERS, WRAPPERS, function_of_ufunc, is_differentiated, parts_of, py_func_of
 from wengert.core.rebind.rename import read
 from wengert.features import is_made_in_python, knows_bytecode
 from wengert.program.tracing.environment import ABSENT, Contents, Place
@@ -156,6 +156,8 @@ class Scan:
     def enter(self, value):
         """Queue an object unless it was visited."""
         self.is_dynamic |= id(value) in DYNAMIC or type(value) in (operator.attrgetter, operator.methodcaller)
+        if type(value) is np.ufunc:
+            value = function_of_ufunc(value)
         if type(value) in ATOMS or value is ABSENT or id(value) in self.held:
             return
         self.held[id(value)] = value  # keeps temporary objects alive, so that ids stay unique
