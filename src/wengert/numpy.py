@@ -871,6 +871,9 @@ def _install() -> None:
         _rebind.register_later(package, _functools.partial(_importlib.import_module, home))
     for package in _refusing.NAMES:
         _rebind.register_later(package, _functools.partial(_refusing.install, package))
+    for package in _refusing.ITERATIVE:
+        if package.count(".") == 1:
+            _rebind.register_later(package, _functools.partial(_refusing.install_iterative, package))
 
 
 _install()

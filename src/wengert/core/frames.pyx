@@ -104,13 +104,32 @@ MIRRORED = frozenset(
 )
 
 
+_NODES = "write a sum over quadrature nodes, such as numpy.polynomial.legendre.leggauss(n)"
+_MINIMUM = "use wengert.scipy.optimize.minimize, whose solution has its derivative"
+_ROOT = "use wengert.scipy.optimize.root_scalar, whose solution has its derivative"
+#: other functions of SciPy that iterate to convergence on traced values, by module: what to write instead
+ITERATIVE = {
+    "scipy.optimize": {
+        **dict.fromkeys(("brent", "golden", "fminbound", "bracket"), _MINIMUM),
+        "line_search": "write the step as a function of the point, or pass wengert.stop_gradient(step)",
+    },
+    "scipy.optimize.elementwise": {
+        **dict.fromkeys(("find_root", "bracket_root"), _ROOT),
+        **dict.fromkeys(("find_minimum", "bracket_minimum"), _MINIMUM),
+    },
+    "scipy.integrate": dict.fromkeys(("cubature", "nsum", "quad_vec", "tanhsinh"), _NODES),
+    "scipy.differentiate": {name: f"use wengert.{name}" for name in ("derivative", "hessian", "jacobian")},
+}
+_SOLVERS = MIRRORED.union(*ITERATIVE.values())
+
+
 def solver() -> str | None:
-    """Name of the function in `MIRRORED` that SciPy is running, or None."""
+    """Name of the function in `MIRRORED` or `ITERATIVE` that SciPy is running, or None."""
     frame = sys._getframe()
     found = None
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
-        if module.startswith("scipy.") and frame.f_code.co_name in MIRRORED:
+        if module.startswith("scipy.") and frame.f_code.co_name in _SOLVERS:
             found = frame.f_code.co_name
         elif not module.startswith(("numpy.", "scipy.", "wengert.core.", "wengert.rules.")):
             break  # the user's code, or a derivative passed to SciPy

@@ -9,6 +9,7 @@ from __future__ import annotations
 from wengert import registry
 from wengert.core import advice
 from wengert.core.frames import (
+    ITERATIVE,
     at,
     is_assignment,
     is_attribute_assignment,
@@ -114,6 +115,12 @@ def assignment_message(what: str) -> str:
 
 
 def solver_message(name: str) -> str:
+    for module, functions in ITERATIVE.items():
+        if name in functions:
+            return (
+                f"a traced value cannot go through {module}.{name}{at()}: it iterates to convergence, and its result "
+                f"would have the derivative of the iteration. Instead, {functions[name]}"
+            )
     return (
         f"a traced value cannot go through scipy.optimize.{name}{at()}: its derivative would be lost. "
         f"Use wengert.scipy.optimize.{name}, whose solution has its derivative"

@@ -336,7 +336,7 @@ cdef class ArrayVar:
         return array_ufunc(ufunc, method, x0, x1, rest, out, where, kwargs)
 
     def __array_namespace__(self, *, api_version=None):
-        return methods.array_namespace(api_version)
+        return methods.array_namespace(self, api_version)
 
     def __array_function__(self, function, types, args, kwargs):
         if len(args) == 1 and not kwargs and args[0] is self:
