@@ -26,6 +26,7 @@ from wengert import registry as _registry
 from wengert import rules as _rules  # noqa: F401  (registers the rules)
 from wengert.core import levels as _levels
 from wengert.core.dispatch import arguments as _arguments
+from wengert.core.dispatch import compiled_ufuncs as _compiled_ufuncs
 from wengert.core.dispatch import dispatch as _dispatch
 from wengert.core.dispatch import lifted as _lifted
 from wengert.core.dispatch import methods as _methods
@@ -869,6 +870,7 @@ def _install() -> None:
     _rebind.see_constants(_np.ndarray, _is_copied, _seen)
     for package, home in (("scipy", "wengert.scipy.standin"), ("scipy.special", "wengert.scipy.special")):
         _rebind.register_later(package, _functools.partial(_importlib.import_module, home))
+    _rebind.register_later("numba.np", _compiled_ufuncs.install)
     for package in _refusing.NAMES:
         _rebind.register_later(package, _functools.partial(_refusing.install, package))
     for package in _refusing.ITERATIVE:

@@ -22,14 +22,14 @@ _inside: dict[str, bool] = {}
 
 
 def user_frame():
-    """Return the innermost frame outside this package, NumPy and SciPy, or None."""
+    """Return the innermost frame outside this package, NumPy, SciPy, Numba and functools, or None."""
     frame = _getframe()
     while frame is not None:
         file = frame.f_code.co_filename
         inside = _inside.get(file)
         if inside is None:
             name = frame.f_globals.get("__name__", "")
-            inside = file.startswith(_PACKAGE) or name.partition(".")[0] in ("numpy", "scipy")
+            inside = file.startswith(_PACKAGE) or name.partition(".")[0] in ("functools", "numba", "numpy", "scipy")
             if file.endswith(".py"):        # names like <string> are shared by code of several modules
                 _inside[file] = inside
         if not inside:
@@ -146,6 +146,11 @@ def sparse_solver() -> str | None:
             found = frame.f_code.co_name
         frame = frame.f_back
     return found
+
+
+def is_numba() -> bool:
+    """Is Python code of Numba the caller?"""
+    return sys._getframe().f_globals.get("__name__", "").startswith("numba.")
 
 
 def is_masked() -> bool:

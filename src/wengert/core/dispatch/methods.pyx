@@ -21,8 +21,8 @@ from wengert.core.dispatch.arguments import check_complex, clean
 from wengert.core.dispatch.checks import refusal
 from wengert.core.dispatch.dispatch import MEMORY_DEPENDENT, constant_row, function, record_constant, ufunc
 from wengert.core.dispatch.flat import Flat
-from wengert.core.frames import at, solver
-from wengert.core.messages import dtype_error, solver_message, subclass_message
+from wengert.core.frames import at, is_numba, solver
+from wengert.core.messages import array_message, dtype_error, solver_message, subclass_message
 from wengert.core.operands import var
 from wengert.core.operands.var import observed
 from wengert.dependence import Elementwise
@@ -128,6 +128,8 @@ def array_attribute(x, name):
         method = ARRAY_METHODS[name]
         return lambda *args, **kwargs: method(x, *args, **kwargs)
     if name in METADATA:
+        if name == "flags" and var.is_traced(x) and is_numba():
+            raise refusal(x, array_message())  # Numba infers the type of an argument, and cannot read it then
         return Flags(value.flags) if name == "flags" and var.recording_level(x) else getattr(value, name)
     if name in MEMORY_DEPENDENT and var.recording_level(x):
         levels.end_recording(f"x.{name} depends on the memory of an array", True)

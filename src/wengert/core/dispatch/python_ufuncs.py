@@ -1,7 +1,7 @@
-"""Calls of ufuncs made by ``numpy.frompyfunc`` with traced arguments: the Python function is called for each element.
+"""Calls of ufuncs made by ``numpy.frompyfunc`` or ``numba.vectorize`` with traced arguments, element by element.
 
-NumPy's results are object arrays.  Here results whose elements are all scalars are arrays of floats, so that functions
-and methods such as ``astype(float)`` carry the derivative; any other results are object arrays.
+The results of NumPy's are object arrays.  Here results whose elements are all scalars are arrays of floats, so that
+functions and methods such as ``astype(float)`` carry the derivative; any other results are object arrays.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from wengert.errors import UnsupportedFunctionError
 
 def function_of(fun):
     """Return the Python function that a ufunc calls for each element, or None."""
-    return function_of_ufunc(fun) if type(fun) is np.ufunc else None
+    is_ufunc = type(fun) is np.ufunc or type(fun).__module__ == "numba.np.ufunc.dufunc"
+    return function_of_ufunc(fun) if is_ufunc else None
 
 
 def call(fun, f, args):

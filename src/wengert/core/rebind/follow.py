@@ -116,7 +116,9 @@ def py_func_of(value):
 
 
 def function_of_ufunc(ufunc):
-    """The Python function behind a ufunc made by ``numpy.frompyfunc``, or None for any other ufunc."""
+    """The Python function behind a ufunc made by ``numpy.frompyfunc`` or by Numba, or None for any other ufunc."""
+    if top_package(type(ufunc).__module__) == "numba":
+        return getattr(getattr(ufunc, "_dispatcher", None), "py_func", None)
     if set("".join(ufunc.types)) - set("O->"):
         return None
     return next((f for f in gc.get_referents(ufunc) if callable(f)), None)

@@ -26,7 +26,7 @@ from wengert.features import is_made_in_python
 
 #: packages and modules whose functions read no mutable state
 PURE = frozenset(
-    "numpy scipy wengert math cmath operator _operator itertools functools _functools collections _collections "
+    "numpy scipy numba wengert math cmath operator _operator itertools functools _functools collections _collections "
     "_collections_abc abc _abc typing types enum dataclasses copy copyreg numbers fractions statistics _statistics "
     "warnings bisect _bisect heapq _heapq contextlib string _string re _sre reprlib keyword textwrap builtins "
     "_weakrefset".split()

@@ -156,7 +156,7 @@ class Scan:
     def enter(self, value):
         """Queue an object unless it was visited."""
         self.is_dynamic |= id(value) in DYNAMIC or type(value) in (operator.attrgetter, operator.methodcaller)
-        if type(value) is np.ufunc:
+        if type(value) is np.ufunc or str(type(value).__module__).startswith("numba.np.ufunc."):
             value = function_of_ufunc(value)
         if type(value) in ATOMS or value is ABSENT or id(value) in self.held:
             return
