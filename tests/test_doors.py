@@ -179,6 +179,7 @@ REFUSED = {
     "nditer in chunks that writes": (lambda x: np.nditer(x, ["external_loop"], ["readwrite"]), "leave the flag out"),
     "nditer into a plain array": (lambda x: np.nditer([x, X], op_flags=[["readonly"], ["writeonly"]]), "numpy.empty"),
     "as_strided beyond its memory": (lambda x: as_strided(x, (9,), (8,)).sum(), "outside of a traced array"),
+    "frompyfunc where": (lambda x: square(x, where=x > 1).sum(), "option where"),
     "frompyfunc of empty arrays": (lambda x: square(x[:0]).sum(), "no rule for empty arrays"),
     "frompyfunc.reduce over two axes": (lambda x: product.reduce(x.reshape(2, 2), (0, 1)), "loop over one axis"),
     "frompyfunc of a list": (lambda x: square([x[0], x[1]]).sum(), INSIDE),

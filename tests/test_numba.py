@@ -138,6 +138,19 @@ def test_derivatives_in_each_mode_are_those_of_the_compiled_function(name):
     np.testing.assert_allclose(wg.grad(compiled)(X), found, rtol=1e-13)
 
 
+@nb.njit
+def printing(x):
+    print("value", x[0])
+    return x[0] ** 2
+
+
+def test_compiled_call_of_a_function_that_prints_runs_uncompiled(capfd):
+    with pytest.warns(wg.CompileWarning, match="printing calls print"):
+        compiled = wg.compile(lambda x: printing(x))
+        assert compiled(X) == compiled(X) == 0.25
+    assert capfd.readouterr().out == "value 0.5\n" * 2
+
+
 @nb.stencil
 def stencil(a):
     return a[-1] + a[1]

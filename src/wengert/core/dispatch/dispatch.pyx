@@ -137,7 +137,7 @@ def function(fun, args, kwargs, compute=None):
     refuse_subclasses(args)
     row = _rows.get(fun) or registry.lookup(fun)
     if row is None and (f := python_ufuncs.function_of(fun)) is not None:
-        return python_ufuncs.call(fun, f, args)
+        return python_ufuncs.call(fun, f, args, **kwargs)
     if row is None or row.kind == "refuse":
         if all_passive((args, tuple(kwargs.values()))):
             return clean(fun(*observed(args), **observed_keywords(kwargs)))

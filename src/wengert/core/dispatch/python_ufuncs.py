@@ -23,8 +23,12 @@ def function_of(fun):
     return function_of_ufunc(fun) if is_ufunc else None
 
 
-def call(fun, f, args):
+def call(fun, f, args, **options):
     """Call `f` for each element of the broadcast arguments."""
+    if options:
+        raise UnsupportedFunctionError(
+            f"{fun.__name__} has no derivative rule for the option {', '.join(options)}{at()}: write numpy.where"
+        )
     return _call(fun, rebound(f), args)
 
 

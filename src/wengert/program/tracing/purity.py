@@ -36,7 +36,7 @@ PURE = frozenset(
 _ANYWHERE = {"numpy", "scipy", "wengert"}
 
 #: builtins with side effects, or that read state other than their arguments
-_IMPURE_BUILTINS = {"breakpoint", "compile", "eval", "exec", "globals", "input", "open", "print"}
+IMPURE_BUILTINS = {"breakpoint", "compile", "eval", "exec", "globals", "input", "open", "print"}
 #: C modules that read or write external state, whoever calls them
 _IMPURE_MODULES = {"_io", "io", "nt", "posix", "_random", "_socket", "select"}
 _FILES = {"tofile", "dump", "fromfile", "memmap"}
@@ -152,7 +152,7 @@ def why_impure(fun: types.BuiltinFunctionType, caller_is_pure: bool) -> str | No
             return None
         if top(module) in _IMPURE_MODULES or name in _FILES:
             return f"it calls {full}"
-        if caller_is_pure or (is_pure(module) and not (module == "builtins" and name in _IMPURE_BUILTINS)):
+        if caller_is_pure or (is_pure(module) and not (module == "builtins" and name in IMPURE_BUILTINS)):
             return None
         return f"it calls {full}"
     kind = owner if isinstance(owner, type) else type(owner)

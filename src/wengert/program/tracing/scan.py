@@ -37,6 +37,7 @@ from wengert.program.tracing.purity import (
     ATOMS,
     DYNAMIC,
     DYNAMIC_NAMES,
+    IMPURE_BUILTINS,
     SHELVES,
     has_known_layout,
     is_library,
@@ -214,6 +215,8 @@ class Scan:
         elif kind in WRAPPERS or (not issubclass(kind, SHELVES) and py_func_of(value)):
             for part in parts_of(value):
                 self.enter(part)
+                if kind not in WRAPPERS:
+                    self.check_compiled(part)
             if kind in MAKERS:
                 self.visit_object(value)
         elif isinstance(value, types.ModuleType):
@@ -241,6 +244,11 @@ class Scan:
             self.doubt(f"it reads an iterator ({kind.__name__}), which each call may advance")
         else:
             self.visit_object(value)
+
+    def check_compiled(self, f):
+        """Check the Python function of a compiled one, whose calls of functions in C the observer does not see."""
+        for name in IMPURE_BUILTINS.intersection(read(f.__code__).names):
+            self.effect = f"{f.__qualname__} calls {name}"
 
     def visit_partial(self, value):
         self.enter(value.func)
