@@ -145,9 +145,10 @@ def printing(x):
 
 
 def test_compiled_call_of_a_function_that_prints_runs_uncompiled(capfd):
+    compiled = wg.compile(lambda x: printing(x))
     with pytest.warns(wg.CompileWarning, match="printing calls print"):
-        compiled = wg.compile(lambda x: printing(x))
-        assert compiled(X) == compiled(X) == 0.25
+        compiled(X)
+    assert compiled(X) == 0.25
     assert capfd.readouterr().out == "value 0.5\n" * 2
 
 
