@@ -155,6 +155,15 @@ def test_type_tests_and_dtypes_answer_as_in_plain_code():
     assert found == [(answers(X), dtypes(X))]
 
 
+@pytest.mark.parametrize("name", [name for name in WORKS if "frompyfunc" in name or "vectorize" in name])
+def test_callbacks_carry_series_and_run_in_batches(name):
+    f = WORKS[name]
+    batch = np.stack([X, 2 * X])
+    assert np.array_equal(wg.vmap(f)(batch), [f(x) for x in batch])
+    if "signature" not in name and "reduce" not in name and "accumulate" not in name:  # these raise for a series
+        np.testing.assert_allclose(wg.taylor(f, X, np.ones(4), 1)[1], wg.grad(f, X).sum(), rtol=1e-12)
+
+
 M = np.ma.array([1.0, 2, 3, 4], mask=[0, 1, 0, 0])
 with pytest.warns(PendingDeprecationWarning):
     MATRIX = np.matrix([[1.0, 2], [3, 4]])

@@ -541,7 +541,8 @@ class vectorize(_np.vectorize, metaclass=_StandIn):
         given = [*((i, x) for i, x in enumerate(args) if i not in self.excluded)]
         given += [(name, x) for name, x in kwargs.items() if name not in self.excluded]
         is_called_here = given and self.signature is None and self.pyfunc is not _np._NoValue
-        if not is_called_here or not _levels.is_tracing():  # pyfunc may still read traced values
+        is_traced = _levels.is_tracing() or _levels.lifted_by() is not None
+        if not is_called_here or not is_traced:  # pyfunc may still read traced values
             return super().__call__(*args, **kwargs)
         arrays = _np.broadcast_arrays(*(asarray(x) for _, x in given))
         shape, found = _np.shape(arrays[0]), []
@@ -565,7 +566,7 @@ class vectorize(_np.vectorize, metaclass=_StandIn):
         """Stack results in the dtype given by `otypes`, or else that of the first result, as NumPy does."""
         dtype = _np.dtype(self.otypes[k]) if self.otypes is not None else asarray(values[0]).dtype
         dtype = _np.dtype(dtype.char) if dtype.kind in "SU" else dtype  # string length is not fixed
-        y = _np.reshape(_dispatch.stacked(list(values)), shape)
+        y = _np.reshape(array(list(values)), shape)
         return y if y.dtype == dtype else y.astype(dtype)
 
     @staticmethod

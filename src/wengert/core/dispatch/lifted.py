@@ -11,7 +11,7 @@ import numpy as np
 
 from wengert import registry
 from wengert.core import advice, frames
-from wengert.core.dispatch import dispatch, matrices, methods, mixed
+from wengert.core.dispatch import dispatch, matrices, methods, mixed, python_ufuncs
 from wengert.core.operands import var
 from wengert.errors import TracedValueError
 
@@ -69,7 +69,9 @@ class Lifted(var.BufferExporter):
         dispatch.refuse_subclasses(inputs)
         inputs = tuple(map(mixed.as_array_like, inputs))
         kwargs = {name: value for name, value in kwargs.items() if value is not None or name == "axis"}
-        if method == "__call__":
+        if method == "__call__" and (f := python_ufuncs.function_of(ufunc)) is not None:
+            found = python_ufuncs.call(ufunc, f, inputs, **kwargs)
+        elif method == "__call__":
             found = self._call(ufunc, inputs, kwargs)
         elif method == "outer" and len(inputs) == 2:
             left, right = inputs

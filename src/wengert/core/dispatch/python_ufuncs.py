@@ -10,6 +10,7 @@ import functools
 
 import numpy as np
 
+from wengert.core.dispatch import mixed
 from wengert.core.frames import at
 from wengert.core.operands import var
 from wengert.core.rebind.follow import function_of_ufunc
@@ -47,13 +48,13 @@ def _call(fun, run, args):
 
 def _elements(x):
     """Convert an argument to an array whose elements are what NumPy passes to the function."""
-    if var.holds_traced(x):
+    if var.holds_traced(x) or mixed.is_lifted(x):
         return np.stack(x) if isinstance(x, (list, tuple)) else x
     return np.asarray(var.plain(x), dtype=object)
 
 
 def _stacked(items, shape):
-    if all(var.is_scalar(x) or isinstance(x, (int, float, complex, np.number)) for x in items):
+    if all(var.is_scalar(x) or (mixed.is_lifted(x) and not x.ndim) or isinstance(x, (int, float, complex, np.number)) for x in items):
         items = list(items)
         return np.reshape(var.stack_scalars(items) if var.scalar_list(items) else np.stack(items), shape)
     out = np.empty(shape, dtype=object)
