@@ -429,44 +429,51 @@ class nditer(metaclass=_IteratorType):
         return _Elements(operands, flags, op_flags, order)
 
 
+def _flags_of(op_flags, operands):
+    """Return the flags of each operand of an iterator; None stands for the defaults, and a list of names for all."""
+    if op_flags is None:
+        return [["readonly"] if x is not None else ["writeonly"] for x in operands]
+    return [op_flags] * len(operands) if op_flags and isinstance(op_flags[0], str) else op_flags
+
+
 class _Elements:
     """Iterator over the elements of traced arrays in the order of a NumPy iterator.
 
-    That iterator runs over the plain values, for the order, and over arrays of indices of elements: in chunks with
-    ``external_loop``, which are read-only here.
+    That iterator runs over arrays of indices with the strides of the operands.
+    With ``external_loop`` the values are chunks, gathered by those indices, and read-only.
     """
 
     def __init__(self, operands, flags, op_flags, order):
         operands = [x if x is None or _var.is_var(x) else asarray(x) for x in operands]
-        if op_flags is None:
-            op_flags = [["readonly"] if x is not None else ["writeonly", "allocate"] for x in operands]
-        elif op_flags and isinstance(op_flags[0], str):
-            op_flags = [op_flags] * len(operands)
+        op_flags = _flags_of(op_flags, operands)
+        op_flags = [["allocate", *each] if x is None else each for x, each in zip(operands, op_flags)]
+        indices = [x if x is None else _arguments.numbers_like(_np.asarray(_var.plain(x)), 0) for x in operands]
         self._is_chunked = "external_loop" in flags
-        self._writes = [not {"writeonly", "readwrite"}.isdisjoint(each) for each in op_flags]
-        if self._is_chunked and True in self._writes:
+        flags = flags if self._is_chunked else {*flags, "multi_index"}
+        self._iterator = _np.nditer(indices, [*flags], op_flags, [_np.intp] * len(indices), order)
+        dtype = _np.result_type(*(x.dtype for x in operands if x is not None))
+        shapes = [_np.shape(x) for x in self._iterator.operands]
+        made = [_made(_np.empty(shape, dtype)) if x is None else x for x, shape in zip(operands, shapes)]
+        self.operands = tuple(made)
+        is_written = [not {"writeonly", "readwrite"}.isdisjoint(each) for each in op_flags]
+        self._check(is_written)
+        if not self._is_chunked:
+            shape = self._iterator.shape
+            made = [x if writes else _np.broadcast_to(x, shape) for x, writes in zip(made, is_written)]
+        self._sources = made
+
+    def _check(self, is_written):
+        """Raise if an operand that is written to cannot receive traced values."""
+        if self._is_chunked and True in is_written:
             raise _errors.UnsupportedFunctionError(
                 "numpy.nditer with external_loop cannot write to traced arrays: leave the flag out, or write a loop"
             )
-        plain = [x if x is None else _arguments.numbers_like(_np.asarray(_var.plain(x)), 0) for x in operands]
-        allocated = [[*each, "allocate"] if x is None else each for x, each in zip(operands, op_flags)]
-        dtypes = [_np.intp] * len(plain)
-        extra = set() if self._is_chunked else {"multi_index"}
-        self._iterator = _np.nditer(plain, [*(flags | extra)], allocated, dtypes, order)
-        kind = _np.result_type(*(x.dtype for x in operands if x is not None))
-        shape = self._iterator.shape if not self._is_chunked else ()
-        self.operands = tuple(
-            _made(_np.empty(self._iterator.operands[k].shape, kind)) if x is None else x
-            for k, x in enumerate(operands)
-        )
-        for x, is_written in zip(self.operands, self._writes):
-            if is_written and not _var.is_var(x):
+        for x, writes in zip(self.operands, is_written):
+            if writes and not _var.is_var(x):
                 raise _errors.TracedValueError(
                     "numpy.nditer cannot write traced values to a plain array: make the array with numpy.empty inside "
                     "of the function"
                 )
-        self._spread = [x if w or self._is_chunked else _np.broadcast_to(x, shape) for x, w in
-                        zip(self.operands, self._writes)]  # fmt: skip
 
     def __getattr__(self, name):
         if name in ("itviews", "copy", "remove_axis", "remove_multi_index", "enable_external_loop", "reset"):
@@ -495,8 +502,8 @@ class _Elements:
 
     def _values(self):
         if self._is_chunked:
-            return tuple(_np.ravel(x)[self._iterator[k]] for k, x in enumerate(self.operands))
-        return tuple(x[(*self._iterator.multi_index, ...)] for x in self._spread)
+            return tuple(_np.ravel(x)[self._iterator[k]] for k, x in enumerate(self._sources))
+        return tuple(x[(*self._iterator.multi_index, ...)] for x in self._sources)
 
     @property
     def value(self):

@@ -1,7 +1,7 @@
 """Calls of ufuncs made by ``numpy.frompyfunc`` or ``numba.vectorize`` with traced arguments, element by element.
 
-The results of NumPy's are object arrays.  Here results whose elements are all scalars are arrays of floats, so that
-functions and methods such as ``astype(float)`` carry the derivative; any other results are object arrays.
+The results of NumPy's are object arrays.  Here traced scalars form an array of floats, so that functions and
+methods such as ``astype(float)`` carry the derivative; any other results are object arrays.
 """
 
 from __future__ import annotations
@@ -54,13 +54,18 @@ def _elements(x):
 
 
 def _stacked(items, shape):
-    if all(var.is_scalar(x) or (mixed.is_lifted(x) and not x.ndim) or isinstance(x, (int, float, complex, np.number)) for x in items):
-        items = list(items)
+    items = list(items)
+    is_own = [var.is_scalar(x) or (mixed.is_lifted(x) and not x.ndim) for x in items]
+    if any(is_own) and all(map(_is_scalar, items, is_own)):
         return np.reshape(var.stack_scalars(items) if var.scalar_list(items) else np.stack(items), shape)
     out = np.empty(shape, dtype=object)
     for i, x in zip(np.ndindex(*shape), items):
         out[i] = x
     return out
+
+
+def _is_scalar(x, is_own):
+    return is_own or isinstance(x, (int, float, complex, np.number))
 
 
 def _reduce(fun, f, x, axis=0, *, keepdims=False, initial=None):
