@@ -57,6 +57,11 @@ def squared(a):
     return a * a
 
 
+@nb.vectorize
+def clipped(a):
+    return a if a > 9 else 9.0
+
+
 @nb.guvectorize(["void(float64[:], float64[:])"], "(n)->()")
 def norm(x, out):
     out[0] = 0.0
@@ -116,6 +121,7 @@ WORKS = {
     "vectorize of scalars": lambda x: mixed(x[0], 2.0) * mixed(x[1], x[2]),
     "vectorize with a type": lambda x: squared(x) @ x,
     "vectorize into an array": lambda x: into(lambda y, out: squared(y, out=out), 4)(x),
+    "vectorize with constant results": lambda x: np.sqrt(clipped(x)) @ x,
     "guvectorize": lambda x: norm(x.reshape(2, 2)) @ x[:2] * norm(x),
     "guvectorize that broadcasts": lambda x: (spread(x, x[:2]) @ x).sum() + spread([x[0], 1.0], 2.0).sum(),
     "guvectorize into an array": into(lambda x, out: norm(x.reshape(2, 2), out), 2),

@@ -42,8 +42,8 @@ def _call(fun, run, args):
     if not found:
         raise UnsupportedFunctionError(f"{fun.__name__} has no rule for empty arrays{at()}: return a constant")
     if fun.nout == 1:
-        return _stacked(found, shape)
-    return tuple(_stacked(column, shape) for column in zip(*found))
+        return _stacked(fun, found, shape)
+    return tuple(_stacked(fun, column, shape) for column in zip(*found))
 
 
 def _elements(x):
@@ -53,10 +53,10 @@ def _elements(x):
     return np.asarray(var.plain(x), dtype=object)
 
 
-def _stacked(items, shape):
+def _stacked(fun, items, shape):
     items = list(items)
     is_own = [var.is_scalar(x) or (mixed.is_lifted(x) and not x.ndim) for x in items]
-    if any(is_own) and all(map(_is_scalar, items, is_own)):
+    if (any(is_own) or type(fun) is not np.ufunc) and all(map(_is_scalar, items, is_own)):
         return np.reshape(var.stack_scalars(items) if var.scalar_list(items) else np.stack(items), shape)
     out = np.empty(shape, dtype=object)
     for i, x in zip(np.ndindex(*shape), items):
