@@ -149,6 +149,13 @@ def test_derivatives_in_each_mode_are_those_of_plain_code(name):
     np.testing.assert_allclose(wg.grad(compiled)(X), reverse, rtol=1e-13)
 
 
+@pytest.mark.parametrize("name", WORKS)
+def test_second_derivatives_are_those_of_the_gradient(name):
+    gradient, h = wg.grad(WORKS[name]), 1e-6
+    expected = np.stack([(gradient(X + e) - gradient(X - e)) / (2 * h) for e in np.eye(4) * h])
+    np.testing.assert_allclose(wg.hessian(WORKS[name], X), expected, rtol=1e-6, atol=1e-6)
+
+
 def test_type_tests_and_dtypes_answer_as_in_plain_code():
     found = []
     wg.grad(lambda x: found.append((answers(x), dtypes(x))) or x.sum(), X)
