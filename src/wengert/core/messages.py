@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from wengert import registry
 from wengert.core import advice, levels
-from wengert.core.frames import at, is_assignment, is_attribute_assignment, solver, sparse_solver, user_frame, where
+from wengert.core.frames import (
+    ITERATIVE,
+    at,
+    is_assignment,
+    is_attribute_assignment,
+    is_masked,
+    solver,
+    sparse_solver,
+    user_frame,
+    where,
+)
 from wengert.errors import TracedValueError, UnsupportedFunctionError
 
 
@@ -50,6 +60,23 @@ def no_rule_message(fun, row) -> str:
     )
 
 
+_INSTEAD_OF_MASK = "write numpy.where(mask, fill, x), or select the elements x[~mask]"
+#: classes of NumPy for which operators and functions mean something else than for arrays, and what to write instead
+_OTHER_ARRAYS = {
+    "MaskedArray": f"the derivative would ignore the mask. Instead, {_INSTEAD_OF_MASK}",
+    "matrix": "its operators differ from those of arrays. Pass numpy.asarray(m), and write @ for products",
+}
+
+
+def subclass_message(cls: type) -> str | None:
+    """Message for a call that combines a traced value with an array of this class; None if it counts as an array."""
+    for base in cls.__mro__:
+        if base.__name__ in _OTHER_ARRAYS and base.__module__.startswith("numpy"):
+            name = "numpy.ma.MaskedArray" if base.__name__ == "MaskedArray" else "numpy.matrix"
+            return f"a traced value cannot be combined with a {name}{at()}: {_OTHER_ARRAYS[base.__name__]}"
+    return None
+
+
 def option_message(row, names):
     if row.kind == "elementwise" and "where" in names:
         return (
@@ -88,6 +115,12 @@ def assignment_message(what: str) -> str:
 
 
 def solver_message(name: str) -> str:
+    for module, functions in ITERATIVE.items():
+        if name in functions:
+            return (
+                f"a traced value cannot go through {module}.{name}{at()}: it iterates to convergence, and its result "
+                f"would have the derivative of the iteration. Instead, {functions[name]}"
+            )
     return (
         f"a traced value cannot go through scipy.optimize.{name}{at()}: its derivative would be lost. "
         f"Use wengert.scipy.optimize.{name}, whose solution has its derivative"
@@ -118,6 +151,11 @@ def array_message() -> str:
             "Declare a rule for solving with a constant matrix: "
             "wengert.primitive(lu.solve, jvp=lambda t, y, b: lu.solve(t), vjp=lambda ybar, y, b: lu.solve(ybar, 'T')) "
             "with lu = scipy.sparse.linalg.splu(A)"
+        )
+    if is_masked():
+        return (
+            f"a traced value cannot become a masked array{at()}: its derivative would be lost. "
+            f"Masked arrays have no derivative: {_INSTEAD_OF_MASK}"
         )
     if is_assignment():
         return assignment_message("slice assignment")

@@ -7,6 +7,7 @@ Attributes and methods without a derivative raise an error that says what to wri
 from __future__ import annotations
 
 import operator
+import sys
 
 import numpy as np
 
@@ -20,8 +21,8 @@ from wengert.core.dispatch.arguments import check_complex, clean
 from wengert.core.dispatch.checks import refusal
 from wengert.core.dispatch.dispatch import MEMORY_DEPENDENT, constant_row, function, record_constant, ufunc
 from wengert.core.dispatch.flat import Flat
-from wengert.core.frames import at
-from wengert.core.messages import dtype_error
+from wengert.core.frames import at, is_numba, solver
+from wengert.core.messages import array_message, dtype_error, solver_message, subclass_message
 from wengert.core.operands import var
 from wengert.core.operands.var import observed
 from wengert.dependence import Elementwise
@@ -96,6 +97,27 @@ REFUSED_METHODS = {
 }
 
 
+#: the module `wengert.numpy`, set by itself
+namespace = None
+
+
+def array_namespace(x, api_version):
+    """Return the namespace of the Python array API that accepts traced values.
+
+    `array_api_compat` requires one namespace for all arrays of a call; if there are plain ones too, it is theirs.
+    """
+    np.empty(0).__array_namespace__(api_version=api_version)  # NumPy's own errors
+    if var.is_traced(x) and (name := solver()) is not None:
+        raise refusal(x, solver_message(name))
+    frame = sys._getframe()
+    package = frame.f_globals.get("__name__", "").removesuffix(".common._helpers")
+    if package.endswith("array_api_compat") and f"{package}.numpy" in sys.modules:
+        given = frame.f_locals.get("xs", ())
+        if any(issubclass(type(y), (np.ndarray, np.generic)) for y in given):
+            return sys.modules[f"{package}.numpy"]
+    return namespace
+
+
 def array_attribute(x, name):
     """Return an attribute of a traced or clean array that its class does not define."""
     value = var.value_of(x)
@@ -106,6 +128,8 @@ def array_attribute(x, name):
         method = ARRAY_METHODS[name]
         return lambda *args, **kwargs: method(x, *args, **kwargs)
     if name in METADATA:
+        if name == "flags" and var.is_traced(x) and is_numba():
+            raise refusal(x, array_message())  # Numba infers the type of an argument, and cannot read it then
         return Flags(value.flags) if name == "flags" and var.recording_level(x) else getattr(value, name)
     if name in MEMORY_DEPENDENT and var.recording_level(x):
         levels.end_recording(f"x.{name} depends on the memory of an array", True)
@@ -317,6 +341,8 @@ def _view(x, *args, **kwargs):
             return observed(x).view(*args, **kwargs)
         value = var.value_of(x)
         y = value.view(*args, **kwargs)
+        if (message := subclass_message(type(y))) is not None:
+            raise refusal(x, message, UnsupportedFunctionError)
         if type(y) is np.ndarray and y.dtype.kind in "fc" and y.real.dtype == value.real.dtype:
             return var.view_of(x, y)  # complex as pairs of real and imaginary parts, or back
         raise UnsupportedFunctionError(f"ndarray.view with another dtype has no derivative{at()}: use x.astype(dtype)")

@@ -8,6 +8,7 @@ This module only inspects; `rebind` makes the copies.
 
 import abc
 import functools
+import gc
 import itertools
 import os
 import sys
@@ -112,6 +113,15 @@ def py_func_of(value):
     except (AttributeError, TypeError):
         return None
     return f if type(f) is types.FunctionType else None
+
+
+def function_of_ufunc(ufunc):
+    """The Python function behind a ufunc made by ``numpy.frompyfunc`` or by Numba, or None for any other ufunc."""
+    if top_package(type(ufunc).__module__) == "numba":
+        return getattr(getattr(ufunc, "_dispatcher", None), "py_func", None)
+    if set("".join(ufunc.types)) - set("O->"):
+        return None
+    return next((f for f in gc.get_referents(ufunc) if callable(f)), None)
 
 
 def is_differentiated(value):

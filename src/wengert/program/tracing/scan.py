@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wengert.core.rebind.follow import LRU, MAKERS, WRAPPERS, is_differentiated, parts_of, py_func_of
+from wengert.core.rebind.follow import LRU, MAKERS, WRAPPERS, function_of_ufunc, is_differentiated, parts_of, py_func_of
 from wengert.core.rebind.rename import read
 from wengert.features import is_made_in_python, knows_bytecode
 from wengert.program.tracing.environment import ABSENT, Contents, Place
@@ -37,6 +37,7 @@ from wengert.program.tracing.purity import (
     ATOMS,
     DYNAMIC,
     DYNAMIC_NAMES,
+    IMPURE_BUILTINS,
     SHELVES,
     has_known_layout,
     is_library,
@@ -156,6 +157,8 @@ class Scan:
     def enter(self, value):
         """Queue an object unless it was visited."""
         self.is_dynamic |= id(value) in DYNAMIC or type(value) in (operator.attrgetter, operator.methodcaller)
+        if type(value) is np.ufunc or str(type(value).__module__).startswith("numba.np.ufunc."):
+            value = function_of_ufunc(value)
         if type(value) in ATOMS or value is ABSENT or id(value) in self.held:
             return
         self.held[id(value)] = value  # keeps temporary objects alive, so that ids stay unique
@@ -212,6 +215,8 @@ class Scan:
         elif kind in WRAPPERS or (not issubclass(kind, SHELVES) and py_func_of(value)):
             for part in parts_of(value):
                 self.enter(part)
+                if kind not in WRAPPERS:
+                    self.check_compiled(part)
             if kind in MAKERS:
                 self.visit_object(value)
         elif isinstance(value, types.ModuleType):
@@ -239,6 +244,11 @@ class Scan:
             self.doubt(f"it reads an iterator ({kind.__name__}), which each call may advance")
         else:
             self.visit_object(value)
+
+    def check_compiled(self, f):
+        """Check the Python function of a compiled one, whose calls of functions in C the observer does not see."""
+        for name in IMPURE_BUILTINS.intersection(read(f.__code__).names):
+            self.effect = f"{f.__qualname__} calls {name}"
 
     def visit_partial(self, value):
         self.enter(value.func)
