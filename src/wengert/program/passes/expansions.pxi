@@ -10,7 +10,7 @@ cdef int SQRT = OPCODES["sqrt"]
 
 def expand_product(Scalariser self, i, call):
     """Expand a product of small vectors or matrices; return its elements, or None if it does not match."""
-    if call.kwargs or len(call.args) != 2:
+    if product_of(call) is None:
         return None
     factors = [self.factor(call, argument) for argument in call.args]
     if None in factors:
@@ -20,7 +20,7 @@ def expand_product(Scalariser self, i, call):
         first, second = squeeze_stack(first), squeeze_stack(second)
     if not (0 < len(first) <= 2 and 0 < len(second) <= 2):
         return None
-    if len(first) + len(second) > 2 and call.row.scalars == "inner":
+    if len(first) + len(second) > 2 and call.row.scalars not in ("matmul", "dot"):
         return None
     rows, inner = (1, *first) if len(first) == 1 else first
     columns = second[1] if len(second) == 2 else 1
@@ -38,7 +38,7 @@ def squeeze_stack(tuple shape):
 
 def expand_cross(Scalariser self, i, call):
     """Expand a cross product of two vectors."""
-    if call.kwargs or len(call.args) != 2:
+    if product_of(call) is None:
         return None
     factors = [self.factor(call, argument) for argument in call.args]
     if None in factors or [shape for shape, _ in factors] != [(3,), (3,)]:
@@ -349,7 +349,7 @@ def constant_elements(Scalariser self, array):
 
 #: expansion rules by the registry column ``scalars``: from the operands' elements to the result's
 cdef dict EXPANSIONS = {
-    **dict.fromkeys(("matmul", "dot", "inner"), expand_product),
+    **dict.fromkeys(PRODUCTS, expand_product),
     "cross": expand_cross,
     "norm": expand_norm,
     "sum": reduction_rule(sum_terms),

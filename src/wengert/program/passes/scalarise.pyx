@@ -26,7 +26,7 @@ from wengert.program.ir.ir cimport (
 from wengert.program.ir.opcodes cimport *
 
 from wengert.program.ir import access
-from wengert.program.ir.call import Operand
+from wengert.program.ir.call import PRODUCTS, Operand, product_of
 from wengert.program.ir.ir import operands
 from wengert.program.ir.opcode_table import OPCODES
 from wengert.program.passes import cost
