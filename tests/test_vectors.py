@@ -5,6 +5,7 @@ import pytest
 from wengert.program.ir.opcodes import Op
 
 import wengert as wg
+import wengert.rules  # registers the rows
 from wengert.program.ir import verify
 from wengert.program.ir.call import Call, Operand, fold_of, product_of
 from wengert.registry import lookup
