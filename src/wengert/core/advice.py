@@ -16,8 +16,6 @@ import types
 
 import numpy as np
 
-from wengert.core.rebind.follow import py_func_of
-
 #: random draws, reparameterised as functions of draws without parameters
 REPARAMETERISED = {
     "exponential": "scale * rng.standard_exponential(size)",
@@ -157,7 +155,7 @@ def of(frame) -> str:
     if "numba" in sys.modules and call is not None:
         if fun is None:
             return f"If {ast.unparse(call.func)} is compiled by Numba, call its Python function, py_func. "
-        if py_func_of(fun) is not None or type(fun).__module__.startswith("numba."):
+        if str(type(fun).__module__).startswith("numba."):
             return (
                 f"{ast.unparse(call.func)} is compiled by Numba: call its Python function, py_func, or call it by a "
                 "global name or an attribute of a module, where that function runs instead. "

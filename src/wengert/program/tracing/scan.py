@@ -157,7 +157,7 @@ class Scan:
     def enter(self, value):
         """Queue an object unless it was visited."""
         self.is_dynamic |= id(value) in DYNAMIC or type(value) in (operator.attrgetter, operator.methodcaller)
-        if type(value) is np.ufunc or str(type(value).__module__).startswith("numba.np.ufunc."):
+        if type(value) is np.ufunc:
             value = function_of_ufunc(value)
         if type(value) in ATOMS or value is ABSENT or id(value) in self.held:
             return
@@ -212,6 +212,8 @@ class Scan:
             self.visit_class(value)
         elif kind is LRU:
             self.visit_cached(value)
+        elif str(kind.__module__).startswith("numba.np.ufunc."):
+            self.enter(function_of_ufunc(value))
         elif kind in WRAPPERS or (not issubclass(kind, SHELVES) and py_func_of(value)):
             for part in parts_of(value):
                 self.enter(part)
