@@ -2,8 +2,8 @@
 
 Method.  A function is copied with a code object in which each name that *holds* a registered object (compared by
 identity: the module numpy, numpy.zeros, a ufunc) is replaced by a private name of its replacement (`rename`).
-Functions reached through a global name, a closure cell or an attribute of a module of the same package are followed,
-that is, copied too (`follow`).  Methods are reached by attribute, so an object is replaced by a *proxy*: an instance
+Functions reached through a global name, a closure cell or an attribute of a module are followed, that is, copied too,
+whatever package they belong to (`follow`).  Methods are reached by attribute, so an object is replaced by a *proxy*: an instance
 of a subclass whose methods are copies, sharing the object's `__dict__`.  Attributes with values to be replaced are
 descriptors of that subclass, which return the replacement and write to `__dict__`.
 
@@ -17,8 +17,7 @@ Invariants
   and the number of plans that may keep their own key alive (those with classes or of namespaces made by `exec`) is
   bounded.
 
-Limits.  Not followed: other packages (all code that is not installed counts as one), C functions,
-classes in cells, defaults, attributes or modules, functions fetched at run time from a list, a dict or by `eval`, and
+Limits.  Not followed: C functions, the packages that `follow` excludes, classes in cells, defaults, attributes or modules, functions fetched at run time from a list, a dict or by `eval`, and
 attributes of objects beyond the first hundred objects.  No proxies for objects with state outside
 `__dict__`, nor for classes with a metaclass (except ABCMeta), `__init_subclass__` or `__del__`.  `is`, hashes by
 identity and `type(x) is C` distinguish proxies and copies from originals.  A replaced cell is no longer shared with
@@ -41,6 +40,7 @@ from wengert.core.rebind.follow import (
     LRU,
     MAKERS,
     METHODS,
+    REASONS,
     REGISTERED,
     SPECIAL,
     WRAPPERS,
@@ -58,8 +58,6 @@ from wengert.core.rebind.follow import (
     is_module_namespace,
     marks_of,
     module_reads,
-    package_of,
-    package_of_function,
     parts_of,
     py_func_of,
     state_of,
@@ -85,6 +83,7 @@ from wengert.core.rebind.rename import (
 __all__ = [
     "ModuleProxy",
     "Plan",
+    "forget_plans",
     "make_proxy_class",
     "original",
     "partial_like",
@@ -174,7 +173,7 @@ class _Attribute:
             return getattr(super(self.leaf, cls if proxy is None else proxy), self.name)
         value = space[self.name]
         known, new = self.known(proxy)
-        return new if known is value else _replaced(value, (package_of(cls.__module__), None))
+        return new if known is value else _replaced(value)
 
     def __set__(self, proxy, value):
         known, new = self.known(proxy)
@@ -192,18 +191,17 @@ class ModuleProxy(types.ModuleType):
     __slots__ = ("_wengert_of",)
 
     def __init__(self, module):
-        _of.__set__(self, (module, (package_of(module.__name__), vars(module))))
+        _of.__set__(self, module)
 
     def __getattribute__(self, name):
-        module, home = _of.__get__(self)
-        value = getattr(module, name)
-        return value if type(value) in INERT else _replaced(value, home)
+        value = getattr(_of.__get__(self), name)
+        return value if type(value) in INERT else _replaced(value)
 
     def __setattr__(self, name, value):
-        setattr(_of.__get__(self)[0], name, value)
+        setattr(_of.__get__(self), name, value)
 
     def __delattr__(self, name):
-        delattr(_of.__get__(self)[0], name)
+        delattr(_of.__get__(self), name)
 
 
 _of = ModuleProxy._wengert_of
@@ -215,7 +213,7 @@ class Library(ModuleProxy):
     __slots__ = ()
 
     def __getattribute__(self, name):
-        module, _ = _of.__get__(self)
+        module = _of.__get__(self)
         for use in (CALLED, READ):
             if name.startswith(use):
                 value = getattr(module, name.removeprefix(use))
@@ -232,7 +230,7 @@ class _LibraryInUse(ModuleProxy):
     __slots__ = ()
 
     def __getattribute__(self, name):
-        value = getattr(_of.__get__(self)[0], name)
+        value = getattr(_of.__get__(self), name)
         return REGISTERED[id(value)][1] if id(value) in REGISTERED else value
 
 
@@ -297,26 +295,21 @@ class Plan:
     @classmethod
     def reached(cls, root):
         """Objects reachable from `root`, the users of each, ids to replace in any case, and instances by id."""
-        nodes, homes, users, seeds, objects = [], {}, {}, [], {}
+        nodes, met, users, seeds, objects = [], set(), {}, [], {}
 
-        def enter(value, home):
+        def enter(value):
             kind = type(value)
-            if kind is types.FunctionType:
-                home = (package_of_function(value), value.__globals__)
-            elif isinstance(value, type):
-                home = (package_of(value.__module__), None)
-            elif kind is LRU or kind in MAKERS or (kind not in WRAPPERS and py_func_of(value)):
+            if kind is LRU or kind in MAKERS or (kind not in SPECIAL and py_func_of(value)):
                 seeds.append(id(value))  # the Python function runs instead, even if it is not renamed
-            elif kind not in WRAPPERS:
-                home = (package_of(kind.__module__), None)
+            elif kind is not types.FunctionType and kind not in WRAPPERS and not isinstance(value, type):
                 objects[id(value)] = value
-            homes[id(value)] = home
+            met.add(id(value))
             nodes.append(value)
 
         if type(root) is not types.FunctionType or can_copy(root):
-            enter(root, home_of(root))
+            enter(root)
         for value in nodes:
-            key, home = id(value), homes[id(value)]
+            key = id(value)
             parts = parts_of(value)
             if len(objects) > _MAX_OBJECTS and key in objects:
                 del parts[1:]
@@ -324,10 +317,10 @@ class Plan:
                 if is_registered(part):
                     seeds.append(key)
                     continue
-                if id(part) not in homes:
-                    if not is_followed(part, home) or (is_differentiated(part) and not cls.enters_differentiated):
+                if id(part) not in met:
+                    if not is_followed(part) or (is_differentiated(part) and not cls.enters_differentiated):
                         continue
-                    enter(part, home)
+                    enter(part)
                 users.setdefault(id(part), []).append(key)
         return nodes, users, seeds, objects
 
@@ -490,7 +483,7 @@ class Plan:
                 aliases.append(live_alias(held, name, constant))
                 names[name] = aliases[-1].name
                 sources.add(name)
-        names |= _methods_read(f)
+        names.update(_methods_read(f))
         for name, module, attribute, value in module_reads(f):
             if name not in names and self.is_replaced(vars(module), attribute, value):
                 self.changed[id(held[name])] = True
@@ -749,7 +742,7 @@ def register(original, replacement):
         BUILTINS[name] = replacement
         if isinstance(original, types.ModuleType):
             sys.modules[name] = replacement
-            FOREIGN.add(top_package(original.__name__))
+            _make_foreign(original.__name__)
         REGISTERED[id(original)] = (original, replacement, name)
         SPECIAL.add(type(original))
         INERT.discard(type(original))
@@ -801,7 +794,18 @@ def register_wrapper(kind, inner, make):
 def register_later(package, install):
     """Call `install`, which registers the functions of a package ``a`` or ``a.b``, when one of them is first met."""
     _deferred[package] = install
+    _make_foreign(package)
+
+
+def forget_plans():
+    """Drop all plans, as when the choice of followed packages changed."""
+    with _lock:
+        _plans.clear()
+
+
+def _make_foreign(package):
     FOREIGN.add(top_package(package))
+    REASONS.clear()
 
 
 def is_registered(value):
@@ -826,11 +830,12 @@ def _register_subclass(cls):
 
 def _methods_read(f):
     """Private names for classes that are replaced where f reads attributes of them, by their names in f."""
-    if not _methods:
-        return {}
-    held = f.__globals__
-    found = {name: held.get(name, BUILTINS.get(name)) for name, *_ in read(f.__code__).paths}
-    return {name: _methods[id(value)][1] for name, value in found.items() if id(value) in _methods}
+    held, found = f.__globals__, {}
+    for name in read(f.__code__).owners:
+        value = held[name] if name in held else BUILTINS.get(name)
+        if id(value) in _methods:
+            found[name] = _methods[id(value)][1]
+    return found
 
 
 def _register_deferred(package):
@@ -918,12 +923,6 @@ def rebound(f):
     return run
 
 
-def home_of(f):
-    """Package and globals of `f`, as the argument of `is_followed` for what its arguments hold."""
-    f = f.func if type(f) is functools.partial else f
-    return package_of(getattr(f, "__module__", None)), getattr(f, "__globals__", None)
-
-
 def _import_alias(dotted, form):
     """Private name of the module that an import of `dotted` in this form should return, or None."""
     for package in _deferred.keys() & {top_package(dotted), _two_level_package(dotted)}:
@@ -993,9 +992,8 @@ def _rebound_object(f):
             method = plan.methods[func] = getattr(type(proxy), name)
         return types.MethodType(method, proxy)
     if kind is functools.partial:
-        home = home_of(f)
-        args = [_replaced(arg, home) for arg in f.args]
-        keywords = {name: _replaced(arg, home) for name, arg in f.keywords.items()}
+        args = [*map(_replaced, f.args)]
+        keywords = {name: _replaced(arg) for name, arg in f.keywords.items()}
         return partial_like(f, [rebound(f.func), *args], keywords)
     if kind in MAKERS:
         inner, make = MAKERS[kind]
@@ -1018,13 +1016,13 @@ def _rebound_object(f):
     return f if copy is call else types.MethodType(copy, f)
 
 
-def _replaced(value, home):
-    """Replacement of an object met in an argument of a partial or in an attribute of `home`."""
+def _replaced(value):
+    """Replacement of an object met in an argument of a partial or in an attribute."""
     if is_constant(value):
         return constant(value)
-    if is_followed_module(value, home[0]):
+    if is_followed_module(value):
         return ModuleProxy(value)
-    if isinstance(value, type) or is_differentiated(value) or not is_followed(value, home):
+    if isinstance(value, type) or is_differentiated(value) or not is_followed(value):
         return REGISTERED[id(value)][1] if is_registered(value) and id(value) not in _classes else value
     if type(value) in (types.FunctionType, *WRAPPERS):
         return rebound(value)

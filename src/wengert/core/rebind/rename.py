@@ -300,6 +300,7 @@ class Code:
     imports : imports that may be renamed, as (dotted name, form)
     mentioned : all names, those of attributes included
     methods : attributes of values other than globals
+    owners : global names that attributes are read from
     loaded : names that are read: globals, attributes, names imported from a module
     modules : all imports, as (name, level)
     naming : the instructions, and indices of those that use names
@@ -307,7 +308,7 @@ class Code:
     """
 
     __slots__ = ("assigned", "imports", "latest", "loaded", "mentioned", "methods", "modules", "names", "naming",
-                 "paths", "ref", "strings", "written")  # fmt: skip
+                 "owners", "paths", "ref", "strings", "written")  # fmt: skip
 
     def __init__(self, code):
         self.names, self.assigned, self.written, self.imports = set(), set(), set(), set()
@@ -317,6 +318,7 @@ class Code:
         self.naming = _named(self.read(code))
         self.names -= self.assigned
         self.paths = [path for path in self.paths if path[0] in self.names]
+        self.owners = tuple({path[0] for path in self.paths})
 
     def read(self, code):
         self.mentioned.update(code.co_names)
