@@ -14,6 +14,7 @@ import sys
 import types
 
 from wengert.core.rebind.rename import BUILTINS, read
+from wengert.core.rebind.tables import TABLES, items_of
 from wengert.features import is_made_in_python, knows_bytecode
 
 REGISTERED = {}  # id(original) -> (original, replacement, private name)
@@ -32,7 +33,8 @@ UNFOLLOWED = {
     **dict.fromkeys(("aesara", "casadi", "pymc", "pyomo", "pytensor", "sympy", "theano"), _SYMBOLS),
     **dict.fromkeys(("dask", "pandas", "polars", "pyarrow", "xarray"), _TABLES),
     **dict.fromkeys(("bokeh", "matplotlib", "mpl_toolkits", "PIL", "plotly", "pyvista", "seaborn"), _PLOTS),
-    **dict.fromkeys(("IPython", "ipykernel", "coverage", "debugpy", "hypothesis", "_pytest", "pluggy", "pytest"), _TOOL),
+    **dict.fromkeys(("IPython", "_pytest", "coverage", "debugpy", "hypothesis", "ipykernel", "pluggy"), _TOOL),
+    "pytest": _TOOL,
     **dict.fromkeys(("joblib", "llvmlite", "numba"), "it runs or compiles functions outside of Python"),
     **dict.fromkeys(("loguru", "structlog", "tqdm"), "it writes text"),
     **dict.fromkeys(("cupy", "h5py", "mpi4py"), "its data lies outside of NumPy arrays"),
@@ -117,16 +119,58 @@ def is_followed_function(f):
     return can_copy(f) and any(why_unfollowed(home) is None for home in homes)
 
 
+def has_subclass_hook(cls):
+    """Does a user's `__init_subclass__` run when a subclass of the class is made?"""
+    hook = cls.__init_subclass__
+    return isinstance(hook, types.MethodType) and not is_standard(top_package(hook.__func__.__module__))
+
+
+def is_array_class(cls):
+    """Is a class a subclass of NumPy's array?"""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and issubclass(cls, numpy.ndarray)
+
+
+def slots_of(cls):
+    """Descriptors of the slots of a class's instances, by name."""
+    spaces = [vars(base) for base in reversed(cls.__mro__) if "__slots__" in vars(base)]
+    found = [(name, v) for space in spaces for name, v in space.items() if type(v) is types.MemberDescriptorType]
+    return dict(found)
+
+
+def is_plain_object(cls):
+    """Is all state of a class's instances in `__dict__`?"""
+    is_plain = cls.__basicsize__ == Plain.__basicsize__ and cls.__dictoffset__ == Plain.__dictoffset__
+    return is_plain and not slots_of(cls)
+
+
 def can_have_proxy(cls):
-    """Is all state of instances in `__dict__`, and can a subclass be made without side effects?"""
-    return (
-        type(cls) in (type, abc.ABCMeta)
-        and cls.__basicsize__ == Plain.__basicsize__  # no slots, no built-in layout
-        and cls.__dictoffset__ == Plain.__dictoffset__
-        and not isinstance(cls.__init_subclass__, types.MethodType)
-        and not hasattr(cls, "__del__")
-        and top_package(cls.__module__) not in FOREIGN
-    )
+    """Can instances of a subclass share all state of an instance, and can it be made without side effects?
+
+    The state must be in `__dict__`, in slots, or in the memory of an array or a tuple.
+    """
+    meta = type(cls)
+    if hasattr(cls, "__del__") or top_package(cls.__module__) in FOREIGN:
+        return False
+    if meta not in (type, abc.ABCMeta) and (why_unfollowed(meta.__module__) is not None or "mro" in vars(meta)):
+        return False  # such as enumerations, whose members are compared by identity
+    if is_plain_object(cls):
+        return True
+    if issubclass(cls, tuple) or is_array_class(cls):
+        return not has_subclass_hook(cls) and not slots_of(cls)
+    bases = cls.__mro__[:-1]
+    return all(map(is_made_in_python, bases)) and not has_subclass_hook(cls)
+
+
+def space_of(value):
+    """The `__dict__` of an object, or nothing; never runs `__getattr__`."""
+    try:
+        return object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return _NOTHING
+
+
+_NOTHING = {}
 
 
 def py_func_of(value):
@@ -146,11 +190,20 @@ def is_differentiated(value):
     return hasattr(type(value), "__wengert__")
 
 
+def is_table(value, depth=3):
+    """Is a value a container with items that may be replaced? Their types are never in `SPECIAL`."""
+    if type(value) not in TABLES or not depth:
+        return False
+    return any(not is_inert(item) or is_table(item, depth - 1) for item in items_of(value))
+
+
 def is_followed(value):
     """May a value be replaced?"""
+    kind = type(value)
+    if kind in TABLES:
+        return is_table(value)
     if is_inert(value):
         return False
-    kind = type(value)
     if kind is types.FunctionType:
         return is_followed_function(value)
     if kind is LRU:
@@ -161,6 +214,12 @@ def is_followed(value):
         return is_followed(f)
     cls = value if isinstance(value, type) else kind
     return why_unfollowed(cls.__module__) is None and can_have_proxy(cls)
+
+
+def is_seen_whole(value):
+    """Is a followed value replaced by a stand-in that reads and writes the value, and not by one of copied parts?"""
+    kind = type(value)
+    return kind in TABLES or not (kind in SPECIAL or isinstance(value, type) or is_plain_object(kind))
 
 
 def is_followed_module(module):
@@ -189,7 +248,7 @@ def parts_of(value):
     if kind is types.FunctionType:
         held = value.__globals__
         parts = [held[name] if name in held else BUILTINS.get(name) for name in read(value.__code__).names]
-        parts += [part for *_, part in module_reads(value) if not isinstance(part, type)]
+        parts += [part for *_, part in module_reads(value)]
         return parts + contents_of(value) + defaults_of(value)
     if kind is functools.partial:
         return [value.func, *value.args, *value.keywords.values()]
@@ -205,10 +264,12 @@ def parts_of(value):
         return [value.__wrapped__]
     if kind in MAKERS:
         return [MAKERS[kind][0](value)]
+    if kind in TABLES:
+        return items_of(value)
     if isinstance(value, type):
-        return [*value.__bases__, *(v for v in vars(value).values() if type(v) in METHODS)]
+        return [*value.__bases__, *(v for v in vars(value).values() if type(v) in METHODS or is_table(v))]
     f = py_func_of(value)
-    return [f] if f else [kind, *attributes_of(value).values()]
+    return [f] if f else [kind, *attributes_of(value).values(), *tables_of(value).values(), *slot_contents(value)]
 
 
 def contents_of(f):
@@ -243,8 +304,25 @@ def content_of(cell):
 
 def attributes_of(value):
     """Attributes in an object's `__dict__` that may have to be replaced, by name."""
-    held = object.__getattribute__(value, "__dict__").copy()
+    held = space_of(value).copy()
     return {name: v for name, v in held.items() if type(v) not in INERT and not isinstance(v, type)}
+
+
+def tables_of(value):
+    """Containers in an object's `__dict__` with items that may have to be replaced, by name."""
+    return {name: v for name, v in space_of(value).copy().items() if type(v) in TABLES and is_table(v)}
+
+
+def slot_contents(value):
+    """Contents of the slots of an object, with None for classes and empty slots."""
+    contents = []
+    for member in slots_of(type(value)).values():
+        try:
+            content = member.__get__(value)
+        except AttributeError:
+            content = None
+        contents.append(None if isinstance(content, type) else content)
+    return contents
 
 
 def held_by(space):

@@ -118,8 +118,7 @@ class Loop:
         expect(kind == type_of_result(self), "is a loop whose result has another type")
 
     def __repr__(self):
-        way = ", last to first" if self.backward else ""
-        return f"loop of {self.steps} steps{way}"
+        return f"loop[length={self.steps}{', reverse' if self.backward else ''}]"
 
     def __call__(self, *values):
         return Loop.kernel(self)(*values)
