@@ -2,6 +2,7 @@
 
 import importlib
 import itertools
+import pickle
 import sys
 import textwrap
 import threading
@@ -581,6 +582,9 @@ def test_report_lists_followed_packages_and_others_with_the_reason(install):
     assert report.followed == {"user": 1, "installed": 2} and [*report.unfollowed] == ["pandas"]
     assert "follows user, 1 function\n" in repr(report) and "not pandas: its tables hold plain" in repr(report)
     assert wg.explain(wg.compile(f), 2.0).followed == report.followed
+    for program in (wg.record(f, 2.0), wg.record(f, 2.0).grad()):
+        assert program.explain().followed == report.followed and "not pandas: its tables" in repr(program.explain())
+        assert pickle.loads(pickle.dumps(program)).explain().followed == {}
     assert "follows" not in repr(wg.explain(np.sin, 2.0))
 
 

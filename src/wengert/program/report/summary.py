@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 
+from wengert.core.rebind.choose import survey
 from wengert.program.ir.ir import kind_of, operands
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.printer import bodies
 from wengert.program.passes import vectorise
 from wengert.program.report.schedule import Step, peak_bytes, schedule
-from wengert.transforms.explain import counted, size_of
+from wengert.transforms.explain import counted, following, size_of
 
 #: VM instructions shown, those with the largest shares; also the limit for guards
 _MAX_SHOWN = 8
@@ -54,6 +55,8 @@ class Summary:
         Bytes that a run needs besides inputs, constants and outputs.
     tier : list of str
         Which tier runs the program, in words.
+    followed, unfollowed : dict
+        See `wengert.transforms.explain.Explanation`; empty for a program that was loaded.
     """
 
     name: str
@@ -73,6 +76,8 @@ class Summary:
     repeats: int
     memory: int
     tier: list
+    followed: dict
+    unfollowed: dict
 
     def __repr__(self):
         counts = sorted(self.instructions.items(), key=lambda item: -item[1])
@@ -89,6 +94,7 @@ class Summary:
             ("memory", f"{size_of(self.memory)} beside inputs and outputs, constant arrays {size_of(self.constants)}"),
             *[("tier", text) for text in self.tier],
             *[("guard", text) for text in self._guards()],
+            *[("follows", text) for text in following(self.followed, self.unfollowed)],
         ]
         lines = [f"{self.name}: {counted(sum(self.instructions.values()), 'instruction')}"]
         titles = ["", *[title for title, _ in rows]]
@@ -153,6 +159,7 @@ def summary(program) -> Summary:
         program._runs_per_call,
         run.nbytes,
         tier(program),
+        *survey(program._source()),
     )
 
 
