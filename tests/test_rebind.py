@@ -50,6 +50,7 @@ rename = load("rename")
 rename._number = itertools.count(1_000_000)  # distinct from wengert's own private names, which are kept in builtins
 with pytest.MonkeyPatch.context() as context:
     context.setitem(sys.modules, "wengert.core.rebind.rename", rename)
+    context.setitem(sys.modules, "wengert.core.rebind.tables", load("tables"))
     follow = load("follow")
     context.setitem(sys.modules, "wengert.core.rebind.follow", follow)
     rebind = load("rebind")
@@ -1099,13 +1100,37 @@ def project(tmp_path, monkeypatch):
         "site-packages/installed.py": "import numpy as np\ndef residual(n): return np.zeros(n)",
         "pkg/__init__.py": "",
         "pkg/deep.py": "import numpy as np\ndef residual(n): return np.zeros(n)\ndef other(n): return n",
+        "pkg/late.py": """
+            import numpy as np
+            class Late:
+                def __init__(self, n=1): self.n = n
+                def residual(self): return np.zeros(self.n)
+                @staticmethod
+                def make(): return np.zeros(1)
+            """,
         "pkg/user.py": """
-            import pkg
+            import pkg.late
             from pkg import deep
             def f(n=1): return deep.residual(n), pkg.deep.residual(n), deep.other(n)
             def fail():
                 deep.residual(1)
                 return deep.missing
+            def made():
+                return pkg.late.Late().residual(), pkg.late.Late.make(), [*map(pkg.late.Late, [1])][0].residual()
+            def held(): return pkg.late.Late is original, issubclass(type(pkg.late.Late()), original)
+            def imports():
+                import pkg.late
+                import pkg.late as other
+                from pkg.late import Late
+                from .late import Late as relative
+                from . import late
+                return [Late().residual(), relative().residual(), other.Late().residual(), late.Late().residual(),
+                        pkg.late.Late().residual()]
+            def kept():
+                import pkg.late
+                from .late import Late
+                return Late is original, pkg.late.Late is original
+            original = pkg.late.Late
             def write():
                 pkg.deep.count = len(deep.residual(3))
                 return vars(pkg.deep)["count"], pkg.deep.__name__, repr(pkg.deep) == repr(deep)
@@ -1136,7 +1161,7 @@ def test_writes_to_a_module_persist_and_installed_modules_are_rebound(project):
     main = project("main_module")
     theirs, kind, deep = rebound(main.w)()
     assert is_marked(main.beside.written) and main.beside.table == [2] and is_marked(deep)
-    assert is_marked(theirs) and kind is main.beside.Thing
+    assert is_marked(theirs) and issubclass(kind, main.beside.Thing)
 
 
 def test_modules_of_one_package_are_rebound_through_attributes(project):
@@ -1146,6 +1171,18 @@ def test_modules_of_one_package_are_rebound_through_attributes(project):
     assert rebound(user.write)() == (3, "pkg.deep", True) and user.deep.count == 3
     with pytest.raises(AttributeError, match=r"'pkg\.deep' has no attribute 'missing'"):
         rebound(user.fail)()
+
+
+def test_classes_of_modules_are_rebound_where_they_are_called_or_read_from(project):
+    user = project("pkg.user")
+    assert all(map(is_marked, rebound(user.made)()))
+    assert rebound(user.held)() == (True, True)
+
+
+def test_imports_of_modules_inside_functions_are_rebound(project):
+    user = project("pkg.user")
+    assert all(map(is_marked, rebound(user.imports)()))
+    assert rebound(user.kept)() == (True, True)
 
 
 def test_replaced_function_of_a_module_is_seen(project):

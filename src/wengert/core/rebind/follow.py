@@ -33,8 +33,8 @@ UNFOLLOWED = {
     **dict.fromkeys(("aesara", "casadi", "pymc", "pyomo", "pytensor", "sympy", "theano"), _SYMBOLS),
     **dict.fromkeys(("dask", "pandas", "polars", "pyarrow", "xarray"), _TABLES),
     **dict.fromkeys(("bokeh", "matplotlib", "mpl_toolkits", "PIL", "plotly", "pyvista", "seaborn"), _PLOTS),
-    **dict.fromkeys(("IPython", "_pytest", "coverage", "debugpy", "hypothesis", "ipykernel", "pluggy"), _TOOL),
-    "pytest": _TOOL,
+    **dict.fromkeys(("IPython", "coverage", "debugpy", "hypothesis", "ipykernel"), _TOOL),
+    **dict.fromkeys(("_pytest", "pluggy", "pytest"), _TOOL),
     **dict.fromkeys(("joblib", "llvmlite", "numba"), "it runs or compiles functions outside of Python"),
     **dict.fromkeys(("loguru", "structlog", "tqdm"), "it writes text"),
     **dict.fromkeys(("cupy", "h5py", "mpi4py"), "its data lies outside of NumPy arrays"),
@@ -224,7 +224,7 @@ def is_seen_whole(value):
 
 def is_followed_module(module):
     """Is `module` one whose functions are followed?"""
-    if id(module) in REGISTERED or type(module) is not types.ModuleType:
+    if type(module) is not types.ModuleType or id(module) in REGISTERED:
         return False
     return why_unfollowed(vars(module).get("__name__")) is None
 

@@ -520,8 +520,14 @@ class Plan:
 
     def is_seed(self, value):
         """Is `value` replaced regardless of what it reaches?"""
-        return type(value) is types.FunctionType and bool(
-            is_copying(value) or self.imports(value) or _methods_read(value) or _modules_held(value)
+        if type(value) is not types.FunctionType:
+            return False
+        code = read(value.__code__)
+        return bool(
+            is_copying(value)
+            or (code.imports and self.imports(value))
+            or (code.owners and _methods_read(value))
+            or ((value.__closure__ or value.__defaults__ or value.__kwdefaults__) and _holds_module(value))
         )
 
     def is_replaced(self, space, name, value):
@@ -530,6 +536,8 @@ class Plan:
 
     @staticmethod
     def imports(f):
+        if not read(f.__code__).imports:
+            return {}
         found = ((key, _import_alias(f.__globals__, *key)) for key in read(f.__code__).imports)
         return {key: alias for key, alias in found if alias}
 
@@ -658,6 +666,8 @@ class Plan:
             alias = self.alias(value, name)
             aliases.append(alias)
             names[name] = alias.name
+            if isinstance(value, types.ModuleType):  # needed for renaming; `make` enters the final one
+                BUILTINS.setdefault(alias.name, ModuleProxy(value))
             if isinstance(value, (type, types.ModuleType)):
                 sources.add(name)
 
@@ -1107,10 +1117,12 @@ def _methods_read(f):
     return found
 
 
-def _modules_held(f):
+def _holds_module(f):
     """Does a function hold a followed module in a cell or a default?"""
-    held = contents_of(f) + defaults_of(f)
-    return any(type(value) is types.ModuleType and is_followed_module(value) for value in held)
+    for value in (*contents_of(f), *defaults_of(f)):
+        if type(value) is types.ModuleType and is_followed_module(value):
+            return True
+    return False
 
 
 def _register_deferred(package):
@@ -1226,9 +1238,14 @@ def _imported(dotted, form, base=""):
     module = sys.modules.get(dotted)
     if module is None and form != "from":
         return None  # the statement loads it or raises
-    if form == "as":
-        return chain(private(dotted), dotted, ModuleProxy(module)) if is_followed_module(module) else None
     key = dotted, form, base
+    if form == "as":  # holds the module itself, which may have been loaded anew
+        if not is_followed_module(module):
+            return None
+        if key not in _imports or _of.__get__(IN_USE[_imports[key]][0]) is not module:
+            seen = ModuleProxy(module)
+            alias = _imports[key] = chain(private(dotted), dotted, seen)
+            IN_USE[alias] = seen, chain(private(dotted), dotted, _ModuleInUse(module))
     if key not in _imports:
         names = dotted, top_package(dotted) if form == "bare" else dotted
         alias, variant = private(dotted), private(dotted)
