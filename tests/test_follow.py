@@ -565,6 +565,33 @@ def fun(x, key):
         wg.grad(f, 3.0)
 
 
+def test_cached_property_of_constants_holds_a_plain_array_after_a_derivative(install):
+    source = """
+import functools
+import numpy as np
+class Model:
+    def __init__(self): self.x = None
+    @functools.cached_property
+    def matrix(self):
+        m = np.zeros(2)
+        m[0] = 3.0
+        return m
+    @functools.cached_property
+    def twice(self): return 2.0 * self.x
+model = Model()
+def fun(x): return x * model.matrix[0]
+def stale(x):
+    model.x = x
+    return model.twice
+"""
+    module = install(installed=source)
+    assert wg.grad(module.fun, 2.0) == 3.0 and wg.grad(module.fun, 5.0) == 3.0
+    assert type(module.model.matrix) is np.ndarray and module.model.matrix.tolist() == [3.0, 0.0]
+    assert wg.grad(module.stale, 2.0) == 2.0
+    with pytest.raises(wg.LevelError, match="has ended"):
+        wg.grad(module.stale, 3.0)
+
+
 def test_functions_beyond_the_limit_are_followed_when_they_are_called(install, monkeypatch):
     names = [f"fun{k}" for k in range(300)]
     chain = "".join(f"def {a}(x): return {b}(x)\n" for a, b in itertools.pairwise(names))

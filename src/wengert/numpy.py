@@ -299,6 +299,11 @@ def _seen(value):
     return value.view(_Constant)
 
 
+def _as_plain(value):
+    is_constant = _var.is_var(value) and not _var.is_scalar(value) and not _var.is_traced(value)
+    return _np.asarray(value) if is_constant else value
+
+
 def _copied(x, order):
     return _dispatch.function(_np.copy, (x,), {"order": order or "K"})
 
@@ -770,7 +775,7 @@ def _install() -> None:
     _rebind.register_type(_var.Type(), _var.Type(True))
     for cls in (float, complex):
         _rebind.register_methods(cls, _Methods(cls))
-    _rebind.see_constants(_np.ndarray, _is_copied, _seen)
+    _rebind.see_constants(_np.ndarray, _is_copied, _seen, _as_plain)
     for package, home in (("scipy", "wengert.scipy.standin"), ("scipy.special", "wengert.scipy.special")):
         _rebind.register_later(package, _functools.partial(_importlib.import_module, home))
     for package in _refusing.NAMES:

@@ -123,7 +123,7 @@ _plans = {}  # id(function, class or object) -> Plan
 _proxy_classes = weakref.WeakValueDictionary()  # id(class) -> its proxy class
 _pinned = collections.deque()
 _lock = threading.RLock()
-_constants = []  # (is it an array that may be copied?, what code sees instead of it), once NumPy is registered
+_constants = []  # the arguments of `see_constants`, once NumPy is registered
 _checks_in_progress = set()  # subclass checks as (id of the proxy class, id of the subclass, thread)
 _seen_as = set()  # classes of arrays seen as views of another class, which is their attribute `_wengert_original`
 _classes = set()  # ids of registered classes that are replaced only where they are called or read from
@@ -777,6 +777,8 @@ class Plan:
         if kind in MAKERS:
             inner, make = MAKERS[kind]
             return make(value, self.build(inner(value), memo))
+        if kind is functools.cached_property:
+            return kind(_keeping_plain(self.build(value.func, memo)))
         if kind in WRAPPERS and kind is not LRU:
             return kind(*(self.build(part, memo) for part in parts_of(value)))
         if kind is types.ModuleType:
@@ -904,6 +906,17 @@ def _rebound_when_called(f):
     run.__dict__ = f.__dict__
     for name in ("__module__", "__name__", "__qualname__", "__doc__"):
         setattr(run, name, getattr(f, name))
+    return run
+
+
+def _keeping_plain(f):
+    """Wrap the function of a cached property, whose results outlive the derivative, to return constants as plain."""
+
+    @functools.wraps(f)
+    def run(self):
+        value = f(self)
+        return _constants[0][2](value) if _constants else value
+
     return run
 
 
@@ -1146,10 +1159,13 @@ def _two_level_package(module):
     return ".".join(module.split(".")[:2]) if isinstance(module, str) else None
 
 
-def see_constants(kind, is_copied, seen):
-    """Let functions that copy see ``seen(array)`` for arrays of class `kind` with ``is_copied(array)``."""
+def see_constants(kind, is_copied, seen, as_plain):
+    """Let functions that copy see ``seen(array)`` for arrays of class `kind` with ``is_copied(array)``.
+
+    ``as_plain(value)`` returns the plain array of a constant made in a derivative, and other values unchanged.
+    """
     with _lock:
-        _constants[:] = [(is_copied, seen)]
+        _constants[:] = [(is_copied, seen, as_plain)]
         _seen_as.add(kind)
         _plans.clear()
 
