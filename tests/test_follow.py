@@ -154,6 +154,53 @@ FEATURES = {
             model = Model(x)
             return (model.total + model.total) / 2.0
         """,
+    "functools.partialmethod": """
+        import functools
+        class Model:
+            def run(self, x, n): return filled(x, n)
+            of_three = functools.partialmethod(run, n=3)
+        model = Model()
+        def fun(x): return (model.of_three(x) + Model().of_three(x)) / 2.0
+        """,
+    "typing.NamedTuple": """
+        import typing
+        class Model(typing.NamedTuple):
+            n: int
+            def run(self, x): return self.step(x)
+            def step(self, x): return filled(x, self.n)
+        model = Model(3)
+        def fun(x):
+            n, = model
+            return (model.run(x) + Model(n).run(x)) / 2.0
+        """,
+    "metaclass of singletons": """
+        class Meta(type):
+            instances = {}
+            def __call__(cls, *args):
+                if cls not in cls.instances:
+                    cls.instances[cls] = super().__call__(*args)
+                return cls.instances[cls]
+        class Model(metaclass=Meta):
+            def __init__(self): self.n = 3
+            def run(self, x): return filled(x, self.n)
+        def fun(x):
+            total = Model().run(x)
+            assert len(Meta.instances) == 1
+            return total
+        """,
+    "class in a module reached through its package": """
+        import other
+        def fun(x): return other.Model().run(x)
+        """,
+    "object with locks and properties set in __init__": """
+        import threading
+        class Model:
+            def __init__(self): self.lock, self.n = threading.Lock(), 3
+            def run(self, x):
+                with self.lock: return filled(x, self.n)
+        model = Model()
+        def fun(x): return model.run(x)
+        """,
     "generator": """
         def steps(x):
             w = np.zeros(1)
@@ -367,7 +414,8 @@ FEATURES = {
 
 @pytest.mark.parametrize("name", FEATURES)
 def test_feature_of_python_in_an_installed_package_is_followed(install, name):
-    module = install(installed=FILLED + textwrap.dedent(FEATURES[name]), other=FILLED)
+    other = FILLED + "class Model:\n    def run(self, x): return filled(x)\n"
+    module = install(installed=FILLED + textwrap.dedent(FEATURES[name]), other=other)
 
     def f(x):
         return module.fun(x)

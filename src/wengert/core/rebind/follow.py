@@ -45,7 +45,8 @@ CHOSEN_IN_BLOCKS = []  # the same in running `with` blocks, as pairs; later ones
 REASONS = {}  # module name -> why it is not followed, or None; emptied by each change of the above
 
 LRU = type(functools.lru_cache(abs))
-METHODS = (types.FunctionType, staticmethod, classmethod, property, functools.cached_property, LRU)
+METHODS = (types.FunctionType, staticmethod, classmethod, property, functools.cached_property,
+           functools.partialmethod, LRU)  # fmt: skip
 WRAPPERS = [functools.partial, types.MethodType, *METHODS[1:]]
 MAKERS = {}  # wrapper type -> (get the wrapped function, make a new wrapper around another function)
 SPECIAL = {*METHODS, *WRAPPERS, types.ModuleType, types.BuiltinFunctionType, type}  # never in INERT
@@ -258,7 +259,7 @@ def parts_of(value):
         return [value.__func__]
     if kind is property:
         return [value.fget, value.fset, value.fdel]
-    if kind is functools.cached_property:
+    if kind in (functools.cached_property, functools.partialmethod):
         return [value.func]
     if kind is LRU:
         return [value.__wrapped__]

@@ -777,6 +777,8 @@ class Plan:
         if kind in MAKERS:
             inner, make = MAKERS[kind]
             return make(value, self.build(inner(value), memo))
+        if kind is functools.partialmethod:
+            return kind(self.build(value.func, memo), *value.args, **value.keywords)
         if kind is functools.cached_property:
             return kind(_keeping_plain(self.build(value.func, memo)))
         if kind in WRAPPERS and kind is not LRU:
