@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
+from wengert.core.rebind import rebind
 from wengert.core.rebind.choose import survey
 from wengert.core.rebind.follow import CHOSEN, UNFOLLOWED
 from wengert.errors import TracedValueError
@@ -638,6 +639,17 @@ def stale(x):
     assert wg.grad(module.stale, 2.0) == 2.0
     with pytest.raises(wg.LevelError, match="has ended"):
         wg.grad(module.stale, 3.0)
+
+
+def test_container_of_data_is_watched_for_functions_and_may_grow_without_new_plans(install):
+    module = install(installed=f"{FILLED}TABLE, SEEN = {{}}, []\ndef fun(x):\n    SEEN.append(1)\n"
+                               "    return TABLE['f'](x) if TABLE else x\n")  # fmt: skip
+    assert wg.grad(module.fun, 2.0) == 1.0
+    plan = rebind._plans[id(module.fun)]
+    assert wg.grad(module.fun, 2.0) == 1.0 and module.SEEN == [1, 1]
+    assert rebind._plans[id(module.fun)] is plan
+    module.TABLE["f"] = module.filled
+    assert wg.grad(module.fun, 2.0) == 6.0
 
 
 def test_functions_beyond_the_limit_are_followed_when_they_are_called(install, monkeypatch):

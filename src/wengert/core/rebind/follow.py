@@ -195,7 +195,18 @@ def is_table(value, depth=3):
     """Is a value a container with items that may be replaced? Their types are never in `SPECIAL`."""
     if type(value) not in TABLES or not depth:
         return False
-    return any(not is_inert(item) or is_table(item, depth - 1) for item in items_of(value))
+    items = items_of(value)
+    kinds = {*map(type, items)}
+    if kinds <= INERT and kinds.isdisjoint(TABLES):
+        return False
+    return any(not is_inert(item) or is_table(item, depth - 1) for item in items)
+
+
+def ends_in_code(value):
+    """May the last item of a list or dictionary be replaced?"""
+    if not value:
+        return False
+    return type(value[-1] if type(value) is list else value[next(reversed(value))]) not in INERT
 
 
 def is_followed(value):

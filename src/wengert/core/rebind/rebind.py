@@ -57,6 +57,7 @@ from wengert.core.rebind.follow import (
     content_of,
     contents_of,
     defaults_of,
+    ends_in_code,
     has_subclass_hook,
     held_by,
     is_array_class,
@@ -116,7 +117,7 @@ _OWN = __name__.partition(".")[0]
 _MAX_PINNED = 256  # maximum number of plans that may keep their own key alive
 _MAX_FUNCTIONS = 250  # functions explored at once: about 50 us each in the first call, 60 ns in later ones
 _MAX_OBJECTS = 100  # number of objects in one plan beyond which attributes of objects are not followed
-_SIZED = TABLES - {tuple}
+_GROWING = TABLES - {tuple}
 _COPY_FUNCTIONS = {"copy", "deepcopy", "astype", "flatten"}  # names of functions and methods that copy an array
 
 _plans = {}  # id(function, class or object) -> Plan
@@ -404,7 +405,7 @@ class Plan:
     `changed` maps the id of each object to be replaced to its renamed code (functions), its proxy class (classes)
     or True; `run` is the entry of the root.  Objects that a module holds anyway are compared by identity: `fixed`
     holds names with their values, as (get, name, value), and `codes` functions; for `kinds` comparing types is enough;
-    `sizes` and `orders` detect new methods and bases, and `lengths` new items of containers in names.  All other
+    `sizes` and `orders` detect new methods and bases, and `data` new functions in containers of data.  All other
     objects are known by id: `cells` of the root, `holders` (objects with their attributes), and `loose`.  The death of
     any of them ends the plan, so that a reused id is never mistaken for an old one.
 
@@ -412,9 +413,9 @@ class Plan:
     stored in the copies: in arguments, cells, attributes of objects, and attributes of arrays in global names.
     """
 
-    __slots__ = ("aliases", "cells", "changed", "code", "codes", "copies", "copy", "copying", "defaults", "fixed",
-                 "holders", "is_plain", "kinds", "lazy", "lengths", "loose", "methods", "orders", "recipes", "refs",
-                 "run", "sizes", "written")  # fmt: skip
+    __slots__ = ("aliases", "cells", "changed", "code", "codes", "copies", "copy", "copying", "data", "defaults",
+                 "fixed", "holders", "is_plain", "kinds", "lazy", "loose", "methods", "orders", "recipes",
+                 "refs", "run", "sizes", "written")  # fmt: skip
 
     proxy_classes = _proxy_classes
     enters_differentiated = False  # are functions that define their own derivative followed?
@@ -544,7 +545,7 @@ class Plan:
     def watch(self, root, nodes, objects):
         """Save everything that `holds` compares."""
         met, fixed, kinds = {*map(id, nodes), *self.lazy}, {}, {}
-        codes, sizes, holders, lengths, self.loose = [], {}, [], {}, []
+        codes, sizes, holders, data, self.loose = [], {}, [], {}, []
         end = functools.partial(forget, _plans, id(root))
         self.refs = [weakref.ref(root, end)]
         self.code = root.__code__ if type(root) is types.FunctionType else None
@@ -556,8 +557,8 @@ class Plan:
 
         def note(space, name):
             value = space.get(name)
-            if type(value) in _SIZED:
-                lengths[id(space), name] = space.get, name, len(value)
+            if type(value) in _GROWING and not is_table(value):
+                data[id(space), name] = space.get, name
             if type(value) in SPECIAL or id(value) in met or id(value) in REGISTERED:
                 fixed[id(space), name] = space.get, name, value
             else:
@@ -600,13 +601,13 @@ class Plan:
             else:
                 self.loose.append((ref, state_of(value)))
         self.fixed, self.kinds = tuple(fixed.values()), tuple(kinds.values())
-        self.lengths = tuple(lengths.values())
+        self.data = tuple(data.values())
         self.codes, self.sizes = tuple(codes), tuple(sizes.values())
         bases = {base for cls in sizes for base in cls.__mro__[1:]}
         self.orders = tuple((cls, cls.__mro__) for cls in sizes if cls not in bases)
         self.holders = tuple(holders)
         has_defaults = self.code and (root.__defaults__ or root.__kwdefaults__)
-        parts = has_defaults, lengths, codes, sizes, self.orders, self.cells, holders, self.loose
+        parts = has_defaults, data, codes, sizes, self.orders, self.cells, holders, self.loose
         self.is_plain = not any(parts)
 
     def holds(self, root):
@@ -625,8 +626,8 @@ class Plan:
         """Check the parts that most plans do not have."""
         if self.code and (id(root.__defaults__), id(root.__kwdefaults__)) != self.defaults:
             return False
-        for get, name, size in self.lengths:
-            if len(get(name)) != size:
+        for get, name in self.data:
+            if ends_in_code(get(name)):
                 return False
         for f, code, defaults in self.codes:
             if f.__code__ is not code or f.__defaults__ is not defaults:
