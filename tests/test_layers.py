@@ -42,8 +42,8 @@ PARTS = {
         "frames",  # the user's line of code
         "advice",  # what to write there instead
         "levels",  # which derivative a value belongs to
-        "messages",  # texts of errors
         "rebind",  # rebinding of f's global names
+        "messages",  # texts of errors
         "tape",  # the tape and its reverse sweep
         "operands",  # values that are recorded or carry tangents
         "dispatch",  # NumPy's protocols to rules of the registry

@@ -336,6 +336,11 @@ def _seen(value):
     return value.view(_Constant)
 
 
+def _as_plain(value):
+    is_constant = _var.is_var(value) and not _var.is_scalar(value) and not _var.is_traced(value)
+    return _np.asarray(value) if is_constant else value
+
+
 def _copied(x, order):
     return _dispatch.function(_np.copy, (x,), {"order": order or "K"})
 
@@ -916,7 +921,7 @@ def _install() -> None:
             if name == cls.__name__:
                 _rebind.register_class(cls, made)
     _library.install()
-    _rebind.see_constants(_np.ndarray, _is_copied, _seen)
+    _rebind.see_constants(_np.ndarray, _is_copied, _seen, _as_plain)
     for package, home in (("scipy", "wengert.scipy.standin"), ("scipy.special", "wengert.scipy.special")):
         _rebind.register_later(package, _functools.partial(_importlib.import_module, home))
     _rebind.register_later("numba.np", _compiled_ufuncs.install)

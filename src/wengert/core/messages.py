@@ -19,6 +19,7 @@ from wengert.core.frames import (
     user_frame,
     where,
 )
+from wengert.core.rebind.follow import FOREIGN, is_standard, top_package, why_unfollowed
 from wengert.errors import TracedValueError, UnsupportedFunctionError
 
 
@@ -110,8 +111,19 @@ def assignment_message(what: str) -> str:
         f"a traced value cannot be stored in a plain NumPy array: {what}{at()}. "
         "The array was made where wengert does not see it, and the derivative would be lost. "
         "Make it with `import wengert.numpy as np`, or with np.zeros(n, like=x), or copy it with np.copy(a), or build "
-        "a list and return it"
+        f"a list and return it{_unfollowed()}"
     )
+
+
+def _unfollowed() -> str:
+    """Advice if the user's line is in a package that is not followed."""
+    frame = user_frame()
+    module = frame.f_globals.get("__name__") if frame is not None else None
+    reason = why_unfollowed(module) if module else None
+    package = top_package(module)
+    if reason is None or package in FOREIGN or is_standard(package):
+        return ""
+    return f'. Code of {package} is not followed, since {reason}: wengert.follow("{package}") changes that'
 
 
 def solver_message(name: str) -> str:
@@ -139,6 +151,7 @@ def float_message() -> str:
         f"a traced value cannot become a Python float{at()}: its derivative would be lost. "
         f"{advice.of(user_frame()) or by_name}"
         "Use wengert.stop_gradient(x) where a constant is meant"
+        f"{_unfollowed()}"
     )
 
 
@@ -167,7 +180,7 @@ def array_message() -> str:
         f"a traced value cannot become a plain NumPy array{at()}: its derivative would be lost. "
         f"{advice.of(user_frame())}"
         "Use np.stack([...]) to join traced values and NumPy functions (np.linalg.solve) in place of SciPy's, "
-        "or wengert.stop_gradient(x) where a constant is meant"
+        f"or wengert.stop_gradient(x) where a constant is meant{_unfollowed()}"
     )
 
 

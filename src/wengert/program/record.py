@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+import weakref
 
 import numpy as np
 
@@ -145,6 +146,8 @@ def _traced(inner, f, args, kwargs, reading, exact, disabled):
     made = pipeline.run("trace", listing, pipeline.Options(exact, disabled=disabled))
     program = Program(name, made.code, form, ends[0], exact, leaves)
     program._disabled, program._history = disabled, tuple(made.log)
+    if type(source := inner(f)) is types.FunctionType:
+        program._source = weakref.ref(source)
     return program
 
 

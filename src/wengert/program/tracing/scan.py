@@ -29,7 +29,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wengert.core.rebind.follow import LRU, MAKERS, WRAPPERS, function_of_ufunc, is_differentiated, parts_of, py_func_of
+from wengert.core.rebind.follow import (
+    LRU,
+    MAKERS,
+    WRAPPERS,
+    function_of_ufunc,
+    is_differentiated,
+    is_seen_whole,
+    parts_of,
+    py_func_of,
+)
 from wengert.core.rebind.rename import read
 from wengert.features import is_made_in_python, knows_bytecode
 from wengert.program.tracing.environment import ABSENT, Contents, Place
@@ -121,7 +130,7 @@ class Scan:
     """
 
     def __init__(self, root, nodes, lowered, constant=()):
-        self.followed = {*map(id, nodes)}
+        self.followed = {id(node) for node in nodes if not is_seen_whole(node)}
         self.lowered = lowered  # converts operands to plain values, since in a derivative they are data
         self.names = {each for each in constant if type(each) is str}
         self.constants = [each for each in constant if type(each) is not str]
