@@ -374,6 +374,8 @@ def sumprod(p, q, /):
     p, q = list(p), list(q)
     if not is_traced((p, q)) or len(p) != len(q):
         return math.sumprod(var.plain(p), var.plain(q))
+    if any(x.__class__ not in (int, float) for x in (*p, *q)):  # only Python floats are added exactly
+        return sum(map(operator.mul, p, q))
     return python_float(applied(np.dot, [as_array(p), as_array(q)], _values["math", "sumprod"]))
 
 
@@ -622,8 +624,18 @@ def plain_inverse_of_normal(p, mu, sigma):
 _inverse_of_normal = evaluated(plain_inverse_of_normal, inverse_of_normal)
 
 
-def if_float(x: Any) -> Any:
-    return to_float(x) if is_traced(x) else float(x)
+class _FloatType(type):
+    """Metaclass of `if_float`: Python's floats are its instances."""
+
+    def __instancecheck__(cls, x):
+        return isinstance(x, float)
+
+
+class if_float(metaclass=_FloatType):
+    """Stands for ``float`` in the code of `statistics`."""
+
+    def __new__(cls, x):
+        return to_float(x) if is_traced(x) else float(x)
 
 
 # sum --------------------------------------------------------------------------------------------------------

@@ -486,7 +486,7 @@ cdef inline Py_ssize_t offset(cnp.ndarray v, int d, object k) except? -1:
 cdef object array_operator(int op, object left, object right):
     other = right if type(left) is ArrayVar else left
     if type(other) is FloatVar:
-        if op == WG_POW and other is right and is_passive(other):
+        if op == WG_POW and other is right:
             other = exponent(<FloatVar>other)
         other = promoted_with(other, right if other is left else left)
         left, right = (other, right) if type(right) is ArrayVar else (left, other)

@@ -28,10 +28,22 @@ cpdef bint may_hold_floats() noexcept:
 
 cpdef object float_of(x):
     """Convert a traced float64 scalar to a traced Python float; return other values unchanged."""
-    global holds_floats
-    cdef FloatVar y
     if not is_scalar_var(x) and not (type(x) is ArrayVar and (<ArrayVar>x).scalar and is_double((<ArrayVar>x).v)):
         return x
+    return given_float(+x if is_input(x) else x)
+
+
+cdef bint is_input(object x):
+    """Return whether a scalar is an input of a recording."""
+    if type(x) is not ScalarVar or not (<ScalarVar>x).tape.recording:
+        return False
+    return (<ScalarVar>x).tape.entries.op[(<ScalarVar>x).slot] == WG_INPUT
+
+
+cpdef object given_float(x):
+    """Convert a scalar input of a recording whose argument is a Python float."""
+    global holds_floats
+    cdef FloatVar y
     holds_floats = True
     y = FloatVar.__new__(FloatVar)
     y.x = x
@@ -117,7 +129,9 @@ cdef object mixed_float_operator(object fun, object left, object right, int op=-
 
 
 cdef object exponent(FloatVar x):
-    """Return the exponent of an array: a plain float if NumPy's ``**`` does not call ``np.power`` for it."""
+    """Return the exponent of an array: a plain float if it is an input for which ``**`` does not call ``np.power``."""
+    if not is_input(x.x):       # a computed one has a derivative, which a constant would lose
+        return x
     for c in POWERS:
         if x == c:
             return c
