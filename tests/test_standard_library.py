@@ -378,3 +378,15 @@ def test_function_of_one_complex_number(name):
     y, t = wg.jvp(lambda z: fun(z), z, 1.0 + 0j)
     assert_same_bits(y, np.complex128(fun(z)))
     np.testing.assert_allclose(t, (fun(z + 1e-6) - fun(z - 1e-6)) / 2e-6, rtol=DIFFERENCES)
+
+
+@pytest.mark.parametrize("container", [list, tuple])
+def test_list_of_results_keeps_its_derivative(container):
+    def f(x):
+        return container([math.exp(x[0]), math.exp(x[1])])
+
+    x = np.array([0.3, 0.5])
+    for derivative in (wg.jacobian(f, mode="forward"), wg.jacobian(f, mode="reverse"), wg.jacobian(wg.compile(f))):
+        np.testing.assert_allclose(derivative(x), np.diag(np.exp(x)), rtol=1e-15)
+    np.testing.assert_allclose(wg.vjp(f, x)[1](np.ones(2)), np.exp(x), rtol=1e-15)
+    np.testing.assert_allclose(wg.hessian(lambda x: sum(f(x)))(x), np.diag(np.exp(x)), rtol=1e-15)

@@ -150,7 +150,7 @@ def _flatten_result(run: Recording, y) -> None:
     """Flatten the result of the function into `run.outputs`."""
     y = as_numpy(y)
     if is_output(run.level, y):
-        run.outputs = [y]
+        run.outputs = [list(map(as_numpy, y)) if isinstance(y, (list, tuple)) else y]
         return
     leaves, run.restore_output = split(y)
     run.template = y
