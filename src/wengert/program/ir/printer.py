@@ -17,7 +17,7 @@ from wengert.program.ir.ir import Listing, kind_of
 from wengert.program.ir.opcode_table import ROWS
 from wengert.program.ir.opcodes import Op
 
-#: limit on the printed elements of a constant or a pack
+#: elements of a constant or a pack to print
 _MAX_SHOWN = 5
 
 
@@ -31,19 +31,19 @@ def bodies(call: Call) -> list[tuple[int, Listing]]:
     return getattr(call.compute, "loop_bodies", [])
 
 
-def printed(code: Listing, max_lines: int | None = None) -> str:
-    """Return the program as text, limited to `max_lines` instructions."""
-    count = len(code) if max_lines is None else min(max_lines, len(code))
-    shown = lines(code, range(count), max_lines=max_lines)
+def printed(code: Listing, most: int | None = None) -> str:
+    """Return the program as text, of at most `most` instructions."""
+    count = len(code) if most is None else min(most, len(code))
+    shown = lines(code, range(count), most=most)
     if count < len(code):
         shown.append(f"... {len(code) - count} more")
     return "\n".join([*shown, "return " + ", ".join(f"v{v}" for v in code.outputs)])
 
 
 def lines(
-    code: Listing, numbers: Iterable[int], table: list[tuple] | None = None, max_lines: int | None = None
+    code: Listing, numbers: Iterable[int], table: list[tuple] | None = None, most: int | None = None
 ) -> list[str]:
-    """Return the text lines of the given instructions; loop bodies are indented below their loop."""
+    """Return the text lines of some instructions; loop bodies are indented below their loop."""
     table = rows(code) if table is None else table
     found = []
     for i in numbers:
@@ -53,8 +53,8 @@ def lines(
         text = formula(code, i, table[i])
         found.append(text if op == Op.GUARD else f"v{i}{typed} = {text}")
         for times, body in bodies(code.calls[a]) if op == Op.CALL else ():
-            found.append(f"    {times} iterations of:")
-            found += [f"        {line}" for line in printed(body, max_lines).splitlines()]
+            found.append(f"    {times} times:")
+            found += [f"        {line}" for line in printed(body, most).splitlines()]
     return found
 
 
@@ -97,14 +97,14 @@ def name_of(op: int) -> str:
 
 def _place(base, view, v, kind):
     part = _part(view, kind, kind[0]) or "[...]"
-    return f"{'empty' if base < 0 else f'v{base}'}.at{part}.set(v{v})"
+    return f"{'new' if base < 0 else f'v{base}'} with {part} = v{v}"
 
 
 def _pack(base, offsets, values):
     shown = [f"[{offset}]=v{v}" for offset, v in zip(offsets[:_MAX_SHOWN].tolist(), values[:_MAX_SHOWN].tolist())]
     if len(offsets) > _MAX_SHOWN:
         shown.append("...")
-    return f"pack({'zeros' if base < 0 else f'v{base}'}, {len(offsets)} scalars: {', '.join(shown)})"
+    return f"{'zeros' if base < 0 else f'v{base}'} with {len(offsets)} elements {', '.join(shown)}"
 
 
 def _content(array):
@@ -142,8 +142,8 @@ def _part(view, kind, dtype):
         slices = _slices(offset, shape, strides, whole, steps)
         if slices is not None:
             return f"[{', '.join(slices)}]"
-    is_bitcast = dtype != of_array  # complex as real, or real as complex
-    return (f".view({dtype})" if is_bitcast else _flat(whole)) + _places(offset, shape, strides, dtype.itemsize)
+    flat = _flat(whole) if dtype == of_array else f" as {dtype} "  # reinterprets complex as real, or real as complex
+    return flat + _places(offset, shape, strides, dtype.itemsize)
 
 
 def _in_order(shape, step):
@@ -188,7 +188,7 @@ def _slice(first, by, m, n):
 def _places(offset, shape, strides, itemsize):
     """Return the memory offset of a view's elements as a formula in the indices along its axes."""
     if any(s % itemsize for s in (offset, *strides)):
-        return f".as_strided(offset={offset}, strides={strides})"
+        return f" from byte {offset} on, strides {strides}"
     terms = [str(offset // itemsize)] if offset or not any(strides) else []
     for axis, (n, stride) in enumerate(zip(shape, strides)):
         if n > 1 and stride:

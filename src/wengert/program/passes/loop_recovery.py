@@ -118,7 +118,8 @@ class Loop:
         expect(kind == type_of_result(self), "is a loop whose result has another type")
 
     def __repr__(self):
-        return f"loop[length={self.steps}{', reverse' if self.backward else ''}]"
+        way = ", last to first" if self.backward else ""
+        return f"loop of {self.steps} steps{way}"
 
     def __call__(self, *values):
         return Loop.kernel(self)(*values)

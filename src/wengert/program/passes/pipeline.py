@@ -75,7 +75,7 @@ class Options(NamedTuple):
     runs : int
         Number of runs per call.
     disabled : frozenset of str
-        Names of the disabled rows.
+        Names of the rows that are switched off.
     """
 
     exact: bool = False
@@ -116,7 +116,7 @@ class Run:
         self._vectorised: list[tuple[Listing, Listing]] = []
 
     def has(self, name: str) -> bool:
-        """Whether a row is enabled."""
+        """Whether a row is switched on."""
         return name not in self.options.disabled
 
     @property
@@ -147,7 +147,7 @@ class Pass(NamedTuple):
     Attributes
     ----------
     name : str
-        Name to disable it by. Rows of equal name are one pass, applied at several points.
+        Name to switch it off by. Rows of equal name are one pass, applied at several points.
     function : callable or None
         ``function(code, run)`` returns a program. None for an algorithm for Jacobians, among which `Program` chooses.
     stages : tuple of str
@@ -160,7 +160,7 @@ class Pass(NamedTuple):
     applies : callable or None
         Precondition on the `Options`.
     parts : tuple of str
-        Transformations that it combines in one traversal, each of which can be disabled.
+        Transformations that it combines in one traversal, each of which can be switched off.
     is_optional : bool
         False if the VM requires the pass.
     """
@@ -269,7 +269,7 @@ _SCALARISE = (
     "Muchnick (1997), Advanced compiler design and implementation, section 12.2",
 )
 _EXPAND_DOTS = (
-    "dot products of short vectors expanded to sums of products",
+    "dot products of short vectors inlined as sums of products",
     "Muchnick (1997), Advanced compiler design and implementation, chapter 15",
 )
 _PARTS = ("fold", "cse", "dce")
@@ -278,7 +278,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("simplify", _simplify, ("trace", "derivative", "direction"), *_SIMPLIFY, parts=_PARTS),
     Pass(
         "dce", _eliminate_dead_code, ("derivative", "direction"),
-        "dead code elimination for exact programs",
+        "dead code of exact programs, whose derivatives keep the order of their sums",
         "Muchnick (1997), Advanced compiler design and implementation, section 18.10", True, _is_exact,
     ),
     Pass("expand_dots", _expand_dots, ("value",), *_EXPAND_DOTS, applies=_finds_loops),
@@ -288,49 +288,49 @@ PASSES: tuple[Pass, ...] = (
     Pass("scalarise", _scalarise_calls, ("run",), *_SCALARISE, applies=_finds_loops),
     Pass(
         "vectorise", _vectorise, ("value", "loop body"),
-        "superword-level vectorisation of isomorphic scalar code",
+        "isomorphic scalar expressions packed into array expressions",
         "Larsen and Amarasinghe (2000), Exploiting superword level parallelism. doi:10.1145/349299.349320",
         applies=_finds_loops,
     ),
     Pass(
         "loop_recovery", _recover_loops, ("value",),
-        "repeated code on large arrays re-rolled into loops",
+        "repeated steps on large arrays rolled into loops",
         "Rocha, Petoumenos, Franke, Bhatotia and O'Boyle (2022), Loop rolling for code size reduction. "
         "doi:10.1109/CGO53902.2022.9741256",
         applies=_finds_loops,
     ),
     Pass(
         "unroll", None, ("jacobian",),
-        "Jacobian accumulation on unrolled scalar code",
+        "Jacobians accumulated element by element on scalar code",
         "Griewank and Walther (2008), Evaluating derivatives, chapter 10. doi:10.1137/1.9780898717761", True,
     ),
     Pass(
         "accumulate", None, ("jacobian",),
-        "Jacobian accumulation of nonzeros on array code",
+        "Jacobians accumulated nonzero by nonzero on array code",
         "Griewank and Walther (2008), Evaluating derivatives, chapter 10. doi:10.1137/1.9780898717761",
     ),
     Pass(
         "batching", _batch, ("batch",),
-        "directions vectorised along a leading axis",
+        "several directions in one run, as a leading axis",
         "Frostig, Johnson and Leary (2018), Compiling machine learning programs via high-level tracing, SysML",
     ),
     Pass("simplify", _simplify, ("batch",), *_SIMPLIFY, parts=_PARTS),
     Pass("simplify", _simplify_exact, ("run",), *_SIMPLIFY, exact=True, applies=_is_exact, parts=_PARTS),
     Pass(
         "lower", _lower, ("run", "run batch", "loop body"),
-        "differentiation barriers removed",
+        "marks for differentiation removed, which the VM does not know",
         "Muchnick (1997), Advanced compiler design and implementation, section 4.2", True, is_optional=False,
     ),
     Pass(
         "reassociate", _reassociate, ("run", "run batch"),
-        "matrix products of adjoints reassociated to fewer multiplications",
+        "matrix products of adjoints regrouped, so that less is multiplied",
         "Briggs and Cooper (1994), Effective partial redundancy elimination. doi:10.1145/178243.178257",
         applies=_finds_loops,
     ),
     Pass("expand_dots", _expand_dots, ("run", "run batch"), *_EXPAND_DOTS, applies=_finds_loops),
     Pass(
         "stencil_fusion", _fuse_stencils, ("run", "run batch", "loop body", "llvm"),
-        "chains of slice additions fused into one expression per region",
+        "chains of slice additions fused into one expression a region",
         "Hückelheim, Kukreja, Narayanan, Luporini, Gorman and Hovland (2019), Automatic differentiation for adjoint "
         "stencil loops. doi:10.1145/3337821.3337906",
         applies=_has_adjoints,
@@ -338,17 +338,17 @@ PASSES: tuple[Pass, ...] = (
 )  # fmt: skip
 
 
-# ---------------------------------------------------------------------------------------------- disabling
+# ---------------------------------------------------------------------------------------------- switching off
 
 
 def names() -> list[str]:
-    """Return the names that can be disabled, without duplicates, in table order."""
+    """Return the names that can be switched off, without duplicates, in table order."""
     found = [name for row in PASSES if row.is_optional for name in (row.name, *row.parts)]
     return [*dict.fromkeys(found)]
 
 
 def disabled_names(disable: str | Collection[str], name: str) -> frozenset[str]:
-    """Return the names disabled by the argument `disable` of the function `name` and by the environment.
+    """Return the names switched off by the argument `disable` of the function `name` and by the environment.
 
     Raises
     ------
@@ -366,7 +366,7 @@ def disabled_names(disable: str | Collection[str], name: str) -> frozenset[str]:
 def _checked_names(given, where):
     unknown = [word for word in given if word not in names()]
     if unknown:
-        raise ValueError(f"{where}: no pass {unknown[0]!r} can be disabled; choose from {', '.join(names())}")
+        raise ValueError(f"{where}: no pass {unknown[0]!r} can be switched off; choose from {', '.join(names())}")
     found = frozenset(given)
     return found | frozenset(_PARTS) if "simplify" in found else found
 
