@@ -202,6 +202,13 @@ FEATURES = {
         model = Model()
         def fun(x): return model.run(x)
         """,
+    "arrays in a container and in a module": """
+        import other
+        MIXED = (filled, np.ones(3))
+        def fun(x):
+            run, ones = MIXED
+            return (run(x) + 2.0 * np.full_like(ones, x).sum() + 6.0 * np.full_like(other.ONE, x)[0]) / 3.0
+        """,
     "generator": """
         def steps(x):
             w = np.zeros(1)
@@ -415,7 +422,7 @@ FEATURES = {
 
 @pytest.mark.parametrize("name", FEATURES)
 def test_feature_of_python_in_an_installed_package_is_followed(install, name):
-    other = FILLED + "class Model:\n    def run(self, x): return filled(x)\n"
+    other = FILLED + "ONE = np.ones(1)\nclass Model:\n    def run(self, x): return filled(x)\n"
     module = install(installed=FILLED + textwrap.dedent(FEATURES[name]), other=other)
 
     def f(x):

@@ -96,6 +96,7 @@ def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
 def full_like(a, fill_value, dtype=None, order="K", subok=True, shape=None, *, device=None):
     """``numpy.full_like`` with a possibly traced fill value."""
     out = _np.empty_like(_var.plain(a), dtype=dtype, order=order, shape=shape)
+    out = out.view(_np.ndarray) if type(out) is _Constant else out
     if not _var.holds_traced(fill_value) or out.dtype.kind in "biu":
         out[...] = _var.observed(fill_value)
         return _made(out)

@@ -355,11 +355,13 @@ def _module_below(module, name):
 
 
 def in_use(value):
-    """Replacement of an attribute of a module that is called or read from."""
+    """Replacement of an item of a container, or of an attribute of a module that is called or read from."""
     if isinstance(value, type):
         if is_registered(value):
             return REGISTERED[id(value)][1]
         return _proxy_of(value, _plan_of(value)) if is_followed(value) else value
+    if is_constant(value):
+        return value
     return _ModuleInUse(value) if is_followed_module(value) else _replaced(value)
 
 
