@@ -93,7 +93,7 @@ def test_report_lists_each_method_with_its_digits():
 )
 def test_modes_select_what_is_checked(modes, ways):
     report = check_derivatives(lambda x: np.sin(x) * x[0], X, modes=modes)
-    found = {f.way.rpartition(", ")[2] for f in report.findings if "," in f.way}
+    found = {f.method.rpartition(", ")[2] for f in report.findings if "," in f.method}
     assert found - {"hvp", "hessian"} == ways
 
 
@@ -111,7 +111,7 @@ def test_hessian_products_are_checked(monkeypatch):
     monkeypatch.setattr(api, "hessian", hessian, raising=False)
     factor = 1.0
     report = check_derivatives(f, X, modes=("mixed",))
-    assert {"H v, hvp", "H v, hessian"} <= {finding.way for finding in report.findings}
+    assert {"H v, hvp", "H v, hessian"} <= {finding.method for finding in report.findings}
     factor = np.array([1.0, 1.0, 1.01])
     with pytest.raises(AssertionError, match=r"u H v, hessian .* against v H u: FAILED"):
         check_derivatives(f, X, modes=("mixed",))
@@ -231,7 +231,7 @@ def test_tolerances_are_configurable():
 def test_reference_is_configurable():
     def reference(**options):
         report = check_derivatives(np.sin, X, order=1, **options)
-        return {finding.reference for finding in report.findings if finding.way == "J v, forward"}
+        return {finding.reference for finding in report.findings if finding.method == "J v, forward"}
 
     assert reference() == reference(reference="complex-step") == {"complex step"}
     assert reference(reference="differences") == {"differences"}

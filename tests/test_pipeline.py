@@ -188,7 +188,7 @@ def test_exact_programs_run_only_exact_passes():
 @pytest.mark.parametrize("row", pipeline.PASSES, ids=lambda row: f"{row.name} of {row.stages[0]}")
 def test_pass_table_rows_are_complete(row):
     assert set(row.stages) <= set(pipeline.STAGES)
-    assert row.what and any(char.isdigit() for char in row.reference), "cite the paper with its year"
+    assert row.description and any(char.isdigit() for char in row.reference), "cite the paper with its year"
     assert row.name in pipeline.names() or not row.is_optional
 
 
@@ -331,13 +331,13 @@ def test_bisection_names_the_wrong_pass(name, monkeypatch):
     f = BLAMED[name]
     x = POINTS[f]
     derivative = wg.grad(lambda x: np.sum(f(x)))
-    assert bisect_passes(f, x).message == "the program is right"
+    assert bisect_passes(f, x).message == "correct with all passes enabled"
     planted(monkeypatch, name, scaled)
     for wrong in (f, derivative):
         found = bisect_passes(wrong, x)
         assert found.culprits == [name], found
         assert found.error > 1e-9 >= found.errors[name]
-        assert f"right without {name}" in str(found)
+        assert f"correct if {name} is disabled" in str(found)
 
 
 def test_bisection_names_pass_that_raises_or_emits_malformed_ir(monkeypatch):
@@ -352,13 +352,13 @@ def test_bisection_finds_passes_wrong_only_in_combination(monkeypatch):
         planted(patch, "vectorise", scaled)
         found = bisect_passes(squares, POINTS[squares])
     assert {*found.culprits} == {"scalarise", "vectorise"}
-    assert found.message == "right without vectorise and scalarise together"
+    assert found.message == "correct if vectorise and scalarise are all disabled"
 
 
 def test_bisection_reports_if_no_pass_is_wrong(monkeypatch):
     planted(monkeypatch, "lower", scaled)
     found = bisect_passes(squares, POINTS[squares])
-    assert found.culprits == [] and "look at the recording" in found.message
+    assert found.culprits == [] and "check the recording" in found.message
 
 
 def test_bisection_of_sparse_derivatives():

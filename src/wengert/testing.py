@@ -197,22 +197,22 @@ class Finding:
 
     Attributes
     ----------
-    way, reference : str
-        Method by which the derivative was computed, and the reference.
+    method, reference : str
+        Method that computed the derivative, and the reference.
     digits : float
         Decimal digits to which the worst entry agrees.
     text : str
         Description of the failure; empty if there is none.
     """
 
-    way: str
+    method: str
     reference: str
     digits: float
     text: str = ""
 
     def __str__(self):
         digits = "all" if self.digits == math.inf else f"{max(0.0, self.digits):.1f}"
-        line = f"  {self.way:<32} {digits:>4} digits, against {self.reference}"
+        line = f"  {self.method:<32} {digits:>4} digits, against {self.reference}"
         return f"{line}: FAILED\n    " + self.text.replace("\n", "\n    ") if self.text else line
 
 
@@ -495,7 +495,7 @@ class _Checker:
             return "f is not differentiable here: move x, or check each branch separately"
         if "H" in way:
             return "first derivatives agree: look for a rule that does not compute with traced values"
-        if any("J" in finding.way and not finding.text for finding in self.findings):
+        if any("J" in finding.method and not finding.text for finding in self.findings):
             return "forward mode agrees: look at the pullbacks of the rules"
         return (
             "check your own rules, values that bypass the derivative (stop_gradient, passive, a cache, random "
@@ -628,8 +628,8 @@ class Bisection:
     message: str
 
     def __str__(self):
-        rows = [f"{self.name}: {self.message}", f"  {'with all passes':24}error {self.error:.1e}"]
-        rows += [f"  {f'without {name}':24}error {error:.1e}" for name, error in self.errors.items()]
+        rows = [f"{self.name}: {self.message}", f"  {'all passes enabled':26}error {self.error:.1e}"]
+        rows += [f"  {f'{name} disabled':26}error {error:.1e}" for name, error in self.errors.items()]
         return "\n".join(rows)
 
 
@@ -678,7 +678,7 @@ def bisect_passes(
     --------
     >>> import numpy as np, wengert as wg
     >>> print(wg.testing.bisect_passes(wg.grad(lambda x: np.sum(x**2)), np.ones(3)).message)
-    the program is right
+    correct with all passes enabled
 
     References
     ----------
@@ -707,23 +707,23 @@ def bisect_passes(
     names, name = pipeline.names(), getattr(f, "name", getattr(f, "__name__", repr(f)))
     error, errors = error_without(), {}
     if error <= rtol:
-        return Bisection(name, error, [], errors, "the program is right")
+        return Bisection(name, error, [], errors, "correct with all passes enabled")
     if tier == "llvm" and error_without(tier="vm") <= rtol:
-        return Bisection(name, error, ["llvm"], errors, "the code that LLVM compiles is wrong, the VM is right")
+        return Bisection(name, error, ["llvm"], errors, "incorrect on the LLVM tier, correct on the VM")
     errors = {each: error_without(each) for each in names} | {"all": error_without(*names)}
     if errors["all"] > rtol:
-        message = "wrong without all passes: look at the recording, the source transformation and the VM"
+        message = "incorrect with all passes disabled: check the recording, the source transformation and the VM"
         return Bisection(name, error, [], errors, message)
     culprits = [each for each in reversed(names) if errors[each] <= rtol]
     if culprits:
-        return Bisection(name, error, culprits, errors, f"right without {' or without '.join(culprits)}")
+        return Bisection(name, error, culprits, errors, f"correct if {' or '.join(culprits)} is disabled")
     culprits = names[:]
     for each in names:
         rest = [other for other in culprits if other != each]
         if error_without(*rest) <= rtol:
             culprits = rest
     culprits.reverse()
-    return Bisection(name, error, culprits, errors, f"right without {' and '.join(culprits)} together")
+    return Bisection(name, error, culprits, errors, f"correct if {' and '.join(culprits)} are all disabled")
 
 
 def _relative_error(y, expected):

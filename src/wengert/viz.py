@@ -253,7 +253,7 @@ class _Stages(list):
 
     def __call__(self, run, name, code):
         if name:
-            description = next(row.what for row in pipeline.PASSES if row.name == name)
+            description = next(row.description for row in pipeline.PASSES if row.name == name)
             self.add(name, run.stage, description, code)
         elif run.stage in self._BEGINNINGS and not (self and self[-1].listing is code):
             name, description = self._BEGINNINGS[run.stage]

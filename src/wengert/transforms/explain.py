@@ -15,7 +15,7 @@ from wengert.transforms.products import shape_of
 # operators without a choice of mode: mode, sweeps over the tape, reason
 _FIXED: dict[str, tuple] = {
     "grad": ("reverse", 1, "scalar output, so one sweep yields the gradient"),
-    "derivative": ("forward", 0, "elementwise function, so one tangent yields all derivatives"),
+    "derivative": ("forward", 0, "elementwise, so one tangent suffices; for arrays, a second one checks this"),
     "jvp": ("forward", 0, "one tangent is propagated through f"),
     "vjp": ("reverse", 1, "one sweep per call of the pullback"),
     "hvp": ("mixed", 1, "forward over reverse: one tangent is propagated through f and the sweep"),

@@ -320,7 +320,7 @@ class SparseVar:
         return np.asarray(self.toarray(), dtype=dtype)
 
     def __repr__(self):
-        return f"<traced sparse array of shape {self.shape} with {self.nnz} entries>"
+        return f"<traced sparse array of shape {self.shape} with {self.nnz} nonzeros>"
 
     @property
     def dtype(self):

@@ -41,12 +41,12 @@ def printed(code: Listing, max_lines: int | None = None) -> str:
 
 
 def lines(
-    code: Listing, numbers: Iterable[int], table: list[tuple] | None = None, max_lines: int | None = None
+    code: Listing, values: Iterable[int], table: list[tuple] | None = None, max_lines: int | None = None
 ) -> list[str]:
     """Return the text lines of the given instructions; loop bodies are indented below their loop."""
     table = rows(code) if table is None else table
     found = []
-    for i in numbers:
+    for i in values:
         op, a, _, _, kind = table[i]
         dtype, shape, _ = code.types[kind]
         typed = "" if kind <= 1 else f": {dtype}{list(shape)}"

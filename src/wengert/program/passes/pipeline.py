@@ -151,8 +151,8 @@ class Pass(NamedTuple):
     function : callable or None
         ``function(code, run)`` returns a program. None for an algorithm for Jacobians, among which `Program` chooses.
     stages : tuple of str
-    what : str
-        Description, as a clause.
+    description : str
+        The transformation, in a few words.
     reference : str
         Paper or textbook.
     exact : bool
@@ -168,7 +168,7 @@ class Pass(NamedTuple):
     name: str
     function: Callable[[Listing, Run], Listing] | None
     stages: tuple[str, ...]
-    what: str
+    description: str
     reference: str
     exact: bool = False
     applies: Callable[[Options], bool] | None = None
