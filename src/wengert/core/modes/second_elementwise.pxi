@@ -1,9 +1,5 @@
-# Elementwise entries of the second-order sweep.
-#
-# Forward, the tangent of the result is the sum of partial times tangent over the operands.  Reverse, the second of an
-# operand gets second * partial + adjoint * (own second partial * tangent + mixed second partial * other tangent).
-# The five partials of a row of ``kernels.h`` are its *columns*.  Contiguous arrays run in the C loops of
-# ``second_sweep.c``; other layouts in NumPy.
+# Elementwise entries of the second-order sweep: contiguous arrays in C loops of ``second_sweep.c``, others in NumPy.
+# The five partials of a row of ``kernels.h`` are its *columns*.
 
 cdef extern from "second_sweep.h" nogil:
     enum:
@@ -397,7 +393,7 @@ cdef int add_terms(Second sweep, Node node, int side, Operands *o, wg_term *term
 
 
 cdef int pull_broadcast(Second sweep, Node node) except -1:
-    """Do the same in NumPy, for operands that broadcast or are not contiguous."""
+    """Add to the seconds of the operands in NumPy, if operands broadcast or are not contiguous."""
     cdef int side
     cdef Buffer buffer
     g = dual = None

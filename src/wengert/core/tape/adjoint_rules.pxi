@@ -1,5 +1,4 @@
 # Adjoint rules of array entries: each takes the adjoint of an entry's result and adds to those of its operands.
-#
 # Elementwise entries multiply by their partial in the C kernels of ``sweep.c``, whole arrays or row by row, or else in
 # NumPy; calls run the pullback of their registry row (Griewank and Walther 2008, section 3.2).
 
@@ -114,7 +113,7 @@ cdef int pull_operand(Tape tape, Node node, int side, char *g, Py_ssize_t gspan,
 
 
 cdef bint pull_rows(Tape tape, Node node, int side, char *g, Py_ssize_t gspan) except -1:
-    """Do the same row by row if the last axis is contiguous; return False if it is not."""
+    """Run the kernel of an operand row by row if the last axis is contiguous; return False if it is not."""
     cdef Buffer buffer = node.bbuf if side else node.abuf
     cdef cnp.ndarray view = node.b if side else node.a, y = node.y
     cdef int reads = opcode_reads[node.opcode][side] & ~node.descriptors, form = VECTORS

@@ -4,7 +4,7 @@
 # Its values have their own level, so that using one after the tail is cut raises.
 
 cdef Tape new_tail(Tape tape, str name, bint forgets):
-    """Return a tape that continues this one until it is cut; `forgets`: it will not be swept."""
+    """Return a tape that continues `tape` until it is cut; `forgets`: it will not be swept."""
     cdef Tape tail = Tape.__new__(Tape, name, False, tape)
     tail.forgets = forgets
     tail.level.remedy = messages.STEP_REMEDY
@@ -27,7 +27,7 @@ cdef int begin_tail(Tape tail) except -1:
 
 
 cdef int hand_over(Tape tape, Tape other) except -1:
-    """Move the arrays, and the adjoints of a running sweep, to another tape."""
+    """Move the arrays of a tape, and the adjoints of a running sweep, to another tape."""
     other.entries, other.n, other.capacity = tape.entries, tape.n, tape.capacity
     other.nconstants, other.constants_capacity = tape.nconstants, tape.constants_capacity
     other.buffers_capacity = tape.buffers_capacity
