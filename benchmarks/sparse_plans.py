@@ -20,7 +20,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmarks import measure, sparse, workloads
-from wengert.program.program import NotDerivable, Program
+from wengert.program.derivatives import NotDerivable
+from wengert.program.program import Program
 from wengert.sparse.drivers import SparseOperator
 from wengert.sparse.pattern import program_of
 

@@ -178,11 +178,11 @@ LABELS = (RNG.random(30) < 0.5) * 1.0
 @pytest.mark.parametrize("most", [1, 40, 400, 1 << 20])
 def test_batching_rows_does_not_change_the_jacobian(most, monkeypatch):
     """Chunks that do not divide the rows, and a single chunk."""
-    from wengert.program import program as programs
+    from wengert.program import derivatives, swept
 
-    monkeypatch.setattr(programs, "MAX_BATCH_ELEMENTS", most)
-    monkeypatch.setattr(programs, "MIN_BATCH_WIDTH", 1)
-    monkeypatch.setattr(programs.Program, "_accumulated", lambda *_: None)  # accumulation would be chosen here
+    monkeypatch.setattr(swept, "MAX_BATCH_ELEMENTS", most)
+    monkeypatch.setattr(swept, "MIN_BATCH_WIDTH", 1)
+    monkeypatch.setattr(derivatives, "_accumulated", lambda *_: None)  # accumulation would be chosen here
     w = 0.1 * RNG.normal(size=9)
     hessian = wg.record(logistic, w).hessian()
     rows = functools.partial(np.tensordot, MATRIX[:, :2], axes=0)

@@ -61,7 +61,9 @@ PARTS = {
         "report",  # readable reports on a program
         "signature",  # structure of arguments and results
         "pickling",  # programs as bytes
+        "derivatives",  # builds the programs of derivatives
         "program",  # the public object
+        "swept",  # derivatives that run one sweep per direction
         "record",
         "implicit_op",
         "specialise",  # specialised programs behind guards

@@ -18,7 +18,7 @@ from helpers import assert_same_bits, in_threads
 from wengert.core import frames
 from wengert.errors import GuardError
 from wengert.program.ir import verify
-from wengert.program.program import Stacked
+from wengert.program.swept import Stacked
 from wengert.sparse.drivers import SparseOperator
 
 x = np.array([0.5, -1.5, 2.0])

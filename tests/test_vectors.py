@@ -5,7 +5,10 @@ import pytest
 from wengert.program.ir.opcodes import Op
 
 import wengert as wg
+import wengert.rules  # registers the rows
 from wengert.program.ir import verify
+from wengert.program.ir.call import Call, Operand, fold_of, product_of
+from wengert.registry import lookup
 
 LENGTHS = [0, 1, 2, 17, 300, 999]
 C = np.cos(np.arange(2000.0))
@@ -181,3 +184,21 @@ def test_repeatedly_written_columns_stay_vectors():
     code = gradient._lowered_ir()
     sizes = [np.prod(code.types[kind][1]) for op, kind in zip(code.op, code.type) if op < Op.INPUT or op == Op.STRONG]
     assert sum(sizes) < 10 * m * n * n  # proportional to the number of inner steps
+
+
+@pytest.mark.parametrize(
+    ("fun", "kwargs", "product", "fold"),
+    [
+        (np.matmul, {}, "matmul", None),
+        (np.dot, {}, "dot", None),
+        (np.vdot, {}, "vdot", None),
+        (np.vecdot, {"axis": 0}, None, None),
+        (np.multiply, {}, None, None),
+        (np.sum, {}, None, "sum"),
+        (np.amax, {"keepdims": True}, None, "max"),
+        (np.cumsum, {}, None, None),
+    ],
+)
+def test_products_and_reductions_are_known_from_the_registry(fun, kwargs, product, fold):
+    call = Call(fun, (Operand(0), Operand(1)), kwargs, [0, 1], lookup(fun))
+    assert (product_of(call), fold_of(call)) == (product, fold)

@@ -177,7 +177,12 @@ def _make_kernel(*args, **options):
     return _import_module("wengert.cuda.batch").Kernel(*args, **options)
 
 
+def _stacked_jacobian(*args):
+    return _import_module("wengert.program.swept").Stacked(*args)
+
+
 _backends.make_kernel = _make_kernel
+_backends.stacked_jacobian = _stacked_jacobian
 
 
 def __dir__():

@@ -14,9 +14,11 @@ from wengert.cuda import availability, kernels, toolkit
 from wengert.cuda.calls import DTYPES, Batch, Constant, Run
 from wengert.cuda.device import Device, Host, points_at_once
 from wengert.errors import GuardError
+from wengert.program.derivatives import NotDerivable
 from wengert.program.ir.ir import kind_of
-from wengert.program.program import NotDerivable, Program, Stacked
+from wengert.program.program import Program
 from wengert.program.signature import Result, Slot, refuse_traced
+from wengert.program.swept import Stacked
 
 #: maximum number of statements of a compiled kernel; longer ones would take minutes to compile and are interpreted
 _MAX_COMPILED_STATEMENTS = 20_000

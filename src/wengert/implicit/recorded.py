@@ -26,13 +26,14 @@ from wengert.errors import (
 )
 from wengert.implicit.factors import Diagonal, Matrix
 from wengert.implicit.theorem import Equations, settle, settled_at_once
+from wengert.program.derivatives import NotDerivable
 from wengert.program.implicit_op import Paths, Settled, Solution, shaped, solution_row
 from wengert.program.ir.call import Call, Operand
 from wengert.program.ir.ir import Listing, kind_of, operands
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.verify import check_fields, expect, is_a, is_shape
 from wengert.program.passes import pipeline
-from wengert.program.program import NotDerivable, Program
+from wengert.program.program import Program
 from wengert.program.signature import Form, Result, Slot
 from wengert.program.tracing.closure import NotHere, NotReplayable
 from wengert.program.tracing.trace import dependent, recording

@@ -26,13 +26,15 @@ import numpy as np
 
 from wengert import registry
 from wengert.errors import GuardError
+from wengert.program.derivatives import NotDerivable
 from wengert.program.derive import source_transform
 from wengert.program.ir.call import Call, Operand
 from wengert.program.ir.ir import Listing, c_strides, kind_of
 from wengert.program.ir.opcode_table import OPCODES
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.verify import Verifier, check_fields, expect, is_a, is_count, is_shape
-from wengert.program.program import NotDerivable, Program, Stacked
+from wengert.program.program import Program
+from wengert.program.swept import Stacked
 
 _FLOAT = np.dtype(float)
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import functools
 import io
-import math
 import pickle
 import zlib
 from collections.abc import Callable
@@ -15,13 +13,12 @@ import numpy as np
 
 from wengert.containers import children_of
 from wengert.program import backends, pickling
+from wengert.program.derivatives import BUILDERS, DOUBLE, FIRST_OUTPUT, NotDerivable
 from wengert.program.derive import source_transform
 from wengert.program.ir import verify
 from wengert.program.ir.ir import Listing, kind_of, stacked
 from wengert.program.ir.printer import printed
-from wengert.program.ir.reference import example_of
-from wengert.program.ir.verify import TIERS, MalformedProgram, Verifier, check_fields, expect, is_a, is_count, is_shape
-from wengert.program.jacobian import accumulate
+from wengert.program.ir.verify import TIERS, MalformedProgram, Verifier, check_fields, expect, is_a, is_count
 from wengert.program.passes import pipeline, simplify
 from wengert.program.passes.scalarise import nanoseconds
 from wengert.program.report.dot import to_dot
@@ -31,42 +28,12 @@ from wengert.program.signature import Form, Result, Slot, as_inputs, refuse_trac
 from wengert.program.tracing.arguments import Arguments
 from wengert.program.vm.machine import Machine
 from wengert.program.vm.runner import Runner, vectored
-from wengert.transforms.costs import is_forward
 
 #: first line of a saved file; the next lines are the IR version and a CRC-32 of the pickle that follows
 _MAGIC = b"wengert program"
 
-#: Limits on the scalar instructions of an unrolled Jacobian; the larger one applies.
-MAX_UNROLLED = 20_000
-MAX_UNROLLED_PER_INSTRUCTION = 64
-
-#: Try entry-wise accumulation first if vectorising shortens the scalar IR by at least this factor.
-MIN_SHORTENING = 4
-#: Lower bound on the time of a scalar Jacobian, relative to the scalar function, which it contains.
-MIN_RELATIVE_TIME = 1.5
-
-#: Limit on the elements of the largest array in a batch of directions (1 MiB of float64, an L2 cache).
-MAX_BATCH_ELEMENTS = 1 << 17
-#: Directions of a batch, even of larger arrays.
-MIN_BATCH_WIDTH = 16
-
-_FLOAT = np.dtype(float)
-_DOUBLE = {_FLOAT}
 #: dtypes of captured values that do not prevent deriving a program
 _CAPTURED_DTYPES = {np.dtype(float), np.dtype(complex)}
-
-
-_NO_GRADIENT = (
-    "the function returns a complex number, which has no gradient: return its real or imaginary part, or use jacobian()"
-)
-_NO_JACOBIAN = (
-    "the argument is complex: record the derivative function instead, "
-    "wengert.record(wengert.jacobian(f, holomorphic=True), x)"
-)
-
-
-class NotDerivable(TypeError):
-    """This program has no derivative program; the message gives the reason."""
 
 
 def checked_tier(tier: str, name: str) -> str:
@@ -78,9 +45,6 @@ def checked_tier(tier: str, name: str) -> str:
 
         llvm()
     return tier
-
-
-_FIRST_OUTPUT = Result(Slot(0))
 
 
 @vectored
@@ -250,132 +214,25 @@ class Program(Runner):
         """Program of the gradient in one argument, an array or a container of arrays; the result must be scalar."""
         return self._made("grad", argnums)
 
-    def _grad(self, argnums):
-        return self._grad_of(*self._differentiable("grad"), argnums)
-
-    def _grad_of(self, code, y, argnums):
-        dtype, shape, _ = kind_of(code, y)
-        if shape != ():
-            raise NotDerivable(f"grad({self._name}): the function must return a single number: use jacobian()")
-        if dtype.kind == "c":
-            raise NotDerivable(f"grad({self._name}): {_NO_GRADIENT}")
-        wrt = self._inputs("grad", argnums)
-        inputs = [code.inputs[i] for i in wrt]
-        longer = source_transform.pulled_back(code, [(y, None)], inputs, self._example, self._exact)
-        return self._like(f"grad({self._name})", longer, Result(self._argument_template(argnums, 0)))
-
     def vjp(self, argnums: int = 0) -> Program:
         """Program that maps ``(x, cotangent, *args)`` to the value and the pullback of the cotangent."""
         return self._made("vjp", argnums)
-
-    def _vjp(self, argnums):
-        code, y = self._differentiable("vjp")
-        wrt = self._inputs("vjp", argnums)
-        seed = (y, self._form.direction)
-        longer = source_transform.pulled_back(code, [seed], [code.inputs[i] for i in wrt], self._example, self._exact)
-        return self._with_direction("vjp", longer, y, self._argument_template(argnums, 1))
 
     def jvp(self, argnums: int = 0) -> Program:
         """Program that maps ``(x, direction, *args)`` to the value and the directional derivative."""
         return self._made("jvp", argnums)
 
-    def _jvp(self, argnums):
-        code, y = self._differentiable("jvp")
-        x = code.inputs[self._input("jvp", argnums)]
-        longer = source_transform.pushed_forward(code, [(x, self._form.direction)], [y], self._example)
-        return self._with_direction("jvp", longer, y, Slot(1))
-
-    def _with_direction(self, word, longer, y, template):
-        """Return the program of a value and a derivative whose second argument is a tangent or cotangent."""
-        number = self._form.direction
-        direction = example_of(kind_of(longer, longer.inputs[number]))
-        longer.outputs = [y, *longer.outputs]
-        made = self._like(f"{word}({self._name})", longer, Result((Slot(0), template)))
-        made._form = self._form.with_direction(as_inputs(direction, word))
-        made._example.insert(number, direction)
-        made._floats += 1
-        return made
-
     def hvp(self, argnums: int = 0) -> Program:
         """Program that maps ``(x, v, *args)`` to the Hessian-vector product with `v`."""
         return self._made("hvp", argnums)
-
-    def _hvp(self, argnums):
-        made = self.grad(argnums)._jvp(argnums)
-        longer = made._listing
-        longer.outputs = longer.outputs[1:]
-        hvp = made._like(f"hvp({self._name})", longer, _FIRST_OUTPUT)
-        hvp._form = made._form
-        return hvp
 
     def jacobian(self, argnums: int = 0) -> Program:
         """Program of the Jacobian of an array result in one array argument, of shape ``y.shape + x.shape``."""
         return self._made("jacobian", argnums)
 
-    def _jacobian(self, argnums):
-        return self._unrolled(f"jacobian({self._name})", argnums, False)
-
     def hessian(self, argnums: int = 0) -> Program:
         """Program of the Hessian in one array argument, exactly symmetric; the result must be scalar."""
         return self._made("hessian", argnums)
-
-    def _hessian(self, argnums):
-        return self._grad_of(*self._scalar_code("hessian"), argnums)._unrolled(f"hessian({self._name})", argnums, True)
-
-    def _unrolled(self, name, argnums, is_symmetric):
-        self._differentiable("jacobian")
-        code, y = self._scalar_code("jacobian")
-        x = code.inputs[self._input("jacobian", argnums)]
-        n, m = (math.prod(kind_of(code, v)[1]) for v in (x, y))
-        by_rows = not is_forward(n, m) if self._exact else m < n  # exact programs follow the mode of the eager drivers
-        if kind_of(code, x)[0].kind == "c":
-            raise NotDerivable(f"jacobian({self._name}): {_NO_JACOBIAN}")
-        by_rows = by_rows and kind_of(code, y)[0].kind == "f"  # a pullback differentiates one real function of y
-        is_double = {kind_of(code, v)[0] for v in (x, y)} == _DOUBLE
-        lines = min(m, n) if by_rows else n
-        found = None
-        if is_double:
-            found = self._unrolled_or_accumulated(code, (x, y), argnums, is_symmetric, by_rows, lines)
-        if found is None:
-            return Stacked(self, argnums, is_symmetric, name, by_rows)
-        return self._like(name, found, _FIRST_OUTPUT)
-
-    def _unrolled_or_accumulated(self, code, ends, argnums, is_symmetric, by_rows, lines):
-        """Return the IR of a Jacobian, unrolled to scalars or accumulated entry-wise, whichever is estimated faster.
-
-        Returns None if neither applies.
-        """
-
-        def of_entries():
-            is_off = self._exact or "accumulate" in self._disabled
-            return None if is_off else self._accumulated(argnums, is_symmetric, lines)
-
-        rolled, y = self._differentiable("jacobian")
-        is_rolled = MIN_SHORTENING * len(rolled) < len(code)
-        found = of_entries() if is_rolled else None
-        # The scalar Jacobian evaluates the scalar function too, which bounds its time from below.
-        if found is not None and nanoseconds(found) < MIN_RELATIVE_TIME * nanoseconds(code):
-            return found
-        most = max(MAX_UNROLLED, MAX_UNROLLED_PER_INSTRUCTION * len(code))
-        numbers = None
-        if "unroll" not in self._disabled:
-            numbers = source_transform.unrolled(code, *ends, is_symmetric, most, by_rows, self._exact)
-        if numbers is None:  # scalar entries would exceed the limit as well
-            is_elementary = source_transform.elementary(rolled, rolled.inputs[self._input("jacobian", argnums)], y)
-            return found if is_rolled or is_elementary else of_entries()
-        return found if found is not None and nanoseconds(found) < nanoseconds(numbers) else numbers
-
-    def _accumulated(self, argnums, is_symmetric, lines):
-        """Return the IR that accumulates a Jacobian entry by entry; None if seed directions are cheaper."""
-        code, y = self._differentiable("jacobian")
-        x = code.inputs[self._input("jacobian", argnums)]
-        size = math.prod(kind_of(code, x)[1] + kind_of(code, y)[1])
-        most = 2 * sum(operations(code)) * lines + size  # cost of one sweep per seed direction, and of storing J
-        try:
-            found = accumulate.entries(code, x, y, self._example, is_symmetric, True, most=most).code
-        except accumulate.Refused:
-            return None
-        return found if sum(operations(found)) <= most else None
 
     def _vectorised_ir(self):
         """Return the vectorised IR."""
@@ -421,7 +278,7 @@ class Program(Runner):
 
     def _made(self, word, argnums):
         """Return a derivative, building it on first use."""
-        return self._memoised((word, argnums), lambda: getattr(self, f"_{word}")(argnums))
+        return self._memoised((word, argnums), lambda: BUILDERS[word](self, argnums))
 
     def _memoised(self, key: Any, make: Callable) -> Any:
         """Return the cached value of `key`, computing it on first use."""
@@ -431,14 +288,14 @@ class Program(Runner):
 
     def _with_ir(self, listing: Listing) -> Program:
         """Return a program like this one with other IR, which returns its first output."""
-        return self._like(self._name, listing, _FIRST_OUTPUT)
+        return self._like(self._name, listing, FIRST_OUTPUT)
 
     def _with_nonzeros(self, name: str, listing: Listing) -> Program:
         """Return a program of the nonzeros of a derivative, given its simplified IR.
 
         Stencil fusion is off: the IR contains no adjoints, whose slice additions that pass fuses.
         """
-        made = Program(name, listing, self._form, _FIRST_OUTPUT, self._exact, self._example, self._floats)
+        made = Program(name, listing, self._form, FIRST_OUTPUT, self._exact, self._example, self._floats)
         made._rolls, made._gathers, made._tier, made._disabled = self._rolls, False, self._tier, self._disabled
         return made
 
@@ -499,7 +356,7 @@ class Program(Runner):
         code = self._listing
         count = self._form.count
         arguments, captured = code.inputs[:count], code.inputs[count:]
-        if {kind_of(code, v)[0] for v in [*arguments, *code.outputs]} != _DOUBLE:
+        if {kind_of(code, v)[0] for v in [*arguments, *code.outputs]} != DOUBLE:
             return False
         return {kind_of(code, v)[0] for v in captured} <= _CAPTURED_DTYPES
 
@@ -716,201 +573,6 @@ class Program(Runner):
         if not isinstance(found, cls):
             raise TypeError(f"{path} holds a {type(found).__name__}, not a {cls.__name__}")
         return found
-
-
-
-
-class Swept(Program):
-    """A derivative in many directions: the program of one direction, batched, and run one batch at a time.
-
-    Parameters
-    ----------
-    program : Program
-    argnums : int
-    by_rows : bool
-        Whether directions are cotangents; they are tangents otherwise.
-    count : int, optional
-        Number of directions; by default the size of the result (by rows) or of the argument.
-    name : str
-    """
-
-    _directs_units = False  # whether the directions are the unit vectors, in order
-
-    def __init__(self, program, argnums, by_rows, name, count=None):
-        code, y = program._differentiable("jacobian")
-        number = program._input("jacobian", argnums)
-        self._dtype, self._x, _ = kind_of(code, code.inputs[number])
-        of_result, self._y, _ = kind_of(code, y)
-        self._by_rows = by_rows
-        self._entries = self._dtype if by_rows else np.result_type(of_result, self._dtype)
-        self._one = program.vjp(argnums) if by_rows else program.jvp(argnums)
-        self._number = program._form.direction
-        super().__init__(
-            name, self._one._listing, program._form, _FIRST_OUTPUT, program._exact, program._example, program._floats
-        )
-        self._disabled = program._disabled
-        self._count = math.prod(self._lines) if count is None else count
-        self._chunks = max(1, -(-self._count // self._most_at_once()))
-        self._width = -(-self._count // self._chunks)
-
-    def _check_parts(self, verifier):
-        super()._check_parts(verifier)
-        counts = dict.fromkeys(("_number", "_count", "_chunks", "_width"), is_count)
-        dtypes = dict.fromkeys(("_dtype", "_entries"), is_a(np.dtype))
-        check_fields(self, {"_one": Program, "_x": is_shape, "_y": is_shape, "_by_rows": bool, **counts, **dtypes})
-        verifier.check(self._one)
-        code, one = self._listing, self._one._listing
-        expect(one is code and len(code.outputs) == 2, "its IR differs from that of its program for one direction")
-        expect(self._number < len(code.inputs), "its direction is no input")
-        types = [kind_of(code, v)[1] for v in (code.inputs[self._number], *code.outputs)]
-        right = types == [self._lines, self._y, self._x if self._by_rows else self._y]
-        expect(right, "its directions have another shape")
-        expect(self._dtype.kind in "fc" and self._entries.kind in "fc", "its derivatives are not floats")
-        expect(self._count <= max(1, math.prod(self._x), math.prod(self._y)), "it has too many directions")
-        right = self._chunks >= 1 and self._width == -(-self._count // self._chunks)
-        expect(right, "the number or size of its batches of directions is wrong")
-
-    def _exampled(self):
-        inputs = self._listing.inputs
-        return inputs[: self._number] + inputs[self._number + 1 :]
-
-    @property
-    def _lines(self):
-        """Shape of a direction."""
-        return self._y if self._by_rows else self._x
-
-    def _most_at_once(self):
-        """Return the batch size for which the largest batched arrays fit into a cache; 1 if values must be exact."""
-        if self._exact or "batching" in self._disabled:
-            return 1
-        code = self._listing
-        many = source_transform.depends(code, [v for v in code.inputs if code.a[v] == self._number])
-        largest = max([math.prod(kind_of(code, v)[1]) for v in range(len(code)) if many[v]], default=1)
-        return max(MIN_BATCH_WIDTH, MAX_BATCH_ELEMENTS // max(1, largest))
-
-    def _wide(self):
-        """Return the IR batched over directions."""
-        code = self._one._derivative_only()
-        if self._width < 2:
-            return code
-        are_units = self._directs_units and self._width == self._count
-        return self._passed("batch", code, batch=([self._number], self._width, self._one._example, are_units)).code
-
-    def tiered(self, tier):
-        made = super().tiered(tier)
-        made._one = self._one.tiered(tier)
-        return made
-
-    def _lowering(self):
-        code = self._memoised("wide", self._wide)
-        return self._passed("run batch", code, runs=self._chunks)
-
-    def _differentiable(self, word):
-        raise NotDerivable(
-            f"{word}({self._name}): this program computes a matrix row by row, and has no derivative: record the "
-            "derivative function instead, wengert.record(wengert.jacobian(wengert.hessian(f)), x)"
-        )
-
-    @property
-    def _output_shape(self):
-        return self._y + self._x
-
-    @property
-    def _runs_per_call(self):
-        return self._chunks
-
-    @property
-    def _operation_count(self):
-        return self._chunks * sum(operations(self._lowered_ir()))
-
-    @property
-    def _estimated_time(self):
-        return self._chunks * super()._estimated_time
-
-    @property
-    def _single_vm(self):
-        return None
-
-    @property
-    def _execute(self):
-        return functools.partial(self._into, self._vm.run)
-
-    @property
-    def _try_execute(self):
-        return functools.partial(self._into, self._vm.attempt)
-
-    def _into(self, run, leaves, out=None):
-        found = self._filled(leaves, run)
-        if out is None or type(found) is int:
-            return found
-        out[0][...] = found[0]
-        return out
-
-    def _filled(self, leaves, run):
-        """Return the outputs, or the index of the guard that failed."""
-        found, width = [], max(1, self._width)
-        across = math.prod(self._x if self._by_rows else self._y)
-        for direction in self._memoised("directions", self._all_directions):
-            outputs = run([*leaves[: self._number], direction, *leaves[self._number :]])
-            if type(outputs) is int:
-                return outputs
-            found.append(outputs[0].reshape(width, across))
-        products = found[0] if len(found) == 1 else np.concatenate(found)
-        return [self._assembled(products[: self._count].astype(self._entries, copy=False))]
-
-    def _all_directions(self):
-        """Return the seeds of each run, the last padded with zeros.
-
-        There is at least one run even without directions, so that guards are checked.
-        """
-        width, size = max(1, self._width), math.prod(self._lines)
-        found = []
-        for first in range(0, max(1, self._count), width):
-            rows = self._directions(first, min(first + width, self._count))
-            if len(rows) < width:
-                rows = np.concatenate([rows, np.zeros((width - len(rows), size), self._dtype)])
-            found.append(rows.reshape((width, *self._lines) if width > 1 else self._lines)[()])
-        return found
-
-    def _directions(self, first, stop):
-        """Return directions `first` to `stop` as the rows of a matrix."""
-        raise NotImplementedError
-
-    def _assembled(self, products):
-        """Return the result, given the derivatives in all directions as the rows of a matrix."""
-        raise NotImplementedError
-
-
-class Stacked(Swept):
-    """A dense Jacobian, by one pullback per row or one pushforward per column."""
-
-    _directs_units = True
-
-    def __init__(self, program, argnums, is_symmetric, name, by_rows):
-        super().__init__(program, argnums, by_rows, name)
-        self._is_symmetric = is_symmetric
-
-    def _check_parts(self, verifier):
-        super()._check_parts(verifier)
-        check_fields(self, {"_is_symmetric": bool})
-        expect(self._count == math.prod(self._lines), "its number of directions is wrong")
-        expect(not self._is_symmetric or self._x == self._y, "it is symmetric, but not square")
-
-    def _batched_ir(self) -> Listing:
-        """Return the IR batched over all directions if `repeats` is 1; the second input is then one direction."""
-        return self._memoised("wide", self._wide)
-
-    def _directions(self, first, stop):
-        found = np.zeros((stop - first, self._count), self._dtype)
-        found[np.arange(stop - first), np.arange(first, stop)] = 1.0
-        return found
-
-    def _assembled(self, products):
-        found = products if self._by_rows else products.T
-        if self._is_symmetric:
-            found = found + found.T
-            found *= 0.5
-        return np.ascontiguousarray(found).reshape(self._y + self._x)[()]
 
 
 class _Writer(pickling.Writer):

@@ -10,8 +10,9 @@ from wengert.core.levels import Unrecorded
 from wengert.core.modes.pullback import was_written
 from wengert.core.operands.var import as_numpy, float_of, holds_traced, is_scalar, is_var, plain
 from wengert.errors import TracedValueError
+from wengert.program.derivatives import NotDerivable
 from wengert.program.passes import pipeline
-from wengert.program.program import NotDerivable, Program
+from wengert.program.program import Program
 from wengert.program.signature import Form, Result, Slot, as_inputs, refuse_traced
 from wengert.program.tracing.closure import NotReplayable, capture
 from wengert.program.tracing.pytree import aliases_of, fill, mapped

@@ -486,7 +486,7 @@ structural(
     stacked=True,
     curvature="cross",
     dependence=FLAT_INNER,
-    scalars="inner",
+    scalars="vdot",
     batching=vdots_of_batch,
 )
 
@@ -518,7 +518,7 @@ for fun in {np.vecdot, np.linalg.vecdot}:
         curvature="cross",
         dependence=VECDOT,
     )
-facts(np.vecdot, scalars="inner")
+facts(np.vecdot, scalars="vecdot")
 
 # ---- einsum
 

@@ -178,8 +178,8 @@ def push_extreme(t, y, a, axis=None, out=None, keepdims=False, initial=None, whe
 for fun in (np.max, np.min, np.amax, np.amin, np.nanmax, np.nanmin):
     structural(fun, extreme_wrt_array, jvp=(push_extreme,), stacked=True, curvature="none", dependence=Reduced())
 facts(np.max, np.min, np.amax, np.amin, batching=True)
-facts(np.max, scalars="max")
-facts(np.min, scalars="min")
+facts(np.max, np.amax, scalars="max")
+facts(np.min, np.amin, scalars="min")
 
 
 def ptp_share(a, axis):

@@ -25,9 +25,10 @@ from wengert.program.ir.ir import kind_of
 from wengert.program.ir.verify import check_fields, check_sparse, expect
 from wengert.program.jacobian.accumulate import Refused, entries
 from wengert.program.passes.scalarise import nanoseconds
-from wengert.program.program import Program, Swept
+from wengert.program.program import Program
 from wengert.program.signature import Result, Slot
 from wengert.program.specialise.compiled import UNKNOWN, Compiled
+from wengert.program.swept import Swept
 from wengert.program.tracing.pytree import fill
 from wengert.sparse.colours import colouring
 from wengert.sparse.compression import Recovery

@@ -8,7 +8,8 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-from wengert.program.program import NotDerivable, Program
+from wengert.program.derivatives import NotDerivable
+from wengert.program.program import Program
 from wengert.sparse.pattern import program_of
 from wengert.sparse.plan import Plan
 from wengert.transforms.dense import Derivative

@@ -27,12 +27,13 @@ from typing import Any
 import numpy as np
 
 from wengert.errors import GuardError, PatternError
+from wengert.program.derivatives import NotDerivable
 from wengert.program.ir.ir import kind_of
 from wengert.program.ir.opcode_table import OPCODES, primitive
 from wengert.program.ir.opcodes import Op
 from wengert.program.passes import simplify
 from wengert.program.passes.loop_recovery import is_loop
-from wengert.program.program import NotDerivable, Program
+from wengert.program.program import Program
 from wengert.program.record import record
 from wengert.program.signature import Form, as_inputs
 from wengert.program.vm.machine import Machine

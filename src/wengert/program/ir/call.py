@@ -10,6 +10,10 @@ from wengert.program.ir.opcodes import Op
 #: modules whose functions have no side effects and depend only on their arguments
 _FUNCTIONS = ("_operator.", "numpy.", "scipy.", "wengert.program.ir.call_rules.", "wengert.rules.")
 
+#: values of the registry column `scalars` for products of two arrays, and for reductions with a VM kernel
+PRODUCTS = frozenset(("matmul", "dot", "inner", "vdot", "vecdot"))
+FOLDS = frozenset(("sum", "max", "min"))
+
 #: limit on printed array elements and call arguments
 _MAX_SHOWN = 8
 
@@ -153,3 +157,16 @@ def is_told(x) -> bool:
     if isinstance(x, np.ndarray):
         return _by_content(x)
     return x is None or x is np._NoValue or isinstance(x, (Operand, str, bool, int, float, complex, np.generic))
+
+
+def product_of(call):
+    """Return which product of two arrays a call without keywords computes, one of `PRODUCTS`; None for other calls."""
+    if call.row is None or call.row.scalars not in PRODUCTS or len(call.args) != 2 or call.kwargs:
+        return None
+    return call.row.scalars
+
+
+def fold_of(call):
+    """Return which reduction of axes a call computes, one of `FOLDS`; None for other calls."""
+    row = call.row
+    return row.scalars if row is not None and call.compute is row.fun and row.scalars in FOLDS else None

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from wengert.core.tape.tape import kernel_rows
-from wengert.program.ir.call import Call, Operand
+from wengert.program.ir.call import Call, Operand, product_of
 from wengert.program.ir.ir import Listing, c_strides, overlaps
 from wengert.program.ir.opcode_table import ELEMENTWISE, FLAGS, ROWS, TABLES, marked, opcodes
 from wengert.program.ir.opcodes import Op
@@ -62,8 +62,6 @@ _TABLES = {op: (k, holds) for op, row in ROWS.items() for k, holds in enumerate(
 
 #: instructions per vectorised check, which bounds temporary memory
 _BLOCK = 1 << 13
-#: matrix products with a VM kernel
-_PRODUCTS = (np.matmul, np.dot, np.vdot, np.inner)
 
 
 class MalformedProgram(ValueError):
@@ -352,16 +350,16 @@ class _Checked:
         check_call = getattr(type(call.compute), "check_call", None)
         if check_call is not None:
             check_call(call.compute, call, types, self.code.types[kind], self.verifier)
-        elif call.row is not None and call.row.fun in _PRODUCTS and len(call.args) == 2:
+        elif product_of(call) not in (None, "vecdot"):  # no VM kernel computes the latter
             self.product(call, types, self.code.types[kind][1])
 
     def product(self, call, types, shape):
         """Check the operand shapes of a matrix product, from which the VM kernel derives all its sizes."""
         left, right = [types[x.position][1] if type(x) is Operand else np.shape(x) for x in call.args]
-        if call.row.fun is np.vdot:
+        if call.row.scalars == "vdot":
             expect(math.prod(left) == math.prod(right) and shape == (), "multiplies arrays of mismatched sizes")
         elif 0 < len(left) < 3 and 0 < len(right) < 3:
-            is_inner = call.row.fun is np.inner
+            is_inner = call.row.scalars == "inner"
             summed, *others = reversed(right) if is_inner else right
             expect(left[-1] == summed and shape == (*left[:-1], *others), "multiplies arrays of mismatched shapes")
 

@@ -18,7 +18,7 @@ import math
 
 import numpy as np
 
-from wengert.program.ir.call import Operand
+from wengert.program.ir.call import Operand, product_of
 from wengert.program.ir.call_rules import filled
 from wengert.program.ir.ir import Listing, c_strides, kind_of, operands
 from wengert.program.ir.opcode_table import ELEMENTWISE, OPCODES
@@ -270,7 +270,7 @@ class _Batcher:
 
     def unit_product(self, i, call):
         """Return the rows or columns of a matrix as its product with the unit vectors; None if the call is no such."""
-        if call.row is None or call.row.scalars not in ("matmul", "dot") or len(call.args) != 2 or call.kwargs:
+        if product_of(call) not in ("matmul", "dot"):
             return None
         is_unit = [type(x) is Operand and call.operands[x.position] in self.units for x in call.args]
         if is_unit[0] == is_unit[1]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wengert.program.ir.call import Call, Operand
+from wengert.program.ir.call import Call, Operand, product_of
 
 # ---- VM instructions, see docs/explanation/decisions/0028-vectorisation.md and 0036-scalar-replacement.md
 
@@ -44,7 +44,6 @@ FACTORED, FACTORED_ELEMENT, FACTORED_MULTIPLY_ADD = 450.0, 2.0, 0.1
 #: product with a sparse matrix: per call, and per nonzero and column of the other factor
 SPARSE, SPARSE_NONZERO = 4000.0, 1.0
 
-_PRODUCTS = {f"numpy.{name}" for name in ("matmul", "dot", "inner", "vecdot", "vdot")}
 _CONTRACTIONS = {"numpy.einsum", "numpy.tensordot"}
 #: modules that factor matrices
 _FACTORING = ("numpy.linalg.", "wengert.rules.linalg.")
@@ -65,7 +64,7 @@ def of_call(call: Call, shapes: list, shape: tuple) -> float:
     name = "" if call.row is None else call.row.name
     sparse = [x for x in call.args if type(x) is not Operand and hasattr(x, "nnz")]
     given = tuple([shapes[x.position] if type(x) is Operand else _shape_of(x) for x in call.args])
-    total = _of_call(name, given, tuple(shapes), shape)
+    total = _of_call(name, product_of(call) is not None, given, tuple(shapes), shape)
     for x in sparse:
         total += SPARSE + SPARSE_NONZERO * x.nnz * max(1, math.prod(shape) // max(1, shape[0]))
     return total
@@ -76,13 +75,13 @@ def _shape_of(x):
 
 
 @functools.lru_cache(1000)
-def _of_call(name, given, shapes, shape):
+def _of_call(name, is_product, given, shapes, shape):
     """As `of_call`, by name and argument shapes, without sparse arguments."""
     size = math.prod(shape)
     total = CALL_ELEMENT * (size + sum(map(math.prod, shapes)))
     if not given:
         return total
-    if name in _PRODUCTS:
+    if is_product:
         total += MULTIPLY_ADD * size * (given[0][-1] if given[0] else 1)
     elif name in _CONTRACTIONS:  # sqrt(mn * mk * kn) = mnk, the multiply-adds of an m x k by k x n product
         total += MULTIPLY_ADD * math.sqrt(size * math.prod(map(math.prod, given)))

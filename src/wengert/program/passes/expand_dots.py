@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from wengert.program.ir.call import Operand
+from wengert.program.ir.call import Operand, product_of
 from wengert.program.ir.ir import Listing, kind_of
 from wengert.program.ir.opcode_table import OPCODES
 from wengert.program.ir.opcodes import Op
@@ -27,8 +27,6 @@ from wengert.program.passes import simplify
 
 _FLOAT = np.dtype(float)
 _MULTIPLY = OPCODES["multiply"]
-#: values of `Primitive.scalars` for products of two arrays
-_PRODUCTS = ("matmul", "dot", "inner")
 #: element count from which BLAS saves more time than the Python call costs
 _MIN_BLAS_LENGTH = 1000
 
@@ -39,7 +37,7 @@ def expand_dot_products(code: Listing, expand_checks: bool = False) -> Listing:
     Sums of squares ``np.vdot(x, x)`` are kept unless `expand_checks`, because source transformation and `reassociate`
     recognise by them the NaN checks of derivative rules.
     """
-    if not any(call.row is not None and call.row.scalars in _PRODUCTS for call in code.calls):
+    if not any(map(product_of, code.calls)):
         return code
     places = np.flatnonzero(code.op == Op.CALL)
     calls = [(i, code.calls[a]) for i, a in zip(places.tolist(), code.a[places].tolist())]
@@ -56,14 +54,15 @@ def expand_dot_products(code: Listing, expand_checks: bool = False) -> Listing:
 
 
 def _is_nan_check(call):
-    return call.row.fun is np.vdot and len(set(call.operands)) == 1
+    return product_of(call) == "vdot" and len(set(call.operands)) == 1
 
 
 def _is_product(code, call):
-    if call.row is None or call.row.scalars not in _PRODUCTS or call.kwargs or len(call.args) != 2:
+    product = product_of(call)
+    if product is None:
         return False
     (dtype, shape), other = (_dtype_and_shape(code, call, argument) for argument in call.args)
-    is_vector = len(shape) == 1 or call.row.fun is np.vdot
+    is_vector = len(shape) == 1 or product == "vdot"
     return dtype == _FLOAT and is_vector and math.prod(shape) < _MIN_BLAS_LENGTH and other == (dtype, shape)
 
 

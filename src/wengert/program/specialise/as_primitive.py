@@ -15,10 +15,11 @@ from wengert import registry
 from wengert.core.dispatch import arguments
 from wengert.core.levels import Watch, running
 from wengert.core.operands import var
+from wengert.program.derivatives import NotDerivable
 from wengert.program.derive import source_transform
 from wengert.program.ir.ir import kind_of
 from wengert.program.ir.reference import of_type
-from wengert.program.program import NotDerivable, Program
+from wengert.program.program import Program
 
 #: derivatives kept per program, one for each combination of branches in derivative rules
 _MAX_DERIVATIVES = 4

@@ -2,7 +2,7 @@
 
 Data
     Compiled   f, and a table for each set of functions and objects among its arguments
-    _Table     captured state of f; specialisations by key, most recently used first
+    Table      captured state of f; specialisations by key, most recently used first
 
 A call splits its arguments and captured values into leaves and a static key.  The specialisations of that key are tried
 until the guards of one hold; otherwise f is traced again.  Only tracing takes a lock.
@@ -40,9 +40,10 @@ from wengert.program.passes import pipeline
 from wengert.program.passes.scalarise import SINGULAR
 from wengert.program.program import checked_tier
 from wengert.program.signature import as_floats
-from wengert.program.specialise import as_primitive
+from wengert.program.specialise import as_primitive, freezing
 from wengert.program.specialise.compare import difference
 from wengert.program.specialise.fast_call import FAILURES, Caller, Path, Route, raises_errors
+from wengert.program.specialise.tables import MAX_KEYS, MAX_PATHS, MAX_TABLES, Table, insert
 from wengert.program.tracing.closure import NotHere, NotReplayable, capture
 from wengert.program.tracing.observer import Observer, is_observed
 from wengert.program.tracing.purity import is_pure
@@ -70,10 +71,6 @@ MIN_REPLAYS_PER_TRACE = 16
 #: traces allowed in addition
 MAX_FREE_TRACES = 32
 
-#: cache sizes: sets of objects among the arguments, keys per set, specialisations per key
-MAX_TABLES = MAX_KEYS = 64
-MAX_PATHS = 16
-
 #: number of calls that may write outer state before f is given up; an object may fill a cache on its first calls
 MAX_SIDE_EFFECTS = 3
 
@@ -81,9 +78,6 @@ MAX_SIDE_EFFECTS = 3
 MAX_ULPS = 512
 #: factor on differences that were identified as rounding before
 MAX_ROUNDING_GROWTH = 8
-
-#: maximum number of leaves among which to search for one that C code needs as a plain value
-MAX_FROZEN_CANDIDATES = 8
 
 _NONE: frozenset = frozenset()
 
@@ -95,16 +89,6 @@ _OTHER_VALUE = (
     "its recording gives another value: the function depends on more than its arguments (random numbers?), or tests "
     "the type of a value"
 )
-
-
-class _Table:
-    __slots__ = ("captures", "frozen", "paths", "refused")
-
-    def __init__(self, captures):
-        self.captures = captures
-        self.paths: dict[Any, tuple[Path, ...]] = {}
-        self.frozen: dict[Any, frozenset] = {}  # by key: indices of leaves that are part of the key too
-        self.refused: dict[Any, None] = {}  # keys of calls that cannot be traced
 
 
 #: placeholder for the value of a derivative that is not evaluated eagerly
@@ -152,7 +136,7 @@ class Compiled(Caller):
         self._disabled = pipeline.disabled_names(self.disable, "compile")
         self._name = _name_of(f)
         self._lock = threading.RLock()
-        self._tables: dict[Any, _Table] = {}
+        self._tables: dict[Any, Table] = {}
         self._methods: dict[int, Compiled] = {}
         self._operators: dict[Any, Compiled] = {}  # derivatives and other operators of f
         self._recordings = self._refusals = 0
@@ -187,7 +171,7 @@ class Compiled(Caller):
         if found is None:
             with self._lock:
                 found = self._of(types.MethodType(self.f, owner))
-                _insert(self._methods, id(owner), found, MAX_TABLES)
+                insert(self._methods, id(owner), found, MAX_TABLES)
         return found
 
     def __reduce__(self):
@@ -206,7 +190,7 @@ class Compiled(Caller):
         if found is None:  # cached, so that a second `grad(compiled)` reuses its specialisations
             with self._lock:
                 found = self._of(operator(self.f, *options))
-                _insert(self._operators, key, found, MAX_TABLES)
+                insert(self._operators, key, found, MAX_TABLES)
         return found
 
     @property
@@ -370,10 +354,10 @@ class Compiled(Caller):
             if self._exceeds_trace_budget(in_derivative):
                 return None, None
             watched = [value for value in others if not any(value is each for each in fixed)]
-            table = _Table(capture(self.f, watched, in_derivative, (*self.constant, *fixed)))
+            table = Table(capture(self.f, watched, in_derivative, (*self.constant, *fixed)))
             with self._lock:
                 if self._tables.get(key) is known:
-                    _insert(self._tables, key, table, MAX_TABLES)
+                    insert(self._tables, key, table, MAX_TABLES)
                 else:  # another thread was faster
                     table = self._tables.setdefault(key, table)
             reading = table.captures.read(in_derivative)
@@ -390,7 +374,7 @@ class Compiled(Caller):
             key = key, reading.aliases
         while True:
             reading.frozen = frozen = table.frozen.get(key, pinned)
-            full = (key, *[_frozen_key(leaves[i]) for i in frozen]) if frozen else key
+            full = (key, *[freezing.frozen_key(leaves[i]) for i in frozen]) if frozen else key
             paths = table.paths.get(full, ())
             for path in paths:
                 if path is failed:
@@ -422,15 +406,15 @@ class Compiled(Caller):
                     found = self._trace_and_check(expected, reading, args, kwargs, leaves, n)
                 if isinstance(found, str):
                     if found:
-                        _insert(table.refused, full, None, MAX_KEYS)
+                        insert(table.refused, full, None, MAX_KEYS)
                         self._refuse(found)
                     return None if expected is UNKNOWN else _EagerResult(expected)
                 path, y = found
                 if reading.frozen is not frozen:
-                    _insert(table.frozen, key, reading.frozen, MAX_KEYS)
-                    full, paths = (key, *[_frozen_key(leaves[i]) for i in reading.frozen]), ()
+                    insert(table.frozen, key, reading.frozen, MAX_KEYS)
+                    full, paths = (key, *[freezing.frozen_key(leaves[i]) for i in reading.frozen]), ()
                 kept = paths if reading.in_derivative else paths[: MAX_PATHS - 1]
-                _insert(table.paths, full, (path, *kept), MAX_KEYS)
+                insert(table.paths, full, (path, *kept), MAX_KEYS)
                 return path, y
 
     def _observe(self, table, reading, args, kwargs, leaves):
@@ -494,7 +478,7 @@ class Compiled(Caller):
     def _trace(self, reading, args, kwargs, leaves, n):
         """Return a new program, or why there is none."""
         known, errors = reading.frozen, []
-        for frozen in (known, *self._freeze_candidates(args, kwargs, leaves, n)):
+        for frozen in (known, *freezing.candidates(self.f, args, kwargs, leaves, n)):
             if known.issubset(frozen):
                 reading.frozen = known if frozen == known else frozen
                 try:
@@ -519,36 +503,6 @@ class Compiled(Caller):
             self._give_up(str(errors[0]))
             return ""
         return f"it cannot be recorded ({type(errors[0]).__name__}: {errors[0]})"
-
-    def _freeze_candidates(self, args, kwargs, leaves, n):
-        """Return candidate sets of leaves to freeze for code that rejects traced values.
-
-        In order: captured values, then scalar arguments, then a single argument, then all arguments but one.
-        """
-        is_number = [not isinstance(leaf, np.ndarray) for leaf in leaves]
-        read = frozenset(range(n, len(leaves)))
-        choices = [frozenset(i for i in read if is_number[i]), read]
-        given = self._undifferentiated(args, kwargs, n)
-        numbers = read.union(i for i in given if is_number[i])
-        choices.append(numbers)
-        if len(given) <= MAX_FROZEN_CANDIDATES:
-            choices += [read | {i} for i in given] + [numbers | {i} for i in given]
-            all_given = read.union(given)
-            choices += [all_given - {i} for i in given] if len(given) == n else [all_given]
-            choices = [choice for choice in choices if choice <= numbers or not choice.issuperset(range(n))]
-        return [choice for i, choice in enumerate(choices) if choice and choice not in choices[:i]]
-
-    def _undifferentiated(self, args, kwargs, n):
-        """Return the indices of argument leaves that are not differentiated."""
-        f = self.f
-        if not isinstance(f, Operator):
-            return [*range(n)]
-        if isinstance(f, (JVP, HVP)):
-            return []
-        counts = [len(operands_of(lowered(x))) for x in (*args, *kwargs.values())]
-        starts = np.cumsum([0, *counts])
-        moving = {int(i) % max(len(args), 1) for i in f.positions(args)}
-        return [i for k, count in enumerate(counts) if k not in moving for i in range(starts[k], starts[k] + count)]
 
     def _exceeds_trace_budget(self, in_derivative):
         """Whether there were too many traces per replay for another one to pay off.
@@ -663,19 +617,6 @@ class Compiled(Caller):
 def _restored(program, y):
     """Build the result of f from the program's outputs."""
     return y[0] if program._result_of_outputs is None else program._result_of_outputs(y)
-
-
-def _frozen_key(leaf):
-    """Return the key of a frozen leaf: its bytes, and the flags of an array, since f may read these."""
-    return leaf.tobytes() if isinstance(leaf, np.generic) else (np.asarray(leaf).tobytes(), np.asarray(leaf).flags.num)
-
-
-def _insert(table, key, value, most):
-    """Add an entry to a table, evicting the oldest if it is full."""
-    table.pop(key, None)
-    while len(table) >= most:
-        table.pop(next(iter(table)))
-    table[key] = value
 
 
 def _user_classes(args, kwargs):

@@ -102,3 +102,83 @@ cdef dict PARTS = {
     np.multiply: _product, np.true_divide: _quotient, np.square: _square, np.power: _power, np.exp: _exponential,
     np.absolute: _absolute,
 }
+
+
+cdef bint is_complex_number(cnp.ndarray x) except -1:
+    """Whether this is a 0-d array of complex128."""
+    return x is not None and cnp.PyArray_NDIM(x) == 0 and cnp.PyArray_TYPE(x) == cnp.NPY_COMPLEX128
+
+
+cdef bint lower_in_parts(Definitions ssa, Node node, Py_ssize_t i) except -1:
+    """Lower a complex scalar operation to real instructions; False if it must remain a call."""
+    cdef list operands = []
+    cdef dict traced
+    if ssa.exact or node.kwargs or (node.out is not None and not is_complex_number(node.y)):
+        return False
+    if node.kind == NodeKind.GATHER:
+        rule, args = _same if type(node.key) is tuple and not node.key else None, (None,)
+    else:
+        rule, args = PARTS.get(node.row.fun), node.args
+    if rule is None or (node.out is None) != (rule is _absolute):
+        return False
+    traced = {source[0]: source for source in node.sources}
+    for position, x in enumerate(args):
+        operands.append(parts_of(ssa, traced[position]) if position in traced else constant_parts(ssa, x))
+    if None in operands:
+        return False
+    found = rule(ssa.code, *operands)
+    if found is None:
+        return False
+    if node.out is None:
+        ssa.of_slot[i] = ssa.passive(found)
+    else:
+        define_parts(ssa, node.out, [ssa.passive(v) for v in found])
+    return True
+
+
+cdef tuple parts_of(Definitions ssa, tuple source):
+    """Return the real and imaginary part of a scalar; None unless it has double precision."""
+    cdef Memory memory
+    cdef Py_ssize_t offset
+    cdef Buffer buffer = source[2]
+    cdef cnp.ndarray view = source[3]
+    if buffer is None:
+        return ssa.of_slot[<int32_t>source[4]], ssa.code.constant(0.0)
+    if not is_complex_number(view):
+        return None
+    memory = ssa.memory(buffer, view)
+    ssa.view_as(memory, DOUBLE)
+    ssa.known(memory, buffer)
+    offset = (<char *>cnp.PyArray_DATA(view) - buffer.low) // <Py_ssize_t>sizeof(double)
+    return ssa.element(memory, offset), ssa.element(memory, offset + 1)
+
+
+cdef tuple constant_parts(Definitions ssa, x):
+    if isinstance(x, (np.ndarray, np.generic)):
+        if x.ndim or x.dtype.char not in "dDbBhHiIlLqQ?":
+            return None
+        x = x.item()
+    return ssa.code.constant(x.real), ssa.code.constant(x.imag)
+
+
+cdef int define_parts(Definitions ssa, Buffer buffer, list parts) except -1:
+    """Set the contents of a buffer to a complex scalar given by its parts."""
+    cdef Memory memory = ssa.remember(buffer, -1, DOUBLE, (2,), None, 0)
+    memory.know(2)
+    memory.elements[0], memory.elements[1] = parts
+    memory.changed = [0, 1]
+    return 0
+
+
+cdef bint write_parts(Definitions ssa, Node node, Memory memory) except -1:
+    """Record a write to one complex element by its parts; False if the parts of the value are unknown."""
+    cdef Buffer buffer = node.out
+    cdef Py_ssize_t offset = (<char *>cnp.PyArray_DATA(node.y) - buffer.low) // <Py_ssize_t>sizeof(double)
+    found = parts_of(ssa, node.sources[0]) if node.sources else constant_parts(ssa, node.saved)
+    if found is None:
+        return False
+    ssa.view_as(memory, DOUBLE)
+    ssa.known(memory, buffer)
+    ssa.write_element(memory, offset, ssa.passive(found[0]))
+    ssa.write_element(memory, offset + 1, ssa.passive(found[1]))
+    return True

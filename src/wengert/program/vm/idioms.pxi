@@ -5,7 +5,7 @@
 POWERS = {1.0: WG_POSITIVE, 2.0: WG_SQUARE, 3.0: CUBE, 4.0: FOURTH, 0.5: ROOT, -1.0: WG_RECIPROCAL}
 
 #: reductions of axes, with their number in WG_M_FOLD
-cdef dict FOLDS = {np.sum: 0, np.add.reduce: 0, np.max: 1, np.amax: 1, np.min: 2, np.amin: 2}
+cdef dict FOLD_CODES = {"sum": 0, "max": 1, "min": 2}
 
 cdef int MAX_STORES = 64            # consecutive stores to one array that are compared for overlap
 
@@ -46,7 +46,7 @@ cdef tuple reduction_of(Lowering low, Py_ssize_t i):
     """Return the function of a reduction and the strides of its result along the operand's axes; else None."""
     cdef Layout x, y
     call = low.listing.calls[low.a[i]]
-    fold = FOLDS.get(call.compute) if call.row is not None and call.compute is call.row.fun else None
+    fold = FOLD_CODES.get(fold_of(call))
     given = {**dict(zip(("a", "axis"), call.args)), **call.kwargs}
     if fold is None or len(call.args) > 2 or len(call.operands) != 1 or type(given.pop("a", None)) is not Operand:
         return None

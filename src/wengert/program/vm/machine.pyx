@@ -31,7 +31,7 @@ from wengert.program.ir.opcodes cimport Op
 from wengert.program.vm.runner cimport Run
 
 from wengert.errors import GuardError
-from wengert.program.ir.call import Operand
+from wengert.program.ir.call import Operand, fold_of, product_of
 from wengert.program.ir.opcode_table import ROWS, function
 from wengert.program.ir.verify import check
 from wengert.program.passes import cost, pipeline

@@ -7,9 +7,6 @@
 cdef frozenset WITH_OUT = frozenset([
     np.sum, np.prod, np.mean, np.max, np.min, np.amax, np.amin, np.cumsum, np.cumprod, np.dot, np.add.reduce])
 
-#: products of matrices and vectors; the last two are lowered for vectors only
-cdef frozenset PRODUCTS = frozenset([np.matmul, np.dot, np.vdot, np.inner])
-
 #: multiplications up to which the VM computes a product faster than a call of BLAS
 cdef int MAX_PRODUCT = 1 << 14
 cdef int MIN_CROWDED = 8            # additions per element from which a scatter uses two accumulators
@@ -190,12 +187,13 @@ cdef bint is_small_product(Lowering low, Py_ssize_t i) except -1:
     if not low.is_scalar(i) and not (low.layout(i).kind == DOUBLES and low.layout(i).is_c):
         return False
     call = low.listing.calls[low.a[i]]
-    if call.row is None or call.row.fun not in PRODUCTS or call.kwargs or len(call.args) != 2:
+    product = product_of(call)
+    if product is None or product == "vecdot":
         return False
     found = factors_of(low, call)
     if None in found:
         return False
-    if call.row.fun not in (np.matmul, np.dot) and max([len(shape) for _, _, shape, _ in found]) > 1:
+    if product not in ("matmul", "dot") and max([len(shape) for _, _, shape, _ in found]) > 1:
         return False
     m, k, n = product_sizes(found[0][2], found[1][2])
     packed = k if m == 1 or n == 1 else k * n if found[1][3][1] != 1 else 0
@@ -205,7 +203,7 @@ cdef bint is_small_product(Lowering low, Py_ssize_t i) except -1:
 cdef list factors_of(Lowering low, call):
     """Return the factors of a product; `vdot` flattens its arrays."""
     found = [factor_of(low, argument, call.operands) for argument in call.args]
-    if call.row.fun is np.vdot and None not in found:
+    if product_of(call) == "vdot" and None not in found:
         if all([len(shape) == 1 or steps == [shape[1], 1] for _, _, shape, steps in found]):
             found = [(u, constant, (math.prod(shape),), [1]) if len(shape) > 1 else (u, constant, shape, steps)
                      for u, constant, shape, steps in found]

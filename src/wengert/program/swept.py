@@ -1,0 +1,217 @@
+"""Derivatives in many directions: the program of one direction, batched, and run one batch at a time.
+
+Input: a program and the mode; output: a program of the derivatives in all directions, such as a dense Jacobian.
+Batches are so wide that the largest batched array fits into a cache.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+
+from wengert.program.derivatives import FIRST_OUTPUT, NotDerivable
+from wengert.program.derive import source_transform
+from wengert.program.ir.ir import Listing, kind_of
+from wengert.program.ir.verify import check_fields, expect, is_a, is_count, is_shape
+from wengert.program.program import Program
+from wengert.program.report.schedule import operations
+
+#: Limit on the elements of the largest array in a batch of directions (1 MiB of float64, an L2 cache).
+MAX_BATCH_ELEMENTS = 1 << 17
+#: Directions of a batch, even of larger arrays.
+MIN_BATCH_WIDTH = 16
+
+
+class Swept(Program):
+    """A derivative in many directions: the program of one direction, batched, and run one batch at a time.
+
+    Parameters
+    ----------
+    program : Program
+    argnums : int
+    by_rows : bool
+        Whether directions are cotangents; they are tangents otherwise.
+    count : int, optional
+        Number of directions; by default the size of the result (by rows) or of the argument.
+    name : str
+    """
+
+    _directs_units = False  # whether the directions are the unit vectors, in order
+
+    def __init__(self, program, argnums, by_rows, name, count=None):
+        code, y = program._differentiable("jacobian")
+        number = program._input("jacobian", argnums)
+        self._dtype, self._x, _ = kind_of(code, code.inputs[number])
+        of_result, self._y, _ = kind_of(code, y)
+        self._by_rows = by_rows
+        self._entries = self._dtype if by_rows else np.result_type(of_result, self._dtype)
+        self._one = program.vjp(argnums) if by_rows else program.jvp(argnums)
+        self._number = program._form.direction
+        super().__init__(
+            name, self._one._listing, program._form, FIRST_OUTPUT, program._exact, program._example, program._floats
+        )
+        self._disabled = program._disabled
+        self._count = math.prod(self._lines) if count is None else count
+        self._chunks = max(1, -(-self._count // self._most_at_once()))
+        self._width = -(-self._count // self._chunks)
+
+    def _check_parts(self, verifier):
+        super()._check_parts(verifier)
+        counts = dict.fromkeys(("_number", "_count", "_chunks", "_width"), is_count)
+        dtypes = dict.fromkeys(("_dtype", "_entries"), is_a(np.dtype))
+        check_fields(self, {"_one": Program, "_x": is_shape, "_y": is_shape, "_by_rows": bool, **counts, **dtypes})
+        verifier.check(self._one)
+        code, one = self._listing, self._one._listing
+        expect(one is code and len(code.outputs) == 2, "its IR differs from that of its program for one direction")
+        expect(self._number < len(code.inputs), "its direction is no input")
+        types = [kind_of(code, v)[1] for v in (code.inputs[self._number], *code.outputs)]
+        right = types == [self._lines, self._y, self._x if self._by_rows else self._y]
+        expect(right, "its directions have another shape")
+        expect(self._dtype.kind in "fc" and self._entries.kind in "fc", "its derivatives are not floats")
+        expect(self._count <= max(1, math.prod(self._x), math.prod(self._y)), "it has too many directions")
+        right = self._chunks >= 1 and self._width == -(-self._count // self._chunks)
+        expect(right, "the number or size of its batches of directions is wrong")
+
+    def _exampled(self):
+        inputs = self._listing.inputs
+        return inputs[: self._number] + inputs[self._number + 1 :]
+
+    @property
+    def _lines(self):
+        """Shape of a direction."""
+        return self._y if self._by_rows else self._x
+
+    def _most_at_once(self):
+        """Return the batch size for which the largest batched arrays fit into a cache; 1 if values must be exact."""
+        if self._exact or "batching" in self._disabled:
+            return 1
+        code = self._listing
+        many = source_transform.depends(code, [v for v in code.inputs if code.a[v] == self._number])
+        largest = max([math.prod(kind_of(code, v)[1]) for v in range(len(code)) if many[v]], default=1)
+        return max(MIN_BATCH_WIDTH, MAX_BATCH_ELEMENTS // max(1, largest))
+
+    def _wide(self):
+        """Return the IR batched over directions."""
+        code = self._one._derivative_only()
+        if self._width < 2:
+            return code
+        are_units = self._directs_units and self._width == self._count
+        return self._passed("batch", code, batch=([self._number], self._width, self._one._example, are_units)).code
+
+    def tiered(self, tier):
+        made = super().tiered(tier)
+        made._one = self._one.tiered(tier)
+        return made
+
+    def _lowering(self):
+        code = self._memoised("wide", self._wide)
+        return self._passed("run batch", code, runs=self._chunks)
+
+    def _differentiable(self, word):
+        raise NotDerivable(
+            f"{word}({self._name}): this program computes a matrix row by row, and has no derivative: record the "
+            "derivative function instead, wengert.record(wengert.jacobian(wengert.hessian(f)), x)"
+        )
+
+    @property
+    def _output_shape(self):
+        return self._y + self._x
+
+    @property
+    def _runs_per_call(self):
+        return self._chunks
+
+    @property
+    def _operation_count(self):
+        return self._chunks * sum(operations(self._lowered_ir()))
+
+    @property
+    def _estimated_time(self):
+        return self._chunks * super()._estimated_time
+
+    @property
+    def _single_vm(self):
+        return None
+
+    @property
+    def _execute(self):
+        return functools.partial(self._into, self._vm.run)
+
+    @property
+    def _try_execute(self):
+        return functools.partial(self._into, self._vm.attempt)
+
+    def _into(self, run, leaves, out=None):
+        found = self._filled(leaves, run)
+        if out is None or type(found) is int:
+            return found
+        out[0][...] = found[0]
+        return out
+
+    def _filled(self, leaves, run):
+        """Return the outputs, or the index of the guard that failed."""
+        found, width = [], max(1, self._width)
+        across = math.prod(self._x if self._by_rows else self._y)
+        for direction in self._memoised("directions", self._all_directions):
+            outputs = run([*leaves[: self._number], direction, *leaves[self._number :]])
+            if type(outputs) is int:
+                return outputs
+            found.append(outputs[0].reshape(width, across))
+        products = found[0] if len(found) == 1 else np.concatenate(found)
+        return [self._assembled(products[: self._count].astype(self._entries, copy=False))]
+
+    def _all_directions(self):
+        """Return the seeds of each run, the last padded with zeros.
+
+        There is at least one run even without directions, so that guards are checked.
+        """
+        width, size = max(1, self._width), math.prod(self._lines)
+        found = []
+        for first in range(0, max(1, self._count), width):
+            rows = self._directions(first, min(first + width, self._count))
+            if len(rows) < width:
+                rows = np.concatenate([rows, np.zeros((width - len(rows), size), self._dtype)])
+            found.append(rows.reshape((width, *self._lines) if width > 1 else self._lines)[()])
+        return found
+
+    def _directions(self, first, stop):
+        """Return directions `first` to `stop` as the rows of a matrix."""
+        raise NotImplementedError
+
+    def _assembled(self, products):
+        """Return the result, given the derivatives in all directions as the rows of a matrix."""
+        raise NotImplementedError
+
+
+class Stacked(Swept):
+    """A dense Jacobian, by one pullback per row or one pushforward per column."""
+
+    _directs_units = True
+
+    def __init__(self, program, argnums, is_symmetric, name, by_rows):
+        super().__init__(program, argnums, by_rows, name)
+        self._is_symmetric = is_symmetric
+
+    def _check_parts(self, verifier):
+        super()._check_parts(verifier)
+        check_fields(self, {"_is_symmetric": bool})
+        expect(self._count == math.prod(self._lines), "its number of directions is wrong")
+        expect(not self._is_symmetric or self._x == self._y, "it is symmetric, but not square")
+
+    def _batched_ir(self) -> Listing:
+        """Return the IR batched over all directions if `repeats` is 1; the second input is then one direction."""
+        return self._memoised("wide", self._wide)
+
+    def _directions(self, first, stop):
+        found = np.zeros((stop - first, self._count), self._dtype)
+        found[np.arange(stop - first), np.arange(first, stop)] = 1.0
+        return found
+
+    def _assembled(self, products):
+        found = products if self._by_rows else products.T
+        if self._is_symmetric:
+            found = found + found.T
+            found *= 0.5
+        return np.ascontiguousarray(found).reshape(self._y + self._x)[()]

@@ -1,0 +1,324 @@
+# Lowers calls and elementwise entries to instructions; included by ssa.pyx.
+#
+# A call without an equivalent instruction remains an opaque CALL of the function. The functions of `OF_VIEWS` become
+# instructions on views of their operands. With `exact=True` only forms that keep the eager engine's bits are used.
+
+#: comparisons and predicates with an opcode of their own, for scalars and arrays of equal shape
+cdef dict FLAGS = {function(op): op for op in opcode_table.FLAGS} | {np.isfinite: ISNAN, np.isinf: ISNAN}
+#: the same for logical functions of bools
+cdef dict OF_BOOLS = {np.bitwise_and: AND, np.bitwise_or: OR, np.invert: NOT}
+#: scipy.special functions of one argument with an opcode
+cdef dict SPECIAL = {name: opcode for name, opcode in OPCODES.items() if "." in name}
+
+
+cdef int32_t side_of(Definitions ssa, Buffer buffer, cnp.ndarray view, int32_t slot, double c) except -1:
+    """Return one operand of an elementwise entry."""
+    if buffer is not None:
+        return ssa.read(buffer, view)
+    if slot >= 0:
+        return ssa.of_slot[slot]
+    return ssa.code.constant(c) if view is None else ssa.plain(view)
+
+
+cdef int32_t lower_elementwise(Definitions ssa, Node node) except -1:
+    cdef int op = node.opcode
+    cdef int32_t a = side_of(ssa, node.abuf, node.a, node.aslot, node.ac), b = -1, fitted_a, fitted_b
+    cdef int32_t kind = kind_of(ssa, node.y)
+    if op >= WG_ADD:
+        b = side_of(ssa, node.bbuf, node.b, node.bslot, node.bc)
+    if op and b >= 0 and node.y.dtype == DOUBLE and not ssa.exact:     # the other may be constant integers
+        a, b = as_doubles(ssa, a), as_doubles(ssa, b)
+    fitted_a = fitted_to(ssa, a, node.y, kind)
+    fitted_b = -1 if b < 0 else fitted_to(ssa, b, node.y, kind)
+    if op and fitted_a >= 0 and (b < 0 or fitted_b >= 0):
+        return emit(ssa.code, op, fitted_a, fitted_b, -1, kind)
+    args = (Operand(0),) if b < 0 else (Operand(0), Operand(1))
+    return emit_call(ssa, node.compute or node.row.fun, node.row, args, {}, [a] if b < 0 else [a, b], node.y)
+
+
+cdef int32_t kind_of(Definitions ssa, cnp.ndarray y) except -1:
+    """Return the type id of an array."""
+    cdef tuple shape
+    if y.dtype is not DOUBLE or not is_in_order(y):
+        return ssa.code.type_of((y.dtype, *layout(y)))
+    shape = (<object>y).shape
+    found = ssa.kinds.get(shape)
+    if found is None:
+        found = ssa.kinds[shape] = ssa.code.type_of((DOUBLE, shape, None))
+    return found
+
+
+cdef int32_t as_doubles(Definitions ssa, int32_t value) except -1:
+    """Convert a constant integer array to doubles if that is exact."""
+    if ssa.code.ops[value] == ARRAY and ssa.code.types[ssa.code.kinds[value]][0].kind in "iub":
+        array = ssa.code.arrays[ssa.code.as_[value]]
+        if array.dtype.itemsize < 8 or not array.size or abs(array).max() <= 1 << 53:
+            return ssa.plain(array.astype(float, order="C"))
+    return value
+
+
+cdef int32_t fitted_to(Definitions ssa, int32_t value, cnp.ndarray y, int32_t kind) except -2:
+    """Return an operand of an elementwise instruction with result `y`, broadcast if necessary; -1 if impossible."""
+    if ssa.code.kinds[value] == kind or ssa.code.kinds[value] <= FLAG:
+        return value
+    return in_shape(ssa, value, (<object>y).shape)
+
+
+cdef int32_t in_shape(Definitions ssa, int32_t value, tuple shape) except -2:
+    """Broadcast an operand of an elementwise instruction to a shape by a view; -1 if there is none."""
+    cdef int32_t kind = ssa.code.kinds[value]
+    if kind <= FLAG or ssa.code.types[kind][1] == shape:
+        return value
+    view = ssa.broadcasts.get((kind, shape), ssa)
+    if view is ssa:
+        view = ssa.broadcasts[kind, shape] = None if ssa.exact else spread_to(ssa.code.types[kind], shape)
+    return -1 if view is None else ssa.code.view(value, view, ssa.code.types[kind][0])
+
+
+cdef int32_t operand_of(Definitions ssa, x, list values, tuple shape) except -2:
+    """Return an argument of a call as an operand broadcast to a shape; -1 if impossible."""
+    if type(x) is Operand:
+        return in_shape(ssa, values[x.position], shape)
+    if isinstance(x, (bool, np.bool)) or np.asarray(x).dtype.kind not in "biuf":
+        return -1
+    if np.ndim(x) == 0:
+        return ssa.code.constant(float(x))
+    return -1 if np.asarray(x).dtype not in (DOUBLE, bool) else in_shape(ssa, ssa.plain(x), shape)
+
+
+cdef bint lower_comparison(Definitions ssa, Node node) except -1:
+    """Emit a comparison of two scalars; False if the entry is another call."""
+    cdef int32_t sides[2]
+    cdef int k, op
+    cdef Buffer buffer
+    if node.kind != NodeKind.CALL or node.y is None or not is_truth(node.y) or len(node.args) != 2 or node.kwargs:
+        return False
+    op = FLAGS.get(node.row.fun, 0)
+    if not LESS <= op <= NOT_EQUAL:
+        return False
+    sides[0] = sides[1] = -1
+    for position, item, buffer, _, slot in node.sources:
+        if buffer is not None or item >= 0:
+            return False
+        sides[<int>position] = ssa.of_slot[<int32_t>slot]
+    for k in range(2):
+        if sides[k] < 0:
+            x = node.args[k]
+            if type(x) is not float and type(x) is not np.float64 and type(x) is not int:
+                return False
+            sides[k] = ssa.code.constant(x)
+    ssa.remember(node.out, ssa.passive(emit(ssa.code, op, sides[0], sides[1], -1, FLAG)), BOOL, (), None, 0)
+    return True
+
+
+cdef int32_t lower_call(Definitions ssa, Node node) except -1:
+    """Lower a call to instructions if possible, else emit it with operands in place of its traced arguments."""
+    cdef list values = []
+    cdef list args = list(node.args)
+    fun = node.row.fun
+    for position, item, buffer, view, slot in node.sources:
+        values.append(ssa.of_slot[<int32_t>slot] if buffer is None else ssa.read(buffer, view))
+        operand = Operand(len(values) - 1)
+        if node.row.kind == "custom":
+            args[item] = operand
+        elif item < 0:
+            args[position] = operand
+        else:
+            items = [*args[position]]
+            items[item] = operand
+            args[position] = tuple(items) if type(args[position]) is tuple else items
+    if fun is np.copy and len(values) == 1 and ssa.code.kinds[<int32_t>values[0]] == SCALAR:
+        return values[0]
+    if fun is strong:
+        found = lower_product(ssa, args, values, node)
+        if found >= 0:
+            return found
+    op = SPECIAL.get(node.row.name)
+    if op and not (ssa.exact or node.kwargs):
+        dtype, shape, _ = ssa.code.types[ssa.code.kinds[<int32_t>values[0]]]
+        kind = (np.dtype(float), (), None) if node.y is None else (node.y.dtype, *layout(node.y))
+        if dtype == kind[0] == float and shape == kind[1]:
+            return emit(ssa.code, op, values[0], -1, -1, ssa.code.type_of(kind))
+    if (node.row.kind == "rearrangement" or fun in MOVING) and not ssa.exact:
+        found = lower_rearrangement(ssa, node, args, values)
+        if found >= 0:
+            return found
+    rule = OF_VIEWS.get(fun)
+    if rule is not None and not ssa.exact:
+        found = rule(ssa, args, values, node)
+        if found >= 0:
+            return found
+    if fun in kernels and len(args) == 2 and node.y is not None:
+        found = lower_of_bools(ssa, args, values, node)
+        if found >= 0:
+            return found
+    if fun is np.where:
+        found = lower_where(ssa, args, values, node)
+        if found >= 0:
+            return found
+    if (fun in FLAGS or fun in OF_BOOLS) and not node.kwargs:
+        found = lower_flag(ssa, fun, args, values, node.y)
+        if found >= 0:
+            return found
+    return emit_call(ssa, node.compute or fun, node.row, tuple(args), node.kwargs or {}, values, node.y)
+
+
+cdef int32_t lower_of_bools(Definitions ssa, list args, list values, Node node) except -2:
+    """Emit a binary elementwise function with bool operands converted to doubles; -1 if it must remain a call."""
+    cdef list found = []
+    cdef int32_t v
+    if ssa.exact or node.kwargs or (<object>node.y).dtype != DOUBLE:
+        return -1
+    for x in args:
+        v = operand_of(ssa, x, values, (<object>node.y).shape)
+        if v < 0 or ssa.code.kinds[v] == FLAG:
+            return -1
+        dtype, shape, _ = ssa.code.types[ssa.code.kinds[v]]
+        if dtype != bool and dtype != DOUBLE:
+            return -1
+        if dtype == bool:
+            v = emit(ssa.code, SELECT, v, ssa.code.constant(1.0), ssa.code.constant(0.0),
+                     ssa.code.type_of((DOUBLE, shape, None)))
+        found.append(v)
+    return emit(ssa.code, (<Kernel>kernels[node.row.fun]).opcode, found[0], found[1], -1,
+                ssa.code.type_of((DOUBLE, *layout(node.y))))
+
+
+cdef int32_t lower_product(Definitions ssa, list args, list values, Node node) except -2:
+    """Emit a product with strong zero, or a select if a factor is bool; -1 for other types."""
+    cdef int32_t a, b, kind
+    shape = () if node.y is None else (<object>node.y).shape
+    a, b = [operand_of(ssa, x, values, shape) for x in args]
+    if a < 0 or b < 0 or node.y is not None and (<object>node.y).dtype != DOUBLE:
+        return -1
+    kind = SCALAR if node.y is None else ssa.code.type_of((DOUBLE, *layout(node.y)))
+    of_a, of_b = [ssa.code.types[ssa.code.kinds[<int32_t>v]][0] for v in (a, b)]
+    if of_a == of_b == DOUBLE:
+        return emit(ssa.code, STRONG, a, b, -1, kind)
+    if of_a == bool:
+        a, b, of_a, of_b = b, a, of_b, of_a
+    if ssa.exact or of_a != DOUBLE or of_b != bool:
+        return -1
+    return emit(ssa.code, SELECT, b, a, ssa.code.constant(0.0), kind)
+
+
+cdef int32_t lower_where(Definitions ssa, list args, list values, Node node) except -2:
+    """Emit `np.where` as a select; -1 for other types."""
+    cdef int32_t mask, a, b
+    if len(args) != 3 or node.kwargs or type(args[0]) is not Operand:
+        return -1
+    shape = () if node.y is None else (<object>node.y).shape
+    mask, a, b = [operand_of(ssa, x, values, shape) for x in args]
+    types = [None if v < 0 else ssa.code.types[ssa.code.kinds[<int32_t>v]][0] for v in (mask, a, b)]
+    if types != [bool, DOUBLE, DOUBLE] or node.y is not None and (<object>node.y).dtype != DOUBLE:
+        return -1
+    return emit(ssa.code, SELECT, mask, a, b, SCALAR if node.y is None else
+                ssa.code.type_of((DOUBLE, *layout(node.y))))
+
+
+cdef int32_t lower_flag(Definitions ssa, fun, list args, list values, cnp.ndarray y) except -2:
+    """Emit a comparison, predicate or logical function by its opcode; -1 if there is none for these operands."""
+    cdef int32_t v, a, kind
+    cdef bint of_bools = fun in OF_BOOLS
+    cdef list found = [operand_of(ssa, x, values, (<object>y).shape) for x in args]
+    for v in found:
+        if v < 0:
+            return -1
+        dtype = ssa.code.types[ssa.code.kinds[v]][0]
+        if dtype != bool if of_bools else dtype not in (DOUBLE, np.bool):
+            return -1
+    kind = FLAG if (<object>y).ndim == 0 else ssa.code.type_of((np.dtype(bool), *layout(y)))
+    a = found[0]
+    if fun is np.isfinite or fun is np.isinf:       # x - x is NaN if x is not finite
+        if ssa.code.types[ssa.code.kinds[a]][0] != DOUBLE:
+            return -1
+        v = emit(ssa.code, ISNAN, emit(ssa.code, WG_SUBTRACT, a, a, -1, ssa.code.kinds[a]), -1, -1, kind)
+        if fun is np.isfinite:
+            return emit(ssa.code, NOT, v, -1, -1, kind)
+        a = emit(ssa.code, NOT, emit(ssa.code, ISNAN, a, -1, -1, kind), -1, -1, kind)
+        return emit(ssa.code, AND, v, a, -1, kind)
+    return emit(ssa.code, <int>(OF_BOOLS if of_bools else FLAGS)[fun], a, found[1] if len(found) > 1 else -1, -1,
+                kind)
+
+
+def lower_outer(Definitions ssa, args, values, node):
+    """Lower `np.outer` to a product of broadcasting views; -1 for other types."""
+    cdef list found = []
+    cdef Node entry = node
+    if (<object>entry.y).dtype != DOUBLE or entry.kwargs or not (<object>entry.y).size:
+        return -1
+    for x, d in zip(args, (0, 1)):
+        v = values[x.position] if type(x) is Operand else ssa.plain(x) if type(x) is np.ndarray else -1
+        kind = ssa.code.types[ssa.code.kinds[<int32_t>v]] if v >= 0 else None
+        if v < 0 or kind[0] != DOUBLE or len(kind[1]) != 1:
+            return -1
+        first, _, (step,) = whole_view(kind)
+        steps = (step, 0) if d == 0 else (0, step)
+        found.append(ssa.code.view(v, (first, (<object>entry.y).shape, steps), DOUBLE))
+    return emit(ssa.code, WG_MULTIPLY, found[0], found[1], -1, ssa.code.type_of((DOUBLE, *layout(entry.y))))
+
+
+def lower_diff(Definitions ssa, args, values, node):
+    """Lower `np.diff` to a difference of two views; -1 for other orders and options."""
+    cdef Node entry = node
+    given = {**dict(zip(("a", "n", "axis", "prepend", "append"), args)), **(entry.kwargs or {})}
+    if type(given.pop("a", None)) is not Operand or len(values) != 1 or given.pop("n", 1) != 1:
+        return -1
+    axis = given.pop("axis", -1)
+    dtype, shape, _ = kind = ssa.code.types[ssa.code.kinds[<int32_t>values[0]]]
+    if any([x is not np._NoValue for x in given.values()]) or dtype != DOUBLE or not (<object>entry.y).size:
+        return -1
+    first, _, strides = whole_view(kind)
+    axis %= len(shape)
+    part = shape[:axis] + (shape[axis] - 1,) + shape[axis + 1:]
+    if (<object>entry.y).shape != part:
+        return -1
+    low, high = [ssa.code.view(values[0], (first + k * strides[axis], part, strides), dtype) for k in (0, 1)]
+    return emit(ssa.code, WG_SUBTRACT, high, low, -1, SCALAR if part == () else
+                ssa.code.type_of((DOUBLE, *layout(entry.y))))
+
+
+def lower_bincount(Definitions ssa, args, values, node):
+    """Lower `np.bincount` with weights to a scatter; -1 if its indices are not constant."""
+    cdef Node entry = node
+    cdef int32_t v
+    given = {**dict(zip(("x", "weights", "minlength"), args)), **(entry.kwargs or {})}
+    if type(given["x"]) is Operand or type(given.get("weights")) is not Operand or len(values) != 1:
+        return -1
+    v = values[0]
+    where = np.ascontiguousarray(given["x"], dtype=np.int32)
+    if ssa.code.types[ssa.code.kinds[v]] != (DOUBLE, where.shape, None) or (<object>entry.y).dtype != DOUBLE:
+        return -1
+    if not where.size or not (<object>entry.y).size:
+        return -1
+    return emit(ssa.code, SCATTER, v, ssa.constant_array(where), -1,
+                ssa.code.type_of((DOUBLE, (<object>entry.y).shape, None)))
+
+
+cdef int32_t emit_call(Definitions ssa, compute, row, args, kwargs, list values, y) except -1:
+    """Emit a call; `y` shows the type of its result, None for a scalar."""
+    ssa.code.calls.append(Call(compute, args, kwargs, values, row))
+    kind = SCALAR
+    if y is not None:
+        shape, strides = layout(y)
+        strides = None if strides and overlaps(shape, strides) else strides
+        kind = ssa.code.type_of(((<object>y).dtype, shape, strides))
+    return emit(ssa.code, CALL, len(ssa.code.calls) - 1, -1, -1, kind)
+
+
+cdef tuple spread_to(tuple type, tuple shape):
+    """Return the view that broadcasts an array of this type to a shape; None if there is none."""
+    dtype, own, _ = type
+    cdef Py_ssize_t more = len(shape) - len(own)
+    if own == () or dtype != DOUBLE and dtype != bool or more < 0:
+        return None
+    first, _, strides = whole_view(type)
+    if not all([n == m or n == 1 for n, m in zip(own, shape[more:])]):
+        return None
+    return first, shape, (0,) * more + tuple([s if n == m else 0 for n, m, s in zip(own, shape[more:], strides)])
+
+
+#: calls that become instructions on views of their operands
+cdef dict OF_VIEWS = {
+    np.outer: lower_outer, np.diff: lower_diff, np.bincount: lower_bincount,
+}
