@@ -11,8 +11,8 @@ Up to lambda = 6.808 there are two solutions, which meet in a fold.  The Jacobia
 followed, on a coarser grid, by the height s of the solution: lambda becomes an unknown, and u = s at the centre an
 additional equation.  The Jacobian of the extended system gives d lambda / ds, which is zero at the fold.
 
-Claimed and checked: the Jacobian equals the one derived by hand; convergence is quadratic; and the fold, extrapolated
-from two grids, has the value known from the literature.  The exit status is 1 if a claim fails.
+The script checks that the Jacobian equals the one derived by hand; convergence is quadratic; and the fold, extrapolated
+from two grids, has the value known from the literature.  The exit status is 1 if a check fails.
 
     python examples/bratu_newton.py [--points N] [--fold-points N] [--figure FILE]
 

@@ -9,8 +9,8 @@ On n x n cells, the five-point formula gives 2 n^2 equations.  `solve_ivp` runs 
 sparse Jacobian, and with finite differences on the same pattern; BDF also with its default, a dense matrix of
 finite differences (omitted if larger than 1000 x 1000).
 
-Claimed and checked: the Jacobian equals the one derived by hand; it saves evaluations of the rates for the same
-solution; and BDF and Radau agree within the tolerances.  The exit status is 1 if a claim fails.
+The script checks that the Jacobian equals the one derived by hand; it saves evaluations of the rates for the same
+solution; and BDF and Radau agree within the tolerances.  The exit status is 1 if a check fails.
 
     python examples/brusselator_sparse.py [--cells N] [--figure FILE]
 

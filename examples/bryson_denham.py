@@ -15,8 +15,8 @@ The minimum effort is known to be 4 / (9 l) for l <= 1/6, so its derivative by l
 The multipliers of x <= l give that derivative from a single solution.  The force is linear until the mass reaches the
 limit at t = 3 l = 1/3, zero until it leaves at 2/3, and linear again: if intervals end there, collocation is exact.
 
-Claimed and checked: the effort, its derivative and x(t) have these values, and the sparse derivatives are correct.
-The exit status is 1 if a claim fails.
+The script checks that the effort, its derivative and x(t) have these values and that the sparse
+derivatives are correct.  The exit status is 1 if a check fails.
 
     python examples/bryson_denham.py [--intervals N] [--figure FILE]
 

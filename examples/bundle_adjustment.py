@@ -7,10 +7,10 @@ the sum of squared reprojection errors.
 A reprojection depends on one camera and one point, so a row of the Jacobian has 12 nonzeros.  SciPy's
 `least_squares(tr_solver="lsmr")` receives the sparse Jacobian, or the same pattern for finite differences.
 
-Claimed and checked: the derivative along the growth of the whole scene is zero, because pictures do not show its
+The script checks that the derivative along the growth of the whole scene is zero, because pictures do not show its
 size; in another direction it agrees with differences; both methods reach the same sum of squares, the exact one with
 fewer calls of the residuals; and that sum is a chi-squared variable of the noise, within four standard
-deviations.  The exit status is 1 if a claim fails.
+deviations.  The exit status is 1 if a check fails.
 
     python examples/bundle_adjustment.py [--cameras N] [--points N] [--figure FILE]
 

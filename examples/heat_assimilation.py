@@ -12,9 +12,9 @@ and are read often, with noise.  The initial state u0 is the minimum of
 The gradient runs back through all time steps.  Recording all of them takes 230 MB; here some states are stored,
 other steps are recomputed, and the memory stays within a budget.
 
-Claimed and checked: the memory stays within the budget; the number of executed steps is as predicted; the gradient
-equals that of forward mode, which records nothing; and the estimated state is much closer to the true one than a
-surface through the sensor readings.  The exit status is 1 if a claim fails.
+The script checks that the memory stays within the budget; the number of executed steps equals the prediction; the
+gradient equals that of forward mode, which records nothing; and the estimated state is much closer to the true one
+than a surface through the sensor readings.  The exit status is 1 if a check fails.
 
     python examples/heat_assimilation.py [--figure FILE] [--cells N] [--steps N] [--memory BYTES] [--iterations N]
 

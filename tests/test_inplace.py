@@ -785,7 +785,7 @@ OUTSIDE = np.ones(4)
     ids=by_line,
 )
 def test_write_by_a_function_is_traced_or_raises(write):
-    """Writes into a buffer made in f: right derivative, or an error; never zeros or stale values."""
+    """A write into a buffer that f made gives the correct derivative or an error, never zeros or stale values."""
 
     def f(x):
         a = np.full(4, 0.25)

@@ -96,8 +96,8 @@ def modfresnelp_sign() -> str:
     return "p" if modfresnelp(0.5)[0].imag > 0 else "m"
 
 
-#: whether the operator ** takes shortcuts for the exponents -1 and 0.5 that `numpy.power` lacks (until NumPy 2.2);
-#: only the square root of -inf is NaN
+#: whether the operator ** takes shortcuts for the exponents -1, 0.5 and 2 that `numpy.power` lacks, as in NumPy 2.0:
+#: the power of -inf is inf, its square root NaN
 with np.errstate(invalid="ignore"):
     power_is_operator_only = bool(np.isinf(np.power(np.array([-np.inf]), 0.5)[0]))
 

@@ -102,7 +102,7 @@ def take_elements(a, places):
 
 
 def segment_sum(z, places, n):
-    """Sum the elements of `z` that share an index in `places`, into n sums per leading direction.
+    """Return n sums per leading direction: element i sums the elements of `z` whose index in `places` is i.
 
     ``bincount`` accumulates in float64 only, hence the cast at the end.
     """

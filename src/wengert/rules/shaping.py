@@ -1,6 +1,6 @@
 """Functions that move, repeat, join or drop elements.
 
-Most rows just declare `view` or `rearrangement`.
+Most rows only declare that the function is a `view` or a `rearrangement`.
 For a view the engine takes the same view of the adjoint; for a rearrangement it applies the function to the integers
 1, 2, 3, ... to find the source of each element.
 That requires plain values for all other arguments, and 0 as padding.

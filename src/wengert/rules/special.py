@@ -32,7 +32,7 @@ sp = Special()
 def exp_minus_square(x, rate):
     """Return exp(-rate x^2), accurate also for large x^2.
 
-    The rounding error of x^2 amounts to x^2 ulp of the result, 600 at x = 25.
+    A rounding error of one ulp in x^2 changes the result by x^2 ulp: 625 ulp at x = 25.
     So x = h + r, with h short enough that h^2 is exact in float32 and float64, and x^2 = h^2 + (x - h)(x + h).
     For |x| > 100 the result is 0 and r does not matter.
     """

@@ -1,4 +1,4 @@
-"""Functions traced on first use and replayed: one program per key and per specialisation to the branches taken.
+"""Functions traced on first use and replayed: one program per cache key and sequence of branches.
 
 Data
     Compiled   f, and a table for each set of functions and objects among its arguments
