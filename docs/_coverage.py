@@ -1,6 +1,6 @@
 """The directive ``{coverage}``: a table generated from the registry, so that it always matches the code.
 
-Its argument is a kind of rule, or ``ufunc-methods``.
+Its argument is a kind of rule, ``ufunc-methods``, or ``standard-library``.
 """
 
 import inspect
@@ -74,10 +74,24 @@ def table(header, body):
     return ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in cells]
 
 
+def of_standard_library():
+    """Return the table of functions of Python's standard library."""
+    from wengert import standard_library as library
+
+    body = []
+    for module in library.DIFFERENTIABLE:
+        body += [[f"`{module}.{name}`", "yes"] for name in sorted(library.DIFFERENTIABLE[module])]
+        body += [[f"`{module}.{name}`", "0, the result is plain"] for name in sorted(library.CONSTANT[module])]
+        body += [[f"`{module}.{name}`", f"no: {reason}"] for name, reason in library.REFUSED[module].items()]
+    return table(["function", "derivative"], body)
+
+
 def lines_of(kind):
     """Return one table as Markdown lines."""
     from wengert import registry
 
+    if kind == "standard-library":
+        return of_standard_library()
     if kind == "ufunc-methods":
         body = []
         for (ufunc, method), target in registry.ufunc_methods.items():

@@ -247,8 +247,8 @@ def test_array_handed_out_before_a_write_is_named_with_both_lines():
 # ---- conversions to plain values
 
 NO_FLOAT = (
-    "its derivative would be lost. Use the NumPy function (np.sin(x) for math.sin(x)), "
-    "or wengert.stop_gradient(x) where a constant is meant"
+    "its derivative would be lost. Call float(x) or math.sin(x) by its name in the function itself, "
+    "or the NumPy function np.sin(x). Use wengert.stop_gradient(x) where a constant is meant"
 )
 NO_ARRAY = (
     "its derivative would be lost. Use np.stack([...]) to join traced values and NumPy functions "
@@ -257,10 +257,12 @@ NO_ARRAY = (
 )
 
 
-@pytest.mark.parametrize("convert", [float, math.sin, math.sqrt, lambda v: math.pow(v, 2), complex, lambda v: "%f" % v])
-def test_traced_scalar_cannot_become_a_float(convert):
+@pytest.mark.parametrize("convert", [float, math.sin, math.sqrt, complex, lambda v: "%f" % v])
+def test_traced_scalar_cannot_become_a_float_where_names_are_not_followed(convert):
     def f(x):
-        return convert(x[1]) * x[0]
+        return fetched["convert"](x[1]) * x[0]
+
+    fetched = {"convert": convert}
 
     with pytest.raises(wg.TracedValueError) as raised:
         wg.grad(f, X)
@@ -271,8 +273,9 @@ def test_traced_scalar_cannot_become_a_float(convert):
 
 def test_math_functions_are_named_with_the_line():
     def f(x):
-        return math.sin(x)
+        return fetched["sin"](x)
 
+    fetched = {"sin": math.sin}
     check(
         wg.TracedValueError,
         f"a traced value cannot become a Python float ({line_of(f)}): {NO_FLOAT}",
@@ -284,9 +287,9 @@ def test_traced_array_cannot_become_a_plain_one():
     asarray = np.asarray
 
     def f(x):
-        return fetched["asarray"](x).sum()
+        return next(make(x) for make in fetched).sum()
 
-    fetched = {"asarray": asarray}
+    fetched = {asarray}  # functions in a set are not followed
     check(
         wg.TracedValueError,
         f"a traced value cannot become a plain NumPy array ({line_of(f)}): {NO_ARRAY}",
@@ -348,19 +351,8 @@ def test_replacement_for_scipy_functions_gives_same_value():
     np.testing.assert_allclose(integrate.simpson(np.eye(y.size)) @ y, integrate.simpson(y), rtol=1e-15)
 
 
-def test_item_hash_and_pickle_name_remedy():
+def test_hash_and_pickle_name_remedy():
     import pickle
-
-    def by_item(x):
-        return x[0].item()
-
-    check(
-        wg.TracedValueError,
-        f"item() of a traced value would lose its derivative ({line_of(by_item)}): use the value as it is, "
-        f"or x[index], "
-        "or wengert.stop_gradient(value) where a constant is meant",
-        lambda: wg.grad(by_item, X),
-    )
 
     def by_hash(x):
         return {x[0]: 1}[x[0]] * x[0]
@@ -779,8 +771,7 @@ SAID = [
     (
         lambda x: struct.pack("d", x[0]),
         "a traced value cannot become a Python float ({}): its derivative would be lost. Numbers packed by struct have "
-        "no derivative. Use the NumPy function (np.sin(x) for math.sin(x)), or wengert.stop_gradient(x) where a "
-        "constant is meant",
+        "no derivative. Use wengert.stop_gradient(x) where a constant is meant",
     ),
     (store_flat_item, f"a traced value cannot be stored in a plain NumPy array: element assignment ({{}}). {STORE}"),
     (store_flat_slice, f"a traced value cannot be stored in a plain NumPy array: slice assignment ({{}}). {STORE}"),
@@ -833,4 +824,4 @@ def test_jax_style_positional_arguments_are_explained(word):
 def test_tuple_arguments_are_unchanged():
     assert wg.jvp(lambda pair: pair[0] @ pair[1], (X, X), (X, X))[1] == 2 * X @ X
     with pytest.raises(wg.TracedValueError, match=r"^a traced value cannot become a Python float"):
-        wg.jvp(lambda pair: math.exp(pair[0][0]), (X, X), (X, X))
+        wg.jvp(lambda pair: "%f" % pair[0][0], (X, X), (X, X))

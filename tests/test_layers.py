@@ -22,6 +22,7 @@ LAYERS = [
     [{"errors"}, {"features"}, {"dependence"}],  # exceptions; platform features; vocabulary of dependence patterns
     [{"registry"}],  # a row per function
     [{"rules"}, {"core"}],  # derivatives of functions; the engine: they meet in the registry
+    [{"standard_library"}],  # math, cmath, statistics and conversions of followed code
     [{"numpy", "containers"}],  # the NumPy proxy; container structure
     [{"transforms"}],  # functions of functions: grad, jacobian, vmap
     [{"program"}],  # recorded programs
@@ -41,8 +42,8 @@ PARTS = {
         "frames",  # the user's line of code
         "advice",  # what to write there instead
         "levels",  # which derivative a value belongs to
-        "messages",  # texts of errors
         "rebind",  # rebinding of f's global names
+        "messages",  # texts of errors
         "tape",  # the tape and its reverse sweep
         "operands",  # values that are recorded or carry tangents
         "dispatch",  # NumPy's protocols to rules of the registry

@@ -405,7 +405,7 @@ UNRECORDED = {
     "a generator": (lambda u: (v * 2 for v in u), x, wg.TracedValueError, "generator that hides traced values"),
     "an iterator": (lambda u: map(np.sin, u), x, wg.TracedValueError, "map that hides traced values"),
     "an object": (Keeps, x, wg.TracedValueError, "Keeps that hides traced values"),
-    "a number in Python": (lambda u: float(u[0]), x, wg.TracedValueError, "float"),
+    "its memory": (lambda u: memoryview(u)[0], x, wg.TracedValueError, "memoryview"),
     "no rule": (lambda u: np.histogram(u)[0], x, wg.UnsupportedFunctionError, "histogram"),
     "text": (lambda u: u, "a", TypeError, "pass a number"),
 }

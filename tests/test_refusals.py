@@ -36,12 +36,13 @@ X = np.array([0.5, 2.0])
 REFUSED = (wg.TracedValueError, wg.UnsupportedFunctionError)
 SAID = "the function caught an error that only traced values raise, and continued without the derivative"
 plain = np.zeros(2)
+UNSEEN = {"exp": math.exp, "sin": math.sin}  # functions fetched from a dict are not followed
 
 
 def weight(x):
     """Return exp(-x), or 1 if that fails: a silent constant in a derivative."""
     try:
-        return math.exp(-x)
+        return UNSEEN["exp"](-x)
     except (TypeError, ValueError):
         return 1.0
 
@@ -62,7 +63,7 @@ class Model:
 
     @property
     def rate(self):
-        return math.exp(self.x)
+        return UNSEEN["exp"](self.x)
 
     @property
     def safe(self):
@@ -76,7 +77,7 @@ def through_generator(x):
     def terms():
         for item in x:
             try:
-                yield math.sin(item)
+                yield UNSEEN["sin"](item)
             except TypeError:
                 yield 1.0
 
@@ -150,7 +151,7 @@ def through_inner_derivative(x):
 def in_finally(x):
     total = x.sum()
     try:
-        total = total * math.exp(x[0])
+        total = total * UNSEEN["exp"](x[0])
     finally:
         return total  # noqa: B012
 
@@ -295,7 +296,7 @@ CALLS = {
     "a class of encoders": lambda x: json.loads(json.dumps(x, cls=Encoder))[0],
     "pack": lambda x: struct.unpack("d", struct.pack("d", x[0]))[0],
     "array": lambda x: array.array("d", x)[0],
-    "mean": lambda x: statistics.mean(list(x)),
+    "mode": lambda x: statistics.mode(list(x)),
     "a key": lambda x: {x[0]: 1.0}[x[0]],
     "in a set": lambda x: 1.0 if x[0] in {0.5} else 2.0,
     "Counter": lambda x: collections.Counter(x).total() * 1.0,
@@ -497,9 +498,9 @@ def test_message_names_line_of_original_error():
     line = weight.__code__.co_firstlineno + 3
     assert str(error.value) == (
         f"grad(caught): {SAID}. Let it propagate: catch only errors that plain code raises, or try the differentiable "
-        "version first, such as np.exp(x) before math.exp(x). The error was: a traced value cannot become a Python "
-        f"float ({__file__}:{line}): its derivative would be lost. Use the NumPy function (np.sin(x) for math.sin(x)), "
-        "or wengert.stop_gradient(x) where a constant is meant"
+        "version first. The error was: a traced value cannot become a Python "
+        f"float ({__file__}:{line}): its derivative would be lost. Call float(x) or math.sin(x) by its name in the "
+        "function itself, or the NumPy function np.sin(x). Use wengert.stop_gradient(x) where a constant is meant"
     )
 
 
@@ -545,7 +546,7 @@ def probes(x):
 def inner_of_constants(x):
     """An inner derivative raises for its own values, none of which are ours."""
     with pytest.raises(wg.TracedValueError):
-        wg.jvp(lambda y: math.exp(y), 1.0, 1.0)
+        wg.jvp(lambda y: UNSEEN["exp"](y), 1.0, 1.0)
     return np.sum(x**2)
 
 
@@ -594,9 +595,9 @@ class Hidden:
         return z * z - self.rows[0][0]
 
 
-@wg.primitive(jvp=lambda t, y, x: math.exp(x) * float(t))
+@wg.primitive(jvp=lambda t, y, x: UNSEEN["exp"](x) * float(t))
 def compiled_rule(x):
-    return math.exp(x)
+    return UNSEEN["exp"](x)
 
 
 @wg.compile
@@ -625,13 +626,13 @@ def test_next_derivative_is_unaffected():
 
 def test_uncaught_error_propagates_unchanged():
     with pytest.raises(wg.TracedValueError, match=r"^a traced value cannot become a Python float"):
-        wg.grad(lambda x: math.exp(x[0]), X)
+        wg.grad(lambda x: UNSEEN["exp"](x[0]), X)
 
 
 def test_caught_error_takes_precedence_over_a_later_one():
     def f(x):
         try:
-            return math.exp(x[0])
+            return UNSEEN["exp"](x[0])
         except TypeError:
             raise RuntimeError("no value") from None
 

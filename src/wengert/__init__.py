@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from wengert.checkpointing.run import checkpoint, loop
     from wengert.containers import register_container
     from wengert.core.levels import passive
+    from wengert.core.rebind.choose import follow
     from wengert.debug import detect_nan, probe
     from wengert.errors import (
         CompileWarning,
@@ -86,6 +87,7 @@ _HOMES = {
     "colouring": "sparse.colours",
     "checkpoint": "checkpointing.run",
     "loop": "checkpointing.run",
+    "follow": "core.rebind.choose",
     "passive": "core.levels",
     "register_container": "containers",
     "compare": "testing",
@@ -137,6 +139,7 @@ __all__ = [
     "derivative",
     "detect_nan",
     "explain",
+    "follow",
     "grad",
     "gradient",
     "hessian",

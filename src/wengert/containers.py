@@ -293,6 +293,7 @@ def complex_input_message(name: str) -> str:
 def output_leaf(y: Any, name: str, takes_complex: bool = False) -> Any:
     """Convert an output leaf to a traced value or a plain float array, or raise a TypeError."""
     if var.is_var(y):
+        y = var.as_numpy(y)
         if np.dtype(y.dtype).kind == "c" and not takes_complex:
             raise ComplexValueError(complex_output_message(name))
         return y

@@ -8,6 +8,7 @@ Outside derivatives every function here behaves as NumPy's does.
 
 from __future__ import annotations
 
+import builtins as _builtins
 import copy as _copy
 import functools as _functools
 import importlib as _importlib
@@ -23,10 +24,13 @@ import numpy as _np
 from wengert import errors as _errors
 from wengert import registry as _registry
 from wengert import rules as _rules  # noqa: F401  (registers the rules)
+from wengert import standard_library as _library
 from wengert.core import levels as _levels
 from wengert.core.dispatch import arguments as _arguments
+from wengert.core.dispatch import compiled_ufuncs as _compiled_ufuncs
 from wengert.core.dispatch import dispatch as _dispatch
 from wengert.core.dispatch import lifted as _lifted
+from wengert.core.dispatch import methods as _methods
 from wengert.core.dispatch import refusing as _refusing
 from wengert.core.dispatch.ufunc import proxy as _proxy
 from wengert.core.operands import var as _var
@@ -92,6 +96,7 @@ def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
 def full_like(a, fill_value, dtype=None, order="K", subok=True, shape=None, *, device=None):
     """``numpy.full_like`` with a possibly traced fill value."""
     out = _np.empty_like(_var.plain(a), dtype=dtype, order=order, shape=shape)
+    out = out.view(_np.ndarray) if type(out) is _Constant else out
     if not _var.holds_traced(fill_value) or out.dtype.kind in "biu":
         out[...] = _var.observed(fill_value)
         return _made(out)
@@ -135,7 +140,7 @@ def arange(*args, **kwargs):
         return _plain_arange(*args, **kwargs)
     start, stop, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
     dtype = _np.arange(*_var.plain(args), **kwargs).dtype
-    number = max(int(_np.ceil((stop - start) / step)), 0)
+    number = _builtins.max(int(_np.ceil((stop - start) / step)), 0)
     # as in NumPy, the increment is the difference of the first two elements
     return asarray(start + _np.arange(number, dtype=dtype) * ((start + step) - start), dtype)
 
@@ -221,11 +226,44 @@ class _Methods:
 _DISCRETE = frozenset("__bool__ __ceil__ __floor__ __int__ __trunc__ is_integer".split())
 
 
+#: classes of NumPy scalars that a traced value can be converted to
+_SCALAR_CLASSES = frozenset((_np.float16, _np.float32, _np.float64, _np.complex64, _np.complex128))
+
+
 def _plain_class_of(x):
     """Return the class that an operand stands for, or None for a plain value."""
     if isinstance(x, _lifted.Lifted):
         return _np.ndarray if x.ndim else x.dtype.type
     return x.__class__ if _var.is_var(x) else None
+
+
+class _ScalarClass(_Methods):
+    """Proxy of a scalar class that is also called: a traced value is converted and keeps its derivative."""
+
+    __slots__ = ("_wengert_convert",)
+
+    def __init__(self, cls, convert):
+        super().__init__(cls)
+        self._wengert_convert = convert
+
+    def __call__(self, *args, **kwargs):
+        if (len(args) == 1 and _var.is_var(args[0])) or _library.is_traced((args, tuple(kwargs.values()))):
+            return _convert_of(self)(*args, **kwargs)
+        return _class_of(self)(*args, **kwargs)
+
+
+_convert_of, _class_of = _ScalarClass._wengert_convert.__get__, _Methods._wengert_of.__get__
+
+
+def _conversion_to(cls):
+    """Return the function that converts traced values like a call of a scalar class of NumPy."""
+
+    def convert(x, /):
+        if isinstance(x, _lifted.Lifted):
+            return x.astype(cls)
+        return asarray(x).astype(cls)[()] if not _var.is_scalar(x) else _var.as_numpy(x).astype(cls)
+
+    return convert
 
 
 _read_ndarray, _read_float64 = _Methods(_np.ndarray), _Methods(_np.float64)
@@ -299,6 +337,11 @@ def _seen(value):
     return value.view(_Constant)
 
 
+def _as_plain(value):
+    is_constant = _var.is_var(value) and not _var.is_scalar(value) and not _var.is_traced(value)
+    return _np.asarray(value) if is_constant else value
+
+
 def _copied(x, order):
     return _dispatch.function(_np.copy, (x,), {"order": order or "K"})
 
@@ -338,6 +381,48 @@ def asfortranarray(a, dtype=None, *, like=None):
     return result if _var.plain(result).flags.f_contiguous else _np.copy(result, order="F")
 
 
+def from_dlpack(x, /, *, device=None, copy=None):
+    """``numpy.from_dlpack``, which returns a traced array itself, or a copy."""
+    if not (_var.is_var(x) or isinstance(x, _lifted.Lifted)):
+        return _np.from_dlpack(x, device=device, copy=copy)
+    if device is not None:
+        x.to_device(device)
+    return _np.copy(x) if copy else x
+
+
+def _as_strided(x, shape=None, strides=None, subok=False, writeable=True):
+    """``numpy.lib.stride_tricks.as_strided`` for a possibly traced array.
+
+    The result is a view; if its elements overlap, it is a copy that cannot be written to.
+    """
+    if not _var.holds_var(x):
+        return _np.lib.stride_tricks.as_strided(x, shape, strides, subok, writeable)
+    x = asarray(x)
+    plain = _var.plain(x)
+    view = _np.lib.stride_tricks.as_strided(plain, shape, strides, writeable=writeable)
+    numbers = _arguments.numbers_like(plain, 0)
+    low, high = _np.lib.array_utils.byte_bounds(plain)
+    first, last = _np.lib.array_utils.byte_bounds(view) if view.size else (low, high)
+    if first < low or last > high:
+        raise _errors.UnsupportedFunctionError(
+            "numpy.lib.stride_tricks.as_strided reads memory outside of a traced array: pass the array that owns it"
+        )
+    steps = [step // plain.itemsize * numbers.itemsize for step in view.strides]
+    places = _np.lib.stride_tricks.as_strided(numbers, view.shape, steps)
+    if _np.unique(places).size == places.size and not _var.is_scalar(x):
+        return _var.view_of(x, view)
+    result = _np.take(_np.ravel(x), places)
+    _var.plain(result).flags.writeable = False
+    return result
+
+
+def _hasattr(x, name, /):
+    """``hasattr``, which answers for a traced value as for the plain one, without reading the attribute."""
+    if not (_var.is_var(x) and isinstance(name, str)):
+        return hasattr(x, name)
+    return _builtins.any(name in vars(base) for base in _var.class_of(x).__mro__)
+
+
 def asarray_chkfinite(a, dtype=None, order=None):
     """``numpy.asarray_chkfinite`` of an argument that may hold traced values."""
     result = asarray(a, dtype, order)
@@ -368,41 +453,81 @@ class _IteratorType(type):
 
 
 class nditer(metaclass=_IteratorType):
-    """``numpy.nditer`` for one possibly traced array; its elements are views."""
+    """``numpy.nditer`` for possibly traced arrays; its elements are views."""
 
-    def __new__(cls, op, flags=None, op_flags=None, *args, **kwargs):
-        if type(op) in (list, tuple) and len(op) == 1:
-            (op,) = op
-        if not _var.holds_var(op):
-            return _np.nditer(op, flags, op_flags, *args, **kwargs)
-        flags = set(flags or ())
-        if not _var.is_var(op) or "external_loop" in flags or kwargs.keys() - {"order"} or args:
+    def __new__(cls, op, flags=None, op_flags=None, op_dtypes=None, order="K", casting="safe", op_axes=None,
+                itershape=None, buffersize=0):  # fmt: skip
+        operands = list(op) if isinstance(op, (list, tuple)) else [op]
+        if not _var.holds_var(operands):
+            return _np.nditer(op, flags, op_flags, op_dtypes, order, casting, op_axes, itershape, buffersize)
+        flags = set(flags or ()) - {"refs_ok", "zerosize_ok", "grow_inner", "delay_bufalloc", "common_dtype"}
+        if flags - {"multi_index", "c_index", "f_index", "external_loop"} or op_dtypes or op_axes or itershape:
             raise _errors.UnsupportedFunctionError(
-                "numpy.nditer over traced values supports one array, element by element: write a loop over "
+                "numpy.nditer over traced values has no buffers, dtypes, axes or shape of its own: write a loop over "
                 "numpy.ndindex"
             )
-        return _Elements(op, _np.nditer(_var.plain(op), [*flags, "multi_index"], **kwargs))
+        return _Elements(operands, flags, op_flags, order)
+
+
+def _flags_of(op_flags, operands):
+    """Return the flags of each operand of an iterator; None stands for the defaults, and a list of names for all."""
+    if op_flags is None:
+        return [["readonly"] if x is not None else ["writeonly"] for x in operands]
+    return [op_flags] * len(operands) if op_flags and isinstance(op_flags[0], str) else op_flags
 
 
 class _Elements:
-    """Iterator over the elements of a traced array in the order of a NumPy iterator."""
+    """Iterator over the elements of traced arrays in the order of a NumPy iterator.
 
-    def __init__(self, array, iterator):
-        self._array, self._iterator = array, iterator
+    That iterator runs over arrays of indices with the strides of the operands.
+    With ``external_loop`` the values are chunks, gathered by those indices, and read-only.
+    """
+
+    def __init__(self, operands, flags, op_flags, order):
+        operands = [x if x is None or _var.is_var(x) else asarray(x) for x in operands]
+        op_flags = _flags_of(op_flags, operands)
+        op_flags = [["allocate", *each] if x is None else each for x, each in zip(operands, op_flags)]
+        indices = [x if x is None else _arguments.numbers_like(_np.asarray(_var.plain(x)), 0) for x in operands]
+        self._is_chunked = "external_loop" in flags
+        flags = flags if self._is_chunked else {*flags, "multi_index"}
+        self._iterator = _np.nditer(indices, [*flags], op_flags, [_np.intp] * len(indices), order)
+        dtype = _np.result_type(*(x.dtype for x in operands if x is not None))
+        shapes = [_np.shape(x) for x in self._iterator.operands]
+        made = [_made(_np.empty(shape, dtype)) if x is None else x for x, shape in zip(operands, shapes)]
+        self.operands = tuple(made)
+        is_written = [not {"writeonly", "readwrite"}.isdisjoint(each) for each in op_flags]
+        self._check(is_written)
+        if not self._is_chunked:
+            shape = self._iterator.shape
+            made = [x if writes else _np.broadcast_to(x, shape) for x, writes in zip(made, is_written)]
+        self._sources = made
+
+    def _check(self, is_written):
+        """Raise if an operand that is written to cannot receive traced values."""
+        if self._is_chunked and True in is_written:
+            raise _errors.UnsupportedFunctionError(
+                "numpy.nditer with external_loop cannot write to traced arrays: leave the flag out, or write a loop"
+            )
+        for x, writes in zip(self.operands, is_written):
+            if writes and not _var.is_var(x):
+                raise _errors.TracedValueError(
+                    "numpy.nditer cannot write traced values to a plain array: make the array with numpy.empty inside "
+                    "of the function"
+                )
 
     def __getattr__(self, name):
-        if name in ("itviews", "operands", "copy", "remove_axis", "remove_multi_index", "enable_external_loop"):
+        if name in ("itviews", "copy", "remove_axis", "remove_multi_index", "enable_external_loop", "reset"):
             raise _errors.UnsupportedFunctionError(f"numpy.nditer.{name} has no rule for a traced array")
         return getattr(self._iterator, name)
 
     def __getitem__(self, index):
-        return (self.value,)[index]
+        return self._values()[index]
 
     def __setitem__(self, index, value):
         self[index][...] = value
 
     def __len__(self):
-        return 1
+        return len(self.operands)
 
     def __iter__(self):
         while not self._iterator.finished:
@@ -415,9 +540,15 @@ class _Elements:
     def __exit__(self, *exception):
         self._iterator.close()
 
+    def _values(self):
+        if self._is_chunked:
+            return tuple(_np.ravel(x)[self._iterator[k]] for k, x in enumerate(self._sources))
+        return tuple(x[(*self._iterator.multi_index, ...)] for x in self._sources)
+
     @property
     def value(self):
-        return self._array[(*self._iterator.multi_index, ...)]
+        found = self._values()
+        return found if len(found) > 1 else found[0]
 
 
 class poly1d(_np.poly1d, metaclass=_StandIn):
@@ -457,7 +588,8 @@ class vectorize(_np.vectorize, metaclass=_StandIn):
         given = [*((i, x) for i, x in enumerate(args) if i not in self.excluded)]
         given += [(name, x) for name, x in kwargs.items() if name not in self.excluded]
         is_called_here = given and self.signature is None and self.pyfunc is not _np._NoValue
-        if not is_called_here or not _levels.is_tracing():  # pyfunc may still read traced values
+        is_traced = _levels.is_tracing() or _levels.lifted_by() is not None
+        if not is_called_here or not is_traced:  # pyfunc may still read traced values
             return super().__call__(*args, **kwargs)
         arrays = _np.broadcast_arrays(*(asarray(x) for _, x in given))
         shape, found = _np.shape(arrays[0]), []
@@ -481,7 +613,7 @@ class vectorize(_np.vectorize, metaclass=_StandIn):
         """Stack results in the dtype given by `otypes`, or else that of the first result, as NumPy does."""
         dtype = _np.dtype(self.otypes[k]) if self.otypes is not None else asarray(values[0]).dtype
         dtype = _np.dtype(dtype.char) if dtype.kind in "SU" else dtype  # string length is not fixed
-        y = _np.reshape(_dispatch.stacked(list(values)), shape)
+        y = _np.reshape(array(list(values)), shape)
         return y if y.dtype == dtype else y.astype(dtype)
 
     @staticmethod
@@ -665,12 +797,12 @@ class _Submodule(_types.ModuleType):
     """A NumPy submodule, imported on first use; wrapped functions are set as its attributes."""
 
     def __getattr__(self, name):
-        value = getattr(getattr(_np, self.__name__.rpartition(".")[2]), name)
+        value = getattr(_importlib.import_module(self.__name__), name)
         setattr(self, name, value)
         return value
 
     def __dir__(self):
-        return dir(getattr(_np, self.__name__.rpartition(".")[2]))
+        return dir(_importlib.import_module(self.__name__))
 
 
 class _Polynomials(_types.ModuleType):
@@ -714,6 +846,10 @@ def _polynomial_like(original, cls):
     return cls(original.coef, original.domain, original.window, original.symbol)
 
 
+#: attributes of NumPy with underscores: its version, and those of a namespace of the array API
+_DUNDERS = ("__version__", "__array_api_version__", "__array_namespace_info__")
+
+
 def _install() -> None:
     """Register the functions above for dispatch and for rebinding."""
     module = _sys.modules[__name__]
@@ -733,7 +869,8 @@ def _install() -> None:
         setattr(module, name, _rebound_indexer(getattr(_np, name), *options, concatenate=joined))
     for name in ("mgrid", "ogrid"):
         setattr(module, name, _rebound_indexer(getattr(_np, name), "sparse"))
-    names += "apply_along_axis average broadcast interp ndenumerate nditer pad piecewise poly1d vectorize".split()
+    names += "apply_along_axis average broadcast interp from_dlpack ndenumerate nditer pad piecewise poly1d".split()
+    names += ["vectorize"]
     for name in [*names, *"r_ c_ mgrid ogrid".split()]:
         _rebind.register(getattr(_np, name), getattr(module, name))
     _rebind.register_wrapper(_np.vectorize, lambda value: value.pyfunc, vectorize._around)
@@ -744,6 +881,13 @@ def _install() -> None:
             _rebind.register(fun, made)
     module.polynomial = _Polynomials("numpy.polynomial")
     _rebind.register_later("numpy.polynomial", _polynomials)
+    module.lib = _Submodule("numpy.lib")
+    module.lib.stride_tricks = _Submodule("numpy.lib.stride_tricks")
+    module.lib.stride_tricks.as_strided = _as_strided
+    _rebind.register(_np.lib, module.lib)
+    _rebind.register(_np.lib.stride_tricks, module.lib.stride_tricks)
+    _rebind.register(_np.lib.stride_tricks.as_strided, _as_strided)
+    _rebind.register(hasattr, _hasattr)
     module.fft, module.linalg = _Submodule("numpy.fft"), _Submodule("numpy.linalg")
     for name in ("fftfreq", "rfftfreq"):
         setattr(module.fft, name, _frequencies(getattr(_np.fft, name)))
@@ -757,24 +901,36 @@ def _install() -> None:
             _rebind.register(fun, getattr(home, name))
     # copy the remaining names from NumPy; a module-level __getattr__ would make every np.name slower
     for name in dir(_np):
-        if name in vars(module) or (name.startswith("__") and name != "__version__"):
+        if name in vars(module) or (name.startswith("__") and name not in _DUNDERS):
             continue
         setattr(module, name, vars(_np)[name] if name in vars(_np) else _Submodule(f"numpy.{name}"))
     _rebind.register(_np.fft, module.fft)
     _rebind.register(_np.linalg, module.linalg)
     _rebind.register(_np, module)
+    _methods.namespace = module
     copies = _types.ModuleType("copy")
     vars(copies).update(vars(_copy), copy=_copy_of, deepcopy=_deep_copy_of)
     for original in (_copy, _copy.copy, _copy.deepcopy):
         _rebind.register(original, copies if original is _copy else getattr(copies, original.__name__))
     _rebind.register_type(_var.Type(), _var.Type(True))
-    for cls in (float, complex):
-        _rebind.register_methods(cls, _Methods(cls))
-    _rebind.see_constants(_np.ndarray, _is_copied, _seen)
+    _rebind.register_class(float, _ScalarClass(float, _library.to_float))
+    _rebind.register_class(complex, _ScalarClass(complex, _library.to_complex))
+    for name, cls in vars(_np).items():
+        if isinstance(cls, type) and cls in _SCALAR_CLASSES:
+            made = vars(module).get(f"_called_{cls.__name__}") or _ScalarClass(cls, _conversion_to(cls))
+            setattr(module, f"_called_{name}", made)
+            if name == cls.__name__:
+                _rebind.register_class(cls, made)
+    _library.install()
+    _rebind.see_constants(_np.ndarray, _is_copied, _seen, _as_plain)
     for package, home in (("scipy", "wengert.scipy.standin"), ("scipy.special", "wengert.scipy.special")):
         _rebind.register_later(package, _functools.partial(_importlib.import_module, home))
+    _rebind.register_later("numba.np", _compiled_ufuncs.install)
     for package in _refusing.NAMES:
         _rebind.register_later(package, _functools.partial(_refusing.install, package))
+    for package in _refusing.ITERATIVE:
+        if package.count(".") == 1:
+            _rebind.register_later(package, _functools.partial(_refusing.install_iterative, package))
 
 
 _install()

@@ -97,6 +97,7 @@ def as_numpy(x: Any) -> Any:
 def own(x: Any) -> Any:
     """Copy a leaf; if it is traced, the copy is traced too."""
     if var.is_var(x):
+        x = var.as_numpy(x)
         return +x if np.dtype(x.dtype).kind != "b" else np.copy(x)
     return x.copy(order="K") if isinstance(x, np.ndarray) else x
 

@@ -22,14 +22,14 @@ _inside: dict[str, bool] = {}
 
 
 def user_frame():
-    """Return the innermost frame outside this package, NumPy and SciPy, or None."""
+    """Return the innermost frame outside this package, NumPy, SciPy, Numba and functools, or None."""
     frame = _getframe()
     while frame is not None:
         file = frame.f_code.co_filename
         inside = _inside.get(file)
         if inside is None:
             name = frame.f_globals.get("__name__", "")
-            inside = file.startswith(_PACKAGE) or name.partition(".")[0] in ("numpy", "scipy")
+            inside = file.startswith(_PACKAGE) or name.partition(".")[0] in ("functools", "numba", "numpy", "scipy")
             if file.endswith(".py"):        # names like <string> are shared by code of several modules
                 _inside[file] = inside
         if not inside:
@@ -104,13 +104,32 @@ MIRRORED = frozenset(
 )
 
 
+_NODES = "write a sum over quadrature nodes, such as numpy.polynomial.legendre.leggauss(n)"
+_MINIMUM = "use wengert.scipy.optimize.minimize, whose solution has its derivative"
+_ROOT = "use wengert.scipy.optimize.root_scalar, whose solution has its derivative"
+#: other functions of SciPy that iterate to convergence on traced values, by module: what to write instead
+ITERATIVE = {
+    "scipy.optimize": {
+        **dict.fromkeys(("brent", "golden", "fminbound", "bracket"), _MINIMUM),
+        "line_search": "write the step as a function of the point, or pass wengert.stop_gradient(step)",
+    },
+    "scipy.optimize.elementwise": {
+        **dict.fromkeys(("find_root", "bracket_root"), _ROOT),
+        **dict.fromkeys(("find_minimum", "bracket_minimum"), _MINIMUM),
+    },
+    "scipy.integrate": dict.fromkeys(("cubature", "nsum", "quad_vec", "tanhsinh"), _NODES),
+    "scipy.differentiate": {name: f"use wengert.{name}" for name in ("derivative", "hessian", "jacobian")},
+}
+_SOLVERS = MIRRORED.union(*ITERATIVE.values())
+
+
 def solver() -> str | None:
-    """Name of the function in `MIRRORED` that SciPy is running, or None."""
+    """Name of the function in `MIRRORED` or `ITERATIVE` that SciPy is running, or None."""
     frame = sys._getframe()
     found = None
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
-        if module.startswith("scipy.") and frame.f_code.co_name in MIRRORED:
+        if module.startswith("scipy.") and frame.f_code.co_name in _SOLVERS:
             found = frame.f_code.co_name
         elif not module.startswith(("numpy.", "scipy.", "wengert.core.", "wengert.rules.")):
             break  # the user's code, or a derivative passed to SciPy
@@ -127,3 +146,18 @@ def sparse_solver() -> str | None:
             found = frame.f_code.co_name
         frame = frame.f_back
     return found
+
+
+def is_numba() -> bool:
+    """Is Python code of Numba the caller?"""
+    return sys._getframe().f_globals.get("__name__", "").startswith("numba.")
+
+
+def is_masked() -> bool:
+    """Is a function of numpy.ma running?"""
+    frame = sys._getframe()
+    while frame is not None and (module := frame.f_globals.get("__name__", "")).startswith(("numpy.", "wengert.")):
+        if module.startswith("numpy.ma."):
+            return True
+        frame = frame.f_back
+    return False

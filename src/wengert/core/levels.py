@@ -239,8 +239,8 @@ def swallowed(holder, name: str) -> TracedValueError:
     kind = kind if issubclass(kind, TypeError) else TracedValueError
     return kind(
         f"{name}: the function caught an error that only traced values raise, and continued without the derivative. "
-        "Let it propagate: catch only errors that plain code raises, or try the differentiable version first, such as "
-        f"np.exp(x) before math.exp(x). The error was: {text}"
+        "Let it propagate: catch only errors that plain code raises, or try the differentiable version first. "
+        f"The error was: {text}"
     )
 
 

@@ -8,7 +8,18 @@ from __future__ import annotations
 
 from wengert import registry
 from wengert.core import advice, levels
-from wengert.core.frames import at, is_assignment, is_attribute_assignment, solver, sparse_solver, user_frame, where
+from wengert.core.frames import (
+    ITERATIVE,
+    at,
+    is_assignment,
+    is_attribute_assignment,
+    is_masked,
+    solver,
+    sparse_solver,
+    user_frame,
+    where,
+)
+from wengert.core.rebind.follow import FOREIGN, is_standard, top_package, why_unfollowed
 from wengert.errors import TracedValueError, UnsupportedFunctionError
 
 
@@ -50,6 +61,23 @@ def no_rule_message(fun, row) -> str:
     )
 
 
+_INSTEAD_OF_MASK = "write numpy.where(mask, fill, x), or select the elements x[~mask]"
+#: classes of NumPy for which operators and functions mean something else than for arrays, and what to write instead
+_OTHER_ARRAYS = {
+    "MaskedArray": f"the derivative would ignore the mask. Instead, {_INSTEAD_OF_MASK}",
+    "matrix": "its operators differ from those of arrays. Pass numpy.asarray(m), and write @ for products",
+}
+
+
+def subclass_message(cls: type) -> str | None:
+    """Message for a call that combines a traced value with an array of this class; None if it counts as an array."""
+    for base in cls.__mro__:
+        if base.__name__ in _OTHER_ARRAYS and base.__module__.startswith("numpy"):
+            name = "numpy.ma.MaskedArray" if base.__name__ == "MaskedArray" else "numpy.matrix"
+            return f"a traced value cannot be combined with a {name}{at()}: {_OTHER_ARRAYS[base.__name__]}"
+    return None
+
+
 def option_message(row, names):
     if row.kind == "elementwise" and "where" in names:
         return (
@@ -83,11 +111,28 @@ def assignment_message(what: str) -> str:
         f"a traced value cannot be stored in a plain NumPy array: {what}{at()}. "
         "The array was made where wengert does not see it, and the derivative would be lost. "
         "Make it with `import wengert.numpy as np`, or with np.zeros(n, like=x), or copy it with np.copy(a), or build "
-        "a list and return it"
+        f"a list and return it{_unfollowed()}"
     )
 
 
+def _unfollowed() -> str:
+    """Advice if the user's line is in a package that is not followed."""
+    frame = user_frame()
+    module = frame.f_globals.get("__name__") if frame is not None else None
+    reason = why_unfollowed(module) if module else None
+    package = top_package(module)
+    if reason is None or package in FOREIGN or is_standard(package):
+        return ""
+    return f'. Code of {package} is not followed, since {reason}: wengert.follow("{package}") changes that'
+
+
 def solver_message(name: str) -> str:
+    for module, functions in ITERATIVE.items():
+        if name in functions:
+            return (
+                f"a traced value cannot go through {module}.{name}{at()}: it iterates to convergence, and its result "
+                f"would have the derivative of the iteration. Instead, {functions[name]}"
+            )
     return (
         f"a traced value cannot go through scipy.optimize.{name}{at()}: its derivative would be lost. "
         f"Use wengert.scipy.optimize.{name}, whose solution has its derivative"
@@ -101,9 +146,12 @@ def float_message() -> str:
         return assignment_message("element assignment")
     if advice.is_fill(user_frame()):
         return assignment_message("fill")
+    by_name = "Call float(x) or math.sin(x) by its name in the function itself, or the NumPy function np.sin(x). "
     return (
-        f"a traced value cannot become a Python float{at()}: its derivative would be lost. {advice.of(user_frame())}"
-        "Use the NumPy function (np.sin(x) for math.sin(x)), or wengert.stop_gradient(x) where a constant is meant"
+        f"a traced value cannot become a Python float{at()}: its derivative would be lost. "
+        f"{advice.of(user_frame()) or by_name}"
+        "Use wengert.stop_gradient(x) where a constant is meant"
+        f"{_unfollowed()}"
     )
 
 
@@ -117,6 +165,11 @@ def array_message() -> str:
             "wengert.primitive(lu.solve, jvp=lambda t, y, b: lu.solve(t), vjp=lambda ybar, y, b: lu.solve(ybar, 'T')) "
             "with lu = scipy.sparse.linalg.splu(A)"
         )
+    if is_masked():
+        return (
+            f"a traced value cannot become a masked array{at()}: its derivative would be lost. "
+            f"Masked arrays have no derivative: {_INSTEAD_OF_MASK}"
+        )
     if is_assignment():
         return assignment_message("slice assignment")
     if is_attribute_assignment():
@@ -127,7 +180,7 @@ def array_message() -> str:
         f"a traced value cannot become a plain NumPy array{at()}: its derivative would be lost. "
         f"{advice.of(user_frame())}"
         "Use np.stack([...]) to join traced values and NumPy functions (np.linalg.solve) in place of SciPy's, "
-        "or wengert.stop_gradient(x) where a constant is meant"
+        f"or wengert.stop_gradient(x) where a constant is meant{_unfollowed()}"
     )
 
 

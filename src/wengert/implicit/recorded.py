@@ -245,7 +245,7 @@ class _Slices:
             code.run()
             start = len(code.listing)
             try:
-                r = self.equations(self.around.unknown(x.copy() if self.shape else np.float64(x)))
+                r = var.as_numpy(self.equations(self.around.unknown(x.copy() if self.shape else np.float64(x))))
             except (TracedValueError, UnsupportedFunctionError) as error:
                 raise _NotTraceable(f"{self.name}: {error}") from error
             code.run()

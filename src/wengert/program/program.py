@@ -89,6 +89,7 @@ class Program(Runner):
     _tier = "auto"  # see `tiered`
     _disabled: frozenset = frozenset()  # names of disabled passes
     _history: tuple = ()  # `pipeline.Run.log` of the passes that produced the IR
+    _source: Callable = staticmethod(lambda: None)  # weak reference to the recorded function, which is not pickled
 
     def __init__(self, name, listing, form, result, exact, example, floats=1):
         self._name = name
@@ -388,7 +389,7 @@ class Program(Runner):
         run = self._passed("derivative", listing)
         made = Program(name, run.code, self._form, result, self._exact, self._example, self._floats)
         made._rolls, made._tier, made._keeps_arrays = self._rolls, self._tier, self._keeps_arrays
-        made._disabled, made._history = self._disabled, tuple(run.log)
+        made._disabled, made._history, made._source = self._disabled, tuple(run.log), self._source
         return made
 
     # ------------------------------------------------------------------------------------------ what it is
@@ -494,6 +495,7 @@ class Program(Runner):
         state = {**self.__dict__, "_version": verify.form()}
         for name in ("_machine", "_expanded", "_derived"):
             del state[name]
+        state.pop("_source", None)
         return state
 
     def __setstate__(self, state):
@@ -513,6 +515,7 @@ class Program(Runner):
 
     #: optional attributes of a state, with their types
     _optional = dict.fromkeys(("_rolls", "_gathers", "_keeps_arrays"), bool) | {"_history": tuple}
+    _optional |= {"_source": callable}
     _optional |= {"_tier": TIERS.__contains__, "_disabled": lambda x: type(x) is frozenset and x <= {*pipeline.names()}}
 
     def _check_parts(self, verifier: Verifier) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import types
+import weakref
 
 import numpy as np
 
 from wengert.core.levels import Unrecorded
 from wengert.core.modes.pullback import was_written
-from wengert.core.operands.var import as_numpy, float_of, holds_traced, is_scalar, is_var, plain
+from wengert.core.operands.var import as_numpy, given_float, holds_traced, is_scalar, is_var, plain
 from wengert.errors import TracedValueError
 from wengert.program.derivatives import NotDerivable
 from wengert.program.passes import pipeline
@@ -129,7 +130,8 @@ def _traced(inner, f, args, kwargs, reading, exact, disabled):
 
     def run(*inputs):
         operands = [
-            float_of(x) if type(leaf) is float else x for x, leaf in zip(reading.operands(inputs, leaves), leaves)
+            given_float(x) if type(leaf) is float and is_var(x) else x
+            for x, leaf in zip(reading.operands(inputs, leaves), leaves)
         ]
         for i, j in aliases:
             operands[i] = operands[j]
@@ -145,6 +147,8 @@ def _traced(inner, f, args, kwargs, reading, exact, disabled):
     made = pipeline.run("trace", listing, pipeline.Options(exact, disabled=disabled))
     program = Program(name, made.code, form, ends[0], exact, leaves)
     program._disabled, program._history = disabled, tuple(made.log)
+    if type(source := inner(f)) is types.FunctionType:
+        program._source = weakref.ref(source)
     return program
 
 

@@ -105,9 +105,10 @@ def _at_least(ndim):
     """Body of ``atleast_1d``, ``atleast_2d`` or ``atleast_3d``, for one array or several: a 1-D array becomes a row."""
 
     def reshaped(x):
+        x = as_array(x)
         n = np.ndim(x)
         if n >= ndim:
-            return as_array(x)
+            return x
         before = int(n == 1)
         return np.reshape(x, (1,) * before + np.shape(x) + (1,) * (ndim - n - before))
 

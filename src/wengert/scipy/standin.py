@@ -12,7 +12,8 @@ class Package(ModuleType):
     """``scipy`` except for the modules that wengert replaces."""
 
     def __getattr__(self, name):
-        return import_module("wengert.scipy.special") if name == "special" else getattr(scipy, name)
+        value = import_module("wengert.scipy.special") if name == "special" else getattr(scipy, name)
+        return rebind.REGISTERED[id(value)][1] if rebind.is_registered(value) else value
 
     def __setattr__(self, name, value):
         setattr(scipy, name, value)

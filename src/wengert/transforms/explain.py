@@ -7,9 +7,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from wengert.core.rebind.choose import survey
 from wengert.transforms import costs
 from wengert.transforms.costs import Plan
-from wengert.transforms.dense import JVP, VJP, Derivative, Jacobian
+from wengert.transforms.dense import JVP, VJP, Derivative, Jacobian, Operator
 from wengert.transforms.products import shape_of
 
 # operators without a choice of mode: mode, sweeps over the tape, reason
@@ -40,6 +41,9 @@ class Explanation:
         0 in forward mode.
     costs : dict
         Estimated cost of the derivative in each mode, in evaluations of f.
+    followed, unfollowed : dict
+        Packages whose code f reaches, see `wengert.follow`: the number of functions that are followed, and the reason
+        why others are not.
     """
 
     name: str
@@ -49,6 +53,8 @@ class Explanation:
     entries: int
     nbytes: int
     costs: dict
+    followed: dict
+    unfollowed: dict
 
     def __repr__(self):
         plan = self.plan
@@ -68,6 +74,7 @@ class Explanation:
         if self.costs:
             listed = ", ".join(f"{mode} {cost:.3g}" for mode, cost in self.costs.items())
             rows.append(f"  cost    {listed} evaluations of f (estimated)")
+        rows += [f"  follows {text}" for text in following(self.followed, self.unfollowed)]
         return "\n".join(rows)
 
 
@@ -138,7 +145,7 @@ def explain(
         nbytes = run.tape.nbytes + 8 * run.tape.elements if recorded else 0
     finally:
         run.close()
-    return Explanation(known.name, plan, inputs, outputs, entries, nbytes, _costs(known.word, n, m))
+    return Explanation(known.name, plan, inputs, outputs, entries, nbytes, _costs(known.word, n, m), *_reached(known))
 
 
 def _costs(word: str, n: int, m: int) -> dict:
@@ -148,6 +155,20 @@ def _costs(word: str, n: int, m: int) -> dict:
         return {}
     columns, rows = directions[word]
     return {"forward": costs.forward_cost(columns), "reverse": costs.COSTS.record + costs.reverse_cost(rows)}
+
+
+def _reached(f):
+    """Followed and other packages of the function inside operators."""
+    while isinstance(f, Operator):
+        f = f.f
+    return survey(f)
+
+
+def following(followed: dict, unfollowed: dict) -> list[str]:
+    """Which packages are followed, in words; nothing to say about a function that reaches one package."""
+    texts = [f"{package}, {counted(count, 'function')}" for package, count in followed.items()]
+    texts = texts if len(texts) > 1 or unfollowed else []
+    return texts + [f"not {package}: {reason}" for package, reason in unfollowed.items()]
 
 
 def counted(count: int, one: str, several: str = "") -> str:

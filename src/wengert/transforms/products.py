@@ -23,7 +23,7 @@ from wengert.core.levels import check_end, explain, is_watched, recording, runni
 from wengert.core.modes.nested import NestedTape
 from wengert.core.modes.pullback import carried, has_stores, independent, is_output, pull_back, was_written
 from wengert.core.modes.second import push_forward
-from wengert.core.operands.var import holds_traced, level_of, tangents_of
+from wengert.core.operands.var import as_numpy, holds_traced, level_of, tangents_of
 from wengert.core.rebind.rebind import rebound
 from wengert.core.tape.memory import Level
 from wengert.core.tape.tape import Tape, holds_complex
@@ -148,8 +148,9 @@ def _run(run: Recording, f: Callable, traced: list, kwargs: dict, has_aux: bool,
 
 def _flatten_result(run: Recording, y) -> None:
     """Flatten the result of the function into `run.outputs`."""
+    y = as_numpy(y)
     if is_output(run.level, y):
-        run.outputs = [y]
+        run.outputs = [list(map(as_numpy, y)) if isinstance(y, (list, tuple)) else y]
         return
     leaves, run.restore_output = split(y)
     run.template = y

@@ -110,6 +110,11 @@ class Series(Lifted):
     def _sample(self):
         return var.plain(self.c[0])
 
+    def _scalar_call(self, rule, value, args):
+        found = rule(*args)
+        found.c[0] = value(*map(value_of, args))
+        return found
+
     def _item(self, key):
         key = value_of(key)
         return Series([a[key] for a in self.c])

@@ -14,12 +14,14 @@ import operator
 
 import numpy as np
 
+from cpython.object cimport PyObject_TypeCheck, PyTypeObject
+
 from wengert.core.dispatch.arguments cimport is_a
 cimport wengert.core.operands.var as var  # in this form Cython sees that the module depends on it
 
 from wengert import registry
 from wengert.core import levels
-from wengert.core.dispatch import mixed, nan_check, options
+from wengert.core.dispatch import mixed, nan_check, options, python_ufuncs
 from wengert.core.dispatch.arguments import (
     Part, all_passive, as_result_dtype, broadcasts, call_on_constants, check_call, check_complex, check_target, clean,
     is_traced_condition, kept, kept_operand, like_tuple, numbers_like, observe_unsupported, observed_keywords,
@@ -29,7 +31,7 @@ from wengert.core.dispatch.arguments import (
 from wengert.core.dispatch.checks import operand_text, refusal, refuse_overlap
 from wengert.core.frames import at, solver
 from wengert.core.messages import (
-    assignment_message, no_complex_rule, no_rule_message, option_message, solver_message,
+    assignment_message, no_complex_rule, no_rule_message, option_message, solver_message, subclass_message,
 )
 from wengert.core.operands import var
 from wengert.core.operands.var import holds_traced, holds_var, observed, plain
@@ -38,6 +40,7 @@ from wengert.errors import TracedValueError, UnsupportedFunctionError
 from wengert.features import parameters_of as signature
 
 cdef dict _rows = registry.rows
+cdef type _ndarray = np.ndarray
 cdef tuple _ARRAYS = (np.ndarray, np.generic)
 
 #: replacements of creation functions, by NumPy function (filled by `wengert.numpy`)
@@ -54,7 +57,7 @@ _OPTIONS_OF_METHODS = ("axis", "dtype", "out", "keepdims", "initial", "where")
 
 def ufunc(fun, method, inputs, kwargs, compute=None):
     """Handle NumPy's ufunc protocol. `compute`, if given, computes the value of an operator in place of the ufunc."""
-    if var.may_record():
+    if var.may_hold_floats():
         inputs, kwargs = promote_python_floats(fun, inputs, kwargs)
     if method == "__call__":
         if kwargs and not kwargs.keys() <= _KNOWN_OPTIONS and holds_traced(inputs):
@@ -67,6 +70,8 @@ def ufunc(fun, method, inputs, kwargs, compute=None):
         left = np.reshape(left, np.shape(left) + (1,) * np.ndim(right))
         return ufunc(fun, "__call__", (left, right), kwargs)
     target = registry.ufunc_methods.get((fun, method))
+    if target is None and (f := python_ufuncs.function_of(fun)) is not None and method in python_ufuncs.METHODS:
+        return python_ufuncs.METHODS[method](fun, f, *inputs, **kwargs)
     if target is None and all_passive((inputs, tuple(kwargs.values()))):
         return record_constant(constant_row, inputs, kwargs, getattr(fun, method))
     if target is None:
@@ -108,7 +113,7 @@ _CALLED_BY_SOLVERS = frozenset((np.isclose, np.isnan, np.atleast_1d))
 
 def function(fun, args, kwargs, compute=None):
     """Call a NumPy function on operands and record it by its row, or raise."""
-    if var.may_record():
+    if var.may_hold_floats():
         args, kwargs = promote_python_floats(fun, args, kwargs)
     if fun in creation:
         kwargs.pop("like", None)
@@ -129,7 +134,10 @@ def function(fun, args, kwargs, compute=None):
         return call_on_constants(fun, args, kwargs, compute)
     if fun in _CALLED_BY_SOLVERS and (name := solver()) is not None:
         raise TracedValueError(solver_message(name))
+    refuse_subclasses(args)
     row = _rows.get(fun) or registry.lookup(fun)
+    if row is None and (f := python_ufuncs.function_of(fun)) is not None:
+        return python_ufuncs.call(fun, f, args, **kwargs)
     if row is None or row.kind == "refuse":
         if all_passive((args, tuple(kwargs.values()))):
             return clean(fun(*observed(args), **observed_keywords(kwargs)))
@@ -170,6 +178,14 @@ def function(fun, args, kwargs, compute=None):
     if var.holds_traced(tuple(kwargs.values())):
         args, kwargs = positional(fun, args, kwargs)
     return apply(row, fun, args, kwargs, compute)
+
+
+cpdef refuse_subclasses(args):
+    """Raise if an argument is a masked array or a matrix: functions and operators mean something else for them."""
+    for x in args:
+        if type(x) is not _ndarray and PyObject_TypeCheck(x, <PyTypeObject *>_ndarray):
+            if (message := subclass_message(type(x))) is not None:
+                raise refusal(args, message, UnsupportedFunctionError)
 
 
 cdef bint _all_share_memory(x, list parts) except -1:

@@ -11,7 +11,7 @@ import numpy as np
 
 from wengert import registry
 from wengert.core import advice, frames
-from wengert.core.dispatch import matrices, methods, mixed
+from wengert.core.dispatch import dispatch, matrices, methods, mixed, python_ufuncs
 from wengert.core.operands import var
 from wengert.errors import TracedValueError
 
@@ -63,12 +63,19 @@ class Lifted(var.BufferExporter):
         """Return a plain value of the same type and shape."""
         raise NotImplementedError
 
+    def _scalar_call(self, rule, value, args):
+        """Call a function of Python scalars, which has the rule of a NumPy function; ``value(*args)`` is its value."""
+        self._raise_unsupported(value.__name__)
+
     # -- protocols
 
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, where=True, **kwargs):
+        dispatch.refuse_subclasses(inputs)
         inputs = tuple(map(mixed.as_array_like, inputs))
         kwargs = {name: value for name, value in kwargs.items() if value is not None or name == "axis"}
-        if method == "__call__":
+        if method == "__call__" and (f := python_ufuncs.function_of(ufunc)) is not None:
+            found = python_ufuncs.call(ufunc, f, inputs, **kwargs)
+        elif method == "__call__":
             found = self._call(ufunc, inputs, kwargs)
         elif method == "outer" and len(inputs) == 2:
             left, right = inputs
@@ -89,12 +96,16 @@ class Lifted(var.BufferExporter):
         return out
 
     def __array_function__(self, function, types, args, kwargs):
+        dispatch.refuse_subclasses(args)
         out = kwargs.pop("out", None)
         found = self._call(function, tuple(map(mixed.as_array_like, args)), kwargs)
         if out is not None:
             out[...] = found
             return out
         return found
+
+    def __array_namespace__(self, *, api_version=None):
+        return methods.namespace
 
     def __array__(self, dtype=None, copy=None):
         handed = matrices.array_for_scipy(self, 2)
@@ -252,6 +263,7 @@ def _is_operand(x, fun):
         return True
     if fun is np.matmul and matrices.is_sparse(x):
         return True
+    dispatch.refuse_subclasses((x,))
     return var.is_var(x) or isinstance(x, (np.ndarray, np.generic, bool, int, float, complex, list, tuple))
 
 

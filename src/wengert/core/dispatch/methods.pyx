@@ -7,6 +7,7 @@ Attributes and methods without a derivative raise an error that says what to wri
 from __future__ import annotations
 
 import operator
+import sys
 
 import numpy as np
 
@@ -20,8 +21,8 @@ from wengert.core.dispatch.arguments import check_complex, clean
 from wengert.core.dispatch.checks import refusal
 from wengert.core.dispatch.dispatch import MEMORY_DEPENDENT, constant_row, function, record_constant, ufunc
 from wengert.core.dispatch.flat import Flat
-from wengert.core.frames import at
-from wengert.core.messages import dtype_error
+from wengert.core.frames import at, is_numba, solver
+from wengert.core.messages import array_message, dtype_error, solver_message, subclass_message
 from wengert.core.operands import var
 from wengert.core.operands.var import observed
 from wengert.dependence import Elementwise
@@ -51,7 +52,7 @@ METADATA = frozenset("nbytes itemsize strides flags device".split())
 
 #: attributes and methods whose result would lose the derivative
 LOSES_DERIVATIVE = frozenset(
-    "as_integer_ratio hex tolist tobytes tostring tofile dump dumps data ctypes base".split()
+    "as_integer_ratio hex tobytes tostring tofile dump dumps data ctypes base".split()
 )
 INTERFACES = frozenset(("__array_interface__", "__array_struct__"))
 
@@ -96,6 +97,27 @@ REFUSED_METHODS = {
 }
 
 
+#: the module `wengert.numpy`, set by itself
+namespace = None
+
+
+def array_namespace(x, api_version):
+    """Return the namespace of the Python array API that accepts traced values.
+
+    `array_api_compat` requires one namespace for all arrays of a call; if there are plain ones too, it is theirs.
+    """
+    np.empty(0).__array_namespace__(api_version=api_version)  # NumPy's own errors
+    if var.is_traced(x) and (name := solver()) is not None:
+        raise refusal(x, solver_message(name))
+    frame = sys._getframe()
+    package = frame.f_globals.get("__name__", "").removesuffix(".common._helpers")
+    if package.endswith("array_api_compat") and f"{package}.numpy" in sys.modules:
+        given = frame.f_locals.get("xs", ())
+        if any(issubclass(type(y), (np.ndarray, np.generic)) for y in given):
+            return sys.modules[f"{package}.numpy"]
+    return namespace
+
+
 def array_attribute(x, name):
     """Return an attribute of a traced or clean array that its class does not define."""
     value = var.value_of(x)
@@ -106,6 +128,8 @@ def array_attribute(x, name):
         method = ARRAY_METHODS[name]
         return lambda *args, **kwargs: method(x, *args, **kwargs)
     if name in METADATA:
+        if name == "flags" and var.is_traced(x) and is_numba():
+            raise refusal(x, array_message())  # Numba infers the type of an argument, and cannot read it then
         return Flags(value.flags) if name == "flags" and var.recording_level(x) else getattr(value, name)
     if name in MEMORY_DEPENDENT and var.recording_level(x):
         levels.end_recording(f"x.{name} depends on the memory of an array", True)
@@ -143,7 +167,7 @@ def scalar_attribute(x, name):
         return lambda *args, **kwargs: function(fun, (x, *args), kwargs)
     if name == "copy":
         return lambda: x
-    if name in ("clip", "conj", "conjugate", "reshape", "astype", "flatten", "item", "transpose"):
+    if name in ("clip", "conj", "conjugate", "reshape", "astype", "flatten", "item", "tolist", "transpose"):
         method = ARRAY_METHODS[name]
         return lambda *args, **kwargs: method(x, *args, **kwargs)
     value = var.value_of(x)
@@ -289,18 +313,26 @@ def _partition(x, kth, axis=-1, kind="introselect", order=None):
 
 
 def _item(x, *index):
+    """Return an element as a Python scalar."""
     if not var.is_traced(x) or var.is_passive(x):
         return observed(x).item(*index)
-    raise TracedValueError(
-        f"item() of a traced value would lose its derivative{at()}: use the value as it is, or x[index], "
-        "or wengert.stop_gradient(value) where a constant is meant"
-    )
+    var.value_of(x).item(*index)  # NumPy's own errors
+    index = index[0] if len(index) == 1 else index or 0
+    if var.is_scalar(x):
+        return _python_scalar(x)
+    return _python_scalar(x[np.unravel_index(index, np.shape(x)) if np.ndim(index) == 0 else index])
 
 
 def _tolist(x):
+    """Return nested lists of Python scalars."""
     if not var.is_traced(x) or var.is_passive(x):
         return observed(x).tolist()
-    return [_tolist(item) if np.ndim(item) else item for item in x]
+    return [_tolist(item) for item in x] if np.ndim(x) else _python_scalar(x if var.is_scalar(x) else x[()])
+
+
+def _python_scalar(x):
+    """Convert a traced scalar to a traced Python float; a complex one stays as it is."""
+    return x if x.dtype.kind == "c" else var.float_of(x.astype(np.float64))
 
 
 def _view(x, *args, **kwargs):
@@ -309,6 +341,8 @@ def _view(x, *args, **kwargs):
             return observed(x).view(*args, **kwargs)
         value = var.value_of(x)
         y = value.view(*args, **kwargs)
+        if (message := subclass_message(type(y))) is not None:
+            raise refusal(x, message, UnsupportedFunctionError)
         if type(y) is np.ndarray and y.dtype.kind in "fc" and y.real.dtype == value.real.dtype:
             return var.view_of(x, y)  # complex as pairs of real and imaginary parts, or back
         raise UnsupportedFunctionError(f"ndarray.view with another dtype has no derivative{at()}: use x.astype(dtype)")

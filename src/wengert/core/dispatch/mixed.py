@@ -57,12 +57,12 @@ def operate(fun: np.ufunc, left, right):
     except TypeError:
         return NotImplemented
     except Exception:  # plain code raises it as well; in a batch it may concern only some elements
-        if not _is_lifted(x):
+        if not is_lifted(x):
             raise
     converted = as_array_like(other)
     if converted is not other:
         return compute(x, converted) if is_left else compute(converted, x)
-    if _is_lifted(x):
+    if is_lifted(x):
         x._raise_unsupported(f"the operator {sign} with a {type(other).__name__}")
     if var.is_traced(x) and not var.is_passive(x):
         raise refusal(x, operator_message(sign, type(other)))
@@ -85,15 +85,15 @@ def as_array_like(x):
 
 
 def _is_operand(x) -> bool:
-    return var.is_var(x) or _is_lifted(x)
+    return var.is_var(x) or is_lifted(x)
 
 
-def _is_lifted(x) -> bool:
+def is_lifted(x) -> bool:
     return hasattr(type(x), "_call")
 
 
 def _plain(x):
     """Return a plain value of the same type and shape."""
-    if _is_lifted(x):
+    if is_lifted(x):
         return x._sample()
     return [_plain(item) for item in x] if type(x) in _SEQUENCES else var.plain(x)

@@ -8,12 +8,14 @@ Where a class is neither called nor has an attribute read nor is passed to ``map
 
 from __future__ import annotations
 
+import functools
 import sys
 import types
 
-from wengert.core.dispatch import lifted
+from wengert.core.dispatch import arguments, lifted
 from wengert.core.dispatch.checks import refusal
-from wengert.core.messages import call_message
+from wengert.core.frames import ITERATIVE
+from wengert.core.messages import call_message, solver_message
 from wengert.core.operands import var
 from wengert.core.rebind import rebind
 
@@ -44,6 +46,29 @@ class Refusing:
         return Refusing(value, f"{_get(self, '_wengert_name')}.{name}") if name in _CONSTRUCTORS else value
 
 
+class Iterative(Refusing):
+    """Proxy of a function that iterates to convergence: its arguments and the functions given to it have no traced
+    values, as the result would have the derivative of the iteration.
+    """
+
+    __slots__ = ()
+
+    def __call__(self, *args, **kwargs):
+        def checked(x):
+            if isinstance(x, types.FunctionType | types.MethodType | functools.partial):
+                return lambda *a, **k: refused(x(*a, **k))
+            return refused(x)
+
+        def refused(x):
+            if var.holds_traced(x) and not arguments.all_passive(x):
+                raise refusal(x, solver_message(name))
+            return var.observed(x)
+
+        name = _get(self, "_wengert_name").rpartition(".")[2]
+        args, kwargs = [*map(checked, args)], {word: checked(x) for word, x in kwargs.items()}
+        return _get(self, "_wengert_of")(*args, **kwargs)
+
+
 _get = object.__getattribute__
 
 
@@ -68,6 +93,18 @@ def proxy_of_subclass(cls: type) -> Refusing | None:
     made = type(cls), type(cls.__new__), type(cls.__init__)
     is_in_c = made == (type, types.BuiltinFunctionType, types.WrapperDescriptorType)
     return Refusing(cls, cls.__qualname__) if is_in_c else None
+
+
+def install_iterative(package: str) -> None:
+    """Register proxies of the functions of a package of SciPy listed in `ITERATIVE`, with those of its modules."""
+    for place, names in ITERATIVE.items():
+        module = sys.modules.get(place)
+        if module is None or not f"{place}.".startswith(f"{package}."):
+            continue
+        for name in names:
+            if (value := getattr(module, name, None)) is not None:  # older versions of SciPy have fewer
+                rebind.register(value, Iterative(value, f"{place}.{name}"))
+        rebind.register_library(module)
 
 
 def install(package: str) -> None:

@@ -14,6 +14,8 @@ import linecache
 import re
 import weakref
 
+from wengert.core.rebind.rename import public
+
 #: digits after the decimal point from which on text is taken to be precise enough for reading the number back
 MIN_PRECISE_DIGITS = 13
 
@@ -171,7 +173,7 @@ def _purpose_from_bytecode(code, last):
         if not name.startswith("CALL"):
             return "shown"
         named = [load for load in loads if load[0] == first and load[1] < behind and isinstance(load[2], str)]
-        found = _purpose_of_call(max(named, key=lambda load: load[1])[2] if named else "")
+        found = _purpose_of_call(public(max(named, key=lambda load: load[1])[2]) if named else "")
         if found is not None:
             return found
     return None

@@ -1,16 +1,24 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""Proxies of NumPy ufuncs that record traced operands directly; a differentiated function sees one as ``np.sin``."""
+"""Proxies of functions that record traced operands directly, without NumPy's dispatch.
+
+A differentiated function sees a `Ufunc` as ``np.sin`` and a `ScalarFunction` as ``math.sin``.
+"""
 
 cimport cython
+from cpython.float cimport PyFloat_CheckExact
+from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_INCREF
 
 import numpy as np
 
 from wengert.core.tape.kernel cimport Kernel, kernels
-from wengert.core.operands.var cimport ArrayVar, ScalarDual, ScalarVar, binary, unary
+from wengert.core.operands.var cimport (
+    ArrayVar, ScalarDual, ScalarVar, as_numpy, binary, float_of, scalar_ufunc, unary, unary_value,
+)
 
 from wengert.core.dispatch import dispatch
+from wengert.core.dispatch.arguments import unchanged
 
 ctypedef PyObject *(*vector_function)(PyObject *, PyObject *const *, size_t, PyObject *) noexcept
 
@@ -123,6 +131,113 @@ def proxy(ufunc):
     return Ufunc(kernels.get(ufunc) or Kernel(ufunc, 0, 0, 0))
 
 
+@cython.final
+cdef class ScalarFunction:
+    """A proxy of a function of Python floats, such as ``math.sin``, that also accepts traced values.
+
+    With the rule of a ufunc (`set_rule`) scalars are recorded here.  The function itself computes the value, so that
+    bits and exceptions are those of plain code.
+    ``general(*args, **kwargs)`` handles all other calls with arguments that may be traced.
+    """
+
+    cdef vector_function vectorcall
+    cdef Kernel kernel
+    cdef readonly object __wrapped__
+    cdef object general
+
+    def __cinit__(self, fun, general):
+        self.vectorcall = call_scalar_function
+        self.__wrapped__ = fun
+        self.general = general
+
+    def set_rule(self, ufunc):
+        """Record calls with the arity of this ufunc by its kernel, if it has one."""
+        self.kernel = kernels.get(ufunc)
+
+    def __getattr__(self, name):
+        return getattr(self.__wrapped__, name)
+
+    @property
+    def __class__(self):
+        return type(self.__wrapped__)
+
+    def __repr__(self):
+        return repr(self.__wrapped__)
+
+    def __eq__(self, other):
+        return self.__wrapped__ is (other.__wrapped__ if type(other) is ScalarFunction else other)
+
+    def __hash__(self):
+        return hash(self.__wrapped__)
+
+    def __reduce__(self):
+        return unchanged, (self.__wrapped__,)
+
+
+cdef PyObject *call_scalar_function(PyObject *self, PyObject *const *args, size_t nargs, PyObject *names) noexcept:
+    """Vectorcall entry point of `ScalarFunction`."""
+    cdef ScalarFunction proxy = <ScalarFunction>self
+    cdef size_t n = WG_NARGS(nargs), i
+    cdef object general = proxy.__wrapped__
+    cdef PyObject *found
+    if names == NULL and proxy.kernel is not None and n == <size_t>proxy.kernel.nin and (
+            may_be_traced(args[0]) or (n == 2 and may_be_traced(args[1]))):
+        found = recorded_scalars(proxy, args[0], args[1] if n == 2 else NULL)
+        if found != <PyObject *>None:
+            return found
+    for i in range(n + (0 if names == NULL else len(<object>names))):
+        if may_be_traced(args[i]):
+            general = proxy.general
+            break
+    return PyObject_Vectorcall(<PyObject *>general, args, nargs, names)
+
+
+cdef inline bint may_be_traced(PyObject *x) noexcept:
+    return not (PyFloat_CheckExact(<object>x) or PyLong_CheckExact(<object>x) or Py_TYPE(x) == float64_type)
+
+
+cdef PyObject *recorded_scalars(ScalarFunction proxy, PyObject *a, PyObject *b) noexcept:
+    """Record a call by the kernel of the ufunc; return a borrowed None if the operands need the general path."""
+    try:
+        result = of_scalars(proxy, as_numpy(<object>a), None if b == NULL else as_numpy(<object>b))
+    except BaseException as error:
+        return wg_raise(error)
+    if result is not None:
+        Py_INCREF(result)
+    return <PyObject *>result
+
+
+cdef object of_scalars(ScalarFunction proxy, object a, object b):
+    cdef double y
+    if not (is_eager_scalar(a) and (b is None or is_eager_scalar(b) or is_number(b))
+            or is_number(a) and is_eager_scalar(b)):
+        return None
+    if b is None:
+        y = proxy.__wrapped__(float_value(a))
+        return float_of(unary_value(proxy.kernel, a, y))
+    y = proxy.__wrapped__(float_value(a), float_value(b))
+    return float_of(scalar_ufunc(proxy.kernel, a, b, &y))
+
+
+cdef inline bint is_number(object x):
+    return PyFloat_CheckExact(x) or PyLong_CheckExact(x) or type(x) is np_float64
+
+
+cdef inline bint is_eager_scalar(object x):
+    """Return whether `x` is a traced scalar of an outermost level whose tape is not recording a program."""
+    return type(x) is ScalarDual or (type(x) is ScalarVar and not (<ScalarVar>x).tape.recording)
+
+
+cdef inline object float_value(object x):
+    if type(x) is ScalarVar:
+        return (<ScalarVar>x).v
+    return (<ScalarDual>x).v if type(x) is ScalarDual else x
+
+
+cdef object np_float64 = np.float64
+cdef PyTypeObject *float64_type = <PyTypeObject *><PyObject *>np_float64
 cdef Ufunc _any = Ufunc(<Kernel>kernels[np.add])
-# Cython offers no offsetof for a cdef class, so measure the offset of the vectorcall pointer on an instance.
+# Cython offers no offsetof for a cdef class, so measure the offset of the vectorcall pointers on instances.
 wg_enable_vectorcall(<PyTypeObject *>Ufunc, <char *>&_any.vectorcall - <char *><PyObject *>_any)
+cdef ScalarFunction _some = ScalarFunction(abs, None)
+wg_enable_vectorcall(<PyTypeObject *>ScalarFunction, <char *>&_some.vectorcall - <char *><PyObject *>_some)

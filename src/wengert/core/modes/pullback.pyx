@@ -359,7 +359,7 @@ def quick(call, str name, tuple args, dict kwargs, Py_ssize_t position, Py_ssize
     traced = (v,) if len(args) == 1 else (*args[:position], v, *args[position + 1:])
     token = PyContextVar_Set(running, (tape,))
     try:
-        y = call(*traced, **kwargs) if kwargs else call(*traced)
+        y = as_numpy(call(*traced, **kwargs) if kwargs else call(*traced))
         if tape.level.refused is not None or tape.level.spelled is not None:
             levels.check_end(tape.level)
     except BaseException as error:
@@ -421,7 +421,7 @@ def quick_push(call, str name, tuple args, dict kwargs, v):
     x = dual_array(level, kept(at), kept(<cnp.ndarray>v))
     token = PyContextVar_Set(running, (level,))
     try:
-        found = call(x, *args[1:], **kwargs)
+        found = as_numpy(call(x, *args[1:], **kwargs))
         if level.refused is not None or level.spelled is not None:
             levels.check_end(level)
     except BaseException as error:

@@ -257,6 +257,9 @@ cdef class ArrayVar:
                 if self.buffer.level is None:
                     (<double *>place)[0] = c
                     return
+            elif type(value) is FloatVar:
+                self[key] = (<FloatVar>value).x
+                return
         set_item(self, key, value)
 
     # -- conversions that would lose the derivative
@@ -334,6 +337,9 @@ cdef class ArrayVar:
 
     def __array_ufunc__(self, ufunc, method, x0, x1=None, *rest, out=None, where=True, **kwargs):
         return array_ufunc(ufunc, method, x0, x1, rest, out, where, kwargs)
+
+    def __array_namespace__(self, *, api_version=None):
+        return methods.array_namespace(self, api_version)
 
     def __array_function__(self, function, types, args, kwargs):
         if len(args) == 1 and not kwargs and args[0] is self:

@@ -127,6 +127,7 @@ cpdef object tangents_of(x):
     """Return the tangents of an operand of a forward level, at the enclosing level."""
     cdef cnp.npy_intp k
     cdef cnp.ndarray t
+    x = as_numpy(x)
     if type(x) is ScalarDual:
         k = (<ScalarDual>x).level.k
         t = <cnp.ndarray>cnp.PyArray_EMPTY(1, &k, cnp.NPY_DOUBLE, 0)

@@ -30,6 +30,13 @@ cdef object unary(Kernel u, object operand):
     return append_elementwise(tape, node, u.reads_a, x.v, None, u.array_value(x.v, None, 0.0, 0.0, False))
 
 
+cdef object unary_value(Kernel u, object x, double y):
+    """Record a unary ufunc of a `ScalarVar` or `ScalarDual` with a given value."""
+    if type(x) is ScalarVar:
+        return append_scalar((<ScalarVar>x).tape, u.opcode, (<ScalarVar>x).slot, 0, y)
+    return dual1(<ScalarDual>x, u.opcode, y)
+
+
 cdef object append_elementwise(Tape tape, Node node, int reads, cnp.ndarray a, cnp.ndarray b, object y):
     """Append an elementwise entry; keep only the arrays that its partials read, and view descriptors of the others."""
     node.a = a
@@ -113,12 +120,12 @@ cdef object binary(Kernel u, object left, object right):
 cdef inline object binary_any(Kernel u, object left, object right, bint is_operator):
     """Apply a binary ufunc, or the operator that corresponds to it, and record it."""
     cdef Side l, r
-    if recordings and (type(left) is FloatVar or type(right) is FloatVar):
+    if holds_floats and (type(left) is FloatVar or type(right) is FloatVar):
         return binary_any(u, promoted_with(left, right), promoted_with(right, left), is_operator)
     if is_scalar_var(left) or is_scalar_var(right):
         if (is_scalar_var(left) or not isinstance(left, ndarray)) and (
                 is_scalar_var(right) or not isinstance(right, ndarray)):
-            scalars = scalar_ufunc(u, left, right)
+            scalars = scalar_ufunc(u, left, right, NULL)
             if scalars is not None:
                 return scalars
     if not (classify_operand(left, &l) and classify_operand(right, &r)) or l.array == r.array == NULL:
@@ -163,31 +170,38 @@ cdef object record_binary(Kernel u, Side *l, Side *r, object y, object compute=N
     return append_elementwise(tape, node, reads, a, b, y)
 
 
-cdef object scalar_ufunc(Kernel u, object left, object right):
-    """Apply a binary ufunc to two scalars by the ufunc's own loop; return None if one is not a supported scalar."""
-    cdef double a, b, y
+cdef object scalar_ufunc(Kernel u, object left, object right, const double *value):
+    """Apply a binary ufunc to two scalars; return None if one is not a supported scalar.
+
+    The result is computed by the ufunc's own loop unless `value` holds it.
+    """
+    cdef double a, b
     cdef Tape tape
     if type(left) is ScalarVar and type(right) is ScalarVar:
         tape = common_tape((<ScalarVar>left).tape, (<ScalarVar>right).tape)
-        y = u.value2((<ScalarVar>left).v, (<ScalarVar>right).v)
-        return append_scalar(tape, u.opcode, (<ScalarVar>left).slot, (<ScalarVar>right).slot, y)
+        return append_scalar(tape, u.opcode, (<ScalarVar>left).slot, (<ScalarVar>right).slot,
+                             result_of(u, (<ScalarVar>left).v, (<ScalarVar>right).v, value))
     if type(left) is ScalarVar and as_double(right, &b):
         tape = (<ScalarVar>left).tape
-        y = u.value2((<ScalarVar>left).v, b)
-        return append_scalar(tape, u.opcode + 1, (<ScalarVar>left).slot, constant(tape, b), y)
+        return append_scalar(tape, u.opcode + 1, (<ScalarVar>left).slot, constant(tape, b),
+                             result_of(u, (<ScalarVar>left).v, b, value))
     if type(right) is ScalarVar and as_double(left, &a):
         tape = (<ScalarVar>right).tape
-        y = u.value2(a, (<ScalarVar>right).v)
-        return append_scalar(tape, u.opcode + 2, constant(tape, a), (<ScalarVar>right).slot, y)
+        return append_scalar(tape, u.opcode + 2, constant(tape, a), (<ScalarVar>right).slot,
+                             result_of(u, a, (<ScalarVar>right).v, value))
     if type(left) is ScalarDual and type(right) is ScalarDual:
         if (<ScalarDual>left).level is (<ScalarDual>right).level:
             return dual2(<ScalarDual>left, <ScalarDual>right, u.opcode,
-                         u.value2((<ScalarDual>left).v, (<ScalarDual>right).v))
+                         result_of(u, (<ScalarDual>left).v, (<ScalarDual>right).v, value))
     elif type(left) is ScalarDual and as_double(right, &b):
-        return dual_left_number(<ScalarDual>left, b, u.opcode + 1, u.value2((<ScalarDual>left).v, b))
+        return dual_left_number(<ScalarDual>left, b, u.opcode + 1, result_of(u, (<ScalarDual>left).v, b, value))
     elif type(right) is ScalarDual and as_double(left, &a):
-        return dual_right_number(a, <ScalarDual>right, u.opcode + 2, u.value2(a, (<ScalarDual>right).v))
+        return dual_right_number(a, <ScalarDual>right, u.opcode + 2, result_of(u, a, (<ScalarDual>right).v, value))
     return None
+
+
+cdef inline double result_of(Kernel u, double a, double b, const double *value) except? -1.0:
+    return value[0] if value != NULL else u.value2(a, b)
 
 
 cdef bint power_is_operator_only = features.power_is_operator_only
@@ -231,7 +245,7 @@ cdef object array_ufunc(object ufunc, str method, object x0, object x1, tuple re
                         dict kwargs):
     """Implement ``__array_ufunc__``: a plain call uses the ufunc's kernel, any other goes through the registry."""
     cdef Kernel u
-    if recordings and holds_float((x0, x1, rest, out, where)):
+    if holds_floats and holds_float((x0, x1, rest, out, where)):
         return dispatch.ufunc(ufunc, method, (x0, x1, *rest) if x1 is not None else (x0, *rest),
                               with_options(kwargs, out, where))
     if out is None and where is True and not kwargs and method == "__call__":

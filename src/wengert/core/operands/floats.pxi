@@ -1,8 +1,9 @@
-# Python floats on a recording tape, with the semantics of Python's operators instead of NumPy's.
+# Traced Python floats, with the semantics of Python's operators instead of NumPy's.
 #
+# They are the inputs of a recording that are floats, and in any derivative the results of `float` and `math`.
 # Operators on Python floats and ints return a Python float, comparisons a plain bool. Where Python would raise or
-# return a complex number, a guard or `levels.end_recording` ends the recording. Combined with operands, NumPy scalars
-# and arrays, a Python float follows NumPy's promotion: float32 stays float32.
+# return a complex number, so do they, except that a guard or `levels.end_recording` ends a recording. Combined with
+# operands, NumPy scalars and arrays, a Python float follows NumPy's promotion: float32 stays float32.
 
 cdef extern from "float.h":
     double DBL_MAX
@@ -17,13 +18,35 @@ cdef inline bint is_python(object x):
     return type(x) is FloatVar or type(x) is float or PyLong_Check(x)
 
 
+cdef bint holds_floats = False      # has a traced Python float ever been made?
+
+
+cpdef bint may_hold_floats() noexcept:
+    """Return whether traced Python floats may occur."""
+    return holds_floats
+
+
 cpdef object float_of(x):
-    """Convert a traced scalar to a traced Python float; return other values unchanged."""
-    cdef FloatVar y
-    if type(x) is not ScalarVar:
+    """Convert a traced float64 scalar to a traced Python float; return other values unchanged."""
+    if not is_scalar_var(x) and not (type(x) is ArrayVar and (<ArrayVar>x).scalar and is_double((<ArrayVar>x).v)):
         return x
+    return given_float(+x if is_input(x) else x)
+
+
+cdef bint is_input(object x):
+    """Return whether a scalar is an input of a recording."""
+    if type(x) is not ScalarVar or not (<ScalarVar>x).tape.recording:
+        return False
+    return (<ScalarVar>x).tape.entries.op[(<ScalarVar>x).slot] == WG_INPUT
+
+
+cpdef object given_float(x):
+    """Convert a scalar input of a recording whose argument is a Python float."""
+    global holds_floats
+    cdef FloatVar y
+    holds_floats = True
     y = FloatVar.__new__(FloatVar)
-    y.x = <ScalarVar>x
+    y.x = x
     return y
 
 
@@ -61,16 +84,36 @@ cdef object float_operator(int op, object left, object right):
         return mixed_float_operator((<Kernel>by_opcode[op]).ufunc, left, right, op)
     if op == WG_DIVIDE and is_zero(right):
         return value_of(left) / value_of(right)         # raises Python's error
-    y = apply_operator(op, as_numpy(left), as_numpy(right))
     if op == WG_POW:
-        check_power(y, left, right)
+        return float_power(left, right)
+    return float_of(apply_operator(op, as_numpy(left), as_numpy(right)))
+
+
+cdef object float_power(object left, object right):
+    """Apply ``**`` as Python does: it may raise, and the power of a negative number may be complex."""
+    cdef object value
+    if not recordings:
+        value = value_of(left) ** value_of(right)
+        if type(value) is complex:
+            return dispatch.ufunc(np.power, "__call__", (complex_of(left), as_numpy(right)), {}, operator.pow)
+    y = apply_operator(WG_POW, as_numpy(left), as_numpy(right))
+    check_finite(y, "{!r} ** {!r}", left, right)
     return float_of(y)
 
 
-cdef int check_power(ScalarVar y, object left, object right) except -1:
-    """End the recording if Python's power would raise, be complex, or not be finite."""
-    if not (fabs(y.v) <= DBL_MAX and observed(abs(y) <= DBL_MAX)):
-        levels.end_recording(f"{value_of(left)!r} ** {value_of(right)!r} is not a finite float")
+cdef object complex_of(object x):
+    """Convert a real scalar to a complex one."""
+    return as_numpy(x).astype(complex) if is_var(x) else np.complex128(x)
+
+
+cpdef int check_finite(y, str text, left, right=None) except -1:
+    """On a recording tape, guard a result that Python computes without raising wherever it is finite."""
+    cdef double v
+    if not recordings or recording_level(y) is None:
+        return 0
+    v = abs(value_of(y))
+    if not (v <= DBL_MAX and observed(np.absolute(grounded(y)) <= DBL_MAX)):
+        levels.end_recording(f"{text.format(value_of(left), value_of(right))} is not finite")
     return 0
 
 
@@ -86,7 +129,9 @@ cdef object mixed_float_operator(object fun, object left, object right, int op=-
 
 
 cdef object exponent(FloatVar x):
-    """Return the exponent of an array: a plain float if NumPy's ``**`` does not call ``np.power`` for it."""
+    """Return the exponent of an array: a plain float if it is an input for which ``**`` does not call ``np.power``."""
+    if not is_input(x.x):       # a computed one has a derivative, which a constant would lose
+        return x
     for c in POWERS:
         if x == c:
             return c
@@ -106,7 +151,7 @@ cdef object float_remainder(object fun, object compute, object left, object righ
 @cython.no_gc
 @cython.freelist(64)
 cdef class FloatVar:
-    """A traced input of a recording that stands for a Python ``float``."""
+    """A traced scalar that stands for a Python ``float``."""
 
     def __init__(self, *args):
         raise TypeError("type(x)(...) cannot create a float from the class of traced floats: use x.__class__(...), "
@@ -191,12 +236,14 @@ cdef class FloatVar:
         return int(self.x)
 
     def __floor__(self):
-        return self.x.__floor__()
+        return int(rounded_value(self.x, np.floor))
 
     def __ceil__(self):
-        return self.x.__ceil__()
+        return int(rounded_value(self.x, np.ceil))
 
     def __round__(self, digits=None):
+        if not is_recorded(self.x):
+            return round(<double>value_of(self), digits)
         if digits is None:
             return round(self.x)
         return float_of(dispatch.record_constant(dispatch.constant_row, (self.x, digits), {}, rounded_float))
@@ -220,13 +267,13 @@ cdef class FloatVar:
         return self
 
     def __repr__(self):
-        return repr(observed(self))
+        return checks.operand_text(self.x, repr(observed(self)))
 
     def __str__(self):
-        return str(observed(self))
+        return checks.operand_text(self.x, str(observed(self)))
 
     def __format__(self, spec):
-        return format(observed(self), spec)
+        return checks.operand_text(self.x, format(observed(self), spec), spec)
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         return dispatch.ufunc(ufunc, method, inputs, kwargs)

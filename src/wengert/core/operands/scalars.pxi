@@ -280,6 +280,9 @@ cdef class ScalarVar:
     def __array_ufunc__(self, ufunc, method, x0, x1=None, *rest, out=None, where=True, **kwargs):
         return array_ufunc(ufunc, method, x0, x1, rest, out, where, kwargs)
 
+    def __array_namespace__(self, *, api_version=None):
+        return methods.array_namespace(self, api_version)
+
     def __array_function__(self, function, types, args, kwargs):
         return dispatch.function(function, args, kwargs)
 

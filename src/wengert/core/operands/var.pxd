@@ -15,7 +15,7 @@ cdef class ScalarVar:           # stands for a numpy.float64
 
 
 cdef class FloatVar:            # stands for a Python float
-    cdef ScalarVar x
+    cdef object x               # the scalar as a numpy.float64: ScalarVar, ScalarDual, or a 0-d ArrayVar
 
 
 cdef class ScalarDual:          # stands for a numpy.float64 with tangents
@@ -41,7 +41,10 @@ cpdef bint is_var(x)
 cpdef Level innermost(x)
 cpdef object lower(x, Level level)
 cpdef object value_of(x)
+cdef object unary_value(Kernel u, object x, double y)
+cdef object scalar_ufunc(Kernel u, object left, object right, const double *value)
 cpdef object as_numpy(x)
+cpdef object float_of(x)
 cpdef bint holds_float(x)
 cpdef int note_complex(Level level) except -1
 cpdef object clean(array)

@@ -3,7 +3,7 @@
 """Operands: the traced values that stand for the scalars and arrays of a differentiated function.
 
 `ScalarVar` (reverse mode) and `ScalarDual` (forward mode) stand for a ``numpy.float64``, `ArrayVar` for an
-``ndarray``, and `FloatVar` (on recording tapes only) for a Python ``float``. ``__class__`` is the class that an operand
+``ndarray``, and `FloatVar`, which wraps a scalar, for a Python ``float``. ``__class__`` is the class that an operand
 stands for, ``type()`` its own class.
 Arithmetic computes the same bits as NumPy. In reverse mode it also appends an entry to the operand's tape, in forward
 mode it computes the tangents of the result.
@@ -434,7 +434,7 @@ cpdef object value_of(x):
     if type(x) is ArrayVar:
         return (<ArrayVar>x).v[()] if (<ArrayVar>x).scalar else (<ArrayVar>x).v
     if type(x) is FloatVar:
-        return (<FloatVar>x).x.v
+        return float(value_of((<FloatVar>x).x))
     return x
 
 
@@ -521,6 +521,8 @@ def record(Level level not None, row, tuple args, dict kwargs, list operands, y,
     cdef list sources = []
     cdef cnp.ndarray view
     cdef bint recording
+    if holds_floats:
+        operands = [(position, item, as_numpy(x)) for position, item, x in operands]
     if level.kind == FORWARD:
         return forward_call(level, row, args, kwargs, operands, y, index_map)
     if level.kind == NESTED:
@@ -528,7 +530,6 @@ def record(Level level not None, row, tuple args, dict kwargs, list operands, y,
     node = Node.__new__(Node)
     recording = (<Tape>level.tape).recording
     for position, item, x in operands:
-        x = as_numpy(x)
         if type(x) is ScalarVar:
             sources.append((position, item, None, None, (<ScalarVar>x).slot))
         else:

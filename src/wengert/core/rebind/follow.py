@@ -1,30 +1,53 @@
 """Decides which functions, objects and modules reached by a function are followed, that is, replaced by copies.
 
-A function is followed into its own package: functions, objects and modules of the same outermost package.
-All code that is not installed counts as one package, whatever file, directory or string it comes from.
-Other packages, C functions and plain data are left alone.
+Python code of every package is followed, whatever folder it lies in, except that of NumPy, SciPy, wengert, the standard
+library, the packages in `UNFOLLOWED`, and those that the user excludes by `wengert.follow`.
+C functions and plain data are left alone.
 This module only inspects; `rebind` makes the copies.
 """
 
 import abc
 import functools
+import gc
 import itertools
 import os
 import sys
 import types
 
 from wengert.core.rebind.rename import BUILTINS, read
+from wengert.core.rebind.tables import TABLES, items_of
 from wengert.features import is_made_in_python, knows_bytecode
 
 REGISTERED = {}  # id(original) -> (original, replacement, private name)
-PACKAGES = {}  # module name -> ((id of the module, its file), its package)
-OWN = ""  # the package of all code that is not installed
 LIBRARY = os.path.dirname(os.__file__) + os.sep
 INSTALLED = {"site-packages", "dist-packages"}
 FOREIGN = {__name__.partition(".")[0]}  # packages never followed: wengert and those of registered modules
 
+_OWN_DERIVATIVES = "its arrays carry derivatives of their own"
+_SYMBOLS = "it computes with symbols"
+_TABLES = "its tables hold plain values only"
+_PLOTS = "it draws plain values"
+_TOOL = "it is a tool that runs code"
+#: packages that are not followed unless the user says so, with the reason
+UNFOLLOWED = {
+    **dict.fromkeys(("autograd", "flax", "jax", "jaxlib", "keras", "mxnet", "tensorflow", "torch"), _OWN_DERIVATIVES),
+    **dict.fromkeys(("aesara", "casadi", "pymc", "pyomo", "pytensor", "sympy", "theano"), _SYMBOLS),
+    **dict.fromkeys(("dask", "pandas", "polars", "pyarrow", "xarray"), _TABLES),
+    **dict.fromkeys(("bokeh", "matplotlib", "mpl_toolkits", "PIL", "plotly", "pyvista", "seaborn"), _PLOTS),
+    **dict.fromkeys(("IPython", "coverage", "debugpy", "hypothesis", "ipykernel"), _TOOL),
+    **dict.fromkeys(("_pytest", "pluggy", "pytest"), _TOOL),
+    **dict.fromkeys(("joblib", "llvmlite", "numba"), "it runs or compiles functions outside of Python"),
+    **dict.fromkeys(("loguru", "structlog", "tqdm"), "it writes text"),
+    **dict.fromkeys(("cupy", "h5py", "mpi4py"), "its data lies outside of NumPy arrays"),
+    **dict.fromkeys(("mpmath", "gmpy2"), "its numbers are not NumPy's"),
+}
+CHOSEN = {}  # package or module -> is it followed? Set by the user.
+CHOSEN_IN_BLOCKS = []  # the same in running `with` blocks, as pairs; later ones win
+REASONS = {}  # module name -> why it is not followed, or None; emptied by each change of the above
+
 LRU = type(functools.lru_cache(abs))
-METHODS = (types.FunctionType, staticmethod, classmethod, property, functools.cached_property, LRU)
+METHODS = (types.FunctionType, staticmethod, classmethod, property, functools.cached_property,
+           functools.partialmethod, LRU)  # fmt: skip
 WRAPPERS = [functools.partial, types.MethodType, *METHODS[1:]]
 MAKERS = {}  # wrapper type -> (get the wrapped function, make a new wrapper around another function)
 SPECIAL = {*METHODS, *WRAPPERS, types.ModuleType, types.BuiltinFunctionType, type}  # never in INERT
@@ -39,36 +62,38 @@ def top_package(module):
     return module.partition(".")[0] if isinstance(module, str) else None
 
 
-def package_of(name):
-    """Package of a module: its outermost installed package, or `OWN`."""
-    if not isinstance(name, str):
-        return None
-    module = sys.modules.get(name)
-    file = getattr(module, "__file__", None)
-    known = PACKAGES.get(name)
-    if known is None or known[0] != (id(module), file):
-        known = PACKAGES[name] = (id(module), file), find_package(name, module, file)
-    return known[1]
-
-
-def find_package(name, module, file):
-    package = getattr(module, "__package__", None) or name  # `python -m` runs a module of a package as __main__
-    for prefix in itertools.accumulate(package.split("."), "{}.{}".format):
-        found = sys.modules.get(prefix)
-        if hasattr(found, "__path__") and getattr(found, "__file__", None):  # not a namespace package
-            return prefix if is_installed(found.__file__) else OWN
-    if file:
-        return os.path.dirname(file) if is_installed(file) else OWN
-    return name if name in sys.builtin_module_names else OWN
-
-
 def is_installed(file):
     return file.startswith(LIBRARY) or not INSTALLED.isdisjoint(os.path.dirname(file).split(os.sep))
 
 
-def package_of_function(f):
-    """Package of a function; code run by `exec` in a namespace without `__name__` has the module `builtins`."""
-    return package_of(f.__module__) if "__name__" in f.__globals__ else OWN
+def is_standard(name):
+    """Does a module belong to the standard library?"""
+    if name not in sys.stdlib_module_names or name == "__main__":
+        return False
+    file = getattr(sys.modules.get(name), "__file__", None)  # a module of the user's may have the same name
+    return file is None or (file.startswith(LIBRARY) and INSTALLED.isdisjoint(file.split(os.sep)))
+
+
+def why_unfollowed(module):
+    """Return why the code of a module, given by name, is not followed; None if it is followed."""
+    if type(module) is not str:
+        return "it belongs to no module"
+    if module in REASONS:
+        return REASONS[module]
+    reason = REASONS[module] = find_reason(module)
+    return reason
+
+
+def find_reason(module):
+    package = top_package(module)
+    if package in FOREIGN:
+        return "its functions have rules"
+    names = [*itertools.accumulate(module.split("."), "{}.{}".format)]
+    for name in reversed(names):
+        chosen = dict(CHOSEN_IN_BLOCKS).get(name, CHOSEN.get(name))
+        if chosen is not None:
+            return None if chosen else f'wengert.follow("{name}", False) excludes it'
+    return "it is the standard library" if is_standard(package) else UNFOLLOWED.get(package)
 
 
 def is_module_namespace(namespace):
@@ -90,16 +115,64 @@ def can_copy(f):
     return knows_bytecode() and f.__builtins__ is BUILTINS and top_package(f.__globals__.get("__name__")) not in FOREIGN
 
 
+def is_followed_function(f):
+    """Is a function followed? One that wraps another, by `functools.wraps`, has the module of the other too."""
+    homes = {f.__globals__.get("__name__", "__main__"), f.__module__}
+    return can_copy(f) and any(why_unfollowed(home) is None for home in homes)
+
+
+def has_subclass_hook(cls):
+    """Does a user's `__init_subclass__` run when a subclass of the class is made?"""
+    hook = cls.__init_subclass__
+    return isinstance(hook, types.MethodType) and not is_standard(top_package(hook.__func__.__module__))
+
+
+def is_array_class(cls):
+    """Is a class a subclass of NumPy's array?"""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and issubclass(cls, numpy.ndarray)
+
+
+def slots_of(cls):
+    """Descriptors of the slots of a class's instances, by name."""
+    spaces = [vars(base) for base in reversed(cls.__mro__) if "__slots__" in vars(base)]
+    found = [(name, v) for space in spaces for name, v in space.items() if type(v) is types.MemberDescriptorType]
+    return dict(found)
+
+
+def is_plain_object(cls):
+    """Is all state of a class's instances in `__dict__`?"""
+    is_plain = cls.__basicsize__ == Plain.__basicsize__ and cls.__dictoffset__ == Plain.__dictoffset__
+    return is_plain and not slots_of(cls)
+
+
 def can_have_proxy(cls):
-    """Is all state of instances in `__dict__`, and can a subclass be made without side effects?"""
-    return (
-        type(cls) in (type, abc.ABCMeta)
-        and cls.__basicsize__ == Plain.__basicsize__  # no slots, no built-in layout
-        and cls.__dictoffset__ == Plain.__dictoffset__
-        and not isinstance(cls.__init_subclass__, types.MethodType)
-        and not hasattr(cls, "__del__")
-        and top_package(cls.__module__) not in FOREIGN
-    )
+    """Can instances of a subclass share all state of an instance, and can it be made without side effects?
+
+    The state must be in `__dict__`, in slots, or in the memory of an array or a tuple.
+    """
+    meta = type(cls)
+    if hasattr(cls, "__del__") or top_package(cls.__module__) in FOREIGN:
+        return False
+    if meta not in (type, abc.ABCMeta) and (why_unfollowed(meta.__module__) is not None or "mro" in vars(meta)):
+        return False  # such as enumerations, whose members are compared by identity
+    if is_plain_object(cls):
+        return True
+    if issubclass(cls, tuple) or is_array_class(cls):
+        return not has_subclass_hook(cls) and not slots_of(cls)
+    bases = cls.__mro__[:-1]
+    return all(map(is_made_in_python, bases)) and not has_subclass_hook(cls)
+
+
+def space_of(value):
+    """The `__dict__` of an object, or nothing; never runs `__getattr__`."""
+    try:
+        return object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return _NOTHING
+
+
+_NOTHING = {}
 
 
 def py_func_of(value):
@@ -114,47 +187,78 @@ def py_func_of(value):
     return f if type(f) is types.FunctionType else None
 
 
+def function_of_ufunc(ufunc):
+    """The Python function behind a ufunc made by ``numpy.frompyfunc`` or by Numba, or None for any other ufunc."""
+    if top_package(type(ufunc).__module__) == "numba":
+        return getattr(getattr(ufunc, "_dispatcher", None), "py_func", None)
+    if set("".join(ufunc.types)) - set("O->"):
+        return None
+    return next((f for f in gc.get_referents(ufunc) if callable(f)), None)
+
+
 def is_differentiated(value):
     """Does `value` define its own derivative, as functions compiled by wengert do?"""
     return hasattr(type(value), "__wengert__")
 
 
-def is_followed(value, home):
-    """May `value`, met in code of `home` = (package, globals), be replaced?"""
+def is_table(value, depth=3):
+    """Is a value a container with items that may be replaced? Their types are never in `SPECIAL`."""
+    if type(value) not in TABLES or not depth:
+        return False
+    items = items_of(value)
+    kinds = {*map(type, items)}
+    if kinds <= INERT and kinds.isdisjoint(TABLES):
+        return False
+    return any(not is_inert(item) or is_table(item, depth - 1) for item in items)
+
+
+def ends_in_code(value):
+    """May the last item of a list or dictionary be replaced?"""
+    if not value:
+        return False
+    return type(value[-1] if type(value) is list else value[next(reversed(value))]) not in INERT
+
+
+def is_followed(value):
+    """May a value be replaced?"""
+    kind = type(value)
+    if kind in TABLES:
+        return is_table(value)
     if is_inert(value):
         return False
-    kind = type(value)
     if kind is types.FunctionType:
-        package, namespace = home
-        related = value.__globals__ is namespace or (package is not None and package_of_function(value) == package)
-        return related and can_copy(value)
+        return is_followed_function(value)
     if kind is LRU:
-        return type(value.__wrapped__) is types.FunctionType and is_followed(value.__wrapped__, home)
+        return type(value.__wrapped__) is types.FunctionType and is_followed(value.__wrapped__)
     if kind in WRAPPERS:
         return True
     if (f := py_func_of(value)) is not None:
-        return is_followed(f, home)
+        return is_followed(f)
     cls = value if isinstance(value, type) else kind
-    return home[0] is not None and package_of(cls.__module__) == home[0] and can_have_proxy(cls)
+    return why_unfollowed(cls.__module__) is None and can_have_proxy(cls)
 
 
-def is_followed_module(module, package):
-    """Is `module` a module of the user's package, whose functions are followed?"""
-    if id(module) in REGISTERED or type(module) is not types.ModuleType or package is None:
+def is_seen_whole(value):
+    """Is a followed value replaced by a stand-in that reads and writes the value, and not by one of copied parts?"""
+    kind = type(value)
+    return kind in TABLES or not (kind in SPECIAL or isinstance(value, type) or is_plain_object(kind))
+
+
+def is_followed_module(module):
+    """Is `module` one whose functions are followed?"""
+    if type(module) is not types.ModuleType or id(module) in REGISTERED:
         return False
-    name = vars(module).get("__name__")
-    return top_package(name) not in FOREIGN and package_of(name) == package
+    return why_unfollowed(vars(module).get("__name__")) is None
 
 
 def module_reads(f):
-    """Yield (global name, module, attribute, its value) for each read by f from a module of its package."""
+    """Yield (global name, module, attribute, its value) for each read by f from a followed module."""
     for first, *path in read(f.__code__).paths:
         value = f.__globals__.get(first)
         if type(value) is not types.ModuleType or id(value) in REGISTERED:
             continue
-        package = package_of(f.__module__)
         for name in path:
-            if not is_followed_module(value, package):
+            if not is_followed_module(value):
                 break
             module, value = value, vars(value).get(name)
             yield first, module, name, value
@@ -166,7 +270,7 @@ def parts_of(value):
     if kind is types.FunctionType:
         held = value.__globals__
         parts = [held[name] if name in held else BUILTINS.get(name) for name in read(value.__code__).names]
-        parts += [part for *_, part in module_reads(value) if not isinstance(part, type)]
+        parts += [part for *_, part in module_reads(value)]
         return parts + contents_of(value) + defaults_of(value)
     if kind is functools.partial:
         return [value.func, *value.args, *value.keywords.values()]
@@ -176,16 +280,18 @@ def parts_of(value):
         return [value.__func__]
     if kind is property:
         return [value.fget, value.fset, value.fdel]
-    if kind is functools.cached_property:
+    if kind in (functools.cached_property, functools.partialmethod):
         return [value.func]
     if kind is LRU:
         return [value.__wrapped__]
     if kind in MAKERS:
         return [MAKERS[kind][0](value)]
+    if kind in TABLES:
+        return items_of(value)
     if isinstance(value, type):
-        return [*value.__bases__, *(v for v in vars(value).values() if type(v) in METHODS)]
+        return [*value.__bases__, *(v for v in vars(value).values() if type(v) in METHODS or is_table(v))]
     f = py_func_of(value)
-    return [f] if f else [kind, *attributes_of(value).values()]
+    return [f] if f else [kind, *attributes_of(value).values(), *tables_of(value).values(), *slot_contents(value)]
 
 
 def contents_of(f):
@@ -220,8 +326,25 @@ def content_of(cell):
 
 def attributes_of(value):
     """Attributes in an object's `__dict__` that may have to be replaced, by name."""
-    held = object.__getattribute__(value, "__dict__").copy()
+    held = space_of(value).copy()
     return {name: v for name, v in held.items() if type(v) not in INERT and not isinstance(v, type)}
+
+
+def tables_of(value):
+    """Containers in an object's `__dict__` with items that may have to be replaced, by name."""
+    return {name: v for name, v in space_of(value).copy().items() if type(v) in TABLES and is_table(v)}
+
+
+def slot_contents(value):
+    """Contents of the slots of an object, with None for classes and empty slots."""
+    contents = []
+    for member in slots_of(type(value)).values():
+        try:
+            content = member.__get__(value)
+        except AttributeError:
+            content = None
+        contents.append(None if isinstance(content, type) else content)
+    return contents
 
 
 def held_by(space):

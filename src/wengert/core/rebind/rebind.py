@@ -2,10 +2,11 @@
 
 Method.  A function is copied with a code object in which each name that *holds* a registered object (compared by
 identity: the module numpy, numpy.zeros, a ufunc) is replaced by a private name of its replacement (`rename`).
-Functions reached through a global name, a closure cell or an attribute of a module of the same package are followed,
-that is, copied too (`follow`).  Methods are reached by attribute, so an object is replaced by a *proxy*: an instance
-of a subclass whose methods are copies, sharing the object's `__dict__`.  Attributes with values to be replaced are
-descriptors of that subclass, which return the replacement and write to `__dict__`.
+Functions reached through a global name, a closure cell or an attribute of a module are followed, that is, copied too,
+whatever package they belong to (`follow`).  Methods are reached by attribute, so an object is replaced by a *proxy*: an
+instance of a subclass whose methods are copies, sharing the object's `__dict__`, slots or memory.  Attributes with
+values to be replaced are descriptors of that subclass, which return the replacement and write to the object.  Modules,
+imports and containers of functions are replaced by stand-ins that replace what is read from them (`tables`).
 
 Invariants
 - Globals, `__dict__`, defaults, and cells that hold nothing to be replaced are shared with f: copies see changes, and
@@ -17,11 +18,14 @@ Invariants
   and the number of plans that may keep their own key alive (those with classes or of namespaces made by `exec`) is
   bounded.
 
-Limits.  Not followed: other packages (all code that is not installed counts as one), C functions,
-classes in cells, defaults, attributes or modules, functions fetched at run time from a list, a dict or by `eval`, and
-attributes of objects beyond the first hundred objects.  No proxies for objects with state outside
-`__dict__`, nor for classes with a metaclass (except ABCMeta), `__init_subclass__` or `__del__`.  `is`, hashes by
-identity and `type(x) is C` distinguish proxies and copies from originals.  A replaced cell is no longer shared with
+Cost.  A plan explores at most `_MAX_FUNCTIONS` functions.  Functions of a module beyond them are copied when they are
+first called, each by a plan of its own that explores nothing else.
+
+Limits.  Not followed: C functions, the packages that `follow` excludes, classes in cells, defaults or attributes of
+objects, functions in sets, beyond the first items of a container or fetched by `eval`, and attributes of objects beyond
+the first hundred objects.  No proxies for objects with state in C other than that of an array or a tuple, for
+enumerations, nor for classes with `__del__`.  `is`, hashes by identity and `type(x) is C` distinguish proxies and
+copies from originals.  A replaced cell is no longer shared with
 functions that are not followed.  A name that a callee or another thread rebinds *during* a call takes effect at the
 next call; attributes of objects and modules take effect at once.
 """
@@ -30,6 +34,7 @@ import abc
 import collections
 import functools
 import importlib
+import importlib.util
 import sys
 import threading
 import types
@@ -41,6 +46,7 @@ from wengert.core.rebind.follow import (
     LRU,
     MAKERS,
     METHODS,
+    REASONS,
     REGISTERED,
     SPECIAL,
     WRAPPERS,
@@ -51,25 +57,30 @@ from wengert.core.rebind.follow import (
     content_of,
     contents_of,
     defaults_of,
+    ends_in_code,
+    has_subclass_hook,
     held_by,
+    is_array_class,
     is_differentiated,
     is_followed,
     is_followed_module,
     is_module_namespace,
+    is_table,
     marks_of,
     module_reads,
-    package_of,
-    package_of_function,
     parts_of,
     py_func_of,
+    slots_of,
+    space_of,
     state_of,
+    tables_of,
     top_package,
+    why_unfollowed,
 )
 from wengert.core.rebind.rename import (
     BUILTINS,
     CALLED,
     IN_USE,
-    ONLY_READ,
     READ,
     USED,
     TooWide,
@@ -80,11 +91,15 @@ from wengert.core.rebind.rename import (
     private,
     read,
     rename,
+    uses_only,
 )
+from wengert.core.rebind.tables import TABLES, table
 
 __all__ = [
     "ModuleProxy",
     "Plan",
+    "forget_plans",
+    "in_use",
     "make_proxy_class",
     "original",
     "partial_like",
@@ -93,25 +108,26 @@ __all__ = [
     "register_class",
     "register_later",
     "register_library",
-    "register_methods",
     "register_wrapper",
 ]
 
 _OWN = __name__.partition(".")[0]
 _MAX_PINNED = 256  # maximum number of plans that may keep their own key alive
+_MAX_FUNCTIONS = 250  # functions explored at once: about 50 us each in the first call, 60 ns in later ones
 _MAX_OBJECTS = 100  # number of objects in one plan beyond which attributes of objects are not followed
+_GROWING = TABLES - {tuple}
 _COPY_FUNCTIONS = {"copy", "deepcopy", "astype", "flatten"}  # names of functions and methods that copy an array
 
 _plans = {}  # id(function, class or object) -> Plan
 _proxy_classes = weakref.WeakValueDictionary()  # id(class) -> its proxy class
 _pinned = collections.deque()
 _lock = threading.RLock()
-_constants = []  # (is it an array that may be copied?, what code sees instead of it), once NumPy is registered
+_constants = []  # the arguments of `see_constants`, once NumPy is registered
 _checks_in_progress = set()  # subclass checks as (id of the proxy class, id of the subclass, thread)
 _seen_as = set()  # classes of arrays seen as views of another class, which is their attribute `_wengert_original`
 _classes = set()  # ids of registered classes that are replaced only where they are called or read from
 _of_subclass = {}  # id(registered class) -> function that returns the stand-in of a subclass
-_methods = {}  # id(class) -> (class, private name of its stand-in for reading attributes)
+_imports = {}  # (module, form of the import, package) -> private name of what import statements yield
 _deferred = {}  # package -> function that registers its functions when one of them is first met
 
 # Proxies of objects -----------------------------------------------------------------------------------------
@@ -149,11 +165,37 @@ class _AbstractProxyMeta(_ProxyMeta, abc.ABCMeta):
             _checks_in_progress.discard(check)
 
 
+@functools.cache
+def _proxy_meta(meta):
+    """Metaclass of the proxy classes of classes with this metaclass, whose own `__new__` and `__init__` never run."""
+    if meta is type:
+        return _ProxyMeta
+    if meta is abc.ABCMeta:
+        return _AbstractProxyMeta
+    body = {"__new__": type.__new__, "__init__": lambda cls, *args: None}
+    if any("__call__" in vars(base) for base in meta.__mro__[: meta.__mro__.index(type)]):
+        # Such as a metaclass of singletons, which must see the original class.
+        body["__call__"] = lambda cls, *args, **options: _replaced(cls._wengert_original(*args, **options))
+    is_abstract = issubclass(meta, abc.ABCMeta)
+    return type(meta.__name__, (_AbstractProxyMeta if is_abstract else _ProxyMeta, meta), body)
+
+
 def make_proxy_class(cls, bases, **body):
     body |= {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
     body |= {"__class__": property(lambda self: cls), "_wengert_original": cls}  # `self.__class__ is Model`
-    kind = _ProxyMeta if type(cls) is type else _AbstractProxyMeta
-    return kind(cls.__name__, tuple(bases), body)
+    body["_wengert_share"] = staticmethod(_sharing(cls))
+    if not cls.__dictoffset__:
+        body.setdefault("__slots__", ())
+    kind = _proxy_meta(type(cls))
+    if not has_subclass_hook(cls):
+        return kind(cls.__name__, tuple(bases), body)
+    new = type.__new__(kind, cls.__name__, (_Bare,), body)  # its bases are set later, so that no hook runs
+    new.__bases__ = tuple(bases)
+    return new
+
+
+class _Bare:
+    """Layout of objects with a `__dict__` only."""
 
 
 class _Attribute:
@@ -174,7 +216,7 @@ class _Attribute:
             return getattr(super(self.leaf, cls if proxy is None else proxy), self.name)
         value = space[self.name]
         known, new = self.known(proxy)
-        return new if known is value else _replaced(value, (package_of(cls.__module__), None))
+        return new if known is value else _replaced(value)
 
     def __set__(self, proxy, value):
         known, new = self.known(proxy)
@@ -186,27 +228,141 @@ class _Attribute:
         del proxy.__dict__[self.name]
 
 
+class _Slot:
+    """A slot of a proxy: reads return the replacement of the value in the slot of the object, writes go there."""
+
+    def __init__(self, member):
+        self.member = member
+
+    def whole(self, proxy):
+        """The object of a proxy; a proxy made in f from another one, by `copy` or similar, has slots of its own."""
+        try:
+            return self.leaf._wengert_whole.__get__(proxy)
+        except AttributeError:
+            return proxy
+
+    def __get__(self, proxy, cls):
+        if proxy is None:
+            return self.member
+        return _replaced(self.member.__get__(self.whole(proxy)))
+
+    def __set__(self, proxy, value):
+        self.member.__set__(self.whole(proxy), value)
+
+    def __delete__(self, proxy):
+        self.member.__delete__(self.whole(proxy))
+
+
 class ModuleProxy(types.ModuleType):
-    """A user's module as seen by renamed code: reads and writes go to the module, and functions are rebound."""
+    """A user's module as seen by renamed code: reads and writes go to the module, and functions are rebound.
+
+    Classes are replaced where they are called or read from; renamed code reads them by the names of that use.
+    """
 
     __slots__ = ("_wengert_of",)
 
     def __init__(self, module):
-        _of.__set__(self, (module, (package_of(module.__name__), vars(module))))
+        _of.__set__(self, module)
 
     def __getattribute__(self, name):
-        module, home = _of.__get__(self)
-        value = getattr(module, name)
-        return value if type(value) in INERT else _replaced(value, home)
+        if name.startswith(_USES):
+            return in_use(getattr(_of.__get__(self), name.removeprefix(CALLED).removeprefix(READ)))
+        value = getattr(_of.__get__(self), name)
+        return value if type(value) in INERT and type(value) not in TABLES else _replaced(value)
 
     def __setattr__(self, name, value):
-        setattr(_of.__get__(self)[0], name, value)
+        setattr(_of.__get__(self), name, value)
 
     def __delattr__(self, name):
-        delattr(_of.__get__(self)[0], name)
+        delattr(_of.__get__(self), name)
+
+    def _wengert_has(self, name):
+        """Is the attribute a class that may be replaced?"""
+        return _has_class(_of.__get__(self), name)
+
+    def _wengert_below(self, name):
+        """Proxy of a followed module in this attribute, or None."""
+        return _module_below(_of.__get__(self), name)
 
 
 _of = ModuleProxy._wengert_of
+_USES = CALLED, READ
+
+
+class _ModuleInUse(ModuleProxy):
+    """A proxy of a user's module for functions that only call, map or read from its classes."""
+
+    __slots__ = ()
+
+    def __getattribute__(self, name):
+        value = getattr(_of.__get__(self), name)
+        return value if type(value) in INERT and type(value) not in TABLES else in_use(value)
+
+
+class _Imported(ModuleProxy):
+    """The module that an import statement of followed code yields.
+
+    The statement loads it by reading `__spec__`, and ignores errors of that; the next name read from it raises again.
+    """
+
+    __slots__ = ("_wengert_names",)
+
+    def __init__(self, loaded, shown):
+        _of.__set__(self, None)
+        _names.__set__(self, (loaded, shown))
+
+    def __getattribute__(self, name):
+        is_loaded = _of.__get__(self) is not None
+        if name == "__spec__" or not (is_loaded or name.startswith("__")):
+            loaded, shown = _names.__get__(self)
+            importlib.import_module(loaded)
+            _of.__set__(self, sys.modules[shown])
+        elif not is_loaded:
+            raise AttributeError(name)
+        return ModuleProxy.__getattribute__(self, name)
+
+    def _wengert_has(self, name):
+        module = sys.modules.get(_names.__get__(self)[1])
+        return module is None or _has_class(module, name)  # before it is loaded, anything may be a class
+
+    def _wengert_below(self, name):
+        module = sys.modules.get(_names.__get__(self)[1])
+        return None if module is None else _module_below(module, name)
+
+
+class _ImportedInUse(_Imported):
+    """The same for functions that only call, map or read from the classes that they import."""
+
+    __slots__ = ()
+
+    def __getattribute__(self, name):
+        if name == "__spec__" or _of.__get__(self) is None:
+            return _Imported.__getattribute__(self, name)
+        return _ModuleInUse.__getattribute__(self, name)
+
+
+_names = _Imported._wengert_names
+
+
+def _has_class(module, name):
+    value = vars(module).get(name)
+    return isinstance(value, type) and (is_registered(value) or is_followed(value))
+
+
+def _module_below(module, name):
+    value = vars(module).get(name)
+    return ModuleProxy(value) if is_followed_module(value) else None
+
+
+def in_use(value):
+    """Replacement of an item of a container, or of an attribute of a module that is called or read from."""
+    if isinstance(value, type):
+        if is_registered(value):
+            return REGISTERED[id(value)][1]
+        return _proxy_of(value, _plan_of(value)) if is_followed(value) else value
+    if is_constant(value):
+        return value
+    return _ModuleInUse(value) if is_followed_module(value) else _replaced(value)
 
 
 class Library(ModuleProxy):
@@ -215,15 +371,18 @@ class Library(ModuleProxy):
     __slots__ = ()
 
     def __getattribute__(self, name):
-        module, _ = _of.__get__(self)
-        for use in (CALLED, READ):
-            if name.startswith(use):
-                value = getattr(module, name.removeprefix(use))
-                if id(value) not in _classes:
-                    raise AttributeError(name)
-                return REGISTERED[id(value)][1]
+        module = _of.__get__(self)
+        if name.startswith(_USES):
+            value = getattr(module, name.removeprefix(CALLED).removeprefix(READ))
+            return REGISTERED[id(value)][1] if id(value) in REGISTERED else value
         value = getattr(module, name)
         return REGISTERED[id(value)][1] if id(value) in REGISTERED and id(value) not in _classes else value
+
+    def _wengert_has(self, name):
+        return id(getattr(_of.__get__(self), name, None)) in _classes
+
+    def _wengert_below(self, name):
+        return None
 
 
 class _LibraryInUse(ModuleProxy):
@@ -232,7 +391,7 @@ class _LibraryInUse(ModuleProxy):
     __slots__ = ()
 
     def __getattribute__(self, name):
-        value = getattr(_of.__get__(self)[0], name)
+        value = getattr(_of.__get__(self), name)
         return REGISTERED[id(value)][1] if id(value) in REGISTERED else value
 
 
@@ -245,25 +404,25 @@ class Plan:
     `changed` maps the id of each object to be replaced to its renamed code (functions), its proxy class (classes)
     or True; `run` is the entry of the root.  Objects that a module holds anyway are compared by identity: `fixed`
     holds names with their values, as (get, name, value), and `codes` functions; for `kinds` comparing types is enough;
-    `sizes` and `orders` detect new methods and bases.  All other objects are known by id: `cells` of the root,
-    `holders` (objects with their attributes), and `loose`.  The death of any of them ends the plan, so that a reused
-    id is never mistaken for an old one.
+    `sizes` and `orders` detect new methods and bases, and `data` new functions in containers of data.  All other
+    objects are known by id: `cells` of the root, `holders` (objects with their attributes), and `loose`.  The death of
+    any of them ends the plan, so that a reused id is never mistaken for an old one.
 
     Functions that copy arrays, in `copying`, see constant arrays through `constant`, so that traced values can be
     stored in the copies: in arguments, cells, attributes of objects, and attributes of arrays in global names.
     """
 
-    __slots__ = ("aliases", "cells", "changed", "code", "codes", "copies", "copy", "copying", "defaults", "fixed",
-                 "holders", "is_plain", "kinds", "loose", "methods", "orders", "recipes", "refs", "run", "sizes",
-                 "written")  # fmt: skip
+    __slots__ = ("aliases", "cells", "changed", "code", "codes", "copies", "copy", "copying", "data", "defaults",
+                 "fixed", "holders", "is_plain", "kinds", "lazy", "loose", "methods", "orders", "recipes",
+                 "refs", "run", "sizes", "written")  # fmt: skip
 
     proxy_classes = _proxy_classes
     enters_differentiated = False  # are functions that define their own derivative followed?
 
-    def __init__(self, root):
+    def __init__(self, root, limit=_MAX_FUNCTIONS):
         self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
         self.copies, self.copy = {}, None
-        nodes, objects = self.explore(root)
+        nodes, objects = self.explore(root, self.reached(root, limit))
         self.watch(root, nodes, objects)
         classes = self.make(nodes, {})
         self.run = self.changed.get(id(root))
@@ -284,6 +443,7 @@ class Plan:
         for value in nodes:
             if type(value) is types.FunctionType and id(value) in self.changed:
                 self.rename(value)
+        self.changed.update(dict.fromkeys(self.lazy, _rebound_when_called))
         fresh = []
         classes = [value for value in nodes if isinstance(value, type)]
         for cls in classes:
@@ -295,28 +455,39 @@ class Plan:
         return classes
 
     @classmethod
-    def reached(cls, root):
-        """Objects reachable from `root`, the users of each, ids to replace in any case, and instances by id."""
-        nodes, homes, users, seeds, objects = [], {}, {}, [], {}
+    def reached(cls, root, limit=sys.maxsize):
+        """Explore what is reachable from `root`, but at most `limit` functions.
 
-        def enter(value, home):
+        Returns
+        -------
+        list, dict, list, dict, dict
+            Objects reached; the users of each; ids of those to replace in any case; instances by id; and further
+            functions by id, which are not explored.
+        """
+        nodes, met, users, seeds, objects, lazy = [], set(), {}, [], {}, {}
+        count = 0
+
+        def enter(value):
+            nonlocal count
             kind = type(value)
             if kind is types.FunctionType:
-                home = (package_of_function(value), value.__globals__)
-            elif isinstance(value, type):
-                home = (package_of(value.__module__), None)
-            elif kind is LRU or kind in MAKERS or (kind not in WRAPPERS and py_func_of(value)):
+                count += 1
+                if count > limit and _is_simple(value):
+                    lazy[id(value)] = value
+                    seeds.append(id(value))
+                    met.add(id(value))
+                    return
+            if kind is LRU or kind in MAKERS or (kind not in SPECIAL and py_func_of(value)):
                 seeds.append(id(value))  # the Python function runs instead, even if it is not renamed
-            elif kind not in WRAPPERS:
-                home = (package_of(kind.__module__), None)
+            elif kind is not types.FunctionType and kind not in WRAPPERS and not isinstance(value, (type, *TABLES)):
                 objects[id(value)] = value
-            homes[id(value)] = home
+            met.add(id(value))
             nodes.append(value)
 
         if type(root) is not types.FunctionType or can_copy(root):
-            enter(root, home_of(root))
+            enter(root)
         for value in nodes:
-            key, home = id(value), homes[id(value)]
+            key = id(value)
             parts = parts_of(value)
             if len(objects) > _MAX_OBJECTS and key in objects:
                 del parts[1:]
@@ -324,16 +495,16 @@ class Plan:
                 if is_registered(part):
                     seeds.append(key)
                     continue
-                if id(part) not in homes:
-                    if not is_followed(part, home) or (is_differentiated(part) and not cls.enters_differentiated):
+                if id(part) not in met:
+                    if not is_followed(part) or (is_differentiated(part) and not cls.enters_differentiated):
                         continue
-                    enter(part, home)
+                    enter(part)
                 users.setdefault(id(part), []).append(key)
-        return nodes, users, seeds, objects
+        return nodes, users, seeds, objects, lazy
 
     def explore(self, root, reached=None):
         """Find the objects reachable from `root` and enter those that reach a registered one in `changed`."""
-        nodes, users, seeds, objects = reached or self.reached(root)
+        nodes, users, seeds, objects, self.lazy = reached or self.reached(root)
         seeds = [*seeds, *[id(value) for value in nodes if self.is_seed(value)]]
         self.copying = {id(value) for value in nodes if is_copying(value)}
         self.written = {id(cell) for value in nodes if self.copying for cell in assigned_cells(value)}
@@ -349,8 +520,13 @@ class Plan:
 
     def is_seed(self, value):
         """Is `value` replaced regardless of what it reaches?"""
-        return type(value) is types.FunctionType and bool(
-            is_copying(value) or self.imports(value) or _methods_read(value)
+        if type(value) is not types.FunctionType:
+            return False
+        code = read(value.__code__)
+        return bool(
+            is_copying(value)
+            or (code.imports and self.imports(value))
+            or ((value.__closure__ or value.__defaults__ or value.__kwdefaults__) and _holds_module(value))
         )
 
     def is_replaced(self, space, name, value):
@@ -359,13 +535,15 @@ class Plan:
 
     @staticmethod
     def imports(f):
-        found = ((key, _import_alias(*key)) for key in read(f.__code__).imports)
+        if not read(f.__code__).imports:
+            return {}
+        found = ((key, _import_alias(f.__globals__, *key)) for key in read(f.__code__).imports)
         return {key: alias for key, alias in found if alias}
 
     def watch(self, root, nodes, objects):
         """Save everything that `holds` compares."""
-        met, fixed, kinds = {*map(id, nodes)}, {}, {}
-        codes, sizes, holders, self.loose = [], {}, [], []
+        met, fixed, kinds = {*map(id, nodes), *self.lazy}, {}, {}
+        codes, sizes, holders, data, self.loose = [], {}, [], {}, []
         end = functools.partial(forget, _plans, id(root))
         self.refs = [weakref.ref(root, end)]
         self.code = root.__code__ if type(root) is types.FunctionType else None
@@ -377,6 +555,8 @@ class Plan:
 
         def note(space, name):
             value = space.get(name)
+            if type(value) in _GROWING and not is_table(value):
+                data[id(space), name] = space.get, name
             if type(value) in SPECIAL or id(value) in met or id(value) in REGISTERED:
                 fixed[id(space), name] = space.get, name, value
             else:
@@ -389,6 +569,9 @@ class Plan:
                     note(value.__globals__, name)
                 for _, module, name, _ in module_reads(value):
                     note(vars(module), name)
+                for name, form, level in read(value.__code__).imports:
+                    if form != "from" and not level:
+                        kinds[None, name] = sys.modules.get, name, type(sys.modules.get(name))
                 if not is_root:
                     codes.append((value, value.__code__, value.__defaults__))
                 if is_root or not value.__kwdefaults__:
@@ -402,6 +585,8 @@ class Plan:
                         kinds[id(value), name] = space.get, name, type(part)
                 sizes[value] = space, len(space)
                 continue
+            if type(value) in TABLES:  # read live by their stand-ins
+                continue
             try:
                 ref = weakref.ref(value, end)
             except TypeError:  # a property or similar: its class and its function are watched
@@ -410,16 +595,18 @@ class Plan:
             if type(value) is types.FunctionType:
                 self.refs.append(weakref.ref(value.__code__, end))
             if id(value) in objects:
-                holders.append((ref, id(type(value)), id(vars(value)), held_by(vars(value))))
+                holders.append((ref, id(type(value)), id(space_of(value)), held_by(space_of(value))))
             else:
                 self.loose.append((ref, state_of(value)))
         self.fixed, self.kinds = tuple(fixed.values()), tuple(kinds.values())
+        self.data = tuple(data.values())
         self.codes, self.sizes = tuple(codes), tuple(sizes.values())
         bases = {base for cls in sizes for base in cls.__mro__[1:]}
         self.orders = tuple((cls, cls.__mro__) for cls in sizes if cls not in bases)
         self.holders = tuple(holders)
         has_defaults = self.code and (root.__defaults__ or root.__kwdefaults__)
-        self.is_plain = not (has_defaults or codes or sizes or self.orders or self.cells or holders or self.loose)
+        parts = has_defaults, data, codes, sizes, self.orders, self.cells, holders, self.loose
+        self.is_plain = not any(parts)
 
     def holds(self, root):
         """Is everything unchanged that was inspected to make the plan?"""
@@ -437,6 +624,9 @@ class Plan:
         """Check the parts that most plans do not have."""
         if self.code and (id(root.__defaults__), id(root.__kwdefaults__)) != self.defaults:
             return False
+        for get, name in self.data:
+            if ends_in_code(get(name)):
+                return False
         for f, code, defaults in self.codes:
             if f.__code__ is not code or f.__defaults__ is not defaults:
                 return False
@@ -457,9 +647,9 @@ class Plan:
                     return False
         for ref, kind, space, held in self.holders:
             value = ref()
-            if value is None or id(type(value)) != kind or id(value.__dict__) != space:
+            if value is None or id(type(value)) != kind or id(space_of(value)) != space:
                 return False
-            if held_by(value.__dict__) != held:
+            if held_by(space_of(value)) != held:
                 return False
         for ref, state in self.loose:
             value = ref()
@@ -475,6 +665,8 @@ class Plan:
             alias = self.alias(value, name)
             aliases.append(alias)
             names[name] = alias.name
+            if isinstance(value, types.ModuleType):  # needed for renaming; `make` enters the final one
+                BUILTINS.setdefault(alias.name, ModuleProxy(value))
             if isinstance(value, (type, types.ModuleType)):
                 sources.add(name)
 
@@ -490,7 +682,6 @@ class Plan:
                 aliases.append(live_alias(held, name, constant))
                 names[name] = aliases[-1].name
                 sources.add(name)
-        names |= _methods_read(f)
         for name, module, attribute, value in module_reads(f):
             if name not in names and self.is_replaced(vars(module), attribute, value):
                 self.changed[id(held[name])] = True
@@ -546,7 +737,7 @@ class Plan:
         return [
             (name, value)
             for name, value in vars(cls).items()
-            if id(value) in self.changed and type(value) in METHODS
+            if id(value) in self.changed and (type(value) in METHODS or type(value) in TABLES)
         ]
 
     def fill(self, cls, memo):
@@ -564,11 +755,13 @@ class Plan:
             return REGISTERED[key][1]
         new = self.changed.get(key)
         if new is None:
-            return constant(value)
+            return ModuleProxy(value) if is_followed_module(value) else constant(value)
         if key in memo:
             return memo[key]
         if kind is types.FunctionType:
             copy = self.copies.get(key)
+            if new is _rebound_when_called:
+                return new(value)
             if copy is None:
                 copy = self.wrap_copy(value, self.copy_function(value, new, memo))
                 if _is_simple(value):
@@ -582,10 +775,16 @@ class Plan:
         if kind in MAKERS:
             inner, make = MAKERS[kind]
             return make(value, self.build(inner(value), memo))
+        if kind is functools.partialmethod:
+            return kind(self.build(value.func, memo), *value.args, **value.keywords)
+        if kind is functools.cached_property:
+            return kind(_keeping_plain(self.build(value.func, memo)))
         if kind in WRAPPERS and kind is not LRU:
             return kind(*(self.build(part, memo) for part in parts_of(value)))
         if kind is types.ModuleType:
             return self.module_proxy(value, memo)
+        if kind in TABLES:
+            return table(value, in_use)
         if isinstance(value, type):
             return new if isinstance(new, type) else value
         if kind is LRU or py_func_of(value):
@@ -603,16 +802,16 @@ class Plan:
             return value
         names = self.recipes.get(id(value))
         if names is None:
-            held = attributes_of(value).items()
+            held = [*attributes_of(value).items(), *tables_of(value).items()]
             names = [name for name, v in held if id(v) in REGISTERED or id(v) in self.changed]
             if self.copying:
-                names += [name for name, v in vars(value).items() if is_constant(v)]
+                names += [name for name, v in space_of(value).items() if is_constant(v)]
             kind = type(value)
             names = tuple(name for name in names if not _is_data_descriptor(kind, name))
             self.recipes[id(value)] = names
         proxy = memo[id(value)] = _share(value, _leaf(cls, names) if names else cls)
         if names:
-            space = value.__dict__
+            space = space_of(value)
             held = {name: (v, self.build(v, memo)) for name in names if (v := space.get(name)) is not None}
             type(proxy)._wengert_held.__set__(proxy, held)
         return proxy
@@ -635,7 +834,10 @@ class Plan:
             words = f.__kwdefaults__ or {}
             copy.__kwdefaults__ = {name: self.default(f, v, memo) for name, v in words.items()} or None
         for k in swaps:
-            cells[k].cell_contents = self.content(f.__closure__[k], memo)
+            new = self.content(f.__closure__[k], memo)
+            if type(new) is ModuleProxy and uses_only(f.__code__, new):
+                new = _ModuleInUse(_of.__get__(new))
+            cells[k].cell_contents = new
         return copy
 
     def wrap_copy(self, f, copy):
@@ -655,7 +857,9 @@ class Plan:
 
     def is_swapped(self, f, value):
         """Is a value held by f replaced?"""
-        return id(value) in REGISTERED or id(value) in self.changed or (id(f) in self.copying and is_constant(value))
+        if id(value) in REGISTERED or id(value) in self.changed or is_followed_module(value):
+            return True
+        return id(f) in self.copying and is_constant(value)
 
     def content(self, cell, memo):
         """Return the content of a replaced cell."""
@@ -691,6 +895,31 @@ def _is_simple(value, is_root=False):
     return "<locals>" not in value.__qualname__ and value.__module__ in sys.modules
 
 
+def _rebound_when_called(f):
+    """Return a function that copies f when it is called."""
+
+    def run(*args, **kwargs):
+        if id(f) not in _plans:
+            _bind(f, 1)
+        return rebound(f)(*args, **kwargs)
+
+    run.__dict__ = f.__dict__
+    for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+        setattr(run, name, getattr(f, name))
+    return run
+
+
+def _keeping_plain(f):
+    """Wrap the function of a cached property, whose results outlive the derivative, to return constants as plain."""
+
+    @functools.wraps(f)
+    def run(self):
+        value = f(self)
+        return _constants[0][2](value) if _constants else value
+
+    return run
+
+
 def partial_like(value, args, keywords):
     """A partial with other parts, the function first, and the attributes of `value`."""
     new = functools.partial(*args, **keywords)
@@ -704,11 +933,51 @@ def _is_data_descriptor(cls, name):
     return hasattr(type(found), "__set__")
 
 
-def _share(value, cls, new=object.__new__, assign=object.__setattr__):
-    """Return an instance of `cls` that shares the state of `value`."""
+def _share_dict(value, cls, new=object.__new__, assign=object.__setattr__):
     proxy = new(cls)
     assign(proxy, "__dict__", value.__dict__)
     return proxy
+
+
+def _share_array(value, cls, assign=object.__setattr__):
+    proxy = value.view(cls)
+    assign(proxy, "__dict__", value.__dict__)
+    return proxy
+
+
+def _share_tuple(value, cls, assign=object.__setattr__):
+    proxy = tuple.__new__(cls, value)
+    if cls.__dictoffset__:
+        assign(proxy, "__dict__", value.__dict__)
+    return proxy
+
+
+def _share_slots(value, cls, new=object.__new__, assign=object.__setattr__):
+    """Return an instance of a leaf of a proxy class, or the object of such an instance."""
+    if not hasattr(cls, "_wengert_original"):
+        return type(value)._wengert_whole.__get__(value)
+    proxy = new(cls)
+    cls._wengert_whole.__set__(proxy, value)
+    if cls.__dictoffset__ and hasattr(value, "__dict__"):
+        assign(proxy, "__dict__", value.__dict__)
+    return proxy
+
+
+def _sharing(cls):
+    """Function that makes an instance of a proxy class of `cls` from an object, and conversely."""
+    if issubclass(cls, tuple):
+        return _share_tuple
+    if is_array_class(cls):
+        return _share_array
+    return _share_slots if slots_of(cls) or not cls.__dictoffset__ else _share_dict
+
+
+def _share(value, cls):
+    """Return an instance of a proxy class that shares the state of `value`; or of a class, from a proxy."""
+    share = getattr(cls, "_wengert_share", None) or _sharing(cls)
+    if share is _share_slots and hasattr(cls, "_wengert_leaves"):
+        cls = _leaf(cls, ())
+    return share(value, cls)
 
 
 def original(value):
@@ -719,12 +988,27 @@ def original(value):
     return value.view(cls) if cls in _seen_as else _share(value, cls)
 
 
+def _reduce_slots(self, protocol):
+    """For `copy`: a copy of the object, as an instance of the proxy class."""
+    make, (_, *args), *rest = original(self).__reduce_ex__(protocol)
+    return make, (type(self).__bases__[0], *args), *rest
+
+
 def _leaf(proxy, names):
-    """Subclass of a proxy class for objects whose attributes `names` hold values to be replaced."""
+    """Subclass of a proxy class for objects whose attributes `names` hold values to be replaced, or that have slots."""
+    if "_wengert_leaf" in vars(proxy):
+        return proxy
     leaf = proxy._wengert_leaves.get(names)
     if leaf is None:
         body = {name: _Attribute(name) for name in names}
-        leaf = make_proxy_class(proxy._wengert_original, [proxy], __slots__=("_wengert_held",), **body)
+        slots, own = slots_of(proxy._wengert_original), ("_wengert_held",)
+        options = {"_wengert_leaf": True}
+        if slots or not proxy.__dictoffset__:
+            body |= {name: _Slot(member) for name, member in slots.items()}
+            own = *own, "_wengert_whole"
+            if proxy.__reduce_ex__ is object.__reduce_ex__:
+                options["__reduce_ex__"] = _reduce_slots
+        leaf = make_proxy_class(proxy._wengert_original, [proxy], __slots__=own, **options, **body)
         for attribute in body.values():
             attribute.leaf = leaf
         proxy._wengert_leaves[names] = leaf
@@ -749,7 +1033,7 @@ def register(original, replacement):
         BUILTINS[name] = replacement
         if isinstance(original, types.ModuleType):
             sys.modules[name] = replacement
-            FOREIGN.add(top_package(original.__name__))
+            _make_foreign(original.__name__)
         REGISTERED[id(original)] = (original, replacement, name)
         SPECIAL.add(type(original))
         INERT.discard(type(original))
@@ -767,14 +1051,6 @@ def register_class(cls, stand_in, of_subclass=None):
         _of_subclass[id(cls)] = of_subclass
 
 
-def register_methods(cls, stand_in):
-    """Replace a class by a stand-in only where followed code reads an attribute of it."""
-    name = private(cls.__name__)
-    BUILTINS[name] = stand_in
-    _methods[id(cls)] = cls, name
-    ONLY_READ.add(name)
-
-
 def register_type(stand_in, used):
     """Replace `type` where it is called: by `used` if the result is called or read from, else by `stand_in`."""
     register_class(type, stand_in)
@@ -784,8 +1060,9 @@ def register_type(stand_in, used):
 def register_library(module):
     """Replace a module by a proxy that returns the stand-ins of its registered members."""
     library, name = Library(module), private(module.__name__)
-    IN_USE[id(library)], sys.modules[name] = name, _LibraryInUse(module)
+    sys.modules[name] = _LibraryInUse(module)
     register(module, library)
+    IN_USE[REGISTERED[id(module)][2]] = library, name
 
 
 def register_wrapper(kind, inner, make):
@@ -801,7 +1078,18 @@ def register_wrapper(kind, inner, make):
 def register_later(package, install):
     """Call `install`, which registers the functions of a package ``a`` or ``a.b``, when one of them is first met."""
     _deferred[package] = install
+    _make_foreign(package)
+
+
+def forget_plans():
+    """Drop all plans, as when the choice of followed packages changed."""
+    with _lock:
+        _plans.clear()
+
+
+def _make_foreign(package):
     FOREIGN.add(top_package(package))
+    REASONS.clear()
 
 
 def is_registered(value):
@@ -824,13 +1112,9 @@ def _register_subclass(cls):
             return
 
 
-def _methods_read(f):
-    """Private names for classes that are replaced where f reads attributes of them, by their names in f."""
-    if not _methods:
-        return {}
-    held = f.__globals__
-    found = {name: held.get(name, BUILTINS.get(name)) for name, *_ in read(f.__code__).paths}
-    return {name: _methods[id(value)][1] for name, value in found.items() if id(value) in _methods}
+def _holds_module(f):
+    """Does a function hold a followed module in a cell or a default?"""
+    return any(type(x) is types.ModuleType and is_followed_module(x) for x in (*contents_of(f), *defaults_of(f)))
 
 
 def _register_deferred(package):
@@ -854,10 +1138,13 @@ def _two_level_package(module):
     return ".".join(module.split(".")[:2]) if isinstance(module, str) else None
 
 
-def see_constants(kind, is_copied, seen):
-    """Let functions that copy see ``seen(array)`` for arrays of class `kind` with ``is_copied(array)``."""
+def see_constants(kind, is_copied, seen, as_plain):
+    """Let functions that copy see ``seen(array)`` for arrays of class `kind` with ``is_copied(array)``.
+
+    ``as_plain(value)`` returns the plain array of a constant made in a derivative, and other values unchanged.
+    """
     with _lock:
-        _constants[:] = [(is_copied, seen)]
+        _constants[:] = [(is_copied, seen, as_plain)]
         _seen_as.add(kind)
         _plans.clear()
 
@@ -918,33 +1205,59 @@ def rebound(f):
     return run
 
 
-def home_of(f):
-    """Package and globals of `f`, as the argument of `is_followed` for what its arguments hold."""
-    f = f.func if type(f) is functools.partial else f
-    return package_of(getattr(f, "__module__", None)), getattr(f, "__globals__", None)
-
-
-def _import_alias(dotted, form):
+def _import_alias(space, dotted, form, level):
     """Private name of the module that an import of `dotted` in this form should return, or None."""
+    if level:
+        package = space.get("__package__") or str(space.get("__name__")).rpartition(".")[0]
+        try:
+            base = importlib.util.resolve_name("." * level, package)
+        except ImportError:  # raised again by the statement
+            return None
+        return _imported(f"{base}.{dotted}".strip("."), form, base)
     for package in _deferred.keys() & {top_package(dotted), _two_level_package(dotted)}:
         importlib.import_module(package)  # the import statement would load it anyway
         _register_deferred(package)
-    # An import statement must stay as it is if it loads a submodule.
-    if dotted not in sys.modules:
+    # An import statement of a registered module must stay as it is if it loads a submodule.
+    known = None
+    if dotted in sys.modules:
+        known = REGISTERED.get(id(sys.modules.get(top_package(dotted) if form == "bare" else dotted)))
+    if known is None:
+        return _imported(dotted, form)
+    return chain(known[2], dotted, known[1]) if form == "as" else known[2]
+
+
+def _imported(dotted, form, base=""):
+    """Private name of the followed module that an import statement yields, relative to a package `base`; or None."""
+    if why_unfollowed(dotted) is not None:
         return None
-    known = REGISTERED.get(id(sys.modules.get(top_package(dotted) if form == "bare" else dotted)))
-    if known is None or form != "as":
-        return known and known[2]
-    return chain(known[2], dotted, known[1])
+    module = sys.modules.get(dotted)
+    if module is None and form != "from":
+        return None  # the statement loads it or raises
+    key = dotted, form, base
+    if form == "as":  # holds the module itself, which may have been loaded anew
+        if not is_followed_module(module):
+            return None
+        if key not in _imports or _of.__get__(IN_USE[_imports[key]][0]) is not module:
+            seen = ModuleProxy(module)
+            alias = _imports[key] = chain(private(dotted), dotted, seen)
+            IN_USE[alias] = seen, chain(private(dotted), dotted, _ModuleInUse(module))
+    if key not in _imports:
+        names = dotted, top_package(dotted) if form == "bare" else dotted
+        alias, variant = private(dotted), private(dotted)
+        for name, module in ((alias, _Imported(*names)), (variant, _ImportedInUse(*names))):
+            sys.modules[f"{base}.{name}" if base else name] = module
+        IN_USE[alias] = _Imported(*names), variant
+        _imports[key] = alias
+    return _imports[key]
 
 
-def _bind(root):
-    """Make a plan for `root`; None if it is registered itself, or if inspecting it fails."""
+def _bind(root, limit=_MAX_FUNCTIONS):
+    """Make a plan for `root`, see `Plan.reached`; None if it is registered itself, or if inspecting it fails."""
     with _lock:
         if is_registered(root):
             return None
         try:
-            plan = _plans[id(root)] = Plan(root)
+            plan = _plans[id(root)] = Plan(root, limit)
         except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError):
             plan = _plans.pop(id(root), None) and None
     return plan
@@ -993,9 +1306,8 @@ def _rebound_object(f):
             method = plan.methods[func] = getattr(type(proxy), name)
         return types.MethodType(method, proxy)
     if kind is functools.partial:
-        home = home_of(f)
-        args = [_replaced(arg, home) for arg in f.args]
-        keywords = {name: _replaced(arg, home) for name, arg in f.keywords.items()}
+        args = [*map(_replaced, f.args)]
+        keywords = {name: _replaced(arg) for name, arg in f.keywords.items()}
         return partial_like(f, [rebound(f.func), *args], keywords)
     if kind in MAKERS:
         inner, make = MAKERS[kind]
@@ -1018,13 +1330,15 @@ def _rebound_object(f):
     return f if copy is call else types.MethodType(copy, f)
 
 
-def _replaced(value, home):
-    """Replacement of an object met in an argument of a partial or in an attribute of `home`."""
+def _replaced(value):
+    """Replacement of an object met in an argument of a partial or in an attribute."""
+    if type(value) in TABLES:
+        return table(value, in_use) if is_table(value) else value
     if is_constant(value):
         return constant(value)
-    if is_followed_module(value, home[0]):
+    if is_followed_module(value):
         return ModuleProxy(value)
-    if isinstance(value, type) or is_differentiated(value) or not is_followed(value, home):
+    if isinstance(value, type) or is_differentiated(value) or not is_followed(value):
         return REGISTERED[id(value)][1] if is_registered(value) and id(value) not in _classes else value
     if type(value) in (types.FunctionType, *WRAPPERS):
         return rebound(value)

@@ -17,6 +17,7 @@ import builtins
 import dis
 import functools
 import itertools
+import re
 import sys
 import types
 import weakref
@@ -27,7 +28,6 @@ __all__ = [
     "BUILTINS",
     "CALLED",
     "IN_USE",
-    "ONLY_READ",
     "READ",
     "USED",
     "Alias",
@@ -38,16 +38,17 @@ __all__ = [
     "forget",
     "live_alias",
     "private",
+    "public",
     "read",
     "rename",
+    "uses_only",
 ]
 
 BUILTINS = vars(builtins)
 CALLED, READ = "_called_", "_read_"  # prefixes of a module's attributes for use in calls and for reading attributes
 USED = "_used"  # suffix of a private name, for calls whose result is called or read from
-ONLY_READ = set()  # private names that apply only where an attribute is read from them
 
-IN_USE = {}  # id(proxy of a library) -> name in `sys.modules` of its variant with classes replaced throughout
+IN_USE = {}  # private name of a module in imports -> (its proxy, private name of the variant with classes replaced)
 _codes = {}  # id(code) -> Code
 _aliases = weakref.WeakValueDictionary()  # id(followed object) -> Alias
 _number = itertools.count()
@@ -60,6 +61,7 @@ _op = {name: dis.opmap.get(name, -1) for name in (
 _LOAD_GLOBAL, _IMPORT_NAME, _EXTENDED_ARG = _op["LOAD_GLOBAL"], _op["IMPORT_NAME"], _op["EXTENDED_ARG"]
 _LOADS = {_op["LOAD_NAME"], _op["LOAD_FROM_DICT_OR_GLOBALS"]} - {-1}
 _ATTRIBUTE = {_op["LOAD_ATTR"], _op["LOAD_METHOD"]}
+_ATTRIBUTE_OF = {_LOAD_GLOBAL, *_ATTRIBUTE}
 _ATTRIBUTE_SHIFT = NAMING["LOAD_ATTR"]
 _STORE_NAME = _op["STORE_NAME"]
 _NAMING = {_LOAD_GLOBAL, _IMPORT_NAME, _STORE_NAME, *_LOADS, *_ATTRIBUTE}
@@ -91,6 +93,14 @@ def forget(table, key, _):
 def private(name):
     """Return a new private name."""
     return f"_wengert_{next(_number)}_{name.replace('.', '_')}"
+
+
+def public(name):
+    """Return the name that stands in the user's code, given a name of renamed code."""
+    return _PRIVATE.sub("", name)
+
+
+_PRIVATE = re.compile(rf"^(_wengert_\d+_|{CALLED}|{READ})")
 
 
 class Alias:
@@ -198,11 +208,10 @@ def _constant(code, instruction):
 
 
 def _import_form(code, instructions, k):
-    """Form of the import at instruction k: "from", "as" or "bare"; None if it must not be renamed."""
-    if k < 2 or _constant(code, instructions[k - 2]) != 0:  # a relative import
-        return None
+    """Form ("from", "as" or "bare") and level of the import at instruction k; None if it must not be renamed."""
+    level = _constant(code, instructions[k - 2]) if k > 1 else ...
     listed = _constant(code, instructions[k - 1])
-    if listed is ...:
+    if listed is ... or type(level) is not int:
         return None
     following = instructions[k + 1 :]
     is_as = following[0][1] == _op["IMPORT_FROM"]
@@ -213,20 +222,41 @@ def _import_form(code, instructions, k):
         # The replacement would stay in the user's namespace after the call.
         if op == _op["STORE_GLOBAL"] or (op == _op["STORE_DEREF"] and _is_free(code, arg)):
             return None
-    return form
+    return form, level
 
 
 def _use(code, instructions, k):
-    """Use of the attribute read by instruction k: CALLED (also as the function of `map`), READ, or None."""
-    (_, before, held, _), (_, op, arg, _), (_, after, _, _) = instructions[k - 1 : k + 2]
+    """Use of the attribute that instruction k reads, and its chain of names: CALLED (also by `map`), READ, or None."""
+    first = k - 1
+    while instructions[first][1] in _ATTRIBUTE:
+        first -= 1
+    (_, before, held, _), (_, op, arg, _), (_, after, _, _) = instructions[first], *instructions[k : k + 2]
     if before != _LOAD_GLOBAL:
         return None
+    path = code.co_names[held >> 1], *_path(code, instructions, first)[: k - first - 1]
     is_method = op == _op["LOAD_METHOD"] or (_ATTRIBUTE_SHIFT and arg & 1)
     if is_method or after == _op["PUSH_NULL"]:
-        return CALLED
+        return CALLED, path
     if after in _ATTRIBUTE:
-        return READ
-    return CALLED if held & 1 or (k > 1 and _is_mapped(code, instructions[k - 2])) else None
+        return READ, path
+    is_called = held & 1 or (first > 0 and _is_mapped(code, instructions[first - 1]))
+    return (CALLED, path) if is_called else None
+
+
+def _has_stand_in(module, use, name):
+    """Does the proxy of a module have a stand-in of its attribute for this use?"""
+    check = getattr(type(module), "_wengert_has", None)
+    return hasattr(module, use + name) if check is None else check(module, name)
+
+
+def _holder(names, first, *path):
+    """Proxy of the module that a chain of attributes starting at a global name leads to; None if there is none."""
+    value = BUILTINS.get(names.get(first))
+    for name in path:
+        if not isinstance(value, types.ModuleType) or not hasattr(value, name):
+            return None
+        value = getattr(value, name)
+    return value
 
 
 def _is_mapped(code, before):
@@ -251,9 +281,30 @@ def _nested(code):
             yield from _nested(const)
 
 
+def classes_read(code, module):
+    """Names in code, nested code included, of the classes that the proxy of a module or of one below it replaces."""
+    names = {name for each in _nested(code) for name in each.co_names}
+    found, met, waiting = set(), set(), [module]
+    while waiting:
+        module = waiting.pop()
+        met.add(getattr(module, "__name__", None))
+        for name in names:
+            if _has_stand_in(module, CALLED, name):
+                found.add(name)
+            elif hasattr(type(module), "_wengert_has") and (below := type(module)._wengert_below(module, name)):
+                waiting += [below] if below.__name__ not in met else []
+    return found
+
+
+def uses_only(code, module):
+    """Are the classes that the proxy of a module replaces only called, mapped or read from?"""
+    attributes = classes_read(code, module)
+    return all(_is_only_used(each, attributes, set()) for each in _nested(code))
+
+
 def _are_only_used(code, instructions, k, module):
     """Are the classes of a module that instruction k imports only called, mapped or read from?"""
-    attributes = {name for each in _nested(code) for name in each.co_names if hasattr(module, CALLED + name)}
+    attributes = classes_read(code, module)
     variables, held = set(), (*code.co_varnames, *(c for c in code.co_cellvars if c not in code.co_varnames))
     for (_, op, arg, _), (_, after, place, _) in itertools.pairwise(instructions[k + 1 :]):
         if op not in _IMPORT_TAIL:
@@ -287,8 +338,11 @@ def _is_only_used(code, attributes, variables):
 
 def _path(code, instructions, k):
     """Chain of attributes read from the value that instruction k loads."""
-    reads = itertools.takewhile(lambda each: each[1] in _ATTRIBUTE, instructions[k + 1 :])
-    return tuple(code.co_names[arg >> _ATTRIBUTE_SHIFT] for _, _, arg, _ in reads)
+    path, k = [], k + 1
+    while instructions[k][1] in _ATTRIBUTE:  # a return ends all code
+        path.append(code.co_names[instructions[k][2] >> _ATTRIBUTE_SHIFT])
+        k += 1
+    return tuple(path)
 
 
 class Code:
@@ -297,9 +351,10 @@ class Code:
     names : global names read
     paths : attributes read from them, as (name, attribute, ...)
     assigned, written : global names and free variables assigned
-    imports : imports that may be renamed, as (dotted name, form)
+    imports : imports that may be renamed, as (dotted name, form, level)
     mentioned : all names, those of attributes included
     methods : attributes of values other than globals
+    owners : global names that attributes are read from
     loaded : names that are read: globals, attributes, names imported from a module
     modules : all imports, as (name, level)
     naming : the instructions, and indices of those that use names
@@ -307,7 +362,7 @@ class Code:
     """
 
     __slots__ = ("assigned", "imports", "latest", "loaded", "mentioned", "methods", "modules", "names", "naming",
-                 "paths", "ref", "strings", "written")  # fmt: skip
+                 "owners", "paths", "ref", "strings", "written")  # fmt: skip
 
     def __init__(self, code):
         self.names, self.assigned, self.written, self.imports = set(), set(), set(), set()
@@ -317,6 +372,7 @@ class Code:
         self.naming = _named(self.read(code))
         self.names -= self.assigned
         self.paths = [path for path in self.paths if path[0] in self.names]
+        self.owners = tuple({path[0] for path in self.paths})
 
     def read(self, code):
         self.mentioned.update(code.co_names)
@@ -346,7 +402,7 @@ class Code:
             elif op in _CELL_STORES:
                 self.written.add(_is_free(code, arg))
             elif op == _IMPORT_NAME and (form := _import_form(code, instructions, k)):
-                self.imports.add((code.co_names[arg], form))
+                self.imports.add((code.co_names[arg], *form))
         for nested in code.co_consts:
             if type(nested) is types.CodeType:
                 self.read(nested)
@@ -396,23 +452,21 @@ def rename(code, names, sources, imports, hidden=frozenset()):
             shift = 1
             name = code.co_names[arg >> 1]
             alias = names.get(name)
-            if alias in ONLY_READ and instructions[k + 1][1] not in _ATTRIBUTE:
-                continue
             if name in sources and not (arg & 1 or instructions[k + 1][1] in _ATTRIBUTE or _is_mapped(code, before)):
                 continue
         elif op in _LOADS:
             name = code.co_names[arg]
             alias = None if name in hidden or name in sources else names.get(name)
         elif op == _IMPORT_NAME:
-            alias = imports.get((code.co_names[arg], _import_form(code, instructions, k)))
-            module = sys.modules.get(alias)
-            if id(module) in IN_USE and _are_only_used(code, instructions, k, module):
-                alias = IN_USE[id(module)]
-        elif op in _ATTRIBUTE and (use := _use(code, instructions, k)):
+            alias = imports.get((code.co_names[arg], *(_import_form(code, instructions, k) or ())))
+            module, in_use = IN_USE.get(alias, (None, None))
+            if module is not None and _are_only_used(code, instructions, k, module):
+                alias = in_use
+        elif op in _ATTRIBUTE and instructions[k - 1][1] in _ATTRIBUTE_OF and (use := _use(code, instructions, k)):
             shift = _ATTRIBUTE_SHIFT
-            holder = BUILTINS.get(names.get(code.co_names[instructions[k - 1][2] >> 1]))
-            alias = f"{use}{code.co_names[arg >> shift]}"
-            alias = alias if hasattr(holder, alias) else None
+            name = code.co_names[arg >> shift]
+            holder = _holder(names, *use[1])
+            alias = use[0] + name if _has_stand_in(holder, use[0], name) else None
         else:
             continue
         if alias is None:

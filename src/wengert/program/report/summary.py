@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 
+from wengert.core.rebind.choose import survey
 from wengert.program.ir.ir import kind_of, operands
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.printer import bodies
 from wengert.program.passes import vectorise
 from wengert.program.report.schedule import Kernel, peak_bytes, schedule
-from wengert.transforms.explain import counted, size_of
+from wengert.transforms.explain import counted, following, size_of
 
 #: limit on the kernels shown, those with the largest shares, and on the guards shown
 _MAX_SHOWN = 8
@@ -55,6 +56,8 @@ class Summary:
         Bytes allocated for a run besides inputs, constants and outputs.
     tier : list of str
         The tier that runs the program, with reasons.
+    followed, unfollowed : dict
+        See `wengert.transforms.explain.Explanation`; empty for a program that was loaded.
     """
 
     name: str
@@ -74,6 +77,8 @@ class Summary:
     runs: int
     workspace_bytes: int
     tier: list
+    followed: dict
+    unfollowed: dict
 
     def __repr__(self):
         counts = sorted(self.instructions.items(), key=lambda item: -item[1])
@@ -90,6 +95,7 @@ class Summary:
             ("memory", f"workspace {size_of(self.workspace_bytes)}, constants {size_of(self.constant_bytes)}"),
             *[("tier", text) for text in self.tier],
             *[("guards", text) for text in self._guards()],
+            *[("follows", text) for text in following(self.followed, self.unfollowed)],
         ]
         lines = [f"{self.name}: {counted(sum(self.instructions.values()), 'instruction')}"]
         titles = ["", *[title for title, _ in rows]]
@@ -155,6 +161,7 @@ def summary(program) -> Summary:
         program._runs_per_call,
         run.nbytes,
         tier(program),
+        *survey(program._source()),
     )
 
 

@@ -57,6 +57,21 @@ cdef int32_t as_doubles(Definitions ssa, int32_t value) except -1:
     return value
 
 
+cdef int32_t lower_float_function(Definitions ssa, list args, list values, Node node) except -2:
+    """Emit a function of Python floats, such as ``math.sin``, as the ufunc of its rule; -1 if impossible."""
+    cdef list found = []
+    cdef int32_t v
+    if ssa.exact or node.kwargs or node.y is not None:
+        return -1
+    for x in args:
+        v = operand_of(ssa, x, values, ())
+        if v < 0 or ssa.code.kinds[v] != SCALAR:
+            return -1
+        found.append(v)
+    return emit(ssa.code, (<Kernel>kernels[node.row.fun]).opcode, found[0], found[1] if len(found) > 1 else -1, -1,
+                SCALAR)
+
+
 cdef int32_t fitted_to(Definitions ssa, int32_t value, cnp.ndarray y, int32_t kind) except -2:
     """Return an operand of an elementwise instruction with result `y`, broadcast if necessary; -1 if impossible."""
     if ssa.code.kinds[value] == kind or ssa.code.kinds[value] <= FLAG:
@@ -139,6 +154,10 @@ cdef int32_t lower_call(Definitions ssa, Node node) except -1:
         kind = (np.dtype(float), (), None) if node.y is None else (node.y.dtype, *layout(node.y))
         if dtype == kind[0] == float and shape == kind[1]:
             return emit(ssa.code, op, values[0], -1, -1, ssa.code.type_of(kind))
+    if type(node.compute) is Value and fun in kernels:
+        found = lower_float_function(ssa, args, values, node)
+        if found >= 0:
+            return found
     if (node.row.kind == "rearrangement" or fun in MOVING) and not ssa.exact:
         found = lower_rearrangement(ssa, node, args, values)
         if found >= 0:

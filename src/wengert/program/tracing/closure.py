@@ -29,8 +29,8 @@ from typing import Any
 import numpy as np
 
 from wengert.core import frames
-from wengert.core.rebind.follow import WRAPPERS, module_reads
-from wengert.core.rebind.rebind import ModuleProxy, Plan, constant, make_proxy_class, partial_like, rebound
+from wengert.core.rebind.follow import WRAPPERS, is_followed, is_plain_object, is_seen_whole, module_reads
+from wengert.core.rebind.rebind import ModuleProxy, Plan, constant, in_use, make_proxy_class, partial_like, rebound
 from wengert.core.rebind.rename import BUILTINS, Alias, TooWide, private, read, rename
 from wengert.program.ir.identity import Same
 from wengert.program.tracing.environment import StateGuards
@@ -191,7 +191,10 @@ class _OperandPlan(Plan):
 
     def taken(self, key):
         self.used.add(key)
-        return constant(self.operands[key]) if self.copying else self.operands[key]
+        value = self.operands[key]
+        if is_followed(value) and is_seen_whole(value):
+            return in_use(value)
+        return constant(value) if self.copying else value
 
     def alias(self, value, name):
         return self.own.setdefault(id(value), Alias(value, name))
@@ -260,6 +263,8 @@ class _OperandPlan(Plan):
         cls = self.changed.get(id(type(value)))
         if not isinstance(cls, type):
             return value
+        if not is_plain_object(type(value)):
+            return super().object_proxy(value, memo)
         space = vars(value)
         names = [n for n, v in space.items() if (id(space), n) in self.operands or id(v) in self.changed]
         names = [n for n in names if not _has_data_descriptor(type(value), n)]
@@ -420,8 +425,8 @@ class Reading:
     aliases : tuple of (int, int)
         Pairs of leaves that are the same array, and therefore the same operand.
     frozen : frozenset of int
-        Indices of leaves, counting those of the arguments first, that f needs as plain values, for ``math.exp`` or a
-        C function.  They are part of the key too.
+        Indices of leaves, counting those of the arguments first, that f needs as plain values, for a C function.
+        They are part of the key too.
     """
 
     __slots__ = ("aliases", "captures", "frozen", "held", "in_derivative", "key", "leaves", "values")

@@ -26,7 +26,7 @@ from wengert.features import is_made_in_python
 
 #: packages and modules whose functions read no mutable state
 PURE = frozenset(
-    "numpy scipy wengert math cmath operator _operator itertools functools _functools collections _collections "
+    "numpy scipy numba wengert math cmath operator _operator itertools functools _functools collections _collections "
     "_collections_abc abc _abc typing types enum dataclasses copy copyreg numbers fractions statistics _statistics "
     "warnings bisect _bisect heapq _heapq contextlib string _string re _sre reprlib keyword textwrap builtins "
     "_weakrefset".split()
@@ -36,7 +36,7 @@ PURE = frozenset(
 _ANYWHERE = {"numpy", "scipy", "wengert"}
 
 #: builtins with side effects, or that read state other than their arguments
-_IMPURE_BUILTINS = {"breakpoint", "compile", "eval", "exec", "globals", "input", "open", "print"}
+IMPURE_BUILTINS = {"breakpoint", "compile", "eval", "exec", "globals", "input", "open", "print"}
 #: C modules that read or write external state, whoever calls them
 _IMPURE_MODULES = {"_io", "io", "nt", "posix", "_random", "_socket", "select"}
 _FILES = {"tofile", "dump", "fromfile", "memmap"}
@@ -152,7 +152,7 @@ def why_impure(fun: types.BuiltinFunctionType, caller_is_pure: bool) -> str | No
             return None
         if top(module) in _IMPURE_MODULES or name in _FILES:
             return f"it calls {full}"
-        if caller_is_pure or (is_pure(module) and not (module == "builtins" and name in _IMPURE_BUILTINS)):
+        if caller_is_pure or (is_pure(module) and not (module == "builtins" and name in IMPURE_BUILTINS)):
             return None
         return f"it calls {full}"
     kind = owner if isinstance(owner, type) else type(owner)

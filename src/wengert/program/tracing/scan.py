@@ -29,7 +29,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wengert.core.rebind.follow import LRU, MAKERS, WRAPPERS, is_differentiated, parts_of, py_func_of
+from wengert.core.rebind.follow import (
+    LRU,
+    MAKERS,
+    WRAPPERS,
+    function_of_ufunc,
+    is_differentiated,
+    is_seen_whole,
+    parts_of,
+    py_func_of,
+)
 from wengert.core.rebind.rename import read
 from wengert.features import is_made_in_python, knows_bytecode
 from wengert.program.tracing.environment import ABSENT, Contents, Place
@@ -37,6 +46,7 @@ from wengert.program.tracing.purity import (
     ATOMS,
     DYNAMIC,
     DYNAMIC_NAMES,
+    IMPURE_BUILTINS,
     SHELVES,
     has_known_layout,
     is_library,
@@ -120,7 +130,7 @@ class Scan:
     """
 
     def __init__(self, root, nodes, lowered, constant=()):
-        self.followed = {*map(id, nodes)}
+        self.followed = {id(node) for node in nodes if not is_seen_whole(node)}
         self.lowered = lowered  # converts operands to plain values, since in a derivative they are data
         self.names = {each for each in constant if type(each) is str}
         self.constants = [each for each in constant if type(each) is not str]
@@ -156,6 +166,8 @@ class Scan:
     def enter(self, value):
         """Queue an object unless it was visited."""
         self.is_dynamic |= id(value) in DYNAMIC or type(value) in (operator.attrgetter, operator.methodcaller)
+        if type(value) is np.ufunc:
+            value = function_of_ufunc(value)
         if type(value) in ATOMS or value is ABSENT or id(value) in self.held:
             return
         self.held[id(value)] = value  # keeps temporary objects alive, so that ids stay unique
@@ -209,9 +221,13 @@ class Scan:
             self.visit_class(value)
         elif kind is LRU:
             self.visit_cached(value)
+        elif str(kind.__module__).startswith("numba.np.ufunc."):
+            self.enter(function_of_ufunc(value))
         elif kind in WRAPPERS or (not issubclass(kind, SHELVES) and py_func_of(value)):
             for part in parts_of(value):
                 self.enter(part)
+                if kind not in WRAPPERS:
+                    self.check_compiled(part)
             if kind in MAKERS:
                 self.visit_object(value)
         elif isinstance(value, types.ModuleType):
@@ -239,6 +255,11 @@ class Scan:
             self.doubt(f"it reads an iterator ({kind.__name__}), which each call may advance")
         else:
             self.visit_object(value)
+
+    def check_compiled(self, f):
+        """Check the Python function of a compiled one, whose calls of functions in C the observer does not see."""
+        for name in IMPURE_BUILTINS.intersection(read(f.__code__).names):
+            self.effect = f"{f.__qualname__} calls {name}"
 
     def visit_partial(self, value):
         self.enter(value.func)

@@ -1,0 +1,229 @@
+"""Containers of functions, objects and classes as renamed code sees them: items are replaced where they are read.
+
+A stand-in is a subclass of `dict`, `list` or `tuple` that reads from and writes to the original, so that both always
+agree.  Code in C that bypasses its methods sees the original items at the time when it was made.
+"""
+
+import collections
+import itertools
+import types
+
+__all__ = ["TABLES", "items_of", "table"]
+
+TABLES = {dict, list, tuple, collections.OrderedDict, collections.defaultdict}
+_MAX_SEEN = 100  # items that are looked at
+
+
+def items_of(value):
+    """The first items of a container, for a dict its values."""
+    return [*itertools.islice(value.values() if isinstance(value, dict) else value, _MAX_SEEN)]
+
+
+def table(value, see):
+    """Return the stand-in of a container, whose items are seen through ``see(item)``."""
+    if type(value) is tuple:
+        new = _Tuple(value)
+        new.see = see
+        return new
+    return _List(value, see) if type(value) is list else _DICTS[type(value)](value, see)
+
+
+def _passed(name):
+    """Method that acts on the original."""
+
+    def method(self, *args, **options):
+        return getattr(self._wengert_of, name)(*args, **options)
+
+    method.__name__ = name
+    return method
+
+
+def _seen(name):
+    """Method that acts on the original and returns an item."""
+
+    def method(self, *args):
+        return self._wengert_see(getattr(self._wengert_of, name)(*args))
+
+    method.__name__ = name
+    return method
+
+
+def _in_place(name):
+    """Operator that changes the original."""
+
+    def method(self, other):
+        getattr(self._wengert_of, name)(other)
+        return self
+
+    method.__name__ = name
+    return method
+
+
+def _is_same(a, b):
+    """Are two items equal, or a function and a copy of it, which share their attributes?"""
+    return a is b or a == b or (type(a) is type(b) is types.FunctionType and a.__dict__ is b.__dict__)
+
+
+def _are_same(a, b):
+    return len(a) == len(b) and all(map(_is_same, a, b))
+
+
+def _places(items, value):
+    return [k for k, item in enumerate(items) if _is_same(item, value)]
+
+
+class _Tuple(tuple):
+    __class__ = property(lambda self: tuple)
+
+    def __getitem__(self, key):
+        found = tuple.__getitem__(self, key)
+        return tuple(map(self.see, found)) if isinstance(key, slice) else self.see(found)
+
+    def __iter__(self):
+        return map(self.see, tuple.__iter__(self))
+
+    def __reversed__(self):
+        return reversed([*self])
+
+    def __eq__(self, other):
+        return _are_same(self, other) if isinstance(other, tuple) else NotImplemented
+
+    def __ne__(self, other):
+        return not _are_same(self, other) if isinstance(other, tuple) else NotImplemented
+
+    def __add__(self, other):
+        return (*self,) + other
+
+    def __mul__(self, count):
+        return (*self,) * count
+
+    def __contains__(self, value):
+        return bool(_places(self, value))
+
+    def count(self, value):
+        return len(_places(self, value))
+
+    def index(self, value, *bounds):
+        found = _places(self, value)
+        return tuple.index(self, tuple.__getitem__(self, found[0]) if found else value, *bounds)
+
+    __rmul__, __hash__ = __mul__, tuple.__hash__
+
+    def __reduce_ex__(self, protocol):
+        return tuple, ([*self],)
+
+
+class _List(list):
+    __slots__ = ("_wengert_of", "_wengert_see")
+    __class__ = property(lambda self: list)
+    __hash__ = None
+
+    def __init__(self, value, see):
+        list.__init__(self, value)
+        self._wengert_of, self._wengert_see = value, see
+
+    def __getitem__(self, key):
+        found = self._wengert_of[key]
+        return [*map(self._wengert_see, found)] if isinstance(key, slice) else self._wengert_see(found)
+
+    def __iter__(self):
+        return map(self._wengert_see, self._wengert_of)
+
+    def __reversed__(self):
+        return map(self._wengert_see, reversed(self._wengert_of))
+
+    def __contains__(self, value):
+        return bool(_places(self, value))
+
+    def count(self, value):
+        return len(_places(self, value))
+
+    def index(self, value, *bounds):
+        found = _places(self, value)
+        return self._wengert_of.index(self._wengert_of[found[0]] if found else value, *bounds)
+
+    def remove(self, value):
+        del self._wengert_of[self.index(value)]
+
+    def copy(self):
+        return [*self]
+
+    def __eq__(self, other):
+        return _are_same(self, other) if isinstance(other, list) else NotImplemented
+
+    def __ne__(self, other):
+        return not _are_same(self, other) if isinstance(other, list) else NotImplemented
+
+    def __add__(self, other):
+        return [*self] + other
+
+    def __mul__(self, count):
+        return [*self] * count
+
+    __rmul__, pop = __mul__, _seen("pop")
+    __iadd__, __imul__ = _in_place("__iadd__"), _in_place("__imul__")
+
+    def __reduce_ex__(self, protocol):
+        return list, ([*self],)
+
+
+for _name in ("__len__ __setitem__ __delitem__ __lt__ __le__ __gt__ __ge__ __repr__ append clear "
+              "extend insert reverse sort").split():  # fmt: skip
+    setattr(_List, _name, _passed(_name))
+
+
+def _dict_class(kind):
+    class Table(kind):
+        __slots__ = ("_wengert_of", "_wengert_see")
+        __class__ = property(lambda self: kind)
+        __hash__ = None
+
+        def __init__(self, value, see):
+            dict.update(self, value)
+            self._wengert_of, self._wengert_see = value, see
+
+        def __iter__(self):
+            return iter(self._wengert_of)
+
+        def get(self, key, default=None):
+            return self[key] if key in self._wengert_of else default
+
+        def keys(self):
+            return self._wengert_of.keys()
+
+        def values(self):
+            return self.copy().values()
+
+        def items(self):
+            return self.copy().items()
+
+        def copy(self):
+            new = self._wengert_of.copy()
+            for key in new:
+                new[key] = self._wengert_see(new[key])
+            return new
+
+        def popitem(self, *args, **options):
+            key, value = self._wengert_of.popitem(*args, **options)
+            return key, self._wengert_see(value)
+
+        def __or__(self, other):
+            return self.copy() | other
+
+        def __ror__(self, other):
+            return other | self.copy()
+
+        __getitem__, pop, setdefault = _seen("__getitem__"), _seen("pop"), _seen("setdefault")
+        __ior__ = _in_place("__ior__")
+
+        def __reduce_ex__(self, protocol):
+            return self.copy().__reduce_ex__(protocol)
+
+    for name in ("__contains__ __len__ __reversed__ __setitem__ __delitem__ __eq__ __ne__ __repr__ clear update "
+                 "move_to_end").split():  # fmt: skip
+        if hasattr(kind, name):
+            setattr(Table, name, _passed(name))
+    return Table
+
+
+_DICTS = {kind: _dict_class(kind) for kind in TABLES - {list, tuple}}

@@ -1,0 +1,707 @@
+"""Code of installed packages is followed like f itself, except of packages on a list and of those the user excludes."""
+
+import importlib
+import itertools
+import pickle
+import sys
+import textwrap
+import threading
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from wengert.core.rebind import rebind
+from wengert.core.rebind.choose import survey
+from wengert.core.rebind.follow import CHOSEN, UNFOLLOWED
+from wengert.errors import TracedValueError
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """Return a function that writes modules into a folder `site-packages` and imports the first."""
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(folder)
+    before = set(sys.modules)
+
+    def make(**sources):
+        for name, source in sources.items():
+            *parents, last = name.split("__")
+            place = folder.joinpath(*parents)
+            place.mkdir(parents=True, exist_ok=True)
+            for k in range(len(parents)):
+                folder.joinpath(*parents[: k + 1], "__init__.py").touch()
+            place.joinpath("__init__.py" if last == "init" else f"{last}.py").write_text(textwrap.dedent(source))
+        importlib.invalidate_caches()
+        return importlib.import_module(next(iter(sources)).replace("__", ".").removesuffix(".init"))
+
+    yield make
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(folder)):
+            del sys.modules[name]
+
+
+#: `filled(x, n)` stores traced values in a new array: without following it raises
+FILLED = """
+import numpy as np
+
+def filled(x, n=3):
+    w = np.zeros(n)
+    for i in range(n):
+        w[i] = x * (i + 1)
+    return w.sum()
+"""
+
+#: code of an installed module after `FILLED`, whose ``fun(x)`` is ``6 * x``
+FEATURES = {
+    "method": """
+        class Model:
+            def __init__(self, n): self.n = n
+            def run(self, x): return filled(x, self.n)
+        def fun(x): return Model(3).run(x)
+        """,
+    "method of an object in a module": """
+        class Model:
+            def run(self, x): return self.step(x)
+            def step(self, x): return filled(x)
+        model = Model()
+        def fun(x): return model.run(x)
+        """,
+    "property": """
+        class Model:
+            def __init__(self, x): self.x = x
+            @property
+            def total(self): return filled(self.x)
+        def fun(x): return Model(x).total
+        """,
+    "__call__": """
+        class Model:
+            def __call__(self, x): return filled(x)
+        model = Model()
+        def fun(x): return model(x)
+        """,
+    "class method": """
+        class Model:
+            @classmethod
+            def run(cls, x): return cls().step(x)
+            def step(self, x): return filled(x)
+        def fun(x): return Model.run(x)
+        """,
+    "static method": """
+        class Model:
+            @staticmethod
+            def run(x): return filled(x)
+        def fun(x): return Model.run(x)
+        """,
+    "functools.partial": """
+        import functools
+        of_three = functools.partial(filled, n=3)
+        def fun(x): return of_three(x)
+        """,
+    "functools.wraps": """
+        import functools
+        def twice(f):
+            @functools.wraps(f)
+            def run(*args): return 2.0 * f(*args)
+            return run
+        @twice
+        def half(x): return filled(x) / 2.0
+        def fun(x): return half(x)
+        """,
+    "decorator with arguments": """
+        def times(k):
+            def decorate(f):
+                def run(x): return k * f(x)
+                return run
+            return decorate
+        @times(2.0)
+        def half(x): return filled(x / 2.0)
+        def fun(x): return half(x)
+        """,
+    "decorator class": """
+        class Counted:
+            def __init__(self, f): self.f, self.calls = f, 0
+            def __call__(self, x):
+                self.calls += 1
+                return self.f(x)
+        @Counted
+        def fun(x): return filled(x)
+        """,
+    "functools.lru_cache": """
+        import functools
+        @functools.lru_cache(maxsize=None)
+        def cached(x): return filled(x)
+        def fun(x): return cached(x)
+        """,
+    "functools.lru_cache of a constant": """
+        import functools
+        @functools.lru_cache
+        def grid(n):
+            g = np.zeros(n)
+            g[:] = np.arange(n) + 1.0
+            return g
+        def fun(x): return filled(x) * grid(3).sum() / 6.0
+        """,
+    "functools.cached_property": """
+        import functools
+        class Model:
+            def __init__(self, x): self.x = x
+            @functools.cached_property
+            def total(self): return filled(self.x)
+        def fun(x):
+            model = Model(x)
+            return (model.total + model.total) / 2.0
+        """,
+    "functools.partialmethod": """
+        import functools
+        class Model:
+            def run(self, x, n): return filled(x, n)
+            of_three = functools.partialmethod(run, n=3)
+        model = Model()
+        def fun(x): return (model.of_three(x) + Model().of_three(x)) / 2.0
+        """,
+    "typing.NamedTuple": """
+        import typing
+        class Model(typing.NamedTuple):
+            n: int
+            def run(self, x): return self.step(x)
+            def step(self, x): return filled(x, self.n)
+        model = Model(3)
+        def fun(x):
+            n, = model
+            return (model.run(x) + Model(n).run(x)) / 2.0
+        """,
+    "metaclass of singletons": """
+        class Meta(type):
+            instances = {}
+            def __call__(cls, *args):
+                if cls not in cls.instances:
+                    cls.instances[cls] = super().__call__(*args)
+                return cls.instances[cls]
+        class Model(metaclass=Meta):
+            def __init__(self): self.n = 3
+            def run(self, x): return filled(x, self.n)
+        def fun(x):
+            total = Model().run(x)
+            assert len(Meta.instances) == 1
+            return total
+        """,
+    "class in a module reached through its package": """
+        import other
+        def fun(x): return other.Model().run(x)
+        """,
+    "object with locks and properties set in __init__": """
+        import threading
+        class Model:
+            def __init__(self): self.lock, self.n = threading.Lock(), 3
+            def run(self, x):
+                with self.lock: return filled(x, self.n)
+        model = Model()
+        def fun(x): return model.run(x)
+        """,
+    "arrays in a container and in a module": """
+        import other
+        MIXED = (filled, np.ones(3))
+        def fun(x):
+            run, ones = MIXED
+            return (run(x) + 2.0 * np.full_like(ones, x).sum() + 6.0 * np.full_like(other.ONE, x)[0]) / 3.0
+        """,
+    "generator": """
+        def steps(x):
+            w = np.zeros(1)
+            w[0] = filled(x)
+            yield w[0]
+        def fun(x): return sum(steps(x))
+        """,
+    "comprehension": """
+        def fun(x): return sum([filled(y) for y in (x / 2.0, x / 2.0)])
+        """,
+    "contextlib.contextmanager": """
+        import contextlib
+        @contextlib.contextmanager
+        def total(x): yield filled(x)
+        def fun(x):
+            with total(x) as y: return y
+        """,
+    "context manager": """
+        class Total:
+            def __init__(self, x): self.x = x
+            def __enter__(self): return filled(self.x)
+            def __exit__(self, *error): return False
+        def fun(x):
+            with Total(x) as y: return y
+        """,
+    "dataclass": """
+        import dataclasses
+        @dataclasses.dataclass
+        class Model:
+            n: int = 3
+            def run(self, x): return filled(x, self.n)
+        model = Model()
+        def fun(x): return (model.run(x) + Model(3).run(x)) / 2.0
+        """,
+    "frozen dataclass with slots": """
+        import dataclasses
+        @dataclasses.dataclass(frozen=True, slots=True)
+        class Model:
+            n: int = 3
+            def run(self, x): return self.step(x)
+            def step(self, x): return filled(x, self.n)
+        model = Model()
+        def fun(x): return (model.run(x) + Model(3).run(x)) / 2.0
+        """,
+    "__slots__": """
+        class Base:
+            __slots__ = ("n",)
+            def step(self, x): return filled(x, self.n)
+        class Model(Base):
+            __slots__ = ("calls",)
+            def __init__(self): self.n, self.calls = 3, 0
+            def run(self, x):
+                self.calls += 1
+                return self.step(x)
+        model = Model()
+        def fun(x): return (model.run(x) + Model().run(x)) / 2.0
+        """,
+    "typing.Generic": """
+        import typing
+        T = typing.TypeVar("T")
+        class Model(typing.Generic[T]):
+            def run(self, x: T): return self.step(x)
+            def step(self, x: T): return filled(x)
+        model = Model[float]()
+        def fun(x): return (model.run(x) + Model().run(x)) / 2.0
+        """,
+    "metaclass": """
+        class Meta(type):
+            known = []
+            def __new__(mcs, name, bases, body):
+                cls = super().__new__(mcs, name, bases, body)
+                mcs.known.append(name)
+                return cls
+        class Model(metaclass=Meta):
+            def run(self, x): return self.step(x)
+            def step(self, x): return filled(x)
+        model = Model()
+        def fun(x):
+            assert Meta.known == ["Model"]
+            return (model.run(x) + Model().run(x)) / 2.0
+        """,
+    "__init_subclass__": """
+        class Base:
+            known = []
+            def __init_subclass__(cls, **options): Base.known.append(cls.__name__)
+        class Model(Base):
+            def run(self, x): return self.step(x)
+            def step(self, x): return filled(x)
+        model = Model()
+        def fun(x):
+            assert Base.known == ["Model"]
+            return (model.run(x) + Model().run(x)) / 2.0
+        """,
+    "abstract class": """
+        import abc
+        class Base(abc.ABC):
+            @abc.abstractmethod
+            def step(self, x): ...
+            def run(self, x): return self.step(x)
+        class Model(Base):
+            def step(self, x): return filled(x)
+        def fun(x): return Model().run(x)
+        """,
+    "super()": """
+        class Base:
+            def run(self, x): return filled(x) / 2.0
+        class Model(Base):
+            def run(self, x): return 2.0 * super().run(x)
+        def fun(x): return Model().run(x)
+        """,
+    "array subclass with metadata": """
+        class Field(np.ndarray):
+            def __array_finalize__(self, other): self.unit = getattr(other, "unit", "m")
+            def total(self, x): return filled(x) * self[0] + (self.unit == "s")
+        field = np.ones(3).view(Field)
+        def fun(x): return field.total(x)
+        """,
+    "recursion": """
+        def fun(x, n=3): return filled(x) if n == 0 else fun(x, n - 1)
+        """,
+    "functions in a dict": """
+        TABLE = {"filled": filled, "other": abs}
+        def fun(x): return TABLE["filled"](x)
+        """,
+    "functions in a list": """
+        def half(x): return filled(x) / 2.0
+        STEPS = [half, half]
+        def fun(x): return sum(step(x) for step in STEPS)
+        """,
+    "functions in a tuple": """
+        PAIR = (filled, abs)
+        def fun(x):
+            run, _ = PAIR
+            return run(x)
+        """,
+    "registry filled by a decorator": """
+        REGISTRY = {}
+        def register(name):
+            def add(f):
+                REGISTRY[name] = f
+                return f
+            return add
+        @register("filled")
+        def run(x): return filled(x)
+        def fun(x): return REGISTRY.get("filled")(x)
+        """,
+    "registry of classes": """
+        class Model:
+            def run(self, x): return filled(x)
+        KINDS = {"model": Model}
+        def fun(x): return KINDS["model"]().run(x)
+        """,
+    "objects in a list": """
+        class Model:
+            def run(self, x): return filled(x) / 2.0
+        MODELS = [Model(), Model()]
+        def fun(x): return sum(model.run(x) for model in MODELS)
+        """,
+    "functions in a dict of a class": """
+        class Model:
+            def __init__(self): self.steps = [self.step]
+            table = {"filled": filled}
+            def step(self, x): return self.table["filled"](x)
+            def run(self, x): return self.steps[0](x)
+        model = Model()
+        def fun(x): return (model.run(x) + Model().run(x)) / 2.0
+        """,
+    "import in the function": """
+        def fun(x):
+            from other import filled as of_other
+            import other
+            return (of_other(x) + other.filled(x)) / 2.0
+        """,
+    "import of the package in the function": """
+        def fun(x):
+            import numpy as np
+            w = np.zeros(1)
+            w[0] = 6.0 * x
+            return w[0]
+        """,
+    "class attribute as cache": """
+        class Model:
+            cache = {}
+            def run(self, n):
+                if n not in self.cache:
+                    self.cache[n] = np.arange(n) + 1.0
+                return self.cache[n]
+        model = Model()
+        def fun(x): return filled(x) * model.run(3).sum() / 6.0
+        """,
+    "memoised property": """
+        class Model:
+            _grid = None
+            @property
+            def grid(self):
+                if self._grid is None: self._grid = np.arange(3) + 1.0
+                return self._grid
+        model = Model()
+        def fun(x): return filled(x) * model.grid.sum() / 6.0
+        """,
+    "error that plain code raises and catches": """
+        def checked(x):
+            if x > 0: raise ValueError("positive")
+            return filled(x)
+        def fun(x):
+            try: return checked(x)
+            except ValueError: return filled(x)
+        """,
+}
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_feature_of_python_in_an_installed_package_is_followed(install, name):
+    other = FILLED + "ONE = np.ones(1)\nclass Model:\n    def run(self, x): return filled(x)\n"
+    module = install(installed=FILLED + textwrap.dedent(FEATURES[name]), other=other)
+
+    def f(x):
+        return module.fun(x)
+
+    from installed import fun
+
+    plain = float(fun(2.0))
+    for g in (f, fun, lambda x: fun(x)):
+        assert wg.grad(g, 2.0) == 6.0 and wg.grad(g, 3.0) == 6.0
+        assert wg.value_and_grad(g, 2.0)[0] == plain
+    assert wg.jvp(f, 2.0, 1.0)[1] == 6.0 and wg.hessian(f, 2.0) == 0.0
+    after = fun(2.0)
+    assert after == plain and type(after) in (float, np.float64)
+
+
+def test_modules_and_objects_are_unchanged_after_derivatives_errors_and_threads(install):
+    source = FILLED + """
+class Model:
+    def __init__(self): self.calls, self.steps = 0, [self.step]
+    def step(self, x):
+        self.calls += 1
+        return filled(x)
+    def run(self, x): return self.steps[0](x) + TABLE["filled"](x)
+model = Model()
+TABLE = {"filled": filled}
+LIST = [filled]
+def fun(x): return model.run(x) + LIST[0](x)
+def fail(x):
+    fun(x)
+    raise LookupError("here")
+"""
+    module = install(installed=source)
+    before, attributes = dict(vars(module)), dict(vars(module.model))
+    failures = []
+
+    def work():
+        for _ in range(20):
+            if wg.grad(module.fun, 2.0) != 18.0:
+                failures.append("derivative")
+            with pytest.raises(LookupError, match="here"):
+                wg.grad(module.fail, 2.0)
+            if module.fun(2.0) != 36.0:
+                failures.append("value")
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert vars(module) == before and all(value is before[name] for name, value in vars(module).items())
+    assert type(module.TABLE) is dict and module.TABLE == {"filled": module.filled} and module.LIST == [module.filled]
+    assert {**vars(module.model), "calls": 0} == attributes and type(module.model) is module.Model
+
+
+def test_modules_of_a_package_are_followed_through_attributes_and_circular_imports(install):
+    package = install(
+        pkg__init="from pkg import one, two\n",
+        pkg__one="import pkg.two\ndef even(x, n): return x if n == 0 else pkg.two.odd(x, n - 1)\n",
+        pkg__two=FILLED + "from pkg import one\ndef odd(x, n): return filled(x) + one.even(x, n - 1)\n"
+        "class Model:\n    def run(self, x): return odd(x, 1)\n",
+        pkg__late=FILLED + "class Late:\n    def run(self, x): return filled(x)\n",
+    )
+
+    def f(x):
+        return package.one.even(x, 2)
+
+    def made(x):
+        return package.two.Model().run(x)
+
+    def imports(x):
+        import pkg.two as other
+        from pkg.late import Late
+
+        return other.odd(x, 1) + Late().run(x)
+
+    source = "def g(x):\n    from .late import Late\n    from . import two\n    return Late().run(x) + two.filled(x)"
+    relative = {"__name__": "pkg.user", "__package__": "pkg"}
+    exec(source, relative)
+    chain = eval("lambda x: pkg.two.Model().run(x) + pkg.two.filled(x)", {"__name__": "user", "pkg": package})
+    for g, expected in ((f, 7.0), (made, 7.0), (imports, 13.0), (relative["g"], 12.0), (chain, 13.0)):
+        assert wg.grad(g, 2.0) == expected and g(1.0) == expected
+
+
+def test_import_errors_inside_the_function_are_those_of_plain_code():
+    def f(x):
+        try:
+            import no_such_module
+        except ImportError:
+            no_such_module = None
+        try:
+            from no_such_package.inner import name
+        except ImportError:
+            name = None
+        return x if no_such_module is None and name is None else 2.0 * x
+
+    assert wg.grad(f, 2.0) == 1.0
+
+
+STORING = "def fun(x):\n    w = np.zeros(1)\n    w[0] = x\n    return w[0]\n"
+
+
+@pytest.mark.parametrize("name", ["autograd", "casadi", "jax", "pandas", "sympy", "tensorflow", "torch", "tqdm"])
+def test_code_of_packages_on_the_list_is_not_followed_and_the_error_says_why(install, monkeypatch, name):
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    module = install(**{name: f"import numpy as np\n{STORING}"})
+
+    def f(x):
+        return module.fun(x)
+
+    with pytest.raises(TracedValueError, match=rf'Code of {name} is not followed.*wengert\.follow\("{name}"\)'):
+        wg.grad(f, 2.0)
+    assert repr(survey(f)[1]) == repr({name: UNFOLLOWED[name]})
+    with wg.follow(name):
+        assert wg.grad(f, 2.0) == 1.0
+    with pytest.raises(TracedValueError):
+        wg.grad(f, 2.0)
+
+
+def test_choice_lasts_until_the_end_of_its_block_or_until_the_next_one(install, monkeypatch):
+    monkeypatch.setattr("wengert.core.rebind.follow.CHOSEN", CHOSEN)
+    module = install(pkg__part=FILLED)
+
+    def is_followed():
+        try:
+            return wg.grad(lambda x: module.filled(x), 2.0) == 6.0
+        except TracedValueError:
+            return False
+
+    assert is_followed()
+    with wg.follow("pkg", False) as outer:
+        assert not is_followed() and repr(outer) == "wengert.follow('pkg', False)"
+        with wg.follow("pkg.part"):
+            assert is_followed()
+        try:
+            with wg.follow(module, on=True):
+                assert is_followed()
+                raise LookupError
+        except LookupError:
+            pass
+        assert not is_followed()
+    assert is_followed()
+    try:
+        wg.follow("pkg", False)
+        assert not is_followed()
+        with wg.follow("pkg"):
+            assert is_followed()
+        assert not is_followed()
+        wg.follow("pkg", True)
+        assert is_followed()
+    finally:
+        del CHOSEN["pkg"]
+
+
+@pytest.mark.parametrize(
+    ("args", "kind", "text"),
+    [
+        (("numpy",), ValueError, "numpy cannot be followed"),
+        (("scipy.optimize", True), ValueError, "by rules"),
+        ((3,), TypeError, "name of a package"),
+        (("a b",), TypeError, "name of a package"),
+        (("a", "b"), TypeError, "True or False"),
+    ],
+)
+def test_wrong_choices_raise(args, kind, text):
+    before = dict(CHOSEN)
+    with pytest.raises(kind, match=text):
+        wg.follow(*args)
+    assert before == CHOSEN
+
+
+def test_caught_refusal_of_code_that_is_not_followed_is_raised_again(install):
+    module = install(
+        installed="import pandas\ndef fun(x):\n    try: return pandas.fun(x)\n    except Exception: return 0.0 * x\n",
+        pandas=f"import numpy as np\n{STORING}",
+    )
+    with pytest.raises(TracedValueError, match="caught an error that only traced values raise"):
+        wg.grad(lambda x: module.fun(x), 2.0)
+
+
+def test_state_that_keeps_a_value_of_an_ended_derivative_raises(install):
+    source = FILLED + """
+CACHE = {}
+def fun(x, key):
+    if key not in CACHE: CACHE[key] = filled(x)
+    return CACHE[key]
+"""
+    module = install(installed=source)
+
+    def f(x):
+        return module.fun(x, "a")
+
+    assert wg.grad(f, 2.0) == 6.0
+    with pytest.raises(wg.LevelError, match="has ended"):
+        wg.grad(f, 3.0)
+
+
+def test_cached_property_of_constants_holds_a_plain_array_after_a_derivative(install):
+    source = """
+import functools
+import numpy as np
+class Model:
+    def __init__(self): self.x = None
+    @functools.cached_property
+    def matrix(self):
+        m = np.zeros(2)
+        m[0] = 3.0
+        return m
+    @functools.cached_property
+    def twice(self): return 2.0 * self.x
+model = Model()
+def fun(x): return x * model.matrix[0]
+def stale(x):
+    model.x = x
+    return model.twice
+"""
+    module = install(installed=source)
+    assert wg.grad(module.fun, 2.0) == 3.0 and wg.grad(module.fun, 5.0) == 3.0
+    assert type(module.model.matrix) is np.ndarray and module.model.matrix.tolist() == [3.0, 0.0]
+    assert wg.grad(module.stale, 2.0) == 2.0
+    with pytest.raises(wg.LevelError, match="has ended"):
+        wg.grad(module.stale, 3.0)
+
+
+def test_container_of_data_is_watched_for_functions_and_may_grow_without_new_plans(install):
+    module = install(installed=f"{FILLED}TABLE, SEEN = {{}}, []\ndef fun(x):\n    SEEN.append(1)\n"
+                               "    return TABLE['f'](x) if TABLE else x\n")  # fmt: skip
+    assert wg.grad(module.fun, 2.0) == 1.0
+    plan = rebind._plans[id(module.fun)]
+    assert wg.grad(module.fun, 2.0) == 1.0 and module.SEEN == [1, 1]
+    assert rebind._plans[id(module.fun)] is plan
+    module.TABLE["f"] = module.filled
+    assert wg.grad(module.fun, 2.0) == 6.0
+
+
+def test_functions_beyond_the_limit_are_followed_when_they_are_called(install, monkeypatch):
+    names = [f"fun{k}" for k in range(300)]
+    chain = "".join(f"def {a}(x): return {b}(x)\n" for a, b in itertools.pairwise(names))
+    module = install(installed=f"{FILLED}{chain}def fun299(x): return filled(x)\n")
+    assert wg.grad(module.fun0, 2.0) == 6.0
+    module.fun299 = lambda x: 2.0 * module.filled(x)
+    assert wg.grad(module.fun0, 2.0) == 12.0
+
+
+def test_report_lists_followed_packages_and_others_with_the_reason(install):
+    module = install(installed=f"{FILLED}import pandas\ndef fun(x): return filled(x) if x > 0 else pandas.fun(x)\n",
+                     pandas=STORING)  # fmt: skip
+    f = eval("lambda x: installed.fun(x)", {"__name__": "user", "installed": module})
+    report = wg.explain(wg.grad(f), 2.0)
+    assert report.followed == {"user": 1, "installed": 2} and [*report.unfollowed] == ["pandas"]
+    assert "follows user, 1 function\n" in repr(report) and "not pandas: its tables hold plain" in repr(report)
+    assert wg.explain(wg.compile(f), 2.0).followed == report.followed
+    for program in (wg.record(f, 2.0), wg.record(f, 2.0).grad()):
+        assert program.explain().followed == report.followed and "not pandas: its tables" in repr(program.explain())
+        assert pickle.loads(pickle.dumps(program)).explain().followed == {}
+    assert "follows" not in repr(wg.explain(np.sin, 2.0))
+
+
+#: operations on a container of functions as followed code sees it: the result in plain code, also in a derivative
+CONTAINERS = {
+    "list": "len(L), L[-1] is L[1], [*L] == L[:], f in L, L.index(f), L.count(f), tuple(L) == T, isinstance(L, list)",
+    "tuple": "len(T), T[0] in T, f in T, [*T] == [*L], T.index(f), T + (1,) == (*T, 1), isinstance(T, tuple)",
+    "dict": "len(D), 'a' in D, [*D], D.get('c', 3), [*D.keys()], {**D}.keys() == D.keys(), isinstance(D, dict)",
+    "items": "[k for k, _ in D.items()], len([*D.values()]), D['a'] in D.values(), dict(D) == D.copy()",
+    "changes": "L.append(1), L.pop(), D.setdefault('z', 1), D.pop('z'), D.update(y=2), D.pop('y'), L.reverse()",
+    "removal": "L.insert(0, g), L.remove(g), L.extend([g]), L.pop() is None, L.sort(key=str)",
+    "default": "len(E), E['new'], 'new' in E, E.pop('new')",
+}
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_container_of_functions_behaves_like_the_original(install, name):
+    source = (
+        f"{FILLED}import collections\ndef f(x): return filled(x)\ndef g(x): return f(x)\nL = [f, g]\nT = (f, g)\n"
+        "D = {'a': f, 'b': g}\nE = collections.defaultdict(list, a=f)\nseen = []\n"
+        f"def look(): return ({CONTAINERS[name]})\ndef fun(x):\n    seen.append(look())\n    return x"
+    )
+    module = install(installed=source)
+    plain = module.look()
+    assert wg.grad(module.fun, 2.0) == 1.0
+    assert module.seen == [plain] and module.look() == plain
