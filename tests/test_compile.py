@@ -602,7 +602,7 @@ def test_complex_arguments_select_another_program():
     assert type(g(1j)) is complex and g.paths == 4
 
 
-fetched = {"exp": math.exp, "sin": math.sin}  # functions in a dict are not followed
+fetched = types.MappingProxyType({"exp": math.exp, "sin": math.sin})  # functions in it are not followed
 NEEDS_PLAIN = {
     "C code": (lambda u: u * fetched["exp"](scale), set_global("scale", 3.0), (x,), 2),
     "math": (lambda u: u * math.exp(scale), set_global("scale", 3.0), (x,), 1),

@@ -6,6 +6,7 @@ import decimal
 import json
 import math
 import struct
+import types
 import zlib
 
 import numpy as np
@@ -262,7 +263,7 @@ def test_traced_scalar_cannot_become_a_float_where_names_are_not_followed(conver
     def f(x):
         return fetched["convert"](x[1]) * x[0]
 
-    fetched = {"convert": convert}
+    fetched = types.MappingProxyType({"convert": convert})
 
     with pytest.raises(wg.TracedValueError) as raised:
         wg.grad(f, X)
@@ -275,7 +276,7 @@ def test_math_functions_are_named_with_the_line():
     def f(x):
         return fetched["sin"](x)
 
-    fetched = {"sin": math.sin}
+    fetched = types.MappingProxyType({"sin": math.sin})
     check(
         wg.TracedValueError,
         f"a traced value cannot become a Python float ({line_of(f)}): {NO_FLOAT}",

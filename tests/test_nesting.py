@@ -4,6 +4,7 @@ import gc
 import itertools
 import math
 import threading
+import types
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -713,7 +714,8 @@ def test_mixing_values_of_sibling_derivatives_names_both():
     assert "lambda" in kept["error"]
 
 
-OUTSIDE = {"array": np.zeros(3), "float": float, "sin": math.sin}  # functions in a dict are not followed
+# functions in a mapping proxy are not followed
+OUTSIDE = types.MappingProxyType({"array": np.zeros(3), "float": float, "sin": math.sin})
 
 WAYS_OUT = {
     "float": lambda y: OUTSIDE["float"](y),

@@ -1,5 +1,7 @@
 """Functions compiled by Numba are differentiated through their Python functions."""
 
+import types
+
 import numpy as np
 import pytest
 
@@ -94,7 +96,7 @@ class Model:
         return self.law(x) * x[0]
 
 
-model, by_name = Model(), {"total": total}
+model, by_name = Model(), types.MappingProxyType({"total": total})
 
 
 def into(fun, *shape):

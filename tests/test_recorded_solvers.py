@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import types
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -391,7 +392,7 @@ def test_residual_that_needs_plain_floats_falls_back_to_eager():
     def logarithm(p):
         return optimize.brentq(lambda x: table["exp"](x) - p, -5.0, 5.0)
 
-    table = {"exp": math.exp}  # functions in a dict are not followed
+    table = types.MappingProxyType({"exp": math.exp})  # functions in it are not followed
     f = wg.compile(logarithm)
     with pytest.warns(UserWarning, match=r"wengert\.scipy\.optimize\.brentq: a traced value cannot become"):
         assert f(2.0) == logarithm(2.0)

@@ -17,6 +17,7 @@ import statistics
 import struct
 import threading
 import time
+import types
 import warnings
 import zlib
 from datetime import datetime as Moment
@@ -36,7 +37,7 @@ X = np.array([0.5, 2.0])
 REFUSED = (wg.TracedValueError, wg.UnsupportedFunctionError)
 SAID = "the function caught an error that only traced values raise, and continued without the derivative"
 plain = np.zeros(2)
-UNSEEN = {"exp": math.exp, "sin": math.sin}  # functions fetched from a dict are not followed
+UNSEEN = types.MappingProxyType({"exp": math.exp, "sin": math.sin})  # functions in it are not followed
 
 
 def weight(x):

@@ -8,6 +8,7 @@ import inspect
 import math
 import subprocess
 import sys
+import types
 
 import mpmath
 import numpy as np
@@ -968,7 +969,7 @@ def test_untraceable_function_is_named_in_error(name):
     def f(x):
         return table["cos"](np.ravel(x)[0])
 
-    table = {"cos": math.cos}  # functions in a dict are not followed
+    table = types.MappingProxyType({"cos": math.cos})  # functions in it are not followed
     start = {"x0": 1.0} if name in ("newton", "root_scalar") else {"x0": [1.0]}
     solver = getattr(optimize, name)
     with pytest.raises(wg.TracedValueError, match=f"wengert.scipy.optimize.{name}.*cannot be diff.*derivs='scipy'"):

@@ -8,6 +8,7 @@ import operator
 import pickle
 import statistics
 import sys
+import types
 from math import sin as sine
 from statistics import NormalDist, fmean
 
@@ -20,7 +21,7 @@ from wengert import standard_library as library
 
 X = np.array([0.31, 0.72, 0.45])
 MODULES = (math, cmath, statistics)
-fetched = {"sin": math.sin}  # functions in a dict are not followed
+fetched = types.MappingProxyType({"sin": math.sin})  # functions in it are not followed
 
 
 def inside(x):

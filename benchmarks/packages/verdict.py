@@ -31,7 +31,6 @@ REASONS = (
     ("float()", r"Python float", r"\bfloat\("),
     ("int()", r"Python int|an integer", r""),
     ("complex()", r"Python complex", r""),
-    ("item()", r"item\(\)", r""),
     ("math", r"Python float", r"\b(" + "|".join(name for name in dir(math) if name[0] != "_") + r")\("),
     ("compiled code", r"Python float", r""),
     ("other conversion to a plain array", r"plain NumPy array", r""),

@@ -913,14 +913,14 @@ def _install() -> None:
     for original in (_copy, _copy.copy, _copy.deepcopy):
         _rebind.register(original, copies if original is _copy else getattr(copies, original.__name__))
     _rebind.register_type(_var.Type(), _var.Type(True))
-    _rebind.register_class(float, _ScalarClass(float, _library.to_float))
-    _rebind.register_class(complex, _ScalarClass(complex, _library.to_complex))
+    _rebind.register_class(float, _ScalarClass(float, _library.to_float), is_dtype=True)
+    _rebind.register_class(complex, _ScalarClass(complex, _library.to_complex), is_dtype=True)
     for name, cls in vars(_np).items():
         if isinstance(cls, type) and cls in _SCALAR_CLASSES:
             made = vars(module).get(f"_called_{cls.__name__}") or _ScalarClass(cls, _conversion_to(cls))
             setattr(module, f"_called_{name}", made)
             if name == cls.__name__:
-                _rebind.register_class(cls, made)
+                _rebind.register_class(cls, made, is_dtype=True)
     _library.install()
     _rebind.see_constants(_np.ndarray, _is_copied, _seen, _as_plain)
     for package, home in (("scipy", "wengert.scipy.standin"), ("scipy.special", "wengert.scipy.special")):

@@ -152,16 +152,15 @@ def of(frame) -> str:
     name = getattr(fun, "__name__", "")
     if isinstance(fun, type) and issubclass(fun, np.generic):
         return f"Write x.astype(numpy.{name}) for numpy.{name}(x). "
-    if "numba" in sys.modules and call is not None:
-        if fun is None:
-            return f"If {ast.unparse(call.func)} is compiled by Numba, call its Python function, py_func. "
-        if str(type(fun).__module__).startswith("numba."):
-            return (
-                f"{ast.unparse(call.func)} is compiled by Numba: call its Python function, py_func, or call it by a "
-                "global name or an attribute of a module, where that function runs instead. "
-            )
+    if call is not None and str(type(fun).__module__).startswith("numba."):
+        return (
+            f"{ast.unparse(call.func)} is compiled by Numba: call its Python function, py_func, or call it by a "
+            "global name or an attribute of a module, where that function runs instead. "
+        )
     if isinstance(getattr(call, "func", None), ast.Attribute) and call.func.attr == "dot" and fun is not np.dot:
         return "The method of a plain array accepts plain arrays only: write a @ x, or numpy.dot(a, x), for a.dot(x). "
+    if fun is None and call is not None and "numba" in sys.modules:
+        return f"If {ast.unparse(call.func)} is compiled by Numba, call its Python function, py_func. "
     if name in OF_PYTHON and getattr(fun, "__module__", None) in ("_struct", "decimal", "builtins"):
         return f"{OF_PYTHON[name][0].upper()}{OF_PYTHON[name][1:]}. "
     if (place := package_in_scipy(fun)) is not None:
@@ -318,7 +317,7 @@ def held_by(frame, node):
         return getattr(held_by(frame, node.value), node.attr)
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
         holder = held_by(frame, node.value)
-        return holder[node.slice.value] if type(holder) in (dict, list, tuple) else None
+        return holder[node.slice.value] if type(holder) in (dict, list, tuple, types.MappingProxyType) else None
     for space in (frame.f_locals, frame.f_globals):
         if node.id in space:
             return space[node.id]

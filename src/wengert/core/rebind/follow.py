@@ -52,6 +52,7 @@ WRAPPERS = [functools.partial, types.MethodType, *METHODS[1:]]
 MAKERS = {}  # wrapper type -> (get the wrapped function, make a new wrapper around another function)
 SPECIAL = {*METHODS, *WRAPPERS, types.ModuleType, types.BuiltinFunctionType, type}  # never in INERT
 INERT = set()  # types whose instances are neither followed nor registered
+DTYPES = set()  # ids of registered classes that items of containers keep, since they may serve as dtypes
 
 
 class Plain:
@@ -209,7 +210,7 @@ def is_table(value, depth=3):
     kinds = {*map(type, items)}
     if kinds <= INERT and kinds.isdisjoint(TABLES):
         return False
-    return any(not is_inert(item) or is_table(item, depth - 1) for item in items)
+    return any(not (is_inert(item) or id(item) in DTYPES) or is_table(item, depth - 1) for item in items)
 
 
 def ends_in_code(value):

@@ -41,6 +41,7 @@ import types
 import weakref
 
 from wengert.core.rebind.follow import (
+    DTYPES,
     FOREIGN,
     INERT,
     LRU,
@@ -354,8 +355,13 @@ def _module_below(module, name):
     return ModuleProxy(value) if is_followed_module(value) else None
 
 
+def _item(value):
+    """Replacement of an item of a container."""
+    return value if id(value) in DTYPES else in_use(value)
+
+
 def in_use(value):
-    """Replacement of an item of a container, or of an attribute of a module that is called or read from."""
+    """Replacement of a value that is called or read from."""
     if isinstance(value, type):
         if is_registered(value):
             return REGISTERED[id(value)][1]
@@ -784,7 +790,7 @@ class Plan:
         if kind is types.ModuleType:
             return self.module_proxy(value, memo)
         if kind in TABLES:
-            return table(value, in_use)
+            return table(value, _item)
         if isinstance(value, type):
             return new if isinstance(new, type) else value
         if kind is LRU or py_func_of(value):
@@ -1040,12 +1046,15 @@ def register(original, replacement):
         _plans.clear()
 
 
-def register_class(cls, stand_in, of_subclass=None):
+def register_class(cls, stand_in, of_subclass=None, is_dtype=False):
     """Replace a class by a stand-in wherever followed code calls it, maps it or reads an attribute of it.
 
     A subclass that belongs to a module is replaced by ``of_subclass(subclass)``, unless that is None.
+    A class that serves as a dtype stays where it is an item of a container.
     """
     _classes.add(id(cls))
+    if is_dtype:
+        DTYPES.add(id(cls))
     register(cls, stand_in)
     if of_subclass is not None:
         _of_subclass[id(cls)] = of_subclass
@@ -1333,7 +1342,7 @@ def _rebound_object(f):
 def _replaced(value):
     """Replacement of an object met in an argument of a partial or in an attribute."""
     if type(value) in TABLES:
-        return table(value, in_use) if is_table(value) else value
+        return table(value, _item) if is_table(value) else value
     if is_constant(value):
         return constant(value)
     if is_followed_module(value):
