@@ -1,7 +1,6 @@
 """Check the benchmark of published packages on functions defined here: its verdicts, reasons, processes and page."""
 
 import json
-import math
 import os
 import queue
 import sys
