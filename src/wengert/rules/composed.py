@@ -5,7 +5,6 @@ import functools
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from wengert.core.operands.var import as_numpy
 from wengert.registry import analytic, composed, constant
 from wengert.rules.broadcasting import take_elements
 
@@ -234,8 +233,7 @@ def as_array(x):
     """Convert a scalar, or a list or tuple with traced items, to an array; return an array itself."""
     if isinstance(x, (list, tuple)):
         return np.stack([as_array(item) for item in x])
-    x = as_numpy(x)
-    return x if hasattr(x, "dtype") else np.asarray(x)
+    return x if hasattr(x, "dtype") else np.copy(x)  # unlike numpy.asarray, numpy.copy accepts traced floats
 
 
 def as_dtype(x, dtype):
