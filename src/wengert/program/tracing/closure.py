@@ -84,7 +84,7 @@ class NotSeen(NotHere):
 
 
 #: number of functions that are scanned before f has run; most of those that large packages reach never run
-MAX_UNSEEN_FUNCTIONS = 48
+MAX_UNSEEN_FUNCTIONS = 24
 
 #: functions of importlib that run when a loaded module is imported again
 _IMPORTING = {"_handle_fromlist", "_lock_unlock_module"}
