@@ -84,7 +84,6 @@ from wengert.core.rebind.rename import (
     IN_USE,
     READ,
     USED,
-    TooWide,
     alias_of,
     chain,
     forget,
@@ -697,21 +696,15 @@ class Plan:
     alias = staticmethod(alias_of)
 
     def rename(self, f):
-        """Enter f's renamed code in `changed`, or remove f from there if it cannot be renamed."""
+        """Enter f's renamed code in `changed`."""
         known = read(f.__code__)
         key, aliases = self.renaming(f)
         if known.latest[0] != key:
-            try:
-                # Kept with a module's code, so that new function objects of the same lambda share the aliases.
-                kept = aliases if is_module_namespace(f.__globals__) else []
-                known.latest = (key, rename(f.__code__, *key), kept)
-            except TooWide:
-                known.latest = (key, None, [])
+            # Kept with a module's code, so that new function objects of the same lambda share the aliases.
+            kept = aliases if is_module_namespace(f.__globals__) else []
+            known.latest = (key, rename(f.__code__, *key), kept)
         self.aliases += aliases
-        if known.latest[1] is None:
-            del self.changed[id(f)]
-        else:
-            self.changed[id(f)] = known.latest[1]
+        self.changed[id(f)] = known.latest[1]
 
     def enter_proxy_class(self, cls, fresh):
         """Enter the proxy class of `cls`, if it gets one; a new one, still without methods, is added to `fresh`.

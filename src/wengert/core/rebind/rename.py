@@ -5,10 +5,10 @@ A copy whose indices refer to other names, appended to that tuple, loads other o
 Private names live in `builtins` (for imports: in `sys.modules`), where the lookup of a global name ends.
 
 Invariants
-- Only name indices change, within the width of their argument: those of LOAD_GLOBAL, LOAD_NAME,
+- Only name indices change: those of LOAD_GLOBAL, LOAD_NAME,
   LOAD_FROM_DICT_OR_GLOBALS and IMPORT_NAME, and those of attributes of a module that are called or read from, if the
-  module has a replacement for that use (a class must stay itself in `isinstance`).  Offsets, lines, constants, cells
-  and the exception table are unchanged.
+  module has a replacement for that use (a class must stay itself in `isinstance`).  Lines, constants and cells are
+  unchanged, and so are offsets unless an index needs more bytes than its instruction has (`relocate`).
 - A name that the code itself assigns is never renamed where the assignment is visible.
 - A private name exists as long as renamed code uses it and the object it replaces is alive.
 """
@@ -22,6 +22,7 @@ import sys
 import types
 import weakref
 
+from wengert.core.rebind.relocate import with_arguments
 from wengert.features import CACHE, NAMING, null_is_first
 
 __all__ = [
@@ -32,7 +33,6 @@ __all__ = [
     "USED",
     "Alias",
     "LiveAlias",
-    "TooWide",
     "alias_of",
     "chain",
     "forget",
@@ -76,10 +76,6 @@ _IMPORT_TAIL = {_op[name] for name in (
 _FLOAT_ERRORS = {"FloatingPointError", "RuntimeWarning"}
 _ERROR_SWITCHES = {"errstate", "seterr", "seterrcall", "simplefilter", "filterwarnings"}
 _ERROR_ACTIONS = {"raise", "call", "error"}
-
-
-class TooWide(Exception):
-    """A new name index does not fit the argument width of its instruction."""
 
 
 def forget(table, key, _):
@@ -443,7 +439,7 @@ def rename(code, names, sources, imports, hidden=frozenset()):
     A class must stay itself in `isinstance`, `except` and comparisons.  `hidden` are names of a class body,
     which its annotation scopes see before globals.
     """
-    raw, added, (instructions, naming) = bytearray(code.co_code), {}, _naming(code)
+    raw, added, wide, (instructions, naming) = bytearray(code.co_code), {}, {}, _naming(code)
     own = {code.co_names[instructions[k][2]] for k in naming if instructions[k][1] == _STORE_NAME}
     hidden = own | hidden
     for k in naming:
@@ -475,7 +471,8 @@ def rename(code, names, sources, imports, hidden=frozenset()):
             alias += USED
         arg = added.setdefault(alias, len(code.co_names) + len(added)) << shift | arg & shift
         if arg >> width:
-            raise TooWide
+            wide[i] = arg
+            continue
         for back in range(width // 8):
             raw[i + 1 - 2 * back] = arg >> 8 * back & 255
     consts = tuple(
@@ -484,4 +481,5 @@ def rename(code, names, sources, imports, hidden=frozenset()):
     )
     if not added and all(map(lambda a, b: a is b, consts, code.co_consts)):
         return code
-    return code.replace(co_names=code.co_names + tuple(added), co_code=bytes(raw), co_consts=consts)
+    renamed = code.replace(co_names=code.co_names + tuple(added), co_code=bytes(raw), co_consts=consts)
+    return with_arguments(renamed, wide) if wide else renamed

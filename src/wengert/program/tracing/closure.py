@@ -31,7 +31,7 @@ import numpy as np
 from wengert.core import frames
 from wengert.core.rebind.follow import WRAPPERS, is_followed, is_plain_object, is_seen_whole, module_reads
 from wengert.core.rebind.rebind import ModuleProxy, Plan, constant, in_use, make_proxy_class, partial_like, rebound
-from wengert.core.rebind.rename import BUILTINS, Alias, TooWide, private, read, rename
+from wengert.core.rebind.rename import BUILTINS, Alias, private, read, rename
 from wengert.program.ir.identity import Same
 from wengert.program.tracing.environment import StateGuards
 from wengert.program.tracing.observer import Observer
@@ -173,10 +173,7 @@ class _OperandPlan(Plan):
         self.root = root
         memo: dict = {}
         nodes, _ = self.explore(root, reached)
-        try:
-            self.make(nodes, memo)
-        except TooWide:
-            raise NotReplayable("it has too many names") from None
+        self.make(nodes, memo)
         self.run = self.build(root, memo)
 
     def __del__(self, pop=BUILTINS.pop):
