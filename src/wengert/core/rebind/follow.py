@@ -160,9 +160,8 @@ def can_have_proxy(cls):
     if is_plain_object(cls):
         return True
     if issubclass(cls, tuple) or is_array_class(cls):
-        return not has_subclass_hook(cls) and not slots_of(cls)
-    bases = cls.__mro__[:-1]
-    return all(map(is_made_in_python, bases)) and not has_subclass_hook(cls)
+        return not slots_of(cls)
+    return all(map(is_made_in_python, cls.__mro__[:-1]))
 
 
 def space_of(value):

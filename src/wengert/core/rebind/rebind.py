@@ -66,6 +66,7 @@ from wengert.core.rebind.follow import (
     is_followed,
     is_followed_module,
     is_module_namespace,
+    is_plain_object,
     is_table,
     marks_of,
     module_reads,
@@ -189,13 +190,25 @@ def make_proxy_class(cls, bases, **body):
     kind = _proxy_meta(type(cls))
     if not has_subclass_hook(cls):
         return kind(cls.__name__, tuple(bases), body)
-    new = type.__new__(kind, cls.__name__, (_Bare,), body)  # its bases are set later, so that no hook runs
+    first = _WithoutHookButDict if is_plain_object(cls) else _WithoutHook
+    new = kind(cls.__name__, (first, *bases), body)
     new.__bases__ = tuple(bases)
     return new
 
 
-class _Bare:
-    """Layout of objects with a `__dict__` only."""
+class _WithoutHook:
+    """Hides the `__init_subclass__` of the bases after it while a proxy class is made."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, **options):
+        pass
+
+
+class _WithoutHookButDict:
+    """The same with the layout of objects that have only a `__dict__`: `__bases__` can be assigned between equals."""
+
+    __init_subclass__ = vars(_WithoutHook)["__init_subclass__"]
 
 
 class _Attribute:
