@@ -32,9 +32,11 @@ next call; attributes of objects and modules take effect at once.
 
 import abc
 import collections
+import copyreg
 import functools
 import importlib
 import importlib.util
+import pkgutil
 import sys
 import threading
 import types
@@ -65,7 +67,9 @@ from wengert.core.rebind.follow import (
     is_differentiated,
     is_followed,
     is_followed_module,
+    is_followed_object,
     is_module_namespace,
+    is_part,
     is_plain_object,
     is_table,
     marks_of,
@@ -91,6 +95,7 @@ from wengert.core.rebind.rename import (
     live_alias,
     private,
     read,
+    reads_for_use,
     rename,
     uses_only,
 )
@@ -183,7 +188,7 @@ def _proxy_meta(meta):
 
 def make_proxy_class(cls, bases, **body):
     body |= {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
-    body |= {"__class__": property(lambda self: cls), "_wengert_original": cls}  # `self.__class__ is Model`
+    body |= {"__class__": property(functools.partial(_class_of, cls)), "_wengert_original": cls}
     body["_wengert_share"] = staticmethod(_sharing(cls))
     if not cls.__dictoffset__:
         body.setdefault("__slots__", ())
@@ -194,6 +199,12 @@ def make_proxy_class(cls, bases, **body):
     new = kind(cls.__name__, (first, *bases), body)
     new.__bases__ = tuple(bases)
     return new
+
+
+def _class_of(cls, proxy):
+    """The attribute `__class__` of a proxy: its own class for calls and to read from, else the original one."""
+    frame = sys._getframe(1)
+    return type(proxy) if reads_for_use(frame.f_code, frame.f_lasti, "__class__") else cls
 
 
 class _WithoutHook:
@@ -228,6 +239,8 @@ class _Attribute:
         if proxy is None or self.name not in (space := proxy.__dict__):
             return getattr(super(self.leaf, cls if proxy is None else proxy), self.name)
         value = space[self.name]
+        if isinstance(value, type):
+            return _class_read(value, self.name)
         known, new = self.known(proxy)
         return new if known is value else _replaced(value)
 
@@ -239,6 +252,42 @@ class _Attribute:
         if self.name not in proxy.__dict__:
             raise AttributeError(self.name)
         del proxy.__dict__[self.name]
+
+
+def _class_read(cls, name):
+    """Return a class that the caller of the caller reads from an attribute, or its replacement to call or read from."""
+    frame = sys._getframe(2)
+    return in_use(cls) if reads_for_use(frame.f_code, frame.f_lasti, name) else cls
+
+
+class _ClassAttribute:
+    """An attribute of a proxy class: reads return the replacement of the value in the original class."""
+
+    def __init__(self, name, proxy_class):
+        self.name, self.proxy_class = name, proxy_class
+        self.space = vars(proxy_class._wengert_original)
+
+    def __get__(self, proxy, cls):
+        if self.name not in self.space:
+            return getattr(super(self.proxy_class, cls if proxy is None else proxy), self.name)
+        value = self.space[self.name]
+        if isinstance(value, type):
+            return _class_read(value, self.name)
+        new = _replaced(value)
+        get = getattr(type(new), "__get__", None)
+        return new if get is None else get(new, proxy, cls)
+
+
+class _ClassDescriptor(_ClassAttribute):
+    """The same for a data descriptor."""
+
+    def __set__(self, proxy, value):
+        descriptor = _replaced(self.space[self.name])
+        type(descriptor).__set__(descriptor, proxy, value)
+
+    def __delete__(self, proxy):
+        descriptor = _replaced(self.space[self.name])
+        type(descriptor).__delete__(descriptor, proxy)
 
 
 class _Slot:
@@ -358,8 +407,7 @@ _names = _Imported._wengert_names
 
 
 def _has_class(module, name):
-    value = vars(module).get(name)
-    return isinstance(value, type) and (is_registered(value) or is_followed(value))
+    return _is_class_held(vars(module).get(name))
 
 
 def _module_below(module, name):
@@ -539,7 +587,8 @@ class Plan:
     def is_seed(self, value):
         """Is `value` replaced regardless of what it reaches?"""
         if type(value) is not types.FunctionType:
-            return False
+            space = vars(value) if isinstance(value, type) else space_of(value) if is_followed_object(value) else {}
+            return any(map(_is_held_live, space.copy().values()))
         code = read(value.__code__)
         return bool(
             is_copying(value)
@@ -734,6 +783,7 @@ class Plan:
         for name, value in self.replaced_methods(cls):
             codes = [self.changed.get(id(part)) for part in parts_of(value)]
             recipe.append((name, id(value), self.changed[id(value)], codes))
+        recipe += [(name, kind) for name, kind in self.class_attributes(cls)]
         proxy = self.proxy_classes.get(id(cls))
         if proxy is None or proxy._wengert_recipe != recipe:
             try:
@@ -752,7 +802,20 @@ class Plan:
             if id(value) in self.changed and (type(value) in METHODS or type(value) in TABLES)
         ]
 
+    def class_attributes(self, cls):
+        """Names and types of the descriptors for attributes of `cls` that are read live."""
+        return [
+            (name, _ClassDescriptor if hasattr(type(value), "__set__") else _ClassAttribute)
+            for name, value in vars(cls).items()
+            if not name.startswith("__") and (self.is_replaced_part(value) or _is_class_held(value))
+        ]
+
+    def is_replaced_part(self, value):
+        return is_part(value) and (id(value) in self.changed or id(value) in REGISTERED)
+
     def fill(self, cls, memo):
+        for name, kind in self.class_attributes(cls):
+            type.__setattr__(self.changed[id(cls)], name, kind(name, self.changed[id(cls)]))
         for name, value in self.replaced_methods(cls):
             method = self.build(value, memo)
             type.__setattr__(self.changed[id(cls)], name, method)
@@ -816,6 +879,7 @@ class Plan:
         if names is None:
             held = [*attributes_of(value).items(), *tables_of(value).items()]
             names = [name for name, v in held if id(v) in REGISTERED or id(v) in self.changed]
+            names += [name for name, v in space_of(value).items() if _is_held_live(v)]
             if self.copying:
                 names += [name for name, v in space_of(value).items() if is_constant(v)]
             kind = type(value)
@@ -897,6 +961,16 @@ _COPIED_ATTRIBUTES = ["__kwdefaults__", "__module__", "__qualname__", "__doc__"]
     for name in ("__annotate__" if hasattr(top_package, "__annotate__") else "__annotations__", "__type_params__")
     if hasattr(top_package, name)
 ]
+
+
+def _is_class_held(value):
+    """Is a value a class that is replaced where it is called or read from?"""
+    return isinstance(value, type) and (is_registered(value) or is_followed(value))
+
+
+def _is_held_live(value):
+    """Is a value a class or a module that is replaced where it is read from an attribute?"""
+    return _is_class_held(value) or is_followed_module(value)
 
 
 def _is_simple(value, is_root=False):
@@ -1000,10 +1074,19 @@ def original(value):
     return value.view(cls) if cls in _seen_as else _share(value, cls)
 
 
-def _reduce_slots(self, protocol):
-    """For `copy`: a copy of the object, as an instance of the proxy class."""
+def _reduce_leaf(self, protocol):
+    """For `copy`: a copy of the object, as an instance of the class of its proxy."""
     make, (_, *args), *rest = original(self).__reduce_ex__(protocol)
-    return make, (type(self).__bases__[0], *args), *rest
+    return make, (type(self), *args), *rest
+
+
+def _reduce_class(cls):
+    """For `pickle`: the original class by its name."""
+    return pkgutil.resolve_name, (f"{cls.__module__}:{cls.__qualname__}",)
+
+
+for _kind in (_ProxyMeta, _AbstractProxyMeta):
+    copyreg.pickle(_kind, _reduce_class)
 
 
 def _leaf(proxy, names):
@@ -1018,8 +1101,8 @@ def _leaf(proxy, names):
         if slots or not proxy.__dictoffset__:
             body |= {name: _Slot(member) for name, member in slots.items()}
             own = *own, "_wengert_whole"
-            if proxy.__reduce_ex__ is object.__reduce_ex__:
-                options["__reduce_ex__"] = _reduce_slots
+        if proxy.__reduce_ex__ is object.__reduce_ex__ and proxy.__reduce__ is object.__reduce__:
+            options["__reduce_ex__"] = _reduce_leaf
         leaf = make_proxy_class(proxy._wengert_original, [proxy], __slots__=own, **options, **body)
         for attribute in body.values():
             attribute.leaf = leaf

@@ -40,6 +40,7 @@ __all__ = [
     "private",
     "public",
     "read",
+    "reads_for_use",
     "rename",
     "uses_only",
 ]
@@ -73,6 +74,7 @@ _NAMED_LOADS = {dis.opmap[name]: bits for name, bits in NAMING.items()
 _MATCH_CLASS = dis.opmap["MATCH_CLASS"]
 _IMPORT_TAIL = {_op[name] for name in (
     "IMPORT_FROM", "SWAP", "POP_TOP", "STORE_FAST", "STORE_NAME", "STORE_DEREF", "STORE_GLOBAL")}  # fmt: skip
+_INSPECTED = {"__bases__", "__class__", "__dict__", "__mro__", "__subclasses__", "mro"}  # differ in a proxy class
 _FLOAT_ERRORS = {"FloatingPointError", "RuntimeWarning"}
 _ERROR_SWITCHES = {"errstate", "seterr", "seterrcall", "simplefilter", "filterwarnings"}
 _ERROR_ACTIONS = {"raise", "call", "error"}
@@ -355,15 +357,16 @@ class Code:
     modules : all imports, as (name, level)
     naming : the instructions, and indices of those that use names
     strings : string constants
+    uses : answers of `reads_for_use`, by offset
     """
 
     __slots__ = ("assigned", "imports", "latest", "loaded", "mentioned", "methods", "modules", "names", "naming",
-                 "owners", "paths", "ref", "strings", "written")  # fmt: skip
+                 "owners", "paths", "ref", "strings", "uses", "written")  # fmt: skip
 
     def __init__(self, code):
         self.names, self.assigned, self.written, self.imports = set(), set(), set(), set()
         self.paths, self.mentioned, self.methods, self.latest = set(), set(), set(), (None, None)
-        self.loaded, self.modules, self.strings = set(), set(), set()
+        self.loaded, self.modules, self.strings, self.uses = set(), set(), set(), {}
         self.ref = weakref.ref(code, functools.partial(forget, _codes, id(code)))
         self.naming = _named(self.read(code))
         self.names -= self.assigned
@@ -418,6 +421,26 @@ def read(code):
     if known is None:
         known = _codes[id(code)] = Code(code)
     return known
+
+
+def reads_for_use(code, offset, name):
+    """Does the instruction at this offset read the attribute `name` from a value, to call it or read from it?"""
+    uses = read(code).uses
+    if offset not in uses:
+        uses[offset] = _attribute_used(code, offset)
+    return uses[offset] == name
+
+
+def _attribute_used(code, offset):
+    """Name of the attribute that the instruction at this offset reads, to call it or to read from it; or None."""
+    instructions, _ = _naming(code)
+    k = next((k for k, (i, _, _, _) in enumerate(instructions) if i == offset), None)
+    if k is None or instructions[k][1] not in _ATTRIBUTE:
+        return None
+    (_, op, arg, _), (_, after, place, _) = instructions[k : k + 2]
+    is_called = op == _op["LOAD_METHOD"] or (_ATTRIBUTE_SHIFT and arg & 1) or after == _op["PUSH_NULL"]
+    is_read = after in _ATTRIBUTE and code.co_names[place >> _ATTRIBUTE_SHIFT] not in _INSPECTED
+    return code.co_names[arg >> _ATTRIBUTE_SHIFT] if is_called or is_read else None
 
 
 # Renaming ---------------------------------------------------------------------------------------------------
