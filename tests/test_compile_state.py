@@ -18,8 +18,10 @@ from scipy import interpolate
 
 import state_cases
 import state_frameworks
+import state_library
 import wengert as wg
 from state_cases import CHANGING, KEPT, UNDIFFERENTIATED
+from state_routes import ROUTES
 from wengert.program.specialise import compiled as compiled_module
 
 CASES = state_cases.CASES | state_frameworks.CASES
@@ -86,8 +88,8 @@ def package_of_many_functions(body):
     """Make a module with more functions than are analysed before f has run, all reached by its function `f`."""
     module = types.ModuleType("state_case_many")
     names = [f"g{i}" for i in range(60)]
-    code = "\n".join(f"def {name}(u):\n    return u * count + sum(map({name}, table.get('{name}', ())))" for name in names)
-    exec(f"count, scale, table = 2.0, 3.0, {{}}\n{code}\n{body}\nfunctions = [{', '.join(names)}]", vars(module))
+    code = "\n".join(f"def {name}(u):\n    return u * count" for name in names)
+    exec(f"count, scale = 2.0, 3.0\n{code}\n{body}\nfunctions = [{', '.join(names)}]", vars(module))
     sys.modules[module.__name__] = module
     return module
 
@@ -145,6 +147,28 @@ def f(u):
     with compile_warnings() as caught:
         assert [compiled(u) for u in (1.0, 2.0, 3.0, 4.0, 5.0)] == [2.0, 4.0, 6.0, 8.0, 10.0]
     assert module.calls == [1.0, 2.0, 3.0, 4.0, 5.0] and len(caught) == 1
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("operator", ["value", "gradient", "compiled gradient"])
+def test_state_that_is_read_on_two_routes_is_watched(operator, route, monkeypatch):
+    f = ROUTES[route]
+    compiled, plain = {
+        "value": (wg.compile(f, recheck=None), f),
+        "gradient": (wg.grad(wg.compile(f, recheck=None)), wg.grad(f)),
+        "compiled gradient": (wg.compile(wg.grad(f), recheck=None), wg.grad(f)),
+    }[operator]
+    with compile_warnings() as caught:
+        for holder, name, value in (
+            (state_library, "count", 2.0),
+            (state_library, "count", 5.0),
+            (state_library.Model, "rate", 4.0),
+            (state_library, "count", 6.0),
+        ):
+            monkeypatch.setattr(holder, name, value)
+            for _ in range(3):
+                np.testing.assert_allclose(compiled(X), plain(X), rtol=1e-14)
+    assert not caught
 
 
 DERIVATIVES = {"gradient": wg.grad, "Hessian": wg.hessian}
