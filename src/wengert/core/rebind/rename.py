@@ -343,6 +343,10 @@ def _path(code, instructions, k):
     return tuple(path)
 
 
+#: names of a class body that are bound without an instruction that stores them
+_OF_CLASS = {"__annotations__"}
+
+
 class Code:
     """Use of names in a code object and those nested in it, and its latest renamed copy.
 
@@ -386,7 +390,7 @@ class Code:
             elif op == _IMPORT_NAME:
                 level = _constant(code, instructions[k - 2])
                 self.modules.add((code.co_names[arg], level if type(level) is int else 0))
-            if op == _LOAD_GLOBAL or op in _LOADS:
+            if op == _LOAD_GLOBAL or (op in _LOADS and code.co_names[arg] not in _OF_CLASS):
                 name = code.co_names[arg >> (op == _LOAD_GLOBAL)]
                 self.names.add(name)
                 if path := _path(code, instructions, k):
@@ -464,7 +468,7 @@ def rename(code, names, sources, imports, hidden=frozenset()):
     """
     raw, added, wide, (instructions, naming) = bytearray(code.co_code), {}, {}, _naming(code)
     own = {code.co_names[instructions[k][2]] for k in naming if instructions[k][1] == _STORE_NAME}
-    hidden = own | hidden
+    hidden = own | hidden | _OF_CLASS
     for k in naming:
         before, (i, op, arg, width), shift = instructions[k - 1], instructions[k], 0
         if op == _LOAD_GLOBAL:

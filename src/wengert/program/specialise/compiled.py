@@ -14,6 +14,7 @@ with that code.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import sys
@@ -423,7 +424,8 @@ class Compiled(Caller):
         y, seen = self._run_observed(args, kwargs, None, None)
         with self._lock:
             self._ran = code_that_ran(seen)
-        self._read(others, fixed=fixed)  # warns if f cannot be replayed
+        with contextlib.suppress(UnsupportedValue, RecursionError):
+            self._read(others, fixed=fixed)  # warns if f cannot be replayed
         return self.f(*args, **kwargs) if y is UNKNOWN else y
 
     def _scan_all(self):
