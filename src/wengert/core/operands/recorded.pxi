@@ -118,6 +118,8 @@ cdef object compare_recorded(object left, object right, int op):
     cdef double b
     row, fun, compute = dispatch.comparison(op)
     right = promoted_with(right, left)
+    if op != Py_EQ and op != Py_NE:
+        watch_comparison(left, right)
     if type(left) is ScalarVar:
         x = <ScalarVar>left
         node = Node.__new__(Node)
