@@ -16,6 +16,7 @@ cdef extern from "Python.h":
 cdef enum:
     BLOCK = 4                   # differences fluctuate: blocks of this length are compared, by their maxima
     WINDOW = 12                 # three blocks
+    MIN_STREAK = 3              # successive windows that must contract
     FREE = 8                    # comparisons of a derivative before any is watched
     SITES = 64                  # size of the table of searches, a power of two
     PERIOD = 64                 # comparisons after which old differences no longer count
@@ -24,7 +25,7 @@ cdef enum:
 cdef double CLOSE = 1.0 / 16    # of a difference, relative to recent ones
 cdef double MIN_CONTRACTION = 16.0, MIN_BLOCK_CONTRACTION = 1.5, MAX_BLOCK_CONTRACTION = 1e5
 cdef double MIN_TOTAL_CONTRACTION = 1e3
-cdef double SUPERLINEAR = 1e-6  # a further contraction by this factor in less than a window
+cdef double FINAL_CONTRACTION = 1e6     # enough to tell rates of convergence apart, and well above rounding
 
 
 @cython.final
@@ -117,38 +118,50 @@ cdef double largest(Sample *samples, int first, int count, bint slopes) noexcept
 cdef int add_sample(Search search, Sample sample) except -1:
     """Append a comparison to its search."""
     cdef Sample window[12]
-    cdef double a, b, c, recent
+    cdef double a, b, c
     cdef int i
-    if search.n:
-        recent = largest(search.samples, 0, <int>min(search.n, WINDOW), False)
-        if sample.difference > 4 * recent:
-            restart(search)
+    if search.n and sample.difference > 4 * largest(search.samples, 0, <int>min(search.n, WINDOW), False):
+        restart(search)
     if search.n == 0:
         search.first = sample
         search.integers = []
+    note_speed(search, sample.difference)
     search.samples[search.n % WINDOW] = sample
     search.n += 1
     search.reference = max(search.reference, sample.difference)
     if 6 <= search.n <= 8:
         search.integers.append(local_integers())
         search.over_table = search.n == 8 and is_index_search(search.integers)
-    search.since += 1
-    search.least = min(search.least, sample.difference)
-    if search.n < WINDOW:
+    if search.n < WINDOW or search.is_final:
         return 0
     for i in range(WINDOW):
         window[i] = search.samples[(search.n + i) % WINDOW]
     a = largest(window, 0, BLOCK, False)
     b = largest(window, BLOCK, BLOCK, False)
     c = largest(window, 2 * BLOCK, BLOCK, False)
-    if (a >= MIN_CONTRACTION * c and MIN_BLOCK_CONTRACTION * b <= a <= MAX_BLOCK_CONTRACTION * b
-            and MIN_BLOCK_CONTRACTION * c <= b <= MAX_BLOCK_CONTRACTION * c
-            and search.reference >= MIN_TOTAL_CONTRACTION * c):
+    if not (a >= MIN_CONTRACTION * c and MIN_BLOCK_CONTRACTION * b <= a <= MAX_BLOCK_CONTRACTION * b
+            and MIN_BLOCK_CONTRACTION * c <= b <= MAX_BLOCK_CONTRACTION * c):
+        search.streak = 0
+        return 0
+    search.streak += 1
+    if search.streak >= MIN_STREAK and search.reference >= MIN_TOTAL_CONTRACTION * c:
         for i in range(WINDOW):
             search.tail[i] = window[i]
         search.contracts = watch.contracts = True
-        search.since = 0
-        search.least = c
+        search.is_final = search.reference >= FINAL_CONTRACTION * c
+    return 0
+
+
+cdef int note_speed(Search search, double difference) except -1:
+    """Note whether convergence is superlinear, as that of Newton's method: two steps, the second far better."""
+    cdef double last, other
+    if search.fast and difference > 3 * search.fast:
+        search.fast = 0.0
+    if search.n >= 2 and not search.fast:
+        last = search.samples[(search.n - 1) % WINDOW].difference
+        other = search.samples[(search.n - 2) % WINDOW].difference
+        if difference < 1e-2 * last and last < 0.3 * other:
+            search.fast = difference
     return 0
 
 
@@ -158,12 +171,13 @@ cdef int restart(Search search) except -1:
     if search.contracts and len(watch.found) < SITES:
         old = Search.__new__(Search)
         old.code, old.last, old.n, old.over_table = search.code, search.last, search.n, search.over_table
-        old.reference, old.least, old.since, old.contracts = search.reference, search.least, search.since, True
+        old.reference, old.fast, old.contracts = search.reference, search.fast, True
         old.first, old.samples, old.tail = search.first, search.samples, search.tail
         watch.found.append(old)
-    search.n = search.since = 0
-    search.reference = 0.0
-    search.contracts = search.over_table = False
+    search.n = 0
+    search.streak = 0
+    search.reference = search.fast = 0.0
+    search.contracts = search.over_table = search.is_final = False
     return 0
 
 
@@ -321,9 +335,9 @@ cdef bint is_lost(Search search) noexcept:
     cdef double first = search.first.slope, last = search.samples[(search.n - 1) % WINDOW].slope
     if not (slope_a > 0 and slope_c >= 0.5 * slope_a * sqrt(c / a)):
         return False
-    if first > 0 and slope_c < first * pow(c / search.reference, 0.8):
+    if first > 0 and slope_c < first * pow(c / search.reference, 0.7):
         return False
-    return not (search.least < SUPERLINEAR * c and last < 1e-3 * slope_c)
+    return not (search.fast and last < 0.1 * slope_c)
 
 
 cdef dict harmless = {}             # (code, instruction) -> how often its search kept the derivative
@@ -345,6 +359,12 @@ cdef bint note_harmless(Search search) except -1:
 
 cdef int check_search(Level level, Search search) except -1:
     """Warn if the derivative of a search, whose slopes are known, is lost."""
+    import os
+    if os.environ.get("DBG"):
+        print(level.name, search.n, "ref", search.reference, "fast", search.fast, "first", search.first.difference, search.first.slope, is_lost(search))
+        for i in range(12):
+            print("   ", search.tail[i].difference, search.tail[i].slope)
+        print("  last", search.samples[(search.n-1)%WINDOW].difference, search.samples[(search.n-1)%WINDOW].slope)
     if is_lost(search):
         levels.warn_search(level.name, *frames.file_and_line((search.code, search.last)))
     else:

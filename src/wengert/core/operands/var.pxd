@@ -44,10 +44,11 @@ cdef class Search:              # the comparisons at one instruction, since the 
     cdef double reference               # largest difference
     cdef Sample first
     cdef Sample samples[12]             # ring
-    cdef Sample tail[12]                # the last window that contracted linearly, the oldest first
+    cdef Sample tail[12]                # a window that contracts linearly, the oldest first
     cdef bint contracts                 # is `tail` set?
-    cdef double least                   # smallest difference since
-    cdef int since                      # number of comparisons since
+    cdef int streak                     # number of windows in a row that contract
+    cdef bint is_final                  # does `tail` suffice?
+    cdef double fast                    # the difference at which convergence became superlinear, or 0
     cdef list integers                  # local variables of the first comparisons
     cdef bint over_table                # is an integer index bisected?
 
@@ -92,6 +93,7 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
 cdef object last_written(cnp.ndarray view, object key)
 cdef ScalarDual new_dual(Level level, double v)
 cdef ArrayVar dual_array(Level level, cnp.ndarray y, cnp.ndarray t)
+cpdef int watch_comparison(object left, object right) except -1
 cdef bint has_searches(Level level) except -1
 cdef list contracted(Level level)
 cdef int samples_of(Search search, Sample **samples) noexcept
