@@ -352,7 +352,8 @@ def check_searches(recorder, list inputs):
     for search in contracted(tape.level):
         if not is_known(<Search>search):
             set_slopes(tape, inputs, <Search>search)
-            check_search(tape.level, <Search>search)
+            if check_search(tape.level, <Search>search):
+                break
 
 
 cdef int set_slopes(Tape tape, list inputs, Search search) except -1:

@@ -230,26 +230,33 @@ cdef int watch_scalars(object x, object other, double difference) except -1:
 
 cpdef int watch_comparison(object left, object right) except -1:
     """Add a comparison of operands to its search."""
+    try:
+        watch_operands(as_numpy(left), as_numpy(right))
+    except LevelError:              # the comparison itself raises, or not
+        pass
+    return 0
+
+
+cdef int watch_operands(object left, object right) except -1:
     cdef Level level
     cdef Search search
     cdef Sample sample
-    cdef double c
-    left, right = as_numpy(left), as_numpy(right)
+    cdef double a, b
     level = innermost((left, right))
     if level is not None and level.depth > 0:
         left, right = grounded(left), grounded(right)
         level = innermost((left, right))
     if level is None or level.depth > 0:
         return 0
+    if is_scalar_var(left) and (is_scalar_var(right) or as_double(right, &b)):
+        a, b = value_of(left), value_of(right)
+        if is_close(level, a - b):
+            watch_scalars(left, right, a - b)
+        return 0
     if level is not watch.level:
         turn_to(level)
     if watch.compared <= FREE:
         watch.compared += 1
-        return 0
-    if is_scalar_var(left) and (is_scalar_var(right) or as_double(right, &c)):
-        c = value_of(left) - value_of(right)
-        if is_close(level, c):
-            watch_scalars(left, right, c)
         return 0
     sample.difference = distance(value_of(left), value_of(right))
     if sample.difference == sample.difference and is_close(level, sample.difference):
@@ -265,7 +272,29 @@ cpdef int watch_comparison(object left, object right) except -1:
 
 cdef double distance(object a, object b) except? -1.0:
     """Return the largest distance of two arrays; NaN if they are not floats, or large."""
-    a, b = np.asarray(a), np.asarray(b)
+    cdef const double *x
+    cdef const double *y
+    cdef double c = 0.0, found = 0.0, d
+    cdef Py_ssize_t i, n, step
+    a, b = np.asarray(a), b if type(b) is float else np.asarray(b)
+    if is_vector(<cnp.ndarray>a) and (type(b) is float or (is_vector(<cnp.ndarray>b) and (
+            cnp.PyArray_SIZE(<cnp.ndarray>b) == 1 or same_shape(<cnp.ndarray>a, <cnp.ndarray>b)))):
+        n = cnp.PyArray_SIZE(<cnp.ndarray>a)
+        if not 0 < n <= MAX_COMPARED:
+            return NAN
+        x = <double *>cnp.PyArray_DATA(<cnp.ndarray>a)
+        if type(b) is float:
+            c = b
+            y = &c
+        else:
+            y = <double *>cnp.PyArray_DATA(<cnp.ndarray>b)
+        step = 0 if type(b) is float or cnp.PyArray_SIZE(<cnp.ndarray>b) == 1 else 1
+        for i in range(n):
+            d = fabs(x[i] - y[i * step])
+            if d != d:
+                return NAN
+            found = max(found, d)
+        return found
     if a.dtype.kind != "f" or b.dtype.kind not in "fiu" or not 0 < a.size <= MAX_COMPARED or b.size > MAX_COMPARED:
         return NAN
     try:
@@ -357,26 +386,22 @@ cdef bint note_harmless(Search search) except -1:
     return True
 
 
-cdef int check_search(Level level, Search search) except -1:
-    """Warn if the derivative of a search, whose slopes are known, is lost."""
-    import os
-    if os.environ.get("DBG"):
-        print(level.name, search.n, "ref", search.reference, "fast", search.fast, "first", search.first.difference, search.first.slope, is_lost(search))
-        for i in range(12):
-            print("   ", search.tail[i].difference, search.tail[i].slope)
-        print("  last", search.samples[(search.n-1)%WINDOW].difference, search.samples[(search.n-1)%WINDOW].slope)
+cdef bint check_search(Level level, Search search) except -1:
+    """Warn if the derivative of a search, whose slopes are known, is lost; return whether it is."""
     if is_lost(search):
         levels.warn_search(level.name, *frames.file_and_line((search.code, search.last)))
-    else:
+        return True
+    if largest(search.tail, 0, BLOCK, True) > 0:      # not in a passive block
         note_harmless(search)
-    return 0
+    return False
 
 
 cpdef int check_forward(Level level) except -1:
     """Warn about the searches of a derivative in forward mode that lost it."""
     if has_searches(level):
         for search in contracted(level):
-            check_search(level, <Search>search)
+            if check_search(level, <Search>search):
+                break               # other comparisons in the same loop would give the same warning
     return 0
 
 

@@ -97,7 +97,7 @@ cpdef int watch_comparison(object left, object right) except -1
 cdef bint has_searches(Level level) except -1
 cdef list contracted(Level level)
 cdef int samples_of(Search search, Sample **samples) noexcept
-cdef int check_search(Level level, Search search) except -1
+cdef bint check_search(Level level, Search search) except -1
 cdef bint is_known(Search search) except -1
 cpdef int check_forward(Level level) except -1
 cdef ScalarVar append_scalar_slowly(Tape tape, int op, int32_t a, int32_t b, double y)
