@@ -80,7 +80,7 @@ cdef inline bint is_close(Level level, double difference) except -1:
 
 
 cdef Search search_here():
-    """Return the search at the running instruction of Python code; None outside of Python code."""
+    """Return the search at the running instruction of user code; None elsewhere, such as in rules."""
     cdef PyObject *frame = PyEval_GetFrame()
     cdef PyObject *code
     cdef Search found
@@ -99,9 +99,16 @@ cdef Search search_here():
         found = Search.__new__(Search)
         found.code = <object>code
         found.last = last
+        found.is_users = is_user_code(found.code)
         watch.searches[place] = found
     Py_DECREF(code)
-    return found
+    return found if found.is_users else None
+
+
+cdef bint is_user_code(object running) except -1:
+    """Return whether the running code does not belong to this package, NumPy or SciPy."""
+    frame = frames.user_frame()
+    return frame is not None and frame.f_code is running
 
 
 cdef double largest(Sample *samples, int first, int count, bint slopes) noexcept:
@@ -118,9 +125,9 @@ cdef double largest(Sample *samples, int first, int count, bint slopes) noexcept
 cdef int add_sample(Search search, Sample sample) except -1:
     """Append a comparison to its search."""
     cdef Sample window[12]
-    cdef double a, b, c
+    cdef double a, b, c, recent = largest(search.samples, 0, <int>min(search.n, WINDOW), False)
     cdef int i
-    if search.n and sample.difference > 4 * largest(search.samples, 0, <int>min(search.n, WINDOW), False):
+    if search.n and sample.difference > 4 * recent:
         restart(search)
     if search.n == 0:
         search.first = sample
@@ -132,6 +139,9 @@ cdef int add_sample(Search search, Sample sample) except -1:
     if 6 <= search.n <= 8:
         search.integers.append(local_integers())
         search.over_table = search.n == 8 and is_index_search(search.integers)
+    if sample.difference * MIN_CONTRACTION > recent:
+        search.streak = 0               # the common case, which a closer look would confirm
+        return 0
     if search.n < WINDOW or search.is_final:
         return 0
     for i in range(WINDOW):

@@ -40,6 +40,7 @@ cdef struct Sample:             # a comparison in a loop that may find a root: s
 cdef class Search:              # the comparisons at one instruction, since the last one whose sides were further apart
     cdef object code
     cdef int last
+    cdef bint is_users                  # is it code of the user?
     cdef Py_ssize_t n
     cdef double reference               # largest difference
     cdef Sample first
