@@ -254,6 +254,12 @@ def bisection_and_newton(t):
     return x
 
 
+def inverse_and_newton(t):
+    with wg.passive():
+        x = inverse(t)
+    return x - (x**3 - t) / (3 * x * x)
+
+
 def secant(t):
     a, b = 0.5, 3.0
     while abs(b**3 - t) > 1e-13:
@@ -455,6 +461,7 @@ KEEPING = {
     newton_for_kepler: None,
     newton_in_brackets: ROOT,
     bisection_and_newton: ROOT,
+    inverse_and_newton: ROOT,
     secant: ROOT,
     illinois: ROOT,
     false_position: ROOT,

@@ -21,7 +21,15 @@ from wengert.core.dispatch.dispatch import stacked
 from wengert.core.dispatch.nan_check import check_inputs
 from wengert.core.levels import check_end, explain, is_watched, recording, running
 from wengert.core.modes.nested import NestedTape
-from wengert.core.modes.pullback import carried, check_searches, has_stores, independent, is_output, pull_back, was_written
+from wengert.core.modes.pullback import (
+    carried,
+    check_searches,
+    has_stores,
+    independent,
+    is_output,
+    pull_back,
+    was_written,
+)
 from wengert.core.modes.second import push_forward
 from wengert.core.operands.var import as_numpy, holds_traced, level_of, tangents_of
 from wengert.core.rebind.rebind import rebound

@@ -21,8 +21,8 @@ from wengert.core.tape.tape cimport (
     LOOP, WG_INPUT, Node, Tape, begin_adjoints, check_tail, new_tail, push, wg_in_groups, wg_range, wg_whole, wg_widen,
 )
 from wengert.core.operands.var cimport (
-    DIRECTIONS, ArrayVar, Sample, ScalarDual, ScalarVar, Search, array_var, as_numpy, check_forward, check_search, clean,
-    contracted, dual_array, has_searches, is_known, is_var, level_of, mixed_message, note_complex, samples_of, scalar,
+    DIRECTIONS, ArrayVar, Sample, ScalarDual, ScalarVar, Search, array_var, as_numpy, check_forward, check_search,
+    clean, contracted, dual_array, has_searches, is_known, is_var, level_of, mixed_message, note_complex, samples_of, scalar,
     scalar_list, tangents_of, with_tangents,
 )
 

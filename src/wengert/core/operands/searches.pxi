@@ -80,13 +80,13 @@ cdef inline bint is_close(Level level, double difference) except -1:
 
 
 cdef Search search_here():
-    """Return the search at the running instruction of user code; None elsewhere, such as in rules."""
+    """Return the search at the running instruction of user code; None elsewhere: in rules, and in passive blocks."""
     cdef PyObject *frame = PyEval_GetFrame()
     cdef PyObject *code
     cdef Search found
     cdef size_t place
     cdef int last
-    if frame == NULL:
+    if frame == NULL or is_in_passive_block(watch.level):
         return None
     code = PyFrame_GetCode(frame)
     last = PyFrame_GetLasti(frame)
@@ -103,6 +103,10 @@ cdef Search search_here():
         watch.searches[place] = found
     Py_DECREF(code)
     return found if found.is_users else None
+
+
+cdef inline bint is_in_passive_block(Level level) noexcept:
+    return level.silent or (level.tape != NULL and (<Tape>level.tape).paused > 0)
 
 
 cdef bint is_user_code(object running) except -1:
