@@ -22,8 +22,8 @@ from wengert.core.tape.tape cimport (
 )
 from wengert.core.operands.var cimport (
     DIRECTIONS, ArrayVar, Sample, ScalarDual, ScalarVar, Search, array_var, as_numpy, check_forward, check_search,
-    clean, contracted, dual_array, has_searches, is_known, is_var, level_of, mixed_message, note_complex, samples_of, scalar,
-    scalar_list, tangents_of, with_tangents,
+    clean, contracted, dual_array, has_searches, is_known, is_var, level_of, mixed_message, note_complex, samples_of,
+    scalar, scalar_list, tangents_of, with_tangents,
 )
 
 from wengert.errors import LevelError
