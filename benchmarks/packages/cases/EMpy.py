@@ -46,9 +46,11 @@ def dispersion(wavelengths):
     return np.ravel(material.n(wavelengths))
 
 
-@cases([1.5, 300.0])
+@cases([1.5, 310.0])
 def thermo_optic_index(x):
     material = EMpy.materials.IsotropicMaterial(
-        "glass", n0=EMpy.materials.RefractiveIndex(n0_const=x[0]), toc=EMpy.materials.ThermalOpticCoefficient([1e-5, 1e-7])
+        "glass",
+        n0=EMpy.materials.RefractiveIndex(n0_const=x[0]),
+        toc=EMpy.materials.ThermalOpticCoefficient([1e-5, 1e-7]),
     )
     return np.ravel(material.n(1.5e-6, T=x[1]))

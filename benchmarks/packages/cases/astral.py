@@ -3,14 +3,14 @@
 import datetime
 
 import numpy as np
-from astral import Observer, julian, moon, sun
+from astral import Observer, julian, sun
 
 from benchmarks.packages.cases import Cases
 
 PACKAGE = "astral"
 cases = Cases()
 
-DATE = datetime.datetime(2020, 6, 1, 15, 0, tzinfo=datetime.timezone.utc)
+DATE = datetime.datetime(2020, 6, 1, 15, 0, tzinfo=datetime.UTC)
 
 
 @cases(0.2)

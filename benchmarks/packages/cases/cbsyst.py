@@ -14,7 +14,8 @@ class Constants(dict):
     __getattr__ = dict.__getitem__
 
 
-KS = Constants(K0=0.03, K1=1.4e-6, K2=1.1e-9, KB=2.5e-9, KW=6e-14, KS=0.1, KF=2e-3, KP1=0.02, KP2=1e-6, KP3=1e-9, KSi=4e-10)
+KS = Constants(K0=0.03, K1=1.4e-6, K2=1.1e-9, KB=2.5e-9, KW=6e-14, KS=0.1)
+KS |= {"KF": 2e-3, "KP1": 0.02, "KP2": 1e-6, "KP3": 1e-9, "KSi": 4e-10}
 
 
 @cases([2000.0, 1e-8])

@@ -47,4 +47,5 @@ def difference(lab):
 
 @cases([0.3, 0.4, 0.2])
 def xyz_to_adapted_lab(xyz):
-    return components(convert_color(XYZColor(xyz[0], xyz[1], xyz[2], illuminant="d65"), LabColor, target_illuminant="d50"))
+    color = XYZColor(xyz[0], xyz[1], xyz[2], illuminant="d65")
+    return components(convert_color(color, LabColor, target_illuminant="d50"))

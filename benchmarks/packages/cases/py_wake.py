@@ -17,7 +17,8 @@ cases = Cases()
 
 SITE = UniformSite(p_wd=[1.0], ti=0.06, ws=9.0)
 U = np.array([3.0, 6.0, 9.0, 12.0, 25.0])
-TURBINE = WindTurbine("table", 80.0, 70.0, PowerCtTabular(U, np.array([0.0, 4e5, 1.2e6, 2e6, 2e6]), "W", np.array([0.8, 0.8, 0.8, 0.5, 0.1])))
+POWER, THRUST = np.array([0.0, 4e5, 1.2e6, 2e6, 2e6]), np.array([0.8, 0.8, 0.8, 0.5, 0.1])
+TURBINE = WindTurbine("table", 80.0, 70.0, PowerCtTabular(U, POWER, "W", THRUST))
 
 
 def power(model, x, y):

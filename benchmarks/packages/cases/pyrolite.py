@@ -1,6 +1,5 @@
 """Geochemistry: log-ratio transforms and lattice strain."""
 
-import numpy as np
 from pyrolite.comp import codata
 from pyrolite.mineral.lattice import strain_coefficient, youngs_modulus_approximation
 

@@ -10,7 +10,7 @@ from benchmarks.packages.cases import Cases
 PACKAGE = "pysolar"
 cases = Cases()
 
-NOON = datetime.datetime(2020, 6, 1, 17, 0, 0, tzinfo=datetime.timezone.utc)
+NOON = datetime.datetime(2020, 6, 1, 17, 0, 0, tzinfo=datetime.UTC)
 
 
 @cases([42.2, -71.4])

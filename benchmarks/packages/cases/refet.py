@@ -8,16 +8,18 @@ from benchmarks.packages.cases import Cases
 PACKAGE = "refet"
 cases = Cases()
 
+PLACE = {"elev": 1200, "lat": 39.5, "doy": 182}
+
 
 @cases([10.0, 30.0, 1.2, 25.0, 3.0])
 def daily_grass(x):
-    day = refet.Daily(tmin=x[0], tmax=x[1], ea=x[2], rs=x[3], uz=x[4], zw=3, elev=1200, lat=39.5, doy=182, method="asce")
+    day = refet.Daily(tmin=x[0], tmax=x[1], ea=x[2], rs=x[3], uz=x[4], zw=3, **PLACE, method="asce")
     return day.eto()
 
 
 @cases([10.0, 30.0, 1.2, 25.0, 3.0])
 def daily_alfalfa(x):
-    day = refet.Daily(tmin=x[0], tmax=x[1], ea=x[2], rs=x[3], uz=x[4], zw=3, elev=1200, lat=39.5, doy=182, method="refet")
+    day = refet.Daily(tmin=x[0], tmax=x[1], ea=x[2], rs=x[3], uz=x[4], zw=3, **PLACE, method="refet")
     return day.etr()
 
 

@@ -38,7 +38,7 @@ def angle_of_incidence(x):
     return solarpy.theta(DATE, x[0], x[1], x[2])
 
 
-@cases(2000.0)
+@cases(2300.0)
 def pressure(h):
     return solarpy.pressure(h)
 

@@ -11,7 +11,7 @@ from benchmarks.packages.cases import Cases
 PACKAGE = "suncalc"
 cases = Cases()
 
-DATE = datetime.datetime(2020, 6, 1, 15, 0, tzinfo=datetime.timezone.utc)
+DATE = datetime.datetime(2020, 6, 1, 15, 0, tzinfo=datetime.UTC)
 
 
 @cases([20.0, 45.0])

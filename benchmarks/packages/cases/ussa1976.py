@@ -1,6 +1,5 @@
 """US standard atmosphere 1976, returned as xarray data sets."""
 
-import numpy as np
 from ussa1976 import core
 
 from benchmarks.packages.cases import Cases
