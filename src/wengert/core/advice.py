@@ -182,7 +182,7 @@ def package_in_scipy(fun) -> str | None:
 
 def of_scipy(place: str, fun, call) -> str:
     """Advice for a call of a SciPy function from the given package."""
-    name, written, given = fun.__name__, ast.unparse(call.func), _given(fun, call)
+    name, written, given = getattr(fun, "__name__", ""), ast.unparse(call.func), _given(fun, call)
     rule = OF_SCIPY.get(f"{place}.{name}")
     instead = rule(given) if rule is not None and given is not None else None
     if rule is None and place == "scipy.fft" and hasattr(np.fft, name) and given is not None:
