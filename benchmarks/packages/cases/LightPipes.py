@@ -33,12 +33,6 @@ def gaussian_beam(width):
     return lp.Power(lp.GaussBeam(start(), width))
 
 
-@cases([0.3, 0.2])
-def aberrations(x):
-    field = lp.Zernike(lp.Zernike(start(), 2, 0, 2e-3, x[0]), 3, 1, 2e-3, x[1])
-    return lp.Strehl(field)
-
-
 @cases(0.4)
 def phase_plate(tilt):
     return lp.Phase(lp.Tilt(tilt * 1e-4, 0.0, start()))[10:14, 3]

@@ -2,7 +2,7 @@
 
 import numpy as np
 from pygasflow import fanno, isentropic, shockwave
-from pygasflow.solvers import isentropic_solver, shockwave_solver
+from pygasflow.solvers import isentropic_solver
 
 from benchmarks.packages.cases import Cases
 
@@ -48,8 +48,3 @@ def mach_from_area(ratio):
 @cases(2.0)
 def isentropic_table(mach):
     return np.stack(isentropic_solver("m", mach)[1:6])
-
-
-@cases([2.0, 30.0])
-def shock_table(x):
-    return np.stack(shockwave_solver("mu", x[0], "beta", x[1])[:5])

@@ -23,11 +23,6 @@ def irradiance_on_plane(normal):
     return solarpy.irradiance_on_plane(normal, 100.0, DATE, 40.0)
 
 
-@cases(40.0)
-def solar_vector(lat):
-    return solarpy.solar_vector_ned(DATE, lat)
-
-
 @cases([40.0, 3.0, 100.0])
 def earth_centred(x):
     return np.stack(solarpy.lla2ecef(x[0], x[1], x[2]))
