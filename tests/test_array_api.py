@@ -147,8 +147,13 @@ ITERATIONS = {
     )[0],
     "quad_vec": lambda x: integrate.quad_vec(lambda t: t * x[0], 0, 1)[0],
     "limits": lambda x: integrate.quad_vec(lambda t: t, 0, x[0])[0],
+    "quad": lambda x: integrate.quad(lambda t: t * x[0], 0, 1)[0],
+    "quad of an empty interval": lambda x: integrate.quad(lambda t: t, 0.5, x[0])[0],
+    "dblquad": lambda x: integrate.dblquad(lambda s, t: s * t, 0.5, x[0], 0, 1)[0],
+    "nquad": lambda x: integrate.nquad(lambda s, t: s * t, [(0.5, x[0]), (0, 1)])[0],
     "of another module": lambda x: scipy.optimize.brent(lambda t: (t - x[0]) ** 2),
 }
+
 
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
 @pytest.mark.parametrize("name", ITERATIONS)

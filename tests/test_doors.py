@@ -33,6 +33,21 @@ vectorised = np.vectorize(filled)
 by_name = {"square": square}
 
 
+class Cell:
+    """An object that converts to an array, by the protocol of NumPy."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array
+
+
+def through_array_protocol(x):
+    cell = Cell(x * x)
+    return np.asarray(cell) @ x + np.dot(cell, x) + np.sum(np.array([cell, cell])) + np.linalg.norm(cell)
+
+
 def through_nditer_that_writes(x):
     out = np.zeros(4)
     with np.nditer([x, out], op_flags=[["readonly"], ["writeonly"]]) as it:
@@ -117,6 +132,7 @@ WORKS = {
     "nditer of two": lambda x: sum(a * b for a, b in np.nditer([x, np.arange(4.0)])),
     "nditer that broadcasts": lambda x: sum(a * b for a, b in np.nditer([x.reshape(2, 2), x[:2]], order="F")),
     "nditer in chunks": lambda x: sum(a @ a for a in np.nditer(x.reshape(2, 2)[:, :1], ["external_loop"])),
+    "array protocol": through_array_protocol,
     "nditer that writes": through_nditer_that_writes,
     "nditer that allocates": through_nditer_that_allocates,
     "ndenumerate": lambda x: sum(v * v * (i[0] + 1) for i, v in np.ndenumerate(x)),

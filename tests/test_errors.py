@@ -825,4 +825,4 @@ def test_jax_style_positional_arguments_are_explained(word):
 def test_tuple_arguments_are_unchanged():
     assert wg.jvp(lambda pair: pair[0] @ pair[1], (X, X), (X, X))[1] == 2 * X @ X
     with pytest.raises(wg.TracedValueError, match=r"^a traced value cannot become a Python float"):
-        wg.jvp(lambda pair: "%f" % pair[0][0], (X, X), (X, X))
+        wg.jvp(lambda pair: "%.17f" % pair[0][0], (X, X), (X, X))

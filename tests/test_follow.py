@@ -705,3 +705,26 @@ def test_container_of_functions_behaves_like_the_original(install, name):
     plain = module.look()
     assert wg.grad(module.fun, 2.0) == 1.0
     assert module.seen == [plain] and module.look() == plain
+
+
+class Backend:
+    """Names of an array library, read through an attribute."""
+
+    def __init__(self, library):
+        self.library = library
+
+    def __getattr__(self, name):
+        return getattr(self.library, name)
+
+
+backend = Backend(np)
+
+
+def rotated(angle):
+    c, s = backend.cos(angle), backend.sin(angle)
+    return backend.array([[c, -s], [s, c]])[0, 1]
+
+
+@pytest.mark.parametrize("run", [wg.grad, lambda f: wg.grad(wg.compile(f)), lambda f: wg.record(f, 0.5).grad()])
+def test_numpy_in_an_attribute_of_a_backend_object(run):
+    assert run(rotated)(0.3) == pytest.approx(-np.cos(0.3), rel=1e-15)

@@ -668,6 +668,9 @@ def test_threads_do_not_share_caught_errors():
 # ---- text of traced values
 
 
+LABELLED = "%-5s%13.3f eV"
+
+
 def helper(text):
     return float(text)
 
@@ -712,6 +715,14 @@ SHOWN = [
     lambda x: x * x if x < 100 else raise_error(f"{x} is too large"),
     lambda x: helper(f"{x:.6g}") * 0 + x * x,
     lambda x: helper(f"{x:10.3f}") * 0 + x * x,
+    lambda x: helper("%.6g" % x) * 0 + x * x,  # noqa: UP031
+    lambda x: LABELLED % ("x", x) and x * x,
+    lambda x: print("%(x).17g" % {"x": x}) or x * x,  # noqa: UP031
+]
+EXACT_BY_PERCENT = [
+    lambda x: float("%.17g" % x) * x,  # noqa: UP031
+    lambda x: helper("%.*f" % (17, x)) * x,  # noqa: UP031
+    lambda x: helper(("%.6" + "f") % x) * x,
 ]
 EACH = {
     "grad": lambda f: wg.grad(f, 2.0),
@@ -748,6 +759,13 @@ def test_stored_text_of_traced_value_warns(f, mode, told_anew):
 @pytest.mark.parametrize("f", SHOWN)
 def test_printed_text_of_traced_value_does_not_warn(f, mode, capsys):
     assert EACH[mode](f) == 4
+
+
+@pytest.mark.parametrize("mode", EACH)
+@pytest.mark.parametrize("f", EXACT_BY_PERCENT)
+def test_percent_format_that_may_keep_all_digits_raises(f, mode):
+    with pytest.raises(wg.TracedValueError, match="a Python float"):
+        EACH[mode](f)
 
 
 def test_text_warning_is_shown_once_and_names_the_line(told_anew):

@@ -204,4 +204,10 @@ def is_operator_code(code: bytes, at: int) -> bool:
     return dis.opname[code[at]] == "BINARY_OP" and code[at + 1] < _OPERATORS
 
 
+def is_remainder_code(code: bytes, at: int) -> bool:
+    """Return whether the instruction at `at` is the operator ``%`` or ``%=``."""
+    return is_operator_code(code, at) and code[at + 1] in _REMAINDERS
+
+
+_REMAINDERS = (6, 19)  # arguments of BINARY_OP for % and %=, unchanged since 3.11
 _OPERATORS = 26  # number of operators: + & // << @ * % | ** >> - / ^ and their in-place forms, unchanged since 3.11

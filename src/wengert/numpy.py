@@ -157,10 +157,37 @@ def fromiter(iter, dtype, count=-1, *, like=None):
     return array(items, dtype) if has_own else _plain_fromiter(items, dtype, count)
 
 
+def _by_protocol(object):
+    """Replace objects by the traced arrays that their ``__array__`` returns, which NumPy does not accept.
+
+    Return an object without any unchanged, and a list or tuple with some as a list.
+    """
+    if type(object) in (list, tuple):
+        items = [*map(_by_protocol, object)]
+        is_same = _builtins.all(map(_operator.is_, items, object))
+        return object if is_same else items
+    if _var.is_var(object) or isinstance(getattr(type(object), "__array__", None), _C_METHODS):
+        return object
+    made = object.__array__() if hasattr(type(object), "__array__") else object
+    return made if _var.is_var(made) or isinstance(made, _lifted.Lifted) else object
+
+
+_C_METHODS = (_types.MethodDescriptorType, _types.WrapperDescriptorType)
+
+
 def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, ndmax=0, like=None):
     """``numpy.array`` for arguments that may hold traced values."""
     if dtype is None and ndmin <= 1 and type(object) in (list, tuple) and _var.scalar_list(object):
         return _var.stack_scalars(object)
+    try:
+        return _array(object, dtype, copy, order, subok, ndmin)
+    except ValueError:
+        if (traced := _by_protocol(object)) is object:
+            raise
+    return _array(traced, dtype, copy, order, subok, ndmin)
+
+
+def _array(object, dtype, copy, order, subok, ndmin):
     if (lift := _levels.lifted_by()) is not None:
         if _lifted.holds_lifted(object):
             is_kept = isinstance(object, _lifted.Lifted) and not copy and dtype in (None, object.dtype)
@@ -743,7 +770,13 @@ def _taking_lists(fun):
             with _levels.caught(_errors.TracedValueError):
                 return fun(*args, **kwargs)
             args, kwargs = [*map(_stack_lifted, args)], {name: _stack_lifted(x) for name, x in kwargs.items()}
-        result = fun(*args, **kwargs)
+        try:
+            result = fun(*args, **kwargs)
+        except ValueError:
+            traced = [*map(_by_protocol, args)]
+            if _builtins.all(map(_operator.is_, traced, args)):
+                raise
+            result = fun(*traced, **kwargs)
         if fresh and type(result) is _np.ndarray and _levels.is_tracing():
             return _arguments.clean(result)
         return result

@@ -40,7 +40,6 @@ for name in ("permutation", "permuted", "shuffle"):
     OF_INDICES[name] = "x[rng.permutation(len(x))]"
 
 _STEPS = "the steps of the method as a loop, see wengert.loop"
-_NODES = "a sum over quadrature nodes, such as numpy.polynomial.legendre.leggauss(n)"
 
 #: options of SciPy's functions that do not change the result
 _IGNORED_OPTIONS = frozenset(
@@ -124,7 +123,6 @@ OF_SCIPY = {
     "scipy.linalg.svd": _if_given("a full_matrices compute_uv", "numpy.linalg.svd"),
     "scipy.linalg.svdvals": _if_given("a", "numpy.linalg.svdvals"),
     "scipy.integrate.odeint": _always(_STEPS),
-    "scipy.integrate.quad": _always(_NODES),
     "scipy.integrate.simpson": _of_simpson,
     "scipy.integrate.solve_ivp": _always(_STEPS),
     "scipy.integrate.trapezoid": _always("numpy.trapezoid"),
@@ -184,7 +182,7 @@ def package_in_scipy(fun) -> str | None:
 
 def of_scipy(place: str, fun, call) -> str:
     """Advice for a call of a SciPy function from the given package."""
-    name, written, given = fun.__name__, ast.unparse(call.func), _given(fun, call)
+    name, written, given = getattr(fun, "__name__", ""), ast.unparse(call.func), _given(fun, call)
     rule = OF_SCIPY.get(f"{place}.{name}")
     instead = rule(given) if rule is not None and given is not None else None
     if rule is None and place == "scipy.fft" and hasattr(np.fft, name) and given is not None:

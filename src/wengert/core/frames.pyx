@@ -86,16 +86,23 @@ def is_attribute_assignment() -> bool:
 
 
 def is_asserted() -> bool:
-    """Is the caller an assertion of `numpy.testing` or `logging`? They compute nothing with the value."""
+    """Is the caller an assertion of `numpy.testing`, `logging` or a line that formats text to be shown, by ``%``?
+
+    They compute nothing with the value.
+    """
     frame = sys._getframe()
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         if not module.startswith(("numpy.", "wengert.core.")):
-            return module == "logging"
+            return module == "logging" or shows_text(frame)
         if module.startswith("numpy.testing."):
             return True
         frame = frame.f_back
     return False
+
+
+#: does the current instruction of a frame format text by ``%``, to be shown? Set by `wengert.core.hooks`.
+shows_text = None
 
 
 #: functions of scipy.optimize that wengert.scipy.optimize replaces
@@ -117,7 +124,9 @@ ITERATIVE = {
         **dict.fromkeys(("find_root", "bracket_root"), _ROOT),
         **dict.fromkeys(("find_minimum", "bracket_minimum"), _MINIMUM),
     },
-    "scipy.integrate": dict.fromkeys(("cubature", "nsum", "quad_vec", "tanhsinh"), _NODES),
+    "scipy.integrate": dict.fromkeys(
+        ("cubature", "dblquad", "nquad", "nsum", "quad", "quad_vec", "tanhsinh", "tplquad"), _NODES
+    ),
     "scipy.differentiate": {name: f"use wengert.{name}" for name in ("derivative", "hessian", "jacobian")},
 }
 _SOLVERS = MIRRORED.union(*ITERATIVE.values())

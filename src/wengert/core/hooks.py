@@ -8,8 +8,8 @@ The package `wengert.core` imports this module, so all names are set before any 
 from __future__ import annotations
 
 from wengert import errors, registry
-from wengert.core import levels
-from wengert.core.dispatch import arguments, checks, dispatch, matrices, methods
+from wengert.core import frames, levels
+from wengert.core.dispatch import arguments, checks, dispatch, matrices, methods, text
 from wengert.core.modes import forward, nested
 from wengert.core.operands import var
 from wengert.core.tape import local_derivatives, tape
@@ -26,3 +26,6 @@ local_derivatives.transposed = nested.transposed
 
 # NumPy calls protocols and methods of operands; their implementations are in modules above the operands.
 var.set_modules((arguments, checks, dispatch, forward, matrices, methods))
+
+# The text operator % converts values to floats in C.
+frames.shows_text = text.is_shown_by_percent

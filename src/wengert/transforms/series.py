@@ -78,6 +78,9 @@ class Series(Lifted):
     def __format__(self, spec):
         return checks.written(self, format(self.c[0], spec), spec)
 
+    def _displayed(self):
+        return self.c[0] if self.ndim == 0 else None
+
     def __bool__(self):
         return bool(self.c[0])
 

@@ -120,7 +120,13 @@ class Lifted(var.BufferExporter):
     def __dlpack__(self, **kwargs):
         self._raise_unsupported("code that reads its memory")
 
+    def _displayed(self):
+        """Return the scalar that text shows, or None if there is none."""
+        return None
+
     def __float__(self):
+        if frames.is_asserted() and (value := self._displayed()) is not None:
+            return float(value)
         self._raise_unsupported("code that makes a Python float of it")
 
     def __int__(self):

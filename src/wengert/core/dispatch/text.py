@@ -14,12 +14,17 @@ import linecache
 import re
 import weakref
 
+from wengert.core.advice import held_by
 from wengert.core.rebind.rename import public
+from wengert.features import is_remainder_code
 
 #: digits after the decimal point from which on text is taken to be precise enough for reading the number back
 MIN_PRECISE_DIGITS = 13
 
 _PRECISION = re.compile(r"(?:.?[<>=^])?[ +-]?z?#?0?\d*[,_]?(?:\.(\d+))?([a-zA-Z%]?)$", re.DOTALL)
+
+#: conversion of the operator % of text, with its precision
+_PERCENT = re.compile(r"%(?:\(\w*\))?[ #0+-]*(?:\*|\d*)(?:\.(\*|\d*))?[hlL]?([a-zA-Z%])")
 
 #: functions that parse numbers from text
 PARSERS = frozenset(
@@ -62,6 +67,33 @@ def keeps_all_digits(spec: str) -> bool:
     if precision is None:
         return kind in ("", "s", "r")
     return int(precision) >= MIN_PRECISE_DIGITS
+
+
+def is_shown_by_percent(frame) -> bool:
+    """Return whether `frame` executes ``text % values`` to display it, or to few digits."""
+    if not is_remainder_code(frame.f_code.co_code, frame.f_lasti):
+        return False
+    text = _percent_text(frame)
+    if text is None:
+        return False
+    precisions = [precision or "6" for precision, kind in _PERCENT.findall(text) if kind in "eEfFgG"]
+    is_short = all(digits.isdigit() and int(digits) < MIN_PRECISE_DIGITS for digits in precisions)
+    return is_short or purpose(frame) == "shown"
+
+
+def _percent_text(frame):
+    """Return the left operand of the operator that a frame executes, if it is text that its source leads to."""
+    place = next(iter([*frame.f_code.co_positions()][frame.f_lasti // 2 :]), (None,) * 4)
+    tree = _tree("".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals)))
+    if None in place or tree is None:
+        return None
+    node = _enclosing_nodes(tree, place)[-1]
+    left = node.left if isinstance(node, ast.BinOp) else node.target if isinstance(node, ast.AugAssign) else None
+    try:
+        text = left.value if isinstance(left, ast.Constant) else held_by(frame, left)
+    except (LookupError, AttributeError, ValueError):
+        return None
+    return text if isinstance(text, str) else None
 
 
 def purpose(frame) -> str:

@@ -32,7 +32,14 @@ from typing import Any
 import numpy as np
 
 from wengert.core import frames
-from wengert.core.rebind.follow import WRAPPERS, is_followed, is_plain_object, is_seen_whole, module_reads
+from wengert.core.rebind.follow import (
+    REGISTERED,
+    WRAPPERS,
+    is_followed,
+    is_plain_object,
+    is_seen_whole,
+    module_reads,
+)
 from wengert.core.rebind.rebind import (
     ModuleProxy,
     Plan,
@@ -305,7 +312,7 @@ class _OperandPlan(Plan):
         if not is_plain_object(type(value)):
             return super().object_proxy(value, memo)
         space = vars(value)
-        names = [n for n, v in space.items() if (id(space), n) in self.operands or id(v) in self.changed]
+        names = [n for n, v in space.items() if (id(space), n) in self.operands or self.is_built(v)]
         names = [n for n in names if not _has_data_descriptor(type(value), n)]
         held = {name: _FixedAttribute() for name in names}
         leaf = make_proxy_class(cls._wengert_original, [cls], **held, __setattr__=_refuse, __delattr__=_refuse)
@@ -316,6 +323,11 @@ class _OperandPlan(Plan):
             own[name] = held[name].value = self.taken(key) if key in self.operands else self.build(space[name], memo)
         self.spaces.append((own, dict(own)))
         return twin
+
+
+    def is_built(self, value) -> bool:
+        """Is a value of an attribute replaced by `build`?"""
+        return id(value) in REGISTERED or id(value) in self.changed
 
 
 def _has_data_descriptor(cls, name):
