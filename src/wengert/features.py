@@ -85,6 +85,14 @@ except ImportError:
     float_errors, float_errors_with = _Entered, np.errstate
 
 
+def array_methods() -> dict:
+    """Return the Python functions by which NumPy's arrays compute methods that call ufuncs, by name of the method."""
+    from numpy._core import _methods  # private, but `ndarray` imports it by this name
+
+    names = {"max": "_amax", "min": "_amin"} | {name: f"_{name}" for name in "sum prod any all mean var std clip".split()}
+    return {name: getattr(_methods, own) for name, own in names.items()}
+
+
 # ---- SciPy
 
 

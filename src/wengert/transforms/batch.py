@@ -14,7 +14,7 @@ import numpy as np
 
 from wengert.containers import children_of, split
 from wengert.core import levels
-from wengert.core.dispatch import dispatch
+from wengert.core.dispatch import dispatch, subclasses
 from wengert.core.dispatch.lifted import Lifted, holds_lifted
 from wengert.core.levels import running
 from wengert.core.operands import var
@@ -173,6 +173,8 @@ def _element(leaf, axis, i):
 
 
 def _as_array(x):
+    if var.may_hold_instances():
+        x = subclasses.unwrapped(x)
     if isinstance(x, (list, tuple)) and var.holds_var(x):
         return dispatch.stacked(x)
     if holds_lifted(x):
