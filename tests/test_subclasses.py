@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.spatial import cKDTree
 
 import wengert as wg
 
@@ -237,7 +238,7 @@ PROGRAMS = {
     "__array_wrap__": (array_wrap, lambda x: 2.0 * (x @ x)),
     "__array_ufunc__": (array_ufunc, lambda x: np.sum((x + x[::-1] / 100.0) ** 2)),
     "__array_function__": (array_function, lambda x: 4.0 * np.sum(x)),
-    "operators": (operators, lambda x: np.sum(x[::-1] * x) - 2.0 * np.sum(x * x + 1.0) + np.sum(2.0 * x + 1.0)),
+    "operators": (operators, lambda x: np.sum(x[::-1] * x) - 2.0 * np.sum(x * x + 1.0) + 2.0 * np.sum(x) + 3.0),
     "view as ndarray": (view_back, lambda x: x @ x),
     "traced attributes": (attributes_that_are_traced, lambda x: 3.0 * x[0] * np.sum(x)),
     "conversions": (converted, lambda x: x[0] * x[1] + 2.0 * np.sum(x)),
@@ -249,7 +250,7 @@ x0 = np.array([1.3, 0.7, 2.1])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_derivatives_are_those_of_plain_arrays(name):
     f, reference = PROGRAMS[name]
-    plain = f(x0)
+    plain = np.asarray(f(x0))
     np.testing.assert_allclose(plain, reference(x0), rtol=1e-14)
     wanted, bent = wg.grad(reference, x0), wg.hessian(reference, x0)
     y, g = wg.grad(f, x0, value=True)
@@ -279,7 +280,7 @@ def test_compiled(name):
 def test_in_a_batch(name):
     f, _ = PROGRAMS[name]
     batch = np.stack([x0, 1.1 * x0])
-    np.testing.assert_allclose(wg.vmap(f)(batch), [f(x) for x in batch], rtol=1e-13)
+    np.testing.assert_allclose(wg.vmap(f)(batch), [np.asarray(f(x)) for x in batch], rtol=1e-13)
 
 
 def test_replayed_without_python():
@@ -339,7 +340,7 @@ REFUSED = {
     "a masked array": (lambda x: x.view(np.ma.MaskedArray).sum(), "mask"),
     "a matrix": (lambda x: x.view(np.matrix).sum(), "numpy.matrix"),
     "a record array": (lambda x: x.view(np.recarray).sum(), "recarray"),
-    "compiled code": (lambda x: np.fft.fft.__wrapped__(Info(x))[0].real * np.busday_count("2020", "2021"), "plain NumPy"),
+    "compiled code": (lambda x: cKDTree(Info(x).reshape(3, 1)).data.sum(), "plain NumPy array|Python float"),
     "in place, with __array_ufunc__": (lambda x: _added_in_place(x), "x = x \\+ y"),
     "pickle": (lambda x: __import__("pickle").dumps(Info(x)), "pickled"),
     "float of C code": (lambda x: __import__("struct").pack("d", Info(x).sum()), "float"),

@@ -197,6 +197,19 @@ def knows_bytecode() -> bool:
     return True
 
 
+def compares_names(f) -> bool:
+    """Return whether a function compares a value by ``is``, ``==`` or ``in`` with what a name or an attribute holds."""
+    code = getattr(f, "__code__", None)
+    steps = [] if code is None else list(dis.get_instructions(code))
+    return any(
+        step.opname in ("IS_OP", "CONTAINS_OP", "COMPARE_OP") and before.opname in _NAMED
+        for before, step in zip(steps, steps[1:])
+    )
+
+
+_NAMED = frozenset(("LOAD_GLOBAL", "LOAD_ATTR", "BUILD_TUPLE", "BUILD_LIST", "BUILD_SET"))
+
+
 def is_assignment_code(code: bytes, at: int) -> bool:
     """Return whether the instruction at offset `at` assigns to an element or a slice."""
     return dis.opname[code[at]] in ("STORE_SUBSCR", "STORE_SLICE")

@@ -170,7 +170,7 @@ def _split_result(y, name):
         if is_var(leaf):
             found.append(as_numpy(leaf))
             return Slot(len(found) - 1, _conversion_of(leaf))
-        if isinstance(leaf, subclasses.SubclassVar) and not _may_hide_traced(leaf):
+        if isinstance(leaf, subclasses.SubclassVar) and not any(map(holds_traced, vars(leaf).values())):
             found.append(as_numpy(subclasses.operand_of(leaf)))
             return Slot(len(found) - 1, subclasses.Restored(leaf))
         if _may_hide_traced(leaf):

@@ -81,6 +81,7 @@ class Mapped(Operator):
         leaves, restore = split(y)
         found = []
         for leaf, axis in zip(leaves, spread(axes, y, self.name)):
+            leaf = subclasses.unwrapped(leaf) if var.may_hold_instances() else leaf
             leaf = maker.array(leaf) if isinstance(leaf, (list, tuple)) and holds_lifted(leaf) else leaf
             if isinstance(leaf, Batch):
                 found.append(np.copy(np.moveaxis(leaf.v, 0, normal(axis, leaf.ndim + 1, self.name))))
@@ -179,6 +180,8 @@ def _as_array(x):
         return dispatch.stacked(x)
     if holds_lifted(x):
         return x if isinstance(x, Lifted) else np.stack(x)
+    if isinstance(x, np.ndarray) and subclasses.is_subclass(type(x)):
+        return np.asarray(x)  # as in a call on the whole batch
     return x if var.is_var(x) or isinstance(x, np.ndarray) else np.asarray(x)
 
 

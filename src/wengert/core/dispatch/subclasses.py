@@ -37,7 +37,7 @@ from wengert.core.messages import array_message, subclass_message
 from wengert.core.operands import var
 from wengert.core.rebind import follow, rebind
 from wengert.errors import TracedValueError, UnsupportedFunctionError
-from wengert.features import array_methods, is_made_in_python
+from wengert.features import array_methods, compares_names, is_made_in_python
 
 _MAX_KEPT = 64  # traced classes of classes without followed methods, kept for the next derivative
 
@@ -160,6 +160,8 @@ def _made_class(cls):
         "__doc__": cls.__doc__,
         "__class__": property(lambda self: shown),
         "__array_finalize__": _finalize,
+        "__array_ufunc__": _call_array_ufunc,
+        "__array_function__": _call_array_function,
         "_wengert_plain": cls,
         "_wengert_original": None,  # unlike a proxy, an instance shares no state with a plain one
     }
@@ -175,6 +177,27 @@ def _finalize(self, obj):
         user = super(_owner(kind), self).__array_finalize__
         if user is not None:
             user(obj)
+
+
+def _call_array_ufunc(self, ufunc, method, *inputs, **kwargs):
+    """``__array_ufunc__`` of a traced class: calls that of the user, whose names hold replacements of ufuncs."""
+    ufunc = follow.REGISTERED.get(id(ufunc), (ufunc, ufunc))[1]
+    return super(_owner(type(self)), self).__array_ufunc__(ufunc, method, *inputs, **kwargs)
+
+
+def _call_array_function(self, function, types, args, kwargs):
+    """``__array_function__`` of a traced class: calls that of the user.
+
+    If it compares the function with others by name, it runs as it is, since its copy names replacements.
+    """
+    kind = _owner(type(self))
+    for base in _user_classes(kind):
+        method = vars(base).get("__array_function__")
+        if method is not None and "_wengert_original" not in vars(base):
+            if compares_names(method):
+                return method(self, function, types, args, kwargs)
+            break
+    return super(kind, self).__array_function__(function, types, args, kwargs)
 
 
 def _owner(kind):
@@ -277,7 +300,7 @@ def _as_class(array, cls):
 
 def _unfinished(cls):
     """Return a subclass without ``__array_finalize__``, of the same layout."""
-    body = {"__array_finalize__": None, **({} if cls.__dictoffset__ else {"__slots__": ()})}
+    body = {"__array_finalize__": lambda self, obj: None, **({} if cls.__dictoffset__ else {"__slots__": ()})}
     return type.__new__(_meta(type(cls)), cls.__name__, _bases_like(cls), body)
 
 
@@ -392,7 +415,7 @@ def _sample(x):
     if isinstance(x, SubclassVar):
         cls = _original(_owner(type(x)))
         value = np.asarray(mixed._plain(operand_of(x)))
-        made = value.copy(order="K").view(_sample_class(cls)) if value.flags.forc else _strided_copy(value, cls)
+        made = value.copy(order="K").view(_sample_class(cls))
         made.source = x
         return made
     if type(x) in (list, tuple):
@@ -403,10 +426,6 @@ def _sample(x):
         value = mixed._plain(x)
         return value.copy(order="K") if isinstance(value, np.ndarray) else value
     return x.copy(order="K") if type(x) is np.ndarray else x
-
-
-def _strided_copy(value, cls):
-    return value.copy(order="K").view(_sample_class(cls))
 
 
 def _like(z, y, context=None):
@@ -440,7 +459,7 @@ def _wrapped(template, y, context, is_scalar):
 
 def _overrides(kind, name):
     """Return whether the user's classes define an attribute of `ndarray`."""
-    return getattr(kind, name, None) is not getattr(SubclassVar, name, None)
+    return getattr(_owner(kind)._wengert_plain, name, None) is not getattr(np.ndarray, name, None)
 
 
 #: attributes of `ndarray` that a subclass may define without changing what NumPy's functions compute
@@ -452,7 +471,7 @@ _PASSIVE = frozenset(
 )
 
 
-@functools.lru_cache(256)
+@functools.lru_cache(_MAX_KEPT)
 def _is_active(kind):
     """Return whether a class redefines a method or an operator that NumPy's Python functions may call."""
     names = {name for base in _user_classes(kind) for name in vars(base)}
@@ -494,7 +513,7 @@ def call(fun, args, kwargs):
     args = tuple(map(_lifted, args))
     if isinstance(fun, np.ufunc):
         return call_ufunc(fun, "__call__", args, kwargs)
-    found = [x for x in args if isinstance(x, SubclassVar)]
+    found = [x for x in _leaves((args, kwargs)) if isinstance(x, SubclassVar)]
     for x in _in_order(found):
         y = type(x).__array_function__(x, fun, tuple({type(z) for z in found}), args, kwargs)
         if y is not NotImplemented:
@@ -687,6 +706,7 @@ class SubclassVar(ArrayBase):
         pass
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        ufunc = getattr(ufunc, "__wrapped__", ufunc)
         for x in (*inputs, *kwargs.get("out", ())):
             x = _lifted(x)
             if isinstance(x, SubclassVar):
