@@ -941,9 +941,17 @@ def _is_data_descriptor(cls, name):
     return hasattr(type(found), "__set__")
 
 
+_live_proxies = weakref.WeakValueDictionary()  # id(object) -> its proxy; ids may be reused, so `__dict__` is compared
+
+
 def _share_dict(value, cls, new=object.__new__, assign=object.__setattr__):
+    proxy = _live_proxies.get(id(value))
+    if type(proxy) is cls and proxy.__dict__ is value.__dict__:
+        return proxy  # so that `is` holds between two references to the same object
     proxy = new(cls)
     assign(proxy, "__dict__", value.__dict__)
+    if cls.__weakrefoffset__:
+        _live_proxies[id(value)] = proxy
     return proxy
 
 
