@@ -85,6 +85,10 @@ except ImportError:
     float_errors, float_errors_with = _Entered, np.errstate
 
 
+#: the ufunc behind `numpy.clip`; private, but classes with ``__array_ufunc__`` get it
+clip_ufunc = getattr(np._core.umath, "clip", None)
+
+
 def array_methods() -> dict:
     """Return the Python functions by which NumPy's arrays compute methods that call ufuncs, by name of the method."""
     from numpy._core import _methods  # private, but `ndarray` imports it by this name
@@ -197,17 +201,16 @@ def knows_bytecode() -> bool:
     return True
 
 
-def compares_names(f) -> bool:
-    """Return whether a function compares a value by ``is``, ``==`` or ``in`` with what a name or an attribute holds."""
-    code = getattr(f, "__code__", None)
-    steps = [] if code is None else list(dis.get_instructions(code))
-    return any(
-        step.opname in ("IS_OP", "CONTAINS_OP", "COMPARE_OP") and before.opname in _NAMED
-        for before, step in zip(steps, steps[1:])
-    )
-
-
-_NAMED = frozenset(("LOAD_GLOBAL", "LOAD_ATTR", "BUILD_TUPLE", "BUILD_LIST", "BUILD_SET"))
+def compares_names(f, is_replaced) -> bool:
+    """Return whether a function compares by ``is``, ``==`` or ``in`` with an attribute, or a global that is replaced."""
+    steps = list(dis.get_instructions(f.__code__)) if hasattr(f, "__code__") else []
+    for before, step in zip(steps, steps[1:]):
+        if step.opname in ("IS_OP", "CONTAINS_OP", "COMPARE_OP"):
+            if before.opname in ("LOAD_ATTR", "BUILD_TUPLE", "BUILD_LIST", "BUILD_SET"):
+                return True
+            if before.opname == "LOAD_GLOBAL" and is_replaced(f.__globals__.get(before.argval)):
+                return True
+    return False
 
 
 def is_assignment_code(code: bytes, at: int) -> bool:

@@ -37,7 +37,7 @@ from wengert.core.messages import array_message, subclass_message
 from wengert.core.operands import var
 from wengert.core.rebind import follow, rebind
 from wengert.errors import TracedValueError, UnsupportedFunctionError
-from wengert.features import array_methods, compares_names, is_made_in_python
+from wengert.features import array_methods, clip_ufunc, compares_names, is_made_in_python, parameters_of
 
 _MAX_KEPT = 64  # traced classes of classes without followed methods, kept for the next derivative
 
@@ -146,7 +146,8 @@ def _meta(kind):
         "__call__": type.__call__,
         "__setattr__": lambda cls, name, value: setattr(cls._wengert_plain, name, value),
         "__delattr__": lambda cls, name: delattr(cls._wengert_plain, name),
-        "__instancecheck__": lambda cls, x: isinstance(x, cls._wengert_plain),
+        "__instancecheck__": type.__instancecheck__,  # NumPy orders overrides by it
+        "__subclasscheck__": type.__subclasscheck__,
     }
     return type("TracedClass", (kind,), body)
 
@@ -165,8 +166,10 @@ def _made_class(cls):
         "_wengert_plain": cls,
         "_wengert_original": None,  # unlike a proxy, an instance shares no state with a plain one
     }
+    if not follow.has_subclass_hook(cls):
+        return type.__new__(_meta(type(cls)), cls.__name__, (cls, SubclassVar), body)
     made = type.__new__(_meta(type(cls)), cls.__name__, (SubclassVar,), body)
-    type.__dict__["__bases__"].__set__(made, (cls, SubclassVar))  # so that no user's hook runs
+    type.__dict__["__bases__"].__set__(made, (cls, SubclassVar))  # set later, so that the hook does not run
     return made
 
 
@@ -182,7 +185,11 @@ def _finalize(self, obj):
 def _call_array_ufunc(self, ufunc, method, *inputs, **kwargs):
     """``__array_ufunc__`` of a traced class: calls that of the user, whose names hold replacements of ufuncs."""
     ufunc = follow.REGISTERED.get(id(ufunc), (ufunc, ufunc))[1]
-    return super(_owner(type(self)), self).__array_ufunc__(ufunc, method, *inputs, **kwargs)
+    y = super(_owner(type(self)), self).__array_ufunc__(ufunc, method, *inputs, **kwargs)
+    if y is NotImplemented and not kwargs and method != "at":
+        with levels.outside(), np.errstate(all="ignore"):  # raises the error of plain code, if there is one
+            getattr(getattr(ufunc, "__wrapped__", ufunc), method)(*_plain_sample(inputs))
+    return y
 
 
 def _call_array_function(self, function, types, args, kwargs):
@@ -194,7 +201,7 @@ def _call_array_function(self, function, types, args, kwargs):
     for base in _user_classes(kind):
         method = vars(base).get("__array_function__")
         if method is not None and "_wengert_original" not in vars(base):
-            if compares_names(method):
+            if compares_names(method, lambda value: id(value) in follow.REGISTERED):
                 return method(self, function, types, args, kwargs)
             break
     return super(kind, self).__array_function__(function, types, args, kwargs)
@@ -595,7 +602,8 @@ def _default_ufunc(fun, method, inputs, kwargs):
         given["out"] = tuple(unwrapped(y) for y in out)
     keeps_class = given.pop("subok", True)
     inputs = tuple(map(_lifted, inputs))
-    y = getattr(fun, method)(*unwrapped(inputs), **given)
+    compute = np.clip if fun is clip_ufunc and method == "__call__" else getattr(fun, method)
+    y = compute(*unwrapped(inputs), **given)
     if method == "at":
         return None
     if out is not None and any(o is not None for o in out):
@@ -626,7 +634,7 @@ def _default_function(fun, args, kwargs):
         with levels.caught(TracedValueError, UnsupportedFunctionError):
             return body(*args, **kwargs)
     out = kwargs.get("out")
-    y = fun(*unwrapped(args), **unwrapped(kwargs))
+    y = fun(*unwrapped(args), **unwrapped(_without_defaults(fun, kwargs)))
     if out is not None:
         return out
     with np.errstate(all="ignore"):
@@ -635,6 +643,16 @@ def _default_function(fun, args, kwargs):
     if is_active:
         _check_as_plain(fun, args, kwargs, y, instances)
     return y
+
+
+def _without_defaults(fun, kwargs):
+    """Leave out options with their default values, which NumPy's functions pass on to each other."""
+    defaults = {each.name: each.default for each in parameters_of(fun) or ()}
+    return {name: value for name, value in kwargs.items() if not _is_default(value, defaults.get(name, kwargs))}
+
+
+def _is_default(value, default):
+    return value is default or (type(value) is str and value == default)
 
 
 def _check_as_plain(fun, args, kwargs, y, instances):
