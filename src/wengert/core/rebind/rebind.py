@@ -32,9 +32,12 @@ next call; attributes of objects and modules take effect at once.
 
 import abc
 import collections
+import contextvars
+import copyreg
 import functools
 import importlib
 import importlib.util
+import pkgutil
 import sys
 import threading
 import types
@@ -65,7 +68,10 @@ from wengert.core.rebind.follow import (
     is_differentiated,
     is_followed,
     is_followed_module,
+    is_followed_object,
     is_module_namespace,
+    is_part,
+    is_plain_object,
     is_table,
     marks_of,
     module_reads,
@@ -84,13 +90,13 @@ from wengert.core.rebind.rename import (
     IN_USE,
     READ,
     USED,
-    TooWide,
     alias_of,
     chain,
     forget,
     live_alias,
     private,
     read,
+    reads_for_use,
     rename,
     uses_only,
 )
@@ -101,6 +107,7 @@ __all__ = [
     "Plan",
     "forget_plans",
     "in_use",
+    "like",
     "make_proxy_class",
     "original",
     "partial_like",
@@ -110,6 +117,7 @@ __all__ = [
     "register_later",
     "register_library",
     "register_wrapper",
+    "running_plan",
 ]
 
 _OWN = __name__.partition(".")[0]
@@ -119,6 +127,8 @@ _MAX_OBJECTS = 100  # number of objects in one plan beyond which attributes of o
 _GROWING = TABLES - {tuple}
 _COPY_FUNCTIONS = {"copy", "deepcopy", "astype", "flatten"}  # names of functions and methods that copy an array
 
+#: plan with copies of its own that runs in this context: stand-ins of containers, modules and the like return these
+running_plan = contextvars.ContextVar("wengert_running_plan", default=None)
 _plans = {}  # id(function, class or object) -> Plan
 _proxy_classes = weakref.WeakValueDictionary()  # id(class) -> its proxy class
 _pinned = collections.deque()
@@ -184,20 +194,38 @@ def _proxy_meta(meta):
 
 def make_proxy_class(cls, bases, **body):
     body |= {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
-    body |= {"__class__": property(lambda self: cls), "_wengert_original": cls}  # `self.__class__ is Model`
+    body |= {"__class__": property(functools.partial(_class_of, cls)), "_wengert_original": cls}
     body["_wengert_share"] = staticmethod(_sharing(cls))
     if not cls.__dictoffset__:
         body.setdefault("__slots__", ())
     kind = _proxy_meta(type(cls))
     if not has_subclass_hook(cls):
         return kind(cls.__name__, tuple(bases), body)
-    new = type.__new__(kind, cls.__name__, (_Bare,), body)  # its bases are set later, so that no hook runs
+    first = _WithoutHookButDict if is_plain_object(cls) else _WithoutHook
+    new = kind(cls.__name__, (first, *bases), body)
     new.__bases__ = tuple(bases)
     return new
 
 
-class _Bare:
-    """Layout of objects with a `__dict__` only."""
+def _class_of(cls, proxy):
+    """The attribute `__class__` of a proxy: its own class for calls and to read from, else the original one."""
+    frame = sys._getframe(1)
+    return type(proxy) if reads_for_use(frame.f_code, frame.f_lasti, "__class__") else cls
+
+
+class _WithoutHook:
+    """Hides the `__init_subclass__` of the bases after it while a proxy class is made."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, **options):
+        pass
+
+
+class _WithoutHookButDict:
+    """The same with the layout of objects that have only a `__dict__`: `__bases__` can be assigned between equals."""
+
+    __init_subclass__ = vars(_WithoutHook)["__init_subclass__"]
 
 
 class _Attribute:
@@ -217,6 +245,8 @@ class _Attribute:
         if proxy is None or self.name not in (space := proxy.__dict__):
             return getattr(super(self.leaf, cls if proxy is None else proxy), self.name)
         value = space[self.name]
+        if isinstance(value, type):
+            return _class_read(value, self.name)
         known, new = self.known(proxy)
         return new if known is value else _replaced(value)
 
@@ -228,6 +258,42 @@ class _Attribute:
         if self.name not in proxy.__dict__:
             raise AttributeError(self.name)
         del proxy.__dict__[self.name]
+
+
+def _class_read(cls, name):
+    """Return a class that the caller of the caller reads from an attribute, or its replacement to call or read from."""
+    frame = sys._getframe(2)
+    return in_use(cls) if reads_for_use(frame.f_code, frame.f_lasti, name) else cls
+
+
+class _ClassAttribute:
+    """An attribute of a proxy class: reads return the replacement of the value in the original class."""
+
+    def __init__(self, name, proxy_class):
+        self.name, self.proxy_class = name, proxy_class
+        self.space = vars(proxy_class._wengert_original)
+
+    def __get__(self, proxy, cls):
+        if self.name not in self.space:
+            return getattr(super(self.proxy_class, cls if proxy is None else proxy), self.name)
+        value = self.space[self.name]
+        if isinstance(value, type):
+            return _class_read(value, self.name)
+        new = _replaced(value)
+        get = getattr(type(new), "__get__", None)
+        return new if get is None else get(new, proxy, cls)
+
+
+class _ClassDescriptor(_ClassAttribute):
+    """The same for a data descriptor."""
+
+    def __set__(self, proxy, value):
+        descriptor = _replaced(self.space[self.name])
+        type(descriptor).__set__(descriptor, proxy, value)
+
+    def __delete__(self, proxy):
+        descriptor = _replaced(self.space[self.name])
+        type(descriptor).__delete__(descriptor, proxy)
 
 
 class _Slot:
@@ -347,8 +413,7 @@ _names = _Imported._wengert_names
 
 
 def _has_class(module, name):
-    value = vars(module).get(name)
-    return isinstance(value, type) and (is_registered(value) or is_followed(value))
+    return _is_class_held(vars(module).get(name))
 
 
 def _module_below(module, name):
@@ -363,6 +428,9 @@ def _item(value):
 
 def in_use(value):
     """Replacement of a value that is called or read from."""
+    plan = running_plan.get()
+    if plan is not None and id(value) in plan.changed:
+        return plan.build(value, plan.memo)
     if isinstance(value, type):
         if is_registered(value):
             return REGISTERED[id(value)][1]
@@ -450,7 +518,7 @@ class Plan:
         for value in nodes:
             if type(value) is types.FunctionType and id(value) in self.changed:
                 self.rename(value)
-        self.changed.update(dict.fromkeys(self.lazy, _rebound_when_called))
+        self.changed.update(dict.fromkeys(self.lazy, self.when_called))
         fresh = []
         classes = [value for value in nodes if isinstance(value, type)]
         for cls in classes:
@@ -462,8 +530,8 @@ class Plan:
         return classes
 
     @classmethod
-    def reached(cls, root, limit=sys.maxsize):
-        """Explore what is reachable from `root`, but at most `limit` functions.
+    def reached(cls, root, limit=sys.maxsize, enters=None):
+        """Explore what is reachable from `root`, but at most `limit` functions, and only those with ``enters(f)``.
 
         Returns
         -------
@@ -479,7 +547,7 @@ class Plan:
             kind = type(value)
             if kind is types.FunctionType:
                 count += 1
-                if count > limit and _is_simple(value):
+                if (count > limit and _is_simple(value)) or (enters is not None and not enters(value)):
                     lazy[id(value)] = value
                     seeds.append(id(value))
                     met.add(id(value))
@@ -528,7 +596,8 @@ class Plan:
     def is_seed(self, value):
         """Is `value` replaced regardless of what it reaches?"""
         if type(value) is not types.FunctionType:
-            return False
+            space = vars(value) if isinstance(value, type) else space_of(value) if is_followed_object(value) else {}
+            return any(map(_is_held_live, space.copy().values()))
         code = read(value.__code__)
         return bool(
             is_copying(value)
@@ -697,22 +766,27 @@ class Plan:
 
     alias = staticmethod(alias_of)
 
+    @staticmethod
+    def when_called(f):
+        """Return a function that stands for one that was not explored: it copies f when it is called."""
+
+        def run(*args, **kwargs):
+            if id(f) not in _plans:
+                _bind(f, 1)
+            return rebound(f)(*args, **kwargs)
+
+        return like(f, run)
+
     def rename(self, f):
-        """Enter f's renamed code in `changed`, or remove f from there if it cannot be renamed."""
+        """Enter f's renamed code in `changed`."""
         known = read(f.__code__)
         key, aliases = self.renaming(f)
         if known.latest[0] != key:
-            try:
-                # Kept with a module's code, so that new function objects of the same lambda share the aliases.
-                kept = aliases if is_module_namespace(f.__globals__) else []
-                known.latest = (key, rename(f.__code__, *key), kept)
-            except TooWide:
-                known.latest = (key, None, [])
+            # Kept with a module's code, so that new function objects of the same lambda share the aliases.
+            kept = aliases if is_module_namespace(f.__globals__) else []
+            known.latest = (key, rename(f.__code__, *key), kept)
         self.aliases += aliases
-        if known.latest[1] is None:
-            del self.changed[id(f)]
-        else:
-            self.changed[id(f)] = known.latest[1]
+        self.changed[id(f)] = known.latest[1]
 
     def enter_proxy_class(self, cls, fresh):
         """Enter the proxy class of `cls`, if it gets one; a new one, still without methods, is added to `fresh`.
@@ -730,6 +804,7 @@ class Plan:
         for name, value in self.replaced_methods(cls):
             codes = [self.changed.get(id(part)) for part in parts_of(value)]
             recipe.append((name, id(value), self.changed[id(value)], codes))
+        recipe += [(name, kind) for name, kind in self.class_attributes(cls)]
         proxy = self.proxy_classes.get(id(cls))
         if proxy is None or proxy._wengert_recipe != recipe:
             try:
@@ -748,7 +823,20 @@ class Plan:
             if id(value) in self.changed and (type(value) in METHODS or type(value) in TABLES)
         ]
 
+    def class_attributes(self, cls):
+        """Names and types of the descriptors for attributes of `cls` that are read live."""
+        return [
+            (name, _ClassDescriptor if hasattr(type(value), "__set__") else _ClassAttribute)
+            for name, value in vars(cls).items()
+            if not name.startswith("__") and (self.is_replaced_part(value) or _is_class_held(value))
+        ]
+
+    def is_replaced_part(self, value):
+        return is_part(value) and (id(value) in self.changed or id(value) in REGISTERED)
+
     def fill(self, cls, memo):
+        for name, kind in self.class_attributes(cls):
+            type.__setattr__(self.changed[id(cls)], name, kind(name, self.changed[id(cls)]))
         for name, value in self.replaced_methods(cls):
             method = self.build(value, memo)
             type.__setattr__(self.changed[id(cls)], name, method)
@@ -768,7 +856,7 @@ class Plan:
             return memo[key]
         if kind is types.FunctionType:
             copy = self.copies.get(key)
-            if new is _rebound_when_called:
+            if key in self.lazy:
                 return new(value)
             if copy is None:
                 copy = self.wrap_copy(value, self.copy_function(value, new, memo))
@@ -812,6 +900,7 @@ class Plan:
         if names is None:
             held = [*attributes_of(value).items(), *tables_of(value).items()]
             names = [name for name, v in held if id(v) in REGISTERED or id(v) in self.changed]
+            names += [name for name, v in space_of(value).items() if _is_held_live(v)]
             if self.copying:
                 names += [name for name, v in space_of(value).items() if is_constant(v)]
             kind = type(value)
@@ -895,6 +984,16 @@ _COPIED_ATTRIBUTES = ["__kwdefaults__", "__module__", "__qualname__", "__doc__"]
 ]
 
 
+def _is_class_held(value):
+    """Is a value a class that is replaced where it is called or read from?"""
+    return isinstance(value, type) and (is_registered(value) or is_followed(value))
+
+
+def _is_held_live(value):
+    """Is a value a class or a module that is replaced where it is read from an attribute?"""
+    return _is_class_held(value) or is_followed_module(value)
+
+
 def _is_simple(value, is_root=False):
     """Does a function or class belong to a module, so that a reference to it keeps nothing else alive?"""
     if type(value) is types.FunctionType:
@@ -903,14 +1002,8 @@ def _is_simple(value, is_root=False):
     return "<locals>" not in value.__qualname__ and value.__module__ in sys.modules
 
 
-def _rebound_when_called(f):
-    """Return a function that copies f when it is called."""
-
-    def run(*args, **kwargs):
-        if id(f) not in _plans:
-            _bind(f, 1)
-        return rebound(f)(*args, **kwargs)
-
+def like(f, run):
+    """Return `run` with the name and the attributes of f."""
     run.__dict__ = f.__dict__
     for name in ("__module__", "__name__", "__qualname__", "__doc__"):
         setattr(run, name, getattr(f, name))
@@ -1004,10 +1097,19 @@ def original(value):
     return value.view(cls) if cls in _seen_as else _share(value, cls)
 
 
-def _reduce_slots(self, protocol):
-    """For `copy`: a copy of the object, as an instance of the proxy class."""
+def _reduce_leaf(self, protocol):
+    """For `copy`: a copy of the object, as an instance of the class of its proxy."""
     make, (_, *args), *rest = original(self).__reduce_ex__(protocol)
-    return make, (type(self).__bases__[0], *args), *rest
+    return make, (type(self), *args), *rest
+
+
+def _reduce_class(cls):
+    """For `pickle`: the original class by its name."""
+    return pkgutil.resolve_name, (f"{cls.__module__}:{cls.__qualname__}",)
+
+
+for _kind in (_ProxyMeta, _AbstractProxyMeta):
+    copyreg.pickle(_kind, _reduce_class)
 
 
 def _leaf(proxy, names):
@@ -1022,8 +1124,8 @@ def _leaf(proxy, names):
         if slots or not proxy.__dictoffset__:
             body |= {name: _Slot(member) for name, member in slots.items()}
             own = *own, "_wengert_whole"
-            if proxy.__reduce_ex__ is object.__reduce_ex__:
-                options["__reduce_ex__"] = _reduce_slots
+        if proxy.__reduce_ex__ is object.__reduce_ex__ and proxy.__reduce__ is object.__reduce__:
+            options["__reduce_ex__"] = _reduce_leaf
         leaf = make_proxy_class(proxy._wengert_original, [proxy], __slots__=own, **options, **body)
         for attribute in body.values():
             attribute.leaf = leaf
@@ -1358,6 +1460,9 @@ def _rebound_object(f):
 
 def _replaced(value):
     """Replacement of an object met in an argument of a partial or in an attribute."""
+    plan = running_plan.get()
+    if plan is not None and id(value) in plan.changed:
+        return plan.build(value, plan.memo)
     if type(value) in TABLES:
         return table(value, _item) if is_table(value) else value
     if is_constant(value):
