@@ -87,7 +87,13 @@ class Functions(Info):
     def __array_function__(self, function, types, args, kwargs):
         if function is np.median:
             return np.float64(3.0) * np.sum(args[0].view(np.ndarray))
+        if function is np.ptp or is_maximum(function):
+            return np.float64(1.0)
         return super().__array_function__(function, types, args, kwargs)
+
+
+def is_maximum(function):
+    return function in (np.max, np.nanmax)
 
 
 class Operators(np.ndarray):
@@ -139,8 +145,8 @@ def of_a_constant(x):
 
 def methods(x):
     y = Info(x, 1)
-    for z in (y.T, y.copy(), y.reshape(3, 1), y.ravel(), y.astype(float), y.clip(0.0, 9.0), y.cumsum(), y.take([0, 1]),
-              y.repeat(2), y.round(), -y, abs(y), y**2, y % 2.0, np.sort(y), y.view(), y.real, y.squeeze()):  # fmt: skip
+    for z in (y.T, y.copy(), y.reshape(3, 1), y.ravel(), y.astype(float), y.clip(0.0, 9.0), y.cumsum(),
+              y.take([0, 1]), y.repeat(2), y.round(), -y, abs(y), y**2, y % 2.0, np.sort(y), y.view(), y.real, y.squeeze()):  # fmt: skip
         assert type(z) is Info and z.info == 1, z
     return y.mean() + y.std() * y.max() + np.mean(y.reshape(3, 1) ** 2) + y.cumprod()[-1] + y.dot(y) + (y @ y)
 
@@ -148,14 +154,16 @@ def methods(x):
 def classes_of_results(x):
     y, z = Info(x, "y"), Info(x, "z")
     for r, kind, info in [
-        (y + z, Info, "y"), (x + z, Info, "z"), (np.where(y > z, y, z), np.ndarray, None), (np.outer(y, z), np.ndarray, None),
+        (y + z, Info, "y"), (x + z, Info, "z"), (np.where(y > z, y, z), np.ndarray, None),
+        (np.outer(y, z), np.ndarray, None),
         (np.stack([y, z]), np.ndarray, None), (np.zeros_like(y), Info, "y"), (np.roll(y, 1), Info, "y"),
         (Low(x, "n") + x, np.ndarray, None), (y + Low(x, "n"), Info, "y"), (np.atleast_2d(y), Info, "y"),
         (y < 2.0, Info, "y"), (np.asanyarray(y), Info, "y"), (np.array(y), np.ndarray, None),
         (np.array(y, subok=True), Info, "y"), (y[0], np.float64, None), (y[...], Info, "y"), (y.argsort(), Info, "y"),
     ]:  # fmt: skip
         assert type(r) is kind and getattr(r, "info", None) == info, (r, kind, info)
-    return np.sum(np.concatenate([y, x])) + np.linalg.norm(z) + np.einsum("i,i", y, z) + np.interp(1.0, [0.0, 2.0], y[:2])
+    joined = np.sum(np.concatenate([y, x])) + np.interp(1.0, [0.0, 2.0], y[:2])
+    return joined + np.linalg.norm(z) + np.einsum("i,i", y, z)
 
 
 def inherited_super(x):
@@ -189,7 +197,7 @@ def array_ufunc(x):
 
 
 def array_function(x):
-    return np.median(Functions(x)) + np.sum(Functions(x))
+    return np.median(Functions(x)) + np.sum(Functions(x)) + np.max(Functions(x)) * np.ptp(Functions(x))
 
 
 def operators(x):
@@ -237,7 +245,7 @@ PROGRAMS = {
     "ndarray.__new__, then filled": (new_then_filled, lambda x: x @ x),
     "__array_wrap__": (array_wrap, lambda x: 2.0 * (x @ x)),
     "__array_ufunc__": (array_ufunc, lambda x: np.sum((x + x[::-1] / 100.0) ** 2)),
-    "__array_function__": (array_function, lambda x: 4.0 * np.sum(x)),
+    "__array_function__": (array_function, lambda x: 4.0 * np.sum(x) + 1.0),
     "operators": (operators, lambda x: np.sum(x[::-1] * x) - 2.0 * np.sum(x * x + 1.0) + 2.0 * np.sum(x) + 3.0),
     "view as ndarray": (view_back, lambda x: x @ x),
     "traced attributes": (attributes_that_are_traced, lambda x: 3.0 * x[0] * np.sum(x)),
@@ -324,16 +332,21 @@ def test_finalize_runs_as_often_as_in_plain_code():
     assert seen[:4] == plain[:4] and len(seen) <= len(plain)
 
 
-class Averaging(Info):
-    """`numpy.roll` assigns items of copies."""
+class Asked(Info):
+    """Compares functions in another method than ``__array_function__``."""
 
-    def __setitem__(self, key, value):
-        super().__setitem__(key, value * 2.0)
+    def is_sum(self, function):
+        return function is np.sum
+
+    def __array_function__(self, function, types, args, kwargs):
+        return 1.0 if self.is_sum(function) else super().__array_function__(function, types, args, kwargs)
 
 
-class Hidden(Info):
-    def __array__(self, dtype=None, copy=None):
-        return np.zeros(3)
+class Reading(Info):
+    """Changes what `numpy.roll` reads."""
+
+    def __getitem__(self, key):
+        return 2.0 * np.asarray(self)[key]
 
 
 REFUSED = {
@@ -342,6 +355,8 @@ REFUSED = {
     "a record array": (lambda x: x.view(np.recarray).sum(), "recarray"),
     "compiled code": (lambda x: cKDTree(Info(x).reshape(3, 1)).data.sum(), "plain NumPy array|Python float"),
     "in place, with __array_ufunc__": (lambda x: _added_in_place(x), "x = x \\+ y"),
+    "functions compared in a method": (lambda x: np.sum(Asked(x)), "compares functions by name"),
+    "a redefined method in NumPy's code": (lambda x: np.asarray(np.roll(Reading(x), 1)).sum(), "redefines|plain NumPy"),
     "pickle": (lambda x: __import__("pickle").dumps(Info(x)), "pickled"),
     "float of C code": (lambda x: __import__("struct").pack("d", Info(x).sum()), "float"),
 }

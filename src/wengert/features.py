@@ -8,6 +8,7 @@ import dis
 import functools
 import importlib
 import inspect
+import itertools
 import sys
 import types
 
@@ -93,7 +94,8 @@ def array_methods() -> dict:
     """Return the Python functions by which NumPy's arrays compute methods that call ufuncs, by name of the method."""
     from numpy._core import _methods  # private, but `ndarray` imports it by this name
 
-    names = {"max": "_amax", "min": "_amin"} | {name: f"_{name}" for name in "sum prod any all mean var std clip".split()}
+    names = {name: f"_{name}" for name in "sum prod any all mean var std clip".split()}
+    names |= {"max": "_amax", "min": "_amin"}
     return {name: getattr(_methods, own) for name, own in names.items()}
 
 
@@ -202,11 +204,12 @@ def knows_bytecode() -> bool:
 
 
 def compares_names(f, is_replaced) -> bool:
-    """Return whether a function compares by ``is``, ``==`` or ``in`` with an attribute, or a global that is replaced."""
+    """Return whether a function compares by ``is``, ``==`` or ``in`` with a global that is replaced or a NumPy name."""
     steps = list(dis.get_instructions(f.__code__)) if hasattr(f, "__code__") else []
-    for before, step in zip(steps, steps[1:]):
+    for before, step in itertools.pairwise(steps):
         if step.opname in ("IS_OP", "CONTAINS_OP", "COMPARE_OP"):
-            if before.opname in ("LOAD_ATTR", "BUILD_TUPLE", "BUILD_LIST", "BUILD_SET"):
+            is_attribute = before.opname == "LOAD_ATTR" and callable(getattr(np, before.argval, None))
+            if is_attribute or before.opname in ("BUILD_TUPLE", "BUILD_LIST", "BUILD_SET"):
                 return True
             if before.opname == "LOAD_GLOBAL" and is_replaced(f.__globals__.get(before.argval)):
                 return True

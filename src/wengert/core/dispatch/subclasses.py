@@ -29,7 +29,7 @@ from collections import deque
 import numpy as np
 
 from wengert.core import levels
-from wengert.core.dispatch import dispatch, mixed
+from wengert.core.dispatch import mixed
 from wengert.core.dispatch.arguments import clean
 from wengert.core.dispatch.checks import refusal
 from wengert.core.frames import at
@@ -201,10 +201,29 @@ def _call_array_function(self, function, types, args, kwargs):
     for base in _user_classes(kind):
         method = vars(base).get("__array_function__")
         if method is not None and "_wengert_original" not in vars(base):
-            if compares_names(method, lambda value: id(value) in follow.REGISTERED):
+            if _compares_functions(method, kind):
                 return method(self, function, types, args, kwargs)
             break
     return super(kind, self).__array_function__(function, types, args, kwargs)
+
+
+def _compares_functions(method, kind):
+    """Return whether a method, or a function that it calls by a global name, compares NumPy functions by identity."""
+    names = getattr(getattr(method, "__code__", None), "co_names", ())
+    called = [method, *(f for name in names if type(f := method.__globals__.get(name)) is types.FunctionType)]
+    spaces = [vars(base) for base in _user_classes(kind) if "_wengert_original" not in vars(base)]
+    own = [f for space in spaces for name in names if type(f := space.get(name)) is types.FunctionType]
+    own = [f for f in own if f.__name__ != method.__name__]
+    if any(compares_names(f, _is_registered) for f in own):
+        raise UnsupportedFunctionError(
+            f"{kind.__qualname__}.__array_function__ calls a method that compares functions by name{at()}, and within "
+            "a derivative names hold replacements: compare them in __array_function__ itself"
+        )
+    return any(compares_names(f, _is_registered) for f in called)
+
+
+def _is_registered(value):
+    return id(value) in follow.REGISTERED
 
 
 def _owner(kind):
@@ -941,7 +960,7 @@ def _define_interface():
     _define_operators()
     for name in dir(np.ndarray):
         value = getattr(np.ndarray, name)
-        if name in vars(SubclassVar) or hasattr(object, name) and not name.startswith("__reduce"):
+        if name in vars(SubclassVar) or (hasattr(object, name) and not name.startswith("__reduce")):
             continue
         if name in _DESCRIPTIONS:
             setattr(SubclassVar, name, _description(name))
