@@ -146,7 +146,7 @@ def of_a_constant(x):
 def methods(x):
     y = Info(x, 1)
     for z in (y.T, y.copy(), y.reshape(3, 1), y.ravel(), y.astype(float), y.clip(0.0, 9.0), y.cumsum(),
-              y.take([0, 1]), y.repeat(2), y.round(), -y, abs(y), y**2, y % 2.0, np.sort(y), y.view(), y.real):  # fmt: skip
+              y.take([0, 1]), y.repeat(2), y.round(), -y, abs(y), y**2, y % 2.0, np.sort(y), y.real):  # fmt: skip
         assert type(z) is Info and z.info == 1, z
     total = y.mean() + y.std() * y.max() + np.mean(y.reshape(3, 1) ** 2)
     return total + y.cumprod()[-1] + y.dot(y) + (y @ y)
