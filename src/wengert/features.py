@@ -8,6 +8,7 @@ import dis
 import functools
 import importlib
 import inspect
+import itertools
 import sys
 import types
 
@@ -83,6 +84,19 @@ try:  # 2.0; private, so it may disappear
     from numpy._core.umath import _make_extobj as float_errors_with
 except ImportError:
     float_errors, float_errors_with = _Entered, np.errstate
+
+
+#: the ufunc behind `numpy.clip`; private, but classes with ``__array_ufunc__`` get it
+clip_ufunc = getattr(np._core.umath, "clip", None)
+
+
+def array_methods() -> dict:
+    """Return the Python functions by which NumPy's arrays compute methods that call ufuncs, by name of the method."""
+    from numpy._core import _methods  # private, but `ndarray` imports it by this name
+
+    names = {name: f"_{name}" for name in "sum prod any all mean var std clip".split()}
+    names |= {"max": "_amax", "min": "_amin"}
+    return {name: getattr(_methods, own) for name, own in names.items()}
 
 
 # ---- SciPy
@@ -187,6 +201,19 @@ def knows_bytecode() -> bool:
             if each.opname in names and code.co_names[each.arg >> NAMING[each.opname] :][:1] != (each.argval,):
                 return False
     return True
+
+
+def compares_names(f, is_replaced) -> bool:
+    """Return whether a function compares by ``is``, ``==`` or ``in`` with a global that is replaced or a NumPy name."""
+    steps = list(dis.get_instructions(f.__code__)) if hasattr(f, "__code__") else []
+    for before, step in itertools.pairwise(steps):
+        if step.opname in ("IS_OP", "CONTAINS_OP", "COMPARE_OP"):
+            is_attribute = before.opname == "LOAD_ATTR" and callable(getattr(np, before.argval, None))
+            if is_attribute or before.opname in ("BUILD_TUPLE", "BUILD_LIST", "BUILD_SET"):
+                return True
+            if before.opname == "LOAD_GLOBAL" and is_replaced(f.__globals__.get(before.argval)):
+                return True
+    return False
 
 
 def is_assignment_code(code: bytes, at: int) -> bool:

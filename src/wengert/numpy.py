@@ -30,6 +30,7 @@ from wengert.core.dispatch import dispatch as _dispatch
 from wengert.core.dispatch import lifted as _lifted
 from wengert.core.dispatch import methods as _methods
 from wengert.core.dispatch import refusing as _refusing
+from wengert.core.dispatch import subclasses as _subclasses
 from wengert.core.dispatch.ufunc import proxy as _proxy
 from wengert.core.operands import var as _var
 from wengert.core.rebind import rebind as _rebind
@@ -179,6 +180,10 @@ def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, ndm
     """``numpy.array`` for arguments that may hold traced values."""
     if dtype is None and ndmin <= 1 and type(object) in (list, tuple) and _var.scalar_list(object):
         return _var.stack_scalars(object)
+    if _var.may_hold_instances() and _subclasses.holds_instance(object):
+        if subok and isinstance(object, _subclasses.SubclassVar):
+            return _subclasses.array_like(object, array, dtype, copy=copy, order=order, ndmin=ndmin)
+        object = _subclasses.unwrapped(object)
     try:
         return _array(object, dtype, copy, order, subok, ndmin)
     except ValueError:
@@ -232,11 +237,15 @@ class _Methods:
     def __getattribute__(self, name):
         cls = object.__getattribute__(self, "_wengert_of")
         method = getattr(cls, name)
+        if name == "__new__" and cls is _np.ndarray:
+            return _subclasses.new
         if type(method) not in (_types.MethodDescriptorType, _types.WrapperDescriptorType):
             return method
 
         @_functools.wraps(method)
         def call(x, *args, **kwargs):
+            if isinstance(x, _subclasses.SubclassVar):
+                return getattr(_subclasses.SubclassVar, name)(x, *args, **kwargs)
             kind = _plain_class_of(x)
             if kind is None or not issubclass(kind, cls):
                 return method(x, *args, **kwargs)
@@ -272,6 +281,8 @@ class _ScalarClass(_Methods):
         self._wengert_convert = convert
 
     def __call__(self, *args, **kwargs):
+        if len(args) == 1 and isinstance(args[0], _subclasses.SubclassVar):
+            args = (_subclasses.number(args[0], _class_of(self)),)
         operands = (args, tuple(kwargs.values()))
         if (len(args) == 1 and _var.is_var(args[0])) or _var.holds_traced(operands) or _lifted.holds_lifted(operands):
             return _convert_of(self)(*args, **kwargs)
@@ -402,11 +413,12 @@ def asanyarray(a, dtype=None, order=None, *, device=None, copy=None, like=None):
     """``numpy.asanyarray`` of an argument that may hold traced values."""
     if isinstance(a, _np.ndarray) and not _var.is_var(a) and dtype is None:
         return a
-    return asarray(a, dtype, order, copy=copy)
+    return array(a, dtype, copy=copy, order=order or "K", subok=True)
 
 
 def ascontiguousarray(a, dtype=None, *, like=None):
     """``numpy.ascontiguousarray`` of an argument that may hold traced values."""
+    a = _subclasses.unwrapped(a) if _var.may_hold_instances() else a
     if not _var.holds_var(a):
         result = _np.ascontiguousarray(a, dtype)
         fresh = not _np.may_share_memory(result, a) and _levels.is_tracing()
@@ -418,6 +430,7 @@ def ascontiguousarray(a, dtype=None, *, like=None):
 
 def asfortranarray(a, dtype=None, *, like=None):
     """``numpy.asfortranarray`` of an argument that may hold traced values."""
+    a = _subclasses.unwrapped(a) if _var.may_hold_instances() else a
     if not _var.holds_var(a):
         result = _np.asfortranarray(a, dtype)
         fresh = not _np.may_share_memory(result, a) and _levels.is_tracing()

@@ -31,7 +31,7 @@ from wengert.core.dispatch.arguments import (
 from wengert.core.dispatch.checks import operand_text, refusal, refuse_overlap
 from wengert.core.frames import at, solver
 from wengert.core.messages import (
-    assignment_message, no_complex_rule, no_rule_message, option_message, solver_message, subclass_message,
+    assignment_message, no_complex_rule, no_rule_message, option_message, solver_message,
 )
 from wengert.core.operands import var
 from wengert.core.operands.var import holds_traced, holds_var, observed, plain
@@ -42,6 +42,9 @@ from wengert.features import parameters_of as signature
 cdef dict _rows = registry.rows
 cdef type _ndarray = np.ndarray
 cdef tuple _ARRAYS = (np.ndarray, np.generic)
+
+#: the module `wengert.core.dispatch.subclasses`, set by `wengert.core.hooks`
+subclasses = None
 
 #: replacements of creation functions, by NumPy function (filled by `wengert.numpy`)
 creation: dict = {}
@@ -59,6 +62,8 @@ def ufunc(fun, method, inputs, kwargs, compute=None):
     """Handle NumPy's ufunc protocol. `compute`, if given, computes the value of an operator in place of the ufunc."""
     if var.may_hold_floats():
         inputs, kwargs = promote_python_floats(fun, inputs, kwargs)
+    if var.may_hold_instances() and subclasses.holds_instance((inputs, tuple(kwargs.values()))):
+        return subclasses.call_ufunc(fun, method, inputs, kwargs)
     if method == "__call__":
         if kwargs and not kwargs.keys() <= _KNOWN_OPTIONS and holds_traced(inputs):
             return options.simplified(ufunc_call, fun, inputs, kwargs)
@@ -115,6 +120,8 @@ def function(fun, args, kwargs, compute=None):
     """Call a NumPy function on operands and record it by its row, or raise."""
     if var.may_hold_floats():
         args, kwargs = promote_python_floats(fun, args, kwargs)
+    if var.may_hold_instances() and subclasses.holds_instance((args, tuple(kwargs.values()))):
+        return subclasses.call(fun, args, kwargs)
     if fun in creation:
         kwargs.pop("like", None)
         return creation[fun](*args, **kwargs)
@@ -134,7 +141,8 @@ def function(fun, args, kwargs, compute=None):
         return call_on_constants(fun, args, kwargs, compute)
     if fun in _CALLED_BY_SOLVERS and (name := solver()) is not None:
         raise TracedValueError(solver_message(name))
-    refuse_subclasses(args)
+    if has_subclass(args) and subclasses.is_handled(args):
+        return subclasses.call(fun, args, kwargs)
     row = _rows.get(fun) or registry.lookup(fun)
     if row is None and (f := python_ufuncs.function_of(fun)) is not None:
         return python_ufuncs.call(fun, f, args, **kwargs)
@@ -182,12 +190,12 @@ def function(fun, args, kwargs, compute=None):
     return apply(row, fun, args, kwargs, compute)
 
 
-cpdef refuse_subclasses(args):
-    """Raise if an argument is a masked array or a matrix: functions and operators mean something else for them."""
+cpdef bint has_subclass(args) except -1:
+    """Return whether an argument is an instance of a proper subclass of `ndarray`."""
     for x in args:
         if type(x) is not _ndarray and PyObject_TypeCheck(x, <PyTypeObject *>_ndarray):
-            if (message := subclass_message(type(x))) is not None:
-                raise refusal(args, message, UnsupportedFunctionError)
+            return True
+    return False
 
 
 cdef bint _all_share_memory(x, list parts) except -1:
@@ -262,6 +270,8 @@ def _store_result(fun, out, result):
 
 def stacked(items):
     """Return ``np.array(items)`` for a nested sequence with traced leaves."""
+    if var.may_hold_instances():
+        items = subclasses.unwrapped(items)
     if var.scalar_list(items):
         return var.stack_scalars(items)
     if not holds_var(items):

@@ -11,7 +11,7 @@ import numpy as np
 
 from wengert import registry
 from wengert.core import advice, frames
-from wengert.core.dispatch import dispatch, matrices, methods, mixed, python_ufuncs
+from wengert.core.dispatch import dispatch, matrices, methods, mixed, python_ufuncs, subclasses
 from wengert.core.operands import var
 from wengert.errors import TracedValueError
 
@@ -70,7 +70,9 @@ class Lifted(var.BufferExporter):
     # -- protocols
 
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, where=True, **kwargs):
-        dispatch.refuse_subclasses(inputs)
+        if _has_subclass((inputs, *kwargs.values(), out)):
+            options = {name: value for name, value in (("out", out), ("where", where)) if value not in (None, True)}
+            return subclasses.call_ufunc(ufunc, method, inputs, {**kwargs, **options})
         inputs = tuple(map(mixed.as_array_like, inputs))
         kwargs = {name: value for name, value in kwargs.items() if value is not None or name == "axis"}
         if method == "__call__" and (f := python_ufuncs.function_of(ufunc)) is not None:
@@ -96,7 +98,8 @@ class Lifted(var.BufferExporter):
         return out
 
     def __array_function__(self, function, types, args, kwargs):
-        dispatch.refuse_subclasses(args)
+        if _has_subclass((args, *kwargs.values())):
+            return subclasses.call(function, args, kwargs)
         out = kwargs.pop("out", None)
         found = self._call(function, tuple(map(mixed.as_array_like, args)), kwargs)
         if out is not None:
@@ -195,7 +198,7 @@ class Lifted(var.BufferExporter):
         return self._item(key)
 
     def __setitem__(self, key, value):
-        self._store(key, value)
+        self._store(key, subclasses.unwrapped(value) if var.may_hold_instances() else value)
 
     def __getattr__(self, name):
         if name in methods.METHODS:
@@ -229,6 +232,12 @@ class Lifted(var.BufferExporter):
     def fill(self, value):
         self[...] = value
 
+    def view(self, *args, **kwargs):
+        if not (args or kwargs):
+            return self
+        y = subclasses.view(self, args, kwargs)
+        return self._raise_unsupported("ndarray.view with another dtype") if y is NotImplemented else y
+
 
 def _operators():
     """Define the operators on `Lifted`: binary, reflected and in place; comparisons; unary."""
@@ -257,6 +266,8 @@ def _operators():
         def compared(self, other, fun=fun):
             if isinstance(other, (str, bytes)) and fun in (np.equal, np.not_equal):
                 return mixed.compare_with_text(fun, self.shape, other)
+            if _has_subclass((other,)):
+                return fun(self, other)
             return self._call(fun, (self, other), {})
 
         setattr(Lifted, f"__{name}__", compared)
@@ -264,12 +275,26 @@ def _operators():
         setattr(Lifted, f"__{name}__", lambda self, fun=fun: self._call(fun, (self,), {}))
 
 
+def _has_subclass(args) -> bool:
+    """Return whether an argument is an instance of a subclass of `ndarray` that `subclasses` handles."""
+    for x in args:
+        if type(x) in (list, tuple):
+            if (var.may_hold_instances() and subclasses.holds_instance(x)) or _has_subclass_at_top(x):
+                return True
+    return _has_subclass_at_top(args)
+
+
+def _has_subclass_at_top(args) -> bool:
+    return dispatch.has_subclass(args) and subclasses.is_handled(args)
+
+
 def _is_operand(x, fun):
     if isinstance(x, Lifted):
         return True
     if fun is np.matmul and matrices.is_sparse(x):
         return True
-    dispatch.refuse_subclasses((x,))
+    if _has_subclass((x,)):
+        return False
     return var.is_var(x) or isinstance(x, (np.ndarray, np.generic, bool, int, float, complex, list, tuple))
 
 

@@ -19,14 +19,20 @@ from wengert.core import levels
 from wengert.core.dispatch import matrices
 from wengert.core.dispatch.arguments import check_complex, clean
 from wengert.core.dispatch.checks import refusal
-from wengert.core.dispatch.dispatch import MEMORY_DEPENDENT, constant_row, function, record_constant, ufunc
+from wengert.core.dispatch.dispatch import (
+    MEMORY_DEPENDENT, constant_row, function, has_subclass, record_constant, ufunc,
+)
 from wengert.core.dispatch.flat import Flat
 from wengert.core.frames import at, is_numba, solver
-from wengert.core.messages import array_message, dtype_error, solver_message, subclass_message
+from wengert.core.messages import array_message, dtype_error, solver_message
 from wengert.core.operands import var
 from wengert.core.operands.var import observed
 from wengert.dependence import Elementwise
 from wengert.errors import TracedValueError, UnsupportedFunctionError
+
+
+#: the module `wengert.core.dispatch.subclasses`, set by `wengert.core.hooks`
+subclasses = None
 
 
 def operate(fun, compute, left, right):
@@ -34,6 +40,8 @@ def operate(fun, compute, left, right):
     for x in (left, right):
         if not (var.is_var(x) or is_a(x, (np.ndarray, np.generic, list, tuple, int, float, complex))):
             return matrices.operate(fun, left, right)
+    if has_subclass((left, right)) and subclasses.is_handled((left, right)):
+        return subclasses.operate(fun, left, right)
     return ufunc(fun, "__call__", (left, right), {}, compute)
 
 
@@ -337,12 +345,13 @@ def _python_scalar(x):
 
 def _view(x, *args, **kwargs):
     if args or kwargs:
+        y = subclasses.view(x, args, kwargs)
+        if y is not NotImplemented:
+            return y
         if var.is_passive(x):
             return observed(x).view(*args, **kwargs)
         value = var.value_of(x)
         y = value.view(*args, **kwargs)
-        if (message := subclass_message(type(y))) is not None:
-            raise refusal(x, message, UnsupportedFunctionError)
         if type(y) is np.ndarray and y.dtype.kind in "fc" and y.real.dtype == value.real.dtype:
             return var.view_of(x, y)  # complex as pairs of real and imaginary parts, or back
         raise UnsupportedFunctionError(f"ndarray.view with another dtype has no derivative{at()}: use x.astype(dtype)")

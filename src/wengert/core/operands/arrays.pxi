@@ -494,15 +494,24 @@ cdef object array_operator(int op, object left, object right):
         left, right = (other, right) if type(right) is ArrayVar else (left, other)
     if not isinstance(other, (ndarray, list, tuple, np.generic, int, float, complex)):
         return matrices.operate((<Kernel>by_opcode[op]).ufunc, left, right)
+    if is_subclass(other) and subclasses.is_handled((other,)):
+        return subclasses.operate((<Kernel>by_opcode[op]).ufunc, left, right)
     if op == WG_POW:
         return power(left, right)
     return binary_any(<Kernel>by_opcode[op], left, right, True)
+
+
+cdef inline bint is_subclass(object x):
+    """Return whether `x` is an instance of a proper subclass of `ndarray`, traced or not."""
+    return type(x) is not ndarray and PyObject_TypeCheck(x, <PyTypeObject *>ndarray)
 
 
 cdef object in_place(ArrayVar target, object value):
     """Store the result of an augmented assignment."""
     if value is NotImplemented or target.scalar:
         return value
+    if instances:
+        value = subclasses.stored(value)
     if not cnp.PyArray_ISCOMPLEX(target.v) and is_complex(value):
         raise TracedValueError(messages.complex_store_message(target.v.dtype))
     if np.shape(value) != np.shape(target):
@@ -561,6 +570,8 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
     if (buffer.level is not None and buffer.level.tape == NULL and not buffer.level.live and key is None
             and <Py_ssize_t>cnp.PyArray_NBYTES(view) == buffer.span):
         return_to_outer(buffer)           # a work array of an ended derivative is overwritten as a whole
+    if instances:
+        value = subclasses.unwrapped(value)
     if isinstance(value, (list, tuple)):
         value = dispatch.stacked(value)
     value = as_numpy(value)

@@ -81,12 +81,26 @@ cdef Kernel u_power = kernels[np.power]
 
 # Modules of higher layers that operands call; set by `wengert.core.hooks`.
 cdef object arguments = None, checks = None, dispatch = None, forward = None, matrices = None, methods = None
+cdef object subclasses = None
+
+cdef bint instances = False       # has a traced instance of a subclass of ndarray ever been made?
 
 
 def set_modules(modules):
     """Set the modules of `core.dispatch` and `core.modes` that operands call."""
-    global arguments, checks, dispatch, forward, matrices, methods
-    arguments, checks, dispatch, forward, matrices, methods = modules
+    global arguments, checks, dispatch, forward, matrices, methods, subclasses
+    arguments, checks, dispatch, forward, matrices, methods, subclasses = modules
+
+
+def note_instances():
+    """Note that traced instances of subclasses of `ndarray` may occur."""
+    global instances
+    instances = True
+
+
+cpdef bint may_hold_instances() noexcept:
+    """Return whether traced instances of subclasses of `ndarray` may occur."""
+    return instances
 
 
 cdef enum:

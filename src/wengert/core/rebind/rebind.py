@@ -138,6 +138,7 @@ _checks_in_progress = set()  # subclass checks as (id of the proxy class, id of 
 _seen_as = set()  # classes of arrays seen as views of another class, which is their attribute `_wengert_original`
 _classes = set()  # ids of registered classes that are replaced only where they are called or read from
 _of_subclass = {}  # id(registered class) -> function that returns the stand-in of a subclass
+_array_bases = []  # bases of proxy classes of subclasses of NumPy's array
 _imports = {}  # (module, form of the import, package) -> private name of what import statements yield
 _deferred = {}  # package -> function that registers its functions when one of them is first met
 
@@ -798,6 +799,7 @@ class Plan:
         for base in cls.__bases__:
             self.enter_proxy_class(base, fresh)
         bases = [cls, *(self.changed[id(base)] for base in cls.__bases__ if id(base) in self.changed)]
+        bases += _array_bases if is_array_class(cls) else []
         recipe = [bases]
         for name, value in self.replaced_methods(cls):
             codes = [self.changed.get(id(part)) for part in parts_of(value)]
@@ -1032,9 +1034,17 @@ def _is_data_descriptor(cls, name):
     return hasattr(type(found), "__set__")
 
 
+_live_proxies = weakref.WeakValueDictionary()  # id(object) -> its proxy; ids may be reused, so `__dict__` is compared
+
+
 def _share_dict(value, cls, new=object.__new__, assign=object.__setattr__):
+    proxy = _live_proxies.get(id(value))
+    if type(proxy) is cls and proxy.__dict__ is value.__dict__:
+        return proxy  # so that `is` holds between two references to the same object
     proxy = new(cls)
     assign(proxy, "__dict__", value.__dict__)
+    if cls.__weakrefoffset__:
+        _live_proxies[id(value)] = proxy
     return proxy
 
 
@@ -1247,6 +1257,13 @@ def _module_of(value):
 def _two_level_package(module):
     """First two components ``a.b`` of a module's name."""
     return ".".join(module.split(".")[:2]) if isinstance(module, str) else None
+
+
+def set_array_base(base):
+    """Let proxy classes of subclasses of NumPy's array inherit from `base`, directly before the array class."""
+    with _lock:
+        _array_bases[:] = [base]
+        _plans.clear()
 
 
 def see_constants(kind, is_copied, seen, as_plain):
