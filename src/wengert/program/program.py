@@ -281,10 +281,10 @@ class Program(Runner):
 
     def _made(self, word, argnums):
         """Return a derivative, building it on first use."""
-        self.warn_about_searches()
+        self._warn_about_searches()
         return self._memoised((word, argnums), lambda: BUILDERS[word](self, argnums))
 
-    def warn_about_searches(self):
+    def _warn_about_searches(self):
         """Warn about loops of the function that find a root without its derivative."""
         for file, line in self._searches:
             warn_search(self._name, file, line)

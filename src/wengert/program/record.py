@@ -151,7 +151,7 @@ def _traced(inner, f, args, kwargs, reading, exact, disabled):
     program = Program(name, made.code, form, ends[0], exact, leaves)
     program._disabled, program._history, program._searches = disabled, tuple(made.log), searches
     if inner is not _innermost_function and isinstance(f, Operator) and f.is_derivative:
-        program.warn_about_searches()
+        program._warn_about_searches()
     if type(source := inner(f)) is types.FunctionType:
         program._source = weakref.ref(source)
     return program

@@ -29,11 +29,13 @@ cdef double FINAL_CONTRACTION = 1e6     # enough to tell rates of convergence ap
 
 
 @cython.final
+@cython.no_gc
 cdef class Search:
     """The comparisons at one instruction, since the last one whose sides were further apart than before."""
 
 
 @cython.final
+@cython.no_gc
 cdef class Watch:
     """The searches of one derivative."""
 
@@ -309,6 +311,7 @@ cdef double distance(object a, object b) except? -1.0:
                 return NAN
             found = max(found, d)
         return found
+    b = np.asarray(b)
     if a.dtype.kind != "f" or b.dtype.kind not in "fiu" or not 0 < a.size <= MAX_COMPARED or b.size > MAX_COMPARED:
         return NAN
     try:
