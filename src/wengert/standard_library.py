@@ -1,7 +1,7 @@
 """Differentiable versions of the numeric functions of Python's standard library, for code under differentiation.
 
 A function under differentiation sees these versions of `math`, `cmath` and `statistics`, of the conversions ``float``
-and ``complex``, and of ``sum``, wherever its names refer to the originals.
+and ``complex``, of the operators of ``float`` as functions, and of ``sum``, wherever its names refer to the originals.
 The value is computed by the original function, so that its bits and its exceptions are those of plain code; the
 derivative is that of an equivalent NumPy or SciPy function.  Results that are Python floats stay Python floats.
 Calls without traced arguments are passed on to the original.
@@ -480,6 +480,50 @@ def to_float(x: Any) -> Any:
     return python_float(as_float(x))
 
 
+#: methods of ``float`` that are operators, and the functions of `operator` that equal them
+_BINARY_METHODS = {
+    name: getattr(operator, f"__{name}__")
+    for name in "add sub mul truediv floordiv mod pow lt le eq ne gt ge".split()
+} | {"divmod": divmod}
+_UNARY_METHODS = {"neg": operator.neg, "pos": operator.pos, "abs": abs, "bool": bool, "float": to_float}
+
+
+def of_unary_method(fun: Callable, compute: Callable) -> ScalarFunction:
+    """Return the version of an unary method of ``float``, such as ``float.__neg__``, for traced floats."""
+    return ScalarFunction(fun, lambda x: compute(to_float(x)) if stands_for_float(x) else fun(x))
+
+
+def of_binary_method(fun: Callable, compute: Callable, is_reflected: bool) -> ScalarFunction:
+    """Return the version of a binary method of ``float``, such as ``float.__mul__``, for traced floats."""
+
+    def general(*args):
+        if len(args) != 2 or not is_traced(args) or not isinstance(args[0], float):
+            return fun(*args)
+        x, y = (to_float(arg) if stands_for_float(arg) else arg for arg in args)
+        if not isinstance(y, (float, int)):
+            return NotImplemented
+        return compute(y, x) if is_reflected else compute(x, y)
+
+    return ScalarFunction(fun, general)
+
+
+def stands_for_float(x: Any) -> bool:
+    """Return whether `x` is a traced value that counts as a Python float."""
+    return is_traced(x) and isinstance(x, float)
+
+
+def install_methods() -> None:
+    """Register the methods of ``float`` for rebinding: code holds them, for example, in tables of operators."""
+    for name, compute in _UNARY_METHODS.items():
+        fun = getattr(float, f"__{name}__")
+        rebind.register(fun, of_unary_method(fun, compute))
+    for name, compute in _BINARY_METHODS.items():
+        fun = getattr(float, f"__{name}__")
+        rebind.register(fun, of_binary_method(fun, compute, False))
+        if (reflected := getattr(float, f"__r{name}__", None)) is not None:
+            rebind.register(reflected, of_binary_method(reflected, compute, True))
+
+
 def to_complex(real: Any, imag: Any = None) -> Any:
     """``complex`` of traced values."""
     if imag is None:
@@ -670,6 +714,7 @@ def install() -> None:
             register = rebind.register_class if isinstance(traced, type) else rebind.register
             register(getattr(module, word), traced)
         rebind.register(module, ours)
+    install_methods()
     if ADDS_EXACTLY:
         evaluated(sum, total)
         rebind.register(sum, total)

@@ -1,9 +1,15 @@
 """Operators between a traced value and a value of a type that no rule accepts.
 
-Buffers and ranges are converted to arrays, as NumPy does. For any other type the reflected operator of that type is
-tried first, as with NumPy's scalars.
-If none exists but plain code would compute a result, the operator raises an error that is also noted at the
+An operand of another type is treated as NumPy does [1]_.  A scalar leaves it to the reflected method of that type, which
+gets a Python float unless the type sets ``__array_ufunc__`` or ``__array_priority__``.  An array does so only if the type
+sets one of them; otherwise it converts the other operand to an array, and computes with each element if there is no
+numeric equivalent.
+If no method exists but plain code would compute a result, the operator raises an error that is also noted at the
 derivative: f could catch Python's own TypeError and silently lose the derivative.
+
+References
+----------
+.. [1] NEP 13, behavior in combination with Python's binary operations.
 """
 
 from __future__ import annotations
@@ -18,6 +24,7 @@ from wengert.core.dispatch.arguments import clean
 from wengert.core.dispatch.checks import refusal
 from wengert.core.messages import operator_message
 from wengert.core.operands import var
+from wengert.features import is_made_in_python
 
 #: for the ufunc of each operator: the function that computes it, the reflected method and the symbol
 _OPERATORS = {
@@ -48,8 +55,9 @@ def operate(fun: np.ufunc, left, right):
     is_left = _is_operand(left)
     x, other = (left, right) if is_left else (right, left)
     compute, reflected, sign = _OPERATORS[fun]
-    if is_left and (method := getattr(type(other), reflected, None)) is not None:
-        found = method(other, x)
+    if is_left and (is_lifted(x) or var.is_scalar(x) or defers_to(other)):
+        method = getattr(type(other), reflected, None)
+        found = NotImplemented if method is None else method(other, x if defers_to(other) else var.float_of(x))
         if found is not NotImplemented:
             return found
     try:
@@ -59,9 +67,11 @@ def operate(fun: np.ufunc, left, right):
     except Exception:  # plain code raises it as well; in a batch it may concern only some elements
         if not is_lifted(x):
             raise
-    converted = as_array_like(other)
+    converted = _converted(other)
     if converted is not other:
         return compute(x, converted) if is_left else compute(converted, x)
+    if var.is_traced(x) and not var.is_scalar(x) and is_made_in_python(type(other)):
+        return _by_elements(compute, left, right, is_left)
     if is_lifted(x):
         x._raise_unsupported(f"the operator {sign} with a {type(other).__name__}")
     if var.is_traced(x) and not var.is_passive(x):
@@ -82,6 +92,39 @@ def as_array_like(x):
         return list(x)
     made = np.asarray(x)
     return made if made.dtype.kind in "biufc" else x
+
+
+def _converted(x):
+    """Convert the other operand of an operator as NumPy does; return a value without numeric equivalent unchanged."""
+    if isinstance(x, float):
+        return float.__float__(x)
+    if type(x) in ARRAY_LIKE:
+        return as_array_like(x)
+    if hasattr(type(x), "__array__"):
+        made = type(x).__array__(x)
+    elif hasattr(type(x), "__len__") and hasattr(type(x), "__getitem__") and not isinstance(x, (dict, str, bytes)):
+        made = list(x)
+    else:
+        return x
+    return made if var.is_var(made) or isinstance(made, (list, np.ndarray)) else x
+
+
+def defers_to(other) -> bool:
+    """Return whether the operators of NumPy's arrays leave the operation to the methods of `other`."""
+    kind = type(other)
+    if hasattr(kind, "__array_ufunc__"):
+        return kind.__array_ufunc__ is None
+    return getattr(kind, "__array_priority__", 0.0) > 0.0
+
+
+def _by_elements(compute, left, right, is_left):
+    """Apply an operator to each element of an array, as a Python float, and an object; return an array of objects."""
+    x = left if is_left else right
+    found = np.empty(np.shape(x), dtype=object)
+    for i in np.ndindex(*np.shape(x)):
+        item = var.float_of(x[i])
+        found[i] = compute(item, right) if is_left else compute(left, item)
+    return found
 
 
 def _is_operand(x) -> bool:
