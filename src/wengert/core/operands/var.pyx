@@ -456,7 +456,7 @@ cpdef bint scalar_list(items):
     if not items:
         return False
     for x in items:
-        if is_scalar_var(x) or type(x) is FloatVar:
+        if is_scalar_var(as_numpy(x)):
             traced = True
         elif not (type(x) is float or type(x) is float64 or type(x) is int):
             return False
