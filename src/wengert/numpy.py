@@ -30,6 +30,7 @@ from wengert.core.dispatch import dispatch as _dispatch
 from wengert.core.dispatch import lifted as _lifted
 from wengert.core.dispatch import methods as _methods
 from wengert.core.dispatch import refusing as _refusing
+from wengert.core.dispatch.ufunc import ScalarFunction as _ScalarFunction
 from wengert.core.dispatch.ufunc import proxy as _proxy
 from wengert.core.operands import var as _var
 from wengert.core.rebind import rebind as _rebind
@@ -864,6 +865,11 @@ def _polynomial_like(original, cls):
     return cls(original.coef, original.domain, original.window, original.symbol)
 
 
+_OPERATORS = "add sub mul truediv floordiv mod divmod pow".split()
+#: methods of ``float`` that are operators
+_METHODS_OF_FLOAT = [f"__{name}__" for name in [*_OPERATORS, *(f"r{name}" for name in _OPERATORS)]]
+_METHODS_OF_FLOAT += [f"__{name}__" for name in "neg pos abs bool float lt le eq ne gt ge".split()]
+
 #: attributes of NumPy with underscores: its version, and those of a namespace of the array API
 _DUNDERS = ("__version__", "__array_api_version__", "__array_namespace_info__")
 
@@ -932,6 +938,9 @@ def _install() -> None:
         _rebind.register(original, copies if original is _copy else getattr(copies, original.__name__))
     _rebind.register_type(_var.Type(), _var.Type(True))
     _rebind.register_class(float, _ScalarClass(float, _of_library("to_float")), is_dtype=True)
+    for name in _METHODS_OF_FLOAT:  # code holds them, for example, in tables of operators
+        fun = getattr(float, name)
+        _rebind.register(fun, _ScalarFunction(fun, _functools.partial(_of_library("float_method"), name)))
     _rebind.register_class(complex, _ScalarClass(complex, _of_library("to_complex")), is_dtype=True)
     for name, cls in vars(_np).items():
         if isinstance(cls, type) and cls in _SCALAR_CLASSES:

@@ -481,48 +481,26 @@ def to_float(x: Any) -> Any:
     return python_float(as_float(x))
 
 
-#: methods of ``float`` that are operators, and the functions of `operator` that equal them
-_BINARY_METHODS = {
-    name: getattr(operator, f"__{name}__")
-    for name in "add sub mul truediv floordiv mod pow lt le eq ne gt ge".split()
-} | {"divmod": divmod}
+#: functions of one traced float that equal methods of ``float``
 _UNARY_METHODS = {"neg": operator.neg, "pos": operator.pos, "abs": abs, "bool": bool, "float": to_float}
 
 
-def of_unary_method(fun: Callable, compute: Callable) -> ScalarFunction:
-    """Return the version of an unary method of ``float``, such as ``float.__neg__``, for traced floats."""
-    return ScalarFunction(fun, lambda x: compute(to_float(x)) if stands_for_float(x) else fun(x))
-
-
-def of_binary_method(fun: Callable, compute: Callable, is_reflected: bool) -> ScalarFunction:
-    """Return the version of a binary method of ``float``, such as ``float.__mul__``, for traced floats."""
-
-    def general(*args):
-        if len(args) != 2 or not is_traced(args) or not isinstance(args[0], float):
-            return fun(*args)
-        x, y = (to_float(arg) if stands_for_float(arg) else arg for arg in args)
-        if not isinstance(y, (float, int)):
-            return NotImplemented
-        return compute(y, x) if is_reflected else compute(x, y)
-
-    return ScalarFunction(fun, general)
-
-
-def stands_for_float(x: Any) -> bool:
-    """Return whether `x` is a traced value that counts as a Python float."""
-    return is_traced(x) and isinstance(x, float)
-
-
-def install_methods() -> None:
-    """Register the methods of ``float`` for rebinding: code holds them, for example, in tables of operators."""
-    for name, compute in _UNARY_METHODS.items():
-        fun = getattr(float, f"__{name}__")
-        rebind.register(fun, of_unary_method(fun, compute))
-    for name, compute in _BINARY_METHODS.items():
-        fun = getattr(float, f"__{name}__")
-        rebind.register(fun, of_binary_method(fun, compute, False))
-        if (reflected := getattr(float, f"__r{name}__", None)) is not None:
-            rebind.register(reflected, of_binary_method(reflected, compute, True))
+def float_method(name: str, *args: Any) -> Any:
+    """Call a method of ``float`` that is an operator, such as ``float.__mul__``, with possibly traced arguments."""
+    fun = getattr(float, name)
+    if not args or not is_traced(args) or not isinstance(args[0], float):
+        return fun(*args)
+    args = [to_float(x) if is_traced(x) and isinstance(x, float) else x for x in args]
+    word = name.strip("_")
+    if len(args) == 1 and word in _UNARY_METHODS:
+        return _UNARY_METHODS[word](*args)
+    if len(args) != 2:
+        return fun(*args)
+    if not isinstance(args[1], (float, int)):
+        return NotImplemented
+    if is_reflected := not hasattr(operator, name) and name != "__divmod__":
+        word = word[1:]
+    return (divmod if word == "divmod" else getattr(operator, word))(*(reversed(args) if is_reflected else args))
 
 
 def to_complex(real: Any, imag: Any = None) -> Any:
@@ -711,7 +689,6 @@ def install() -> None:
             register = rebind.register_class if isinstance(traced, type) else rebind.register
             register(getattr(module, word), traced)
         rebind.register(module, ours)
-    install_methods()
 
 
 evaluated(sum, total)
