@@ -101,6 +101,7 @@ __all__ = [
     "Plan",
     "forget_plans",
     "in_use",
+    "like",
     "make_proxy_class",
     "original",
     "partial_like",
@@ -449,7 +450,7 @@ class Plan:
         for value in nodes:
             if type(value) is types.FunctionType and id(value) in self.changed:
                 self.rename(value)
-        self.changed.update(dict.fromkeys(self.lazy, _rebound_when_called))
+        self.changed.update(dict.fromkeys(self.lazy, self.when_called))
         fresh = []
         classes = [value for value in nodes if isinstance(value, type)]
         for cls in classes:
@@ -461,8 +462,8 @@ class Plan:
         return classes
 
     @classmethod
-    def reached(cls, root, limit=sys.maxsize):
-        """Explore what is reachable from `root`, but at most `limit` functions.
+    def reached(cls, root, limit=sys.maxsize, enters=None):
+        """Explore what is reachable from `root`, but at most `limit` functions, and only those with ``enters(f)``.
 
         Returns
         -------
@@ -478,7 +479,7 @@ class Plan:
             kind = type(value)
             if kind is types.FunctionType:
                 count += 1
-                if count > limit and _is_simple(value):
+                if (count > limit and _is_simple(value)) or (enters is not None and not enters(value)):
                     lazy[id(value)] = value
                     seeds.append(id(value))
                     met.add(id(value))
@@ -696,6 +697,17 @@ class Plan:
 
     alias = staticmethod(alias_of)
 
+    @staticmethod
+    def when_called(f):
+        """Return a function that stands for one that was not explored: it copies f when it is called."""
+
+        def run(*args, **kwargs):
+            if id(f) not in _plans:
+                _bind(f, 1)
+            return rebound(f)(*args, **kwargs)
+
+        return like(f, run)
+
     def rename(self, f):
         """Enter f's renamed code in `changed`, or remove f from there if it cannot be renamed."""
         known = read(f.__code__)
@@ -766,7 +778,7 @@ class Plan:
             return memo[key]
         if kind is types.FunctionType:
             copy = self.copies.get(key)
-            if new is _rebound_when_called:
+            if key in self.lazy:
                 return new(value)
             if copy is None:
                 copy = self.wrap_copy(value, self.copy_function(value, new, memo))
@@ -901,14 +913,8 @@ def _is_simple(value, is_root=False):
     return "<locals>" not in value.__qualname__ and value.__module__ in sys.modules
 
 
-def _rebound_when_called(f):
-    """Return a function that copies f when it is called."""
-
-    def run(*args, **kwargs):
-        if id(f) not in _plans:
-            _bind(f, 1)
-        return rebound(f)(*args, **kwargs)
-
+def like(f, run):
+    """Return `run` with the name and the attributes of f."""
     run.__dict__ = f.__dict__
     for name in ("__module__", "__name__", "__qualname__", "__doc__"):
         setattr(run, name, getattr(f, name))

@@ -6,6 +6,8 @@ triggers a new scan.  While tracing, f runs as a copy whose places yield operand
 cells and defaults are copied, and attributes become descriptors of a proxy object.  A place that no copy can reach is
 compared by value, as part of the cache key.
 One observed run of f finds reads that the scan cannot watch; if such code ran, f is not compiled.
+The scan enters only code that ran, once that is known: as long as everything that this code reads is unchanged, the
+same code runs again.
 
 Invariants
 - The user's objects are only read, by any number of threads at once.
@@ -21,6 +23,7 @@ import copy
 import dis
 import functools
 import operator
+import sys
 import threading
 import types
 from collections.abc import Callable, Iterable
@@ -30,7 +33,16 @@ import numpy as np
 
 from wengert.core import frames
 from wengert.core.rebind.follow import WRAPPERS, is_followed, is_plain_object, is_seen_whole, module_reads
-from wengert.core.rebind.rebind import ModuleProxy, Plan, constant, in_use, make_proxy_class, partial_like, rebound
+from wengert.core.rebind.rebind import (
+    ModuleProxy,
+    Plan,
+    constant,
+    in_use,
+    like,
+    make_proxy_class,
+    partial_like,
+    rebound,
+)
 from wengert.core.rebind.rename import BUILTINS, Alias, TooWide, private, read, rename
 from wengert.program.ir.identity import Same
 from wengert.program.tracing.environment import StateGuards
@@ -47,10 +59,10 @@ from wengert.program.tracing.pytree import (
     lowered,
     mapped,
 )
-from wengert.program.tracing.scan import Scan, code_key, codes_of, effect
+from wengert.program.tracing.scan import Scan, TooManyFunctions, UnknownCode, code_key, codes_of, effect
 from wengert.transforms.dense import Operator
 
-__all__ = ["Captures", "NotHere", "NotReplayable", "Reading", "capture"]
+__all__ = ["Captures", "NotHere", "NotReplayable", "NotSeen", "Reading", "capture", "code_that_ran"]
 
 _SHELVES = (dict, list, set, frozenset, collections.deque)
 _HOLDERS = (dict, list, tuple, collections.deque, np.ndarray)  # not sets: traced values are unhashable
@@ -67,6 +79,13 @@ class NotHere(NotReplayable):
     """f cannot be traced at these arguments, but perhaps at others."""
 
 
+class NotSeen(NotHere):
+    """f calls code while it is traced that did not run before."""
+
+
+#: number of functions that are scanned before f has run; most of those that large packages reach never run
+MAX_UNSEEN_FUNCTIONS = 48
+
 #: functions of importlib that run when a loaded module is imported again
 _IMPORTING = {"_handle_fromlist", "_lock_unlock_module"}
 _LOCK = threading.RLock.__code__  # called by numpy.random.default_rng
@@ -75,6 +94,11 @@ _LOCK = threading.RLock.__code__  # called by numpy.random.default_rng
 def _impure_code(seen):
     """Return the impure code that ran, each with its first caller and the line."""
     return [found for found in seen.codes.values() if found is not True]
+
+
+def code_that_ran(seen: Observer) -> frozenset:
+    """Return the keys of all impure code that ran in an observed call."""
+    return frozenset([code_key(code) for code, _, _ in _impure_code(seen)])
 
 
 def _is_same_leaf(now, then):
@@ -163,6 +187,15 @@ class _OperandPlan(Plan):
     """
 
     enters_differentiated = True
+
+    @staticmethod
+    def when_called(f):
+        """Return a function that stands for one whose code did not run before."""
+
+        def run(*args, **kwargs):
+            raise NotSeen(f"it calls {f.__qualname__} only while it is recorded")
+
+        return like(f, run)
 
     def __init__(self, root, operands, reached=None, is_trial=False):
         self.is_trial = is_trial
@@ -298,11 +331,24 @@ class Captures:
         Reads that cannot be watched.
     is_whole : bool
         Whether the contents of all containers are scanned; otherwise some items may be operands of a derivative.
+    ran : frozenset or None
+        Keys of the code that may run; None if all code that f reaches is scanned, as with derivative rules.
+    is_cut : bool
+        Whether f reaches more functions than are scanned before it has run.
     """
 
-    def __init__(self, f: Callable, others: Iterable = (), in_derivative: bool = False, constant: tuple = ()):
+    def __init__(
+        self,
+        f: Callable,
+        others: Iterable = (),
+        in_derivative: bool = False,
+        constant: tuple = (),
+        ran: frozenset | None = None,
+        limit: int = sys.maxsize,
+    ):
         self.f = f
         self.others, self.constant = tuple(others), constant
+        self.ran, self.is_cut = ran, False
         self.root = root = _root_of(f, self.others)
         self.effect = None
         self.live, self.static, self.around = [], [], StateGuards([], [], [], [], [])
@@ -312,17 +358,27 @@ class Captures:
         self.shelves: list = []  # pairs (place, container) for containers that are not data
         self.is_whole = True
         try:
-            self.look(root, in_derivative)
+            try:
+                self.look(root, in_derivative, limit)
+            except UnknownCode:
+                self.ran = None
+                self.look(root, in_derivative, sys.maxsize)
+        except TooManyFunctions:
+            self.is_cut = True
         except NotReplayable as reason:
             self.effect = str(reason)
         except Exception as error:  # raised by user-defined attribute access or comparison
             self.effect = f"the state that it reads cannot be determined ({type(error).__name__}: {error})"
-        if self.effect:
+        if self.effect or self.is_cut:
             self.reached = None
 
-    def look(self, root, in_derivative):
-        self.reached = _OperandPlan.reached(root)
-        scan = Scan(root, self.reached[0], lowered if in_derivative else _same, self.constant)
+    def look(self, root, in_derivative, limit):
+        self.reached = _OperandPlan.reached(root, limit, self.may_run)
+        if self.ran is None and self.reached[-1]:
+            raise TooManyFunctions
+        scan = Scan(
+            root, self.reached[0], lowered if in_derivative else _same, self.constant, ran=self.ran, limit=limit
+        )
         self.effect, self.doubts, self.codes, self.is_dynamic = scan.effect, scan.doubts, scan.codes, scan.is_dynamic
         self.trusted = scan.trusted
         self.shelves = [pair for pair in scan.watched.values() if issubclass(type(pair[1]), _SHELVES)]
@@ -333,6 +389,14 @@ class Captures:
         self.static = [place for key, place in scan.places.items() if key not in used]
         sizes = [*scan.sizes.values()]
         self.around = StateGuards([*scan.watched.values()], scan.functions, sizes, scan.objects, scan.contents)
+
+    def may_run(self, f: types.FunctionType) -> bool:
+        """Return whether a function may run."""
+        return self.ran is None or code_key(f.__code__) in self.ran
+
+    def idle_code(self, ran: frozenset) -> int:
+        """Return the number of scanned code objects that did not run."""
+        return len(self.codes.keys() - ran)
 
     def changed(self, reading: Reading, seen: Observer) -> str | None:
         """Return which captured state a run of f changed, as an error text; None if none."""
@@ -468,6 +532,7 @@ class Reading:
         given.update({place.key: shelves[id(value)] for place, value in captures.shelves})
         watched = [*shelves.values(), *[value for _, value in captures.shelves]]
         reached, captures.reached = captures.reached, None  # valid only for the first run, right after the scan
+        reached = reached or _OperandPlan.reached(captures.root, enters=captures.may_run)
         return _around(captures.f, _CheckedCall(captures, _OperandPlan(captures.root, given, reached), new, watched))
 
 
@@ -536,7 +601,14 @@ def _around(f, run):
     return cls(_around(inner, run), *options)
 
 
-def capture(f: Callable, others: Iterable = (), in_derivative: bool = False, constant: tuple = ()) -> Captures:
+def capture(
+    f: Callable,
+    others: Iterable = (),
+    in_derivative: bool = False,
+    constant: tuple = (),
+    ran: frozenset | None = None,
+    limit: int = sys.maxsize,
+) -> Captures:
     """Find the state that a function reads from outside; see `Captures`.
 
     Parameters
@@ -548,5 +620,9 @@ def capture(f: Callable, others: Iterable = (), in_derivative: bool = False, con
         Whether f may read operands of a derivative.
     constant : tuple
         Names and objects that are not scanned; see `wengert.compile`.
+    ran : frozenset, optional
+        Keys of the code that may run, see `code_that_ran`; by default all code that f reaches.
+    limit : int
+        Number of functions above which nothing is captured, and ``is_cut`` is set.
     """
-    return Captures(f, others, in_derivative, constant)
+    return Captures(f, others, in_derivative, constant, ran, limit)

@@ -53,17 +53,20 @@ from wengert.program.tracing.purity import (
     is_pure,
     is_random,
     reads_state,
+    top,
 )
 from wengert.program.tracing.pytree import MAX_SMALL_ITEMS, UnsupportedValue, classes_of, is_data, key_of, others_of
 from wengert.transforms.dense import Operator
 
-__all__ = ["Doubt", "Scan", "code_key", "codes_of", "effect"]
+__all__ = ["Doubt", "Scan", "TooManyFunctions", "UnknownCode", "code_key", "codes_of", "effect"]
 
 MAX_OBJECTS = 1000  # objects reachable from one function
 MAX_ITEMS = 10_000  # container items compared by identity
 MAX_BYTES = 1 << 22  # bytes of arrays compared by contents
 
 _FLAGS = {"flags", "writeable"}
+#: attributes by which code reads a function without calling it
+_PARTS_OF_FUNCTIONS = {"__closure__", "__code__", "__defaults__", "__globals__", "__kwdefaults__"}
 #: attributes of functions, classes and exceptions that are stored outside ``__dict__``
 _OWN = {"__name__", "__qualname__", "__module__", "__doc__", "__annotations__", "args", "__cause__", "__context__"}
 _BYTES = (bytearray, array.array, memoryview, np.void)
@@ -76,6 +79,14 @@ class Doubt(NamedTuple):
 
     name: Any
     text: str
+
+
+class TooManyFunctions(Exception):
+    """More functions are reachable than were to be scanned."""
+
+
+class UnknownCode(Exception):
+    """Code that did not run may run in derivatives: that of derivative rules."""
 
 
 def effect(what: str) -> str:
@@ -112,6 +123,9 @@ def _codes_in(code):
 class Scan:
     """The state reachable from a function.
 
+    With `ran`, the keys of all code that runs, other functions are compared by identity but not scanned.
+    Without, the scan ends with an exception at more than `limit` functions.
+
     Attributes
     ----------
     places : dict
@@ -129,7 +143,8 @@ class Scan:
         Why the function cannot be replayed, if its code shows that.
     """
 
-    def __init__(self, root, nodes, lowered, constant=()):
+    def __init__(self, root, nodes, lowered, constant=(), ran=None, limit=sys.maxsize):
+        self.ran, self.limit = ran, limit
         self.followed = {id(node) for node in nodes if not is_seen_whole(node)}
         self.lowered = lowered  # converts operands to plain values, since in a derivative they are data
         self.names = {each for each in constant if type(each) is str}
@@ -273,9 +288,16 @@ class Scan:
     def visit_function(self, f):
         space = f.__globals__
         if is_pure(space.get("__name__")) or is_library(space.get("__name__")):
+            if f.__closure__ and self.ran is not None and top(space["__name__"]) == "wengert":
+                raise UnknownCode
             for cell in f.__closure__ or ():
                 self.look(cell)
             return  # if it is impure and called, the observer sees its code
+        if self.ran is not None and code_key(f.__code__) not in self.ran and _PARTS_OF_FUNCTIONS.isdisjoint(self.loaded):
+            self.look_at_attributes(f)
+            return
+        if len(self.functions) >= self.limit:
+            raise TooManyFunctions
         if not knows_bytecode():
             self.effect = "the bytecode of this version of Python is not supported"
             return
@@ -303,6 +325,9 @@ class Scan:
             self.look_at(name, f.__kwdefaults__, name)
         for name, level in info.modules:
             self.look_at_import(space, name, level)
+        self.look_at_attributes(f)
+
+    def look_at_attributes(self, f):
         self.attributes(vars(f), self.is_dynamic)
         self.look_at_own(f)
 
