@@ -28,6 +28,7 @@ from wengert.core import levels as _levels
 from wengert.core.dispatch import arguments as _arguments
 from wengert.core.dispatch import dispatch as _dispatch
 from wengert.core.dispatch import lifted as _lifted
+from wengert.core.dispatch import mixed as _mixed
 from wengert.core.dispatch import methods as _methods
 from wengert.core.dispatch import refusing as _refusing
 from wengert.core.dispatch.ufunc import ScalarFunction as _ScalarFunction
@@ -172,6 +173,8 @@ def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, ndm
         if copy and not _var.holds_var(object):
             return lift.made(_np.array(object, dtype, order=order, subok=subok, ndmin=ndmin))
     if not _var.holds_var(object):
+        if _levels.is_tracing() and (read := _mixed.read_object(object)) is not object:
+            return array(read, dtype, copy=copy, order=order, subok=subok, ndmin=ndmin)
         result = _np.array(object, dtype, copy=copy, order=order, subok=subok, ndmin=ndmin)
         if result is object or not _levels.is_tracing() or _np.may_share_memory(result, object):
             return result
@@ -206,6 +209,8 @@ class _Methods:
     def __getattribute__(self, name):
         cls = object.__getattribute__(self, "_wengert_of")
         method = getattr(cls, name)
+        if cls is float and name in _operators_of_float:
+            return _operators_of_float[name]
         if type(method) not in (_types.MethodDescriptorType, _types.WrapperDescriptorType):
             return method
 
@@ -274,6 +279,17 @@ def _of_library(name):
 
     return convert
 
+
+def _operator_of_float(name):
+    """Return the function for a method of ``float`` that is an operator, such as ``float.__mul__``."""
+    return _ScalarFunction(getattr(float, name), _functools.partial(_of_library("float_method"), name))
+
+
+_BINARY = "add sub mul truediv floordiv mod divmod pow".split()
+_OTHER = "neg pos abs bool float lt le eq ne gt ge".split()
+_operators_of_float = {
+    f"__{name}__": _operator_of_float(f"__{name}__") for name in [*_BINARY, *(f"r{name}" for name in _BINARY), *_OTHER]
+}
 
 #: does ``sum`` add floats with a correction of their rounding errors, as it does from Python 3.12 on?
 _adds_floats_exactly = sum([1e16, 1.0, -1e16]) == 1.0
@@ -865,11 +881,6 @@ def _polynomial_like(original, cls):
     return cls(original.coef, original.domain, original.window, original.symbol)
 
 
-_OPERATORS = "add sub mul truediv floordiv mod divmod pow".split()
-#: methods of ``float`` that are operators
-_METHODS_OF_FLOAT = [f"__{name}__" for name in [*_OPERATORS, *(f"r{name}" for name in _OPERATORS)]]
-_METHODS_OF_FLOAT += [f"__{name}__" for name in "neg pos abs bool float lt le eq ne gt ge".split()]
-
 #: attributes of NumPy with underscores: its version, and those of a namespace of the array API
 _DUNDERS = ("__version__", "__array_api_version__", "__array_namespace_info__")
 
@@ -938,9 +949,8 @@ def _install() -> None:
         _rebind.register(original, copies if original is _copy else getattr(copies, original.__name__))
     _rebind.register_type(_var.Type(), _var.Type(True))
     _rebind.register_class(float, _ScalarClass(float, _of_library("to_float")), is_dtype=True)
-    for name in _METHODS_OF_FLOAT:  # code holds them, for example, in tables of operators
-        fun = getattr(float, name)
-        _rebind.register(fun, _ScalarFunction(fun, _functools.partial(_of_library("float_method"), name)))
+    for name, made in _operators_of_float.items():  # code may hold them in tables
+        _rebind.register(getattr(float, name), made)
     _rebind.register_class(complex, _ScalarClass(complex, _of_library("to_complex")), is_dtype=True)
     for name, cls in vars(_np).items():
         if isinstance(cls, type) and cls in _SCALAR_CLASSES:

@@ -606,9 +606,11 @@ def install_statistics() -> dict:
     for name, method in vars(statistics.NormalDist).items():
         if is_own(method):
             body[name] = moved(method, space)
+            rebind.register(method, body[name])  # code may hold a bound method, such as NormalDist().cdf
         elif isinstance(method, (classmethod, property)):
             body[name] = type(method)(moved(getattr(method, "__func__", None) or method.fget, space))
     space["NormalDist"] = type("NormalDist", (statistics.NormalDist,), body)
+    rebind.register_wrapper(statistics.NormalDist, type, lambda x, cls: cls(x.mean, x.stdev))
     return {name: space[name] for name in DIFFERENTIABLE["statistics"] if hasattr(statistics, name)}
 
 

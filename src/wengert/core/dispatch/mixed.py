@@ -17,6 +17,8 @@ from __future__ import annotations
 import array
 import collections
 import operator
+import sys
+import types
 
 import numpy as np
 
@@ -55,11 +57,16 @@ def operate(fun: np.ufunc, left, right):
     is_left = _is_operand(left)
     x, other = (left, right) if is_left else (right, left)
     compute, reflected, sign = _OPERATORS[fun]
+    if is_fraction(other):  # its methods, which are not followed, convert the operand of another type
+        return compute(x, float(other)) if is_left else compute(float(other), x)
     if is_left and (is_lifted(x) or var.is_scalar(x) or defers_to(other)):
         method = getattr(type(other), reflected, None)
         found = NotImplemented if method is None else method(other, x if defers_to(other) else var.float_of(x))
         if found is not NotImplemented:
             return found
+    converted = _converted(other)
+    if converted is not other:
+        return compute(x, converted) if is_left else compute(converted, x)
     try:
         compute(_plain(left), _plain(right))
     except TypeError:
@@ -67,9 +74,6 @@ def operate(fun: np.ufunc, left, right):
     except Exception:  # plain code raises it as well; in a batch it may concern only some elements
         if not is_lifted(x):
             raise
-    converted = _converted(other)
-    if converted is not other:
-        return compute(x, converted) if is_left else compute(converted, x)
     if var.is_traced(x) and not var.is_scalar(x) and is_made_in_python(type(other)):
         return _by_elements(compute, left, right, is_left)
     if is_lifted(x):
@@ -100,13 +104,25 @@ def _converted(x):
         return float.__float__(x)
     if type(x) in ARRAY_LIKE:
         return as_array_like(x)
-    if hasattr(type(x), "__array__"):
-        made = type(x).__array__(x)
-    elif hasattr(type(x), "__len__") and hasattr(type(x), "__getitem__") and not isinstance(x, (dict, str, bytes)):
-        made = list(x)
-    else:
-        return x
-    return made if var.is_var(made) or isinstance(made, (list, np.ndarray)) else x
+    return read_object(x)
+
+
+def read_object(x):
+    """Return the array or list as which NumPy reads an object of a class written in Python; other values unchanged."""
+    kind = type(x)
+    if _is_function(getattr(kind, "__array__", None)):
+        return x.__array__()
+    is_sequence = _is_function(getattr(kind, "__len__", None)) and _is_function(getattr(kind, "__getitem__", None))
+    return list(x) if is_sequence and not isinstance(x, (dict, list, tuple, str)) else x
+
+
+def _is_function(x) -> bool:
+    return type(x) is types.FunctionType
+
+
+def is_fraction(x) -> bool:
+    module = sys.modules.get("fractions")
+    return module is not None and isinstance(x, module.Fraction)
 
 
 def defers_to(other) -> bool:
@@ -118,12 +134,17 @@ def defers_to(other) -> bool:
 
 
 def _by_elements(compute, left, right, is_left):
-    """Apply an operator to each element of an array, as a Python float, and an object; return an array of objects."""
+    """Apply an operator to each element of an array, as a Python float, and an object.
+
+    Return an array of objects, or of numbers if all results are numbers.
+    """
     x = left if is_left else right
     found = np.empty(np.shape(x), dtype=object)
     for i in np.ndindex(*np.shape(x)):
         item = var.float_of(x[i])
         found[i] = compute(item, right) if is_left else compute(left, item)
+    if found.size and all(var.is_scalar(y) or isinstance(y, (int, float)) for y in found.flat):
+        return np.reshape(np.stack([*found.flat]), found.shape)
     return found
 
 
