@@ -28,8 +28,8 @@ from wengert.core import levels as _levels
 from wengert.core.dispatch import arguments as _arguments
 from wengert.core.dispatch import dispatch as _dispatch
 from wengert.core.dispatch import lifted as _lifted
-from wengert.core.dispatch import mixed as _mixed
 from wengert.core.dispatch import methods as _methods
+from wengert.core.dispatch import mixed as _mixed
 from wengert.core.dispatch import refusing as _refusing
 from wengert.core.dispatch.ufunc import ScalarFunction as _ScalarFunction
 from wengert.core.dispatch.ufunc import proxy as _proxy

@@ -24,7 +24,7 @@ def deflection_of_beam(x):
     K, f = np.zeros((6, 6)), np.zeros((6, 1))
     f[4] = -1e3
     K = cfc.assem(np.array([1, 2, 3, 4, 5, 6]), K, cfc.beam2e([0.0, 3.0], [0.0, 0.0], x))
-    displacements, reactions = cfc.solveq(K, f, np.array([1, 2, 3]))
+    displacements, _ = cfc.solveq(K, f, np.array([1, 2, 3]))
     return np.ravel(displacements)[3:]
 
 

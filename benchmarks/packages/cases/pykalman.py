@@ -40,7 +40,7 @@ def smoothed(x):
 
 @cases([0.3, 0.1])
 def updated(x):
-    mean, covariance = of_noise(x).filter_update(np.zeros(2), np.eye(2), observation=np.array([0.4]))
+    mean, _ = of_noise(x).filter_update(np.zeros(2), np.eye(2), observation=np.array([0.4]))
     return mean
 
 

@@ -34,7 +34,7 @@ def predicted(x):
 
 @cases([0.3, 0.1, 1.2])
 def update(x):
-    mean, covariance = primitives.update(
+    mean, _ = primitives.update(
         np.array([[0.2], [0.3]]), x[0] * np.eye(2), np.array([[1.0, 0.0]]), np.array([[x[1]]]), np.array([[x[2]]])
     )
     return mean
@@ -42,5 +42,5 @@ def update(x):
 
 @cases([0.3, 0.1, 1.2])
 def step(x):
-    mean, covariance = primitives.predict(x[:2], np.eye(2), np.array([[1.0, x[2]], [0.0, 1.0]]), 0.1 * np.eye(2))
+    _, covariance = primitives.predict(x[:2], np.eye(2), np.array([[1.0, x[2]], [0.0, 1.0]]), 0.1 * np.eye(2))
     return covariance

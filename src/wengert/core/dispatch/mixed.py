@@ -1,9 +1,9 @@
 """Operators between a traced value and a value of a type that no rule accepts.
 
-An operand of another type is treated as NumPy does [1]_.  A scalar leaves it to the reflected method of that type, which
-gets a Python float unless the type sets ``__array_ufunc__`` or ``__array_priority__``.  An array does so only if the type
-sets one of them; otherwise it converts the other operand to an array, and computes with each element if there is no
-numeric equivalent.
+An operand of another type is treated as NumPy does [1]_.  A scalar leaves it to the reflected method of that type,
+which gets a Python float unless the type sets ``__array_ufunc__`` or ``__array_priority__``.  An array does so only if
+the type sets one of them; otherwise it converts the other operand to an array, and computes with each element if there
+is no numeric equivalent.
 If no method exists but plain code would compute a result, the operator raises an error that is also noted at the
 derivative: f could catch Python's own TypeError and silently lose the derivative.
 
