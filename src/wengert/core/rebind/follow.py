@@ -160,9 +160,8 @@ def can_have_proxy(cls):
     if is_plain_object(cls):
         return True
     if issubclass(cls, tuple) or is_array_class(cls):
-        return not has_subclass_hook(cls) and not slots_of(cls)
-    bases = cls.__mro__[:-1]
-    return all(map(is_made_in_python, bases)) and not has_subclass_hook(cls)
+        return not slots_of(cls)
+    return all(map(is_made_in_python, cls.__mro__[:-1]))
 
 
 def space_of(value):
@@ -245,6 +244,11 @@ def is_seen_whole(value):
     return kind in TABLES or not (kind in SPECIAL or isinstance(value, type) or is_plain_object(kind))
 
 
+def is_followed_object(value):
+    """Is a followed value an object whose class gets a proxy class, and no class, function, wrapper or container?"""
+    return not (type(value) in SPECIAL or type(value) in TABLES or isinstance(value, type) or py_func_of(value))
+
+
 def is_followed_module(module):
     """Is `module` one whose functions are followed?"""
     if type(module) is not types.ModuleType or id(module) in REGISTERED:
@@ -290,9 +294,14 @@ def parts_of(value):
     if kind in TABLES:
         return items_of(value)
     if isinstance(value, type):
-        return [*value.__bases__, *(v for v in vars(value).values() if type(v) in METHODS or is_table(v))]
+        return [*value.__bases__, *(v for v in vars(value).values() if type(v) in METHODS or is_table(v) or is_part(v))]
     f = py_func_of(value)
     return [f] if f else [kind, *attributes_of(value).values(), *tables_of(value).values(), *slot_contents(value)]
+
+
+def is_part(value):
+    """May the value of a class attribute have to be replaced, other than a method or a container?"""
+    return not (type(value) in METHODS or type(value) in TABLES or is_inert(value) or isinstance(value, type))
 
 
 def contents_of(f):

@@ -32,9 +32,12 @@ next call; attributes of objects and modules take effect at once.
 
 import abc
 import collections
+import contextvars
+import copyreg
 import functools
 import importlib
 import importlib.util
+import pkgutil
 import sys
 import threading
 import types
@@ -65,7 +68,10 @@ from wengert.core.rebind.follow import (
     is_differentiated,
     is_followed,
     is_followed_module,
+    is_followed_object,
     is_module_namespace,
+    is_part,
+    is_plain_object,
     is_table,
     marks_of,
     module_reads,
@@ -84,13 +90,13 @@ from wengert.core.rebind.rename import (
     IN_USE,
     READ,
     USED,
-    TooWide,
     alias_of,
     chain,
     forget,
     live_alias,
     private,
     read,
+    reads_for_use,
     rename,
     uses_only,
 )
@@ -111,6 +117,7 @@ __all__ = [
     "register_later",
     "register_library",
     "register_wrapper",
+    "running_plan",
 ]
 
 _OWN = __name__.partition(".")[0]
@@ -120,6 +127,8 @@ _MAX_OBJECTS = 100  # number of objects in one plan beyond which attributes of o
 _GROWING = TABLES - {tuple}
 _COPY_FUNCTIONS = {"copy", "deepcopy", "astype", "flatten"}  # names of functions and methods that copy an array
 
+#: plan with copies of its own that runs in this context: stand-ins of containers, modules and the like return these
+running_plan = contextvars.ContextVar("wengert_running_plan", default=None)
 _plans = {}  # id(function, class or object) -> Plan
 _proxy_classes = weakref.WeakValueDictionary()  # id(class) -> its proxy class
 _pinned = collections.deque()
@@ -184,20 +193,38 @@ def _proxy_meta(meta):
 
 def make_proxy_class(cls, bases, **body):
     body |= {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
-    body |= {"__class__": property(lambda self: cls), "_wengert_original": cls}  # `self.__class__ is Model`
+    body |= {"__class__": property(functools.partial(_class_of, cls)), "_wengert_original": cls}
     body["_wengert_share"] = staticmethod(_sharing(cls))
     if not cls.__dictoffset__:
         body.setdefault("__slots__", ())
     kind = _proxy_meta(type(cls))
     if not has_subclass_hook(cls):
         return kind(cls.__name__, tuple(bases), body)
-    new = type.__new__(kind, cls.__name__, (_Bare,), body)  # its bases are set later, so that no hook runs
+    first = _WithoutHookButDict if is_plain_object(cls) else _WithoutHook
+    new = kind(cls.__name__, (first, *bases), body)
     new.__bases__ = tuple(bases)
     return new
 
 
-class _Bare:
-    """Layout of objects with a `__dict__` only."""
+def _class_of(cls, proxy):
+    """The attribute `__class__` of a proxy: its own class for calls and to read from, else the original one."""
+    frame = sys._getframe(1)
+    return type(proxy) if reads_for_use(frame.f_code, frame.f_lasti, "__class__") else cls
+
+
+class _WithoutHook:
+    """Hides the `__init_subclass__` of the bases after it while a proxy class is made."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, **options):
+        pass
+
+
+class _WithoutHookButDict:
+    """The same with the layout of objects that have only a `__dict__`: `__bases__` can be assigned between equals."""
+
+    __init_subclass__ = vars(_WithoutHook)["__init_subclass__"]
 
 
 class _Attribute:
@@ -217,6 +244,8 @@ class _Attribute:
         if proxy is None or self.name not in (space := proxy.__dict__):
             return getattr(super(self.leaf, cls if proxy is None else proxy), self.name)
         value = space[self.name]
+        if isinstance(value, type):
+            return _class_read(value, self.name)
         known, new = self.known(proxy)
         return new if known is value else _replaced(value)
 
@@ -228,6 +257,42 @@ class _Attribute:
         if self.name not in proxy.__dict__:
             raise AttributeError(self.name)
         del proxy.__dict__[self.name]
+
+
+def _class_read(cls, name):
+    """Return a class that the caller of the caller reads from an attribute, or its replacement to call or read from."""
+    frame = sys._getframe(2)
+    return in_use(cls) if reads_for_use(frame.f_code, frame.f_lasti, name) else cls
+
+
+class _ClassAttribute:
+    """An attribute of a proxy class: reads return the replacement of the value in the original class."""
+
+    def __init__(self, name, proxy_class):
+        self.name, self.proxy_class = name, proxy_class
+        self.space = vars(proxy_class._wengert_original)
+
+    def __get__(self, proxy, cls):
+        if self.name not in self.space:
+            return getattr(super(self.proxy_class, cls if proxy is None else proxy), self.name)
+        value = self.space[self.name]
+        if isinstance(value, type):
+            return _class_read(value, self.name)
+        new = _replaced(value)
+        get = getattr(type(new), "__get__", None)
+        return new if get is None else get(new, proxy, cls)
+
+
+class _ClassDescriptor(_ClassAttribute):
+    """The same for a data descriptor."""
+
+    def __set__(self, proxy, value):
+        descriptor = _replaced(self.space[self.name])
+        type(descriptor).__set__(descriptor, proxy, value)
+
+    def __delete__(self, proxy):
+        descriptor = _replaced(self.space[self.name])
+        type(descriptor).__delete__(descriptor, proxy)
 
 
 class _Slot:
@@ -347,8 +412,7 @@ _names = _Imported._wengert_names
 
 
 def _has_class(module, name):
-    value = vars(module).get(name)
-    return isinstance(value, type) and (is_registered(value) or is_followed(value))
+    return _is_class_held(vars(module).get(name))
 
 
 def _module_below(module, name):
@@ -363,6 +427,9 @@ def _item(value):
 
 def in_use(value):
     """Replacement of a value that is called or read from."""
+    plan = running_plan.get()
+    if plan is not None and id(value) in plan.changed:
+        return plan.build(value, plan.memo)
     if isinstance(value, type):
         if is_registered(value):
             return REGISTERED[id(value)][1]
@@ -528,7 +595,8 @@ class Plan:
     def is_seed(self, value):
         """Is `value` replaced regardless of what it reaches?"""
         if type(value) is not types.FunctionType:
-            return False
+            space = vars(value) if isinstance(value, type) else space_of(value) if is_followed_object(value) else {}
+            return any(map(_is_held_live, space.copy().values()))
         code = read(value.__code__)
         return bool(
             is_copying(value)
@@ -709,21 +777,15 @@ class Plan:
         return like(f, run)
 
     def rename(self, f):
-        """Enter f's renamed code in `changed`, or remove f from there if it cannot be renamed."""
+        """Enter f's renamed code in `changed`."""
         known = read(f.__code__)
         key, aliases = self.renaming(f)
         if known.latest[0] != key:
-            try:
-                # Kept with a module's code, so that new function objects of the same lambda share the aliases.
-                kept = aliases if is_module_namespace(f.__globals__) else []
-                known.latest = (key, rename(f.__code__, *key), kept)
-            except TooWide:
-                known.latest = (key, None, [])
+            # Kept with a module's code, so that new function objects of the same lambda share the aliases.
+            kept = aliases if is_module_namespace(f.__globals__) else []
+            known.latest = (key, rename(f.__code__, *key), kept)
         self.aliases += aliases
-        if known.latest[1] is None:
-            del self.changed[id(f)]
-        else:
-            self.changed[id(f)] = known.latest[1]
+        self.changed[id(f)] = known.latest[1]
 
     def enter_proxy_class(self, cls, fresh):
         """Enter the proxy class of `cls`, if it gets one; a new one, still without methods, is added to `fresh`.
@@ -740,6 +802,7 @@ class Plan:
         for name, value in self.replaced_methods(cls):
             codes = [self.changed.get(id(part)) for part in parts_of(value)]
             recipe.append((name, id(value), self.changed[id(value)], codes))
+        recipe += [(name, kind) for name, kind in self.class_attributes(cls)]
         proxy = self.proxy_classes.get(id(cls))
         if proxy is None or proxy._wengert_recipe != recipe:
             try:
@@ -758,7 +821,20 @@ class Plan:
             if id(value) in self.changed and (type(value) in METHODS or type(value) in TABLES)
         ]
 
+    def class_attributes(self, cls):
+        """Names and types of the descriptors for attributes of `cls` that are read live."""
+        return [
+            (name, _ClassDescriptor if hasattr(type(value), "__set__") else _ClassAttribute)
+            for name, value in vars(cls).items()
+            if not name.startswith("__") and (self.is_replaced_part(value) or _is_class_held(value))
+        ]
+
+    def is_replaced_part(self, value):
+        return is_part(value) and (id(value) in self.changed or id(value) in REGISTERED)
+
     def fill(self, cls, memo):
+        for name, kind in self.class_attributes(cls):
+            type.__setattr__(self.changed[id(cls)], name, kind(name, self.changed[id(cls)]))
         for name, value in self.replaced_methods(cls):
             method = self.build(value, memo)
             type.__setattr__(self.changed[id(cls)], name, method)
@@ -822,6 +898,7 @@ class Plan:
         if names is None:
             held = [*attributes_of(value).items(), *tables_of(value).items()]
             names = [name for name, v in held if id(v) in REGISTERED or id(v) in self.changed]
+            names += [name for name, v in space_of(value).items() if _is_held_live(v)]
             if self.copying:
                 names += [name for name, v in space_of(value).items() if is_constant(v)]
             kind = type(value)
@@ -903,6 +980,16 @@ _COPIED_ATTRIBUTES = ["__kwdefaults__", "__module__", "__qualname__", "__doc__"]
     for name in ("__annotate__" if hasattr(top_package, "__annotate__") else "__annotations__", "__type_params__")
     if hasattr(top_package, name)
 ]
+
+
+def _is_class_held(value):
+    """Is a value a class that is replaced where it is called or read from?"""
+    return isinstance(value, type) and (is_registered(value) or is_followed(value))
+
+
+def _is_held_live(value):
+    """Is a value a class or a module that is replaced where it is read from an attribute?"""
+    return _is_class_held(value) or is_followed_module(value)
 
 
 def _is_simple(value, is_root=False):
@@ -1000,10 +1087,19 @@ def original(value):
     return value.view(cls) if cls in _seen_as else _share(value, cls)
 
 
-def _reduce_slots(self, protocol):
-    """For `copy`: a copy of the object, as an instance of the proxy class."""
+def _reduce_leaf(self, protocol):
+    """For `copy`: a copy of the object, as an instance of the class of its proxy."""
     make, (_, *args), *rest = original(self).__reduce_ex__(protocol)
-    return make, (type(self).__bases__[0], *args), *rest
+    return make, (type(self), *args), *rest
+
+
+def _reduce_class(cls):
+    """For `pickle`: the original class by its name."""
+    return pkgutil.resolve_name, (f"{cls.__module__}:{cls.__qualname__}",)
+
+
+for _kind in (_ProxyMeta, _AbstractProxyMeta):
+    copyreg.pickle(_kind, _reduce_class)
 
 
 def _leaf(proxy, names):
@@ -1018,8 +1114,8 @@ def _leaf(proxy, names):
         if slots or not proxy.__dictoffset__:
             body |= {name: _Slot(member) for name, member in slots.items()}
             own = *own, "_wengert_whole"
-            if proxy.__reduce_ex__ is object.__reduce_ex__:
-                options["__reduce_ex__"] = _reduce_slots
+        if proxy.__reduce_ex__ is object.__reduce_ex__ and proxy.__reduce__ is object.__reduce__:
+            options["__reduce_ex__"] = _reduce_leaf
         leaf = make_proxy_class(proxy._wengert_original, [proxy], __slots__=own, **options, **body)
         for attribute in body.values():
             attribute.leaf = leaf
@@ -1347,6 +1443,9 @@ def _rebound_object(f):
 
 def _replaced(value):
     """Replacement of an object met in an argument of a partial or in an attribute."""
+    plan = running_plan.get()
+    if plan is not None and id(value) in plan.changed:
+        return plan.build(value, plan.memo)
     if type(value) in TABLES:
         return table(value, _item) if is_table(value) else value
     if is_constant(value):

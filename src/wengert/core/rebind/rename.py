@@ -5,10 +5,10 @@ A copy whose indices refer to other names, appended to that tuple, loads other o
 Private names live in `builtins` (for imports: in `sys.modules`), where the lookup of a global name ends.
 
 Invariants
-- Only name indices change, within the width of their argument: those of LOAD_GLOBAL, LOAD_NAME,
+- Only name indices change: those of LOAD_GLOBAL, LOAD_NAME,
   LOAD_FROM_DICT_OR_GLOBALS and IMPORT_NAME, and those of attributes of a module that are called or read from, if the
-  module has a replacement for that use (a class must stay itself in `isinstance`).  Offsets, lines, constants, cells
-  and the exception table are unchanged.
+  module has a replacement for that use (a class must stay itself in `isinstance`).  Lines, constants and cells are
+  unchanged, and so are offsets unless an index needs more bytes than its instruction has (`relocate`).
 - A name that the code itself assigns is never renamed where the assignment is visible.
 - A private name exists as long as renamed code uses it and the object it replaces is alive.
 """
@@ -22,6 +22,7 @@ import sys
 import types
 import weakref
 
+from wengert.core.rebind.relocate import with_arguments
 from wengert.features import CACHE, NAMING, null_is_first
 
 __all__ = [
@@ -32,7 +33,6 @@ __all__ = [
     "USED",
     "Alias",
     "LiveAlias",
-    "TooWide",
     "alias_of",
     "chain",
     "forget",
@@ -40,6 +40,7 @@ __all__ = [
     "private",
     "public",
     "read",
+    "reads_for_use",
     "rename",
     "uses_only",
 ]
@@ -73,13 +74,10 @@ _NAMED_LOADS = {dis.opmap[name]: bits for name, bits in NAMING.items()
 _MATCH_CLASS = dis.opmap["MATCH_CLASS"]
 _IMPORT_TAIL = {_op[name] for name in (
     "IMPORT_FROM", "SWAP", "POP_TOP", "STORE_FAST", "STORE_NAME", "STORE_DEREF", "STORE_GLOBAL")}  # fmt: skip
+_INSPECTED = {"__bases__", "__class__", "__dict__", "__mro__", "__subclasses__", "mro"}  # differ in a proxy class
 _FLOAT_ERRORS = {"FloatingPointError", "RuntimeWarning"}
 _ERROR_SWITCHES = {"errstate", "seterr", "seterrcall", "simplefilter", "filterwarnings"}
 _ERROR_ACTIONS = {"raise", "call", "error"}
-
-
-class TooWide(Exception):
-    """A new name index does not fit the argument width of its instruction."""
 
 
 def forget(table, key, _):
@@ -345,6 +343,10 @@ def _path(code, instructions, k):
     return tuple(path)
 
 
+#: names of a class body that are bound without an instruction that stores them
+_OF_CLASS = {"__annotations__"}
+
+
 class Code:
     """Use of names in a code object and those nested in it, and its latest renamed copy.
 
@@ -359,15 +361,16 @@ class Code:
     modules : all imports, as (name, level)
     naming : the instructions, and indices of those that use names
     strings : string constants
+    uses : answers of `reads_for_use`, by offset
     """
 
     __slots__ = ("assigned", "imports", "latest", "loaded", "mentioned", "methods", "modules", "names", "naming",
-                 "owners", "paths", "ref", "strings", "written")  # fmt: skip
+                 "owners", "paths", "ref", "strings", "uses", "written")  # fmt: skip
 
     def __init__(self, code):
         self.names, self.assigned, self.written, self.imports = set(), set(), set(), set()
         self.paths, self.mentioned, self.methods, self.latest = set(), set(), set(), (None, None)
-        self.loaded, self.modules, self.strings = set(), set(), set()
+        self.loaded, self.modules, self.strings, self.uses = set(), set(), set(), {}
         self.ref = weakref.ref(code, functools.partial(forget, _codes, id(code)))
         self.naming = _named(self.read(code))
         self.names -= self.assigned
@@ -387,7 +390,7 @@ class Code:
             elif op == _IMPORT_NAME:
                 level = _constant(code, instructions[k - 2])
                 self.modules.add((code.co_names[arg], level if type(level) is int else 0))
-            if op == _LOAD_GLOBAL or op in _LOADS:
+            if op == _LOAD_GLOBAL or (op in _LOADS and code.co_names[arg] not in _OF_CLASS):
                 name = code.co_names[arg >> (op == _LOAD_GLOBAL)]
                 self.names.add(name)
                 if path := _path(code, instructions, k):
@@ -424,6 +427,26 @@ def read(code):
     return known
 
 
+def reads_for_use(code, offset, name):
+    """Does the instruction at this offset read the attribute `name` from a value, to call it or read from it?"""
+    uses = read(code).uses
+    if offset not in uses:
+        uses[offset] = _attribute_used(code, offset)
+    return uses[offset] == name
+
+
+def _attribute_used(code, offset):
+    """Name of the attribute that the instruction at this offset reads, to call it or to read from it; or None."""
+    instructions, _ = _naming(code)
+    k = next((k for k, (i, _, _, _) in enumerate(instructions) if i == offset), None)
+    if k is None or instructions[k][1] not in _ATTRIBUTE:
+        return None
+    (_, op, arg, _), (_, after, place, _) = instructions[k : k + 2]
+    is_called = op == _op["LOAD_METHOD"] or (_ATTRIBUTE_SHIFT and arg & 1) or after == _op["PUSH_NULL"]
+    is_read = after in _ATTRIBUTE and code.co_names[place >> _ATTRIBUTE_SHIFT] not in _INSPECTED
+    return code.co_names[arg >> _ATTRIBUTE_SHIFT] if is_called or is_read else None
+
+
 # Renaming ---------------------------------------------------------------------------------------------------
 
 
@@ -443,9 +466,9 @@ def rename(code, names, sources, imports, hidden=frozenset()):
     A class must stay itself in `isinstance`, `except` and comparisons.  `hidden` are names of a class body,
     which its annotation scopes see before globals.
     """
-    raw, added, (instructions, naming) = bytearray(code.co_code), {}, _naming(code)
+    raw, added, wide, (instructions, naming) = bytearray(code.co_code), {}, {}, _naming(code)
     own = {code.co_names[instructions[k][2]] for k in naming if instructions[k][1] == _STORE_NAME}
-    hidden = own | hidden
+    hidden = own | hidden | _OF_CLASS
     for k in naming:
         before, (i, op, arg, width), shift = instructions[k - 1], instructions[k], 0
         if op == _LOAD_GLOBAL:
@@ -475,7 +498,8 @@ def rename(code, names, sources, imports, hidden=frozenset()):
             alias += USED
         arg = added.setdefault(alias, len(code.co_names) + len(added)) << shift | arg & shift
         if arg >> width:
-            raise TooWide
+            wide[i] = arg
+            continue
         for back in range(width // 8):
             raw[i + 1 - 2 * back] = arg >> 8 * back & 255
     consts = tuple(
@@ -484,4 +508,5 @@ def rename(code, names, sources, imports, hidden=frozenset()):
     )
     if not added and all(map(lambda a, b: a is b, consts, code.co_consts)):
         return code
-    return code.replace(co_names=code.co_names + tuple(added), co_code=bytes(raw), co_consts=consts)
+    renamed = code.replace(co_names=code.co_names + tuple(added), co_code=bytes(raw), co_consts=consts)
+    return with_arguments(renamed, wide) if wide else renamed

@@ -14,6 +14,7 @@ with that code.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import sys
@@ -53,6 +54,7 @@ from wengert.program.tracing.closure import (
     NotHere,
     NotReplayable,
     NotSeen,
+    Uncopied,
     capture,
     code_that_ran,
 )
@@ -168,6 +170,7 @@ class Compiled(Caller):
         self._ran: frozenset | None = None  # keys of the code that ran in observed calls, once that is of use
         self._is_cut = False  # whether f must run once before its state is captured
         self._scans_all = False  # whether all code that f reaches is analysed
+        self._pins = False  # whether all captured values are part of the keys
         self._warned = self._is_refused = False
         self._constant_names = frozenset(each for each in self.constant if type(each) is str)
         self._parameters = _parameters_of(f) if self._constant_names else ()
@@ -411,7 +414,7 @@ class Compiled(Caller):
         """Return the captured state of f; None if f must run first, to tell which of the code that it reaches runs."""
         is_free = self._ran is None and not (in_derivative or self._scans_all)
         limit = MAX_UNSEEN_FUNCTIONS if is_free else sys.maxsize
-        captures = capture(self.f, others, in_derivative, (*self.constant, *fixed), self._ran, limit)
+        captures = capture(self.f, others, in_derivative, (*self.constant, *fixed), self._ran, limit, self._pins)
         self._is_cut = captures.is_cut or (is_free and captures.effect is not None)
         self._scans_all |= self._ran is not None and captures.ran is None
         return None if self._is_cut else captures
@@ -421,7 +424,8 @@ class Compiled(Caller):
         y, seen = self._run_observed(args, kwargs, None, None)
         with self._lock:
             self._ran = code_that_ran(seen)
-        self._read(others, fixed=fixed)  # warns if f cannot be replayed
+        with contextlib.suppress(UnsupportedValue, RecursionError):
+            self._read(others, fixed=fixed)  # warns if f cannot be replayed
         return self.f(*args, **kwargs) if y is UNKNOWN else y
 
     def _scan_all(self):
@@ -584,6 +588,10 @@ class Compiled(Caller):
                     return program if self.tier == "auto" else program.tiered(self.tier)
                 except NotSeen:
                     self._scan_all()
+                    return ""
+                except Uncopied:
+                    self._pins = True
+                    self._tables, self._route = {}, None
                     return ""
                 except NotHere:
                     return ""

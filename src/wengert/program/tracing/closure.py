@@ -42,11 +42,12 @@ from wengert.core.rebind.rebind import (
     make_proxy_class,
     partial_like,
     rebound,
+    running_plan,
 )
-from wengert.core.rebind.rename import BUILTINS, Alias, TooWide, private, read, rename
+from wengert.core.rebind.rename import BUILTINS, Alias, private, read, rename
 from wengert.program.ir.identity import Same
 from wengert.program.tracing.environment import StateGuards
-from wengert.program.tracing.observer import Observer
+from wengert.program.tracing.observer import Observer, Watch
 from wengert.program.tracing.purity import reads_by_name, why_impure
 from wengert.program.tracing.pytree import (
     MAX_SMALL_ITEMS,
@@ -62,7 +63,7 @@ from wengert.program.tracing.pytree import (
 from wengert.program.tracing.scan import Scan, TooManyFunctions, UnknownCode, code_key, codes_of, effect
 from wengert.transforms.dense import Operator
 
-__all__ = ["Captures", "NotHere", "NotReplayable", "NotSeen", "Reading", "capture", "code_that_ran"]
+__all__ = ["Captures", "NotHere", "NotReplayable", "NotSeen", "Reading", "Uncopied", "capture", "code_that_ran"]
 
 _SHELVES = (dict, list, set, frozenset, collections.deque)
 _HOLDERS = (dict, list, tuple, collections.deque, np.ndarray)  # not sets: traced values are unhashable
@@ -79,12 +80,16 @@ class NotHere(NotReplayable):
     """f cannot be traced at these arguments, but perhaps at others."""
 
 
+class Uncopied(NotHere):
+    """While f is traced, a function runs itself instead of its copy, so it takes captured values for constants."""
+
+
 class NotSeen(NotHere):
     """f calls code while it is traced that did not run before."""
 
 
 #: number of functions that are scanned before f has run; most of those that large packages reach never run
-MAX_UNSEEN_FUNCTIONS = 48
+MAX_UNSEEN_FUNCTIONS = 24
 
 #: functions of importlib that run when a loaded module is imported again
 _IMPORTING = {"_handle_fromlist", "_lock_unlock_module"}
@@ -204,12 +209,12 @@ class _OperandPlan(Plan):
         self.operands, self.used, self.names, self.own = operands, set(), {}, {}
         self.spaces: list = []  # pairs: namespace of a proxy object, and its initial contents
         self.root = root
-        memo: dict = {}
+        self.memo = memo = {}
         nodes, _ = self.explore(root, reached)
-        try:
-            self.make(nodes, memo)
-        except TooWide:
-            raise NotReplayable("it has too many names") from None
+        functions = [value for value in nodes if type(value) is types.FunctionType]
+        codes = [f.__code__ for f in functions if id(f) in self.changed]
+        self.originals = [*codes, *filter(None, (read(code).latest[1] for code in codes))]
+        self.make(nodes, memo)
         self.run = self.build(root, memo)
 
     def __del__(self, pop=BUILTINS.pop):
@@ -250,7 +255,8 @@ class _OperandPlan(Plan):
     def rename(self, f):
         key, aliases = self.renaming(f)
         self.aliases += aliases
-        self.changed[id(f)] = f.__code__ if self.is_trial else rename(f.__code__, *key)
+        code = f.__code__ if self.is_trial else rename(f.__code__, *key)
+        self.changed[id(f)] = code if self.is_trial or code is not f.__code__ else code.replace()  # see `originals`
 
     def recipe(self, f):
         swaps, *rest = super().recipe(f)
@@ -345,8 +351,9 @@ class Captures:
         constant: tuple = (),
         ran: frozenset | None = None,
         limit: int = sys.maxsize,
+        pins: bool = False,
     ):
-        self.f = f
+        self.f, self.pins = f, pins
         self.others, self.constant = tuple(others), constant
         self.ran, self.is_cut = ran, False
         self.root = root = _root_of(f, self.others)
@@ -385,6 +392,7 @@ class Captures:
         held = [value for (_, name), (_, value) in scan.watched.items() if not str(name).startswith("__")]
         self.is_whole = not any(isinstance(value, _HOLDERS) for value in held)  # dunder names are those of classes
         used = _OperandPlan(root, {key: place.read() for key, place in scan.places.items()}, self.reached, True).used
+        used = set() if self.pins else used - scan.pinned
         self.live = [place for key, place in scan.places.items() if key in used]
         self.static = [place for key, place in scan.places.items() if key not in used]
         sizes = [*scan.sizes.values()]
@@ -545,6 +553,7 @@ class _CheckedCall:
             f = f.f
         self.__name__ = self.__qualname__ = getattr(f, "__qualname__", type(f).__name__)
         self._copies = copies  # keeps private names alive
+        self._originals = copies.originals if captures.live else ()
         self._new = new
         self._shelves = shelves
         self._f, self._swaps = copies.run, {}
@@ -560,7 +569,14 @@ class _CheckedCall:
         lent = (*self._new, *args, *kwargs.values())
         contents = [*map(_items, self._shelves)]
         forms = [*map(item_ids, lent)], [*map(_ids_of_items, contents)]
-        y = self._f(*args, **kwargs)
+        token = running_plan.set(self._copies)
+        try:
+            with Watch(self._originals) as watch:
+                y = self._f(*args, **kwargs)
+        finally:
+            running_plan.reset(token)
+        if watch.found:
+            raise Uncopied("it runs a function that is not copied")
         for space, held in self._copies.spaces:
             if space.keys() != held.keys() or any(space[name] is not held[name] for name in held):
                 raise NotReplayable(effect("it sets attributes of an object that it did not create"))
@@ -608,6 +624,7 @@ def capture(
     constant: tuple = (),
     ran: frozenset | None = None,
     limit: int = sys.maxsize,
+    pins: bool = False,
 ) -> Captures:
     """Find the state that a function reads from outside; see `Captures`.
 
@@ -624,5 +641,7 @@ def capture(
         Keys of the code that may run, see `code_that_ran`; by default all code that f reaches.
     limit : int
         Number of functions above which nothing is captured, and ``is_cut`` is set.
+    pins : bool
+        Whether all captured values are part of the key, since the trace takes some of them for constants.
     """
-    return Captures(f, others, in_derivative, constant, ran, limit)
+    return Captures(f, others, in_derivative, constant, ran, limit, pins)

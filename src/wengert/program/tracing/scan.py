@@ -9,6 +9,8 @@ Invariants
 - All state that the function can read through scanned code is watched, immutable, declared constant, or in doubt.
   Code that was not scanned is detected by running the function under `observer.Observer`.
 - The user's objects are only read, and none of their code runs.
+- A place that f may read through an object that is not copied for a trace, such as a set, is *pinned*: its value is
+  part of the cache key, since the trace takes it for a constant.
 
 A call costs time linear in the watched state, which `MAX_OBJECTS`, `MAX_ITEMS` and `MAX_BYTES` bound.
 """
@@ -40,6 +42,7 @@ from wengert.core.rebind.follow import (
     py_func_of,
 )
 from wengert.core.rebind.rename import read
+from wengert.core.rebind.tables import TABLES
 from wengert.features import is_made_in_python, knows_bytecode
 from wengert.program.tracing.environment import ABSENT, Contents, Place
 from wengert.program.tracing.purity import (
@@ -72,6 +75,10 @@ _OWN = {"__name__", "__qualname__", "__module__", "__doc__", "__annotations__", 
 _BYTES = (bytearray, array.array, memoryview, np.void)
 #: types that are views of another object
 _BEHIND = (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()), super, types.MethodWrapperType)
+
+
+#: types whose contents f sees through stand-ins, as far as they are copied
+_READ_THROUGH = {types.ModuleType, types.CellType, *TABLES}
 
 
 class Doubt(NamedTuple):
@@ -146,6 +153,7 @@ class Scan:
     def __init__(self, root, nodes, lowered, constant=(), ran=None, limit=sys.maxsize):
         self.ran, self.limit = ran, limit
         self.followed = {id(node) for node in nodes if not is_seen_whole(node)}
+        self.copied = {*map(id, nodes)}
         self.lowered = lowered  # converts operands to plain values, since in a derivative they are data
         self.names = {each for each in constant if type(each) is str}
         self.constants = [each for each in constant if type(each) is not str]
@@ -157,6 +165,8 @@ class Scan:
             self.codes, self.effect = {}, None
             self.held, self.waiting, self.looked = {id(each): each for each in self.constants}, [], {}
             self.is_inside = False  # within an object of a pure package
+            self.is_open = False  # reached through an object that is not copied
+            self.open, self.pinned = set(), set()
             self.items = self.bytes = 0
             self.trusted = [*self.constants]
             self.origin = None
@@ -167,7 +177,7 @@ class Scan:
 
     def run(self):
         while self.waiting:
-            value, self.origin, self.is_inside = self.waiting.pop()
+            value, self.origin, self.is_inside, self.is_open = self.waiting.pop()
             if len(self.held) > MAX_OBJECTS + len(self.constants) or self.items > MAX_ITEMS or self.bytes > MAX_BYTES:
                 self.origin, self.is_inside = None, False
                 self.doubt("more objects, items or bytes than can be compared at each call")
@@ -183,16 +193,25 @@ class Scan:
         self.is_dynamic |= id(value) in DYNAMIC or type(value) in (operator.attrgetter, operator.methodcaller)
         if type(value) is np.ufunc:
             value = function_of_ufunc(value)
-        if type(value) in ATOMS or value is ABSENT or id(value) in self.held:
+        if type(value) in ATOMS or value is ABSENT:
             return
+        if id(value) in self.held and (not self.is_open or id(value) in self.open):
+            return
+        if self.is_open:
+            self.open.add(id(value))
         self.held[id(value)] = value  # keeps temporary objects alive, so that ids stay unique
-        self.waiting.append((value, self.origin, self.is_inside))
+        self.waiting.append((value, self.origin, self.is_inside, self.is_open))
 
     def look(self, holder, name=None, is_item=False, get=None):
         """Record the contents of a place, and queue them."""
         place = Place(holder, name, get)
         if place.key in self.looked:
+            if self.is_open and place.key not in self.pinned:
+                self.pinned.add(place.key)
+                self.enter(place.read())
             return
+        if self.is_open:
+            self.pinned.add(place.key)
         if name in self.names and not is_item:
             self.trusted.append(place.read())
             return
@@ -226,6 +245,9 @@ class Scan:
 
     def visit(self, value):
         kind = type(value)
+        if not (kind in _READ_THROUGH or id(value) in self.copied):
+            self.is_open = True
+            self.open.add(id(value))
         if kind is types.FunctionType:
             self.visit_function(value)
         elif kind is functools.partial:
@@ -293,7 +315,8 @@ class Scan:
             for cell in f.__closure__ or ():
                 self.look(cell)
             return  # if it is impure and called, the observer sees its code
-        if self.ran is not None and code_key(f.__code__) not in self.ran and _PARTS_OF_FUNCTIONS.isdisjoint(self.loaded):
+        is_idle = self.ran is not None and code_key(f.__code__) not in self.ran
+        if is_idle and _PARTS_OF_FUNCTIONS.isdisjoint(self.loaded):
             self.look_at_attributes(f)
             return
         if len(self.functions) >= self.limit:

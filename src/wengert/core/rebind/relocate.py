@@ -1,0 +1,152 @@
+"""Replaces arguments of instructions, and moves code apart where an argument needs more bytes.
+
+Method.  An argument beyond 255 is spread over EXTENDED_ARG instructions in front.  Instructions grow until all
+arguments fit, those of jumps included (branch relaxation: Szymanski 1978, "Assembling code for machines with
+span-dependent instructions").  The exception table and the line table are written anew for the new offsets.
+
+Invariants
+- Instructions keep their order, positions and inline caches; they never shrink, so the growth ends.
+- An inserted EXTENDED_ARG belongs to its instruction: jumps, protected ranges and lines start before it.
+"""
+
+import dis
+import itertools
+
+from wengert.features import CACHE
+
+__all__ = ["with_arguments"]
+
+_EXTENDED_ARG = dis.opmap["EXTENDED_ARG"]
+_JUMPS = {*dis.hasjrel}
+_BACKWARD = {op for op in _JUMPS if "BACKWARD" in dis.opname[op] or dis.opname[op] == "END_ASYNC_FOR"}
+_WITH_COLUMNS, _LINE_ONLY, _NO_PLACE = 14, 13, 15  # kinds of entries of the line table
+_MAX_UNITS = 8  # code units of an entry of the line table
+
+
+class _Instruction:
+    """An instruction with its prefixes and caches: code units from `start` to `end`, with the opcode at `place`."""
+
+    __slots__ = ("arg", "caches", "end", "op", "place", "size", "start", "target")
+
+    def __init__(self, start, place, end, op, arg):
+        self.start, self.place, self.end, self.op, self.arg = start, place, end, op, arg
+        self.size, self.caches, self.target = place - start, end - place - 1, None
+        if op in _JUMPS:
+            self.target = end - arg if op in _BACKWARD else end + arg
+
+
+def with_arguments(code, changes):
+    """Return `code` with other arguments of instructions, given by their offsets in bytes."""
+    instructions = _decode(code.co_code)
+    for each in instructions:
+        each.arg = changes.get(2 * each.place, each.arg)
+    moved = _moved(instructions)
+    while _fit_arguments(instructions, moved):
+        moved = _moved(instructions)
+    return code.replace(
+        co_code=_encode(instructions),
+        co_exceptiontable=_exception_table(code.co_exceptiontable, moved),
+        co_linetable=_line_table(code, moved),
+    )
+
+
+def _decode(raw):
+    found, start, arg, k = [], 0, 0, 0
+    while k < len(raw) // 2:
+        op, arg, place, k = raw[2 * k], arg << 8 | raw[2 * k + 1], k, k + 1
+        if op == _EXTENDED_ARG:
+            continue
+        while k < len(raw) // 2 and raw[2 * k] == CACHE:
+            k += 1
+        found.append(_Instruction(start, place, k, op, arg))
+        start, arg = k, 0
+    return found
+
+
+def _moved(instructions):
+    """New offset of each code unit, and of the end; what is inserted lies before the units of its instruction."""
+    moved, grown = [], 0
+    for each in instructions:
+        moved.append(each.start + grown)
+        grown += each.size - (each.place - each.start)
+        moved += range(each.start + 1 + grown, each.end + grown)
+    return [*moved, instructions[-1].end + grown]
+
+
+def _fit_arguments(instructions, moved):
+    """Enter the distances of jumps, and give instructions the prefixes that they need; did one of them grow?"""
+    has_grown = False
+    for each in instructions:
+        if each.target is not None:
+            each.arg = abs(moved[each.target] - moved[each.end])
+        needed = (max(each.arg.bit_length(), 1) - 1) // 8
+        if needed > each.size:
+            each.size, has_grown = needed, True
+    return has_grown
+
+
+def _encode(instructions):
+    raw = bytearray()
+    for each in instructions:
+        for k in range(each.size, 0, -1):
+            raw += bytes((_EXTENDED_ARG, each.arg >> 8 * k & 255))
+        raw += bytes((each.op, each.arg & 255)) + bytes(2 * each.caches)
+    return bytes(raw)
+
+
+def _exception_table(table, moved):
+    """Exception table for the new offsets: entries (start, length, target, depth), in groups of 6 bits, highest first."""
+    rest, new = iter(table), bytearray()
+
+    def number():
+        byte = next(rest)
+        value = byte & 63
+        while byte & 64:
+            byte = next(rest)
+            value = value << 6 | byte & 63
+        return value
+
+    for _ in range(sum(byte >> 7 for byte in table)):
+        start, length, target, depth = (number() for _ in range(4))
+        first = len(new)
+        for value in (moved[start], moved[start + length] - moved[start], moved[target], depth):
+            shifts = range((max(value.bit_length(), 1) - 1) // 6 * 6, -1, -6)
+            new += bytes(value >> shift & 63 | (shift > 0) << 6 for shift in shifts)
+        new[first] |= 128
+    return bytes(new)
+
+
+def _line_table(code, moved):
+    """Line table for the new offsets."""
+    table, line = bytearray(), code.co_firstlineno
+    units = zip(code.co_positions(), itertools.pairwise(moved))
+    for place, group in itertools.groupby(units, key=lambda unit: unit[0]):
+        spans = [span for _, span in group]
+        length = spans[-1][1] - spans[0][0]
+        while length:
+            step = min(length, _MAX_UNITS)
+            table += _line_entry(place, line, step)
+            line, length = line if place[0] is None else place[0], length - step
+    return bytes(table)
+
+
+def _line_entry(place, line, length):
+    """An entry of the line table, after an entry of this line."""
+    first, last, column, end_column = place
+    if first is None:
+        return bytes((128 | _NO_PLACE << 3 | length - 1,))
+    change = first - line
+    sign = (-change << 1 | 1) if change < 0 else change << 1
+    if None in place:
+        return bytes((128 | _LINE_ONLY << 3 | length - 1, *_varint(sign)))
+    numbers = sign, last - first, column + 1, end_column + 1
+    return bytes((128 | _WITH_COLUMNS << 3 | length - 1, *itertools.chain(*map(_varint, numbers))))
+
+
+def _varint(value):
+    """Groups of 6 bits, lowest first, with bit 6 set in all but the last."""
+    out = []
+    while value > 63:
+        out.append(value & 63 | 64)
+        value >>= 6
+    return [*out, value]
