@@ -64,7 +64,7 @@ def operate(fun: np.ufunc, left, right):
         found = NotImplemented if method is None else method(other, x if defers_to(other) else var.float_of(x))
         if found is not NotImplemented:
             return found
-    converted = _converted(other)
+    converted = float.__float__(other) if isinstance(other, float) else read_object(other)
     if converted is not other:
         return compute(x, converted) if is_left else compute(converted, x)
     try:
@@ -74,6 +74,9 @@ def operate(fun: np.ufunc, left, right):
     except Exception:  # plain code raises it as well; in a batch it may concern only some elements
         if not is_lifted(x):
             raise
+    converted = as_array_like(other)
+    if converted is not other:
+        return compute(x, converted) if is_left else compute(converted, x)
     if var.is_traced(x) and not var.is_scalar(x) and is_made_in_python(type(other)):
         return _by_elements(compute, left, right, is_left)
     if is_lifted(x):
@@ -96,15 +99,6 @@ def as_array_like(x):
         return list(x)
     made = np.asarray(x)
     return made if made.dtype.kind in "biufc" else x
-
-
-def _converted(x):
-    """Convert the other operand of an operator as NumPy does; return a value without numeric equivalent unchanged."""
-    if isinstance(x, float):
-        return float.__float__(x)
-    if type(x) in ARRAY_LIKE:
-        return as_array_like(x)
-    return read_object(x)
 
 
 def read_object(x):
