@@ -1023,3 +1023,112 @@ def test_compiled_power_of_array_and_python_float():
     for s in (2.0, 0.5, 2.0):
         assert f(s) == np.sum(np.array([2.0, 3.0]) ** s)
     np.testing.assert_allclose(wg.grad(f)(2.0), np.array([4.0, 9.0]) @ np.log([2.0, 3.0]), rtol=1e-14)
+
+
+class Scale:
+    """An object with reflected methods, which leaves operators to NumPy as the attributes of its subclasses say."""
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __rmul__(self, x):
+        return Scaled(x * self.factor, type(np.asarray(wg.stop_gradient(x))).__name__, x)
+
+    def __rsub__(self, x):
+        return x - self.factor
+
+
+class Scaled:
+    def __init__(self, value, kind, given):
+        self.value, self.kind, self.given = value, kind, given
+
+
+class PriorScale(Scale):
+    __array_priority__ = 10.0
+
+
+class ExclusiveScale(Scale):
+    __array_ufunc__ = None
+
+
+class Vector:
+    """An object that NumPy converts to an array."""
+
+    def __init__(self, *items):
+        self.items = items
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.items)
+
+
+class Row:
+    """A sequence, which NumPy converts to an array too."""
+
+    def __init__(self, *items):
+        self.items = items
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, k):
+        return self.items[k]
+
+
+class Celsius(float):
+    pass
+
+
+class Doubled(float):
+    def __rmul__(self, x):
+        return 2.0 * float(self) * x
+
+
+#: operators between a traced value and an object, with their derivatives
+WITH_OBJECTS = {
+    "a scalar and an object": (lambda x: (x[0] * Scale(3.0)).value, [3.0, 0.0]),
+    "a scalar and an object of priority": (lambda x: (x[0] * PriorScale(3.0)).value, [3.0, 0.0]),
+    "a Python float and an object": (lambda x: (float(x[0]) * Scale(3.0)).value + (x[1] - Scale(1.0)), [3.0, 1.0]),
+    "an array and an object": (lambda x: (x * Scale(3.0))[1].value, [0.0, 3.0]),
+    "an array minus an object": (lambda x: np.sum((x - Scale(3.0)) * x), [-2.0, 0.0]),
+    "an array and an object of priority": (lambda x: (x * PriorScale(3.0)).value[1], [0.0, 3.0]),
+    "an array and an exclusive object": (lambda x: (x * ExclusiveScale(3.0)).value[1], [0.0, 3.0]),
+    "a scalar and a vector": (lambda x: np.sum(x[1] * Vector(1.0, 2.0)), [0.0, 3.0]),
+    "an array and a vector": (lambda x: np.sum(x * Vector(1.0, 2.0)), [1.0, 2.0]),
+    "an array and a sequence": (lambda x: np.sum(x * Row(1.0, 2.0)), [1.0, 2.0]),
+    "a sequence of traced values": (lambda x: np.sum(x * Row(x[0], x[0])), [2.5, 0.5]),
+    "vectors converted to arrays": (
+        lambda x: np.sum(np.asarray(Vector(1.0, 2.0)) * x + np.array(Row(x[0], x[0]), dtype=float)),
+        [3.0, 2.0],
+    ),
+    "a scalar and a float of another class": (lambda x: x[0] * Celsius(3.0) + Celsius(1.0) / x[1], [3.0, -1 / 2.25]),
+    "a Python float and one of another class": (
+        lambda x: float(x[0]) * Celsius(3.0) + float(x[1]) ** Celsius(2.0) * (float(x[0]) < Celsius(3.0)),
+        [3.0, 3.0],
+    ),
+    "a Python float and one with a method": (lambda x: float(x[0]) * Doubled(3.0) + x[1] * Doubled(1.0), [6.0, 1.0]),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("name", WITH_OBJECTS)
+def test_operators_with_objects_give_value_and_derivative_of_numpy(name, compiled):
+    f, expected = WITH_OBJECTS[name]
+    x = np.array([0.5, 1.5])
+    y, g = wg.grad(wg.compile(f) if compiled else f, value=True)(x)
+    assert y == f(x)
+    assert_rounding(g, np.array(expected))
+
+
+@pytest.mark.parametrize(
+    ("operand", "f", "kind"),
+    [
+        (np.float64(0.5), lambda x: (x * Scale(3.0)).given, float),
+        (np.float64(0.5), lambda x: (x * ExclusiveScale(3.0)).given, np.float64),
+        (np.ones(2), lambda x: (x * Scale(3.0))[0].given, float),
+        (np.ones(2), lambda x: (x * ExclusiveScale(3.0)).given, np.ndarray),
+    ],
+)
+def test_reflected_methods_get_operands_of_the_types_that_numpy_passes(operand, f, kind):
+    kinds = [type(f(operand))]
+    wg.jacobian(lambda x: [kinds.append(f(x).__class__), f(x)][1])(operand)
+    assert kinds == [kind, kind]

@@ -2,6 +2,7 @@
 
 import builtins
 import cmath
+import fractions
 import math
 import math as m
 import operator
@@ -22,6 +23,13 @@ from wengert import standard_library as library
 X = np.array([0.31, 0.72, 0.45])
 MODULES = (math, cmath, statistics)
 fetched = types.MappingProxyType({"sin": math.sin})  # functions in it are not followed
+
+
+standard = NormalDist()
+density = standard.pdf
+half = fractions.Fraction(1, 2)
+OPERATORS = {"rsub": float.__rsub__, "neg": float.__neg__}
+times, divided = float.__mul__, float.__divmod__
 
 
 def inside(x):
@@ -113,6 +121,13 @@ CASES = {
         + NormalDist(x[0], x[1]).inv_cdf(x[2]) * (NormalDist(x[0], x[1]) * x[2]).stdev
         + NormalDist.from_samples(x).overlap(NormalDist(x[0], 2.0)) + NormalDist(x[0], x[1]).zscore(0.3)
     ),
+    "methods held by code": lambda x: density(x[0]) * standard.cdf(x[1]) + standard.inv_cdf(x[2]),
+    "operators of float": lambda x: (
+        times(float(x[0]), x[1]) + OPERATORS["rsub"](float(x[1]), 1) + OPERATORS["neg"](math.sin(x[2]))
+        + float.__pow__(float(x[0]), x[1]) + float.__add__(x[0], 1) * float.__lt__(x[0], x[1])
+        + divided(float(x[1]), 0.2)[1] + float.__abs__(float(x[0])) * float.__bool__(math.cos(x[0]))
+    ),
+    "fractions": lambda x: x[0] * half + (x * half)[1] * math.sin((half * x)[2]) + (x - half)[0],
     "pairs": lambda x: (
         statistics.covariance(x, x * x) + statistics.correlation(x, [1, 5, 2])
         + statistics.linear_regression(x, [1, 5, 2]).slope

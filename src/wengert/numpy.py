@@ -29,8 +29,10 @@ from wengert.core.dispatch import arguments as _arguments
 from wengert.core.dispatch import dispatch as _dispatch
 from wengert.core.dispatch import lifted as _lifted
 from wengert.core.dispatch import methods as _methods
+from wengert.core.dispatch import mixed as _mixed
 from wengert.core.dispatch import refusing as _refusing
 from wengert.core.dispatch import subclasses as _subclasses
+from wengert.core.dispatch.ufunc import ScalarFunction as _ScalarFunction
 from wengert.core.dispatch.ufunc import proxy as _proxy
 from wengert.core.operands import var as _var
 from wengert.core.rebind import rebind as _rebind
@@ -203,6 +205,8 @@ def _array(object, dtype, copy, order, subok, ndmin):
         if copy and not _var.holds_var(object):
             return lift.made(_np.array(object, dtype, order=order, subok=subok, ndmin=ndmin))
     if not _var.holds_var(object):
+        if _levels.is_tracing() and (read := _mixed.read_object(object)) is not object:
+            return array(read, dtype, copy=copy, order=order, subok=subok, ndmin=ndmin)
         result = _np.array(object, dtype, copy=copy, order=order, subok=subok, ndmin=ndmin)
         if result is object or not _levels.is_tracing() or _np.may_share_memory(result, object):
             return result
@@ -239,6 +243,8 @@ class _Methods:
         method = getattr(cls, name)
         if name == "__new__" and cls is _np.ndarray:
             return _subclasses.new
+        if cls is float and name in _operators_of_float:
+            return _operators_of_float[name]
         if type(method) not in (_types.MethodDescriptorType, _types.WrapperDescriptorType):
             return method
 
@@ -311,6 +317,17 @@ def _of_library(name):
 
     return convert
 
+
+def _operator_of_float(name):
+    """Return the function for a method of ``float`` that is an operator, such as ``float.__mul__``."""
+    return _ScalarFunction(getattr(float, name), _functools.partial(_of_library("float_method"), name))
+
+
+_BINARY = "add sub mul truediv floordiv mod divmod pow".split()
+_OTHER = "neg pos abs bool float lt le eq ne gt ge".split()
+_operators_of_float = {
+    f"__{name}__": _operator_of_float(f"__{name}__") for name in [*_BINARY, *(f"r{name}" for name in _BINARY), *_OTHER]
+}
 
 #: does ``sum`` add floats with a correction of their rounding errors, as it does from Python 3.12 on?
 _adds_floats_exactly = sum([1e16, 1.0, -1e16]) == 1.0
@@ -978,6 +995,8 @@ def _install() -> None:
         _rebind.register(original, copies if original is _copy else getattr(copies, original.__name__))
     _rebind.register_type(_var.Type(), _var.Type(True))
     _rebind.register_class(float, _ScalarClass(float, _of_library("to_float")), is_dtype=True)
+    for name, made in _operators_of_float.items():  # code may hold them in tables
+        _rebind.register(getattr(float, name), made)
     _rebind.register_class(complex, _ScalarClass(complex, _of_library("to_complex")), is_dtype=True)
     for name, cls in vars(_np).items():
         if isinstance(cls, type) and cls in _SCALAR_CLASSES:

@@ -1,7 +1,7 @@
 """Differentiable versions of the numeric functions of Python's standard library, for code under differentiation.
 
 A function under differentiation sees these versions of `math`, `cmath` and `statistics`, of the conversions ``float``
-and ``complex``, and of ``sum``, wherever its names refer to the originals.
+and ``complex``, of the operators of ``float`` as functions, and of ``sum``, wherever its names refer to the originals.
 The value is computed by the original function, so that its bits and its exceptions are those of plain code; the
 derivative is that of an equivalent NumPy or SciPy function.  Results that are Python floats stay Python floats.
 Calls without traced arguments are passed on to the original.
@@ -481,6 +481,28 @@ def to_float(x: Any) -> Any:
     return python_float(as_float(x))
 
 
+#: functions of one traced float that equal methods of ``float``
+_UNARY_METHODS = {"neg": operator.neg, "pos": operator.pos, "abs": abs, "bool": bool, "float": to_float}
+
+
+def float_method(name: str, *args: Any) -> Any:
+    """Call a method of ``float`` that is an operator, such as ``float.__mul__``, with possibly traced arguments."""
+    fun = getattr(float, name)
+    if not args or not is_traced(args) or not isinstance(args[0], float):
+        return fun(*args)
+    args = [to_float(x) if is_traced(x) and isinstance(x, float) else x for x in args]
+    word = name.strip("_")
+    if len(args) == 1 and word in _UNARY_METHODS:
+        return _UNARY_METHODS[word](*args)
+    if len(args) != 2:
+        return fun(*args)
+    if not isinstance(args[1], (float, int)):
+        return NotImplemented
+    if is_reflected := not hasattr(operator, name) and name != "__divmod__":
+        word = word[1:]
+    return (divmod if word == "divmod" else getattr(operator, word))(*(reversed(args) if is_reflected else args))
+
+
 def to_complex(real: Any, imag: Any = None) -> Any:
     """``complex`` of traced values."""
     if imag is None:
@@ -584,9 +606,11 @@ def install_statistics() -> dict:
     for name, method in vars(statistics.NormalDist).items():
         if is_own(method):
             body[name] = moved(method, space)
+            rebind.register(method, body[name])  # code may hold a bound method, such as NormalDist().cdf
         elif isinstance(method, (classmethod, property)):
             body[name] = type(method)(moved(getattr(method, "__func__", None) or method.fget, space))
     space["NormalDist"] = type("NormalDist", (statistics.NormalDist,), body)
+    rebind.register_wrapper(statistics.NormalDist, type, lambda x, cls: cls(x.mean, x.stdev))
     return {name: space[name] for name in DIFFERENTIABLE["statistics"] if hasattr(statistics, name)}
 
 

@@ -1,9 +1,15 @@
 """Operators between a traced value and a value of a type that no rule accepts.
 
-Buffers and ranges are converted to arrays, as NumPy does. For any other type the reflected operator of that type is
-tried first, as with NumPy's scalars.
-If none exists but plain code would compute a result, the operator raises an error that is also noted at the
+An operand of another type is treated as NumPy does [1]_.  A scalar leaves it to the reflected method of that type,
+which gets a Python float unless the type sets ``__array_ufunc__`` or ``__array_priority__``.  An array does so only if
+the type sets one of them; otherwise it converts the other operand to an array, and computes with each element if there
+is no numeric equivalent.
+If no method exists but plain code would compute a result, the operator raises an error that is also noted at the
 derivative: f could catch Python's own TypeError and silently lose the derivative.
+
+References
+----------
+.. [1] NEP 13, behavior in combination with Python's binary operations.
 """
 
 from __future__ import annotations
@@ -11,6 +17,8 @@ from __future__ import annotations
 import array
 import collections
 import operator
+import sys
+import types
 
 import numpy as np
 
@@ -18,6 +26,7 @@ from wengert.core.dispatch.arguments import clean
 from wengert.core.dispatch.checks import refusal
 from wengert.core.messages import operator_message
 from wengert.core.operands import var
+from wengert.features import is_made_in_python
 
 #: for the ufunc of each operator: the function that computes it, the reflected method and the symbol
 _OPERATORS = {
@@ -48,10 +57,16 @@ def operate(fun: np.ufunc, left, right):
     is_left = _is_operand(left)
     x, other = (left, right) if is_left else (right, left)
     compute, reflected, sign = _OPERATORS[fun]
-    if is_left and (method := getattr(type(other), reflected, None)) is not None:
-        found = method(other, x)
+    if is_fraction(other):  # its methods, which are not followed, convert the operand of another type
+        return compute(x, float(other)) if is_left else compute(float(other), x)
+    if is_left and (is_lifted(x) or var.is_scalar(x) or defers_to(other)):
+        method = getattr(type(other), reflected, None)
+        found = NotImplemented if method is None else method(other, x if defers_to(other) else var.float_of(x))
         if found is not NotImplemented:
             return found
+    converted = float.__float__(other) if isinstance(other, float) else read_object(other)
+    if converted is not other:
+        return compute(x, converted) if is_left else compute(converted, x)
     try:
         compute(_plain(left), _plain(right))
     except TypeError:
@@ -62,6 +77,8 @@ def operate(fun: np.ufunc, left, right):
     converted = as_array_like(other)
     if converted is not other:
         return compute(x, converted) if is_left else compute(converted, x)
+    if var.is_traced(x) and not var.is_scalar(x) and is_made_in_python(type(other)):
+        return _by_elements(compute, left, right, is_left)
     if is_lifted(x):
         x._raise_unsupported(f"the operator {sign} with a {type(other).__name__}")
     if var.is_traced(x) and not var.is_passive(x):
@@ -82,6 +99,47 @@ def as_array_like(x):
         return list(x)
     made = np.asarray(x)
     return made if made.dtype.kind in "biufc" else x
+
+
+def read_object(x):
+    """Return the array or list as which NumPy reads an object of a class written in Python; other values unchanged."""
+    kind = type(x)
+    if _is_function(getattr(kind, "__array__", None)):
+        return x.__array__()
+    is_sequence = _is_function(getattr(kind, "__len__", None)) and _is_function(getattr(kind, "__getitem__", None))
+    return list(x) if is_sequence and not isinstance(x, (dict, list, tuple, str)) else x
+
+
+def _is_function(x) -> bool:
+    return type(x) is types.FunctionType
+
+
+def is_fraction(x) -> bool:
+    module = sys.modules.get("fractions")
+    return module is not None and isinstance(x, module.Fraction)
+
+
+def defers_to(other) -> bool:
+    """Return whether the operators of NumPy's arrays leave the operation to the methods of `other`."""
+    kind = type(other)
+    if hasattr(kind, "__array_ufunc__"):
+        return kind.__array_ufunc__ is None
+    return getattr(kind, "__array_priority__", 0.0) > 0.0
+
+
+def _by_elements(compute, left, right, is_left):
+    """Apply an operator to each element of an array, as a Python float, and an object.
+
+    Return an array of objects, or of numbers if all results are numbers.
+    """
+    x = left if is_left else right
+    found = np.empty(np.shape(x), dtype=object)
+    for i in np.ndindex(*np.shape(x)):
+        item = var.float_of(x[i])
+        found[i] = compute(item, right) if is_left else compute(left, item)
+    if found.size and all(var.is_scalar(y) or isinstance(y, (int, float)) for y in found.flat):
+        return np.reshape(np.stack([*found.flat]), found.shape)
+    return found
 
 
 def _is_operand(x) -> bool:

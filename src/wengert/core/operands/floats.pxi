@@ -64,6 +64,17 @@ cpdef bint holds_float(x):
     return type(x) is FloatVar
 
 
+cdef tuple COMPARISONS = ("__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__")     # by number of the operator
+
+
+cdef bint compares_as_float(object x, int op):
+    """Return whether `x` is an instance of a subclass of ``float`` without a comparison of its own."""
+    if not PyFloat_Check(x) or isinstance(x, np.generic):
+        return False
+    name = COMPARISONS[op]
+    return getattr(type(x), name) is getattr(float, name)
+
+
 cdef object promoted_with(object x, object other):
     """Convert a traced Python float to a scalar of the precision that promotion with `other` gives it."""
     if type(x) is not FloatVar:
@@ -215,6 +226,8 @@ cdef class FloatVar:
         return float_of(abs(self.x))
 
     def __richcmp__(self, other, int op):
+        if not is_python(other) and compares_as_float(other, op):
+            other = float.__float__(other)
         if not is_python(other):
             if not (is_var(other) or isinstance(other, (ndarray, np.generic, complex))):
                 return NotImplemented
