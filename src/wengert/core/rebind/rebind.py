@@ -66,6 +66,7 @@ from wengert.core.rebind.follow import (
     is_array_class,
     is_differentiated,
     is_followed,
+    is_followed_function,
     is_followed_module,
     is_followed_object,
     is_module_namespace,
@@ -86,6 +87,7 @@ from wengert.core.rebind.follow import (
 from wengert.core.rebind.rename import (
     BUILTINS,
     CALLED,
+    CALLEE,
     IN_USE,
     READ,
     USED,
@@ -150,6 +152,12 @@ class _ProxyMeta(type):
 
     def __delattr__(cls, name):
         delattr(cls._wengert_original, name)
+
+    def __eq__(cls, other):
+        return cls._wengert_original is getattr(other, "_wengert_original", other)
+
+    def __hash__(cls):
+        return hash(cls._wengert_original)
 
     def __instancecheck__(cls, instance):
         return isinstance(instance, cls._wengert_original)
@@ -592,6 +600,7 @@ class Plan:
         code = read(value.__code__)
         return bool(
             is_copying(value)
+            or code.calls_variables
             or (code.imports and self.imports(value))
             or ((value.__closure__ or value.__defaults__ or value.__kwdefaults__) and _holds_module(value))
         )
@@ -1441,3 +1450,19 @@ def _replaced(value):
     if type(value) in (types.FunctionType, *WRAPPERS):
         return rebound(value)
     return rebound(f) if (f := py_func_of(value)) else _proxy_of(value, _plan_of(value))
+
+
+def _callee(value):
+    """Replacement of the value of a variable that is called: a class, a registered function, or a function of a module.
+
+    Other functions are copies already, or were made by followed code.
+    """
+    if type(value) is types.FunctionType:
+        is_of_module = value.__globals__.get(value.__name__) is value
+        return rebound(value) if is_of_module and is_followed_function(value) else value
+    if isinstance(value, type):
+        return value if hasattr(value, "_wengert_original") else in_use(value)
+    return REGISTERED[id(value)][1] if id(value) in REGISTERED else value
+
+
+BUILTINS[CALLEE] = _callee

@@ -1,4 +1,4 @@
-"""Replaces arguments of instructions, and moves code apart where an argument needs more bytes.
+"""Replaces arguments of instructions and inserts instructions, which moves the code after them.
 
 Method.  An argument beyond 255 is spread over EXTENDED_ARG instructions in front.  Instructions grow until all
 arguments fit, those of jumps included (branch relaxation: Szymanski 1978, "Assembling code for machines with
@@ -6,7 +6,8 @@ span-dependent instructions").  The exception table and the line table are writt
 
 Invariants
 - Instructions keep their order, positions and inline caches; they never shrink, so the growth ends.
-- An inserted EXTENDED_ARG belongs to its instruction: jumps, protected ranges and lines start before it.
+- What is inserted belongs to its instruction: jumps to it and protected ranges start before an EXTENDED_ARG, and what
+  follows it has its position.
 """
 
 import dis
@@ -14,7 +15,7 @@ import itertools
 
 from wengert.features import CACHE
 
-__all__ = ["with_arguments"]
+__all__ = ["relocated"]
 
 _EXTENDED_ARG = dis.opmap["EXTENDED_ARG"]
 _JUMPS = {*dis.hasjrel}
@@ -26,20 +27,24 @@ _MAX_UNITS = 8  # code units of an entry of the line table
 class _Instruction:
     """An instruction with its prefixes and caches: code units from `start` to `end`, with the opcode at `place`."""
 
-    __slots__ = ("arg", "caches", "end", "op", "place", "size", "start", "target")
+    __slots__ = ("after", "arg", "caches", "end", "op", "place", "size", "start", "target")
 
     def __init__(self, start, place, end, op, arg):
         self.start, self.place, self.end, self.op, self.arg = start, place, end, op, arg
-        self.size, self.caches, self.target = place - start, end - place - 1, None
+        self.size, self.caches, self.target, self.after = place - start, end - place - 1, None, b""
         if op in _JUMPS:
             self.target = end - arg if op in _BACKWARD else end + arg
 
 
-def with_arguments(code, changes):
-    """Return `code` with other arguments of instructions, given by their offsets in bytes."""
+def relocated(code, arguments, insertions):
+    """Return `code` with other arguments of instructions, and code inserted after instructions.
+
+    Both are given by the offsets of instructions in bytes.  Jumps and conditions are not inserted after.
+    """
     instructions = _decode(code.co_code)
     for each in instructions:
-        each.arg = changes.get(2 * each.place, each.arg)
+        each.arg = arguments.get(2 * each.place, each.arg)
+        each.after = insertions.get(2 * each.place, b"")
     moved = _moved(instructions)
     while _fit_arguments(instructions, moved):
         moved = _moved(instructions)
@@ -70,6 +75,7 @@ def _moved(instructions):
         moved.append(each.start + grown)
         grown += each.size - (each.place - each.start)
         moved += range(each.start + 1 + grown, each.end + grown)
+        grown += len(each.after) // 2
     return [*moved, instructions[-1].end + grown]
 
 
@@ -78,7 +84,7 @@ def _fit_arguments(instructions, moved):
     has_grown = False
     for each in instructions:
         if each.target is not None:
-            each.arg = abs(moved[each.target] - moved[each.end])
+            each.arg = abs(moved[each.target] - moved[each.end])  # nothing is inserted after a jump
         needed = (max(each.arg.bit_length(), 1) - 1) // 8
         if needed > each.size:
             each.size, has_grown = needed, True
@@ -90,12 +96,12 @@ def _encode(instructions):
     for each in instructions:
         for k in range(each.size, 0, -1):
             raw += bytes((_EXTENDED_ARG, each.arg >> 8 * k & 255))
-        raw += bytes((each.op, each.arg & 255)) + bytes(2 * each.caches)
+        raw += bytes((each.op, each.arg & 255)) + bytes(2 * each.caches) + each.after
     return bytes(raw)
 
 
 def _exception_table(table, moved):
-    """Exception table for the new offsets: entries (start, length, target, depth), in groups of 6 bits, highest first."""
+    """Exception table for the new offsets: entries (start, length, target, depth) in groups of 6 bits."""
     rest, new = iter(table), bytearray()
 
     def number():
