@@ -21,13 +21,17 @@ Invariants
 Cost.  A plan explores at most `_MAX_FUNCTIONS` functions.  Functions of a module beyond them are copied when they are
 first called, each by a plan of its own that explores nothing else.
 
-Limits.  Not followed: C functions, the packages that `follow` excludes, classes in cells, defaults or attributes of
-objects, functions in sets, beyond the first items of a container or fetched by `eval`, and attributes of objects beyond
-the first hundred objects.  No proxies for objects with state in C other than that of an array or a tuple, for
-enumerations, nor for classes with `__del__`.  `is`, hashes by identity and `type(x) is C` distinguish proxies and
-copies from originals.  A replaced cell is no longer shared with
-functions that are not followed.  A name that a callee or another thread rebinds *during* a call takes effect at the
-next call; attributes of objects and modules take effect at once.
+Classes stay themselves, so that identity and `isinstance` hold, and are replaced where they are called or read from:
+by a global name, an attribute of a module, a variable (`rename` inserts a call of `_callee`), and an attribute of a
+class or of an object that is reached before the call.  Proxy classes are equal to their originals as keys.
+
+Limits.  Not followed: C functions, the packages that `follow` excludes, methods of classes in attributes of objects
+that f makes itself, functions that come from C code and are called at once, functions beyond the first items of a
+container, and attributes of objects beyond the first hundred objects.  No proxies for objects with state in C other
+than that of an array or a tuple, such as subclasses of dict and list, for enumerations, nor for classes with `__del__`.
+`is`, hashes by identity and `type(x) is C` distinguish proxies and copies from originals.  A replaced cell is no longer
+shared with functions that are not followed.  A name that a callee or another thread rebinds *during* a call takes
+effect at the next call; attributes of objects and modules take effect at once.
 """
 
 import abc
@@ -1085,7 +1089,9 @@ def original(value):
 
 def _reduce_leaf(self, protocol):
     """For `copy`: a copy of the object, as an instance of the class of its proxy."""
-    make, (_, *args), *rest = original(self).__reduce_ex__(protocol)
+    make, (cls, *args), *rest = original(self).__reduce_ex__(protocol)
+    if make is copyreg.__newobj__:  # `pickle` compares its first argument with `__class__`
+        make = cls.__new__
     return make, (type(self), *args), *rest
 
 
