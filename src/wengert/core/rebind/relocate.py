@@ -20,7 +20,7 @@ __all__ = ["relocated"]
 _EXTENDED_ARG = dis.opmap["EXTENDED_ARG"]
 _JUMPS = {*dis.hasjrel}
 _BACKWARD = {op for op in _JUMPS if "BACKWARD" in dis.opname[op] or dis.opname[op] == "END_ASYNC_FOR"}
-_WITH_COLUMNS, _LINE_ONLY, _NO_PLACE = 14, 13, 15  # kinds of entries of the line table
+_ONE_LINE, _WITH_NUMBERS = (10, 11, 12), (13, 14)  # kinds of entries of the line table, as in CPython's locations.md
 _MAX_UNITS = 8  # code units of an entry of the line table
 
 
@@ -51,7 +51,7 @@ def relocated(code, arguments, insertions):
     return code.replace(
         co_code=_encode(instructions),
         co_exceptiontable=_exception_table(code.co_exceptiontable, moved),
-        co_linetable=_line_table(code, moved),
+        co_linetable=_line_table(code.co_linetable, moved),
     )
 
 
@@ -122,37 +122,28 @@ def _exception_table(table, moved):
     return bytes(new)
 
 
-def _line_table(code, moved):
-    """Line table for the new offsets."""
-    table, line = bytearray(), code.co_firstlineno
-    units = zip(code.co_positions(), itertools.pairwise(moved))
-    for place, group in itertools.groupby(units, key=lambda unit: unit[0]):
-        spans = [span for _, span in group]
-        length = spans[-1][1] - spans[0][0]
-        while length:
-            step = min(length, _MAX_UNITS)
-            table += _line_entry(place, line, step)
-            line, length = line if place[0] is None else place[0], length - step
-    return bytes(table)
+def _line_table(table, moved):
+    """Line table for the new offsets: entries (kind, number of code units, place), which start with a byte above 127.
+
+    The place of an entry starts with a change of line, by its kind or as a number, so the pieces of an entry that grew
+    too long are followed by others without a change.
+    """
+    new, unit = bytearray(), 0
+    starts = [k for k, byte in enumerate(table) if byte & 128]
+    for start, end in itertools.pairwise([*starts, len(table)]):
+        kind, place, length = table[start] >> 3 & 15, table[start + 1 : end], (table[start] & 7) + 1
+        rest, unit = moved[unit + length] - moved[unit], unit + length
+        while rest:
+            step = min(rest, _MAX_UNITS)
+            new.append(128 | kind << 3 | step - 1)
+            new += place
+            kind, place, rest = *_on_same_line(kind, place), rest - step
+    return bytes(new)
 
 
-def _line_entry(place, line, length):
-    """An entry of the line table, after an entry of this line."""
-    first, last, column, end_column = place
-    if first is None:
-        return bytes((128 | _NO_PLACE << 3 | length - 1,))
-    change = first - line
-    sign = (-change << 1 | 1) if change < 0 else change << 1
-    if None in place:
-        return bytes((128 | _LINE_ONLY << 3 | length - 1, *_varint(sign)))
-    numbers = sign, last - first, column + 1, end_column + 1
-    return bytes((128 | _WITH_COLUMNS << 3 | length - 1, *itertools.chain(*map(_varint, numbers))))
-
-
-def _varint(value):
-    """Groups of 6 bits, lowest first, with bit 6 set in all but the last."""
-    out = []
-    while value > 63:
-        out.append(value & 63 | 64)
-        value >>= 6
-    return [*out, value]
+def _on_same_line(kind, place):
+    """The same entry of the line table after one of its line."""
+    if kind in _WITH_NUMBERS:
+        size = next(k for k, byte in enumerate(place) if not byte & 64) + 1
+        return kind, b"\0" + place[size:]
+    return (_ONE_LINE[0], place) if kind in _ONE_LINE else (kind, place)

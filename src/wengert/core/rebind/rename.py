@@ -381,12 +381,12 @@ class Code:
         self.loaded, self.modules, self.strings, self.uses = set(), set(), set(), {}
         self.ref = weakref.ref(code, functools.partial(forget, _codes, id(code)))
         self.calls_variables = False
-        self.naming = _named(self.read(code))
+        self.naming = _named(self.read(code, set() if _may_call_variables(code) else None))
         self.names -= self.assigned
         self.paths = [path for path in self.paths if path[0] in self.names]
         self.owners = tuple({path[0] for path in self.paths})
 
-    def read(self, code, made=frozenset()):
+    def read(self, code, made):
         self.mentioned.update(code.co_names)
         self.strings.update(const for const in code.co_consts if type(const) is str)
         instructions = _decode(code)
@@ -415,8 +415,9 @@ class Code:
                 self.written.add(_is_free(code, arg))
             elif op == _IMPORT_NAME and (form := _import_form(code, instructions, k)):
                 self.imports.add((code.co_names[arg], *form))
-        made = _made(code, instructions).union(name for name in made if name in code.co_freevars)
-        self.calls_variables = self.calls_variables or bool(_callees(code, instructions, made))
+        if made is not None:
+            made = _made(code, instructions, made)
+            self.calls_variables = self.calls_variables or bool(_callees(code, instructions, made))
         for nested in code.co_consts:
             if type(nested) is types.CodeType:
                 self.read(nested, made)
@@ -482,9 +483,14 @@ def _seen_callee(index):
     return b"".join(prefixes) + bytes((_LOAD_GLOBAL, arg & 255)) + _CACHES_OF_GLOBAL + _REORDER + _CALL_ONE
 
 
-def _made(code, instructions):
-    """Local variables that hold only functions made by this code."""
-    held, made, others = _variables(code), set(), set()
+def _may_call_variables(code):
+    """May code, nested code included, call the value of a variable? PUSH_NULL is beside the load of such a value."""
+    return any(_op["PUSH_NULL"] in each.co_code[::2] for each in _nested(code))
+
+
+def _made(code, instructions, outer):
+    """Variables that hold only functions made by this code, or by the enclosing one, which gives `outer`."""
+    held, made, others = _variables(code), {name for name in outer if name in code.co_freevars}, set()
     for (_, before, _, _), (_, op, arg, _) in itertools.pairwise(instructions):
         for place in _stored(op, arg):
             (made if before in _MAKING else others).add(held[place])
@@ -527,15 +533,20 @@ def _named(instructions):
     return instructions, [k for k, (_, op, _, _) in enumerate(instructions) if op in _NAMING]
 
 
-def rename(code, names, sources, imports, hidden=frozenset(), made=frozenset()):
+def rename(code, names, sources, imports, hidden=frozenset(), made=None):
     """Return `code` with `names` and `imports` renamed; names in `sources` only where called, mapped or read from.
 
     A class must stay itself in `isinstance`, `except` and comparisons.  `hidden` are names of a class body,
-    which its annotation scopes see before globals, and `made` names of functions that the enclosing code makes.
+    which its annotation scopes see before globals, and `made` names of functions that the enclosing code makes, or
+    False if none of its variables is called.
     """
     raw, added, wide, (instructions, naming) = bytearray(code.co_code), {}, {}, _naming(code)
     own = {code.co_names[instructions[k][2]] for k in naming if instructions[k][1] == _STORE_NAME}
-    hidden, made = own | hidden, _made(code, instructions).union(name for name in made if name in code.co_freevars)
+    hidden = own | hidden
+    if made is None:
+        made = set() if read(code).calls_variables else False
+    if made is not False:
+        made = _made(code, instructions, made)
     for k in naming:
         before, (i, op, arg, width), shift = instructions[k - 1], instructions[k], 0
         if op == _LOAD_GLOBAL:
@@ -569,7 +580,7 @@ def rename(code, names, sources, imports, hidden=frozenset(), made=frozenset()):
             continue
         for back in range(width // 8):
             raw[i + 1 - 2 * back] = arg >> 8 * back & 255
-    calls, callees = _callees(code, instructions, made), {}
+    calls, callees = [] if made is False else _callees(code, instructions, made), {}
     if calls:
         seen = _seen_callee(added.setdefault(CALLEE, len(code.co_names) + len(added)))
         callees = dict.fromkeys(calls, seen)
