@@ -1655,3 +1655,20 @@ def test_lazy_imports_of_first_use_are_not_state_of_f():
     features.parameters_of.cache_clear()
     compiled = wg.compile(lambda x: np.stack([x[0], x[1], x[0] * x[1]]))
     np.testing.assert_array_equal(compiled(np.array([2.0, 3.0])), [2.0, 3.0, 6.0])
+
+
+def test_class_with_annotations_made_in_the_function_keeps_its_fields():
+    def f(x):
+        @dataclasses.dataclass(frozen=True)
+        class Point:
+            a: float
+            b: float = 2.0
+
+        point = dataclasses.replace(Point(x[0]), b=x[1])
+        return point.a * point.b
+
+    g = wg.compile(f)
+    derivative = wg.grad(lambda x: g(x) * 1.0)
+    with pytest.warns(wg.CompileWarning, match="not analysed"):
+        found = [derivative(np.array([0.7, 1.3])) for _ in range(3)]
+    np.testing.assert_array_equal(found, [[1.3, 0.7]] * 3)

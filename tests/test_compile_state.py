@@ -7,6 +7,7 @@ import math
 import os
 import statistics
 import sys
+import types
 import warnings
 
 import numpy as np
@@ -17,8 +18,11 @@ from scipy import interpolate
 
 import state_cases
 import state_frameworks
+import state_library
 import wengert as wg
 from state_cases import CHANGING, KEPT, UNDIFFERENTIATED
+from state_routes import ROUTES
+from wengert.program.specialise import compiled as compiled_module
 
 CASES = state_cases.CASES | state_frameworks.CASES
 
@@ -66,6 +70,105 @@ def test_changed_state_is_seen_at_next_call(name, recheck):
             np.testing.assert_allclose(compiled(X), after, rtol=1e-14)
     assert len(caught) <= 1
     assert compiled.paths or caught
+
+
+#: limits with which f runs before its state is captured, and with which the state is captured anew after the first run
+LIMITS = {"run first": {"MAX_UNSEEN_FUNCTIONS": 0}, "captured anew": {"MAX_IDLE_CODE": -1}}
+
+
+@pytest.mark.parametrize("limits", LIMITS)
+@pytest.mark.parametrize("name", CASES)
+def test_changed_state_is_seen_if_only_code_that_ran_is_analysed(name, limits, monkeypatch):
+    for limit, value in LIMITS[limits].items():
+        monkeypatch.setattr(compiled_module, limit, value)
+    test_changed_state_is_seen_at_next_call(name, None)
+
+
+def package_of_many_functions(body):
+    """Make a module with more functions than are analysed before f has run, all reached by its function `f`."""
+    module = types.ModuleType("state_case_many")
+    names = [f"g{i}" for i in range(60)]
+    code = "\n".join(f"def {name}(u):\n    return u * count" for name in names)
+    exec(f"count, scale = 2.0, 3.0\n{code}\n{body}\nfunctions = [{', '.join(names)}]", vars(module))
+    sys.modules[module.__name__] = module
+    return module
+
+
+def test_state_of_a_large_package_is_that_of_the_code_that_ran():
+    module = package_of_many_functions("""
+def f(u, k=0):
+    if u > 4:
+        return scale * u
+    return functions[k](u)
+""")
+    compiled = wg.compile(module.f, recheck=None)
+    with compile_warnings() as caught:
+        assert [compiled(1.0), compiled(1.0), compiled(2.0)] == [2.0, 2.0, 4.0]
+        assert compiled.paths == 1
+        module.scale = 5.0  # read by code that did not run
+        assert compiled(1.0) == 2.0
+        assert [compiled(6.0) for _ in range(3)] == [30.0] * 3  # code of f itself: its state was analysed
+        module.scale = 7.0
+        assert [compiled(6.0), compiled(1.0)] == [42.0, 2.0]
+        assert [compiled(1.0, 7) for _ in range(3)] == [2.0] * 3  # further code
+        module.count = 4.0
+        assert [compiled(1.0, 7), compiled(1.0), compiled(6.0)] == [4.0, 4.0, 42.0]
+        module.g7 = module.functions[7] = lambda u: u - 1
+        assert [compiled(3.0, 7), compiled(3.0, 7), compiled(3.0)] == [2.0, 2.0, 12.0]
+        assert wg.grad(compiled)(3.0) == 4.0 and wg.grad(compiled)(6.0) == 7.0
+        module.count = 5.0
+        assert wg.grad(compiled)(3.0) == 5.0
+    assert not caught
+
+
+def test_state_of_derivative_rules_in_a_large_package_is_watched():
+    module = package_of_many_functions("""
+def f(u):
+    return rule(functions[3](u))
+""")
+    module.rule = wg.primitive(lambda a: a * 1.0, vjp=lambda ybar, y, a: ybar * module.scale)
+    compiled, derivative = wg.compile(module.f, recheck=None), wg.compile(wg.grad(module.f), recheck=None)
+    for scale in (3.0, 4.0, 5.0):
+        module.scale = scale
+        for _ in range(3):
+            assert compiled(1.5) == 3.0
+            assert wg.grad(compiled)(1.5) == derivative(1.5) == 2.0 * scale
+
+
+def test_side_effects_in_a_large_package_happen_once_in_each_call():
+    module = package_of_many_functions("""
+calls = []
+
+def f(u):
+    calls.append(u)
+    return functions[3](u)
+""")
+    compiled = wg.compile(module.f)
+    with compile_warnings() as caught:
+        assert [compiled(u) for u in (1.0, 2.0, 3.0, 4.0, 5.0)] == [2.0, 4.0, 6.0, 8.0, 10.0]
+    assert module.calls == [1.0, 2.0, 3.0, 4.0, 5.0] and len(caught) == 1
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("operator", ["value", "gradient", "compiled gradient"])
+def test_state_that_is_read_on_two_routes_is_watched(operator, route, monkeypatch):
+    f = ROUTES[route]
+    compiled, plain = {
+        "value": (wg.compile(f, recheck=None), f),
+        "gradient": (wg.grad(wg.compile(f, recheck=None)), wg.grad(f)),
+        "compiled gradient": (wg.compile(wg.grad(f), recheck=None), wg.grad(f)),
+    }[operator]
+    with compile_warnings() as caught:
+        for holder, name, value in (
+            (state_library, "count", 2.0),
+            (state_library, "count", 5.0),
+            (state_library.Model, "rate", 4.0),
+            (state_library, "count", 6.0),
+        ):
+            monkeypatch.setattr(holder, name, value)
+            for _ in range(3):
+                np.testing.assert_allclose(compiled(X), plain(X), rtol=1e-14)
+    assert not caught
 
 
 DERIVATIVES = {"gradient": wg.grad, "Hessian": wg.hessian}

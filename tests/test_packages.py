@@ -61,6 +61,15 @@ def wrong(x):
     return x * wg.stop_gradient(x)
 
 
+@cases(0.5)
+def warned_bisection(t):
+    low, high = 0.0, 2.0
+    for _ in range(50):
+        x = (low + high) / 2
+        low, high = (low, x) if x**3 > t else (x, high)
+    return low + 0.5 * t
+
+
 @cases(X)
 def refused_in_place_fill(x):
     PLAIN[0] = x[0]
@@ -101,6 +110,7 @@ REASONS = {
     "refused_in_place_fill": "in-place fill of a plain array",
     "refused_function_without_a_rule": "function without a rule",
     "refused_memory": "TracedValueError",
+    "warned_bisection": "RootFindingWarning",
     "error_type_check": "type check",
     "error_key": "KeyError",
     "right_to_refuse": "counts jump",

@@ -126,6 +126,63 @@ if sys.version_info >= (3, 13):
     CASES["kde"] = lambda x: statistics.kde(x, 0.5)(x[0] + 0.1)
 
 
+def stored(x):
+    F = np.empty(4)
+    F[:2] = [math.sin(v) for v in x[:2]]
+    F[2] = math.sin(x[2])
+    F[3:] = 0.0
+    return F
+
+
+def added(x):
+    F = np.zeros(3)
+    np.add.at(F, [0, 1, 2], [math.sin(v) for v in x])
+    return F
+
+
+#: ways into an array for Python floats; the elements of the array add up to the sum of sines
+INTO_ARRAYS = {
+    "array": lambda x: np.array([math.sin(v) for v in x]),
+    "array of a tuple": lambda x: np.array(tuple(map(math.sin, x)), dtype=float),
+    "array of rows": lambda x: np.array([[math.sin(x[0]), math.sin(x[1])], [math.sin(x[2]), 0.0]]),
+    "asarray": lambda x: np.asarray([math.sin(v) for v in x]),
+    "stack": lambda x: np.stack([math.sin(v) for v in x]),
+    "hstack": lambda x: np.hstack([math.sin(v) for v in x]),
+    "concatenate": lambda x: np.concatenate([[math.sin(v)] for v in x]),
+    "append": lambda x: np.append([math.sin(x[0]), math.sin(x[1])], math.sin(x[2])),
+    "fromiter": lambda x: np.fromiter((math.sin(v) for v in x), float),
+    "stores": stored,
+    "add.at": added,
+    "where": lambda x: np.where([True, True, True], [math.sin(v) for v in x], 0.0),
+    "operator": lambda x: np.zeros(3) + [math.sin(v) for v in x],
+    "vectorize": lambda x: np.vectorize(math.sin)(x),
+    "frompyfunc": lambda x: np.frompyfunc(math.sin, 1, 1)(x).astype(float),
+    "apply_along_axis": lambda x: np.apply_along_axis(lambda row: math.sin(row[0]), 1, x[:, None]),
+    "apply_along_axis, lists": lambda x: np.apply_along_axis(lambda row: [math.sin(v) for v in row], 0, x),
+    "piecewise": lambda x: np.piecewise(x, [x < 0.4], [lambda v: [math.sin(u) for u in v], np.sin]),
+    "vmap": lambda x: wg.vmap(lambda v: math.sin(v))(x),
+    "diag": lambda x: np.diag([math.sin(v) for v in x]),
+    "full": lambda x: np.concatenate([np.full(1, math.sin(v)) for v in x]),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("way", INTO_ARRAYS)
+def test_python_floats_in_arrays_keep_first_and_second_derivatives(way, compiled):
+    def f(x):
+        return np.sum(INTO_ARRAYS[way](x))
+
+    g = wg.compile(f) if compiled else f
+    for _ in range(2):
+        assert_rounding(wg.grad(g)(X), np.cos(X))
+        assert_rounding(wg.hessian(g)(X), -np.diag(np.sin(X)))
+        assert_rounding(wg.hvp(g)(X, X), -np.sin(X) * X)
+        for outer in ("forward", "reverse"):
+            for inner in ("forward", "reverse"):
+                second = wg.jacobian(wg.jacobian(g, mode=inner), mode=outer)
+                assert_rounding(second(X), -np.diag(np.sin(X)))
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_value_has_bits_of_plain_call_and_derivatives_agree_in_all_modes(name):
     f = CASES[name]

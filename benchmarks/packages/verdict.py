@@ -14,7 +14,7 @@ import numpy as np
 import wengert as wg
 from benchmarks.packages import differences
 
-VERDICTS = ("right", "wrong", "refused", "error", "crash", "slow", "unchecked")
+VERDICTS = ("right", "wrong", "warned", "refused", "error", "crash", "slow", "unchecked")
 WENGERT = str(Path(wg.__file__).parent)
 HERE = str(Path(__file__).parent)
 CASES = str(Path(__file__).parent / "cases")
@@ -75,9 +75,13 @@ def judge(case, compiled):
         ours = [w for w in caught if w.category.__module__ == wg.errors.__name__]
         kinds = sorted({w.category.__name__ for w in ours})
         return Outcome("right", ", ".join(kinds), message=" ".join(str(w.message) for w in ours))
+    warned = [w.message for w in caught if w.category is wg.RootFindingWarning]
     worst = np.unravel_index(np.argmax(np.nan_to_num(excess, nan=np.inf)), excess.shape)
     message = f"entry {tuple(map(int, worst))}: {found[worst]:.12g}, differences give {expected[worst]:.12g}"
-    return Outcome("wrong", message=f"{message} with an error of {error[worst]:.0e}")
+    message = f"{message} with an error of {error[worst]:.0e}"
+    if warned:
+        return Outcome("warned", "RootFindingWarning", message=f"{message}. {warned[0]}")
+    return Outcome("wrong", message=message)
 
 
 def derivative(case, compiled):

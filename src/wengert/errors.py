@@ -297,6 +297,35 @@ class TextWarning(UserWarning):
     """
 
 
+class RootFindingWarning(UserWarning):
+    """A loop finds the root of a function, as bisection does, and loses the derivative of the root.
+
+    Such a loop compares the function with zero and moves points that do not depend on the parameters.
+    Its result therefore has the derivative of the starting points, not that of the root.
+    Use `wengert.implicit.root`, or decorate the function that contains the loop with `wengert.implicit.defines_root`.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import wengert as wg
+    >>> def cube_root(a):
+    ...     low, high = 0.0, 10.0
+    ...     while high - low > 1e-12:
+    ...         x = (low + high) / 2
+    ...         low, high = (x, high) if x**3 < a else (low, x)
+    ...     return low
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     wg.grad(cube_root, 8.0)              # 1/12 is right
+    np.float64(0.0)
+    >>> print(caught[0].category.__name__)
+    RootFindingWarning
+    >>> solve = wg.implicit.defines_root(lambda x, a: x**3 - a)(cube_root)
+    >>> round(float(wg.grad(solve, 8.0)), 8)
+    0.08333333
+    """
+
+
 class MutatedInputWarning(UserWarning):
     """The function wrote into its argument; the caller's array was left unchanged.
 

@@ -24,10 +24,8 @@ import numpy as _np
 from wengert import errors as _errors
 from wengert import registry as _registry
 from wengert import rules as _rules  # noqa: F401  (registers the rules)
-from wengert import standard_library as _library
 from wengert.core import levels as _levels
 from wengert.core.dispatch import arguments as _arguments
-from wengert.core.dispatch import compiled_ufuncs as _compiled_ufuncs
 from wengert.core.dispatch import dispatch as _dispatch
 from wengert.core.dispatch import lifted as _lifted
 from wengert.core.dispatch import methods as _methods
@@ -247,7 +245,8 @@ class _ScalarClass(_Methods):
         self._wengert_convert = convert
 
     def __call__(self, *args, **kwargs):
-        if (len(args) == 1 and _var.is_var(args[0])) or _library.is_traced((args, tuple(kwargs.values()))):
+        operands = (args, tuple(kwargs.values()))
+        if (len(args) == 1 and _var.is_var(args[0])) or _var.holds_traced(operands) or _lifted.holds_lifted(operands):
             return _convert_of(self)(*args, **kwargs)
         return _class_of(self)(*args, **kwargs)
 
@@ -266,6 +265,25 @@ def _conversion_to(cls):
     return convert
 
 
+def _of_library(name):
+    """Return the function of this name in `standard_library`, which is imported by the first call."""
+
+    def convert(*args, **kwargs):
+        return getattr(_importlib.import_module("wengert.standard_library"), name)(*args, **kwargs)
+
+    return convert
+
+
+#: does ``sum`` add floats with a correction of their rounding errors, as it does from Python 3.12 on?
+_adds_floats_exactly = sum([1e16, 1.0, -1e16]) == 1.0
+
+
+def _sum(iterable, /, start=0):
+    """``sum`` of traced Python floats too."""
+    return (_sum_of_floats if _var.may_hold_floats() else _builtins.sum)(iterable, start)
+
+
+_sum_of_floats = _of_library("total")
 _read_ndarray, _read_float64 = _Methods(_np.ndarray), _Methods(_np.float64)
 
 
@@ -913,19 +931,23 @@ def _install() -> None:
     for original in (_copy, _copy.copy, _copy.deepcopy):
         _rebind.register(original, copies if original is _copy else getattr(copies, original.__name__))
     _rebind.register_type(_var.Type(), _var.Type(True))
-    _rebind.register_class(float, _ScalarClass(float, _library.to_float), is_dtype=True)
-    _rebind.register_class(complex, _ScalarClass(complex, _library.to_complex), is_dtype=True)
+    _rebind.register_class(float, _ScalarClass(float, _of_library("to_float")), is_dtype=True)
+    _rebind.register_class(complex, _ScalarClass(complex, _of_library("to_complex")), is_dtype=True)
     for name, cls in vars(_np).items():
         if isinstance(cls, type) and cls in _SCALAR_CLASSES:
             made = vars(module).get(f"_called_{cls.__name__}") or _ScalarClass(cls, _conversion_to(cls))
             setattr(module, f"_called_{name}", made)
             if name == cls.__name__:
                 _rebind.register_class(cls, made, is_dtype=True)
-    _library.install()
+    if _adds_floats_exactly:
+        _rebind.register(sum, _sum)
+    for package in ("math", "cmath", "statistics"):
+        _rebind.register_later(package, _functools.partial(_importlib.import_module, "wengert.standard_library"))
     _rebind.see_constants(_np.ndarray, _is_copied, _seen, _as_plain)
     for package, home in (("scipy", "wengert.scipy.standin"), ("scipy.special", "wengert.scipy.special")):
         _rebind.register_later(package, _functools.partial(_importlib.import_module, home))
-    _rebind.register_later("numba.np", _compiled_ufuncs.install)
+    numba_ufuncs = "wengert.core.dispatch.compiled_ufuncs"
+    _rebind.register_later("numba.np", lambda: _importlib.import_module(numba_ufuncs).install())
     for package in _refusing.NAMES:
         _rebind.register_later(package, _functools.partial(_refusing.install, package))
     for package in _refusing.ITERATIVE:

@@ -176,6 +176,7 @@ class Value:
     """
 
     __slots__ = ("fun", "spreads", "traced")
+    is_kernel = True  # a kernel of the rule computes the same within rounding
 
     def __init__(self, fun: Callable, traced: Callable, spreads: bool = False):
         self.fun, self.traced, self.spreads = fun, traced, spreads
@@ -575,7 +576,8 @@ def install_statistics() -> dict:
     for name, traced in found.items():
         evaluated(getattr(statistics, name), traced)
     space = {name: vars(_math).get(name, value) for name, value in vars(statistics).items()}
-    space |= {"math": _math, "float": if_float, "sum": total if ADDS_EXACTLY else sum}
+    adds_exactly = sum([1e16, 1.0, -1e16]) == 1.0
+    space |= {"math": _math, "float": if_float, "sum": total if adds_exactly else sum}
     space |= {name: moved(fun, space) for name, fun in vars(statistics).items() if is_own(fun)} | found
     space |= {"_normal_dist_inv_cdf": inverse_of_normal, "_mean_stdev": lambda data: (mean(data), stdev(data))}
     body = {"__slots__": ()}
@@ -638,16 +640,11 @@ class if_float(metaclass=_FloatType):
         return to_float(x) if is_traced(x) else float(x)
 
 
-# sum --------------------------------------------------------------------------------------------------------
-
-#: does ``sum`` add floats with a correction of their rounding errors?
-ADDS_EXACTLY = sum([1e16, 1.0, -1e16]) == 1.0
+# sum ------------------------------------------------------------------------------------------------------
 
 
 def total(iterable, /, start=0):
     """``sum`` from Python 3.12 on, which adds Python floats with a correction of their rounding errors."""
-    if not var.may_hold_floats():
-        return sum(iterable, start)
     items = [start, *iterable]
     if not any(map(var.holds_float, items)) or not all(x.__class__ in (int, float) for x in items):
         return sum(items[1:], start)
@@ -670,6 +667,7 @@ def install() -> None:
             register = rebind.register_class if isinstance(traced, type) else rebind.register
             register(getattr(module, word), traced)
         rebind.register(module, ours)
-    if ADDS_EXACTLY:
-        evaluated(sum, total)
-        rebind.register(sum, total)
+
+
+evaluated(sum, total)
+install()

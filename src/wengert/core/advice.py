@@ -259,8 +259,9 @@ def library_call(frame) -> str | None:
     return ast.unparse(call.func) if home.partition(".")[0] in sys.stdlib_module_names else None
 
 
-_OPERANDS = re.compile(r"'?(?:wengert\.core\.[\w.]+\.)?\b(ScalarVar|ScalarDual|ArrayVar|SparseVar)\b'?")
+_OPERANDS = re.compile(r"'?(?:wengert\.core\.[\w.]+\.)?\b(FloatVar|ScalarVar|ScalarDual|ArrayVar|SparseVar)\b'?")
 _CALLED = {
+    "FloatVar": "a traced number",
     "ScalarVar": "a traced number",
     "ScalarDual": "a traced number",
     "ArrayVar": "a traced array",

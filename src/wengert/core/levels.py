@@ -15,7 +15,7 @@ from contextvars import ContextVar
 
 from wengert.core import advice
 from wengert.core.frames import at, caller, where
-from wengert.errors import Refusal, TextWarning, TracedValueError
+from wengert.errors import Refusal, RootFindingWarning, TextWarning, TracedValueError
 
 #: recorders of the derivatives running in this context, the innermost last
 running: ContextVar = ContextVar("wengert_running", default=())
@@ -260,6 +260,19 @@ def check_end(holder, name: str = "") -> None:
             line,
             registry=_warned,
         )
+
+
+def warn_search(name: str, file: str, line: int) -> None:
+    """Warn that the loop at this line finds a root without its derivative."""
+    warnings.warn_explicit(
+        f"{name}: a loop ({file}:{line}) drives a traced value to zero but not its derivative, as bisection does: it "
+        "finds a root or a minimum, and the derivative of what it returns is not that of the solution. Use "
+        "wengert.implicit.root(f, x0), or decorate the function that solves with wengert.implicit.defines_root(f)",
+        RootFindingWarning,
+        file,
+        line,
+        registry=_warned,
+    )
 
 
 #: registry of `warnings` for the lines that have been warned about

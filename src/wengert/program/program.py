@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from wengert.containers import children_of
+from wengert.core.levels import warn_search
 from wengert.program import backends, pickling
 from wengert.program.derivatives import BUILDERS, DOUBLE, FIRST_OUTPUT, NotDerivable
 from wengert.program.derive import source_transform
@@ -89,6 +90,7 @@ class Program(Runner):
     _tier = "auto"  # see `tiered`
     _disabled: frozenset = frozenset()  # names of disabled passes
     _history: tuple = ()  # `pipeline.Run.log` of the passes that produced the IR
+    _searches: tuple = ()  # lines of the function that lose the derivative: see `searches_of` in `tracing.trace`
     _source: Callable = staticmethod(lambda: None)  # weak reference to the recorded function, which is not pickled
 
     def __init__(self, name, listing, form, result, exact, example, floats=1):
@@ -279,7 +281,13 @@ class Program(Runner):
 
     def _made(self, word, argnums):
         """Return a derivative, building it on first use."""
+        self.warn_about_searches()
         return self._memoised((word, argnums), lambda: BUILDERS[word](self, argnums))
+
+    def warn_about_searches(self):
+        """Warn about loops of the function that find a root without its derivative."""
+        for file, line in self._searches:
+            warn_search(self._name, file, line)
 
     def _memoised(self, key: Any, make: Callable) -> Any:
         """Return the cached value of `key`, computing it on first use."""
@@ -514,7 +522,7 @@ class Program(Runner):
             raise MalformedProgram(f"this program is damaged: {error}. Record it again") from None
 
     #: optional attributes of a state, with their types
-    _optional = dict.fromkeys(("_rolls", "_gathers", "_keeps_arrays"), bool) | {"_history": tuple}
+    _optional = dict.fromkeys(("_rolls", "_gathers", "_keeps_arrays"), bool) | {"_history": tuple, "_searches": tuple}
     _optional |= {"_source": callable}
     _optional |= {"_tier": TIERS.__contains__, "_disabled": lambda x: type(x) is frozenset and x <= {*pipeline.names()}}
 

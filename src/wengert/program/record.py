@@ -17,7 +17,7 @@ from wengert.program.program import Program
 from wengert.program.signature import Form, Result, Slot, as_inputs, refuse_traced
 from wengert.program.tracing.closure import NotReplayable, capture
 from wengert.program.tracing.pytree import aliases_of, fill, mapped
-from wengert.program.tracing.trace import listed
+from wengert.program.tracing.trace import listed, searches_of
 from wengert.transforms.dense import JVP, Gradient, Jacobian, Operator
 from wengert.transforms.second import HVP, Hessian
 
@@ -143,10 +143,14 @@ def _traced(inner, f, args, kwargs, reading, exact, disabled):
         ends.append(Result(template))
         return found
 
-    listing = listed(run, leaves, name, exact, disabled)
+    contracted: list = []
+    listing = listed(run, leaves, name, exact, disabled, lambda: contracted.append(True))
+    searches = searches_of(run, leaves, count, name) if contracted else ()
     made = pipeline.run("trace", listing, pipeline.Options(exact, disabled=disabled))
     program = Program(name, made.code, form, ends[0], exact, leaves)
-    program._disabled, program._history = disabled, tuple(made.log)
+    program._disabled, program._history, program._searches = disabled, tuple(made.log), searches
+    if inner is not _innermost_function and isinstance(f, Operator) and f.is_derivative:
+        program.warn_about_searches()
     if type(source := inner(f)) is types.FunctionType:
         program._source = weakref.ref(source)
     return program

@@ -145,7 +145,7 @@ def _piecewise(x, condlist, funclist, *args, **kw):
         if callable(function):
             if not np.any(condition):
                 continue
-            found = np.broadcast_to(function(x[condition], *args, **kw), np.sum(condition))
+            found = np.broadcast_to(as_array(function(x[condition], *args, **kw)), np.sum(condition))
             if type(x) is not np.ndarray:  # y is traced like x, so it can be stored to through the mask
                 y[condition] = as_dtype(found, x.dtype)
                 continue
@@ -233,7 +233,7 @@ def as_array(x):
     """Convert a scalar, or a list or tuple with traced items, to an array; return an array itself."""
     if isinstance(x, (list, tuple)):
         return np.stack([as_array(item) for item in x])
-    return x if hasattr(x, "dtype") else np.asarray(x)
+    return x if hasattr(x, "dtype") else np.copy(x)  # unlike numpy.asarray, numpy.copy accepts traced floats
 
 
 def as_dtype(x, dtype):

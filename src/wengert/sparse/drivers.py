@@ -304,6 +304,7 @@ class SparseOperator(dense.Derivative):
 
     def of_program(self, program: Program) -> Program:
         """Build the program of the derivative from that of the function."""
+        program.warn_about_searches()
         of_value = program
         if self.order == 2:
             program = program.grad(self.argnums)

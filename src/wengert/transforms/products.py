@@ -21,7 +21,15 @@ from wengert.core.dispatch.dispatch import stacked
 from wengert.core.dispatch.nan_check import check_inputs
 from wengert.core.levels import check_end, explain, is_watched, recording, running
 from wengert.core.modes.nested import NestedTape
-from wengert.core.modes.pullback import carried, has_stores, independent, is_output, pull_back, was_written
+from wengert.core.modes.pullback import (
+    carried,
+    check_searches,
+    has_stores,
+    independent,
+    is_output,
+    pull_back,
+    was_written,
+)
 from wengert.core.modes.second import push_forward
 from wengert.core.operands.var import as_numpy, holds_traced, level_of, tangents_of
 from wengert.core.rebind.rebind import rebound
@@ -144,6 +152,11 @@ def _run(run: Recording, f: Callable, traced: list, kwargs: dict, has_aux: bool,
         raise
     finally:
         running.reset(token)
+    try:
+        check_searches(run.tape, run.inputs)
+    except BaseException:
+        run.tape.close()
+        raise
 
 
 def _flatten_result(run: Recording, y) -> None:

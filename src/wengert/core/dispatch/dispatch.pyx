@@ -168,6 +168,8 @@ def function(fun, args, kwargs, compute=None):
     if row.kind == "constant":
         if fun in WRITERS:
             operand_text(args[0], "")
+        if fun in _SIGNS:
+            var.watch_comparison(args[0], args[1] if len(args) > 1 else 0.0)
         if row.on_complex is not None and holds_complex(args):
             return row.on_complex(*args, **kwargs)
         if recording and not row.static:
@@ -403,6 +405,9 @@ def comparison(op):
     fun, compute = _COMPARISONS[op]
     return registry.lookup(fun), fun, compute
 
+
+#: functions that tell the sign of their argument, or of the difference of two
+_SIGNS = frozenset({np.sign, np.signbit, np.less, np.less_equal, np.greater, np.greater_equal})
 
 #: functions whose result has a data-dependent shape: the indices of nonzero elements
 _NONZERO = frozenset({np.nonzero, np.flatnonzero, np.argwhere})

@@ -21,8 +21,9 @@ from wengert.core.tape.tape cimport (
     LOOP, WG_INPUT, Node, Tape, begin_adjoints, check_tail, new_tail, push, wg_in_groups, wg_range, wg_whole, wg_widen,
 )
 from wengert.core.operands.var cimport (
-    ArrayVar, ScalarDual, ScalarVar, array_var, as_numpy, clean, dual_array, is_var, level_of, mixed_message,
-    note_complex, scalar, scalar_list, tangents_of, with_tangents,
+    DIRECTIONS, ArrayVar, Sample, ScalarDual, ScalarVar, Search, array_var, as_numpy, check_forward, check_search,
+    clean, contracted, dual_array, has_searches, is_known, is_var, level_of, mixed_message, note_complex, samples_of,
+    scalar, scalar_list, tangents_of, with_tangents,
 )
 
 from wengert.errors import LevelError
@@ -338,6 +339,48 @@ cdef object adjoint_of(Tape tape, object x):
     return adjoint[()] if v.scalar and not tape.stacked else adjoint
 
 
+def check_searches(recorder, list inputs):
+    """Warn if a loop that made a traced value vanish lost the derivative of what it found."""
+    cdef Tape tape
+    if type(recorder) is not Tape:
+        if type(recorder) is Level:
+            check_forward(recorder)
+        return
+    tape = <Tape>recorder
+    if not has_searches(tape.level) or tape.has_loops or tape.recording or tape.tail is not None:
+        return
+    for search in contracted(tape.level):
+        if not is_known(<Search>search):
+            set_slopes(tape, inputs, <Search>search)
+            if check_search(tape.level, <Search>search):
+                break
+
+
+cdef int set_slopes(Tape tape, list inputs, Search search) except -1:
+    """Set the largest derivative of each sample of a search in the inputs, by a sweep."""
+    cdef Sample *samples[DIRECTIONS]
+    cdef Py_ssize_t j
+    samples_of(search, samples)
+    tape.begin(DIRECTIONS, True)
+    try:
+        for j in range(DIRECTIONS):
+            if samples[j].left >= 0:
+                seed_unit(tape, samples[j].left, j)
+            if samples[j].right >= 0:
+                seed_unit(tape, samples[j].right, j)
+                tape.adjoint[samples[j].right * tape.width + j] -= 2.0
+        tape.sweep(False)
+        slopes = np.zeros(DIRECTIONS)
+        for x in inputs:
+            found = np.abs(np.reshape(adjoint_of(tape, x), (DIRECTIONS, -1)))
+            slopes = np.maximum(slopes, np.max(found, axis=1, initial=0.0))
+    finally:
+        tape.end()
+    for j in range(DIRECTIONS):
+        samples[j].slope = slopes[j] if samples[j].left >= 0 else 0.0
+    return 0
+
+
 def quick(call, str name, tuple args, dict kwargs, Py_ssize_t position, Py_ssize_t n, Py_ssize_t m, accept):
     """Compute the derivative of a scalar or 1-D output with respect to one array of n doubles, in one call.
 
@@ -368,6 +411,8 @@ def quick(call, str name, tuple args, dict kwargs, Py_ssize_t position, Py_ssize
         raise
     finally:
         PyContextVar_Reset(running, token)
+    if has_searches(tape.level):
+        closing(tape, [v])
     size = size_of_1d(tape, y)
     if size < 0 or v.buffer.written or (m >= 0 and size != m) or (m == 0) != (type(y) is ScalarVar):
         return tape, v, y
@@ -383,6 +428,16 @@ def quick(call, str name, tuple args, dict kwargs, Py_ssize_t position, Py_ssize
         raise
     tape.close()
     return found[0]
+
+
+cdef int closing(Tape tape, list inputs) except -1:
+    """Check the searches of a tape, and close it if they raise."""
+    try:
+        check_searches(tape, inputs)
+    except BaseException:
+        tape.close()
+        raise
+    return 0
 
 
 cdef Py_ssize_t size_of_1d(Tape tape, object y) except -2:
@@ -430,6 +485,8 @@ def quick_push(call, str name, tuple args, dict kwargs, v):
         raise
     finally:
         PyContextVar_Reset(running, token)
+    if has_searches(level):
+        check_forward(level)
     if not x.buffer.written and level.doubtful is None:
         if type(found) is ScalarDual and (<ScalarDual>found).level is level:
             level.close()

@@ -182,6 +182,8 @@ cdef class ArrayVar:
     def __richcmp__(self, other, int op):
         if recordings:
             return compare_recorded(self, other, op)
+        if op != Py_EQ and op != Py_NE:
+            watch_comparison(self, other)
         return compare(self.v, plain(other), op)
 
     def __hash__(self):

@@ -80,7 +80,7 @@ cdef class ScalarDual:
         return other // self, other % self
 
     def __richcmp__(self, other, int op):
-        return compare_scalar(self.v, other, op)
+        return compare_scalar(self, self.level, self.v, other, op)
 
     def __hash__(self):
         raise checks.refusal(self, messages.hash_message("scalar"))

@@ -129,6 +129,8 @@ cdef object compare_recorded(object left, object right, int op):
             node.sources = [(0, -1, None, None, x.slot)]
             node.args = (float64(x.v), right)
         if node.args is not None:
+            if op != Py_EQ and op != Py_NE:
+                watch_comparison(left, right)
             node.kind = CALL
             node.row = row
             node.compute = compute

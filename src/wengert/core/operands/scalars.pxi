@@ -97,8 +97,8 @@ cdef object apply_operator(int op, object left, object right):
     return left ** right
 
 
-cdef object compare_scalar(double a, object other, int op):
-    """Compare a traced scalar; the result is a plain bool."""
+cdef object compare_scalar(object x, Level level, double a, object other, int op):
+    """Compare a traced scalar, whose value is `a`; the result is a plain bool."""
     cdef double b
     cdef bint answer
     if type(other) is ScalarVar:
@@ -107,6 +107,8 @@ cdef object compare_scalar(double a, object other, int op):
         b = (<ScalarDual>other).v
     elif not as_double(other, &b):
         return compare(float64(a), plain(other), op)
+    if op != Py_EQ and op != Py_NE and is_close(level, a - b):
+        watch_scalars(x, other, a - b)
     if op == Py_LT:
         answer = a < b
     elif op == Py_GT:
@@ -196,7 +198,7 @@ cdef class ScalarVar:
     def __richcmp__(self, other, int op):
         if self.tape.recording:
             return compare_recorded(self, other, op)
-        return compare_scalar(self.v, other, op)
+        return compare_scalar(self, self.tape.level, self.v, other, op)
 
     def __hash__(self):
         if is_passive(self):

@@ -31,6 +31,33 @@ cdef class ArrayVar:            # stands for an ndarray
     cdef bint scalar            # 0-d; stands for a NumPy scalar of a dtype other than float64, or of a nested level
 
 
+cdef struct Sample:             # a comparison in a loop that may find a root: see searches.pxi
+    double difference
+    double slope                # largest derivative of the difference, if it is known; else NaN
+    int32_t left, right         # slots of a tape, or -1
+
+
+cdef class Search:              # the comparisons at one instruction, since the last one whose sides were further apart
+    cdef object code
+    cdef int last
+    cdef bint is_users                  # is it code of the user?
+    cdef Py_ssize_t n
+    cdef double reference               # largest difference
+    cdef Sample first
+    cdef Sample samples[12]             # ring
+    cdef Sample tail[12]                # a window that contracts linearly, the oldest first
+    cdef bint contracts                 # is `tail` set?
+    cdef int streak                     # number of windows in a row that contract
+    cdef bint is_final                  # does `tail` suffice?
+    cdef double fast                    # the difference at which convergence became superlinear, or 0
+    cdef list integers                  # local variables of the first comparisons
+    cdef bint over_table                # is an integer index bisected?
+
+
+cdef enum:
+    DIRECTIONS = 10             # number of samples of a search whose slopes decide
+
+
 cdef object unary(Kernel u, object operand)
 cdef object binary(Kernel u, object left, object right)
 cpdef bint scalar_list(items)
@@ -67,6 +94,13 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
 cdef object last_written(cnp.ndarray view, object key)
 cdef ScalarDual new_dual(Level level, double v)
 cdef ArrayVar dual_array(Level level, cnp.ndarray y, cnp.ndarray t)
+cpdef int watch_comparison(object left, object right) except -1
+cdef bint has_searches(Level level) except -1
+cdef list contracted(Level level)
+cdef int samples_of(Search search, Sample **samples) noexcept
+cdef bint check_search(Level level, Search search) except -1
+cdef bint is_known(Search search) except -1
+cpdef int check_forward(Level level) except -1
 cdef ScalarVar append_scalar_slowly(Tape tape, int op, int32_t a, int32_t b, double y)
 
 

@@ -21,8 +21,8 @@ cimport numpy as cnp
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check
 from cpython.long cimport PyLong_Check, PyLong_CheckExact
 from cpython.number cimport PyNumber_AsSsize_t
-from cpython.object cimport Py_EQ, Py_GE, Py_GT, Py_LE, Py_LT, PyObject, PyObject_TypeCheck, PyTypeObject
-from libc.math cimport fabs, pow
+from cpython.object cimport Py_EQ, Py_GE, Py_GT, Py_LE, Py_LT, Py_NE, PyObject, PyObject_TypeCheck, PyTypeObject
+from libc.math cimport NAN, fabs, pow, sqrt
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
@@ -140,6 +140,7 @@ cdef class BufferExporter:
         raise BufferError("no memory")
 
 
+include "searches.pxi"
 include "scalars.pxi"
 
 
@@ -456,7 +457,7 @@ cpdef bint scalar_list(items):
     if not items:
         return False
     for x in items:
-        if is_scalar_var(x) or type(x) is FloatVar:
+        if is_scalar_var(as_numpy(x)):
             traced = True
         elif not (type(x) is float or type(x) is float64 or type(x) is int):
             return False

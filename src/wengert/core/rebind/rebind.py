@@ -36,6 +36,7 @@ effect at the next call; attributes of objects and modules take effect at once.
 
 import abc
 import collections
+import contextvars
 import copyreg
 import functools
 import importlib
@@ -112,6 +113,7 @@ __all__ = [
     "Plan",
     "forget_plans",
     "in_use",
+    "like",
     "make_proxy_class",
     "original",
     "partial_like",
@@ -121,6 +123,7 @@ __all__ = [
     "register_later",
     "register_library",
     "register_wrapper",
+    "running_plan",
 ]
 
 _OWN = __name__.partition(".")[0]
@@ -130,6 +133,8 @@ _MAX_OBJECTS = 100  # number of objects in one plan beyond which attributes of o
 _GROWING = TABLES - {tuple}
 _COPY_FUNCTIONS = {"copy", "deepcopy", "astype", "flatten"}  # names of functions and methods that copy an array
 
+#: plan with copies of its own that runs in this context: stand-ins of containers, modules and the like return these
+running_plan = contextvars.ContextVar("wengert_running_plan", default=None)
 _plans = {}  # id(function, class or object) -> Plan
 _proxy_classes = weakref.WeakValueDictionary()  # id(class) -> its proxy class
 _pinned = collections.deque()
@@ -434,6 +439,9 @@ def _item(value):
 
 def in_use(value):
     """Replacement of a value that is called or read from."""
+    plan = running_plan.get()
+    if plan is not None and id(value) in plan.changed:
+        return plan.build(value, plan.memo)
     if isinstance(value, type):
         if is_registered(value):
             return REGISTERED[id(value)][1]
@@ -521,7 +529,7 @@ class Plan:
         for value in nodes:
             if type(value) is types.FunctionType and id(value) in self.changed:
                 self.rename(value)
-        self.changed.update(dict.fromkeys(self.lazy, _rebound_when_called))
+        self.changed.update(dict.fromkeys(self.lazy, self.when_called))
         fresh = []
         classes = [value for value in nodes if isinstance(value, type)]
         for cls in classes:
@@ -533,8 +541,8 @@ class Plan:
         return classes
 
     @classmethod
-    def reached(cls, root, limit=sys.maxsize):
-        """Explore what is reachable from `root`, but at most `limit` functions.
+    def reached(cls, root, limit=sys.maxsize, enters=None):
+        """Explore what is reachable from `root`, but at most `limit` functions, and only those with ``enters(f)``.
 
         Returns
         -------
@@ -550,7 +558,7 @@ class Plan:
             kind = type(value)
             if kind is types.FunctionType:
                 count += 1
-                if count > limit and _is_simple(value):
+                if (count > limit and _is_simple(value)) or (enters is not None and not enters(value)):
                     lazy[id(value)] = value
                     seeds.append(id(value))
                     met.add(id(value))
@@ -770,6 +778,17 @@ class Plan:
 
     alias = staticmethod(alias_of)
 
+    @staticmethod
+    def when_called(f):
+        """Return a function that stands for one that was not explored: it copies f when it is called."""
+
+        def run(*args, **kwargs):
+            if id(f) not in _plans:
+                _bind(f, 1)
+            return rebound(f)(*args, **kwargs)
+
+        return like(f, run)
+
     def rename(self, f):
         """Enter f's renamed code in `changed`."""
         known = read(f.__code__)
@@ -848,7 +867,7 @@ class Plan:
             return memo[key]
         if kind is types.FunctionType:
             copy = self.copies.get(key)
-            if new is _rebound_when_called:
+            if key in self.lazy:
                 return new(value)
             if copy is None:
                 copy = self.wrap_copy(value, self.copy_function(value, new, memo))
@@ -994,14 +1013,8 @@ def _is_simple(value, is_root=False):
     return "<locals>" not in value.__qualname__ and value.__module__ in sys.modules
 
 
-def _rebound_when_called(f):
-    """Return a function that copies f when it is called."""
-
-    def run(*args, **kwargs):
-        if id(f) not in _plans:
-            _bind(f, 1)
-        return rebound(f)(*args, **kwargs)
-
+def like(f, run):
+    """Return `run` with the name and the attributes of f."""
     run.__dict__ = f.__dict__
     for name in ("__module__", "__name__", "__qualname__", "__doc__"):
         setattr(run, name, getattr(f, name))
@@ -1445,6 +1458,9 @@ def _rebound_object(f):
 
 def _replaced(value):
     """Replacement of an object met in an argument of a partial or in an attribute."""
+    plan = running_plan.get()
+    if plan is not None and id(value) in plan.changed:
+        return plan.build(value, plan.memo)
     if type(value) in TABLES:
         return table(value, _item) if is_table(value) else value
     if is_constant(value):

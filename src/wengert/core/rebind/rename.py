@@ -354,6 +354,10 @@ def _path(code, instructions, k):
     return tuple(path)
 
 
+#: names of a class body that are bound without an instruction that stores them
+_OF_CLASS = {"__annotations__"}
+
+
 class Code:
     """Use of names in a code object and those nested in it, and its latest renamed copy.
 
@@ -399,7 +403,7 @@ class Code:
             elif op == _IMPORT_NAME:
                 level = _constant(code, instructions[k - 2])
                 self.modules.add((code.co_names[arg], level if type(level) is int else 0))
-            if op == _LOAD_GLOBAL or op in _LOADS:
+            if op == _LOAD_GLOBAL or (op in _LOADS and code.co_names[arg] not in _OF_CLASS):
                 name = code.co_names[arg >> (op == _LOAD_GLOBAL)]
                 self.names.add(name)
                 if path := _path(code, instructions, k):
@@ -542,7 +546,7 @@ def rename(code, names, sources, imports, hidden=frozenset(), made=None):
     """
     raw, added, wide, (instructions, naming) = bytearray(code.co_code), {}, {}, _naming(code)
     own = {code.co_names[instructions[k][2]] for k in naming if instructions[k][1] == _STORE_NAME}
-    hidden = own | hidden
+    hidden = own | hidden | _OF_CLASS
     if made is None:
         made = set() if read(code).calls_variables else False
     if made is not False:

@@ -6,10 +6,15 @@ Data
 
 A call splits its arguments and captured values into leaves and a static key.  The specialisations of that key are tried
 until the guards of one hold; otherwise f is traced again.  Only tracing takes a lock.
+
+Code that f reaches but does not run, most of what a large package holds, is not analysed: the state that f reads is
+determined from the code that ran in its observed calls.  A call that runs further code is not traced; the next one is,
+with that code.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import sys
@@ -44,7 +49,15 @@ from wengert.program.specialise import as_primitive, freezing
 from wengert.program.specialise.compare import difference
 from wengert.program.specialise.fast_call import FAILURES, Caller, Path, Route, raises_errors
 from wengert.program.specialise.tables import MAX_KEYS, MAX_PATHS, MAX_TABLES, Table, insert
-from wengert.program.tracing.closure import NotHere, NotReplayable, capture
+from wengert.program.tracing.closure import (
+    MAX_UNSEEN_FUNCTIONS,
+    NotHere,
+    NotReplayable,
+    NotSeen,
+    Uncopied,
+    capture,
+    code_that_ran,
+)
 from wengert.program.tracing.observer import Observer, is_observed
 from wengert.program.tracing.purity import is_pure
 from wengert.program.tracing.pytree import (
@@ -74,6 +87,9 @@ MAX_FREE_TRACES = 32
 #: number of calls that may write outer state before f is given up; an object may fill a cache on its first calls
 MAX_SIDE_EFFECTS = 3
 
+#: number of scanned code objects that did not run above which the state of f is captured anew, without them
+MAX_IDLE_CODE = 8
+
 #: difference of a replay from f, in ulps of the largest magnitude, above which f is traced again to find the reason
 MAX_ULPS = 512
 #: factor on differences that were identified as rounding before
@@ -102,6 +118,15 @@ class _EagerResult:
 
     def __init__(self, value):
         self.value = value
+
+
+class _Narrowed(_EagerResult):
+    """The same where the captured state has been reduced to what the code that ran reads; `seen` observed the run."""
+
+    __slots__ = ("seen",)
+
+    def __init__(self, value, seen):
+        self.value, self.seen = value, seen
 
 
 @vectored
@@ -142,6 +167,10 @@ class Compiled(Caller):
         self._recordings = self._refusals = 0
         self._eager: str | None = None  # why f runs eagerly from now on
         self._is_closed = False  # whether no more traces are made inside derivatives
+        self._ran: frozenset | None = None  # keys of the code that ran in observed calls, once that is of use
+        self._is_cut = False  # whether f must run once before its state is captured
+        self._scans_all = False  # whether all code that f reaches is analysed
+        self._pins = False  # whether all captured values are part of the keys
         self._warned = self._is_refused = False
         self._constant_names = frozenset(each for each in self.constant if type(each) is str)
         self._parameters = _parameters_of(f) if self._constant_names else ()
@@ -198,8 +227,10 @@ class Compiled(Caller):
         return self.exact, self.recheck, self.tier, self.constant, self.disable
 
     def _of(self, f):
-        """Compile another function with the same options."""
-        return Compiled(f, *self._options)
+        """Compile another function with the same options, which runs the same code."""
+        new = Compiled(f, *self._options)
+        new._ran = self._ran
+        return new
 
     @property
     def py_func(self):
@@ -242,15 +273,13 @@ class Compiled(Caller):
             key = key_of(args, leaves, others)
             if kwargs:
                 key = key, key_of(kwargs, leaves, others)
-            table, reading = self._read([*others, *_user_classes(args, kwargs)], fixed=fixed)
+            others += _user_classes(args, kwargs)
+            table, reading, found = self._search(others, False, fixed, key, args, kwargs, leaves, failed, pinned)
         except (UnsupportedValue, RecursionError):
-            table = None
-        found = None
-        if table is not None:
-            found = self._run(table, (key, reading.key), reading, args, kwargs, leaves, failed, pinned)
+            found = None
         if found is None:
-            y = self.f(*args, **kwargs)
-        elif type(found) is _EagerResult:
+            y = self._run_first(args, kwargs, others, fixed) if self._is_cut else self.f(*args, **kwargs)
+        elif isinstance(found, _EagerResult):
             y = found.value
         else:
             path, y = found
@@ -283,15 +312,13 @@ class Compiled(Caller):
         pinned, fixed = self._declared_constant(given, keywords) if self._parameters else (_NONE, [])
         try:
             key = key_of(given, leaves, others), key_of(keywords, leaves, others)
-            table, reading = self._read([*others, *_user_classes(given, keywords)], True, fixed)
+            others += _user_classes(given, keywords)
+            found = None
+            with caught(LevelError):  # f reads traced values that were not captured, as in a large container
+                table, reading, found = self._search(others, True, fixed, key, given, keywords, leaves, None, pinned)
         except (UnsupportedValue, RecursionError):
             return None
-        if table is None or not table.captures.is_whole:
-            return None
-        found = None
-        with caught(LevelError):  # f reads traced values that were not captured, as in a large container
-            found = self._run(table, (key, reading.key), reading, given, keywords, leaves, None, pinned)
-        if found is None or type(found) is _EagerResult:
+        if found is None or isinstance(found, _EagerResult):
             return None
         path, outputs = found
         operands = [operand for part in (args, kwargs, *reading.held) for operand in operands_of(part)]
@@ -345,6 +372,21 @@ class Compiled(Caller):
                 fixed += [*others, *_user_classes((value,), {})]
         return frozenset(pinned), fixed
 
+    def _search(self, others, in_derivative, fixed, key, args, kwargs, leaves, failed, pinned):
+        """Return the table and the captured values of a call, and its path with the outputs.
+
+        The last is None, or the value of f, if there is no path; see `_run`.
+        """
+        n, found = len(leaves), None
+        while True:
+            table, reading = self._read(others, in_derivative, fixed)
+            if table is None or (in_derivative and not table.captures.is_whole):
+                return None, None, found
+            del leaves[n:]
+            found = self._run(table, (key, reading.key), reading, args, kwargs, leaves, failed, pinned, found)
+            if type(found) is not _Narrowed:
+                return table, reading, found
+
     def _read(self, others, in_derivative=False, fixed=()):
         """Return the table for the functions and objects among the arguments, and the captured values."""
         key = tuple(map(Same, others))
@@ -354,7 +396,10 @@ class Compiled(Caller):
             if self._exceeds_trace_budget(in_derivative):
                 return None, None
             watched = [value for value in others if not any(value is each for each in fixed)]
-            table = Table(capture(self.f, watched, in_derivative, (*self.constant, *fixed)))
+            captures = self._capture(watched, in_derivative, fixed)
+            if captures is None:
+                return None, None
+            table = Table(captures)
             with self._lock:
                 if self._tables.get(key) is known:
                     insert(self._tables, key, table, MAX_TABLES)
@@ -365,8 +410,45 @@ class Compiled(Caller):
                 self._give_up(table.captures.effect)
         return None if self._eager or reading is None else table, reading
 
-    def _run(self, table, key, reading, args, kwargs, leaves, failed, pinned):
-        """Return the first path whose guards hold, or a new one, and its outputs; None to run f eagerly."""
+    def _capture(self, others, in_derivative, fixed):
+        """Return the captured state of f; None if f must run first, to tell which of the code that it reaches runs."""
+        is_free = self._ran is None and not (in_derivative or self._scans_all)
+        limit = MAX_UNSEEN_FUNCTIONS if is_free else sys.maxsize
+        captures = capture(self.f, others, in_derivative, (*self.constant, *fixed), self._ran, limit, self._pins)
+        self._is_cut = captures.is_cut or (is_free and captures.effect is not None)
+        self._scans_all |= self._ran is not None and captures.ran is None
+        return None if self._is_cut else captures
+
+    def _run_first(self, args, kwargs, others, fixed):
+        """Return the value of f, and note which code runs."""
+        y, seen = self._run_observed(args, kwargs, None, None)
+        with self._lock:
+            self._ran = code_that_ran(seen)
+        with contextlib.suppress(UnsupportedValue, RecursionError):
+            self._read(others, fixed=fixed)  # warns if f cannot be replayed
+        return self.f(*args, **kwargs) if y is UNKNOWN else y
+
+    def _scan_all(self):
+        """Analyse all code that f reaches from now on."""
+        self._ran, self._scans_all = None, True
+        self._tables, self._route = {}, None
+
+    def _has_other_code(self, captures, ran, in_derivative):
+        """Whether code ran that was not analysed; it is from the next call on."""
+        if captures.ran is None or ran <= captures.ran:
+            return False
+        if in_derivative:
+            self._scan_all()
+        else:
+            self._ran = captures.ran | ran
+            self._tables, self._route = {}, None
+        return True
+
+    def _run(self, table, key, reading, args, kwargs, leaves, failed, pinned, known=None):
+        """Return the first path whose guards hold, or a new one, and its outputs; None to run f eagerly.
+
+        `known` is the value of f if it has already run at this call, and `_Narrowed` a request to start again.
+        """
         n = len(leaves)
         leaves += reading.leaves
         reading.aliases = aliases_of(leaves)
@@ -400,7 +482,12 @@ class Compiled(Caller):
                     continue  # another thread changed the tables
                 if full in table.refused or self._exceeds_trace_budget(reading.in_derivative):
                     return None
-                expected, reason = self._observe(table, reading, args, kwargs, leaves)
+                if known is None:
+                    expected, reason = self._observe(table, reading, args, kwargs, leaves)
+                else:
+                    expected, reason = known.value, table.captures.doubt(known.seen)
+                if isinstance(reason, Observer):
+                    return _Narrowed(expected, reason)
                 found = reason
                 if reason is None:
                     found = self._trace_and_check(expected, reading, args, kwargs, leaves, n)
@@ -421,19 +508,32 @@ class Compiled(Caller):
         """Run f once under observation; return its value, and why it cannot be traced.
 
         The reason is None if it can be traced, and empty if it cannot now but perhaps at another call.
+        An observer in its place asks to capture only the state that the code that ran reads.
         """
         arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray)]
         before = [leaf.copy() for leaf in arrays]
         try:
             y, seen = self._run_observed(args, kwargs, reading, leaves)
-        except NotReplayable as reason:  # in a derivative; the caller runs f eagerly for its value
+        except NotSeen:  # in a derivative; the caller runs f eagerly for its value
+            self._scan_all()
+            return None, ""
+        except NotReplayable as reason:  # likewise
             return None, self._count_refusal(reason)
         if any(map(difference, arrays, before)):
             self._give_up("it writes into an array that it was given; copy it first")
             return y, ""
-        if effect := table.captures.changed(reading, seen):
+        captures, ran = table.captures, code_that_ran(seen)
+        if self._has_other_code(captures, ran, reading.in_derivative):
+            return y, ""
+        if effect := captures.changed(reading, seen):
             return y, self._count_refusal(effect)
-        return y, table.captures.doubt(seen)
+        doubt = captures.doubt(seen)
+        can_narrow = captures.ran is None and not (self._scans_all or reading.in_derivative)
+        if not can_narrow or captures.idle_code(ran) <= (0 if doubt else MAX_IDLE_CODE):
+            return y, doubt
+        self._ran = ran
+        self._tables, self._route = {}, None
+        return y, seen
 
     def _run_observed(self, args, kwargs, reading, leaves):
         """Return the value of f and the observer; a derivative is evaluated, and its function observed."""
@@ -443,7 +543,8 @@ class Compiled(Caller):
             args = (args[0], *args[2:]) if isinstance(f, (JVP, HVP)) else args
             f = f.f
         with Observer() as seen:
-            value = f(*args, **kwargs) if reading.is_plain else self._eager_value(args, kwargs, reading, leaves)
+            is_plain = reading is None or reading.is_plain
+            value = f(*args, **kwargs) if is_plain else self._eager_value(args, kwargs, reading, leaves)
         return (value if f is self.f else y), seen
 
     def _derivative(self, args, kwargs):
@@ -485,6 +586,13 @@ class Compiled(Caller):
                     with unnoted():
                         program = record.trace(self.f, args, kwargs, reading, self.exact, self._disabled)
                     return program if self.tier == "auto" else program.tiered(self.tier)
+                except NotSeen:
+                    self._scan_all()
+                    return ""
+                except Uncopied:
+                    self._pins = True
+                    self._tables, self._route = {}, None
+                    return ""
                 except NotHere:
                     return ""
                 except Unrecorded as reason:
@@ -560,7 +668,11 @@ class Compiled(Caller):
         """Compare a result with that of f; return False to run f eagerly."""
         arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray)]
         before = [leaf.copy() for leaf in arrays]
-        expected = self._eager_value(args, kwargs, reading, leaves)
+        try:
+            expected = self._eager_value(args, kwargs, reading, leaves)
+        except NotSeen:  # in a derivative
+            self._scan_all()
+            return False
         if any(map(difference, arrays, before)):
             self._give_up("it writes into an array that it was given; copy it first")
             for leaf, old in zip(arrays, before):
@@ -569,7 +681,7 @@ class Compiled(Caller):
         try:
             if self._agrees(path, y, expected, reading, args, kwargs, leaves, is_first=False):
                 return True
-        except Unrecorded:  # f now takes a branch that cannot be traced
+        except (Unrecorded, NotSeen):  # f now takes a branch that cannot be traced, or was not
             self._tables, self._route = {}, None
             return False
         raise ReplayMismatchError(

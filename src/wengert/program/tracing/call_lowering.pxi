@@ -154,7 +154,7 @@ cdef int32_t lower_call(Definitions ssa, Node node) except -1:
         kind = (np.dtype(float), (), None) if node.y is None else (node.y.dtype, *layout(node.y))
         if dtype == kind[0] == float and shape == kind[1]:
             return emit(ssa.code, op, values[0], -1, -1, ssa.code.type_of(kind))
-    if type(node.compute) is Value and fun in kernels:
+    if getattr(node.compute, "is_kernel", False) and fun in kernels:
         found = lower_float_function(ssa, args, values, node)
         if found >= 0:
             return found

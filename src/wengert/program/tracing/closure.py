@@ -6,6 +6,8 @@ triggers a new scan.  While tracing, f runs as a copy whose places yield operand
 cells and defaults are copied, and attributes become descriptors of a proxy object.  A place that no copy can reach is
 compared by value, as part of the cache key.
 One observed run of f finds reads that the scan cannot watch; if such code ran, f is not compiled.
+The scan enters only code that ran, once that is known: as long as everything that this code reads is unchanged, the
+same code runs again.
 
 Invariants
 - The user's objects are only read, by any number of threads at once.
@@ -21,6 +23,7 @@ import copy
 import dis
 import functools
 import operator
+import sys
 import threading
 import types
 from collections.abc import Callable, Iterable
@@ -30,11 +33,21 @@ import numpy as np
 
 from wengert.core import frames
 from wengert.core.rebind.follow import WRAPPERS, is_followed, is_plain_object, is_seen_whole, module_reads
-from wengert.core.rebind.rebind import ModuleProxy, Plan, constant, in_use, make_proxy_class, partial_like, rebound
+from wengert.core.rebind.rebind import (
+    ModuleProxy,
+    Plan,
+    constant,
+    in_use,
+    like,
+    make_proxy_class,
+    partial_like,
+    rebound,
+    running_plan,
+)
 from wengert.core.rebind.rename import BUILTINS, Alias, private, read, rename
 from wengert.program.ir.identity import Same
 from wengert.program.tracing.environment import StateGuards
-from wengert.program.tracing.observer import Observer
+from wengert.program.tracing.observer import Observer, Watch
 from wengert.program.tracing.purity import reads_by_name, why_impure
 from wengert.program.tracing.pytree import (
     MAX_SMALL_ITEMS,
@@ -47,10 +60,10 @@ from wengert.program.tracing.pytree import (
     lowered,
     mapped,
 )
-from wengert.program.tracing.scan import Scan, code_key, codes_of, effect
+from wengert.program.tracing.scan import Scan, TooManyFunctions, UnknownCode, code_key, codes_of, effect
 from wengert.transforms.dense import Operator
 
-__all__ = ["Captures", "NotHere", "NotReplayable", "Reading", "capture"]
+__all__ = ["Captures", "NotHere", "NotReplayable", "NotSeen", "Reading", "Uncopied", "capture", "code_that_ran"]
 
 _SHELVES = (dict, list, set, frozenset, collections.deque)
 _HOLDERS = (dict, list, tuple, collections.deque, np.ndarray)  # not sets: traced values are unhashable
@@ -67,6 +80,17 @@ class NotHere(NotReplayable):
     """f cannot be traced at these arguments, but perhaps at others."""
 
 
+class Uncopied(NotHere):
+    """While f is traced, a function runs itself instead of its copy, so it takes captured values for constants."""
+
+
+class NotSeen(NotHere):
+    """f calls code while it is traced that did not run before."""
+
+
+#: number of functions that are scanned before f has run; most of those that large packages reach never run
+MAX_UNSEEN_FUNCTIONS = 24
+
 #: functions of importlib that run when a loaded module is imported again
 _IMPORTING = {"_handle_fromlist", "_lock_unlock_module"}
 _LOCK = threading.RLock.__code__  # called by numpy.random.default_rng
@@ -75,6 +99,11 @@ _LOCK = threading.RLock.__code__  # called by numpy.random.default_rng
 def _impure_code(seen):
     """Return the impure code that ran, each with its first caller and the line."""
     return [found for found in seen.codes.values() if found is not True]
+
+
+def code_that_ran(seen: Observer) -> frozenset:
+    """Return the keys of all impure code that ran in an observed call."""
+    return frozenset([code_key(code) for code, _, _ in _impure_code(seen)])
 
 
 def _is_same_leaf(now, then):
@@ -164,6 +193,15 @@ class _OperandPlan(Plan):
 
     enters_differentiated = True
 
+    @staticmethod
+    def when_called(f):
+        """Return a function that stands for one whose code did not run before."""
+
+        def run(*args, **kwargs):
+            raise NotSeen(f"it calls {f.__qualname__} only while it is recorded")
+
+        return like(f, run)
+
     def __init__(self, root, operands, reached=None, is_trial=False):
         self.is_trial = is_trial
         self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
@@ -171,8 +209,11 @@ class _OperandPlan(Plan):
         self.operands, self.used, self.names, self.own = operands, set(), {}, {}
         self.spaces: list = []  # pairs: namespace of a proxy object, and its initial contents
         self.root = root
-        memo: dict = {}
+        self.memo = memo = {}
         nodes, _ = self.explore(root, reached)
+        functions = [value for value in nodes if type(value) is types.FunctionType]
+        codes = [f.__code__ for f in functions if id(f) in self.changed]
+        self.originals = [*codes, *filter(None, (read(code).latest[1] for code in codes))]
         self.make(nodes, memo)
         self.run = self.build(root, memo)
 
@@ -214,7 +255,8 @@ class _OperandPlan(Plan):
     def rename(self, f):
         key, aliases = self.renaming(f)
         self.aliases += aliases
-        self.changed[id(f)] = f.__code__ if self.is_trial else rename(f.__code__, *key)
+        code = f.__code__ if self.is_trial else rename(f.__code__, *key)
+        self.changed[id(f)] = code if self.is_trial or code is not f.__code__ else code.replace()  # see `originals`
 
     def recipe(self, f):
         swaps, *rest = super().recipe(f)
@@ -295,11 +337,25 @@ class Captures:
         Reads that cannot be watched.
     is_whole : bool
         Whether the contents of all containers are scanned; otherwise some items may be operands of a derivative.
+    ran : frozenset or None
+        Keys of the code that may run; None if all code that f reaches is scanned, as with derivative rules.
+    is_cut : bool
+        Whether f reaches more functions than are scanned before it has run.
     """
 
-    def __init__(self, f: Callable, others: Iterable = (), in_derivative: bool = False, constant: tuple = ()):
-        self.f = f
+    def __init__(
+        self,
+        f: Callable,
+        others: Iterable = (),
+        in_derivative: bool = False,
+        constant: tuple = (),
+        ran: frozenset | None = None,
+        limit: int = sys.maxsize,
+        pins: bool = False,
+    ):
+        self.f, self.pins = f, pins
         self.others, self.constant = tuple(others), constant
+        self.ran, self.is_cut = ran, False
         self.root = root = _root_of(f, self.others)
         self.effect = None
         self.live, self.static, self.around = [], [], StateGuards([], [], [], [], [])
@@ -309,27 +365,46 @@ class Captures:
         self.shelves: list = []  # pairs (place, container) for containers that are not data
         self.is_whole = True
         try:
-            self.look(root, in_derivative)
+            try:
+                self.look(root, in_derivative, limit)
+            except UnknownCode:
+                self.ran = None
+                self.look(root, in_derivative, sys.maxsize)
+        except TooManyFunctions:
+            self.is_cut = True
         except NotReplayable as reason:
             self.effect = str(reason)
         except Exception as error:  # raised by user-defined attribute access or comparison
             self.effect = f"the state that it reads cannot be determined ({type(error).__name__}: {error})"
-        if self.effect:
+        if self.effect or self.is_cut:
             self.reached = None
 
-    def look(self, root, in_derivative):
-        self.reached = _OperandPlan.reached(root)
-        scan = Scan(root, self.reached[0], lowered if in_derivative else _same, self.constant)
+    def look(self, root, in_derivative, limit):
+        self.reached = _OperandPlan.reached(root, limit, self.may_run)
+        if self.ran is None and self.reached[-1]:
+            raise TooManyFunctions
+        scan = Scan(
+            root, self.reached[0], lowered if in_derivative else _same, self.constant, ran=self.ran, limit=limit
+        )
         self.effect, self.doubts, self.codes, self.is_dynamic = scan.effect, scan.doubts, scan.codes, scan.is_dynamic
         self.trusted = scan.trusted
         self.shelves = [pair for pair in scan.watched.values() if issubclass(type(pair[1]), _SHELVES)]
         held = [value for (_, name), (_, value) in scan.watched.items() if not str(name).startswith("__")]
         self.is_whole = not any(isinstance(value, _HOLDERS) for value in held)  # dunder names are those of classes
         used = _OperandPlan(root, {key: place.read() for key, place in scan.places.items()}, self.reached, True).used
+        used = set() if self.pins else used - scan.pinned
         self.live = [place for key, place in scan.places.items() if key in used]
         self.static = [place for key, place in scan.places.items() if key not in used]
         sizes = [*scan.sizes.values()]
         self.around = StateGuards([*scan.watched.values()], scan.functions, sizes, scan.objects, scan.contents)
+
+    def may_run(self, f: types.FunctionType) -> bool:
+        """Return whether a function may run."""
+        return self.ran is None or code_key(f.__code__) in self.ran
+
+    def idle_code(self, ran: frozenset) -> int:
+        """Return the number of scanned code objects that did not run."""
+        return len(self.codes.keys() - ran)
 
     def changed(self, reading: Reading, seen: Observer) -> str | None:
         """Return which captured state a run of f changed, as an error text; None if none."""
@@ -465,6 +540,7 @@ class Reading:
         given.update({place.key: shelves[id(value)] for place, value in captures.shelves})
         watched = [*shelves.values(), *[value for _, value in captures.shelves]]
         reached, captures.reached = captures.reached, None  # valid only for the first run, right after the scan
+        reached = reached or _OperandPlan.reached(captures.root, enters=captures.may_run)
         return _around(captures.f, _CheckedCall(captures, _OperandPlan(captures.root, given, reached), new, watched))
 
 
@@ -477,6 +553,7 @@ class _CheckedCall:
             f = f.f
         self.__name__ = self.__qualname__ = getattr(f, "__qualname__", type(f).__name__)
         self._copies = copies  # keeps private names alive
+        self._originals = copies.originals if captures.live else ()
         self._new = new
         self._shelves = shelves
         self._f, self._swaps = copies.run, {}
@@ -492,7 +569,14 @@ class _CheckedCall:
         lent = (*self._new, *args, *kwargs.values())
         contents = [*map(_items, self._shelves)]
         forms = [*map(item_ids, lent)], [*map(_ids_of_items, contents)]
-        y = self._f(*args, **kwargs)
+        token = running_plan.set(self._copies)
+        try:
+            with Watch(self._originals) as watch:
+                y = self._f(*args, **kwargs)
+        finally:
+            running_plan.reset(token)
+        if watch.found:
+            raise Uncopied("it runs a function that is not copied")
         for space, held in self._copies.spaces:
             if space.keys() != held.keys() or any(space[name] is not held[name] for name in held):
                 raise NotReplayable(effect("it sets attributes of an object that it did not create"))
@@ -533,7 +617,15 @@ def _around(f, run):
     return cls(_around(inner, run), *options)
 
 
-def capture(f: Callable, others: Iterable = (), in_derivative: bool = False, constant: tuple = ()) -> Captures:
+def capture(
+    f: Callable,
+    others: Iterable = (),
+    in_derivative: bool = False,
+    constant: tuple = (),
+    ran: frozenset | None = None,
+    limit: int = sys.maxsize,
+    pins: bool = False,
+) -> Captures:
     """Find the state that a function reads from outside; see `Captures`.
 
     Parameters
@@ -545,5 +637,11 @@ def capture(f: Callable, others: Iterable = (), in_derivative: bool = False, con
         Whether f may read operands of a derivative.
     constant : tuple
         Names and objects that are not scanned; see `wengert.compile`.
+    ran : frozenset, optional
+        Keys of the code that may run, see `code_that_ran`; by default all code that f reaches.
+    limit : int
+        Number of functions above which nothing is captured, and ``is_cut`` is set.
+    pins : bool
+        Whether all captured values are part of the key, since the trace takes some of them for constants.
     """
-    return Captures(f, others, in_derivative, constant)
+    return Captures(f, others, in_derivative, constant, ran, limit, pins)

@@ -72,6 +72,39 @@ cdef class Observer:
             gc.enable()
 
 
+@cython.final
+cdef class Watch:
+    """While entered, detects whether any of given code objects runs in this thread."""
+
+    cdef set codes                  # their ids
+    cdef readonly bint found
+    cdef Py_tracefunc former
+    cdef PyObject *former_self
+
+    def __init__(self, codes):
+        self.codes, self.found = set(map(id, codes)), False
+
+    def __enter__(self):
+        cdef PyThreadState *state = PyThreadState_Get()
+        self.former, self.former_self = state.c_profilefunc, state.c_profileobj
+        Py_XINCREF(self.former_self)
+        PyEval_SetProfile(<Py_tracefunc>detect, <PyObject *>self)
+        return self
+
+    def __exit__(self, *error):
+        PyEval_SetProfile(self.former, self.former_self)
+        Py_XDECREF(self.former_self)
+        self.former_self = NULL
+
+
+cdef int detect(PyObject *self, PyFrameObject *frame, int what, PyObject *arg) except -1:
+    if what == PyTrace_CALL:
+        code = code_of(frame)
+        if <size_t><PyObject *>code in (<Watch>self).codes:
+            (<Watch>self).found = True
+    return 0
+
+
 def is_observed():
     """Whether an observer is active in this thread."""
     return PyThreadState_Get().c_profilefunc == <Py_tracefunc>observe

@@ -9,6 +9,8 @@ Invariants
 - All state that the function can read through scanned code is watched, immutable, declared constant, or in doubt.
   Code that was not scanned is detected by running the function under `observer.Observer`.
 - The user's objects are only read, and none of their code runs.
+- A place that f may read through an object that is not copied for a trace, such as a set, is *pinned*: its value is
+  part of the cache key, since the trace takes it for a constant.
 
 A call costs time linear in the watched state, which `MAX_OBJECTS`, `MAX_ITEMS` and `MAX_BYTES` bound.
 """
@@ -40,6 +42,7 @@ from wengert.core.rebind.follow import (
     py_func_of,
 )
 from wengert.core.rebind.rename import read
+from wengert.core.rebind.tables import TABLES
 from wengert.features import is_made_in_python, knows_bytecode
 from wengert.program.tracing.environment import ABSENT, Contents, Place
 from wengert.program.tracing.purity import (
@@ -53,17 +56,20 @@ from wengert.program.tracing.purity import (
     is_pure,
     is_random,
     reads_state,
+    top,
 )
 from wengert.program.tracing.pytree import MAX_SMALL_ITEMS, UnsupportedValue, classes_of, is_data, key_of, others_of
 from wengert.transforms.dense import Operator
 
-__all__ = ["Doubt", "Scan", "code_key", "codes_of", "effect"]
+__all__ = ["Doubt", "Scan", "TooManyFunctions", "UnknownCode", "code_key", "codes_of", "effect"]
 
 MAX_OBJECTS = 1000  # objects reachable from one function
 MAX_ITEMS = 10_000  # container items compared by identity
 MAX_BYTES = 1 << 22  # bytes of arrays compared by contents
 
 _FLAGS = {"flags", "writeable"}
+#: attributes by which code reads a function without calling it
+_PARTS_OF_FUNCTIONS = {"__closure__", "__code__", "__defaults__", "__globals__", "__kwdefaults__"}
 #: attributes of functions, classes and exceptions that are stored outside ``__dict__``
 _OWN = {"__name__", "__qualname__", "__module__", "__doc__", "__annotations__", "args", "__cause__", "__context__"}
 _BYTES = (bytearray, array.array, memoryview, np.void)
@@ -71,11 +77,23 @@ _BYTES = (bytearray, array.array, memoryview, np.void)
 _BEHIND = (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()), super, types.MethodWrapperType)
 
 
+#: types whose contents f sees through stand-ins, as far as they are copied
+_READ_THROUGH = {types.ModuleType, types.CellType, *TABLES}
+
+
 class Doubt(NamedTuple):
     """An object that cannot be watched: the name by which it was reached (None if by no name), and a description."""
 
     name: Any
     text: str
+
+
+class TooManyFunctions(Exception):
+    """More functions are reachable than were to be scanned."""
+
+
+class UnknownCode(Exception):
+    """Code that did not run may run in derivatives: that of derivative rules."""
 
 
 def effect(what: str) -> str:
@@ -112,6 +130,9 @@ def _codes_in(code):
 class Scan:
     """The state reachable from a function.
 
+    With `ran`, the keys of all code that runs, other functions are compared by identity but not scanned.
+    Without, the scan ends with an exception at more than `limit` functions.
+
     Attributes
     ----------
     places : dict
@@ -129,8 +150,10 @@ class Scan:
         Why the function cannot be replayed, if its code shows that.
     """
 
-    def __init__(self, root, nodes, lowered, constant=()):
+    def __init__(self, root, nodes, lowered, constant=(), ran=None, limit=sys.maxsize):
+        self.ran, self.limit = ran, limit
         self.followed = {id(node) for node in nodes if not is_seen_whole(node)}
+        self.copied = {*map(id, nodes)}
         self.lowered = lowered  # converts operands to plain values, since in a derivative they are data
         self.names = {each for each in constant if type(each) is str}
         self.constants = [each for each in constant if type(each) is not str]
@@ -142,6 +165,8 @@ class Scan:
             self.codes, self.effect = {}, None
             self.held, self.waiting, self.looked = {id(each): each for each in self.constants}, [], {}
             self.is_inside = False  # within an object of a pure package
+            self.is_open = False  # reached through an object that is not copied
+            self.open, self.pinned = set(), set()
             self.items = self.bytes = 0
             self.trusted = [*self.constants]
             self.origin = None
@@ -152,7 +177,7 @@ class Scan:
 
     def run(self):
         while self.waiting:
-            value, self.origin, self.is_inside = self.waiting.pop()
+            value, self.origin, self.is_inside, self.is_open = self.waiting.pop()
             if len(self.held) > MAX_OBJECTS + len(self.constants) or self.items > MAX_ITEMS or self.bytes > MAX_BYTES:
                 self.origin, self.is_inside = None, False
                 self.doubt("more objects, items or bytes than can be compared at each call")
@@ -168,16 +193,25 @@ class Scan:
         self.is_dynamic |= id(value) in DYNAMIC or type(value) in (operator.attrgetter, operator.methodcaller)
         if type(value) is np.ufunc:
             value = function_of_ufunc(value)
-        if type(value) in ATOMS or value is ABSENT or id(value) in self.held:
+        if type(value) in ATOMS or value is ABSENT:
             return
+        if id(value) in self.held and (not self.is_open or id(value) in self.open):
+            return
+        if self.is_open:
+            self.open.add(id(value))
         self.held[id(value)] = value  # keeps temporary objects alive, so that ids stay unique
-        self.waiting.append((value, self.origin, self.is_inside))
+        self.waiting.append((value, self.origin, self.is_inside, self.is_open))
 
     def look(self, holder, name=None, is_item=False, get=None):
         """Record the contents of a place, and queue them."""
         place = Place(holder, name, get)
         if place.key in self.looked:
+            if self.is_open and place.key not in self.pinned:
+                self.pinned.add(place.key)
+                self.enter(place.read())
             return
+        if self.is_open:
+            self.pinned.add(place.key)
         if name in self.names and not is_item:
             self.trusted.append(place.read())
             return
@@ -211,6 +245,9 @@ class Scan:
 
     def visit(self, value):
         kind = type(value)
+        if not (kind in _READ_THROUGH or id(value) in self.copied):
+            self.is_open = True
+            self.open.add(id(value))
         if kind is types.FunctionType:
             self.visit_function(value)
         elif kind is functools.partial:
@@ -273,9 +310,17 @@ class Scan:
     def visit_function(self, f):
         space = f.__globals__
         if is_pure(space.get("__name__")) or is_library(space.get("__name__")):
+            if f.__closure__ and self.ran is not None and top(space["__name__"]) == "wengert":
+                raise UnknownCode
             for cell in f.__closure__ or ():
                 self.look(cell)
             return  # if it is impure and called, the observer sees its code
+        is_idle = self.ran is not None and code_key(f.__code__) not in self.ran
+        if is_idle and _PARTS_OF_FUNCTIONS.isdisjoint(self.loaded):
+            self.look_at_attributes(f)
+            return
+        if len(self.functions) >= self.limit:
+            raise TooManyFunctions
         if not knows_bytecode():
             self.effect = "the bytecode of this version of Python is not supported"
             return
@@ -303,6 +348,9 @@ class Scan:
             self.look_at(name, f.__kwdefaults__, name)
         for name, level in info.modules:
             self.look_at_import(space, name, level)
+        self.look_at_attributes(f)
+
+    def look_at_attributes(self, f):
         self.attributes(vars(f), self.is_dynamic)
         self.look_at_own(f)
 

@@ -41,7 +41,6 @@ from wengert.program.ir import call_rules, opcode_table
 from wengert.program.ir.call_rules import getitem_row, placed, placed_row
 from wengert.program.ir.opcode_table import OPCODES, function
 from wengert.registry import strong
-from wengert.standard_library import Value
 
 cnp.import_array()
 

@@ -8,7 +8,9 @@ import numpy as np
 
 import wengert.numpy  # noqa: F401  (registers NumPy's names for the rebinding of code)
 from wengert.core import levels
-from wengert.core.modes.pullback import independent
+from wengert.core.modes.pullback import carried, independent
+from wengert.core.operands.var import lost_searches, take_searches
+from wengert.core.tape.memory import Level
 from wengert.core.tape.tape import Tape
 from wengert.program.ir.ir import Listing, operands
 from wengert.program.ir.opcodes import Op
@@ -69,10 +71,13 @@ class Recording:
 recording: ContextVar[Recording | None] = ContextVar("wengert_program_recording", default=None)
 
 
-def listed(function, examples: list, name: str, exact: bool = False, disabled: frozenset = frozenset()):
+def listed(
+    function, examples: list, name: str, exact: bool = False, disabled: frozenset = frozenset(), on_search=None
+):
     """Trace a function of arrays and scalars to IR with one input per example.
 
     The function returns a list of operands; values from outside are recorded as constants.
+    If a loop makes a traced value vanish, as root finding does, ``on_search()`` is called at the end.
     """
     tape = Tape(name, recording=True)
     token = None
@@ -91,6 +96,8 @@ def listed(function, examples: list, name: str, exact: bool = False, disabled: f
                 levels.explain(tape.level, error)
                 raise
         _check_end(tape.level)
+        if on_search is not None and take_searches(tape.level):
+            on_search()
         code.run()
         code.listing.outputs = [code.output(y) for y in found]
         return _without_unknowns(code.listing, made.unknowns) if made.unknowns else code.listing
@@ -108,6 +115,28 @@ def _check_end(level):
         error.runs_as_it_is = True
         raise error
     levels.check_end(level)
+
+
+def searches_of(function, examples: list, varied: int, name: str) -> tuple:
+    """Return file and line of loops that find a root without its derivative in the first `varied` examples.
+
+    Calls the function in forward mode, with an arbitrary direction; one that fails there has no such loops.
+    """
+    level, rng = Level(name, 0, 1), np.random.default_rng(0)
+    inputs = [np.float64(x) if type(x) is float else x for x in examples]
+    for i, x in enumerate(inputs[:varied]):
+        if np.asarray(x).dtype == np.float64:
+            inputs[i] = carried(level, x, rng.uniform(0.5, 1.5, (1, *np.shape(x))))
+    token = recording.set(None)
+    try:
+        with levels.outside(), levels.unnoted(), levels.recording(level):
+            function(*inputs)
+        return tuple(lost_searches(level))
+    except Exception:
+        return ()
+    finally:
+        recording.reset(token)
+        level.close()
 
 
 def dependent(code: Listing, values, start: int = 0) -> np.ndarray:

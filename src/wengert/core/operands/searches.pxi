@@ -1,0 +1,425 @@
+# Detects root finding by loops. Bisection moves constants until a traced residual vanishes: the loop makes the residual
+# zero whatever the parameters are, but the derivative of the last residual is not zero, so that of the root is wrong.
+#
+# A `Search` watches the comparisons at one instruction. If the differences of the two sides shrink geometrically and
+# their derivatives do not, at a comparable rate, the derivative is lost. Iterations that carry the derivative, such as
+# Newton's and fixed-point iterations, shrink both (Gilbert 1992; Griewank and Walther 2008, chapter 15).
+#
+# Most comparisons cost two subtractions: only one whose sides are close, relative to recent differences, is watched.
+
+cdef extern from "Python.h":
+    PyObject *PyEval_GetFrame()
+    PyObject *PyFrame_GetCode(PyObject *frame)
+    int PyFrame_GetLasti(PyObject *frame)
+    void Py_DECREF(PyObject *x)
+
+cdef enum:
+    BLOCK = 4                   # differences fluctuate: blocks of this length are compared, by their maxima
+    WINDOW = 12                 # three blocks
+    MIN_STREAK = 3              # successive windows that must contract
+    FREE = 8                    # comparisons of a derivative before any is watched
+    SITES = 64                  # size of the table of searches, a power of two
+    PERIOD = 64                 # comparisons after which old differences no longer count
+    MAX_COMPARED = 4096         # elements of an array that are compared with the other side
+
+cdef double CLOSE = 1.0 / 16    # of a difference, relative to recent ones
+cdef double MIN_CONTRACTION = 16.0, MIN_BLOCK_CONTRACTION = 1.5, MAX_BLOCK_CONTRACTION = 1e5
+cdef double MIN_TOTAL_CONTRACTION = 1e3
+cdef double FINAL_CONTRACTION = 1e6     # enough to tell rates of convergence apart, and well above rounding
+
+
+@cython.final
+cdef class Search:
+    """The comparisons at one instruction, since the last one whose sides were further apart than before."""
+
+
+@cython.final
+cdef class Watch:
+    """The searches of one derivative."""
+
+    cdef Level level
+    cdef Py_ssize_t compared
+    cdef double peak, earlier           # largest differences in this and in the last period
+    cdef list searches
+    cdef list found                     # searches that contracted and began again
+    cdef bint contracts                 # did any search contract?
+
+
+cdef Watch watch = Watch.__new__(Watch)
+cdef list watches = []                  # the most recent ones
+
+
+cdef int turn_to(Level level) except -1:
+    """Make the watch of `level` the current one."""
+    global watch
+    cdef Watch other
+    for other in watches:
+        if other.level is level:
+            watch = other
+            return 0
+    watch = Watch.__new__(Watch)
+    watch.level = level
+    del watches[:-3]
+    watches.append(watch)
+    return 0
+
+
+cdef inline bint is_close(Level level, double difference) except -1:
+    """Count a comparison and return whether its sides are close."""
+    if level is not watch.level:
+        turn_to(level)
+    difference = fabs(difference)
+    watch.compared += 1
+    if watch.compared & (PERIOD - 1) == 0:
+        watch.earlier = watch.peak
+        watch.peak = 0.0
+    if watch.peak < difference < 1e300:
+        watch.peak = difference
+    return (watch.compared > FREE and difference != 0.0
+            and (difference < CLOSE * watch.peak or difference < CLOSE * watch.earlier))
+
+
+cdef Search search_here():
+    """Return the search at the running instruction of user code; None elsewhere: in rules, and in passive blocks."""
+    cdef PyObject *frame = PyEval_GetFrame()
+    cdef PyObject *code
+    cdef Search found
+    cdef size_t place
+    cdef int last
+    if frame == NULL or is_in_passive_block(watch.level):
+        return None
+    code = PyFrame_GetCode(frame)
+    last = PyFrame_GetLasti(frame)
+    place = ((<size_t>code >> 4) ^ <size_t>last ^ (<size_t>last >> 6)) & (SITES - 1)
+    if watch.searches is None:
+        watch.searches = [None] * SITES
+        watch.found = []
+    found = <Search>watch.searches[place]
+    if found is None or <PyObject *>found.code != code or found.last != last:
+        found = Search.__new__(Search)
+        found.code = <object>code
+        found.last = last
+        found.is_users = is_user_code(found.code)
+        watch.searches[place] = found
+    Py_DECREF(code)
+    return found if found.is_users else None
+
+
+cdef inline bint is_in_passive_block(Level level) noexcept:
+    return level.silent or (level.tape != NULL and (<Tape>level.tape).paused > 0)
+
+
+cdef bint is_user_code(object running) except -1:
+    """Return whether the running code does not belong to this package, NumPy or SciPy."""
+    frame = frames.user_frame()
+    return frame is not None and frame.f_code is running
+
+
+cdef double largest(Sample *samples, int first, int count, bint slopes) noexcept:
+    cdef double found = 0.0, value
+    cdef int i
+    for i in range(first, first + count):
+        value = samples[i].slope if slopes else samples[i].difference
+        if value != value:
+            return value
+        found = max(found, value)
+    return found
+
+
+cdef int add_sample(Search search, Sample sample) except -1:
+    """Append a comparison to its search."""
+    cdef Sample window[12]
+    cdef double a, b, c, recent = largest(search.samples, 0, <int>min(search.n, WINDOW), False)
+    cdef int i
+    if search.n and sample.difference > 4 * recent:
+        restart(search)
+    if search.n == 0:
+        search.first = sample
+        search.integers = []
+    note_speed(search, sample.difference)
+    search.samples[search.n % WINDOW] = sample
+    search.n += 1
+    search.reference = max(search.reference, sample.difference)
+    if 6 <= search.n <= 8:
+        search.integers.append(local_integers())
+        search.over_table = search.n == 8 and is_index_search(search.integers)
+    if sample.difference * MIN_CONTRACTION > recent:
+        search.streak = 0               # the common case, which a closer look would confirm
+        return 0
+    if search.n < WINDOW or search.is_final:
+        return 0
+    for i in range(WINDOW):
+        window[i] = search.samples[(search.n + i) % WINDOW]
+    a = largest(window, 0, BLOCK, False)
+    b = largest(window, BLOCK, BLOCK, False)
+    c = largest(window, 2 * BLOCK, BLOCK, False)
+    if not (a >= MIN_CONTRACTION * c and MIN_BLOCK_CONTRACTION * b <= a <= MAX_BLOCK_CONTRACTION * b
+            and MIN_BLOCK_CONTRACTION * c <= b <= MAX_BLOCK_CONTRACTION * c):
+        search.streak = 0
+        return 0
+    search.streak += 1
+    if search.streak >= MIN_STREAK and search.reference >= MIN_TOTAL_CONTRACTION * c:
+        for i in range(WINDOW):
+            search.tail[i] = window[i]
+        search.contracts = watch.contracts = True
+        search.is_final = search.reference >= FINAL_CONTRACTION * c
+    return 0
+
+
+cdef int note_speed(Search search, double difference) except -1:
+    """Note whether convergence is superlinear, as that of Newton's method: two steps, the second far better."""
+    cdef double last, other
+    if search.fast and difference > 3 * search.fast:
+        search.fast = 0.0
+    if search.n >= 2 and not search.fast:
+        last = search.samples[(search.n - 1) % WINDOW].difference
+        other = search.samples[(search.n - 2) % WINDOW].difference
+        if difference < 1e-2 * last and last < 0.3 * other:
+            search.fast = difference
+    return 0
+
+
+cdef int restart(Search search) except -1:
+    """Forget the comparisons of a search, which begins again; keep what it found."""
+    cdef Search old
+    if search.contracts and len(watch.found) < SITES:
+        old = Search.__new__(Search)
+        old.code, old.last, old.n, old.over_table = search.code, search.last, search.n, search.over_table
+        old.reference, old.fast, old.contracts = search.reference, search.fast, True
+        old.first, old.samples, old.tail = search.first, search.samples, search.tail
+        watch.found.append(old)
+    search.n = 0
+    search.streak = 0
+    search.reference = search.fast = 0.0
+    search.contracts = search.over_table = search.is_final = False
+    return 0
+
+
+cdef dict local_integers():
+    """Return the integers among the local variables of the running Python code."""
+    cdef PyObject *frame = PyEval_GetFrame()
+    return {name: x for name, x in (<object>frame).f_locals.items() if type(x) is int or type(x) is np.int64}
+
+
+cdef bint is_index_search(list samples) except -1:
+    """Return whether three samples of integers hold one that halves its way, and not a counter or a flag."""
+    for name, x in samples[0].items():
+        if name in samples[1] and name in samples[2]:
+            one, other = samples[1][name] - x, samples[2][name] - samples[1][name]
+            if one != other and max(abs(one), abs(other)) > 2:
+                return True
+    return False
+
+
+# ---- comparisons of scalars
+
+cdef int watch_scalars(object x, object other, double difference) except -1:
+    """Add a comparison of a traced scalar with a scalar to its search."""
+    cdef Sample sample
+    cdef Level level
+    cdef double t
+    cdef Py_ssize_t j
+    cdef bint both = type(other) is type(x)
+    cdef Search search = search_here()
+    if search is None:
+        return 0
+    sample.difference = fabs(difference)
+    sample.slope = NAN
+    sample.left = sample.right = -1
+    if type(x) is ScalarVar:
+        sample.left = (<ScalarVar>x).slot
+        if both:
+            sample.right = (<ScalarVar>other).slot
+    else:
+        level = (<ScalarDual>x).level
+        both = both and (<ScalarDual>other).level is level
+        sample.slope = 0.0
+        for j in range(level.k):
+            t = fabs((<ScalarDual>x).t[j] - ((<ScalarDual>other).t[j] if both else 0.0))
+            sample.slope = t if t > sample.slope or t != t else sample.slope
+    return add_sample(search, sample)
+
+
+# ---- comparisons of arrays, and of scalars of nested derivatives
+
+cpdef int watch_comparison(object left, object right) except -1:
+    """Add a comparison of operands to its search."""
+    try:
+        watch_operands(as_numpy(left), as_numpy(right))
+    except LevelError:              # the comparison itself raises, or not
+        pass
+    return 0
+
+
+cdef int watch_operands(object left, object right) except -1:
+    cdef Level level
+    cdef Search search
+    cdef Sample sample
+    cdef double a, b
+    level = innermost((left, right))
+    if level is not None and level.depth > 0:
+        left, right = grounded(left), grounded(right)
+        level = innermost((left, right))
+    if level is None or level.depth > 0:
+        return 0
+    if is_scalar_var(left) and (is_scalar_var(right) or as_double(right, &b)):
+        a, b = value_of(left), value_of(right)
+        if is_close(level, a - b):
+            watch_scalars(left, right, a - b)
+        return 0
+    if level is not watch.level:
+        turn_to(level)
+    if watch.compared <= FREE:
+        watch.compared += 1
+        return 0
+    sample.difference = distance(value_of(left), value_of(right))
+    if sample.difference == sample.difference and is_close(level, sample.difference):
+        search = search_here()
+        if search is not None:
+            sample.slope = NAN
+            sample.left = sample.right = -1
+            if search.n >= BLOCK and 2 * sample.difference < search.reference and not level.recording:
+                add_slope(level, &sample, left, right)
+            add_sample(search, sample)
+    return 0
+
+
+cdef double distance(object a, object b) except? -1.0:
+    """Return the largest distance of two arrays; NaN if they are not floats, or large."""
+    cdef const double *x
+    cdef const double *y
+    cdef double c = 0.0, found = 0.0, d
+    cdef Py_ssize_t i, n, step
+    a, b = np.asarray(a), b if type(b) is float else np.asarray(b)
+    if is_vector(<cnp.ndarray>a) and (type(b) is float or (is_vector(<cnp.ndarray>b) and (
+            cnp.PyArray_SIZE(<cnp.ndarray>b) == 1 or same_shape(<cnp.ndarray>a, <cnp.ndarray>b)))):
+        n = cnp.PyArray_SIZE(<cnp.ndarray>a)
+        if not 0 < n <= MAX_COMPARED:
+            return NAN
+        x = <double *>cnp.PyArray_DATA(<cnp.ndarray>a)
+        if type(b) is float:
+            c = b
+            y = &c
+        else:
+            y = <double *>cnp.PyArray_DATA(<cnp.ndarray>b)
+        step = 0 if type(b) is float or cnp.PyArray_SIZE(<cnp.ndarray>b) == 1 else 1
+        for i in range(n):
+            d = fabs(x[i] - y[i * step])
+            if d != d:
+                return NAN
+            found = max(found, d)
+        return found
+    if a.dtype.kind != "f" or b.dtype.kind not in "fiu" or not 0 < a.size <= MAX_COMPARED or b.size > MAX_COMPARED:
+        return NAN
+    try:
+        with np.errstate(all="ignore"):
+            return np.max(np.abs(a - b))
+    except ValueError:              # shapes that do not match
+        return NAN
+
+
+cdef int add_slope(Level level, Sample *sample, object left, object right) except -1:
+    """Set the derivative of a difference of arrays: its slot on a tape is that of a weighted sum."""
+    difference = left - right
+    if level.kind == FORWARD:
+        sample.slope = np.max(np.abs(tangents_of(difference)), initial=0.0)
+        return 0
+    weights = 1.0 + np.arange(np.size(difference)).reshape(np.shape(difference)) % 7
+    total = dispatch.function(np.sum, (difference * weights,), {})
+    if type(total) is ScalarVar:
+        sample.left = (<ScalarVar>total).slot
+    return 0
+
+
+# ---- the searches of a derivative that ends
+
+cdef bint has_searches(Level level) except -1:
+    """Return whether the comparisons of a derivative contracted, so that `lost_searches` must look at them."""
+    cdef Watch other
+    if watch.level is level:
+        return watch.contracts
+    for other in watches:
+        if other.level is level:
+            return other.contracts
+    return False
+
+
+cdef list contracted(Level level):
+    """Return the searches of a derivative that contracted, and forget them."""
+    cdef Search search
+    turn_to(level)
+    found = [search for search in watch.searches or () if search is not None and search.contracts]
+    found = [search for search in found + (watch.found or []) if not search.over_table]
+    watch.searches = watch.found = None
+    watch.contracts = False
+    return found
+
+
+cpdef bint take_searches(Level level) except -1:
+    """Return whether the comparisons of a derivative contracted, and forget them."""
+    return has_searches(level) and bool(contracted(level))
+
+
+cdef int samples_of(Search search, Sample **samples) noexcept:
+    """Set pointers to the samples whose slopes decide: both ends of the tail, the first and the last comparison."""
+    cdef int i
+    for i in range(BLOCK):
+        samples[i] = &search.tail[i]
+        samples[BLOCK + i] = &search.tail[2 * BLOCK + i]
+    samples[2 * BLOCK] = &search.first
+    samples[2 * BLOCK + 1] = &search.samples[(search.n - 1) % WINDOW]
+    return 0
+
+
+cdef bint is_lost(Search search) noexcept:
+    """Return whether the differences of a search vanish and their derivatives do not."""
+    cdef double a = largest(search.tail, 0, BLOCK, False), c = largest(search.tail, 2 * BLOCK, BLOCK, False)
+    cdef double slope_a = largest(search.tail, 0, BLOCK, True), slope_c = largest(search.tail, 2 * BLOCK, BLOCK, True)
+    cdef double first = search.first.slope, last = search.samples[(search.n - 1) % WINDOW].slope
+    if not (slope_a > 0 and slope_c >= 0.5 * slope_a * sqrt(c / a)):
+        return False
+    if first > 0 and slope_c < first * pow(c / search.reference, 0.7):
+        return False
+    return not (search.fast and last < 0.1 * slope_c)
+
+
+cdef dict harmless = {}             # (code, instruction) -> how often its search kept the derivative
+
+
+cdef bint is_known(Search search) except -1:
+    """Return whether a search kept the derivative so often that it need not be examined this time."""
+    cdef Py_ssize_t times = harmless.get((search.code, search.last), 0)
+    return times & (times - 1) != 0 and note_harmless(search)
+
+
+cdef bint note_harmless(Search search) except -1:
+    if len(harmless) > 1000:
+        harmless.clear()
+    key = search.code, search.last
+    harmless[key] = harmless.get(key, 0) + 1
+    return True
+
+
+cdef bint check_search(Level level, Search search) except -1:
+    """Warn if the derivative of a search, whose slopes are known, is lost; return whether it is."""
+    if is_lost(search):
+        levels.warn_search(level.name, *frames.file_and_line((search.code, search.last)))
+        return True
+    if largest(search.tail, 0, BLOCK, True) > 0:      # not in a passive block
+        note_harmless(search)
+    return False
+
+
+cpdef int check_forward(Level level) except -1:
+    """Warn about the searches of a derivative in forward mode that lost it."""
+    if has_searches(level):
+        for search in contracted(level):
+            if check_search(level, <Search>search):
+                break               # other comparisons in the same loop would give the same warning
+    return 0
+
+
+cpdef list lost_searches(Level level):
+    """Return file and line of the searches of a derivative in forward mode that lost it."""
+    cdef Search search
+    return [frames.file_and_line((search.code, search.last)) for search in contracted(level) if is_lost(search)]
