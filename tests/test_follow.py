@@ -556,7 +556,7 @@ FEATURES = {
 @pytest.mark.parametrize("name", FEATURES)
 def test_feature_of_python_in_an_installed_package_is_followed(install, name):
     other = FILLED + "ONE = np.ones(1)\nclass Model:\n    def run(self, x): return filled(x)\n"
-    late = FILLED + "class Late:\n    def __init__(self, other): self.x = other\n    def step(self, x): return filled(x)"
+    late = FILLED + "class Late:\n    def __init__(self, other): self.x = other\n    step = lambda self, x: filled(x)"
     module = install(installed=FILLED + textwrap.dedent(FEATURES[name]), other=other, late=late)
 
     def f(x):

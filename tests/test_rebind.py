@@ -53,6 +53,7 @@ def load(name):
 
 rename = load("rename")
 rename._number = itertools.count(1_000_000)  # distinct from wengert's own private names, which are kept in builtins
+rename.CALLEE = rename.private("callee")
 with pytest.MonkeyPatch.context() as context:
     context.setitem(sys.modules, "wengert.core.rebind.rename", rename)
     context.setitem(sys.modules, "wengert.core.rebind.tables", load("tables"))
