@@ -6,6 +6,7 @@ import pickle
 import sys
 import textwrap
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -409,6 +410,138 @@ FEATURES = {
         model = Model()
         def fun(x): return filled(x) * model.grid.sum() / 6.0
         """,
+    "self.__class__": """
+        class Model:
+            def __init__(self, n): self.n = n
+            def run(self, x): return self.__class__(3).step(x)
+            def step(self, x): return filled(x, self.n)
+        model = Model(2)
+        def fun(x):
+            assert model.__class__ is Model and type(model) is Model and model.__class__ in {Model: 1}
+            return model.run(x)
+        """,
+    "class in a variable": """
+        class Model:
+            def run(self, x): return filled(x)
+        def choose(): return Model
+        def fun(x, kinds=frozenset([Model])):
+            kind, = kinds
+            chosen = choose()
+            assert kind is Model and chosen is Model
+            return (kind().run(x) + chosen().run(x)) / 2.0
+        """,
+    "class in a closure": """
+        def maker(cls):
+            def make(*args): return cls(*args)
+            return make
+        @maker
+        class Model:
+            def run(self, x): return filled(x)
+        def fun(x): return Model().run(x)
+        """,
+    "class in an attribute": """
+        class Part:
+            def run(self, x): return filled(x) / 2.0
+        class Model:
+            kind = Part
+            def __init__(self): self.other = Part
+            def run(self, x):
+                assert self.kind is Part and self.other is Part
+                return self.kind().run(x) + self.other().run(x)
+        model = Model()
+        def fun(x): return model.run(x)
+        """,
+    "function in a set": """
+        STEPS = {filled}
+        def fun(x):
+            for step in STEPS: return step(x)
+        """,
+    "object in a class attribute": """
+        class Part:
+            def run(self, x): return filled(x)
+        class Model:
+            part = Part()
+            def run(self, x): return self.part.run(x)
+            @classmethod
+            def replace(cls): cls.part = Part()
+        def fun(x):
+            first = Model().run(x)
+            Model.replace()
+            return (first + Model().run(x)) / 2.0
+        """,
+    "descriptor of the package": """
+        class Total:
+            def __get__(self, model, cls): return self if model is None else filled(model.x)
+            def __set__(self, model, x): model.x = x * np.zeros(1).size
+        class Model:
+            total = Total()
+            def __init__(self, x): self.total = x
+        def fun(x): return Model(x).total
+        """,
+    "registered function in a class attribute": """
+        import math
+        class Model:
+            law = math.exp
+            def run(self, x): return filled(x) * self.law(0.0 * x)
+        def fun(x): return Model().run(x)
+        """,
+    "module in an attribute of an object": """
+        import other
+        class Api:
+            def __init__(self, module): self.module = module
+            def __getattr__(self, name): return getattr(self.module, name)
+        api = Api(other)
+        def fun(x): return api.filled(x)
+        """,
+    "slots and __init_subclass__": """
+        class Base:
+            __slots__ = ()
+            known = []
+            def __init_subclass__(cls, **options): Base.known.append(cls.__name__)
+        class Model(Base):
+            __slots__ = ("n",)
+            def __init__(self): self.n = 3
+            def run(self, x): return filled(x, self.n)
+        model = Model()
+        def fun(x):
+            assert Base.known == ["Model"]
+            return (model.run(x) + Model().run(x)) / 2.0
+        """,
+    "copies of objects that hold functions": """
+        import copy, dataclasses, pickle
+        @dataclasses.dataclass(frozen=True)
+        class Model:
+            law: object
+            def run(self, x): return self.law(x)
+        model = Model(filled)
+        def fun(x):
+            assert type(pickle.loads(pickle.dumps(model))) is Model
+            return (copy.deepcopy(model).run(x) + copy.copy(model).run(x)) / 2.0
+        """,
+    "singletons by class": """
+        class Model:
+            known = {}
+            def __new__(cls):
+                if cls not in Model.known: Model.known[cls] = super().__new__(cls)
+                return Model.known[cls]
+            def run(self, x): return filled(x)
+        model = Model()
+        def fun(x):
+            total = Model().run(x)
+            assert len(Model.known) == 1
+            return total
+        """,
+    "class imported where it is called": """
+        def fun(x):
+            from late import Late
+            late = Late(other=x)
+            return late.step(late.x)
+        """,
+    "function with many names": """
+        def fun(x):
+            if x is None: return (NAMES)
+            return filled(x) * float(np.exp(0.0 * x))
+        """.replace("NAMES", ", ".join(f"name{k}" for k in range(200))),
     "error that plain code raises and catches": """
         def checked(x):
             if x > 0: raise ValueError("positive")
@@ -423,7 +556,8 @@ FEATURES = {
 @pytest.mark.parametrize("name", FEATURES)
 def test_feature_of_python_in_an_installed_package_is_followed(install, name):
     other = FILLED + "ONE = np.ones(1)\nclass Model:\n    def run(self, x): return filled(x)\n"
-    module = install(installed=FILLED + textwrap.dedent(FEATURES[name]), other=other)
+    late = FILLED + "class Late:\n    def __init__(self, other): self.x = other\n    step = lambda self, x: filled(x)"
+    module = install(installed=FILLED + textwrap.dedent(FEATURES[name]), other=other, late=late)
 
     def f(x):
         return module.fun(x)
@@ -435,6 +569,9 @@ def test_feature_of_python_in_an_installed_package_is_followed(install, name):
         assert wg.grad(g, 2.0) == 6.0 and wg.grad(g, 3.0) == 6.0
         assert wg.value_and_grad(g, 2.0)[0] == plain
     assert wg.jvp(f, 2.0, 1.0)[1] == 6.0 and wg.hessian(f, 2.0) == 0.0
+    with warnings.catch_warnings(action="ignore", category=wg.CompileWarning):
+        compiled = wg.compile(wg.grad(f))
+        assert [compiled(x) for x in (2.0, 3.0, 2.0)] == [6.0, 6.0, 6.0]
     after = fun(2.0)
     assert after == plain and type(after) in (float, np.float64)
 
@@ -728,3 +865,110 @@ def rotated(angle):
 @pytest.mark.parametrize("run", [wg.grad, lambda f: wg.grad(wg.compile(f)), lambda f: wg.record(f, 0.5).grad()])
 def test_numpy_in_an_attribute_of_a_backend_object(run):
     assert run(rotated)(0.3) == pytest.approx(-np.cos(0.3), rel=1e-15)
+
+
+#: state that outlives a call, as (source, call, change of state): plain, derivative and compiled values must agree
+STATE = {
+    "class in a variable": (
+        "class Model:\n    scale = 1.0\n    def run(self, x): return self.scale * filled(x)\n"
+        "KINDS = frozenset([Model])\ndef fun(x):\n    for kind in KINDS: return kind().run(x)",
+        "Model.scale = 2.0",
+    ),
+    "object in a class attribute": (
+        "class Part:\n    def __init__(self, k): self.k = k\n    def run(self, x): return self.k * filled(x)\n"
+        "class Model:\n    part = Part(1.0)\n    def run(self, x): return self.part.run(x)\n"
+        "model = Model()\ndef fun(x): return model.run(x)",
+        "Model.part = Part(2.0)",
+    ),
+    "attribute of an object in a class attribute": (
+        "class Part:\n    k = 1.0\n    def run(self, x): return self.k * filled(x)\n"
+        "class Model:\n    part = Part()\n    def run(self, x): return self.part.run(x)\n"
+        "model = Model()\ndef fun(x): return model.run(x)",
+        "Model.part.k = 2.0",
+    ),
+    "class attribute that holds a class": (
+        "class One:\n    def run(self, x): return filled(x)\nclass Two:\n    def run(self, x): return 2.0 * filled(x)\n"
+        "class Model:\n    kind = One\n    def run(self, x): return self.kind().run(x)\n"
+        "model = Model()\ndef fun(x): return model.run(x)",
+        "Model.kind = Two",
+    ),
+    "attribute that holds a class": (
+        "class One:\n    def run(self, x): return filled(x)\nclass Two:\n    def run(self, x): return 2.0 * filled(x)\n"
+        "class Model:\n    def __init__(self): self.kind = One\n    def run(self, x): return self.kind().run(x)\n"
+        "model = Model()\ndef fun(x): return model.run(x)",
+        "model.kind = Two",
+    ),
+    "module in an attribute": (
+        "import sys\nclass Api: pass\napi = Api()\napi.module = sys.modules[__name__]\nscale = 1.0\n"
+        "def inner(x): return scale * filled(x)\ndef fun(x): return api.module.inner(x)",
+        "globals().update(scale=2.0)",
+    ),
+    "memoised property of a constant": (
+        "class Model:\n    scale, _grid = 1.0, None\n    @property\n    def grid(self):\n"
+        "        if self._grid is None: self._grid = self.scale * np.ones(1)\n        return self._grid[0]\n"
+        "model = Model()\ndef fun(x): return model.grid * filled(x)",
+        "model.scale, model._grid = 2.0, None",
+    ),
+    "cache of a constant in lru_cache": (
+        "import functools\nscale = 1.0\n@functools.lru_cache\ndef grid(k): return k * np.ones(1)\n"
+        "def fun(x): return grid(scale)[0] * filled(x)",
+        "globals().update(scale=2.0)",
+    ),
+    "registry by class": (
+        "class Model: pass\nKNOWN = {Model: lambda x: filled(x)}\nmodel = Model()\n"
+        "def fun(x): return KNOWN[type(model)](x) + 0.0 * KNOWN[model.__class__](x)",
+        "KNOWN[Model] = lambda x: 2.0 * filled(x)",
+    ),
+}
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+@pytest.mark.parametrize("name", STATE)
+def test_state_of_followed_code_is_read_at_each_call(install, name, is_compiled):
+    source, change = STATE[name]
+    module = install(installed=f"{FILLED}{source}\n")
+
+    def f(x):
+        return module.fun(x)
+
+    gradient = wg.grad(wg.compile(f)) if is_compiled else wg.grad(f)
+    with warnings.catch_warnings(action="ignore", category=wg.CompileWarning):
+        assert [gradient(2.0), gradient(3.0), f(2.0)] == [6.0, 6.0, 12.0]
+        exec(change, vars(module))
+        assert [gradient(2.0), gradient(3.0), f(2.0)] == [12.0, 12.0, 24.0]
+
+
+#: functions that keep a value of a derivative: the next derivative raises, or computes anew
+KEEPING = {
+    "memoised property": "class Model:\n    x, _v = None, None\n    @property\n    def v(self):\n"
+    "        if self._v is None: self._v = filled(self.x)\n        return self._v\n"
+    "model = Model()\ndef fun(x):\n    model.x = x\n    return model.v",
+    "cache in a class attribute": "class Model:\n    cache = {}\n    def run(self, x):\n"
+    "        if 1 not in self.cache: self.cache[1] = filled(x)\n        return self.cache[1]\n"
+    "model = Model()\ndef fun(x): return model.run(x)",
+    "class attribute": "class Model:\n    last = None\n    @classmethod\n    def run(cls, x):\n"
+    "        if cls.last is None: cls.last = filled(x)\n        return cls.last\ndef fun(x): return Model.run(x)",
+    "object in a class attribute": "class Part:\n    v = None\nclass Model:\n    part = Part()\n    def run(self, x):\n"
+    "        if self.part.v is None: self.part.v = filled(x)\n        return self.part.v\n"
+    "def fun(x): return Model().run(x)",
+    "swallowed error": "KNOWN = []\ndef fun(x):\n    try: return KNOWN[0]\n    except Exception:\n"
+    "        KNOWN.append(filled(x))\n        return KNOWN[0]",
+    "lru_cache": "import functools\n@functools.lru_cache\ndef total(x): return filled(x)\ndef fun(x): return total(x)",
+}
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+@pytest.mark.parametrize("name", KEEPING)
+def test_value_that_outlives_its_derivative_is_never_used_silently(install, name, is_compiled):
+    module = install(installed=f"{FILLED}{KEEPING[name]}\n")
+
+    def f(x):
+        return module.fun(x)
+
+    gradient = wg.grad(wg.compile(f)) if is_compiled else wg.grad(f)
+    for x in (2.0, 3.0, 4.0):
+        try:
+            with warnings.catch_warnings(action="ignore", category=wg.CompileWarning):
+                assert gradient(x) == 6.0
+        except (wg.LevelError, TracedValueError):
+            assert x > 2.0

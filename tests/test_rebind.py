@@ -5,8 +5,10 @@ path, so that these tests run without building the package.
 """
 
 import abc
+import argparse
 import asyncio
 import builtins
+import contextlib
 import copy
 import dataclasses
 import dis
@@ -32,6 +34,9 @@ import numpy.linalg as la
 import pytest
 from numpy import sin, zeros
 
+from wengert.core.rebind.relocate import relocated
+from wengert.features import NAMING
+
 pytestmark = pytest.mark.filterwarnings("error")
 
 SRC = Path(__file__).resolve().parents[1] / "src"
@@ -48,6 +53,7 @@ def load(name):
 
 rename = load("rename")
 rename._number = itertools.count(1_000_000)  # distinct from wengert's own private names, which are kept in builtins
+rename.CALLEE = rename.private("callee")
 with pytest.MonkeyPatch.context() as context:
     context.setitem(sys.modules, "wengert.core.rebind.rename", rename)
     context.setitem(sys.modules, "wengert.core.rebind.tables", load("tables"))
@@ -302,13 +308,54 @@ def test_extended_arguments_are_honoured():
 
 
 @pytest.mark.parametrize("n", [125, 126, 127, 300])
-def test_function_in_which_new_index_does_not_fit_is_unchanged(n):
+def test_function_in_which_new_index_needs_more_bytes_is_renamed(n):
     many = ", ".join(f"n{i}" for i in range(n))
-    held = namespace(f"def f(x=0):\n    z = np.zeros(1)\n    if x: {many}\n    return z")
-    exec("def g(): return f(), np.zeros(1)", held)
-    left, right = rebound(held["g"])()
-    assert (rebound(held["f"]) is held["f"]) == (type(left) is np.ndarray) == (n > 125)
-    assert is_marked(right)
+    held = namespace(
+        f"def f(x=0):\n    z = np.zeros(1)\n    for k in range(3):\n        try:\n            if x: {many}\n"
+        "            if k == 2: raise LookupError(z)\n        except LookupError as error:\n            return error"
+    )
+    error = rebound(held["f"])()
+    assert is_marked(error.args[0]) and error.__traceback__.tb_lineno == 6
+    with pytest.raises(NameError, match="n0"):
+        rebound(held["f"])(1)
+
+
+def _pairs(code):
+    """Instructions but for prefixes, with jumps as numbers of instructions, and ranges of the exception table."""
+    kept, number, starts = [], {}, []
+    for each in dis.get_instructions(code):
+        starts.append(each.offset)
+        if each.opname != "EXTENDED_ARG":
+            number.update(dict.fromkeys(starts, len(kept)))
+            kept.append(each)
+            starts.clear()
+    jumps = [number[each.argval] if each.opcode in dis.hasjrel else each.argval for each in kept]
+    ranges = [(number[e.start], number[e.target], e.depth) for e in dis._parse_exception_table(code)]
+    return [(each.opname, jump, tuple(each.positions)) for each, jump in zip(kept, jumps)], ranges
+
+
+@pytest.mark.parametrize("module", [argparse, contextlib, dis, asyncio.base_events, inspect])
+def test_code_whose_arguments_grow_keeps_jumps_ranges_and_positions(module):
+    codes = [f.__code__ for f in _functions_of(module)]
+    assert len(codes) > 10
+    for code in codes:
+        names = code.co_names + ("",) * 300 + code.co_names
+        arguments = {}
+        for i, op, arg, _ in rename._decode(code):
+            shift = NAMING.get(dis.opname[op])
+            if shift is not None:
+                arguments[i] = arg + (len(names) - len(code.co_names) << shift)
+        new = relocated(code.replace(co_names=names), arguments, {})
+        assert _pairs(new) == _pairs(code)
+        same = relocated(code, {}, {})
+        assert same.co_code == code.co_code and same.co_exceptiontable == code.co_exceptiontable
+        assert [*same.co_positions()] == [*code.co_positions()]
+
+
+def _functions_of(module):
+    held = [*vars(module).values()]
+    held += [part for cls in held if isinstance(cls, type) for part in vars(cls).values()]
+    return [f for f in held if isinstance(f, types.FunctionType) and f.__code__.co_names]
 
 
 # The original function --------------------------------------------------------------------------------------

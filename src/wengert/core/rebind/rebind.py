@@ -21,13 +21,17 @@ Invariants
 Cost.  A plan explores at most `_MAX_FUNCTIONS` functions.  Functions of a module beyond them are copied when they are
 first called, each by a plan of its own that explores nothing else.
 
-Limits.  Not followed: C functions, the packages that `follow` excludes, classes in cells, defaults or attributes of
-objects, functions in sets, beyond the first items of a container or fetched by `eval`, and attributes of objects beyond
-the first hundred objects.  No proxies for objects with state in C other than that of an array or a tuple, for
-enumerations, nor for classes with `__del__`.  `is`, hashes by identity and `type(x) is C` distinguish proxies and
-copies from originals.  A replaced cell is no longer shared with
-functions that are not followed.  A name that a callee or another thread rebinds *during* a call takes effect at the
-next call; attributes of objects and modules take effect at once.
+Classes stay themselves, so that identity and `isinstance` hold, and are replaced where they are called or read from:
+by a global name, an attribute of a module, a variable (`rename` inserts a call of `_callee`), and an attribute of a
+class or of an object that is reached before the call.  Proxy classes are equal to their originals as keys.
+
+Limits.  Not followed: C functions, the packages that `follow` excludes, methods of classes in attributes of objects
+that f makes itself, functions that come from C code and are called at once, functions beyond the first items of a
+container, and attributes of objects beyond the first hundred objects.  No proxies for objects with state in C other
+than that of an array or a tuple, such as subclasses of dict and list, for enumerations, nor for classes with `__del__`.
+`is`, hashes by identity and `type(x) is C` distinguish proxies and copies from originals.  A replaced cell is no longer
+shared with functions that are not followed.  A name that a callee or another thread rebinds *during* a call takes
+effect at the next call; attributes of objects and modules take effect at once.
 """
 
 import abc
@@ -67,6 +71,7 @@ from wengert.core.rebind.follow import (
     is_array_class,
     is_differentiated,
     is_followed,
+    is_followed_function,
     is_followed_module,
     is_followed_object,
     is_module_namespace,
@@ -87,6 +92,7 @@ from wengert.core.rebind.follow import (
 from wengert.core.rebind.rename import (
     BUILTINS,
     CALLED,
+    CALLEE,
     IN_USE,
     READ,
     USED,
@@ -156,6 +162,12 @@ class _ProxyMeta(type):
 
     def __delattr__(cls, name):
         delattr(cls._wengert_original, name)
+
+    def __eq__(cls, other):
+        return cls._wengert_original is getattr(other, "_wengert_original", other)
+
+    def __hash__(cls):
+        return hash(cls._wengert_original)
 
     def __instancecheck__(cls, instance):
         return isinstance(instance, cls._wengert_original)
@@ -601,6 +613,7 @@ class Plan:
         code = read(value.__code__)
         return bool(
             is_copying(value)
+            or code.calls_variables
             or (code.imports and self.imports(value))
             or ((value.__closure__ or value.__defaults__ or value.__kwdefaults__) and _holds_module(value))
         )
@@ -1099,7 +1112,9 @@ def original(value):
 
 def _reduce_leaf(self, protocol):
     """For `copy`: a copy of the object, as an instance of the class of its proxy."""
-    make, (_, *args), *rest = original(self).__reduce_ex__(protocol)
+    make, (cls, *args), *rest = original(self).__reduce_ex__(protocol)
+    if make is copyreg.__newobj__:  # `pickle` compares its first argument with `__class__`
+        make = cls.__new__
     return make, (type(self), *args), *rest
 
 
@@ -1474,3 +1489,19 @@ def _replaced(value):
     if type(value) in (types.FunctionType, *WRAPPERS):
         return rebound(value)
     return rebound(f) if (f := py_func_of(value)) else _proxy_of(value, _plan_of(value))
+
+
+def _callee(value):
+    """Replacement of the value of a variable that is called: a class, a registered function, or a function of a module.
+
+    Other functions are copies already, or were made by followed code.
+    """
+    if type(value) is types.FunctionType:
+        is_of_module = value.__globals__.get(value.__name__) is value
+        return rebound(value) if is_of_module and is_followed_function(value) else value
+    if isinstance(value, type):
+        return value if hasattr(value, "_wengert_original") else in_use(value)
+    return REGISTERED[id(value)][1] if id(value) in REGISTERED else value
+
+
+BUILTINS[CALLEE] = _callee

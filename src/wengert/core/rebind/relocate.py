@@ -1,4 +1,4 @@
-"""Replaces arguments of instructions, and moves code apart where an argument needs more bytes.
+"""Replaces arguments of instructions and inserts instructions, which moves the code after them.
 
 Method.  An argument beyond 255 is spread over EXTENDED_ARG instructions in front.  Instructions grow until all
 arguments fit, those of jumps included (branch relaxation: Szymanski 1978, "Assembling code for machines with
@@ -6,7 +6,8 @@ span-dependent instructions").  The exception table and the line table are writt
 
 Invariants
 - Instructions keep their order, positions and inline caches; they never shrink, so the growth ends.
-- An inserted EXTENDED_ARG belongs to its instruction: jumps, protected ranges and lines start before it.
+- What is inserted belongs to its instruction: jumps to it and protected ranges start before an EXTENDED_ARG, and what
+  follows it has its position.
 """
 
 import dis
@@ -14,39 +15,43 @@ import itertools
 
 from wengert.features import CACHE
 
-__all__ = ["with_arguments"]
+__all__ = ["relocated"]
 
 _EXTENDED_ARG = dis.opmap["EXTENDED_ARG"]
 _JUMPS = {*dis.hasjrel}
 _BACKWARD = {op for op in _JUMPS if "BACKWARD" in dis.opname[op] or dis.opname[op] == "END_ASYNC_FOR"}
-_WITH_COLUMNS, _LINE_ONLY, _NO_PLACE = 14, 13, 15  # kinds of entries of the line table
+_ONE_LINE, _WITH_NUMBERS = (10, 11, 12), (13, 14)  # kinds of entries of the line table, as in CPython's locations.md
 _MAX_UNITS = 8  # code units of an entry of the line table
 
 
 class _Instruction:
     """An instruction with its prefixes and caches: code units from `start` to `end`, with the opcode at `place`."""
 
-    __slots__ = ("arg", "caches", "end", "op", "place", "size", "start", "target")
+    __slots__ = ("after", "arg", "caches", "end", "op", "place", "size", "start", "target")
 
     def __init__(self, start, place, end, op, arg):
         self.start, self.place, self.end, self.op, self.arg = start, place, end, op, arg
-        self.size, self.caches, self.target = place - start, end - place - 1, None
+        self.size, self.caches, self.target, self.after = place - start, end - place - 1, None, b""
         if op in _JUMPS:
             self.target = end - arg if op in _BACKWARD else end + arg
 
 
-def with_arguments(code, changes):
-    """Return `code` with other arguments of instructions, given by their offsets in bytes."""
+def relocated(code, arguments, insertions):
+    """Return `code` with other arguments of instructions, and code inserted after instructions.
+
+    Both are given by the offsets of instructions in bytes.  Jumps and conditions are not inserted after.
+    """
     instructions = _decode(code.co_code)
     for each in instructions:
-        each.arg = changes.get(2 * each.place, each.arg)
+        each.arg = arguments.get(2 * each.place, each.arg)
+        each.after = insertions.get(2 * each.place, b"")
     moved = _moved(instructions)
     while _fit_arguments(instructions, moved):
         moved = _moved(instructions)
     return code.replace(
         co_code=_encode(instructions),
         co_exceptiontable=_exception_table(code.co_exceptiontable, moved),
-        co_linetable=_line_table(code, moved),
+        co_linetable=_line_table(code.co_linetable, moved),
     )
 
 
@@ -70,6 +75,7 @@ def _moved(instructions):
         moved.append(each.start + grown)
         grown += each.size - (each.place - each.start)
         moved += range(each.start + 1 + grown, each.end + grown)
+        grown += len(each.after) // 2
     return [*moved, instructions[-1].end + grown]
 
 
@@ -78,7 +84,7 @@ def _fit_arguments(instructions, moved):
     has_grown = False
     for each in instructions:
         if each.target is not None:
-            each.arg = abs(moved[each.target] - moved[each.end])
+            each.arg = abs(moved[each.target] - moved[each.end])  # nothing is inserted after a jump
         needed = (max(each.arg.bit_length(), 1) - 1) // 8
         if needed > each.size:
             each.size, has_grown = needed, True
@@ -90,12 +96,12 @@ def _encode(instructions):
     for each in instructions:
         for k in range(each.size, 0, -1):
             raw += bytes((_EXTENDED_ARG, each.arg >> 8 * k & 255))
-        raw += bytes((each.op, each.arg & 255)) + bytes(2 * each.caches)
+        raw += bytes((each.op, each.arg & 255)) + bytes(2 * each.caches) + each.after
     return bytes(raw)
 
 
 def _exception_table(table, moved):
-    """Exception table for the new offsets: entries (start, length, target, depth), in groups of 6 bits, highest first."""
+    """Exception table for the new offsets: entries (start, length, target, depth) in groups of 6 bits."""
     rest, new = iter(table), bytearray()
 
     def number():
@@ -116,37 +122,28 @@ def _exception_table(table, moved):
     return bytes(new)
 
 
-def _line_table(code, moved):
-    """Line table for the new offsets."""
-    table, line = bytearray(), code.co_firstlineno
-    units = zip(code.co_positions(), itertools.pairwise(moved))
-    for place, group in itertools.groupby(units, key=lambda unit: unit[0]):
-        spans = [span for _, span in group]
-        length = spans[-1][1] - spans[0][0]
-        while length:
-            step = min(length, _MAX_UNITS)
-            table += _line_entry(place, line, step)
-            line, length = line if place[0] is None else place[0], length - step
-    return bytes(table)
+def _line_table(table, moved):
+    """Line table for the new offsets: entries (kind, number of code units, place), which start with a byte above 127.
+
+    The place of an entry starts with a change of line, by its kind or as a number, so the pieces of an entry that grew
+    too long are followed by others without a change.
+    """
+    new, unit = bytearray(), 0
+    starts = [k for k, byte in enumerate(table) if byte & 128]
+    for start, end in itertools.pairwise([*starts, len(table)]):
+        kind, place, length = table[start] >> 3 & 15, table[start + 1 : end], (table[start] & 7) + 1
+        rest, unit = moved[unit + length] - moved[unit], unit + length
+        while rest:
+            step = min(rest, _MAX_UNITS)
+            new.append(128 | kind << 3 | step - 1)
+            new += place
+            kind, place, rest = *_on_same_line(kind, place), rest - step
+    return bytes(new)
 
 
-def _line_entry(place, line, length):
-    """An entry of the line table, after an entry of this line."""
-    first, last, column, end_column = place
-    if first is None:
-        return bytes((128 | _NO_PLACE << 3 | length - 1,))
-    change = first - line
-    sign = (-change << 1 | 1) if change < 0 else change << 1
-    if None in place:
-        return bytes((128 | _LINE_ONLY << 3 | length - 1, *_varint(sign)))
-    numbers = sign, last - first, column + 1, end_column + 1
-    return bytes((128 | _WITH_COLUMNS << 3 | length - 1, *itertools.chain(*map(_varint, numbers))))
-
-
-def _varint(value):
-    """Groups of 6 bits, lowest first, with bit 6 set in all but the last."""
-    out = []
-    while value > 63:
-        out.append(value & 63 | 64)
-        value >>= 6
-    return [*out, value]
+def _on_same_line(kind, place):
+    """The same entry of the line table after one of its line."""
+    if kind in _WITH_NUMBERS:
+        size = next(k for k, byte in enumerate(place) if not byte & 64) + 1
+        return kind, b"\0" + place[size:]
+    return (_ONE_LINE[0], place) if kind in _ONE_LINE else (kind, place)

@@ -22,12 +22,13 @@ import sys
 import types
 import weakref
 
-from wengert.core.rebind.relocate import with_arguments
+from wengert.core.rebind.relocate import relocated
 from wengert.features import CACHE, NAMING, null_is_first
 
 __all__ = [
     "BUILTINS",
     "CALLED",
+    "CALLEE",
     "IN_USE",
     "READ",
     "USED",
@@ -58,7 +59,7 @@ _op = {name: dis.opmap.get(name, -1) for name in (
     "LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS", "IMPORT_NAME", "IMPORT_FROM", "EXTENDED_ARG",
     "LOAD_CONST", "LOAD_SMALL_INT", "LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "STORE_GLOBAL",
     "DELETE_GLOBAL", "STORE_NAME", "STORE_DEREF", "DELETE_DEREF", "STORE_FAST", "PRECALL", "CALL", "SWAP",
-    "POP_TOP", "PUSH_NULL")}  # fmt: skip
+    "POP_TOP", "PUSH_NULL", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST")}  # fmt: skip
 _LOAD_GLOBAL, _IMPORT_NAME, _EXTENDED_ARG = _op["LOAD_GLOBAL"], _op["IMPORT_NAME"], _op["EXTENDED_ARG"]
 _LOADS = {_op["LOAD_NAME"], _op["LOAD_FROM_DICT_OR_GLOBALS"]} - {-1}
 _ATTRIBUTE = {_op["LOAD_ATTR"], _op["LOAD_METHOD"]}
@@ -71,6 +72,13 @@ _CELL_STORES = {_op["STORE_DEREF"], _op["DELETE_DEREF"]}
 #: opcodes that load by name, with the number of flag bits below the name index
 _NAMED_LOADS = {dis.opmap[name]: bits for name, bits in NAMING.items()
                 if name in dis.opmap and name.startswith(("LOAD_", "IMPORT_FROM"))}  # fmt: skip
+_STORES = {_op["STORE_FAST"], _op["STORE_DEREF"]}
+_MAKING = {dis.opmap[name] for name in ("MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE") if name in dis.opmap}
+_VARIABLE_LOADS = {dis.opmap[name] for name in (
+    "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_DEREF", "LOAD_FAST_LOAD_FAST", "STORE_FAST_LOAD_FAST",
+    "LOAD_FAST_BORROW_LOAD_FAST_BORROW") if name in dis.opmap}  # fmt: skip
+#: instructions that act on two variables, whose indices are the halves of a byte
+_PAIRS = {op for op in _VARIABLE_LOADS if dis.opname[op].count("_FAST") > 1}
 _MATCH_CLASS = dis.opmap["MATCH_CLASS"]
 _IMPORT_TAIL = {_op[name] for name in (
     "IMPORT_FROM", "SWAP", "POP_TOP", "STORE_FAST", "STORE_NAME", "STORE_DEREF", "STORE_GLOBAL")}  # fmt: skip
@@ -99,6 +107,9 @@ def public(name):
 
 
 _PRIVATE = re.compile(rf"^(_wengert_\d+_|{CALLED}|{READ})")
+
+
+CALLEE = private("callee")  # the function that yields the replacement of the value of a variable that is called
 
 
 class Alias:
@@ -361,23 +372,25 @@ class Code:
     modules : all imports, as (name, level)
     naming : the instructions, and indices of those that use names
     strings : string constants
+    calls_variables : is the value of a variable called, other than a function made by the code itself?
     uses : answers of `reads_for_use`, by offset
     """
 
-    __slots__ = ("assigned", "imports", "latest", "loaded", "mentioned", "methods", "modules", "names", "naming",
-                 "owners", "paths", "ref", "strings", "uses", "written")  # fmt: skip
+    __slots__ = ("assigned", "calls_variables", "imports", "latest", "loaded", "mentioned", "methods", "modules",
+                 "names", "naming", "owners", "paths", "ref", "strings", "uses", "written")  # fmt: skip
 
     def __init__(self, code):
         self.names, self.assigned, self.written, self.imports = set(), set(), set(), set()
         self.paths, self.mentioned, self.methods, self.latest = set(), set(), set(), (None, None)
         self.loaded, self.modules, self.strings, self.uses = set(), set(), set(), {}
         self.ref = weakref.ref(code, functools.partial(forget, _codes, id(code)))
-        self.naming = _named(self.read(code))
+        self.calls_variables = False
+        self.naming = _named(self.read(code, set() if _may_call_variables(code) else None))
         self.names -= self.assigned
         self.paths = [path for path in self.paths if path[0] in self.names]
         self.owners = tuple({path[0] for path in self.paths})
 
-    def read(self, code):
+    def read(self, code, made):
         self.mentioned.update(code.co_names)
         self.strings.update(const for const in code.co_consts if type(const) is str)
         instructions = _decode(code)
@@ -406,9 +419,12 @@ class Code:
                 self.written.add(_is_free(code, arg))
             elif op == _IMPORT_NAME and (form := _import_form(code, instructions, k)):
                 self.imports.add((code.co_names[arg], *form))
+        if made is not None:
+            made = _made(code, instructions, made)
+            self.calls_variables = self.calls_variables or bool(_callees(code, instructions, made))
         for nested in code.co_consts:
             if type(nested) is types.CodeType:
-                self.read(nested)
+                self.read(nested, made)
         return instructions
 
     @property
@@ -447,7 +463,68 @@ def _attribute_used(code, offset):
     return code.co_names[arg >> _ATTRIBUTE_SHIFT] if is_called or is_read else None
 
 
-# Renaming ---------------------------------------------------------------------------------------------------
+# Callees ----------------------------------------------------------------------------------------------------
+
+
+def _probe(value):
+    return seen(value)  # noqa: F821
+
+
+_head, _middle, _end = (
+    next(i for i, op, _, _ in _decode(_probe.__code__) if dis.opname[op].startswith(name))
+    for name in ("LOAD_GLOBAL", "LOAD_FAST", "RETURN")
+)
+_CACHES_OF_GLOBAL = _probe.__code__.co_code[_head + 2 : _middle]
+_CALL_ONE = _probe.__code__.co_code[_middle + 2 : _end]
+#: order of value, function and NULL on the stack, from that after the load of the function to that of a call
+_REORDER = bytes((_op["SWAP"], 2, _op["SWAP"], 3))
+
+
+def _seen_callee(index):
+    """Code that replaces the value on the stack by ``seen(value)``, with the global name of this index."""
+    arg = index << 1 | 1
+    prefixes = [bytes((_EXTENDED_ARG, arg >> shift & 255)) for shift in (24, 16, 8) if arg >> shift]
+    return b"".join(prefixes) + bytes((_LOAD_GLOBAL, arg & 255)) + _CACHES_OF_GLOBAL + _REORDER + _CALL_ONE
+
+
+def _may_call_variables(code):
+    """May code, nested code included, call the value of a variable? PUSH_NULL is beside the load of such a value."""
+    return any(_op["PUSH_NULL"] in each.co_code[::2] for each in _nested(code))
+
+
+def _made(code, instructions, outer):
+    """Variables that hold only functions made by this code, or by the enclosing one, which gives `outer`."""
+    held, made, others = _variables(code), {name for name in outer if name in code.co_freevars}, set()
+    for (_, before, _, _), (_, op, arg, _) in itertools.pairwise(instructions):
+        for place in _stored(op, arg):
+            (made if before in _MAKING else others).add(held[place])
+    return made - others
+
+
+def _stored(op, arg):
+    """Indices of the variables that an instruction assigns."""
+    if op in _STORES:
+        return (arg,)
+    if op == _op["STORE_FAST_LOAD_FAST"]:
+        return (arg >> 4,)
+    return (arg >> 4, arg & 15) if op == _op["STORE_FAST_STORE_FAST"] else ()
+
+
+def _variables(code):
+    cells = [name for name in code.co_cellvars if name not in code.co_varnames]
+    return *code.co_varnames, *cells, *code.co_freevars
+
+
+def _callees(code, instructions, made):
+    """Offsets of instructions that load the value of a variable to call it, except of variables in `made`."""
+    held, found = _variables(code), []
+    for k, (i, op, arg, _) in enumerate(instructions):
+        if op not in _VARIABLE_LOADS or held[arg & 15 if op in _PAIRS else arg] in made:
+            continue
+        near = instructions[k - 1 if null_is_first else k + 1]
+        if near[1] == _op["PUSH_NULL"] and instructions[k + 1][1] not in _ATTRIBUTE:
+            found.append(i)
+    return found
 
 
 def _naming(code):
@@ -460,15 +537,20 @@ def _named(instructions):
     return instructions, [k for k, (_, op, _, _) in enumerate(instructions) if op in _NAMING]
 
 
-def rename(code, names, sources, imports, hidden=frozenset()):
+def rename(code, names, sources, imports, hidden=frozenset(), made=None):
     """Return `code` with `names` and `imports` renamed; names in `sources` only where called, mapped or read from.
 
     A class must stay itself in `isinstance`, `except` and comparisons.  `hidden` are names of a class body,
-    which its annotation scopes see before globals.
+    which its annotation scopes see before globals, and `made` names of functions that the enclosing code makes, or
+    False if none of its variables is called.
     """
     raw, added, wide, (instructions, naming) = bytearray(code.co_code), {}, {}, _naming(code)
     own = {code.co_names[instructions[k][2]] for k in naming if instructions[k][1] == _STORE_NAME}
     hidden = own | hidden | _OF_CLASS
+    if made is None:
+        made = set() if read(code).calls_variables else False
+    if made is not False:
+        made = _made(code, instructions, made)
     for k in naming:
         before, (i, op, arg, width), shift = instructions[k - 1], instructions[k], 0
         if op == _LOAD_GLOBAL:
@@ -502,11 +584,19 @@ def rename(code, names, sources, imports, hidden=frozenset()):
             continue
         for back in range(width // 8):
             raw[i + 1 - 2 * back] = arg >> 8 * back & 255
+    calls, callees = [] if made is False else _callees(code, instructions, made), {}
+    if calls:
+        seen = _seen_callee(added.setdefault(CALLEE, len(code.co_names) + len(added)))
+        callees = dict.fromkeys(calls, seen)
     consts = tuple(
-        rename(nested, names, sources, imports, own) if type(nested) is types.CodeType else nested
+        rename(nested, names, sources, imports, own, made) if type(nested) is types.CodeType else nested
         for nested in code.co_consts
     )
     if not added and all(map(lambda a, b: a is b, consts, code.co_consts)):
         return code
     renamed = code.replace(co_names=code.co_names + tuple(added), co_code=bytes(raw), co_consts=consts)
-    return with_arguments(renamed, wide) if wide else renamed
+    if not (wide or callees):
+        return renamed
+    if callees:
+        renamed = renamed.replace(co_stacksize=renamed.co_stacksize + 2)
+    return relocated(renamed, wide, callees)
