@@ -159,8 +159,10 @@ def float_message() -> str:
 
 def calls_for_array() -> bool:
     """Is the user's code calling the method ``__array__`` of a value itself, as opposed to a C function?"""
-    frame = user_frame()
-    return frame is sys._getframe(1) and advice.calls_method(frame, "__array__")
+    caller = sys._getframe(1)
+    while caller is not None and top_package(caller.f_globals.get("__name__")) == "wengert":
+        caller = caller.f_back
+    return caller is user_frame() and advice.calls_method(caller, "__array__")
 
 
 def array_message() -> str:
