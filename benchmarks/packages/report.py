@@ -18,7 +18,8 @@ The functions are in `benchmarks/packages/cases`, and their Jacobians are compar
 The table is written by `python -m benchmarks.packages --compiled --markdown`.
 
 A derivative is *right* if it agrees with the differences, and *refused* if wengert raises an error, with its place.
-It is *warned* if it differs from them and wengert warns that it may, with the place and the remedy.
+It is *warned* if it differs from them and wengert warns that it may, with the place and the remedy, and *nan* if it is
+not a number where it is not right.
 *Uncompiled*: the derivative is right, but each call runs the Python code, as a `CompileWarning` says."""
 
 
