@@ -288,9 +288,9 @@ def test_traced_array_cannot_become_a_plain_one():
     asarray = np.asarray
 
     def f(x):
-        return next(make(x) for make in fetched).sum()
+        return next(iter(fetched))(x).sum()
 
-    fetched = {asarray}  # functions in a set are not followed
+    fetched = {asarray}  # a function that compiled code returns is not followed
     check(
         wg.TracedValueError,
         f"a traced value cannot become a plain NumPy array ({line_of(f)}): {NO_ARRAY}",
