@@ -98,6 +98,16 @@ def dtypes(x):
     ]  # fmt: skip
 
 
+class Held:
+    """An object that NumPy reads as the array that it holds."""
+
+    def __init__(self, x):
+        self.x = x
+
+    def __array__(self, dtype=None, copy=None):
+        return self.x.__array__()
+
+
 #: functions of an array with a scalar value
 WORKS = {
     "asarray": lambda x: np.asarray(x) @ np.asarray(x, float) * np.asarray(x[0]),
@@ -123,6 +133,8 @@ WORKS = {
     "frompyfunc.reduce with initial": lambda x: product.reduce(x, initial=2.0) + product.reduce(x, axis=None),
     "frompyfunc.accumulate": lambda x: product.accumulate(x) @ x,
     "frompyfunc.outer": lambda x: product.outer(x, x[:2]).sum(),
+    "__array__ called": lambda x: (x.__array__() ** 2).sum() + x.__array__(np.float64)[0],
+    "__array__ of an object": lambda x: np.sum(np.asarray(Held(x)) * 3.0),
     "frompyfunc by name": lambda x: by_name["square"](x).sum(),
     "apply_along_axis": lambda x: (np.apply_along_axis(ends, 0, x.reshape(2, 2)) @ x[:2]).sum(),
     "apply_along_axis of constants": lambda x: np.apply_along_axis(lambda r: r * x[0], 0, np.ones((2, 2))).sum(),
@@ -216,7 +228,6 @@ REFUSED = {
     "frompyfunc.reduce over two axes": (lambda x: product.reduce(x.reshape(2, 2), (0, 1)), "loop over one axis"),
     "frompyfunc of a list": (lambda x: square([x[0], x[1]]).sum(), INSIDE),
     "frompyfunc.reduceat": (lambda x: product.reduceat(x, [0, 2]).sum(), "write it as a loop"),
-    "asarray in a C function": (lambda x: list(map(np.asarray, [x])) and x.__array__().sum(), INSIDE),
 }
 
 

@@ -449,7 +449,6 @@ REFUSED = {
     "outs that overlap": (lambda x: outs(x, lambda out: np.divmod(x, 2, out=(x, x))), "share memory"),
     "out of another shape": (lambda x: into((2, 3, 4), lambda out: np.sum(x, 0, out=out)), "out= has shape"),
     "nextafter": (lambda x: np.nextafter(x, 1.0), r"numpy\.nextafter has no derivative.*numpy\.spacing|np\.spacing"),
-    "percent": (lambda x: "%f" % x[0, 0], "cannot become a Python float"),  # noqa: UP031
     "choose": (lambda x: np.arange(3).choose(x), "cannot become a plain NumPy array"),
 }
 

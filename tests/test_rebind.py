@@ -94,6 +94,7 @@ def registered(monkeypatch):
     for space, own in zip(spaces, before):
         for name in [name for name in space if name.startswith("_wengert_") and name not in own]:
             space.pop(name, None)  # it may have ended with one before it
+        # Those of a plan that died meanwhile are gone.
         assert all(space.get(name, value) is value for name, value in own.items()), "names of wengert's own were taken"
 
 

@@ -344,7 +344,7 @@ class Asked(Info):
 
 
 class Reading(Info):
-    """Changes what `numpy.roll` reads."""
+    """Changes what `numpy.insert` reads."""
 
     def __getitem__(self, key):
         return 2.0 * np.asarray(self)[key]
@@ -357,10 +357,12 @@ REFUSED = {
     "compiled code": (lambda x: cKDTree(Info(x).reshape(3, 1)).data.sum(), "plain NumPy array|Python float"),
     "in place, with __array_ufunc__": (lambda x: _added_in_place(x), "x = x \\+ y"),
     "functions compared in a method": (lambda x: np.sum(Asked(x)), "compares functions by name"),
-    "a redefined method in NumPy's code": (lambda x: np.asarray(np.roll(Reading(x), 1)).sum(), "redefines|plain NumPy"),
+    "a redefined method in NumPy's code": (
+        lambda x: np.asarray(np.insert(Reading(x), 1, 0.0)).sum(), "redefines|plain NumPy"
+    ),
     "pickle": (lambda x: __import__("pickle").dumps(Info(x)), "pickled"),
     "float of C code": (lambda x: __import__("struct").pack("d", Info(x).sum()), "float"),
-}
+}  # fmt: skip
 
 
 def _added_in_place(x):

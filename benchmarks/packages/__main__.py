@@ -1,8 +1,9 @@
 """Table of derivatives of published packages: `python -m benchmarks.packages [names] [--compiled] [--markdown]`.
 
 Each package runs in a process of its own; a function that ends the process or exceeds the time limit does not stop
-the others.  Verdicts: `right`; `wrong`, beyond the tolerance; `refused`, by an error of wengert; `error`, another
-exception; `crash`, the process ended; `slow`, over the time limit; `unchecked`, the differences are inaccurate.
+the others.  Verdicts: `right`; `wrong`, beyond the tolerance; `nan`, where it is not right; `warned`, wrong with a
+warning that says so; `refused`, by an error of wengert; `error`, another exception; `crash`, the process ended; `slow`,
+over the time limit; `unchecked`, the differences are inaccurate.
 """
 
 import argparse

@@ -14,7 +14,7 @@ import numpy as np
 import wengert as wg
 from benchmarks.packages import differences
 
-VERDICTS = ("right", "wrong", "warned", "refused", "error", "crash", "slow", "unchecked")
+VERDICTS = ("right", "wrong", "nan", "warned", "refused", "error", "crash", "slow", "unchecked")
 WENGERT = str(Path(wg.__file__).parent)
 HERE = str(Path(__file__).parent)
 CASES = str(Path(__file__).parent / "cases")
@@ -81,7 +81,8 @@ def judge(case, compiled):
     message = f"{message} with an error of {error[worst]:.0e}"
     if warned:
         return Outcome("warned", "RootFindingWarning", message=f"{message}. {warned[0]}")
-    return Outcome("wrong", message=message)
+    has_numbers_only_where_right = np.all(excess[np.isfinite(found)] <= 0)
+    return Outcome("nan" if has_numbers_only_where_right else "wrong", message=message)
 
 
 def derivative(case, compiled):

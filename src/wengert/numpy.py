@@ -330,7 +330,7 @@ _operators_of_float = {
 }
 
 #: does ``sum`` add floats with a correction of their rounding errors, as it does from Python 3.12 on?
-_adds_floats_exactly = sum([1e16, 1.0, -1e16]) == 1.0
+_adds_floats_exactly = _builtins.sum([1e16, 1.0, -1e16]) == 1.0
 
 
 def _sum(iterable, /, start=0):
@@ -1005,7 +1005,7 @@ def _install() -> None:
             if name == cls.__name__:
                 _rebind.register_class(cls, made, is_dtype=True)
     if _adds_floats_exactly:
-        _rebind.register(sum, _sum)
+        _rebind.register(_builtins.sum, _sum)
     for package in ("math", "cmath", "statistics"):
         _rebind.register_later(package, _functools.partial(_importlib.import_module, "wengert.standard_library"))
     _rebind.see_constants(_np.ndarray, _is_copied, _seen, _as_plain)

@@ -2,7 +2,7 @@
 
 import numpy as np
 from ladybug import psychrometrics
-from ladybug_comfort import adaptive, at, di, hi, humidex, pmv, utci, wbgt, wc
+from ladybug_comfort import adaptive, at, di, hi, humidex, pet, pmv, utci, wbgt, wc
 
 from benchmarks.packages.cases import Cases
 
@@ -41,6 +41,11 @@ def humid_air(x):
         psychrometrics.humid_ratio_from_db_rh(x[0], x[1], x[2]),
         psychrometrics.dew_point_from_db_rh(x[0], x[1]),
     ])
+
+
+@cases([25.0, 26.0, 50.0, 1.5])
+def physiologic_temperature(x):
+    return pet.physiologic_equivalent_temperature(x[0], x[1], x[3], x[2], 1.2, 0.9)["pet"]
 
 
 @cases([20.0, 26.0])

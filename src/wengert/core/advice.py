@@ -278,10 +278,10 @@ def _user_frame_of(error):
     return found
 
 
-def is_fill(frame) -> bool:
-    """Is a frame calling a method named ``fill``?"""
+def calls_method(frame, name) -> bool:
+    """Is a frame calling a method of this name?"""
     fun = getattr(call_at(frame), "func", None)
-    return isinstance(fun, ast.Attribute) and fun.attr == "fill"
+    return isinstance(fun, ast.Attribute) and fun.attr == name
 
 
 def call_at(frame):

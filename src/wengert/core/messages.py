@@ -6,6 +6,8 @@ No function here looks at a traced value.
 
 from __future__ import annotations
 
+import sys
+
 from wengert import registry
 from wengert.core import advice, levels
 from wengert.core.frames import (
@@ -144,7 +146,7 @@ def float_message() -> str:
         return solver_message(name)
     if is_assignment():
         return assignment_message("element assignment")
-    if advice.is_fill(user_frame()):
+    if advice.calls_method(user_frame(), "fill"):
         return assignment_message("fill")
     by_name = "Call float(x) or math.sin(x) by its name in the function itself, or the NumPy function np.sin(x). "
     return (
@@ -153,6 +155,14 @@ def float_message() -> str:
         "Use wengert.stop_gradient(x) where a constant is meant"
         f"{_unfollowed()}"
     )
+
+
+def calls_for_array() -> bool:
+    """Is the user's code calling the method ``__array__`` of a value itself, as opposed to a C function?"""
+    caller = sys._getframe(1)
+    while caller is not None and top_package(caller.f_globals.get("__name__")) == "wengert":
+        caller = caller.f_back
+    return caller is user_frame() and advice.calls_method(caller, "__array__")
 
 
 def array_message() -> str:

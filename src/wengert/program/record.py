@@ -16,7 +16,7 @@ from wengert.program.derivatives import NotDerivable
 from wengert.program.passes import pipeline
 from wengert.program.program import Program
 from wengert.program.signature import Form, Result, Slot, as_inputs, refuse_traced
-from wengert.program.tracing.closure import NotReplayable, capture
+from wengert.program.tracing.closure import NotReplayable, Uncopied, capture
 from wengert.program.tracing.pytree import aliases_of, fill, mapped
 from wengert.program.tracing.trace import listed, searches_of
 from wengert.transforms.dense import JVP, Gradient, Jacobian, Operator
@@ -29,17 +29,24 @@ def record(f, args: tuple, kwargs: dict, exact: bool, is_live: bool = False, dis
     name = _name(f)
     refuse_traced(f"record({name})", args, kwargs)
     args = (as_inputs(args[0], name), *args[1:])
-    captures = capture(f, Form(args, kwargs).others)
+    others = Form(args, kwargs).others
     try:
-        if captures.effect:
-            raise NotReplayable(captures.effect)
-        reading = captures.read(is_new=True)
-        if reading is None:
-            raise NotReplayable("the values that it reads from outside cannot be determined")
-        reading = reading if is_live else _Constants(reading)
-        return trace(f, args, kwargs, reading, exact, disabled)
+        try:
+            return _recorded(capture(f, others), f, args, kwargs, exact, is_live, disabled)
+        except Uncopied:
+            return _recorded(capture(f, others, pins=True), f, args, kwargs, exact, is_live, disabled)
     except (NotReplayable, Unrecorded) as reason:
         raise TracedValueError(f"record({name}): {reason}") from None
+
+
+def _recorded(captures, f, args, kwargs, exact, is_live, disabled):
+    if captures.effect:
+        raise NotReplayable(captures.effect)
+    reading = captures.read(is_new=True)
+    if reading is None:
+        raise NotReplayable("the values that it reads from outside cannot be determined")
+    captures.pins |= not is_live  # captured values are constants anyway
+    return trace(f, args, kwargs, reading if is_live else _Constants(reading), exact, disabled)
 
 
 class _Constants:

@@ -107,7 +107,7 @@ def read_object(x):
     if _is_function(getattr(kind, "__array__", None)):
         return x.__array__()
     is_sequence = _is_function(getattr(kind, "__len__", None)) and _is_function(getattr(kind, "__getitem__", None))
-    return list(x) if is_sequence and not isinstance(x, (dict, list, tuple, str)) else x
+    return list(x) if is_sequence and not isinstance(x, (dict, list, tuple, str, np.ndarray)) else x
 
 
 def _is_function(x) -> bool:

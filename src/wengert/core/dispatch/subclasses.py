@@ -144,6 +144,8 @@ def _meta(kind):
         "__new__": type.__new__,
         "__init__": lambda cls, *args: None,
         "__call__": type.__call__,
+        "__eq__": type.__eq__,
+        "__hash__": type.__hash__,
         "__setattr__": lambda cls, name, value: setattr(cls._wengert_plain, name, value),
         "__delattr__": lambda cls, name: delattr(cls._wengert_plain, name),
         "__instancecheck__": type.__instancecheck__,  # NumPy orders overrides by it

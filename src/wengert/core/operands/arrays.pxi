@@ -727,6 +727,8 @@ cdef object escaping_array(ArrayVar x, object dtype, object copy):
         check_ended(x.buffer)            # raises if its derivative has ended
         if is_passive(x) or frames.is_asserted():
             return np.array(observed(x), dtype=dtype)
+        if copy is None and messages.calls_for_array():
+            return x if dtype is None else x.astype(dtype)
         raise checks.refusal(x, messages.array_message())
     if copy or (dtype is not None and dtype != x.v.dtype):
         return np.array(x.v, dtype=dtype, copy=True)

@@ -8,9 +8,11 @@
 # Most comparisons cost two subtractions: only one whose sides are close, relative to recent differences, is watched.
 
 cdef extern from "Python.h":
-    PyObject *PyEval_GetFrame()
-    PyObject *PyFrame_GetCode(PyObject *frame)
-    int PyFrame_GetLasti(PyObject *frame)
+    ctypedef struct PyFrameObject
+    ctypedef struct PyCodeObject
+    PyFrameObject *PyEval_GetFrame()
+    PyCodeObject *PyFrame_GetCode(PyFrameObject *frame)
+    int PyFrame_GetLasti(PyFrameObject *frame)
     void Py_DECREF(PyObject *x)
 
 cdef enum:
@@ -61,7 +63,8 @@ cdef int turn_to(Level level) except -1:
             return 0
     watch = Watch.__new__(Watch)
     watch.level = level
-    del watches[:-3]
+    if len(watches) > 3:
+        del watches[0]
     watches.append(watch)
     return 0
 
@@ -83,14 +86,14 @@ cdef inline bint is_close(Level level, double difference) except -1:
 
 cdef Search search_here():
     """Return the search at the running instruction of user code; None elsewhere: in rules, and in passive blocks."""
-    cdef PyObject *frame = PyEval_GetFrame()
+    cdef PyFrameObject *frame = PyEval_GetFrame()
     cdef PyObject *code
     cdef Search found
     cdef size_t place
     cdef int last
     if frame == NULL or is_in_passive_block(watch.level):
         return None
-    code = PyFrame_GetCode(frame)
+    code = <PyObject *>PyFrame_GetCode(frame)
     last = PyFrame_GetLasti(frame)
     place = ((<size_t>code >> 4) ^ <size_t>last ^ (<size_t>last >> 6)) & (SITES - 1)
     if watch.searches is None:
@@ -199,8 +202,8 @@ cdef int restart(Search search) except -1:
 
 cdef dict local_integers():
     """Return the integers among the local variables of the running Python code."""
-    cdef PyObject *frame = PyEval_GetFrame()
-    return {name: x for name, x in (<object>frame).f_locals.items() if type(x) is int or type(x) is np.int64}
+    frame = <object><PyObject *>PyEval_GetFrame()
+    return {name: x for name, x in frame.f_locals.items() if type(x) is int or type(x) is np.int64}
 
 
 cdef bint is_index_search(list samples) except -1:

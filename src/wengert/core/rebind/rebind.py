@@ -127,7 +127,7 @@ __all__ = [
 ]
 
 _OWN = __name__.partition(".")[0]
-_MAX_PINNED = 256  # maximum number of plans that may keep their own key alive
+_MAX_PINNED = 4096  # maximum number of plans that may keep their own key alive
 _MAX_FUNCTIONS = 250  # functions explored at once: about 50 us each in the first call, 60 ns in later ones
 _MAX_OBJECTS = 100  # number of objects in one plan beyond which attributes of objects are not followed
 _GROWING = TABLES - {tuple}
@@ -138,6 +138,7 @@ running_plan = contextvars.ContextVar("wengert_running_plan", default=None)
 _plans = {}  # id(function, class or object) -> Plan
 _proxy_classes = weakref.WeakValueDictionary()  # id(class) -> its proxy class
 _pinned = collections.deque()
+_retired = collections.deque(maxlen=_MAX_PINNED)  # dropped plans
 _lock = threading.RLock()
 _constants = []  # the arguments of `see_constants`, once NumPy is registered
 _checks_in_progress = set()  # subclass checks as (id of the proxy class, id of the subclass, thread)
@@ -1175,7 +1176,7 @@ def register(original, replacement):
         REGISTERED[id(original)] = (original, replacement, name)
         SPECIAL.add(type(original))
         INERT.discard(type(original))
-        _plans.clear()
+        _retire_plans()
 
 
 def register_class(cls, stand_in, of_subclass=None, is_dtype=False):
@@ -1213,7 +1214,7 @@ def register_wrapper(kind, inner, make):
         WRAPPERS.append(kind)
         SPECIAL.add(kind)
         INERT.discard(kind)
-        _plans.clear()
+        _retire_plans()
 
 
 def register_later(package, install):
@@ -1225,7 +1226,13 @@ def register_later(package, install):
 def forget_plans():
     """Drop all plans, as when the choice of followed packages changed."""
     with _lock:
-        _plans.clear()
+        _retire_plans()
+
+
+def _retire_plans():
+    """Drop all plans; copies that still run need the names that they made."""
+    _retired.extend(_plans.values())
+    _plans.clear()
 
 
 def _make_foreign(package):
@@ -1283,7 +1290,7 @@ def set_array_base(base):
     """Let proxy classes of subclasses of NumPy's array inherit from `base`, directly before the array class."""
     with _lock:
         _array_bases[:] = [base]
-        _plans.clear()
+        _retire_plans()
 
 
 def see_constants(kind, is_copied, seen, as_plain):
@@ -1294,7 +1301,7 @@ def see_constants(kind, is_copied, seen, as_plain):
     with _lock:
         _constants[:] = [(is_copied, seen, as_plain)]
         _seen_as.add(kind)
-        _plans.clear()
+        _retire_plans()
 
 
 def is_constant(value):

@@ -433,6 +433,11 @@ class Compiled(Caller):
         self._ran, self._scans_all = None, True
         self._tables, self._route = {}, None
 
+    def _pin_all(self):
+        """Make all captured values part of the keys from now on."""
+        self._pins = True
+        self._tables, self._route = {}, None
+
     def _has_other_code(self, captures, ran, in_derivative):
         """Whether code ran that was not analysed; it is from the next call on."""
         if captures.ran is None or ran <= captures.ran:
@@ -517,7 +522,10 @@ class Compiled(Caller):
         except NotSeen:  # in a derivative; the caller runs f eagerly for its value
             self._scan_all()
             return None, ""
-        except NotReplayable as reason:  # likewise
+        except Uncopied:
+            self._pin_all()
+            return None, ""
+        except NotReplayable as reason:
             return None, self._count_refusal(reason)
         if any(map(difference, arrays, before)):
             self._give_up("it writes into an array that it was given; copy it first")
@@ -590,8 +598,7 @@ class Compiled(Caller):
                     self._scan_all()
                     return ""
                 except Uncopied:
-                    self._pins = True
-                    self._tables, self._route = {}, None
+                    self._pin_all()
                     return ""
                 except NotHere:
                     return ""
@@ -670,7 +677,7 @@ class Compiled(Caller):
         before = [leaf.copy() for leaf in arrays]
         try:
             expected = self._eager_value(args, kwargs, reading, leaves)
-        except NotSeen:  # in a derivative
+        except NotReplayable:  # in a derivative
             self._scan_all()
             return False
         if any(map(difference, arrays, before)):
@@ -681,7 +688,7 @@ class Compiled(Caller):
         try:
             if self._agrees(path, y, expected, reading, args, kwargs, leaves, is_first=False):
                 return True
-        except (Unrecorded, NotSeen):  # f now takes a branch that cannot be traced, or was not
+        except (Unrecorded, NotReplayable):  # f now takes a branch that cannot be traced, or was not
             self._tables, self._route = {}, None
             return False
         raise ReplayMismatchError(

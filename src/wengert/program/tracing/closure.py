@@ -565,7 +565,7 @@ class _CheckedCall:
             f = f.f
         self.__name__ = self.__qualname__ = getattr(f, "__qualname__", type(f).__name__)
         self._copies = copies  # keeps private names alive
-        self._originals = copies.originals if captures.live else ()
+        self._originals = () if captures.pins else copies.originals
         self._new = new
         self._shelves = shelves
         self._f, self._swaps = copies.run, {}
