@@ -531,6 +531,16 @@ FEATURES = {
             assert len(Model.known) == 1
             return total
         """,
+    "class derived from one by type(self)": """
+        class Model:
+            def run(self, x): return filled(x)
+            def other(self, x):
+                derived = type("Derived", (type(self).__mro__[0],), {})
+                assert derived is not Model and derived != Model and derived not in {Model: 1}
+                return derived().run(x)
+        model = Model()
+        def fun(x): return model.other(x)
+        """,
     "class imported where it is called": """
         def fun(x):
             from late import Late

@@ -152,6 +152,11 @@ _deferred = {}  # package -> function that registers its functions when one of t
 # Proxies of objects -----------------------------------------------------------------------------------------
 
 
+def _key_of(cls):
+    """The class that a class equals as a key: of a proxy class the original, but not if it is only inherited."""
+    return vars(cls).get("_wengert_original") or cls  # None in classes of traced arrays
+
+
 class _ProxyMeta(type):
     """Metaclass of proxy classes: forwards attribute assignments and subclass checks to the original class."""
 
@@ -165,10 +170,10 @@ class _ProxyMeta(type):
         delattr(cls._wengert_original, name)
 
     def __eq__(cls, other):
-        return cls._wengert_original is getattr(other, "_wengert_original", other)
+        return isinstance(other, type) and _key_of(cls) is _key_of(other)
 
     def __hash__(cls):
-        return hash(cls._wengert_original)
+        return type.__hash__(_key_of(cls))
 
     def __instancecheck__(cls, instance):
         return isinstance(instance, cls._wengert_original)
