@@ -25,7 +25,7 @@ from scenarios import TABLE
 from wengert import features
 from wengert.program.specialise import compiled as module
 from wengert.program.specialise.compare import difference
-from wengert.program.tracing.closure import NotReplayable, capture
+from wengert.program.tracing.closure import Captures, NotReplayable
 
 
 def compiled(f, **options):
@@ -370,7 +370,7 @@ def test_operands_are_found_wherever_they_are_held(unchanged):
     def f(u):
         return reads_globals(u) + model.rhs(u) + with_defaults(u) + u * weights["a"] * space.k * sub.depth
 
-    reading = capture(f).read()
+    reading = Captures(f).read()
     zeros = [leaf * 0.0 for leaf in reading.leaves]
     expected = f(x)
     got = reading.bound(zeros)(x)
@@ -389,7 +389,7 @@ WITH_EFFECTS = {
 @pytest.mark.parametrize("case", TABLE, ids=lambda case: case.name)
 def test_scenarios_run_with_state_as_operands(case):
     """The rebound copy, with the state as operands, returns what the function returns."""
-    captures = capture(case.f)
+    captures = Captures(case.f)
     assert captures.effect is None
     reading = captures.read()
     args = [case.x if case.containers else np.asarray(case.x, dtype=case.dtype), *case.args]
@@ -424,7 +424,7 @@ def test_growth_of_a_large_list_is_seen():
         return u * u
 
     with pytest.raises(NotReplayable, match="a list, dict"):
-        capture(f).read().bound([])(x)
+        Captures(f).read().bound([])(x)
 
 
 def test_additions_to_nested_containers_are_seen():
@@ -435,7 +435,7 @@ def test_additions_to_nested_containers_are_seen():
         return u * u
 
     with pytest.raises(NotReplayable, match="a list, dict"):
-        capture(f).read().bound([])(x)
+        Captures(f).read().bound([])(x)
 
 
 def test_tracing_leaves_no_names_in_builtins():
@@ -1100,7 +1100,7 @@ def test_threads_read_state_while_another_records(unchanged):
     thread = threading.Thread(target=watch)
     thread.start()
     for _ in range(10):
-        reading = capture(lambda u: reads_globals(u) + model.rhs(u) + with_defaults(u)).read()
+        reading = Captures(lambda u: reads_globals(u) + model.rhs(u) + with_defaults(u)).read()
         reading.bound([np.float32(leaf) if np.ndim(leaf) == 0 else leaf for leaf in reading.leaves])(x)
     stop.set()
     thread.join()

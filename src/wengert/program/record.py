@@ -16,7 +16,7 @@ from wengert.program.derivatives import NotDerivable
 from wengert.program.passes import pipeline
 from wengert.program.program import Program
 from wengert.program.signature import Form, Result, Slot, as_inputs, refuse_traced
-from wengert.program.tracing.closure import NotReplayable, Uncopied, capture
+from wengert.program.tracing.closure import Captures, NotReplayable, Uncopied
 from wengert.program.tracing.pytree import aliases_of, fill, mapped
 from wengert.program.tracing.trace import listed, searches_of
 from wengert.transforms.dense import JVP, Gradient, Jacobian, Operator
@@ -32,9 +32,9 @@ def record(f, args: tuple, kwargs: dict, exact: bool, is_live: bool = False, dis
     others = Form(args, kwargs).others
     try:
         try:
-            return _recorded(capture(f, others), f, args, kwargs, exact, is_live, disabled)
+            return _recorded(Captures(f, others), f, args, kwargs, exact, is_live, disabled)
         except Uncopied:
-            return _recorded(capture(f, others, pins=True), f, args, kwargs, exact, is_live, disabled)
+            return _recorded(Captures(f, others, pins=True), f, args, kwargs, exact, is_live, disabled)
     except (NotReplayable, Unrecorded) as reason:
         raise TracedValueError(f"record({name}): {reason}") from None
 

@@ -25,16 +25,6 @@ _BINARY = {
     "mod": np.remainder,
     "floordiv": np.floor_divide,
 }
-_COMPARISONS = {
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-    "eq": np.equal,
-    "ne": np.not_equal,
-}
-_UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute}
-
 #: creation functions that take their shape and dtype from an array
 LIKE = frozenset((np.zeros_like, np.empty_like, np.ones_like))
 
@@ -261,7 +251,7 @@ def _operators():
         setattr(Lifted, f"__{name}__", left)
         setattr(Lifted, f"__r{name}__", right)
         setattr(Lifted, f"__i{name}__", in_place)
-    for name, fun in _COMPARISONS.items():
+    for name, fun in mixed.COMPARISONS.items():
 
         def compared(self, other, fun=fun):
             if isinstance(other, (str, bytes)) and fun in (np.equal, np.not_equal):
@@ -271,7 +261,7 @@ def _operators():
             return self._call(fun, (self, other), {})
 
         setattr(Lifted, f"__{name}__", compared)
-    for name, fun in _UNARY.items():
+    for name, fun in mixed.UNARY.items():
         setattr(Lifted, f"__{name}__", lambda self, fun=fun: self._call(fun, (self,), {}))
 
 

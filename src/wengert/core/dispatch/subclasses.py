@@ -865,20 +865,6 @@ def _defers(x, other, in_place=False):
     return getattr(x, "__array_priority__", 0.0) < priority
 
 
-_UNARY = {
-    "neg": np.negative,
-    "pos": np.positive,
-    "abs": np.absolute,
-    "invert": np.invert,
-}
-_COMPARED = {
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-    "eq": np.equal,
-    "ne": np.not_equal,
-}
 #: attributes that describe the memory layout, or raise for a traced array
 _DESCRIPTIONS = "shape dtype ndim size itemsize nbytes strides flags device flat base data ctypes".split()
 _DESCRIPTIONS += ["__array_interface__", "__array_struct__"]
@@ -921,9 +907,9 @@ def _define_operators():
         for word, method in ((name, forward), (f"r{name}", backward), (f"i{name}", in_place)):
             if f"__{word}__" not in vars(SubclassVar) and hasattr(np.ndarray, f"__{word}__"):
                 setattr(SubclassVar, f"__{word}__", method)
-    for name, fun in _COMPARED.items():
+    for name, fun in mixed.COMPARISONS.items():
         setattr(SubclassVar, f"__{name}__", lambda x, y, fun=fun: NotImplemented if _defers(x, y) else fun(x, y))
-    for name, fun in _UNARY.items():
+    for name, fun in (mixed.UNARY | {"invert": np.invert}).items():
         setattr(SubclassVar, f"__{name}__", lambda x, fun=fun: fun(x))
 
 

@@ -15,7 +15,7 @@ _MAX_SEEN = 100  # items that are looked at
 
 
 def items_of(value):
-    """The first items of a container, for a dict its values."""
+    """Return the first items of a container; for a dict, its first values."""
     return [*itertools.islice(value.values() if isinstance(value, dict) else value, _MAX_SEEN)]
 
 

@@ -51,11 +51,11 @@ from wengert.program.specialise.fast_call import FAILURES, Caller, Path, Route, 
 from wengert.program.specialise.tables import MAX_KEYS, MAX_PATHS, MAX_TABLES, Table, insert
 from wengert.program.tracing.closure import (
     MAX_UNSEEN_FUNCTIONS,
+    Captures,
     NotHere,
     NotReplayable,
     NotSeen,
     Uncopied,
-    capture,
     code_that_ran,
 )
 from wengert.program.tracing.observer import Observer, is_observed
@@ -414,7 +414,7 @@ class Compiled(Caller):
         """Return the captured state of f; None if f must run first, to tell which of the code that it reaches runs."""
         is_free = self._ran is None and not (in_derivative or self._scans_all)
         limit = MAX_UNSEEN_FUNCTIONS if is_free else sys.maxsize
-        captures = capture(self.f, others, in_derivative, (*self.constant, *fixed), self._ran, limit, self._pins)
+        captures = Captures(self.f, others, in_derivative, (*self.constant, *fixed), self._ran, limit, self._pins)
         self._is_cut = captures.is_cut or (is_free and captures.effect is not None)
         self._scans_all |= self._ran is not None and captures.ran is None
         return None if self._is_cut else captures

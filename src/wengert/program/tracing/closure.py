@@ -70,7 +70,7 @@ from wengert.program.tracing.pytree import (
 from wengert.program.tracing.scan import Scan, TooManyFunctions, UnknownCode, code_key, codes_of, effect
 from wengert.transforms.dense import Operator
 
-__all__ = ["Captures", "NotHere", "NotReplayable", "NotSeen", "Reading", "Uncopied", "capture", "code_that_ran"]
+__all__ = ["Captures", "NotHere", "NotReplayable", "NotSeen", "Reading", "Uncopied", "code_that_ran"]
 
 _SHELVES = (dict, list, set, frozenset, collections.deque)
 _HOLDERS = (dict, list, tuple, collections.deque, np.ndarray)  # not sets: traced values are unhashable
@@ -95,7 +95,7 @@ class NotSeen(NotHere):
     """f calls code while it is traced that did not run before."""
 
 
-#: number of functions that are scanned before f has run; most of those that large packages reach never run
+#: number of functions that are scanned before f has run; large packages reach many more, most of which never run
 MAX_UNSEEN_FUNCTIONS = 24
 
 #: functions of importlib that run when a loaded module is imported again
@@ -340,6 +340,22 @@ def _has_data_descriptor(cls, name):
 
 class Captures:
     """The state that `f` and the objects passed to it read from outside.
+
+    Parameters
+    ----------
+    f : callable
+    others : iterable
+        Functions and objects passed to f, which are scanned too.
+    in_derivative : bool
+        Whether f may read operands of a derivative.
+    constant : tuple
+        Names and objects that are not scanned; see `wengert.compile`.
+    ran : frozenset, optional
+        Keys of the code that may run, see `code_that_ran`; by default all code that f reaches.
+    limit : int
+        Number of functions above which nothing is captured, and `is_cut` is set.
+    pins : bool
+        Whether all captured values are part of the key, since the trace takes some of them for constants.
 
     Attributes
     ----------
@@ -627,33 +643,3 @@ def _around(f, run):
         return run
     cls, (inner, *options) = f.__reduce__()
     return cls(_around(inner, run), *options)
-
-
-def capture(
-    f: Callable,
-    others: Iterable = (),
-    in_derivative: bool = False,
-    constant: tuple = (),
-    ran: frozenset | None = None,
-    limit: int = sys.maxsize,
-    pins: bool = False,
-) -> Captures:
-    """Find the state that a function reads from outside; see `Captures`.
-
-    Parameters
-    ----------
-    f : callable
-    others : iterable
-        Functions and objects passed to f, which are scanned too.
-    in_derivative : bool
-        Whether f may read operands of a derivative.
-    constant : tuple
-        Names and objects that are not scanned; see `wengert.compile`.
-    ran : frozenset, optional
-        Keys of the code that may run, see `code_that_ran`; by default all code that f reaches.
-    limit : int
-        Number of functions above which nothing is captured, and ``is_cut`` is set.
-    pins : bool
-        Whether all captured values are part of the key, since the trace takes some of them for constants.
-    """
-    return Captures(f, others, in_derivative, constant, ran, limit, pins)
