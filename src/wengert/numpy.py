@@ -931,6 +931,10 @@ def _polynomial_like(original, cls):
 _DUNDERS = ("__version__", "__array_api_version__", "__array_namespace_info__")
 
 
+#: modules of SciPy with a module of ours of the same name, imported when code under differentiation first meets them
+_MIRRORS = "fft integrate interpolate linalg ndimage signal sparse spatial special stats".split()
+
+
 def _install() -> None:
     """Register the functions above for dispatch and for rebinding."""
     module = _sys.modules[__name__]
@@ -1009,15 +1013,16 @@ def _install() -> None:
     for package in ("math", "cmath", "statistics"):
         _rebind.register_later(package, _functools.partial(_importlib.import_module, "wengert.standard_library"))
     _rebind.see_constants(_np.ndarray, _is_copied, _seen, _as_plain)
-    for package, home in (("scipy", "wengert.scipy.standin"), ("scipy.special", "wengert.scipy.special")):
+    for package in _refusing.ITERATIVE:
+        if package.count(".") == 1:
+            _rebind.register_later(package, _functools.partial(_refusing.install_iterative, package))
+    mirrors = {f"scipy.{name}": f"wengert.scipy.{name}" for name in _MIRRORS}
+    for package, home in ({"scipy": "wengert.scipy.standin"} | mirrors).items():
         _rebind.register_later(package, _functools.partial(_importlib.import_module, home))
     numba_ufuncs = "wengert.core.dispatch.compiled_ufuncs"
     _rebind.register_later("numba.np", lambda: _importlib.import_module(numba_ufuncs).install())
     for package in _refusing.NAMES:
         _rebind.register_later(package, _functools.partial(_refusing.install, package))
-    for package in _refusing.ITERATIVE:
-        if package.count(".") == 1:
-            _rebind.register_later(package, _functools.partial(_refusing.install_iterative, package))
 
 
 _install()

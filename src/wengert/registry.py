@@ -12,6 +12,7 @@ These functions declare a row, from the simplest form of rule to the most genera
 ``view``           returns a view of its first argument if NumPy does, else a rearrangement
 ``rearrangement``  moves, repeats or drops elements; computes none
 ``composed``       defined by other functions, and called with the traced values themselves
+``by_formula``     the same, if the formula computes the value within rounding only
 ``constant``       locally constant: zero derivative, plain result
 ``refuse``         has no derivative; the reason becomes the error message
 =================  ==========================================================================================
@@ -143,6 +144,8 @@ class Primitive:
         Returns whether `choices` applies to a call with ``(*args, **kwargs)``.
     condition : int or None
         Position of an argument of which only the truth values of the elements matter.
+    is_formula : bool
+        ``composed`` only: the body agrees with the function within rounding only, so the value is the function's own.
     simpler : callable or None
         Computes the same result at lower cost; returns None if it does not apply.
     sparsity : "elementwise", array_like, sparse array, tuple of these, or None
@@ -165,6 +168,7 @@ class Primitive:
         "fits",
         "fun",
         "home",
+        "is_formula",
         "jvps",
         "keywords",
         "kind",
@@ -221,6 +225,7 @@ class Primitive:
         self.fits = None
         self.condition = None
         self.simpler = None
+        self.is_formula = False
         self.sparsity: Any = None
         self.unheeded = frozenset()
         self.home = columns.get("home", "")
@@ -250,7 +255,12 @@ def dotted_name(fun: Any) -> str:
     if not module and type(fun).__name__ == "ufunc":
         special = sys.modules.get("scipy.special")
         module = "scipy.special" if getattr(special, name, None) is fun else "numpy"
-    return f"{module}.{name}" if module else name
+    return f"{module}.{name}".removeprefix("wengert.") if is_mirror(module) else f"{module}.{name}" if module else name
+
+
+def is_mirror(module: str | None) -> bool:
+    """Return whether a module mirrors one of SciPy; users know its functions by SciPy's names."""
+    return isinstance(module, str) and module.startswith("wengert.scipy.")
 
 
 def _signature(*pullbacks: Callable, skip: int) -> tuple[frozenset | None, int | None]:
@@ -379,6 +389,16 @@ def facts(*funs, **columns) -> None:
 def composed(fun, body: Callable, **facts) -> Primitive:
     """Declare a function by an equivalent body of other functions, which computes the same bits."""
     return _add(fun, Primitive(fun, "composed", variadic=body, signature=_signature(body, skip=0), **facts))
+
+
+def by_formula(fun, body: Callable, **facts) -> Primitive:
+    """Declare a function by a formula of other functions, which computes the same value within rounding.
+
+    Derivatives are those of the formula; the value is that of the function itself, except in a recorded program.
+    """
+    row = composed(fun, body, **facts)
+    row.is_formula = True
+    return row
 
 
 def constant(*funs, static: bool = False) -> None:

@@ -172,7 +172,10 @@ def function(fun, args, kwargs, compute=None):
             raise no_complex_rule(row)
         if fun in STORES:
             check_target(row.name, args)
-        return row.variadic(*map(mixed.as_array_like, args), **kwargs)
+        y = row.variadic(*map(mixed.as_array_like, args), **kwargs)
+        if row.is_formula and not recording:
+            y = _with_value(y, fun(*plain(args), **plain_keywords(kwargs)))
+        return y
     if row.kind == "constant":
         if fun in WRITERS:
             operand_text(args[0], "")
@@ -188,6 +191,29 @@ def function(fun, args, kwargs, compute=None):
     if var.holds_traced(tuple(kwargs.values())):
         args, kwargs = positional(fun, args, kwargs)
     return apply(row, fun, args, kwargs, compute)
+
+
+def _with_value(y, value):
+    """Return `value`, the result of a function, with the derivative of the equivalent `y`; both may be tuples."""
+    if isinstance(y, (tuple, list)):
+        parts = [_with_value(a, b) for a, b in zip(y, value, strict=True)]
+        return value._make(parts) if hasattr(value, "_make") else type(value)(parts)
+    return apply(_value_row, replaced_value, (y, value), {}) if var.is_traced(y) else value
+
+
+def replaced_value(y, value):
+    """Return `value`; its derivative is that of `y`."""
+    return _with_value(y, value)
+
+
+_value_row = registry.Primitive(
+    replaced_value,
+    "elementwise",
+    partials=(1.0,),
+    curvature="none",
+    on_complex=True,
+    home=f"{__name__}._value_row",
+)
 
 
 cpdef bint has_subclass(args) except -1:

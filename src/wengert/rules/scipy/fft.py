@@ -1,0 +1,1 @@
+"""Fourier, cosine, sine and Hankel transforms: linear maps."""

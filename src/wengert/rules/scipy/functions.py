@@ -1,0 +1,87 @@
+"""Proxies of SciPy functions, which dispatch on ``__array_function__`` as NumPy's functions do.
+
+``la = Functions("scipy.linalg")`` makes them: ``la.solve`` has SciPy's signature and computes SciPy's values, and rules
+are declared for it by the functions of `wengert.registry`.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import types
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from wengert import registry
+from wengert.rules.composed import overrides_functions
+
+_PLAIN = frozenset((np.ndarray, np.float64, float, int, bool, complex, str, type(None), slice, np.dtype))
+_CODE = (types.FunctionType, types.MethodType, functools.partial)
+
+#: the proxies by the identity of SciPy's function
+_proxies: dict[int, Callable] = {}
+
+
+def carriers(values: Iterable) -> Iterator:
+    """Yield the values that override NumPy's functions, also those in lists, tuples and dictionaries."""
+    for x in values:
+        kind = type(x)
+        if kind in _PLAIN:
+            continue
+        if isinstance(x, (list, tuple)):
+            yield from carriers(x)
+        elif kind is dict:
+            yield from carriers(x.values())
+        elif overrides_functions(x):
+            yield x
+
+
+def proxy_of(fun: Callable, module: str, name: str) -> Callable:
+    """Return the proxy of a function, published as `name` in ``wengert.<module>``.
+
+    A call with operands that override NumPy's functions goes to them, any other to SciPy.  A function declared by a
+    body runs the body also if an argument is a function, which may return such operands.
+    """
+    if id(fun) in _proxies:
+        return _proxies[id(fun)]
+
+    @functools.wraps(fun, updated=())
+    def proxy(*args, **kwargs):
+        given = (*args, *kwargs.values()) if kwargs else args
+        found = [*carriers(given)]
+        kinds = tuple({type(x): None for x in found})
+        for x in found:
+            y = x.__array_function__(proxy, kinds, args, kwargs)
+            if y is not NotImplemented:
+                return y
+        if any(isinstance(x, _CODE) for x in given):
+            row = registry.rows.get(proxy)
+            if row is not None and row.kind == "composed":
+                return row.variadic(*args, **kwargs)
+        return fun(*args, **kwargs)
+
+    proxy.__module__, proxy.__name__, proxy.__qualname__ = f"wengert.{module}", name, name
+    _proxies[id(fun)] = proxy
+    return proxy
+
+
+class Functions:
+    """The functions of a module of SciPy as proxies, each made when it is first read."""
+
+    def __init__(self, module: str):
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        fun = getattr(importlib.import_module(self._module), name)
+        found = self.__dict__[name] = proxy_of(fun, self._module, name)
+        return found
+
+
+def known(module: types.ModuleType) -> dict[str, Callable]:
+    """Return the proxies of a module's functions that have a rule, by name."""
+    found = {name: _proxies.get(id(value)) for name, value in vars(module).items()}
+    return {name: proxy for name, proxy in found.items() if proxy in registry.rows}

@@ -1,0 +1,1 @@
+"""Interpolants and splines: in their values, query points and, where smooth, knots."""

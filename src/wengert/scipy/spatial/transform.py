@@ -1,0 +1,5 @@
+"""``scipy.spatial.transform`` with functions that accept traced values."""
+
+from wengert.scipy import namespace as _namespace
+
+_namespace.install("spatial.transform")

@@ -1,0 +1,126 @@
+"""Mirrors of SciPy's modules: names, signatures, groups, and how they are reached."""
+
+import importlib
+import inspect
+import subprocess
+import sys
+import types
+
+import numpy as np
+import pytest
+import scipy
+import scipy.linalg
+from scipy import linalg as la
+from scipy.linalg import inv
+
+import wengert as wg
+import wengert.scipy
+from scipy_cases import check
+from wengert import registry
+from wengert.rules.scipy import functions
+from wengert.scipy import namespace
+
+MIRRORS = (
+    "fft integrate interpolate linalg ndimage signal sparse sparse.linalg spatial spatial.distance spatial.transform "
+    "stats"
+).split()
+GROUPS = {"composed", "constant", "elementwise", "linear", "refuse", "structural"}
+A = np.array([[2.0, 1.0], [0.5, 3.0]])
+
+
+def mirror(name):
+    return importlib.import_module(f"wengert.scipy.{name}")
+
+
+@pytest.mark.parametrize("name", MIRRORS)
+def test_mirror_has_scipys_names_and_signatures(name):
+    original, ours = importlib.import_module(f"scipy.{name}"), mirror(name)
+    assert set(namespace.public_names(original)) <= set(dir(ours))
+    for word, proxy in functions.known(original).items():
+        assert getattr(ours, word) is proxy
+        assert inspect.signature(proxy) == inspect.signature(getattr(original, word)), word
+        assert registry.rows[proxy].name == f"scipy.{name}.{word}" or word not in registry.rows[proxy].name
+        assert registry.rows[proxy].kind in GROUPS
+
+
+@pytest.mark.parametrize("name", MIRRORS)
+def test_every_public_function_is_in_one_group(name):
+    original, ours = importlib.import_module(f"scipy.{name}"), mirror(name)
+    known = functions.known(original)
+    missing = [
+        word
+        for word in namespace.public_names(original)
+        if callable(value := getattr(original, word))
+        and not (isinstance(value, type) and issubclass(value, BaseException))
+        and word not in known
+        and getattr(ours, word) is value
+        and word not in getattr(ours, "_PLAIN", ())
+    ]
+    assert not missing
+
+
+def imported_inside(a):
+    from scipy.linalg import inv
+
+    return inv(a)
+
+
+def package_inside(a):
+    import scipy.linalg
+
+    return scipy.linalg.inv(a)
+
+
+FORMS = {
+    "package": lambda a: scipy.linalg.inv(a),
+    "alias": lambda a: la.inv(a),
+    "name": lambda a: inv(a),
+    "function": inv,
+    "import inside": imported_inside,
+    "package inside": package_inside,
+    "mirror": lambda a: wengert.scipy.linalg.inv(a),
+    "keyword": lambda a: inv(a=a),
+    "list": lambda a: inv([[a[0, 0], a[0, 1]], [a[1, 0], a[1, 1]]]),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_way_of_naming_a_function_is_differentiated(form):
+    y = np.linalg.inv(A)
+    np.testing.assert_allclose(wg.grad(lambda a: np.sum(FORMS[form](a)))(A), -np.outer(y.sum(0), y.sum(1)), rtol=1e-14)
+
+
+def test_import_loads_no_module_of_scipy():
+    code = "import sys, wengert, wengert.scipy; print([m for m in sys.modules if m.partition('.')[0] == 'scipy'])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_unknown_option_is_named():
+    with pytest.raises(wg.errors.UnsupportedFunctionError, match=r"scipy\.linalg\.inv .* option foo"):
+        wg.grad(lambda a: np.sum(inv(a, foo=1)))(A)
+
+
+def test_second_copy_uses_differentiable_functions_and_leaves_scipy_unchanged():
+    before = dict(vars(sys.modules["scipy.linalg._special_matrices"]))
+    copy = namespace.second_copy("scipy.linalg._special_matrices")
+    assert copy.np is wengert.numpy
+    assert isinstance(copy, types.ModuleType)
+    assert vars(sys.modules["scipy.linalg._special_matrices"]) == before
+
+
+def test_formula_gives_derivatives_and_the_function_itself_gives_values():
+    def rough(x):
+        return np.exp(x) * (1 + 1e-12)
+
+    proxy = functions.proxy_of(rough, "scipy.linalg", "rough")
+    row = registry.by_formula(proxy, lambda x: np.exp(x))
+    try:
+        x = np.array([0.3, 1.2])
+        check(lambda x: proxy(x), x, compiled=False)
+        value, pullback = wg.vjp(proxy, x)
+        np.testing.assert_array_equal(value, rough(x))
+        np.testing.assert_allclose(pullback(np.ones(2)), np.exp(x), rtol=1e-15)
+    finally:
+        del registry.rows[proxy], functions._proxies[id(rough)]
+    assert row.is_formula
