@@ -209,7 +209,7 @@ def replaced_value(y, value):
 _value_row = registry.Primitive(
     replaced_value,
     "elementwise",
-    partials=(1.0,),
+    partials=(1.0, None),
     curvature="none",
     on_complex=True,
     home=f"{__name__}._value_row",
