@@ -62,7 +62,7 @@ def check_values(f, operands, argnums, y):
 
 def check_program(total, operands, argnums):
     """A compiled gradient is the eager one, at the point of the recording and at another."""
-    gradient = wg.grad(total, argnums)
+    gradient = wg.grad(total, argnums=argnums)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CompileWarning)
         program = wg.compile(gradient)

@@ -1,6 +1,24 @@
-"""``scipy.integrate`` with functions that accept traced values."""
+"""``scipy.integrate`` with functions that accept traced values.
 
-import wengert.rules.scipy.integrate  # noqa: F401  (declares the rules)
+The fixed rules are SciPy's own code, run on traced values.  Adaptive quadrature and solvers of differential equations
+choose their nodes by the values, and refuse traced ones.
+"""
+
+from wengert.registry import composed as _composed
+from wengert.rules.scipy.functions import Functions as _Functions
 from wengert.scipy import namespace as _namespace
+
+_rules = _namespace.second_copy("scipy.integrate._quadrature")
+_integrate = _Functions("scipy.integrate")
+for _name in (
+    "cumulative_simpson cumulative_trapezoid fixed_quad newton_cotes qmc_quad romb simpson trapezoid"
+).split():
+    _composed(getattr(_integrate, _name), getattr(_rules, _name))
+
+#: results and classes of solvers, which refuse traced values themselves
+_PLAIN = frozenset(
+    "AccuracyWarning BDF DOP853 DenseOutput IntegrationWarning LSODA ODEintWarning OdeSolution OdeSolver RK23 RK45 Radau "
+    "complex_ode ode odeint solve_bvp solve_ivp lebedev_rule".split()
+)
 
 _namespace.install("integrate")

@@ -8,16 +8,19 @@ Code under differentiation sees the mirror wherever its names hold the module, i
 from __future__ import annotations
 
 import builtins
+import functools
 import importlib
 import sys
 import types
 from collections.abc import Callable
 from typing import Any
 
-import wengert.numpy  # noqa: F401  (registers NumPy's functions)
+import numpy as np
+
+import wengert.numpy
 from wengert.core.dispatch import refusing
 from wengert.core.rebind import rebind
-from wengert.rules.scipy import functions
+from wengert.rules.scipy.functions import known
 
 
 def install(name: str) -> None:
@@ -29,7 +32,7 @@ def install(name: str) -> None:
     ours = sys.modules[f"wengert.scipy.{name}"]
     refusing.install_iterative(f"scipy.{name}")
     replaced = {word: vars(ours)[word] for word in public_names(original) if word in vars(ours)}
-    for word, value in (functions.known(original) | replaced).items():
+    for word, value in (known(original) | replaced).items():
         theirs = getattr(original, word)
         register = rebind.register_class if isinstance(theirs, type) else rebind.register
         register(theirs, value)
@@ -38,7 +41,8 @@ def install(name: str) -> None:
         if word not in vars(ours):
             value = getattr(original, word)
             setattr(ours, word, rebind.REGISTERED[id(value)][1] if rebind.is_registered(value) else value)
-    ours.__all__ = [*public_names(original)]
+    ours.__all__ = public_names(original)
+    ours.__getattr__ = functools.partial(getattr, original)  # private names
     rebind.register(original, ours)
 
 
@@ -72,21 +76,21 @@ def second_copy(name: str, **names: Any) -> types.ModuleType:
 
     Notes
     -----
-    NumPy, functions with a rule and classes of mirrors are replaced in all imports, also those inside functions, and
-    imports from a module that has a second copy yield that of the copy.
+    NumPy, functions with a rule and classes of mirrors are replaced in all imports, also those inside functions.
+    What is imported from a module that has a second copy comes from the copy.  SciPy's helpers for the array API have
+    second copies, for which `wengert.numpy` is NumPy's namespace.
     """
     if name in _copies:
         return _copies[name]
     original = importlib.import_module(name)
-    copy = types.ModuleType(original.__name__)
+    copy = _copies[name] = types.ModuleType(original.__name__)
     space = vars(copy)
     space |= {key: vars(original)[key] for key in ("__file__", "__package__", "__spec__", "__doc__")}
     space["__builtins__"] = {**vars(builtins), "__import__": _import}
-    _copies[name] = copy
     with open(original.__file__, encoding="utf-8") as file:
         source = file.read()
     exec(compile(source, original.__file__, "exec", dont_inherit=True), space)
-    space.update(names)
+    space.update(_in_array_api(space), **names)
     return copy
 
 
@@ -114,11 +118,77 @@ _of = _Replaced._wengert_of
 
 
 def replaced(value: Any) -> Any:
-    """Return what code under differentiation sees in place of an object."""
+    """Return what second copies see in place of an object."""
     if type(value) in rebind.INERT:
         return value
-    if rebind.is_registered(value):
+    if rebind.is_registered(value) and value is not sys.modules["scipy"]:
         return rebind.REGISTERED[id(value)][1]
-    if isinstance(value, types.ModuleType) and value.__name__.partition(".")[0] == "scipy":
-        return _Replaced(value)
+    if isinstance(value, types.ModuleType):
+        if value.__name__.endswith("array_api_compat.numpy"):
+            return wengert.numpy
+        return _Replaced(value) if value.__name__.partition(".")[0] == "scipy" else value
+    home = getattr(value, "__module__", None)
+    if isinstance(value, (types.FunctionType, type)) and isinstance(home, str):
+        if _is_array_api(home):
+            if value.__name__ in _HELPERS:
+                return _HELPERS[value.__name__]
+            second_copy(home)
+        if home in _copies:
+            return vars(_copies[home]).get(value.__name__, value)
     return value
+
+
+# ---- the array API
+
+
+def _is_array_api(name):
+    """Return whether a module holds SciPy's helpers for the array API."""
+    return name.startswith("scipy._") and (
+        "array_api_extra._lib." in name or name in ("scipy._lib._array_api", "scipy._lib._array_api_override")
+    )
+
+
+def _in_array_api(space):
+    """Return those helpers of which a module has a version that traced values do not pass."""
+    return {name: fun for name, fun in _HELPERS.items() if name in space}
+
+
+def _array_namespace(*arrays, **options):
+    return wengert.numpy
+
+
+def _is_numpy(namespace):
+    return namespace is wengert.numpy
+
+
+def _apply_where(cond, args, f1, f2=None, /, *, fill_value=None, kwargs=None, xp=None):
+    """``array_api_extra.apply_where`` without selecting elements, so that a program can contain it."""
+    args = args if isinstance(args, tuple) else (args,)
+    with np.errstate(all="ignore"):
+        return np.where(cond, f1(*args, **kwargs or {}), fill_value if f2 is None else f2(*args, **kwargs or {}))
+
+
+class _At:
+    """``array_api_extra.at`` of arrays that can be written to."""
+
+    def __init__(self, x, idx=None):
+        self.x, self.idx = x, idx
+
+    def __getitem__(self, idx):
+        return _At(self.x, idx)
+
+    def set(self, y, /, copy=None, xp=None):
+        x = np.copy(self.x) if copy else self.x
+        x[self.idx] = y
+        return x
+
+    def __getattr__(self, name):
+        if name not in _UPDATES:
+            raise AttributeError(name)
+        return lambda y, /, copy=None, xp=None: self.set(_UPDATES[name](self.x[self.idx], y), copy)
+
+
+_UPDATES = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide, "power": np.power}
+_UPDATES |= {"min": np.minimum, "max": np.maximum}
+_HELPERS = {"array_namespace": _array_namespace, "is_numpy": _is_numpy, "is_numpy_namespace": _is_numpy}
+_HELPERS |= {"apply_where": _apply_where, "at": _At}
