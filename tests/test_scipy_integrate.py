@@ -29,7 +29,11 @@ CASES = {
     "simpson of two points": (lambda y, x: simpson(y[:2], x=x[:2]), Y, X),
     "simpson along an axis": (lambda y: integrate.simpson(y, x=X, axis=0), TABLE),
     "cumulative simpson": (lambda y: cumulative_simpson(y, dx=0.2, initial=0), Y),
-    "cumulative simpson of points": (lambda y, x: scipy.integrate.cumulative_simpson(y, x=x), Y, np.cumsum(X + 5)),
+    "cumulative simpson of points": (
+        lambda y, d: scipy.integrate.cumulative_simpson(y, x=np.cumsum(np.exp(d))),
+        Y,
+        X,
+    ),
     "romb": (lambda y: romb(y[np.r_[0:8, 0]], dx=0.5), Y),
     "fixed_quad": (lambda a: fixed_quad(lambda t: np.exp(-a[0] * t) * t**2, 0.0, 2.0, n=4)[0], np.array([0.7])),
     "fixed_quad in its limits": (lambda a: fixed_quad(lambda t: np.exp(-t), a[0], a[1])[0], np.array([0.2, 1.7])),

@@ -1,0 +1,64 @@
+"""``scipy.spatial``: distances, rotations, triangulations and trees."""
+
+import numpy as np
+import pytest
+from scipy.spatial import distance
+from scipy.spatial.distance import cdist, pdist, squareform
+
+import wengert as wg
+from scipy_cases import check
+
+RNG = np.random.default_rng(7)
+A, B = RNG.uniform(0.5, 2, (4, 3)), RNG.uniform(0.5, 2, (5, 3))
+U, V, W = A[0], B[0], np.array([0.5, 1.0, 2.0])
+SPREAD = np.array([[2.0, 0.3, 0.1], [0.3, 1.0, 0.2], [0.1, 0.2, 1.5]])
+REAL = "braycurtis canberra chebyshev cityblock correlation cosine euclidean jensenshannon sqeuclidean".split()
+
+CASES = {
+    **{f"{name} of vectors": (getattr(distance, name), U, V) for name in REAL},
+    **{f"{name} of pairs": (lambda a, b, name=name: cdist(a, b, name), A, B) for name in REAL},
+    **{f"{name} of one set": (lambda a, name=name: pdist(a, name), A) for name in REAL},
+    **{
+        f"weighted {name}": (lambda u, v, w, name=name: getattr(distance, name)(u, v, w), U, V, W)
+        for name in REAL
+        if name not in ("chebyshev", "jensenshannon")
+    },
+    "minkowski": (lambda u, v: distance.minkowski(u, v, 3), U, V),
+    "minkowski of pairs": (lambda a, b, w: cdist(a, b, "minkowski", p=1.5, w=w), A, B, W),
+    "seuclidean": (distance.seuclidean, U, V, W),
+    "seuclidean of pairs": (lambda a, b: cdist(a, b, "seuclidean"), A, B),
+    "seuclidean with variances": (lambda a, v: pdist(a, "seuclidean", V=v), A, W),
+    "mahalanobis": (distance.mahalanobis, U, V, SPREAD),
+    "mahalanobis of pairs": (lambda a, b, vi: cdist(a, b, "mahalanobis", VI=vi), A, B, SPREAD),
+    "mahalanobis of one set": (lambda a: pdist(a, "mahalanobis"), RNG.uniform(0, 2, (7, 3))),
+    "jensenshannon with a base": (lambda a, b: distance.jensenshannon(a, b, 2.0), U, V),
+    "jensenshannon along an axis": (lambda a: distance.jensenshannon(a, A[::-1].copy(), axis=1, keepdims=True), A),
+    "callable metric": (lambda a, b: cdist(a, b, lambda u, v: np.sum((u - v) ** 4)), A, B),
+    "metric of the module": (lambda a: pdist(a, distance.cityblock), A),
+    "squareform of distances": (lambda a: squareform(pdist(a)), A),
+    "squareform of a matrix": (lambda d: squareform(squareform(d)), pdist(A)),
+    "kernel of a Gaussian process": (lambda a, l: np.exp(-0.5 * cdist(a / l, a / l, "sqeuclidean")), A, W),
+    "hausdorff": (lambda a, b: distance.directed_hausdorff(a, b)[0], A, B),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_distances(name):
+    f, *operands = CASES[name]
+    check(f, *operands)
+
+
+def test_coincident_points_have_the_derivative_zero():
+    x = np.array([[1.0, 2.0], [1.0, 2.0], [3.0, 0.5]])
+    found = wg.jacobian(lambda x: cdist(x, x))(x)
+    assert np.isfinite(found).all()
+    assert not found[0, 1].any()
+
+
+@pytest.mark.parametrize("name", "dice hamming jaccard rogerstanimoto russellrao sokalsneath yule".split())
+def test_counting_metrics_are_piecewise_constant(name):
+    u, v = np.array([1.0, 0.0, 1.0, 1.0]), np.array([0.0, 1.0, 1.0, 1.0])
+    metric = getattr(distance, name)
+    y, slope = wg.value_and_grad(lambda u: 2.0 * u[0] + metric(u != 0, v != 0))(u)
+    assert y == 2.0 + metric(u != 0, v != 0)
+    np.testing.assert_array_equal(slope, [2.0, 0.0, 0.0, 0.0])
