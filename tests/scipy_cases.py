@@ -18,7 +18,7 @@ def moving_of(operands):
     return tuple(i for i, x in enumerate(operands) if np.asarray(x).dtype.kind in FLOATS)
 
 
-def check(f, *operands, order=2, argnums=None, compiled=True, batches=True, sparse=True, rtol=None, **options):
+def check(f, *operands, order=2, argnums=None, compiled=True, batches=True, sparse=True, atol=1e-10, **options):
     """Raise unless f is differentiated as its plain values say, with respect to all operands of floats.
 
     `f` returns one array or scalar of floats.  The switches leave out what a call cannot do, with a reason where it is
@@ -28,7 +28,7 @@ def check(f, *operands, order=2, argnums=None, compiled=True, batches=True, spar
     operands = [np.asarray(x, dtype=float) if i in argnums else x for i, x in enumerate(operands)]
     y = f(*operands)
     check_values(f, operands, argnums, y)
-    check_derivatives(f, operands[0], order, args=tuple(operands[1:]), argnums=argnums, rtol=rtol, **options)
+    check_derivatives(f, operands[0], order, args=tuple(operands[1:]), argnums=argnums, atol=atol, **options)
     weights = np.cos(1.0 + np.arange(np.size(y)).reshape(np.shape(y)))
 
     def total(*args):
@@ -36,6 +36,7 @@ def check(f, *operands, order=2, argnums=None, compiled=True, batches=True, spar
 
     if compiled:
         check_program(total, operands, argnums)
+        check_formula(f, operands, y)
     if batches:
         check_batch(f, operands, argnums)
     if sparse and len(argnums) == 1 and np.ndim(operands[argnums[0]]) == 1 and np.ndim(y) == 1:
@@ -72,6 +73,15 @@ def check_program(total, operands, argnums):
             expected = gradient(*at)
             for got, want in zip(found, expected, strict=True):
                 np.testing.assert_allclose(got, want, rtol=1e-8, atol=1e-9 * max(1.0, np.max(np.abs(want), initial=0)))
+
+
+def check_formula(f, operands, y):
+    """A recorded program computes the formulas, which agree with SciPy's values within rounding."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CompileWarning)
+        program = wg.compile(f)
+        for _ in range(2):
+            np.testing.assert_allclose(program(*operands), y, rtol=1e-9, atol=1e-11 * max(1, np.abs(y).max(initial=0)))
 
 
 def check_batch(f, operands, argnums):

@@ -80,6 +80,10 @@ class Functions:
         found = self.__dict__[name] = proxy_of(fun, self._module, name)
         return found
 
+    def has(self, name: str) -> bool:
+        """Return whether this version of SciPy has the function."""
+        return hasattr(importlib.import_module(self._module), name)
+
 
 def known(module: types.ModuleType) -> dict[str, Callable]:
     """Return the proxies of a module's functions that have a rule, by name."""

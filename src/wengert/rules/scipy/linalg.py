@@ -1,18 +1,339 @@
-"""Linear systems, inverses and determinants of ``scipy.linalg``."""
+"""Linear systems, inverses, determinants and norms of ``scipy.linalg``.
+
+Dense functions have the rules of NumPy's, applied to the matrix that SciPy reads: one triangle for ``assume_a="pos"``.
+A matrix that is symmetric and read in one triangle gets a symmetric gradient, as in ``numpy.linalg.cholesky``.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from wengert.registry import leave_unheeded, structural
+from wengert.errors import UnsupportedFunctionError
+from wengert.registry import by_formula, composed, constant, structural
+from wengert.rules.composed import as_array, dispatched
+from wengert.rules.linalg import hermitian_read, hermitian_read_transpose
+from wengert.rules.products import adjoint
 from wengert.rules.scipy.functions import Functions
 
 la = Functions("scipy.linalg")
 
 
-def inv_wrt_matrix(ybar, y, a, *, assume_a=None):
-    return -np.swapaxes(y, -1, -2) @ ybar @ np.swapaxes(y, -1, -2)
+def formula(name, body):
+    """Declare a function of the module by a formula, if this version of SciPy has it."""
+    if la.has(name):
+        by_formula(getattr(la, name), body, on_complex=True)
 
 
-structural(la.inv, inv_wrt_matrix)
-leave_unheeded(la.inv, "overwrite_a", "check_finite")
+def unsupported(name, option, instead):
+    return UnsupportedFunctionError(f"scipy.linalg.{name} with {option} has no derivative rule: {instead}")
+
+
+# ---- matrices of which SciPy reads a part
+
+
+@dispatched
+def hermitian_from(a, UPLO):
+    """Return the Hermitian matrix with the given triangle of `a`."""
+    is_kept = np.tri(np.shape(a)[-1], dtype=bool)
+    is_kept = is_kept if UPLO == "L" else is_kept.T
+    return np.where(is_kept, a, adjoint(a))
+
+
+structural(
+    hermitian_from,
+    lambda ybar, y, a, UPLO: hermitian_read_transpose((ybar + adjoint(ybar)) / 2, a, UPLO),
+    jvp=(lambda t, y, a, UPLO: hermitian_read(t, a, UPLO),),
+    stacked=True,
+    curvature="none",
+    on_complex=True,
+)
+
+
+def symmetric_from(a, UPLO):
+    """Return the symmetric matrix with the given triangle of `a`, complex or not."""
+    return hermitian_from(a, UPLO) if a.dtype.kind != "c" else symmetric_plain(a, UPLO)
+
+
+def symmetric_plain(a, UPLO):
+    is_kept = np.tri(np.shape(a)[-1], dtype=bool)
+    return np.where(is_kept if UPLO == "L" else is_kept.T, a, np.swapaxes(a, -1, -2))
+
+
+def triangle(a, is_lower, has_unit_diagonal=False):
+    a = np.tril(a) if is_lower else np.triu(a)
+    return np.where(np.eye(np.shape(a)[-1], dtype=bool), 1.0, a) if has_unit_diagonal else a
+
+
+def matrix_read(a, assume_a, lower):
+    """Return the matrix that SciPy reads under an assumption about its structure."""
+    UPLO = "L" if lower else "U"
+    match assume_a:
+        case None | "gen" | "general" | "banded" | "tridiagonal":
+            return a
+        case "sym" | "symmetric":
+            return symmetric_from(a, UPLO)
+        case "her" | "hermitian" | "pos" | "positive definite":
+            return hermitian_from(a, UPLO)
+        case "diagonal":
+            return np.where(np.eye(np.shape(a)[-1], dtype=bool), a, 0)
+        case "upper triangular":
+            return np.triu(a)
+        case "lower triangular":
+            return np.tril(a)
+    raise unsupported("solve", f"assume_a={assume_a!r}", "use another value")
+
+
+# ---- dense systems
+
+
+def _solve(
+    a, b, lower=False, overwrite_a=False, overwrite_b=False, check_finite=True, assume_a=None, transposed=False
+):
+    a = matrix_read(as_array(a), assume_a, lower)
+    return np.linalg.solve(np.swapaxes(a, -1, -2) if transposed else a, as_array(b))
+
+
+def _inv(a, overwrite_a=False, check_finite=True, *, assume_a=None, lower=False):
+    return np.linalg.inv(matrix_read(as_array(a), assume_a, lower))
+
+
+def _solve_triangular(
+    a, b, trans=0, lower=False, unit_diagonal=False, overwrite_b=False, check_finite=True
+):
+    a = triangle(as_array(a), lower, unit_diagonal)
+    if trans in (1, "T"):
+        a = np.swapaxes(a, -1, -2)
+    elif trans in (2, "C"):
+        a = adjoint(a)
+    return np.linalg.solve(a, as_array(b))
+
+
+def _det(a, overwrite_a=False, check_finite=True):
+    return np.linalg.det(as_array(a))
+
+
+def _norm(a, ord=None, axis=None, keepdims=False, check_finite=True):
+    return np.linalg.norm(as_array(a), ord, axis, keepdims)
+
+
+def _lstsq(a, b, cond=None, overwrite_a=False, overwrite_b=False, check_finite=True, lapack_driver=None):
+    a, b = as_array(a), as_array(b)
+    x, squares, rank, s = np.linalg.lstsq(a, b, -1 if cond is None else cond)
+    if np.ndim(b) == 1 and np.size(squares) == 1:
+        squares = squares[0]
+    return x, squares, rank, None if lapack_driver == "gelsy" else s
+
+
+def _pinv(a, *, atol=None, rtol=None, return_rank=False, check_finite=True):
+    a = as_array(a)
+    if atol is not None:
+        raise unsupported("pinv", "atol=", "pass rtol=, or write it with scipy.linalg.svd")
+    y = np.linalg.pinv(a) if rtol is None else np.linalg.pinv(a, rtol=rtol)
+    return (y, rank_of(a, rtol)) if return_rank else y
+
+
+def _pinvh(a, atol=None, rtol=None, lower=True, return_rank=False, check_finite=True):
+    a = hermitian_from(as_array(a), "L" if lower else "U")
+    return _pinv(a, atol=atol, rtol=rtol, return_rank=return_rank)
+
+
+@dispatched
+def rank_of(a, rtol):
+    return la.pinv.__wrapped__(a, rtol=rtol, return_rank=True)[1]
+
+
+constant(rank_of)
+for name, body in {
+    "solve": _solve,
+    "solve_triangular": _solve_triangular,
+    "inv": _inv,
+    "det": _det,
+    "norm": _norm,
+    "lstsq": _lstsq,
+    "pinv": _pinv,
+    "pinvh": _pinvh,
+}.items():
+    formula(name, body)
+
+# ---- banded systems, in the diagonal ordered form ab[u + i - j, j] = a[i, j]
+
+
+def moved(x, d):
+    """Return x with element j + d at place j of the last axis, and zeros from outside."""
+    n = np.shape(x)[-1]
+    if abs(d) >= n:
+        return np.zeros_like(x)
+    rest = np.zeros_like(x, shape=(*np.shape(x)[:-1], abs(d)))
+    return np.concatenate([x[..., d:], rest] if d >= 0 else [rest, x[..., :d]], axis=-1)
+
+
+def transposed_bands(ab, l, u):
+    """Return the bands of the transposed matrix, which has l upper and u lower diagonals."""
+    return np.stack([moved(ab[l + u - r], r - l) for r in range(l + u + 1)])
+
+
+@dispatched
+def banded_solution(ab, b, l, u):
+    return la.solve_banded.__wrapped__((l, u), ab, b)
+
+
+def banded_wrt_bands(ybar, y, ab, b, l, u):
+    z = banded_solution(transposed_bands(ab, l, u), ybar, u, l)
+    z, x = (np.transpose(v) if np.ndim(b) > 1 else v[None, :] for v in (z, y))
+    return np.stack([-np.sum(moved(z, r - u) * x, axis=0) for r in range(l + u + 1)])
+
+
+def banded_wrt_right_side(ybar, y, ab, b, l, u):
+    return banded_solution(transposed_bands(ab, l, u), ybar, u, l)
+
+
+structural(banded_solution, banded_wrt_bands, banded_wrt_right_side)
+
+
+def _solve_banded(l_and_u, ab, b, overwrite_ab=False, overwrite_b=False, check_finite=True):
+    l, u = map(int, l_and_u)
+    return banded_solution(as_array(ab), as_array(b), l, u)
+
+
+def symmetric_bands(ab, lower):
+    """Return all bands of the symmetric matrix whose lower or upper bands are given."""
+    k = np.shape(ab)[0] - 1
+    if lower:
+        return np.concatenate([np.stack([moved(ab[d], -d) for d in range(k, 0, -1)]), ab]) if k else ab
+    return np.concatenate([ab, np.stack([moved(ab[k - d], d) for d in range(1, k + 1)])]) if k else ab
+
+
+def _solveh_banded(ab, b, overwrite_ab=False, overwrite_b=False, lower=False, check_finite=True):
+    ab = as_array(ab)
+    k = np.shape(ab)[0] - 1
+    return banded_solution(symmetric_bands(ab, lower), as_array(b), k, k)
+
+
+def dense_from_bands(ab, lower):
+    """Return the lower or upper triangle whose bands are given."""
+    n, k = np.shape(ab)[-1], np.shape(ab)[0] - 1
+    i, j = np.ogrid[:n, :n]
+    row = i - j if lower else k + i - j
+    return np.where((row >= 0) & (row <= k), ab[np.clip(row, 0, k), j + 0 * i], 0)
+
+
+def bands_from_dense(a, ab, lower):
+    """Return the bands of a triangle; elements of `ab` outside of the matrix are kept."""
+    n, k = np.shape(ab)[-1], np.shape(ab)[0] - 1
+    r, j = np.ogrid[: k + 1, :n]
+    i = j + r if lower else j + r - k
+    return np.where((i >= 0) & (i < n), a[np.clip(i, 0, n - 1), j + 0 * r], ab)
+
+
+def _cholesky_banded(ab, overwrite_ab=False, lower=False, check_finite=True):
+    ab = as_array(ab)
+    part = dense_from_bands(ab, lower)
+    full = part + adjoint(part) - np.where(np.eye(np.shape(part)[-1], dtype=bool), part, 0)
+    return bands_from_dense(np.linalg.cholesky(full, upper=not lower), ab, lower)
+
+
+def _cho_solve_banded(cb_and_lower, b, overwrite_b=False, check_finite=True):
+    cb, lower = cb_and_lower
+    cb = as_array(cb)
+    k = np.shape(cb)[0] - 1
+    first, second = (k, 0), (0, k)
+    other = transposed_bands(np.conj(cb), *(first if lower else second))
+    low, up = (cb, other) if lower else (other, cb)
+    return banded_solution(up, banded_solution(low, as_array(b), k, 0), 0, k)
+
+
+for name, body in {
+    "solve_banded": _solve_banded,
+    "solveh_banded": _solveh_banded,
+    "cholesky_banded": _cholesky_banded,
+    "cho_solve_banded": _cho_solve_banded,
+}.items():
+    if la.has(name):
+        by_formula(getattr(la, name), body)
+
+# ---- Toeplitz and circulant systems
+
+
+def column_and_row(c_or_cr):
+    if isinstance(c_or_cr, tuple):
+        return map(as_array, c_or_cr)
+    c = as_array(c_or_cr)
+    return c, np.conj(c)
+
+
+def _toeplitz(c, r):
+    """Return the matrix with first column c and first row r."""
+    c, r = np.ravel(c), np.ravel(r)
+    n = np.shape(c)[0]
+    values = np.concatenate([c[::-1], r[1:]])
+    i, j = np.ogrid[:n, : np.shape(r)[0]]
+    return values[n - 1 - i + j]
+
+
+def _solve_toeplitz(c_or_cr, b, check_finite=True):
+    return np.linalg.solve(_toeplitz(*column_and_row(c_or_cr)), as_array(b))
+
+
+def _matmul_toeplitz(c_or_cr, x, check_finite=False, workers=None):
+    return _toeplitz(*column_and_row(c_or_cr)) @ as_array(x)
+
+
+def _solve_circulant(c, b, singular="raise", tol=None, caxis=-1, baxis=0, outaxis=0):
+    c, b = as_array(c), as_array(b)
+    if singular != "raise" or np.ndim(c) != 1 or baxis != 0 or outaxis != 0:
+        raise unsupported("solve_circulant", "these options", "use scipy.linalg.solve(circulant(c), b)")
+    factors = np.reshape(np.fft.fft(c), (-1,) + (1,) * (np.ndim(b) - 1))
+    x = np.fft.ifft(np.fft.fft(b, axis=0) / factors, axis=0)
+    return x if c.dtype.kind == "c" or b.dtype.kind == "c" else np.real(x)
+
+
+def _circulant(c):
+    c = as_array(c)
+    n = np.shape(c)[-1]
+    return c[..., (np.arange(n)[:, None] - np.arange(n)) % n]
+
+
+def _hankel(c, r=None):
+    c = np.ravel(as_array(c))
+    r = np.zeros_like(c) if r is None else np.ravel(as_array(r))
+    i, j = np.ogrid[: len(c), : len(r)]
+    return np.concatenate([c, r[1:]])[i + j]
+
+
+def _public_toeplitz(c, r=None):
+    c = as_array(c)
+    return _toeplitz(c, np.conj(c) if r is None else as_array(r))
+
+
+def _convolution_matrix(a, n, mode="full"):
+    a = as_array(a)
+    m = np.shape(a)[0]
+    start, count = {
+        "full": (0, m + n - 1),
+        "same": ((min(m, n) - 1) // 2, max(m, n)),
+        "valid": (min(m, n) - 1, max(m, n) - min(m, n) + 1),
+    }[mode]
+    place = np.arange(start, start + count)[:, None] - np.arange(n)
+    return np.where((place >= 0) & (place < m), a[np.clip(place, 0, m - 1)], 0)
+
+
+def _khatri_rao(a, b):
+    a, b = as_array(a), as_array(b)
+    c = a[..., :, None, :] * b[..., None, :, :]
+    return np.reshape(c, (*np.shape(c)[:-3], -1, np.shape(c)[-1]))
+
+
+#: matrices of moved elements, and products of them
+STRUCTURED = {
+    "circulant": _circulant,
+    "convolution_matrix": _convolution_matrix,
+    "hankel": _hankel,
+    "khatri_rao": _khatri_rao,
+    "toeplitz": _public_toeplitz,
+}
+for name, body in STRUCTURED.items():
+    if la.has(name):
+        composed(getattr(la, name), body, on_complex=True)
+formula("solve_toeplitz", _solve_toeplitz)
+formula("matmul_toeplitz", _matmul_toeplitz)
+formula("solve_circulant", _solve_circulant)

@@ -1,0 +1,541 @@
+"""Factorisations, eigenvalues and singular values of ``scipy.linalg``.
+
+Values are SciPy's.  Eigenvectors, singular vectors and triangular factors are unique up to signs, and those of the
+formula are given SciPy's signs (`like`) where another LAPACK routine computes them.  Equal eigenvalues, singular
+triangles and the like raise, as in the rules of NumPy's functions.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from wengert.errors import UnsupportedFunctionError
+from wengert.registry import by_formula, composed, constant, structural
+from wengert.rules import spectra
+from wengert.rules.composed import as_array, dispatched
+from wengert.rules.linalg import hermitian_read_transpose, packed, unpacked
+from wengert.rules.products import adjoint
+from wengert.rules.scipy.linalg import (
+    dense_from_bands,
+    formula,
+    hermitian_from,
+    la,
+    triangle,
+    unsupported,
+)
+
+
+def plain(fun):
+    """Return a function with derivative zero that computes SciPy's result as one array: the given part of it."""
+
+    @dispatched
+    def part(index, *args):
+        found = fun.__wrapped__(*args)
+        return found if index is None else np.asarray(found[index])
+
+    constant(part)
+    return part
+
+
+@dispatched
+def signs(v, reference):
+    """Return the signs that make each column of `v` like that of `reference`."""
+    inner = np.sum(np.conj(v) * reference, axis=-2)
+    return np.where(inner.real < 0, -1.0, 1.0)
+
+
+constant(signs)
+
+
+def like(v, reference):
+    return v * signs(v, reference)[..., None, :]
+
+
+# ---- Cholesky
+
+
+def _cholesky(a, lower=False, overwrite_a=False, check_finite=True):
+    return np.linalg.cholesky(as_array(a), upper=not lower)
+
+
+def _cho_factor(a, lower=False, overwrite_a=False, check_finite=True):
+    a = as_array(a)
+    factor = np.linalg.cholesky(a, upper=not lower)
+    is_used = np.tri(np.shape(a)[-1], dtype=bool)
+    return np.where(is_used if lower else is_used.T, factor, a if keeps_unused_triangle() else 0), lower
+
+
+@functools.cache
+def keeps_unused_triangle():
+    """Return whether ``cho_factor`` leaves the elements of the matrix in the triangle that it does not use."""
+    return bool(la.cho_factor.__wrapped__(np.array([[4.0, 1.0], [0.5, 3.0]]))[0][1, 0])
+
+
+def _cho_solve(c_and_lower, b, overwrite_b=False, check_finite=True):
+    c, lower = c_and_lower
+    c = triangle(as_array(c), lower)
+    first, second = (c, adjoint(c)) if lower else (adjoint(c), c)
+    return np.linalg.solve(second, np.linalg.solve(first, as_array(b)))
+
+
+formula("cholesky", _cholesky)
+formula("cho_factor", _cho_factor)
+formula("cho_solve", _cho_solve)
+
+# ---- LU with plain pivots
+
+
+@dispatched
+def eliminated(b):
+    """Return L and U of a square matrix that needs no exchange of rows, in one array."""
+    n = np.shape(b)[-1]
+    _, l, u = la.lu.__wrapped__(b)
+    return np.tril(l, -1)[..., :n, :n] + u
+
+
+def lu_parts(y):
+    return triangle(y, True, True), np.triu(y)
+
+
+def eliminated_tangent(t, y, b):
+    """dL = L tril(L^-1 dB U^-1, -1) and dU = triu(L^-1 dB U^-1) U."""
+    l, u = lu_parts(y)
+    inner = np.linalg.solve(l, np.swapaxes(np.linalg.solve(np.swapaxes(u, -1, -2), np.swapaxes(t, -1, -2)), -1, -2))
+    return l @ np.tril(inner, -1) + np.triu(inner) @ u
+
+
+def eliminated_pull(ybar, y, b):
+    """Transpose of `eliminated_tangent`."""
+    l, u = lu_parts(y)
+    inner = np.tril(adjoint(l) @ np.tril(ybar, -1), -1) + np.triu(np.triu(ybar) @ adjoint(u))
+    return np.linalg.solve(adjoint(l), adjoint(np.linalg.solve(u, adjoint(inner))))
+
+
+row = structural(eliminated, eliminated_pull)
+row.on_complex, row.adjoints = {0: eliminated_tangent}, {0: eliminated_pull}
+row.name = "scipy.linalg.lu"
+
+
+@dispatched
+def row_order(a):
+    """Return the order of the rows after the exchanges of SciPy's factorisation."""
+    p, _, _ = la.lu.__wrapped__(a)
+    return np.argmax(p, axis=-2)
+
+
+constant(row_order)
+
+
+def factors(a):
+    """Return the order of the rows, and L and U of a matrix of any shape."""
+    a = as_array(a)
+    if np.ndim(a) != 2:
+        raise UnsupportedFunctionError("scipy.linalg.lu of a stack of matrices has no rule: loop over the matrices")
+    m, n = np.shape(a)
+    k = min(m, n)
+    order = row_order(a)
+    b = a[order]
+    l, u = lu_parts(eliminated(b[:k, :k]))
+    if m > n:
+        l = np.concatenate([l, adjoint(np.linalg.solve(adjoint(u), adjoint(b[k:, :])))])
+    if n > m:
+        u = np.concatenate([u, np.linalg.solve(l, b[:, k:])], axis=1)
+    return order, l, u
+
+
+def _lu(a, permute_l=False, overwrite_a=False, check_finite=True, p_indices=False):
+    order, l, u = factors(a)
+    places = np.argsort(order)
+    if permute_l:
+        return l[places], u
+    return (places if p_indices else np.eye(len(order))[places]), l, u  # a = P L U
+
+
+def _lu_factor(a, overwrite_a=False, check_finite=True):
+    a = as_array(a)
+    _, l, u = factors(a)
+    m, n = np.shape(a)
+    k = min(m, n)
+    below = np.concatenate([np.tril(l, -1), np.zeros((m, n - k), l.dtype)], axis=1)
+    y = below + np.concatenate([u, np.zeros((m - k, n), u.dtype)])
+    return y, pivots(None, a)
+
+
+@dispatched
+def pivots(_, a):
+    return la.lu_factor.__wrapped__(a)[1]
+
+
+constant(pivots)
+
+
+def _lu_solve(lu_and_piv, b, trans=0, overwrite_b=False, check_finite=True):
+    lu, piv = lu_and_piv
+    lu, b = as_array(lu), as_array(b)
+    l, u = lu_parts(lu)
+    order = np.arange(np.shape(lu)[-1])
+    for i, j in enumerate(piv):
+        order[[i, j]] = order[[j, i]]
+    if trans == 0:
+        return np.linalg.solve(u, np.linalg.solve(l, b[order]))
+    turned = adjoint if trans == 2 else lambda z: np.swapaxes(z, -1, -2)
+    return np.linalg.solve(turned(l), np.linalg.solve(turned(u), b))[np.argsort(order)]
+
+
+formula("lu", _lu)
+formula("lu_factor", _lu_factor)
+formula("lu_solve", _lu_solve)
+
+# ---- QR and RQ
+
+
+def _qr(a, overwrite_a=False, lwork=None, mode="full", pivoting=False, check_finite=True):
+    a = as_array(a)
+    if mode not in ("full", "r", "economic"):
+        raise unsupported("qr", f"mode={mode!r}", "use mode='economic'")
+    order = column_order(None, a) if pivoting else None
+    a = a if order is None else a[..., order]
+    if mode == "r":
+        m, n = np.shape(a)[-2:]
+        r = np.linalg.qr(a)[1]
+        r = np.concatenate([r, np.zeros((*np.shape(a)[:-2], max(m - n, 0), n), r.dtype)], axis=-2)
+        return (r,) if order is None else (r, order)
+    q, r = np.linalg.qr(a, "complete" if mode == "full" else "reduced")
+    return (q, r) if order is None else (q, r, order)
+
+
+@dispatched
+def column_order(_, a):
+    return la.qr.__wrapped__(a, mode="r", pivoting=True)[-1]
+
+
+constant(column_order)
+
+
+def _rq(a, overwrite_a=False, lwork=None, mode="full", check_finite=True):
+    a = as_array(a)
+    m, n = np.shape(a)
+    if mode not in ("full", "r", "economic") or m > n or (mode == "full" and m < n):
+        raise unsupported("rq", f"mode={mode!r} of this shape", "use scipy.linalg.qr of the reversed, transposed matrix")
+    q, r = np.linalg.qr(np.transpose(a[::-1]))
+    q, r = np.transpose(q)[::-1], np.transpose(r)[::-1, ::-1]
+    sign = signs(np.transpose(q), np.transpose(rq_plain(1, a)))
+    return r * sign if mode == "r" else (r * sign, q * sign[:, None])
+
+
+@dispatched
+def rq_plain(index, a):
+    return la.rq.__wrapped__(a, mode="economic")[index]
+
+
+constant(rq_plain)
+formula("qr", _qr)
+by_formula(la.rq, _rq)
+
+# ---- singular values
+
+
+@dispatched
+def packed_svd(a, full_matrices, lapack_driver):
+    return packed(*la.svd.__wrapped__(a, full_matrices, lapack_driver=lapack_driver))
+
+
+structural(
+    packed_svd,
+    lambda ybar, y, a, full_matrices, lapack_driver: spectra.svd_wrt_matrix(ybar, y, a, full_matrices),
+    jvp=(lambda t, y, a, full_matrices, lapack_driver: spectra.svd_along_matrix(t, y, a, full_matrices),),
+    stacked=True,
+    undefined=spectra.undefined("svd", "singular values"),
+).name = "scipy.linalg.svd"
+
+
+def _svd(
+    a, full_matrices=True, compute_uv=True, overwrite_a=False, check_finite=True, lapack_driver="gesdd"
+):
+    a = as_array(a)
+    if not compute_uv:
+        return np.linalg.svdvals(a)
+    full_matrices = bool(full_matrices)
+    u, s, vh = unpacked(packed_svd(a, full_matrices, lapack_driver), *spectra.svd_shapes(a, full_matrices))
+    return u, s.real, vh
+
+
+composed(la.svd, _svd, on_complex=True)
+formula("svdvals", lambda a, overwrite_a=False, check_finite=True: np.linalg.svdvals(as_array(a)))
+
+
+def _orth(A, rcond=None):
+    A = as_array(A)
+    rank = np.shape(orth_plain(None, A, rcond))[-1]
+    return la.svd(A, full_matrices=False)[0][:, :rank]
+
+
+orth_plain = plain(la.orth)
+by_formula(la.orth, _orth)
+
+
+def _polar(a, side="right"):
+    a = as_array(a)
+    if side == "right":
+        p = la.sqrtm(adjoint(a) @ a)
+        return adjoint(np.linalg.solve(p, adjoint(a))), p
+    p = la.sqrtm(a @ adjoint(a))
+    return np.linalg.solve(p, a), p
+
+
+formula("polar", _polar)
+
+
+def _orthogonal_procrustes(A, B, check_finite=True):
+    m = np.transpose(as_array(A)) @ as_array(B)
+    return la.polar(m)[0], np.sum(np.linalg.svdvals(m))
+
+
+by_formula(la.orthogonal_procrustes, _orthogonal_procrustes)
+
+
+def _subspace_angles(A, B):
+    """Small angles by their sines, large ones by their cosines (Knyazev and Argentati 2002, algorithm 3.1)."""
+    p, q = (np.linalg.qr(as_array(x))[0] for x in (A, B))
+    inner = adjoint(p) @ q
+    cosine = np.linalg.svdvals(inner)
+    rest = q - p @ inner if np.shape(p)[1] >= np.shape(q)[1] else p - q @ adjoint(inner)
+    sine = np.linalg.svdvals(rest)[::-1]
+    count = np.shape(cosine)[0]
+    is_large = cosine**2 >= 0.5
+    sine = np.clip(sine[:count], -1.0, 1.0)
+    angles = np.where(is_large, np.arcsin(np.where(is_large, sine, 0)), np.arccos(np.where(is_large, 0, cosine)))
+    return angles[::-1]
+
+
+by_formula(la.subspace_angles, _subspace_angles)
+
+# ---- eigenvalues of Hermitian matrices
+
+
+@dispatched
+def packed_eigh(a, UPLO):
+    return packed(*la.eigh.__wrapped__(a, lower=UPLO == "L"))
+
+
+structural(
+    packed_eigh,
+    lambda ybar, y, a, UPLO: spectra.eigh_wrt_matrix(ybar, y, a, UPLO),
+    jvp=(lambda t, y, a, UPLO: spectra.eigh_along_matrix(t, y, a, UPLO),),
+    stacked=True,
+    undefined=spectra.undefined("eigh", "eigenvalues"),
+).name = "scipy.linalg.eigh"
+
+
+@dispatched
+def packed_pencil(a, b, UPLO):
+    return packed(*la.eigh.__wrapped__(a, b, lower=UPLO == "L"))
+
+
+def pencil_cotangents(ybar, y, a, name="eigh"):
+    """Return eigenvalues, eigenvectors and the cotangents of V^T dA V and V^T dB V, for V^T B V = 1."""
+    w, v = unpacked(y, *spectra.eigh_shapes(a))
+    wbar, vbar = unpacked(ybar, *spectra.eigh_shapes(a))
+    inner = adjoint(v) @ vbar
+    gap, is_equal = spectra.gaps(w)
+    spectra.check_rotations(name, "eigenvalues", is_equal, wbar, inner, vbar, False)
+    of_a = np.where(np.eye(np.shape(w)[-1], dtype=bool), wbar[..., None, :], 0) + spectra.divided(inner, gap, is_equal)
+    own = np.where(np.eye(np.shape(w)[-1], dtype=bool), inner / 2, 0)
+    return v, of_a, -of_a * w[..., None, :] - own
+
+
+def pencil_wrt_a(ybar, y, a, b, UPLO):
+    v, of_a, _ = pencil_cotangents(ybar, y, a)
+    z = v @ of_a @ adjoint(v)
+    return hermitian_read_transpose((z + adjoint(z)) / 2, a, UPLO)
+
+
+def pencil_wrt_b(ybar, y, a, b, UPLO):
+    v, _, of_b = pencil_cotangents(ybar, y, a)
+    z = v @ of_b @ adjoint(v)
+    return hermitian_read_transpose((z + adjoint(z)) / 2, b, UPLO)
+
+
+structural(packed_pencil, pencil_wrt_a, pencil_wrt_b).name = "scipy.linalg.eigh"
+
+
+def _eigh(
+    a,
+    b=None,
+    *,
+    lower=True,
+    eigvals_only=False,
+    overwrite_a=False,
+    overwrite_b=False,
+    type=1,
+    check_finite=True,
+    subset_by_index=None,
+    subset_by_value=None,
+    driver=None,
+):
+    a, UPLO = as_array(a), "L" if lower else "U"
+    if type != 1:
+        raise unsupported("eigh", f"type={type}", "transform the problem to type=1")
+    if b is not None:
+        w, v = unpacked(packed_pencil(a, as_array(b), UPLO), *spectra.eigh_shapes(a))
+    elif eigvals_only:
+        w, v = np.linalg.eigvalsh(a, UPLO), None
+    else:
+        w, v = unpacked(packed_eigh(a, UPLO), *spectra.eigh_shapes(a))
+        w = w.real
+    if subset_by_index is not None or subset_by_value is not None:
+        part = chosen(w, subset_by_index, subset_by_value)
+        w, v = w[part], None if v is None else v[:, part]
+    if eigvals_only:
+        return w
+    if subset_by_index is not None or subset_by_value is not None or driver is not None:
+        options = {"subset_by_index": subset_by_index, "subset_by_value": subset_by_value, "driver": driver}
+        v = like(v, eigenvectors_of(a, b, bool(lower), options))
+    return w, v
+
+
+@dispatched
+def eigenvectors_of(a, b, lower, options):
+    return la.eigh.__wrapped__(a, b, lower=lower, **options)[1]
+
+
+@dispatched
+def chosen(w, by_index, by_value):
+    """Return the places of the eigenvalues in a range of indices or values."""
+    if by_index is not None:
+        return np.arange(int(by_index[0]), int(by_index[1]) + 1)
+    return np.flatnonzero((w > by_value[0]) & (w <= by_value[1]))
+
+
+constant(eigenvectors_of, chosen)
+formula("eigh", _eigh)
+
+
+def _eigvalsh(
+    a,
+    b=None,
+    *,
+    lower=True,
+    overwrite_a=False,
+    overwrite_b=False,
+    type=1,
+    check_finite=True,
+    subset_by_index=None,
+    subset_by_value=None,
+    driver=None,
+):
+    return _eigh(
+        a,
+        b,
+        lower=lower,
+        eigvals_only=True,
+        type=type,
+        subset_by_index=subset_by_index,
+        subset_by_value=subset_by_value,
+    )
+
+
+formula("eigvalsh", _eigvalsh)
+
+
+def tridiagonal(d, e):
+    d, e = as_array(d), as_array(e)
+    i, j = np.ogrid[: len(d), : len(d)]
+    beside = e[np.clip(np.minimum(i, j), 0, len(d) - 2)] if len(d) > 1 else 0.0
+    return np.where(i == j, d[i + 0 * j], np.where(abs(i - j) == 1, beside, 0.0))
+
+
+def part_of_spectrum(a, select, select_range, reference):
+    """Return eigenvalues and vectors of a selection, with the signs of SciPy's vectors if they are given."""
+    w, v = np.linalg.eigh(a)
+    if select not in ("a", "all", 0):
+        by_index = select_range if select in ("i", "index", 2) else None
+        part = chosen(w, by_index, None if by_index is not None else select_range)
+        w, v = w[part], v[:, part]
+    return w, v if reference is None else like(v, reference)
+
+
+def _eigh_tridiagonal(
+    d, e, eigvals_only=False, select="a", select_range=None, check_finite=True, tol=0.0, lapack_driver="auto"
+):
+    if eigvals_only:
+        return part_of_spectrum(tridiagonal(d, e), select, select_range, None)[0]
+    reference = tridiagonal_plain(1, d, e, False, select, select_range, True, tol, lapack_driver)
+    return part_of_spectrum(tridiagonal(d, e), select, select_range, reference)
+
+
+tridiagonal_plain, banded_plain = plain(la.eigh_tridiagonal), plain(la.eig_banded)
+by_formula(la.eigh_tridiagonal, _eigh_tridiagonal)
+by_formula(
+    la.eigvalsh_tridiagonal,
+    lambda d, e, select="a", select_range=None, check_finite=True, tol=0.0, lapack_driver="auto": _eigh_tridiagonal(
+        d, e, True, select, select_range
+    ),
+)
+
+
+def _eig_banded(
+    a_band,
+    lower=False,
+    eigvals_only=False,
+    overwrite_a_band=False,
+    select="a",
+    select_range=None,
+    max_ev=0,
+    check_finite=True,
+):
+    bands = as_array(a_band)
+    a = hermitian_from(dense_from_bands(bands, lower), "L" if lower else "U")
+    if eigvals_only:
+        return part_of_spectrum(a, select, select_range, None)[0]
+    return part_of_spectrum(
+        a, select, select_range, banded_plain(1, bands, lower, False, False, select, select_range, max_ev)
+    )
+
+
+by_formula(la.eig_banded, _eig_banded)
+by_formula(
+    la.eigvals_banded,
+    lambda a_band, lower=False, overwrite_a_band=False, select="a", select_range=None, check_finite=True: _eig_banded(
+        a_band, lower, True, False, select, select_range
+    ),
+)
+
+# ---- eigenvalues of general matrices
+
+
+def _eig(
+    a,
+    b=None,
+    left=False,
+    right=True,
+    overwrite_a=False,
+    overwrite_b=False,
+    check_finite=True,
+    homogeneous_eigvals=False,
+):
+    a = as_array(a)
+    if b is not None or left or homogeneous_eigvals:
+        raise unsupported("eig", "b=, left= or homogeneous_eigvals=", "use scipy.linalg.eig(numpy.linalg.solve(b, a))")
+    if not right:
+        return as_complex(np.linalg.eigvals(a))
+    w, v = np.linalg.eig(a)
+    is_real = a.dtype.kind != "c" and not np.any(w.imag)  # SciPy's vectors are real then
+    return as_complex(w), np.real(v) if is_real else v
+
+
+def as_complex(w):
+    return w if w.dtype.kind == "c" else w * (1 + 0j)
+
+
+def _eigvals(a, b=None, overwrite_a=False, overwrite_b=False, check_finite=True, homogeneous_eigvals=False):
+    if homogeneous_eigvals:
+        raise unsupported("eigvals", "homogeneous_eigvals=", "leave it out")
+    a = as_array(a)
+    return as_complex(np.linalg.eigvals(a if b is None else np.linalg.solve(as_array(b), a)))
+
+
+formula("eig", _eig)
+formula("eigvals", _eigvals)

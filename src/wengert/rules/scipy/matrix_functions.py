@@ -1,0 +1,238 @@
+"""Functions of matrices and matrix equations of ``scipy.linalg``.
+
+The derivative of a function f of a matrix in the direction E is the upper right block of f([[A, E], [0, A]]), and its
+adjoint is the same for the conjugate transpose of A.
+
+References
+----------
+Mathias (1996), A chain rule for matrix functions and applications. doi:10.1137/S0895479895283409
+Al-Mohy and Higham (2009), Computing the Frechet derivative of the matrix exponential. doi:10.1137/080716426
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wengert.registry import by_formula, composed, structural
+from wengert.rules.composed import as_array, dispatched
+from wengert.rules.products import adjoint
+from wengert.rules.scipy.linalg import la, unsupported
+
+# ---- functions of one matrix
+
+
+def block(a, e):
+    a = a + np.zeros_like(e)
+    return np.concatenate([np.concatenate([a, e], -1), np.concatenate([np.zeros_like(a), a], -1)], -2)
+
+
+def derivative_along(fun, a, e, *options):
+    """Return the derivative of a matrix function at `a` in the direction `e`, or in several."""
+    if np.ndim(e) > np.ndim(a):
+        return np.stack([derivative_along(fun, a, part, *options) for part in e])
+    n = np.shape(a)[-1]
+    return fun(block(a, e), *options)[..., :n, n:]
+
+
+def declare(fun):
+    """Declare a function of a matrix that is real for real matrices, or complex on part of them."""
+
+    @dispatched
+    def of_matrix(a, *options):
+        return fun.__wrapped__(a, *options)
+
+    def pull(ybar, y, a, *options):
+        return derivative_along(of_matrix, adjoint(a), ybar, *options)
+
+    def push(t, y, a, *options):
+        return derivative_along(of_matrix, a, t, *options)
+
+    row = structural(of_matrix, pull)
+    row.name = f"scipy.linalg.{fun.__name__}"
+    row.on_complex, row.adjoints = {0: push}, {0: pull}
+    return of_matrix
+
+
+def one_by_one(fun, a):
+    """Apply a function to each matrix of a batch."""
+    if np.ndim(a) == 2:
+        return fun(a)
+    flat = np.reshape(a, (-1, *np.shape(a)[-2:]))
+    return np.reshape(np.stack([fun(matrix) for matrix in flat]), np.shape(a))
+
+
+@dispatched
+def exponential(a):
+    return la.expm.__wrapped__(a)
+
+
+def frechet(a, e):
+    if np.ndim(a) == 2:
+        return la.expm_frechet(a, e, compute_expm=False)
+    return derivative_along(exponential, a, e)
+
+
+def exponential_pull(ybar, y, a):
+    return frechet(adjoint(a), ybar)
+
+
+row = structural(exponential, exponential_pull)
+row.name = "scipy.linalg.expm"
+row.on_complex, row.adjoints = {0: lambda t, y, a: derivative_along(exponential, a, t)}, {0: exponential_pull}
+
+
+def _expm_frechet(A, E, method=None, compute_expm=True, check_finite=True):
+    A, E = as_array(A), as_array(E)
+    n = np.shape(A)[-1]
+    y = exponential(block(A, E))
+    return (y[:n, :n], y[:n, n:]) if compute_expm else y[:n, n:]
+
+
+composed(la.expm, lambda A: exponential(as_array(A)), on_complex=True)
+by_formula(la.expm_frechet, _expm_frechet, on_complex=True)
+
+_FUNCTIONS = "cosm sinm tanm coshm sinhm tanhm sqrtm logm signm".split()
+
+
+def _of_one_matrix(fun):
+    return lambda A: one_by_one(fun, as_array(A))
+
+
+for name in _FUNCTIONS:
+    composed(getattr(la, name), _of_one_matrix(declare(getattr(la, name))), on_complex=True)
+
+power = declare(la.fractional_matrix_power)
+composed(la.fractional_matrix_power, lambda A, t: power(as_array(A), t), on_complex=True)
+
+# ---- equations
+
+
+@dispatched
+def sylvester(a, b, q):
+    return la.solve_sylvester.__wrapped__(a, b, q)
+
+
+def sylvester_pull(ybar, a, b):
+    return sylvester(adjoint(a), adjoint(b), ybar)
+
+
+row = structural(
+    sylvester,
+    lambda ybar, y, a, b, q: -sylvester_pull(ybar, a, b) @ adjoint(y),
+    lambda ybar, y, a, b, q: -adjoint(y) @ sylvester_pull(ybar, a, b),
+    lambda ybar, y, a, b, q: sylvester_pull(ybar, a, b),
+)
+composed(la.solve_sylvester, lambda a, b, q: sylvester(as_array(a), as_array(b), as_array(q)))
+
+
+def _solve_continuous_lyapunov(a, q):
+    a = as_array(a)
+    return sylvester(a, adjoint(a), as_array(q))
+
+
+by_formula(la.solve_continuous_lyapunov, _solve_continuous_lyapunov)
+
+
+@dispatched
+def discrete_lyapunov(a, q, method):
+    return la.solve_discrete_lyapunov.__wrapped__(a, q, method)
+
+
+def discrete_pull(ybar, a, method):
+    return discrete_lyapunov(adjoint(a), ybar, method)
+
+
+def discrete_wrt_matrix(ybar, y, a, q, method):
+    z = discrete_pull(ybar, a, method)
+    return z @ a @ adjoint(y) + adjoint(z) @ a @ y
+
+
+structural(discrete_lyapunov, discrete_wrt_matrix, lambda ybar, y, a, q, method: discrete_pull(ybar, a, method))
+composed(la.solve_discrete_lyapunov, lambda a, q, method=None: discrete_lyapunov(as_array(a), as_array(q), method))
+
+
+# Riccati equations: the derivative of the stabilising solution solves a Lyapunov equation of the closed loop.
+
+
+@dispatched
+def continuous_riccati(a, b, q, r):
+    return la.solve_continuous_are.__wrapped__(a, b, q, r)
+
+
+def continuous_pull(ybar, x, a, b, r):
+    """Return gain and cotangent of the residual."""
+    gain = np.linalg.solve(r, adjoint(b) @ x)
+    loop = a - b @ gain
+    return gain, -sylvester(loop, adjoint(loop), ybar)
+
+
+def continuous_wrt_a(ybar, x, a, b, q, r):
+    _, z = continuous_pull(ybar, x, a, b, r)
+    return x @ (z + adjoint(z))
+
+
+def continuous_wrt_b(ybar, x, a, b, q, r):
+    gain, z = continuous_pull(ybar, x, a, b, r)
+    return -x @ (z + adjoint(z)) @ adjoint(gain)
+
+
+def continuous_wrt_r(ybar, x, a, b, q, r):
+    gain, z = continuous_pull(ybar, x, a, b, r)
+    return gain @ z @ adjoint(gain)
+
+
+structural(
+    continuous_riccati,
+    continuous_wrt_a,
+    continuous_wrt_b,
+    lambda ybar, x, a, b, q, r: continuous_pull(ybar, x, a, b, r)[1],
+    continuous_wrt_r,
+)
+
+
+@dispatched
+def discrete_riccati(a, b, q, r):
+    return la.solve_discrete_are.__wrapped__(a, b, q, r)
+
+
+def discrete_riccati_pull(ybar, x, a, b, r):
+    gain = np.linalg.solve(r + adjoint(b) @ x @ b, adjoint(b) @ x @ a)
+    loop = a - b @ gain
+    return gain, loop, discrete_lyapunov(loop, ybar, None)
+
+
+def discrete_riccati_wrt_a(ybar, x, a, b, q, r):
+    _, loop, z = discrete_riccati_pull(ybar, x, a, b, r)
+    return x @ loop @ (z + adjoint(z))
+
+
+def discrete_riccati_wrt_b(ybar, x, a, b, q, r):
+    gain, loop, z = discrete_riccati_pull(ybar, x, a, b, r)
+    return -x @ loop @ (z + adjoint(z)) @ adjoint(gain)
+
+
+def discrete_riccati_wrt_r(ybar, x, a, b, q, r):
+    gain, _, z = discrete_riccati_pull(ybar, x, a, b, r)
+    return gain @ z @ adjoint(gain)
+
+
+structural(
+    discrete_riccati,
+    discrete_riccati_wrt_a,
+    discrete_riccati_wrt_b,
+    lambda ybar, x, a, b, q, r: discrete_riccati_pull(ybar, x, a, b, r)[2],
+    discrete_riccati_wrt_r,
+)
+
+
+def _riccati(solve, name):
+    def body(a, b, q, r, e=None, s=None, balanced=True):
+        if e is not None or s is not None:
+            raise unsupported(name, "e= or s=", "transform the system so that they are not needed")
+        return solve(*map(as_array, (a, b, q, r)))
+
+    return body
+
+
+composed(la.solve_continuous_are, _riccati(continuous_riccati, "solve_continuous_are"))
+composed(la.solve_discrete_are, _riccati(discrete_riccati, "solve_discrete_are"))

@@ -1,0 +1,200 @@
+"""``scipy.linalg``: systems, factorisations, spectra, functions of matrices, structured matrices."""
+
+import numpy as np
+import pytest
+import scipy.linalg as la
+from scipy.linalg import cho_factor, cho_solve, lu_factor, lu_solve
+
+import wengert as wg
+from scipy_cases import check
+from wengert.errors import NonSmoothError, UnsupportedFunctionError
+
+RNG = np.random.default_rng(3)
+M = RNG.uniform(-1, 1, (4, 4)) + 2 * np.eye(4)
+B = RNG.uniform(-1, 1, (4, 2))
+V = B[:, 0].copy()
+TALL, WIDE = RNG.uniform(-1, 1, (5, 3)), RNG.uniform(-1, 1, (3, 5))
+BANDS = RNG.uniform(0.1, 0.5, (4, 6)) + np.array([[0.0], [0.0], [3.0], [0.0]])
+UPPER_BANDS = np.array([[0.3, 0.2, 0.4, 0.1, 0.2], [3.0, 2.5, 4.0, 3.5, 3.0]])
+R = RNG.uniform(-1, 1, 6)
+
+
+def positive(m):
+    return m @ m.T + np.eye(len(m))
+
+
+def fixed(v):
+    """Eigenvectors without their signs, which differ between points."""
+    return v * np.sign(v[0])
+
+
+def likelihood(theta, x=np.linspace(0, 1, 7)):
+    k = theta[0] * np.exp(-((x[:, None] - x) ** 2) / theta[1]) + 0.1 * np.eye(len(x))
+    factor = cho_factor(k, lower=True)
+    y = np.sin(3 * x)
+    return -0.5 * y @ cho_solve(factor, y) - np.sum(np.log(np.diag(factor[0])))
+
+
+SYSTEMS = {
+    "solve": (la.solve, M, B),
+    "solve a vector": (la.solve, M, V),
+    "solve transposed": (lambda a, b: la.solve(a, b, transposed=True), M, B),
+    "solve symmetric": (lambda a, b: la.solve(a + a.T, b, assume_a="sym"), M, B),
+    "solve positive definite": (lambda a, b: la.solve(positive(a), b, assume_a="pos"), M, V),
+    "solve lower": (lambda a, b: la.solve(positive(a), b, lower=True, assume_a="pos"), M, V),
+    "solve_triangular": (la.solve_triangular, M, B),
+    "solve_triangular lower": (lambda a, b: la.solve_triangular(a, b, lower=True, trans="T"), M, V),
+    "solve_triangular with unit diagonal": (lambda a, b: la.solve_triangular(a, b, unit_diagonal=True), M, V),
+    "solve_banded": (lambda ab, b: la.solve_banded((1, 2), ab, b), BANDS, R),
+    "solve_banded for columns": (lambda ab, b: la.solve_banded((1, 2), ab, b), BANDS, np.outer(R, [1.0, 2.0])),
+    "solveh_banded": (la.solveh_banded, UPPER_BANDS, R[:5]),
+    "solveh_banded lower": (lambda ab, b: la.solveh_banded(ab[::-1], b, lower=True), UPPER_BANDS, R[:5]),
+    "solve_toeplitz": (lambda c, b: la.solve_toeplitz((c, c[::-1]), b), np.array([4.0, 1.0, 0.5]), R[:3]),
+    "solve_toeplitz symmetric": (la.solve_toeplitz, np.array([4.0, 1.0, 0.5]), R[:3]),
+    "solve_circulant": (la.solve_circulant, np.array([4.0, 1.0, 0.5]), R[:3]),
+    "matmul_toeplitz": (lambda c, x: la.matmul_toeplitz((c, c), x), R[:3], B[:3]),
+    "inv": (la.inv, M),
+    "pinv": (la.pinv, TALL),
+    "pinvh": (lambda a: la.pinvh(positive(a)), M),
+    "det": (la.det, M),
+    "norm": (la.norm, M),
+    "norm of a vector": (lambda v: la.norm(v, 3), V),
+    "norm along an axis": (lambda a: la.norm(a, axis=1, keepdims=True), M),
+    "nuclear norm": (lambda a: la.norm(a, "nuc"), M),
+    "lstsq": (lambda a, b: la.lstsq(a, b)[0], TALL, R[:5]),
+    "residual of lstsq": (lambda a, b: la.lstsq(a, b)[1], TALL, np.outer(R[:5], [1.0, 2.0])),
+    "cho_factor and cho_solve": (lambda a, b: cho_solve(cho_factor(positive(a)), b), M, B),
+    "all of cho_factor": (lambda a: cho_factor(positive(a))[0], M),
+    "lu_factor and lu_solve": (lambda a, b: lu_solve(lu_factor(a), b), M[::-1].copy(), B),
+    "lu_solve transposed": (lambda a, b: lu_solve(lu_factor(a), b, trans=1), M[::-1].copy(), V),
+    "all of lu_factor": (lambda a: lu_factor(a)[0], M[::-1].copy()),
+    "cholesky_banded": (la.cholesky_banded, UPPER_BANDS),
+    "cho_solve_banded": (lambda ab, b: la.cho_solve_banded((la.cholesky_banded(ab), False), b), UPPER_BANDS, R[:5]),
+    "likelihood of a Gaussian process": (likelihood, np.array([1.2, 0.3])),
+}
+FACTORS = {
+    "cholesky": (lambda a: la.cholesky(positive(a)), M),
+    "cholesky lower": (lambda a: la.cholesky(positive(a), lower=True), M),
+    "lower factor": (lambda a: la.lu(a)[1], M[::-1].copy()),
+    "upper factor": (lambda a: la.lu(a)[2], M[::-1].copy()),
+    "permuted lower factor": (lambda a: la.lu(a, permute_l=True)[0], TALL),
+    "upper factor of a wide matrix": (lambda a: la.lu(a)[2], WIDE),
+    "product of the factors": (lambda a: (la.lu(a)[0] @ la.lu(a)[1] @ la.lu(a)[2]) ** 2, M[[2, 0, 3, 1]]),
+    "q": (lambda a: la.qr(a)[0], M),
+    "r": (lambda a: la.qr(a, mode="r")[0], TALL),
+    "economic qr": (lambda a: la.qr(a, mode="economic")[0], TALL),
+    "qr with pivots": (lambda a: la.qr(a, mode="economic", pivoting=True)[1], TALL),
+    "rq": (lambda a: la.rq(a)[0], M),
+    "q of rq": (lambda a: la.rq(a, mode="economic")[1], WIDE),
+    "svd": (lambda a: la.svd(a, full_matrices=False)[0], TALL),
+    "right vectors": (lambda a: la.svd(a)[2], M),
+    "singular values": (lambda a: la.svd(a, compute_uv=False), TALL),
+    "svdvals": (la.svdvals, WIDE),
+    "orth": (la.orth, TALL),
+    "polar": (lambda a: la.polar(a)[0], M),
+    "left polar": (lambda a: la.polar(a, side="left")[1], M),
+    "orthogonal_procrustes": (lambda a, b: la.orthogonal_procrustes(a, b)[0], TALL, TALL[::-1].copy() + 0.3),
+    "subspace_angles": (la.subspace_angles, TALL, TALL[::-1, :2].copy()),
+    "eigh": (lambda a: fixed(la.eigh(a + a.T)[1]), M),
+    "eigenvalues of eigh": (lambda a: la.eigh(a + a.T)[0], M),
+    "eigh by index": (lambda a: fixed(la.eigh(a + a.T, subset_by_index=[1, 2])[1]), M),
+    "eigh by value": (lambda a: la.eigh(a + a.T, subset_by_value=[-10, 100])[0], M),
+    "generalised eigh": (lambda a, b: fixed(la.eigh(a + a.T, positive(b))[1]), M, M[::-1].copy()),
+    "generalised eigvalsh": (lambda a, b: la.eigvalsh(a + a.T, positive(b)), M, M[::-1].copy()),
+    "eigvalsh": (lambda a: la.eigvalsh(a + a.T, subset_by_index=[0, 1]), M),
+    "eigh_tridiagonal": (lambda d, e: la.eigh_tridiagonal(d, e)[1], np.array([1.0, 2.5, 4.0]), R[:2]),
+    "eigvalsh_tridiagonal": (la.eigvalsh_tridiagonal, np.array([1.0, 2.5, 4.0]), R[:2]),
+    "eig_banded": (lambda ab: la.eig_banded(ab, select="i", select_range=(0, 2))[1], UPPER_BANDS),
+    "eigvals_banded": (la.eigvals_banded, UPPER_BANDS),
+    "eigenvalues of eig": (lambda a: np.abs(la.eig(a)[0]), M),
+    "eig": (lambda a: np.abs(la.eig(a)[1]), np.diag([1.0, 2.0, 4.0]) + 0.1 * M[:3, :3]),
+    "eigvals": (lambda a: np.sort(la.eigvals(a).real), np.diag([1.0, 2.0, 4.0]) + 0.1 * M[:3, :3]),
+}
+FUNCTIONS = {
+    "expm": (la.expm, M),
+    "expm of a stack": (lambda a: la.expm(np.stack([a, 2 * a])), M[:2, :2]),
+    "expm_frechet": (lambda a, e: la.expm_frechet(a, e)[1], M, M[::-1].copy()),
+    "sqrtm": (lambda a: la.sqrtm(positive(a)), M),
+    "logm": (lambda a: la.logm(positive(a)), M),
+    "cosm": (la.cosm, M),
+    "sinm": (la.sinm, M),
+    "tanm": (la.tanm, 0.2 * M),
+    "sinhm": (la.sinhm, M),
+    "coshm": (la.coshm, M),
+    "tanhm": (la.tanhm, 0.3 * M),
+    "fractional_matrix_power": (lambda a: la.fractional_matrix_power(positive(a), 0.3), M),
+    "solve_sylvester": (la.solve_sylvester, M, M[:3, :3].copy(), WIDE.T[:4]),
+    "solve_continuous_lyapunov": (la.solve_continuous_lyapunov, M, M[::-1].copy()),
+    "solve_discrete_lyapunov": (la.solve_discrete_lyapunov, 0.3 * M, M[::-1].copy()),
+    "solve_continuous_are": (
+        lambda a, b, q, r: la.solve_continuous_are(a, b, positive(q), positive(r)),
+        M[:3, :3].copy(),
+        B[:3].copy(),
+        M[1:, 1:].copy(),
+        M[:2, :2].copy(),
+    ),
+    "solve_discrete_are": (
+        lambda a, b, q, r: la.solve_discrete_are(a, b, positive(q), positive(r)),
+        0.5 * M[:3, :3],
+        B[:3].copy(),
+        M[1:, 1:].copy(),
+        M[:2, :2].copy(),
+    ),
+}
+MATRICES = {
+    "toeplitz": (la.toeplitz, R[:3], R[2:5]),
+    "symmetric toeplitz": (la.toeplitz, R[:3]),
+    "circulant": (la.circulant, R[:4]),
+    "hankel": (la.hankel, R[:3], R[2:5]),
+    "companion": (la.companion, np.array([2.0, 1.0, 0.5])),
+    "leslie": (la.leslie, R[:3], R[:2]),
+    "fiedler": (la.fiedler, np.array([1.0, 3.0, 0.5])),
+    "convolution_matrix": (lambda a: la.convolution_matrix(a, 4, mode="same"), R[:3]),
+    "block_diag": (lambda a, b: la.block_diag(a, b, [[1.0]]), M, B),
+    "khatri_rao": (la.khatri_rao, TALL, WIDE.T[:4, :3].copy()),
+}
+CASES = SYSTEMS | FACTORS | FUNCTIONS | MATRICES
+if not hasattr(la, "fiedler_companion"):
+    del CASES["fiedler"]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_derivatives(name):
+    f, *operands = CASES[name]
+    check(f, *operands)
+
+
+REFUSED = {
+    "null_space": (lambda a: la.null_space(a[:2]), r"null_space .*pinv"),
+    "schur": (lambda a: la.schur(a)[0], r"schur .*eig"),
+    "eig of a pencil": (lambda a: la.eig(a, a)[1].real, r"scipy\.linalg\.eig with b="),
+    "raw qr": (lambda a: la.qr(a, mode="raw")[0][0], r"scipy\.linalg\.qr with mode='raw'"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_functions_without_rule_are_refused_by_name(name):
+    f, message = REFUSED[name]
+    with pytest.raises(UnsupportedFunctionError, match=message):
+        wg.grad(lambda a: np.sum(f(a)))(M)
+
+
+def test_equal_eigenvalues_have_no_eigenvectors_to_differentiate():
+    with pytest.raises(NonSmoothError, match="equal"):
+        wg.grad(lambda a: la.eigh(a)[1][0, 1])(np.eye(3))
+
+
+def test_symmetric_matrix_read_in_one_triangle_has_a_symmetric_gradient():
+    k = positive(M)
+    found = wg.grad(lambda k: 2 * np.sum(np.log(np.diag(cho_factor(k)[0]))))(k)
+    np.testing.assert_allclose(found, np.linalg.inv(k), rtol=1e-12)
+
+
+def test_complex_systems():
+    a = M + 0.3j * M[::-1]
+
+    def f(t):
+        return np.abs(np.sum(la.solve(a * t, B + 1j * B) + la.expm(0.1 * t * a)[:, :2])) ** 2
+
+    h = 1e-6
+    np.testing.assert_allclose(wg.grad(f)(0.8), (f(0.8 + h) - f(0.8 - h)) / (2 * h), rtol=1e-7)
