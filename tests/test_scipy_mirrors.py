@@ -39,7 +39,7 @@ def test_mirror_has_scipys_names_and_signatures(name):
     for word, proxy in functions.known(original).items():
         assert getattr(ours, word) is proxy
         assert inspect.signature(proxy) == inspect.signature(getattr(original, word)), word
-        assert registry.rows[proxy].name == f"scipy.{name}.{word}" or word not in registry.rows[proxy].name
+        assert registry.rows[proxy].name.startswith("scipy.")
         assert registry.rows[proxy].kind in GROUPS
 
 

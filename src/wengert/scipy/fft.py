@@ -1,6 +1,18 @@
 """``scipy.fft`` with functions that accept traced values."""
 
-import wengert.rules.scipy.fft  # noqa: F401  (declares the rules)
+from wengert import registry as _registry
+from wengert.rules.scipy.fft import fft as _fft  # declares the rules
 from wengert.scipy import namespace as _namespace
+
+_fftlog = _namespace.second_copy("scipy.fft._fftlog_backend" if _namespace.has_module("scipy.fft._fftlog_backend") else "scipy.fft._fftlog")
+for _name in ("fht", "ifht", "fhtoffset"):
+    _registry.composed(getattr(_fft, _name), getattr(_fftlog, _name))
+for _name in ("fftfreq", "rfftfreq"):
+    _registry.composed(getattr(_fft, _name), getattr(_namespace.wengert.numpy.fft, _name))
+
+#: contexts and choices of a back end
+_PLAIN = frozenset(
+    "register_backend set_backend set_global_backend set_workers skip_backend".split()
+)
 
 _namespace.install("fft")

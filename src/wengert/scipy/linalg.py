@@ -41,7 +41,6 @@ for _name, _reason in {
     "qr_multiply": "multiply by the q of scipy.linalg.qr",
     "diagsvd": "use numpy.diag",
     "clarkson_woodruff_transform": "its sketch is random; multiply by a plain random matrix",
-    "interpolative": "use scipy.linalg.qr with pivoting",
 }.items():
     if _la.has(_name) and callable(getattr(_la, _name)):
         _registry.refuse(getattr(_la, _name), _reason)

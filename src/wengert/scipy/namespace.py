@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import functools
 import importlib
+import importlib.util
 import sys
 import types
 from collections.abc import Callable
@@ -20,7 +21,7 @@ import numpy as np
 import wengert.numpy
 from wengert.core.dispatch import refusing
 from wengert.core.rebind import rebind
-from wengert.rules.scipy.functions import known
+from wengert.rules.scipy.functions import known, with_rule
 
 
 def install(name: str) -> None:
@@ -94,6 +95,11 @@ def second_copy(name: str, **names: Any) -> types.ModuleType:
     return copy
 
 
+def has_module(name: str) -> bool:
+    """Return whether this version of SciPy has a module."""
+    return importlib.util.find_spec(name) is not None
+
+
 def _import(name, space=None, local=None, fromlist=(), level=0):
     """``__import__`` for second copies."""
     return replaced(builtins.__import__(name, space, local, fromlist, level))
@@ -121,6 +127,8 @@ def replaced(value: Any) -> Any:
     """Return what second copies see in place of an object."""
     if type(value) in rebind.INERT:
         return value
+    if (proxy := with_rule(value)) is not None:  # also before its mirror is installed
+        return proxy
     if rebind.is_registered(value) and value is not sys.modules["scipy"]:
         return rebind.REGISTERED[id(value)][1]
     if isinstance(value, types.ModuleType):

@@ -1274,11 +1274,9 @@ def _register_deferred(package):
 
 def _module_of(value):
     """Name of the module `value`, or of the module to which it or its class belongs."""
-    kind = type(value)
-    if kind is types.ModuleType:
+    if type(value) is types.ModuleType:
         return vars(value).get("__name__")
-    is_home = isinstance(value, type) or kind in (types.FunctionType, types.BuiltinFunctionType)
-    return (value if is_home else kind).__module__
+    return getattr(value, "__module__", None)  # an object without one has that of its class
 
 
 def _two_level_package(module):

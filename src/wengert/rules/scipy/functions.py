@@ -85,7 +85,12 @@ class Functions:
         return hasattr(importlib.import_module(self._module), name)
 
 
+def with_rule(fun: Any) -> Callable | None:
+    """Return the proxy of a function if it has a rule."""
+    proxy = _proxies.get(id(fun))
+    return proxy if proxy in registry.rows else None
+
+
 def known(module: types.ModuleType) -> dict[str, Callable]:
     """Return the proxies of a module's functions that have a rule, by name."""
-    found = {name: _proxies.get(id(value)) for name, value in vars(module).items()}
-    return {name: proxy for name, proxy in found.items() if proxy in registry.rows}
+    return {name: proxy for name, value in vars(module).items() if (proxy := with_rule(value)) is not None}
