@@ -1,1 +1,275 @@
-"""Filters and interpolation of images."""
+"""Filters and spline interpolation of images: formulas for the compiled functions that ``scipy.ndimage`` calls.
+
+`Compiled` has their names and signatures and computes with NumPy, so that a second copy of SciPy's Python code can call
+it.  Boundary modes are maps of indices: a filter is a product with windows of the extended array.
+
+References
+----------
+Thevenaz, Blu and Unser (2000), Interpolation revisited. doi:10.1109/42.875199
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+from wengert.registry import constant
+from wengert.rules.composed import as_array, dispatched
+from wengert.rules.scipy.functions import Functions
+
+ndimage = Functions("scipy.ndimage")
+
+NEAREST, WRAP, REFLECT, MIRROR, CONSTANT, GRID_WRAP, GRID_CONSTANT = range(7)
+
+# ---- filters
+
+
+def extended_places(n, before, after, mode):
+    """Return the place of each element of an extended axis; -1 where the fill value belongs."""
+    i = np.arange(-before, n + after)
+    if mode == NEAREST:
+        return np.clip(i, 0, n - 1)
+    if mode == WRAP:
+        return i % n
+    if mode == REFLECT:
+        i = i % (2 * n)
+        return np.where(i < n, i, 2 * n - 1 - i)
+    if mode == MIRROR:
+        i = i % max(2 * n - 2, 1)
+        return np.where(i < n, i, 2 * n - 2 - i)
+    return np.where((i < 0) | (i >= n), -1, i)
+
+
+def extended(x, axis, before, after, mode, cval):
+    """Return x extended along an axis; a negative number of elements is dropped."""
+    place = extended_places(np.shape(x)[axis], before, after, mode)
+    y = np.take(x, np.maximum(place, 0), axis)
+    if mode != CONSTANT:
+        return y
+    outside = np.reshape(place < 0, (-1,) + (1,) * (np.ndim(x) - 1 - axis))
+    return np.where(outside, cval, y)
+
+
+def windows_along(x, axis, size, mode, cval, origin):
+    """Return the windows of a 1-D filter, as the last axis."""
+    before = size // 2 + int(origin)
+    y = extended(x, axis, before, size - 1 - before, mode, cval)
+    return np.lib.stride_tricks.sliding_window_view(y, size, axis)
+
+
+def windows(x, shape, mode, cval, origins):
+    """Return the windows of a filter over all axes, as the last axes."""
+    for axis, (size, origin) in enumerate(zip(shape, origins, strict=True)):
+        before = size // 2 + int(origin)
+        x = extended(x, axis, before, size - 1 - before, mode, cval)
+    return np.lib.stride_tricks.sliding_window_view(x, shape)
+
+
+def footprint_windows(x, footprint, mode, cval, origins):
+    """Return the elements under a footprint as the last axis."""
+    return windows(x, np.shape(footprint), mode, cval, origins)[..., np.asarray(footprint, dtype=bool)]
+
+
+class Compiled:
+    """Formulas in place of ``scipy.ndimage._nd_image`` and ``_rank_filter_1d``; each stores into its `output`."""
+
+    @staticmethod
+    def correlate1d(x, weights, axis, output, mode, cval, origin):
+        output[...] = windows_along(x, axis, len(weights), mode, cval, origin) @ weights
+
+    @staticmethod
+    def uniform_filter1d(x, size, axis, output, mode, cval, origin):
+        output[...] = np.mean(windows_along(x, axis, int(size), mode, cval, origin), axis=-1)
+
+    @staticmethod
+    def correlate(x, weights, output, mode, cval, origins):
+        axes = tuple(range(-np.ndim(x), 0))
+        found = windows(x, np.shape(weights), mode, cval, origins)
+        output[...] = np.sum(found * weights, axis=axes)
+
+    @staticmethod
+    def min_or_max_filter1d(x, size, axis, output, mode, cval, origin, is_minimum):
+        select = np.min if is_minimum else np.max
+        output[...] = select(windows_along(x, axis, int(size), mode, cval, origin), axis=-1)
+
+    @staticmethod
+    def min_or_max_filter(x, footprint, structure, output, mode, cval, origins, is_minimum):
+        found = footprint_windows(x, footprint, mode, cval, origins)
+        if structure is not None:
+            kept = structure[np.asarray(footprint, dtype=bool)]
+            found = found - kept if is_minimum else found + kept
+        output[...] = (np.min if is_minimum else np.max)(found, axis=-1)
+
+    @staticmethod
+    def rank_filter(x, rank, footprint, output, mode, cval, origins=None, *rest):
+        if rest or origins is None or np.ndim(footprint) == 0:  # of _rank_filter_1d: x, rank, size, output, ...
+            found = windows_along(x, 0, int(footprint), mode, cval, 0 if origins is None else origins)
+        else:
+            found = footprint_windows(x, footprint, mode, cval, origins)
+        output[...] = np.sort(found, axis=-1)[..., rank]
+
+    @staticmethod
+    def fourier_filter(x, parameters, n, axis, output, kind):
+        name = ("gaussian", "uniform", "ellipsoid")[kind]
+        output[...] = x * fourier_factors(name, np.shape(x), list(map(float, parameters)), n, axis)
+
+    @staticmethod
+    def fourier_shift(x, shifts, n, axis, output):
+        turn = 0.0
+        for i, (size, shift) in enumerate(zip(np.shape(x), shifts, strict=True)):
+            full = n if i == axis and n >= 0 else size
+            k = np.arange(size)
+            k = k if i == axis and n >= 0 else np.where(k < (full + 1) // 2, k, k - full)
+            turn = turn + np.reshape(-2 * np.pi * k / full * shift, (-1,) + (1,) * (np.ndim(x) - 1 - i))
+        output[...] = x * np.exp(1j * turn)
+
+    @staticmethod
+    def spline_filter1d(x, order, axis, output, mode):
+        matrix = spline_matrix(np.shape(x)[axis], order, mode)
+        output[...] = np.moveaxis(np.moveaxis(x, axis, -1) @ matrix, -1, axis)
+
+    @staticmethod
+    def geometric_transform(x, mapping, coordinates, matrix, shift, output, order, mode, cval, npad, *_):
+        if coordinates is not None:
+            output[...] = evaluated(x, list(coordinates), order, mode, cval, npad)
+            return
+        grid = np.indices(np.shape(output)).reshape(np.ndim(output), -1)
+        places = matrix @ grid + np.reshape(shift, (-1, 1))
+        found = evaluated(x, list(places), order, mode, cval, npad)
+        output[...] = np.reshape(found, np.shape(output))
+
+    @staticmethod
+    def zoom_shift(x, zoom, shift, output, order, mode, cval, npad, grid_mode):
+        places = []
+        for axis, n in enumerate(np.shape(output)):
+            place = np.arange(n) + (0.0 if shift is None else shift[axis])
+            if zoom is not None:
+                place = zoom[axis] * (place + 0.5) - 0.5 if grid_mode else place * zoom[axis]
+            places.append(np.reshape(place, (-1,) + (1,) * (np.ndim(output) - 1 - axis)))
+        output[...] = evaluated(x, places, order, mode, cval, npad)
+
+
+@dispatched
+def fourier_factors(name, shape, parameters, n, axis):
+    return getattr(ndimage, f"fourier_{name}").__wrapped__(np.ones(shape), parameters, n, axis)
+
+
+constant(fourier_factors)
+
+
+def spline_matrix(n, order, mode):
+    """Return the transposed matrix of the prefilter along an axis, which is linear."""
+    names = ("nearest", "wrap", "reflect", "mirror", "constant", "grid-wrap", "grid-constant")
+    return ndimage.spline_filter1d.__wrapped__(np.eye(n), order, 1, mode=names[mode])
+
+
+# ---- splines at any place
+
+
+@dispatched
+def place_map(x, n, mode):
+    """Return in one array the slope and offset of ``slope * x + offset`` inside of [0, n - 1], and a mask of others."""
+    x = np.asarray(x, dtype=float)
+    slope, offset = np.ones_like(x), np.zeros_like(x)
+    outside = (x < 0) | (x > n - 1)
+    if mode == NEAREST:
+        slope, offset = np.where(outside, 0.0, 1.0), np.where(x > n - 1, n - 1.0, 0.0)
+    elif mode in (MIRROR, REFLECT):
+        extra = 1 if mode == REFLECT else 0
+        period = max(2 * n - 2 + 2 * extra, 1)
+        turns = np.floor(x / period)
+        rest = x - period * turns
+        is_back = rest > n - 1 + extra / 2
+        slope = np.where(is_back, -1.0, 1.0)
+        offset = np.where(is_back, period * (turns + 1) - extra, -period * turns)
+        slope, offset = np.where(outside, slope, 1.0), np.where(outside, offset, 0.0)
+    elif mode in (WRAP, GRID_WRAP):
+        period = max(n - 1 if mode == WRAP else n, 1)
+        turns = np.where(x < 0, -(np.trunc(-x / period) + 1), np.trunc(x / period))
+        offset = np.where(outside if mode == WRAP else (x < 0) | (x >= n), -period * turns, 0.0)
+    is_lost = outside & (mode == CONSTANT)
+    return np.stack([slope, offset, is_lost.astype(float)])
+
+
+constant(place_map)
+
+
+def basis(x, order):
+    """Return the centred B-spline of an order at x, by truncated powers."""
+    half = (order + 1) / 2
+    terms = [(-1) ** k * math.comb(order + 1, k) * np.maximum(x + half - k, 0) ** order for k in range(order + 1)]
+    return sum(terms) / math.factorial(order)
+
+
+def support(x, n, order, mode):
+    """Return the places and weights of the order + 1 coefficients near x, as last axis, and masks of fill values."""
+    if mode == GRID_CONSTANT:
+        is_lost = None
+    else:
+        slope, offset, is_lost = place_map(x, n, mode)
+        x = slope * x + offset
+        is_lost = is_lost > 0
+    start = first_place(x, order)
+    place = start[..., None] + np.arange(order + 1)
+    weight = basis(x[..., None] - place, order) if order else np.ones(np.shape(place))
+    if mode == GRID_CONSTANT:
+        is_fill = (place < 0) | (place >= n)
+        return np.clip(place, 0, n - 1), weight, is_fill, None
+    inner = {CONSTANT: MIRROR, WRAP: MIRROR, NEAREST: REFLECT}.get(mode, mode)
+    slope, offset, _ = place_map(place, n, inner)
+    return np.clip(np.rint(slope * place + offset), 0, n - 1).astype(int), weight, None, is_lost
+
+
+@dispatched
+def first_place(x, order):
+    x = np.asarray(x, dtype=float)
+    return (np.floor(x) if order % 2 else np.floor(x + 0.5)).astype(int) - order // 2
+
+
+constant(first_place)
+
+
+def evaluated(x, coordinates, order, mode, cval, npad):
+    """Return the spline with coefficients x at coordinates, one array for each axis, which broadcast."""
+    found = [
+        support(as_array(c) + npad, n, order, mode) for c, n in zip(coordinates, np.shape(x), strict=True)
+    ]
+    total, lost = 0.0, False
+    for _, _, _, is_lost in found:
+        lost = lost if is_lost is None else lost | is_lost
+    for taps in itertools.product(range(order + 1), repeat=len(found)):
+        value = x[tuple(place[..., tap] for (place, *_), tap in zip(found, taps, strict=True))]
+        for (_, weight, is_fill, _), tap in zip(found, taps, strict=True):
+            if is_fill is not None:
+                value = np.where(is_fill[..., tap], cval, value)
+        for (_, weight, _, _), tap in zip(found, taps, strict=True):
+            value = value * weight[..., tap]
+        total = total + value
+    return total if lost is False else np.where(lost, cval, total)
+
+
+def is_piecewise_constant(name):
+    """Return whether a function of the module maps to labels, masks or places."""
+    return name.startswith(("binary_", "distance_transform")) or name in CONSTANT_FUNCTIONS
+
+
+CONSTANT_FUNCTIONS = frozenset(
+    (
+        "find_objects generate_binary_structure iterate_structure label maximum_position minimum_position "
+        "value_indices watershed_ift"
+    ).split()
+)
+
+
+#: functions without a derivative, and what to use instead
+REFUSED = {
+    "generic_filter": "it calls a function from compiled code; write the function over the windows of "
+    "numpy.lib.stride_tricks.sliding_window_view",
+    "generic_filter1d": "it calls a function from compiled code; write it over the lines of the array",
+    "geometric_transform": "it calls a function from compiled code; compute the coordinates and use "
+    "scipy.ndimage.map_coordinates",
+    "vectorized_filter": "write the function over the windows of numpy.lib.stride_tricks.sliding_window_view",
+    "labeled_comprehension": "use x[labels == i] in a loop",
+}

@@ -1,0 +1,91 @@
+"""Filters, interpolation and measurements of ``scipy.ndimage``."""
+
+import numpy as np
+import pytest
+import scipy.ndimage as nd
+
+import wengert as wg
+from scipy_cases import check
+from wengert.errors import UnsupportedFunctionError
+
+RNG = np.random.default_rng(11)
+X, T = RNG.uniform(-1, 1, 9), RNG.uniform(-1, 1, (5, 6))
+W = np.array([0.2, 0.5, -0.3])
+MODES = "reflect constant nearest mirror wrap".split()
+LABELS = np.array([0, 1, 1, 2, 2, 2, 1, 0, 2])
+PLACES = RNG.uniform(0.3, 3.7, (2, 7))
+
+CASES = {
+    **{f"correlate1d {m}": (lambda x, w, m=m: nd.correlate1d(x, w, mode=m, cval=0.3), X, W) for m in MODES},
+    **{f"gaussian_filter {m}": (lambda x, m=m: nd.gaussian_filter(x, 1.0, mode=m), T) for m in MODES},
+    **{f"convolve {m}": (lambda x, w, m=m: nd.convolve(x, w, mode=m), T, T[:3, :2].copy()) for m in MODES},
+    "convolve1d with an origin": (lambda x, w: nd.convolve1d(x, w, axis=0, origin=1), T, W),
+    "correlate with origins": (lambda x, w: nd.correlate(x, w, origin=(0, 1)), T, T[:2, :3].copy()),
+    "gaussian_filter1d": (lambda x: nd.gaussian_filter1d(x, 0.7, order=1), X),
+    "uniform_filter": (lambda x: nd.uniform_filter(x, (3, 2)), T),
+    "uniform_filter1d": (lambda x: nd.uniform_filter1d(x, 4, origin=-1), X),
+    "sobel": (lambda x: nd.sobel(x, axis=0), T),
+    "prewitt": (nd.prewitt, T),
+    "laplace": (nd.laplace, T),
+    "gaussian_laplace": (lambda x: nd.gaussian_laplace(x, 0.8), T),
+    "gaussian_gradient_magnitude": (lambda x: nd.gaussian_gradient_magnitude(x, 0.8), T),
+    "median_filter": (lambda x: nd.median_filter(x, 3), T),
+    "median_filter of a line": (lambda x: nd.median_filter(x, 3), X),
+    "percentile_filter": (lambda x: nd.percentile_filter(x, 30, size=3), T),
+    "rank_filter": (lambda x: nd.rank_filter(x, 1, footprint=[[1, 0, 1], [1, 1, 0]]), T),
+    "minimum_filter": (lambda x: nd.minimum_filter(x, 3), T),
+    "maximum_filter": (lambda x: nd.maximum_filter(x, footprint=[[1, 0, 1], [1, 1, 0]]), T),
+    "maximum_filter1d": (lambda x: nd.maximum_filter1d(x, 3), X),
+    "grey_dilation": (lambda x: nd.grey_dilation(x, structure=[[0.1, 0.2], [0.0, 0.3]]), T),
+    "grey_erosion": (lambda x: nd.grey_erosion(x, structure=[[0.1, 0.2], [0.0, 0.3]]), T),
+    "white_tophat": (lambda x: nd.white_tophat(x, 3), T),
+    "fourier_gaussian": (lambda x: nd.fourier_gaussian(np.fft.fft2(x), 1.0).real, T),
+    "fourier_shift": (lambda x: np.fft.ifft2(nd.fourier_shift(np.fft.fft2(x), (0.4, -1.2))).real, T),
+    "spline_filter": (lambda x: nd.spline_filter(x, 3), T),
+    **{
+        f"map_coordinates {m} {order}": (
+            lambda x, c, m=m, o=order: nd.map_coordinates(x, c, order=o, mode=m, cval=0.2),
+            T,
+            PLACES if order else PLACES,
+        )
+        for m in [*MODES, "grid-wrap", "grid-constant"]
+        for order in (1, 2, 3, 5)
+    },
+    "map_coordinates outside": (lambda x, c: nd.map_coordinates(x, c, mode="nearest"), T, 2 * PLACES - 2.21),
+    "map_coordinates reflected": (lambda x, c: nd.map_coordinates(x, c, mode="reflect"), T, 2 * PLACES - 2.21),
+    "map_coordinates mirrored": (lambda x, c: nd.map_coordinates(x, c, mode="mirror"), T, 2 * PLACES - 2.21),
+    "map_coordinates wrapped": (lambda x, c: nd.map_coordinates(x, c, mode="grid-wrap"), T, 2 * PLACES - 2.21),
+    "shift": (lambda x, s: nd.shift(x, s), T, np.array([0.31, -1.27])),
+    "zoom": (lambda x: nd.zoom(x, 1.7), T),
+    "zoom of a grid": (lambda x: nd.zoom(x, 1.4, grid_mode=True, mode="nearest"), T),
+    "rotate": (lambda x: nd.rotate(x, 20.0, reshape=False), T),
+    "affine_transform": (
+        lambda x, m, b: nd.affine_transform(x, m, b, mode="nearest"),
+        T,
+        np.array([[0.9, 0.13], [-0.17, 1.08]]),
+        np.array([0.21, 0.43]),
+    ),
+    "sum_labels": (lambda x: nd.sum_labels(x, LABELS, [1, 2]), X),
+    "mean": (lambda x: nd.mean(x, LABELS, [1, 2]), X),
+    "variance": (lambda x: nd.variance(x, LABELS, [1, 2]), X),
+    "standard_deviation": (lambda x: nd.standard_deviation(x, LABELS, [1, 2]), X),
+    "maximum": (lambda x: nd.maximum(x, LABELS, [1, 2]), X),
+    "center_of_mass": (lambda x: np.array(nd.center_of_mass(x)), T + 2),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_derivatives(name):
+    f, *operands = CASES[name]
+    check(f, *operands)
+
+
+def test_masks_and_labels_are_constant():
+    y, slope = wg.value_and_grad(lambda x: np.sum(nd.label(x > 0)[0]) + np.sum(x))(T)
+    assert y == np.sum(nd.label(T > 0)[0]) + np.sum(T)
+    np.testing.assert_array_equal(slope, np.ones_like(T))
+
+
+def test_callbacks_from_compiled_code_are_refused():
+    with pytest.raises(UnsupportedFunctionError, match="sliding_window_view"):
+        wg.grad(lambda x: np.sum(nd.generic_filter(x, np.ptp, 3)))(T)
