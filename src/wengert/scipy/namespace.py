@@ -7,6 +7,7 @@ Code under differentiation sees the mirror wherever its names hold the module, i
 
 from __future__ import annotations
 
+import ast
 import builtins
 import functools
 import importlib
@@ -88,11 +89,30 @@ def second_copy(name: str, **names: Any) -> types.ModuleType:
     space = vars(copy)
     space |= {key: vars(original)[key] for key in ("__file__", "__package__", "__spec__", "__doc__")}
     space["__builtins__"] = {**vars(builtins), "__import__": _import}
+    space |= {_PRIVATE + name: rebind.REGISTERED[id(vars(builtins)[name])][1] for name in _calls()}
     with open(original.__file__, encoding="utf-8") as file:
-        source = file.read()
-    exec(compile(source, original.__file__, "exec", dont_inherit=True), space)
+        tree = _RenamedCalls().visit(ast.parse(file.read()))
+    exec(compile(tree, original.__file__, "exec", dont_inherit=True), space)
     space.update(_in_array_api(space), **names)
     return copy
+
+
+_PRIVATE = "_wengert_"
+
+
+def _calls():
+    """Return the names of builtins that are replaced where code calls them; they may be dtypes elsewhere."""
+    return [name for name in ("complex", "float", "hasattr", "sum") if rebind.is_registered(vars(builtins)[name])]
+
+
+class _RenamedCalls(ast.NodeTransformer):
+    """Renames builtins where they are called."""
+
+    def visit_Call(self, node):
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id in _calls():
+            node.func = ast.copy_location(ast.Name(_PRIVATE + node.func.id, ast.Load()), node.func)
+        return node
 
 
 def has_module(name: str) -> bool:

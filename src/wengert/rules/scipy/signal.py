@@ -1,1 +1,232 @@
-"""Filters, convolutions and spectra of signals."""
+"""Recursive filters, convolutions and polyphase filters: rules and formulas for the compiled functions of
+``scipy.signal``.
+
+A recursive filter is an all-pole filter of a moving average.  Its adjoint is the same filter backwards in time, so that
+every derivative takes as long as the filter.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wengert.errors import UnsupportedFunctionError
+from wengert.registry import constant, structural
+from wengert.rules.composed import as_array, dispatched
+from wengert.rules.scipy.functions import Functions
+
+signal = Functions("scipy.signal")
+
+# ---- recursive filters along the last axis
+
+
+@dispatched
+def recursion(a, u):
+    """Return y with y[n] = u[n] - a[1] y[n - 1] - a[2] y[n - 2] - ...; a[0] is taken to be 1."""
+    a = np.concatenate([np.ones(1, a.dtype), a[1:]])
+    return signal.lfilter.__wrapped__(np.ones(1), a, u)
+
+
+def backwards(a, ybar):
+    return recursion(a, ybar[..., ::-1])[..., ::-1]
+
+
+def delayed(x, k):
+    """Return x later by k samples, with zeros before."""
+    n = np.shape(x)[-1]
+    if k == 0:
+        return x
+    zeros = np.zeros_like(x, shape=(*np.shape(x)[:-1], min(k, n)))
+    return np.concatenate([zeros, x[..., : max(n - k, 0)]], axis=-1)
+
+
+def recursion_wrt_coefficients(ybar, y, a, u):
+    z = backwards(a, ybar)
+    slopes = [-np.sum(z * delayed(y, k)) for k in range(1, np.shape(a)[0])]
+    return np.stack([0.0 * np.sum(z), *slopes])
+
+
+structural(recursion, recursion_wrt_coefficients, lambda ybar, y, a, u: backwards(a, ybar))
+
+
+def moving_average(b, x):
+    return sum(b[k] * delayed(x, k) for k in range(np.shape(b)[0]))
+
+
+def filtered(b, a, x, zi):
+    """Return the output along the last axis, and the final state, of a filter that starts in state `zi`, or at rest."""
+    b, a = b / a[0], a / a[0]
+    count, n = max(np.shape(b)[0], np.shape(a)[0]) - 1, np.shape(x)[-1]
+    u = moving_average(b, x)
+    if zi is not None:
+        rest = np.zeros_like(u, shape=(*np.shape(u)[:-1], max(n - count, 0)))
+        u = u + np.concatenate([zi[..., :n] + 0 * u[..., : min(count, n)], rest], axis=-1)
+    y = recursion(a, u) if np.shape(a)[0] > 1 else u
+    b, a = (np.concatenate([c, np.zeros(count + 1 - np.shape(c)[0])]) for c in (b, a))
+    state = []
+    for i in range(count):
+        terms = [b[i + 1 + k] * x[..., n - 1 - k] - a[i + 1 + k] * y[..., n - 1 - k] for k in range(min(count - i, n))]
+        if zi is not None and i + n < count:
+            terms.append(zi[..., i + n])
+        state.append(sum(terms))
+    return y, (np.stack(state, axis=-1) if state else x[..., :0])
+
+
+def _lfilter(b, a, x, axis=-1, zi=None):
+    b, a, x = np.atleast_1d(as_array(b)), np.atleast_1d(as_array(a)), np.moveaxis(as_array(x), axis, -1)
+    state = None if zi is None else np.moveaxis(as_array(zi), axis, -1)
+    y, final = filtered(b, a, x, state)
+    y = np.moveaxis(y, -1, axis)
+    return y if zi is None else (y, np.moveaxis(final, -1, axis))
+
+
+def _sosfilt(sos, x, axis=-1, zi=None):
+    sos, x = as_array(sos), np.moveaxis(as_array(x), axis, -1)
+    states = None if zi is None else np.moveaxis(as_array(zi), axis if axis < 0 else axis + 1, -1)
+    final = []
+    for i in range(np.shape(sos)[0]):
+        x, end = filtered(sos[i, :3], sos[i, 3:], x, None if states is None else states[i])
+        final.append(end)
+    y = np.moveaxis(x, -1, axis)
+    return y if zi is None else (y, np.moveaxis(np.stack(final), -1, axis if axis < 0 else axis + 1))
+
+
+# ---- convolutions
+
+
+def correlated(x, kernel):
+    """Return the correlation at all places where the kernel lies inside of x."""
+    windows = np.lib.stride_tricks.sliding_window_view(x, np.shape(kernel))
+    return np.tensordot(windows, np.conj(kernel), np.ndim(kernel))
+
+
+def central(x, shape):
+    """Return the central part of the given shape."""
+    return x[tuple(slice((n - m) // 2, (n - m) // 2 + m) for n, m in zip(np.shape(x), shape, strict=True))]
+
+
+VALID, SAME, FULL = range(3)
+_PAD_MODES = {0: "constant", 4: "symmetric", 8: "wrap"}
+
+
+class Compiled:
+    """Formulas in place of ``scipy.signal._sigtools``."""
+
+    @staticmethod
+    def _correlateND(x, kernel, out, mode):
+        shape = np.shape(kernel)
+        if mode == VALID:
+            return correlated(x, kernel)
+        x = x[tuple(slice(n - k + 1) for n, k in zip(np.shape(x), shape, strict=True))]  # without the zeros behind
+        full = correlated(np.pad(x, [(k - 1, k - 1) for k in shape]), kernel)
+        return central(full, np.shape(x)) if mode == SAME else full
+
+    @staticmethod
+    def _convolve2d(x, kernel, flip, mode, boundary, fillvalue):
+        kernel = np.conj(kernel[::-1, ::-1]) if flip else np.conj(kernel)
+        mode = mode % 4
+        if mode != VALID:
+            name = _PAD_MODES[boundary]
+            options = {"constant_values": fillvalue} if name == "constant" else {}
+            shape = np.shape(x)
+            x = np.pad(x, [(k - 1, k - 1) for k in np.shape(kernel)], name, **options)
+        y = correlated(x, kernel)
+        return central(y, shape) if mode == SAME else y
+
+
+# ---- polyphase filters
+
+
+def _upfirdn(h, x, up=1, down=1, axis=-1, mode="constant", cval=0):
+    """Each output is a sum over one phase of the filter."""
+    if mode != "constant" or cval != 0:
+        raise UnsupportedFunctionError(
+            f"scipy.signal.upfirdn with mode={mode!r} has no derivative rule: pad x with numpy.pad"
+        )
+    h, x = as_array(h), np.moveaxis(as_array(x), axis, -1)
+    n, taps = np.shape(x)[-1], -(-np.shape(h)[0] // up)
+    place = np.arange(((n - 1) * up + np.shape(h)[0] - 1) // down + 1) * down
+    h = np.concatenate([h, np.zeros(taps * up - np.shape(h)[0], h.dtype)])
+    coefficient = h[place[:, None] % up + up * np.arange(taps)]
+    sample = place[:, None] // up - np.arange(taps)
+    inside = (sample >= 0) & (sample < n)
+    terms = np.where(inside, x[..., np.clip(sample, 0, n - 1)] * coefficient, 0)
+    return np.moveaxis(np.sum(terms, axis=-1), -1, axis)
+
+
+# ---- peaks
+
+
+@dispatched
+def plain_peaks(x, options):
+    return signal.find_peaks.__wrapped__(x, **options)
+
+
+constant(plain_peaks)
+
+
+def _find_peaks(
+    x,
+    height=None,
+    threshold=None,
+    distance=None,
+    prominence=None,
+    width=None,
+    wlen=None,
+    rel_height=0.5,
+    plateau_size=None,
+):
+    """Places are plain; heights, thresholds and prominences are differences of elements."""
+    if width is not None:
+        raise UnsupportedFunctionError(
+            "scipy.signal.find_peaks with width= has no derivative rule: use scipy.signal.peak_widths of plain values"
+        )
+    options = {"height": height, "threshold": threshold, "distance": distance, "prominence": prominence}
+    options |= {"wlen": wlen, "rel_height": rel_height, "plateau_size": plateau_size}
+    peaks, found = plain_peaks(x, options)
+    if "peak_heights" in found:
+        found["peak_heights"] = x[peaks]
+    if "left_thresholds" in found:
+        found["left_thresholds"], found["right_thresholds"] = x[peaks] - x[peaks - 1], x[peaks] - x[peaks + 1]
+    if "prominences" in found:
+        found["prominences"] = x[peaks] - np.maximum(x[found["left_bases"]], x[found["right_bases"]])
+    return peaks, found
+
+
+#: functions without a derivative, and what to use instead
+REFUSED = {
+    "peak_prominences": "use the prominences of scipy.signal.find_peaks(x, prominence=0)",
+    "peak_widths": "interpolate the signal at the given height with numpy.interp",
+    "place_poles": "it iterates; solve for the gain with wengert.scipy.optimize.root",
+    "remez": "it exchanges frequencies until convergence; use firls or firwin",
+    "minimum_phase": "its phase is that of an iteration; use scipy.fft",
+    "find_peaks_cwt": "it chooses ridges; use find_peaks for the places, and index the signal with them",
+    "sepfir2d": "use scipy.signal.convolve2d",
+    "symiirorder1": "use scipy.signal.lfilter forwards and backwards",
+    "symiirorder2": "use scipy.signal.sosfilt forwards and backwards",
+    "spline_filter": "use scipy.ndimage.spline_filter",
+    "cspline2d": "use scipy.ndimage.spline_filter",
+    "qspline2d": "use scipy.ndimage.spline_filter",
+    "unique_roots": "its groups depend on a tolerance; use the roots",
+    "invres": "its roots are grouped by a tolerance; write the sum of the terms",
+    "invresz": "its roots are grouped by a tolerance; write the sum of the terms",
+    "residue": "its roots are grouped by a tolerance; use numpy.roots and the terms",
+    "residuez": "its roots are grouped by a tolerance; use numpy.roots and the terms",
+    "whittaker_henderson": "solve the penalised normal equations with scipy.linalg.solveh_banded",
+    "closest_STFT_dual_window": "pass a plain window",
+    "buttord": "its order is an integer; choose it with plain values",
+    "cheb1ord": "its order is an integer; choose it with plain values",
+    "cheb2ord": "its order is an integer; choose it with plain values",
+    "ellipord": "its order is an integer; choose it with plain values",
+    "iirdesign": "its order is an integer; use iirfilter",
+    "band_stop_obj": "it is the objective of a search; use iirfilter",
+    "firwin_2d": "use firwin and numpy.outer",
+    "wiener": "write it with scipy.ndimage.uniform_filter",
+    "order_filter": "use scipy.ndimage.rank_filter",
+    "medfilt2d": "use scipy.ndimage.median_filter with mode='constant'",
+    "lombscargle": "solve the least-squares problem at each frequency with numpy.linalg.lstsq",
+}
+#: piecewise constant functions
+CONSTANT = (
+    "argrelextrema argrelmax argrelmin check_COLA check_NOLA choose_conv_method correlation_lags kaiserord "
+    "max_len_seq unit_impulse"
+).split()

@@ -1,6 +1,0 @@
-"""``scipy.signal`` with functions that accept traced values."""
-
-import wengert.rules.scipy.signal  # noqa: F401  (declares the rules)
-from wengert.scipy import namespace as _namespace
-
-_namespace.install("signal")

@@ -1,0 +1,74 @@
+"""``scipy.signal`` with functions that accept traced values.
+
+Most functions are SciPy's Python code with rules in place of the compiled functions.
+"""
+
+import importlib as _importlib
+
+from wengert import registry as _registry
+from wengert.rules.scipy import signal as _rules
+from wengert.scipy import fft, linalg, namespace, ndimage  # noqa: F401  (copies of signal use their rules)
+
+_signal = _rules.signal
+_registry.by_formula(_signal.lfilter, _rules._lfilter)
+_registry.by_formula(_signal.sosfilt, _rules._sosfilt)
+_registry.by_formula(_signal.upfirdn, _rules._upfirdn)
+_registry.composed(_signal.find_peaks, _rules._find_peaks)
+
+
+def _declare(module, copies):
+    """Declare public functions of a SciPy module by those of second copies."""
+    original = _importlib.import_module(module)
+    proxies = _rules.Functions(module)
+    for name in namespace.public_names(original):
+        value = getattr(original, name)
+        if isinstance(value, type) or not callable(value):
+            continue
+        proxy = getattr(proxies, name)
+        if proxy in _registry.rows:
+            continue
+        body = next((vars(copy)[name] for copy in copies if name in vars(copy)), None)
+        if name in _rules.REFUSED:
+            _registry.refuse(proxy, _rules.REFUSED[name])
+        elif name in _rules.CONSTANT:
+            _registry.constant(proxy)
+        elif body is not None:
+            _registry.by_formula(proxy, body, on_complex=True)
+
+
+_compiled = {"_sigtools": _rules.Compiled}
+_windows = namespace.second_copy("scipy.signal.windows._windows")
+_declare("scipy.signal.windows", [_windows])
+_copies = [
+    namespace.second_copy(f"scipy.signal.{name}", **names)
+    for name, names in {
+        "_arraytools": {},
+        "_polyutils": {},
+        "_waveforms": {},
+        "_filter_design": {},
+        "_fir_filter_design": _compiled,
+        "_lti_conversion": {},
+        "_ltisys": {},
+        "_signaltools": _compiled | {"lfilter": _signal.lfilter, "sosfilt": _signal.sosfilt},
+        "_savitzky_golay": {},
+        "_short_time_fft": {},
+        "_spectral_py": {},
+        "_czt": {},
+        "_spline_filters": {},
+        "_peak_finding": {},
+    }.items()
+    if namespace.has_module(f"scipy.signal.{name}")
+]
+_declare("scipy.signal", [*_copies, _windows])
+_ltisys = namespace.second_copy("scipy.signal._ltisys")
+lti, dlti = _ltisys.lti, _ltisys.dlti
+StateSpace, TransferFunction, ZerosPolesGain = _ltisys.StateSpace, _ltisys.TransferFunction, _ltisys.ZerosPolesGain
+
+ShortTimeFFT = namespace.second_copy("scipy.signal._short_time_fft").ShortTimeFFT
+
+#: chirp z-transforms of plain lengths; their call is that of czt and zoom_fft
+_PLAIN = frozenset(("BadCoefficients", "CZT", "ZoomFFT"))
+
+from wengert.scipy.signal import windows  # noqa: E402, F401
+
+namespace.install("signal")
