@@ -24,6 +24,7 @@ import numpy as _np
 from wengert import errors as _errors
 from wengert import registry as _registry
 from wengert import rules as _rules  # noqa: F401  (registers the rules)
+from wengert.core import frames as _frames
 from wengert.core import levels as _levels
 from wengert.core.dispatch import arguments as _arguments
 from wengert.core.dispatch import dispatch as _dispatch
@@ -630,7 +631,13 @@ class poly1d(_np.poly1d, metaclass=_StandIn):
     """``numpy.poly1d`` for coefficients or roots that may hold traced values."""
 
     def __init__(self, c_or_r, r=False, variable=None):
-        super().__init__(asarray(c_or_r) if type(c_or_r) in (list, tuple) else c_or_r, r, variable)
+        c_or_r = asarray(c_or_r) if type(c_or_r) in (list, tuple) else c_or_r
+        if not r and _var.is_traced(c_or_r) and _np.size(c_or_r) > 1 and _var.plain(_np.ravel(c_or_r)[0]) == 0:
+            raise _errors.NonSmoothError(
+                f"numpy.poly1d drops a leading coefficient that is 0{_frames.at()}, and its derivative with it: "
+                "use numpy.polyval(coefficients, x)"
+            )
+        super().__init__(c_or_r, r, variable)
 
 
 class _BroadcastType(type):

@@ -1,6 +1,376 @@
-"""``scipy.interpolate`` with functions that accept traced values."""
+"""``scipy.interpolate`` with functions and classes that accept traced values.
 
-import wengert.rules.scipy.interpolate  # noqa: F401  (declares the rules)
+Classes are second copies of SciPy's, with formulas in place of the compiled functions.  Objects that were made outside
+of a derivative are converted where followed code finds them.
+"""
+
+from __future__ import annotations
+
+import importlib as _importlib
+
+import numpy as _np
+
+from wengert import registry as _registry
+from wengert.core.dispatch import dispatch as _dispatch
+from wengert.core.operands import var as _var
+from wengert.errors import UnsupportedFunctionError as _UnsupportedFunctionError
+from wengert.rules.scipy import interpolate as _rules
+from wengert.rules.scipy.functions import Functions as _Functions
+from wengert.scipy import linalg as _linalg
 from wengert.scipy import namespace as _namespace
+
+_interpolate = _Functions("scipy.interpolate")
+_copy = _namespace.second_copy
+
+
+def _gbsv(kl, ku, ab, b, **options):
+    """LAPACK's solver of banded systems, which wants `kl` more rows."""
+    return None, None, _linalg.solve_banded((kl, ku), ab[kl:], b), 0
+
+
+def _lapack(names, arrays=(), **options):
+    return (_gbsv,) if tuple(names) == ("gbsv",) else _importlib.import_module("scipy.linalg").get_lapack_funcs(
+        names, arrays, **options
+    )
+
+
+_fitpack = {"_fitpack": _rules.Fitpack()}
+_copy("scipy.interpolate._fitpack_impl", **_fitpack)
+_polyint = _copy("scipy.interpolate._polyint")
+_bsplines = _copy("scipy.interpolate._bsplines", _dierckx=_rules.Splines, get_lapack_funcs=_lapack)
+_fitpack_py = _copy("scipy.interpolate._fitpack_py")
+_pieces = _copy(
+    "scipy.interpolate._interpolate",
+    _ppoly=_rules.PiecewisePolynomials,
+    _ndim_coords_from_arrays=_rules.points_of,
+)
+_cubic = _copy("scipy.interpolate._cubic")
+_splines = _copy("scipy.interpolate._fitpack2", **_fitpack)
+_grids = _copy(
+    "scipy.interpolate._rgi",
+    find_indices=_rules.grid_places,
+    evaluate_linear_2d=_rules.bilinear,
+    _ndim_coords_from_arrays=_rules.points_of,
+)
+_rbf = _copy("scipy.interpolate._rbf")
+_radial = _copy("scipy.interpolate._rbfinterp", is_numpy=lambda namespace: False)
+_copies = [_polyint, _bsplines, _fitpack_py, _pieces, _cubic, _splines, _grids]
+
+
+def _scipy(name):
+    return getattr(_importlib.import_module("scipy.interpolate"), name)
+
+# ---- splines through data
+
+
+def _plain(x):
+    return _var.plain(x) if not isinstance(x, (list, tuple)) else _var.plain(_dispatch.stacked(x))
+
+
+def _make_lsq_spline(x, y, t, k=3, w=None, axis=0, check_finite=True, *, method="qr"):
+    x, y, t = (_np.asarray(z) if not _var.is_traced(z) else z for z in (x, y, t))
+    spline = _importlib.import_module("scipy.interpolate").make_lsq_spline(
+        *map(_var.plain, (x, y, t)), k, None if w is None else _var.plain(w), axis
+    )
+    y = _np.moveaxis(y, axis, 0)
+    a = _rules.design(t, k, x)
+    scaled, right = (a, y) if w is None else (a * w[:, None], y * _np.reshape(w, (-1,) + (1,) * (_np.ndim(y) - 1)))
+    flat = _np.reshape(right, (_np.shape(y)[0], -1))
+    c = _np.reshape(_np.linalg.solve(scaled.T @ scaled, scaled.T @ flat), (-1, *_np.shape(y)[1:]))
+    return _bsplines.BSpline.construct_fast(t, _namespace.with_value(c, spline.c), k, axis=spline.axis)
+
+
+def _make_smoothing_spline(x, y, w=None, lam=None, *, axis=0):
+    if lam is None:
+        raise _UnsupportedFunctionError(
+            "scipy.interpolate.make_smoothing_spline chooses lam= by iterations: pass a value of lam"
+        )
+    return _bsplines.make_smoothing_spline(x, y, w, lam, axis=axis)
+
+
+def _splrep(x, y, w=None, xb=None, xe=None, k=3, task=0, s=None, t=None, full_output=0, per=0, quiet=1):
+    if (s not in (0, None) and t is None) or (w is not None and t is None) or per or full_output or task == 1:
+        raise _UnsupportedFunctionError(
+            "scipy.interpolate.splrep chooses knots by iterations: pass s=0 to interpolate, or use make_lsq_spline with "
+            "knots, or make_smoothing_spline with lam"
+        )
+    x, y = (_dispatch.stacked(z) if isinstance(z, (list, tuple)) else z for z in (x, y))
+    given = None if t is None else _var.plain(t)
+    plain = _importlib.import_module("scipy.interpolate").splrep(
+        _var.plain(x), _var.plain(y), None if w is None else _var.plain(w), k=k, s=s, t=given, task=task
+    )
+    if _var.is_traced(x):
+        raise _UnsupportedFunctionError(
+            "scipy.interpolate.splrep has no derivative rule for the points x: use make_interp_spline(x, y)"
+        )
+    a, weight = _rules.design(plain[0], k, x), 1.0 if w is None else w[:, None] ** 2
+    c = _np.linalg.solve(a.T @ (weight * a), a.T @ (weight * y[:, None]))[:, 0] if t is not None else (
+        _np.linalg.solve(a, y)
+    )
+    c = _np.concatenate([c, _np.zeros(k + 1)])
+    return plain[0], _namespace.with_value(c, plain[1]), k
+
+
+def _lagrange(x, w):
+    """SciPy drops leading coefficients that are 0; their derivatives need not be."""
+    x, w = (_dispatch.stacked(z) if isinstance(z, (list, tuple)) else z for z in (x, w))
+    value = _scipy("lagrange")(_var.plain(x), _var.plain(w)).c
+    found = _rules.lagrange_coefficients(x, w)
+    rest = _np.zeros(len(found) - len(value))
+    return _namespace.wengert.numpy.poly1d(_namespace.with_value(found, _np.concatenate([rest, value])))
+
+
+_bodies = {
+    "lagrange": _lagrange,
+    "make_lsq_spline": _make_lsq_spline,
+    "make_smoothing_spline": _make_smoothing_spline,
+    "splrep": _splrep,
+    **{
+        name: getattr(next(copy for copy in _copies if hasattr(copy, name)), name)
+        for name in (
+            "approximate_taylor_polynomial barycentric_interpolate interpn krogh_interpolate "
+            "make_interp_spline pchip_interpolate spalde splantider splder splev splint bisplev insert"
+        ).split()
+    },
+}
+for _name, _body in _bodies.items():
+    _registry.composed(getattr(_interpolate, _name), _body)
+
+_KNOTS = "it chooses knots by iterations; use make_interp_spline, or make_lsq_spline with knots"
+for _name in "bisplrep generate_knots make_splprep make_splrep splprep".split():
+    if _interpolate.has(_name):
+        _registry.refuse(getattr(_interpolate, _name), _KNOTS)
+_registry.refuse(_interpolate.sproot, "use wengert.scipy.optimize.brentq of the spline")
+_registry.refuse(_interpolate.pade, "solve its linear equations with numpy.linalg.solve")
+
+# ---- classes
+
+
+class _TensorSpline:
+    """``NdBSpline`` of possibly traced coefficients or points."""
+
+    def __init__(self, spline, coefficients=None):
+        self.spline = spline
+        self.c = spline.c if coefficients is None else coefficients
+
+    def __call__(self, xi, *, nu=None, extrapolate=None):
+        xi = _rules.points_of(xi, len(self.spline.t))
+        orders = [0] * len(self.spline.t) if nu is None else [int(n) for n in nu]
+        flat = _np.reshape(xi, (-1, _np.shape(xi)[-1]))
+        y = _rules.tensor_values(self.spline.t, self.spline.k, self.c, flat, orders)
+        y = _np.reshape(y, _np.shape(xi)[:-1] + _np.shape(y)[1:])
+        value = self.spline(_var.plain(xi), nu=nu, extrapolate=extrapolate)
+        return _namespace.with_value(_np.where(_np.isnan(value), _np.nan, y), value)
+
+
+def _make_ndbspl(points, values, k=3, **options):
+    """Interpolate along one axis after the other; SciPy solves all equations at once by iterations."""
+    made = _grids_of_scipy.make_ndbspl(points, _var.plain(values), k, **options)
+    coefficients = _rules.tensor_coefficients(made.t, made.k, points, values) if _var.is_traced(values) else None
+    return _TensorSpline(made, coefficients)
+
+
+_grids_of_scipy = _importlib.import_module("scipy.interpolate._rgi")
+if hasattr(_grids, "make_ndbspl"):
+    _grids.make_ndbspl = _make_ndbspl
+    _namespace.register_conversion(_scipy("NdBSpline"), _TensorSpline)
+
+
+class InterpolatedUnivariateSpline(_splines.InterpolatedUnivariateSpline):
+    __doc__ = _splines.InterpolatedUnivariateSpline.__doc__
+
+    def __init__(self, x, y, w=None, bbox=(None, None), k=3, ext=0, check_finite=False):
+        _fill_spline(self, "InterpolatedUnivariateSpline", x, y, w, {"bbox": list(bbox), "k": k, "ext": ext})
+
+
+class LSQUnivariateSpline(_splines.LSQUnivariateSpline):
+    __doc__ = _splines.LSQUnivariateSpline.__doc__
+
+    def __init__(self, x, y, t, w=None, bbox=(None, None), k=3, ext=0, check_finite=False):
+        _fill_spline(self, "LSQUnivariateSpline", x, y, w, {"t": t, "bbox": list(bbox), "k": k, "ext": ext})
+
+
+class UnivariateSpline(_splines.UnivariateSpline):
+    __doc__ = _splines.UnivariateSpline.__doc__
+
+    def __init__(self, x, y, w=None, bbox=(None, None), k=3, s=None, ext=0, check_finite=False):
+        if s != 0 and (_var.holds_traced((x, y, w))):
+            raise _UnsupportedFunctionError(
+                "scipy.interpolate.UnivariateSpline chooses knots by iterations: pass s=0, or use "
+                "make_smoothing_spline with lam, or LSQUnivariateSpline"
+            )
+        _fill_spline(self, "UnivariateSpline", x, y, w, {"bbox": list(bbox), "k": k, "s": s, "ext": ext})
+
+
+def _fill_spline(spline, name, x, y, w, options):
+    """Give a spline the state of SciPy's for plain data, with traced coefficients if the values are traced."""
+    x, y = (_dispatch.stacked(z) if isinstance(z, (list, tuple)) else z for z in (x, y))
+    if _var.holds_traced((x, w, options.get("t"))):
+        raise _UnsupportedFunctionError(
+            f"scipy.interpolate.{name} has a derivative in the values y only: use make_interp_spline(x, y)"
+        )
+    made = _scipy(name)(x, _var.plain(y), w, **options)
+    vars(spline).update(vars(_namespace.recast(made)))
+    spline.__class__ = getattr(_splines, type(made).__name__)
+    if _var.is_traced(y):
+        t, c, k = made._eval_args
+        a, weight = _rules.design(t, k, x), _np.ones(len(x)) if w is None else _np.asarray(w) ** 2
+        if _np.shape(a)[0] == _np.shape(a)[1]:
+            found = _np.linalg.solve(a, y)
+        else:
+            found = _np.linalg.solve(a.T @ (weight[:, None] * a), a.T @ (weight * y))
+        found = _np.concatenate([found, _np.zeros(len(c) - len(found))])
+        spline._eval_args = t, _namespace.with_value(found, c), k
+
+
+class RectBivariateSpline(_splines.RectBivariateSpline):
+    __doc__ = _splines.RectBivariateSpline.__doc__
+
+    def __init__(self, x, y, z, bbox=(None,) * 4, kx=3, ky=3, s=0, **options):
+        if _var.holds_traced((x, y)) or (s != 0 and _var.is_traced(z)):
+            raise _UnsupportedFunctionError(
+                "scipy.interpolate.RectBivariateSpline has a derivative in the values z only, and with s=0"
+            )
+        made = _scipy("RectBivariateSpline")(x, y, _var.plain(z), list(bbox), kx, ky, s, **options)
+        vars(self).update(vars(_namespace.recast(made)))
+        if _var.is_traced(z):
+            tx, ty, c = made.tck
+            found = _rules.tensor_coefficients((tx, ty), made.degrees, (_np.asarray(x), _np.asarray(y)), z)
+            self.tck = tx, ty, _namespace.with_value(_np.ravel(found), c)
+
+
+class RBFInterpolator(_radial.RBFInterpolator):
+    __doc__ = _radial.RBFInterpolator.__doc__
+
+    def __init__(self, y, d, neighbors=None, smoothing=0.0, kernel="thin_plate_spline", epsilon=None, degree=None):
+        options = {"neighbors": neighbors, "kernel": kernel, "degree": degree}
+        if neighbors is not None:
+            raise _UnsupportedFunctionError(
+                "scipy.interpolate.RBFInterpolator with neighbors= has no derivative rule: leave it out"
+            )
+        with _np.errstate(divide="ignore", invalid="ignore"):  # logarithms at distance 0, which SciPy leaves out
+            super().__init__(y, d, smoothing=smoothing, epsilon=epsilon, **options)
+        plain = [_plain(z) for z in (y, d, smoothing, epsilon)]
+        self._plain = _scipy("RBFInterpolator")(
+            plain[0], plain[1], smoothing=plain[2], epsilon=plain[3], **options
+        )
+
+    def __call__(self, x):
+        with _np.errstate(divide="ignore", invalid="ignore"):
+            found = super().__call__(x)
+        return _namespace.with_value(found, self._plain(_plain(x)))
+
+
+def _radial_like(spline):
+    """Convert an interpolator made by SciPy."""
+    if spline.neighbors is not None:
+        return spline
+    data = _np.reshape(spline.d, (-1, *spline.d_shape))
+    return RBFInterpolator(
+        spline.y, data, None, spline.smoothing, spline.kernel, spline.epsilon, _degree_of(spline)
+    )
+
+
+def _degree_of(spline):
+    return -1 if len(spline.powers) == 0 else int(_np.max(_np.sum(spline.powers, axis=1)))
+
+
+Rbf = _rbf.Rbf
+
+
+class LinearNDInterpolator:
+    """``scipy.interpolate.LinearNDInterpolator``: barycentric interpolation in the simplices of plain points."""
+
+    def __init__(self, points, values, fill_value=_np.nan, rescale=False):
+        if _var.holds_traced((points,)) or rescale:
+            raise _UnsupportedFunctionError(
+                "scipy.interpolate.LinearNDInterpolator has a derivative in the values and in the query points only, "
+                "and without rescale="
+            )
+        values = _dispatch.stacked(values) if isinstance(values, (list, tuple)) else values
+        self.values, self.fill_value = values, fill_value
+        self._plain = _scipy("LinearNDInterpolator")(points, _var.plain(values), fill_value)
+        self.tri = self._plain.tri
+
+    def __call__(self, *args):
+        xi = _rules.points_of(args if len(args) > 1 else args[0], self.tri.points.shape[1])
+        flat = _np.reshape(xi, (-1, _np.shape(xi)[-1]))
+        simplex = self.tri.find_simplex(_var.plain(flat))
+        vertices, n = self.tri.simplices[simplex], self.tri.points.shape[1]
+        transform = self.tri.transform[simplex]
+        part = _np.sum(transform[:, :n] * (flat - transform[:, n])[:, None, :], axis=-1)
+        weights = _np.concatenate([part, 1 - _np.sum(part, axis=-1, keepdims=True)], axis=-1)
+        values = self.values[vertices]
+        y = _np.sum(_np.reshape(weights, _np.shape(weights) + (1,) * (_np.ndim(values) - 2)) * values, axis=1)
+        outside = _np.reshape(simplex < 0, (-1,) + (1,) * (_np.ndim(y) - 1))
+        y = _np.reshape(_np.where(outside, self.fill_value, y), _np.shape(xi)[:-1] + _np.shape(y)[1:])
+        return _namespace.with_value(y, self._plain(_var.plain(xi)))
+
+
+class NearestNDInterpolator:
+    """``scipy.interpolate.NearestNDInterpolator``: the value at the nearest of plain points."""
+
+    def __init__(self, x, y, rescale=False, tree_options=None):
+        y = _dispatch.stacked(y) if isinstance(y, (list, tuple)) else y
+        self.values = y
+        self._places = _scipy("NearestNDInterpolator")(_plain(x), _np.arange(len(y)), rescale, tree_options)
+
+    def __call__(self, *args, **options):
+        args = [_plain(x) for x in args]
+        return self.values[self._places(*args, **options).astype(int)]
+
+
+def _griddata(points, values, xi, method="linear", fill_value=_np.nan, rescale=False):
+    points = _rules.points_of(points)
+    if _np.shape(points)[-1] == 1 and method in ("nearest", "linear", "cubic"):
+        order = _np.argsort(_plain(points)[:, 0])
+        xi = xi[0] if isinstance(xi, tuple) else xi
+        fill = {"fill_value": "extrapolate" if method == "nearest" else fill_value}
+        return interp1d(points[order, 0], values[order], kind=method, axis=0, bounds_error=False, **fill)(xi)
+    if method == "nearest":
+        return NearestNDInterpolator(points, values, rescale)(xi)
+    if method == "linear":
+        return LinearNDInterpolator(points, values, fill_value, rescale)(xi)
+    raise _UnsupportedFunctionError(
+        "scipy.interpolate.griddata with method='cubic' estimates gradients by iterations: use RBFInterpolator"
+    )
+
+
+_registry.composed(_interpolate.griddata, _griddata)
+_namespace.register_conversion(_scipy("RBFInterpolator"), _radial_like)
+_namespace.register_conversion(
+    _scipy("LinearNDInterpolator"), lambda x: LinearNDInterpolator(x.tri.points, _values_of(x), x.fill_value)
+)
+
+
+def _values_of(x):
+    return _np.reshape(x.values, (len(x.tri.points), *x.values_shape)) if hasattr(x, "values_shape") else x.values
+
+
+PPoly, BPoly, interp1d = _pieces.PPoly, _pieces.BPoly, _pieces.interp1d
+BSpline = _bsplines.BSpline
+CubicSpline, CubicHermiteSpline = _cubic.CubicSpline, _cubic.CubicHermiteSpline
+PchipInterpolator, Akima1DInterpolator = _cubic.PchipInterpolator, _cubic.Akima1DInterpolator
+BarycentricInterpolator, KroghInterpolator = _polyint.BarycentricInterpolator, _polyint.KroghInterpolator
+RegularGridInterpolator = _grids.RegularGridInterpolator
+
+_namespace.register_objects(
+    *[
+        f"scipy.interpolate.{name}"
+        for name in (
+            "PPoly BPoly interp1d BSpline CubicSpline CubicHermiteSpline PchipInterpolator Akima1DInterpolator "
+            "BarycentricInterpolator KroghInterpolator RegularGridInterpolator UnivariateSpline "
+            "InterpolatedUnivariateSpline LSQUnivariateSpline RectBivariateSpline SmoothBivariateSpline "
+            "LSQBivariateSpline"
+        ).split()
+    ]
+)
+
+#: classes that need plain data and refuse traced ones themselves
+_PLAIN = frozenset(
+    "AAA BivariateSpline CloughTocher2DInterpolator FloaterHormannInterpolator LSQBivariateSpline "
+    "LSQSphereBivariateSpline NdBSpline NdPPoly RectSphereBivariateSpline SmoothBivariateSpline "
+    "SmoothSphereBivariateSpline interp2d".split()
+)
 
 _namespace.install("interpolate")

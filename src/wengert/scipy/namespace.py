@@ -12,6 +12,7 @@ import builtins
 import functools
 import importlib
 import importlib.util
+import operator
 import sys
 import types
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import wengert.numpy
-from wengert.core.dispatch import refusing
+from wengert.core.dispatch import dispatch, refusing
 from wengert.core.rebind import rebind
 from wengert.rules.scipy.functions import known, with_rule
 
@@ -56,9 +57,57 @@ def public_names(module: types.ModuleType) -> list[str]:
     return [name for name, value in vars(module).items() if name[0] != "_" and not isinstance(value, types.ModuleType)]
 
 
-def register_object(cls: type, convert: Callable[[Any], Any]) -> None:
+def register_objects(*names: str) -> None:
+    """Replace objects of classes of SciPy, wherever followed code finds them, by objects of their second copies.
+
+    Parameters
+    ----------
+    *names : str
+        Dotted names of the classes.
+    """
+    for name in names:
+        module, _, word = name.rpartition(".")
+        cls = getattr(importlib.import_module(module), word, None)
+        if cls is not None:
+            rebind.register_wrapper(cls, type, lambda value, _: recast(value))
+
+
+#: functions that convert objects of classes written in C, by class
+_CONVERTERS: dict[type, Callable[[Any], Any]] = {}
+
+
+def register_conversion(cls: type, convert: Callable[[Any], Any]) -> None:
     """Replace objects of a class of SciPy, wherever followed code finds them, by ``convert(object)``."""
+    _CONVERTERS[cls] = convert
     rebind.register_wrapper(cls, type, lambda value, _: convert(value))
+
+
+def recast(value: Any) -> Any:
+    """Return an object like `value`, whose class and the classes of its attributes are those of second copies."""
+    kind = type(value)
+    if kind in _CONVERTERS:
+        return _CONVERTERS[kind](value)
+    copy = _copies.get(kind.__module__)
+    if copy is not None and isinstance(cls := vars(copy).get(kind.__name__), type):
+        new = object.__new__(cls)
+        slots = [name for base in kind.__mro__ for name in getattr(base, "__slots__", ()) if hasattr(value, name)]
+        state = {name: getattr(value, name) for name in slots} | getattr(value, "__dict__", {})
+        for name, part in state.items():
+            object.__setattr__(new, name, recast(part))
+        return new
+    if kind in (list, tuple):
+        parts = [recast(part) for part in value]
+        return value if all(map(operator.is_, parts, value)) else kind(parts)
+    if kind is dict:
+        return {key: recast(part) for key, part in value.items()}
+    if kind is types.MethodType and (owner := recast(value.__self__)) is not value.__self__:
+        return getattr(owner, value.__name__)
+    return replaced(value)
+
+
+def with_value(y: Any, value: Any) -> Any:
+    """Return `value` with the derivative of `y`, which agrees with it within rounding."""
+    return dispatch.replaced_value(y, value)
 
 
 # ---- second copies of SciPy's code
@@ -157,12 +206,17 @@ def replaced(value: Any) -> Any:
         return _Replaced(value) if value.__name__.partition(".")[0] == "scipy" else value
     home = getattr(value, "__module__", None)
     if isinstance(value, (types.FunctionType, type)) and isinstance(home, str):
+        if "array_api_compat.numpy" in home:
+            return getattr(wengert.numpy, value.__name__, value)
+        if home.startswith("scipy._") and value.__name__ in _HELPERS:
+            return _HELPERS[value.__name__]
         if _is_array_api(home):
-            if value.__name__ in _HELPERS:
-                return _HELPERS[value.__name__]
             second_copy(home)
         if home in _copies:
-            return vars(_copies[home]).get(value.__name__, value)
+            found = _copies[home]
+            for name in value.__qualname__.split("."):
+                found = getattr(found, name, None)
+            return value if found is None else found
     return value
 
 
@@ -196,6 +250,13 @@ def _apply_where(cond, args, f1, f2=None, /, *, fill_value=None, kwargs=None, xp
         return np.where(cond, f1(*args, **kwargs or {}), fill_value if f2 is None else f2(*args, **kwargs or {}))
 
 
+def _asarray_validated(
+    a, check_finite=True, sparse_ok=False, objects_ok=False, mask_ok=False, as_inexact=False
+):
+    a = wengert.numpy.asarray_chkfinite(a) if check_finite else wengert.numpy.asarray(a)
+    return a.astype(np.float64) if as_inexact and a.dtype.kind not in "fc" else a
+
+
 class _At:
     """``array_api_extra.at`` of arrays that can be written to."""
 
@@ -219,4 +280,4 @@ class _At:
 _UPDATES = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide, "power": np.power}
 _UPDATES |= {"min": np.minimum, "max": np.maximum}
 _HELPERS = {"array_namespace": _array_namespace, "is_numpy": _is_numpy, "is_numpy_namespace": _is_numpy}
-_HELPERS |= {"apply_where": _apply_where, "at": _At}
+_HELPERS |= {"apply_where": _apply_where, "at": _At, "_asarray_validated": _asarray_validated}

@@ -174,7 +174,7 @@ def function(fun, args, kwargs, compute=None):
             check_target(row.name, args)
         y = row.variadic(*map(mixed.as_array_like, args), **kwargs)
         if row.is_formula and not recording:
-            y = _with_value(y, fun(*plain(args), **plain_keywords(kwargs)))
+            y = _with_value(y, _plain_call(fun, args, kwargs))
         return y
     if row.kind == "constant":
         if fun in WRITERS:
@@ -191,6 +191,21 @@ def function(fun, args, kwargs, compute=None):
     if var.holds_traced(tuple(kwargs.values())):
         args, kwargs = positional(fun, args, kwargs)
     return apply(row, fun, args, kwargs, compute)
+
+
+def _plain_call(fun, args, kwargs):
+    """Call a function on the plain values of operands, or on copies if it may overwrite them."""
+    args, kwargs = plain(args), plain_keywords(kwargs)
+    if may_overwrite(fun):
+        args = [np.copy(x, order="K") if type(x) is _ndarray else x for x in args]
+        kwargs = {name: np.copy(x, order="K") if type(x) is _ndarray else x for name, x in kwargs.items()}
+    return fun(*args, **kwargs)
+
+
+@functools.cache
+def may_overwrite(fun):
+    """Return whether a function has an option to overwrite operands."""
+    return any(parameter.name.startswith("overwrite") for parameter in signature(fun) or ())
 
 
 def _with_value(y, value):

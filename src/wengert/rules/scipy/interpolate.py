@@ -1,1 +1,478 @@
-"""Interpolants and splines: in their values, query points and, where smooth, knots."""
+"""Piecewise polynomials and splines: formulas for the compiled functions that ``scipy.interpolate`` calls.
+
+The interval of a point is plain, so a derivative at a breakpoint is that of the piece which SciPy evaluates there.
+
+References
+----------
+de Boor (2001), A practical guide to splines, chapters IX and X.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+
+import numpy as np
+
+from wengert.registry import by_formula, constant
+from wengert.rules.composed import as_array, dispatched
+
+# ---- piecewise polynomials in the power basis
+
+
+def original(name):
+    return importlib.import_module(f"scipy.interpolate.{name}")
+
+
+@dispatched
+def piece_of(x, xp):
+    """Return the index of the piece of each point; the last breakpoint belongs to the last piece."""
+    x, xp = np.asarray(x), np.asarray(xp)
+    m = len(x) - 1
+    if x[-1] >= x[0]:
+        return np.clip(np.searchsorted(x, xp, side="right") - 1, 0, m - 1)
+    return np.clip(np.searchsorted(-x, -xp, side="right") - 1, 0, m - 1)
+
+
+@dispatched
+def is_beyond(x, xp):
+    """Return whether each point lies outside of the breakpoints or is NaN."""
+    low, high = min(x[0], x[-1]), max(x[0], x[-1])
+    return ~((xp >= low) & (xp <= high))
+
+
+constant(piece_of, is_beyond)
+
+
+def differentiated(c, nu):
+    """Return the coefficients of a derivative; highest powers come first."""
+    k = np.shape(c)[0]
+    if nu >= k:
+        return np.zeros_like(c[:1])
+    factors = [math.perm(k - 1 - i, nu) for i in range(k - nu)]
+    return c[: k - nu] * np.reshape(np.array(factors, dtype=float), (-1,) + (1,) * (np.ndim(c) - 1))
+
+
+def horner(c, z):
+    y = c[0]
+    for coefficient in c[1:]:
+        y = y * z + coefficient
+    return y
+
+
+def evaluated(c, x, xp, nu):
+    """Return a piecewise polynomial at points, as an array of points by columns."""
+    i = piece_of(x, xp)
+    c = differentiated(c, nu)[:, i, :]
+    z = (xp - x[i])[:, None]
+    return horner(c, z) + 0.0 * z
+
+
+def or_nan(y, x, xp, extrapolate):
+    return y if extrapolate else np.where(is_beyond(x, xp)[:, None], np.nan, y)
+
+
+@dispatched
+def polynomial_values(c, x, xp, nu, extrapolate):
+    c = np.ascontiguousarray(c)
+    out = np.empty((len(xp), c.shape[2]), dtype=c.dtype)
+    original("_ppoly").evaluate(c, np.ascontiguousarray(x), np.ascontiguousarray(xp), nu, extrapolate, out)
+    return out
+
+
+by_formula(
+    polynomial_values,
+    lambda c, x, xp, nu, extrapolate: or_nan(evaluated(c, x, xp, nu), x, xp, extrapolate),
+    on_complex=True,
+)
+
+
+def integrated(c):
+    """Return the coefficients of an antiderivative that is zero at the start of each piece."""
+    k = np.shape(c)[0]
+    powers = np.reshape(1.0 / np.arange(k, 0, -1), (-1,) + (1,) * (np.ndim(c) - 1))
+    return np.concatenate([c * powers, np.zeros_like(c[:1])])
+
+
+def made_continuous(c, x, order):
+    """Return coefficients that differ by constants, with continuous derivatives up to an order."""
+    k, h = np.shape(c)[0], np.diff(x)[:, None]
+    rows = [c[i] for i in range(k)]
+    for nu in range(order, -1, -1):
+        rise = 0.0
+        for power in range(nu + 1, k):
+            rise = rise + rows[k - 1 - power] * h ** (power - nu) * math.comb(power, nu)
+        first = rows[k - 1 - nu][:1]
+        rows[k - 1 - nu] = np.concatenate([first, first + np.cumsum(rise[:-1], axis=0)])
+    return np.stack(rows)
+
+
+@dispatched
+def continuous_values(c, x, order):
+    c = np.array(c, order="C")
+    original("_ppoly").fix_continuity(c, np.ascontiguousarray(x), order)
+    return c
+
+
+by_formula(continuous_values, made_continuous, on_complex=True)
+
+
+@dispatched
+def polynomial_integral(c, x, a, b, extrapolate):
+    c = np.ascontiguousarray(c)
+    out = np.empty(c.shape[2], dtype=c.dtype)
+    original("_ppoly").integrate(c, np.ascontiguousarray(x), float(a), float(b), extrapolate, out)
+    return out
+
+
+def _integral(c, x, a, b, extrapolate):
+    whole = made_continuous(integrated(c), x, 0)
+    ends = np.stack([as_array(a) * 1.0, as_array(b) * 1.0])
+    y = or_nan(evaluated(whole, x, ends, 0), x, ends, extrapolate)
+    return y[1] - y[0]
+
+
+by_formula(polynomial_integral, _integral, on_complex=True)
+
+
+@dispatched
+def bernstein_values(c, x, xp, nu, extrapolate):
+    c = np.ascontiguousarray(c)
+    out = np.empty((len(xp), c.shape[2]), dtype=c.dtype)
+    original("_ppoly").evaluate_bernstein(c, np.ascontiguousarray(x), np.ascontiguousarray(xp), nu, extrapolate, out)
+    return out
+
+
+def _bernstein(c, x, xp, nu, extrapolate):
+    i = piece_of(x, xp)
+    h = (x[i + 1] - x[i])[:, None]
+    s = (xp - x[i])[:, None] / h
+    c = c[:, i, :]
+    for _ in range(nu):
+        k = np.shape(c)[0] - 1
+        c = k * (c[1:] - c[:-1]) / h if k else 0.0 * c
+    k = np.shape(c)[0] - 1
+    y = sum(math.comb(k, j) * s**j * (1 - s) ** (k - j) * c[j] for j in range(k + 1))
+    return or_nan(y, x, xp, extrapolate)
+
+
+by_formula(bernstein_values, _bernstein, on_complex=True)
+
+
+class PiecewisePolynomials:
+    """Formulas in place of ``scipy.interpolate._ppoly``."""
+
+    @staticmethod
+    def evaluate(c, x, xp, nu, extrapolate, out):
+        out[...] = polynomial_values(c, x, xp, nu, extrapolate)
+
+    @staticmethod
+    def fix_continuity(c, x, order):
+        c[...] = continuous_values(c, x, order)
+
+    @staticmethod
+    def integrate(c, x, a, b, extrapolate, out):
+        out[...] = polynomial_integral(c, x, a, b, extrapolate)
+
+    @staticmethod
+    def evaluate_bernstein(c, x, xp, nu, extrapolate, out):
+        out[...] = bernstein_values(c, x, xp, nu, extrapolate)
+
+
+# ---- B-splines
+
+
+@dispatched
+def knot_interval(t, k, x):
+    """Return the index i with t[i] <= x < t[i + 1] inside of the base interval of a spline."""
+    t, x = np.asarray(t), np.asarray(x)
+    n = len(t) - k - 1
+    return np.clip(np.searchsorted(t, x, side="right") - 1, k, n - 1)
+
+
+constant(knot_interval)
+
+
+def basis(t, k, x, i):
+    """Return the k + 1 B-splines that are not zero in interval i, as the last axis (de Boor, chapter X)."""
+    columns = [np.ones(np.shape(x))]
+    for j in range(1, k + 1):
+        saved, found = 0.0, []
+        for r in range(j):
+            right, left = t[i + r + 1], t[i + 1 - j + r]
+            is_empty = np.equal(right, left)
+            term = np.where(is_empty, 0.0, columns[r] / np.where(is_empty, 1.0, right - left))
+            found.append(saved + (right - x) * term)
+            saved = (x - left) * term
+        columns = [*found, saved]
+    return np.stack(columns, axis=-1)
+
+
+def derivative_coefficients(t, c, k, nu):
+    """Return knots, coefficients and degree of a derivative of a spline."""
+    for _ in range(nu):
+        if k == 0:
+            return t, 0.0 * c, 0
+        n = np.shape(t)[0] - k - 1
+        width = t[k + 1 : k + n] - t[1:n]
+        is_empty = np.equal(width, 0)
+        step = (c[1:n] - c[: n - 1]) * np.where(is_empty, 0.0, k / np.where(is_empty, 1.0, width))[:, None]
+        t, c, k = t[1:-1], step, k - 1
+    return t, c, k
+
+
+def spline_formula(t, c, k, x, nu, extrapolate):
+    beyond = is_beyond(t[k : np.shape(t)[0] - k], x)
+    c = c[: np.shape(t)[0] - k - 1]
+    t, c, k = derivative_coefficients(t, c, k, nu)
+    i = knot_interval(t, k, x)
+    weights = basis(t, k, x, i)
+    y = np.sum(weights[:, :, None] * c[(i - k)[:, None] + np.arange(k + 1)], axis=1)
+    return y if extrapolate else np.where(beyond[:, None], np.nan, y)
+
+
+@dispatched
+def spline_values(t, c, k, x, nu, extrapolate):
+    arrays = [np.ascontiguousarray(z) for z in (t, c, x)]
+    return original("_dierckx").evaluate_spline(arrays[0], arrays[1], k, arrays[2], nu, extrapolate)
+
+
+by_formula(spline_values, spline_formula)
+
+
+def design(t, k, x, nu=0):
+    """Return the matrix of all B-splines, or of a derivative, at points."""
+    return spline_formula(t, np.eye(np.shape(t)[0] - k - 1), k, x, nu, True)
+
+
+@dispatched
+def basis_values(t, k, x, left, nu):
+    return original("_dierckx").evaluate_all_bspl(np.ascontiguousarray(t), k, float(x), left, nu)
+
+
+def _basis_values(t, k, x, left, nu):
+    return design(t, k, np.reshape(x, 1) * 1.0, nu)[0, left - k : left + 1]
+
+
+by_formula(basis_values, _basis_values)
+
+
+class Splines:
+    """Formulas in place of ``scipy.interpolate._dierckx``."""
+
+    @staticmethod
+    def evaluate_spline(t, c, k, x, nu, extrapolate):
+        return spline_values(t, c, k, x, nu, extrapolate)
+
+    @staticmethod
+    def find_interval(t, k, x, previous, extrapolate):
+        return int(knot_interval(t, k, x))
+
+    @staticmethod
+    def evaluate_all_bspl(t, k, x, left, nu=0):
+        return basis_values(t, k, as_array(x), left, nu)
+
+    @staticmethod
+    def _coloc(x, t, k, bands, offset):
+        """Store the collocation matrix in LAPACK's banded form, transposed."""
+        i = knot_interval(t, k, x)
+        columns = (i - k)[:, None] + np.arange(k + 1)
+        rows = np.arange(len(x))[:, None] + offset
+        bands[columns, 2 * k + rows - columns] = basis(t, k, x, i)
+
+    @staticmethod
+    def data_matrix(x, t, k, w, extrapolate=False):
+        i = knot_interval(t, k, x)
+        return basis(t, k, x, i) * w[:, None], i - k, np.shape(t)[0] - k - 1
+
+
+# ---- FITPACK
+
+
+def padded(t, c, k):
+    """Return the coefficients that matter, as a column."""
+    return c[: np.shape(t)[0] - k - 1, None]
+
+
+def fitpack_values(t, c, k, x, nu, ext):
+    """Evaluate as FITPACK does: beyond the knots it extrapolates, is zero, raises, or takes the end value."""
+    low, high = t[k], t[np.shape(t)[0] - k - 1]
+    beyond = is_beyond(np.stack([low, high]), x)
+    if ext == 2 and np.any(beyond):
+        return None, 1
+    if ext == 3:
+        x = np.clip(x, low, high)
+    y = fitpack_spline(t, c, k, x, nu, 0)
+    return (np.where(beyond, 0.0, y) if ext == 1 else y), 0
+
+
+@dispatched
+def fitpack_spline(t, c, k, x, nu, ext):
+    name = "_fitpack_impl"
+    return original(name).splev(x, (t, c, k), nu, ext)
+
+
+by_formula(fitpack_spline, lambda t, c, k, x, nu, ext: spline_formula(t, padded(t, c, k), k, x, nu, True)[:, 0])
+
+
+@dispatched
+def fitpack_derivatives(t, c, order, x):
+    return original("_fitpack2")._fitpack.spalde(t, c, order, float(x))[0]
+
+
+def _fitpack_derivatives(t, c, order, x):
+    x, c = np.reshape(x, 1) * 1.0, padded(t, c, order - 1)
+    return np.stack([spline_formula(t, c, order - 1, x, nu, True)[0, 0] for nu in range(order)])
+
+
+by_formula(fitpack_derivatives, _fitpack_derivatives)
+
+
+def antiderivative(t, c, k):
+    """Return knots, coefficients and degree of the antiderivative that is zero at the first knot."""
+    n = np.shape(t)[0] - k - 1
+    rise = np.cumsum(c[:n] * (t[k + 1 :] - t[:n]) / (k + 1))
+    zeros = np.zeros_like(rise[:1])
+    return np.concatenate([t[:1], t, t[-1:]]), np.concatenate([zeros, rise]), k + 1
+
+
+@dispatched
+def fitpack_integral(t, c, k, a, b):
+    return np.float64(original("_fitpack_impl").splint(float(a), float(b), (t, c, k)))
+
+
+def _fitpack_integral(t, c, k, a, b):
+    """FITPACK takes the spline for zero beyond its knots."""
+    low, high = t[k], t[np.shape(t)[0] - k - 1]
+    ends = np.clip(np.stack([as_array(a) * 1.0, as_array(b) * 1.0]), low, high)
+    t, c, k = antiderivative(t, c, k)
+    y = spline_formula(t, c[:, None], k, ends, 0, True)[:, 0]
+    return y[1] - y[0]
+
+
+by_formula(fitpack_integral, _fitpack_integral)
+
+
+def surface(tx, ty, c, kx, ky, dx, dy, x, y, is_grid):
+    """Return a tensor product spline on a grid or at points."""
+    c = np.reshape(c, (np.shape(tx)[0] - kx - 1, np.shape(ty)[0] - ky - 1))
+    x = np.clip(x, tx[kx], tx[np.shape(tx)[0] - kx - 1])
+    y = np.clip(y, ty[ky], ty[np.shape(ty)[0] - ky - 1])
+    of_x, of_y = design(tx, kx, x, dx), design(ty, ky, y, dy)
+    return of_x @ c @ of_y.T if is_grid else np.sum((of_x @ c) * of_y, axis=1)
+
+
+@dispatched
+def surface_values(tx, ty, c, kx, ky, dx, dy, x, y, is_grid):
+    fitpack = original("_fitpack2")._fitpack
+    if dx or dy:
+        return (fitpack.parder if is_grid else fitpack.pardeu)(tx, ty, c, kx, ky, dx, dy, x, y)[0]
+    return (fitpack.bispev if is_grid else fitpack.bispeu)(tx, ty, c, kx, ky, x, y)[0]
+
+
+by_formula(surface_values, surface)
+
+
+class Fitpack:
+    """Formulas in place of ``scipy.interpolate._fitpack``; other functions are those of SciPy, which need plain data."""
+
+    def __getattr__(self, name):
+        return getattr(original("_fitpack2")._fitpack, name)
+
+    @staticmethod
+    def splev(t, c, k, x, ext):
+        return fitpack_values(t, c, k, x, 0, ext)
+
+    @staticmethod
+    def splder(t, c, k, nu, x, ext):
+        return fitpack_values(t, c, k, x, nu, ext)
+
+    @staticmethod
+    def splint(t, c, k, a, b):
+        return fitpack_integral(t, c, k, a, b)
+
+    @staticmethod
+    def spalde(t, c, order, x):
+        return fitpack_derivatives(t, c, order, as_array(x)), 0
+
+    @staticmethod
+    def bispev(tx, ty, c, kx, ky, x, y):
+        return surface_values(tx, ty, c, kx, ky, 0, 0, x, y, True), 0
+
+    @staticmethod
+    def bispeu(tx, ty, c, kx, ky, x, y):
+        return surface_values(tx, ty, c, kx, ky, 0, 0, x, y, False), 0
+
+    @staticmethod
+    def parder(tx, ty, c, kx, ky, dx, dy, x, y):
+        return surface_values(tx, ty, c, kx, ky, dx, dy, x, y, True), 0
+
+    @staticmethod
+    def pardeu(tx, ty, c, kx, ky, dx, dy, x, y):
+        return surface_values(tx, ty, c, kx, ky, dx, dy, x, y, False), 0
+
+
+def lagrange_coefficients(x, w):
+    """Return the coefficients of the interpolating polynomial, highest power first."""
+    total = 0.0
+    for j in range(np.shape(x)[0]):
+        c = w[j : j + 1]
+        for k in range(np.shape(x)[0]):
+            if k != j:
+                rest = np.concatenate([c, np.zeros(1)]) - x[k] * np.concatenate([np.zeros(1), c])
+                c = rest / (x[j] - x[k])
+        total = total + c
+    return total
+
+
+# ---- regular grids
+
+
+def grid_places(grid, xi):
+    """Return the cell of each point along each axis, and its distance from the start of the cell in cell lengths."""
+    cells, distances = [], []
+    for points, x in zip(grid, xi, strict=True):
+        if np.size(points) == 1:
+            cells.append(np.full(np.shape(x), -1))
+            distances.append(0.0 * x)
+            continue
+        i = piece_of(points, x)
+        cells.append(i)
+        distances.append((x - points[i]) / (points[i + 1] - points[i]))
+    return np.stack(cells), np.stack(distances)
+
+
+def points_of(points, ndim=None):
+    """``_ndim_coords_from_arrays``: points as an array with one coordinate after the other in the last axis."""
+    if isinstance(points, tuple):
+        return np.stack(np.broadcast_arrays(*[as_array(p) * 1.0 for p in points]), axis=-1)
+    points = as_array(points)
+    return np.reshape(points, (-1, 1 if ndim is None else ndim)) if np.ndim(points) == 1 else points
+
+
+def tensor_coefficients(knots, degrees, grid, values):
+    """Return the coefficients of the tensor product spline through values on a grid."""
+    for axis, (t, k, x) in enumerate(zip(knots, degrees, grid, strict=True)):
+        lines = np.moveaxis(values, axis, 0)
+        flat = np.linalg.solve(design(t, k, x), np.reshape(lines, (len(x), -1)))
+        values = np.moveaxis(np.reshape(flat, np.shape(lines)), 0, axis)
+    return values
+
+
+def tensor_values(knots, degrees, c, xi, orders):
+    """Return a tensor product spline, or a derivative of it, at points with coordinates in the last axis."""
+    y = None
+    for axis, (t, k, nu) in enumerate(zip(knots, degrees, orders, strict=True)):
+        row = design(t, k, xi[:, axis], nu)
+        y = np.tensordot(row, c, 1) if y is None else np.sum(row[(..., *[None] * (np.ndim(y) - 2))] * y, axis=1)
+    return y
+
+
+def bilinear(values, cells, distances, grid, out):
+    (i, j), (s, t) = cells, distances
+    return (
+        values[i, j] * (1 - s) * (1 - t)
+        + values[i, j + 1] * (1 - s) * t
+        + values[i + 1, j] * s * (1 - t)
+        + values[i + 1, j + 1] * s * t
+    )
