@@ -681,6 +681,8 @@ class vectorize(_np.vectorize, metaclass=_StandIn):
             found.append(self.pyfunc(*positional, **{name: now.get(name, x) for name, x in kwargs.items()}))
         if not found and not _var.holds_traced([x for _, x in given]):
             return super().__call__(*args, **kwargs)
+        if not found and self.otypes is not None and len(self.otypes) == 1:
+            return _np.empty(shape, self.otypes)
         if not found:
             raise _errors.UnsupportedFunctionError("numpy.vectorize has no rule for empty arrays: return a constant")
         if not isinstance(found[0], tuple):

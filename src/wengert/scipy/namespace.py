@@ -257,6 +257,16 @@ def _asarray_validated(
     return a.astype(np.float64) if as_inexact and a.dtype.kind not in "fc" else a
 
 
+def _lazyselect(condlist, choicelist, arrays, default=0):
+    """``scipy._lib._util._lazyselect``, with the functions evaluated everywhere."""
+    arrays = wengert.numpy.broadcast_arrays(*arrays)
+    y = np.full(np.shape(arrays[0]), default, dtype=float)
+    with np.errstate(all="ignore"):
+        for cond, choice in zip(reversed(condlist), reversed(choicelist)):
+            y = np.where(cond, choice(*arrays), y)
+    return y
+
+
 class _At:
     """``array_api_extra.at`` of arrays that can be written to."""
 
@@ -281,3 +291,4 @@ _UPDATES = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "di
 _UPDATES |= {"min": np.minimum, "max": np.maximum}
 _HELPERS = {"array_namespace": _array_namespace, "is_numpy": _is_numpy, "is_numpy_namespace": _is_numpy}
 _HELPERS |= {"apply_where": _apply_where, "at": _At, "_asarray_validated": _asarray_validated}
+_HELPERS["_lazyselect"] = _lazyselect

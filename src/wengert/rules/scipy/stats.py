@@ -1,1 +1,178 @@
-"""Distributions and statistics."""
+"""Densities and quantiles that ``scipy.stats`` computes by private functions of ``scipy.special``, and kernel densities.
+
+Names and arguments are those of ``scipy.special._ufuncs``; versions of SciPy without a function leave out its rule.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+
+from wengert.registry import by_formula, elementwise, lookup, rows
+from wengert.rules.composed import dispatched
+from wengert.rules.special import sp
+from wengert.rules.special_python import log_sum
+
+_ufuncs = importlib.import_module("scipy.special._ufuncs")
+
+
+def declare(name, *partials):
+    fun = getattr(_ufuncs, name, None)
+    if isinstance(fun, np.ufunc) and fun not in rows:
+        elementwise(fun, *partials)
+
+
+def beta_slope(i, y, a, b, x):
+    """Return the partial of the regularised incomplete beta function with respect to a parameter."""
+    return lookup(sp.betainc).partials[i](y, a, b, x)
+
+
+def binomial(k, n, p):
+    return _ufuncs._binom_pmf(k, n, p)
+
+
+declare(
+    "_beta_pdf",
+    lambda y, x, a, b: y * ((a - 1) / x - (b - 1) / (1 - x)),
+    lambda y, x, a, b: y * (np.log(x) - sp.psi(a) + sp.psi(a + b)),
+    lambda y, x, a, b: y * (np.log1p(-x) - sp.psi(b) + sp.psi(a + b)),
+)
+declare(
+    "_beta_ppf",
+    lambda y, q, a, b: 1 / _ufuncs._beta_pdf(y, a, b),
+    lambda y, q, a, b: -beta_slope(0, q, a, b, y) / _ufuncs._beta_pdf(y, a, b),
+    lambda y, q, a, b: -beta_slope(1, q, a, b, y) / _ufuncs._beta_pdf(y, a, b),
+)
+declare("_binom_pmf", None, None, lambda y, k, n, p: y * (k / p - (n - k) / (1 - p)))
+declare("_binom_cdf", None, None, lambda y, k, n, p: -n * binomial(np.floor(k), n - 1, p))
+declare("_binom_sf", None, None, lambda y, k, n, p: n * binomial(np.floor(k), n - 1, p))
+declare(
+    "_nbinom_pmf",
+    None,
+    lambda y, k, n, p: y * (sp.psi(k + n) - sp.psi(n) + np.log(p)),
+    lambda y, k, n, p: y * (n / p - k / (1 - p)),
+)
+declare("_nbinom_cdf", None, lambda y, k, n, p: beta_slope(0, y, n, np.floor(k) + 1, p), lambda y, k, n, p: _ufuncs._beta_pdf(p, n, np.floor(k) + 1))
+declare("_nbinom_sf", None, lambda y, k, n, p: -beta_slope(0, 1 - y, n, np.floor(k) + 1, p), lambda y, k, n, p: -_ufuncs._beta_pdf(p, n, np.floor(k) + 1))
+declare(
+    "_skewnorm_cdf",
+    lambda y, x, loc, scale, a: skew_density(x, loc, scale, a),
+    lambda y, x, loc, scale, a: -skew_density(x, loc, scale, a),
+    lambda y, x, loc, scale, a: -(x - loc) / scale * skew_density(x, loc, scale, a),
+    lambda y, x, loc, scale, a: -np.exp(-0.5 * ((x - loc) / scale) ** 2 * (1 + a * a)) / (np.pi * (1 + a * a)),
+)
+for sign, name in ((1.0, "_cauchy_ppf"), (-1.0, "_cauchy_isf")):
+    declare(
+        name,
+        lambda y, q, loc, scale, sign=sign: sign * scale * np.pi * (1 + ((y - loc) / scale) ** 2),
+        1.0,
+        lambda y, q, loc, scale: (y - loc) / scale,
+    )
+
+
+for sign, name in ((1.0, "_skewnorm_ppf"), (-1.0, "_skewnorm_isf")):
+    declare(
+        name,
+        lambda y, q, loc, scale, a, sign=sign: sign / skew_density(y, loc, scale, a),
+        1.0,
+        lambda y, q, loc, scale, a: (y - loc) / scale,
+        lambda y, q, loc, scale, a: (
+            np.exp(-0.5 * ((y - loc) / scale) ** 2 * (1 + a * a)) / (np.pi * (1 + a * a) * skew_density(y, loc, scale, a))
+        ),
+    )
+    name = name.replace("skewnorm", "invgauss")
+    declare(name, lambda y, q, mu, s, sign=sign: sign / inverse_gaussian(y, mu, s), None, None)
+
+
+def inverse_gaussian(x, mu, s):
+    return np.sqrt(s / (2 * np.pi * x**3)) * np.exp(-s * (x - mu) ** 2 / (2 * mu * mu * x))
+
+
+def chi2(x, k, nc):
+    return _ufuncs._ncx2_pdf(x, k, nc)
+
+
+declare(
+    "_ncx2_pdf",
+    lambda y, x, k, nc: y * ((k / 2 - 1) / x - 0.5) + 0.5 * nc / x * chi2(x, k + 2, nc),
+    None,
+    lambda y, x, k, nc: 0.5 * (chi2(x, k + 2, nc) - y),
+)
+declare("_ncx2_cdf", lambda y, x, k, nc: chi2(x, k, nc), None, lambda y, x, k, nc: -chi2(x, k + 2, nc))
+declare("_ncx2_sf", lambda y, x, k, nc: -chi2(x, k, nc), None, lambda y, x, k, nc: chi2(x, k + 2, nc))
+declare("_nbinom_mean", lambda y, n, p: (1 - p) / p, lambda y, n, p: -n / (p * p))
+declare("_nbinom_variance", lambda y, n, p: (1 - p) / (p * p), lambda y, n, p: n * (p - 2) / p**3)
+declare("_scaled_exp1", lambda y, x: y / x + y - 1)
+declare("_cosine_cdf", lambda y, x: (1 + np.cos(x)) / (2 * np.pi))
+declare("_cosine_invcdf", lambda y, p: 2 * np.pi / (1 + np.cos(y)))
+
+
+def skew_density(x, loc, scale, a):
+    z = (x - loc) / scale
+    return np.sqrt(2 / np.pi) / scale * np.exp(-0.5 * z * z) * sp.ndtr(a * z)
+
+
+# ---- differences of exponentials
+
+
+@dispatched
+def log_difference(log_p, log_q):
+    """Return log(p - q) as a complex number, as `scipy.stats` computes it."""
+    return importlib.import_module("scipy.stats._continuous_distns")._log_diff(log_p, log_q)
+
+
+def _log_difference(log_p, log_q):
+    return (log_p + np.log1p(-np.exp(log_q - log_p))) * (1 + 0j)
+
+
+by_formula(log_difference, _log_difference, on_complex=True)
+
+# ---- kernel densities
+
+
+def log_kernels(points, xi, factor):
+    """Return the logarithms of Gaussian kernels at the points xi, one column for each sample."""
+    d = np.shape(points)[1]
+    whitened = [np.transpose(np.linalg.solve(factor, np.transpose(x))) for x in (points, xi)]
+    square = np.sum((whitened[1][:, None, :] - whitened[0][None, :, :]) ** 2, axis=-1)
+    return -0.5 * square - 0.5 * d * np.log(2 * np.pi) - np.sum(np.log(np.diagonal(factor)))
+
+
+def compiled(name, spec):
+    return getattr(importlib.import_module("scipy.stats._stats"), name)[spec]
+
+
+@dispatched
+def kernel_estimate(points, values, xi, factor, spec, dtype):
+    return compiled("gaussian_kernel_estimate", spec)(*map(np.ascontiguousarray, (points, values, xi)), factor, dtype)
+
+
+@dispatched
+def log_kernel_estimate(points, values, xi, factor, spec, dtype):
+    arrays = map(np.ascontiguousarray, (points, values, xi))
+    return compiled("gaussian_kernel_estimate_log", spec)(*arrays, factor, dtype)
+
+
+def _kernel_estimate(points, values, xi, factor, spec, dtype):
+    return np.exp(log_kernels(points, xi, factor)) @ values
+
+
+def _log_kernel_estimate(points, values, xi, factor, spec, dtype):
+    logs = log_kernels(points, xi, factor)
+    columns = [log_sum(logs, values[:, k], 1) for k in range(np.shape(values)[1])]
+    return np.stack(columns, axis=-1)
+
+
+by_formula(kernel_estimate, _kernel_estimate)
+by_formula(log_kernel_estimate, _log_kernel_estimate)
+
+
+class KernelEstimate:
+    """A formula in place of ``scipy.stats._stats.gaussian_kernel_estimate``, which is indexed by the type."""
+
+    def __init__(self, fun):
+        self.fun = fun
+
+    def __getitem__(self, spec):
+        return lambda points, values, xi, factor, dtype: self.fun(points, values, xi, factor, spec, dtype)

@@ -1,6 +1,0 @@
-"""``scipy.stats`` with functions that accept traced values."""
-
-import wengert.rules.scipy.stats  # noqa: F401  (declares the rules)
-from wengert.scipy import namespace as _namespace
-
-_namespace.install("stats")

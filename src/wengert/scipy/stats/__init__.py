@@ -1,0 +1,16 @@
+"""``scipy.stats`` with functions and distributions that accept traced values.
+
+They are second copies of SciPy's Python code.
+"""
+
+from wengert.scipy import fft, integrate, interpolate, linalg, namespace, ndimage, sparse, spatial  # noqa: F401
+from wengert.scipy.stats import distributions as _distributions  # before modules that import distributions
+from wengert.scipy.stats import multivariate as _multivariate
+from wengert.scipy.stats import summaries as _summaries
+
+globals().update(_distributions.INSTANCES | _multivariate.REPLACED)
+
+#: classes, results and settings
+_PLAIN = _summaries.PLAIN
+
+namespace.install("stats")

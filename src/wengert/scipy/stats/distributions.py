@@ -1,0 +1,79 @@
+"""Univariate distributions of ``scipy.stats``: SciPy's Python code with the rules of ``scipy.special``.
+
+Quantiles that SciPy finds by iterations have the derivative of the equation cdf(x) = q.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+
+from wengert.core.dispatch import dispatch
+from wengert.core.operands import var
+from wengert.errors import UnsupportedFunctionError
+from wengert.rules.scipy import stats as rules  # declares rules of private ufuncs
+from wengert.scipy import namespace
+
+infrastructure = namespace.second_copy("scipy.stats._distn_infrastructure")
+generic = infrastructure.rv_generic
+
+
+def _without_documentation(self, *args, **options):
+    """Copies need no docstrings, which take half of the time to make them."""
+
+
+generic._construct_doc = generic._construct_default_doc = _without_documentation
+
+
+def _quantile(self, q, *args):
+    """Solve cdf(x) = q as SciPy does, then take two Newton steps, which carry derivatives up to the third order."""
+    x = found = self._ppfvec(var.plain(q), *map(var.plain, args))
+    if not var.holds_traced((q, *args)):
+        return found
+    for _ in range(2):
+        x = x - (self._cdf(x, *args) - q) / self._pdf(x, *args)
+    return namespace.with_value(x, found)
+
+
+def _fit(self, data, *args, **options):
+    if var.holds_traced((data, args, tuple(options.values()))):
+        raise UnsupportedFunctionError(
+            f"scipy.stats.{self.name}.fit searches for its result: minimise the negative log-likelihood with "
+            "wengert.scipy.optimize.minimize, whose solution has a derivative"
+        )
+    return getattr(importlib.import_module("scipy.stats"), self.name).fit(data, *args, **options)
+
+
+def _array(x):
+    return dispatch.stacked(x) if isinstance(x, (list, tuple)) and var.holds_traced(x) else x
+
+
+infrastructure.rv_continuous._ppf = _quantile
+infrastructure.rv_continuous.fit = _fit
+_continuous = namespace.second_copy("scipy.stats._continuous_distns", _log_diff=rules.log_difference)
+_discrete = namespace.second_copy("scipy.stats._discrete_distns")
+for _cls in {type(x) for x in vars(_continuous).values() if isinstance(x, infrastructure.rv_continuous)}:
+    if "fit" in vars(_cls):
+        _cls.fit = _fit
+
+_originals = importlib.import_module("scipy.stats._distn_infrastructure")
+
+#: the distributions, by name
+INSTANCES = {
+    name: value
+    for module in (_continuous, _discrete)
+    for name, value in vars(module).items()
+    if isinstance(value, generic) and isinstance(getattr(importlib.import_module("scipy.stats"), name, None), _originals.rv_generic)
+}
+
+
+def _frozen(value):
+    """Convert a frozen distribution that was made outside of a derivative."""
+    name = value.dist.name
+    return INSTANCES[name](*value.args, **value.kwds) if name in INSTANCES else value
+
+
+for _name in ("rv_continuous_frozen", "rv_discrete_frozen", "rv_frozen"):
+    if hasattr(_originals, _name):
+        namespace.register_conversion(getattr(_originals, _name), _frozen)

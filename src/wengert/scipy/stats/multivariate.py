@@ -1,0 +1,99 @@
+"""Multivariate distributions and kernel densities of ``scipy.stats``.
+
+SciPy factorises a covariance matrix by its eigenvalues, which may be equal.  A traced one is factorised by Cholesky's
+method instead; the values are SciPy's.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+
+from wengert.core.operands import var
+from wengert.errors import UnsupportedFunctionError
+from wengert.rules.scipy import stats as _rules
+from wengert.scipy import namespace
+
+_stats = importlib.import_module("scipy.stats")
+_original = importlib.import_module("scipy.stats._multivariate")
+namespace.second_copy("scipy.stats._covariance")
+_copy = namespace.second_copy("scipy.stats._multivariate")
+
+
+class CholeskyFactor(_copy._PSD):
+    """A positive definite matrix with the attributes of SciPy's ``_PSD``."""
+
+    def __init__(self, M, cond=None, rcond=None, lower=True, check_finite=True, allow_singular=True):
+        if not var.is_traced(M):
+            super().__init__(M, cond, rcond, lower, check_finite, allow_singular)
+            return
+        self._M = M
+        n = np.shape(M)[-1]
+        factor = np.linalg.cholesky(M)
+        self.eps, self.rank, self.V = 0.0, n, None
+        self.U = np.swapaxes(np.linalg.solve(factor, np.eye(n)), -1, -2)
+        self.log_pdet = 2 * np.sum(np.log(np.diagonal(factor)))
+        self._pinv = self.U @ np.swapaxes(self.U, -1, -2)
+
+
+_copy._PSD = CholeskyFactor
+
+
+def _with_value(name, method):
+    """Return a method whose values are those of SciPy's distribution object of this name."""
+
+    def call(self, *args, **options):
+        y = getattr(super(type(self), self), method)(*args, **options)
+        if not var.is_traced(y):
+            return y
+        plain = getattr(getattr(_stats, name), method)
+        return namespace.with_value(y, plain(*map(_plain, args), **{key: _plain(x) for key, x in options.items()}))
+
+    call.__name__ = method
+    return call
+
+
+def _plain(x):
+    return var.plain(x) if not isinstance(x, (list, tuple)) else type(x)(map(_plain, x))
+
+
+def _replacement(name):
+    """Return an object like SciPy's distribution of this name."""
+    cls = type(getattr(_copy, name))
+    methods = [m for m in ("pdf", "logpdf", "pmf", "logpmf", "entropy") if hasattr(cls, m)]
+    return type(cls.__name__, (cls,), {m: _with_value(name, m) for m in methods} | {"rvs": _draw(name)})()
+
+
+def _draw(name):
+    def rvs(self, *args, **options):
+        if var.holds_traced((args, tuple(options.values()))):
+            raise UnsupportedFunctionError(
+                f"scipy.stats.{name}.rvs has no derivative in its parameters: transform draws without parameters, such "
+                "as mean + numpy.linalg.cholesky(cov) @ z"
+            )
+        return getattr(_stats, name).rvs(*args, **options)
+
+    return rvs
+
+
+_NAMES = (
+    "dirichlet dirichlet_multinomial invwishart matrix_normal multinomial multivariate_normal multivariate_t "
+    "vonmises_fisher wishart"
+).split()
+REPLACED = {name: _replacement(name) for name in _NAMES if hasattr(_copy, name)}
+namespace.register_objects(
+    *[
+        f"scipy.stats._multivariate.{name}"
+        for name in vars(_original)
+        if name.endswith("_frozen") and name.removesuffix("_frozen") in _NAMES
+    ]
+)
+
+_kde = namespace.second_copy(
+    "scipy.stats._kde",
+    gaussian_kernel_estimate=_rules.KernelEstimate(_rules.kernel_estimate),
+    gaussian_kernel_estimate_log=_rules.KernelEstimate(_rules.log_kernel_estimate),
+)
+REPLACED["gaussian_kde"] = _kde.gaussian_kde
+namespace.register_objects("scipy.stats._kde.gaussian_kde")
