@@ -80,7 +80,7 @@ FACTORS = {
     "permuted lower factor": (lambda a: la.lu(a, permute_l=True)[0], TALL),
     "upper factor of a wide matrix": (lambda a: la.lu(a)[2], WIDE),
     "product of the factors": (lambda a: (la.lu(a)[0] @ la.lu(a)[1] @ la.lu(a)[2]) ** 2, M[[2, 0, 3, 1]]),
-    "q": (lambda a: la.qr(a)[0], M),
+    "q": (lambda a: la.qr(a)[0] ** 2, M),
     "r": (lambda a: la.qr(a, mode="r")[0], TALL),
     "economic qr": (lambda a: la.qr(a, mode="economic")[0], TALL),
     "qr with pivots": (lambda a: la.qr(a, mode="economic", pivoting=True)[1], TALL),

@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+import scipy.spatial as sp
 from scipy.spatial import distance
 from scipy.spatial.distance import cdist, pdist, squareform
+from scipy.spatial.transform import Rotation as R
+from scipy.spatial.transform import Slerp
 
 import wengert as wg
 from scipy_cases import check
@@ -62,3 +65,56 @@ def test_counting_metrics_are_piecewise_constant(name):
     y, slope = wg.value_and_grad(lambda u: 2.0 * u[0] + metric(u != 0, v != 0))(u)
     assert y == 2.0 + metric(u != 0, v != 0)
     np.testing.assert_array_equal(slope, [2.0, 0.0, 0.0, 0.0])
+
+
+VECTORS = RNG.normal(size=(4, 3))
+ANGLES = np.array([0.3, -0.7, 1.1])
+QUATERNION = RNG.normal(size=4)
+FIXED = R.from_rotvec([0.1, 0.2, 0.3])
+TREE = sp.KDTree(A)
+POINTS = RNG.uniform(size=(9, 2))
+
+ROTATIONS = {
+    "rotation vector": (lambda a: R.from_rotvec(a).as_matrix(), ANGLES),
+    "Euler angles": (lambda a: R.from_euler("xyz", a).as_quat(), ANGLES),
+    "degrees": (lambda a: R.from_euler("zx", a[:2], degrees=True).apply(VECTORS), ANGLES),
+    "quaternion": (lambda q: R.from_quat(q).as_euler("xyz"), QUATERNION),
+    "matrix": (lambda a: R.from_matrix(R.from_rotvec(a).as_matrix()).as_rotvec() ** 2, ANGLES),
+    "apply": (lambda v: FIXED.apply(v), VECTORS),
+    "inverse": (lambda v: FIXED.apply(v, inverse=True), VECTORS),
+    "product": (lambda a: (R.from_rotvec(a) * FIXED).as_rotvec(), ANGLES),
+    "magnitude": (lambda a: np.asarray(R.from_rotvec(a).magnitude()), ANGLES),
+    "Rodrigues parameters": (lambda a: R.from_mrp(a).inv().as_mrp(), ANGLES),
+    "stack": (lambda v: R.from_rotvec(v)[1:].as_quat(), VECTORS),
+    "mean": (lambda v: R.from_rotvec(v).mean().as_rotvec(), 0.2 * VECTORS),
+    "power": (lambda a: (R.from_rotvec(a) ** 0.5).as_rotvec() ** 2, ANGLES),
+    "slerp": (lambda v: Slerp([0, 1, 2, 3], R.from_rotvec(v))([0.5, 1.2]).as_rotvec(), 0.3 * VECTORS),
+}
+
+
+@pytest.mark.skipif(not hasattr(sp.transform._rotation, "xp_backend"), reason="a compiled class in older SciPy")
+@pytest.mark.parametrize("name", ROTATIONS)
+def test_rotations(name):
+    f, x = ROTATIONS[name]
+    check(f, x, batches=False)
+
+
+STRUCTURES = {
+    "procrustes": (lambda a: np.asarray(sp.procrustes(a, B[:4])[2]), A),
+    "geometric_slerp": (lambda t: sp.geometric_slerp(np.stack([np.cos(t), np.sin(t)]), [0.0, 1.0], 0.3), np.array(0.4)),
+    "tree query": (lambda x: TREE.query(x)[0], B),
+    "neighbours of traced data": (lambda a: sp.KDTree(a).query(B, k=2)[0], A),
+    "hull volume": (lambda p: sp.ConvexHull(p).volume, POINTS),
+    "hull area": (lambda p: sp.ConvexHull(p).area, POINTS),
+}
+
+
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_structures_of_points(name):
+    f, *operands = STRUCTURES[name]
+    check(f, *operands, batches=False)
+
+
+def test_planes_of_a_hull_are_refused_with_a_remedy():
+    with pytest.raises(wg.errors.UnsupportedFunctionError, match="simplices"):
+        wg.grad(lambda p: np.sum(sp.ConvexHull(p).equations))(POINTS)

@@ -99,9 +99,9 @@ def _splrep(x, y, w=None, xb=None, xe=None, k=3, task=0, s=None, t=None, full_ou
     plain = _importlib.import_module("scipy.interpolate").splrep(
         _var.plain(x), _var.plain(y), None if w is None else _var.plain(w), k=k, s=s, t=given, task=task
     )
-    if _var.is_traced(x):
+    if _var.holds_traced((x, t, w)):
         raise _UnsupportedFunctionError(
-            "scipy.interpolate.splrep has no derivative rule for the points x: use make_interp_spline(x, y)"
+            "scipy.interpolate.splrep has a derivative in the values y only: use make_interp_spline(x, y)"
         )
     a, weight = _rules.design(plain[0], k, x), 1.0 if w is None else w[:, None] ** 2
     c = _np.linalg.solve(a.T @ (weight * a), a.T @ (weight * y[:, None]))[:, 0] if t is not None else (
@@ -159,8 +159,12 @@ class _TensorSpline:
         flat = _np.reshape(xi, (-1, _np.shape(xi)[-1]))
         y = _rules.tensor_values(self.spline.t, self.spline.k, self.c, flat, orders)
         y = _np.reshape(y, _np.shape(xi)[:-1] + _np.shape(y)[1:])
-        value = self.spline(_var.plain(xi), nu=nu, extrapolate=extrapolate)
-        return _namespace.with_value(_np.where(_np.isnan(value), _np.nan, y), value)
+
+        def values(xi):
+            return self.spline(xi, nu=nu, extrapolate=extrapolate)
+
+        beyond = _namespace.computed(lambda xi: _np.isnan(values(xi)), xi)
+        return _namespace.with_value(_np.where(beyond, _np.nan, y), values(_var.plain(xi)))
 
 
 def _make_ndbspl(points, values, k=3, **options):
@@ -295,7 +299,7 @@ class LinearNDInterpolator:
     def __call__(self, *args):
         xi = _rules.points_of(args if len(args) > 1 else args[0], self.tri.points.shape[1])
         flat = _np.reshape(xi, (-1, _np.shape(xi)[-1]))
-        simplex = self.tri.find_simplex(_var.plain(flat))
+        simplex = _namespace.computed(self.tri.find_simplex, flat)
         vertices, n = self.tri.simplices[simplex], self.tri.points.shape[1]
         transform = self.tri.transform[simplex]
         part = _np.sum(transform[:, :n] * (flat - transform[:, n])[:, None, :], axis=-1)
@@ -313,17 +317,18 @@ class NearestNDInterpolator:
     def __init__(self, x, y, rescale=False, tree_options=None):
         y = _dispatch.stacked(y) if isinstance(y, (list, tuple)) else y
         self.values = y
-        self._places = _scipy("NearestNDInterpolator")(_plain(x), _np.arange(len(y)), rescale, tree_options)
+        x = _dispatch.stacked(x) if isinstance(x, (list, tuple)) else x
+        self._places = _scipy("NearestNDInterpolator")(_var.observed(x), _np.arange(len(y)), rescale, tree_options)
 
     def __call__(self, *args, **options):
-        args = [_plain(x) for x in args]
-        return self.values[self._places(*args, **options).astype(int)]
+        found = _namespace.computed(lambda *args: self._places(*args, **options).astype(int), *args)
+        return self.values[found]
 
 
 def _griddata(points, values, xi, method="linear", fill_value=_np.nan, rescale=False):
     points = _rules.points_of(points)
     if _np.shape(points)[-1] == 1 and method in ("nearest", "linear", "cubic"):
-        order = _np.argsort(_plain(points)[:, 0])
+        order = _np.argsort(points[:, 0])
         xi = xi[0] if isinstance(xi, tuple) else xi
         fill = {"fill_value": "extrapolate" if method == "nearest" else fill_value}
         return interp1d(points[order, 0], values[order], kind=method, axis=0, bounds_error=False, **fill)(xi)

@@ -22,6 +22,7 @@ import numpy as np
 
 import wengert.numpy
 from wengert.core.dispatch import dispatch, refusing
+from wengert.core.operands import var
 from wengert.core.rebind import rebind
 from wengert.rules.scipy.functions import known, with_rule
 
@@ -106,8 +107,17 @@ def recast(value: Any) -> Any:
 
 
 def with_value(y: Any, value: Any) -> Any:
-    """Return `value` with the derivative of `y`, which agrees with it within rounding."""
+    """Return `value` with the derivative of `y`, which agrees with it within rounding; in a program, `y` itself."""
+    if var.may_record() and var.recording_level(y) is not None:
+        return y
     return dispatch.replaced_value(y, value)
+
+
+def computed(fun: Callable, *args: Any) -> Any:
+    """Return a function of the plain values of arguments; a program computes it again, or guards what it read."""
+    if var.may_record() and var.recording_level(args) is not None:
+        return dispatch.record_constant(dispatch.constant_row, args, {}, fun)
+    return fun(*var.plain(args))
 
 
 # ---- second copies of SciPy's code
@@ -267,6 +277,20 @@ def _lazyselect(condlist, choicelist, arrays, default=0):
     return y
 
 
+def _get_nan(*data, **options):
+    return np.float64(np.nan)
+
+
+def _contains_nan(a, nan_policy="propagate", **options):
+    """Return whether an array has NaN, which only policies other than to propagate ask for."""
+    if nan_policy not in ("propagate", "raise", "omit"):
+        raise ValueError(f"nan_policy must be one of ['omit', 'propagate', 'raise'], not {nan_policy!r}.")
+    found = bool(np.any(np.isnan(a)))
+    if found and nan_policy == "raise":
+        raise ValueError("The input contains nan values")
+    return found
+
+
 class _At:
     """``array_api_extra.at`` of arrays that can be written to."""
 
@@ -277,6 +301,8 @@ class _At:
         return _At(self.x, idx)
 
     def set(self, y, /, copy=None, xp=None):
+        if np.ndim(self.x) == 0:
+            return np.where(self.idx, y, self.x)[()]
         x = np.copy(self.x) if copy else self.x
         x[self.idx] = y
         return x
@@ -291,4 +317,4 @@ _UPDATES = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "di
 _UPDATES |= {"min": np.minimum, "max": np.maximum}
 _HELPERS = {"array_namespace": _array_namespace, "is_numpy": _is_numpy, "is_numpy_namespace": _is_numpy}
 _HELPERS |= {"apply_where": _apply_where, "at": _At, "_asarray_validated": _asarray_validated}
-_HELPERS["_lazyselect"] = _lazyselect
+_HELPERS |= {"_contains_nan": _contains_nan, "_get_nan": _get_nan, "_lazyselect": _lazyselect}

@@ -1,4 +1,4 @@
-"""Densities and quantiles that ``scipy.stats`` computes by private functions of ``scipy.special``, and kernel densities.
+"""Densities and quantiles of ``scipy.stats`` from private functions of ``scipy.special``, and kernel densities.
 
 Names and arguments are those of ``scipy.special._ufuncs``; versions of SciPy without a function leave out its rule.
 """
@@ -53,14 +53,24 @@ declare(
     lambda y, k, n, p: y * (sp.psi(k + n) - sp.psi(n) + np.log(p)),
     lambda y, k, n, p: y * (n / p - k / (1 - p)),
 )
-declare("_nbinom_cdf", None, lambda y, k, n, p: beta_slope(0, y, n, np.floor(k) + 1, p), lambda y, k, n, p: _ufuncs._beta_pdf(p, n, np.floor(k) + 1))
-declare("_nbinom_sf", None, lambda y, k, n, p: -beta_slope(0, 1 - y, n, np.floor(k) + 1, p), lambda y, k, n, p: -_ufuncs._beta_pdf(p, n, np.floor(k) + 1))
+declare(
+    "_nbinom_cdf",
+    None,
+    lambda y, k, n, p: beta_slope(0, y, n, np.floor(k) + 1, p),
+    lambda y, k, n, p: _ufuncs._beta_pdf(p, n, np.floor(k) + 1),
+)
+declare(
+    "_nbinom_sf",
+    None,
+    lambda y, k, n, p: -beta_slope(0, 1 - y, n, np.floor(k) + 1, p),
+    lambda y, k, n, p: -_ufuncs._beta_pdf(p, n, np.floor(k) + 1),
+)
 declare(
     "_skewnorm_cdf",
     lambda y, x, loc, scale, a: skew_density(x, loc, scale, a),
     lambda y, x, loc, scale, a: -skew_density(x, loc, scale, a),
     lambda y, x, loc, scale, a: -(x - loc) / scale * skew_density(x, loc, scale, a),
-    lambda y, x, loc, scale, a: -np.exp(-0.5 * ((x - loc) / scale) ** 2 * (1 + a * a)) / (np.pi * (1 + a * a)),
+    lambda y, x, loc, scale, a: -skew_slope(x, loc, scale, a),
 )
 for sign, name in ((1.0, "_cauchy_ppf"), (-1.0, "_cauchy_isf")):
     declare(
@@ -77,16 +87,24 @@ for sign, name in ((1.0, "_skewnorm_ppf"), (-1.0, "_skewnorm_isf")):
         lambda y, q, loc, scale, a, sign=sign: sign / skew_density(y, loc, scale, a),
         1.0,
         lambda y, q, loc, scale, a: (y - loc) / scale,
-        lambda y, q, loc, scale, a: (
-            np.exp(-0.5 * ((y - loc) / scale) ** 2 * (1 + a * a)) / (np.pi * (1 + a * a) * skew_density(y, loc, scale, a))
-        ),
+        lambda y, q, loc, scale, a: skew_slope(y, loc, scale, a) / skew_density(y, loc, scale, a),
     )
     name = name.replace("skewnorm", "invgauss")
-    declare(name, lambda y, q, mu, s, sign=sign: sign / inverse_gaussian(y, mu, s), None, None)
+    declare(
+        name,
+        lambda y, q, mu, s, sign=sign: sign / inverse_gaussian(y, mu, s),
+        lambda y, q, mu, s: inverse_gaussian_slope(y, mu, s) / inverse_gaussian(y, mu, s),
+        None,
+    )
 
 
 def inverse_gaussian(x, mu, s):
     return np.sqrt(s / (2 * np.pi * x**3)) * np.exp(-s * (x - mu) ** 2 / (2 * mu * mu * x))
+
+
+def inverse_gaussian_slope(x, mu, s):
+    """Return minus the derivative of the distribution function with respect to the mean."""
+    return 2 * s / mu**2 * np.exp(2 * s / mu + sp.log_ndtr(-np.sqrt(s / x) * (x / mu + 1)))
 
 
 def chi2(x, k, nc):
@@ -103,9 +121,24 @@ declare("_ncx2_cdf", lambda y, x, k, nc: chi2(x, k, nc), None, lambda y, x, k, n
 declare("_ncx2_sf", lambda y, x, k, nc: -chi2(x, k, nc), None, lambda y, x, k, nc: chi2(x, k + 2, nc))
 declare("_nbinom_mean", lambda y, n, p: (1 - p) / p, lambda y, n, p: -n / (p * p))
 declare("_nbinom_variance", lambda y, n, p: (1 - p) / (p * p), lambda y, n, p: n * (p - 2) / p**3)
+declare(
+    "_nbinom_skewness",
+    lambda y, n, p: -y / (2 * n),
+    lambda y, n, p: (0.5 * (2 - p) / (1 - p) - 1) / np.sqrt(n * (1 - p)),
+)
+declare(
+    "_nbinom_kurtosis_excess",
+    lambda y, n, p: -y / n,
+    lambda y, n, p: p * (2 - p) / (n * (1 - p) ** 2),
+)
 declare("_scaled_exp1", lambda y, x: y / x + y - 1)
 declare("_cosine_cdf", lambda y, x: (1 + np.cos(x)) / (2 * np.pi))
 declare("_cosine_invcdf", lambda y, p: 2 * np.pi / (1 + np.cos(y)))
+
+
+def skew_slope(x, loc, scale, a):
+    """Return minus the derivative of the distribution function with respect to the skewness parameter."""
+    return np.exp(-0.5 * ((x - loc) / scale) ** 2 * (1 + a * a)) / (np.pi * (1 + a * a))
 
 
 def skew_density(x, loc, scale, a):
@@ -160,7 +193,7 @@ def _kernel_estimate(points, values, xi, factor, spec, dtype):
 
 def _log_kernel_estimate(points, values, xi, factor, spec, dtype):
     logs = log_kernels(points, xi, factor)
-    columns = [log_sum(logs, values[:, k], 1) for k in range(np.shape(values)[1])]
+    columns = [log_sum(logs, np.broadcast_to(values[:, k], np.shape(logs)), -1) for k in range(np.shape(values)[1])]
     return np.stack(columns, axis=-1)
 
 

@@ -1,7 +1,29 @@
 """``scipy.spatial`` with functions that accept traced values."""
 
-import wengert.rules.scipy.spatial  # noqa: F401  (declares the rules)
-from wengert.scipy import namespace as _namespace
+from wengert import registry as _registry
+from wengert.rules.scipy.functions import Functions as _Functions
+from wengert.scipy import linalg, namespace  # noqa: F401  (copies use the rules of linalg)
 from wengert.scipy.spatial import distance, transform  # noqa: F401  (registered first, as attributes of the package)
 
-_namespace.install("spatial")
+_spatial = _Functions("scipy.spatial")
+for _name, _module in {
+    "distance_matrix": "_kdtree",
+    "minkowski_distance": "_kdtree",
+    "minkowski_distance_p": "_kdtree",
+    "procrustes": "_procrustes",
+    "geometric_slerp": "_geometric_slerp",
+}.items():
+    _registry.composed(getattr(_spatial, _name), getattr(namespace.second_copy(f"scipy.spatial.{_module}"), _name))
+_registry.constant(_spatial.tsearch)
+
+from wengert.scipy.spatial.structures import ConvexHull, KDTree  # noqa: E402, F401
+
+cKDTree = KDTree
+
+#: structures of plain points
+_PLAIN = frozenset(
+    "Delaunay HalfspaceIntersection QhullError Rectangle SphericalVoronoi Voronoi "
+    "convex_hull_plot_2d delaunay_plot_2d voronoi_plot_2d".split()
+)
+
+namespace.install("spatial")

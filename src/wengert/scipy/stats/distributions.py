@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import importlib
 
-import numpy as np
-
 from wengert.core.dispatch import dispatch
 from wengert.core.operands import var
 from wengert.errors import UnsupportedFunctionError
@@ -28,7 +26,7 @@ generic._construct_doc = generic._construct_default_doc = _without_documentation
 
 def _quantile(self, q, *args):
     """Solve cdf(x) = q as SciPy does, then take two Newton steps, which carry derivatives up to the third order."""
-    x = found = self._ppfvec(var.plain(q), *map(var.plain, args))
+    x = found = namespace.computed(self._ppfvec, q, *args)
     if not var.holds_traced((q, *args)):
         return found
     for _ in range(2):
@@ -57,6 +55,7 @@ for _cls in {type(x) for x in vars(_continuous).values() if isinstance(x, infras
     if "fit" in vars(_cls):
         _cls.fit = _fit
 
+_stats = importlib.import_module("scipy.stats")
 _originals = importlib.import_module("scipy.stats._distn_infrastructure")
 
 #: the distributions, by name
@@ -64,7 +63,7 @@ INSTANCES = {
     name: value
     for module in (_continuous, _discrete)
     for name, value in vars(module).items()
-    if isinstance(value, generic) and isinstance(getattr(importlib.import_module("scipy.stats"), name, None), _originals.rv_generic)
+    if isinstance(value, generic) and isinstance(getattr(_stats, name, None), _originals.rv_generic)
 }
 
 

@@ -40,6 +40,20 @@ class CholeskyFactor(_copy._PSD):
 _copy._PSD = CholeskyFactor
 
 
+class _Frozen(_copy.multivariate_normal_frozen):
+    """A frozen normal distribution with SciPy's values, also for a traced covariance matrix."""
+
+    def logpdf(self, x):
+        y = super().logpdf(x)
+        if not isinstance(self.cov_object, _copy._covariance.CovViaPSD):
+            return y
+        parameters = map(_plain, (x, self.mean, self.cov_object.covariance))
+        return namespace.with_value(y, _stats.multivariate_normal.logpdf(*parameters, self.allow_singular))
+
+
+_copy.multivariate_normal_frozen = _Frozen
+
+
 def _with_value(name, method):
     """Return a method whose values are those of SciPy's distribution object of this name."""
 

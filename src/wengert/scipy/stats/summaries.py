@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import types
 
 from wengert import registry
 from wengert.errors import UnsupportedFunctionError
@@ -33,18 +34,16 @@ CONSTANT = (
 ).split()
 _SEARCH = "it searches, resamples or counts; write the statistic with NumPy functions"
 PLAIN = frozenset(
-    "Binomial BootstrapMethod CensoredData Covariance Logistic Mixture MonteCarloMethod Normal PermutationMethod Uniform "
-    "abs exp log make_distribution rv_continuous rv_discrete rv_histogram truncate order_statistic".split()
+    "Binomial BootstrapMethod CensoredData Covariance Logistic Mixture MonteCarloMethod Normal PermutationMethod "
+    "levy_stable matrix_t multivariate_hypergeom normal_inverse_gamma ortho_group random_correlation random_table "
+    "special_ortho_group studentized_range uniform_direction unitary_group poisson_binom "
+    "Uniform abs exp log make_distribution rv_continuous rv_discrete rv_histogram truncate order_statistic".split()
 )
-
-
-def _is_distribution(value):
-    return hasattr(value, "rvs") and not isinstance(value, type)
 
 
 for _name in namespace.public_names(_original):
     _value = getattr(_original, _name)
-    if isinstance(_value, type) or not callable(_value) or _is_distribution(_value) or _name in PLAIN:
+    if not isinstance(_value, types.FunctionType) or _name in PLAIN:
         continue
     _proxy = getattr(_functions, _name)
     if _proxy in registry.rows:

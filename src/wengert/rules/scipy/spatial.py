@@ -1,1 +1,0 @@
-"""Distances and rotations."""

@@ -1,0 +1,99 @@
+"""Trees and convex hulls of points: their structure is plain, distances and volumes are differentiated."""
+
+from __future__ import annotations
+
+import importlib
+import math
+
+import numpy as np
+
+from wengert.core.dispatch import dispatch
+from wengert.core.frames import at
+from wengert.core.operands import var
+from wengert.errors import UnsupportedFunctionError
+from wengert.scipy import namespace
+
+_scipy = importlib.import_module("scipy.spatial")
+
+
+def _array(x):
+    return dispatch.stacked(x) if isinstance(x, (list, tuple)) else x
+
+
+class KDTree:
+    """``scipy.spatial.KDTree``; distances to neighbours are functions of the points and of the data."""
+
+    def __init__(self, data, *args, **options):
+        self.data = _array(data)
+        self._plain = _scipy.KDTree(var.plain(self.data), *args, **options)
+
+    @classmethod
+    def _like(cls, tree):
+        """Convert a tree made by SciPy."""
+        found = object.__new__(cls)
+        found.data, found._plain = tree.data, tree
+        return found
+
+    def query(self, x, k=1, eps=0.0, p=2.0, distance_upper_bound=np.inf, workers=1):
+        x = _array(x)
+        if not var.holds_traced((x, self.data)):
+            return self._plain.query(x, k, eps, p, distance_upper_bound, workers)
+
+        def neighbours(x, data):
+            tree = _scipy.KDTree(data) if var.is_traced(self.data) else self._plain
+            return tree.query(x, k, eps, p, distance_upper_bound, workers)
+
+        places = namespace.computed(lambda *args: neighbours(*args)[1], x, self.data)
+        distances = neighbours(*var.plain((x, self.data)))[0]
+        is_found = places < len(self.data)
+        near = self.data[np.where(is_found, places, 0)]
+        x = x if np.ndim(near) == np.ndim(x) else x[..., None, :]
+        found = np.where(is_found, np.linalg.norm(x - near, ord=p, axis=-1), np.inf)
+        return namespace.with_value(found, distances), places
+
+    def __getattr__(self, name):
+        value = getattr(object.__getattribute__(self, "_plain"), name)
+        if callable(value) and var.is_traced(self.data):
+            return _refusing(f"scipy.spatial.KDTree.{name}")
+        return value
+
+
+def _refusing(name):
+    def refuse(*args, **options):
+        raise UnsupportedFunctionError(f"{name} has no derivative{at()}: use query, or numpy.linalg.norm")
+
+    return refuse
+
+
+class ConvexHull:
+    """``scipy.spatial.ConvexHull``; volume and area are functions of the points on the hull."""
+
+    def __init__(self, points, *args, **options):
+        self.points = _array(points)
+        self._plain = _scipy.ConvexHull(var.observed(self.points), *args, **options)
+
+    @property
+    def volume(self):
+        corners = self.points[self._plain.simplices] - np.mean(self.points, axis=0)
+        parts = np.abs(np.linalg.det(corners)) / math.factorial(np.shape(corners)[-1])
+        return namespace.with_value(np.sum(parts), np.float64(self._plain.volume))
+
+    @property
+    def area(self):
+        corners = self.points[self._plain.simplices]
+        edges = corners[:, 1:] - corners[:, :1]
+        gram = edges @ np.swapaxes(edges, -1, -2)
+        parts = np.sqrt(np.linalg.det(gram)) / math.factorial(np.shape(edges)[-2])
+        return namespace.with_value(np.sum(parts), np.float64(self._plain.area))
+
+    def __getattr__(self, name):
+        if name == "equations" and var.is_traced(self.points):
+            raise UnsupportedFunctionError(
+                f"scipy.spatial.ConvexHull.equations has no derivative{at()}: compute the planes from "
+                "hull.points[hull.simplices]"
+            )
+        return getattr(object.__getattribute__(self, "_plain"), name)
+
+
+for _name in ("KDTree", "cKDTree"):
+    namespace.register_conversion(getattr(_scipy, _name), KDTree._like)

@@ -1,0 +1,237 @@
+"""Distributions, statistics and tests of ``scipy.stats``."""
+
+import numpy as np
+import pytest
+import scipy.stats as st
+
+import wengert as wg
+from scipy_cases import check
+from wengert.errors import TracedValueError, UnsupportedFunctionError
+
+r = np.random.default_rng(2)
+x = r.gamma(2.0, size=9)
+y = r.gamma(3.0, size=9) + 0.3 * x
+X2 = r.normal(size=(6, 2))
+S = np.array([[1.5, 0.3], [0.3, 0.8]])
+M = np.array([0.2, -0.1])
+kde, mvn, nrm = st.gaussian_kde(x), st.multivariate_normal(M, S), st.norm(0.3, 1.2)
+
+
+def pos(m):
+    return m @ m.T + np.eye(len(m))
+
+
+CASES = {
+    "describe": (lambda x: st.describe(x).variance, x),
+    "gmean": (st.gmean, x),
+    "hmean": (st.hmean, x),
+    "pmean": (lambda x: st.pmean(x, 2.5), x),
+    "moment": (lambda x: st.moment(x, 3), x),
+    "skew": (st.skew, x),
+    "kurtosis": (lambda x: st.kurtosis(x, bias=False), x),
+    "skewtest": (lambda x: st.skewtest(x).statistic, x),
+    "kurtosistest p": (lambda x: st.kurtosistest(x).pvalue, x),
+    "normaltest": (lambda x: st.normaltest(x).pvalue, x),
+    "jarque_bera": (lambda x: st.jarque_bera(x).pvalue, x),
+    "sem": (st.sem, x),
+    "zscore": (st.zscore, x),
+    "zmap": (lambda x: st.zmap(x, y), x),
+    "gzscore": (st.gzscore, x),
+    "gstd": (st.gstd, x),
+    "iqr": (st.iqr, x),
+    "mad": (st.median_abs_deviation, x),
+    "trim_mean": (lambda x: st.trim_mean(x, 0.2), x),
+    "tmean": (lambda x: st.tmean(x, (0.1, 9)), x),
+    "tvar": (lambda x: st.tvar(x, (0.1, 9)), x),
+    "tstd": (st.tstd, x),
+    "tsem": (st.tsem, x),
+    "tmin": (st.tmin, x),
+    "tmax": (st.tmax, x),
+    "trimboth": (lambda x: st.trimboth(x, 0.1), x),
+    "trim1": (lambda x: st.trim1(x, 0.1), x),
+    "sigmaclip": (lambda x: st.sigmaclip(x, 3, 3)[0], x),
+    "variation": (st.variation, x),
+    "entropy": (st.entropy, x),
+    "entropy2": (lambda x: st.entropy(x, y), x),
+    "diffent": (lambda x: st.differential_entropy(x), x),
+    "pearsonr": (lambda x: st.pearsonr(x, y).statistic, x),
+    "pearsonr p": (lambda x: st.pearsonr(x, y)[1], x),
+    "linregress": (lambda x: st.linregress(x, y).slope, x),
+    "linregress all": (lambda x: np.array(st.linregress(x, y)[:5]), x),
+    "pointbiserialr": (lambda x: st.pointbiserialr([0, 1, 1, 0, 1, 0, 0, 1, 1], x)[0], x),
+    "ttest_1samp": (lambda x: st.ttest_1samp(x, 1.0).statistic, x),
+    "ttest_1samp p": (lambda x: st.ttest_1samp(x, 1.0).pvalue, x),
+    "ttest_ind": (lambda x: st.ttest_ind(x, y).pvalue, x),
+    "welch": (lambda x: st.ttest_ind(x, y, equal_var=False).pvalue, x),
+    "ttest_rel": (lambda x: st.ttest_rel(x, y)[0], x),
+    "from_stats": (lambda x: st.ttest_ind_from_stats(x[0], x[1], 9, 1.2, 0.8, 7)[1], x),
+    "f_oneway": (lambda x: st.f_oneway(x, y).pvalue, x),
+    "alexander": (lambda x: st.alexandergovern(x, y).statistic, x),
+    "chisquare": (lambda x: st.chisquare(x, x.sum() * np.ones(9) / 9)[1], x),
+    "power_div": (lambda x: st.power_divergence(x, x.sum() * np.ones(9) / 9, lambda_=0)[0], x),
+    "bartlett": (lambda x: st.bartlett(x, y).statistic, x),
+    "levene": (lambda x: st.levene(x, y).statistic, x),
+    "combine": (lambda p: st.combine_pvalues(p / 10)[1], x),
+    "boxcox": (lambda x: st.boxcox(x, 0.4), x),
+    "boxcox_llf": (lambda x: st.boxcox_llf(0.4, x), x),
+    "yeojohnson": (lambda x: st.yeojohnson(x, 0.4), x),
+    "circmean": (lambda x: st.circmean(x), x / 4),
+    "circstd": (lambda x: st.circstd(x), x / 4),
+    "circvar": (st.circvar, x / 4),
+    "kstat": (lambda x: st.kstat(x, 3), x),
+    "lmoment": (lambda x: st.lmoment(x, order=2), x),
+    "scoreat": (lambda x: st.scoreatpercentile(x, 30), x),
+    "obrien": (lambda x: st.obrientransform(x, y)[0], x),
+    "directional": (lambda X: st.directional_stats(X).mean_direction, X2),
+    "axis": (lambda X: st.zscore(X, axis=0, ddof=1), X2),
+    "quantile": (lambda x: st.quantile(x, 0.3), x),
+    "spearman+": (lambda x: st.spearmanr(x, y)[0] + x[0], x),
+    "rank": (lambda x: st.rankdata(x) * x, x),
+    "kendall": (lambda x: st.kendalltau(x, y).statistic * x, x),
+    "mvn": (lambda z: st.multivariate_normal.logpdf(z, M, S), X2),
+    "mvn mean": (lambda m: st.multivariate_normal.logpdf(X2, m, S), M),
+    "mvn cov": (lambda a: st.multivariate_normal.logpdf(X2, M, pos(a)), S),
+    "mvn eye": (lambda t: st.multivariate_normal.logpdf(X2, M, t[0] * np.eye(2)), M + 1),
+    "mvn pdf": (lambda a: st.multivariate_normal.pdf(X2, M, pos(a)), S),
+    "mvn frozen": (lambda z: mvn.logpdf(z), X2),
+    "mvn frozen in": (lambda a: st.multivariate_normal(M, pos(a)).logpdf(X2), S),
+    "mvn entropy": (lambda a: st.multivariate_normal.entropy(M, pos(a)), S),
+    "mvt": (lambda a: st.multivariate_t.logpdf(X2, M, pos(a), df=4), S),
+    "mvt z": (lambda z: st.multivariate_t.logpdf(z, M, S, df=4), X2),
+    "dirichlet": (lambda a: st.dirichlet.logpdf([0.2, 0.3, 0.5], a), x[:3]),
+    "wishart": (lambda a: st.wishart.logpdf(pos(a), 4, S), S),
+    "wishart scale": (lambda a: st.wishart.logpdf(S, 4, pos(a)), S),
+    "matrix_normal": (lambda z: st.matrix_normal.logpdf(z.T, np.zeros((2, 6)), S, np.eye(6)), X2),
+    "multinomial": (lambda p: st.multinomial.logpmf([1, 2, 3], 6, p / p.sum()), x[:3]),
+    "vonmises_fisher": (lambda k: st.vonmises_fisher.logpdf(np.array([1.0, 0, 0]), np.array([0.0, 1, 0]), k[0]), x),
+    "kde pts": (lambda z: kde(z), x[:4] + 0.1),
+    "kde logpdf": (lambda z: kde.logpdf(z), x[:4] + 0.1),
+    "kde data": (lambda d: st.gaussian_kde(d)(y[:3]), x),
+    "kde data log": (lambda d: st.gaussian_kde(d, bw_method=0.5).logpdf(y[:3]), x),
+    "kde 2d": (lambda d: st.gaussian_kde(d.T)(np.zeros((2, 2))), X2),
+    "kde int": (lambda d: st.gaussian_kde(d).integrate_box_1d(0.0, 2.0), x),
+    "frozen out": (lambda z: nrm.logpdf(z), x),
+    "frozen in": (lambda t: st.gamma(t[0], scale=t[1]).logpdf(y), x),
+    "rvs": (lambda t: st.norm.rvs(t[0], t[1], size=3, random_state=1), x),
+    "rvs expon": (lambda t: st.expon.rvs(scale=t[1], size=3, random_state=1), x),
+    "interval": (lambda t: np.array(st.norm.interval(0.9, t[0], t[1])), x),
+    "stats": (lambda t: np.array(st.gamma.stats(t[0], scale=t[1], moments="mvsk")), x),
+    "nll": (lambda t: -np.sum(st.weibull_min.logpdf(y, t[0], scale=t[1])), x),
+    "moment d": (lambda t: st.gamma.moment(3, t[0]), x),
+    "norm list": (lambda t: st.norm.logpdf([0.1, 0.2], loc=[t[0], t[1]]), x),
+    "logistic cdf": (lambda t: st.logistic.cdf(t), x),
+}
+
+@pytest.mark.parametrize("name", CASES)
+def test_statistics(name):
+    f, at = CASES[name]
+    check(f, at, order=1, batches=False, sparse=False)
+
+
+CONTINUOUS = {
+    "norm": (), "lognorm": (0.8,), "gamma": (2.3,), "beta": (2.0, 3.0), "expon": (), "t": (4.0,), "chi2": (3.5,),
+    "f": (3.0, 7.0), "weibull_min": (1.7,), "logistic": (), "cauchy": (), "halfnorm": (), "halfcauchy": (),
+    "invgamma": (2.5,), "invgauss": (0.8,), "pareto": (2.1,), "lomax": (2.1,), "gumbel_r": (), "gumbel_l": (),
+    "genextreme": (0.2,), "genpareto": (0.2,), "rayleigh": (), "maxwell": (), "truncnorm": (-1.0, 2.0),
+    "skewnorm": (1.5,), "triang": (0.4,), "alpha": (1.5,), "betaprime": (2.0, 3.0), "bradford": (0.7,),
+    "burr": (2.0, 1.5), "burr12": (2.0, 1.5), "chi": (2.5,), "cosine": (), "exponnorm": (1.2,), "exponpow": (1.5,),
+    "exponweib": (1.5, 1.2), "fatiguelife": (0.7,), "fisk": (2.0,), "foldcauchy": (0.7,), "foldnorm": (0.7,),
+    "gengamma": (1.5, 1.2), "genlogistic": (1.3,), "gompertz": (0.8,), "halflogistic": (), "hypsecant": (),
+    "johnsonsb": (1.0, 1.5), "johnsonsu": (1.0, 1.5), "laplace_asymmetric": (1.3,), "levy": (), "loggamma": (1.3,),
+    "loguniform": (0.1, 2.0), "mielke": (2.0, 1.5), "moyal": (), "nakagami": (1.3,), "powerlaw": (1.5,),
+    "powerlognorm": (1.5, 0.7), "powernorm": (1.5,), "recipinvgauss": (0.8,), "rice": (0.7,), "semicircular": (),
+    "truncexpon": (2.0,), "truncpareto": (1.5, 3.0), "uniform": (), "wald": (), "weibull_max": (1.7,),
+    "wrapcauchy": (0.4,), "arcsine": (), "anglit": (), "laplace": (), "genexpon": (1.0, 1.2, 0.8),
+}  # fmt: skip
+DISCRETE = {
+    "poisson": (1.3,), "binom": (7, 0.3), "nbinom": (5.0, 0.4), "geom": (0.3,), "bernoulli": (0.3,), "planck": (0.5,),
+    "betabinom": (7, 2.0, 3.0), "skellam": (1.0, 2.0), "zipf": (4.5,), "logser": (0.4,), "boltzmann": (0.5, 9),
+    "dlaplace": (0.8,), "yulesimon": (2.5,),
+}  # fmt: skip
+U = np.array([0.21, 0.53, 0.72])
+
+
+def differences(f, x, h=1e-5):
+    """Derivatives of order 4."""
+    columns = []
+    for i in range(len(x)):
+        e = h * np.eye(len(x))[i]
+        columns.append((8 * (f(x + e) - f(x - e)) - (f(x + 2 * e) - f(x - 2 * e))) / (12 * h))
+    return np.stack(columns, axis=-1)
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_continuous_distributions_in_points_shapes_location_and_scale(name):
+    d, shapes = getattr(st, name), CONTINUOUS[name]
+    point = d.ppf(U, *shapes, loc=0.1, scale=1.7)
+
+    for method in ("logpdf", "pdf", "cdf", "sf", "logcdf", "logsf", "ppf"):
+        at = U if method == "ppf" else point
+
+        def f(v, method=method):
+            n = len(U)
+            return getattr(d, method)(v[:n], *[v[n + i] for i in range(len(shapes))], loc=v[-2], scale=v[-1])
+
+        v = np.array([*at, *shapes, 0.1, 1.7])
+        value, _ = wg.jvp(f, v, np.ones_like(v))
+        np.testing.assert_array_equal(value, f(v))
+        found = wg.jacobian(f)(v)
+        np.testing.assert_allclose(found, differences(f, v), rtol=1e-6, atol=1e-7, err_msg=method)
+        program = wg.compile(wg.jacobian(f))
+        program(v)
+        for w in (v, v * (1 - 1e-3)):
+            np.testing.assert_allclose(program(w), wg.jacobian(f)(w), rtol=1e-8, atol=1e-11, err_msg=method)
+
+
+@pytest.mark.parametrize("name", DISCRETE)
+def test_discrete_distributions_in_their_parameters(name):
+    d, shapes = getattr(st, name), DISCRETE[name]
+    k = np.array([1, 2, 3]) if name != "bernoulli" else np.array([0, 1])
+    moving = [i for i, s in enumerate(shapes) if isinstance(s, float)]
+    for method in ("logpmf", "pmf", "mean", "var"):
+
+        def f(v, method=method):
+            given = [v[moving.index(i)] if i in moving else s for i, s in enumerate(shapes)]
+            return getattr(d, method)(*([k] if method.endswith("pmf") else []), *given)
+
+        v = np.array([shapes[i] for i in moving])
+        found = np.reshape(wg.jacobian(f)(v), (-1, len(v)))
+        np.testing.assert_allclose(found, np.reshape(differences(f, v), (-1, len(v))), rtol=1e-6, atol=1e-8)
+
+
+def test_kernel_density_in_its_weights():
+    def f(w):
+        return st.gaussian_kde(x, weights=w)(y[:3])
+
+    np.testing.assert_allclose(wg.jacobian(f)(y), differences(f, y), rtol=1e-7, atol=1e-10)
+
+
+def test_density_outside_of_the_support_has_derivative_zero():
+    assert wg.grad(lambda x: st.expon.pdf(x))(-0.5) == 0.0
+    assert wg.grad(lambda t: st.uniform.pdf(0.5, scale=t))(0.3) == 0.0
+
+
+def test_quantiles_found_by_iterations_solve_the_equation():
+    d = st.exponnorm
+    slope = wg.grad(lambda q: d.ppf(q, 1.2))(0.4)
+    np.testing.assert_allclose(slope, 1 / d.pdf(d.ppf(0.4, 1.2), 1.2), rtol=1e-12)
+    second = wg.derivative(wg.derivative(lambda q: d.ppf(q, 1.2)))(0.4)
+    h = 1e-4
+    slopes = [1 / d.pdf(d.ppf(q, 1.2), 1.2) for q in (0.4 + h, 0.4 - h)]
+    np.testing.assert_allclose(second, (slopes[0] - slopes[1]) / (2 * h), rtol=1e-6)
+
+
+REFUSED = {
+    "fit": (lambda v: st.norm.fit(v)[0], UnsupportedFunctionError, "minimise the negative log-likelihood"),
+    "boxcox": (lambda v: st.boxcox(v)[0], UnsupportedFunctionError, "lmbda"),
+    "bootstrap": (lambda v: st.bootstrap((v,), np.mean).standard_error, UnsupportedFunctionError, "NumPy"),
+    "entropy": (lambda v: st.skewnorm.entropy(v[0]), TracedValueError, "quad"),
+    "covariance of draws": (lambda v: st.multivariate_normal.rvs(M, v[0] * S), UnsupportedFunctionError, "cholesky"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_searches_are_refused_with_a_remedy(name):
+    f, error, remedy = REFUSED[name]
+    with pytest.raises(error, match=remedy):
+        wg.grad(lambda v: np.sum(f(v)))(x)
