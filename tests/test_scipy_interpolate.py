@@ -55,7 +55,10 @@ CASES = {
     "bs q": (lambda x: bs(x), q),
     "bs nu": (lambda x: bs(x, 2), q),
     "make_interp y": (lambda y: si.make_interp_spline(t, y)(q), y),
-    "make_interp t": (lambda d: si.make_interp_spline(np.cumsum(np.exp(d)), y)(q + 1), np.log(np.diff(t, prepend=-0.5))),
+    "make_interp t": (
+        lambda d: si.make_interp_spline(np.cumsum(np.exp(d)), y)(q + 1),
+        np.log(np.diff(t, prepend=-0.5)),
+    ),
     "make_interp k1": (lambda y: si.make_interp_spline(t, y, k=1)(q), y),
     "make_interp k2": (lambda y: si.make_interp_spline(t, y, k=2)(q), y),
     "make_interp k5": (lambda y: si.make_interp_spline(t, y, k=5)(q), y),

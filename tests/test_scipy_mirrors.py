@@ -38,7 +38,7 @@ def test_mirror_has_scipys_names_and_signatures(name):
     assert set(namespace.public_names(original)) <= set(dir(ours))
     for word, proxy in functions.known(original).items():
         assert getattr(ours, word) is proxy
-        assert str(inspect.signature(proxy)) == str(inspect.signature(getattr(original, word))), word  # NaN is a default
+        assert str(inspect.signature(proxy)) == str(inspect.signature(getattr(original, word))), word  # NaN as default
         assert registry.rows[proxy].name.startswith("scipy.")
         assert registry.rows[proxy].kind in GROUPS
 

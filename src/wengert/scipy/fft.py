@@ -4,7 +4,8 @@ from wengert import registry as _registry
 from wengert.rules.scipy.fft import fft as _fft  # declares the rules
 from wengert.scipy import namespace as _namespace
 
-_fftlog = _namespace.second_copy("scipy.fft._fftlog_backend" if _namespace.has_module("scipy.fft._fftlog_backend") else "scipy.fft._fftlog")
+_has_backend = _namespace.has_module("scipy.fft._fftlog_backend")
+_fftlog = _namespace.second_copy("scipy.fft._fftlog_backend" if _has_backend else "scipy.fft._fftlog")
 for _name in ("fht", "ifht", "fhtoffset"):
     _registry.composed(getattr(_fft, _name), getattr(_fftlog, _name))
 for _name in ("fftfreq", "rfftfreq"):

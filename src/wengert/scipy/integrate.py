@@ -17,8 +17,8 @@ for _name in (
 
 #: results and classes of solvers, which refuse traced values themselves
 _PLAIN = frozenset(
-    "AccuracyWarning BDF DOP853 DenseOutput IntegrationWarning LSODA ODEintWarning OdeSolution OdeSolver RK23 RK45 Radau "
-    "complex_ode ode odeint solve_bvp solve_ivp lebedev_rule".split()
+    "AccuracyWarning BDF DOP853 DenseOutput IntegrationWarning LSODA ODEintWarning OdeSolution OdeSolver RK23 RK45 "
+    "Radau complex_ode ode odeint solve_bvp solve_ivp lebedev_rule".split()
 )
 
 _namespace.install("integrate")

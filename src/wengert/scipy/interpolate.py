@@ -91,8 +91,8 @@ def _make_smoothing_spline(x, y, w=None, lam=None, *, axis=0):
 def _splrep(x, y, w=None, xb=None, xe=None, k=3, task=0, s=None, t=None, full_output=0, per=0, quiet=1):
     if (s not in (0, None) and t is None) or (w is not None and t is None) or per or full_output or task == 1:
         raise _UnsupportedFunctionError(
-            "scipy.interpolate.splrep chooses knots by iterations: pass s=0 to interpolate, or use make_lsq_spline with "
-            "knots, or make_smoothing_spline with lam"
+            "scipy.interpolate.splrep chooses knots by iterations: pass s=0 to interpolate, or use make_lsq_spline "
+            "with knots, or make_smoothing_spline with lam"
         )
     x, y = (_dispatch.stacked(z) if isinstance(z, (list, tuple)) else z for z in (x, y))
     given = None if t is None else _var.plain(t)

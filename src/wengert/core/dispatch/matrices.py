@@ -312,9 +312,9 @@ class SparseVar:
         )
 
     def __array__(self, dtype=None, copy=None):
-        handed = array_for_scipy(self)
-        if handed is not None:
-            return handed
+        caller = sys._getframe(1)
+        if _is_sparse_code(caller) and caller.f_code.co_name == "_matmul_dispatch":
+            return np.array(None, dtype=object)  # the product defers to `__rmatmul__`
         if var.is_traced(self._entries) and not var.is_passive(self._entries):
             raise refusal(self._entries, sparse_message())
         return np.asarray(self.toarray(), dtype=dtype)
@@ -359,6 +359,46 @@ class SparseVar:
         places = self._row.astype(np.intp) * n + self._col
         return np.reshape(times(self._entries, _summation_matrix(places, m * n)), self.shape)
 
+    def _unique(self):
+        """Return the entries with equal places added up, ordered by rows, and their places."""
+        places = self._row.astype(np.intp) * self.shape[1] + self._col
+        unique, inverse = np.unique(places, return_inverse=True)
+        entries = times(self._entries, _summation_matrix(inverse, len(unique)))
+        return entries, unique // self.shape[1], unique % self.shape[1]
+
+    def __getitem__(self, key):
+        """Return an element, or the submatrix of an index that SciPy accepts."""
+        from scipy.sparse import csr_array
+
+        entries, row, col = self._unique()
+        numbers = csr_array((np.arange(1.0, len(row) + 1), (row, col)), shape=self.shape)[key]
+        if not np.ndim(numbers):
+            return entries[int(numbers) - 1] if numbers else np.zeros((), self.dtype)[()]
+        if numbers.ndim == 1:
+            chosen = numbers.tocoo()
+            found = np.zeros(numbers.shape, self.dtype) + 0.0 * entries[:1].sum()
+            found[chosen.coords[0]] = entries[chosen.data.astype(int) - 1]
+            return found
+        chosen = numbers.tocoo()
+        return SparseVar(entries[chosen.data.astype(int) - 1], chosen.row, chosen.col, chosen.shape, self._cls)
+
+    def power(self, n):
+        return self._elementwise(lambda entries: entries**n)
+
+    def __pow__(self, n):
+        return self.power(n)
+
+    def __abs__(self):
+        return self._elementwise(np.abs)
+
+    def _elementwise(self, fun):
+        """Apply a function with fun(0) = 0 to the elements."""
+        entries, row, col = self._unique()
+        return SparseVar(fun(entries), row, col, self.shape, self._cls)
+
+    def trace(self, offset=0):
+        return np.sum(self._entries[self._col - self._row == offset])
+
     def diagonal(self):
         on = self._row == self._col
         return times(self._entries[on], _summation_matrix(self._row[on], min(self.shape)))
@@ -391,16 +431,15 @@ class SparseVar:
 
     def __matmul__(self, other):
         if type(other) is SparseVar or is_sparse(other):
-            raise UnsupportedFunctionError(
-                f"the product of sparse arrays A and B with traced entries has no derivative rule{at()}: write "
-                "A @ (B @ x), or A.toarray() @ B.toarray()"
-            )
+            return _sparse_product(self, other)
         _check_product(self, other)
         picked = other[self._col]
         entries = self._entries[:, None] if np.ndim(other) == 2 else self._entries
         return times(entries * picked, _summation_matrix(self._row, self.shape[0]))
 
     def __rmatmul__(self, other):
+        if is_sparse(other):
+            return _sparse_product(other, self)
         return np.transpose(self.T @ (other if is_sparse(other) else np.transpose(other)))
 
     def __mul__(self, other):
@@ -443,6 +482,29 @@ class SparseVar:
         entries = np.concatenate([self._entries, entries])
         row, col = np.concatenate([self._row, row]), np.concatenate([self._col, col])
         return SparseVar(entries, row, col, self.shape, _result_class(operation, *map(_class_of, operands)))
+
+
+def _sparse_product(left, right):
+    """Return the product of two sparse arrays as one whose entries are products of pairs of entries."""
+    if left.shape[1] != right.shape[0]:
+        raise ValueError(f"matmul: dimension mismatch with signature ({left.shape} x {right.shape})")
+    (a, i, k), (b, j, column) = _entries_of(left), _entries_of(right)
+    order = np.argsort(j, kind="stable")
+    count = np.bincount(j, minlength=right.shape[0])
+    start = np.cumsum(count) - count
+    repeats = count[k]
+    first = np.repeat(np.arange(len(i)), repeats)
+    within = np.arange(len(first)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+    second = order[start[k][first] + within]
+    cls_ = _class_of(left)
+    return SparseVar(a[first] * b[second], i[first], column[second], (left.shape[0], right.shape[1]), cls_)
+
+
+def _entries_of(matrix):
+    if type(matrix) is SparseVar:
+        return matrix._entries, matrix._row, matrix._col
+    coo = matrix.tocoo()
+    return coo.data, coo.row, coo.col
 
 
 def _class_of(matrix):

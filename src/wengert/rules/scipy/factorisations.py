@@ -218,7 +218,7 @@ def _rq(a, overwrite_a=False, lwork=None, mode="full", check_finite=True):
     a = as_array(a)
     m, n = np.shape(a)
     if mode not in ("full", "r", "economic") or m > n or (mode == "full" and m < n):
-        raise unsupported("rq", f"mode={mode!r} of this shape", "use scipy.linalg.qr of the reversed, transposed matrix")
+        raise unsupported("rq", f"mode={mode!r} of this shape", "use scipy.linalg.qr of the reversed transpose")
     q, r = np.linalg.qr(np.transpose(a[::-1]))
     q, r = np.transpose(q)[::-1], np.transpose(r)[::-1, ::-1]
     sign = signs(np.transpose(q), np.transpose(rq_plain(1, a)))

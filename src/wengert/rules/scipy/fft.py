@@ -38,9 +38,8 @@ def of_numpy(name):
             s = [np.shape(x)[axis] if n is None else n for n, axis in zip(np.atleast_1d(s).tolist(), axes)]
         return transform(x, s, list(axes), norm)
 
-    by_formula(
-        getattr(fft, name), along_two if name[-1] == "2" else along_all if name[-1] == "n" else along_one, on_complex=True
-    )
+    body = {"2": along_two, "n": along_all}.get(name[-1], along_one)
+    by_formula(getattr(fft, name), body, on_complex=True)
 
 
 for name in (

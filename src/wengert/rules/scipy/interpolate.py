@@ -374,7 +374,7 @@ by_formula(surface_values, surface)
 
 
 class Fitpack:
-    """Formulas in place of ``scipy.interpolate._fitpack``; other functions are those of SciPy, which need plain data."""
+    """Formulas in place of ``scipy.interpolate._fitpack``; its other functions are SciPy's and need plain data."""
 
     def __getattr__(self, name):
         return getattr(original("_fitpack2")._fitpack, name)

@@ -39,7 +39,7 @@ def declare(fun):
 
     @dispatched
     def of_matrix(a, *options):
-        return fun.__wrapped__(a, *options)
+        return np.array(fun.__wrapped__(a, *options))
 
     def pull(ybar, y, a, *options):
         return derivative_along(of_matrix, adjoint(a), ybar, *options)

@@ -241,7 +241,7 @@ def evaluated(x, coordinates, order, mode, cval, npad):
         lost = lost if is_lost is None else lost | is_lost
     for taps in itertools.product(range(order + 1), repeat=len(found)):
         value = x[tuple(place[..., tap] for (place, *_), tap in zip(found, taps, strict=True))]
-        for (_, weight, is_fill, _), tap in zip(found, taps, strict=True):
+        for (_, _, is_fill, _), tap in zip(found, taps, strict=True):
             if is_fill is not None:
                 value = np.where(is_fill[..., tap], cval, value)
         for (_, weight, _, _), tap in zip(found, taps, strict=True):

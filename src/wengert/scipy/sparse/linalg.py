@@ -1,5 +1,216 @@
-"""``scipy.sparse.linalg`` with functions that accept traced values."""
+"""``scipy.sparse.linalg``: systems with traced entries or right-hand sides.
 
+Iterative solvers have the derivative of the exact solution, by a second solution with the transposed matrix, the same
+method and the same tolerance.
+"""
+
+from __future__ import annotations
+
+import functools as _functools
+
+import numpy as _np
+import scipy.sparse as _sparse
+import scipy.sparse.linalg as _scipy
+
+from wengert.core.dispatch import dispatch as _dispatch
+from wengert.core.dispatch import lifted as _lifted
+from wengert.core.dispatch.matrices import SparseVar as _SparseVar
+from wengert.core.dispatch.matrices import _entries_of
+from wengert.core.frames import at as _at
+from wengert.core.operands import var as _var
+from wengert.errors import ConvergenceError as _ConvergenceError
+from wengert.errors import UnsupportedFunctionError as _UnsupportedFunctionError
+from wengert.rules.scipy import sparse as _rules
 from wengert.scipy import namespace as _namespace
+
+
+def _is_traced(x):
+    if isinstance(x, (list, tuple)):
+        return any(map(_is_traced, x))
+    return type(x) is _SparseVar or _var.is_traced(x) or isinstance(x, _lifted.Lifted)
+
+
+def _if_traced(body):
+    """Decorator: a function that SciPy's of the same name does unless an argument is traced."""
+    original = getattr(_scipy, body.__name__)
+
+    @_functools.wraps(original, updated=())
+    def call(*args, **options):
+        traced = any(map(_is_traced, (*args, *options.values())))
+        return (body if traced else original)(*args, **options)
+
+    return call
+
+
+def _system(A, name):
+    """Return entries and places of a matrix, sparse or dense."""
+    if type(A) is _SparseVar or _sparse.issparse(A):
+        return (*_entries_of(A), A.shape)
+    if isinstance(A, _scipy.LinearOperator) or not hasattr(A, "ndim"):
+        raise _UnsupportedFunctionError(
+            f"scipy.sparse.linalg.{name} of a LinearOperator has no derivative rule{_at()}: pass a sparse array"
+        )
+    row, col = map(_np.ravel, _np.indices(_np.shape(A)))
+    return _np.ravel(A), row, col, _np.shape(A)
+
+
+def _solved(A, b, name, solve):
+    """Return the solution of a system by ``solve(A, b)`` of SciPy, for a vector or several."""
+    entries, row, col, shape = _system(A, name)
+    if type(b) is _SparseVar or _sparse.issparse(b):
+        raise _UnsupportedFunctionError(
+            f"scipy.sparse.linalg.{name} with a sparse right-hand side has no derivative rule{_at()}: pass b.toarray()"
+        )
+    b = _dispatch.stacked(b) if isinstance(b, (list, tuple)) else b
+    column = _np.ndim(b) == 2 and _np.shape(b)[1] == 1
+    return _rules.solution(entries * 1.0, _np.reshape(b, -1) if column else b, _rules.Pattern(row, col, shape, solve))
+
+
+@_if_traced
+def spsolve(A, b, permc_spec=None, use_umfpack=True):
+    options = {"permc_spec": permc_spec, "use_umfpack": use_umfpack}
+    return _solved(A, b, "spsolve", lambda A, b: _scipy.spsolve(A, b, **options))
+
+
+@_if_traced
+def spsolve_triangular(A, b, lower=True, overwrite_A=False, overwrite_b=False, unit_diagonal=False):
+    if unit_diagonal:
+        raise _UnsupportedFunctionError(
+            f"scipy.sparse.linalg.spsolve_triangular with unit_diagonal= has no derivative rule{_at()}: store the "
+            "diagonal"
+        )
+
+    def solve(A, b):
+        return _scipy.spsolve_triangular(A.tocsr(), b, lower=not _sparse.triu(A, 1).nnz)
+
+    entries, row, col, shape = _system(A, "spsolve_triangular")
+    kept = col <= row if lower else col >= row
+    return _rules.solution(entries[kept] * 1.0, b, _rules.Pattern(row[kept], col[kept], shape, solve))
+
+
+def _iterative(name):
+    """Return the version of an iterative solver for traced values."""
+    original = getattr(_scipy, name)
+
+    @_functools.wraps(original, updated=())
+    def call(A, b, *args, **options):
+        if not any(map(_is_traced, (A, b, *args, *options.values()))):
+            return original(A, b, *args, **options)
+        if any(map(_is_traced, (*args, *options.values()))):
+            raise _UnsupportedFunctionError(
+                f"scipy.sparse.linalg.{name} has a derivative in A and b only{_at()}: pass wengert.stop_gradient(x0)"
+            )
+
+        def solve(A, b):
+            if b.ndim == 2:
+                return _np.stack([solve(A, column) for column in b.T], axis=1)
+            x, info = original(A, b, *args, **options)
+            if info != 0:
+                raise _ConvergenceError(
+                    f"scipy.sparse.linalg.{name} has not converged (info={info}): raise maxiter=, or pass a "
+                    "preconditioner"
+                )
+            return x
+
+        return _solved(A, b, name, solve), 0
+
+    return call
+
+
+for _name in "bicg bicgstab cg cgs gcrotmk gmres lgmres minres qmr tfqmr".split():
+    globals()[_name] = _iterative(_name)
+
+
+class SuperLU:
+    """Factors of a sparse matrix, for right-hand sides or entries that are traced."""
+
+    def __init__(self, factors, system=None, solve=None):
+        self._plain, self._system, self._solve = factors, system, solve
+
+    def solve(self, rhs, trans="N"):
+        if self._system is not None:
+            entries, row, col, shape = self._system
+            pattern = _rules.Pattern(row, col, shape, self._solve)
+            return _rules.solution(entries * 1.0, rhs, pattern if trans == "N" else pattern.transposed)
+        if not _is_traced(rhs):
+            return self._plain.solve(rhs, trans)
+        turned = {"N": "T", "T": "N", "H": "N"}[trans]
+        return _rules.applied(rhs, lambda b: self._plain.solve(b, trans), lambda b: self._plain.solve(b, turned))
+
+    def __getattr__(self, name):
+        return getattr(object.__getattribute__(self, "_plain"), name)
+
+
+def _factors(name):
+    original = getattr(_scipy, name)
+
+    @_functools.wraps(original, updated=())
+    def call(A, *args, **options):
+        if not _is_traced(A):
+            return SuperLU(original(A, *args, **options))
+        return SuperLU(None, _system(A, name), lambda A, b: original(A, *args, **options).solve(b))
+
+    return call
+
+
+splu = _factors("splu")
+if hasattr(_scipy, "SuperLU"):
+    _namespace.register_conversion(_scipy.SuperLU, SuperLU)
+
+
+@_functools.wraps(_scipy.factorized, updated=())
+def factorized(A):
+    return splu(A).solve
+
+
+@_if_traced
+def expm_multiply(A, B, start=None, stop=None, num=None, endpoint=None, traceA=None):
+    if _is_traced(A) or start is not None:
+        raise _UnsupportedFunctionError(
+            f"scipy.sparse.linalg.expm_multiply has a derivative in B only{_at()}: use "
+            "scipy.linalg.expm(A.toarray()) @ B"
+        )
+    return _rules.applied(
+        B, lambda b: _scipy.expm_multiply(A, b), lambda b: _scipy.expm_multiply(A.conj().T.tocsc(), b)
+    )
+
+
+@_if_traced
+def norm(x, ord=None, axis=None):
+    return _np.linalg.norm(x.toarray(), ord, axis)
+
+
+def _refusing(name, remedy):
+    original = getattr(_scipy, name)
+
+    @_functools.wraps(original, updated=())
+    def call(*args, **options):
+        if any(map(_is_traced, (*args, *options.values()))):
+            raise _UnsupportedFunctionError(f"scipy.sparse.linalg.{name} has no derivative rule{_at()}: {remedy}")
+        return original(*args, **options)
+
+    return call
+
+
+for _name, _remedy in {
+    "eigs": "use numpy.linalg.eig(A.toarray())",
+    "eigsh": "use numpy.linalg.eigh(A.toarray())",
+    "expm": "use scipy.linalg.expm(A.toarray())",
+    "inv": "use spsolve, or numpy.linalg.inv(A.toarray())",
+    "lobpcg": "use numpy.linalg.eigh(A.toarray())",
+    "lsmr": "solve the normal equations with spsolve, or use numpy.linalg.lstsq(A.toarray(), b)",
+    "lsqr": "solve the normal equations with spsolve, or use numpy.linalg.lstsq(A.toarray(), b)",
+    "matrix_power": "write the products A @ A",
+    "onenormest": "use norm(A, 1)",
+    "spilu": "use splu",
+    "svds": "use numpy.linalg.svd(A.toarray())",
+}.items():
+    if hasattr(_scipy, _name):
+        globals()[_name] = _refusing(_name, _remedy)
+
+_PLAIN = frozenset(
+    "ArpackError ArpackNoConvergence LaplacianNd LinearOperator MatrixRankWarning aslinearoperator "
+    "funm_multiply_krylov is_sptriangular spbandwidth use_solver".split()
+)
 
 _namespace.install("sparse.linalg")
