@@ -9,6 +9,7 @@ import threading
 import numpy as np
 from wengert.program.ir.opcodes import Op
 
+from wengert import registry
 from wengert.program.passes.loop_recovery import is_loop
 
 #: relative tolerance for derivatives that differ by rounding only, by dtype of the computation
@@ -119,3 +120,13 @@ def loops_of(code):
     """Return the loops of an IR."""
     called = code.a[code.op == Op.CALL].tolist()
     return [code.calls[a].compute for a in called if is_loop(code.calls[a])]
+
+
+def rows_of_numpy():
+    """Rules by function, without those of SciPy functions that a test of this process may have loaded."""
+    return {
+        fun: row
+        for fun, row in registry.rows.items()
+        if not str(getattr(fun, "__module__", None)).startswith(("wengert.rules.scipy.", "wengert.scipy."))
+        and not any(getattr(partial, "__module__", None) == "wengert.rules.scipy.stats" for partial in row.partials)
+    }

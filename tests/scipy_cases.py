@@ -5,11 +5,14 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pytest
 
 import wengert as wg
 from helpers import assert_rounding, assert_same_bits
 from wengert.errors import CompileWarning
 from wengert.testing import check_derivatives
+
+pytest.importorskip("scipy", minversion="1.17")  # the mirrors need it
 
 FLOATS = "fc"
 

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 import scipy.linalg
 import scipy.sparse
-from scipy import interpolate
 
 import state_cases
 import state_frameworks
@@ -292,10 +291,8 @@ MATRIX = np.array([[0.0, 1.0], [2.0, 0.5]])
 
 #: arguments that C code reads directly
 IN_C = {
-    "expm": lambda u, a: scipy.linalg.expm(a) @ u,
-    "spline": lambda u, a: u * interpolate.CubicSpline([0.0, 1.0], a)(0.5).sum(),
-    "sparse": lambda u, a: scipy.sparse.csr_array(a) @ u,
-    "number of a spline": lambda u, a: u * float(interpolate.CubicSpline([0.0, 1.0], a[0])(0.5)),
+    "hessenberg": lambda u, a: scipy.linalg.hessenberg(a) @ u,
+    "schur": lambda u, a: u * scipy.linalg.schur(a)[0].sum(),
 }
 
 

@@ -17,7 +17,7 @@ import wengert as wg
 from array_programs import PROGRAMS
 from array_programs import X as X3
 from fuzz import programs
-from helpers import loops_of
+from helpers import loops_of, rows_of_numpy
 from wengert import registry
 from wengert.errors import GuardError
 from wengert.program.ir.opcode_table import primitive
@@ -667,7 +667,7 @@ def bounded(domain):
 
 FLAT = [
     row
-    for row in {id(row): row for row in registry.rows.values()}.values()
+    for row in {id(row): row for row in rows_of_numpy().values()}.values()
     if row.kind == "elementwise"
     and dependency_rules.second_partials(row) != 7
     and isinstance(row.fun, np.ufunc)
@@ -779,11 +779,11 @@ def test_rules_have_no_unknown_columns():
 @pytest.mark.parametrize("name", registry.FACTS)
 def test_each_fact_is_a_documented_column_used_by_some_rule(name):
     assert f"\n{name} : " in inspect.cleandoc(registry.Primitive.__doc__)
-    assert any(getattr(row, name) is not None for row in registry.rows.values())
+    assert any(getattr(row, name) is not None for row in rows_of_numpy().values())
 
 
 def test_engines_know_all_declared_words():
-    rows = [row for row in registry.rows.values() if row.kind != "custom"]
+    rows = [row for row in rows_of_numpy().values() if row.kind != "custom"]
     assert {row.scalars for row in rows} - {None} == scalarise.WORDS
     patterns = {row.dependence if type(row.dependence) is str else type(row.dependence) for row in rows}
     assert patterns - {type(None), type(lambda: 0)} == dependency_rules.RULES.keys()

@@ -7,6 +7,7 @@ supported.
 import dis
 import functools
 import importlib
+import importlib.util
 import inspect
 import itertools
 import sys
@@ -238,3 +239,9 @@ def is_remainder_code(code: bytes, at: int) -> bool:
 
 _REMAINDERS = (6, 19)  # arguments of BINARY_OP for % and %=, unchanged since 3.11
 _OPERATORS = 26  # number of operators: + & // << @ * % | ** >> - / ^ and their in-place forms, unchanged since 3.11
+
+
+@functools.cache
+def has_mirrors() -> bool:
+    """Return whether SciPy's Python code uses the array API in all modules that have a mirror (since 1.17)."""
+    return importlib.util.find_spec("scipy.spatial.transform._rotation_xp") is not None

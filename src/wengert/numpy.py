@@ -22,6 +22,7 @@ from importlib import util as _util
 import numpy as _np
 
 from wengert import errors as _errors
+from wengert import features as _features
 from wengert import registry as _registry
 from wengert import rules as _rules  # noqa: F401  (registers the rules)
 from wengert.core import frames as _frames
@@ -941,7 +942,15 @@ _DUNDERS = ("__version__", "__array_api_version__", "__array_namespace_info__")
 
 
 #: modules of SciPy with a module of ours of the same name, imported when code under differentiation first meets them
-_MIRRORS = "fft integrate interpolate linalg ndimage signal sparse spatial special stats".split()
+_MIRRORS = "fft integrate interpolate linalg ndimage signal sparse spatial stats".split()
+
+
+def _load_mirror(name):
+    """Load the mirror of a module of SciPy, or only its refusals for an older SciPy."""
+    if _features.has_mirrors():
+        _importlib.import_module(f"wengert.scipy.{name}")
+    else:
+        _refusing.install_iterative(f"scipy.{name}")
 
 
 def _install() -> None:
@@ -1025,9 +1034,10 @@ def _install() -> None:
     for package in _refusing.ITERATIVE:
         if package.count(".") == 1:
             _rebind.register_later(package, _functools.partial(_refusing.install_iterative, package))
-    mirrors = {f"scipy.{name}": f"wengert.scipy.{name}" for name in _MIRRORS}
-    for package, home in ({"scipy": "wengert.scipy.standin"} | mirrors).items():
+    for package, home in (("scipy", "wengert.scipy.standin"), ("scipy.special", "wengert.scipy.special")):
         _rebind.register_later(package, _functools.partial(_importlib.import_module, home))
+    for name in _MIRRORS:
+        _rebind.register_later(f"scipy.{name}", _functools.partial(_load_mirror, name))
     numba_ufuncs = "wengert.core.dispatch.compiled_ufuncs"
     _rebind.register_later("numba.np", lambda: _importlib.import_module(numba_ufuncs).install())
     for package in _refusing.NAMES:

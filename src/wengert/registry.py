@@ -254,7 +254,8 @@ def dotted_name(fun: Any) -> str:
     module = getattr(fun, "__module__", None)
     if not module and type(fun).__name__ == "ufunc":
         special = sys.modules.get("scipy.special")
-        module = "scipy.special" if getattr(special, name, None) is fun else "numpy"
+        private = "scipy.special._ufuncs" if name.startswith("_") else "numpy"
+        module = "scipy.special" if getattr(special, name, None) is fun else private
     return f"{module}.{name}".removeprefix("wengert.") if is_mirror(module) else f"{module}.{name}" if module else name
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 import wengert.rules  # noqa: F401
+from helpers import rows_of_numpy
 from primitive_cases import CALLS, COMPOSED, MOVES, SYMMETRIC, Operand, cubed, cumulated, doubled_sum
 from special_cases import CASES as SPECIAL
 from special_cases import WAVES
@@ -61,7 +62,7 @@ OPERATORS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "power
 
 def elementwise_rows():
     """Return the elementwise rules that declare domains."""
-    for row in list(registry.rows.values()):
+    for row in list(rows_of_numpy().values()):
         if row.kind == "elementwise" and row.domain and row.name.startswith(("numpy", "scipy")):
             yield row
 
@@ -403,6 +404,6 @@ def rows_to_draw():
     kinds = {"elementwise", "linear", "structural", "view", "rearrangement", "composed"}
     return {
         row.name
-        for row in registry.rows.values()
+        for row in rows_of_numpy().values()
         if row.kind in kinds and row.name.startswith(("numpy", "scipy")) and row.name not in NOT_DRAWN
     }

@@ -6,7 +6,6 @@ The call is parsed from the source of the user's line, and its function is looke
 from __future__ import annotations
 
 import ast
-import inspect
 import itertools
 import linecache
 import re
@@ -41,93 +40,8 @@ for name in ("permutation", "permuted", "shuffle"):
 
 _STEPS = "the steps of the method as a loop, see wengert.loop"
 
-#: options of SciPy's functions that do not change the result
-_IGNORED_OPTIONS = frozenset(
-    "check_finite overwrite_a overwrite_b overwrite_ab overwrite_x workers plan lapack_driver".split()
-)
-
-
-def _always(text):
-    return lambda given: text
-
-
-def _if_given(names, text):
-    """Advice for calls with no arguments other than `names`."""
-    names = frozenset(names.split())
-    return lambda given: text if names.issuperset(given) else None
-
-
-def _of_triangle(given):
-    if not {"a", "b", "lower"}.issuperset(given):
-        return None
-    part = {True: "tril", False: "triu"}.get(_constant(given.get("lower"), False))
-    return part and f"numpy.linalg.solve(numpy.{part}(a), b)"
-
-
-def _of_cholesky(given):
-    lower = _constant(given.get("lower"), False)
-    if not {"a", "lower"}.issuperset(given) or not isinstance(lower, bool):
-        return None
-    return "numpy.linalg.cholesky(a)" if lower else "numpy.linalg.cholesky(a).T"
-
-
-def _of_simpson(given):
-    if not {"y", "x", "dx"}.issuperset(given):
-        return None
-    options = "".join(f", {name}={ast.unparse(given[name])}" for name in ("x", "dx") if name in given)
-    return f"simpson(numpy.eye(y.size){options}) @ y"
-
-
-def _of_convolve(given):
-    is_full = {"in1", "in2", "mode"}.issuperset(given) and _constant(given.get("mode"), "full") == "full"
-    return "numpy.convolve" if is_full else None
-
-
-def _of_qr(given):
-    is_thin = {"a", "mode"}.issuperset(given) and _constant(given.get("mode"), "full") == "economic"
-    return "numpy.linalg.qr(a)" if is_thin else None
-
-
-def _constant(node, default):
-    """Value of an argument if it is a literal, else None; `default` if it is missing."""
-    return default if node is None else node.value if isinstance(node, ast.Constant) else None
-
-
-_FACTORISED = "numpy.linalg.solve(a, b) with the matrix a itself instead of its factors"
-
-#: NumPy equivalents of SciPy functions: ``rule(given)`` takes the arguments of a call by name and returns the text, or
-#: None if NumPy has no such option
-OF_SCIPY = {
-    "scipy.linalg.cho_factor": _always(_FACTORISED),
-    "scipy.linalg.cho_solve": _if_given("c_and_lower b", _FACTORISED),
-    "scipy.linalg.cholesky": _of_cholesky,
-    "scipy.linalg.det": _if_given("a", "numpy.linalg.det"),
-    "scipy.linalg.eig": _if_given("a", "numpy.linalg.eig"),
-    "scipy.linalg.eigh": _if_given("a", "numpy.linalg.eigh"),
-    "scipy.linalg.eigvals": _if_given("a", "numpy.linalg.eigvals"),
-    "scipy.linalg.eigvalsh": _if_given("a", "numpy.linalg.eigvalsh"),
-    "scipy.linalg.expm": _if_given(
-        "A",
-        "wengert.primitive(expm, jvp=lambda t, y, a: expm_frechet(a, t, compute_expm=False), "
-        "vjp=lambda ybar, y, a: expm_frechet(a.T, ybar, compute_expm=False))",
-    ),
-    "scipy.linalg.inv": _if_given("a", "numpy.linalg.inv"),
-    "scipy.linalg.lstsq": _if_given("a b", "numpy.linalg.lstsq"),
-    "scipy.linalg.lu_factor": _always(_FACTORISED),
-    "scipy.linalg.lu_solve": _if_given("lu_and_piv b", _FACTORISED),
-    "scipy.linalg.norm": _if_given("a ord axis keepdims", "numpy.linalg.norm"),
-    "scipy.linalg.pinv": _if_given("a", "numpy.linalg.pinv"),
-    "scipy.linalg.qr": _of_qr,
-    "scipy.linalg.solve": _if_given("a b", "numpy.linalg.solve"),
-    "scipy.linalg.solve_triangular": _of_triangle,
-    "scipy.linalg.svd": _if_given("a full_matrices compute_uv", "numpy.linalg.svd"),
-    "scipy.linalg.svdvals": _if_given("a", "numpy.linalg.svdvals"),
-    "scipy.integrate.odeint": _always(_STEPS),
-    "scipy.integrate.simpson": _of_simpson,
-    "scipy.integrate.solve_ivp": _always(_STEPS),
-    "scipy.integrate.trapezoid": _always("numpy.trapezoid"),
-    "scipy.signal.convolve": _of_convolve,
-}
+#: SciPy functions without a rule: what to write instead
+OF_SCIPY = {"scipy.integrate.odeint": _STEPS, "scipy.integrate.solve_ivp": _STEPS}
 
 #: why functions and classes of Python that are written in C accept no traced value, by name
 OF_PYTHON = {
@@ -182,23 +96,8 @@ def package_in_scipy(fun) -> str | None:
 
 def of_scipy(place: str, fun, call) -> str:
     """Advice for a call of a SciPy function from the given package."""
-    name, written, given = getattr(fun, "__name__", ""), ast.unparse(call.func), _given(fun, call)
-    rule = OF_SCIPY.get(f"{place}.{name}")
-    instead = rule(given) if rule is not None and given is not None else None
-    if rule is None and place == "scipy.fft" and hasattr(np.fft, name) and given is not None:
-        instead = f"numpy.fft.{name}"
-    return f"{written} accepts plain arrays only" + (f": write {instead}. " if instead else ". ")
-
-
-def _given(fun, call):
-    """Arguments of a call by name, as syntax trees, without `_IGNORED_OPTIONS`; None if they cannot be determined."""
-    if any(isinstance(argument, ast.Starred) for argument in call.args) or None in [k.arg for k in call.keywords]:
-        return None
-    try:
-        bound = inspect.signature(fun).bind(*call.args, **{keyword.arg: keyword.value for keyword in call.keywords})
-    except (TypeError, ValueError):
-        return None
-    return {name: node for name, node in bound.arguments.items() if name not in _IGNORED_OPTIONS}
+    instead = OF_SCIPY.get(f"{place}.{getattr(fun, '__name__', '')}")
+    return f"{ast.unparse(call.func)} accepts plain arrays only" + (f": write {instead}. " if instead else ". ")
 
 
 def of_error(error: Exception) -> str | None:

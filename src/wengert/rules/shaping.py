@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from wengert.dependence import Along, Moved, Reduced, Scattered
+from wengert.dependence import Along, Elementwise, Moved, Reduced, Scattered
 from wengert.errors import UnsupportedFunctionError
 from wengert.features import has_astype, has_unstack
 from wengert.registry import (
@@ -23,6 +23,7 @@ from wengert.registry import (
     constant,
     facts,
     leave_unheeded,
+    linear,
     rearrangement,
     simpler,
     strong,
@@ -607,4 +608,10 @@ choosing(np.bincount, 0, fits=lambda x, weights=None, minlength=0: np.all(np.les
 # ---- change of dtype
 
 if has_astype:
-    composed(np.astype, lambda x, dtype, *, copy=True, device=None: x.astype(dtype, copy=copy), on_complex=True)
+    linear(
+        np.astype,
+        lambda ybar, x, dtype, *, copy=True, device=None: ybar,
+        stacked=True,
+        dependence=Elementwise(1),
+        on_complex=True,
+    )

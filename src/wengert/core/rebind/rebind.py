@@ -1245,6 +1245,8 @@ def is_registered(value):
     if id(value) not in REGISTERED:
         if _deferred:
             _register_deferred(_two_level_package(_module_of(value)))
+            if id(value) not in REGISTERED and callable(value):  # an object that stands for a function
+                _register_deferred(_two_level_package(getattr(value, "__module__", None)))
         if isinstance(value, type) and id(value) not in REGISTERED and _is_simple(value):
             _register_subclass(value)
     return id(value) in REGISTERED
@@ -1274,9 +1276,11 @@ def _register_deferred(package):
 
 def _module_of(value):
     """Name of the module `value`, or of the module to which it or its class belongs."""
-    if type(value) is types.ModuleType:
+    kind = type(value)
+    if kind is types.ModuleType:
         return vars(value).get("__name__")
-    return getattr(value, "__module__", None)  # an object without one has that of its class
+    is_home = isinstance(value, type) or kind in (types.FunctionType, types.BuiltinFunctionType)
+    return (value if is_home else kind).__module__
 
 
 def _two_level_package(module):
