@@ -35,7 +35,7 @@ def install(name: str) -> None:
     """
     original = importlib.import_module(f"scipy.{name}")
     if not has_mirrors():
-        raise ImportError(f"wengert.scipy.{name} needs SciPy 1.17 or newer")
+        raise ImportError(f"wengert.scipy.{name} needs SciPy 1.18 or newer")
     ours = sys.modules[f"wengert.scipy.{name}"]
     refusing.install_iterative(f"scipy.{name}")
     replaced = {word: vars(ours)[word] for word in public_names(original) if word in vars(ours)}

@@ -218,7 +218,7 @@ def _with_value(y, value):
 
 def replaced_value(y, value):
     """Return `value`; its derivative is that of `y`."""
-    return _with_value(y, value)
+    return _with_value(y, np.float64(value) if type(value) is float else value)
 
 
 _value_row = registry.Primitive(
