@@ -213,7 +213,7 @@ def _fill_spline(spline, name, x, y, w, options):
         raise _UnsupportedFunctionError(
             f"scipy.interpolate.{name} has a derivative in the values y only: use make_interp_spline(x, y)"
         )
-    made = _scipy(name)(x, _var.plain(y), w, **options)
+    made = _scipy(name)(x, _var.plain(y), w=w, **options)
     vars(spline).update(vars(_namespace.recast(made)))
     spline.__class__ = getattr(_splines, type(made).__name__)
     if _var.is_traced(y):
@@ -224,7 +224,9 @@ def _fill_spline(spline, name, x, y, w, options):
         else:
             found = _np.linalg.solve(a.T @ (weight[:, None] * a), a.T @ (weight * y))
         found = _np.concatenate([found, _np.zeros(len(c) - len(found))])
-        spline._eval_args = t, _namespace.with_value(found, c), k
+        found = _namespace.with_value(found, c)
+        spline._eval_args = t, found, k
+        spline._data = (*spline._data[:9], found, *spline._data[10:])
 
 
 class RectBivariateSpline(_splines.RectBivariateSpline):
@@ -343,9 +345,14 @@ def _griddata(points, values, xi, method="linear", fill_value=_np.nan, rescale=F
 
 _registry.composed(_interpolate.griddata, _griddata)
 _namespace.register_conversion(_scipy("RBFInterpolator"), _radial_like)
-_namespace.register_conversion(
-    _scipy("LinearNDInterpolator"), lambda x: LinearNDInterpolator(x.tri.points, _values_of(x), x.fill_value)
-)
+_namespace.register_conversion(_scipy("LinearNDInterpolator"), lambda x: _linear_like(x))
+
+
+def _linear_like(x):
+    """Convert an interpolator made by SciPy, unless it scales the points; that one refuses traced values itself."""
+    if x.scale is not None:
+        return x
+    return LinearNDInterpolator(x.tri.points, _values_of(x), x.fill_value)
 
 
 def _values_of(x):

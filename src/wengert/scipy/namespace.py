@@ -24,7 +24,6 @@ import wengert.numpy
 from wengert.core.dispatch import dispatch, refusing
 from wengert.core.operands import var
 from wengert.core.rebind import rebind
-from wengert.features import has_mirrors
 from wengert.rules.scipy.functions import known, with_rule
 
 
@@ -34,8 +33,6 @@ def install(name: str) -> None:
     The names that the module defines itself, other than those with an underscore, replace SciPy's of the same name.
     """
     original = importlib.import_module(f"scipy.{name}")
-    if not has_mirrors():
-        raise ImportError(f"wengert.scipy.{name} needs SciPy 1.18 or newer")
     ours = sys.modules[f"wengert.scipy.{name}"]
     refusing.install_iterative(f"scipy.{name}")
     replaced = {word: vars(ours)[word] for word in public_names(original) if word in vars(ours)}

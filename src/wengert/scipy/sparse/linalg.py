@@ -134,6 +134,10 @@ class SuperLU:
             return _rules.solution(entries * 1.0, rhs, pattern if trans == "N" else pattern.transposed)
         if not _is_traced(rhs):
             return self._plain.solve(rhs, trans)
+        if not _np.isrealobj(self._plain.U.data):
+            raise _UnsupportedFunctionError(
+                f"SuperLU.solve with complex factors has no derivative rule{_at()}: use scipy.sparse.linalg.spsolve"
+            )
         turned = {"N": "T", "T": "N", "H": "N"}[trans]
         return _rules.applied(rhs, lambda b: self._plain.solve(b, trans), lambda b: self._plain.solve(b, turned))
 
