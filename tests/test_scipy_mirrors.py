@@ -124,3 +124,37 @@ def test_formula_gives_derivatives_and_the_function_itself_gives_values():
     finally:
         del registry.rows[proxy], functions._proxies[id(rough)]
     assert row.is_formula
+
+
+RNG = np.random.default_rng(4)
+SAMPLES = RNG.normal(size=(3, 12))
+#: arguments of functions that are declared constant and take floats; others take lengths, names or truth values
+ARGUMENTS = {
+    "scipy.stats.percentileofscore": (SAMPLES[0], 0.3),
+    "scipy.stats.rankdata": (SAMPLES[0],),
+    "scipy.stats.tiecorrect": (np.arange(12.0),),
+    **dict.fromkeys(
+        [
+            f"scipy.stats.{name}"
+            for name in (
+                "ansari brunnermunzel chatterjeexi kendalltau kruskal mannwhitneyu mood ranksums spearmanr weightedtau "
+                "wilcoxon"
+            ).split()
+        ],
+        (SAMPLES[0], SAMPLES[1]),
+    ),
+    "scipy.stats.friedmanchisquare": tuple(SAMPLES),
+    **{f"scipy.signal.{name}": (SAMPLES[0],) for name in ("argrelmax", "argrelmin")},
+    "scipy.ndimage.maximum_position": (SAMPLES,),
+    "scipy.ndimage.minimum_position": (SAMPLES,),
+}
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_functions_declared_constant_are_piecewise_constant(name):
+    module, _, word = name.rpartition(".")
+    fun = getattr(importlib.import_module(module), word)
+    assert registry.rows[getattr(mirror(module.removeprefix("scipy.")), word)].kind == "constant"
+    arguments = ARGUMENTS[name]
+    moved = [x + 1e-9 * np.cos(np.arange(np.size(x)).reshape(np.shape(x))) for x in arguments]
+    np.testing.assert_equal(np.asarray(fun(*moved)), np.asarray(fun(*arguments)))

@@ -14,6 +14,7 @@ b, a = signal.butter(3, 0.3)
 sos = signal.butter(4, 0.3, output="sos")
 
 CASES = {
+    "kaiserord": lambda t: np.asarray(signal.kaiserord(40 * t[0] + 30, 0.1)[1]),
     "lfilter": lambda x: signal.lfilter(b, a, x),
     "filtfilt": lambda x: signal.filtfilt(b, a, x),
     "filtfilt gust": lambda x: signal.filtfilt(b, a, x, method='gust'),

@@ -1,15 +1,15 @@
 """``scipy.fft`` with functions that accept traced values."""
 
+import wengert.numpy as _numpy
 from wengert import registry as _registry
 from wengert.rules.scipy.fft import fft as _fft  # declares the rules
 from wengert.scipy import namespace as _namespace
 
-_has_backend = _namespace.has_module("scipy.fft._fftlog_backend")
-_fftlog = _namespace.second_copy("scipy.fft._fftlog_backend" if _has_backend else "scipy.fft._fftlog")
+_fftlog = _namespace.second_copy("scipy.fft._fftlog_backend")
 for _name in ("fht", "ifht", "fhtoffset"):
     _registry.composed(getattr(_fft, _name), getattr(_fftlog, _name))
 for _name in ("fftfreq", "rfftfreq"):
-    _registry.composed(getattr(_fft, _name), getattr(_namespace.wengert.numpy.fft, _name))
+    _registry.composed(getattr(_fft, _name), getattr(_numpy.fft, _name))
 
 #: contexts and choices of a back end
 _PLAIN = frozenset(

@@ -10,6 +10,7 @@ import importlib as _importlib
 
 import numpy as _np
 
+import wengert.numpy as _numpy
 from wengert import registry as _registry
 from wengert.core.dispatch import dispatch as _dispatch
 from wengert.core.operands import var as _var
@@ -117,7 +118,7 @@ def _lagrange(x, w):
     value = _scipy("lagrange")(_var.plain(x), _var.plain(w)).c
     found = _rules.lagrange_coefficients(x, w)
     rest = _np.zeros(len(found) - len(value))
-    return _namespace.wengert.numpy.poly1d(_namespace.with_value(found, _np.concatenate([rest, value])))
+    return _numpy.poly1d(_namespace.with_value(found, _np.concatenate([rest, value])))
 
 
 _bodies = {

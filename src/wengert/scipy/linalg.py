@@ -1,5 +1,7 @@
 """``scipy.linalg`` with functions that accept traced values."""
 
+import inspect as _inspect
+
 import wengert.rules.scipy.factorisations
 import wengert.rules.scipy.linalg
 import wengert.rules.scipy.matrix_functions  # noqa: F401  (declares the rules)
@@ -8,10 +10,8 @@ from wengert.rules.scipy.linalg import la as _la
 from wengert.scipy import namespace as _namespace
 
 _matrices = _namespace.second_copy("scipy.linalg._special_matrices")
-for _name in "block_diag companion fiedler fiedler_companion kron leslie".split():
-    if _la.has(_name):
-        _copy = getattr(_matrices, _name, None)
-        _registry.composed(getattr(_la, _name), getattr(_copy, "__wrapped__", _copy))
+for _name in "block_diag companion fiedler fiedler_companion leslie".split():
+    _registry.composed(getattr(_la, _name), _inspect.unwrap(getattr(_matrices, _name)))  # without its loop over batches
 
 _registry.constant(
     *[getattr(_la, name) for name in "bandwidth ishermitian issymmetric".split()],

@@ -11,7 +11,6 @@ import ast
 import builtins
 import functools
 import importlib
-import importlib.util
 import operator
 import sys
 import types
@@ -151,7 +150,11 @@ def second_copy(name: str, **names: Any) -> types.ModuleType:
     space |= {_PRIVATE + name: rebind.REGISTERED[id(vars(builtins)[name])][1] for name in _calls()}
     with open(original.__file__, encoding="utf-8") as file:
         tree = _RenamedCalls().visit(ast.parse(file.read()))
-    exec(compile(tree, original.__file__, "exec", dont_inherit=True), space)
+    try:
+        exec(compile(tree, original.__file__, "exec", dont_inherit=True), space)
+    except BaseException:
+        del _copies[name]
+        raise
     space.update(_in_array_api(space), **names)
     return copy
 
@@ -172,11 +175,6 @@ class _RenamedCalls(ast.NodeTransformer):
         if isinstance(node.func, ast.Name) and node.func.id in _calls():
             node.func = ast.copy_location(ast.Name(_PRIVATE + node.func.id, ast.Load()), node.func)
         return node
-
-
-def has_module(name: str) -> bool:
-    """Return whether this version of SciPy has a module."""
-    return importlib.util.find_spec(name) is not None
 
 
 def _import(name, space=None, local=None, fromlist=(), level=0):

@@ -199,7 +199,10 @@ def _plain_call(fun, args, kwargs):
     if may_overwrite(fun):
         args = [np.copy(x, order="K") if type(x) is _ndarray else x for x in args]
         kwargs = {name: np.copy(x, order="K") if type(x) is _ndarray else x for name, x in kwargs.items()}
-    return fun(*args, **kwargs)
+    y = fun(*args, **kwargs)
+    if type(y) is _ndarray and any([type(x) is _ndarray and np.may_share_memory(x, y) for x in args]):
+        return y.copy()  # a view of the primal of an operand
+    return y
 
 
 @functools.cache

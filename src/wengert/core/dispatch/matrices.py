@@ -360,7 +360,7 @@ class SparseVar:
         return np.reshape(times(self._entries, _summation_matrix(places, m * n)), self.shape)
 
     def _unique(self):
-        """Return the entries with equal places added up, ordered by rows, and their places."""
+        """Return the entries without duplicates, ordered by rows, and their row and column indices."""
         places = self._row.astype(np.intp) * self.shape[1] + self._col
         unique, inverse = np.unique(places, return_inverse=True)
         entries = times(self._entries, _summation_matrix(inverse, len(unique)))
@@ -374,11 +374,11 @@ class SparseVar:
         numbers = csr_array((np.arange(1.0, len(row) + 1), (row, col)), shape=self.shape)[key]
         if not np.ndim(numbers):
             return entries[int(numbers) - 1] if numbers else np.zeros((), self.dtype)[()]
-        if numbers.ndim == 1:
-            chosen = numbers.tocoo()
-            found = np.zeros(numbers.shape, self.dtype) + 0.0 * entries[:1].sum()
-            found[chosen.coords[0]] = entries[chosen.data.astype(int) - 1]
-            return found
+        if numbers.ndim == 1:  # one-dimensional for an array, a row for a matrix
+            raise UnsupportedFunctionError(
+                f"a row or column of a sparse array with traced entries has no derivative rule{at()}: write A[[i], :] "
+                "or A[:, [j]]"
+            )
         chosen = numbers.tocoo()
         return SparseVar(entries[chosen.data.astype(int) - 1], chosen.row, chosen.col, chosen.shape, self._cls)
 
@@ -440,7 +440,7 @@ class SparseVar:
     def __rmatmul__(self, other):
         if is_sparse(other):
             return _sparse_product(other, self)
-        return np.transpose(self.T @ (other if is_sparse(other) else np.transpose(other)))
+        return np.transpose(self.T @ np.transpose(other))
 
     def __mul__(self, other):
         return self.multiply(other) if self._is_array or not np.ndim(other) else self @ other

@@ -10,8 +10,9 @@ import importlib
 
 import numpy as np
 
-from wengert.registry import by_formula, composed, constant
-from wengert.rules.composed import as_array, dispatched
+from wengert.errors import UnsupportedFunctionError
+from wengert.registry import by_formula, composed, constant, refuse
+from wengert.rules.composed import as_array, dispatched, overrides_functions
 from wengert.rules.scipy.functions import Functions
 from wengert.rules.special import sp
 
@@ -119,19 +120,52 @@ def _jensenshannon(p, q, base=None, *, axis=0, keepdims=False):
 for name, metric in METRICS.items():
     by_formula(getattr(distance, name), _jensenshannon if metric is jensenshannon else metric)
 
-#: metrics that count unequal elements or compare truth values: piecewise constant
-COUNTING = frozenset("dice hamming jaccard rogerstanimoto russellrao sokalsneath yule".split())
-constant(*[getattr(distance, name) for name in sorted(COUNTING)])
+#: metrics that count unequal elements: piecewise constant in the vectors, but not in weights
+COUNTING = frozenset(("hamming", "jaccard"))
+#: metrics of truth values, which SciPy extends to numbers
+OF_TRUTH_VALUES = frozenset("dice rogerstanimoto russellrao sokalsneath yule".split())
+_BOOLEAN = "it compares truth values; pass boolean arrays, such as u != 0"
+
+
+def check_weights(name, w):
+    if overrides_functions(w):
+        raise UnsupportedFunctionError(
+            f"scipy.spatial.distance.{name} has no derivative in its weights: write the weighted mean of u != v"
+        )
+
+
+def counting(name):
+    """Return the body of a metric that counts, whose derivative in the vectors is zero."""
+    metric = getattr(distance, name).__wrapped__
+
+    @dispatched
+    def count(u, v, w):
+        return np.float64(metric(u, v, w))
+
+    def body(u, v, w=None):
+        check_weights(name, w)
+        return count(u, v, w)
+
+    constant(count)
+    return body
+
+
+for name in sorted(COUNTING):
+    composed(getattr(distance, name), counting(name))
+for name in sorted(OF_TRUTH_VALUES):
+    refuse(getattr(distance, name), _BOOLEAN)
 constant(distance.is_valid_dm, distance.is_valid_y, distance.num_obs_dm, distance.num_obs_y)
 
 # ---- distances of all pairs
 
 
-def canonical(metric):
-    """Return SciPy's name of a metric, given by one of its names."""
+def supported(metric):
+    """Return SciPy's name of a metric, given by one of its names; raise if it has no derivative."""
     found = importlib.import_module("scipy.spatial.distance")._METRIC_ALIAS.get(metric.lower())
     if found is None:
         raise ValueError(f"Unknown Distance Metric: {metric}")
+    if found.canonical_name in OF_TRUTH_VALUES:
+        raise UnsupportedFunctionError(f"scipy.spatial.distance.{found.canonical_name} has no derivative: {_BOOLEAN}")
     return found.canonical_name
 
 
@@ -191,7 +225,8 @@ def _cdist(XA, XB, metric="euclidean", *, p=None, V=None, VI=None, w=None, base=
     XA, XB = as_array(XA), as_array(XB)
     if callable(metric):
         return np.reshape(np.stack([metric(u, v, **options) for u in XA for v in XB]), (len(XA), len(XB)))
-    if (name := canonical(metric)) in COUNTING:
+    if (name := supported(metric)) in COUNTING:
+        check_weights(name, w)
         return plain_cdist(XA, XB, name, **options)
     return cdist_by_name(XA, XB, name, [*options], *options.values())
 
@@ -202,7 +237,8 @@ def _pdist(X, metric="euclidean", *, p=None, V=None, VI=None, w=None, base=None,
     if callable(metric):
         n = len(X)
         return np.stack([metric(X[i], X[j], **options) for i in range(n) for j in range(i + 1, n)])
-    if (name := canonical(metric)) in COUNTING:
+    if (name := supported(metric)) in COUNTING:
+        check_weights(name, w)
         return plain_pdist(X, name, **options)
     return pdist_by_name(X, name, [*options], *options.values())
 
@@ -249,4 +285,4 @@ def hausdorff_pair(u, v, rng):
 
 
 constant(hausdorff_pair)
-composed(distance.directed_hausdorff, lambda u, v, rng=0: _directed_hausdorff(u, v, rng))
+composed(distance.directed_hausdorff, _directed_hausdorff)

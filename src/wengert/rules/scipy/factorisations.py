@@ -413,28 +413,8 @@ constant(eigenvectors_of, chosen)
 formula("eigh", _eigh)
 
 
-def _eigvalsh(
-    a,
-    b=None,
-    *,
-    lower=True,
-    overwrite_a=False,
-    overwrite_b=False,
-    type=1,
-    check_finite=True,
-    subset_by_index=None,
-    subset_by_value=None,
-    driver=None,
-):
-    return _eigh(
-        a,
-        b,
-        lower=lower,
-        eigvals_only=True,
-        type=type,
-        subset_by_index=subset_by_index,
-        subset_by_value=subset_by_value,
-    )
+def _eigvalsh(a, b=None, **options):
+    return _eigh(a, b, eigvals_only=True, **options)
 
 
 formula("eigvalsh", _eigvalsh)

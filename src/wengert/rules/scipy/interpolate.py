@@ -72,12 +72,17 @@ def or_nan(y, x, xp, extrapolate):
     return y if extrapolate else np.where(is_beyond(x, xp)[:, None], np.nan, y)
 
 
+def compiled_values(name, c, x, xp, nu, extrapolate):
+    """Return a piecewise polynomial at points from a compiled function of SciPy."""
+    c, x, xp = map(np.ascontiguousarray, (c, x, xp))
+    out = np.empty((len(xp), c.shape[2]), dtype=c.dtype)
+    getattr(original("_ppoly"), name)(c, x, xp, nu, extrapolate, out)
+    return out
+
+
 @dispatched
 def polynomial_values(c, x, xp, nu, extrapolate):
-    c = np.ascontiguousarray(c)
-    out = np.empty((len(xp), c.shape[2]), dtype=c.dtype)
-    original("_ppoly").evaluate(c, np.ascontiguousarray(x), np.ascontiguousarray(xp), nu, extrapolate, out)
-    return out
+    return compiled_values("evaluate", c, x, xp, nu, extrapolate)
 
 
 by_formula(
@@ -137,10 +142,7 @@ by_formula(polynomial_integral, _integral, on_complex=True)
 
 @dispatched
 def bernstein_values(c, x, xp, nu, extrapolate):
-    c = np.ascontiguousarray(c)
-    out = np.empty((len(xp), c.shape[2]), dtype=c.dtype)
-    original("_ppoly").evaluate_bernstein(c, np.ascontiguousarray(x), np.ascontiguousarray(xp), nu, extrapolate, out)
-    return out
+    return compiled_values("evaluate_bernstein", c, x, xp, nu, extrapolate)
 
 
 def _bernstein(c, x, xp, nu, extrapolate):

@@ -116,7 +116,7 @@ def sylvester_pull(ybar, a, b):
     return sylvester(adjoint(a), adjoint(b), ybar)
 
 
-row = structural(
+structural(
     sylvester,
     lambda ybar, y, a, b, q: -sylvester_pull(ybar, a, b) @ adjoint(y),
     lambda ybar, y, a, b, q: -adjoint(y) @ sylvester_pull(ybar, a, b),
@@ -151,88 +151,55 @@ structural(discrete_lyapunov, discrete_wrt_matrix, lambda ybar, y, a, q, method:
 composed(la.solve_discrete_lyapunov, lambda a, q, method=None: discrete_lyapunov(as_array(a), as_array(q), method))
 
 
-# Riccati equations: the derivative of the stabilising solution solves a Lyapunov equation of the closed loop.
+# Riccati equations: the derivative of the stabilising solution X solves a Lyapunov equation of the closed loop.
+# With its adjoint solution Z, the gain K, and M = X or X (A - B K), the cotangents are M (Z + Z^T) for A, minus that
+# times K^T for B, Z for Q and K Z K^T for R.
 
 
-@dispatched
-def continuous_riccati(a, b, q, r):
-    return la.solve_continuous_are.__wrapped__(a, b, q, r)
-
-
-def continuous_pull(ybar, x, a, b, r):
-    """Return gain and cotangent of the residual."""
+def continuous_loop(ybar, x, a, b, r):
+    """Return the gain, M and Z for the continuous equation."""
     gain = np.linalg.solve(r, adjoint(b) @ x)
     loop = a - b @ gain
-    return gain, -sylvester(loop, adjoint(loop), ybar)
+    return gain, x, -sylvester(loop, adjoint(loop), ybar)
 
 
-def continuous_wrt_a(ybar, x, a, b, q, r):
-    _, z = continuous_pull(ybar, x, a, b, r)
-    return x @ (z + adjoint(z))
-
-
-def continuous_wrt_b(ybar, x, a, b, q, r):
-    gain, z = continuous_pull(ybar, x, a, b, r)
-    return -x @ (z + adjoint(z)) @ adjoint(gain)
-
-
-def continuous_wrt_r(ybar, x, a, b, q, r):
-    gain, z = continuous_pull(ybar, x, a, b, r)
-    return gain @ z @ adjoint(gain)
-
-
-structural(
-    continuous_riccati,
-    continuous_wrt_a,
-    continuous_wrt_b,
-    lambda ybar, x, a, b, q, r: continuous_pull(ybar, x, a, b, r)[1],
-    continuous_wrt_r,
-)
-
-
-@dispatched
-def discrete_riccati(a, b, q, r):
-    return la.solve_discrete_are.__wrapped__(a, b, q, r)
-
-
-def discrete_riccati_pull(ybar, x, a, b, r):
+def discrete_loop(ybar, x, a, b, r):
+    """Return the gain, M and Z for the discrete equation."""
     gain = np.linalg.solve(r + adjoint(b) @ x @ b, adjoint(b) @ x @ a)
     loop = a - b @ gain
-    return gain, loop, discrete_lyapunov(loop, ybar, None)
+    return gain, x @ loop, discrete_lyapunov(loop, ybar, None)
 
 
-def discrete_riccati_wrt_a(ybar, x, a, b, q, r):
-    _, loop, z = discrete_riccati_pull(ybar, x, a, b, r)
-    return x @ loop @ (z + adjoint(z))
+def declare_riccati(fun, closed_loop):
+    """Declare a solver of a Riccati equation by the adjoint equation of its closed loop."""
 
+    @dispatched
+    def solution(a, b, q, r):
+        return fun.__wrapped__(a, b, q, r)
 
-def discrete_riccati_wrt_b(ybar, x, a, b, q, r):
-    gain, loop, z = discrete_riccati_pull(ybar, x, a, b, r)
-    return -x @ loop @ (z + adjoint(z)) @ adjoint(gain)
+    def wrt_a(ybar, x, a, b, q, r):
+        _, m, z = closed_loop(ybar, x, a, b, r)
+        return m @ (z + adjoint(z))
 
+    def wrt_b(ybar, x, a, b, q, r):
+        gain, m, z = closed_loop(ybar, x, a, b, r)
+        return -m @ (z + adjoint(z)) @ adjoint(gain)
 
-def discrete_riccati_wrt_r(ybar, x, a, b, q, r):
-    gain, _, z = discrete_riccati_pull(ybar, x, a, b, r)
-    return gain @ z @ adjoint(gain)
+    def wrt_q(ybar, x, a, b, q, r):
+        return closed_loop(ybar, x, a, b, r)[2]
 
+    def wrt_r(ybar, x, a, b, q, r):
+        gain, _, z = closed_loop(ybar, x, a, b, r)
+        return gain @ z @ adjoint(gain)
 
-structural(
-    discrete_riccati,
-    discrete_riccati_wrt_a,
-    discrete_riccati_wrt_b,
-    lambda ybar, x, a, b, q, r: discrete_riccati_pull(ybar, x, a, b, r)[2],
-    discrete_riccati_wrt_r,
-)
-
-
-def _riccati(solve, name):
     def body(a, b, q, r, e=None, s=None, balanced=True):
         if e is not None or s is not None:
-            raise unsupported(name, "e= or s=", "transform the system so that they are not needed")
-        return solve(*map(as_array, (a, b, q, r)))
+            raise unsupported(fun.__name__, "e= or s=", "transform the system so that they are not needed")
+        return solution(*map(as_array, (a, b, q, r)))
 
-    return body
+    structural(solution, wrt_a, wrt_b, wrt_q, wrt_r).name = f"scipy.linalg.{fun.__name__}"
+    composed(fun, body)
 
 
-composed(la.solve_continuous_are, _riccati(continuous_riccati, "solve_continuous_are"))
-composed(la.solve_discrete_are, _riccati(discrete_riccati, "solve_discrete_are"))
+declare_riccati(la.solve_continuous_are, continuous_loop)
+declare_riccati(la.solve_discrete_are, discrete_loop)

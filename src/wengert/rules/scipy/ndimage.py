@@ -252,7 +252,7 @@ def evaluated(x, coordinates, order, mode, cval, npad):
 
 def is_piecewise_constant(name):
     """Return whether a function of the module maps to labels, masks or places."""
-    return name.startswith(("binary_", "distance_transform")) or name in CONSTANT_FUNCTIONS
+    return name.startswith("binary_") or name in CONSTANT_FUNCTIONS
 
 
 CONSTANT_FUNCTIONS = frozenset(
@@ -265,6 +265,10 @@ CONSTANT_FUNCTIONS = frozenset(
 
 #: functions without a derivative, and what to use instead
 REFUSED = {
+    **dict.fromkeys(
+        ("distance_transform_bf", "distance_transform_cdt", "distance_transform_edt"),
+        "it reads truth values, and distances depend on sampling=; pass a boolean array and a plain sampling",
+    ),
     "generic_filter": "it calls a function from compiled code; write the function over the windows of "
     "numpy.lib.stride_tricks.sliding_window_view",
     "generic_filter1d": "it calls a function from compiled code; write it over the lines of the array",

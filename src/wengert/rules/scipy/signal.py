@@ -225,8 +225,8 @@ REFUSED = {
     "medfilt2d": "use scipy.ndimage.median_filter with mode='constant'",
     "lombscargle": "solve the least-squares problem at each frequency with numpy.linalg.lstsq",
 }
-#: piecewise constant functions
+#: functions of lengths and places, which are piecewise constant
 CONSTANT = (
-    "argrelextrema argrelmax argrelmin check_COLA check_NOLA choose_conv_method correlation_lags kaiserord "
-    "max_len_seq unit_impulse"
+    "argrelextrema argrelmax argrelmin check_COLA check_NOLA choose_conv_method correlation_lags max_len_seq "
+    "unit_impulse"
 ).split()

@@ -57,7 +57,6 @@ _copies = [
         "_spline_filters": {},
         "_peak_finding": {},
     }.items()
-    if namespace.has_module(f"scipy.signal.{name}")
 ]
 _declare("scipy.signal", [*_copies, _windows])
 _ltisys = namespace.second_copy("scipy.signal._ltisys")

@@ -10,24 +10,14 @@ import functools as _functools
 import numpy as _np
 import scipy.sparse as _scipy
 
-from wengert.core.dispatch import dispatch as _dispatch
-from wengert.core.dispatch import lifted as _lifted
 from wengert.core.dispatch.matrices import SparseVar as _SparseVar
 from wengert.core.dispatch.matrices import _entries_of
 from wengert.core.frames import at as _at
-from wengert.core.operands import var as _var
 from wengert.errors import UnsupportedFunctionError as _UnsupportedFunctionError
 from wengert.scipy import namespace as _namespace
-
-
-def _is_traced(x):
-    if isinstance(x, (list, tuple)):
-        return any(map(_is_traced, x))
-    return type(x) is _SparseVar or _var.is_traced(x) or isinstance(x, _lifted.Lifted)
-
-
-def _array(x):
-    return _dispatch.stacked(x) if isinstance(x, (list, tuple)) else x
+from wengert.scipy.sparse.traced import array as _array
+from wengert.scipy.sparse.traced import holds_traced as _holds_traced
+from wengert.scipy.sparse.traced import if_traced as _if_traced
 
 
 class _Class:
@@ -38,7 +28,7 @@ class _Class:
         self.__name__ = cls.__name__
 
     def __call__(self, *args, **options):
-        if not any(map(_is_traced, args)):
+        if not _holds_traced(args):
             return self._wengert_of(*args, **options)
         return _made(self._wengert_of, *args, **options)
 
@@ -82,18 +72,6 @@ for _name in (
     globals()[_name] = _Class(getattr(_scipy, _name))
 
 
-def _if_traced(body):
-    """Decorator: a function that SciPy's of the same name does unless an argument is traced."""
-    original = getattr(_scipy, body.__name__)
-
-    @_functools.wraps(original, updated=())
-    def call(*args, **options):
-        traced = any(map(_is_traced, (*args, *options.values())))
-        return (body if traced else original)(*args, **options)
-
-    return call
-
-
 def _joined(parts, shape, cls):
     """Return a sparse array from blocks, each with the row and the column where it begins."""
     found = [(entries, row + i, col + j) for (entries, row, col), i, j in parts]
@@ -129,17 +107,17 @@ def _diagonals(diagonals, offsets, shape, cls):
     return _joined(parts, tuple(shape), cls)
 
 
-@_if_traced
+@_if_traced(_scipy)
 def diags(diagonals, offsets=0, shape=None, format=None, dtype=None):
     return _diagonals(diagonals, offsets, shape, _scipy.dia_matrix)
 
 
-@_if_traced
+@_if_traced(_scipy)
 def diags_array(diagonals, /, *, offsets=0, shape=None, format=None, dtype=None):
     return _diagonals(diagonals, offsets, shape, _scipy.dia_array)
 
 
-@_if_traced
+@_if_traced(_scipy)
 def kron(A, B, format=None):
     (a, i, j), of_a = _as_entries(A)
     (b, k, l), of_b = _as_entries(B)
@@ -157,27 +135,27 @@ def _blocks(blocks):
     return _joined(parts, (int(tops[-1]), int(lefts[-1])), _scipy.coo_array)
 
 
-@_if_traced
+@_if_traced(_scipy)
 def block_array(blocks, *, format=None, dtype=None):
     return _blocks(blocks)
 
 
-@_if_traced
+@_if_traced(_scipy)
 def bmat(blocks, format=None, dtype=None):
     return _blocks(blocks)
 
 
-@_if_traced
+@_if_traced(_scipy)
 def hstack(blocks, format=None, dtype=None):
     return _blocks([list(blocks)])
 
 
-@_if_traced
+@_if_traced(_scipy)
 def vstack(blocks, format=None, dtype=None):
     return _blocks([[block] for block in blocks])
 
 
-@_if_traced
+@_if_traced(_scipy)
 def block_diag(mats, format=None, dtype=None):
     parts = [_as_entries(block) for block in mats]
     tops, lefts = (_np.cumsum([0, *[shape[axis] for _, shape in parts]]) for axis in (0, 1))
@@ -191,12 +169,12 @@ def _triangle(A, keep):
     return _SparseVar(entries[chosen], row[chosen], col[chosen], A.shape, _scipy.coo_array)
 
 
-@_if_traced
+@_if_traced(_scipy)
 def tril(A, k=0, format=None):
     return _triangle(A, lambda offset: offset <= k)
 
 
-@_if_traced
+@_if_traced(_scipy)
 def triu(A, k=0, format=None):
     return _triangle(A, lambda offset: offset >= k)
 

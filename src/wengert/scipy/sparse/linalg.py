@@ -12,34 +12,16 @@ import numpy as _np
 import scipy.sparse as _sparse
 import scipy.sparse.linalg as _scipy
 
-from wengert.core.dispatch import dispatch as _dispatch
-from wengert.core.dispatch import lifted as _lifted
 from wengert.core.dispatch.matrices import SparseVar as _SparseVar
 from wengert.core.dispatch.matrices import _entries_of
 from wengert.core.frames import at as _at
-from wengert.core.operands import var as _var
 from wengert.errors import ConvergenceError as _ConvergenceError
 from wengert.errors import UnsupportedFunctionError as _UnsupportedFunctionError
 from wengert.rules.scipy import sparse as _rules
 from wengert.scipy import namespace as _namespace
-
-
-def _is_traced(x):
-    if isinstance(x, (list, tuple)):
-        return any(map(_is_traced, x))
-    return type(x) is _SparseVar or _var.is_traced(x) or isinstance(x, _lifted.Lifted)
-
-
-def _if_traced(body):
-    """Decorator: a function that SciPy's of the same name does unless an argument is traced."""
-    original = getattr(_scipy, body.__name__)
-
-    @_functools.wraps(original, updated=())
-    def call(*args, **options):
-        traced = any(map(_is_traced, (*args, *options.values())))
-        return (body if traced else original)(*args, **options)
-
-    return call
+from wengert.scipy.sparse.traced import array as _array
+from wengert.scipy.sparse.traced import holds_traced as _holds_traced
+from wengert.scipy.sparse.traced import if_traced as _if_traced
 
 
 def _system(A, name):
@@ -61,18 +43,18 @@ def _solved(A, b, name, solve):
         raise _UnsupportedFunctionError(
             f"scipy.sparse.linalg.{name} with a sparse right-hand side has no derivative rule{_at()}: pass b.toarray()"
         )
-    b = _dispatch.stacked(b) if isinstance(b, (list, tuple)) else b
+    b = _array(b)
     column = _np.ndim(b) == 2 and _np.shape(b)[1] == 1
     return _rules.solution(entries * 1.0, _np.reshape(b, -1) if column else b, _rules.Pattern(row, col, shape, solve))
 
 
-@_if_traced
+@_if_traced(_scipy)
 def spsolve(A, b, permc_spec=None, use_umfpack=True):
     options = {"permc_spec": permc_spec, "use_umfpack": use_umfpack}
     return _solved(A, b, "spsolve", lambda A, b: _scipy.spsolve(A, b, **options))
 
 
-@_if_traced
+@_if_traced(_scipy)
 def spsolve_triangular(A, b, lower=True, overwrite_A=False, overwrite_b=False, unit_diagonal=False):
     if unit_diagonal:
         raise _UnsupportedFunctionError(
@@ -94,9 +76,9 @@ def _iterative(name):
 
     @_functools.wraps(original, updated=())
     def call(A, b, *args, **options):
-        if not any(map(_is_traced, (A, b, *args, *options.values()))):
+        if not _holds_traced((A, b, *args, *options.values())):
             return original(A, b, *args, **options)
-        if any(map(_is_traced, (*args, *options.values()))):
+        if _holds_traced((*args, *options.values())):
             raise _UnsupportedFunctionError(
                 f"scipy.sparse.linalg.{name} has a derivative in A and b only{_at()}: pass wengert.stop_gradient(x0)"
             )
@@ -132,7 +114,7 @@ class SuperLU:
             entries, row, col, shape = self._system
             pattern = _rules.Pattern(row, col, shape, self._solve)
             return _rules.solution(entries * 1.0, rhs, pattern if trans == "N" else pattern.transposed)
-        if not _is_traced(rhs):
+        if not _holds_traced(rhs):
             return self._plain.solve(rhs, trans)
         if not _np.isrealobj(self._plain.U.data):
             raise _UnsupportedFunctionError(
@@ -150,7 +132,7 @@ def _factors(name):
 
     @_functools.wraps(original, updated=())
     def call(A, *args, **options):
-        if not _is_traced(A):
+        if not _holds_traced(A):
             return SuperLU(original(A, *args, **options))
         return SuperLU(None, _system(A, name), lambda A, b: original(A, *args, **options).solve(b))
 
@@ -167,9 +149,9 @@ def factorized(A):
     return splu(A).solve
 
 
-@_if_traced
+@_if_traced(_scipy)
 def expm_multiply(A, B, start=None, stop=None, num=None, endpoint=None, traceA=None):
-    if _is_traced(A) or start is not None:
+    if _holds_traced(A) or start is not None:
         raise _UnsupportedFunctionError(
             f"scipy.sparse.linalg.expm_multiply has a derivative in B only{_at()}: use "
             "scipy.linalg.expm(A.toarray()) @ B"
@@ -179,7 +161,7 @@ def expm_multiply(A, B, start=None, stop=None, num=None, endpoint=None, traceA=N
     )
 
 
-@_if_traced
+@_if_traced(_scipy)
 def norm(x, ord=None, axis=None):
     return _np.linalg.norm(x.toarray(), ord, axis)
 
@@ -189,7 +171,7 @@ def _refusing(name, remedy):
 
     @_functools.wraps(original, updated=())
     def call(*args, **options):
-        if any(map(_is_traced, (*args, *options.values()))):
+        if _holds_traced((*args, *options.values())):
             raise _UnsupportedFunctionError(f"scipy.sparse.linalg.{name} has no derivative rule{_at()}: {remedy}")
         return original(*args, **options)
 

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import importlib as _importlib
 
+import numpy as _np
+
+import wengert.numpy as _numpy
 from wengert.core.operands import var as _var
 from wengert.scipy import linalg as _linalg  # noqa: F401  (copies use its rules)
 from wengert.scipy import namespace as _namespace
@@ -25,14 +28,14 @@ class _Backend:
             value = plain(*map(_plain_value, args), **{key: _plain_value(x) for key, x in options.items()})
             if not _var.holds_traced((args, tuple(options.values()))):
                 return value
-            value = value if isinstance(value, (tuple, float)) else _namespace.np.asarray(value)  # a memory view
+            value = value if isinstance(value, (tuple, float)) else _np.asarray(value)  # a memory view
             return _namespace.with_value(traced(*args, **options), value)
 
         return call
 
 
 def _plain_value(x):
-    return _importlib.import_module("numpy") if x is _namespace.wengert.numpy else _var.plain(x)
+    return _np if x is _numpy else _var.plain(x)
 
 
 def _select_backend(xp, cython_compatible):
@@ -43,19 +46,16 @@ def _converted(rotation):
     """Convert a rotation that was made outside of a derivative."""
     found = object.__new__(Rotation)
     found._quat, found._single = rotation._quat, rotation._single
-    found._xp, found._backend = _namespace.wengert.numpy, _Backend(rotation._backend)
+    found._xp, found._backend = _numpy, _Backend(rotation._backend)
     return found
 
 
 _PLAIN = frozenset(("RigidTransform",))
-if _namespace.has_module("scipy.spatial.transform._rotation_xp"):
-    _scipy = _importlib.import_module("scipy.spatial.transform._rotation")
-    _python = _namespace.second_copy("scipy.spatial.transform._rotation_xp")
-    _copy = _namespace.second_copy("scipy.spatial.transform._rotation", select_backend=_select_backend)
-    Rotation, Slerp = _copy.Rotation, _copy.Slerp
-    RotationSpline = _namespace.second_copy("scipy.spatial.transform._rotation_spline").RotationSpline
-    _namespace.register_conversion(_scipy.Rotation, _converted)
-else:  # the class of older versions is compiled as a whole, and refuses traced values
-    _PLAIN |= {"Rotation", "RotationSpline", "Slerp"}
+_scipy = _importlib.import_module("scipy.spatial.transform._rotation")
+_python = _namespace.second_copy("scipy.spatial.transform._rotation_xp")
+_copy = _namespace.second_copy("scipy.spatial.transform._rotation", select_backend=_select_backend)
+Rotation, Slerp = _copy.Rotation, _copy.Slerp
+RotationSpline = _namespace.second_copy("scipy.spatial.transform._rotation_spline").RotationSpline
+_namespace.register_conversion(_scipy.Rotation, _converted)
 
 _namespace.install("spatial.transform")

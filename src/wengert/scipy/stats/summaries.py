@@ -14,8 +14,7 @@ _functions = Functions("scipy.stats")
 _original = importlib.import_module("scipy.stats")
 _copies = [
     namespace.second_copy(f"scipy.stats.{name}")
-    for name in "_axis_nan_policy _stats_py _variation _entropy _morestats _quantile".split()
-    if namespace.has_module(f"scipy.stats.{name}")
+    for name in "_axis_nan_policy _stats_py _variation _entropy _morestats _quantile _correlation".split()
 ]
 
 #: functions whose code is exact under differentiation

@@ -1,0 +1,40 @@
+"""Replacements of functions of ``scipy.sparse`` for calls with traced values."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+from wengert.core.dispatch import dispatch
+from wengert.core.dispatch.lifted import Lifted
+from wengert.core.dispatch.matrices import SparseVar
+from wengert.core.operands import var
+
+
+def holds_traced(x: Any) -> bool:
+    """Return whether a value is traced, sparse or dense, or a sequence that holds a traced one."""
+    if isinstance(x, (list, tuple)):
+        return any(map(holds_traced, x))
+    return type(x) is SparseVar or var.is_traced(x) or isinstance(x, Lifted)
+
+
+def array(x: Any) -> Any:
+    """Return a list of possibly traced values as an array, and other values unchanged."""
+    return dispatch.stacked(x) if isinstance(x, (list, tuple)) else x
+
+
+def if_traced(module: types.ModuleType) -> Callable:
+    """Decorate a function to be called for traced arguments; otherwise the function of `module` is."""
+
+    def decorate(body):
+        original = getattr(module, body.__name__)
+
+        @functools.wraps(original, updated=())
+        def call(*args, **options):
+            return (body if holds_traced((*args, *options.values())) else original)(*args, **options)
+
+        return call
+
+    return decorate
