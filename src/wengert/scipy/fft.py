@@ -11,7 +11,7 @@ for _name in ("fht", "ifht", "fhtoffset"):
 for _name in ("fftfreq", "rfftfreq"):
     _registry.composed(getattr(_fft, _name), getattr(_numpy.fft, _name))
 
-#: contexts and choices of a back end
+#: context managers and back-end settings
 _PLAIN = frozenset(
     "register_backend set_backend set_global_backend set_workers skip_backend".split()
 )

@@ -15,7 +15,7 @@ for _name in (
 ).split():
     _composed(getattr(_integrate, _name), getattr(_rules, _name))
 
-#: results and classes of solvers, which refuse traced values themselves
+#: solvers and warnings; solvers refuse traced values themselves
 _PLAIN = frozenset(
     "AccuracyWarning BDF DOP853 DenseOutput IntegrationWarning LSODA ODEintWarning OdeSolution OdeSolver RK23 RK45 "
     "Radau complex_ode ode odeint solve_bvp solve_ivp lebedev_rule".split()

@@ -25,7 +25,7 @@ _copy = _namespace.second_copy
 
 
 def _gbsv(kl, ku, ab, b, **options):
-    """LAPACK's solver of banded systems, which wants `kl` more rows."""
+    """Solve a banded system in LAPACK's storage, which has `kl` additional rows."""
     return None, None, _linalg.solve_banded((kl, ku), ab[kl:], b), 0
 
 
@@ -113,7 +113,7 @@ def _splrep(x, y, w=None, xb=None, xe=None, k=3, task=0, s=None, t=None, full_ou
 
 
 def _lagrange(x, w):
-    """SciPy drops leading coefficients that are 0; their derivatives need not be."""
+    """Keep leading zero coefficients, which SciPy drops, since their derivatives may be nonzero."""
     x, w = (_dispatch.stacked(z) if isinstance(z, (list, tuple)) else z for z in (x, w))
     value = _scipy("lagrange")(_var.plain(x), _var.plain(w)).c
     found = _rules.lagrange_coefficients(x, w)
@@ -169,7 +169,7 @@ class _TensorSpline:
 
 
 def _make_ndbspl(points, values, k=3, **options):
-    """Interpolate along one axis after the other; SciPy solves all equations at once by iterations."""
+    """Interpolate along each axis in turn; SciPy solves all equations at once, iteratively."""
     made = _grids_of_scipy.make_ndbspl(points, _var.plain(values), k, **options)
     coefficients = _rules.tensor_coefficients(made.t, made.k, points, values) if _var.is_traced(values) else None
     return _TensorSpline(made, coefficients)
@@ -208,7 +208,7 @@ class UnivariateSpline(_splines.UnivariateSpline):
 
 
 def _fill_spline(spline, name, x, y, w, options):
-    """Give a spline the state of SciPy's for plain data, with traced coefficients if the values are traced."""
+    """Initialise a spline from SciPy's spline of the plain data; its coefficients are traced if `y` is."""
     x, y = (_dispatch.stacked(z) if isinstance(z, (list, tuple)) else z for z in (x, y))
     if _var.holds_traced((x, w, options.get("t"))):
         raise _UnsupportedFunctionError(
@@ -350,7 +350,7 @@ _namespace.register_conversion(_scipy("LinearNDInterpolator"), lambda x: _linear
 
 
 def _linear_like(x):
-    """Convert an interpolator made by SciPy, unless it scales the points; that one refuses traced values itself."""
+    """Convert an interpolator made by SciPy, unless it rescales the points and so refuses traced values."""
     if x.scale is not None:
         return x
     return LinearNDInterpolator(x.tri.points, _values_of(x), x.fill_value)
@@ -379,7 +379,7 @@ _namespace.register_objects(
     ]
 )
 
-#: classes that need plain data and refuse traced ones themselves
+#: classes without a rule, which refuse traced data themselves
 _PLAIN = frozenset(
     "AAA BivariateSpline CloughTocher2DInterpolator FloaterHormannInterpolator LSQBivariateSpline "
     "LSQSphereBivariateSpline NdBSpline NdPPoly RectSphereBivariateSpline SmoothBivariateSpline "

@@ -29,7 +29,7 @@ from wengert.rules.scipy.functions import known, with_rule
 def install(name: str) -> None:
     """Fill the module ``wengert.scipy.<name>``, and register its functions and classes in place of SciPy's.
 
-    The names that the module defines itself, other than those with an underscore, replace SciPy's of the same name.
+    Public names that the module defines itself replace SciPy's.
     """
     original = importlib.import_module(f"scipy.{name}")
     ours = sys.modules[f"wengert.scipy.{name}"]
@@ -58,7 +58,7 @@ def public_names(module: types.ModuleType) -> list[str]:
 
 
 def register_objects(*names: str) -> None:
-    """Replace objects of classes of SciPy, wherever followed code finds them, by objects of their second copies.
+    """Convert instances of SciPy classes to those of their second copies wherever followed code meets them.
 
     Parameters
     ----------
@@ -77,13 +77,13 @@ _CONVERTERS: dict[type, Callable[[Any], Any]] = {}
 
 
 def register_conversion(cls: type, convert: Callable[[Any], Any]) -> None:
-    """Replace objects of a class of SciPy, wherever followed code finds them, by ``convert(object)``."""
+    """Replace instances of a SciPy class by ``convert(instance)`` wherever followed code meets them."""
     _CONVERTERS[cls] = convert
     rebind.register_wrapper(cls, type, lambda value, _: convert(value))
 
 
 def recast(value: Any) -> Any:
-    """Return an object like `value`, whose class and the classes of its attributes are those of second copies."""
+    """Return a copy of an object in which SciPy classes, also those of attributes, are replaced by their copies."""
     kind = type(value)
     if kind in _CONVERTERS:
         return _CONVERTERS[kind](value)
@@ -113,7 +113,7 @@ def with_value(y: Any, value: Any) -> Any:
 
 
 def computed(fun: Callable, *args: Any) -> Any:
-    """Return a function of the plain values of arguments; a program computes it again, or guards what it read."""
+    """Call a function on plain values; a recorded program calls it again, or guards the values that it read."""
     if var.may_record() and var.recording_level(args) is not None:
         return dispatch.record_constant(dispatch.constant_row, args, {}, fun)
     return fun(*var.plain(args))
@@ -130,15 +130,15 @@ def second_copy(name: str, **names: Any) -> types.ModuleType:
     Parameters
     ----------
     name : str
-        Of a module written in Python, such as ``"scipy.signal._signaltools"``.
+        Name of a module written in Python, such as ``"scipy.signal._signaltools"``.
     **names
-        Further replacements of what the module imports or defines, by the name that it has there.
+        Further replacements of names in the module.
 
     Notes
     -----
-    NumPy, functions with a rule and classes of mirrors are replaced in all imports, also those inside functions.
-    What is imported from a module that has a second copy comes from the copy.  SciPy's helpers for the array API have
-    second copies, for which `wengert.numpy` is NumPy's namespace.
+    Imports in the copy, including those inside functions, yield `wengert.numpy` for NumPy, proxies for functions with a
+    rule, the classes of mirrors, and other second copies where they exist.
+    Helpers for the array API are copied automatically, with `wengert.numpy` as the namespace of traced arrays.
     """
     if name in _copies:
         return _copies[name]
@@ -163,7 +163,7 @@ _PRIVATE = "_wengert_"
 
 
 def _calls():
-    """Return the names of builtins that are replaced where code calls them; they may be dtypes elsewhere."""
+    """Return the builtins that are replaced in calls only, since they may be dtypes elsewhere."""
     return [name for name in ("complex", "float", "hasattr", "sum") if rebind.is_registered(vars(builtins)[name])]
 
 
@@ -232,14 +232,14 @@ def replaced(value: Any) -> Any:
 
 
 def _is_array_api(name):
-    """Return whether a module holds SciPy's helpers for the array API."""
+    """Return whether a module is one of SciPy's array-API helper modules."""
     return name.startswith("scipy._") and (
         "array_api_extra._lib." in name or name in ("scipy._lib._array_api", "scipy._lib._array_api_override")
     )
 
 
 def _in_array_api(space):
-    """Return those helpers of which a module has a version that traced values do not pass."""
+    """Return our versions of the helpers that a module defines or imports."""
     return {name: fun for name, fun in _HELPERS.items() if name in space}
 
 
@@ -280,7 +280,7 @@ def _get_nan(*data, **options):
 
 
 def _contains_nan(a, nan_policy="propagate", **options):
-    """Return whether an array has NaN, which only policies other than to propagate ask for."""
+    """Return whether an array contains NaN; raise if the policy says so."""
     if nan_policy not in ("propagate", "raise", "omit"):
         raise ValueError(f"nan_policy must be one of ['omit', 'propagate', 'raise'], not {nan_policy!r}.")
     found = bool(np.any(np.isnan(a)))

@@ -1,4 +1,4 @@
-"""Derivative rules of the functions of SciPy other than ``scipy.special``, one module per subject.
+"""Derivative rules for SciPy functions other than those of ``scipy.special``, one module per subject.
 
 SciPy's functions do not dispatch on their operands, so each rule belongs to a proxy that does (`functions`).
 `wengert.scipy` publishes the proxies under SciPy's names, and code under differentiation sees them in place of SciPy's.

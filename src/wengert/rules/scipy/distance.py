@@ -1,4 +1,4 @@
-"""Distances between vectors, ``scipy.spatial.distance``: one formula a metric, over the last axis.
+"""Distances between vectors (``scipy.spatial.distance``): one formula per metric, over the last axis.
 
 The formulas serve the metric of two vectors, the pairs of `cdist` and those of `pdist`.
 At coincident points a norm has the derivative 0, as in ``numpy.linalg.norm``.
@@ -120,7 +120,7 @@ def _jensenshannon(p, q, base=None, *, axis=0, keepdims=False):
 for name, metric in METRICS.items():
     by_formula(getattr(distance, name), _jensenshannon if metric is jensenshannon else metric)
 
-#: metrics that count unequal elements: piecewise constant in the vectors, but not in weights
+#: metrics that count unequal elements: piecewise constant in the vectors, smooth in the weights
 COUNTING = frozenset(("hamming", "jaccard"))
 #: metrics of truth values, which SciPy extends to numbers
 OF_TRUTH_VALUES = frozenset("dice rogerstanimoto russellrao sokalsneath yule".split())
@@ -135,7 +135,7 @@ def check_weights(name, w):
 
 
 def counting(name):
-    """Return the body of a metric that counts, whose derivative in the vectors is zero."""
+    """Return the body of a counting metric, which is piecewise constant in the vectors."""
     metric = getattr(distance, name).__wrapped__
 
     @dispatched
@@ -160,7 +160,7 @@ constant(distance.is_valid_dm, distance.is_valid_y, distance.num_obs_dm, distanc
 
 
 def supported(metric):
-    """Return SciPy's name of a metric, given by one of its names; raise if it has no derivative."""
+    """Return the canonical name of a metric; raise if the metric has no derivative."""
     found = importlib.import_module("scipy.spatial.distance")._METRIC_ALIAS.get(metric.lower())
     if found is None:
         raise ValueError(f"Unknown Distance Metric: {metric}")
@@ -170,7 +170,7 @@ def supported(metric):
 
 
 def of_pairs(u, v, metric, data, options):
-    """Return the distances of broadcast vectors; `data` is the array whose spread scales some of the metrics."""
+    """Return distances between broadcast vectors; ``data()`` is the sample that supplies default variances."""
     if metric == "seuclidean" and options.get("V") is None:
         options = options | {"V": np.var(data(), axis=0, ddof=1)}
     if metric == "mahalanobis" and options.get("VI") is None:
@@ -180,7 +180,7 @@ def of_pairs(u, v, metric, data, options):
 
 @dispatched
 def cdist_by_name(XA, XB, metric, options, *arrays):
-    """``cdist`` with a metric given by name; `arrays` are the values of the `options`, which are names."""
+    """``cdist`` for a metric given by name, with keyword names in `options` and their values in `arrays`."""
     return distance.cdist.__wrapped__(XA, XB, metric, **dict(zip(options, arrays)))
 
 
@@ -251,7 +251,7 @@ composed(distance.pdist, _pdist)
 
 
 def _squareform(X, force="no", checks=True):
-    """Gather the elements: the matrix has each distance twice and zeros on the diagonal."""
+    """Convert between condensed and square distance matrices by indexing."""
     X = as_array(X)
     if np.ndim(X) == 1 and force.lower() != "tovector":
         n = int(np.ceil(np.sqrt(2 * len(X))))
@@ -273,7 +273,7 @@ composed(distance.squareform, _squareform)
 
 
 def _directed_hausdorff(u, v, rng=0):
-    """Distance of the pair of points that SciPy selects."""
+    """Return the distance between the pair of points that SciPy selects, and their indices."""
     u, v = as_array(u), as_array(v)
     i, j = hausdorff_pair(u, v, rng)
     return distance.euclidean(u[i], v[j]), i, j

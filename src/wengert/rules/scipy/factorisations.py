@@ -28,7 +28,7 @@ from wengert.rules.scipy.linalg import (
 
 
 def plain(fun):
-    """Return a function with derivative zero that computes SciPy's result as one array: the given part of it."""
+    """Return a piecewise constant function that computes one item of SciPy's result."""
 
     @dispatched
     def part(index, *args):
@@ -41,7 +41,7 @@ def plain(fun):
 
 @dispatched
 def signs(v, reference):
-    """Return the signs that make each column of `v` like that of `reference`."""
+    """Return the sign by which to multiply each column of `v` so that it matches `reference`."""
     inner = np.sum(np.conj(v) * reference, axis=-2)
     return np.where(inner.real < 0, -1.0, 1.0)
 
@@ -69,7 +69,7 @@ def _cho_factor(a, lower=False, overwrite_a=False, check_finite=True):
 
 @functools.cache
 def keeps_unused_triangle():
-    """Return whether ``cho_factor`` leaves the elements of the matrix in the triangle that it does not use."""
+    """Return whether the unused triangle of the result of ``cho_factor`` holds elements of the matrix."""
     return bool(la.cho_factor.__wrapped__(np.array([[4.0, 1.0], [0.5, 3.0]]))[0][1, 0])
 
 
@@ -89,7 +89,7 @@ formula("cho_solve", _cho_solve)
 
 @dispatched
 def eliminated(b):
-    """Return L and U of a square matrix that needs no exchange of rows, in one array."""
+    """Return L and U, packed in one array, of a square matrix that needs no row exchanges."""
     n = np.shape(b)[-1]
     _, l, u = la.lu.__wrapped__(b)
     return np.tril(l, -1)[..., :n, :n] + u
@@ -120,7 +120,7 @@ row.name = "scipy.linalg.lu"
 
 @dispatched
 def row_order(a):
-    """Return the order of the rows after the exchanges of SciPy's factorisation."""
+    """Return the row permutation of SciPy's LU factorisation."""
     p, _, _ = la.lu.__wrapped__(a)
     return np.argmax(p, axis=-2)
 
@@ -129,7 +129,7 @@ constant(row_order)
 
 
 def factors(a):
-    """Return the order of the rows, and L and U of a matrix of any shape."""
+    """Return the row permutation and the factors L and U of a matrix of any shape."""
     a = as_array(a)
     if np.ndim(a) != 2:
         raise UnsupportedFunctionError("scipy.linalg.lu of a stack of matrices has no rule: loop over the matrices")
@@ -297,7 +297,7 @@ by_formula(la.orthogonal_procrustes, _orthogonal_procrustes)
 
 
 def _subspace_angles(A, B):
-    """Small angles by their sines, large ones by their cosines (Knyazev and Argentati 2002, algorithm 3.1)."""
+    """Compute small angles from sines and large ones from cosines (Knyazev and Argentati 2002, algorithm 3.1)."""
     p, q = (np.linalg.qr(as_array(x))[0] for x in (A, B))
     inner = adjoint(p) @ q
     cosine = np.linalg.svdvals(inner)
@@ -403,7 +403,7 @@ def eigenvectors_of(a, b, lower, options):
 
 @dispatched
 def chosen(w, by_index, by_value):
-    """Return the places of the eigenvalues in a range of indices or values."""
+    """Return the indices of the eigenvalues in a range of indices or values."""
     if by_index is not None:
         return np.arange(int(by_index[0]), int(by_index[1]) + 1)
     return np.flatnonzero((w > by_value[0]) & (w <= by_value[1]))
@@ -428,7 +428,7 @@ def tridiagonal(d, e):
 
 
 def part_of_spectrum(a, select, select_range, reference):
-    """Return eigenvalues and vectors of a selection, with the signs of SciPy's vectors if they are given."""
+    """Return selected eigenvalues and eigenvectors, the latter with the signs of `reference` if it is given."""
     w, v = np.linalg.eigh(a)
     if select not in ("a", "all", 0):
         by_index = select_range if select in ("i", "index", 2) else None

@@ -1,4 +1,4 @@
-"""Transforms of ``scipy.fft``.
+"""Fourier, cosine and sine transforms of ``scipy.fft``.
 
 Fourier transforms have the rules of NumPy's.  Cosine and sine transforms are Fourier transforms of an extended or a
 turned sequence (Makhoul 1980, A fast cosine transform in one and two dimensions), which gives their derivatives in
@@ -20,7 +20,7 @@ fft = Functions("scipy.fft")
 
 
 def of_numpy(name):
-    """Declare a transform along one axis, or along several, that has SciPy's options in addition to NumPy's."""
+    """Declare a Fourier transform by NumPy's function of the same name."""
     transform = getattr(np.fft, name)
 
     def along_one(x, n=None, axis=-1, norm=None, overwrite_x=False, workers=None, *, plan=None):
@@ -49,7 +49,7 @@ for name in (
 
 
 def hermitian(inverse):
-    """Return hfftn or ihfftn: transforms of Hermitian-symmetric sequences along several axes."""
+    """Return the body of ``hfftn`` or ``ihfftn``, transforms of Hermitian-symmetric sequences."""
 
     def body(x, s=None, axes=None, norm=None, overwrite_x=False, workers=None, *, plan=None):
         x = as_array(x)
@@ -79,7 +79,7 @@ composed(fft.ifftshift, lambda x, axes=None: np.fft.ifftshift(x, axes), on_compl
 
 
 def turned(x, shift, count):
-    """Return the transform of length 2 n of x_j exp(-i pi (j + shift) / 2n), stored at places j + shift."""
+    """Return the transform of length 2 n of x_j exp(-i pi (j + shift) / 2n), stored at indices j + shift."""
     n = np.shape(x)[-1]
     z = x * np.exp(-0.5j * np.pi * (np.arange(n) + shift) / n)
     if shift:
@@ -135,7 +135,7 @@ _OPPOSITE = {None: "forward", "backward": "forward", "forward": "backward", "ort
 
 
 def unscaled(x, type, is_sine, orthogonalize):
-    """Return the transform without its norm; with `orthogonalize`, its matrix is a multiple of an orthogonal one."""
+    """Return the transform without normalisation; `orthogonalize` makes its matrix a multiple of an orthogonal one."""
     first = [-1] if is_sine else [0]
     ends = [0, -1] if type == 1 and not is_sine else first
     if orthogonalize and (type == 3 or (type == 1 and not is_sine)):

@@ -1,4 +1,4 @@
-"""Proxies of SciPy functions, which dispatch on ``__array_function__`` as NumPy's functions do.
+"""Proxies of SciPy functions that dispatch on ``__array_function__``, as NumPy's functions do.
 
 ``la = Functions("scipy.linalg")`` makes them: ``la.solve`` has SciPy's signature and computes SciPy's values, and rules
 are declared for it by the functions of `wengert.registry`.
@@ -20,7 +20,7 @@ from wengert.rules.composed import overrides_functions
 _PLAIN = frozenset((np.ndarray, np.float64, float, int, bool, complex, str, type(None), slice, np.dtype))
 _CODE = (types.FunctionType, types.MethodType, functools.partial)
 
-#: the proxies by the identity of SciPy's function
+#: proxies by the identity of SciPy's function
 _proxies: dict[int, Callable] = {}
 
 
@@ -39,10 +39,10 @@ def carriers(values: Iterable) -> Iterator:
 
 
 def proxy_of(fun: Callable, module: str, name: str) -> Callable:
-    """Return the proxy of a function, published as `name` in ``wengert.<module>``.
+    """Return the proxy of a SciPy function, published as ``wengert.<module>.<name>``.
 
-    A call with operands that override NumPy's functions goes to them, any other to SciPy.  A function declared by a
-    body runs the body also if an argument is a function, which may return such operands.
+    A call dispatches to operands that override NumPy's functions; without such operands it goes to SciPy.
+    If an argument is a function, which may return traced values, a composed function always runs its body.
     """
     if id(fun) in _proxies:
         return _proxies[id(fun)]
@@ -68,7 +68,7 @@ def proxy_of(fun: Callable, module: str, name: str) -> Callable:
 
 
 class Functions:
-    """The functions of a module of SciPy as proxies, each made when it is first read."""
+    """Namespace of the proxies of a SciPy module's functions, each created on first access."""
 
     def __init__(self, module: str):
         self._module = module

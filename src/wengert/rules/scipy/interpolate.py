@@ -1,6 +1,6 @@
 """Piecewise polynomials and splines: formulas for the compiled functions that ``scipy.interpolate`` calls.
 
-The interval of a point is plain, so a derivative at a breakpoint is that of the piece which SciPy evaluates there.
+The interval that contains a point is plain, so the derivative at a breakpoint is that of the piece evaluated there.
 
 References
 ----------
@@ -61,7 +61,7 @@ def horner(c, z):
 
 
 def evaluated(c, x, xp, nu):
-    """Return a piecewise polynomial at points, as an array of points by columns."""
+    """Evaluate a piecewise polynomial; the result has one row per point."""
     i = piece_of(x, xp)
     c = differentiated(c, nu)[:, i, :]
     z = (xp - x[i])[:, None]
@@ -73,7 +73,7 @@ def or_nan(y, x, xp, extrapolate):
 
 
 def compiled_values(name, c, x, xp, nu, extrapolate):
-    """Return a piecewise polynomial at points from a compiled function of SciPy."""
+    """Evaluate a piecewise polynomial by a compiled function of SciPy."""
     c, x, xp = map(np.ascontiguousarray, (c, x, xp))
     out = np.empty((len(xp), c.shape[2]), dtype=c.dtype)
     getattr(original("_ppoly"), name)(c, x, xp, nu, extrapolate, out)
@@ -100,7 +100,7 @@ def integrated(c):
 
 
 def made_continuous(c, x, order):
-    """Return coefficients that differ by constants, with continuous derivatives up to an order."""
+    """Adjust low-order coefficients so that derivatives up to `order` are continuous."""
     k, h = np.shape(c)[0], np.diff(x)[:, None]
     rows = [c[i] for i in range(k)]
     for nu in range(order, -1, -1):
@@ -186,7 +186,7 @@ class PiecewisePolynomials:
 
 @dispatched
 def knot_interval(t, k, x):
-    """Return the index i with t[i] <= x < t[i + 1] inside of the base interval of a spline."""
+    """Return the index i with t[i] <= x < t[i + 1], clipped to the base interval of the spline."""
     t, x = np.asarray(t), np.asarray(x)
     n = len(t) - k - 1
     return np.clip(np.searchsorted(t, x, side="right") - 1, k, n - 1)
@@ -196,7 +196,7 @@ constant(knot_interval)
 
 
 def basis(t, k, x, i):
-    """Return the k + 1 B-splines that are not zero in interval i, as the last axis (de Boor, chapter X)."""
+    """Return the k + 1 B-splines that are nonzero in interval i along the last axis (de Boor, chapter X)."""
     columns = [np.ones(np.shape(x))]
     for j in range(1, k + 1):
         saved, found = 0.0, []
@@ -243,7 +243,7 @@ by_formula(spline_values, spline_formula)
 
 
 def design(t, k, x, nu=0):
-    """Return the matrix of all B-splines, or of a derivative, at points."""
+    """Return the design matrix: all B-splines, or a derivative of them, at the given points."""
     return spline_formula(t, np.eye(np.shape(t)[0] - k - 1), k, x, nu, True)
 
 
@@ -292,12 +292,12 @@ class Splines:
 
 
 def padded(t, c, k):
-    """Return the coefficients that matter, as a column."""
+    """Return the coefficients without FITPACK's padding, as a column."""
     return c[: np.shape(t)[0] - k - 1, None]
 
 
 def fitpack_values(t, c, k, x, nu, ext):
-    """Evaluate as FITPACK does: beyond the knots it extrapolates, is zero, raises, or takes the end value."""
+    """Evaluate a spline as FITPACK does; `ext` selects what happens outside the knots, and 1 signals an error."""
     low, high = t[k], t[np.shape(t)[0] - k - 1]
     beyond = is_beyond(np.stack([low, high]), x)
     if ext == 2 and np.any(beyond):
@@ -344,7 +344,7 @@ def fitpack_integral(t, c, k, a, b):
 
 
 def _fitpack_integral(t, c, k, a, b):
-    """FITPACK takes the spline for zero beyond its knots."""
+    """Integrate a spline, which FITPACK treats as zero outside its base interval."""
     low, high = t[k], t[np.shape(t)[0] - k - 1]
     ends = np.clip(np.stack([as_array(a) * 1.0, as_array(b) * 1.0]), low, high)
     t, c, k = antiderivative(t, c, k)
@@ -356,7 +356,7 @@ by_formula(fitpack_integral, _fitpack_integral)
 
 
 def surface(tx, ty, c, kx, ky, dx, dy, x, y, is_grid):
-    """Return a tensor product spline on a grid or at points."""
+    """Evaluate a tensor product spline on a grid or at points."""
     c = np.reshape(c, (np.shape(tx)[0] - kx - 1, np.shape(ty)[0] - ky - 1))
     x = np.clip(x, tx[kx], tx[np.shape(tx)[0] - kx - 1])
     y = np.clip(y, ty[ky], ty[np.shape(ty)[0] - ky - 1])
@@ -431,7 +431,7 @@ def lagrange_coefficients(x, w):
 
 
 def grid_places(grid, xi):
-    """Return the cell of each point along each axis, and its distance from the start of the cell in cell lengths."""
+    """Return the cell index of each point along each axis, and the normalised distance within the cell."""
     cells, distances = [], []
     for points, x in zip(grid, xi, strict=True):
         if np.size(points) == 1:
@@ -445,7 +445,7 @@ def grid_places(grid, xi):
 
 
 def points_of(points, ndim=None):
-    """``_ndim_coords_from_arrays``: points as an array with one coordinate after the other in the last axis."""
+    """Return points with their coordinates along the last axis, as ``_ndim_coords_from_arrays`` does."""
     if isinstance(points, tuple):
         return np.stack(np.broadcast_arrays(*[as_array(p) * 1.0 for p in points]), axis=-1)
     points = as_array(points)
@@ -453,7 +453,7 @@ def points_of(points, ndim=None):
 
 
 def tensor_coefficients(knots, degrees, grid, values):
-    """Return the coefficients of the tensor product spline through values on a grid."""
+    """Return the coefficients of the tensor product spline that interpolates values on a grid."""
     for axis, (t, k, x) in enumerate(zip(knots, degrees, grid, strict=True)):
         lines = np.moveaxis(values, axis, 0)
         flat = np.linalg.solve(design(t, k, x), np.reshape(lines, (len(x), -1)))
@@ -462,7 +462,7 @@ def tensor_coefficients(knots, degrees, grid, values):
 
 
 def tensor_values(knots, degrees, c, xi, orders):
-    """Return a tensor product spline, or a derivative of it, at points with coordinates in the last axis."""
+    """Evaluate a tensor product spline, or a derivative of it, at points."""
     y = None
     for axis, (t, k, nu) in enumerate(zip(knots, degrees, orders, strict=True)):
         row = design(t, k, xi[:, axis], nu)

@@ -28,7 +28,7 @@ def unsupported(name, option, instead):
     return UnsupportedFunctionError(f"scipy.linalg.{name} with {option} has no derivative rule: {instead}")
 
 
-# ---- matrices of which SciPy reads a part
+# ---- matrices that SciPy reads in part
 
 
 @dispatched
@@ -159,7 +159,7 @@ for name, body in {
 
 
 def moved(x, d):
-    """Return x with element j + d at place j of the last axis, and zeros from outside."""
+    """Return x shifted by d along the last axis, x[j + d] at index j, with zeros shifted in."""
     n = np.shape(x)[-1]
     if abs(d) >= n:
         return np.zeros_like(x)
@@ -210,7 +210,7 @@ def _solveh_banded(ab, b, overwrite_ab=False, overwrite_b=False, lower=False, ch
 
 
 def dense_from_bands(ab, lower):
-    """Return the lower or upper triangle whose bands are given."""
+    """Return the dense lower or upper triangle stored in banded form."""
     n, k = np.shape(ab)[-1], np.shape(ab)[0] - 1
     i, j = np.ogrid[:n, :n]
     row = i - j if lower else k + i - j
@@ -218,7 +218,7 @@ def dense_from_bands(ab, lower):
 
 
 def bands_from_dense(a, ab, lower):
-    """Return the bands of a triangle; elements of `ab` outside of the matrix are kept."""
+    """Return a triangle in banded form; elements of `ab` outside the matrix are kept."""
     n, k = np.shape(ab)[-1], np.shape(ab)[0] - 1
     r, j = np.ogrid[: k + 1, :n]
     i = j + r if lower else j + r - k
@@ -323,7 +323,7 @@ def _khatri_rao(a, b):
     return np.reshape(c, (*np.shape(c)[:-3], -1, np.shape(c)[-1]))
 
 
-#: matrices of moved elements, and products of them
+#: structured matrices, and column-wise Kronecker products
 STRUCTURED = {
     "circulant": _circulant,
     "convolution_matrix": _convolution_matrix,

@@ -35,7 +35,7 @@ def derivative_along(fun, a, e, *options):
 
 
 def declare(fun):
-    """Declare a function of a matrix that is real for real matrices, or complex on part of them."""
+    """Declare a matrix function, and return a version of it that takes one matrix."""
 
     @dispatched
     def of_matrix(a, *options):

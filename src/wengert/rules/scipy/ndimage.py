@@ -27,7 +27,7 @@ NEAREST, WRAP, REFLECT, MIRROR, CONSTANT, GRID_WRAP, GRID_CONSTANT = range(7)
 
 
 def extended_places(n, before, after, mode):
-    """Return the place of each element of an extended axis; -1 where the fill value belongs."""
+    """Return the source index of each element of an extended axis, or -1 for the fill value."""
     i = np.arange(-before, n + after)
     if mode == NEAREST:
         return np.clip(i, 0, n - 1)
@@ -43,7 +43,7 @@ def extended_places(n, before, after, mode):
 
 
 def extended(x, axis, before, after, mode, cval):
-    """Return x extended along an axis; a negative number of elements is dropped."""
+    """Extend x along an axis; negative counts drop elements."""
     place = extended_places(np.shape(x)[axis], before, after, mode)
     y = np.take(x, np.maximum(place, 0), axis)
     if mode != CONSTANT:
@@ -53,14 +53,14 @@ def extended(x, axis, before, after, mode, cval):
 
 
 def windows_along(x, axis, size, mode, cval, origin):
-    """Return the windows of a 1-D filter, as the last axis."""
+    """Return the windows of a 1-D filter along the last axis."""
     before = size // 2 + int(origin)
     y = extended(x, axis, before, size - 1 - before, mode, cval)
     return np.lib.stride_tricks.sliding_window_view(y, size, axis)
 
 
 def windows(x, shape, mode, cval, origins):
-    """Return the windows of a filter over all axes, as the last axes."""
+    """Return the windows of a filter over all axes along the last axes."""
     for axis, (size, origin) in enumerate(zip(shape, origins, strict=True)):
         before = size // 2 + int(origin)
         x = extended(x, axis, before, size - 1 - before, mode, cval)
@@ -68,7 +68,7 @@ def windows(x, shape, mode, cval, origins):
 
 
 def footprint_windows(x, footprint, mode, cval, origins):
-    """Return the elements under a footprint as the last axis."""
+    """Return the elements under a footprint along the last axis."""
     return windows(x, np.shape(footprint), mode, cval, origins)[..., np.asarray(footprint, dtype=bool)]
 
 
@@ -165,12 +165,12 @@ def spline_matrix(n, order, mode):
     return ndimage.spline_filter1d.__wrapped__(np.eye(n), order, 1, mode=names[mode])
 
 
-# ---- splines at any place
+# ---- splines at arbitrary coordinates
 
 
 @dispatched
 def place_map(x, n, mode):
-    """Return in one array the slope and offset of ``slope * x + offset`` inside of [0, n - 1], and a mask of others."""
+    """Return, stacked, slope and offset of the map of x into [0, n - 1], and a mask of points outside."""
     x = np.asarray(x, dtype=float)
     slope, offset = np.ones_like(x), np.zeros_like(x)
     outside = (x < 0) | (x > n - 1)
@@ -204,7 +204,7 @@ def basis(x, order):
 
 
 def support(x, n, order, mode):
-    """Return the places and weights of the order + 1 coefficients near x, as last axis, and masks of fill values."""
+    """Return indices and weights of the order + 1 coefficients near x along the last axis, and masks of fill values."""
     if mode == GRID_CONSTANT:
         is_lost = None
     else:
@@ -232,7 +232,7 @@ constant(first_place)
 
 
 def evaluated(x, coordinates, order, mode, cval, npad):
-    """Return the spline with coefficients x at coordinates, one array for each axis, which broadcast."""
+    """Evaluate the spline with coefficients x at coordinates, one array per axis; the arrays broadcast."""
     found = [
         support(as_array(c) + npad, n, order, mode) for c, n in zip(coordinates, np.shape(x), strict=True)
     ]
@@ -251,7 +251,7 @@ def evaluated(x, coordinates, order, mode, cval, npad):
 
 
 def is_piecewise_constant(name):
-    """Return whether a function of the module maps to labels, masks or places."""
+    """Return whether a function of the module returns labels, masks or indices."""
     return name.startswith("binary_") or name in CONSTANT_FUNCTIONS
 
 

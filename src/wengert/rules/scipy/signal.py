@@ -1,5 +1,4 @@
-"""Recursive filters, convolutions and polyphase filters: rules and formulas for the compiled functions of
-``scipy.signal``.
+"""Recursive filters, convolutions and polyphase filters of ``scipy.signal``.
 
 A recursive filter is an all-pole filter of a moving average.  Its adjoint is the same filter backwards in time, so that
 every derivative takes as long as the filter.
@@ -31,7 +30,7 @@ def backwards(a, ybar):
 
 
 def delayed(x, k):
-    """Return x later by k samples, with zeros before."""
+    """Return x delayed by k samples, with zeros shifted in."""
     n = np.shape(x)[-1]
     if k == 0:
         return x
@@ -53,7 +52,7 @@ def moving_average(b, x):
 
 
 def filtered(b, a, x, zi):
-    """Return the output along the last axis, and the final state, of a filter that starts in state `zi`, or at rest."""
+    """Filter along the last axis from the initial state `zi`, or from rest; return the output and the final state."""
     b, a = b / a[0], a / a[0]
     count, n = max(np.shape(b)[0], np.shape(a)[0]) - 1, np.shape(x)[-1]
     u = moving_average(b, x)
@@ -94,7 +93,7 @@ def _sosfilt(sos, x, axis=-1, zi=None):
 
 
 def correlated(x, kernel):
-    """Return the correlation at all places where the kernel lies inside of x."""
+    """Return the correlation wherever the kernel lies within x."""
     windows = np.lib.stride_tricks.sliding_window_view(x, np.shape(kernel))
     return np.tensordot(windows, np.conj(kernel), np.ndim(kernel))
 
@@ -137,7 +136,7 @@ class Compiled:
 
 
 def _upfirdn(h, x, up=1, down=1, axis=-1, mode="constant", cval=0):
-    """Each output is a sum over one phase of the filter."""
+    """Sum each output over one phase of the filter."""
     if mode != "constant" or cval != 0:
         raise UnsupportedFunctionError(
             f"scipy.signal.upfirdn with mode={mode!r} has no derivative rule: pad x with numpy.pad"
@@ -175,7 +174,7 @@ def _find_peaks(
     rel_height=0.5,
     plateau_size=None,
 ):
-    """Places are plain; heights, thresholds and prominences are differences of elements."""
+    """Return plain peak indices; heights, thresholds and prominences are differences of elements."""
     if width is not None:
         raise UnsupportedFunctionError(
             "scipy.signal.find_peaks with width= has no derivative rule: use scipy.signal.peak_widths of plain values"
@@ -225,7 +224,7 @@ REFUSED = {
     "medfilt2d": "use scipy.ndimage.median_filter with mode='constant'",
     "lombscargle": "solve the least-squares problem at each frequency with numpy.linalg.lstsq",
 }
-#: functions of lengths and places, which are piecewise constant
+#: functions that return indices, lengths or truth values, which are piecewise constant
 CONSTANT = (
     "argrelextrema argrelmax argrelmin check_COLA check_NOLA choose_conv_method correlation_lags max_len_seq "
     "unit_impulse"

@@ -1,4 +1,4 @@
-"""Linear systems with sparse matrices: the adjoint of a matrix lives on its stored entries.
+"""Linear systems with sparse matrices: the cotangent of a matrix has its sparsity pattern.
 
 A system is solved by a function of SciPy, and its adjoint by the same function with the transposed matrix.
 """
@@ -13,7 +13,7 @@ from wengert.rules.composed import dispatched
 
 
 class Pattern:
-    """Places of the entries of a sparse matrix; equal places add up.
+    """Row and column indices of the entries of a sparse matrix; duplicates are summed.
 
     ``solve(A, b)`` solves a system with a SciPy matrix.
     """
@@ -35,12 +35,12 @@ class Pattern:
 
 @dispatched
 def solution(entries, b, pattern):
-    """Solve a sparse system for a vector or for the columns of a matrix."""
+    """Solve a sparse system for one right-hand side or several."""
     return np.array(pattern.solve(pattern.matrix(entries), np.ascontiguousarray(b)))  # a solver may return b itself
 
 
 def wrt_entries(ybar, y, entries, b, pattern):
-    """Return -z_i x_j at the entry (i, j), with z the solution of the adjoint system."""
+    """Return -z_i x_j for each entry (i, j), where z solves the adjoint system."""
     z = solution(entries, ybar, pattern.transposed)
     products = -z[pattern.row] * y[pattern.col]
     return np.sum(products, axis=1) if np.ndim(products) == 2 else products

@@ -1,4 +1,4 @@
-"""Densities and quantiles of ``scipy.stats`` from private functions of ``scipy.special``, and kernel densities.
+"""Private functions of ``scipy.special`` that ``scipy.stats`` calls, and kernel density estimates.
 
 Names and arguments are those of ``scipy.special._ufuncs``; versions of SciPy without a function leave out its rule.
 """

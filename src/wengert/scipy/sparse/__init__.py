@@ -1,6 +1,6 @@
 """``scipy.sparse`` with arrays that hold traced entries.
 
-A sparse array made from traced values is a `SparseVar`: entries with their places, of which equal ones add up.
+A sparse array made from traced values is a `SparseVar`: entries with row and column indices; duplicates are summed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from wengert.scipy.sparse.traced import if_traced as _if_traced
 
 
 class _Class:
-    """Stands for a class of sparse arrays where code calls it: traced entries make a `SparseVar`."""
+    """Replaces a sparse array class in calls: traced entries give a `SparseVar`."""
 
     def __init__(self, cls):
         self._wengert_of = cls
@@ -40,7 +40,7 @@ class _Class:
 
 
 def _made(cls, arg1, shape=None, dtype=None, copy=False, **options):
-    """Return a sparse array of a class from any of the forms that its constructor accepts."""
+    """Construct a sparse array from any argument that the constructor of `cls` accepts."""
     if type(arg1) is _SparseVar:
         return _SparseVar(*_entries_of(arg1), arg1.shape, cls)
     if not isinstance(arg1, tuple):
@@ -73,14 +73,14 @@ for _name in (
 
 
 def _joined(parts, shape, cls):
-    """Return a sparse array from blocks, each with the row and the column where it begins."""
+    """Assemble a sparse array from blocks, each with the indices of its first row and column."""
     found = [(entries, row + i, col + j) for (entries, row, col), i, j in parts]
     entries, row, col = (_np.concatenate(x) for x in zip(*found, strict=True))
     return _SparseVar(entries, row, col, shape, cls)
 
 
 def _as_entries(block):
-    """Return entries, places and shape of a block, sparse or dense."""
+    """Return the entries, indices and shape of a sparse or dense block."""
     if type(block) is _SparseVar or _scipy.issparse(block):
         return _entries_of(block), block.shape
     block = _np.atleast_2d(_array(block))
@@ -184,7 +184,7 @@ def issparse(x):
     return type(x) is _SparseVar or _scipy.issparse(x)
 
 
-#: functions of plain values, and those that refuse traced ones by their conversion
+#: functions without a rule, which refuse traced values themselves
 _PLAIN = frozenset(
     "SparseEfficiencyWarning SparseWarning csgraph eye eye_array expand_dims find get_index_dtype identity isspmatrix "
     "isspmatrix_bsr isspmatrix_coo isspmatrix_csc isspmatrix_csr isspmatrix_dia isspmatrix_dok isspmatrix_lil kronsum "

@@ -25,7 +25,7 @@ from wengert.scipy.sparse.traced import if_traced as _if_traced
 
 
 def _system(A, name):
-    """Return entries and places of a matrix, sparse or dense."""
+    """Return the entries, indices and shape of a sparse or dense matrix."""
     if type(A) is _SparseVar or _sparse.issparse(A):
         return (*_entries_of(A), A.shape)
     if isinstance(A, _scipy.LinearOperator) or not hasattr(A, "ndim"):
@@ -37,7 +37,7 @@ def _system(A, name):
 
 
 def _solved(A, b, name, solve):
-    """Return the solution of a system by ``solve(A, b)`` of SciPy, for a vector or several."""
+    """Solve a system by SciPy's ``solve(A, b)``, for one right-hand side or several."""
     entries, row, col, shape = _system(A, name)
     if type(b) is _SparseVar or _sparse.issparse(b):
         raise _UnsupportedFunctionError(
@@ -71,7 +71,7 @@ def spsolve_triangular(A, b, lower=True, overwrite_A=False, overwrite_b=False, u
 
 
 def _iterative(name):
-    """Return the version of an iterative solver for traced values."""
+    """Return an iterative solver that accepts traced values."""
     original = getattr(_scipy, name)
 
     @_functools.wraps(original, updated=())
@@ -104,7 +104,7 @@ for _name in "bicg bicgstab cg cgs gcrotmk gmres lgmres minres qmr tfqmr".split(
 
 
 class SuperLU:
-    """Factors of a sparse matrix, for right-hand sides or entries that are traced."""
+    """LU factors of a sparse matrix, for traced right-hand sides or entries."""
 
     def __init__(self, factors, system=None, solve=None):
         self._plain, self._system, self._solve = factors, system, solve

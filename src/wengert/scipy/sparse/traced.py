@@ -26,7 +26,7 @@ def array(x: Any) -> Any:
 
 
 def if_traced(module: types.ModuleType) -> Callable:
-    """Decorate a function to be called for traced arguments; otherwise the function of `module` is."""
+    """Decorate a replacement that handles traced arguments; other calls go to the function of `module`."""
 
     def decorate(body):
         original = getattr(module, body.__name__)

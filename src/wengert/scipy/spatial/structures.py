@@ -1,4 +1,4 @@
-"""Trees and convex hulls of points: their structure is plain, distances and volumes are differentiated."""
+"""Trees and convex hulls of points: the structure is plain, distances and volumes have derivatives."""
 
 from __future__ import annotations
 

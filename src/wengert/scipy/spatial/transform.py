@@ -16,7 +16,7 @@ from wengert.scipy import namespace as _namespace
 
 
 class _Backend:
-    """Computes with traced quaternions by the back end in Python, and their values by SciPy's choice."""
+    """Computes derivatives with SciPy's back end in Python, and values with the one that SciPy selects."""
 
     def __init__(self, plain):
         self._plain = plain

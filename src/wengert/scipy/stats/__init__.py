@@ -10,7 +10,6 @@ from wengert.scipy.stats import summaries as _summaries
 
 globals().update(_distributions.INSTANCES | _multivariate.REPLACED)
 
-#: classes, results and settings
 _PLAIN = _summaries.PLAIN
 
 namespace.install("stats")

@@ -18,14 +18,14 @@ generic = infrastructure.rv_generic
 
 
 def _without_documentation(self, *args, **options):
-    """Copies need no docstrings, which take half of the time to make them."""
+    """Skip the docstrings of copies, which nobody reads."""
 
 
 generic._construct_doc = generic._construct_default_doc = _without_documentation
 
 
 def _quantile(self, q, *args):
-    """Solve cdf(x) = q as SciPy does, then take two Newton steps, which carry derivatives up to the third order."""
+    """Solve cdf(x) = q as SciPy does, then take two Newton steps, which propagate derivatives up to third order."""
     x = found = namespace.computed(self._ppfvec, q, *args)
     if not var.holds_traced((q, *args)):
         return found

@@ -55,7 +55,7 @@ _copy.multivariate_normal_frozen = _Frozen
 
 
 def _with_value(name, method):
-    """Return a method whose values are those of SciPy's distribution object of this name."""
+    """Return a method that takes its values from SciPy's distribution of the given name."""
 
     def call(self, *args, **options):
         y = getattr(super(type(self), self), method)(*args, **options)
@@ -73,7 +73,7 @@ def _plain(x):
 
 
 def _replacement(name):
-    """Return an object like SciPy's distribution of this name."""
+    """Return the replacement of SciPy's distribution of the given name."""
     cls = type(getattr(_copy, name))
     methods = [m for m in ("pdf", "logpdf", "pmf", "logpmf", "entropy") if hasattr(cls, m)]
     return type(cls.__name__, (cls,), {m: _with_value(name, m) for m in methods} | {"rvs": _draw(name)})()

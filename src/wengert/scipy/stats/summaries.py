@@ -17,7 +17,7 @@ _copies = [
     for name in "_axis_nan_policy _stats_py _variation _entropy _morestats _quantile _correlation".split()
 ]
 
-#: functions whose code is exact under differentiation
+#: functions whose Python code is differentiated
 DIFFERENTIABLE = (
     "alexandergovern bartlett boxcox_llf chisquare circmean circstd circvar combine_pvalues describe "
     "differential_entropy directional_stats energy_distance entropy f_oneway gmean gstd gzscore hmean iqr jarque_bera "
@@ -26,7 +26,7 @@ DIFFERENTIABLE = (
     "sigmaclip skew skewtest theilslopes tmax tmean tmin trim1 trim_mean trimboth tsem tstd ttest_1samp ttest_ind "
     "ttest_ind_from_stats ttest_rel tvar variation wasserstein_distance yeojohnson_llf zmap zscore"
 ).split()
-#: functions of ranks and counts
+#: rank statistics, which are piecewise constant
 CONSTANT = (
     "ansari brunnermunzel chatterjeexi friedmanchisquare kendalltau kruskal mannwhitneyu mood "
     "percentileofscore rankdata ranksums spearmanr tiecorrect weightedtau wilcoxon"
@@ -57,7 +57,7 @@ for _name in namespace.public_names(_original):
 
 
 def _needs_lambda(name):
-    """Return ``boxcox`` or ``yeojohnson`` with a given parameter."""
+    """Return the body of ``boxcox`` or ``yeojohnson``, which requires `lmbda`."""
 
     def body(x, lmbda=None, *args, **options):
         if lmbda is None:
