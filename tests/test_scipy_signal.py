@@ -111,7 +111,28 @@ def test_second_derivatives_and_batches(name):
     check(lambda x: f(x) ** 2, X[:20], compiled=False, sparse=False)
 
 
-def test_peaks_are_places_and_their_heights_are_differentiated():
+COEFFICIENTS = {
+    "lfilter": (lambda b, a, x: signal.lfilter(b, a, x), b, a, X[:12]),
+    "lfilter with a leading coefficient": (lambda b, a, x: signal.lfilter(b, 2 * a, x), b, a, X[:12]),
+    "lfilter with a state": (lambda b, a, x, z: signal.lfilter(b, a, x, zi=z)[0], b, a, X[:12], X[:3].copy()),
+    "final state": (lambda b, a, x, z: signal.lfilter(b, a, x, zi=z)[1], b, a, X[:12], X[:3].copy()),
+    "lfilter along an axis": (lambda b, x: signal.lfilter(b, a, x, axis=0), b, X[:24].reshape(12, 2)),
+    "filtfilt": (lambda b, a: signal.filtfilt(b, a, X), b, a),
+    "sections": (lambda n, x: signal.sosfilt(np.concatenate([n, sos[:, 3:]], axis=1), x), sos[:, :3].copy(), X[:12]),
+    "poles of sections": (
+        lambda d: signal.sosfilt(np.concatenate([sos[:, :4], d], axis=1), X[:12]),
+        sos[:, 4:].copy(),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COEFFICIENTS)
+def test_filters_in_their_coefficients(name):
+    f, *operands = COEFFICIENTS[name]
+    check(f, *operands, batches=False, sparse=False)
+
+
+def test_peaks_are_indices_and_their_heights_are_differentiated():
     def f(x):
         _, found = signal.find_peaks(x, height=0.0, prominence=0.1)
         return np.sum(found["peak_heights"] ** 2) + np.sum(found["prominences"])

@@ -6,7 +6,7 @@ import scipy.stats as st
 
 import wengert as wg
 from scipy_cases import check
-from wengert.errors import TracedValueError, UnsupportedFunctionError
+from wengert.errors import NonSmoothError, TracedValueError, UnsupportedFunctionError
 
 r = np.random.default_rng(2)
 x = r.gamma(2.0, size=9)
@@ -209,6 +209,16 @@ def test_kernel_density_in_its_weights():
 def test_density_outside_of_the_support_has_derivative_zero():
     assert wg.grad(lambda x: st.expon.pdf(x))(-0.5) == 0.0
     assert wg.grad(lambda t: st.uniform.pdf(0.5, scale=t))(0.3) == 0.0
+
+
+@pytest.mark.parametrize("name", ["genextreme", "genpareto", "skewnorm", "tukeylambda"])
+def test_special_values_of_shapes_are_refused_and_the_remedy_works(name):
+    d = getattr(st, name)
+    with pytest.raises(NonSmoothError, match=rf"{name}.*1e-8"):
+        wg.grad(lambda c: d.logpdf(0.7, c))(0.0)
+    limit = (d.logpdf(0.7, 1e-4) - d.logpdf(0.7, -1e-4)) / 2e-4
+    np.testing.assert_allclose(wg.grad(lambda c: d.logpdf(0.7, c))(1e-8), limit, rtol=1e-3)
+    assert np.isfinite(wg.grad(lambda x: d.logpdf(x, 0.0))(0.7))
 
 
 def test_quantiles_found_by_iterations_solve_the_equation():

@@ -147,9 +147,10 @@ def second_copy(name: str, **names: Any) -> types.ModuleType:
     space = vars(copy)
     space |= {key: vars(original)[key] for key in ("__file__", "__package__", "__spec__", "__doc__")}
     space["__builtins__"] = {**vars(builtins), "__import__": _import}
+    space[_DIFFERS] = _differs
     space |= {_PRIVATE + name: rebind.REGISTERED[id(vars(builtins)[name])][1] for name in _calls()}
     with open(original.__file__, encoding="utf-8") as file:
-        tree = _RenamedCalls().visit(ast.parse(file.read()))
+        tree = ast.fix_missing_locations(_Differentiable().visit(ast.parse(file.read())))
     try:
         exec(compile(tree, original.__file__, "exec", dont_inherit=True), space)
     except BaseException:
@@ -167,8 +168,23 @@ def _calls():
     return [name for name in ("complex", "float", "hasattr", "sum") if rebind.is_registered(vars(builtins)[name])]
 
 
-class _RenamedCalls(ast.NodeTransformer):
-    """Renames builtins where they are called."""
+_DIFFERS = f"{_PRIVATE}differs"
+
+
+def _differs(x, constant):
+    """``x != constant`` in a test that skips an operation, such as a division by 1, which traced values need."""
+    return True if var.is_traced(x) else x != constant
+
+
+class _Differentiable(ast.NodeTransformer):
+    """Renames builtins where they are called, and replaces tests ``if x != 1`` by `_differs`."""
+
+    def visit_If(self, node):
+        self.generic_visit(node)
+        match node.test:
+            case ast.Compare(left, [ast.NotEq()], [ast.Constant(int() | float()) as constant]):
+                node.test = ast.Call(ast.Name(_DIFFERS, ast.Load()), [left, constant], [])
+        return node
 
     def visit_Call(self, node):
         self.generic_visit(node)

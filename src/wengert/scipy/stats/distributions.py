@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import importlib
 
+import numpy as np
+
 from wengert.core.dispatch import dispatch
+from wengert.core.frames import at
 from wengert.core.operands import var
-from wengert.errors import UnsupportedFunctionError
+from wengert.errors import NonSmoothError, UnsupportedFunctionError
 from wengert.rules.scipy import stats as rules  # declares rules of private ufuncs
 from wengert.scipy import namespace
 
@@ -65,6 +68,30 @@ INSTANCES = {
     for name, value in vars(module).items()
     if isinstance(value, generic) and isinstance(getattr(_stats, name, None), _originals.rv_generic)
 }
+
+
+#: distributions with a separate formula, independent of the parameter, where a shape parameter is 0
+_SPECIAL_AT_ZERO = "genextreme genpareto kappa4 pearson3 skewnorm tukeylambda".split()
+
+
+def _checked(name, argcheck):
+    """Return the check of shape parameters, which also raises for a traced parameter that is 0."""
+
+    def check(self, *args):
+        for x in args:
+            if var.is_traced(x) and not var.is_passive(x) and np.any(np.equal(x, 0)):
+                raise NonSmoothError(
+                    f"scipy.stats.{name} has a separate formula for a shape parameter of 0{at()}, which does not depend "
+                    "on the parameter: pass a value nearby, such as 1e-8"
+                )
+        return argcheck(self, *args)
+
+    return check
+
+
+for _name in _SPECIAL_AT_ZERO:
+    _cls = type(INSTANCES[_name])
+    _cls._argcheck = _checked(_name, _cls._argcheck)
 
 
 def _frozen(value):
