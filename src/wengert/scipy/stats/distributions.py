@@ -81,8 +81,8 @@ def _checked(name, argcheck):
         for x in args:
             if var.is_traced(x) and not var.is_passive(x) and np.any(np.equal(x, 0)):
                 raise NonSmoothError(
-                    f"scipy.stats.{name} has a separate formula for a shape parameter of 0{at()}, which does not depend "
-                    "on the parameter: pass a value nearby, such as 1e-8"
+                    f"scipy.stats.{name} has a separate formula for a shape parameter of 0{at()}, which does not "
+                    "depend on the parameter: pass a value nearby, such as 1e-8"
                 )
         return argcheck(self, *args)
 
