@@ -7,7 +7,7 @@ import scipy.sparse.linalg as sl
 
 import wengert as wg
 from scipy_cases import check
-from wengert.errors import ConvergenceError, UnsupportedFunctionError
+from wengert.errors import ConvergenceError, NonSmoothError, TracedValueError, UnsupportedFunctionError
 
 r = np.random.default_rng(0)
 n = 6
@@ -63,8 +63,106 @@ CASES = {
     "scale": (lambda t: sl.spsolve((t[0] * K + ss.eye_array(n)).tocsc(), b), b + 2),
     "triangular": (lambda e: sl.spsolve_triangular(ss.tril(M(e)).tocsr(), b), e),
 }
+ones, tight = np.ones(n), {"atol": 1e-14, "btol": 1e-14}
+T = ss.diags_array([4.0 + np.arange(n), -ones[1:], -ones[1:]], offsets=[0, 1, -1]).tocsr()
+tall, d_ = r.normal(size=(n, 3)), np.arange(n)
+
+
+def assembled(x, make):
+    """Stiffness matrix of springs in a row, element by element."""
+    A = make((5, 5))
+    for e in range(4):
+        for i, j, sign in ((e, e, 1), (e, e + 1, -1), (e + 1, e, -1), (e + 1, e + 1, 1)):
+            A[i, j] += sign * x[e]
+    A[0, 0] += 10
+    return A
+
+
+def blocks_assembled(x):
+    A = ss.lil_array((5, 5))
+    for e in range(4):
+        places = [e, e + 1]
+        A[np.ix_(places, places)] += x[e] * np.array([[1, -1], [-1, 1.0]])
+    return A.tocsr()[1:, 1:].tocsc()
+
+
+def with_diagonal(x):
+    A = T * x[1]
+    A.setdiag(x[0] * np.arange(5, 5 + n))
+    return A @ b
+
+
+def with_changed_data(x):
+    A = ss.csr_array(np.outer(np.arange(1.0, 4), x))
+    A.data[:] = A.data**2
+    return A[1].toarray() + A[2] @ np.ones(len(x))
+
+
+def banded(x):
+    """Symmetric matrix with distinct eigenvalues."""
+    return T * x[0] + ss.diags_array(x[1] * np.arange(n) ** 2)
+
+
+def moving(x, **options):
+    """A linear operator of a traced function."""
+    d = np.arange(n) + 2.0
+    return sl.LinearOperator((n, n), lambda v: x[0] * d * v + 0.1 * x[1] * (np.roll(v, 1) + np.roll(v, -1)), **options)
+
+
+class Scaling(sl.LinearOperator):
+    def __init__(self, a):
+        super().__init__(float, (n, n))
+        self.a = a
+
+    def _matvec(self, v):
+        return self.a * (np.arange(n) + 2) * v
+
+
+two, four = np.array([1.0, 0.5]), np.array([1.0, 2.0, 3.0, 4.0])
+CASES |= {
+    "lil": (lambda x: sl.spsolve(assembled(x, ss.lil_matrix).tocsc(), ones[:5]), four),
+    "dok": (lambda x: sl.spsolve(assembled(x, ss.dok_array).tocsc(), ones[:5]), four),
+    "lil blocks": (lambda x: sl.spsolve(blocks_assembled(x), ones[:4]), four),
+    "setdiag": (with_diagonal, two),
+    "data": (with_changed_data, two),
+    "exp of data": (lambda x: ss.csr_array((np.exp(-(T * x[0]).data), T.indices, T.indptr), T.shape) @ b, two),
+    "dia": (lambda x: ss.dia_array((np.array([x * 2, x]), [0, 1]), shape=(4, 4)) @ four, four),
+    "bsr": (lambda x: ss.bsr_array((np.stack([np.outer(x, x)] * 3), [0, 1, 1], [0, 2, 3]), shape=(4, 4)) @ four, two),
+    "spdiags": (lambda x: ss.spdiags(np.array([x, x**2]), [0, -1], 4, 4).tocsr() @ four, four),
+    "kronsum": (lambda x: ss.kronsum(ss.diags_array(x), T) @ np.ones(2 * n), two),
+    "find": (lambda x: ss.find(T * x[0])[2], two),
+    "times sparse": (lambda x: (T * x[0]).multiply(T * x[1]).toarray(), two),
+    "mean": (lambda x: (T * x[0]).mean(axis=0) * x[1], two),
+    "sqrt": (lambda x: abs(T * x[0]).sqrt().toarray(), two),
+    "reshape": (lambda x: (T * x[0]).reshape((4, 9)).toarray(), two),
+    "trace": (lambda x: np.asarray((T * x[0]).trace() + (T * x[1]).diagonal(1).sum()), two),
+    "lsqr": (lambda x: sl.lsqr(ss.csr_array(tall * x[0] + x[1]), b * x[1], **tight)[0], two),
+    "lsqr damp": (lambda x: sl.lsqr(ss.csr_array(tall * x[0]), b, damp=x[1], **tight)[0], two),
+    "lsqr norm": (lambda x: np.asarray(sl.lsqr(ss.csr_array(tall * x[0] + x[1]), b, **tight)[3]), two),
+    "lsmr wide": (lambda x: sl.lsmr(ss.csr_array(tall.T * x[0] + x[1]), b[:3] * x[1], **tight)[0], two),
+    "eigsh": (lambda x: sl.eigsh(banded(x), k=2, which="SM", v0=ones)[0], two),
+    "eigsh vectors": (lambda x: np.abs(sl.eigsh(banded(x), k=2, sigma=0, v0=ones)[1]), two),
+    "eigsh mass": (lambda x: np.abs(sl.eigsh(T * x[0], 2, ss.diags_array(x[1] + d_).tocsc(), 0.1, v0=ones)[1]), two),
+    "eigsh mass values": (lambda x: sl.eigsh(T * x[0], 2, ss.diags_array(x[1] + d_).tocsc(), 0.1, v0=ones)[0], two),
+    "svds": (lambda x: sl.svds(ss.csr_array(tall * x[0] + x[1]), k=2, v0=ones[:3])[1], two),
+    "svds u": (lambda x: np.abs(sl.svds(ss.csr_array(tall * x[0] + x[1]), k=2, v0=ones[:3])[0]), two),
+    "svds vh": (lambda x: np.abs(sl.svds(ss.csr_array(tall * x[0] + x[1]), k=2, v0=ones[:3])[2]), two),
+    "operator": (lambda x: sl.cg(moving(x, dtype=float), b, rtol=1e-13)[0], two),
+    "operator b": (lambda x: sl.gmres(moving(x), b * x[1], rtol=1e-13)[0], two),
+    "operator class": (lambda x: sl.gmres(Scaling(x[0]), b, rtol=1e-13)[0], two),
+    "operator of constants": (lambda b: sl.cg(sl.aslinearoperator(S), b, rtol=1e-13)[0], b),
+    "preconditioner": (lambda x: sl.cg(T * x[0], b, x0=ones, M=ss.diags_array(1 / T.diagonal()), rtol=1e-13)[0], two),
+    "spilu": (lambda b: sl.spilu(T.tocsc()).solve(b), b),
+    "inv": (lambda x: sl.inv((T * x[0]).tocsc()) @ b, two),
+    "expm": (lambda x: sl.expm((T * x[0] / 9).tocsc()) @ b, two),
+    "power": (lambda x: sl.matrix_power((T * x[0]).tocsc(), 3) @ b, two),
+    "expm_multiply A": (lambda x: sl.expm_multiply(-0.1 * x[0] * T, b * x[1]), two),
+    "expm_multiply times": (lambda x: sl.expm_multiply(-0.1 * x[0] * T, b, start=0, stop=1, num=3), two),
+    "unit diagonal": (lambda x: sl.spsolve_triangular(ss.tril(T * x[0]).tocsr(), b, unit_diagonal=True), two),
+}
 #: values computed in another order than by SciPy: sums over rows, products of sparse matrices, several columns at once
-ROUNDED = {"sum", "sp@sp", "spsolve eB", "sp.T@sp", "pow", "pl@sp", "sub", "scale"}
+ROUNDED = {"sum", "sp@sp", "spsolve eB", "sp.T@sp", "pow", "pl@sp", "sub", "scale", "mean", "lil", "dok"}
+ROUNDED |= {"lil blocks"}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -104,10 +202,10 @@ def test_solver_that_does_not_converge_raises():
 
 
 REFUSED = {
-    "eigsh": (lambda e: sl.eigsh(M(e) + M(e).T, k=2)[0], "eigh"),
-    "lsqr": (lambda e: sl.lsqr(M(e), b)[0], "lstsq"),
-    "cg": (lambda e: sl.cg(sl.aslinearoperator(K), e[:n])[0], "sparse array"),
-    "inv": (lambda e: sl.inv(M(e)).toarray(), "spsolve"),
+    "eigs": (lambda e: sl.eigs(M(e), k=2)[0].real, "eig"),
+    "lobpcg": (lambda e: sl.lobpcg(M(e) + M(e).T, np.eye(n)[:, :2])[0], "eigsh"),
+    "spilu": (lambda e: sl.spilu(M(e)).solve(b), "stop_gradient"),
+    "lsqr": (lambda e: sl.lsqr(M(e), b)[5], "NumPy"),
 }
 
 
@@ -116,3 +214,35 @@ def test_functions_without_rule_are_refused_with_a_remedy(name):
     f, remedy = REFUSED[name]
     with pytest.raises(UnsupportedFunctionError, match=rf"scipy\.sparse\.linalg\.{name}.*{remedy}"):
         wg.grad(lambda e: np.sum(f(e)))(e)
+
+
+def test_repeated_eigenvalues_have_no_derivative_of_vectors():
+    def f(x):
+        return np.sum(sl.eigsh(ss.diags_array(np.array([1.0, 1, 1, 5, 6, 7]) * x), k=2, which="LM")[1] ** 3)
+
+    def g(x):
+        return np.sum(sl.eigsh(ss.diags_array(np.array([5.0, 5, 1, 2, 3, 4]) * x), k=2, v0=ones)[1] ** 3)
+
+    assert np.isfinite(wg.grad(f)(np.array(1.0)))
+    with pytest.raises(NonSmoothError, match="equal values"):
+        wg.grad(g)(np.array(1.0))
+
+
+def test_traced_value_stored_in_a_plain_sparse_array_is_refused():
+    def f(x):
+        A = T.tolil()
+        A[0, 0] = x
+        return A.sum()
+
+    with pytest.raises(TracedValueError, match=r"lil_array\(A\)"):
+        wg.grad(f)(2.0)
+
+
+def test_factors_serve_all_systems_of_a_derivative(monkeypatch):
+    from wengert.rules.scipy import sparse as rules
+
+    calls = []
+    monkeypatch.setattr(rules, "splu", lambda A: calls.append(A) or sl.splu(A))
+    wg.jacobian(lambda b: sl.spsolve(K, b), mode="reverse")(b)
+    wg.jacobian(lambda e: sl.spsolve(M(e), b), mode="reverse")(e)
+    assert len(calls) == 2

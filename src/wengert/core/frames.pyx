@@ -157,6 +157,14 @@ def sparse_solver() -> str | None:
     return found
 
 
+def is_sparse_method() -> bool:
+    """Is a method of SciPy's sparse arrays the caller?"""
+    frame = sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(("numpy.", "wengert.core.")):
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__", "").startswith("scipy.sparse._")
+
+
 def is_numba() -> bool:
     """Is Python code of Numba the caller?"""
     return sys._getframe().f_globals.get("__name__", "").startswith("numba.")

@@ -16,6 +16,7 @@ from wengert.core.frames import (
     is_assignment,
     is_attribute_assignment,
     is_masked,
+    is_sparse_method,
     solver,
     sparse_solver,
     user_frame,
@@ -109,6 +110,11 @@ def escaped_message(position) -> str:
 def assignment_message(what: str) -> str:
     if (name := solver()) is not None:
         return solver_message(name)
+    if is_sparse_method():
+        return (
+            f"a traced value cannot be stored in a plain sparse array{at()}: its derivative would be lost. Copy it "
+            "with scipy.sparse.lil_array(A), or make it of entries and indices with scipy.sparse.coo_array"
+        )
     return (
         f"a traced value cannot be stored in a plain NumPy array: {what}{at()}. "
         "The array was made where wengert does not see it, and the derivative would be lost. "

@@ -192,6 +192,10 @@ class Iterative:
         return np.stack([self._one(matrix, row) for row in rows]) if len(rows) else rows
 
     def _one(self, matrix, b):
+        if not np.any(b):
+            return np.zeros(b.shape, b.dtype)
+        size = np.ldexp(1.0, np.frexp(np.max(np.abs(b)))[1])  # products of tiny numbers would underflow
+        b = b / size
         x = np.reshape(self._linsolve(matrix, b), b.shape)
         remainder = np.linalg.norm(matrix @ x - b) / np.linalg.norm(b)
         if not remainder <= MAX_RESIDUAL:
@@ -199,7 +203,7 @@ class Iterative:
                 f"{self._name}: the linear system with its Jacobian was not solved, the relative residual is "
                 f"{remainder:.1e}: pass linsolve='lu', or a function (A, b) -> x with a preconditioner"
             )
-        return x
+        return x * size
 
 
 @functools.cache

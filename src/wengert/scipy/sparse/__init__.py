@@ -10,10 +10,13 @@ import functools as _functools
 import numpy as _np
 import scipy.sparse as _scipy
 
-from wengert.core.dispatch.matrices import SparseVar as _SparseVar
-from wengert.core.dispatch.matrices import _entries_of
-from wengert.core.frames import at as _at
-from wengert.errors import UnsupportedFunctionError as _UnsupportedFunctionError
+from wengert.core.dispatch.sparse_arrays import SparseVar as _SparseVar
+from wengert.core.dispatch.sparse_arrays import class_of_format as _class_of_format
+from wengert.core.dispatch.sparse_arrays import entries_of as _entries_of
+from wengert.core.dispatch.sparse_arrays import made as _traced_array
+from wengert.core.levels import is_tracing as _is_tracing
+from wengert.core.levels import lifted_by as _lifted_by
+from wengert.core.operands.var import plain as _plain
 from wengert.scipy import namespace as _namespace
 from wengert.scipy.sparse.traced import array as _array
 from wengert.scipy.sparse.traced import holds_traced as _holds_traced
@@ -21,16 +24,22 @@ from wengert.scipy.sparse.traced import if_traced as _if_traced
 
 
 class _Class:
-    """Replaces a sparse array class in calls: traced entries give a `SparseVar`."""
+    """Replaces a sparse array class in calls: traced entries give a `SparseVar`.
+
+    Within a derivative so does an array of a format for assembly, whose elements may be assigned traced values.
+    """
 
     def __init__(self, cls):
         self._wengert_of = cls
         self.__name__ = cls.__name__
 
     def __call__(self, *args, **options):
-        if not _holds_traced(args):
-            return self._wengert_of(*args, **options)
-        return _made(self._wengert_of, *args, **options)
+        if _holds_traced((*args, *options.values())):
+            return _made(self._wengert_of, *args, **options)
+        plain = self._wengert_of(*args, **options)
+        if self.__name__[:3] in ("lil", "dok") and plain.ndim == 2 and (_is_tracing() or _lifted_by()):
+            return _SparseVar(*_entries_of(plain), plain.shape, self._wengert_of)
+        return plain
 
     def __getattr__(self, name):
         return getattr(self._wengert_of, name)
@@ -39,30 +48,71 @@ class _Class:
         return isinstance(x, self._wengert_of)
 
 
-def _made(cls, arg1, shape=None, dtype=None, copy=False, **options):
+def _made(cls, arg1, shape=None, dtype=None, copy=False, blocksize=None, *, maxprint=None):
     """Construct a sparse array from any argument that the constructor of `cls` accepts."""
-    if type(arg1) is _SparseVar:
-        return _SparseVar(*_entries_of(arg1), arg1.shape, cls)
+    entries, row, col, shape = _parts(cls, arg1, shape)
+    entries = entries * 1.0 if dtype is None else entries.astype(dtype)
+    found = _traced_array(entries, row, col, shape, cls)
+    if cls.__name__[:3] in ("csr", "csc") and not (isinstance(arg1, tuple) and len(arg1) == 3):
+        found.sum_duplicates()
+    return found
+
+
+def _parts(cls, arg1, shape):
+    """Return the entries, indices and shape that a constructor's argument describes."""
+    if type(arg1) is _SparseVar or _scipy.issparse(arg1):
+        return *_entries_of(arg1), arg1.shape
     if not isinstance(arg1, tuple):
-        dense = arg1 if _np.ndim(arg1) == 2 else _np.reshape(arg1, (1, -1))
-        row, col = map(_np.ravel, _np.indices(_np.shape(dense)))
-        return _SparseVar(_np.ravel(dense), row, col, _np.shape(dense), cls)
-    if cls.__name__.startswith(("dia", "bsr", "dok", "lil")):
-        raise _UnsupportedFunctionError(
-            f"scipy.sparse.{cls.__name__} of traced entries has no rule{_at()}: use coo_array((data, (i, j)))"
-        )
-    data = _array(arg1[0])
-    if len(arg1) == 2:
-        row, col = (_np.asarray(x) for x in arg1[1])
-        shape = (int(row.max()) + 1, int(col.max()) + 1) if shape is None else shape
-    else:
-        _, inner, pointers = (None, *map(_np.asarray, arg1[1:]))
-        outer = _np.repeat(_np.arange(len(pointers) - 1), _np.diff(pointers))
-        row, col = (outer, inner) if cls.__name__.startswith("csr") else (inner, outer)
-        if shape is None:
-            sizes = len(pointers) - 1, int(inner.max()) + 1
-            shape = sizes if cls.__name__.startswith("csr") else sizes[::-1]
-    return _SparseVar(data * 1.0, row, col, tuple(map(int, shape)), cls)
+        dense = _array(arg1)
+        if _np.ndim(dense) < 2 and (_np.ndim(dense) == 0 or not issubclass(cls, _scipy.coo_array)):
+            dense = _np.reshape(dense, (1, -1))
+        row, col = map(_np.ravel, _np.indices(_np.shape(_np.atleast_2d(_np.empty(_np.shape(dense))))))
+        return _np.ravel(dense), row, col, _np.shape(dense)
+    data, *places = arg1
+    data = _array(data)
+    format = cls.__name__[:3]
+    if format == "dia":
+        return _of_diagonals(data, *places, shape)
+    if len(places) == 1:
+        row, col = (_np.asarray(x) for x in places[0])
+        return data, row, col, (int(row.max()) + 1, int(col.max()) + 1) if shape is None else _sizes(shape)
+    inner, pointers = map(_np.asarray, places)
+    if format == "bsr":
+        return _of_blocks(data, inner, pointers, shape)
+    outer = _np.repeat(_np.arange(len(pointers) - 1), _np.diff(pointers))
+    sizes = len(pointers) - 1, int(inner.max()) + 1
+    if format == "csc":
+        return data, inner, outer, sizes[::-1] if shape is None else _sizes(shape)
+    return data, outer, inner, sizes if shape is None else _sizes(shape)
+
+
+def _sizes(shape):
+    return tuple(map(int, shape))
+
+
+def _of_diagonals(data, offsets, shape):
+    """Element (i, j) of the k-th diagonal is ``data[k, j]``."""
+    data, offsets = _np.atleast_2d(data), _np.atleast_1d(offsets)
+    if shape is None:
+        raise ValueError("expected a shape argument")
+    m, n = _sizes(shape)
+    k, col = map(_np.ravel, _np.indices((len(offsets), min(n, _np.shape(data)[1]))))
+    row = col - offsets[k]
+    on = (0 <= row) & (row < m)
+    return data[k[on], col[on]], row[on], col[on], (m, n)
+
+
+def _of_blocks(data, inner, pointers, shape):
+    _, height, width = _np.shape(data)
+    outer = _np.repeat(_np.arange(len(pointers) - 1), _np.diff(pointers))
+    block, i, j = map(_np.ravel, _np.indices(_np.shape(data)))
+    sizes = (len(pointers) - 1) * height, (int(inner.max()) + 1) * width
+    return (
+        _np.ravel(data),
+        outer[block] * height + i,
+        inner[block] * width + j,
+        sizes if shape is None else _sizes(shape),
+    )
 
 
 for _name in (
@@ -72,11 +122,19 @@ for _name in (
     globals()[_name] = _Class(getattr(_scipy, _name))
 
 
-def _joined(parts, shape, cls):
-    """Assemble a sparse array from blocks, each with the indices of its first row and column."""
+def _joined(parts, shape, like, format=None, default="coo", dtype=None):
+    """Assemble a sparse array from blocks, each with the indices of its first row and column.
+
+    It is an array, rather than a matrix, if `like` says so.
+    """
     found = [(entries, row + i, col + j) for (entries, row, col), i, j in parts]
     entries, row, col = (_np.concatenate(x) for x in zip(*found, strict=True))
-    return _SparseVar(entries, row, col, shape, cls)
+    if dtype is not None:
+        entries = entries.astype(dtype)
+    kind = _class_of_format(format or default, like)
+    if kind.__name__[:3] not in ("csr", "csc"):
+        return _traced_array(entries, row, col, shape, kind)
+    return _traced_array(entries, row, col, shape, _class_of_format("coo", like)).asformat(kind.__name__[:3])
 
 
 def _as_entries(block):
@@ -88,33 +146,50 @@ def _as_entries(block):
     return (_np.ravel(block), row, col), _np.shape(block)
 
 
-def _diagonals(diagonals, offsets, shape, cls):
+def _has_array(blocks):
+    """Return whether SciPy joins blocks to a sparse array: if one of them is an array."""
+    return any(isinstance(x, _scipy.sparray) for x in blocks)
+
+
+def _diagonals(diagonals, offsets, shape, is_array, format, dtype):
     diagonals = [_array(d) for d in diagonals] if isinstance(diagonals, (list, tuple)) else diagonals
     if not _np.ndim(offsets):
         offsets = [offsets]
         diagonals = [diagonals] if _np.ndim(diagonals) == 1 or not isinstance(diagonals, (list, tuple)) else diagonals
     if isinstance(diagonals, (list, tuple)) and len(offsets) == 1 and all(_np.ndim(d) == 0 for d in diagonals):
         diagonals = [_array(diagonals)]
+    if len(diagonals) != len(offsets):
+        raise ValueError("Different number of diagonals and offsets.")
     if shape is None:
-        n = _np.shape(diagonals[0])[0] + abs(int(offsets[0]))
+        n = _np.size(diagonals[0]) + abs(int(offsets[0]))
         shape = (n, n)
     parts = []
-    for d, k in zip(diagonals, offsets, strict=True):
+    for d, k in zip(diagonals, map(int, offsets), strict=True):
         length = min(shape[0] + min(k, 0), shape[1] - max(k, 0))
+        if _np.size(d) not in (1, length) or length <= 0:
+            raise ValueError(
+                f"Diagonal length (size {_np.size(d)} at offset {k}) does not agree with array size {shape}"
+            )
         places = _np.arange(length)
-        entries = _np.broadcast_to(_np.reshape(d, -1), length) if _np.size(d) == 1 else d[:length]
+        entries = _np.broadcast_to(_np.reshape(d, -1), length)
         parts.append(((entries * 1.0, places + max(-k, 0), places + max(k, 0)), 0, 0))
-    return _joined(parts, tuple(shape), cls)
+    return _joined(parts, _sizes(shape), is_array, format, "dia", dtype)
 
 
 @_if_traced(_scipy)
 def diags(diagonals, offsets=0, shape=None, format=None, dtype=None):
-    return _diagonals(diagonals, offsets, shape, _scipy.dia_matrix)
+    return _diagonals(diagonals, offsets, shape, False, format, dtype)
 
 
 @_if_traced(_scipy)
 def diags_array(diagonals, /, *, offsets=0, shape=None, format=None, dtype=None):
-    return _diagonals(diagonals, offsets, shape, _scipy.dia_array)
+    return _diagonals(diagonals, offsets, shape, True, format, dtype)
+
+
+@_if_traced(_scipy)
+def spdiags(data, diags, m=None, n=None, format=None):
+    entries, row, col, shape = _of_diagonals(_array(data), diags, m if n is None else (m, n))
+    return _joined([((entries * 1.0, row, col), 0, 0)], shape, False, format, "dia")
 
 
 @_if_traced(_scipy)
@@ -122,61 +197,83 @@ def kron(A, B, format=None):
     (a, i, j), of_a = _as_entries(A)
     (b, k, l), of_b = _as_entries(B)
     row, col = (i[:, None] * of_b[0] + k).ravel(), (j[:, None] * of_b[1] + l).ravel()
-    return _SparseVar(_np.ravel(a[:, None] * b), row, col, (of_a[0] * of_b[0], of_a[1] * of_b[1]), _scipy.csr_array)
+    entries = _np.ravel(_np.reshape(a, (-1, 1)) * b)
+    return _joined([((entries, row, col), 0, 0)], (of_a[0] * of_b[0], of_a[1] * of_b[1]), _has_array((A, B)), format)
 
 
-def _blocks(blocks):
+@_if_traced(_scipy)
+def kronsum(A, B, format=None):
+    I_m, I_n = (_scipy.eye_array(x.shape[0]) for x in (A, B))
+    return (kron(I_n, A, "coo") + kron(B, I_m, "coo")).asformat(format)
+
+
+def _blocks(blocks, format, dtype):
     rows = [[None if block is None else _as_entries(block) for block in line] for line in blocks]
     heights = [next(block[1][0] for block in line if block is not None) for line in rows]
     widths = [next(line[j][1][1] for line in rows if line[j] is not None) for j in range(len(rows[0]))]
+    for i, line in enumerate(rows):
+        for j, block in enumerate(line):
+            needed = heights[i], widths[j]
+            if block is not None and block[1] != needed:
+                raise ValueError(f"blocks[{i},{j}] has incompatible dimensions {block[1]}, not {needed}")
     tops, lefts = _np.cumsum([0, *heights]), _np.cumsum([0, *widths])
     places = [(i, j) for i, line in enumerate(rows) for j, block in enumerate(line) if block is not None]
     parts = [(rows[i][j][0], tops[i], lefts[j]) for i, j in places]
-    return _joined(parts, (int(tops[-1]), int(lefts[-1])), _scipy.coo_array)
+    shape, is_array = (int(tops[-1]), int(lefts[-1])), _has_array(block for line in blocks for block in line)
+    return _joined(parts, shape, is_array, format, dtype=dtype)
 
 
 @_if_traced(_scipy)
 def block_array(blocks, *, format=None, dtype=None):
-    return _blocks(blocks)
+    found = _blocks(blocks, format, dtype)
+    return _SparseVar(*found.triplets, found.shape, _class_of_format(found.format, True))
 
 
 @_if_traced(_scipy)
 def bmat(blocks, format=None, dtype=None):
-    return _blocks(blocks)
+    return _blocks(blocks, format, dtype)
 
 
 @_if_traced(_scipy)
 def hstack(blocks, format=None, dtype=None):
-    return _blocks([list(blocks)])
+    return _blocks([list(blocks)], format, dtype)
 
 
 @_if_traced(_scipy)
 def vstack(blocks, format=None, dtype=None):
-    return _blocks([[block] for block in blocks])
+    return _blocks([[block] for block in blocks], format, dtype)
 
 
 @_if_traced(_scipy)
 def block_diag(mats, format=None, dtype=None):
+    mats = [*mats]
     parts = [_as_entries(block) for block in mats]
     tops, lefts = (_np.cumsum([0, *[shape[axis] for _, shape in parts]]) for axis in (0, 1))
     moved = [(entries, tops[i], lefts[i]) for i, (entries, _) in enumerate(parts)]
-    return _joined(moved, (int(tops[-1]), int(lefts[-1])), _scipy.coo_array)
+    return _joined(moved, (int(tops[-1]), int(lefts[-1])), _has_array(mats), format, dtype=dtype)
 
 
-def _triangle(A, keep):
-    entries, row, col = _entries_of(A)
+@_if_traced(_scipy)
+def find(A):
+    A = A if type(A) is _SparseVar else _made(_scipy.coo_array, A)
+    A = A.tocsr()
+    return *A.nonzero(), A.data[_np.asarray(_plain(A.data)) != 0]
+
+
+def _triangle(A, keep, format):
+    (entries, row, col), shape = _as_entries(A)
     chosen = keep(col - row)
-    return _SparseVar(entries[chosen], row[chosen], col[chosen], A.shape, _scipy.coo_array)
+    return _joined([((entries[chosen], row[chosen], col[chosen]), 0, 0)], shape, _has_array([A]), format)
 
 
 @_if_traced(_scipy)
 def tril(A, k=0, format=None):
-    return _triangle(A, lambda offset: offset <= k)
+    return _triangle(A, lambda offset: offset <= k, format)
 
 
 @_if_traced(_scipy)
 def triu(A, k=0, format=None):
-    return _triangle(A, lambda offset: offset >= k)
+    return _triangle(A, lambda offset: offset >= k, format)
 
 
 @_functools.wraps(_scipy.issparse)
@@ -186,10 +283,10 @@ def issparse(x):
 
 #: functions without a rule, which refuse traced values themselves
 _PLAIN = frozenset(
-    "SparseEfficiencyWarning SparseWarning csgraph eye eye_array expand_dims find get_index_dtype identity isspmatrix "
-    "isspmatrix_bsr isspmatrix_coo isspmatrix_csc isspmatrix_csr isspmatrix_dia isspmatrix_dok isspmatrix_lil kronsum "
-    "linalg load_npz matrix_power matrix_transpose permute_dims rand random random_array safely_cast_index_arrays "
-    "save_npz sparray spdiags spmatrix swapaxes".split()
+    "SparseEfficiencyWarning SparseWarning csgraph eye eye_array expand_dims get_index_dtype identity isspmatrix "
+    "isspmatrix_bsr isspmatrix_coo isspmatrix_csc isspmatrix_csr isspmatrix_dia isspmatrix_dok isspmatrix_lil "
+    "linalg load_npz matrix_transpose permute_dims rand random random_array safely_cast_index_arrays "
+    "save_npz sparray spmatrix swapaxes".split()
 )
 
 from wengert.scipy.sparse import linalg  # noqa: E402, F401

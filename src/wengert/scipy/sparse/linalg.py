@@ -7,67 +7,133 @@ method and the same tolerance.
 from __future__ import annotations
 
 import functools as _functools
+import operator as _operator
 
 import numpy as _np
 import scipy.sparse as _sparse
 import scipy.sparse.linalg as _scipy
 
-from wengert.core.dispatch.matrices import SparseVar as _SparseVar
-from wengert.core.dispatch.matrices import _entries_of
+from wengert import api as _api
+from wengert.core.dispatch.sparse_arrays import SparseVar as _SparseVar
+from wengert.core.dispatch.sparse_arrays import class_of as _class_of
+from wengert.core.dispatch.sparse_arrays import entries_of as _entries_of
+from wengert.core.dispatch.sparse_arrays import made as _traced_array
 from wengert.core.frames import at as _at
+from wengert.core.levels import is_tracing as _is_tracing
+from wengert.core.operands.var import is_traced as _is_traced
+from wengert.core.operands.var import plain as _plain
 from wengert.errors import ConvergenceError as _ConvergenceError
 from wengert.errors import UnsupportedFunctionError as _UnsupportedFunctionError
+from wengert.implicit.stripped import stripped as _stripped
+from wengert.implicit.theorem import implicit as _implicit
+from wengert.implicit.theorem import plain_function as _plain_function
 from wengert.rules.scipy import sparse as _rules
+from wengert.scipy import linalg as _linalg
 from wengert.scipy import namespace as _namespace
 from wengert.scipy.sparse.traced import array as _array
 from wengert.scipy.sparse.traced import holds_traced as _holds_traced
 from wengert.scipy.sparse.traced import if_traced as _if_traced
 
 
-def _system(A, name):
-    """Return the entries, indices and shape of a sparse or dense matrix."""
+def _entries(A):
+    """Return the entries, indices and shape of a sparse or dense matrix, and SciPy's format for it."""
     if type(A) is _SparseVar or _sparse.issparse(A):
-        return (*_entries_of(A), A.shape)
-    if isinstance(A, _scipy.LinearOperator) or not hasattr(A, "ndim"):
-        raise _UnsupportedFunctionError(
-            f"scipy.sparse.linalg.{name} of a LinearOperator has no derivative rule{_at()}: pass a sparse array"
-        )
+        return *_entries_of(A), A.shape, A.format if A.format in ("csr", "csc") else "csc"
+    A = _array(A)
     row, col = map(_np.ravel, _np.indices(_np.shape(A)))
-    return _np.ravel(A), row, col, _np.shape(A)
+    return _np.ravel(A), row, col, _np.shape(A), "csc"
 
 
-def _solved(A, b, name, solve):
+def _solved(A, b, name, solve, is_direct=False, solve_derived=None):
     """Solve a system by SciPy's ``solve(A, b)``, for one right-hand side or several."""
-    entries, row, col, shape = _system(A, name)
+    entries, *pattern = _entries(A)
     if type(b) is _SparseVar or _sparse.issparse(b):
         raise _UnsupportedFunctionError(
             f"scipy.sparse.linalg.{name} with a sparse right-hand side has no derivative rule{_at()}: pass b.toarray()"
         )
     b = _array(b)
     column = _np.ndim(b) == 2 and _np.shape(b)[1] == 1
-    return _rules.solution(entries * 1.0, _np.reshape(b, -1) if column else b, _rules.Pattern(row, col, shape, solve))
+    row, col, shape, format = pattern
+    pattern = _rules.Pattern(row, col, shape, solve, format, is_direct, solve_derived)
+    return _rules.solution(entries * 1.0, _np.reshape(b, -1) if column else b, pattern)
 
 
 @_if_traced(_scipy)
 def spsolve(A, b, permc_spec=None, use_umfpack=True):
     options = {"permc_spec": permc_spec, "use_umfpack": use_umfpack}
-    return _solved(A, b, "spsolve", lambda A, b: _scipy.spsolve(A, b, **options))
+    return _solved(A, b, "spsolve", lambda A, b: _scipy.spsolve(A, b, **options), True)
 
 
 @_if_traced(_scipy)
 def spsolve_triangular(A, b, lower=True, overwrite_A=False, overwrite_b=False, unit_diagonal=False):
+    entries, row, col, shape, _ = _entries(A)
     if unit_diagonal:
-        raise _UnsupportedFunctionError(
-            f"scipy.sparse.linalg.spsolve_triangular with unit_diagonal= has no derivative rule{_at()}: store the "
-            "diagonal"
-        )
+        kept, n = (col < row if lower else col > row), shape[0]
+        entries = _np.concatenate([entries[kept] * 1.0, _np.ones(n)])
+        row, col = _np.r_[row[kept], _np.arange(n)], _np.r_[col[kept], _np.arange(n)]
+    kept = col <= row if lower else col >= row
 
     def solve(A, b):
-        return _scipy.spsolve_triangular(A.tocsr(), b, lower=not _sparse.triu(A, 1).nnz)
+        return _scipy.spsolve_triangular(A, b, lower=not _sparse.triu(A, 1).nnz)
 
-    entries, row, col, shape = _system(A, "spsolve_triangular")
-    kept = col <= row if lower else col >= row
-    return _rules.solution(entries[kept] * 1.0, b, _rules.Pattern(row[kept], col[kept], shape, solve))
+    pattern = _rules.Pattern(row[kept], col[kept], shape, solve, "csr")
+    return _rules.solution(entries[kept] * 1.0, _array(b), pattern)
+
+
+# ---- linear operators
+
+_operators = _namespace.second_copy("scipy.sparse.linalg._interface")
+LinearOperator, aslinearoperator = _operators.LinearOperator, _operators.aslinearoperator
+_namespace.register_objects(
+    *(
+        f"scipy.sparse.linalg._interface.{name}"
+        for name, cls in vars(_operators).items()
+        if isinstance(cls, type) and issubclass(cls, LinearOperator) and cls is not LinearOperator
+    )
+)
+
+
+def _is_operator(A):
+    return isinstance(A, (LinearOperator, _scipy.LinearOperator)) or not hasattr(A, "ndim")
+
+
+def _product(A):
+    """Return the function of a vector that an operator computes; SciPy's method around it takes plain vectors only."""
+    is_users = isinstance(A, _scipy.LinearOperator) and not isinstance(A, LinearOperator)
+    return A._matvec if is_users else A.matvec
+
+
+def _transposed_product(A, y):
+    return _api.vjp(_product(A), _np.zeros(A.shape[1]))[1](y)
+
+
+def _plain_operator(A):
+    """Return an operator on plain vectors; if it has no adjoint, that of its derivative."""
+
+    def adjoint(y):
+        try:
+            return _plain(A.rmatvec(y))
+        except NotImplementedError:
+            return _plain_function(_transposed_product)(A, y)
+
+    matvec = _plain_function(_product(A))
+    return _scipy.LinearOperator(A.shape, matvec, _plain_function(adjoint), dtype=_np.float64)
+
+
+def _solved_by_operator(A, b, name, solve, solve_derived):
+    """Solve a system whose matrix is known by its products only; the adjoint system is solved by the same method."""
+    b = _np.reshape(_array(b), -1)
+    plain, product = _plain_operator(A), _product(A)
+    x = solve(plain, _plain(b))
+
+    def residual(x):
+        return product(x) - b
+
+    def linsolve(A, b):
+        return solve_derived(A, b, A is not plain)
+
+    name = f"scipy.sparse.linalg.{name}"
+    return _implicit(residual, x, name=name, jac=lambda x: plain, linsolve=linsolve, polish=False)[0]
 
 
 def _iterative(name):
@@ -76,17 +142,18 @@ def _iterative(name):
 
     @_functools.wraps(original, updated=())
     def call(A, b, *args, **options):
-        if not _holds_traced((A, b, *args, *options.values())):
+        is_operator = _is_operator(A)
+        if not is_operator and not _holds_traced((A, b, *args, *options.values())):
             return original(A, b, *args, **options)
-        if _holds_traced((*args, *options.values())):
-            raise _UnsupportedFunctionError(
-                f"scipy.sparse.linalg.{name} has a derivative in A and b only{_at()}: pass wengert.stop_gradient(x0)"
-            )
+        if is_operator and not _is_tracing():
+            return original(A, b, *args, **options)
+        # the start and the preconditioner change how fast the iterations converge, not what they converge to
+        options = {key: _stripped(value) for key, value in (options | dict(zip(("x0",), args))).items()}
 
-        def solve(A, b):
+        def solve(A, b, options=options):
             if b.ndim == 2:
-                return _np.stack([solve(A, column) for column in b.T], axis=1)
-            x, info = original(A, b, *args, **options)
+                return _np.stack([solve(A, column, options) for column in b.T], axis=1)
+            x, info = original(A, b, **options)
             if info != 0:
                 raise _ConvergenceError(
                     f"scipy.sparse.linalg.{name} has not converged (info={info}): raise maxiter=, or pass a "
@@ -94,26 +161,154 @@ def _iterative(name):
                 )
             return x
 
-        return _solved(A, b, name, solve), 0
+        def solve_derived(A, b, is_transposed):
+            changed = {"x0": None, "callback": None, "rtol": min(options.get("rtol", 1e-5), 1e-10)}
+            if is_transposed:
+                changed |= {key: _transposed(M) for key, M in options.items() if key[0] == "M"}
+            return solve(A, b, {key: value for key, value in (options | changed).items() if value is not None})
+
+        if is_operator:
+            return _solved_by_operator(A, b, name, solve, solve_derived), 0
+        return _solved(A, b, name, solve, solve_derived=solve_derived), 0
 
     return call
+
+
+def _transposed(M):
+    """Return the transpose of a preconditioner; an operator without an adjoint is its own."""
+    if M is None or not _is_operator(M):
+        return None if M is None else M.T
+    try:
+        M.rmatvec(_np.zeros(M.shape[0]))
+    except NotImplementedError:
+        return M
+    return M.T
 
 
 for _name in "bicg bicgstab cg cgs gcrotmk gmres lgmres minres qmr tfqmr".split():
     globals()[_name] = _iterative(_name)
 
 
+def _least_squares(name, others_of):
+    """Return a least-squares solver; `others_of` says which norm each further result is, "" for a count."""
+    original = getattr(_scipy, name)
+
+    @_functools.wraps(original, updated=())
+    def call(A, b, damp=0.0, *args, **options):
+        if not _holds_traced((A, b, damp, *args, *options.values())):
+            return original(A, b, damp, *args, **options)
+        if _is_operator(A) or _holds_traced((*args, *options.values())) or "x0" in options:
+            raise _UnsupportedFunctionError(
+                f"scipy.sparse.linalg.{name} has a derivative in the entries of A, in b and in damp, without x0="
+                f"{_at()}: pass a sparse array"
+            )
+        entries, row, col, (rows, n), format = _entries(A)
+        b, m = _array(b), rows
+        found = []
+
+        def solve(A, b):
+            """Solve the system itself as SciPy does, and those of derivatives as accurately as possible."""
+            if found:
+                return original(A, b, 0.0, 1e-14, 1e-14, 0.0, 10 * max(A.shape))[0]
+            found.append(original(*plain_system, *args, **options))
+            return found[0][0]
+
+        A_plain = _sparse.coo_array((_plain(entries), (row, col)), (m, n)).asformat(format)
+        plain_system = A_plain, _plain(b), _plain(damp)
+        if _is_traced(damp) or damp:
+            entries = _np.concatenate([entries * 1.0, damp * _np.ones(n)])
+            row, col = _np.r_[row, m + _np.arange(n)], _np.r_[col, _np.arange(n)]
+            b, m = _np.concatenate([b, _np.zeros(n)]), m + n
+        pattern = _rules.Pattern(row, col, (m, n), solve, format)
+        x = _rules.least_squares(entries * 1.0, b, pattern)
+        if found[0][1] == 7:
+            raise _ConvergenceError(f"scipy.sparse.linalg.{name} has not converged: raise its limit of iterations")
+        r = b - _rules.product_at(pattern, entries, x)
+        exact = {"r": _np.linalg.norm(r[:rows]), "r2": _np.linalg.norm(r), "x": _np.linalg.norm(x)}
+
+        def differentiable(of, value):
+            if of in exact:
+                return _namespace.with_value(exact[of], value)
+            return _rules.estimate(entries, b, value) if of else value
+
+        return (x, *map(differentiable, others_of, found[0][1:]))
+
+    return call
+
+
+lsqr = _least_squares("lsqr", ("", "", "r", "r2", "estimate", "estimate", "estimate", "x", "estimate"))
+lsmr = _least_squares("lsmr", ("", "", "r2", "estimate", "estimate", "estimate", "x"))
+
+
+# ---- eigenvalues and singular values
+
+
+def _pattern(row, col, shape, format="csc"):
+    return _rules.Pattern(row, col, shape, None, format)
+
+
+@_if_traced(_scipy)
+def eigsh(A, k=6, M=None, sigma=None, which="LM", v0=None, ncv=None, maxiter=None, tol=0, return_eigenvectors=True,
+          Minv=None, OPinv=None, mode="normal", rng=None):
+    options = {"sigma": sigma, "which": which, "v0": v0, "ncv": ncv, "maxiter": maxiter, "tol": tol, "mode": mode}
+    if _is_operator(A) or (M is not None and _is_operator(M)) or Minv is not None or OPinv is not None:
+        raise _UnsupportedFunctionError(
+            f"scipy.sparse.linalg.eigsh has a derivative in the entries of sparse arrays A and M{_at()}: pass these, "
+            "without Minv= and OPinv="
+        )
+    if _holds_traced([*options.values()]):
+        raise _UnsupportedFunctionError(
+            f"scipy.sparse.linalg.eigsh has a derivative in A and M only{_at()}: pass wengert.stop_gradient(sigma)"
+        )
+
+    def compute(A, M):
+        return _np.vstack(_scipy.eigsh(A, k, M, rng=rng, **options))
+
+    entries, *pattern = _entries(A)
+    mass_entries, *mass = (_np.zeros(0),) if M is None else _entries(M)
+    spectrum = _rules.Spectrum(_pattern(*pattern), compute, _pattern(*mass) if mass else None)
+    w = _rules.eigenvalues(entries * 1.0, mass_entries * 1.0, spectrum)
+    if not return_eigenvectors:
+        return w
+    return w, _rules.eigenpairs(entries * 1.0, mass_entries * 1.0, spectrum)[1:]
+
+
+@_if_traced(_scipy)
+def svds(A, k=6, ncv=None, tol=0, which="LM", v0=None, maxiter=None, return_singular_vectors=True, solver="arpack",
+         rng=None, options=None):
+    if _is_operator(A):
+        raise _UnsupportedFunctionError(
+            f"scipy.sparse.linalg.svds has a derivative in the entries of A{_at()}: pass a sparse array"
+        )
+    given = {"ncv": ncv, "tol": tol, "which": which, "v0": v0, "maxiter": maxiter, "solver": solver, "options": options}
+
+    def compute(A, M):
+        u, s, vh = _scipy.svds(A, k, rng=rng, **given)
+        return _np.vstack([s, u, vh.T])
+
+    entries, row, col, shape, format = _entries(A)
+    spectrum = _rules.Spectrum(_pattern(row, col, shape, format), compute)
+    s = _rules.singular_values(entries * 1.0, spectrum)
+    if return_singular_vectors is False:
+        return s
+    z = _rules.singular_triplets(entries * 1.0, spectrum)
+    u, vh = z[1 : shape[0] + 1], z[shape[0] + 1 :].T
+    return (None if return_singular_vectors == "vh" else u), s, (None if return_singular_vectors == "u" else vh)
+
+
+# ---- factors
+
+
 class SuperLU:
     """LU factors of a sparse matrix, for traced right-hand sides or entries."""
 
-    def __init__(self, factors, system=None, solve=None):
-        self._plain, self._system, self._solve = factors, system, solve
+    def __init__(self, factors, system=None):
+        self._plain, self._system = factors, system
 
     def solve(self, rhs, trans="N"):
         if self._system is not None:
-            entries, row, col, shape = self._system
-            pattern = _rules.Pattern(row, col, shape, self._solve)
-            return _rules.solution(entries * 1.0, rhs, pattern if trans == "N" else pattern.transposed)
+            entries, pattern = self._system
+            return _rules.solution(entries, _array(rhs), pattern if trans == "N" else pattern.transposed)
         if not _holds_traced(rhs):
             return self._plain.solve(rhs, trans)
         if not _np.isrealobj(self._plain.U.data):
@@ -127,6 +322,19 @@ class SuperLU:
         return getattr(object.__getattribute__(self, "_plain"), name)
 
 
+class _Factorised:
+    """Solves systems with one matrix by SciPy's factors, which are computed once."""
+
+    def __init__(self, factorise, args, options):
+        self._factorise = lambda A: factorise(A, *args, **options)
+        self._last = None
+
+    def __call__(self, A, b):
+        if self._last is None or not _np.array_equal(self._last[0], A.data):
+            self._last = A.data.copy(), self._factorise(A)
+        return self._last[1].solve(b)
+
+
 def _factors(name):
     original = getattr(_scipy, name)
 
@@ -134,14 +342,16 @@ def _factors(name):
     def call(A, *args, **options):
         if not _holds_traced(A):
             return SuperLU(original(A, *args, **options))
-        return SuperLU(None, _system(A, name), lambda A, b: original(A, *args, **options).solve(b))
+        entries, row, col, shape, format = _entries(A)
+        pattern = _rules.Pattern(row, col, shape, None, format, True)
+        pattern.solve = _Factorised(original, args, options)
+        return SuperLU(None, (entries * 1.0, pattern))
 
     return call
 
 
 splu = _factors("splu")
-if hasattr(_scipy, "SuperLU"):
-    _namespace.register_conversion(_scipy.SuperLU, SuperLU)
+_namespace.register_conversion(_scipy.SuperLU, SuperLU)
 
 
 @_functools.wraps(_scipy.factorized, updated=())
@@ -149,21 +359,63 @@ def factorized(A):
     return splu(A).solve
 
 
+def _dense(A):
+    return A.toarray() if type(A) is _SparseVar or _sparse.issparse(A) else _array(A)
+
+
+def _expm_multiply(A, B, *options):
+    return _scipy.expm_multiply(_sparse.csc_array(A), B, *options)
+
+
 @_if_traced(_scipy)
 def expm_multiply(A, B, start=None, stop=None, num=None, endpoint=None, traceA=None):
-    if _holds_traced(A) or start is not None:
-        raise _UnsupportedFunctionError(
-            f"scipy.sparse.linalg.expm_multiply has a derivative in B only{_at()}: use "
-            "scipy.linalg.expm(A.toarray()) @ B"
+    if not _holds_traced(A) and start is None:
+        return _rules.applied(
+            B, lambda b: _scipy.expm_multiply(A, b), lambda b: _scipy.expm_multiply(A.conj().T.tocsc(), b)
         )
-    return _rules.applied(
-        B, lambda b: _scipy.expm_multiply(A, b), lambda b: _scipy.expm_multiply(A.conj().T.tocsc(), b)
-    )
+    value = _namespace.computed(_expm_multiply, _dense(A), B, start, stop, num, endpoint, traceA)
+    A = _dense(A)
+    if start is None:
+        return _namespace.with_value(_linalg.expm(A) @ B, value)
+    times = _np.linspace(start, stop, 50 if num is None else num, endpoint=True if endpoint is None else endpoint)
+    return _namespace.with_value(_np.stack([_linalg.expm(t * A) @ B for t in times]), value)
 
 
 @_if_traced(_scipy)
 def norm(x, ord=None, axis=None):
     return _np.linalg.norm(x.toarray(), ord, axis)
+
+
+def _of_dense(name, fun):
+    """Return a function of a dense matrix, applied to a sparse one; the result has no sparsity."""
+    original = getattr(_scipy, name)
+
+    @_functools.wraps(original, updated=())
+    def call(A, *args):
+        if not _holds_traced((A, *args)):
+            return original(A, *args)
+        if type(A) is not _SparseVar:
+            return fun(A, *args)
+
+        def plain(A_dense):
+            y = original(A.cls(A_dense), *args)
+            return y.toarray() if _sparse.issparse(y) else y
+
+        y = _namespace.with_value(fun(_dense(A), *args), _namespace.computed(plain, _dense(A)))
+        row, col = map(_np.ravel, _np.indices(A.shape))
+        return _traced_array(_np.ravel(y), row, col, A.shape, _class_of(A))
+
+    return call
+
+
+expm, inv = _of_dense("expm", _linalg.expm), _of_dense("inv", _linalg.inv)
+
+
+@_if_traced(_scipy)
+def matrix_power(A, power):
+    if power < 0:
+        return matrix_power(inv(A), -power)
+    return _functools.reduce(_operator.matmul, [A] * power) if power else _sparse.eye_array(A.shape[0])
 
 
 def _refusing(name, remedy):
@@ -173,29 +425,22 @@ def _refusing(name, remedy):
     def call(*args, **options):
         if _holds_traced((*args, *options.values())):
             raise _UnsupportedFunctionError(f"scipy.sparse.linalg.{name} has no derivative rule{_at()}: {remedy}")
-        return original(*args, **options)
+        found = original(*args, **options)
+        return SuperLU(found) if isinstance(found, _scipy.SuperLU) else found
 
     return call
 
 
 for _name, _remedy in {
     "eigs": "use numpy.linalg.eig(A.toarray())",
-    "eigsh": "use numpy.linalg.eigh(A.toarray())",
-    "expm": "use scipy.linalg.expm(A.toarray())",
-    "inv": "use spsolve, or numpy.linalg.inv(A.toarray())",
-    "lobpcg": "use numpy.linalg.eigh(A.toarray())",
-    "lsmr": "solve the normal equations with spsolve, or use numpy.linalg.lstsq(A.toarray(), b)",
-    "lsqr": "solve the normal equations with spsolve, or use numpy.linalg.lstsq(A.toarray(), b)",
-    "matrix_power": "write the products A @ A",
+    "lobpcg": "use eigsh",
     "onenormest": "use norm(A, 1)",
-    "spilu": "use splu",
-    "svds": "use numpy.linalg.svd(A.toarray())",
+    "spilu": "use splu; for a preconditioner factorise wengert.stop_gradient(A)",
 }.items():
-    if hasattr(_scipy, _name):
-        globals()[_name] = _refusing(_name, _remedy)
+    globals()[_name] = _refusing(_name, _remedy)
 
 _PLAIN = frozenset(
-    "ArpackError ArpackNoConvergence LaplacianNd LinearOperator MatrixRankWarning aslinearoperator "
+    "ArpackError ArpackNoConvergence LaplacianNd MatrixRankWarning "
     "funm_multiply_krylov is_sptriangular spbandwidth use_solver".split()
 )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from wengert.core.dispatch import dispatch
 from wengert.core.dispatch.lifted import Lifted
-from wengert.core.dispatch.matrices import SparseVar
+from wengert.core.dispatch.sparse_arrays import SparseVar
 from wengert.core.operands import var
 
 
