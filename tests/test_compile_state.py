@@ -291,8 +291,8 @@ MATRIX = np.array([[0.0, 1.0], [2.0, 0.5]])
 
 #: arguments that C code reads directly
 IN_C = {
-    "hessenberg": lambda u, a: scipy.linalg.hessenberg(a) @ u,
-    "schur": lambda u, a: u * scipy.linalg.schur(a)[0].sum(),
+    "matrix_balance": lambda u, a: scipy.linalg.matrix_balance(a)[0] @ u,
+    "qz": lambda u, a: u * scipy.linalg.qz(a, a)[0].sum(),
 }
 
 

@@ -110,6 +110,26 @@ FACTORS = {
     "eig": (lambda a: np.abs(la.eig(a)[1]), np.diag([1.0, 2.0, 4.0]) + 0.1 * M[:3, :3]),
     "eigvals": (lambda a: np.sort(la.eigvals(a).real), np.diag([1.0, 2.0, 4.0]) + 0.1 * M[:3, :3]),
 }
+DISTINCT = np.diag([1.0, 2.0, 4.0, 7.0]) + 0.1 * M
+INDEFINITE, APART = M - 2.5 * np.eye(4), np.diag([-9.0, 1.0, 12.0, 80.0]) + 0.1 * M
+REDUCTIONS = {
+    "factor of ldl": (lambda a: la.ldl(a)[0], M),
+    "d of ldl": (lambda a: la.ldl(a, lower=False)[1], M),
+    "d of ldl in blocks": (lambda a: la.ldl(a + a.T)[1], INDEFINITE),
+    "factor of ldl in blocks": (lambda a: la.ldl(a + a.T, lower=False)[0], INDEFINITE),
+    "hessenberg": (la.hessenberg, M),
+    "q of hessenberg": (lambda a: la.hessenberg(a, calc_q=True)[1], M),
+    "schur": (lambda a: la.schur(a)[0], DISTINCT),
+    "z of schur": (lambda a: la.schur(a)[1], DISTINCT),
+    "schur of a symmetric matrix": (lambda a: np.diag(la.schur(a + a.T)[0]), M),
+    "null_space": (la.null_space, M[:3].copy()),
+    "left eigenvectors": (lambda a: la.eig(a, left=True, right=False)[1], DISTINCT),
+    "left and right": (lambda a: np.abs(np.real(la.eig(a, left=True)[1] * la.eig(a, left=True)[2])), DISTINCT),
+    "eigenvalues of a pencil": (lambda a, b: la.eig(a, b)[0].real, APART, np.eye(4) + 0.1 * M.T),
+    "eigenvectors of a pencil": (lambda a, b: la.eig(a, b)[1], APART, np.eye(4) + 0.1 * M.T),
+    "qr_multiply": (lambda a, c: la.qr_multiply(a, c)[0], TALL + 3 * np.eye(5, 3), WIDE),
+    "left qr_multiply": (lambda a, c: la.qr_multiply(a, c, "left")[0], TALL + 3 * np.eye(5, 3), M[:3, :2].copy()),
+}
 FUNCTIONS = {
     "expm": (la.expm, M),
     "expm of a stack": (lambda a: la.expm(np.stack([a, 2 * a])), M[:2, :2]),
@@ -153,7 +173,7 @@ MATRICES = {
     "block_diag": (lambda a, b: la.block_diag(a, b, [[1.0]]), M, B),
     "khatri_rao": (la.khatri_rao, TALL, WIDE.T[:4, :3].copy()),
 }
-CASES = SYSTEMS | FACTORS | FUNCTIONS | MATRICES
+CASES = SYSTEMS | FACTORS | REDUCTIONS | FUNCTIONS | MATRICES
 if not hasattr(la, "fiedler_companion"):
     del CASES["fiedler"]
 
@@ -165,9 +185,8 @@ def test_derivatives(name):
 
 
 REFUSED = {
-    "null_space": (lambda a: la.null_space(a[:2]), r"null_space .*pinv"),
-    "schur": (lambda a: la.schur(a)[0], r"schur .*eig"),
-    "eig of a pencil": (lambda a: la.eig(a, a)[1].real, r"scipy\.linalg\.eig with b="),
+    "qz": (lambda a: la.qz(a, a)[0], r"qz .*eig"),
+    "complex schur": (lambda a: la.schur(a, output="complex")[0].real, r"schur with complex .*eig"),
     "raw qr": (lambda a: la.qr(a, mode="raw")[0][0], r"scipy\.linalg\.qr with mode='raw'"),
 }
 
@@ -177,6 +196,34 @@ def test_functions_without_rule_are_refused_by_name(name):
     f, message = REFUSED[name]
     with pytest.raises(UnsupportedFunctionError, match=message):
         wg.grad(lambda a: np.sum(f(a)))(M)
+
+
+def test_function_of_a_matrix():
+    """Values of `funm` come from eigenvectors, not from SciPy's recurrence."""
+
+    def f(a, t):
+        return np.sum(M * la.funm(a, lambda z: 1 / (t + z**2)))
+
+    def expected(a, t):
+        return np.sum(M * la.inv(t * np.eye(4) + a @ a))
+
+    for found, known in zip(wg.grad(f, argnums=(0, 1))(DISTINCT, 2.0), wg.grad(expected, argnums=(0, 1))(DISTINCT, 2.0)):
+        np.testing.assert_allclose(found, known, rtol=1e-11, atol=1e-12)
+    found, known = (wg.hvp(lambda a: g(a, 2.0), DISTINCT, M) for g in (f, expected))
+    np.testing.assert_allclose(found, known, rtol=1e-10, atol=1e-11)
+
+
+def test_null_space_has_a_derivative_as_a_subspace():
+    def projector(a):
+        z = la.null_space(a)
+        return z @ z.T
+
+    def expected(a):
+        return np.eye(4) - np.linalg.pinv(a) @ a
+
+    np.testing.assert_allclose(wg.jacrev(projector)(M[:2]), wg.jacrev(expected)(M[:2]), atol=1e-12)
+    with pytest.raises(NonSmoothError, match="null space"):
+        wg.grad(lambda a: la.null_space(a)[0, 0])(M[:2])
 
 
 def test_equal_eigenvalues_have_no_eigenvectors_to_differentiate():

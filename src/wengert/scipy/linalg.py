@@ -4,7 +4,8 @@ import inspect as _inspect
 
 import wengert.rules.scipy.factorisations
 import wengert.rules.scipy.linalg
-import wengert.rules.scipy.matrix_functions  # noqa: F401  (declares the rules)
+import wengert.rules.scipy.matrix_functions
+import wengert.rules.scipy.reductions  # noqa: F401  (declares the rules)
 from wengert import registry as _registry
 from wengert.rules.scipy.linalg import la as _la
 from wengert.scipy import namespace as _namespace
@@ -20,25 +21,18 @@ _registry.constant(
     *[getattr(_la, name) for name in "dft hadamard helmert hilbert invhilbert invpascal pascal".split()], static=True
 )
 
-_BASIS = "its vectors are an arbitrary basis; write the projector numpy.eye(n) - numpy.linalg.pinv(A) @ A"
 _ITERATION = "it rearranges an iteration's result; use scipy.linalg.eig, eigh or svd"
 for _name, _reason in {
-    "null_space": _BASIS,
-    "schur": _ITERATION,
     "rsf2csf": _ITERATION,
     "cdf2rdf": _ITERATION,
     "qz": _ITERATION,
     "ordqz": _ITERATION,
     "cossin": "use scipy.linalg.svd of the blocks",
-    "hessenberg": "its reflections have no rule; use the matrix itself, or scipy.linalg.qr",
-    "ldl": "its pivots may be blocks; use scipy.linalg.cholesky for positive definite matrices, else solve or eigh",
     "matrix_balance": "its scales are powers of 2; pass the matrix itself on",
     "expm_cond": "write it with scipy.linalg.expm_frechet",
-    "funm": "use expm, logm, sqrtm, or numpy.linalg.eig",
     "qr_delete": "use scipy.linalg.qr of the new matrix",
     "qr_insert": "use scipy.linalg.qr of the new matrix",
     "qr_update": "use scipy.linalg.qr of the new matrix",
-    "qr_multiply": "multiply by the q of scipy.linalg.qr",
     "diagsvd": "use numpy.diag",
     "clarkson_woodruff_transform": "its sketch is random; multiply by a plain random matrix",
 }.items():

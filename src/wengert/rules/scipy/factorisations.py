@@ -206,6 +206,14 @@ def _qr(a, overwrite_a=False, lwork=None, mode="full", pivoting=False, check_fin
     return (q, r) if order is None else (q, r, order)
 
 
+def _qr_multiply(a, c, mode="right", pivoting=False, conjugate=False, overwrite_a=False, overwrite_c=False):
+    c = as_array(c)
+    q, *others = _qr(a, mode="economic", pivoting=pivoting)
+    q = np.conj(q) if conjugate else q
+    product = c @ q if mode == "right" else (q @ c[:, None] if np.ndim(c) == 1 else q @ c)
+    return (np.ravel(product) if np.ndim(c) == 1 else product, *others)
+
+
 @dispatched
 def column_order(_, a):
     return la.qr.__wrapped__(a, mode="r", pivoting=True)[-1]
@@ -232,6 +240,7 @@ def rq_plain(index, a):
 
 constant(rq_plain)
 formula("qr", _qr)
+formula("qr_multiply", _qr_multiply)
 by_formula(la.rq, _rq)
 
 # ---- singular values
@@ -486,26 +495,6 @@ by_formula(
 # ---- eigenvalues of general matrices
 
 
-def _eig(
-    a,
-    b=None,
-    left=False,
-    right=True,
-    overwrite_a=False,
-    overwrite_b=False,
-    check_finite=True,
-    homogeneous_eigvals=False,
-):
-    a = as_array(a)
-    if b is not None or left or homogeneous_eigvals:
-        raise unsupported("eig", "b=, left= or homogeneous_eigvals=", "use scipy.linalg.eig(numpy.linalg.solve(b, a))")
-    if not right:
-        return as_complex(np.linalg.eigvals(a))
-    w, v = np.linalg.eig(a)
-    is_real = a.dtype.kind != "c" and not np.any(w.imag)  # SciPy's vectors are real then
-    return as_complex(w), np.real(v) if is_real else v
-
-
 def as_complex(w):
     return w if w.dtype.kind == "c" else w * (1 + 0j)
 
@@ -517,5 +506,4 @@ def _eigvals(a, b=None, overwrite_a=False, overwrite_b=False, check_finite=True,
     return as_complex(np.linalg.eigvals(a if b is None else np.linalg.solve(as_array(b), a)))
 
 
-formula("eig", _eig)
 formula("eigvals", _eigvals)

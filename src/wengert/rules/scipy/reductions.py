@@ -1,0 +1,220 @@
+"""Reductions to simpler matrices: LDL^T, Hessenberg and Schur forms, null spaces, and functions by eigenvectors.
+
+Values are SciPy's; pivots, signs and the order of eigenvalues are those that SciPy chose, piecewise constant.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wengert.registry import by_formula, composed, constant, structural
+from wengert.rules.composed import as_array, dispatched
+from wengert.rules.linalg import hermitian_read_transpose, packed, unpacked
+from wengert.rules.products import adjoint
+from wengert.rules.scipy.factorisations import as_complex, like, plain
+from wengert.rules.scipy.linalg import formula, la, unsupported
+
+# ---- LDL^T
+
+
+def is_block(d):
+    """Return where a block diagonal matrix with blocks of size 1 and 2 has its blocks."""
+    inside = np.eye(np.shape(d)[0], dtype=bool)
+    beside = np.diagonal(np.asarray(d), -1) != 0
+    return inside | np.diag(beside, 1) | np.diag(beside, -1)
+
+
+@dispatched
+def ldl_blocks(a, lower):
+    """Return where D has its blocks."""
+    return is_block(la.ldl.__wrapped__(a, lower)[1])
+
+
+@dispatched
+def ldl_order(a, lower):
+    """Return the order of rows in which the outer factor is triangular."""
+    return la.ldl.__wrapped__(a, lower)[2]
+
+
+constant(ldl_blocks, ldl_order)
+
+
+@dispatched
+def packed_ldl(a, lower):
+    """Return the outer factor, with its rows in the order that makes it triangular, and D."""
+    factor, d, order = la.ldl.__wrapped__(a, lower)
+    return packed(factor[order], d)
+
+
+def ldl_shapes(a):
+    return [np.shape(a)] * 2
+
+
+def ldl_pull(ybar, y, a, lower):
+    """Transpose of dL = L K, dD = blocks(M), where M = L^-1 dA L^-T and K D is M beside the blocks, on L's side."""
+    l, d = unpacked(y, *ldl_shapes(a))
+    lbar, dbar = unpacked(ybar, *ldl_shapes(a))
+    blocks, order = ldl_blocks(a, lower), ldl_order(a, lower)
+    triangle = np.tri(np.shape(a)[0], dtype=bool)
+    beside = (triangle if lower else triangle.T) & ~blocks
+    of_m = np.where(beside, adjoint(np.linalg.solve(adjoint(d), adjoint(adjoint(l) @ lbar))), 0)
+    of_m = of_m + np.where(blocks, (dbar + adjoint(dbar)) / 2, 0)
+    z = adjoint(np.linalg.solve(adjoint(l), adjoint(np.linalg.solve(adjoint(l), of_m))))
+    back = np.argsort(order)
+    z = z[back][:, back]
+    return hermitian_read_transpose((z + adjoint(z)) / 2, a, "L" if lower else "U")
+
+
+structural(packed_ldl, ldl_pull).name = "scipy.linalg.ldl"
+
+
+def _ldl(A, lower=True, hermitian=True, overwrite_a=False, check_finite=True):
+    a = as_array(A)
+    if a.dtype.kind == "c":
+        raise unsupported("ldl", "complex matrices", "use scipy.linalg.cholesky or eigh")
+    l, d = unpacked(packed_ldl(a, bool(lower)), *ldl_shapes(a))
+    order = ldl_order(a, bool(lower))
+    return l[np.argsort(order)], d, order
+
+
+by_formula(la.ldl, _ldl)
+
+# ---- Hessenberg and Schur forms
+
+hessenberg_plain, schur_plain = plain(la.hessenberg), plain(la.schur)
+
+
+def _hessenberg(a, calc_q=False, overwrite_a=False, check_finite=True):
+    """Arnoldi's iteration from the first unit vector (Golub and Van Loan 2013, section 10.5), with SciPy's signs."""
+    a = as_array(a)
+    if np.ndim(a) != 2 or a.dtype.kind == "c":
+        raise unsupported("hessenberg", "complex matrices or stacks", "loop over real matrices")
+    n = np.shape(a)[0]
+    reference = hessenberg_plain(1, a, True)
+    basis = [np.eye(n)[0]]
+    for k in range(1, n):
+        v = a @ basis[-1]
+        for _ in range(2):
+            for q in basis:
+                v = v - q * (q @ v)
+        v = v / np.sqrt(v @ v)
+        basis.append(like(v[:, None], reference[:, k : k + 1])[:, 0])
+    q = np.stack(basis, axis=1)
+    h = np.triu(adjoint(q) @ a @ q, -1)
+    return (h, q) if calc_q else h
+
+
+by_formula(la.hessenberg, _hessenberg)
+
+
+@dispatched
+def order_of(w, reference):
+    """Return the permutation that brings distinct numbers into the order of `reference`."""
+    left, found = np.array(w, dtype=complex), []
+    for value in np.asarray(reference):
+        found.append(int(np.nanargmin(np.abs(left - value))))
+        left[found[-1]] = np.nan
+    return np.array(found, dtype=int)
+
+
+constant(order_of)
+
+
+def _schur(a, output="real", lwork=None, overwrite_a=False, sort=None, check_finite=True):
+    """Orthonormalise the eigenvectors in the order of SciPy's eigenvalues."""
+    a = as_array(a)
+    reference, z = (schur_plain(i, a, output, None, False, sort) for i in (0, 1))
+    if a.dtype.kind == "c" or reference.dtype.kind == "c" or np.any(np.diagonal(reference, -1)):
+        raise unsupported("schur", "complex eigenvalues", "use scipy.linalg.eig")
+    w, v = np.linalg.eig(a)
+    order = order_of(w, np.diagonal(reference))
+    q = like(np.linalg.qr(np.real(v)[:, order])[0], z)
+    t = np.triu(adjoint(q) @ a @ q)
+    return (t, q) if sort is None else (t, q, schur_plain(2, a, output, None, False, sort)[()])
+
+
+by_formula(la.schur, _schur)
+
+# ---- null spaces
+
+null_space_plain = plain(la.null_space)
+
+
+def _null_space(A, rcond=None, overwrite_a=False, check_finite=True, lapack_driver="gesdd"):
+    A = as_array(A)
+    basis = null_space_plain(None, A, rcond)
+    count = np.shape(basis)[1]
+    if count != 1:
+        return adjoint(la.svd(A, lapack_driver=lapack_driver)[2][np.shape(A)[1] - count :])
+    z = basis - np.linalg.pinv(A) @ (A @ basis)
+    return z / np.sqrt(np.sum(z * z))
+
+
+by_formula(la.null_space, _null_space)
+
+# ---- functions by eigenvectors
+
+eig_plain = plain(la.eig)
+
+
+def _eig(
+    a,
+    b=None,
+    left=False,
+    right=True,
+    overwrite_a=False,
+    overwrite_b=False,
+    check_finite=True,
+    homogeneous_eigvals=False,
+):
+    a = as_array(a)
+    if homogeneous_eigvals:
+        raise unsupported("eig", "homogeneous_eigvals=", "leave it out")
+    if b is not None:
+        return _generalised(a, as_array(b), left, right)
+    if not right and not left:
+        return as_complex(np.linalg.eigvals(a))
+    w, v = np.linalg.eig(a)
+    is_real = a.dtype.kind != "c" and not np.any(w.imag)  # SciPy's vectors are real then
+    v = np.real(v) if is_real else v
+    if not left:
+        return as_complex(w), v
+    w_left, u = np.linalg.eig(adjoint(a))
+    u = u[:, order_of(np.conj(w_left), w)]
+    u = like(np.real(u) if is_real else u, eig_plain(1, a, None, True))
+    return (as_complex(w), u, v) if right else (as_complex(w), u)
+
+
+def _generalised(a, b, left, right):
+    """Return the eigenvalues w of a v = w b v, and real eigenvectors of length 1."""
+    w, v = np.linalg.eig(np.linalg.solve(b, a))
+    found = eig_plain(None, a, b, left, right)
+    reference = found if not (left or right) else found[0]
+    order = order_of(w, reference)
+    w = as_complex(w[order])
+    if not (left or right):
+        return w
+    if a.dtype.kind == "c" or np.any(w.imag):
+        raise unsupported("eig", "b= and complex eigenvalues", "use scipy.linalg.eig(numpy.linalg.solve(b, a))")
+    parts = []
+    if left:
+        w_left, u = np.linalg.eig(np.linalg.solve(adjoint(b), adjoint(a)))
+        parts.append(like(np.real(u)[:, order_of(w_left, w)], found[1]))
+    if right:
+        parts.append(like(np.real(v)[:, order], found[-1]))
+    return (w, *parts)
+
+
+formula("eig", _eig)
+
+
+def _funm(A, func, disp=True):
+    """f(A) = V f(w) V^-1."""
+    A = as_array(A)
+    w, v = np.linalg.eig(A)
+    y = adjoint(np.linalg.solve(adjoint(v), adjoint(v * func(w))))
+    y = np.real(y) if A.dtype.kind != "c" and not np.any(np.imag(y).round(8)) else y
+    return y if disp else (y, 0.0)
+
+
+composed(la.funm, _funm, on_complex=True)  # by its values too, since func may read traced values
