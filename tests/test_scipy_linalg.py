@@ -207,7 +207,8 @@ def test_function_of_a_matrix():
     def expected(a, t):
         return np.sum(M * la.inv(t * np.eye(4) + a @ a))
 
-    for found, known in zip(wg.grad(f, argnums=(0, 1))(DISTINCT, 2.0), wg.grad(expected, argnums=(0, 1))(DISTINCT, 2.0)):
+    gradients = [wg.grad(g, argnums=(0, 1))(DISTINCT, 2.0) for g in (f, expected)]
+    for found, known in zip(*gradients, strict=True):
         np.testing.assert_allclose(found, known, rtol=1e-11, atol=1e-12)
     found, known = (wg.hvp(lambda a: g(a, 2.0), DISTINCT, M) for g in (f, expected))
     np.testing.assert_allclose(found, known, rtol=1e-10, atol=1e-11)

@@ -65,6 +65,11 @@ CASES = {
         np.array([[0.9, 0.13], [-0.17, 1.08]]),
         np.array([0.21, 0.43]),
     ),
+    "gaussian_filter in sigma": (lambda x, s: nd.gaussian_filter(x, s), T, np.array(0.8)),
+    "gaussian_laplace in sigma": (lambda x, s: nd.gaussian_laplace(x, s), T, np.array(0.8)),
+    "fourier_gaussian in sigma": (lambda x, s: nd.fourier_gaussian(np.fft.fft2(x), s).real, T, np.array(0.8)),
+    "fourier_uniform in size": (lambda s: nd.fourier_uniform(np.fft.rfft2(T), s, n=6).imag, np.array(0.8)),
+    "fourier_ellipsoid": (lambda x: nd.fourier_ellipsoid(np.fft.fft2(x), 2.0).real, T),
     "sum_labels": (lambda x: nd.sum_labels(x, LABELS, [1, 2]), X),
     "mean": (lambda x: nd.mean(x, LABELS, [1, 2]), X),
     "variance": (lambda x: nd.variance(x, LABELS, [1, 2]), X),
@@ -86,6 +91,36 @@ def test_masks_and_labels_are_constant():
     np.testing.assert_array_equal(slope, np.ones_like(T))
 
 
-def test_callbacks_from_compiled_code_are_refused():
-    with pytest.raises(UnsupportedFunctionError, match="sliding_window_view"):
-        wg.grad(lambda x: np.sum(nd.generic_filter(x, np.ptp, 3)))(T)
+def lines(a):
+    def sums(line, out):
+        out[...] = line[:-2] + a * line[1:-1] ** 2
+
+    return sums
+
+
+OF_FUNCTIONS = {
+    "generic_filter": lambda x, a: nd.generic_filter(x, lambda w: a * np.sum(w**2), footprint=[[1, 1], [0, 1]]),
+    "generic_filter1d": lambda x, a: nd.generic_filter1d(x, lines(a), 3, axis=0),
+    "vectorized_filter": lambda x, a: nd.vectorized_filter(x, np.mean, size=(3, 2)) * a,
+    "labeled_comprehension": lambda x, a: nd.labeled_comprehension(x[0], LABELS[:6], [1, 2], np.ptp, float, 0) * a,
+    "geometric_transform": lambda x, a: nd.geometric_transform(x, lambda i: (i[0] * a + 0.013, i[1] + 0.3)),
+    "generic_laplace": lambda x, a: nd.generic_laplace(
+        x, lambda x, axis, out, mode, cval: nd.correlate1d(x, np.stack([a, -2 * a, a]), axis, out, mode, cval)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_FUNCTIONS)
+def test_functions_of_the_user_may_read_traced_values(name):
+    f, a, h = OF_FUNCTIONS[name], 0.81, 1e-6
+    v = np.cos(np.arange(30.0)).reshape(T.shape)
+    np.testing.assert_allclose(wg.vjp(f, T, args=(a,))[0], f(T, a), rtol=1e-13, atol=1e-14)
+    along = (f(T + h * v, a + h) - f(T - h * v, a - h)) / (2 * h)
+    np.testing.assert_allclose(wg.jvp(lambda p: f(*p), (T, a), (v, 1.0))[1], along, rtol=1e-7, atol=1e-9)
+    of_x, of_a = wg.grad(lambda x, a: np.sum(f(x, a) ** 2), argnums=(0, 1))(T, a)
+    np.testing.assert_allclose(np.sum(of_x * v) + of_a, np.sum(2 * f(T, a) * along), rtol=1e-7)
+
+
+def test_distances_to_the_background_are_refused():
+    with pytest.raises(UnsupportedFunctionError, match="boolean array"):
+        wg.grad(lambda x: np.sum(nd.distance_transform_edt(x)))(T)

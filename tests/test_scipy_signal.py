@@ -12,6 +12,8 @@ X = np.sin(np.arange(1.0, 41.0) ** 1.3)
 x = X
 b, a = signal.butter(3, 0.3)
 sos = signal.butter(4, 0.3, output="sos")
+WAVE = 20 * np.sin(0.8 * np.arange(40))
+PEAKS = signal.find_peaks(WAVE)[0]
 
 CASES = {
     "kaiserord": lambda t: np.asarray(signal.kaiserord(40 * t[0] + 30, 0.1)[1]),
@@ -94,6 +96,32 @@ CASES = {
     "zi": lambda x: signal.lfilter(b, a, x, zi=x[:3])[1],
     "iircomb": lambda t: signal.iircomb(0.25, 30.0 + t[1])[0],
     "normalize": lambda t: signal.normalize([1.0, t[1]], [2.0, 1.0])[0],
+    "firwin": lambda t: signal.firwin(9, 0.3 + 0.01 * t[1]),
+    "firwin bandpass": lambda t: signal.firwin(11, [4 + t[1], 9.0], pass_zero=False, fs=40),
+    "firwin2": lambda t: signal.firwin2(7, [0, 0.4, 0.6, 1], [1.0, 2 + t[1], 0.5, 0]),
+    "minimum_phase": lambda t: signal.minimum_phase(signal.firwin(9, 0.4 + 0.01 * t[1]), n_fft=256),
+    "wiener": lambda x: signal.wiener(x, 3),
+    "order_filter": lambda x: signal.order_filter(x, np.ones(3), 1),
+    "medfilt": lambda x: signal.medfilt(x, 3),
+    "medfilt2d": lambda x: signal.medfilt2d(x.reshape(5, 8), 3),
+    "lombscargle": lambda x: signal.lombscargle(np.arange(40) + 0.1 * x, x, np.array([0.5, 1.3])),
+    "lombscargle normalised": lambda x: signal.lombscargle(
+        np.arange(40.0), x, np.array([0.5, 1.3]), normalize=True, floating_mean=True
+    ),
+    "residue": lambda t: signal.residue([1.0, t[1]], [1.0, 3.0, 2 + 0.1 * t[0]])[0],
+    "residuez": lambda t: signal.residuez([1.0, t[1]], [1.0, -0.3, -0.2 + 0.01 * t[0]])[0],
+    "invres": lambda t: signal.invres([t[0], 1.0], [-1.0, -3 + t[1]], [])[0],
+    "unique_roots": lambda t: signal.unique_roots(t[:4] * np.arange(1.0, 5))[0],
+    "peak_prominences": lambda x: signal.peak_prominences(0.1 * x + WAVE, PEAKS)[0],
+    "peak_widths": lambda x: signal.peak_widths(0.1 * x + WAVE, PEAKS)[0],
+    "ends of peaks": lambda x: signal.peak_widths(0.1 * x + WAVE, PEAKS, rel_height=0.7)[3],
+    "find_peaks with width": lambda x: signal.find_peaks(0.1 * x + WAVE, width=1.5)[1]["widths"],
+    "upfirdn mode": lambda x: signal.upfirdn([1, 0.5, 0.2, 0.1, 0.3], x[:9], 2, 3, mode="symmetric"),
+    "upfirdn fill": lambda x: signal.upfirdn([1, 0.5, 0.2], x[:9], 3, 2, mode="constant", cval=0.7),
+    "system object": lambda t: signal.lsim(signal.lti([1.0], [1.0, 1 + t[1]]), x, np.arange(40.0) * 0.1)[1],
+    "discrete system object": lambda t: signal.dstep(signal.dlti([1.0], [1.0, 0.2 * t[1]], dt=0.1), n=6)[1][0],
+    "long lfilter": lambda x: signal.lfilter(x[:12], [1.0], x),
+    "complex lfilter": lambda x: np.abs(signal.lfilter([1.0, 0.5j], [1.0, 0.3 + 0.2j], x + 1j * x**2)),
 }
 
 
@@ -143,8 +171,7 @@ def test_peaks_are_indices_and_their_heights_are_differentiated():
 
 REFUSED = {
     "remez": lambda t: signal.remez(5, [0, 0.1 + t[0] * 0, 0.2, 0.5], [1, 0]),
-    "find_peaks with width": lambda t: signal.find_peaks(t, width=1)[1]["widths"],
-    "medfilt2d": lambda t: signal.medfilt2d(t.reshape(5, 8)),
+    "place_poles": lambda t: signal.place_poles([[0, 1], [t[0], 1]], [[0], [1]], [-1, -2]).gain_matrix,
 }
 
 

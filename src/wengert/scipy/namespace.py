@@ -23,6 +23,7 @@ import wengert.numpy
 from wengert.core.dispatch import dispatch, refusing
 from wengert.core.operands import var
 from wengert.core.rebind import rebind
+from wengert.rules.scipy import functions
 from wengert.rules.scipy.functions import known, with_rule
 
 
@@ -147,7 +148,7 @@ def second_copy(name: str, **names: Any) -> types.ModuleType:
     space = vars(copy)
     space |= {key: vars(original)[key] for key in ("__file__", "__package__", "__spec__", "__doc__")}
     space["__builtins__"] = {**vars(builtins), "__import__": _import}
-    space[_DIFFERS] = _differs
+    space |= {_DIFFERS: _differs, _DOT: _dot}
     space |= {_PRIVATE + name: rebind.REGISTERED[id(vars(builtins)[name])][1] for name in _calls()}
     with open(original.__file__, encoding="utf-8") as file:
         tree = ast.fix_missing_locations(_Differentiable().visit(ast.parse(file.read())))
@@ -157,6 +158,7 @@ def second_copy(name: str, **names: Any) -> types.ModuleType:
         del _copies[name]
         raise
     space.update(_in_array_api(space), **names)
+    functions.copied.update(x for x in space.values() if isinstance(x, type) and x.__module__ == name)
     return copy
 
 
@@ -176,8 +178,16 @@ def _differs(x, constant):
     return True if var.is_traced(x) else x != constant
 
 
+_DOT = f"{_PRIVATE}dot"
+
+
+def _dot(a, b):
+    """``a.dot(b)``; the method of plain arrays takes no traced values."""
+    return np.dot(a, b) if type(a) is np.ndarray and var.holds_traced(b) else a.dot(b)
+
+
 class _Differentiable(ast.NodeTransformer):
-    """Renames builtins where they are called, and replaces tests ``if x != 1`` by `_differs`."""
+    """Renames builtins where they are called, and replaces ``if x != 1`` by `_differs` and ``a.dot(b)`` by `_dot`."""
 
     def visit_If(self, node):
         self.generic_visit(node)
@@ -188,6 +198,9 @@ class _Differentiable(ast.NodeTransformer):
 
     def visit_Call(self, node):
         self.generic_visit(node)
+        match node:
+            case ast.Call(ast.Attribute(left, "dot"), [right], []) if not isinstance(right, ast.Starred):
+                return ast.copy_location(ast.Call(ast.Name(_DOT, ast.Load()), [left, right], []), node)
         if isinstance(node.func, ast.Name) and node.func.id in _calls():
             node.func = ast.copy_location(ast.Name(_PRIVATE + node.func.id, ast.Load()), node.func)
         return node
@@ -331,4 +344,5 @@ _UPDATES = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "di
 _UPDATES |= {"min": np.minimum, "max": np.maximum}
 _HELPERS = {"array_namespace": _array_namespace, "is_numpy": _is_numpy, "is_numpy_namespace": _is_numpy}
 _HELPERS |= {"apply_where": _apply_where, "at": _At, "_asarray_validated": _asarray_validated}
+_HELPERS["sinc"] = lambda x, /, *, xp=None: np.sinc(x)
 _HELPERS |= {"_contains_nan": _contains_nan, "_get_nan": _get_nan, "_lazyselect": _lazyselect}

@@ -3,12 +3,27 @@
 The functions are SciPy's Python code with formulas in place of the compiled functions.
 """
 
+import types as _types
+
+from wengert import numpy as _numpy
 from wengert import registry as _registry
 from wengert.rules.scipy import ndimage as _rules
 from wengert.scipy import namespace as _namespace
 
 _ndimage = _rules.ndimage
-_options = {"_nd_image": _rules.Compiled, "_rank_filter_1d": _rules.Compiled}
+
+
+class _NumPy(_types.ModuleType):
+    """`wengert.numpy`, where no arrays share memory: the formulas compute their result before they store it."""
+
+    def __getattr__(self, name):
+        return getattr(_numpy, name)
+
+    def may_share_memory(self, a, b, max_work=None):
+        return False
+
+
+_options = {"_nd_image": _rules.Compiled, "_rank_filter_1d": _rules.Compiled, "np": _NumPy("numpy")}
 _namespace.second_copy("scipy.ndimage._ni_support")
 _copies = [
     _namespace.second_copy(f"scipy.ndimage.{name}", **_options)
@@ -24,6 +39,8 @@ for _name in _namespace.public_names(_namespace.importlib.import_module("scipy.n
     elif _rules.is_piecewise_constant(_name):
         _registry.constant(getattr(_ndimage, _name))
     elif _body is not None:
-        _registry.by_formula(getattr(_ndimage, _name), _body, on_complex=True)
+        # SciPy cannot call a function that reads traced values
+        _declare = _registry.composed if _name in _rules.OF_FUNCTIONS else _registry.by_formula
+        _declare(getattr(_ndimage, _name), _body, on_complex=True)
 
 _namespace.install("ndimage")

@@ -20,6 +20,9 @@ from wengert.rules.composed import overrides_functions
 _PLAIN = frozenset((np.ndarray, np.float64, float, int, bool, complex, str, type(None), slice, np.dtype))
 _CODE = (types.FunctionType, types.MethodType, functools.partial)
 
+#: classes of second copies of SciPy's code (`wengert.scipy.namespace`)
+copied: set[type] = set()
+
 #: proxies by the identity of SciPy's function
 _proxies: dict[int, Callable] = {}
 
@@ -42,7 +45,8 @@ def proxy_of(fun: Callable, module: str, name: str) -> Callable:
     """Return the proxy of a SciPy function, published as ``wengert.<module>.<name>``.
 
     A call dispatches to operands that override NumPy's functions; without such operands it goes to SciPy.
-    If an argument is a function, which may return traced values, a composed function always runs its body.
+    A composed function always runs its body if an argument may hold traced values that do not show: a function, or an
+    object of a class that was copied from SciPy.
     """
     if id(fun) in _proxies:
         return _proxies[id(fun)]
@@ -56,7 +60,7 @@ def proxy_of(fun: Callable, module: str, name: str) -> Callable:
             y = x.__array_function__(proxy, kinds, args, kwargs)
             if y is not NotImplemented:
                 return y
-        if any(isinstance(x, _CODE) for x in given):
+        if any(isinstance(x, _CODE) or type(x) in copied for x in given):
             row = registry.rows.get(proxy)
             if row is not None and row.kind == "composed":
                 return row.variadic(*args, **kwargs)

@@ -113,17 +113,17 @@ class Compiled:
     @staticmethod
     def fourier_filter(x, parameters, n, axis, output, kind):
         name = ("gaussian", "uniform", "ellipsoid")[kind]
-        output[...] = x * fourier_factors(name, np.shape(x), list(map(float, parameters)), n, axis)
+        if name == "ellipsoid":
+            output[...] = x * fourier_factors(name, np.shape(x), parameters, n, axis)
+            return
+        for parameter, k in zip(parameters, frequencies(np.shape(x), n, axis), strict=True):
+            x = x * (np.exp(-2 * (np.pi * k * parameter) ** 2) if name == "gaussian" else np.sinc(k * parameter))
+        output[...] = x
 
     @staticmethod
     def fourier_shift(x, shifts, n, axis, output):
-        turn = 0.0
-        for i, (size, shift) in enumerate(zip(np.shape(x), shifts, strict=True)):
-            full = n if i == axis and n >= 0 else size
-            k = np.arange(size)
-            k = k if i == axis and n >= 0 else np.where(k < (full + 1) // 2, k, k - full)
-            turn = turn + np.reshape(-2 * np.pi * k / full * shift, (-1,) + (1,) * (np.ndim(x) - 1 - i))
-        output[...] = x * np.exp(1j * turn)
+        pairs = zip(frequencies(np.shape(x), n, axis), shifts, strict=True)
+        output[...] = x * np.exp(-2j * np.pi * sum(k * shift for k, shift in pairs))
 
     @staticmethod
     def spline_filter1d(x, order, axis, output, mode):
@@ -131,7 +131,30 @@ class Compiled:
         output[...] = np.moveaxis(np.moveaxis(x, axis, -1) @ matrix, -1, axis)
 
     @staticmethod
-    def geometric_transform(x, mapping, coordinates, matrix, shift, output, order, mode, cval, npad, *_):
+    def generic_filter(x, function, footprint, output, mode, cval, origins, arguments, keywords):
+        found = footprint_windows(x, footprint, mode, cval, origins)
+        values = [function(found[i], *arguments, **keywords) for i in np.ndindex(*np.shape(x))]
+        output[...] = np.reshape(np.stack(values), np.shape(x))
+
+    @staticmethod
+    def generic_filter1d(x, function, size, axis, output, mode, cval, origin, arguments, keywords):
+        before = size // 2 + int(origin)
+        lines = np.moveaxis(extended(x, axis, before, size - 1 - before, mode, cval), axis, -1)
+        shape = np.shape(np.moveaxis(x, axis, -1))
+        values = []
+        for i in np.ndindex(*shape[:-1]):
+            values.append(np.zeros_like(x, shape=shape[-1]))
+            function(lines[i], values[-1], *arguments, **keywords)
+        output[...] = np.moveaxis(np.reshape(np.stack(values), shape), -1, axis)
+
+    @staticmethod
+    def geometric_transform(
+        x, mapping, coordinates, matrix, shift, output, order, mode, cval, npad, arguments=(), keywords=None
+    ):
+        if mapping is not None:
+            shape = np.shape(output)
+            places = [np.stack([*mapping(i, *arguments, **keywords or {})]) for i in np.ndindex(*shape)]
+            coordinates = np.reshape(np.transpose(np.stack(places)), (-1, *shape))
         if coordinates is not None:
             output[...] = evaluated(x, list(coordinates), order, mode, cval, npad)
             return
@@ -151,9 +174,19 @@ class Compiled:
         output[...] = evaluated(x, places, order, mode, cval, npad)
 
 
+def frequencies(shape, n, axis):
+    """Return the frequencies along each axis; those of a real transform along `axis` of n samples if n is not -1."""
+    found = []
+    for i, size in enumerate(shape):
+        is_real = i == axis and n >= 0
+        k = np.arange(size) / n if is_real else np.fft.fftfreq(size)
+        found.append(np.reshape(k, (-1,) + (1,) * (len(shape) - 1 - i)))
+    return found
+
+
 @dispatched
 def fourier_factors(name, shape, parameters, n, axis):
-    return getattr(ndimage, f"fourier_{name}").__wrapped__(np.ones(shape), parameters, n, axis)
+    return getattr(ndimage, f"fourier_{name}").__wrapped__(np.ones(shape), list(parameters), n, axis)
 
 
 constant(fourier_factors)
@@ -263,17 +296,18 @@ CONSTANT_FUNCTIONS = frozenset(
 )
 
 
+#: functions that call a function of the user
+OF_FUNCTIONS = frozenset(
+    (
+        "generic_filter generic_filter1d generic_gradient_magnitude generic_laplace geometric_transform "
+        "labeled_comprehension vectorized_filter"
+    ).split()
+)
+
 #: functions without a derivative, and what to use instead
 REFUSED = {
     **dict.fromkeys(
         ("distance_transform_bf", "distance_transform_cdt", "distance_transform_edt"),
         "it reads truth values, and distances depend on sampling=; pass a boolean array and a plain sampling",
     ),
-    "generic_filter": "it calls a function from compiled code; write the function over the windows of "
-    "numpy.lib.stride_tricks.sliding_window_view",
-    "generic_filter1d": "it calls a function from compiled code; write it over the lines of the array",
-    "geometric_transform": "it calls a function from compiled code; compute the coordinates and use "
-    "scipy.ndimage.map_coordinates",
-    "vectorized_filter": "write the function over the windows of numpy.lib.stride_tricks.sliding_window_view",
-    "labeled_comprehension": "use x[labels == i] in a loop",
 }

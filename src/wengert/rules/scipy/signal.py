@@ -26,7 +26,7 @@ def recursion(a, u):
 
 
 def backwards(a, ybar):
-    return recursion(a, ybar[..., ::-1])[..., ::-1]
+    return recursion(np.conj(a), ybar[..., ::-1])[..., ::-1]
 
 
 def delayed(x, k):
@@ -40,15 +40,31 @@ def delayed(x, k):
 
 def recursion_wrt_coefficients(ybar, y, a, u):
     z = backwards(a, ybar)
-    slopes = [-np.sum(z * delayed(y, k)) for k in range(1, np.shape(a)[0])]
+    slopes = [-np.sum(z * np.conj(delayed(y, k))) for k in range(1, np.shape(a)[0])]
     return np.stack([0.0 * np.sum(z), *slopes])
 
 
-structural(recursion, recursion_wrt_coefficients, lambda ybar, y, a, u: backwards(a, ybar))
+def recursion_wrt_input(ybar, y, a, u):
+    return backwards(a, ybar)
+
+
+def recursion_along_coefficients(t, y, a, u):
+    return recursion(a, -sum(t[k] * delayed(y, k) for k in range(1, np.shape(a)[0])))
+
+
+row = structural(recursion, recursion_wrt_coefficients, recursion_wrt_input)
+row.on_complex = {0: recursion_along_coefficients, 1: lambda t, y, a, u: recursion(a, t)}
+row.adjoints = {0: recursion_wrt_coefficients, 1: recursion_wrt_input}
+row.name = "scipy.signal.lfilter"
 
 
 def moving_average(b, x):
-    return sum(b[k] * delayed(x, k) for k in range(np.shape(b)[0]))
+    """Return the convolution with b, as long as x."""
+    count = np.shape(b)[0]
+    if count <= 8:
+        return sum(b[k] * delayed(x, k) for k in range(count))
+    x = np.concatenate([np.zeros_like(x, shape=(*np.shape(x)[:-1], count - 1)), x], axis=-1)
+    return np.lib.stride_tricks.sliding_window_view(x, count, axis=-1) @ b[::-1]
 
 
 def filtered(b, a, x, zi):
@@ -132,16 +148,38 @@ class Compiled:
         return central(y, shape) if mode == SAME else y
 
 
+    @staticmethod
+    def _medfilt2d(x, size):
+        x = np.pad(x, [(k // 2, k // 2) for k in size])
+        return np.median(np.lib.stride_tricks.sliding_window_view(x, tuple(map(int, size))), axis=(-2, -1))
+
+
 # ---- polyphase filters
+
+_PAD_LIKE_NUMPY = ("constant", "wrap", "edge", "symmetric", "reflect")
+
+
+def extended_upfirdn(h, x, up, down, mode, cval):
+    """Filter the signal extended at both ends, and drop what the extension adds."""
+    n, taps = np.shape(x)[-1], -(-np.shape(h)[0] // up)
+    before = -(-taps // down) * down
+    options = {"constant_values": cval} if mode == "constant" else {}
+    x = np.pad(x, [(0, 0)] * (np.ndim(x) - 1) + [(before, before)], mode, **options)
+    count = ((n - 1) * up + np.shape(h)[0] - 1) // down + 1
+    start = before * up // down
+    return _upfirdn(h, x, up, down)[..., start : start + count]
+
 
 
 def _upfirdn(h, x, up=1, down=1, axis=-1, mode="constant", cval=0):
     """Sum each output over one phase of the filter."""
-    if mode != "constant" or cval != 0:
+    h, x = as_array(h), np.moveaxis(as_array(x), axis, -1)
+    if mode not in _PAD_LIKE_NUMPY:
         raise UnsupportedFunctionError(
             f"scipy.signal.upfirdn with mode={mode!r} has no derivative rule: pad x with numpy.pad"
         )
-    h, x = as_array(h), np.moveaxis(as_array(x), axis, -1)
+    if mode != "constant" or cval != 0:
+        return np.moveaxis(extended_upfirdn(h, x, up, down, mode, cval), -1, axis)
     n, taps = np.shape(x)[-1], -(-np.shape(h)[0] // up)
     place = np.arange(((n - 1) * up + np.shape(h)[0] - 1) // down + 1) * down
     h = np.concatenate([h, np.zeros(taps * up - np.shape(h)[0], h.dtype)])
@@ -174,30 +212,97 @@ def _find_peaks(
     rel_height=0.5,
     plateau_size=None,
 ):
-    """Return plain peak indices; heights, thresholds and prominences are differences of elements."""
-    if width is not None:
-        raise UnsupportedFunctionError(
-            "scipy.signal.find_peaks with width= has no derivative rule: use scipy.signal.peak_widths of plain values"
-        )
+    """Return plain peak indices; the properties are functions of the elements."""
+    x = as_array(x)
     options = {"height": height, "threshold": threshold, "distance": distance, "prominence": prominence}
-    options |= {"wlen": wlen, "rel_height": rel_height, "plateau_size": plateau_size}
+    options |= {"width": width, "wlen": wlen, "rel_height": rel_height, "plateau_size": plateau_size}
     peaks, found = plain_peaks(x, options)
     if "peak_heights" in found:
         found["peak_heights"] = x[peaks]
     if "left_thresholds" in found:
         found["left_thresholds"], found["right_thresholds"] = x[peaks] - x[peaks - 1], x[peaks] - x[peaks + 1]
     if "prominences" in found:
-        found["prominences"] = x[peaks] - np.maximum(x[found["left_bases"]], x[found["right_bases"]])
+        found["prominences"] = prominences(x, peaks, found["left_bases"], found["right_bases"])
+    if "widths" in found:
+        found |= dict(zip(_WIDTHS, widths(x, peaks, rel_height, found["prominences"], *map(found.get, _WIDTHS[2:]))))
     return peaks, found
+
+
+_WIDTHS = ("widths", "width_heights", "left_ips", "right_ips")
+
+
+def prominences(x, peaks, left, right):
+    return x[peaks] - np.maximum(x[left], x[right])
+
+
+def widths(x, peaks, rel_height, prominence, left, right):
+    """Return widths, heights and ends, which are interpolated between the samples around their plain values."""
+    height = x[peaks] - prominence * rel_height
+    ends = []
+    for outer, step in ((np.floor(left).astype(int), 1), (np.ceil(right).astype(int), -1)):
+        rise = x[np.clip(outer + step, 0, len(x) - 1)] - x[outer]
+        inside = x[outer] < height  # else the search ended at a base
+        ends.append(outer + step * np.where(inside, (height - x[outer]) / np.where(inside, rise, 1.0), 0.0))
+    return ends[1] - ends[0], height, *ends
+
+
+@dispatched
+def plain_prominences(x, peaks, wlen):
+    return signal.peak_prominences.__wrapped__(x, peaks, wlen)
+
+
+@dispatched
+def plain_widths(x, peaks, rel_height, prominence_data, wlen):
+    return signal.peak_widths.__wrapped__(x, peaks, rel_height, prominence_data, wlen)
+
+
+constant(plain_prominences, plain_widths)
+
+
+def _peak_prominences(x, peaks, wlen=None):
+    x = as_array(x)
+    _, left, right = plain_prominences(x, peaks, wlen)
+    return prominences(x, np.asarray(peaks), left, right), left, right
+
+
+def _peak_widths(x, peaks, rel_height=0.5, prominence_data=None, wlen=None):
+    x = as_array(x)
+    prominence = (_peak_prominences(x, peaks, wlen) if prominence_data is None else prominence_data)[0]
+    _, _, left, right = plain_widths(x, peaks, rel_height, prominence_data, wlen)
+    return widths(x, np.asarray(peaks), rel_height, prominence, left, right)
+
+
+# ---- roots
+
+
+@dispatched
+def groups(p, tol):
+    """Return the number of the group of each root: those within `tol` of its first one."""
+    p, found = np.asarray(p), np.full(len(p), -1)
+    for i, first in enumerate(p):
+        if found[i] < 0:
+            found[(found < 0) & (np.abs(p - first) <= tol)] = np.max(found, initial=-1) + 1
+    return found
+
+
+constant(groups)
+
+_REDUCTIONS = {"max": np.max, "maximum": np.max, "min": np.min, "minimum": np.min, "avg": np.mean, "mean": np.mean}
+
+
+def unique_roots(p, tol=1e-3, rtype="min"):
+    if rtype not in _REDUCTIONS:
+        raise ValueError(f"`rtype` must be one of {[*_REDUCTIONS]}")
+    p = as_array(p)
+    group = groups(p, tol)
+    count = int(np.max(group, initial=-1)) + 1
+    return np.stack([_REDUCTIONS[rtype](p[group == i]) for i in range(count)]), np.bincount(group, minlength=count)
 
 
 #: functions without a derivative, and what to use instead
 REFUSED = {
-    "peak_prominences": "use the prominences of scipy.signal.find_peaks(x, prominence=0)",
-    "peak_widths": "interpolate the signal at the given height with numpy.interp",
     "place_poles": "it iterates; solve for the gain with wengert.scipy.optimize.root",
     "remez": "it exchanges frequencies until convergence; use firls or firwin",
-    "minimum_phase": "its phase is that of an iteration; use scipy.fft",
     "find_peaks_cwt": "it chooses ridges; use find_peaks for the places, and index the signal with them",
     "sepfir2d": "use scipy.signal.convolve2d",
     "symiirorder1": "use scipy.signal.lfilter forwards and backwards",
@@ -205,11 +310,6 @@ REFUSED = {
     "spline_filter": "use scipy.ndimage.spline_filter",
     "cspline2d": "use scipy.ndimage.spline_filter",
     "qspline2d": "use scipy.ndimage.spline_filter",
-    "unique_roots": "its groups depend on a tolerance; use the roots",
-    "invres": "its roots are grouped by a tolerance; write the sum of the terms",
-    "invresz": "its roots are grouped by a tolerance; write the sum of the terms",
-    "residue": "its roots are grouped by a tolerance; use numpy.roots and the terms",
-    "residuez": "its roots are grouped by a tolerance; use numpy.roots and the terms",
     "whittaker_henderson": "solve the penalised normal equations with scipy.linalg.solveh_banded",
     "closest_STFT_dual_window": "pass a plain window",
     "buttord": "its order is an integer; choose it with plain values",
@@ -218,11 +318,6 @@ REFUSED = {
     "ellipord": "its order is an integer; choose it with plain values",
     "iirdesign": "its order is an integer; use iirfilter",
     "band_stop_obj": "it is the objective of a search; use iirfilter",
-    "firwin_2d": "use firwin and numpy.outer",
-    "wiener": "write it with scipy.ndimage.uniform_filter",
-    "order_filter": "use scipy.ndimage.rank_filter",
-    "medfilt2d": "use scipy.ndimage.median_filter with mode='constant'",
-    "lombscargle": "solve the least-squares problem at each frequency with numpy.linalg.lstsq",
 }
 #: functions that return indices, lengths or truth values, which are piecewise constant
 CONSTANT = (

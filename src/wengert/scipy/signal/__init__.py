@@ -10,10 +10,13 @@ from wengert.rules.scipy import signal as _rules
 from wengert.scipy import fft, linalg, namespace, ndimage  # noqa: F401  (copies of signal use their rules)
 
 _signal = _rules.signal
-_registry.by_formula(_signal.lfilter, _rules._lfilter)
-_registry.by_formula(_signal.sosfilt, _rules._sosfilt)
-_registry.by_formula(_signal.upfirdn, _rules._upfirdn)
+_registry.by_formula(_signal.lfilter, _rules._lfilter, on_complex=True)
+_registry.by_formula(_signal.sosfilt, _rules._sosfilt, on_complex=True)
+_registry.by_formula(_signal.upfirdn, _rules._upfirdn, on_complex=True)
 _registry.composed(_signal.find_peaks, _rules._find_peaks)
+_registry.by_formula(_signal.peak_prominences, _rules._peak_prominences)
+_registry.by_formula(_signal.peak_widths, _rules._peak_widths)
+_registry.by_formula(_signal.unique_roots, _rules.unique_roots)
 
 
 def _declare(module, copies):
@@ -39,6 +42,7 @@ def _declare(module, copies):
 _compiled = {"_sigtools": _rules.Compiled}
 _windows = namespace.second_copy("scipy.signal.windows._windows")
 _declare("scipy.signal.windows", [_windows])
+_own = {"lfilter": _signal.lfilter, "sosfilt": _signal.sosfilt, "unique_roots": _rules.unique_roots}
 _copies = [
     namespace.second_copy(f"scipy.signal.{name}", **names)
     for name, names in {
@@ -49,7 +53,7 @@ _copies = [
         "_fir_filter_design": _compiled,
         "_lti_conversion": {},
         "_ltisys": {},
-        "_signaltools": _compiled | {"lfilter": _signal.lfilter, "sosfilt": _signal.sosfilt},
+        "_signaltools": _compiled | _own,
         "_savitzky_golay": {},
         "_short_time_fft": {},
         "_spectral_py": {},
