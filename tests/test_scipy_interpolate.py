@@ -18,6 +18,7 @@ gx = np.linspace(0, 1, 5)
 G = np.outer(np.sin(gx), np.cos(gx)) + 0.5
 rg, rb = si.RegularGridInterpolator((gx, gx), G), si.RectBivariateSpline(gx, gx, G)
 P = np.random.default_rng(0).uniform(0.36, 0.64, (6, 2))
+SQUARE = np.r_[[[0, 0], [0, 1], [1, 0], [1, 1.1]], np.random.default_rng(5).uniform(0.1, 0.9, (8, 2))]
 
 
 class H:
@@ -110,6 +111,40 @@ CASES = {
     "griddata": (lambda v: si.griddata(P, v, P.mean(0)[None]), y),
     "nearnd": (lambda v: si.NearestNDInterpolator(P, v)(P + 0.01), y),
     "bisplev": (lambda p: si.bisplev(0.3, p[0, 0], (rb.tck[0], rb.tck[1], rb.tck[2], 3, 3)), P),
+    "roots": (lambda y: si.CubicSpline(t, y - 1).roots(extrapolate=False), y),
+    "solve": (lambda v: cs.solve(v[0], extrapolate=False), np.array([0.8])),
+    "roots in knots": (
+        lambda d: si.CubicSpline(np.cumsum(np.exp(d)), y - 1).roots(extrapolate=False),
+        np.log(np.diff(t, prepend=-0.5)),
+    ),
+    "sproot": (lambda y: si.sproot(si.splrep(t, y - 1)), y),
+    "us roots": (lambda y: si.InterpolatedUnivariateSpline(t, y - 1).roots(), y),
+    "splrep t": (
+        lambda d: si.splev(2.1, si.splrep(np.cumsum(np.exp(d)), y)),
+        np.log(np.diff(t, prepend=-0.5)),
+    ),
+    "splrep of a polynomial": (lambda y: si.splev(q, si.splrep(t, y, s=9.0)), y),
+    "weights": (lambda w: si.splev(q, si.splrep(t, y, w=w, t=[2.0], k=2)), y + 1),
+    "us of a polynomial": (lambda y: si.UnivariateSpline(t, y, s=9.0)(q), y),
+    "us in x": (
+        lambda d: si.InterpolatedUnivariateSpline(np.cumsum(np.exp(d)), y, k=2)(2.1),
+        np.log(np.diff(t, prepend=-0.5)),
+    ),
+    "splprep": (lambda y: np.stack(si.splev([0.2, 0.7], si.splprep([t, y], s=0)[0])), y),
+    "splprep u": (lambda y: si.splprep([t, y], s=0, k=2)[1], y),
+    "ndppoly": (
+        lambda p: si.NdPPoly(np.arange(24.0).reshape(3, 2, 2, 2), [[0, 0.4, 1.0], [0, 0.3, 1.0]])(p, nu=(1, 0)),
+        P,
+    ),
+    "ndbspline": (lambda p: si.NdBSpline((np.arange(8.0), np.arange(8.0)), p[0, 0] * np.eye(4), 3)(p + 3), P),
+    "rect integral": (lambda p: np.asarray(rb.integral(p[0, 0] - 0.2, p[1, 0], 0.1, p[1, 1])), P),
+    "clough tocher": (lambda v: si.CloughTocher2DInterpolator(SQUARE, v, tol=1e-12)(P), np.sin(np.arange(12.0))),
+    "clough tocher q": (lambda p: si.CloughTocher2DInterpolator(SQUARE, SQUARE[:, 0] ** 3)(p), P),
+    "griddata cubic": (lambda p: si.griddata(SQUARE, SQUARE[:, 1] ** 3, p, method="cubic"), P),
+    "rgi outside": (
+        lambda p: si.RegularGridInterpolator((gx, gx), G, bounds_error=False, fill_value=None)(p + 0.7),
+        P,
+    ),
     "Rbf": (lambda v: si.Rbf(P[:, 0], P[:, 1], v)(P[:, 0] + 0.01, P[:, 1]), y),
 }
 
@@ -143,12 +178,19 @@ def test_fit_through_a_spline():
     np.testing.assert_allclose(wg.hessian(loss)(y), 2 * basis.T @ basis, rtol=1e-9, atol=1e-12)
 
 
+def test_barycentric_interpolation_is_that_of_the_same_polynomial():
+    expected = wg.jacobian(lambda y: si.KroghInterpolator(t, y)(q))(y)
+    for rng in (None, 1):
+        found = wg.jacobian(lambda y: si.BarycentricInterpolator(t, y, rng=rng)(q))(y)
+        np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(wg.jacobian(lambda y: si.barycentric_interpolate(t, y, q))(y), expected, atol=1e-12)
+
+
 REFUSED = {
-    "UnivariateSpline": (lambda y: si.UnivariateSpline(t, y)(q), "make_smoothing_spline"),
+    "UnivariateSpline": (lambda y: si.UnivariateSpline(t, y, s=1e-3)(q), "make_smoothing_spline"),
     "make_smoothing_spline": (lambda y: si.make_smoothing_spline(t, y)(q), "lam"),
-    "splrep": (lambda y: si.splev(q, si.splrep(t, y, s=0.1)), "make_lsq_spline"),
-    "griddata": (lambda v: si.griddata(P, v, P.mean(0)[None], method="cubic"), "RBFInterpolator"),
-    "splprep": (lambda y: si.splprep([t, y])[0][1][0], "make_interp_spline"),
+    "splrep": (lambda y: si.splev(q, si.splrep(t, y, s=1e-3)), "make_lsq_spline"),
+    "splprep": (lambda y: si.splprep([t, y])[0][1][0], "make_lsq_spline"),
 }
 
 

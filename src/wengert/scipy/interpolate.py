@@ -7,6 +7,7 @@ of a derivative are converted where followed code finds them.
 from __future__ import annotations
 
 import importlib as _importlib
+import inspect as _inspect
 
 import numpy as _np
 
@@ -37,7 +38,22 @@ def _lapack(names, arrays=(), **options):
 
 _fitpack = {"_fitpack": _rules.Fitpack()}
 _copy("scipy.interpolate._fitpack_impl", **_fitpack)
-_polyint = _copy("scipy.interpolate._polyint")
+
+
+class _InOrder:
+    """Random generator of `BarycentricInterpolator`, whose random order of factors only avoids overflow."""
+
+    def permutation(self, n):
+        return _np.arange(n)
+
+
+def _random_order(rng):
+    return _InOrder() if rng is None else _importlib.import_module("scipy._lib._util").check_random_state(rng)
+
+
+_polyint = _copy("scipy.interpolate._polyint", check_random_state=_random_order)
+_barycentric = _polyint.BarycentricInterpolator
+_barycentric.__init__ = _inspect.unwrap(_barycentric.__init__)
 _bsplines = _copy("scipy.interpolate._bsplines", _dierckx=_rules.Splines, get_lapack_funcs=_lapack)
 _fitpack_py = _copy("scipy.interpolate._fitpack_py")
 _pieces = _copy(
@@ -89,27 +105,58 @@ def _make_smoothing_spline(x, y, w=None, lam=None, *, axis=0):
     return _bsplines.make_smoothing_spline(x, y, w, lam, axis=axis)
 
 
+def _chosen_knots(name):
+    return _UnsupportedFunctionError(
+        f"scipy.interpolate.{name} chooses knots by iterations: pass s=0 to interpolate, or use make_lsq_spline with "
+        "knots, or make_smoothing_spline with lam"
+    )
+
+
+def _knots_of(x, k, t):
+    """Return the knots t of a spline that SciPy found, as a function of x; inner knots of a fit are constant."""
+    if not _var.holds_traced(x):
+        return t
+    if len(t) == len(x) + k + 1:
+        return _namespace.with_value(_rules.interpolating_knots(x, k), t)
+    return _np.concatenate([_np.repeat(x[:1], k + 1), t[k + 1 : -k - 1], _np.repeat(x[-1:], k + 1)])
+
+
 def _splrep(x, y, w=None, xb=None, xe=None, k=3, task=0, s=None, t=None, full_output=0, per=0, quiet=1):
-    if (s not in (0, None) and t is None) or (w is not None and t is None) or per or full_output or task == 1:
-        raise _UnsupportedFunctionError(
-            "scipy.interpolate.splrep chooses knots by iterations: pass s=0 to interpolate, or use make_lsq_spline "
-            "with knots, or make_smoothing_spline with lam"
-        )
-    x, y = (_dispatch.stacked(z) if isinstance(z, (list, tuple)) else z for z in (x, y))
-    given = None if t is None else _var.plain(t)
-    plain = _importlib.import_module("scipy.interpolate").splrep(
-        _var.plain(x), _var.plain(y), None if w is None else _var.plain(w), k=k, s=s, t=given, task=task
+    x, y, w = (_dispatch.stacked(z) if isinstance(z, (list, tuple)) else z for z in (x, y, w))
+    if per or full_output or task == 1 or _var.holds_traced(t):
+        raise _chosen_knots("splrep")
+    (knots, value, _), _, ier, _ = _scipy("splrep")(
+        _var.plain(x), _var.plain(y), None if w is None else _var.plain(w), xb, xe, k, task, s, t, True
     )
-    if _var.holds_traced((x, t, w)):
-        raise _UnsupportedFunctionError(
-            "scipy.interpolate.splrep has a derivative in the values y only: use make_interp_spline(x, y)"
-        )
-    a, weight = _rules.design(plain[0], k, x), 1.0 if w is None else w[:, None] ** 2
-    c = _np.linalg.solve(a.T @ (weight * a), a.T @ (weight * y[:, None]))[:, 0] if t is not None else (
-        _np.linalg.solve(a, y)
-    )
-    c = _np.concatenate([c, _np.zeros(k + 1)])
-    return plain[0], _namespace.with_value(c, plain[1]), k
+    if t is None and ier not in (-1, -2):  # neither an interpolating spline nor a polynomial
+        raise _chosen_knots("splrep")
+    knots = _knots_of(x, k, knots)
+    c = _np.concatenate([_rules.fitted(x, y, w, knots, k), _np.zeros(k + 1)])
+    return knots, _namespace.with_value(c, value), k
+
+
+def _splprep(x, w=None, u=None, ub=None, ue=None, k=3, task=0, s=None, t=None, full_output=0, **options):
+    if s != 0 or full_output or task != 0 or w is not None or t is not None or options.get("per"):
+        raise _chosen_knots("splprep")
+    x = _dispatch.stacked([*x])
+    (knots, value, _), places = _scipy("splprep")(_var.plain(x), u=None if u is None else _var.plain(u), k=k, s=0)
+    if u is None:
+        length = _np.cumsum(_np.sqrt(_np.sum(_np.diff(x) ** 2, axis=0)))
+        u = _namespace.with_value(_np.concatenate([_np.zeros(1), length]) / length[-1], places)
+    knots = _knots_of(u, k, knots)
+    c = [_namespace.with_value(_rules.fitted(u, y, None, knots, k), of_y) for y, of_y in zip(x, value, strict=True)]
+    return [knots, c, k], u
+
+
+def _sproot(tck, mest=10):
+    t, c, k = tck
+    if k != 3:
+        raise ValueError("sproot works only for cubic (k=3) splines")
+    if isinstance(c, (list, tuple)):
+        return [_sproot((t, of_y, k)) for of_y in c]
+    found = PPoly.from_spline((t, c, k)).roots(discontinuity=False, extrapolate=False)
+    value = _namespace.computed(lambda t, c: _scipy("sproot")((t, c, 3), mest), t, c)
+    return _namespace.with_value(found, value) if _np.shape(found) == _np.shape(value) else found
 
 
 def _lagrange(x, w):
@@ -125,9 +172,11 @@ _bodies = {
     "lagrange": _lagrange,
     "make_lsq_spline": _make_lsq_spline,
     "make_smoothing_spline": _make_smoothing_spline,
+    "splprep": _splprep,
     "splrep": _splrep,
+    "sproot": _sproot,
     **{
-        name: getattr(next(copy for copy in _copies if hasattr(copy, name)), name)
+        name: _inspect.unwrap(getattr(next(copy for copy in _copies if hasattr(copy, name)), name))
         for name in (
             "approximate_taylor_polynomial barycentric_interpolate interpn krogh_interpolate "
             "make_interp_spline pchip_interpolate spalde splantider splder splev splint bisplev insert"
@@ -138,47 +187,66 @@ for _name, _body in _bodies.items():
     _registry.composed(getattr(_interpolate, _name), _body)
 
 _KNOTS = "it chooses knots by iterations; use make_interp_spline, or make_lsq_spline with knots"
-for _name in "bisplrep generate_knots make_splprep make_splrep splprep".split():
+for _name in "bisplrep generate_knots make_splprep make_splrep".split():
     if _interpolate.has(_name):
         _registry.refuse(getattr(_interpolate, _name), _KNOTS)
-_registry.refuse(_interpolate.sproot, "use wengert.scipy.optimize.brentq of the spline")
-_registry.refuse(_interpolate.pade, "solve its linear equations with numpy.linalg.solve")
+_registry.composed(_interpolate.pade, _copy("scipy.interpolate._pade").pade)
 
 # ---- classes
 
 
-class _TensorSpline:
-    """``NdBSpline`` of possibly traced coefficients or points."""
+class NdBSpline:
+    __doc__ = _scipy("NdBSpline").__doc__
 
-    def __init__(self, spline, coefficients=None):
-        self.spline = spline
-        self.c = spline.c if coefficients is None else coefficients
+    def __init__(self, t, c, k, *, extrapolate=None):
+        c = _dispatch.stacked(c) if isinstance(c, (list, tuple)) else c
+        self._fill(_scipy("NdBSpline")(t, _var.plain(c), k, extrapolate=extrapolate), c)
+
+    def _fill(self, spline, c):
+        self._plain, self.t, self.k, self.c = spline, spline.t, spline.k, c
+        return self
+
+    @classmethod
+    def _of(cls, spline, c=None):
+        """Return the differentiable version of a spline made by SciPy."""
+        return object.__new__(cls)._fill(spline, spline.c if c is None else c)
 
     def __call__(self, xi, *, nu=None, extrapolate=None):
-        xi = _rules.points_of(xi, len(self.spline.t))
-        orders = [0] * len(self.spline.t) if nu is None else [int(n) for n in nu]
+        xi = _rules.points_of(xi, len(self.t))
+        orders = [0] * len(self.t) if nu is None else [int(n) for n in nu]
         flat = _np.reshape(xi, (-1, _np.shape(xi)[-1]))
-        y = _rules.tensor_values(self.spline.t, self.spline.k, self.c, flat, orders)
+        y = _rules.tensor_values(self.t, self.k, self.c, flat, orders)
         y = _np.reshape(y, _np.shape(xi)[:-1] + _np.shape(y)[1:])
 
-        def values(xi):
-            return self.spline(xi, nu=nu, extrapolate=extrapolate)
+        def values(xi, c):
+            spline = _scipy("NdBSpline")(self.t, c, self.k, extrapolate=self._plain.extrapolate)
+            return spline(xi, nu=nu, extrapolate=extrapolate)
 
-        beyond = _namespace.computed(lambda xi: _np.isnan(values(xi)), xi)
-        return _namespace.with_value(_np.where(beyond, _np.nan, y), values(_var.plain(xi)))
+        value = _namespace.computed(values, xi, self.c)
+        return _namespace.with_value(_np.where(_np.isnan(value), _np.nan, y), value)
 
 
 def _make_ndbspl(points, values, k=3, **options):
     """Interpolate along each axis in turn; SciPy solves all equations at once, iteratively."""
     made = _grids_of_scipy.make_ndbspl(points, _var.plain(values), k, **options)
-    coefficients = _rules.tensor_coefficients(made.t, made.k, points, values) if _var.is_traced(values) else None
-    return _TensorSpline(made, coefficients)
+    if not _var.is_traced(values):
+        return NdBSpline._of(made)
+    c = _rules.tensor_coefficients(made.t, made.k, points, values)
+    return NdBSpline._of(made, _namespace.with_value(c, made.c))
 
 
+def _find_out_of_bounds(self, xi):
+    beyond = _np.zeros(_np.shape(xi)[1], dtype=bool)
+    for x, grid in zip(xi, self._grid, strict=True):
+        beyond = beyond | (x < grid[0]) | (x > grid[-1])
+    return beyond
+
+
+_grids.RegularGridInterpolator._find_out_of_bounds = _find_out_of_bounds
 _grids_of_scipy = _importlib.import_module("scipy.interpolate._rgi")
 if hasattr(_grids, "make_ndbspl"):
     _grids.make_ndbspl = _make_ndbspl
-    _namespace.register_conversion(_scipy("NdBSpline"), _TensorSpline)
+    _namespace.register_conversion(_scipy("NdBSpline"), NdBSpline._of)
 
 
 class InterpolatedUnivariateSpline(_splines.InterpolatedUnivariateSpline):
@@ -199,35 +267,38 @@ class UnivariateSpline(_splines.UnivariateSpline):
     __doc__ = _splines.UnivariateSpline.__doc__
 
     def __init__(self, x, y, w=None, bbox=(None, None), k=3, s=None, ext=0, check_finite=False):
-        if s != 0 and (_var.holds_traced((x, y, w))):
-            raise _UnsupportedFunctionError(
-                "scipy.interpolate.UnivariateSpline chooses knots by iterations: pass s=0, or use "
-                "make_smoothing_spline with lam, or LSQUnivariateSpline"
-            )
         _fill_spline(self, "UnivariateSpline", x, y, w, {"bbox": list(bbox), "k": k, "s": s, "ext": ext})
 
 
 def _fill_spline(spline, name, x, y, w, options):
-    """Initialise a spline from SciPy's spline of the plain data; its coefficients are traced if `y` is."""
-    x, y = (_dispatch.stacked(z) if isinstance(z, (list, tuple)) else z for z in (x, y))
-    if _var.holds_traced((x, w, options.get("t"))):
+    """Initialise a spline from SciPy's spline of the plain data; its knots and coefficients are traced."""
+    x, y, w = (_dispatch.stacked(z) if isinstance(z, (list, tuple)) else z for z in (x, y, w))
+    if _var.holds_traced(options.get("t")):
         raise _UnsupportedFunctionError(
-            f"scipy.interpolate.{name} has a derivative in the values y only: use make_interp_spline(x, y)"
+            f"scipy.interpolate.{name} has no derivative in its knots: use make_lsq_spline(x, y, t)"
         )
-    made = _scipy(name)(x, _var.plain(y), w=w, **options)
+    made = _scipy(name)(_var.plain(x), _var.plain(y), w=None if w is None else _var.plain(w), **options)
     vars(spline).update(vars(_namespace.recast(made)))
     spline.__class__ = getattr(_splines, type(made).__name__)
-    if _var.is_traced(y):
+    if _var.holds_traced((x, y, w)):
         t, c, k = made._eval_args
-        a, weight = _rules.design(t, k, x), _np.ones(len(x)) if w is None else _np.asarray(w) ** 2
-        if _np.shape(a)[0] == _np.shape(a)[1]:
-            found = _np.linalg.solve(a, y)
-        else:
-            found = _np.linalg.solve(a.T @ (weight[:, None] * a), a.T @ (weight * y))
-        found = _np.concatenate([found, _np.zeros(len(c) - len(found))])
-        found = _namespace.with_value(found, c)
+        if name == "UnivariateSpline" and made._data[-1] not in (-1, -2):
+            raise _chosen_knots(name)
+        t = _knots_of(x, k, t)
+        found = _rules.fitted(x, y, w, t, k)
+        found = _namespace.with_value(_np.concatenate([found, _np.zeros(len(c) - len(found))]), c)
         spline._eval_args = t, found, k
-        spline._data = (*spline._data[:9], found, *spline._data[10:])
+        spline._data = (x, y, *spline._data[2:8], t, found, *spline._data[10:])
+
+
+def _roots(self):
+    """Return the zeros of a cubic spline."""
+    if self._eval_args[2] != 3:
+        raise NotImplementedError("finding roots unsupported for non-cubic splines")
+    return _sproot(self._eval_args)
+
+
+_splines.UnivariateSpline.roots = _roots
 
 
 class RectBivariateSpline(_splines.RectBivariateSpline):
@@ -285,33 +356,64 @@ def _degree_of(spline):
 Rbf = _rbf.Rbf
 
 
-class LinearNDInterpolator:
-    """``scipy.interpolate.LinearNDInterpolator``: barycentric interpolation in the simplices of plain points."""
+class _Triangulated:
+    """Interpolation in the simplices of plain points; a query outside of all gets the fill value."""
 
-    def __init__(self, points, values, fill_value=_np.nan, rescale=False):
+    def __init__(self, points, values, fill_value=_np.nan, rescale=False, **options):
+        name = type(self).__name__
         if _var.holds_traced((points,)) or rescale:
             raise _UnsupportedFunctionError(
-                "scipy.interpolate.LinearNDInterpolator has a derivative in the values and in the query points only, "
+                f"scipy.interpolate.{name} has a derivative in the values and in the query points only, "
                 "and without rescale="
             )
         values = _dispatch.stacked(values) if isinstance(values, (list, tuple)) else values
         self.values, self.fill_value = values, fill_value
-        self._plain = _scipy("LinearNDInterpolator")(points, _var.plain(values), fill_value)
+        self._plain = _scipy(name)(points, _var.plain(values), fill_value, **options)
         self.tri = self._plain.tri
 
     def __call__(self, *args):
         xi = _rules.points_of(args if len(args) > 1 else args[0], self.tri.points.shape[1])
         flat = _np.reshape(xi, (-1, _np.shape(xi)[-1]))
         simplex = _namespace.computed(self.tri.find_simplex, flat)
-        vertices, n = self.tri.simplices[simplex], self.tri.points.shape[1]
+        n = self.tri.points.shape[1]
         transform = self.tri.transform[simplex]
         part = _np.sum(transform[:, :n] * (flat - transform[:, n])[:, None, :], axis=-1)
         weights = _np.concatenate([part, 1 - _np.sum(part, axis=-1, keepdims=True)], axis=-1)
-        values = self.values[vertices]
-        y = _np.sum(_np.reshape(weights, _np.shape(weights) + (1,) * (_np.ndim(values) - 2)) * values, axis=1)
-        outside = _np.reshape(simplex < 0, (-1,) + (1,) * (_np.ndim(y) - 1))
-        y = _np.reshape(_np.where(outside, self.fill_value, y), _np.shape(xi)[:-1] + _np.shape(y)[1:])
-        return _namespace.with_value(y, self._plain(_var.plain(xi)))
+        columns = _np.reshape(self.values, (_np.shape(self.values)[0], -1))
+        y = self._within(simplex, weights, columns)
+        y = _np.where((simplex < 0)[:, None], self.fill_value, y)
+        y = _np.reshape(y, _np.shape(xi)[:-1] + _np.shape(self.values)[1:])
+        return _namespace.with_value(y, self._plain(_var.plain(args if len(args) > 1 else args[0])))
+
+
+class LinearNDInterpolator(_Triangulated):
+    """``scipy.interpolate.LinearNDInterpolator`` of plain points."""
+
+    def _within(self, simplex, weights, columns):
+        return _np.sum(weights[:, :, None] * columns[self.tri.simplices[simplex]], axis=1)
+
+
+class CloughTocher2DInterpolator(_Triangulated):
+    """``scipy.interpolate.CloughTocher2DInterpolator`` of plain points; gradients solve linear equations."""
+
+    def __init__(self, points, values, fill_value=_np.nan, tol=1e-6, maxiter=400, rescale=False):
+        super().__init__(points, values, fill_value, rescale, tol=tol, maxiter=maxiter)
+        columns = _np.reshape(self.values, (_np.shape(self.values)[0], -1))
+        self._gradients = self._plain.grad
+        if _var.holds_traced(self.values):
+            found = _rules.gradients(self.tri.points, *self.tri.vertex_neighbor_vertices, columns)
+            self._gradients = _namespace.with_value(found, self._plain.grad)
+
+    def _within(self, simplex, weights, columns):
+        corners = self.tri.simplices[simplex]
+        places = _np.swapaxes(corners, 0, 1)
+        return _rules.clough_tocher(
+            self.tri.points[corners],
+            _rules.ratios(self.tri, simplex),
+            _np.transpose(weights),
+            columns[places],
+            self._gradients[places],
+        )
 
 
 class NearestNDInterpolator:
@@ -339,28 +441,29 @@ def _griddata(points, values, xi, method="linear", fill_value=_np.nan, rescale=F
         return NearestNDInterpolator(points, values, rescale)(xi)
     if method == "linear":
         return LinearNDInterpolator(points, values, fill_value, rescale)(xi)
-    raise _UnsupportedFunctionError(
-        "scipy.interpolate.griddata with method='cubic' estimates gradients by iterations: use RBFInterpolator"
-    )
+    return CloughTocher2DInterpolator(points, values, fill_value, rescale=rescale)(xi)
 
 
 _registry.composed(_interpolate.griddata, _griddata)
 _namespace.register_conversion(_scipy("RBFInterpolator"), _radial_like)
-_namespace.register_conversion(_scipy("LinearNDInterpolator"), lambda x: _linear_like(x))
 
 
-def _linear_like(x):
+def _triangulated_like(x):
     """Convert an interpolator made by SciPy, unless it rescales the points and so refuses traced values."""
     if x.scale is not None:
         return x
-    return LinearNDInterpolator(x.tri.points, _values_of(x), x.fill_value)
+    return globals()[type(x).__name__](x.tri.points, _values_of(x), x.fill_value)
+
+
+_namespace.register_conversion(_scipy("LinearNDInterpolator"), _triangulated_like)
+_namespace.register_conversion(_scipy("CloughTocher2DInterpolator"), _triangulated_like)
 
 
 def _values_of(x):
     return _np.reshape(x.values, (len(x.tri.points), *x.values_shape)) if hasattr(x, "values_shape") else x.values
 
 
-PPoly, BPoly, interp1d = _pieces.PPoly, _pieces.BPoly, _pieces.interp1d
+PPoly, BPoly, NdPPoly, interp1d = _pieces.PPoly, _pieces.BPoly, _pieces.NdPPoly, _pieces.interp1d
 BSpline = _bsplines.BSpline
 CubicSpline, CubicHermiteSpline = _cubic.CubicSpline, _cubic.CubicHermiteSpline
 PchipInterpolator, Akima1DInterpolator = _cubic.PchipInterpolator, _cubic.Akima1DInterpolator
@@ -371,7 +474,7 @@ _namespace.register_objects(
     *[
         f"scipy.interpolate.{name}"
         for name in (
-            "PPoly BPoly interp1d BSpline CubicSpline CubicHermiteSpline PchipInterpolator Akima1DInterpolator "
+            "PPoly BPoly NdPPoly interp1d BSpline CubicSpline CubicHermiteSpline PchipInterpolator Akima1DInterpolator "
             "BarycentricInterpolator KroghInterpolator RegularGridInterpolator UnivariateSpline "
             "InterpolatedUnivariateSpline LSQUnivariateSpline RectBivariateSpline SmoothBivariateSpline "
             "LSQBivariateSpline"
@@ -381,8 +484,8 @@ _namespace.register_objects(
 
 #: classes without a rule, which refuse traced data themselves
 _PLAIN = frozenset(
-    "AAA BivariateSpline CloughTocher2DInterpolator FloaterHormannInterpolator LSQBivariateSpline "
-    "LSQSphereBivariateSpline NdBSpline NdPPoly RectSphereBivariateSpline SmoothBivariateSpline "
+    "AAA BivariateSpline FloaterHormannInterpolator LSQBivariateSpline "
+    "LSQSphereBivariateSpline RectSphereBivariateSpline SmoothBivariateSpline "
     "SmoothSphereBivariateSpline interp2d".split()
 )
 

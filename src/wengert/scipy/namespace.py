@@ -187,7 +187,17 @@ def _dot(a, b):
 
 
 class _Differentiable(ast.NodeTransformer):
-    """Renames builtins where they are called, and replaces ``if x != 1`` by `_differs` and ``a.dot(b)`` by `_dot`."""
+    """Renames builtins where they are called, and replaces ``if x != 1`` by `_differs` and ``a.dot(b)`` by `_dot`.
+
+    All arrays are writeable here, since compiled functions that write are replaced.
+    """
+
+    def visit_Attribute(self, node):
+        self.generic_visit(node)
+        match node:
+            case ast.Attribute(ast.Attribute(_, "flags"), "writeable", ast.Load()):
+                return ast.copy_location(ast.Constant(True), node)
+        return node
 
     def visit_If(self, node):
         self.generic_visit(node)

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from wengert.registry import by_formula, constant
+from wengert.registry import by_formula, constant, structural
 from wengert.rules.composed import as_array, dispatched
 
 # ---- piecewise polynomials in the power basis
@@ -141,6 +141,57 @@ by_formula(polynomial_integral, _integral, on_complex=True)
 
 
 @dispatched
+def plain_roots(c, x, y, discontinuity, extrapolate, column):
+    c = np.ascontiguousarray(c[:, :, column : column + 1])
+    return original("_ppoly").real_roots(c, np.ascontiguousarray(x), float(y), discontinuity, extrapolate)[0]
+
+
+@dispatched
+def at_jump(c, r, is_finite):
+    """Return whether each reported root is a change of sign at a breakpoint rather than a zero."""
+    slope, scale = horner(differentiated(c, 1), r), np.max(np.abs(c), axis=0)
+    return is_finite & (np.abs(horner(c, r)) > 1e-6 * (scale + np.abs(slope)))
+
+
+@dispatched
+def distance(r, x, i):
+    return r - np.asarray(x)[i]
+
+
+constant(plain_roots, at_jump, distance)
+
+
+@dispatched
+def zero_of(c, z):
+    """Return zeros z of polynomials, one in each column of coefficients."""
+    return np.array(z)
+
+
+def _powers(c, z):
+    return np.stack([z**i for i in range(np.shape(c)[0] - 1, -1, -1)])
+
+
+structural(
+    zero_of,
+    lambda zbar, y, c, z: -zbar * _powers(c, y) / horner(differentiated(c, 1), y),
+    jvp=(lambda t, y, c, z: -np.sum(t * _powers(c, y), axis=-2) / horner(differentiated(c, 1), y),),
+).name = "scipy.interpolate.PPoly.roots"
+
+
+def roots(c, x, y, discontinuity, extrapolate, column):
+    """Return where one column of piecewise polynomials has the value y; a jump across y moves with its breakpoint."""
+    r = plain_roots(c, x, y, discontinuity, extrapolate, column)
+    is_finite = np.isfinite(r)
+    i = piece_of(x, np.where(is_finite, r, x[0]))
+    pieces = c[:, i, column]
+    pieces = np.concatenate([pieces[:-1], pieces[-1:] - y])
+    z = distance(r, x, i)
+    jump = at_jump(pieces, z, is_finite)
+    z = zero_of(np.where(jump | ~is_finite, np.eye(np.shape(c)[0])[:, -2:-1], pieces), z)
+    return np.where(jump, x[i], z + x[i]) if np.any(is_finite) else r
+
+
+@dispatched
 def bernstein_values(c, x, xp, nu, extrapolate):
     return compiled_values("evaluate_bernstein", c, x, xp, nu, extrapolate)
 
@@ -161,6 +212,32 @@ def _bernstein(c, x, xp, nu, extrapolate):
 by_formula(bernstein_values, _bernstein, on_complex=True)
 
 
+@dispatched
+def tensor_polynomial(c, x, ks, xp, nu, extrapolate):
+    c, xp = np.ascontiguousarray(c), np.ascontiguousarray(xp)
+    out = np.empty((len(xp), c.shape[2]), dtype=c.dtype)
+    original("_ppoly").evaluate_nd(c, tuple(map(np.ascontiguousarray, x)), ks, xp, nu, extrapolate, out)
+    return out
+
+
+def _tensor_polynomial(c, x, ks, xp, nu, extrapolate):
+    """Sum products of powers along each axis; rows of c are powers, and its columns pieces."""
+    piece, weights, beyond = 0, np.ones((1, np.shape(xp)[0])), False
+    for axis, breaks in enumerate(x):
+        i, k, order = piece_of(breaks, xp[:, axis]), int(ks[axis]), int(nu[axis])
+        piece = piece * (len(breaks) - 1) + i
+        powers = _powers(np.empty(k), xp[:, axis] - breaks[i])
+        powers = np.concatenate([powers[order:], np.zeros_like(powers[: min(order, k)])])
+        factors = np.array([math.perm(k - 1 - j, order) for j in range(k)], dtype=float)
+        weights = np.reshape(weights[:, None] * (powers * factors[:, None]), (-1, np.shape(xp)[0]))
+        beyond = beyond | is_beyond(breaks, xp[:, axis])
+    y = np.sum(weights[:, :, None] * c[:, piece], axis=0)
+    return y if extrapolate else np.where(beyond[:, None], np.nan, y)
+
+
+by_formula(tensor_polynomial, _tensor_polynomial)
+
+
 class PiecewisePolynomials:
     """Formulas in place of ``scipy.interpolate._ppoly``."""
 
@@ -177,8 +254,16 @@ class PiecewisePolynomials:
         out[...] = polynomial_integral(c, x, a, b, extrapolate)
 
     @staticmethod
+    def real_roots(c, x, y, discontinuity, extrapolate):
+        return [roots(c, x, y, discontinuity, extrapolate, column) for column in range(np.shape(c)[2])]
+
+    @staticmethod
     def evaluate_bernstein(c, x, xp, nu, extrapolate, out):
         out[...] = bernstein_values(c, x, xp, nu, extrapolate)
+
+    @staticmethod
+    def evaluate_nd(c, x, ks, xp, nu, extrapolate, out):
+        out[...] = tensor_polynomial(c, x, ks, xp, nu, extrapolate)
 
 
 # ---- B-splines
@@ -355,6 +440,50 @@ def _fitpack_integral(t, c, k, a, b):
 by_formula(fitpack_integral, _fitpack_integral)
 
 
+def interpolating_knots(x, k):
+    """Return the knots of a spline through all points, as FITPACK and ``make_interp_spline`` choose them."""
+    inner = x if k % 2 else (x[1:] + x[:-1]) / 2
+    drop = (k + 1) // 2 if k % 2 else k // 2
+    inner = inner[drop : np.shape(inner)[0] - drop]
+    return np.concatenate([np.repeat(x[:1], k + 1), inner, np.repeat(x[-1:], k + 1)])
+
+
+def fitted(x, y, w, t, k):
+    """Return the coefficients of the spline with knots t that fits data by least squares, or interpolates them."""
+    a = design(t, k, x)
+    if np.shape(a)[0] == np.shape(a)[1]:
+        return np.linalg.solve(a, y)
+    a, y = (a, y) if w is None else (a * w[:, None], y * w)
+    return np.linalg.solve(a.T @ a, a.T @ y)
+
+
+def basis_integrals(t, k, ends):
+    """Return the integral of each B-spline between two points."""
+    low, high = t[k], t[np.shape(t)[0] - k - 1]
+    n = np.shape(t)[0] - k - 1
+    rises = np.tri(n) * (t[k + 1 :] - t[:n]) / (k + 1)
+    knots = np.concatenate([t[:1], t, t[-1:]])
+    y = spline_formula(knots, np.concatenate([np.zeros((1, n)), rises]), k + 1, np.clip(ends, low, high), 0, True)
+    return y[1] - y[0]
+
+
+@dispatched
+def surface_integral(tx, ty, c, kx, ky, xa, xb, ya, yb):
+    ends = (float(z) for z in (xa, xb, ya, yb))
+    return np.float64(original("_fitpack2")._fitpack.dblint(tx, ty, c, kx, ky, *ends))
+
+
+def _surface_integral(tx, ty, c, kx, ky, xa, xb, ya, yb):
+    of_x, of_y = (
+        basis_integrals(t, k, np.stack([as_array(a) * 1.0, as_array(b) * 1.0]))
+        for t, k, a, b in ((tx, kx, xa, xb), (ty, ky, ya, yb))
+    )
+    return of_x @ np.reshape(c, (np.shape(of_x)[0], np.shape(of_y)[0])) @ of_y
+
+
+by_formula(surface_integral, _surface_integral)
+
+
 def surface(tx, ty, c, kx, ky, dx, dy, x, y, is_grid):
     """Evaluate a tensor product spline on a grid or at points."""
     c = np.reshape(c, (np.shape(tx)[0] - kx - 1, np.shape(ty)[0] - ky - 1))
@@ -406,6 +535,10 @@ class Fitpack:
         return surface_values(tx, ty, c, kx, ky, 0, 0, x, y, False), 0
 
     @staticmethod
+    def dblint(tx, ty, c, kx, ky, xa, xb, ya, yb):
+        return surface_integral(tx, ty, c, kx, ky, xa, xb, ya, yb)
+
+    @staticmethod
     def parder(tx, ty, c, kx, ky, dx, dy, x, y):
         return surface_values(tx, ty, c, kx, ky, dx, dy, x, y, True), 0
 
@@ -425,6 +558,100 @@ def lagrange_coefficients(x, w):
                 c = rest / (x[j] - x[k])
         total = total + c
     return total
+
+
+# ---- scattered points in the plane
+
+
+@dispatched
+def gradient_system(points, starts, neighbours):
+    """Return matrices K and B with K g = B f for the gradients g that minimise the curvature along all edges.
+
+    References
+    ----------
+    Nielson (1983), A method for interpolating scattered data based upon a minimum norm network.
+    """
+    n = len(points)
+    i, j = np.repeat(np.arange(n), np.diff(starts)), neighbours
+    e = points[j] - points[i]
+    cubed = np.linalg.norm(e, axis=1) ** 3
+    outer, slope = e[:, :, None] * e[:, None, :] / cubed[:, None, None], 6 * e / cubed[:, None]
+    k, b = np.zeros((n, 2, n, 2)), np.zeros((n, 2, n))
+    np.add.at(k, (i, slice(None), i), 4 * outer)
+    np.add.at(k, (i, slice(None), j), 2 * outer)
+    np.add.at(b, (i, slice(None), j), slope)
+    np.add.at(b, (i, slice(None), i), -slope)
+    return np.concatenate([k.reshape(2 * n, 2 * n), b.reshape(2 * n, n)], axis=1)
+
+
+constant(gradient_system)
+
+
+def gradients(points, starts, neighbours, values):
+    """Return the gradient at each point, along the last axis; values have one column per function."""
+    n = len(points)
+    both = gradient_system(points, starts, neighbours)
+    g = np.linalg.solve(both[:, : 2 * n], both[:, 2 * n :] @ values)
+    return np.swapaxes(np.reshape(g, (n, 2, -1)), 1, 2)
+
+
+def ratios(triangulation, simplex):
+    """Return, for each triangle and edge, where the normal derivative across the edge is taken to be linear."""
+    found = []
+    for k in range(3):
+        beside = triangulation.neighbors[simplex, k]
+        centre = triangulation.points[triangulation.simplices[beside]].mean(axis=1)
+        transform = triangulation.transform[simplex]
+        c = np.einsum("nij,nj->ni", transform[:, :2], centre - transform[:, 2])
+        c = np.concatenate([c, 1 - c.sum(axis=1, keepdims=True)], axis=1)
+        first, second = c[:, (k + 1) % 3], c[:, (k + 2) % 3]
+        found.append(np.where(beside < 0, -0.5, (2 * second + first - 1) / (2 - 3 * second - 3 * first)))
+    return np.stack(found)
+
+
+def clough_tocher(points, g, b, f, df):
+    """Evaluate the cubic of Clough and Tocher in triangles.
+
+    Parameters
+    ----------
+    points : array of shape (n, 3, 2)
+    g : array of shape (3, n)
+        The `ratios`.
+    b : array of shape (3, n)
+        Barycentric coordinates.
+    f : array of shape (3, n, m)
+        Values at the corners.
+    df : array of shape (3, n, m, 2)
+        Gradients there.
+
+    References
+    ----------
+    Alfeld (1984), A trivariate Clough-Tocher scheme for tetrahedral data. doi:10.1016/0167-8396(84)90029-3
+    """
+    b, g = b[:, :, None], g[:, :, None]
+    inner, along = [None] * 3, {}
+    for i in range(3):
+        for j in range(3):
+            if i != j:
+                edge = (points[:, j] - points[:, i])[:, None, :]
+                along[i, j] = f[i] + np.sum(df[i] * edge, axis=-1) / 3
+    near = [(along[i, (i + 1) % 3] + along[i, (i + 2) % 3] + f[i]) / 3 for i in range(3)]
+    for k in range(3):  # the edge opposite to corner k
+        i, j = (k + 1) % 3, (k + 2) % 3
+        bend = -f[i] + 3 * along[i, j] - 3 * along[j, i] + f[j]
+        inner[k] = (g[k] * bend - f[i] + 2 * along[i, j] - along[j, i] + near[j] + near[i]) / 2
+    middle = [(inner[(k + 1) % 3] + inner[(k + 2) % 3] + near[k]) / 3 for k in range(3)]
+    centre = (middle[0] + middle[1] + middle[2]) / 3
+    least = np.min(b, axis=0)
+    b, rest = b - least, 3 * least
+    y = centre * rest**3
+    for i in range(3):
+        y = y + b[i] ** 3 * f[i] + 3 * b[i] ** 2 * rest * near[i] + 3 * b[i] * rest**2 * middle[i]
+        for j in range(3):
+            if i != j:
+                y = y + 3 * b[i] ** 2 * b[j] * along[i, j]
+        y = y + 6 * b[(i + 1) % 3] * b[(i + 2) % 3] * rest * inner[i]
+    return y
 
 
 # ---- regular grids
