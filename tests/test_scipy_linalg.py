@@ -90,6 +90,7 @@ FACTORS = {
     "right vectors": (lambda a: la.svd(a)[2], M),
     "singular values": (lambda a: la.svd(a, compute_uv=False), TALL),
     "svdvals": (la.svdvals, WIDE),
+    "diagsvd": (lambda s: la.diagsvd(s, 3, 5), R[:3]),
     "orth": (la.orth, TALL),
     "polar": (lambda a: la.polar(a)[0], M),
     "left polar": (lambda a: la.polar(a, side="left")[1], M),

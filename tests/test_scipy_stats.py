@@ -21,6 +21,37 @@ def pos(m):
     return m @ m.T + np.eye(len(m))
 
 
+class Ours(st.rv_continuous):
+    """A user's distribution, which calls its base class."""
+
+    def _pdf(self, x, a):
+        return a * np.exp(-a * x)
+
+    def _cdf(self, x, a):
+        return 1 - np.exp(-a * x)
+
+    def _argcheck(self, *args):
+        return super()._argcheck(*args)
+
+
+ours = Ours(a=0, name="ours")
+frozen_ours = ours(1.3, scale=2.0)
+histogram = st.rv_histogram(np.histogram(np.linspace(0, 4, 30) ** 1.3, 7))
+outer = st.Normal(mu=0.3, sigma=1.2)
+RANDOM_VARIABLES = {
+    "Normal logpdf": lambda m, s: st.Normal(mu=m, sigma=s).logpdf(0.3),
+    "Normal cdf": lambda m, s: st.Normal(mu=m, sigma=s).cdf(0.3),
+    "Normal icdf": lambda m, s: st.Normal(mu=m, sigma=s).icdf(0.3),
+    "Normal entropy": lambda m, s: st.Normal(mu=m, sigma=s).entropy(),
+    "Normal outside": lambda m, s: outer.pdf(m) + outer.ccdf(s),
+    "Uniform": lambda m, s: st.Uniform(a=m - 9, b=s + 9).logpdf(0.7),
+    "shifted": lambda m, s: (st.Normal() * s + m).variance() + (st.Normal() * s + m).cdf(0.3),
+    "Mixture": lambda m, s: st.Mixture([st.Normal(mu=m), st.Normal(sigma=s)], weights=[0.4, 0.6]).pdf(0.7),
+    "Mixture variance": lambda m, s: st.Mixture([st.Normal(mu=m), st.Normal(sigma=s)], weights=[0.4, 0.6]).variance(),
+    "exp": lambda m, s: st.exp(st.Normal(mu=m, sigma=s)).logpdf(0.7),
+    "truncate": lambda m, s: st.truncate(st.Normal(mu=m, sigma=s), -1, 4).logpdf(0.7),
+    "make_distribution": lambda m, s: st.make_distribution(st.gamma)(a=m).logpdf(s),
+}
 CASES = {
     "describe": (lambda x: st.describe(x).variance, x),
     "gmean": (st.gmean, x),
@@ -120,6 +151,31 @@ CASES = {
     "moment d": (lambda t: st.gamma.moment(3, t[0]), x),
     "norm list": (lambda t: st.norm.logpdf([0.1, 0.2], loc=[t[0], t[1]]), x),
     "logistic cdf": (lambda t: st.logistic.cdf(t), x),
+    "ks_1samp": (lambda v: np.array(st.ks_1samp(v, st.norm.cdf, args=(1.0, 0.8))[:2]), x),
+    "kstest": (lambda v: np.asarray(st.kstest(v, "expon").statistic), x),
+    "anderson": (lambda v: np.asarray(st.anderson(v, method="interpolate").statistic), x),
+    "cramervonmises": (lambda v: np.asarray(st.cramervonmises(v, "norm").statistic), x),
+    "chi2_contingency": (lambda v: np.asarray(st.chi2_contingency(v[:4].reshape(2, 2), correction=False)[:2]), 9 * x),
+    "expected_freq": (lambda v: st.contingency.expected_freq(v[:4].reshape(2, 2)), x),
+    "false_discovery_control": (lambda v: st.false_discovery_control(v / 9), x),
+    "expectile": (lambda v: np.asarray(st.expectile(v, 0.37)), x),
+    "expectile alpha": (lambda a: np.asarray(st.expectile(x, a)), np.asarray(0.37)),
+    "probplot": (lambda v: np.array(st.probplot(v)[1]), x),
+    "tukey_hsd": (lambda v: st.tukey_hsd(v[:3], v[3:] * 2).statistic[0, 1:], x),
+    "fligner": (lambda v: np.asarray(st.fligner(v, y)[:2]), x),
+    "wasserstein": (lambda v: np.asarray(st.wasserstein_distance(v, y)), x),
+    "binned_statistic": (lambda v: st.binned_statistic(np.arange(len(v)), v, "std", bins=2).statistic, x),
+    "binned_statistic_2d": (
+        lambda v: st.binned_statistic_2d(np.arange(len(v)), np.arange(len(v)) % 2, v, "mean", bins=[2, 2]).statistic,
+        x,
+    ),
+    "mvn rvs": (lambda t: st.multivariate_normal.rvs(t[:2], pos(S) * t[2], size=2, random_state=3), x),
+    "qmc scale": (lambda t: st.qmc.scale(np.full((3, 2), 0.3), [0.0, t[0] - 9], t[1:3]), x),
+    "own distribution": (lambda v: ours.logpdf(v, 1.3), x),
+    "own distribution cdf": (lambda v: ours.cdf(v, v[0], loc=-0.1, scale=2.0), x),
+    "own distribution frozen": (lambda v: frozen_ours.pdf(v), x),
+    "histogram": (lambda v: histogram.pdf(v) + histogram.cdf(v), x),
+    **{name: (lambda v, f=f: np.asarray(f(v[0], v[1])), x) for name, f in RANDOM_VARIABLES.items()},
 }
 
 @pytest.mark.parametrize("name", CASES)
@@ -234,9 +290,14 @@ def test_quantiles_found_by_iterations_solve_the_equation():
 REFUSED = {
     "fit": (lambda v: st.norm.fit(v)[0], UnsupportedFunctionError, "minimise the negative log-likelihood"),
     "boxcox": (lambda v: st.boxcox(v)[0], UnsupportedFunctionError, "lmbda"),
-    "bootstrap": (lambda v: st.bootstrap((v,), np.mean).standard_error, UnsupportedFunctionError, "NumPy"),
+    "bootstrap": (lambda v: st.bootstrap((v,), np.mean).standard_error, UnsupportedFunctionError, "statistic itself"),
     "entropy": (lambda v: st.skewnorm.entropy(v[0]), TracedValueError, "quad"),
-    "covariance of draws": (lambda v: st.multivariate_normal.rvs(M, v[0] * S), UnsupportedFunctionError, "cholesky"),
+    "dirichlet draws": (lambda v: st.dirichlet.rvs(v), UnsupportedFunctionError, "dirichlet"),
+    "truncated mean": (
+        lambda v: st.truncate(st.Normal(mu=v[0]), 0, 1).mean(), UnsupportedFunctionError, "quadrature nodes"
+    ),
+    "masked": (lambda v: st.mstats.trimmed_mean(v), UnsupportedFunctionError, r"mstats.*scipy\.stats"),
+    "shapiro": (lambda v: st.shapiro(v).statistic, UnsupportedFunctionError, "probplot"),
 }
 
 

@@ -14,6 +14,7 @@ import numpy as _np
 import wengert.numpy as _numpy
 from wengert import registry as _registry
 from wengert.core.dispatch import dispatch as _dispatch
+from wengert.core.frames import at as _at
 from wengert.core.operands import var as _var
 from wengert.errors import UnsupportedFunctionError as _UnsupportedFunctionError
 from wengert.rules.scipy import interpolate as _rules
@@ -148,6 +149,22 @@ def _splprep(x, w=None, u=None, ub=None, ue=None, k=3, task=0, s=None, t=None, f
     return [knots, c, k], u
 
 
+def _make_splrep(x, y, *, w=None, xb=None, xe=None, k=3, s=0, t=None, nest=None, bc_type=None):
+    if s != 0 or t is not None or bc_type not in (None, "not-a-knot"):
+        raise _chosen_knots("make_splrep")
+    return _bsplines.make_interp_spline(x, y, k=k)
+
+
+def _make_splprep(x, *, w=None, u=None, ub=None, ue=None, k=3, s=0, t=None, nest=None, bc_type=None):
+    if s != 0 or t is not None or bc_type not in (None, "not-a-knot"):
+        raise _chosen_knots("make_splprep")
+    x = _dispatch.stacked([*x])
+    if u is None:
+        length = _np.cumsum(_np.sqrt(_np.sum(_np.diff(x) ** 2, axis=0)))
+        u = _np.concatenate([_np.zeros(1), length]) / length[-1]
+    return _bsplines.make_interp_spline(u, x, k=k, axis=1), u
+
+
 def _sproot(tck, mest=10):
     t, c, k = tck
     if k != 3:
@@ -172,6 +189,8 @@ _bodies = {
     "lagrange": _lagrange,
     "make_lsq_spline": _make_lsq_spline,
     "make_smoothing_spline": _make_smoothing_spline,
+    "make_splprep": _make_splprep,
+    "make_splrep": _make_splrep,
     "splprep": _splprep,
     "splrep": _splrep,
     "sproot": _sproot,
@@ -184,10 +203,12 @@ _bodies = {
     },
 }
 for _name, _body in _bodies.items():
+    if not _interpolate.has(_name):
+        continue
     _registry.composed(getattr(_interpolate, _name), _body)
 
 _KNOTS = "it chooses knots by iterations; use make_interp_spline, or make_lsq_spline with knots"
-for _name in "bisplrep generate_knots make_splprep make_splrep".split():
+for _name in "bisplrep generate_knots".split():
     if _interpolate.has(_name):
         _registry.refuse(getattr(_interpolate, _name), _KNOTS)
 _registry.composed(_interpolate.pade, _copy("scipy.interpolate._pade").pade)
@@ -317,17 +338,79 @@ class RectBivariateSpline(_splines.RectBivariateSpline):
             self.tck = tx, ty, _namespace.with_value(_np.ravel(found), c)
 
 
+_grids.RectBivariateSpline = RectBivariateSpline
+
+
+class _FittedSurface:
+    """A surface fitted by least squares, with plain points and knots."""
+
+    def __init__(self, x, y, z, *args, **options):
+        name = type(self).__name__
+        w = options.get("w")
+        if _var.holds_traced((x, y, args, w)):
+            raise _UnsupportedFunctionError(f"scipy.interpolate.{name} has a derivative in the values z only")
+        z = _dispatch.stacked(z) if isinstance(z, (list, tuple)) else z
+        made = _scipy(name)(x, y, _var.plain(z), *args, **options)
+        vars(self).update(vars(_namespace.recast(made)))
+        if _var.is_traced(z):
+            (tx, ty, c), (kx, ky) = made.tck, made.degrees
+            if name == "SmoothBivariateSpline" and (len(tx), len(ty)) != (2 * kx + 2, 2 * ky + 2):
+                raise _UnsupportedFunctionError(
+                    f"scipy.interpolate.{name} chooses knots by iterations: use LSQBivariateSpline with knots, or "
+                    "RBFInterpolator with smoothing="
+                )
+            parts = _rules.design(tx, kx, _np.asarray(x)), _rules.design(ty, ky, _np.asarray(y))
+            a = _np.reshape(parts[0][:, :, None] * parts[1][:, None, :], (len(x), -1))
+            a, z = (a, z) if w is None else (a * _np.asarray(w)[:, None], z * w)
+            self.tck = tx, ty, _namespace.with_value(_np.linalg.pinv(a) @ z, c)
+
+
+class LSQBivariateSpline(_FittedSurface, _splines.LSQBivariateSpline):
+    __doc__ = _splines.LSQBivariateSpline.__doc__
+
+
+class SmoothBivariateSpline(_FittedSurface, _splines.SmoothBivariateSpline):
+    __doc__ = _splines.SmoothBivariateSpline.__doc__
+
+
+def _refusing(name, remedy):
+    """Return a class that makes SciPy's objects of plain data and refuses traced data."""
+    original = _scipy(name)
+
+    def make(cls, *args, **options):
+        if _var.holds_traced((args, tuple(options.values()))):
+            raise _UnsupportedFunctionError(f"scipy.interpolate.{name} has no derivative rule{_at()}: {remedy}")
+        return original(*args, **options)
+
+    return type(name, (), {"__new__": make, "__doc__": original.__doc__, "__module__": __name__})
+
+
+for _name, _remedy in {
+    "AAA": "it chooses support points one by one; use FloaterHormannInterpolator",
+    "LSQSphereBivariateSpline": "use RBFInterpolator of points on the sphere",
+    "RectSphereBivariateSpline": "use RectBivariateSpline of the grid, continued around the sphere",
+    "SmoothSphereBivariateSpline": "use RBFInterpolator of points on the sphere",
+}.items():
+    if _interpolate.has(_name):
+        globals()[_name] = _refusing(_name, _remedy)
+
+
 class RBFInterpolator(_radial.RBFInterpolator):
     __doc__ = _radial.RBFInterpolator.__doc__
 
     def __init__(self, y, d, neighbors=None, smoothing=0.0, kernel="thin_plate_spline", epsilon=None, degree=None):
         options = {"neighbors": neighbors, "kernel": kernel, "degree": degree}
+        self._local = None
         if neighbors is not None:
-            raise _UnsupportedFunctionError(
-                "scipy.interpolate.RBFInterpolator with neighbors= has no derivative rule: leave it out"
-            )
-        with _np.errstate(divide="ignore", invalid="ignore"):  # logarithms at distance 0, which SciPy leaves out
-            super().__init__(y, d, smoothing=smoothing, epsilon=epsilon, **options)
+            if _var.holds_traced(y):
+                raise _UnsupportedFunctionError(
+                    "scipy.interpolate.RBFInterpolator with neighbors= has no derivative in the points: leave it out"
+                )
+            own = {"kernel": kernel, "epsilon": epsilon, "degree": degree}
+            self._local = y, _array_of(d), neighbors, own, smoothing
+        else:
+            with _np.errstate(divide="ignore", invalid="ignore"):  # logarithms at distance 0, which SciPy leaves out
+                super().__init__(y, d, smoothing=smoothing, epsilon=epsilon, **options)
         plain = [_plain(z) for z in (y, d, smoothing, epsilon)]
         self._plain = _scipy("RBFInterpolator")(
             plain[0], plain[1], smoothing=plain[2], epsilon=plain[3], **options
@@ -335,14 +418,31 @@ class RBFInterpolator(_radial.RBFInterpolator):
 
     def __call__(self, x):
         with _np.errstate(divide="ignore", invalid="ignore"):
-            found = super().__call__(x)
+            found = super().__call__(x) if self._local is None else self._from_neighbours(_array_of(x))
         return _namespace.with_value(found, self._plain(_plain(x)))
+
+
+    def _from_neighbours(self, x):
+        """Interpolate at each point between its nearest data."""
+        points, values, count, options, smoothing = self._local
+        places = _namespace.computed(lambda x: self._plain._tree.query(x, count)[1], x)
+        found = []
+        for i, near in enumerate(_np.sort(_np.reshape(places, (-1, count)), axis=1)):
+            own = smoothing if _np.ndim(smoothing) == 0 else smoothing[near]
+            found.append(RBFInterpolator(points[near], values[near], None, own, **options)(x[i : i + 1]))
+        return _np.concatenate(found)
+
+
+def _array_of(x):
+    return _dispatch.stacked(x) if isinstance(x, (list, tuple)) else _numpy.asarray(x)
 
 
 def _radial_like(spline):
     """Convert an interpolator made by SciPy."""
     if spline.neighbors is not None:
-        return spline
+        data = _np.reshape(spline.d, (-1, *spline.d_shape))
+        options = spline.smoothing, spline.kernel, spline.epsilon, _degree_of(spline)
+        return RBFInterpolator(spline.y, data, spline.neighbors, *options)
     data = _np.reshape(spline.d, (-1, *spline.d_shape))
     return RBFInterpolator(
         spline.y, data, None, spline.smoothing, spline.kernel, spline.epsilon, _degree_of(spline)
@@ -361,19 +461,19 @@ class _Triangulated:
 
     def __init__(self, points, values, fill_value=_np.nan, rescale=False, **options):
         name = type(self).__name__
-        if _var.holds_traced((points,)) or rescale:
+        if _var.holds_traced((points,)):
             raise _UnsupportedFunctionError(
-                f"scipy.interpolate.{name} has a derivative in the values and in the query points only, "
-                "and without rescale="
+                f"scipy.interpolate.{name} has a derivative in the values and in the query points only"
             )
         values = _dispatch.stacked(values) if isinstance(values, (list, tuple)) else values
         self.values, self.fill_value = values, fill_value
-        self._plain = _scipy(name)(points, _var.plain(values), fill_value, **options)
+        self._plain = _scipy(name)(points, _var.plain(values), fill_value, rescale=rescale, **options)
         self.tri = self._plain.tri
+        self._offset, self._scale = (self._plain.offset, self._plain.scale) if rescale else (0.0, 1.0)
 
     def __call__(self, *args):
         xi = _rules.points_of(args if len(args) > 1 else args[0], self.tri.points.shape[1])
-        flat = _np.reshape(xi, (-1, _np.shape(xi)[-1]))
+        flat = (_np.reshape(xi, (-1, _np.shape(xi)[-1])) - self._offset) / self._scale
         simplex = _namespace.computed(self.tri.find_simplex, flat)
         n = self.tri.points.shape[1]
         transform = self.tri.transform[simplex]
@@ -449,10 +549,10 @@ _namespace.register_conversion(_scipy("RBFInterpolator"), _radial_like)
 
 
 def _triangulated_like(x):
-    """Convert an interpolator made by SciPy, unless it rescales the points and so refuses traced values."""
-    if x.scale is not None:
-        return x
-    return globals()[type(x).__name__](x.tri.points, _values_of(x), x.fill_value)
+    """Convert an interpolator made by SciPy."""
+    is_scaled = x.scale is not None
+    points = x.tri.points * x.scale + x.offset if is_scaled else x.tri.points
+    return globals()[type(x).__name__](points, _values_of(x), x.fill_value, is_scaled)
 
 
 _namespace.register_conversion(_scipy("LinearNDInterpolator"), _triangulated_like)
@@ -468,6 +568,8 @@ BSpline = _bsplines.BSpline
 CubicSpline, CubicHermiteSpline = _cubic.CubicSpline, _cubic.CubicHermiteSpline
 PchipInterpolator, Akima1DInterpolator = _cubic.PchipInterpolator, _cubic.Akima1DInterpolator
 BarycentricInterpolator, KroghInterpolator = _polyint.BarycentricInterpolator, _polyint.KroghInterpolator
+if _interpolate.has("FloaterHormannInterpolator"):
+    FloaterHormannInterpolator = _copy("scipy.interpolate._bary_rational").FloaterHormannInterpolator
 RegularGridInterpolator = _grids.RegularGridInterpolator
 
 _namespace.register_objects(
@@ -484,9 +586,7 @@ _namespace.register_objects(
 
 #: classes without a rule, which refuse traced data themselves
 _PLAIN = frozenset(
-    "AAA BivariateSpline FloaterHormannInterpolator LSQBivariateSpline "
-    "LSQSphereBivariateSpline RectSphereBivariateSpline SmoothBivariateSpline "
-    "SmoothSphereBivariateSpline interp2d".split()
+    "BivariateSpline interp2d".split()
 )
 
 _namespace.install("interpolate")

@@ -33,7 +33,6 @@ for _name, _reason in {
     "qr_delete": "use scipy.linalg.qr of the new matrix",
     "qr_insert": "use scipy.linalg.qr of the new matrix",
     "qr_update": "use scipy.linalg.qr of the new matrix",
-    "diagsvd": "use numpy.diag",
     "clarkson_woodruff_transform": "its sketch is random; multiply by a plain random matrix",
 }.items():
     if _la.has(_name) and callable(getattr(_la, _name)):

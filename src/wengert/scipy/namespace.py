@@ -77,31 +77,68 @@ def register_objects(*names: str) -> None:
 _CONVERTERS: dict[type, Callable[[Any], Any]] = {}
 
 
-def register_conversion(cls: type, convert: Callable[[Any], Any]) -> None:
+def register_conversion(cls: type, convert: Callable[[Any], Any], has_subclasses: bool = False) -> None:
     """Replace instances of a SciPy class by ``convert(instance)`` wherever followed code meets them."""
     _CONVERTERS[cls] = convert
-    rebind.register_wrapper(cls, type, lambda value, _: convert(value))
+    rebind.register_wrapper(cls, type, lambda value, _: convert(value), has_subclasses)
 
 
-def recast(value: Any) -> Any:
-    """Return a copy of an object in which SciPy classes, also those of attributes, are replaced by their copies."""
+@functools.cache
+def derived(cls: type) -> type:
+    """Return a version of a subclass of a SciPy class that derives from the second copy of the latter."""
+    copy = _copies.get(cls.__module__)
+    if copy is not None and isinstance(found := vars(copy).get(cls.__name__), type):
+        return found
+    if all(base.__module__ not in _copies for base in cls.__mro__):
+        return cls
+    cell, space = types.CellType(), {}
+    for name, value in vars(cls).items():
+        if name not in ("__dict__", "__weakref__"):
+            space[name] = _method(value, cell) if isinstance(value, types.FunctionType) else value
+    cell.cell_contents = type(cls)(cls.__name__, tuple(map(derived, cls.__bases__)), space)
+    return cell.cell_contents
+
+
+def _method(f, cell):
+    """Return a method that follows `f`, whose ``super()`` looks beyond the class in `cell`."""
+    cells = tuple(
+        cell if name == "__class__" else old for name, old in zip(f.__code__.co_freevars, f.__closure__ or ())
+    )
+    copy = types.FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, cells)
+    copy.__kwdefaults__ = f.__kwdefaults__
+
+    @functools.wraps(f)
+    def method(*args, **options):
+        return rebind.rebound(copy)(*args, **options)
+
+    return method
+
+
+def recast(value: Any, memo: dict[int, Any] | None = None) -> Any:
+    """Return a copy of an object in which SciPy classes, also those of attributes, are replaced by their copies.
+
+    `memo` holds copies by the identity of what they copy, since objects may hold their own methods.
+    """
+    memo = {} if memo is None else memo
+    if id(value) in memo:
+        return memo[id(value)]
     kind = type(value)
     if kind in _CONVERTERS:
         return _CONVERTERS[kind](value)
     copy = _copies.get(kind.__module__)
     if copy is not None and isinstance(cls := vars(copy).get(kind.__name__), type):
-        new = object.__new__(cls)
+        new = memo[id(value)] = object.__new__(cls)
         slots = [name for base in kind.__mro__ for name in getattr(base, "__slots__", ()) if hasattr(value, name)]
         state = {name: getattr(value, name) for name in slots} | getattr(value, "__dict__", {})
         for name, part in state.items():
-            object.__setattr__(new, name, recast(part))
+            object.__setattr__(new, name, recast(part, memo))
         return new
     if kind in (list, tuple):
-        parts = [recast(part) for part in value]
+        parts = [recast(part, memo) for part in value]
         return value if all(map(operator.is_, parts, value)) else kind(parts)
     if kind is dict:
-        return {key: recast(part) for key, part in value.items()}
-    if kind is types.MethodType and (owner := recast(value.__self__)) is not value.__self__:
+        return {key: recast(part, memo) for key, part in value.items()}
+    if kind is types.MethodType and (owner := recast(value.__self__, memo)) is not value.__self__:
         return getattr(owner, value.__name__)
     return replaced(value)
 
@@ -148,7 +185,7 @@ def second_copy(name: str, **names: Any) -> types.ModuleType:
     space = vars(copy)
     space |= {key: vars(original)[key] for key in ("__file__", "__package__", "__spec__", "__doc__")}
     space["__builtins__"] = {**vars(builtins), "__import__": _import}
-    space |= {_DIFFERS: _differs, _DOT: _dot}
+    space |= {_DIFFERS: _differs, _METHOD: _method_of_array}
     space |= {_PRIVATE + name: rebind.REGISTERED[id(vars(builtins)[name])][1] for name in _calls()}
     with open(original.__file__, encoding="utf-8") as file:
         tree = ast.fix_missing_locations(_Differentiable().visit(ast.parse(file.read())))
@@ -178,16 +215,18 @@ def _differs(x, constant):
     return True if var.is_traced(x) else x != constant
 
 
-_DOT = f"{_PRIVATE}dot"
+_METHOD = f"{_PRIVATE}method"
 
 
-def _dot(a, b):
-    """``a.dot(b)``; the method of plain arrays takes no traced values."""
-    return np.dot(a, b) if type(a) is np.ndarray and var.holds_traced(b) else a.dot(b)
+def _method_of_array(name, x, *args):
+    """``x.dot(y)`` or ``x.searchsorted(v)``; these methods of plain arrays take no traced values."""
+    is_plain = type(x) is np.ndarray and var.holds_traced(args)
+    return getattr(np, name)(x, *args) if is_plain else getattr(x, name)(*args)
 
 
 class _Differentiable(ast.NodeTransformer):
-    """Renames builtins where they are called, and replaces ``if x != 1`` by `_differs` and ``a.dot(b)`` by `_dot`.
+    """Renames builtins where they are called, and replaces ``if x != 1`` by `_differs` and ``a.dot(b)`` by
+    `_method_of_array`.
 
     All arrays are writeable here, since compiled functions that write are replaced.
     """
@@ -209,8 +248,9 @@ class _Differentiable(ast.NodeTransformer):
     def visit_Call(self, node):
         self.generic_visit(node)
         match node:
-            case ast.Call(ast.Attribute(left, "dot"), [right], []) if not isinstance(right, ast.Starred):
-                return ast.copy_location(ast.Call(ast.Name(_DOT, ast.Load()), [left, right], []), node)
+            case ast.Call(ast.Attribute(owner, "dot" | "searchsorted" as name), args, []):
+                call = ast.Call(ast.Name(_METHOD, ast.Load()), [ast.Constant(name), owner, *args], [])
+                return ast.copy_location(call, node)
         if isinstance(node.func, ast.Name) and node.func.id in _calls():
             node.func = ast.copy_location(ast.Name(_PRIVATE + node.func.id, ast.Load()), node.func)
         return node

@@ -51,6 +51,7 @@ METHODS = (types.FunctionType, staticmethod, classmethod, property, functools.ca
            functools.partialmethod, LRU)  # fmt: skip
 WRAPPERS = [functools.partial, types.MethodType, *METHODS[1:]]
 MAKERS = {}  # wrapper type -> (get the wrapped function, make a new wrapper around another function)
+SUBCLASSED = {}  # the same for wrapper types whose subclasses, also those of the user, are wrapped likewise
 SPECIAL = {*METHODS, *WRAPPERS, types.ModuleType, types.BuiltinFunctionType, type}  # never in INERT
 INERT = set()  # types whose instances are neither followed nor registered
 DTYPES = set()  # ids of registered classes that items of containers keep, since they may serve as dtypes
@@ -220,6 +221,16 @@ def ends_in_code(value):
     return type(value[-1] if type(value) is list else value[next(reversed(value))]) not in INERT
 
 
+def is_adopted(kind):
+    """Is `kind` a subclass of a type in `SUBCLASSED`?  If so, it becomes a wrapper type itself."""
+    base = next((base for base in kind.__mro__ if base in SUBCLASSED), None)
+    if base is not None:
+        MAKERS[kind] = SUBCLASSED[base]
+        WRAPPERS.append(kind)
+        SPECIAL.add(kind)
+    return base is not None
+
+
 def is_followed(value):
     """May a value be replaced?"""
     kind = type(value)
@@ -231,7 +242,7 @@ def is_followed(value):
         return is_followed_function(value)
     if kind is LRU:
         return type(value.__wrapped__) is types.FunctionType and is_followed(value.__wrapped__)
-    if kind in WRAPPERS:
+    if kind in WRAPPERS or (SUBCLASSED and is_adopted(kind)):
         return True
     if (f := py_func_of(value)) is not None:
         return is_followed(f)

@@ -57,6 +57,7 @@ from wengert.core.rebind.follow import (
     REASONS,
     REGISTERED,
     SPECIAL,
+    SUBCLASSED,
     WRAPPERS,
     assigned_cells,
     attributes_of,
@@ -147,6 +148,7 @@ _classes = set()  # ids of registered classes that are replaced only where they 
 _of_subclass = {}  # id(registered class) -> function that returns the stand-in of a subclass
 _array_bases = []  # bases of proxy classes of subclasses of NumPy's array
 _imports = {}  # (module, form of the import, package) -> private name of what import statements yield
+_met_kinds = weakref.WeakSet()  # types whose bases' packages have been registered
 _deferred = {}  # package -> function that registers its functions when one of them is first met
 
 # Proxies of objects -----------------------------------------------------------------------------------------
@@ -1207,10 +1209,12 @@ def register_library(module):
     IN_USE[REGISTERED[id(module)][2]] = library, name
 
 
-def register_wrapper(kind, inner, make):
+def register_wrapper(kind, inner, make, has_subclasses=False):
     """For wrappers of type `kind` around a function, ``inner(value)``, build replacements by ``make(value, copy)``."""
     with _lock:
         MAKERS[kind] = inner, make
+        if has_subclasses:
+            SUBCLASSED[kind] = inner, make
         WRAPPERS.append(kind)
         SPECIAL.add(kind)
         INERT.discard(kind)
@@ -1247,6 +1251,10 @@ def is_registered(value):
             _register_deferred(_two_level_package(_module_of(value)))
             if id(value) not in REGISTERED and callable(value):  # an object that stands for a function
                 _register_deferred(_two_level_package(getattr(value, "__module__", None)))
+            if (kind := type(value)) not in _met_kinds:  # an object of the user's class that derives from a package's
+                _met_kinds.add(kind)
+                for base in kind.__mro__[1:]:
+                    _register_deferred(_two_level_package(base.__module__))
         if isinstance(value, type) and id(value) not in REGISTERED and _is_simple(value):
             _register_subclass(value)
     return id(value) in REGISTERED

@@ -275,6 +275,18 @@ composed(la.svd, _svd, on_complex=True)
 formula("svdvals", lambda a, overwrite_a=False, check_finite=True: np.linalg.svdvals(as_array(a)))
 
 
+def _diagsvd(s, M, N):
+    s = as_array(s)
+    k, typ = np.shape(s)[0], s.dtype
+    if k not in (M, N):
+        raise ValueError("Length of s must be M or N.")
+    beside = np.concatenate([np.diag(s), np.zeros((k, max(N - k, 0)), typ)], axis=1)
+    return np.concatenate([beside, np.zeros((max(M - k, 0), max(k, N)), typ)])[:M, :N]
+
+
+formula("diagsvd", _diagsvd)
+
+
 def _orth(A, rcond=None):
     A = as_array(A)
     rank = np.shape(orth_plain(None, A, rcond))[-1]

@@ -14,6 +14,7 @@ import math
 
 import numpy as np
 
+from wengert.errors import UnsupportedFunctionError
 from wengert.registry import by_formula, constant, structural
 from wengert.rules.composed import as_array, dispatched
 
@@ -484,6 +485,35 @@ def _surface_integral(tx, ty, c, kx, ky, xa, xb, ya, yb):
 by_formula(surface_integral, _surface_integral)
 
 
+def inserted(t, c, k, x, count):
+    """Return knots and coefficients after a knot is inserted several times (Boehm 1980)."""
+    for _ in range(count):
+        n = np.shape(t)[0] - k - 1
+        left = knot_interval(t, k, x)
+        i = np.arange(n + 1)
+        width = t[np.minimum(i, n - 1) + k] - t[np.minimum(i, n)]
+        inside = (left - k < i) & (i <= left)
+        weight = np.where(inside, (x - t[np.minimum(i, n)]) / np.where(inside, width, 1.0), i <= left - k)
+        c = weight * c[np.minimum(i, n - 1)] + (1 - weight) * c[np.maximum(i - 1, 0)]
+        t = np.concatenate([t[: left + 1], np.reshape(x, 1), t[left + 1 :]])
+    return t, c
+
+
+@dispatched
+def surface_derivative(tx, ty, c, kx, ky, nux, nuy):
+    return np.array(original("_fitpack2")._fitpack.pardtc(tx, ty, c, kx, ky, nux, nuy)[0])
+
+
+def _surface_derivative(tx, ty, c, kx, ky, nux, nuy):
+    c = np.reshape(c, (np.shape(tx)[0] - kx - 1, np.shape(ty)[0] - ky - 1))
+    c = np.transpose(derivative_coefficients(tx, c, kx, nux)[1])
+    c = np.transpose(derivative_coefficients(ty, c, ky, nuy)[1])
+    return np.concatenate([np.ravel(c), np.zeros((np.shape(tx)[0] - kx - 1) * (np.shape(ty)[0] - ky - 1) - np.size(c))])
+
+
+by_formula(surface_derivative, _surface_derivative)
+
+
 def surface(tx, ty, c, kx, ky, dx, dy, x, y, is_grid):
     """Evaluate a tensor product spline on a grid or at points."""
     c = np.reshape(c, (np.shape(tx)[0] - kx - 1, np.shape(ty)[0] - ky - 1))
@@ -533,6 +563,17 @@ class Fitpack:
     @staticmethod
     def bispeu(tx, ty, c, kx, ky, x, y):
         return surface_values(tx, ty, c, kx, ky, 0, 0, x, y, False), 0
+
+    @staticmethod
+    def insert(per, t, c, k, x, m):
+        if per:
+            raise UnsupportedFunctionError("scipy.interpolate.insert with per= has no derivative rule: leave it out")
+        knots, found = inserted(t, c[: np.shape(t)[0] - k - 1], k, as_array(x), m)
+        return knots, np.concatenate([found, np.zeros(k + 1)]), 0
+
+    @staticmethod
+    def pardtc(tx, ty, c, kx, ky, nux, nuy):
+        return surface_derivative(tx, ty, c, kx, ky, nux, nuy), 0
 
     @staticmethod
     def dblint(tx, ty, c, kx, ky, xa, xb, ya, yb):

@@ -8,9 +8,11 @@ from __future__ import annotations
 import importlib
 
 import numpy as np
+from scipy._lib._util import check_random_state
 
-from wengert.registry import by_formula, elementwise, lookup, rows
-from wengert.rules.composed import dispatched
+from wengert.errors import UnsupportedFunctionError
+from wengert.registry import by_formula, constant, elementwise, lookup, rows, structural
+from wengert.rules.composed import as_array, dispatched
 from wengert.rules.special import sp
 from wengert.rules.special_python import log_sum
 
@@ -131,6 +133,7 @@ declare(
     lambda y, n, p: -y / n,
     lambda y, n, p: p * (2 - p) / (n * (1 - p) ** 2),
 )
+declare("_log1mexp", lambda y, x: -np.exp(x - y))
 declare("_scaled_exp1", lambda y, x: y / x + y - 1)
 declare("_cosine_cdf", lambda y, x: (1 + np.cos(x)) / (2 * np.pi))
 declare("_cosine_invcdf", lambda y, p: 2 * np.pi / (1 + np.cos(y)))
@@ -144,6 +147,47 @@ def skew_slope(x, loc, scale, a):
 def skew_density(x, loc, scale, a):
     z = (x - loc) / scale
     return np.sqrt(2 / np.pi) / scale * np.exp(-0.5 * z * z) * sp.ndtr(a * z)
+
+
+# ---- distributions of test statistics
+
+
+@dispatched
+def survival(x, args, name):
+    """Return the survival function of a test statistic: ``scipy.stats.kstwo``, ``ksone`` or ``studentized_range``."""
+    return np.asarray(getattr(importlib.import_module("scipy.stats"), name).sf(x, *args))
+
+
+@dispatched
+def density(x, args, name):
+    return np.asarray(getattr(importlib.import_module("scipy.stats"), name).pdf(x, *args))
+
+
+def no_derivative(*args):
+    raise UnsupportedFunctionError(
+        "this p-value of scipy.stats has no derivative of this order: use the statistic of the test"
+    )
+
+
+def unknown(t, y, *args):
+    return np.full(np.shape(t)[: np.ndim(t) - np.ndim(y)] + np.shape(y), np.nan)
+
+
+structural(
+    survival,
+    lambda ybar, y, x, args, name: -ybar * density(x, args, name),
+    jvp=(lambda t, y, x, args, name: -t * density(x, args, name),),
+).name = "scipy.stats.kstwo.sf"
+structural(density, no_derivative, jvp=(unknown,)).name = "scipy.stats.kstwo.pdf"
+
+
+@dispatched
+def cramer_von_mises(x, n):
+    """Return the distribution function of the statistic of Cramer and von Mises, a series."""
+    return np.asarray(importlib.import_module("scipy.stats._hypotests")._cdf_cvm(x, n))
+
+
+structural(cramer_von_mises, no_derivative, jvp=(unknown,)).name = "scipy.stats.cramervonmises"
 
 
 # ---- differences of exponentials
@@ -160,6 +204,82 @@ def _log_difference(log_p, log_q):
 
 
 by_formula(log_difference, _log_difference, on_complex=True)
+
+
+
+def log_difference_of_exponentials(x, y):
+    """Return log(exp(x) - exp(y)) as a complex number."""
+    x, y = as_array(x), as_array(y)
+    real = x if x.dtype.kind != "c" else np.real(x)
+    other = y if y.dtype.kind != "c" else np.real(y)
+    low, high = np.minimum(real, other), np.maximum(real, other)
+    found = high + np.log1p(-np.exp(np.where(np.isinf(low), -np.inf, low - np.where(np.isinf(high), 0.0, high))))
+    return np.where(other > real, found + np.pi * 1j, found + 0j)
+
+
+# ---- expectiles
+
+
+@dispatched
+def plain_expectile(a, alpha, weights, axis):
+    fun = importlib.import_module("scipy.stats").expectile
+    return np.asarray(fun(a, alpha, weights=weights, axis=axis, keepdims=True))
+
+
+constant(plain_expectile)
+
+
+def expectile(a, alpha=0.5, *, weights=None, axis=None, nan_policy="propagate", keepdims=False):
+    """Return the mean with weights that depend only on the side of the expectile on which each value lies."""
+    a = as_array(a)
+    side = np.abs(np.where(a <= plain_expectile(a, alpha, weights, axis), 1 - alpha, -alpha))
+    weight = side if weights is None else side * weights
+    return np.sum(weight * a, axis=axis, keepdims=keepdims) / np.sum(weight, axis=axis, keepdims=keepdims)
+
+
+# ---- draws
+
+
+@dispatched
+def normal_draws(size, dim, random_state):
+    """Return standard normal draws in the order in which NumPy makes multivariate ones."""
+    shape = (*np.atleast_1d(() if size is None else size).astype(int), dim)
+    return check_random_state(random_state).standard_normal(shape)
+
+
+def multivariate_normal_draws(mean, cov, size, random_state):
+    """Transform draws as ``numpy.random.RandomState.multivariate_normal`` does."""
+    z = normal_draws(size, np.shape(mean)[0], random_state)
+    _, s, v = np.linalg.svd(cov)
+    return z @ (np.sqrt(s)[:, None] * v) + mean
+
+
+# ---- bins
+
+
+@dispatched
+def bins_of(x, edges):
+    """Return the number of the bin of each point, from 1, with the last edge in the last bin."""
+    found = np.searchsorted(edges, x, side="right")
+    return np.where(np.equal(x, edges[-1]), len(edges) - 1, found)
+
+
+constant(bins_of)
+
+
+def of_bins(values, number, count, statistic):
+    """Return a statistic of the values in each bin; bins without values get NaN, or 0 for a sum."""
+    empty = {"sum": 0.0, "count": 0.0}.get(statistic, np.nan)
+    fun = _STATISTICS.get(statistic, statistic)
+    chosen = [np.flatnonzero(number == i) for i in range(count)]
+    if callable(statistic):
+        return np.stack([fun(values[i]) if len(i) else np.nan * np.sum(values) for i in chosen])
+    return np.stack([fun(values[i]) if len(i) else empty + 0.0 * np.sum(values) for i in chosen])
+
+
+_STATISTICS = {"mean": np.mean, "sum": np.sum, "std": np.std, "median": np.median, "min": np.min, "max": np.max}
+_STATISTICS["count"] = lambda values: float(np.size(values))
+
 
 # ---- kernel densities
 

@@ -58,6 +58,19 @@ for _cls in {type(x) for x in vars(_continuous).values() if isinstance(x, infras
     if "fit" in vars(_cls):
         _cls.fit = _fit
 
+
+
+def _survival(name, plain):
+    def sf(self, x, *args):
+        return rules.survival(x, args, name) if var.holds_traced(x) else plain(self, x, *args)
+
+    return sf
+
+
+for _name in ("kstwo", "ksone", "studentized_range"):
+    _cls = type(getattr(_continuous, _name))
+    _cls._sf = _survival(_name, _cls._sf)
+
 _stats = importlib.import_module("scipy.stats")
 _originals = importlib.import_module("scipy.stats._distn_infrastructure")
 
@@ -69,6 +82,12 @@ INSTANCES = {
     if isinstance(value, generic) and isinstance(getattr(_stats, name, None), _originals.rv_generic)
 }
 
+
+CLASSES = {
+    "rv_continuous": infrastructure.rv_continuous,
+    "rv_discrete": infrastructure.rv_discrete,
+    "rv_histogram": _continuous.rv_histogram,
+}
 
 #: distributions with a separate formula, independent of the parameter, where a shape parameter is 0
 _SPECIAL_AT_ZERO = "genextreme genpareto kappa4 pearson3 skewnorm tukeylambda".split()
@@ -96,9 +115,21 @@ for _name in _SPECIAL_AT_ZERO:
 
 def _frozen(value):
     """Convert a frozen distribution that was made outside of a derivative."""
-    name = value.dist.name
-    return INSTANCES[name](*value.args, **value.kwds) if name in INSTANCES else value
+    dist = INSTANCES[value.dist.name] if value.dist.name in INSTANCES else _like_users(value.dist)
+    return dist(*value.args, **value.kwds)
 
+
+def _like_users(value):
+    """Convert a distribution of the user's own class."""
+    new = namespace.derived(type(value))(**value._updated_ctor_param())
+    for name, part in vars(value).items():
+        if name not in vars(new):
+            setattr(new, name, part)
+    return new
+
+
+for _cls in (_originals.rv_continuous, _originals.rv_discrete):
+    namespace.register_conversion(_cls, _like_users, has_subclasses=True)
 
 for _name in ("rv_continuous_frozen", "rv_discrete_frozen", "rv_frozen"):
     if hasattr(_originals, _name):

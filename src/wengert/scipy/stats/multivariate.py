@@ -10,6 +10,7 @@ import importlib
 
 import numpy as np
 
+from wengert.core.dispatch import dispatch
 from wengert.core.operands import var
 from wengert.errors import UnsupportedFunctionError
 from wengert.rules.scipy import stats as _rules
@@ -81,6 +82,8 @@ def _replacement(name):
 
 def _draw(name):
     def rvs(self, *args, **options):
+        if name == "multivariate_normal" and var.holds_traced((args, tuple(options.values()))):
+            return _normal_draws(*args, **options)
         if var.holds_traced((args, tuple(options.values()))):
             raise UnsupportedFunctionError(
                 f"scipy.stats.{name}.rvs has no derivative in its parameters: transform draws without parameters, such "
@@ -89,6 +92,22 @@ def _draw(name):
         return getattr(_stats, name).rvs(*args, **options)
 
     return rvs
+
+
+def _normal_draws(mean=None, cov=1, size=1, random_state=None):
+    """Draw as SciPy does, as a function of the mean and the covariance."""
+    mean, cov = _moments(mean, cov)
+    return np.squeeze(_rules.multivariate_normal_draws(mean, cov, size, random_state))[()]
+
+
+def _moments(mean, cov):
+    cov = dispatch.stacked(cov) if isinstance(cov, (list, tuple)) else cov
+    mean = dispatch.stacked(mean) if isinstance(mean, (list, tuple)) else mean
+    dim = np.shape(mean)[0] if np.ndim(mean) else np.shape(cov)[0] if np.ndim(cov) else 1
+    mean = np.zeros(dim) if mean is None else np.reshape(mean, dim)
+    if np.ndim(cov) < 2:
+        cov = cov * np.eye(dim)
+    return mean, cov
 
 
 _NAMES = (

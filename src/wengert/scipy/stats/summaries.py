@@ -5,8 +5,14 @@ from __future__ import annotations
 import importlib
 import types
 
+import numpy as np
+
 from wengert import registry
+from wengert.core.dispatch import dispatch
+from wengert.core.frames import at
+from wengert.core.operands import var
 from wengert.errors import UnsupportedFunctionError
+from wengert.rules.scipy import stats as _rules
 from wengert.rules.scipy.functions import Functions
 from wengert.scipy import namespace
 
@@ -16,27 +22,70 @@ _copies = [
     namespace.second_copy(f"scipy.stats.{name}")
     for name in "_axis_nan_policy _stats_py _variation _entropy _morestats _quantile _correlation".split()
 ]
+_copies += [
+    namespace.second_copy("scipy.stats._hypotests", _cdf_cvm=_rules.cramer_von_mises),
+    namespace.second_copy("scipy.stats.contingency"),
+]
 
 #: functions whose Python code is differentiated
 DIFFERENTIABLE = (
-    "alexandergovern bartlett boxcox_llf chisquare circmean circstd circvar combine_pvalues describe "
-    "differential_entropy directional_stats energy_distance entropy f_oneway gmean gstd gzscore hmean iqr jarque_bera "
-    "kstat kstatvar kurtosis kurtosistest levene linregress lmoment median_abs_deviation moment normaltest "
-    "obrientransform pearsonr pmean pointbiserialr power_divergence quantile scoreatpercentile sem siegelslopes "
-    "sigmaclip skew skewtest theilslopes tmax tmean tmin trim1 trim_mean trimboth tsem tstd ttest_1samp ttest_ind "
-    "ttest_ind_from_stats ttest_rel tvar variation wasserstein_distance yeojohnson_llf zmap zscore"
+    "alexandergovern anderson bartlett boxcox_llf chi2_contingency chisquare circmean circstd circvar "
+    "combine_pvalues cramervonmises describe differential_entropy directional_stats energy_distance entropy "
+    "expectile f_oneway false_discovery_control fligner gmean gstd gzscore hmean iqr jarque_bera ks_1samp kstat "
+    "kstatvar kstest kurtosis kurtosistest levene linregress lmoment median_abs_deviation moment normaltest "
+    "obrientransform pearsonr pmean pointbiserialr power_divergence probplot quantile scoreatpercentile sem "
+    "siegelslopes sigmaclip skew skewtest theilslopes tmax tmean tmin trim1 trim_mean trimboth tsem tstd tukey_hsd "
+    "ttest_1samp ttest_ind ttest_ind_from_stats ttest_rel tvar variation wasserstein_distance yeojohnson_llf zmap "
+    "zscore"
 ).split()
 #: rank statistics, which are piecewise constant
 CONSTANT = (
     "ansari brunnermunzel chatterjeexi friedmanchisquare kendalltau kruskal mannwhitneyu mood "
     "percentileofscore rankdata ranksums spearmanr tiecorrect weightedtau wilcoxon"
 ).split()
-_SEARCH = "it searches, resamples or counts; write the statistic with NumPy functions"
+#: functions without a derivative, and what to use instead
+REFUSED = {
+    **dict.fromkeys(
+        "bootstrap monte_carlo_test multiscale_graphcorr permutation_test power sobol_indices".split(),
+        "it resamples; differentiate the statistic itself, a function of the data",
+    ),
+    **dict.fromkeys(
+        "fit goodness_of_fit".split(),
+        "it searches for parameters; minimise the negative log-likelihood with wengert.scipy.optimize.minimize",
+    ),
+    **dict.fromkeys(
+        "boxcox_normmax boxcox_normplot ppcc_max ppcc_plot yeojohnson_normmax yeojohnson_normplot".split(),
+        "it searches for a shape parameter; maximise boxcox_llf, yeojohnson_llf or the correlation of probplot with "
+        "wengert.scipy.optimize.minimize",
+    ),
+    **dict.fromkeys(
+        "barnard_exact binomtest boschloo_exact fisher_exact poisson_means_test quantile_test".split(),
+        "it takes counts, which are integers; pass plain values",
+    ),
+    **dict.fromkeys(
+        "cumfreq ecdf estimated_cdf logrank mode relfreq".split(),
+        "it counts, and counts do not change with the data; use scipy.stats.gaussian_kde for a smooth distribution",
+    ),
+    **dict.fromkeys(
+        (
+            "anderson_ksamp bws_test cramervonmises_2samp epps_singleton_2samp ks_2samp median_test page_trend_test "
+            "somersd spearmanrho"
+        ).split(),
+        "it depends on ranks; use energy_distance or wasserstein_distance to compare samples",
+    ),
+    **dict.fromkeys(
+        "bayes_mvs mvsdist".split(),
+        "it returns distributions of the moments; use numpy.mean, numpy.var and scipy.stats.t",
+    ),
+    "dunnett": "its p-values are integrals; use tukey_hsd for the statistics",
+    "shapiro": "its weights are those of compiled code; use probplot, whose r is close to the root of the statistic",
+    "wasserstein_distance_nd": "it solves a linear programme; use energy_distance of projections",
+}
 PLAIN = frozenset(
-    "Binomial BootstrapMethod CensoredData Covariance Logistic Mixture MonteCarloMethod Normal PermutationMethod "
+    "BootstrapMethod CensoredData Covariance MonteCarloMethod PermutationMethod "
     "levy_stable matrix_t multivariate_hypergeom normal_inverse_gamma ortho_group random_correlation random_table "
     "special_ortho_group studentized_range uniform_direction unitary_group poisson_binom "
-    "Uniform abs exp log make_distribution rv_continuous rv_discrete rv_histogram truncate order_statistic".split()
+    "Binomial Logistic Mixture Normal Uniform abs exp log make_distribution truncate order_statistic".split()
 )
 
 
@@ -47,13 +96,13 @@ for _name in namespace.public_names(_original):
     _proxy = getattr(_functions, _name)
     if _proxy in registry.rows:
         continue
-    _body = next((vars(copy)[_name] for copy in _copies if _name in vars(copy)), None)
+    _body = next((vars(copy)[_name] for copy in _copies if copy.__name__ == _value.__module__), None)
     if _name in CONSTANT:
         registry.constant(_proxy)
     elif _name in DIFFERENTIABLE and _body is not None:
         registry.composed(_proxy, _body)
     else:
-        registry.refuse(_proxy, _SEARCH)
+        registry.refuse(_proxy, REFUSED.get(_name, "write it with NumPy functions"))
 
 
 def _needs_lambda(name):
@@ -62,8 +111,8 @@ def _needs_lambda(name):
     def body(x, lmbda=None, *args, **options):
         if lmbda is None:
             raise UnsupportedFunctionError(f"scipy.stats.{name} searches for lmbda: pass a value of lmbda")
-        copy = next(vars(copy)[name] for copy in _copies if name in vars(copy))
-        return copy(x, lmbda, *args, **options)
+        copy = next(copy for copy in _copies if name in vars(copy))
+        return vars(copy)[name](x, lmbda, *args, **options)
 
     return body
 
@@ -71,3 +120,58 @@ def _needs_lambda(name):
 for _name in ("boxcox", "yeojohnson"):
     del registry.rows[getattr(_functions, _name)]
     registry.composed(getattr(_functions, _name), _needs_lambda(_name))
+
+
+# ---- binned statistics
+
+
+def _binned_statistic(x, values, statistic="mean", bins=10, range=None):
+    """Average values in plain bins; they are differentiated with respect to the values only."""
+    if var.holds_traced((x, bins, range)):
+        raise UnsupportedFunctionError(
+            f"scipy.stats.binned_statistic has a derivative in the values only{at()}: pass wengert.stop_gradient(x)"
+        )
+    values = dispatch.stacked(values) if isinstance(values, (list, tuple)) else values
+    plain = statistic if isinstance(statistic, str) else len
+    found = _original.binned_statistic(x, var.plain(values), plain, bins, range)
+    rows = np.reshape(values, (-1, np.shape(values)[-1]))
+    count = len(found.bin_edges) - 1
+    made = [_rules.of_bins(row, found.binnumber - 1, count, statistic) for row in rows]
+    made = np.reshape(np.stack(made), np.shape(values)[:-1] + (count,))
+    return found._replace(statistic=made)
+
+
+def _binned_statistic_dd(sample, values, statistic="mean", bins=10, range=None, expand_binnumbers=False,
+                         binned_statistic_result=None):
+    if var.holds_traced((sample, bins, range)) or binned_statistic_result is not None or np.ndim(values) != 1:
+        raise UnsupportedFunctionError(
+            f"scipy.stats.binned_statistic_dd has a derivative in one row of values only{at()}: pass "
+            "wengert.stop_gradient(sample)"
+        )
+    values = dispatch.stacked(values) if isinstance(values, (list, tuple)) else values
+    plain = statistic if isinstance(statistic, str) else len
+    found = _original.binned_statistic_dd(sample, var.plain(values), plain, bins, range, expand_binnumbers)
+    place = _original.binned_statistic_dd(sample, var.plain(values), plain, bins, range, True).binnumber - 1
+    shape = tuple(len(edges) - 1 for edges in found.bin_edges)
+    inside = np.all((place >= 0) & (place < np.array(shape)[:, None]), axis=0)
+    number = np.where(inside, np.ravel_multi_index(np.clip(place, 0, np.array(shape)[:, None] - 1), shape), -1)
+    made = np.reshape(_rules.of_bins(values, number, int(np.prod(shape)), statistic), shape)
+    return found._replace(statistic=made)
+
+
+def _binned_statistic_2d(x, y, values, statistic="mean", bins=10, range=None, expand_binnumbers=False):
+    bins = [bins, bins] if np.ndim(bins) == 1 and len(bins) != 2 else bins
+    found = _binned_statistic_dd([x, y], values, statistic, bins, range, expand_binnumbers)
+    plain = statistic if isinstance(statistic, str) else len
+    whole = _original.binned_statistic_2d(x, y, var.plain(values), plain, bins, range, expand_binnumbers)
+    return whole._replace(statistic=found.statistic)
+
+
+for _name, _body in {
+    "binned_statistic": _binned_statistic,
+    "binned_statistic_2d": _binned_statistic_2d,
+    "binned_statistic_dd": _binned_statistic_dd,
+    "expectile": _rules.expectile,
+}.items():
+    registry.rows.pop(getattr(_functions, _name), None)
+    (registry.by_formula if _name == "expectile" else registry.composed)(getattr(_functions, _name), _body)
