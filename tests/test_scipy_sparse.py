@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as ss
+import scipy.sparse.csgraph as cs
 import scipy.sparse.linalg as sl
 
 import wengert as wg
@@ -118,6 +119,10 @@ class Scaling(sl.LinearOperator):
         return self.a * (np.arange(n) + 2) * v
 
 
+def graph(weights):
+    return ss.csr_array((weights, ([0, 0, 1, 2], [1, 2, 3, 3])), shape=(4, 4))
+
+
 two, four = np.array([1.0, 0.5]), np.array([1.0, 2.0, 3.0, 4.0])
 CASES |= {
     "lil": (lambda x: sl.spsolve(assembled(x, ss.lil_matrix).tocsc(), ones[:5]), four),
@@ -153,6 +158,24 @@ CASES |= {
     "operator of constants": (lambda b: sl.cg(sl.aslinearoperator(S), b, rtol=1e-13)[0], b),
     "preconditioner": (lambda x: sl.cg(T * x[0], b, x0=ones, M=ss.diags_array(1 / T.diagonal()), rtol=1e-13)[0], two),
     "spilu": (lambda b: sl.spilu(T.tocsc()).solve(b), b),
+    "eigsh without vectors": (
+        lambda x: sl.eigsh(banded(x), k=2, which="SA", return_eigenvectors=False, v0=ones),
+        two,
+    ),
+    "svds without vectors": (
+        lambda x: sl.svds(ss.csr_array(tall * x[0] + x[1]), k=2, return_singular_vectors=False, v0=ones[:3]),
+        two,
+    ),
+    "sums of a matrix": (lambda x: np.asarray(ss.csr_matrix(np.outer(x, x)).sum(axis=1)).ravel(), two),
+    "todense": (lambda x: np.asarray(ss.csr_matrix(np.outer(x, x)).todense()), two),
+    "means of a matrix": (lambda x: ss.csr_matrix(np.outer(x, x)).mean(axis=0).A1, two),
+    "max": (lambda x: np.asarray(ss.csr_array(np.outer(x, x)).max() - (T * x[0]).min()), two),
+    "laplacian": (lambda x: cs.laplacian(graph(x)).toarray(), four),
+    "normed laplacian": (lambda x: cs.laplacian(graph(x), normed=True, symmetrized=True).data, four),
+    "shortest_path": (lambda x: cs.shortest_path(graph(x))[0, 1:], four),
+    "undirected dijkstra": (lambda x: cs.dijkstra(graph(x), directed=False, indices=[3])[0, :3], four),
+    "minimum_spanning_tree": (lambda x: np.asarray(cs.minimum_spanning_tree(graph(x)).sum()), four),
+    "empty": (lambda x: ss.lil_matrix((2, 2))[:1, :1].toarray() * x[0] + x[1], two),
     "inv": (lambda x: sl.inv((T * x[0]).tocsc()) @ b, two),
     "expm": (lambda x: sl.expm((T * x[0] / 9).tocsc()) @ b, two),
     "power": (lambda x: sl.matrix_power((T * x[0]).tocsc(), 3) @ b, two),
@@ -162,7 +185,7 @@ CASES |= {
 }
 #: values computed in another order than by SciPy: sums over rows, products of sparse matrices, several columns at once
 ROUNDED = {"sum", "sp@sp", "spsolve eB", "sp.T@sp", "pow", "pl@sp", "sub", "scale", "mean", "lil", "dok"}
-ROUNDED |= {"lil blocks"}
+ROUNDED |= {"lil blocks", "sums of a matrix", "means of a matrix"}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -226,6 +249,11 @@ def test_repeated_eigenvalues_have_no_derivative_of_vectors():
     assert np.isfinite(wg.grad(f)(np.array(1.0)))
     with pytest.raises(NonSmoothError, match="equal values"):
         wg.grad(g)(np.array(1.0))
+
+
+def test_products_of_a_matrix_of_sums_are_refused():
+    with pytest.raises(UnsupportedFunctionError, match=r"numpy\.asarray"):
+        wg.grad(lambda x: np.sum(ss.csr_matrix(np.outer(x, x)).sum(axis=1) * x))(two)
 
 
 def test_traced_value_stored_in_a_plain_sparse_array_is_refused():

@@ -116,6 +116,11 @@ def test_rotations(name):
     check(f, x, batches=False)
 
 
+def triangles(tri):
+    corners = tri.points[tri.simplices]
+    return np.linalg.det(corners[:, 1:] - corners[:, :1])
+
+
 STRUCTURES = {
     "procrustes": (lambda a: np.asarray(sp.procrustes(a, B[:4])[2]), A),
     "geometric_slerp": (lambda t: sp.geometric_slerp(np.stack([np.cos(t), np.sin(t)]), [0.0, 1.0], 0.3), np.array(0.4)),
@@ -123,6 +128,8 @@ STRUCTURES = {
     "neighbours of traced data": (lambda a: sp.KDTree(a).query(B, k=2)[0], A),
     "hull volume": (lambda p: sp.ConvexHull(p).volume, POINTS),
     "hull area": (lambda p: sp.ConvexHull(p).area, POINTS),
+    "triangles": (lambda p: triangles(sp.Delaunay(p)), np.array([[0, 0.1], [9, 0], [0.3, 9], [8, 9.5], [3.0, 5]])),
+    "aligned": (lambda v: R.align_vectors(v[:3], VECTORS[:3])[0].as_rotvec(), FIXED.apply(VECTORS) + 0.1 * VECTORS**2),
 }
 
 
@@ -132,6 +139,9 @@ def test_structures_of_points(name):
     check(f, *operands, batches=False)
 
 
-def test_planes_of_a_hull_are_refused_with_a_remedy():
+@pytest.mark.parametrize(
+    "f", [lambda p: sp.ConvexHull(p).equations, lambda p: sp.Delaunay(p).transform, lambda p: sp.Voronoi(p).vertices]
+)
+def test_planes_and_diagrams_are_refused_with_a_remedy(f):
     with pytest.raises(wg.errors.UnsupportedFunctionError, match="simplices"):
-        wg.grad(lambda p: np.sum(sp.ConvexHull(p).equations))(POINTS)
+        wg.grad(lambda p: np.sum(f(p)))(POINTS)

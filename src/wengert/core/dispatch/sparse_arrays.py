@@ -316,11 +316,8 @@ class SparseVar:
         return np.reshape(times(entries, summation_matrix(row.astype(np.intp) * n + col, m * n)), self.shape)
 
     def todense(self, order=None, out=None):
-        if self._is_array:
-            return self.toarray(order, out)
-        raise UnsupportedFunctionError(
-            f"A.todense() of a sparse matrix with traced entries would be a numpy.matrix{at()}: write A.toarray()"
-        )
+        found = self.toarray(order, out)
+        return found if self._is_array else TracedMatrix(found)
 
     @property
     def T(self):
@@ -483,18 +480,32 @@ class SparseVar:
     def sum(self, axis=None, dtype=None, out=None):
         if axis is None or self.ndim == 1:
             return np.sum(self.triplets[0])
-        if not self._is_array:
-            raise UnsupportedFunctionError(
-                "the sum of a sparse matrix A with traced entries along an axis would be a numpy.matrix"
-                f"{at()}: write A.toarray().sum(axis), or use scipy.sparse.csr_array"
-            )
         if axis in (0, -2):
-            return self.T.sum(1)
-        return self @ np.ones(self.shape[1], self.dtype)
+            found = self.T @ np.ones(self.shape[0], self.dtype)
+            return found if self._is_array else TracedMatrix(found[None, :])
+        found = self @ np.ones(self.shape[1], self.dtype)
+        return found if self._is_array else TracedMatrix(found[:, None])
+
+    def max(self, axis=None, out=None):
+        return self._extremum(np.max, "max", axis)
+
+    def min(self, axis=None, out=None):
+        return self._extremum(np.min, "min", axis)
+
+    def _extremum(self, fun, name, axis):
+        if axis is not None:
+            raise UnsupportedFunctionError(
+                f"A.{name}(axis) of a sparse array with traced entries is not supported{at()}: write "
+                f"A.toarray().{name}(axis)"
+            )
+        entries = self._ordered()[0]
+        zero = np.zeros(int(np.shape(entries)[0] < np.prod(self.shape)))
+        return fun(np.concatenate([entries, zero]))
 
     def mean(self, axis=None, dtype=None, out=None):
         count = np.prod(self.shape) if axis is None or self.ndim == 1 else self.shape[axis]
-        return self.sum(axis) / count
+        total = self.sum(axis)
+        return TracedMatrix(total.A / count) if type(total) is TracedMatrix else total / count
 
     def multiply(self, other):
         if type(other) is SparseVar or is_sparse(other):
@@ -583,6 +594,65 @@ class SparseVar:
         whole = SparseVar(*map(np.concatenate, parts), self.shape, _result_class(operation, *map(class_of, operands)))
         whole._canonical("sum_duplicates")
         return whole
+
+
+class TracedMatrix:
+    """A ``numpy.matrix`` of traced elements, which code turns into an array before it computes with it.
+
+    Its products would be those of matrices, so that everything but conversions, sums and multiples is refused.
+    """
+
+    __slots__ = ("A",)
+    __array_priority__ = 1e6
+
+    def __init__(self, array):
+        self.A = array
+
+    @property
+    def A1(self):
+        return np.reshape(self.A, -1)
+
+    @property
+    def T(self):
+        return TracedMatrix(np.transpose(self.A))
+
+    @property
+    def shape(self):
+        return np.shape(self.A)
+
+    @property
+    def dtype(self):
+        return self.A.dtype
+
+    ndim = 2
+
+    def flatten(self, order="C"):
+        return TracedMatrix(np.reshape(self.A, (1, -1), order=order))
+
+    ravel = flatten
+
+    def __array__(self, dtype=None, copy=None):
+        return self.A  # traced, which `wengert.numpy.asarray` accepts
+
+    def __array_function__(self, fun, types, args, kwargs):
+        if fun in (np.ravel, np.shape, np.ndim, np.size):
+            return fun(*[x.A if type(x) is TracedMatrix else x for x in args], **kwargs)
+        return self.__getattr__(f"numpy.{fun.__name__}")
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise UnsupportedFunctionError(
+            f"'{name}' of a numpy.matrix with traced elements, which sparse matrices return, is not supported{at()}: "
+            "convert it with numpy.asarray, or use sparse arrays such as scipy.sparse.csr_array"
+        )
+
+    def _refuse(self, *args):
+        return self.__getattr__("an operation")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __matmul__ = __rmatmul__ = _refuse
+    __truediv__ = __rtruediv__ = __pow__ = __neg__ = __iter__ = __getitem__ = __len__ = _refuse
+    __array_ufunc__ = None
 
 
 def _sparse_product(left, right):

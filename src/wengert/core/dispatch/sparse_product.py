@@ -67,6 +67,8 @@ def _apply_to_last_axes(z, matrix, ndim):
     lead, core = np.shape(z)[: np.ndim(z) - ndim], np.shape(z)[np.ndim(z) - ndim :]
     if not lead:
         return _strong_times(z, matrix)
+    if not np.prod(core) or not matrix.shape[0]:
+        return np.zeros((*lead, matrix.shape[0], *core[1:]))
     beside = np.reshape(np.moveaxis(np.reshape(z, (-1, *core)), 0, -1), (core[0], -1))
     found = np.reshape(_strong_times(beside, matrix), (matrix.shape[0], *core[1:], -1))
     return np.reshape(np.moveaxis(found, -1, 0), (*lead, matrix.shape[0], *core[1:]))

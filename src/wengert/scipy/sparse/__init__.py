@@ -283,12 +283,12 @@ def issparse(x):
 
 #: functions without a rule, which refuse traced values themselves
 _PLAIN = frozenset(
-    "SparseEfficiencyWarning SparseWarning csgraph eye eye_array expand_dims get_index_dtype identity isspmatrix "
+    "SparseEfficiencyWarning SparseWarning eye eye_array expand_dims get_index_dtype identity isspmatrix "
     "isspmatrix_bsr isspmatrix_coo isspmatrix_csc isspmatrix_csr isspmatrix_dia isspmatrix_dok isspmatrix_lil "
     "linalg load_npz matrix_transpose permute_dims rand random random_array safely_cast_index_arrays "
     "save_npz sparray spmatrix swapaxes".split()
 )
 
-from wengert.scipy.sparse import linalg  # noqa: E402, F401
+from wengert.scipy.sparse import csgraph, linalg  # noqa: E402, F401
 
 _namespace.install("sparse")

@@ -247,6 +247,11 @@ def _pattern(row, col, shape, format="csc"):
     return _rules.Pattern(row, col, shape, None, format)
 
 
+def _ranked_like(values, reference):
+    """Return the permutation of `values` that has the order of `reference`."""
+    return _np.argsort(values)[_np.argsort(_np.argsort(reference))]
+
+
 @_if_traced(_scipy)
 def eigsh(A, k=6, M=None, sigma=None, which="LM", v0=None, ncv=None, maxiter=None, tol=0, return_eigenvectors=True,
           Minv=None, OPinv=None, mode="normal", rng=None):
@@ -262,7 +267,11 @@ def eigsh(A, k=6, M=None, sigma=None, which="LM", v0=None, ncv=None, maxiter=Non
         )
 
     def compute(A, M):
-        return _np.vstack(_scipy.eigsh(A, k, M, rng=rng, **options))
+        w, v = _scipy.eigsh(A, k, M, rng=rng, **options)
+        if return_eigenvectors:
+            return _np.vstack([w, v])
+        values = _scipy.eigsh(A, k, M, rng=rng, return_eigenvectors=False, **options)  # in another order
+        return _np.vstack([values, v[:, _ranked_like(w, values)]])
 
     entries, *pattern = _entries(A)
     mass_entries, *mass = (_np.zeros(0),) if M is None else _entries(M)
@@ -284,7 +293,11 @@ def svds(A, k=6, ncv=None, tol=0, which="LM", v0=None, maxiter=None, return_sing
 
     def compute(A, M):
         u, s, vh = _scipy.svds(A, k, rng=rng, **given)
-        return _np.vstack([s, u, vh.T])
+        if return_singular_vectors is not False:
+            return _np.vstack([s, u, vh.T])
+        values = _scipy.svds(A, k, rng=rng, return_singular_vectors=False, **given)
+        order = _ranked_like(s, values)
+        return _np.vstack([values, u[:, order], vh.T[:, order]])
 
     entries, row, col, shape, format = _entries(A)
     spectrum = _rules.Spectrum(_pattern(row, col, shape, format), compute)

@@ -16,14 +16,20 @@ for _name, _module in {
     _registry.composed(getattr(_spatial, _name), getattr(namespace.second_copy(f"scipy.spatial.{_module}"), _name))
 _registry.constant(_spatial.tsearch)
 
-from wengert.scipy.spatial.structures import ConvexHull, KDTree  # noqa: E402, F401
+from wengert.scipy.spatial import structures as _structures  # noqa: E402
 
-cKDTree = KDTree
+ConvexHull, Delaunay = _structures.ConvexHull, _structures.Delaunay
+KDTree = cKDTree = _structures.KDTree
+_CENTRES = "compute the circumcentres of Delaunay(points).simplices"
+HalfspaceIntersection = _structures.refusing_class(
+    "HalfspaceIntersection", "solve for the intersections with numpy.linalg.solve"
+)
+SphericalVoronoi = _structures.refusing_class("SphericalVoronoi", _CENTRES)
+Voronoi = _structures.refusing_class("Voronoi", _CENTRES)
 
 #: structures of plain points
 _PLAIN = frozenset(
-    "Delaunay HalfspaceIntersection QhullError Rectangle SphericalVoronoi Voronoi "
-    "convex_hull_plot_2d delaunay_plot_2d voronoi_plot_2d".split()
+    "QhullError Rectangle convex_hull_plot_2d delaunay_plot_2d voronoi_plot_2d".split()
 )
 
 namespace.install("spatial")

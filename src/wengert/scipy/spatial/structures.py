@@ -95,5 +95,34 @@ class ConvexHull:
         return getattr(object.__getattribute__(self, "_plain"), name)
 
 
+class Delaunay:
+    """``scipy.spatial.Delaunay``: plain simplices of points, which may be traced."""
+
+    def __init__(self, points, *args, **options):
+        self.points = _array(points)
+        self._plain = _scipy.Delaunay(var.observed(self.points), *args, **options)
+
+    def __getattr__(self, name):
+        if name in ("transform", "equations", "plane_distance", "lift_points", "paraboloid_scale") and var.is_traced(
+            self.points
+        ):
+            raise UnsupportedFunctionError(
+                f"scipy.spatial.Delaunay.{name} has no derivative{at()}: compute it from tri.points[tri.simplices]"
+            )
+        return getattr(object.__getattribute__(self, "_plain"), name)
+
+
+def refusing_class(name, remedy):
+    """Return a class that makes SciPy's objects of plain points and refuses traced ones."""
+    original = getattr(_scipy, name)
+
+    def make(cls, *args, **options):
+        if var.holds_traced((args, tuple(options.values()))):
+            raise UnsupportedFunctionError(f"scipy.spatial.{name} has no derivative rule{at()}: {remedy}")
+        return original(*args, **options)
+
+    return type(name, (), {"__new__": make, "__doc__": original.__doc__, "__module__": "wengert.scipy.spatial"})
+
+
 for _name in ("KDTree", "cKDTree"):
     namespace.register_conversion(getattr(_scipy, _name), KDTree._like)

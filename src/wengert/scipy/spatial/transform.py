@@ -28,10 +28,18 @@ class _Backend:
             value = plain(*map(_plain_value, args), **{key: _plain_value(x) for key, x in options.items()})
             if not _var.holds_traced((args, tuple(options.values()))):
                 return value
-            value = value if isinstance(value, (tuple, float)) else _np.asarray(value)  # a memory view
-            return _namespace.with_value(traced(*args, **options), value)
+            found = traced(*args, **options)
+            if isinstance(value, tuple):
+                pairs = zip(found, map(_array_or_none, value), strict=True)
+                return tuple(y if v is None else _namespace.with_value(y, v) for y, v in pairs)
+            return _namespace.with_value(found, value if isinstance(value, float) else _np.asarray(value))
 
         return call
+
+
+def _array_or_none(x):
+    """Convert a memory view to an array."""
+    return x if x is None or isinstance(x, float) else _np.asarray(x)
 
 
 def _plain_value(x):

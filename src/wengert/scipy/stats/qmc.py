@@ -17,4 +17,7 @@ for _name in ("discrepancy", "geometric_discrepancy", "update_discrepancy"):
     if _functions.has(_name):
         _registry.refuse(getattr(_functions, _name), "it compares points pair by pair; write it with NumPy functions")
 
+#: sequences of plain points
+_PLAIN = frozenset(_namespace.public_names(_namespace.importlib.import_module("scipy.stats.qmc"))) - {"scale"}
+
 _namespace.install("stats.qmc")
