@@ -461,7 +461,8 @@ class Scan:
             self.doubt(f"a {module}.{kind.__qualname__}, whose contents are not analysed")
             return
         if not has_known_layout(kind):
-            if not is_pure(module):
+            stands_for_function = callable(value) and is_pure(getattr(value, "__module__", None))  # as in scipy.fft
+            if not is_pure(module) and not stands_for_function:
                 self.doubt(f"a {module}.{kind.__qualname__}, which is not defined by a class statement")
             return
         space = _space_of(value)

@@ -67,7 +67,7 @@ def exponential(a):
 
 
 def frechet(a, e):
-    if np.ndim(a) == 2:
+    if np.ndim(a) == np.ndim(e) == 2:
         return la.expm_frechet(a, e, compute_expm=False)
     return derivative_along(exponential, a, e)
 

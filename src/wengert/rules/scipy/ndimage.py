@@ -16,7 +16,7 @@ import math
 import numpy as np
 
 from wengert.registry import constant
-from wengert.rules.composed import as_array, dispatched
+from wengert.rules.composed import as_array, dispatched, overrides_functions
 from wengert.rules.scipy.functions import Functions
 
 ndimage = Functions("scipy.ndimage")
@@ -201,7 +201,6 @@ def spline_matrix(n, order, mode):
 # ---- splines at arbitrary coordinates
 
 
-@dispatched
 def place_map(x, n, mode):
     """Return, stacked, slope and offset of the map of x into [0, n - 1], and a mask of points outside."""
     x = np.asarray(x, dtype=float)
@@ -226,7 +225,36 @@ def place_map(x, n, mode):
     return np.stack([slope, offset, is_lost.astype(float)])
 
 
-constant(place_map)
+def first_place(x, order):
+    return (np.floor(x) if order % 2 else np.floor(x + 0.5)).astype(int) - order // 2
+
+
+@dispatched
+def neighbourhood(x, n, order, mode):
+    """Return, stacked, what is constant near each coordinate x along an axis of length n.
+
+    These are slope and offset of the map of x into the grid, whether x is lost, the place of the first coefficient of
+    the map of x, then for each of the order + 1 coefficients its index, and whether it is a fill value.
+    """
+    x = np.asarray(x, dtype=float)
+    found = np.empty((4 + 2 * (order + 1), *np.shape(x)))
+    is_inside = mode == GRID_CONSTANT or (np.size(x) and np.min(x) >= 0 and np.max(x) <= n - 1)
+    if is_inside:
+        found[0], found[1:3] = 1.0, 0.0
+    else:
+        found[:3] = place_map(x, n, mode)
+    start = found[3] = first_place(x if is_inside else found[0] * x + found[1], order)
+    place = found[4 : 5 + order]
+    np.add(start, np.reshape(np.arange(order + 1), (-1,) + (1,) * np.ndim(x)), out=place)
+    found[5 + order :] = (place < 0) | (place >= n) if mode == GRID_CONSTANT else 0.0
+    if mode != GRID_CONSTANT and np.size(x) and (np.min(start) < 0 or np.max(start) + order >= n):
+        turn, shift, _ = place_map(place, n, {CONSTANT: MIRROR, WRAP: MIRROR, NEAREST: REFLECT}.get(mode, mode))
+        place[...] = np.rint(turn * place + shift)
+    np.clip(place, 0, n - 1, out=place)
+    return found
+
+
+constant(neighbourhood)
 
 
 def basis(x, order):
@@ -236,32 +264,45 @@ def basis(x, order):
     return sum(terms) / math.factorial(order)
 
 
+def basis_near(x, start, order):
+    """Return the order + 1 B-splines at x that are centred at start, start + 1, ..."""
+    u = x - (start + order // 2)  # from the integer below for odd orders, from the nearest one for even orders
+    v = 1 - u
+    if order == 0:
+        return [1.0]
+    if order == 1:
+        return [v, u]
+    if order == 2:
+        return [0.5 * (0.5 - u) ** 2, 0.75 - u * u, 0.5 * (0.5 + u) ** 2]
+    if order == 3:
+        return [v * v * v / 6, 2 / 3 - u * u * (2 - u) / 2, 2 / 3 - v * v * (2 - v) / 2, u * u * u / 6]
+    return [basis(x - (start + k), order) for k in range(order + 1)]
+
+
 def support(x, n, order, mode):
-    """Return indices and weights of the order + 1 coefficients near x along the last axis, and masks of fill values."""
-    if mode == GRID_CONSTANT:
-        is_lost = None
-    else:
-        slope, offset, is_lost = place_map(x, n, mode)
+    """Return index, weight and mask of fill values of the order + 1 coefficients near x, and a mask of lost points."""
+    found = neighbourhood(x, n, order, mode)
+    slope, offset, is_lost, start = found[0], found[1], found[2], found[3]
+    if mode != GRID_CONSTANT:
         x = slope * x + offset
-        is_lost = is_lost > 0
-    start = first_place(x, order)
-    place = start[..., None] + np.arange(order + 1)
-    weight = basis(x[..., None] - place, order) if order else np.ones(np.shape(place))
-    if mode == GRID_CONSTANT:
-        is_fill = (place < 0) | (place >= n)
-        return np.clip(place, 0, n - 1), weight, is_fill, None
-    inner = {CONSTANT: MIRROR, WRAP: MIRROR, NEAREST: REFLECT}.get(mode, mode)
-    slope, offset, _ = place_map(place, n, inner)
-    return np.clip(np.rint(slope * place + offset), 0, n - 1).astype(int), weight, None, is_lost
+    index = found[4 : 5 + order].astype(int)
+    is_fill = found[5 + order :] > 0 if mode == GRID_CONSTANT else None
+    return index, basis_near(x, start, order), is_fill, is_lost > 0 if mode == CONSTANT else None
 
 
 @dispatched
-def first_place(x, order):
-    x = np.asarray(x, dtype=float)
-    return (np.floor(x) if order % 2 else np.floor(x + 0.5)).astype(int) - order // 2
+def place_in(strides, *indices):
+    """Return the place of elements in a flattened array."""
+    return sum(index * stride for index, stride in zip(indices, strides, strict=True))
 
 
-constant(first_place)
+@dispatched
+def taken(x, place):
+    """Return elements of a plain array, at places that a program computes again."""
+    return np.take(x, place)
+
+
+constant(place_in, taken)
 
 
 def evaluated(x, coordinates, order, mode, cval, npad):
@@ -272,14 +313,17 @@ def evaluated(x, coordinates, order, mode, cval, npad):
     total, lost = 0.0, False
     for _, _, _, is_lost in found:
         lost = lost if is_lost is None else lost | is_lost
+    flat, strides = np.reshape(x, -1), np.cumprod((1, *np.shape(x)[:0:-1]))[::-1]
+    take = np.take if overrides_functions(x) else taken
     for taps in itertools.product(range(order + 1), repeat=len(found)):
-        value = x[tuple(place[..., tap] for (place, *_), tap in zip(found, taps, strict=True))]
+        value = take(flat, place_in(strides, *[index[tap] for (index, *_), tap in zip(found, taps, strict=True)]))
         for (_, _, is_fill, _), tap in zip(found, taps, strict=True):
             if is_fill is not None:
-                value = np.where(is_fill[..., tap], cval, value)
-        for (_, weight, _, _), tap in zip(found, taps, strict=True):
-            value = value * weight[..., tap]
-        total = total + value
+                value = np.where(is_fill[tap], cval, value)
+        weight = 1.0
+        for (_, weights, _, _), tap in zip(found, taps, strict=True):
+            weight = weight * weights[tap]
+        total = total + value * weight
     return total if lost is False else np.where(lost, cval, total)
 
 
