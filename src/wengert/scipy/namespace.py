@@ -188,7 +188,7 @@ def second_copy(name: str, **names: Any) -> types.ModuleType:
     space |= {_DIFFERS: _differs, _METHOD: _method_of_array}
     space |= {_PRIVATE + name: rebind.REGISTERED[id(vars(builtins)[name])][1] for name in _calls()}
     with open(original.__file__, encoding="utf-8") as file:
-        tree = ast.fix_missing_locations(_Differentiable().visit(ast.parse(file.read())))
+        tree = _made_differentiable(ast.parse(file.read()))
     try:
         exec(compile(tree, original.__file__, "exec", dont_inherit=True), space)
     except BaseException:
@@ -224,36 +224,68 @@ def _method_of_array(name, x, *args):
     return getattr(np, name)(x, *args) if is_plain else getattr(x, name)(*args)
 
 
-class _Differentiable(ast.NodeTransformer):
-    """Renames builtins where they are called, and replaces ``if x != 1`` by `_differs` and ``a.dot(b)`` by
-    `_method_of_array`.
+#: kinds of nodes without code below them
+_LEAVES = (ast.Name, ast.Constant, ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop, ast.alias)
+_FIELDS = {
+    kind: tuple(name for name in kind._fields if name not in ("ctx", "op", "ops", "name", "id", "attr", "type_comment"))
+    for kind in vars(ast).values()
+    if isinstance(kind, type) and issubclass(kind, ast.AST) and not issubclass(kind, _LEAVES)
+}
 
-    All arrays are writeable here, since compiled functions that write are replaced.
+
+def _made_differentiable(tree):
+    """Rewrite a module in place.
+
+    Builtins are renamed where they are called, and ``if x != 1`` and ``a.dot(b)`` are replaced by calls of `_differs`
+    and `_method_of_array`.  Arrays count as writeable, since compiled functions that write are replaced.
     """
+    calls, nodes = frozenset(_calls()), [tree]
+    while nodes:
+        node = nodes.pop()
+        for name in _FIELDS[type(node)]:
+            child = getattr(node, name)
+            if type(child) is list:
+                for k, item in enumerate(child):
+                    if type(item) in _FIELDS:
+                        child[k] = item = _rewritten(item, calls)
+                        if type(item) in _FIELDS:
+                            nodes.append(item)
+            elif type(child) in _FIELDS:
+                child = _rewritten(child, calls)
+                setattr(node, name, child)
+                if type(child) in _FIELDS:
+                    nodes.append(child)
+    return tree
 
-    def visit_Attribute(self, node):
-        self.generic_visit(node)
-        match node:
-            case ast.Attribute(ast.Attribute(_, "flags"), "writeable", ast.Load()):
-                return ast.copy_location(ast.Constant(True), node)
-        return node
 
-    def visit_If(self, node):
-        self.generic_visit(node)
+def _rewritten(node, calls):
+    """Return a statement or an expression, with its own part of `_made_differentiable` done."""
+    kind = type(node)
+    if kind is ast.Call:
+        fun = node.func
+        if type(fun) is ast.Name:
+            if fun.id in calls:
+                fun.id = _PRIVATE + fun.id
+        elif type(fun) is ast.Attribute and fun.attr in _METHODS and not node.keywords:
+            parts = [ast.copy_location(ast.Constant(fun.attr), node), fun.value, *node.args]
+            return ast.copy_location(ast.Call(_name_like(_METHOD, node), parts, []), node)
+    elif kind is ast.If:
         match node.test:
             case ast.Compare(left, [ast.NotEq()], [ast.Constant(int() | float()) as constant]):
-                node.test = ast.Call(ast.Name(_DIFFERS, ast.Load()), [left, constant], [])
-        return node
-
-    def visit_Call(self, node):
-        self.generic_visit(node)
+                call = ast.Call(_name_like(_DIFFERS, node.test), [left, constant], [])
+                node.test = ast.copy_location(call, node.test)
+    elif kind is ast.Attribute and node.attr == "writeable":
         match node:
-            case ast.Call(ast.Attribute(owner, "dot" | "searchsorted" as name), args, []):
-                call = ast.Call(ast.Name(_METHOD, ast.Load()), [ast.Constant(name), owner, *args], [])
-                return ast.copy_location(call, node)
-        if isinstance(node.func, ast.Name) and node.func.id in _calls():
-            node.func = ast.copy_location(ast.Name(_PRIVATE + node.func.id, ast.Load()), node.func)
-        return node
+            case ast.Attribute(ast.Attribute(_, "flags"), _, ast.Load()):
+                return ast.copy_location(ast.Constant(True), node)
+    return node
+
+
+_METHODS = ("dot", "searchsorted")
+
+
+def _name_like(name, node):
+    return ast.copy_location(ast.Name(name, ast.Load()), node)
 
 
 def _import(name, space=None, local=None, fromlist=(), level=0):
@@ -285,12 +317,10 @@ def replaced(value: Any) -> Any:
         return value
     if (proxy := with_rule(value)) is not None:  # also before its mirror is installed
         return proxy
-    if rebind.is_registered(value) and value is not sys.modules["scipy"]:
-        return rebind.REGISTERED[id(value)][1]
     if isinstance(value, types.ModuleType):
-        if value.__name__.endswith("array_api_compat.numpy"):
-            return wengert.numpy
-        return _Replaced(value) if value.__name__.partition(".")[0] == "scipy" else value
+        return _replaced_module(value)
+    if rebind.is_registered(value):
+        return rebind.REGISTERED[id(value)][1]
     home = getattr(value, "__module__", None)
     if isinstance(value, (types.FunctionType, type)) and isinstance(home, str):
         if "array_api_compat.numpy" in home:
@@ -305,6 +335,18 @@ def replaced(value: Any) -> Any:
                 found = getattr(found, name, None)
             return value if found is None else found
     return value
+
+
+def _replaced_module(module):
+    """Return what second copies see in place of a module; the mirror of a module of SciPy is loaded once it is used."""
+    name = module.__name__
+    if name.endswith("array_api_compat.numpy"):
+        return wengert.numpy
+    is_scipy = name.partition(".")[0] == "scipy"
+    is_known = id(module) in rebind.REGISTERED if is_scipy and name != "scipy.special" else rebind.is_registered(module)
+    if is_known and name != "scipy":
+        return rebind.REGISTERED[id(module)][1]
+    return _Replaced(module) if is_scipy else module
 
 
 # ---- the array API
@@ -394,5 +436,6 @@ _UPDATES = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "di
 _UPDATES |= {"min": np.minimum, "max": np.maximum}
 _HELPERS = {"array_namespace": _array_namespace, "is_numpy": _is_numpy, "is_numpy_namespace": _is_numpy}
 _HELPERS |= {"apply_where": _apply_where, "at": _At, "_asarray_validated": _asarray_validated}
+_HELPERS["xp_capabilities"] = lambda *args, **options: lambda fun: fun  # it writes documentation
 _HELPERS["sinc"] = lambda x, /, *, xp=None: np.sinc(x)
 _HELPERS |= {"_contains_nan": _contains_nan, "_get_nan": _get_nan, "_lazyselect": _lazyselect}

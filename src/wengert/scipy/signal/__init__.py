@@ -59,7 +59,6 @@ _copies = [
         "_spectral_py": {},
         "_czt": {},
         "_spline_filters": {},
-        "_peak_finding": {},
     }.items()
 ]
 _declare("scipy.signal", [*_copies, _windows])

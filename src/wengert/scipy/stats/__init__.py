@@ -3,7 +3,7 @@
 They are second copies of SciPy's Python code.
 """
 
-from wengert.scipy import fft, integrate, interpolate, linalg, namespace, ndimage, sparse, spatial  # noqa: F401
+from wengert.scipy import namespace
 from wengert.scipy.stats import distributions as _distributions  # before modules that import distributions
 from wengert.scipy.stats import multivariate as _multivariate
 from wengert.scipy.stats import random_variables as _random_variables
