@@ -13,6 +13,7 @@ RNG = np.random.default_rng(3)
 M = RNG.uniform(-1, 1, (4, 4)) + 2 * np.eye(4)
 B = RNG.uniform(-1, 1, (4, 2))
 V = B[:, 0].copy()
+LARGE, COLUMNS = RNG.uniform(-0.2, 0.2, (17, 17)) + 3 * np.eye(17), RNG.uniform(-1, 1, (17, 2))
 TALL, WIDE = RNG.uniform(-1, 1, (5, 3)), RNG.uniform(-1, 1, (3, 5))
 BANDS = RNG.uniform(0.1, 0.5, (4, 6)) + np.array([[0.0], [0.0], [3.0], [0.0]])
 UPPER_BANDS = np.array([[0.3, 0.2, 0.4, 0.1, 0.2], [3.0, 2.5, 4.0, 3.5, 3.0]])
@@ -45,6 +46,11 @@ SYSTEMS = {
     "solve_triangular": (la.solve_triangular, M, B),
     "solve_triangular lower": (lambda a, b: la.solve_triangular(a, b, lower=True, trans="T"), M, V),
     "solve_triangular with unit diagonal": (lambda a, b: la.solve_triangular(a, b, unit_diagonal=True), M, V),
+    "larger triangle": (lambda a, b: la.solve_triangular(a, b, lower=True), LARGE, COLUMNS),
+    "larger triangle transposed": (lambda a, b: la.solve_triangular(a, b, trans=1), LARGE, COLUMNS[:, 0].copy()),
+    "larger unit triangle": (lambda a, b: la.solve_triangular(a, b, trans="C", unit_diagonal=True), LARGE / 9, COLUMNS),
+    "larger Cholesky factor": (lambda a, b: cho_solve(cho_factor(positive(a)), b), LARGE, COLUMNS[:, 0].copy()),
+    "larger LU factors": (lambda a, b: lu_solve(lu_factor(a), b, trans=1), LARGE, COLUMNS[:, 0].copy()),
     "solve_banded": (lambda ab, b: la.solve_banded((1, 2), ab, b), BANDS, R),
     "solve_banded for columns": (lambda ab, b: la.solve_banded((1, 2), ab, b), BANDS, np.outer(R, [1.0, 2.0])),
     "solveh_banded": (la.solveh_banded, UPPER_BANDS, R[:5]),
@@ -237,6 +243,18 @@ def test_symmetric_matrix_read_in_one_triangle_has_a_symmetric_gradient():
     k = positive(M)
     found = wg.grad(lambda k: 2 * np.sum(np.log(np.diag(cho_factor(k)[0]))))(k)
     np.testing.assert_allclose(found, np.linalg.inv(k), rtol=1e-12)
+
+
+@pytest.mark.parametrize("trans", ["N", "T", "C"])
+def test_complex_triangular_systems(trans):
+    a = LARGE + 0.3j * LARGE.T
+
+    def f(t):
+        return np.abs(np.sum(COLUMNS * la.solve_triangular(a * (1 + 1j * t), t * COLUMNS + 1j, trans))) ** 2
+
+    h = 1e-6
+    slope = (f(0.8 + h) - f(0.8 - h)) / (2 * h)
+    np.testing.assert_allclose([wg.grad(f)(0.8), wg.jvp(f, 0.8, 1.0)[1]], [slope, slope], rtol=1e-7)
 
 
 def test_complex_systems():

@@ -22,6 +22,7 @@ from wengert.rules.scipy.linalg import (
     formula,
     hermitian_from,
     la,
+    solve_triangular,
     triangle,
     unsupported,
 )
@@ -75,9 +76,9 @@ def keeps_unused_triangle():
 
 def _cho_solve(c_and_lower, b, overwrite_b=False, check_finite=True):
     c, lower = c_and_lower
-    c = triangle(as_array(c), lower)
-    first, second = (c, adjoint(c)) if lower else (adjoint(c), c)
-    return np.linalg.solve(second, np.linalg.solve(first, as_array(b)))
+    for trans in "NC" if lower else "CN":
+        b = solve_triangular(c, b, trans, lower)
+    return b
 
 
 formula("cholesky", _cholesky)
@@ -174,14 +175,12 @@ constant(pivots)
 def _lu_solve(lu_and_piv, b, trans=0, overwrite_b=False, check_finite=True):
     lu, piv = lu_and_piv
     lu, b = as_array(lu), as_array(b)
-    l, u = lu_parts(lu)
     order = np.arange(np.shape(lu)[-1])
     for i, j in enumerate(piv):
         order[[i, j]] = order[[j, i]]
     if trans == 0:
-        return np.linalg.solve(u, np.linalg.solve(l, b[order]))
-    turned = adjoint if trans == 2 else lambda z: np.swapaxes(z, -1, -2)
-    return np.linalg.solve(turned(l), np.linalg.solve(turned(u), b))[np.argsort(order)]
+        return solve_triangular(lu, solve_triangular(lu, b[order], 0, True, True), 0, False)
+    return solve_triangular(lu, solve_triangular(lu, b, trans, False), trans, True, True)[np.argsort(order)]
 
 
 formula("lu", _lu)
@@ -265,7 +264,7 @@ def _svd(
 ):
     a = as_array(a)
     if not compute_uv:
-        return np.linalg.svdvals(a)
+        return la.svdvals(a)
     full_matrices = bool(full_matrices)
     u, s, vh = unpacked(packed_svd(a, full_matrices, lapack_driver), *spectra.svd_shapes(a, full_matrices))
     return u, s.real, vh

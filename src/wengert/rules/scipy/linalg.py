@@ -97,15 +97,60 @@ def _inv(a, overwrite_a=False, check_finite=True, *, assume_a=None, lower=False)
     return np.linalg.inv(matrix_read(as_array(a), assume_a, lower))
 
 
-def _solve_triangular(
+#: size from which a triangular system is solved by its own LAPACK routine; programs solve smaller ones faster by LU
+MIN_TRIANGULAR = 16
+
+
+def solve_triangular(
     a, b, trans=0, lower=False, unit_diagonal=False, overwrite_b=False, check_finite=True
 ):
-    a = triangle(as_array(a), lower, unit_diagonal)
-    if trans in (1, "T"):
-        a = np.swapaxes(a, -1, -2)
-    elif trans in (2, "C"):
-        a = adjoint(a)
-    return np.linalg.solve(a, as_array(b))
+    a, b, trans = as_array(a), as_array(b), {0: "N", 1: "T", 2: "C"}.get(trans, trans)
+    if np.ndim(a) == 2 and np.shape(a)[0] >= MIN_TRIANGULAR:
+        return triangular_solution(a, b, trans, bool(lower), bool(unit_diagonal))
+    a = triangle(a, lower, unit_diagonal)
+    if trans != "N":
+        a = np.swapaxes(a, -1, -2) if trans == "T" else adjoint(a)
+    return np.linalg.solve(a, b)
+
+
+@dispatched
+def triangular_solution(a, b, trans, lower, has_unit_diagonal):
+    """Solve op(A) x = b for the triangle A of `a`, where op is the identity, the transpose or its conjugate."""
+    return la.solve_triangular.__wrapped__(a, b, trans, lower, has_unit_diagonal)
+
+
+def triangle_read(t, lower, has_unit_diagonal):
+    return np.tril(t, -int(has_unit_diagonal)) if lower else np.triu(t, int(has_unit_diagonal))
+
+
+def triangular_wrt_right_side(ybar, y, a, b, trans, lower, has_unit_diagonal):
+    a, turned = (np.conj(a), "N") if trans == "T" and a.dtype.kind == "c" else (a, "N" if trans != "N" else "C")
+    return triangular_along_right_side(ybar, y, a, b, turned, lower, has_unit_diagonal)
+
+
+def triangular_wrt_matrix(ybar, y, a, b, trans, lower, has_unit_diagonal):
+    bbar = triangular_wrt_right_side(ybar, y, a, b, trans, lower, has_unit_diagonal)
+    x, z = (y[:, None], bbar[..., None]) if np.ndim(y) == 1 else (y, bbar)
+    abar = {"N": lambda: z @ adjoint(x), "T": lambda: np.conj(x) @ np.swapaxes(z, -1, -2), "C": lambda: x @ adjoint(z)}
+    return -triangle_read(abar[trans](), lower, has_unit_diagonal)
+
+
+def triangular_along_matrix(t, y, a, b, trans, lower, has_unit_diagonal):
+    t = triangle_read(t, lower, has_unit_diagonal)
+    t = {"N": lambda: t, "T": lambda: np.swapaxes(t, -1, -2), "C": lambda: adjoint(t)}[trans]()
+    return triangular_along_right_side(-(t @ y), y, a, b, trans, lower, has_unit_diagonal)
+
+
+def triangular_along_right_side(t, y, a, b, trans, lower, has_unit_diagonal):
+    if np.ndim(t) == np.ndim(y):
+        return triangular_solution(a, t, trans, lower, has_unit_diagonal)
+    return np.stack([triangular_solution(a, part, trans, lower, has_unit_diagonal) for part in t])
+
+
+row = structural(triangular_solution, triangular_wrt_matrix, triangular_wrt_right_side)
+row.on_complex = {0: triangular_along_matrix, 1: triangular_along_right_side}
+row.adjoints = {0: triangular_wrt_matrix, 1: triangular_wrt_right_side}
+row.name = "scipy.linalg.solve_triangular"
 
 
 def _det(a, overwrite_a=False, check_finite=True):
@@ -145,7 +190,7 @@ def rank_of(a, rtol):
 constant(rank_of)
 for name, body in {
     "solve": _solve,
-    "solve_triangular": _solve_triangular,
+    "solve_triangular": solve_triangular,
     "inv": _inv,
     "det": _det,
     "norm": _norm,
