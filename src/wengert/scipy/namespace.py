@@ -11,6 +11,7 @@ import ast
 import builtins
 import functools
 import importlib
+import inspect
 import operator
 import sys
 import types
@@ -43,11 +44,17 @@ def install(name: str) -> None:
         setattr(ours, word, value)
     for word in public_names(original):
         if word not in vars(ours):
-            value = getattr(original, word)
+            value = _original_name(original, word)
             setattr(ours, word, rebind.REGISTERED[id(value)][1] if rebind.is_registered(value) else value)
     ours.__all__ = public_names(original)
-    ours.__getattr__ = functools.partial(getattr, original)  # private names
+    ours.__getattr__ = functools.partial(_original_name, original)
     rebind.register(original, ours)
+
+
+def _original_name(original, word):
+    """Return what a mirror does not define itself; modules are those that second copies see."""
+    value = getattr(original, word)
+    return _replaced_module(value) if isinstance(value, types.ModuleType) else value
 
 
 def public_names(module: types.ModuleType) -> list[str]:
@@ -86,10 +93,10 @@ def register_conversion(cls: type, convert: Callable[[Any], Any], has_subclasses
 @functools.cache
 def derived(cls: type) -> type:
     """Return a version of a subclass of a SciPy class that derives from the second copy of the latter."""
-    copy = _copies.get(cls.__module__)
+    copy = copy_of(cls.__module__)
     if copy is not None and isinstance(found := vars(copy).get(cls.__name__), type):
         return found
-    if all(base.__module__ not in _copies for base in cls.__mro__):
+    if all(copy_of(base.__module__) is None for base in cls.__mro__):
         return cls
     cell, space = types.CellType(), {}
     for name, value in vars(cls).items():
@@ -125,7 +132,7 @@ def recast(value: Any, memo: dict[int, Any] | None = None) -> Any:
     kind = type(value)
     if kind in _CONVERTERS:
         return _CONVERTERS[kind](value)
-    copy = _copies.get(kind.__module__)
+    copy = copy_of(kind.__module__)
     if copy is not None and isinstance(cls := vars(copy).get(kind.__name__), type):
         new = memo[id(value)] = object.__new__(cls)
         slots = [name for base in kind.__mro__ for name in getattr(base, "__slots__", ()) if hasattr(value, name)]
@@ -160,6 +167,63 @@ def computed(fun: Callable, *args: Any) -> Any:
 # ---- second copies of SciPy's code
 
 _copies: dict[str, types.ModuleType] = {}
+#: modules that are copied when they are first used, with further replacements of names in them
+_planned: dict[str, dict[str, Any]] = {}
+
+
+def copy_later(name: str, **names: Any) -> None:
+    """Make a second copy of a module when one of its functions, classes or objects is first used."""
+    _planned[name] = names
+
+
+def copy_of(name: str) -> types.ModuleType | None:
+    """Return the second copy of a module, if there is one or one is planned."""
+    found = _copies.get(name)
+    return second_copy(name, **_planned[name]) if found is None and name in _planned else found
+
+
+def is_planned(name: str) -> bool:
+    """Return whether a module has a second copy, or gets one when it is used."""
+    return name in _planned or name in _copies
+
+
+def copied(value: Any) -> Any:
+    """Return a function or class of a SciPy module as it is in the module's second copy."""
+    found = copy_of(value.__module__)
+    for name in value.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return value if found is None else found
+
+
+def followed(fun: Callable) -> Callable:
+    """Return a function that calls the second copy of `fun`, which is made by the first call."""
+    original = inspect.unwrap(fun)
+
+    @functools.wraps(fun)
+    def body(*args, **options):
+        return copied(original)(*args, **options)
+
+    return body
+
+
+class LazyClass:
+    """Stands for a class of a second copy that is made when it is used."""
+
+    def __init__(self, cls):
+        self._wengert_of = cls
+        self.__name__, self.__doc__ = cls.__name__, cls.__doc__
+
+    def __call__(self, *args, **options):
+        return copied(self._wengert_of)(*args, **options)
+
+    def __getattr__(self, name):
+        return getattr(copied(self._wengert_of), name)
+
+    def __instancecheck__(self, x):
+        return isinstance(x, (self._wengert_of, copied(self._wengert_of)))
+
+    def __mro_entries__(self, bases):
+        return (copied(self._wengert_of),)
 
 
 def second_copy(name: str, **names: Any) -> types.ModuleType:
@@ -303,7 +367,7 @@ class _Replaced(types.ModuleType):
 
     def __getattribute__(self, name):
         module = _of.__get__(self)
-        if (copy := _copies.get(module.__name__)) is not None and name in vars(copy) and name != "__dict__":
+        if (copy := copy_of(module.__name__)) is not None and name in vars(copy) and name != "__dict__":
             return vars(copy)[name]
         return replaced(getattr(module, name))
 
@@ -329,11 +393,8 @@ def replaced(value: Any) -> Any:
             return _HELPERS[value.__name__]
         if _is_array_api(home):
             second_copy(home)
-        if home in _copies:
-            found = _copies[home]
-            for name in value.__qualname__.split("."):
-                found = getattr(found, name, None)
-            return value if found is None else found
+        if is_planned(home):
+            return copied(value)
     return value
 
 

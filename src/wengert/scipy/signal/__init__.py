@@ -4,6 +4,7 @@ Most functions are SciPy's Python code with rules in place of the compiled funct
 """
 
 import importlib as _importlib
+import inspect as _inspect
 
 from wengert import registry as _registry
 from wengert.rules.scipy import signal as _rules
@@ -19,8 +20,8 @@ _registry.by_formula(_signal.peak_widths, _rules._peak_widths)
 _registry.by_formula(_signal.unique_roots, _rules.unique_roots)
 
 
-def _declare(module, copies):
-    """Declare public functions of a SciPy module by those of second copies."""
+def _declare(module):
+    """Declare public functions of a SciPy module by those of second copies, which are made when they are called."""
     original = _importlib.import_module(module)
     proxies = _rules.Functions(module)
     for name in namespace.public_names(original):
@@ -30,43 +31,48 @@ def _declare(module, copies):
         proxy = getattr(proxies, name)
         if proxy in _registry.rows:
             continue
-        body = next((vars(copy)[name] for copy in copies if name in vars(copy)), None)
+        is_copied = namespace.is_planned(_inspect.unwrap(value).__module__)
         if name in _rules.REFUSED:
             _registry.refuse(proxy, _rules.REFUSED[name])
         elif name in _rules.CONSTANT:
             _registry.constant(proxy)
-        elif body is not None:
-            _registry.by_formula(proxy, body, on_complex=True)
+        elif is_copied:
+            _registry.by_formula(proxy, namespace.followed(value), on_complex=True)
 
 
 _compiled = {"_sigtools": _rules.Compiled}
-_windows = namespace.second_copy("scipy.signal.windows._windows")
-_declare("scipy.signal.windows", [_windows])
+namespace.copy_later("scipy.signal.windows._windows")
+_declare("scipy.signal.windows")
 _own = {"lfilter": _signal.lfilter, "sosfilt": _signal.sosfilt, "unique_roots": _rules.unique_roots}
-_copies = [
-    namespace.second_copy(f"scipy.signal.{name}", **names)
-    for name, names in {
-        "_arraytools": {},
-        "_polyutils": {},
-        "_waveforms": {},
-        "_filter_design": {},
-        "_fir_filter_design": _compiled,
-        "_lti_conversion": {},
-        "_ltisys": {},
-        "_signaltools": _compiled | _own,
-        "_savitzky_golay": {},
-        "_short_time_fft": {},
-        "_spectral_py": {},
-        "_czt": {},
-        "_spline_filters": {},
-    }.items()
-]
-_declare("scipy.signal", [*_copies, _windows])
-_ltisys = namespace.second_copy("scipy.signal._ltisys")
-lti, dlti = _ltisys.lti, _ltisys.dlti
-StateSpace, TransferFunction, ZerosPolesGain = _ltisys.StateSpace, _ltisys.TransferFunction, _ltisys.ZerosPolesGain
-
-ShortTimeFFT = namespace.second_copy("scipy.signal._short_time_fft").ShortTimeFFT
+for _name, _names in {
+    "_arraytools": {},
+    "_polyutils": {},
+    "_waveforms": {},
+    "_filter_design": {},
+    "_fir_filter_design": _compiled,
+    "_lti_conversion": {},
+    "_ltisys": {},
+    "_signaltools": _compiled | _own,
+    "_savitzky_golay": {},
+    "_short_time_fft": {},
+    "_spectral_py": {},
+    "_czt": {},
+    "_spline_filters": {},
+}.items():
+    namespace.copy_later(f"scipy.signal.{_name}", **_names)
+_declare("scipy.signal")
+lti, dlti, StateSpace, TransferFunction, ZerosPolesGain, ShortTimeFFT = (
+    namespace.LazyClass(getattr(_importlib.import_module("scipy.signal"), name))
+    for name in "lti dlti StateSpace TransferFunction ZerosPolesGain ShortTimeFFT".split()
+)
+namespace.register_objects(
+    "scipy.signal._short_time_fft.ShortTimeFFT",
+    *(
+        f"scipy.signal._ltisys.{kind}{time}"
+        for kind in ("StateSpace", "TransferFunction", "ZerosPolesGain")
+        for time in ("Continuous", "Discrete")
+    ),
+)
 
 #: chirp z-transforms of plain lengths; their call is that of czt and zoom_fft
 _PLAIN = frozenset(("BadCoefficients", "CZT", "ZoomFFT"))

@@ -4,12 +4,12 @@ They are second copies of SciPy's Python code.
 """
 
 from wengert.scipy import namespace
-from wengert.scipy.stats import distributions as _distributions  # before modules that import distributions
 from wengert.scipy.stats import multivariate as _multivariate
 from wengert.scipy.stats import random_variables as _random_variables
 from wengert.scipy.stats import summaries as _summaries
+from wengert.scipy.stats import univariate as _univariate  # before modules that import distributions
 
-globals().update(_distributions.INSTANCES | _distributions.CLASSES | _multivariate.REPLACED)
+globals().update(_univariate.INSTANCES | _univariate.CLASSES | _multivariate.REPLACED)
 globals().update(_random_variables.REPLACED)
 
 _PLAIN = _summaries.PLAIN

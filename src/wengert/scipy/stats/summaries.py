@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import types
 
 import numpy as np
@@ -18,14 +19,10 @@ from wengert.scipy import namespace
 
 _functions = Functions("scipy.stats")
 _original = importlib.import_module("scipy.stats")
-_copies = [
-    namespace.second_copy(f"scipy.stats.{name}")
-    for name in "_axis_nan_policy _stats_py _variation _entropy _morestats _quantile _correlation".split()
-]
-_copies += [
-    namespace.second_copy("scipy.stats._hypotests", _cdf_cvm=_rules.cramer_von_mises),
-    namespace.second_copy("scipy.stats.contingency"),
-]
+for _name in "_axis_nan_policy _stats_py _variation _entropy _morestats _quantile _correlation".split():
+    namespace.copy_later(f"scipy.stats.{_name}")
+namespace.copy_later("scipy.stats._hypotests", _cdf_cvm=_rules.cramer_von_mises)
+namespace.copy_later("scipy.stats.contingency")
 
 #: functions whose Python code is differentiated
 DIFFERENTIABLE = (
@@ -96,11 +93,10 @@ for _name in namespace.public_names(_original):
     _proxy = getattr(_functions, _name)
     if _proxy in registry.rows:
         continue
-    _body = next((vars(copy)[_name] for copy in _copies if copy.__name__ == _value.__module__), None)
     if _name in CONSTANT:
         registry.constant(_proxy)
-    elif _name in DIFFERENTIABLE and _body is not None:
-        registry.composed(_proxy, _body)
+    elif _name in DIFFERENTIABLE:
+        registry.composed(_proxy, namespace.followed(_value))
     else:
         registry.refuse(_proxy, REFUSED.get(_name, "write it with NumPy functions"))
 
@@ -111,8 +107,7 @@ def _needs_lambda(name):
     def body(x, lmbda=None, *args, **options):
         if lmbda is None:
             raise UnsupportedFunctionError(f"scipy.stats.{name} searches for lmbda: pass a value of lmbda")
-        copy = next(copy for copy in _copies if name in vars(copy))
-        return vars(copy)[name](x, lmbda, *args, **options)
+        return namespace.copied(inspect.unwrap(getattr(_original, name)))(x, lmbda, *args, **options)
 
     return body
 
