@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import scipy.interpolate as si
+from scipy.sparse.linalg import spsolve
 
 import wengert as wg
 from scipy_cases import check
-from wengert.errors import NonSmoothError, UnsupportedFunctionError
+from wengert.errors import ConvergenceError, NonSmoothError, UnsupportedFunctionError
 
 t = np.array([0.0, 0.7, 1.5, 2.1, 3.0, 4.2])
 y = np.sin(t) + 0.3 * t + 0.1
@@ -184,6 +185,15 @@ def test_barycentric_interpolation_is_that_of_the_same_polynomial():
         found = wg.jacobian(lambda y: si.BarycentricInterpolator(t, y, rng=rng)(q))(y)
         np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
     np.testing.assert_allclose(wg.jacobian(lambda y: si.barycentric_interpolate(t, y, q))(y), expected, atol=1e-12)
+
+
+def test_splines_on_grids_need_an_exact_solver():
+    def f(v, **options):
+        return si.RegularGridInterpolator((gx, gx), v, method="cubic", **options)(P)
+
+    with pytest.raises(ConvergenceError, match=r"solver=scipy\.sparse\.linalg\.spsolve"):
+        wg.grad(lambda v: np.sum(f(v)))(G)
+    check(lambda v: f(v, solver=spsolve), G, order=1, compiled=False, batches=False, sparse=False)
 
 
 REFUSED = {

@@ -16,11 +16,13 @@ from wengert import registry as _registry
 from wengert.core.dispatch import dispatch as _dispatch
 from wengert.core.frames import at as _at
 from wengert.core.operands import var as _var
+from wengert.errors import ConvergenceError as _ConvergenceError
 from wengert.errors import UnsupportedFunctionError as _UnsupportedFunctionError
 from wengert.rules.scipy import interpolate as _rules
 from wengert.rules.scipy.functions import Functions as _Functions
 from wengert.scipy import linalg as _linalg
 from wengert.scipy import namespace as _namespace
+from wengert.scipy.sparse import linalg as _sparse_solvers
 
 _interpolate = _Functions("scipy.interpolate")
 _copy = _namespace.second_copy
@@ -248,11 +250,21 @@ class NdBSpline:
 
 
 def _make_ndbspl(points, values, k=3, **options):
-    """Interpolate along each axis in turn; SciPy solves all equations at once, iteratively."""
+    """Interpolate along each axis in turn; SciPy solves all equations at once, by default iteratively."""
+    solver = options.get("solver")
+    if solver is not None and solver is vars(_sparse_solvers).get(solver.__name__):
+        options["solver"] = solver.__wrapped__  # SciPy's function, by which it chooses its further options
     made = _grids_of_scipy.make_ndbspl(points, _var.plain(values), k, **options)
     if not _var.is_traced(values):
         return NdBSpline._of(made)
     c = _rules.tensor_coefficients(made.t, made.k, points, values)
+    exact = _np.asarray(_var.plain(c))
+    error = _np.max(_np.abs(made.c - exact)) / _np.max(_np.abs(exact))
+    if error > 1e-10:  # SciPy's spline is another function of the values than the interpolating one
+        raise _ConvergenceError(
+            f"scipy.interpolate.RegularGridInterpolator solves for its spline iteratively, and the error {error:.0e} has "
+            f"no derivative{_at()}: pass solver=scipy.sparse.linalg.spsolve"
+        )
     return NdBSpline._of(made, _namespace.with_value(c, made.c))
 
 
