@@ -262,8 +262,8 @@ def _make_ndbspl(points, values, k=3, **options):
     error = _np.max(_np.abs(made.c - exact)) / _np.max(_np.abs(exact))
     if error > 1e-10:  # SciPy's spline is another function of the values than the interpolating one
         raise _ConvergenceError(
-            f"scipy.interpolate.RegularGridInterpolator solves for its spline iteratively, and the error {error:.0e} has "
-            f"no derivative{_at()}: pass solver=scipy.sparse.linalg.spsolve"
+            f"scipy.interpolate.RegularGridInterpolator solves for its spline iteratively, and the error {error:.0e} "
+            f"has no derivative{_at()}: pass solver=scipy.sparse.linalg.spsolve"
         )
     return NdBSpline._of(made, _namespace.with_value(c, made.c))
 
