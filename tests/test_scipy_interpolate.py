@@ -187,6 +187,19 @@ def test_barycentric_interpolation_is_that_of_the_same_polynomial():
     np.testing.assert_allclose(wg.jacobian(lambda y: si.barycentric_interpolate(t, y, q))(y), expected, atol=1e-12)
 
 
+ENDS = {
+    "bbox": lambda t: si.InterpolatedUnivariateSpline(t, y, bbox=[-1, 5])(1.1),
+    "xb": lambda t: si.splev(1.1, si.splrep(t, y, xb=-1)),
+    "ub": lambda t: si.splprep([t, y], s=0, u=np.linspace(0, 1, 6), ub=-0.1)[0][1][0],
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_ends_beyond_the_points_are_refused(name):
+    with pytest.raises(UnsupportedFunctionError, match="between the first and the last"):
+        wg.grad(lambda t: np.sum(ENDS[name](t)))(t)
+
+
 def test_splines_on_grids_need_an_exact_solver():
     def f(v, **options):
         return si.RegularGridInterpolator((gx, gx), v, method="cubic", **options)(P)

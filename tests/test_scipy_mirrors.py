@@ -127,6 +127,20 @@ def test_formula_gives_derivatives_and_the_function_itself_gives_values():
     assert row.is_formula
 
 
+@pytest.mark.parametrize("body", [lambda x, power=1: x, lambda x, power=1: np.sum(x**power)])
+def test_formula_that_gives_another_value_raises(body):
+    def powers(x, power=1):
+        return x**power
+
+    proxy = functions.proxy_of(powers, "scipy.linalg", "powers")
+    registry.by_formula(proxy, body)
+    try:
+        with pytest.raises(wg.errors.UnsupportedFunctionError, match=r"scipy\.linalg\.powers .*another value"):
+            wg.grad(lambda x: np.sum(proxy(x, 2)))(np.array([0.3, 1.2]))
+    finally:
+        del registry.rows[proxy], functions._proxies[id(powers)]
+
+
 RNG = np.random.default_rng(4)
 SAMPLES = RNG.normal(size=(3, 12))
 #: arguments of functions that are declared constant and take floats; others take lengths, names or truth values

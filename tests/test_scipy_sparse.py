@@ -251,6 +251,16 @@ def test_repeated_eigenvalues_have_no_derivative_of_vectors():
         wg.grad(g)(np.array(1.0))
 
 
+def test_arrays_of_constants_made_for_assembly_have_their_own_attributes():
+    def f(x):
+        A = ss.lil_array((2, 2))
+        A[0, 1] = 3.0
+        D = ss.dok_array(np.eye(2))
+        return x * (A.rows[0][0] + A.data[0][0] + sum(D.values()) + len(D.keys()))
+
+    assert wg.value_and_grad(f)(2.0) == (16.0, 8.0)
+
+
 def test_products_of_a_matrix_of_sums_are_refused():
     with pytest.raises(UnsupportedFunctionError, match=r"numpy\.asarray"):
         wg.grad(lambda x: np.sum(ss.csr_matrix(np.outer(x, x)).sum(axis=1) * x))(two)

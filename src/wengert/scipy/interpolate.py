@@ -119,6 +119,12 @@ def _knots_of(x, k, t):
     """Return the knots t of a spline that SciPy found, as a function of x; inner knots of a fit are constant."""
     if not _var.holds_traced(x):
         return t
+    plain = _np.asarray(_var.plain(x))
+    if t[0] != plain[0] or t[-1] != plain[-1]:
+        raise _UnsupportedFunctionError(
+            f"scipy.interpolate has a derivative in the points x of splines between the first and the last of them only"
+            f"{_at()}: leave out bbox=, xb=, xe=, ub= and ue="
+        )
     if len(t) == len(x) + k + 1:
         return _namespace.with_value(_rules.interpolating_knots(x, k), t)
     return _np.concatenate([_np.repeat(x[:1], k + 1), t[k + 1 : -k - 1], _np.repeat(x[-1:], k + 1)])
@@ -141,6 +147,7 @@ def _splrep(x, y, w=None, xb=None, xe=None, k=3, task=0, s=None, t=None, full_ou
 def _splprep(x, w=None, u=None, ub=None, ue=None, k=3, task=0, s=None, t=None, full_output=0, **options):
     if s != 0 or full_output or task != 0 or w is not None or t is not None or options.get("per"):
         raise _chosen_knots("splprep")
+    _check_ends("splprep", ub, ue)
     x = _dispatch.stacked([*x])
     (knots, value, _), places = _scipy("splprep")(_var.plain(x), u=None if u is None else _var.plain(u), k=k, s=0)
     if u is None:
@@ -154,17 +161,27 @@ def _splprep(x, w=None, u=None, ub=None, ue=None, k=3, task=0, s=None, t=None, f
 def _make_splrep(x, y, *, w=None, xb=None, xe=None, k=3, s=0, t=None, nest=None, bc_type=None):
     if s != 0 or t is not None or bc_type not in (None, "not-a-knot"):
         raise _chosen_knots("make_splrep")
+    _check_ends("make_splrep", xb, xe)
     return _bsplines.make_interp_spline(x, y, k=k)
 
 
 def _make_splprep(x, *, w=None, u=None, ub=None, ue=None, k=3, s=0, t=None, nest=None, bc_type=None):
     if s != 0 or t is not None or bc_type not in (None, "not-a-knot"):
         raise _chosen_knots("make_splprep")
+    _check_ends("make_splprep", ub, ue)
     x = _dispatch.stacked([*x])
     if u is None:
         length = _np.cumsum(_np.sqrt(_np.sum(_np.diff(x) ** 2, axis=0)))
         u = _np.concatenate([_np.zeros(1), length]) / length[-1]
     return _bsplines.make_interp_spline(u, x, k=k, axis=1), u
+
+
+def _check_ends(name, *ends):
+    if any(end is not None for end in ends):
+        raise _UnsupportedFunctionError(
+            f"scipy.interpolate.{name} has a derivative between the first and the last point only{_at()}: leave out "
+            "the ends of the interval"
+        )
 
 
 def _sproot(tck, mest=10):

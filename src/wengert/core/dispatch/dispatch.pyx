@@ -174,7 +174,7 @@ def function(fun, args, kwargs, compute=None):
             check_target(row.name, args)
         y = row.variadic(*map(mixed.as_array_like, args), **kwargs)
         if row.is_formula and not recording:
-            y = _with_value(y, _plain_call(fun, args, kwargs))
+            y = _with_value(y, _plain_call(fun, args, kwargs), row.name)
         return y
     if row.kind == "constant":
         if fun in WRITERS:
@@ -211,12 +211,37 @@ def may_overwrite(fun):
     return any(parameter.name.startswith("overwrite") for parameter in signature(fun) or ())
 
 
-def _with_value(y, value):
+def _with_value(y, value, name=None):
     """Return `value`, the result of a function, with the derivative of the equivalent `y`; both may be tuples."""
     if isinstance(y, (tuple, list)):
-        parts = [_with_value(a, b) for a, b in zip(y, value, strict=True)]
+        parts = [_with_value(a, b, name) for a, b in zip(y, value, strict=True)]
         return value._make(parts) if hasattr(value, "_make") else type(value)(parts)
-    return apply(_value_row, replaced_value, (y, value), {}) if var.is_traced(y) else value
+    if not var.is_traced(y):
+        return value
+    _check_agreement(plain(y), value, name)
+    return apply(_value_row, replaced_value, (y, value), {})
+
+
+#: differences of a formula from the value of its function, relative to the largest element and absolute, that are no
+#: rounding errors
+TOLERANCES = 1e-2, 1e-6
+
+
+def _check_agreement(y, value, name):
+    """Raise if a formula gives another value than its function: it may not know an option."""
+    y, value = np.asarray(y), np.asarray(value)
+    if y.shape == value.shape:
+        if y.dtype.kind not in "fc" or value.dtype.kind not in "fc" or np.array_equal(y, value):
+            return
+        with np.errstate(all="ignore"):
+            is_finite = np.isfinite(y) & np.isfinite(value)
+            size = np.max(np.abs(value), where=is_finite, initial=0)
+            if not np.any(is_finite & (np.abs(y - value) > TOLERANCES[0] * size + TOLERANCES[1])):
+                return
+    raise UnsupportedFunctionError(
+        f"{name or 'this function of SciPy'} has no derivative rule for these arguments{at()}: its formula gives "
+        "another value. Leave out options, or write the function with NumPy"
+    )
 
 
 def replaced_value(y, value):

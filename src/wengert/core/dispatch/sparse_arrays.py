@@ -136,6 +136,8 @@ class SparseVar:
         return issubclass(self.cls, sys.modules["scipy.sparse"].sparray)
 
     def __getattr__(self, name):
+        if not (name.startswith("__") or var.holds_traced(self.triplets[0])):
+            return getattr(self._untraced(), name)  # such as the rows of a list of lists
         if name in _ELEMENTWISE:
             return functools.partial(self._elementwise, getattr(np, name))
         if name in _STORAGE:
@@ -224,6 +226,10 @@ class SparseVar:
         """Sort the entries and sum duplicates in place; entries that are 0 stay, since their derivative may not be."""
         self._changed(*self._ordered(self.format == "csc"))
 
+    def _untraced(self):
+        """Return SciPy's array of entries that are not traced."""
+        return made(*self.triplets, self.shape, self.cls)
+
     def _compressed(self):
         """Return the entries and indices as CSR, CSC and COO arrays store them."""
         if self.format not in ("csr", "csc", "coo"):
@@ -235,6 +241,8 @@ class SparseVar:
 
     @property
     def data(self):
+        if self.format == "lil" and not var.holds_traced(self.triplets[0]):
+            return self._untraced().data
         return self._compressed()[0]
 
     @data.setter

@@ -105,7 +105,7 @@ def solve_triangular(
     a, b, trans=0, lower=False, unit_diagonal=False, overwrite_b=False, check_finite=True
 ):
     a, b, trans = as_array(a), as_array(b), {0: "N", 1: "T", 2: "C"}.get(trans, trans)
-    if np.ndim(a) == 2 and np.shape(a)[0] >= MIN_TRIANGULAR:
+    if np.ndim(a) == 2 and np.ndim(b) <= 2 and np.shape(a)[0] >= MIN_TRIANGULAR:
         return triangular_solution(a, b, trans, bool(lower), bool(unit_diagonal))
     a = triangle(a, lower, unit_diagonal)
     if trans != "N":
