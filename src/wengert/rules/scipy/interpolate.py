@@ -501,7 +501,10 @@ def inserted(t, c, k, x, count):
 
 @dispatched
 def surface_derivative(tx, ty, c, kx, ky, nux, nuy):
-    return np.array(original("_fitpack2")._fitpack.pardtc(tx, ty, c, kx, ky, nux, nuy)[0])
+    """Return the coefficients of a derivative of a surface, followed by zeros."""
+    found = np.array(original("_fitpack2")._fitpack.pardtc(tx, ty, c, kx, ky, nux, nuy)[0])
+    found[(len(tx) - nux - kx - 1) * (len(ty) - nuy - ky - 1) :] = 0.0
+    return found
 
 
 def _surface_derivative(tx, ty, c, kx, ky, nux, nuy):

@@ -164,7 +164,11 @@ def _norm(a, ord=None, axis=None, keepdims=False, check_finite=True):
 def _lstsq(a, b, cond=None, overwrite_a=False, overwrite_b=False, check_finite=True, lapack_driver=None):
     a, b = as_array(a), as_array(b)
     x, squares, rank, s = np.linalg.lstsq(a, b, -1 if cond is None else cond)
-    if np.ndim(b) == 1 and np.size(squares) == 1:
+    if lapack_driver == "gelsy":
+        squares = np.zeros(0)
+    elif np.size(squares) == 0 and np.shape(a)[0] > np.shape(a)[1]:
+        squares = np.full(np.shape(b)[1:], np.nan)  # as SciPy does for a matrix without full rank
+    elif np.ndim(b) == 1 and np.size(squares) == 1:
         squares = squares[0]
     return x, squares, rank, None if lapack_driver == "gelsy" else s
 
