@@ -31,6 +31,7 @@ class H:
     def __call__(self, x):
         return self.s(x) ** 2
 
+LATTICE = np.repeat(np.arange(4.0), 4) / 4, np.tile(np.arange(4.0), 4) / 4
 
 CASES = {
     "cs": (lambda x: cs(x), q),
@@ -146,6 +147,11 @@ CASES = {
         lambda p: si.RegularGridInterpolator((gx, gx), G, bounds_error=False, fill_value=None)(p + 0.7),
         P,
     ),
+    "surface with weights": (
+        lambda v: si.LSQBivariateSpline(*LATTICE, np.cos(v), [], [], 1 + LATTICE[0], kx=2, ky=2)([0.3, 0.7], 0.4),
+        np.sin(np.arange(16.0)),
+    ),
+    "make_splprep": (lambda y: si.make_splprep([t, y])[0]([0.2, 0.7]), y),
     "Rbf": (lambda v: si.Rbf(P[:, 0], P[:, 1], v)(P[:, 0] + 0.01, P[:, 1]), y),
 }
 

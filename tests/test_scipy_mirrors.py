@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import os
 import subprocess
 import sys
 import types
@@ -95,6 +96,40 @@ def test_import_loads_no_module_of_scipy():
     code = "import sys, wengert, wengert.scipy; print([m for m in sys.modules if m.partition('.')[0] == 'scipy'])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+_FIRST_CALLS_IN_THREADS = """
+import sys
+import numpy as np
+from scipy import signal, stats
+import wengert as wg
+from helpers import in_threads
+
+functions = [
+    lambda x: signal.savgol_filter(x, 7, 2),
+    lambda x: signal.filtfilt([0.5, 0.5], [1.0, -0.2], x),
+    lambda x: signal.detrend(x),
+    lambda x: signal.welch(x, nperseg=16)[1],
+    lambda x: stats.contingency.expected_freq(x.reshape(8, 5)),
+    lambda x: stats.skew(x),
+]
+x, found, count = np.linspace(0.1, 1.0, 40), [None] * 12, len(functions)
+
+def work(i):
+    found[i] = wg.jacobian(functions[i % count])(x)
+
+sys.setswitchinterval(1e-6)
+in_threads(work, len(found))
+for i, f in enumerate(functions):
+    np.testing.assert_array_equal(found[i], wg.jacobian(f)(x))
+    np.testing.assert_array_equal(found[i + count], found[i])
+"""
+
+
+def test_threads_wait_for_a_copy_that_another_makes():
+    code = f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})\n{_FIRST_CALLS_IN_THREADS}"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
 
 
 def test_unknown_option_is_named():

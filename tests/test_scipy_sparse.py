@@ -232,6 +232,33 @@ REFUSED = {
 }
 
 
+@pytest.mark.parametrize("name", ["L", "U"])
+def test_factors_of_a_traced_matrix_are_refused_with_a_remedy(name):
+    with pytest.raises(UnsupportedFunctionError, match=rf"SuperLU\.{name} .*numpy\.linalg\.slogdet"):
+        wg.grad(lambda e: np.sum(getattr(sl.splu(M(e).tocsc()), name).diagonal()))(e)
+
+
+def stored_as(dtype, x):
+    A = ss.lil_array((2, 2), dtype=dtype)
+    A[0, 0] = 2.7
+    A[0, 1] = x * 2.7
+    A[1] = [x, 1.4]
+    return A.toarray() + A[0, 1]
+
+
+@pytest.mark.parametrize(("dtype", "slope"), [(int, 0.0), (np.float32, np.float32(2.7)), (complex, 2.7)])
+def test_stored_values_get_the_dtype_of_the_array(dtype, slope):
+    y, tangent = wg.jvp(lambda x: stored_as(dtype, x), 1.3, 1.0)
+    np.testing.assert_allclose(y, stored_as(dtype, 1.3), rtol=1e-6)
+    np.testing.assert_allclose(tangent, slope * np.array([[1.0, 2.0], [1.0, 1.0]]) + [[0, 0], [slope != 0, 0]])
+
+
+def test_complex_values_are_not_stored_in_an_array_of_floats():
+    with pytest.raises(TypeError, match="dtype=complex"):
+        wg.jvp(lambda x: np.abs(stored_as(float, 1j * x)), 1.3, 1.0)
+
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_functions_without_rule_are_refused_with_a_remedy(name):
     f, remedy = REFUSED[name]

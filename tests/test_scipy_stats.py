@@ -52,6 +52,7 @@ RANDOM_VARIABLES = {
     "truncate": lambda m, s: st.truncate(st.Normal(mu=m, sigma=s), -1, 4).logpdf(0.7),
     "make_distribution": lambda m, s: st.make_distribution(st.gamma)(a=m).logpdf(s),
 }
+diagonal = st.Covariance.from_diagonal([1.0, 2.0])
 CASES = {
     "describe": (lambda x: st.describe(x).variance, x),
     "gmean": (st.gmean, x),
@@ -169,6 +170,21 @@ CASES = {
         lambda v: st.binned_statistic_2d(np.arange(len(v)), np.arange(len(v)) % 2, v, "mean", bins=[2, 2]).statistic,
         x,
     ),
+    "binned_statistic of a function": (
+        lambda v: st.binned_statistic(np.arange(len(v)) // 3, v, lambda z: np.sum(z) * 2, bins=5).statistic,
+        x,
+    ),
+    "binned_statistic of no values": (lambda v: st.binned_statistic([0.0, 4.0], v[:2], np.sum, bins=3).statistic, x),
+    "covariance by its factor": (
+        lambda v: st.multivariate_normal.logpdf(v[:2], M, st.Covariance.from_cholesky(np.linalg.cholesky(S) * v[2])),
+        x,
+    ),
+    "covariance by its diagonal": (
+        lambda v: st.multivariate_normal(M, st.Covariance.from_diagonal(v[1:3])).logpdf(v[:2]),
+        x,
+    ),
+    "covariance by its inverse": (lambda v: st.Covariance.from_precision(pos(S) * v[0]).whiten(v[1:3]), x),
+    "covariance made before": (lambda v: diagonal.whiten(v[:2]) * diagonal.log_pdet, x),
     "mvn rvs": (lambda t: st.multivariate_normal.rvs(t[:2], pos(S) * t[2], size=2, random_state=3), x),
     "qmc scale": (lambda t: st.qmc.scale(np.full((3, 2), 0.3), [0.0, t[0] - 9], t[1:3]), x),
     "own distribution": (lambda v: ours.logpdf(v, 1.3), x),

@@ -243,7 +243,7 @@ def input_leaf(x: Any, name: str, takes_complex: bool = False) -> Any:
     if type(x) is float or (type(x) is int and not isinstance(x, bool)):
         return np.float64(x)
     if var.holds_traced(x):
-        x = dispatch.stacked(x) if isinstance(x, (list, tuple)) else x
+        x = dispatch.from_list(x)
         if not takes_complex and holds_complex(x):
             raise TypeError(complex_input_message(name))
         return var.as_numpy(x)

@@ -115,7 +115,7 @@ def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis
     """``numpy.linspace`` with possibly traced end points."""
     if not _var.holds_traced((start, stop)):
         return _plain_linspace(start, stop, num, endpoint, retstep, dtype, axis)
-    start, stop = (_dispatch.stacked(end) if isinstance(end, (list, tuple)) else end for end in (start, stop))
+    start, stop = (_dispatch.from_list(end) for end in (start, stop))
     num, delta = _operator.index(num), _np.subtract(stop, start)
     steps = (num - 1 if endpoint else num) or 1
     y = _np.reshape(_np.arange(num, dtype=delta.dtype), (-1,) + (1,) * _np.ndim(delta))

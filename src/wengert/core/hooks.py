@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from wengert import errors, registry
 from wengert.core import frames, levels
-from wengert.core.dispatch import arguments, checks, dispatch, matrices, methods, subclasses, text
+from wengert.core.dispatch import arguments, checks, dispatch, matrices, methods, sparse_callers, subclasses, text
 from wengert.core.modes import forward, nested
 from wengert.core.operands import var
 from wengert.core.tape import local_derivatives, tape
@@ -25,7 +25,7 @@ registry.record_strong = dispatch.record_strong
 local_derivatives.transposed = nested.transposed
 
 # NumPy calls protocols and methods of operands; their implementations are in modules above the operands.
-var.set_modules((arguments, checks, dispatch, forward, matrices, methods, subclasses))
+var.set_modules((arguments, checks, dispatch, forward, matrices, methods, sparse_callers, subclasses))
 dispatch.subclasses = subclasses
 methods.subclasses = subclasses
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from wengert.containers import stopped
-from wengert.core.dispatch.dispatch import stacked
+from wengert.core.dispatch.dispatch import from_list
 from wengert.core.operands.var import holds_traced, value_of
 from wengert.core.rebind.rebind import rebound
 from wengert.errors import ComplexValueError, ConvergenceError, GuardError
@@ -283,7 +283,7 @@ def _solution(word, f, residual, x0, args, solve, default, on_failure, has_info,
     """Run the solver and attach derivatives to its result."""
     name = f"implicit.{word}({getattr(f, '__name__', f)})"
     check_options(name, on_failure, **options)
-    start = stacked(x0) if isinstance(x0, (list, tuple)) else x0
+    start = from_list(x0)
     x0 = np.asarray(value_of(stopped(x0)))
     x0 = x0.astype(np.result_type(x0.dtype, np.float32 if x0.dtype.kind == "f" else np.float64))[()]
     if is_recorded() and not has_info and default is _Hybr and (solve, on_failure) == (None, "raise"):
@@ -407,4 +407,4 @@ class _Steffensen(_Hybr):
 
 def _as_array(y):
     """Convert a list to an array; return other results unchanged."""
-    return stacked(y) if isinstance(y, (list, tuple)) else y
+    return from_list(y)

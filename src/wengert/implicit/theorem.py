@@ -305,7 +305,7 @@ class Equations:
         """Residual, with the running derivatives."""
         x = x if var.is_var(x) or not self.shape else var.clean(np.array(x))
         r = rebound(self.residual)(x, *self.args)
-        return self._shaped(dispatch.stacked(r) if isinstance(r, (list, tuple)) else r)
+        return self._shaped(dispatch.from_list(r))
 
     def value(self, x):
         """Residual at plain values."""

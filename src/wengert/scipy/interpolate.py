@@ -131,7 +131,7 @@ def _knots_of(x, k, t):
 
 
 def _splrep(x, y, w=None, xb=None, xe=None, k=3, task=0, s=None, t=None, full_output=0, per=0, quiet=1):
-    x, y, w = (_dispatch.stacked(z) if isinstance(z, (list, tuple)) else z for z in (x, y, w))
+    x, y, w = (_dispatch.from_list(z) for z in (x, y, w))
     if per or full_output or task == 1 or _var.holds_traced(t):
         raise _chosen_knots("splrep")
     (knots, value, _), _, ier, _ = _scipy("splrep")(
@@ -151,8 +151,7 @@ def _splprep(x, w=None, u=None, ub=None, ue=None, k=3, task=0, s=None, t=None, f
     x = _dispatch.stacked([*x])
     (knots, value, _), places = _scipy("splprep")(_var.plain(x), u=None if u is None else _var.plain(u), k=k, s=0)
     if u is None:
-        length = _np.cumsum(_np.sqrt(_np.sum(_np.diff(x) ** 2, axis=0)))
-        u = _namespace.with_value(_np.concatenate([_np.zeros(1), length]) / length[-1], places)
+        u = _namespace.with_value(_part_of_length(x), places)
     knots = _knots_of(u, k, knots)
     c = [_namespace.with_value(_rules.fitted(u, y, None, knots, k), of_y) for y, of_y in zip(x, value, strict=True)]
     return [knots, c, k], u
@@ -170,10 +169,14 @@ def _make_splprep(x, *, w=None, u=None, ub=None, ue=None, k=3, s=0, t=None, nest
         raise _chosen_knots("make_splprep")
     _check_ends("make_splprep", ub, ue)
     x = _dispatch.stacked([*x])
-    if u is None:
-        length = _np.cumsum(_np.sqrt(_np.sum(_np.diff(x) ** 2, axis=0)))
-        u = _np.concatenate([_np.zeros(1), length]) / length[-1]
+    u = _part_of_length(x) if u is None else u
     return _bsplines.make_interp_spline(u, x, k=k, axis=1), u
+
+
+def _part_of_length(x):
+    """Return the length of the polygon through the points x up to each of them, as a part of the whole."""
+    length = _np.cumsum(_np.sqrt(_np.sum(_np.diff(x) ** 2, axis=0)))
+    return _np.concatenate([_np.zeros(1), length]) / length[-1]
 
 
 def _check_ends(name, *ends):
@@ -197,7 +200,7 @@ def _sproot(tck, mest=10):
 
 def _lagrange(x, w):
     """Keep leading zero coefficients, which SciPy drops, since their derivatives may be nonzero."""
-    x, w = (_dispatch.stacked(z) if isinstance(z, (list, tuple)) else z for z in (x, w))
+    x, w = (_dispatch.from_list(z) for z in (x, w))
     value = _scipy("lagrange")(_var.plain(x), _var.plain(w)).c
     found = _rules.lagrange_coefficients(x, w)
     rest = _np.zeros(len(found) - len(value))
@@ -239,7 +242,7 @@ class NdBSpline:
     __doc__ = _scipy("NdBSpline").__doc__
 
     def __init__(self, t, c, k, *, extrapolate=None):
-        c = _dispatch.stacked(c) if isinstance(c, (list, tuple)) else c
+        c = _dispatch.from_list(c)
         self._fill(_scipy("NdBSpline")(t, _var.plain(c), k, extrapolate=extrapolate), c)
 
     def _fill(self, spline, c):
@@ -322,7 +325,7 @@ class UnivariateSpline(_splines.UnivariateSpline):
 
 def _fill_spline(spline, name, x, y, w, options):
     """Initialise a spline from SciPy's spline of the plain data; its knots and coefficients are traced."""
-    x, y, w = (_dispatch.stacked(z) if isinstance(z, (list, tuple)) else z for z in (x, y, w))
+    x, y, w = (_dispatch.from_list(z) for z in (x, y, w))
     if _var.holds_traced(options.get("t")):
         raise _UnsupportedFunctionError(
             f"scipy.interpolate.{name} has no derivative in its knots: use make_lsq_spline(x, y, t)"
@@ -375,10 +378,10 @@ class _FittedSurface:
 
     def __init__(self, x, y, z, *args, **options):
         name = type(self).__name__
-        w = options.get("w")
+        w = _inspect.signature(_scipy(name)).bind(x, y, z, *args, **options).arguments.get("w")
         if _var.holds_traced((x, y, args, w)):
             raise _UnsupportedFunctionError(f"scipy.interpolate.{name} has a derivative in the values z only")
-        z = _dispatch.stacked(z) if isinstance(z, (list, tuple)) else z
+        z = _dispatch.from_list(z)
         made = _scipy(name)(x, y, _var.plain(z), *args, **options)
         vars(self).update(vars(_namespace.recast(made)))
         if _var.is_traced(z):
@@ -402,18 +405,6 @@ class SmoothBivariateSpline(_FittedSurface, _splines.SmoothBivariateSpline):
     __doc__ = _splines.SmoothBivariateSpline.__doc__
 
 
-def _refusing(name, remedy):
-    """Return a class that makes SciPy's objects of plain data and refuses traced data."""
-    original = _scipy(name)
-
-    def make(cls, *args, **options):
-        if _var.holds_traced((args, tuple(options.values()))):
-            raise _UnsupportedFunctionError(f"scipy.interpolate.{name} has no derivative rule{_at()}: {remedy}")
-        return original(*args, **options)
-
-    return type(name, (), {"__new__": make, "__doc__": original.__doc__, "__module__": __name__})
-
-
 for _name, _remedy in {
     "AAA": "it chooses support points one by one; use FloaterHormannInterpolator",
     "LSQSphereBivariateSpline": "use RBFInterpolator of points on the sphere",
@@ -421,7 +412,7 @@ for _name, _remedy in {
     "SmoothSphereBivariateSpline": "use RBFInterpolator of points on the sphere",
 }.items():
     if _interpolate.has(_name):
-        globals()[_name] = _refusing(_name, _remedy)
+        globals()[_name] = _namespace.refusing_class(_scipy(_name), _remedy)
 
 
 class RBFInterpolator(_radial.RBFInterpolator):
@@ -436,7 +427,7 @@ class RBFInterpolator(_radial.RBFInterpolator):
                     "scipy.interpolate.RBFInterpolator with neighbors= has no derivative in the points: leave it out"
                 )
             own = {"kernel": kernel, "epsilon": epsilon, "degree": degree}
-            self._local = y, _array_of(d), neighbors, own, smoothing
+            self._local = y, _numpy.asarray(d), neighbors, own, smoothing
         else:
             with _np.errstate(divide="ignore", invalid="ignore"):  # logarithms at distance 0, which SciPy leaves out
                 super().__init__(y, d, smoothing=smoothing, epsilon=epsilon, **options)
@@ -447,7 +438,7 @@ class RBFInterpolator(_radial.RBFInterpolator):
 
     def __call__(self, x):
         with _np.errstate(divide="ignore", invalid="ignore"):
-            found = super().__call__(x) if self._local is None else self._from_neighbours(_array_of(x))
+            found = super().__call__(x) if self._local is None else self._from_neighbours(_numpy.asarray(x))
         return _namespace.with_value(found, self._plain(_plain(x)))
 
 
@@ -460,10 +451,6 @@ class RBFInterpolator(_radial.RBFInterpolator):
             own = smoothing if _np.ndim(smoothing) == 0 else smoothing[near]
             found.append(RBFInterpolator(points[near], values[near], None, own, **options)(x[i : i + 1]))
         return _np.concatenate(found)
-
-
-def _array_of(x):
-    return _dispatch.stacked(x) if isinstance(x, (list, tuple)) else _numpy.asarray(x)
 
 
 def _radial_like(spline):
@@ -494,7 +481,7 @@ class _Triangulated:
             raise _UnsupportedFunctionError(
                 f"scipy.interpolate.{name} has a derivative in the values and in the query points only"
             )
-        values = _dispatch.stacked(values) if isinstance(values, (list, tuple)) else values
+        values = _dispatch.from_list(values)
         self.values, self.fill_value = values, fill_value
         self._plain = _scipy(name)(points, _var.plain(values), fill_value, rescale=rescale, **options)
         self.tri = self._plain.tri
@@ -549,9 +536,9 @@ class NearestNDInterpolator:
     """``scipy.interpolate.NearestNDInterpolator``: the value at the nearest of plain points."""
 
     def __init__(self, x, y, rescale=False, tree_options=None):
-        y = _dispatch.stacked(y) if isinstance(y, (list, tuple)) else y
+        y = _dispatch.from_list(y)
         self.values = y
-        x = _dispatch.stacked(x) if isinstance(x, (list, tuple)) else x
+        x = _dispatch.from_list(x)
         self._places = _scipy("NearestNDInterpolator")(_var.observed(x), _np.arange(len(y)), rescale, tree_options)
 
     def __call__(self, *args, **options):

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from wengert.containers import plain_copy
-from wengert.core.dispatch.dispatch import stacked
+from wengert.core.dispatch.dispatch import from_list
 from wengert.core.levels import forget, noted, outside, passive
 from wengert.core.operands.var import holds_traced
 from wengert.core.rebind.rebind import rebound
@@ -337,7 +337,7 @@ class _Value:
     def _run(self, x):
         y = rebound(self.f)(x, *self.args, **self.kwargs)
         y = y[0] if self.has_derivatives else y
-        return stacked(y) if isinstance(y, (list, tuple)) else y
+        return from_list(y)
 
     __call__ = _NotRebound(_run)
 

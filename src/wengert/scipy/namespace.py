@@ -22,8 +22,10 @@ import numpy as np
 
 import wengert.numpy
 from wengert.core.dispatch import dispatch, refusing
+from wengert.core.frames import at
 from wengert.core.operands import var
 from wengert.core.rebind import rebind
+from wengert.errors import UnsupportedFunctionError
 from wengert.rules.scipy import functions
 from wengert.rules.scipy.functions import known, with_rule
 
@@ -164,9 +166,24 @@ def computed(fun: Callable, *args: Any) -> Any:
     return fun(*var.plain(args))
 
 
+def refusing_class(original: type, remedy: str) -> type:
+    """Return a class that makes SciPy's objects of plain arguments and refuses traced ones."""
+    name = f"{original.__module__.partition('._')[0]}.{original.__name__}"
+
+    def make(cls, *args, **options):
+        if var.holds_traced((args, tuple(options.values()))):
+            raise UnsupportedFunctionError(f"{name} has no derivative rule{at()}: {remedy}")
+        return original(*args, **options)
+
+    space = {"__new__": make, "__doc__": original.__doc__, "__module__": f"wengert.{name.rpartition('.')[0]}"}
+    return type(original.__name__, (), space)
+
+
 # ---- second copies of SciPy's code
 
 _copies: dict[str, types.ModuleType] = {}
+#: names of copies whose source is still executed, by the thread that holds `rebind.lock`
+_unfinished: set[str] = set()
 #: modules that are copied when they are first used, with further replacements of names in them
 _planned: dict[str, dict[str, Any]] = {}
 
@@ -179,7 +196,12 @@ def copy_later(name: str, **names: Any) -> None:
 def copy_of(name: str) -> types.ModuleType | None:
     """Return the second copy of a module, if there is one or one is planned."""
     found = _copies.get(name)
-    return second_copy(name, **_planned[name]) if found is None and name in _planned else found
+    if found is None:
+        return second_copy(name) if name in _planned else None
+    if name in _unfinished:
+        with rebind.lock:  # which waits for another thread that makes it
+            return _copies.get(name)
+    return found
 
 
 def is_planned(name: str) -> bool:
@@ -242,8 +264,21 @@ def second_copy(name: str, **names: Any) -> types.ModuleType:
     rule, the classes of mirrors, and other second copies where they exist.
     Helpers for the array API are copied automatically, with `wengert.numpy` as the namespace of traced arrays.
     """
-    if name in _copies:
+    with rebind.lock:
+        if name not in _copies:
+            _unfinished.add(name)
+            try:
+                _execute(name, _planned.get(name, {}) | names)
+            except BaseException:
+                _copies.pop(name, None)
+                raise
+            finally:
+                _unfinished.discard(name)
         return _copies[name]
+
+
+def _execute(name, names):
+    """Execute the source of a module in a new module, then replace names in it."""
     original = importlib.import_module(name)
     copy = _copies[name] = types.ModuleType(original.__name__)
     space = vars(copy)
@@ -253,14 +288,9 @@ def second_copy(name: str, **names: Any) -> types.ModuleType:
     space |= {_PRIVATE + name: rebind.REGISTERED[id(vars(builtins)[name])][1] for name in _calls()}
     with open(original.__file__, encoding="utf-8") as file:
         tree = _made_differentiable(ast.parse(file.read()))
-    try:
-        exec(compile(tree, original.__file__, "exec", dont_inherit=True), space)
-    except BaseException:
-        del _copies[name]
-        raise
+    exec(compile(tree, original.__file__, "exec", dont_inherit=True), space)
     space.update(_in_array_api(space), **names)
     functions.copied.update(x for x in space.values() if isinstance(x, type) and x.__module__ == name)
-    return copy
 
 
 _PRIVATE = "_wengert_"

@@ -17,7 +17,7 @@ import numpy as np
 
 import wengert.numpy  # noqa: F401  (registers NumPy's functions for the rebinding of code)
 from wengert.containers import input_leaf, leaves_like, lowered, output_leaf, split
-from wengert.core.dispatch.dispatch import stacked
+from wengert.core.dispatch.dispatch import from_list, stacked
 from wengert.core.dispatch.nan_check import check_inputs
 from wengert.core.levels import check_end, explain, is_watched, recording, running
 from wengert.core.modes.nested import NestedTape
@@ -316,7 +316,7 @@ def as_directions(
 def _as_array(x):
     if not holds_traced(x):
         return np.asarray(x)
-    return stacked(x) if isinstance(x, (list, tuple)) else x
+    return from_list(x)
 
 
 def shape_of(y) -> tuple:

@@ -168,7 +168,7 @@ class Maker:
 
 def coefficients(x) -> list:
     """Coefficients of a series; for a constant, only the constant term."""
-    return x.c if isinstance(x, Series) else [dispatch.stacked(x) if isinstance(x, (list, tuple)) else x]
+    return x.c if isinstance(x, Series) else [dispatch.from_list(x)]
 
 
 def value_of(x):

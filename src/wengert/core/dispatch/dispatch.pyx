@@ -350,8 +350,13 @@ def stacked(items):
         for i, item in enumerate(items):
             out[i] = item
         return out
-    parts = [stacked(item) if isinstance(item, (list, tuple)) else item for item in items]
+    parts = [from_list(item) for item in items]
     return function(np.stack, (parts,), {})
+
+
+def from_list(x):
+    """Return a list or tuple as an array, see `stacked`, and other values unchanged."""
+    return stacked(x) if isinstance(x, (list, tuple)) else x
 
 
 def _dtype(x):
@@ -411,7 +416,7 @@ def _collect_operands(row, args):
             operands.append((i, -1, argument))
         elif isinstance(argument, (list, tuple)) and holds_traced(argument):
             if row.sequence and i == 0:
-                argument = args[0] = [stacked(x) if isinstance(x, (list, tuple)) else x for x in argument]
+                argument = args[0] = [from_list(x) for x in argument]
                 operands += [(0, j, x) for j, x in enumerate(argument) if var.is_traced(x)]
             else:
                 args[i] = stacked(argument)

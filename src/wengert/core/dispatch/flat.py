@@ -7,7 +7,7 @@ import operator
 import numpy as np
 
 from wengert.core.dispatch.checks import refuse_overlap
-from wengert.core.dispatch.dispatch import stacked
+from wengert.core.dispatch.dispatch import from_list
 
 
 class Flat:
@@ -51,7 +51,7 @@ class Flat:
         """Store values, repeated or truncated to the number of selected elements as NumPy does."""
         positions = np.arange(len(self))[key]
         where = np.unravel_index(positions, np.shape(self.base)) if np.ndim(self.base) else ()
-        value = stacked(value) if isinstance(value, (list, tuple)) else value
+        value = from_list(value)
         if np.ndim(value):
             refuse_overlap(self.base, where, value, "a store through .flat")
             value = np.resize(value, np.size(positions)) if np.size(value) != np.size(positions) else np.ravel(value)

@@ -15,7 +15,7 @@ import numpy as np
 from wengert.core.dispatch import mixed
 from wengert.core.dispatch.arguments import clean
 from wengert.core.dispatch.sparse_arrays import multiply_entries
-from wengert.core.dispatch.sparse_callers import MULTIPLY_METHODS, is_class_test, is_sparse_code  # noqa: F401
+from wengert.core.dispatch.sparse_callers import MULTIPLY_METHODS, is_sparse_code
 from wengert.core.dispatch.sparse_product import is_sparse, product, transposed_product
 from wengert.core.frames import at
 from wengert.errors import UnsupportedFunctionError

@@ -394,7 +394,8 @@ class SparseVar:
             value = value.toarray()
         elif isinstance(value, (list, tuple)):
             value = dispatch.stacked(value)
-        if all(isinstance(k, (int, np.integer)) for k in (i, j)):
+        is_element = all(isinstance(k, (int, np.integer)) for k in (i, j))
+        if is_element and self._entries.dtype in (np.float64, np.complex128):
             self._pending[self._place(operator.index(i), operator.index(j))] = value
             return
         rows, cols = np.arange(m)[i], np.arange(n)[j]
@@ -409,10 +410,20 @@ class SparseVar:
         n = self._grid[1]
         last = len(places) - 1 - np.unique(places[::-1], return_index=True)[1]
         keep = ~np.isin(self._row.astype(np.intp) * n + self._col, places)
-        places, values = places[last], values[last]
+        places, values = places[last], self._cast(values[last])
         entries = np.concatenate([self._entries[keep], values])
         self._changed(entries, np.r_[self._row[keep], places // n], np.r_[self._col[keep], places % n])
         self._canonical("sort_indices")
+
+    def _cast(self, values):
+        """Convert values to the dtype of the entries; those stored as integers are truncated."""
+        dtype = self._entries.dtype
+        if values.dtype.kind == "c" and dtype.kind != "c":
+            raise TypeError(
+                f"complex values cannot be stored in a sparse array of {dtype}{at()}: their imaginary part would be "
+                "lost. Make it with dtype=complex"
+            )
+        return values if values.dtype == dtype else values.astype(dtype)
 
     def setdiag(self, values, k=0):
         m, n = self._grid

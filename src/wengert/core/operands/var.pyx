@@ -81,15 +81,15 @@ cdef Kernel u_power = kernels[np.power]
 
 # Modules of higher layers that operands call; set by `wengert.core.hooks`.
 cdef object arguments = None, checks = None, dispatch = None, forward = None, matrices = None, methods = None
-cdef object subclasses = None
+cdef object sparse_callers = None, subclasses = None
 
 cdef bint instances = False       # has a traced instance of a subclass of ndarray ever been made?
 
 
 def set_modules(modules):
     """Set the modules of `core.dispatch` and `core.modes` that operands call."""
-    global arguments, checks, dispatch, forward, matrices, methods, subclasses
-    arguments, checks, dispatch, forward, matrices, methods, subclasses = modules
+    global arguments, checks, dispatch, forward, matrices, methods, sparse_callers, subclasses
+    arguments, checks, dispatch, forward, matrices, methods, sparse_callers, subclasses = modules
 
 
 def note_instances():
@@ -132,7 +132,7 @@ cdef bint reveals_own_class(object x, bint scalar) except -1:
         if scalar:
             checks.refuse_json(x)
         return False
-    return (scalar or <object>asks == TESTS_OPERANDS) and matrices.is_class_test()
+    return (scalar or <object>asks == TESTS_OPERANDS) and sparse_callers.is_class_test()
 
 
 cdef int fill_buffer(object x, Py_buffer *view, int flags) except -1:

@@ -140,7 +140,8 @@ _plans = {}  # id(function, class or object) -> Plan
 _proxy_classes = weakref.WeakValueDictionary()  # id(class) -> its proxy class
 _pinned = collections.deque()
 _retired = collections.deque(maxlen=_MAX_PINNED)  # dropped plans
-_lock = threading.RLock()
+#: held while plans, registrations and copies of modules change; registering may import mirrors
+lock = threading.RLock()
 _constants = []  # the arguments of `see_constants`, once NumPy is registered
 _checks_in_progress = set()  # subclass checks as (id of the proxy class, id of the subclass, thread)
 _seen_as = set()  # classes of arrays seen as views of another class, which is their attribute `_wengert_original`
@@ -1169,7 +1170,7 @@ def register(original, replacement):
     replacement : object
         For a module, a module: imports inside a function return it, by a private name in `sys.modules`.
     """
-    with _lock:
+    with lock:
         name = private(getattr(original, "__name__", type(original).__name__))
         BUILTINS[name] = replacement
         if isinstance(original, types.ModuleType):
@@ -1211,7 +1212,7 @@ def register_library(module):
 
 def register_wrapper(kind, inner, make, has_subclasses=False):
     """For wrappers of type `kind` around a function, ``inner(value)``, build replacements by ``make(value, copy)``."""
-    with _lock:
+    with lock:
         MAKERS[kind] = inner, make
         if has_subclasses:
             SUBCLASSED[kind] = inner, make
@@ -1229,7 +1230,7 @@ def register_later(package, install):
 
 def forget_plans():
     """Drop all plans, as when the choice of followed packages changed."""
-    with _lock:
+    with lock:
         _retire_plans()
 
 
@@ -1277,7 +1278,7 @@ def _holds_module(f):
 
 def _register_deferred(package):
     """Run the deferred registration of a package, if there is one."""
-    with _lock:
+    with lock:
         if package in _deferred:
             _deferred.pop(package)()
 
@@ -1298,7 +1299,7 @@ def _two_level_package(module):
 
 def set_array_base(base):
     """Let proxy classes of subclasses of NumPy's array inherit from `base`, directly before the array class."""
-    with _lock:
+    with lock:
         _array_bases[:] = [base]
         _retire_plans()
 
@@ -1308,7 +1309,7 @@ def see_constants(kind, is_copied, seen, as_plain):
 
     ``as_plain(value)`` returns the plain array of a constant made in a derivative, and other values unchanged.
     """
-    with _lock:
+    with lock:
         _constants[:] = [(is_copied, seen, as_plain)]
         _seen_as.add(kind)
         _retire_plans()
@@ -1418,7 +1419,7 @@ def _imported(dotted, form, base=""):
 
 def _bind(root, limit=_MAX_FUNCTIONS):
     """Make a plan for `root`, see `Plan.reached`; None if it is registered itself, or if inspecting it fails."""
-    with _lock:
+    with lock:
         if is_registered(root):
             return None
         try:

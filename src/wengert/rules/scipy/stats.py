@@ -6,6 +6,7 @@ Names and arguments are those of ``scipy.special._ufuncs``; versions of SciPy wi
 from __future__ import annotations
 
 import importlib
+import warnings
 
 import numpy as np
 from scipy._lib._util import check_random_state
@@ -269,12 +270,20 @@ constant(bins_of)
 
 def of_bins(values, number, count, statistic):
     """Return a statistic of the values in each bin; bins without values get NaN, or 0 for a sum."""
-    empty = {"sum": 0.0, "count": 0.0}.get(statistic, np.nan)
     fun = _STATISTICS.get(statistic, statistic)
     chosen = [np.flatnonzero(number == i) for i in range(count)]
-    if callable(statistic):
-        return np.stack([fun(values[i]) if len(i) else np.nan * np.sum(values) for i in chosen])
-    return np.stack([fun(values[i]) if len(i) else empty + 0.0 * np.sum(values) for i in chosen])
+    empty = _of_nothing(statistic) if callable(statistic) else 0.0 if statistic in ("sum", "count") else np.nan
+    return np.stack([fun(values[i]) if len(i) else empty for i in chosen])
+
+
+def _of_nothing(statistic):
+    """Return a statistic of no values as SciPy does, NaN where it raises."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return statistic([])
+        except Exception:
+            return np.nan
 
 
 _STATISTICS = {"mean": np.mean, "sum": np.sum, "std": np.std, "median": np.median, "min": np.min, "max": np.max}

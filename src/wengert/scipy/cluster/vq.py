@@ -14,12 +14,8 @@ _functions = _Functions("scipy.cluster.vq")
 _original = _importlib.import_module("scipy.cluster.vq")
 
 
-def _array(x):
-    return _dispatch.stacked(x) if isinstance(x, (list, tuple)) else x
-
-
 def _vq(obs, code_book, check_finite=True):
-    obs, code_book = _array(obs), _array(code_book)
+    obs, code_book = _dispatch.from_list(obs), _dispatch.from_list(code_book)
     code = _namespace.computed(lambda *args: _original.vq(*args, check_finite)[0], obs, code_book)
     difference = obs - code_book[code]
     square = difference**2 if _np.ndim(obs) == 1 else _np.sum(difference**2, axis=1)
@@ -27,7 +23,7 @@ def _vq(obs, code_book, check_finite=True):
 
 
 def _whiten(obs, check_finite=True):
-    obs = _array(obs)
+    obs = _dispatch.from_list(obs)
     deviation = _np.std(obs, axis=0)
     deviation = _np.where(_np.equal(deviation, 0), 1.0, deviation)
     return _namespace.with_value(obs / deviation, _original.whiten(_var.plain(obs), check_finite))

@@ -10,6 +10,7 @@ import functools as _functools
 import numpy as _np
 import scipy.sparse as _scipy
 
+from wengert.core.dispatch.dispatch import from_list as _from_list
 from wengert.core.dispatch.sparse_arrays import SparseVar as _SparseVar
 from wengert.core.dispatch.sparse_arrays import class_of_format as _class_of_format
 from wengert.core.dispatch.sparse_arrays import entries_of as _entries_of
@@ -18,7 +19,6 @@ from wengert.core.levels import is_tracing as _is_tracing
 from wengert.core.levels import lifted_by as _lifted_by
 from wengert.core.operands.var import plain as _plain
 from wengert.scipy import namespace as _namespace
-from wengert.scipy.sparse.traced import array as _array
 from wengert.scipy.sparse.traced import holds_traced as _holds_traced
 from wengert.scipy.sparse.traced import if_traced as _if_traced
 
@@ -63,13 +63,13 @@ def _parts(cls, arg1, shape):
     if type(arg1) is _SparseVar or _scipy.issparse(arg1):
         return *_entries_of(arg1), arg1.shape
     if not isinstance(arg1, tuple):
-        dense = _array(arg1)
+        dense = _from_list(arg1)
         if _np.ndim(dense) < 2 and (_np.ndim(dense) == 0 or not issubclass(cls, _scipy.coo_array)):
             dense = _np.reshape(dense, (1, -1))
         row, col = map(_np.ravel, _np.indices(_np.shape(_np.atleast_2d(_np.empty(_np.shape(dense))))))
         return _np.ravel(dense), row, col, _np.shape(dense)
     data, *places = arg1
-    data = _array(data)
+    data = _from_list(data)
     format = cls.__name__[:3]
     if format == "dia":
         return _of_diagonals(data, *places, shape)
@@ -141,7 +141,7 @@ def _as_entries(block):
     """Return the entries, indices and shape of a sparse or dense block."""
     if type(block) is _SparseVar or _scipy.issparse(block):
         return _entries_of(block), block.shape
-    block = _np.atleast_2d(_array(block))
+    block = _np.atleast_2d(_from_list(block))
     row, col = map(_np.ravel, _np.indices(_np.shape(block)))
     return (_np.ravel(block), row, col), _np.shape(block)
 
@@ -152,12 +152,12 @@ def _has_array(blocks):
 
 
 def _diagonals(diagonals, offsets, shape, is_array, format, dtype):
-    diagonals = [_array(d) for d in diagonals] if isinstance(diagonals, (list, tuple)) else diagonals
+    diagonals = [_from_list(d) for d in diagonals] if isinstance(diagonals, (list, tuple)) else diagonals
     if not _np.ndim(offsets):
         offsets = [offsets]
         diagonals = [diagonals] if _np.ndim(diagonals) == 1 or not isinstance(diagonals, (list, tuple)) else diagonals
     if isinstance(diagonals, (list, tuple)) and len(offsets) == 1 and all(_np.ndim(d) == 0 for d in diagonals):
-        diagonals = [_array(diagonals)]
+        diagonals = [_from_list(diagonals)]
     if len(diagonals) != len(offsets):
         raise ValueError("Different number of diagonals and offsets.")
     if shape is None:
@@ -188,7 +188,7 @@ def diags_array(diagonals, /, *, offsets=0, shape=None, format=None, dtype=None)
 
 @_if_traced(_scipy)
 def spdiags(data, diags, m=None, n=None, format=None):
-    entries, row, col, shape = _of_diagonals(_array(data), diags, m if n is None else (m, n))
+    entries, row, col, shape = _of_diagonals(_from_list(data), diags, m if n is None else (m, n))
     return _joined([((entries * 1.0, row, col), 0, 0)], shape, False, format, "dia")
 
 

@@ -11,6 +11,7 @@ import numpy as _np
 import scipy.sparse as _sparse
 import scipy.sparse.csgraph as _scipy
 
+from wengert.core.dispatch.dispatch import from_list as _from_list
 from wengert.core.dispatch.sparse_arrays import SparseVar as _SparseVar
 from wengert.core.dispatch.sparse_arrays import entries_of as _entries_of
 from wengert.core.dispatch.sparse_arrays import made as _made
@@ -19,7 +20,6 @@ from wengert.core.operands.var import plain as _plain
 from wengert.errors import UnsupportedFunctionError as _UnsupportedFunctionError
 from wengert.rules.scipy import sparse as _rules
 from wengert.scipy import namespace as _namespace
-from wengert.scipy.sparse.traced import array as _array
 from wengert.scipy.sparse.traced import holds_traced as _holds_traced
 from wengert.scipy.sparse.traced import if_traced as _if_traced
 
@@ -27,7 +27,7 @@ from wengert.scipy.sparse.traced import if_traced as _if_traced
 def _edges(graph):
     """Return the weights of a graph's edges, without duplicates, their ends, and the number of vertices."""
     if type(graph) is not _SparseVar and not _sparse.issparse(graph):
-        graph = _array(graph)
+        graph = _from_list(graph)
         row, col = _np.nonzero(_np.asarray(_plain(graph)))
         return graph[row, col], row, col, _np.shape(graph)[0]
     if type(graph) is _SparseVar:

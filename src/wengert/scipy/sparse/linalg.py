@@ -14,6 +14,7 @@ import scipy.sparse as _sparse
 import scipy.sparse.linalg as _scipy
 
 from wengert import api as _api
+from wengert.core.dispatch.dispatch import from_list as _from_list
 from wengert.core.dispatch.sparse_arrays import SparseVar as _SparseVar
 from wengert.core.dispatch.sparse_arrays import class_of as _class_of
 from wengert.core.dispatch.sparse_arrays import entries_of as _entries_of
@@ -30,7 +31,6 @@ from wengert.implicit.theorem import plain_function as _plain_function
 from wengert.rules.scipy import sparse as _rules
 from wengert.scipy import linalg as _linalg
 from wengert.scipy import namespace as _namespace
-from wengert.scipy.sparse.traced import array as _array
 from wengert.scipy.sparse.traced import holds_traced as _holds_traced
 from wengert.scipy.sparse.traced import if_traced as _if_traced
 
@@ -39,7 +39,7 @@ def _entries(A):
     """Return the entries, indices and shape of a sparse or dense matrix, and SciPy's format for it."""
     if type(A) is _SparseVar or _sparse.issparse(A):
         return *_entries_of(A), A.shape, A.format if A.format in ("csr", "csc") else "csc"
-    A = _array(A)
+    A = _from_list(A)
     row, col = map(_np.ravel, _np.indices(_np.shape(A)))
     return _np.ravel(A), row, col, _np.shape(A), "csc"
 
@@ -51,7 +51,7 @@ def _solved(A, b, name, solve, is_direct=False, solve_derived=None):
         raise _UnsupportedFunctionError(
             f"scipy.sparse.linalg.{name} with a sparse right-hand side has no derivative rule{_at()}: pass b.toarray()"
         )
-    b = _array(b)
+    b = _from_list(b)
     column = _np.ndim(b) == 2 and _np.shape(b)[1] == 1
     row, col, shape, format = pattern
     pattern = _rules.Pattern(row, col, shape, solve, format, is_direct, solve_derived)
@@ -77,7 +77,7 @@ def spsolve_triangular(A, b, lower=True, overwrite_A=False, overwrite_b=False, u
         return _scipy.spsolve_triangular(A, b, lower=not _sparse.triu(A, 1).nnz)
 
     pattern = _rules.Pattern(row[kept], col[kept], shape, solve, "csr")
-    return _rules.solution(entries[kept] * 1.0, _array(b), pattern)
+    return _rules.solution(entries[kept] * 1.0, _from_list(b), pattern)
 
 
 # ---- linear operators
@@ -122,7 +122,7 @@ def _plain_operator(A):
 
 def _solved_by_operator(A, b, name, solve, solve_derived):
     """Solve a system whose matrix is known by its products only; the adjoint system is solved by the same method."""
-    b = _np.reshape(_array(b), -1)
+    b = _np.reshape(_from_list(b), -1)
     plain, product = _plain_operator(A), _product(A)
     x = solve(plain, _plain(b))
 
@@ -203,7 +203,7 @@ def _least_squares(name, others_of):
                 f"{_at()}: pass a sparse array"
             )
         entries, row, col, (rows, n), format = _entries(A)
-        b, m = _array(b), rows
+        b, m = _from_list(b), rows
         found = []
 
         def solve(A, b):
@@ -321,7 +321,7 @@ class SuperLU:
     def solve(self, rhs, trans="N"):
         if self._system is not None:
             entries, pattern = self._system
-            return _rules.solution(entries, _array(rhs), pattern if trans == "N" else pattern.transposed)
+            return _rules.solution(entries, _from_list(rhs), pattern if trans == "N" else pattern.transposed)
         if not _holds_traced(rhs):
             return self._plain.solve(rhs, trans)
         if not _np.isrealobj(self._plain.U.data):
@@ -332,6 +332,11 @@ class SuperLU:
         return _rules.applied(rhs, lambda b: self._plain.solve(b, trans), lambda b: self._plain.solve(b, turned))
 
     def __getattr__(self, name):
+        if name in ("L", "U") and self._system is not None:
+            raise _UnsupportedFunctionError(
+                f"SuperLU.{name} of a matrix with traced entries has no derivative rule{_at()}: use its solve, or "
+                "numpy.linalg.slogdet(A.toarray()) for the determinant"
+            )
         return getattr(object.__getattribute__(self, "_plain"), name)
 
 
@@ -373,7 +378,7 @@ def factorized(A):
 
 
 def _dense(A):
-    return A.toarray() if type(A) is _SparseVar or _sparse.issparse(A) else _array(A)
+    return A.toarray() if type(A) is _SparseVar or _sparse.issparse(A) else _from_list(A)
 
 
 def _expm_multiply(A, B, *options):

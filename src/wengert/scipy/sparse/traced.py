@@ -7,7 +7,6 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from wengert.core.dispatch import dispatch
 from wengert.core.dispatch.lifted import Lifted
 from wengert.core.dispatch.sparse_arrays import SparseVar
 from wengert.core.operands import var
@@ -18,11 +17,6 @@ def holds_traced(x: Any) -> bool:
     if isinstance(x, (list, tuple)):
         return any(map(holds_traced, x))
     return type(x) is SparseVar or var.is_traced(x) or isinstance(x, Lifted)
-
-
-def array(x: Any) -> Any:
-    """Return a list of possibly traced values as an array, and other values unchanged."""
-    return dispatch.stacked(x) if isinstance(x, (list, tuple)) else x
 
 
 def if_traced(module: types.ModuleType) -> Callable:

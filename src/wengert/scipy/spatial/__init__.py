@@ -1,5 +1,7 @@
 """``scipy.spatial`` with functions that accept traced values."""
 
+import scipy.spatial as _scipy
+
 from wengert import registry as _registry
 from wengert.rules.scipy.functions import Functions as _Functions
 from wengert.scipy import linalg, namespace  # noqa: F401  (copies use the rules of linalg)
@@ -21,11 +23,12 @@ from wengert.scipy.spatial import structures as _structures  # noqa: E402
 ConvexHull, Delaunay = _structures.ConvexHull, _structures.Delaunay
 KDTree = cKDTree = _structures.KDTree
 _CENTRES = "compute the circumcentres of Delaunay(points).simplices"
-HalfspaceIntersection = _structures.refusing_class(
-    "HalfspaceIntersection", "solve for the intersections with numpy.linalg.solve"
-)
-SphericalVoronoi = _structures.refusing_class("SphericalVoronoi", _CENTRES)
-Voronoi = _structures.refusing_class("Voronoi", _CENTRES)
+for _name, _remedy in {
+    "HalfspaceIntersection": "solve for the intersections with numpy.linalg.solve",
+    "SphericalVoronoi": _CENTRES,
+    "Voronoi": _CENTRES,
+}.items():
+    globals()[_name] = namespace.refusing_class(getattr(_scipy, _name), _remedy)
 
 #: structures of plain points
 _PLAIN = frozenset(

@@ -16,15 +16,11 @@ from wengert.scipy import namespace
 _scipy = importlib.import_module("scipy.spatial")
 
 
-def _array(x):
-    return dispatch.stacked(x) if isinstance(x, (list, tuple)) else x
-
-
 class KDTree:
     """``scipy.spatial.KDTree``; distances to neighbours are functions of the points and of the data."""
 
     def __init__(self, data, *args, **options):
-        self.data = _array(data)
+        self.data = dispatch.from_list(data)
         self._plain = _scipy.KDTree(var.plain(self.data), *args, **options)
 
     @classmethod
@@ -35,7 +31,7 @@ class KDTree:
         return found
 
     def query(self, x, k=1, eps=0.0, p=2.0, distance_upper_bound=np.inf, workers=1):
-        x = _array(x)
+        x = dispatch.from_list(x)
         if not var.holds_traced((x, self.data)):
             return self._plain.query(x, k, eps, p, distance_upper_bound, workers)
 
@@ -69,7 +65,7 @@ class ConvexHull:
     """``scipy.spatial.ConvexHull``; volume and area are functions of the points on the hull."""
 
     def __init__(self, points, *args, **options):
-        self.points = _array(points)
+        self.points = dispatch.from_list(points)
         self._plain = _scipy.ConvexHull(var.observed(self.points), *args, **options)
 
     @property
@@ -99,7 +95,7 @@ class Delaunay:
     """``scipy.spatial.Delaunay``: plain simplices of points, which may be traced."""
 
     def __init__(self, points, *args, **options):
-        self.points = _array(points)
+        self.points = dispatch.from_list(points)
         self._plain = _scipy.Delaunay(var.observed(self.points), *args, **options)
 
     def __getattr__(self, name):
@@ -110,18 +106,6 @@ class Delaunay:
                 f"scipy.spatial.Delaunay.{name} has no derivative{at()}: compute it from tri.points[tri.simplices]"
             )
         return getattr(object.__getattribute__(self, "_plain"), name)
-
-
-def refusing_class(name, remedy):
-    """Return a class that makes SciPy's objects of plain points and refuses traced ones."""
-    original = getattr(_scipy, name)
-
-    def make(cls, *args, **options):
-        if var.holds_traced((args, tuple(options.values()))):
-            raise UnsupportedFunctionError(f"scipy.spatial.{name} has no derivative rule{at()}: {remedy}")
-        return original(*args, **options)
-
-    return type(name, (), {"__new__": make, "__doc__": original.__doc__, "__module__": "wengert.scipy.spatial"})
 
 
 for _name in ("KDTree", "cKDTree"):

@@ -7,7 +7,7 @@ from wengert.scipy import namespace
 from wengert.scipy.stats import multivariate as _multivariate
 from wengert.scipy.stats import random_variables as _random_variables
 from wengert.scipy.stats import summaries as _summaries
-from wengert.scipy.stats import univariate as _univariate  # before modules that import distributions
+from wengert.scipy.stats import univariate as _univariate
 
 globals().update(_univariate.INSTANCES | _univariate.CLASSES | _multivariate.REPLACED)
 globals().update(_random_variables.REPLACED)

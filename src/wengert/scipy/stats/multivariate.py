@@ -13,12 +13,13 @@ import numpy as np
 from wengert.core.dispatch import dispatch
 from wengert.core.operands import var
 from wengert.errors import UnsupportedFunctionError
+from wengert.rules.scipy import functions
 from wengert.rules.scipy import stats as _rules
 from wengert.scipy import namespace
 
 _stats = importlib.import_module("scipy.stats")
 _original = importlib.import_module("scipy.stats._multivariate")
-namespace.second_copy("scipy.stats._covariance")
+_covariance = namespace.second_copy("scipy.stats._covariance")
 _copy = namespace.second_copy("scipy.stats._multivariate")
 
 
@@ -60,7 +61,7 @@ def _with_value(name, method):
 
     def call(self, *args, **options):
         y = getattr(super(type(self), self), method)(*args, **options)
-        if not var.is_traced(y):
+        if not var.is_traced(y) or any(type(x) in functions.copied for x in (*args, *options.values())):
             return y
         plain = getattr(getattr(_stats, name), method)
         return namespace.with_value(y, plain(*map(_plain, args), **{key: _plain(x) for key, x in options.items()}))
@@ -101,8 +102,8 @@ def _normal_draws(mean=None, cov=1, size=1, random_state=None):
 
 
 def _moments(mean, cov):
-    cov = dispatch.stacked(cov) if isinstance(cov, (list, tuple)) else cov
-    mean = dispatch.stacked(mean) if isinstance(mean, (list, tuple)) else mean
+    cov = dispatch.from_list(cov)
+    mean = dispatch.from_list(mean)
     dim = np.shape(mean)[0] if np.ndim(mean) else np.shape(cov)[0] if np.ndim(cov) else 1
     mean = np.zeros(dim) if mean is None else np.reshape(mean, dim)
     if np.ndim(cov) < 2:
@@ -115,12 +116,14 @@ _NAMES = (
     "vonmises_fisher wishart"
 ).split()
 REPLACED = {name: _replacement(name) for name in _NAMES if hasattr(_copy, name)}
+REPLACED["Covariance"] = _covariance.Covariance
 namespace.register_objects(
     *[
         f"scipy.stats._multivariate.{name}"
         for name in vars(_original)
         if name.endswith("_frozen") and name.removesuffix("_frozen") in _NAMES
-    ]
+    ],
+    *[f"scipy.stats._covariance.{name}" for name in vars(_covariance) if name.startswith("CovVia")],
 )
 
 _kde = namespace.second_copy(

@@ -26,30 +26,28 @@ _new = namespace.second_copy("scipy.stats._new_distributions")
 _stats = importlib.import_module("scipy.stats")
 
 
-class _Univariate(_copy.UnivariateDistribution):
-    """Replacements of the methods that iterate."""
+def _integral(self, integrand, limits=None, args=(), params=None, log=False):
+    if limits is not None and np.size(limits[0]) == 0:
+        return np.zeros(np.shape(limits[0]))
+    if var.holds_traced((limits, args, tuple((params or {}).values()))):
+        raise UnsupportedFunctionError(
+            f"scipy.stats.{type(self).__name__} integrates numerically for this quantity, which has no derivative "
+            f"rule{at()}: write it with a formula, or as a sum over quadrature nodes"
+        )
+    return _integrated(self, integrand, limits, args, params, log)
 
-    def _quadrature(self, integrand, limits=None, args=(), params=None, log=False):
-        if limits is not None and np.size(limits[0]) == 0:
-            return np.zeros(np.shape(limits[0]))
-        if var.holds_traced((limits, args, tuple((params or {}).values()))):
-            raise UnsupportedFunctionError(
-                f"scipy.stats.{type(self).__name__} integrates numerically for this quantity, which has no derivative "
-                f"rule{at()}: write it with a formula, or as a sum over quadrature nodes"
-            )
-        return _quadrature(self, integrand, limits, args, params, log)
 
-    def _solve_bounded(self, f, p, *, bounds=None, params=None, xatol=None):
-        """Search with plain values, and take two Newton steps, which propagate derivatives up to third order."""
-        given = {"bounds": bounds, "params": params, "xatol": xatol}
-        if not var.holds_traced((p, bounds, tuple((params or {}).values()))):
-            return _solve_bounded(self, f, p, **given)
-        found = namespace.computed(_searched, self, f, p, bounds, params, xatol)
-        x = found
-        for _ in range(2):
-            y, slope = api.jvp(lambda x: f(x, **params or {}), x, np.ones(np.shape(x)))
-            x = x - (y - p) / slope
-        return _Found(namespace.with_value(x, found))
+def _solution(self, f, p, *, bounds=None, params=None, xatol=None):
+    """Search with plain values, and take two Newton steps, which propagate derivatives up to third order."""
+    given = {"bounds": bounds, "params": params, "xatol": xatol}
+    if not var.holds_traced((p, bounds, tuple((params or {}).values()))):
+        return _solved(self, f, p, **given)
+    found = namespace.computed(_searched, self, f, p, bounds, params, xatol)
+    x = found
+    for _ in range(2):
+        y, slope = api.jvp(lambda x: f(x, **params or {}), x, np.ones(np.shape(x)))
+        x = x - (y - p) / slope
+    return _Found(namespace.with_value(x, found))
 
 
 class _Found:
@@ -60,7 +58,7 @@ class _Found:
 
 
 def _searched(self, f, p, bounds, params, xatol):
-    return _solve_bounded(self, f, p, bounds=bounds, params=params, xatol=xatol).x
+    return _solved(self, f, p, bounds=bounds, params=params, xatol=xatol).x
 
 
 def _moment_transform_center(self, order, moments, a, b):
@@ -71,13 +69,10 @@ def _moment_transform_center(self, order, moments, a, b):
     return sum(math.comb(order, i) * moment * (a - b) ** (order - i) for i, moment in enumerate(moments))
 
 
-_transformed = _copy.UnivariateDistribution._moment_transform_center
-_copy.UnivariateDistribution._moment_transform_center = _moment_transform_center
-_quadrature = _copy.UnivariateDistribution._quadrature
-_solve_bounded = _copy.UnivariateDistribution._solve_bounded
-_copy.UnivariateDistribution._quadrature = _Univariate._quadrature
-_copy.UnivariateDistribution._solve_bounded = _Univariate._solve_bounded
-
+_base = _copy.UnivariateDistribution
+_transformed, _base._moment_transform_center = _base._moment_transform_center, _moment_transform_center
+_integrated, _base._quadrature = _base._quadrature, _integral
+_solved, _base._solve_bounded = _base._solve_bounded, _solution
 
 
 def _of_logarithm(name):
@@ -95,7 +90,7 @@ def _of_logarithm(name):
 for _name in ("cdf", "ccdf"):
     setattr(_copy.TruncatedDistribution, f"_{_name}_dispatch", _of_logarithm(_name))
 
-#: public names of this module, as far as this version of SciPy has them
+#: public names that this version of SciPy has
 REPLACED = {
     name: getattr(module, name)
     for module in (_copy, _new)

@@ -126,7 +126,7 @@ def _binned_statistic(x, values, statistic="mean", bins=10, range=None):
         raise UnsupportedFunctionError(
             f"scipy.stats.binned_statistic has a derivative in the values only{at()}: pass wengert.stop_gradient(x)"
         )
-    values = dispatch.stacked(values) if isinstance(values, (list, tuple)) else values
+    values = dispatch.from_list(values)
     plain = statistic if isinstance(statistic, str) else len
     found = _original.binned_statistic(x, var.plain(values), plain, bins, range)
     rows = np.reshape(values, (-1, np.shape(values)[-1]))
@@ -143,7 +143,7 @@ def _binned_statistic_dd(sample, values, statistic="mean", bins=10, range=None, 
             f"scipy.stats.binned_statistic_dd has a derivative in one row of values only{at()}: pass "
             "wengert.stop_gradient(sample)"
         )
-    values = dispatch.stacked(values) if isinstance(values, (list, tuple)) else values
+    values = dispatch.from_list(values)
     plain = statistic if isinstance(statistic, str) else len
     found = _original.binned_statistic_dd(sample, var.plain(values), plain, bins, range, expand_binnumbers)
     place = _original.binned_statistic_dd(sample, var.plain(values), plain, bins, range, True).binnumber - 1
