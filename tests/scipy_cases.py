@@ -12,7 +12,7 @@ from helpers import assert_rounding, assert_same_bits
 from wengert.errors import CompileWarning
 from wengert.testing import check_derivatives
 
-pytest.importorskip("scipy", minversion="1.18")  # the mirrors need it
+pytest.importorskip("scipy", minversion="1.17")  # the mirrors need it
 
 FLOATS = "fc"
 

@@ -305,7 +305,7 @@ for name in sys.argv[1:]:
     try:
         importlib.import_module(name)
     except ImportError as error:
-        if "SciPy 1.18" not in str(error):
+        if "SciPy 1.17" not in str(error):
             raise
 import wengert
 for name in sorted(wengert.__all__):

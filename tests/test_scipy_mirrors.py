@@ -34,13 +34,25 @@ def mirror(name):
     return importlib.import_module(f"wengert.scipy.{name}")
 
 
+def signature(fun):
+    """Return the signature of a function, None for one in C that does not tell it."""
+    try:
+        return inspect.signature(fun)
+    except ValueError:
+        return None
+
+
 @pytest.mark.parametrize("name", MIRRORS)
 def test_mirror_has_scipys_names_and_signatures(name):
     original, ours = importlib.import_module(f"scipy.{name}"), mirror(name)
-    assert set(namespace.public_names(original)) <= set(dir(ours))
+    public = set(namespace.public_names(original))
+    assert public <= set(dir(ours))
     for word, proxy in functions.known(original).items():
+        if word not in public:  # imported from another module
+            continue
         assert getattr(ours, word) is proxy
-        assert str(inspect.signature(proxy)) == str(inspect.signature(getattr(original, word))), word  # NaN as default
+        if (expected := signature(getattr(original, word))) is not None:
+            assert str(inspect.signature(proxy)) == str(expected), word  # NaN as default
         assert registry.rows[proxy].name.startswith("scipy.")
         assert registry.rows[proxy].kind in GROUPS
 

@@ -243,5 +243,5 @@ _OPERATORS = 26  # number of operators: + & // << @ * % | ** >> - / ^ and their 
 
 @functools.cache
 def has_mirrors() -> bool:
-    """Return whether SciPy's Python code has the form that mirrors of its modules copy (since 1.18)."""
-    return importlib.util.find_spec("scipy._external") is not None
+    """Return whether SciPy's Python code has the form that mirrors of its modules copy (since 1.17)."""
+    return importlib.util.find_spec("scipy._lib._array_api_override") is not None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from wengert import registry
+from wengert import features, registry
 from wengert.core import advice, levels
 from wengert.core.frames import (
     ITERATIVE,
@@ -195,7 +195,8 @@ def array_message() -> str:
     return (
         f"a traced value cannot become a plain NumPy array{at()}: its derivative would be lost. "
         f"{advice.of(user_frame())}"
-        "Use np.stack([...]) to join traced values and NumPy functions (np.linalg.solve) in place of SciPy's, "
+        "Use np.stack([...]) to join traced values and NumPy functions (np.linalg.solve) in place of SciPy's"
+        f"{'' if features.has_mirrors() else ' (which have derivatives with SciPy 1.17 or newer)'}, "
         f"or wengert.stop_gradient(x) where a constant is meant{_unfollowed()}"
     )
 

@@ -39,8 +39,16 @@ def _lapack(names, arrays=(), **options):
     )
 
 
-_fitpack = {"_fitpack": _rules.Fitpack()}
-_copy("scipy.interpolate._fitpack_impl", **_fitpack)
+def _fitpack(name):
+    """Copy a module that calls FITPACK, which is in C since SciPy 1.18."""
+    original = vars(_importlib.import_module(f"scipy.interpolate.{name}"))
+    kinds = {"_fitpack": _rules.Fitpack, "dfitpack": _rules.FortranFitpack}
+    if "dfitpack" in original:
+        kinds["_fitpack"] = _rules.FortranFitpack
+    return _copy(f"scipy.interpolate.{name}", **{x: kind(original[x]) for x, kind in kinds.items() if x in original})
+
+
+_fitpack("_fitpack_impl")
 
 
 class _InOrder:
@@ -65,7 +73,7 @@ _pieces = _copy(
     _ndim_coords_from_arrays=_rules.points_of,
 )
 _cubic = _copy("scipy.interpolate._cubic")
-_splines = _copy("scipy.interpolate._fitpack2", **_fitpack)
+_splines = _fitpack("_fitpack2")
 _grids = _copy(
     "scipy.interpolate._rgi",
     find_indices=_rules.grid_places,

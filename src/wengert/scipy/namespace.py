@@ -285,7 +285,7 @@ def _execute(name, names):
     space |= {key: vars(original)[key] for key in ("__file__", "__package__", "__spec__", "__doc__")}
     space["__builtins__"] = {**vars(builtins), "__import__": _import}
     space |= {_DIFFERS: _differs, _METHOD: _method_of_array}
-    space |= {_PRIVATE + name: rebind.REGISTERED[id(vars(builtins)[name])][1] for name in _calls()}
+    space |= {_PRIVATE + name: rebind.REGISTERED[id(called)][1] for name, called in _calls().items()}
     with open(original.__file__, encoding="utf-8") as file:
         tree = _made_differentiable(ast.parse(file.read()))
     exec(compile(tree, original.__file__, "exec", dont_inherit=True), space)
@@ -297,8 +297,12 @@ _PRIVATE = "_wengert_"
 
 
 def _calls():
-    """Return the builtins that are replaced in calls only, since they may be dtypes elsewhere."""
-    return [name for name in ("complex", "float", "hasattr", "sum") if rebind.is_registered(vars(builtins)[name])]
+    """Return what is replaced in calls only, since it may be a dtype elsewhere, by name."""
+    found = {name: vars(builtins)[name] for name in ("complex", "float", "hasattr", "sum")} | _SCALARS
+    return {name: called for name, called in found.items() if rebind.is_registered(called)}
+
+
+_SCALARS = {kind.__name__: kind for kind in (np.float32, np.float64, np.complex64, np.complex128)}
 
 
 _DIFFERS = f"{_PRIVATE}differs"
@@ -330,8 +334,9 @@ _FIELDS = {
 def _made_differentiable(tree):
     """Rewrite a module in place.
 
-    Builtins are renamed where they are called, and ``if x != 1`` and ``a.dot(b)`` are replaced by calls of `_differs`
-    and `_method_of_array`.  Arrays count as writeable, since compiled functions that write are replaced.
+    Builtins and classes of NumPy's scalars are renamed where they are called, and ``if x != 1`` and ``a.dot(b)`` are
+    replaced by calls of `_differs` and `_method_of_array`.  Arrays count as writeable, since compiled functions that
+    write are replaced.
     """
     calls, nodes = frozenset(_calls()), [tree]
     while nodes:
@@ -360,6 +365,8 @@ def _rewritten(node, calls):
         if type(fun) is ast.Name:
             if fun.id in calls:
                 fun.id = _PRIVATE + fun.id
+        elif type(fun) is ast.Attribute and fun.attr in _SCALARS and fun.attr in calls:
+            node.func = _name_like(_PRIVATE + fun.attr, fun)
         elif type(fun) is ast.Attribute and fun.attr in _METHODS and not node.keywords:
             parts = [ast.copy_location(ast.Constant(fun.attr), node), fun.value, *node.args]
             return ast.copy_location(ast.Call(_name_like(_METHOD, node), parts, []), node)

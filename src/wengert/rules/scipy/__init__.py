@@ -8,4 +8,4 @@ A module here is imported once its part of SciPy has been.
 from wengert.features import has_mirrors
 
 if not has_mirrors():
-    raise ImportError("functions of wengert.scipy other than optimize and special need SciPy 1.18 or newer")
+    raise ImportError("functions of wengert.scipy other than optimize and special need SciPy 1.17 or newer")

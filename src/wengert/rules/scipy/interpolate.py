@@ -25,6 +25,12 @@ def original(name):
     return importlib.import_module(f"scipy.interpolate.{name}")
 
 
+def fitpack():
+    """Return SciPy's interface to FITPACK, which is in C since SciPy 1.18 and in Fortran before."""
+    module = original("_fitpack2")
+    return module.dfitpack if hasattr(module, "dfitpack") else module._fitpack
+
+
 @dispatched
 def piece_of(x, xp):
     """Return the index of the piece of each point; the last breakpoint belongs to the last piece."""
@@ -405,7 +411,7 @@ by_formula(fitpack_spline, lambda t, c, k, x, nu, ext: spline_formula(t, padded(
 
 @dispatched
 def fitpack_derivatives(t, c, order, x):
-    return original("_fitpack2")._fitpack.spalde(t, c, order, float(x))[0]
+    return fitpack().spalde(t, c, order, float(x))[0]
 
 
 def _fitpack_derivatives(t, c, order, x):
@@ -471,7 +477,7 @@ def basis_integrals(t, k, ends):
 @dispatched
 def surface_integral(tx, ty, c, kx, ky, xa, xb, ya, yb):
     ends = (float(z) for z in (xa, xb, ya, yb))
-    return np.float64(original("_fitpack2")._fitpack.dblint(tx, ty, c, kx, ky, *ends))
+    return np.float64(fitpack().dblint(tx, ty, c, kx, ky, *ends))
 
 
 def _surface_integral(tx, ty, c, kx, ky, xa, xb, ya, yb):
@@ -502,7 +508,7 @@ def inserted(t, c, k, x, count):
 @dispatched
 def surface_derivative(tx, ty, c, kx, ky, nux, nuy):
     """Return the coefficients of a derivative of a surface, followed by zeros."""
-    found = np.array(original("_fitpack2")._fitpack.pardtc(tx, ty, c, kx, ky, nux, nuy)[0])
+    found = np.array(fitpack().pardtc(tx, ty, c, kx, ky, nux, nuy)[0])
     found[(len(tx) - nux - kx - 1) * (len(ty) - nuy - ky - 1) :] = 0.0
     return found
 
@@ -522,26 +528,29 @@ def surface(tx, ty, c, kx, ky, dx, dy, x, y, is_grid):
     c = np.reshape(c, (np.shape(tx)[0] - kx - 1, np.shape(ty)[0] - ky - 1))
     x = np.clip(x, tx[kx], tx[np.shape(tx)[0] - kx - 1])
     y = np.clip(y, ty[ky], ty[np.shape(ty)[0] - ky - 1])
-    of_x, of_y = design(tx, kx, x, dx), design(ty, ky, y, dy)
+    of_x, of_y = design(tx, kx, np.atleast_1d(x), dx), design(ty, ky, np.atleast_1d(y), dy)
     return of_x @ c @ of_y.T if is_grid else np.sum((of_x @ c) * of_y, axis=1)
 
 
 @dispatched
 def surface_values(tx, ty, c, kx, ky, dx, dy, x, y, is_grid):
-    fitpack = original("_fitpack2")._fitpack
+    module = fitpack()
     if dx or dy:
-        return (fitpack.parder if is_grid else fitpack.pardeu)(tx, ty, c, kx, ky, dx, dy, x, y)[0]
-    return (fitpack.bispev if is_grid else fitpack.bispeu)(tx, ty, c, kx, ky, x, y)[0]
+        return (module.parder if is_grid else module.pardeu)(tx, ty, c, kx, ky, dx, dy, x, y)[0]
+    return (module.bispev if is_grid else module.bispeu)(tx, ty, c, kx, ky, x, y)[0]
 
 
 by_formula(surface_values, surface)
 
 
 class Fitpack:
-    """Formulas in place of ``scipy.interpolate._fitpack``; its other functions are SciPy's and need plain data."""
+    """Formulas in place of FITPACK, ``scipy.interpolate._fitpack``; its other functions are SciPy's, of plain data."""
+
+    def __init__(self, module):
+        self._module = module
 
     def __getattr__(self, name):
-        return getattr(original("_fitpack2")._fitpack, name)
+        return getattr(object.__getattribute__(self, "_module"), name)
 
     @staticmethod
     def splev(t, c, k, x, ext):
@@ -589,6 +598,22 @@ class Fitpack:
     @staticmethod
     def pardeu(tx, ty, c, kx, ky, dx, dy, x, y):
         return surface_values(tx, ty, c, kx, ky, dx, dy, x, y, False), 0
+
+
+class FortranFitpack(Fitpack):
+    """Formulas in place of FITPACK in Fortran, ``scipy.interpolate._dfitpack``, before SciPy 1.18."""
+
+    @staticmethod
+    def splder(t, c, k, x, nu, ext):
+        return fitpack_values(t, c, k, x, nu, ext)
+
+    @staticmethod
+    def splint(t, c, k, a, b):
+        return fitpack_integral(t, c, k, a, b), None
+
+    @staticmethod
+    def _insert(per, t, c, k, x, m):
+        return Fitpack.insert(per, t, c, k, x, m)
 
 
 def lagrange_coefficients(x, w):

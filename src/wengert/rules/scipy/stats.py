@@ -224,7 +224,8 @@ def log_difference_of_exponentials(x, y):
 @dispatched
 def plain_expectile(a, alpha, weights, axis):
     fun = importlib.import_module("scipy.stats").expectile
-    return np.asarray(fun(a, alpha, weights=weights, axis=axis, keepdims=True))
+    options = {} if axis is None else {"axis": axis, "keepdims": True}
+    return np.asarray(fun(a, alpha, weights=weights, **options))
 
 
 constant(plain_expectile)
