@@ -157,6 +157,21 @@ def test_second_copy_uses_differentiable_functions_and_leaves_scipy_unchanged():
     assert vars(sys.modules["scipy.linalg._special_matrices"]) == before
 
 
+def test_bytecode_of_copies_is_kept_on_disk_and_made_again_if_it_is_corrupt(tmp_path, monkeypatch):
+    monkeypatch.setenv("WENGERT_CACHE_DIR", str(tmp_path / "cache"))
+    module = tmp_path / "module.py"
+    module.write_text("y = x.dot(x)")
+    code = namespace._code_of(module)
+    with monkeypatch.context() as patch:
+        patch.delattr(namespace, "_made_differentiable")
+        assert namespace._code_of(module) == code
+    (kept,) = (tmp_path / "cache").iterdir()
+    kept.write_bytes(kept.read_bytes()[:-1])
+    assert namespace._code_of(module) == code
+    module.write_text("y = x.dot(x) + 1")
+    assert namespace._code_of(module) != code
+
+
 def test_formula_gives_derivatives_and_the_function_itself_gives_values():
     def rough(x):
         return np.exp(x) * (1 + 1e-12)

@@ -10,9 +10,13 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
+import hashlib
 import importlib
+import importlib.util
 import inspect
+import marshal
 import operator
+import pathlib
 import sys
 import types
 from collections.abc import Callable
@@ -26,6 +30,7 @@ from wengert.core.frames import at
 from wengert.core.operands import var
 from wengert.core.rebind import rebind
 from wengert.errors import UnsupportedFunctionError
+from wengert.program.codegen import disk_cache
 from wengert.rules.scipy import functions
 from wengert.rules.scipy.functions import known, with_rule
 
@@ -286,13 +291,24 @@ def _execute(name, names):
     space["__builtins__"] = {**vars(builtins), "__import__": _import}
     space |= {_DIFFERS: _differs, _METHOD: _method_of_array}
     space |= {_PRIVATE + name: rebind.REGISTERED[id(called)][1] for name, called in _calls().items()}
-    with open(original.__file__, encoding="utf-8") as file:
-        tree = _made_differentiable(ast.parse(file.read()))
-    exec(compile(tree, original.__file__, "exec", dont_inherit=True), space)
+    exec(_code_of(pathlib.Path(original.__file__)), space)
     space.update(_in_array_api(space), **names)
     functions.copied.update(x for x in space.values() if isinstance(x, type) and x.__module__ == name)
 
 
+def _code_of(path):
+    """Return the bytecode of a rewritten module, which the cache on disk keeps."""
+    source = path.read_bytes()
+    inputs = importlib.util.MAGIC_NUMBER, _OWN_SOURCE.read_bytes(), repr((str(path), sorted(_calls()))).encode(), source
+    key = hashlib.sha256(b"".join(hashlib.sha256(x).digest() for x in inputs)).hexdigest()
+    if (found := disk_cache.read(f"{key}.bytecode")) is not None:
+        return marshal.loads(found[1])
+    code = compile(_made_differentiable(ast.parse(source)), path, "exec", dont_inherit=True)
+    disk_cache.write(f"{key}.bytecode", {}, marshal.dumps(code))
+    return code
+
+
+_OWN_SOURCE = pathlib.Path(__file__)
 _PRIVATE = "_wengert_"
 
 

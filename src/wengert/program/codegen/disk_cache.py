@@ -1,4 +1,4 @@
-"""On-disk cache of machine code, addressed by a hash of its inputs; corrupt files are ignored and rebuilt."""
+"""On-disk cache of machine code and bytecode, addressed by a hash of inputs; corrupt files are ignored and rebuilt."""
 
 from __future__ import annotations
 
