@@ -8,6 +8,7 @@ from scipy.linalg import cho_factor, cho_solve, lu_factor, lu_solve
 import wengert as wg
 from scipy_cases import check
 from wengert.errors import NonSmoothError, UnsupportedFunctionError
+from wengert.testing import check_derivatives
 
 RNG = np.random.default_rng(3)
 M = RNG.uniform(-1, 1, (4, 4)) + 2 * np.eye(4)
@@ -189,6 +190,26 @@ if not hasattr(la, "fiedler_companion"):
 def test_derivatives(name):
     f, *operands = CASES[name]
     check(f, *operands)
+
+
+ROTATING = np.array([[-1.0, 2.0, 0.3], [-1.5, 0.4, 0.2], [0.1, 0.7, -2.0]])  # one negative and two complex eigenvalues
+INDEFINITE = ROTATING + ROTATING.T
+BEYOND_A_CUT = {
+    "sqrtm": la.sqrtm,
+    "logm": la.logm,
+    "power": lambda a: la.fractional_matrix_power(a, 0.3),
+}
+
+
+@pytest.mark.parametrize("matrix", [ROTATING, INDEFINITE], ids=["general", "symmetric"])
+@pytest.mark.parametrize("name", BEYOND_A_CUT)
+def test_real_matrices_with_negative_eigenvalues_have_complex_functions(name, matrix):
+    def f(a):
+        y = BEYOND_A_CUT[name](a)
+        return np.stack([np.real(y), np.imag(y)])
+
+    assert np.any(f(matrix)[1])
+    check_derivatives(f, matrix, 2, atol=1e-10)
 
 
 REFUSED = {

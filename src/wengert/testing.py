@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from wengert import api
-from wengert.containers import children_of, input_leaf, output_leaf, split
+from wengert.containers import children_of, complex_output_message, input_leaf, output_leaf, split
 from wengert.core.rebind.rebind import rebound
-from wengert.errors import MutatedInputWarning
+from wengert.errors import ComplexValueError, MutatedInputWarning
 from wengert.transforms.dense import JVP, Gradient, Jacobian
 from wengert.transforms.differences import ComplexSteps, Subject, joined, parted
 from wengert.transforms.slopes import Slopes
@@ -326,6 +326,8 @@ class _Checker:
         self.findings = []
         self.is_rough = False
         leaves = subject.leaves()
+        if any(leaf.dtype.kind == "c" for leaf in leaves):
+            raise ComplexValueError(complex_output_message("check_derivatives"))
         self.leaves = [leaf.astype(float) if leaf.dtype.kind in "biu" else leaf for leaf in leaves]
         self.shapes = [leaf.shape for leaf in leaves]
         self.m = sum(map(math.prod, self.shapes))
@@ -366,7 +368,7 @@ class _Checker:
                       weights @ rows, weights @ allowed, None, lambda: self.entry("reverse", known.name))
         if len(pairs) == 2:
             self.note("w J v, reverse", "forward mode", pairs["reverse"], pairs["forward"], weights @ rows,
-                      self.rounding * (weights @ rows), None, lambda: self.entry("reverse", "forward"))
+                      weights @ (self.rounding * rows + self.atol), None, lambda: self.entry("reverse", "forward"))
 
     def known(self, directions):
         """Compute the reference derivatives along directions."""

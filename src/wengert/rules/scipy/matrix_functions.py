@@ -1,7 +1,7 @@
 """Functions of matrices and matrix equations of ``scipy.linalg``.
 
 The derivative of a function f of a matrix in the direction E is the upper right block of f([[A, E], [0, A]]), and its
-adjoint is the same for the conjugate transpose of A.
+adjoint is the same for the conjugate transpose of A, up to conjugation.
 
 References
 ----------
@@ -30,8 +30,16 @@ def derivative_along(fun, a, e, *options):
     """Return the derivative of a matrix function at `a` in the direction `e`, or in several."""
     if np.ndim(e) > np.ndim(a):
         return np.stack([derivative_along(fun, a, part, *options) for part in e])
+    if e.dtype.kind == "c" and a.dtype.kind != "c":  # of a real matrix SciPy finds real eigenvalues exactly
+        parts = [derivative_along(fun, a, part, *options) for part in (np.real(e), np.imag(e))]
+        return parts[0] + 1j * parts[1]
     n = np.shape(a)[-1]
     return fun(block(a, e), *options)[..., :n, n:]
+
+
+def half_turn(a):
+    """Return a matrix with rows and columns in reverse order."""
+    return a[..., ::-1, ::-1]
 
 
 def declare(fun):
@@ -42,7 +50,10 @@ def declare(fun):
         return np.array(fun.__wrapped__(a, *options))
 
     def pull(ybar, y, a, *options):
-        return derivative_along(of_matrix, adjoint(a), ybar, *options)
+        # A^T has the eigenvalues of A; those of A^H are beyond a branch cut if the eigenvalues of A are on it.  With rows
+        # and columns reversed, A^T is block triangular like A, and multiple eigenvalues are not perturbed.
+        found = derivative_along(of_matrix, half_turn(np.swapaxes(a, -1, -2)), half_turn(np.conj(ybar)), *options)
+        return half_turn(np.conj(found))
 
     def push(t, y, a, *options):
         return derivative_along(of_matrix, a, t, *options)
