@@ -102,6 +102,11 @@ def in_threads(work, count=8):
         raise failures[0]
 
 
+def parts(z):
+    """Return the real and the imaginary part of a complex result, stacked."""
+    return np.stack([np.real(z), np.imag(z)])
+
+
 def at_the_end_of_memory(x):
     """Copy an array so that it ends at an inaccessible page, if the operating system supports it."""
     protect = getattr(ctypes.CDLL(None), "mprotect", None) if hasattr(mmap, "PROT_READ") else None

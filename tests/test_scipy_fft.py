@@ -4,15 +4,12 @@ import numpy as np
 import pytest
 import scipy.fft as fft
 
+from helpers import parts
 from scipy_cases import check
 
 RNG = np.random.default_rng(5)
 X, Y, T = RNG.uniform(-1, 1, 7), RNG.uniform(-1, 1, 6), RNG.uniform(-1, 1, (3, 4))
 NORMS = (None, "ortho", "forward")
-
-
-def parts(z):
-    return np.concatenate([np.ravel(z.real), np.ravel(z.imag)])
 
 
 CASES = {
@@ -44,6 +41,7 @@ CASES = {
     "dct along an axis": (lambda x: fft.dct(x, n=5, axis=0), T),
     "dct truncated": (lambda x: fft.dct(x, n=2), T),
     "dct without scaling": (lambda x: fft.dct(x, norm="ortho", orthogonalize=False), X),
+    "dct of complex": (lambda x: parts(fft.dct(x * (1 + 2j) + 1j * x**2)), X),
     "dctn": (lambda x: fft.dctn(x, norm="ortho"), T),
     "idctn": (lambda x: fft.idctn(x, s=(4, 5)), T),
     "dstn": (lambda x: fft.dstn(x, axes=1), T),

@@ -6,6 +6,7 @@ import scipy.interpolate as si
 from scipy.sparse.linalg import spsolve
 
 import wengert as wg
+from helpers import parts
 from scipy_cases import check
 from wengert.errors import ConvergenceError, NonSmoothError, UnsupportedFunctionError
 
@@ -42,6 +43,7 @@ CASES = {
     "cs anti": (lambda x: cs.antiderivative()(x), q),
     "CubicSpline y": (lambda y: si.CubicSpline(t, y)(q), y),
     "CubicSpline t": (lambda d: si.CubicSpline(np.cumsum(np.exp(d)), y)(q + 1), np.log(np.diff(t, prepend=-0.5))),
+    "complex": (lambda y: parts(si.CubicSpline(t, y + 1j * y**2)(q)), y),
     "natural": (lambda y: si.CubicSpline(t, y, bc_type="natural")(q), y),
     "clamped": (lambda y: si.CubicSpline(t, y, bc_type="clamped")(q), y),
     "periodic": (lambda y: si.CubicSpline(t, np.append(y[:-1], y[0]), bc_type="periodic")(q), y),

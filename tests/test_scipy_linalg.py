@@ -6,6 +6,7 @@ import scipy.linalg as la
 from scipy.linalg import cho_factor, cho_solve, lu_factor, lu_solve
 
 import wengert as wg
+from helpers import parts
 from scipy_cases import check
 from wengert.errors import NonSmoothError, UnsupportedFunctionError
 from wengert.testing import check_derivatives
@@ -205,11 +206,45 @@ BEYOND_A_CUT = {
 @pytest.mark.parametrize("name", BEYOND_A_CUT)
 def test_real_matrices_with_negative_eigenvalues_have_complex_functions(name, matrix):
     def f(a):
-        y = BEYOND_A_CUT[name](a)
-        return np.stack([np.real(y), np.imag(y)])
+        return parts(BEYOND_A_CUT[name](a))
 
     assert np.any(f(matrix)[1])
     check_derivatives(f, matrix, 2, atol=1e-10)
+
+
+def turning(m):
+    return m + 0.5j * m[::-1]
+
+
+def hermitian(m):
+    return m + m.T + 1j * (m @ M[:3, :3] - (m @ M[:3, :3]).T)
+
+
+def without_sign(v):
+    return v * np.sign(v[0].real)
+
+
+COMPLEX = {
+    "solve_banded": lambda m: la.solve_banded((1, 1), turning(m) + [[0], [4], [0]], m[0]),
+    "solve_banded for columns": lambda m: la.solve_banded((1, 1), turning(m) + [[0], [4], [0]], m + 1j),
+    "solveh_banded": lambda m: la.solveh_banded([[0, 0.3j * m[0, 1], m[0, 2]], [4, 5, 6 + m[0, 0]]], m[1]),
+    "solve_sylvester": lambda m: la.solve_sylvester(turning(m) + 4 * np.eye(3), 1j * m, turning(m.T)),
+    "solve_continuous_lyapunov": lambda m: la.solve_continuous_lyapunov(turning(m) + 4 * np.eye(3), 1j * m),
+    "solve_discrete_lyapunov": lambda m: la.solve_discrete_lyapunov(turning(m) / 9, 1j * m),
+    "eigh": lambda m: without_sign(la.eigh(hermitian(m))[1]),
+    "eigh of the upper triangle": lambda m: without_sign(la.eigh(hermitian(m), lower=False)[1]),
+    "eigh, one vector": lambda m: without_sign(la.eigh(hermitian(m), subset_by_index=[1, 1])[1]),
+    "svd": lambda m: la.svd(turning(m))[0] * la.svd(turning(m))[1],
+    "expm": lambda m: la.expm(-1j * hermitian(m)),
+    "inv": lambda m: la.inv(turning(m)),
+    "lu": lambda m: la.lu_solve(la.lu_factor(turning(m)), m[0]),
+    "cho_solve": lambda m: la.cho_solve(la.cho_factor(hermitian(m) @ hermitian(m) + np.eye(3)), m[0]),
+}
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex_matrices(name):
+    check_derivatives(lambda m: parts(COMPLEX[name](m)), ROTATING, 2, atol=1e-9)
 
 
 REFUSED = {

@@ -7,6 +7,7 @@ import scipy.sparse.csgraph as cs
 import scipy.sparse.linalg as sl
 
 import wengert as wg
+from helpers import parts
 from scipy_cases import check
 from wengert.errors import ConvergenceError, NonSmoothError, TracedValueError, UnsupportedFunctionError
 
@@ -61,6 +62,11 @@ CASES = {
     "toarray": (lambda e: M(e).toarray(), e),
     "sub": (lambda e: sl.spsolve((ss.eye_array(n) * 5 + M(e)).tocsc(), b), e),
     "dense": (lambda B: ss.csr_array(B).T @ b, B),
+    "complex": (lambda e: parts(sl.spsolve((M(e) * 1j + 5 * ss.eye_array(n)).tocsc(), b * e[:n])), e),
+    "complex columns": (lambda e: parts(sl.spsolve((M(e) * 1j + 5 * ss.eye_array(n)).tocsc(), np.outer(b, e[:2]))), e),
+    "complex factors": (lambda b: parts(sl.splu((K * (1 + 1j) + 2j * ss.eye_array(n)).tocsc()).solve(b * 1j, "T")), b),
+    "complex factors, adjoint": (lambda b: parts(sl.splu((K + 2j * ss.eye_array(n)).tocsc()).solve(b * 1j, "H")), b),
+    "complex gmres": (lambda e: parts(sl.gmres(M(e) * 1j + 9 * ss.eye_array(n), b * 1j, rtol=1e-14)[0]), e),
     "scale": (lambda t: sl.spsolve((t[0] * K + ss.eye_array(n)).tocsc(), b), b + 2),
     "triangular": (lambda e: sl.spsolve_triangular(ss.tril(M(e)).tocsr(), b), e),
 }

@@ -125,3 +125,13 @@ def gather_from_source(t, source, x):
     flat = np.reshape(t, (*lead, np.size(x)))
     nothing = np.zeros((*lead, 1), dtype=t.dtype)
     return np.take(np.concatenate([nothing, flat], axis=-1), source, axis=-1)
+
+
+def columnwise(fun, x, axis):
+    """Apply a function of a vector, or of a matrix with vectors as columns, along an axis; return it in place."""
+    columns = np.moveaxis(x, axis, 0)
+    beside = np.shape(columns)[1:]
+    if np.prod(beside, dtype=int) == 1:
+        return np.moveaxis(np.reshape(fun(np.reshape(columns, -1)), (-1, *beside)), 0, axis)
+    found = fun(np.reshape(columns, (np.shape(columns)[0], -1)))
+    return np.moveaxis(np.reshape(found, (-1, *beside)), 0, axis)

@@ -12,7 +12,7 @@ import functools
 import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import by_formula, composed, constant, structural
+from wengert.registry import by_formula, composed, conjugated, constant, structural
 from wengert.rules import spectra
 from wengert.rules.composed import as_array, dispatched
 from wengert.rules.linalg import hermitian_read_transpose, packed, unpacked
@@ -257,6 +257,7 @@ structural(
     stacked=True,
     undefined=spectra.undefined("svd", "singular values"),
 ).name = "scipy.linalg.svd"
+conjugated(packed_svd)
 
 
 def _svd(
@@ -347,6 +348,7 @@ structural(
     stacked=True,
     undefined=spectra.undefined("eigh", "eigenvalues"),
 ).name = "scipy.linalg.eigh"
+conjugated(packed_eigh)
 
 
 @dispatched

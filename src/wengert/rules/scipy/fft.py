@@ -148,6 +148,9 @@ def unscaled(x, type, is_sine, orthogonalize):
 
 def transform(x, type, n, axis, norm, orthogonalize, is_sine):
     x = as_array(x)
+    if x.dtype.kind == "c":
+        parts = [transform(part, type, n, axis, norm, orthogonalize, is_sine) for part in (np.real(x), np.imag(x))]
+        return parts[0] + 1j * parts[1]
     (axis,) = from_end(axis, np.ndim(x))
     x = np.moveaxis(x, axis, -1)
     x = x if x.dtype.kind == "f" else x * 1.0
@@ -189,8 +192,8 @@ def along_several(is_sine, is_inverse):
 
 for is_sine, word in ((False, "ct"), (True, "st")):
     for is_inverse, name in ((False, f"d{word}"), (True, f"id{word}")):
-        by_formula(getattr(fft, name), along_one(is_sine, is_inverse))
-        by_formula(getattr(fft, f"{name}n"), along_several(is_sine, is_inverse))
+        by_formula(getattr(fft, name), along_one(is_sine, is_inverse), on_complex=True)
+        by_formula(getattr(fft, f"{name}n"), along_several(is_sine, is_inverse), on_complex=True)
 
 # ---- lengths and settings
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import by_formula, composed, constant, structural
+from wengert.registry import by_formula, composed, conjugated, constant, structural
+from wengert.rules.broadcasting import columnwise, conjugate
 from wengert.rules.composed import as_array, dispatched
 from wengert.rules.linalg import hermitian_read, hermitian_read_transpose
 from wengert.rules.products import adjoint
@@ -227,16 +228,36 @@ def banded_solution(ab, b, l, u):
 
 
 def banded_wrt_bands(ybar, y, ab, b, l, u):
-    z = banded_solution(transposed_bands(ab, l, u), ybar, u, l)
-    z, x = (np.transpose(v) if np.ndim(b) > 1 else v[None, :] for v in (z, y))
-    return np.stack([-np.sum(moved(z, r - u) * x, axis=0) for r in range(l + u + 1)])
+    z = banded_wrt_right_side(ybar, y, ab, b, l, u)
+    z, x = (np.swapaxes(v, -1, -2) if np.ndim(b) > 1 else v[..., None, :] for v in (z, conjugate(y)))
+    return np.stack([-np.sum(moved(z, r - u) * x, axis=-2) for r in range(l + u + 1)], axis=-2)
 
 
 def banded_wrt_right_side(ybar, y, ab, b, l, u):
-    return banded_solution(transposed_bands(ab, l, u), ybar, u, l)
+    return banded_along_right_side(ybar, y, conjugate(transposed_bands(ab, l, u)), b, u, l)
 
 
-structural(banded_solution, banded_wrt_bands, banded_wrt_right_side)
+def banded_along_bands(t, y, ab, b, l, u):
+    """Solve for minus the product of the matrix with bands t and the solution."""
+    x = np.swapaxes(y, -1, -2) if np.ndim(y) > 1 else y
+    lines = [t[..., r, None, :] if np.ndim(y) > 1 else t[..., r, :] for r in range(l + u + 1)]
+    product = sum(moved(line * x, u - r) for r, line in enumerate(lines))
+    product = np.swapaxes(product, -1, -2) if np.ndim(y) > 1 else product
+    return banded_along_right_side(-product, y, ab, b, l, u)
+
+
+def banded_along_right_side(t, y, ab, b, l, u):
+    return columnwise(lambda columns: banded_solution(ab, columns, l, u), t, -np.ndim(y))
+
+
+structural(
+    banded_solution,
+    banded_wrt_bands,
+    banded_wrt_right_side,
+    jvp=(banded_along_bands, banded_along_right_side),
+    stacked=True,
+).name = "scipy.linalg.solve_banded"
+conjugated(banded_solution)
 
 
 def _solve_banded(l_and_u, ab, b, overwrite_ab=False, overwrite_b=False, check_finite=True):
@@ -245,11 +266,13 @@ def _solve_banded(l_and_u, ab, b, overwrite_ab=False, overwrite_b=False, check_f
 
 
 def symmetric_bands(ab, lower):
-    """Return all bands of the symmetric matrix whose lower or upper bands are given."""
+    """Return all bands of the Hermitian matrix whose lower or upper bands are given."""
     k = np.shape(ab)[0] - 1
-    if lower:
-        return np.concatenate([np.stack([moved(ab[d], -d) for d in range(k, 0, -1)]), ab]) if k else ab
-    return np.concatenate([ab, np.stack([moved(ab[k - d], d) for d in range(1, k + 1)])]) if k else ab
+    if not k:
+        return ab
+    mirrored = [moved(ab[d], -d) for d in range(k, 0, -1)] if lower else [moved(ab[k - d], d) for d in range(1, k + 1)]
+    mirrored = conjugate(np.stack(mirrored))
+    return np.concatenate([mirrored, ab] if lower else [ab, mirrored])
 
 
 def _solveh_banded(ab, b, overwrite_ab=False, overwrite_b=False, lower=False, check_finite=True):
@@ -298,7 +321,7 @@ for name, body in {
     "cho_solve_banded": _cho_solve_banded,
 }.items():
     if la.has(name):
-        by_formula(getattr(la, name), body)
+        by_formula(getattr(la, name), body, on_complex=name.startswith("solve"))
 
 # ---- Toeplitz and circulant systems
 

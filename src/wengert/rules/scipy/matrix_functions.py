@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wengert.registry import by_formula, composed, structural
+from wengert.registry import by_formula, composed, conjugated, structural
 from wengert.rules.composed import as_array, dispatched
 from wengert.rules.products import adjoint
 from wengert.rules.scipy.linalg import la, unsupported
@@ -50,8 +50,8 @@ def declare(fun):
         return np.array(fun.__wrapped__(a, *options))
 
     def pull(ybar, y, a, *options):
-        # A^T has the eigenvalues of A; those of A^H are beyond a branch cut if the eigenvalues of A are on it.  With rows
-        # and columns reversed, A^T is block triangular like A, and multiple eigenvalues are not perturbed.
+        # A^T has the eigenvalues of A; those of A^H are beyond a branch cut if the eigenvalues of A are on it.  With
+        # rows and columns reversed, A^T is block triangular like A, and multiple eigenvalues are not perturbed.
         found = derivative_along(of_matrix, half_turn(np.swapaxes(a, -1, -2)), half_turn(np.conj(ybar)), *options)
         return half_turn(np.conj(found))
 
@@ -118,13 +118,22 @@ composed(la.fractional_matrix_power, lambda A, t: power(as_array(A), t), on_comp
 # ---- equations
 
 
+def for_each(solve, t):
+    """Solve an equation for one right-hand side, or for each along the first axis."""
+    return solve(t) if np.ndim(t) == 2 else np.stack([solve(part) for part in t])
+
+
 @dispatched
 def sylvester(a, b, q):
     return la.solve_sylvester.__wrapped__(a, b, q)
 
 
 def sylvester_pull(ybar, a, b):
-    return sylvester(adjoint(a), adjoint(b), ybar)
+    return for_each(lambda q: sylvester(adjoint(a), adjoint(b), q), ybar)
+
+
+def along_right_side(t, y, a, b, q):
+    return for_each(lambda q: sylvester(a, b, q), t)
 
 
 structural(
@@ -132,8 +141,15 @@ structural(
     lambda ybar, y, a, b, q: -sylvester_pull(ybar, a, b) @ adjoint(y),
     lambda ybar, y, a, b, q: -adjoint(y) @ sylvester_pull(ybar, a, b),
     lambda ybar, y, a, b, q: sylvester_pull(ybar, a, b),
-)
-composed(la.solve_sylvester, lambda a, b, q: sylvester(as_array(a), as_array(b), as_array(q)))
+    jvp=(
+        lambda t, y, a, b, q: along_right_side(-(t @ y), y, a, b, q),
+        lambda t, y, a, b, q: along_right_side(-(y @ t), y, a, b, q),
+        along_right_side,
+    ),
+    stacked=True,
+).name = "scipy.linalg.solve_sylvester"
+conjugated(sylvester)
+composed(la.solve_sylvester, lambda a, b, q: sylvester(as_array(a), as_array(b), as_array(q)), on_complex=True)
 
 
 def _solve_continuous_lyapunov(a, q):
@@ -141,7 +157,7 @@ def _solve_continuous_lyapunov(a, q):
     return sylvester(a, adjoint(a), as_array(q))
 
 
-by_formula(la.solve_continuous_lyapunov, _solve_continuous_lyapunov)
+by_formula(la.solve_continuous_lyapunov, _solve_continuous_lyapunov, on_complex=True)
 
 
 @dispatched
@@ -150,7 +166,7 @@ def discrete_lyapunov(a, q, method):
 
 
 def discrete_pull(ybar, a, method):
-    return discrete_lyapunov(adjoint(a), ybar, method)
+    return for_each(lambda q: discrete_lyapunov(adjoint(a), q, method), ybar)
 
 
 def discrete_wrt_matrix(ybar, y, a, q, method):
@@ -158,8 +174,27 @@ def discrete_wrt_matrix(ybar, y, a, q, method):
     return z @ a @ adjoint(y) + adjoint(z) @ a @ y
 
 
-structural(discrete_lyapunov, discrete_wrt_matrix, lambda ybar, y, a, q, method: discrete_pull(ybar, a, method))
-composed(la.solve_discrete_lyapunov, lambda a, q, method=None: discrete_lyapunov(as_array(a), as_array(q), method))
+def discrete_along_right_side(t, y, a, q, method):
+    return for_each(lambda q: discrete_lyapunov(a, q, method), t)
+
+
+def discrete_along_matrix(t, y, a, q, method):
+    return discrete_along_right_side(t @ y @ adjoint(a) + a @ y @ adjoint(t), y, a, q, method)
+
+
+structural(
+    discrete_lyapunov,
+    discrete_wrt_matrix,
+    lambda ybar, y, a, q, method: discrete_pull(ybar, a, method),
+    jvp=(discrete_along_matrix, discrete_along_right_side),
+    stacked=True,
+).name = "scipy.linalg.solve_discrete_lyapunov"
+conjugated(discrete_lyapunov)
+composed(
+    la.solve_discrete_lyapunov,
+    lambda a, q, method=None: discrete_lyapunov(as_array(a), as_array(q), method),
+    on_complex=True,
+)
 
 
 # Riccati equations: the derivative of the stabilising solution X solves a Lyapunov equation of the closed loop.

@@ -10,7 +10,8 @@ import scipy.sparse
 from scipy.sparse.linalg import splu
 
 from wengert.errors import NonSmoothError, UnsupportedFunctionError
-from wengert.registry import structural
+from wengert.registry import conjugated, structural
+from wengert.rules.broadcasting import columnwise, conjugate
 from wengert.rules.composed import dispatched
 
 
@@ -75,16 +76,6 @@ def solution(entries, b, pattern):
     return np.array(pattern.solved(entries, b))  # a solver may return b itself
 
 
-def columnwise(fun, x, axis):
-    """Apply a function of a vector, or of a matrix with vectors as columns, along an axis; return it in place."""
-    columns = np.moveaxis(x, axis, 0)
-    beside = np.shape(columns)[1:]
-    if np.prod(beside, dtype=int) == 1:
-        return np.moveaxis(np.reshape(fun(np.reshape(columns, -1)), (-1, *beside)), 0, axis)
-    found = fun(np.reshape(columns, (np.shape(columns)[0], -1)))
-    return np.moveaxis(np.reshape(found, (-1, *beside)), 0, axis)
-
-
 def solved(entries, b, pattern, ndim):
     """Solve for right-hand sides with `ndim` axes, preceded by axes of directions."""
     return columnwise(lambda columns: solution(entries, columns, pattern), b, -ndim)
@@ -106,12 +97,19 @@ def product_at(pattern, entries, x):
     return columnwise(lambda b: applied(b, lambda b: sums @ b, lambda b: sums.T @ b), terms, -np.ndim(x))
 
 
+def solution_wrt_entries(ybar, y, entries, b, pattern):
+    return outer_at(pattern, -solution_wrt_right_side(ybar, y, entries, b, pattern), conjugate(y))
+
+
+def solution_wrt_right_side(ybar, y, entries, b, pattern):
+    """Solve with the conjugate transpose, by the factors of the transpose."""
+    return conjugate(solved(entries, conjugate(ybar), pattern.transposed, np.ndim(y)))
+
+
 structural(
     solution,
-    lambda ybar, y, entries, b, pattern: outer_at(
-        pattern, -solved(entries, ybar, pattern.transposed, np.ndim(y)), y
-    ),
-    lambda ybar, y, entries, b, pattern: solved(entries, ybar, pattern.transposed, np.ndim(y)),
+    solution_wrt_entries,
+    solution_wrt_right_side,
     jvp=(
         lambda t, y, entries, b, pattern: solved(
             entries, -product_at(pattern, t, y), pattern.derived, np.ndim(y)
@@ -120,6 +118,7 @@ structural(
     ),
     stacked=True,
 ).name = "scipy.sparse.linalg.spsolve"
+conjugated(solution)
 
 
 # ---- least squares
@@ -309,8 +308,15 @@ structural(singular_values, singular_values_wrt_entries).name = "scipy.sparse.li
 
 @dispatched
 def applied(b, apply, adjoint):
-    """Apply a linear function of SciPy, of which `adjoint` is the adjoint."""
+    """Apply a linear function of SciPy to a vector or columns; `adjoint` is its adjoint, the conjugate transpose."""
     return np.array(apply(np.ascontiguousarray(b)))
 
 
-structural(applied, lambda ybar, y, b, apply, adjoint: applied(ybar, adjoint, apply), curvature="none")
+structural(
+    applied,
+    lambda ybar, y, b, apply, adjoint: columnwise(lambda c: applied(c, adjoint, apply), ybar, -np.ndim(y)),
+    jvp=(lambda t, y, b, apply, adjoint: columnwise(lambda c: applied(c, apply, adjoint), t, -np.ndim(y)),),
+    curvature="none",
+    stacked=True,
+)
+conjugated(applied)

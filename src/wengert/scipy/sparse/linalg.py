@@ -324,12 +324,13 @@ class SuperLU:
             return _rules.solution(entries, _from_list(rhs), pattern if trans == "N" else pattern.transposed)
         if not _holds_traced(rhs):
             return self._plain.solve(rhs, trans)
-        if not _np.isrealobj(self._plain.U.data):
-            raise _UnsupportedFunctionError(
-                f"SuperLU.solve with complex factors has no derivative rule{_at()}: use scipy.sparse.linalg.spsolve"
-            )
-        turned = {"N": "T", "T": "N", "H": "N"}[trans]
-        return _rules.applied(rhs, lambda b: self._plain.solve(b, trans), lambda b: self._plain.solve(b, turned))
+        solve = self._plain.solve
+        adjoint = {
+            "N": lambda b: solve(b, "H"),
+            "T": lambda b: _np.conj(solve(_np.conj(b))),
+            "H": solve,
+        }[trans]
+        return _rules.applied(rhs, lambda b: solve(b, trans), adjoint)
 
     def __getattr__(self, name):
         if name in ("L", "U") and self._system is not None:
