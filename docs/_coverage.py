@@ -1,8 +1,9 @@
 """The directive ``{coverage}``: a table generated from the registry, so that it always matches the code.
 
-Its argument is a kind of rule, ``ufunc-methods``, or ``standard-library``.
+Its argument is a kind of rule, ``ufunc-methods``, ``standard-library``, or a module of SciPy.
 """
 
+import importlib
 import inspect
 
 from docutils import nodes
@@ -11,14 +12,15 @@ from sphinx.util.docutils import SphinxDirective
 
 
 def rows():
-    """Return every public rule of the registry by name, including those of SciPy functions."""
+    """Return every public rule of NumPy and ``scipy.special`` by name."""
     import scipy.special  # rules by dotted name are bound once their module has been imported
 
     import wengert.numpy  # noqa: F401  (declares the rules)
     from wengert import registry
 
     registry.lookup(scipy.special.erf)
-    by_name = {row.name: row for row in registry.rows.values() if not row.name.startswith("wengert.")}
+    rows = [row for row in registry.rows.values() if row.name.startswith(("numpy.", "scipy.special."))]
+    by_name = {row.name: row for row in rows}
     return [by_name[name] for name in sorted(by_name)]
 
 
@@ -86,10 +88,40 @@ def of_standard_library():
     return table(["function", "derivative"], body)
 
 
+def of_scipy(module):
+    """Return the table of the public functions and classes of a module of SciPy."""
+    original, ours = importlib.import_module(module), importlib.import_module(f"wengert.{module}")
+    from wengert.rules.scipy import functions
+    from wengert.scipy import namespace
+
+    known, body = functions.known(original), []
+    for name in sorted(namespace.public_names(original)):
+        value = getattr(original, name)
+        if callable(value) and not (isinstance(value, type) and issubclass(value, BaseException)):
+            body.append([f"`{name}`", derivative_of(known.get(name), value, getattr(ours, name))])
+    return table(["name", "derivative"], body)
+
+
+def derivative_of(proxy, original, replacement):
+    """Return how a function or class of SciPy is differentiated, as printed in its table."""
+    from wengert import registry
+    from wengert.core.dispatch.refusing import Iterative
+
+    row = registry.rows.get(proxy)
+    if row is not None:
+        return {"refuse": f"no: {row.reason}", "constant": "0, the result is plain"}.get(row.kind, "yes")
+    if type(replacement) is Iterative:
+        return "no: it iterates to a tolerance"
+    remedy = getattr(replacement, "_wengert_remedy", None)
+    return f"no: {remedy}" if remedy else "none: takes plain values" if replacement is original else "yes"
+
+
 def lines_of(kind):
     """Return one table as Markdown lines."""
     from wengert import registry
 
+    if kind.startswith("scipy."):
+        return of_scipy(kind)
     if kind == "standard-library":
         return of_standard_library()
     if kind == "ufunc-methods":

@@ -169,5 +169,7 @@ def test_the_site_builds_without_warnings(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     html = (tmp_path / "html" / "reference" / "coverage.html").read_text(encoding="utf-8")
     assert "numpy.linalg.solve" in html and "scipy.special.erf" in html
+    html = (tmp_path / "html" / "reference" / "scipy.html").read_text(encoding="utf-8")
+    assert "spsolve_triangular" in html and "solve for the gain with wengert.scipy.optimize.root" in html
     for page in ("explanation/tape", "tutorial/first-jacobian", "tutorial/second-derivatives"):
         assert "<svg" in (tmp_path / "html" / f"{page}.html").read_text(encoding="utf-8")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from wengert.scipy import (
+        cluster,
+        constants,
         fft,
         integrate,
         interpolate,
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "cluster",
+    "constants",
     "fft",
     "integrate",
     "interpolate",

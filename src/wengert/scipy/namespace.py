@@ -181,6 +181,7 @@ def refusing_class(original: type, remedy: str) -> type:
         return original(*args, **options)
 
     space = {"__new__": make, "__doc__": original.__doc__, "__module__": f"wengert.{name.rpartition('.')[0]}"}
+    space["_wengert_remedy"] = remedy
     return type(original.__name__, (), space)
 
 

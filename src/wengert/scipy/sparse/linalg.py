@@ -447,6 +447,7 @@ def _refusing(name, remedy):
         found = original(*args, **options)
         return SuperLU(found) if isinstance(found, _scipy.SuperLU) else found
 
+    call._wengert_remedy = remedy
     return call
 
 
