@@ -10,8 +10,9 @@ Thevenaz, Blu and Unser (2000), Interpolation revisited. doi:10.1109/42.875199
 
 from __future__ import annotations
 
-import itertools
+import functools
 import math
+import operator
 
 import numpy as np
 
@@ -204,10 +205,10 @@ def spline_matrix(n, order, mode):
 def place_map(x, n, mode):
     """Return, stacked, slope and offset of the map of x into [0, n - 1], and a mask of points outside."""
     x = np.asarray(x, dtype=float)
-    slope, offset = np.ones_like(x), np.zeros_like(x)
-    outside = (x < 0) | (x > n - 1)
+    found, outside = np.zeros((3, *np.shape(x))), (x < 0) | (x > n - 1)
+    slope, offset = 1.0, 0.0
     if mode == NEAREST:
-        slope, offset = np.where(outside, 0.0, 1.0), np.where(x > n - 1, n - 1.0, 0.0)
+        slope, offset = ~outside, (x > n - 1) * (n - 1.0)
     elif mode in (MIRROR, REFLECT):
         extra = 1 if mode == REFLECT else 0
         period = max(2 * n - 2 + 2 * extra, 1)
@@ -221,40 +222,89 @@ def place_map(x, n, mode):
         period = max(n - 1 if mode == WRAP else n, 1)
         turns = np.where(x < 0, -(np.trunc(-x / period) + 1), np.trunc(x / period))
         offset = np.where(outside if mode == WRAP else (x < 0) | (x >= n), -period * turns, 0.0)
-    is_lost = outside & (mode == CONSTANT)
-    return np.stack([slope, offset, is_lost.astype(float)])
+    found[0], found[1] = slope, offset
+    if mode == CONSTANT:
+        found[2] = outside
+    return found
 
 
 def first_place(x, order):
-    return (np.floor(x) if order % 2 else np.floor(x + 0.5)).astype(int) - order // 2
+    return np.floor(x if order % 2 else x + 0.5) - order // 2
 
 
 @dispatched
 def neighbourhood(x, n, order, mode):
     """Return, stacked, what is constant near each coordinate x along an axis of length n.
 
-    These are slope and offset of the map of x into the grid, whether x is lost, the place of the first coefficient of
-    the map of x, then for each of the order + 1 coefficients its index, and whether it is a fill value.
+    These are the place of the first coefficient near x, slope and offset of the map of x into the grid, and whether x
+    is lost.
     """
     x = np.asarray(x, dtype=float)
-    found = np.empty((4 + 2 * (order + 1), *np.shape(x)))
-    is_inside = mode == GRID_CONSTANT or (np.size(x) and np.min(x) >= 0 and np.max(x) <= n - 1)
-    if is_inside:
-        found[0], found[1:3] = 1.0, 0.0
+    found = np.empty((4, *np.shape(x)))
+    if mode == GRID_CONSTANT or (np.size(x) and np.min(x) >= 0 and np.max(x) <= n - 1):
+        found[1], found[2:] = 1.0, 0.0
+        found[0] = first_place(x, order)
     else:
-        found[:3] = place_map(x, n, mode)
-    start = found[3] = first_place(x if is_inside else found[0] * x + found[1], order)
-    place = found[4 : 5 + order]
-    np.add(start, np.reshape(np.arange(order + 1), (-1,) + (1,) * np.ndim(x)), out=place)
-    found[5 + order :] = (place < 0) | (place >= n) if mode == GRID_CONSTANT else 0.0
-    if mode != GRID_CONSTANT and np.size(x) and (np.min(start) < 0 or np.max(start) + order >= n):
-        turn, shift, _ = place_map(place, n, {CONSTANT: MIRROR, WRAP: MIRROR, NEAREST: REFLECT}.get(mode, mode))
-        place[...] = np.rint(turn * place + shift)
-    np.clip(place, 0, n - 1, out=place)
+        found[1:] = place_map(x, n, mode)
+        found[0] = first_place(found[1] * x + found[2], order)
     return found
 
 
-constant(neighbourhood)
+@dispatched
+def coefficient_places(shape, order, mode, *starts):
+    """Return the places of the coefficients near points in the flattened array, in one axis for each axis of `shape`.
+
+    `starts` has the place of the first one along each axis; a coefficient beyond the array is one in it by the mode.
+    """
+    ndim, places = max(map(np.ndim, starts)), 0
+    strides = np.cumprod((1, *shape[:0:-1]))[::-1]
+    for axis, (start, n, stride) in enumerate(zip(starts, shape, strides, strict=True)):
+        with np.errstate(invalid="ignore"):  # a lost point may be far outside
+            row = (start + order).astype(np.intp)
+        place = np.take(sources(n, order, mode), row, axis=1, mode="clip") * stride
+        places = places + of_axis(np.reshape(place, padded_shape(place, ndim)), axis, len(shape))
+    return places
+
+
+@functools.lru_cache
+def sources(n, order, mode):
+    """Return, for first places -order, ..., n, which elements of an axis all coefficients are; one row for each."""
+    place = np.arange(-order, n + order + 1)
+    if mode != GRID_CONSTANT:
+        turn, shift, _ = place_map(place, n, {CONSTANT: MIRROR, WRAP: MIRROR, NEAREST: REFLECT}.get(mode, mode))
+        place = np.rint(turn * place + shift)
+    place = np.clip(place, 0, n - 1).astype(np.intp)
+    return np.stack([place[k : n + order + 1 + k] for k in range(order + 1)])
+
+
+def padded_shape(place, ndim):
+    """Return the shape of an array with axes of length 1 behind the first, so that `ndim` axes follow that."""
+    return np.shape(place)[:1] + (1,) * (ndim + 1 - np.ndim(place)) + np.shape(place)[1:]
+
+
+def of_axis(place, axis, count):
+    """Turn the first axis into number `axis` of `count` axes; the others have length 1."""
+    return np.reshape(place, (1,) * axis + np.shape(place)[:1] + (1,) * (count - 1 - axis) + np.shape(place)[1:])
+
+
+@dispatched
+def is_outside(shape, order, *starts):
+    """Return 1 for each coefficient near points that is beyond the array, and 0 for the others."""
+    ndim, found = max(map(np.ndim, starts)), False
+    for axis, (start, n) in enumerate(zip(starts, shape, strict=True)):
+        place = np.stack([start + k for k in range(order + 1)])
+        place = of_axis(np.reshape(place, padded_shape(place, ndim)), axis, len(shape))
+        found = found | (place < 0) | (place >= n)
+    return found.astype(float)
+
+
+@dispatched
+def taken(x, place):
+    """Return elements of a plain array, at places that a program computes again."""
+    return np.take(x, place)
+
+
+constant(neighbourhood, coefficient_places, is_outside, taken)
 
 
 def basis(x, order):
@@ -266,7 +316,7 @@ def basis(x, order):
 
 def basis_near(x, start, order):
     """Return the order + 1 B-splines at x that are centred at start, start + 1, ..."""
-    u = x - (start + order // 2)  # from the integer below for odd orders, from the nearest one for even orders
+    u = x - (start + order // 2 if order > 1 else start)  # from the integer below for odd orders, from the nearest one for even orders
     v = 1 - u
     if order == 0:
         return [1.0]
@@ -280,51 +330,35 @@ def basis_near(x, start, order):
 
 
 def support(x, n, order, mode):
-    """Return index, weight and mask of fill values of the order + 1 coefficients near x, and a mask of lost points."""
-    found = neighbourhood(x, n, order, mode)
-    slope, offset, is_lost, start = found[0], found[1], found[2], found[3]
-    if mode != GRID_CONSTANT:
+    """Return the place of the first coefficient near x, the weights of all near x, and a mask of lost points."""
+    start, slope, offset, is_lost = neighbourhood(x, n, order, mode)
+    if mode not in (CONSTANT, GRID_CONSTANT):
         x = slope * x + offset
-    index = found[4 : 5 + order].astype(int)
-    is_fill = found[5 + order :] > 0 if mode == GRID_CONSTANT else None
-    return index, basis_near(x, start, order), is_fill, is_lost > 0 if mode == CONSTANT else None
+    return start, basis_near(x, start, order), is_lost > 0 if mode == CONSTANT else None
 
 
-@dispatched
-def place_in(strides, *indices):
-    """Return the place of elements in a flattened array."""
-    return sum(index * stride for index, stride in zip(indices, strides, strict=True))
-
-
-@dispatched
-def taken(x, place):
-    """Return elements of a plain array, at places that a program computes again."""
-    return np.take(x, place)
-
-
-constant(place_in, taken)
+def contracted(values, weights):
+    """Return the sum of values, with one axis for each list of weights, times the weights along the axes."""
+    if not weights:
+        return values
+    parts = [contracted(value, weights[1:]) for value in values]
+    if len(parts) == 2:
+        return parts[0] + weights[0][1] * (parts[1] - parts[0])
+    return sum(part * weight for part, weight in zip(parts, weights[0], strict=True))
 
 
 def evaluated(x, coordinates, order, mode, cval, npad):
     """Evaluate the spline with coefficients x at coordinates, one array per axis; the arrays broadcast."""
-    found = [
-        support(as_array(c) + npad, n, order, mode) for c, n in zip(coordinates, np.shape(x), strict=True)
-    ]
-    total, lost = 0.0, False
-    for _, _, _, is_lost in found:
-        lost = lost if is_lost is None else lost | is_lost
-    flat, strides = np.reshape(x, -1), np.cumprod((1, *np.shape(x)[:0:-1]))[::-1]
+    shape = np.shape(x)
+    coordinates = [as_array(c) + npad if npad else as_array(c) for c in coordinates]
+    found = [support(c, n, order, mode) for c, n in zip(coordinates, shape, strict=True)]
+    starts, weights, lost = zip(*found, strict=True)
     take = np.take if overrides_functions(x) else taken
-    for taps in itertools.product(range(order + 1), repeat=len(found)):
-        value = take(flat, place_in(strides, *[index[tap] for (index, *_), tap in zip(found, taps, strict=True)]))
-        for (_, _, is_fill, _), tap in zip(found, taps, strict=True):
-            if is_fill is not None:
-                value = np.where(is_fill[tap], cval, value)
-        weight = 1.0
-        for (_, weights, _, _), tap in zip(found, taps, strict=True):
-            weight = weight * weights[tap]
-        total = total + value * weight
-    return total if lost is False else np.where(lost, cval, total)
+    values = take(np.reshape(x, -1), coefficient_places(shape, order, mode, *starts))
+    if mode == GRID_CONSTANT:
+        values = np.where(is_outside(shape, order, *starts) > 0, cval, values)
+    y = contracted(values, weights)
+    return np.where(functools.reduce(operator.or_, lost), cval, y) if mode == CONSTANT else y
 
 
 def is_piecewise_constant(name):
