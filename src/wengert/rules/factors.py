@@ -44,7 +44,12 @@ def cholesky_tangent(t, factor):
 
 @dispatched
 def cholesky_adjoint(factor, g):
-    """Return L^-H P(L^H tril(G)) L^-1, symmetrised: the transpose of `cholesky_tangent` for symmetric tangents.
+    """Return L^-H P(L^H tril(G)) L^-1, symmetrised: the transpose of `cholesky_tangent` for symmetric tangents."""
+    return pulled_to_matrix(factor, g, np.matmul)
+
+
+def pulled_to_matrix(factor, g, matmul):
+    """Return the result of `cholesky_adjoint`, by a given function for products of matrices.
 
     The recursion over halves takes n^3 instead of 3 n^3 operations, in a few products of large matrices.
 
@@ -53,11 +58,11 @@ def cholesky_adjoint(factor, g):
     Murray (2016), Differentiation of the Cholesky decomposition, section 4. arXiv:1602.07527
     """
     whole = slice(0, np.shape(factor)[-1])
-    for product in (np.matmul, strong_matmul):
+    for product in (matmul, strong_matmul):
         z, inverses = lower(g), {}
         invert_lower(factor, whole, inverses, False, product)
         pull_factor(factor, inverses, z, whole, product)
-        if not np.isnan(np.vdot(z, z)):
+        if not np.any(np.isnan(z)):
             break
     z *= 0.5
     return z

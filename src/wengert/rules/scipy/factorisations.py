@@ -8,13 +8,21 @@ triangles and the like raise, as in the rules of NumPy's functions.
 from __future__ import annotations
 
 import functools
+import importlib
 
 import numpy as np
 
+from wengert.dependence import MATRIXWISE
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import by_formula, composed, conjugated, constant, structural
-from wengert.rules import spectra
+from wengert.rules import spectra, taylor
 from wengert.rules.composed import as_array, dispatched
+from wengert.rules.factors import (
+    cholesky_adjoint_wrt_cotangent,
+    cholesky_adjoint_wrt_factor,
+    cholesky_along_matrix,
+    pulled_to_matrix,
+)
 from wengert.rules.linalg import hermitian_read_transpose, packed, unpacked
 from wengert.rules.products import adjoint
 from wengert.rules.scipy.linalg import (
@@ -57,13 +65,56 @@ def like(v, reference):
 # ---- Cholesky
 
 
+@dispatched
+def cholesky_factor(a, lower):
+    return la.cholesky.__wrapped__(a, lower)
+
+
+@dispatched
+def cholesky_adjoint(factor, g):
+    """Return what NumPy's rule does, by products in the library that factorised: two pools of threads are slow."""
+    return pulled_to_matrix(factor, g, matmul)
+
+
+def matmul(a, b):
+    """Multiply matrices by SciPy's BLAS; its arrays are in Fortran's order, so that it multiplies the transposes."""
+    if not (np.ndim(a) == np.ndim(b) == 2 and a.dtype == b.dtype == np.float64):
+        return np.matmul(a, b)
+    return importlib.import_module("scipy.linalg.blas").dgemm(1.0, b.T, a.T).T
+
+
+def cholesky_wrt_matrix(ybar, y, a, lower):
+    z = cholesky_adjoint(y, ybar) if lower else cholesky_adjoint(adjoint(y), adjoint(ybar))
+    return hermitian_read_transpose(z, a, "L" if lower else "U")
+
+
+def cholesky_series(series, order, a, lower):
+    found = taylor.cholesky(series, order, a)
+    return found if lower else series([adjoint(c) for c in found.c])
+
+
+structural(
+    cholesky_factor,
+    cholesky_wrt_matrix,
+    jvp=(lambda t, y, a, lower: cholesky_along_matrix(t, y, a, upper=not lower),),
+    stacked=True,
+    dependence=MATRIXWISE,
+    batching=True,
+    taylor=cholesky_series,
+).name = "scipy.linalg.cholesky"
+structural(
+    cholesky_adjoint, cholesky_adjoint_wrt_factor, cholesky_adjoint_wrt_cotangent, stacked=True
+).name = "scipy.linalg.cholesky"
+conjugated(cholesky_factor, cholesky_adjoint)
+
+
 def _cholesky(a, lower=False, overwrite_a=False, check_finite=True):
-    return np.linalg.cholesky(as_array(a), upper=not lower)
+    return cholesky_factor(as_array(a), bool(lower))
 
 
 def _cho_factor(a, lower=False, overwrite_a=False, check_finite=True):
     a = as_array(a)
-    factor = np.linalg.cholesky(a, upper=not lower)
+    factor = cholesky_factor(a, bool(lower))
     is_used = np.tri(np.shape(a)[-1], dtype=bool)
     return np.where(is_used if lower else is_used.T, factor, a if keeps_unused_triangle() else 0), lower
 
@@ -81,8 +132,8 @@ def _cho_solve(c_and_lower, b, overwrite_b=False, check_finite=True):
     return b
 
 
-formula("cholesky", _cholesky)
-formula("cho_factor", _cho_factor)
+composed(la.cholesky, _cholesky, on_complex=True)
+composed(la.cho_factor, _cho_factor, on_complex=True)
 formula("cho_solve", _cho_solve)
 
 # ---- LU with plain pivots

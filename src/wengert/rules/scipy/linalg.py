@@ -131,9 +131,13 @@ def triangular_wrt_right_side(ybar, y, a, b, trans, lower, has_unit_diagonal):
 
 def triangular_wrt_matrix(ybar, y, a, b, trans, lower, has_unit_diagonal):
     bbar = triangular_wrt_right_side(ybar, y, a, b, trans, lower, has_unit_diagonal)
-    x, z = (y[:, None], bbar[..., None]) if np.ndim(y) == 1 else (y, bbar)
-    abar = {"N": lambda: z @ adjoint(x), "T": lambda: np.conj(x) @ np.swapaxes(z, -1, -2), "C": lambda: x @ adjoint(z)}
-    return -triangle_read(abar[trans](), lower, has_unit_diagonal)
+    factors = {"N": (bbar, conjugate(y)), "T": (conjugate(y), bbar), "C": (y, conjugate(bbar))}
+    left, right = factors[trans]
+    if np.ndim(y) == 1:  # a product of matrices would wake the threads of NumPy's BLAS beside those of SciPy's
+        abar = left[..., :, None] * right[..., None, :]
+    else:
+        abar = left @ np.swapaxes(right, -1, -2)
+    return -triangle_read(abar, lower, has_unit_diagonal)
 
 
 def triangular_along_matrix(t, y, a, b, trans, lower, has_unit_diagonal):
@@ -224,7 +228,7 @@ def transposed_bands(ab, l, u):
 
 @dispatched
 def banded_solution(ab, b, l, u):
-    return la.solve_banded.__wrapped__((l, u), ab, b)
+    return la.solve_banded.__wrapped__((l, u), ab, b, check_finite=False)  # a function of the user has checked them
 
 
 def banded_wrt_bands(ybar, y, ab, b, l, u):

@@ -316,7 +316,8 @@ def basis(x, order):
 
 def basis_near(x, start, order):
     """Return the order + 1 B-splines at x that are centred at start, start + 1, ..."""
-    u = x - (start + order // 2 if order > 1 else start)  # from the integer below for odd orders, from the nearest one for even orders
+    # from the integer below for odd orders, from the nearest one for even orders
+    u = x - (start + order // 2 if order > 1 else start)
     v = 1 - u
     if order == 0:
         return [1.0]
