@@ -122,6 +122,60 @@ declare(
 )
 declare("_ncx2_cdf", lambda y, x, k, nc: chi2(x, k, nc), None, lambda y, x, k, nc: -chi2(x, k + 2, nc))
 declare("_ncx2_sf", lambda y, x, k, nc: -chi2(x, k, nc), None, lambda y, x, k, nc: chi2(x, k + 2, nc))
+
+
+# Noncentral t: with s = sqrt(V / v) for V of the chi square distribution with v degrees of freedom, the distribution
+# function is E Phi(x s - d), and an expectation with a factor s is one with another number of degrees of freedom.
+
+
+def student(x, v, d):
+    return _ufuncs._nct_pdf(x, v, d)
+
+
+def student_slope(x, v, d, power):
+    """Return the expectation of s^power phi(x s - d), for a power of 0, 2 or 3."""
+    more = {0: -1, 2: 1, 3: 2}[power]
+    stretch = np.sqrt((v + more) / v)
+    if power == 3:
+        return stretch * student(x * stretch, v + 2, d)
+    freedom = v + more
+    return np.sqrt(freedom / 2) * np.exp(sp.gammaln(freedom / 2) - sp.gammaln((freedom + 1) / 2)) * student(
+        x * stretch, freedom, d
+    )
+
+
+declare("_nct_sf", lambda y, x, v, d: -student(x, v, d), None, lambda y, x, v, d: student_slope(x, v, d, 0))
+declare(
+    "_nct_isf",
+    lambda y, q, v, d: -1 / student(y, v, d),
+    None,
+    lambda y, q, v, d: student_slope(y, v, d, 0) / student(y, v, d),
+)
+declare(
+    "_nct_pdf",
+    lambda y, x, v, d: d * student_slope(x, v, d, 2) - x * student_slope(x, v, d, 3),
+    None,
+    lambda y, x, v, d: x * student_slope(x, v, d, 2) - d * y,
+)
+declare(
+    "_nct_mean",
+    lambda y, v, d: y / 2 * (1 / v + sp.psi((v - 1) / 2) - sp.psi(v / 2)),
+    lambda y, v, d: _ufuncs._nct_mean(v, 1.0) + 0.0 * d,
+)
+declare(
+    "_nct_variance",
+    lambda y, v, d: -2 * (1 + d * d) / (v - 2) ** 2
+    - _ufuncs._nct_mean(v, d) ** 2 * (1 / v + sp.psi((v - 1) / 2) - sp.psi(v / 2)),
+    lambda y, v, d: 2 * d * (v / (v - 2) - _ufuncs._nct_mean(v, 1.0) ** 2),
+)
+
+
+@dispatched
+def noncentral_t_cdf(x, v, d):
+    return sp.nctdtr(v, d, x)
+
+
+by_formula(noncentral_t_cdf, lambda x, v, d: 1 - _ufuncs._nct_sf(x, v, d))
 declare("_nbinom_mean", lambda y, n, p: (1 - p) / p, lambda y, n, p: -n / (p * p))
 declare("_nbinom_variance", lambda y, n, p: (1 - p) / (p * p), lambda y, n, p: n * (p - 2) / p**3)
 declare(

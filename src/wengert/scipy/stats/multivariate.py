@@ -15,7 +15,7 @@ from wengert.core.operands import var
 from wengert.errors import UnsupportedFunctionError
 from wengert.rules.scipy import functions
 from wengert.rules.scipy import stats as _rules
-from wengert.scipy import namespace
+from wengert.scipy import namespace, special
 
 _stats = importlib.import_module("scipy.stats")
 _original = importlib.import_module("scipy.stats._multivariate")
@@ -40,6 +40,20 @@ class CholeskyFactor(_copy._PSD):
 
 
 _copy._PSD = CholeskyFactor
+
+
+def _inverse_wishart_logpdf(self, x, dim, df, log_det_scale, C):
+    """Compute the formula of ``invwishart`` for matrices along the last axis, which SciPy evaluates in LAPACK."""
+    if not var.holds_traced((x, df, log_det_scale, C)):
+        return _in_lapack(self, x, dim, df, log_det_scale, C)
+    x = np.moveaxis(x, -1, 0)
+    exponent = (df + dim + 1) * np.linalg.slogdet(x)[1] + np.trace(np.linalg.solve(x, C @ C.T), axis1=-2, axis2=-1)
+    factor = df * (log_det_scale - dim * np.log(2)) - 2 * special.multigammaln(0.5 * df, dim)
+    return 0.5 * (factor - exponent)
+
+
+_inverse_wishart = _copy.invwishart_gen
+_in_lapack, _inverse_wishart._logpdf = _inverse_wishart._logpdf, _inverse_wishart_logpdf
 
 
 class _Frozen(_copy.multivariate_normal_frozen):

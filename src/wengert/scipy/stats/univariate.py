@@ -9,6 +9,7 @@ import importlib
 
 import numpy as np
 
+import wengert.numpy
 from wengert.core.dispatch import dispatch
 from wengert.core.frames import at
 from wengert.core.operands import var
@@ -53,6 +54,18 @@ def _array(x):
 infrastructure.rv_continuous._ppf = _quantile
 infrastructure.rv_continuous.fit = _fit
 _continuous = namespace.second_copy("scipy.stats._continuous_distns", _log_diff=rules.log_difference)
+_continuous.nct_gen._cdf = lambda self, x, df, nc: rules.noncentral_t_cdf(x, df, nc)
+
+
+
+def _preprocessed(self, x, skew):
+    """Return SciPy's result, with an array of ones first that traced values can be stored in."""
+    ones, *others = _preprocess(self, x, skew)
+    return wengert.numpy.copy(ones), *others
+
+
+_pearson3 = _continuous.pearson3_gen
+_preprocess, _pearson3._preprocess = _pearson3._preprocess, _preprocessed
 _discrete = namespace.second_copy("scipy.stats._discrete_distns")
 for _cls in {type(x) for x in vars(_continuous).values() if isinstance(x, infrastructure.rv_continuous)}:
     if "fit" in vars(_cls):
