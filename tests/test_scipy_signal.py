@@ -117,6 +117,11 @@ CASES = {
     "ends of peaks": lambda x: signal.peak_widths(0.1 * x + WAVE, PEAKS, rel_height=0.7)[3],
     "find_peaks with width": lambda x: signal.find_peaks(0.1 * x + WAVE, width=1.5)[1]["widths"],
     "upfirdn mode": lambda x: signal.upfirdn([1, 0.5, 0.2, 0.1, 0.3], x[:9], 2, 3, mode="symmetric"),
+    **{
+        f"upfirdn {mode}": lambda x, mode=mode: signal.upfirdn([1, 0.5, 0.2, 0.1, 0.3], x[:9], 2, 3, mode=mode)
+        for mode in ("line", "smooth", "antisymmetric", "antireflect")
+    },
+    "resample_poly along a line": lambda x: signal.resample_poly(x, 3, 2, padtype="line"),
     "upfirdn fill": lambda x: signal.upfirdn([1, 0.5, 0.2], x[:9], 3, 2, mode="constant", cval=0.7),
     "system object": lambda t: signal.lsim(signal.lti([1.0], [1.0, 1 + t[1]]), x, np.arange(40.0) * 0.1)[1],
     "discrete system object": lambda t: signal.dstep(signal.dlti([1.0], [1.0, 0.2 * t[1]], dt=0.1), n=6)[1][0],

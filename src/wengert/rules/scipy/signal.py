@@ -156,15 +156,35 @@ class Compiled:
 
 # ---- polyphase filters
 
-_PAD_LIKE_NUMPY = ("constant", "wrap", "edge", "symmetric", "reflect")
+
+def extended(x, count, mode, cval):
+    """Add elements at both ends of the last axis, by the modes of ``upfirdn``."""
+    n, steps, turned = np.shape(x)[-1], np.arange(1, count + 1), x[..., ::-1]
+    first, last = x[..., :1], x[..., -1:]
+    if mode == "line" and n > 1:
+        slope = (last - first) / (n - 1)
+        left, right = first - slope * steps[::-1], last + slope * steps
+    elif mode == "smooth" and n > 1:
+        left, right = first - (x[..., 1:2] - first) * steps[::-1], last + (last - x[..., -2:-1]) * steps
+    elif mode == "antisymmetric" and count <= n:
+        left, right = -turned[..., n - count :], -turned[..., :count]
+    elif mode == "antireflect" and count < n:
+        left, right = 2 * first - turned[..., n - 1 - count : n - 1], 2 * last - turned[..., 1 : count + 1]
+    elif mode in ("constant", "wrap", "edge", "symmetric", "reflect"):
+        options = {"constant_values": cval} if mode == "constant" else {}
+        return np.pad(x, [(0, 0)] * (np.ndim(x) - 1) + [(count, count)], mode, **options)
+    else:
+        raise UnsupportedFunctionError(
+            f"scipy.signal.upfirdn with mode={mode!r} of {n} elements has no derivative rule: pad x with numpy.pad"
+        )
+    return np.concatenate([left, x, right], axis=-1)
 
 
 def extended_upfirdn(h, x, up, down, mode, cval):
     """Filter the signal extended at both ends, and drop what the extension adds."""
     n, taps = np.shape(x)[-1], -(-np.shape(h)[0] // up)
     before = -(-taps // down) * down
-    options = {"constant_values": cval} if mode == "constant" else {}
-    x = np.pad(x, [(0, 0)] * (np.ndim(x) - 1) + [(before, before)], mode, **options)
+    x = extended(x, before, mode, cval)
     count = ((n - 1) * up + np.shape(h)[0] - 1) // down + 1
     start = before * up // down
     return _upfirdn(h, x, up, down)[..., start : start + count]
@@ -174,10 +194,6 @@ def extended_upfirdn(h, x, up, down, mode, cval):
 def _upfirdn(h, x, up=1, down=1, axis=-1, mode="constant", cval=0):
     """Sum each output over one phase of the filter."""
     h, x = as_array(h), np.moveaxis(as_array(x), axis, -1)
-    if mode not in _PAD_LIKE_NUMPY:
-        raise UnsupportedFunctionError(
-            f"scipy.signal.upfirdn with mode={mode!r} has no derivative rule: pad x with numpy.pad"
-        )
     if mode != "constant" or cval != 0:
         return np.moveaxis(extended_upfirdn(h, x, up, down, mode, cval), -1, axis)
     n, taps = np.shape(x)[-1], -(-np.shape(h)[0] // up)
