@@ -14,7 +14,7 @@ copyright = "the wengert developers"
 version = release = wengert.__version__
 
 extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.mathjax"]
-extensions += ["_coverage", "_figures", "_special"]
+extensions += ["_accuracy", "_coverage", "_figures", "_special"]
 exclude_patterns = ["_build"]
 nitpick_ignore = [("py:class", "numpy.linalg.LinAlgError")]  # NumPy's inventory is not used
 

@@ -27,6 +27,8 @@ CASES = {
         if name not in ("chebyshev", "jensenshannon")
     },
     "minkowski": (lambda u, v: distance.minkowski(u, v, 3), U, V),
+    "cosine with a list": (lambda u: distance.cosine(u, V.tolist()), U),
+    "minkowski with listed weights": (lambda u: distance.minkowski(u, V, 3, w=[*range(1, len(V) + 1)]), U),
     "minkowski of pairs": (lambda a, b, w: cdist(a, b, "minkowski", p=1.5, w=w), A, B, W),
     "seuclidean": (distance.seuclidean, U, V, W),
     "seuclidean of pairs": (lambda a, b: cdist(a, b, "seuclidean"), A, B),

@@ -6,6 +6,7 @@ At coincident points a norm has the derivative 0, as in ``numpy.linalg.norm``.
 
 from __future__ import annotations
 
+import functools
 import importlib
 
 import numpy as np
@@ -117,8 +118,22 @@ def _jensenshannon(p, q, base=None, *, axis=0, keepdims=False):
     return jensenshannon(p, q, base, axis=axis, keepdims=keepdims)
 
 
+def of_arrays(metric):
+    """Return a metric that also takes lists."""
+
+    @functools.wraps(metric)
+    def body(*args, **options):
+        return metric(*map(from_list, args), **{key: from_list(x) for key, x in options.items()})
+
+    return body
+
+
+def from_list(x):
+    return as_array(x) if isinstance(x, (list, tuple)) else x
+
+
 for name, metric in METRICS.items():
-    by_formula(getattr(distance, name), _jensenshannon if metric is jensenshannon else metric)
+    by_formula(getattr(distance, name), of_arrays(_jensenshannon if metric is jensenshannon else metric))
 
 #: metrics that count unequal elements: piecewise constant in the vectors, smooth in the weights
 COUNTING = frozenset(("hamming", "jaccard"))
