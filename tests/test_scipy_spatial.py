@@ -123,6 +123,7 @@ def triangles(tri):
     return np.linalg.det(corners[:, 1:] - corners[:, :1])
 
 
+TRIANGLES = sp.Delaunay([[0, 0.1], [9, 0], [0.3, 9], [8, 9.5], [3.0, 5]])
 STRUCTURES = {
     "procrustes": (lambda a: np.asarray(sp.procrustes(a, B[:4])[2]), A),
     "geometric_slerp": (lambda t: sp.geometric_slerp(np.stack([np.cos(t), np.sin(t)]), [0.0, 1.0], 0.3), np.array(0.4)),
@@ -130,6 +131,7 @@ STRUCTURES = {
     "neighbours of traced data": (lambda a: sp.KDTree(a).query(B, k=2)[0], A),
     "hull volume": (lambda p: sp.ConvexHull(p).volume, POINTS),
     "hull area": (lambda p: sp.ConvexHull(p).area, POINTS),
+    "places in triangles": (lambda p: TRIANGLES.transform[int(TRIANGLES.find_simplex(p))] @ p, np.array([2.0, 3.0])),
     "triangles": (lambda p: triangles(sp.Delaunay(p)), np.array([[0, 0.1], [9, 0], [0.3, 9], [8, 9.5], [3.0, 5]])),
     "aligned": (lambda v: R.align_vectors(v[:3], VECTORS[:3])[0].as_rotvec(), FIXED.apply(VECTORS) + 0.1 * VECTORS**2),
 }

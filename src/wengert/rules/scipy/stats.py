@@ -293,6 +293,21 @@ def expectile(a, alpha=0.5, *, weights=None, axis=None, nan_policy="propagate", 
     return np.sum(weight * a, axis=axis, keepdims=keepdims) / np.sum(weight, axis=axis, keepdims=keepdims)
 
 
+# ---- robust slopes
+
+
+def siegel_slopes(y, x, method):
+    """Return the median of the median slopes through each point, and the intercept (Siegel 1982)."""
+    slopes, intercepts = [], []
+    for j in range(np.shape(x)[0]):
+        rise, run = y - y[j], x - x[j]
+        is_other = np.not_equal(run, 0)
+        slopes.append(np.median(rise[is_other] / run[is_other]))
+        intercepts.append(np.median((y[j] * x - y * x[j])[is_other] / run[is_other]))
+    slope = np.median(np.stack(slopes))
+    return slope, np.median(np.stack(intercepts) if method == "separate" else y - slope * x)
+
+
 # ---- draws
 
 

@@ -98,6 +98,16 @@ class Delaunay:
         self.points = dispatch.from_list(points)
         self._plain = _scipy.Delaunay(var.observed(self.points), *args, **options)
 
+    @classmethod
+    def _like(cls, triangulation):
+        """Convert a triangulation made by SciPy."""
+        found = object.__new__(cls)
+        found.points, found._plain = triangulation.points, triangulation
+        return found
+
+    def find_simplex(self, xi, bruteforce=False, tol=None):
+        return namespace.computed(lambda xi: self._plain.find_simplex(xi, bruteforce, tol), dispatch.from_list(xi))
+
     def __getattr__(self, name):
         if name in ("transform", "equations", "plane_distance", "lift_points", "paraboloid_scale") and var.is_traced(
             self.points
@@ -108,5 +118,6 @@ class Delaunay:
         return getattr(object.__getattribute__(self, "_plain"), name)
 
 
+namespace.register_conversion(_scipy.Delaunay, Delaunay._like)
 for _name in ("KDTree", "cKDTree"):
     namespace.register_conversion(getattr(_scipy, _name), KDTree._like)

@@ -21,6 +21,7 @@ _functions = Functions("scipy.stats")
 _original = importlib.import_module("scipy.stats")
 for _name in "_axis_nan_policy _stats_py _variation _entropy _morestats _quantile _correlation".split():
     namespace.copy_later(f"scipy.stats.{_name}")
+namespace.copy_later("scipy.stats._stats_mstats_common", siegelslopes_pythran=_rules.siegel_slopes)
 namespace.copy_later("scipy.stats._hypotests", _cdf_cvm=_rules.cramer_von_mises)
 namespace.copy_later("scipy.stats.contingency")
 
