@@ -203,13 +203,14 @@ def spline_matrix(n, order, mode):
 
 
 def place_map(x, n, mode):
-    """Return, stacked, slope and offset of the map of x into [0, n - 1], and a mask of points outside."""
+    """Return, stacked, slope and offset of the map of x into [0, n - 1], and a mask of lost points.
+
+    The mode is not ``"nearest"``, whose map is that of `neighbourhood`.
+    """
     x = np.asarray(x, dtype=float)
     found, outside = np.zeros((3, *np.shape(x))), (x < 0) | (x > n - 1)
     slope, offset = 1.0, 0.0
-    if mode == NEAREST:
-        slope, offset = ~outside, (x > n - 1) * (n - 1.0)
-    elif mode in (MIRROR, REFLECT):
+    if mode in (MIRROR, REFLECT):
         extra = 1 if mode == REFLECT else 0
         period = max(2 * n - 2 + 2 * extra, 1)
         turns = np.floor(x / period)
@@ -244,6 +245,12 @@ def neighbourhood(x, n, order, mode):
     if mode == GRID_CONSTANT or (np.size(x) and np.min(x) >= 0 and np.max(x) <= n - 1):
         found[1], found[2:] = 1.0, 0.0
         found[0] = first_place(x, order)
+    elif mode == NEAREST:
+        nearest = np.clip(x, 0, n - 1)
+        found[0] = first_place(nearest, order)
+        found[1] = x == nearest
+        np.multiply(x != nearest, nearest, out=found[2])
+        found[3] = 0.0
     else:
         found[1:] = place_map(x, n, mode)
         found[0] = first_place(found[1] * x + found[2], order)
@@ -256,14 +263,14 @@ def coefficient_places(shape, order, mode, *starts):
 
     `starts` has the place of the first one along each axis; a coefficient beyond the array is one in it by the mode.
     """
-    ndim, places = max(map(np.ndim, starts)), 0
+    ndim, parts = max(map(np.ndim, starts)), []
     strides = np.cumprod((1, *shape[:0:-1]))[::-1]
     for axis, (start, n, stride) in enumerate(zip(starts, shape, strides, strict=True)):
         with np.errstate(invalid="ignore"):  # a lost point may be far outside
             row = (start + order).astype(np.intp)
-        place = np.take(sources(n, order, mode), row, axis=1, mode="clip") * stride
-        places = places + of_axis(np.reshape(place, padded_shape(place, ndim)), axis, len(shape))
-    return places
+        place = np.take(sources(n, order, mode) * stride, row, axis=1, mode="clip")
+        parts.append(of_axis(np.reshape(place, padded_shape(place, ndim)), axis, len(shape)))
+    return functools.reduce(np.add, parts)
 
 
 @functools.lru_cache
