@@ -50,6 +50,7 @@ RANDOM_VARIABLES = {
     "Mixture variance": lambda m, s: st.Mixture([st.Normal(mu=m), st.Normal(sigma=s)], weights=[0.4, 0.6]).variance(),
     "exp": lambda m, s: st.exp(st.Normal(mu=m, sigma=s)).logpdf(0.7),
     "truncate": lambda m, s: st.truncate(st.Normal(mu=m, sigma=s), -1, 4).logpdf(0.7),
+    "shifted, between two points": lambda m, s: (s * st.Normal() + m).cdf(0.2, 1.9),
     "make_distribution": lambda m, s: st.make_distribution(st.gamma)(a=m).logpdf(s),
 }
 diagonal = st.Covariance.from_diagonal([1.0, 2.0])

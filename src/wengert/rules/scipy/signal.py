@@ -252,7 +252,7 @@ def prominences(x, peaks, left, right):
 
 
 def widths(x, peaks, rel_height, prominence, left, right):
-    """Return widths, heights and ends, which are interpolated between the samples around their plain values."""
+    """Return widths, heights, and ends interpolated between neighbouring samples."""
     height = x[peaks] - prominence * rel_height
     ends = []
     for outer, step in ((np.floor(left).astype(int), 1), (np.ceil(right).astype(int), -1)):

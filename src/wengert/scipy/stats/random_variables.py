@@ -75,6 +75,23 @@ _integrated, _base._quadrature = _base._quadrature, _integral
 _solved, _base._solve_bounded = _base._solve_bounded, _solution
 
 
+def _between(name):
+    """Return a method of two quantiles, which stores the ends of the support in them, also if they are traced."""
+    original = getattr(_base, name)
+
+    def call(self, x, y, *args, **options):
+        low, high = self.support()
+        if var.holds_traced((low, high)):
+            x, y = (np.where(True, z, np.where(True, low, high)) for z in (x, y))
+        return original(self, x, y, *args, **options)
+
+    return call
+
+
+for _name in ("_cdf2", "_ccdf2", "_logcdf2", "_logccdf2"):
+    setattr(_base, _name, _between(_name))
+
+
 def _of_logarithm(name):
     """Return a method of truncated distributions whose values SciPy integrates, by its logarithm, which it does not."""
     original = getattr(_copy.TruncatedDistribution, f"_{name}_dispatch")
