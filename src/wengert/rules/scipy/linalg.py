@@ -6,6 +6,9 @@ A matrix that is symmetric and read in one triangle gets a symmetric gradient, a
 
 from __future__ import annotations
 
+import functools
+import importlib
+
 import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
@@ -228,7 +231,17 @@ def transposed_bands(ab, l, u):
 
 @dispatched
 def banded_solution(ab, b, l, u):
+    is_plain = np.ndim(ab) == 2 and np.ndim(b) <= 2 and np.size(b) and ab.dtype == b.dtype == np.float64
+    if is_plain and l == u == 1 and np.shape(ab) == (3, np.shape(b)[0]) and np.shape(b)[0] > 1:
+        found, info = _lapack().dgtsv(ab[2, :-1], ab[1], ab[0, 1:], b)[3:]  # as SciPy does, in a quarter of the time
+        if info == 0:
+            return found
     return la.solve_banded.__wrapped__((l, u), ab, b, check_finite=False)  # a function of the user has checked them
+
+
+@functools.cache
+def _lapack():
+    return importlib.import_module("scipy.linalg.lapack")
 
 
 def banded_wrt_bands(ybar, y, ab, b, l, u):
