@@ -33,7 +33,7 @@ signal, sparse, distance, st = scipy.signal, scipy.sparse, scipy.spatial.distanc
 
 
 def total(y):
-    """Combine the elements of a result, so that each function has one value."""
+    """Return a weighted sum of the elements, so that every function has a scalar value."""
     y = list(y)
     return mp.fsum((k + 1) * value for k, value in enumerate(y))
 

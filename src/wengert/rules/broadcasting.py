@@ -128,7 +128,7 @@ def gather_from_source(t, source, x):
 
 
 def columnwise(fun, x, axis):
-    """Apply a function of a vector, or of a matrix with vectors as columns, along an axis; return it in place."""
+    """Apply a function along an axis; it takes one vector, or a matrix whose columns are vectors."""
     columns = np.moveaxis(x, axis, 0)
     beside = np.shape(columns)[1:]
     if np.prod(beside, dtype=int) == 1:

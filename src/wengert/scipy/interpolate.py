@@ -182,7 +182,7 @@ def _make_splprep(x, *, w=None, u=None, ub=None, ue=None, k=3, s=0, t=None, nest
 
 
 def _part_of_length(x):
-    """Return the length of the polygon through the points x up to each of them, as a part of the whole."""
+    """Return the cumulative chord lengths of the points x, divided by the total length."""
     length = _np.cumsum(_np.sqrt(_np.sum(_np.diff(x) ** 2, axis=0)))
     return _np.concatenate([_np.zeros(1), length]) / length[-1]
 

@@ -172,7 +172,7 @@ def computed(fun: Callable, *args: Any) -> Any:
 
 
 def refusing_class(original: type, remedy: str) -> type:
-    """Return a class that makes SciPy's objects of plain arguments and refuses traced ones."""
+    """Return a class that creates SciPy's objects from plain arguments and refuses traced ones."""
     name = f"{original.__module__.partition('._')[0]}.{original.__name__}"
 
     def make(cls, *args, **options):
@@ -188,7 +188,7 @@ def refusing_class(original: type, remedy: str) -> type:
 # ---- second copies of SciPy's code
 
 _copies: dict[str, types.ModuleType] = {}
-#: names of copies whose source is still executed, by the thread that holds `rebind.lock`
+#: names of copies whose source is still being executed, by the thread that holds `rebind.lock`
 _unfinished: set[str] = set()
 #: modules that are copied when they are first used, with further replacements of names in them
 _planned: dict[str, dict[str, Any]] = {}
@@ -205,7 +205,7 @@ def copy_of(name: str) -> types.ModuleType | None:
     if found is None:
         return second_copy(name) if name in _planned else None
     if name in _unfinished:
-        with rebind.lock:  # which waits for another thread that makes it
+        with rebind.lock:  # held by the thread that makes it
             return _copies.get(name)
     return found
 
@@ -298,7 +298,7 @@ def _execute(name, names):
 
 
 def _code_of(path):
-    """Return the bytecode of a rewritten module, which the cache on disk keeps."""
+    """Return the bytecode of a rewritten module, from the on-disk cache if it is there."""
     source = path.read_bytes()
     inputs = importlib.util.MAGIC_NUMBER, _OWN_SOURCE.read_bytes(), repr((str(path), sorted(_calls()))).encode(), source
     key = hashlib.sha256(b"".join(hashlib.sha256(x).digest() for x in inputs)).hexdigest()

@@ -241,7 +241,7 @@ def _check_agreement(y, value, name):
 
 
 cdef bint is_near(const double *y, const double *value, Py_ssize_t n) noexcept:
-    """Return whether finite elements differ by no more than a formula's rounding errors can grow to."""
+    """Return whether finite elements agree within the rounding errors that a formula may have."""
     cdef double size = 0.0, difference = 0.0
     cdef Py_ssize_t i
     for i in range(n):
@@ -362,7 +362,7 @@ def stacked(items):
 
 
 def from_list(x):
-    """Return a list or tuple as an array, see `stacked`, and other values unchanged."""
+    """Convert a list or tuple to an array (see `stacked`); return other values unchanged."""
     return stacked(x) if isinstance(x, (list, tuple)) else x
 
 

@@ -290,7 +290,7 @@ def padded_shape(place, ndim):
 
 
 def of_axis(place, axis, count):
-    """Turn the first axis into number `axis` of `count` axes; the others have length 1."""
+    """Replace the first axis by `count` axes of length 1, except number `axis`, which keeps its length."""
     return np.reshape(place, (1,) * axis + np.shape(place)[:1] + (1,) * (count - 1 - axis) + np.shape(place)[1:])
 
 
