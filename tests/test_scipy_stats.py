@@ -194,6 +194,7 @@ CASES = {
     "siegelslopes": (lambda v: np.array(st.siegelslopes(v[:5], y[:5])), x),
     "siegelslopes, separate": (lambda v: np.array(st.siegelslopes(v[:5], y[:5], method="separate")), x),
     "noncentral t": (lambda t: st.nct.logpdf(t[:2] - 1, 4.5, t[2]) + st.nct.cdf(t[:2] - 1, 4.5, t[2]), x),
+    "noncentral t of few degrees of freedom": (lambda t: st.nct.cdf(t[:2] - 1, 0.8, t[2]), x),
     "noncentral t, tails": (lambda t: st.nct.sf(t[:2], 4.5, t[2]) + st.nct.isf(t[:2] / 9, 4.5, t[2]), x),
     "noncentral t, moments": (lambda t: np.array([st.nct.mean(t[2] + 4, t[1]), st.nct.var(t[2] + 4, t[1])]), x),
     "mvn rvs": (lambda t: st.multivariate_normal.rvs(t[:2], pos(S) * t[2], size=2, random_state=3), x),

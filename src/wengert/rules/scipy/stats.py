@@ -134,14 +134,23 @@ def student(x, v, d):
 
 def student_slope(x, v, d, power):
     """Return the expectation of s^power phi(x s - d), for a power of 0, 2 or 3."""
-    more = {0: -1, 2: 1, 3: 2}[power]
-    stretch = np.sqrt((v + more) / v)
-    if power == 3:
-        return stretch * student(x * stretch, v + 2, d)
+    if power == 0:
+        is_direct = np.greater(v, 1)
+        direct = shifted_student(x, np.where(is_direct, v, 2.0), d, -1)
+        # by Stein's identity for V, since there is no distribution with v - 1 <= 0 degrees of freedom
+        other = (1 + x * x / v) * student_slope(x, v, d, 2) - x * d / v * student(x, v, d)
+        return np.where(is_direct, direct, other)
+    if power == 2:
+        return shifted_student(x, v, d, 1)
+    stretch = np.sqrt((v + 2) / v)
+    return stretch * student(x * stretch, v + 2, d)
+
+
+def shifted_student(x, v, d, more):
+    """Return the expectation of s^(more + 1) phi(x s - d), by the density with v + more degrees of freedom."""
     freedom = v + more
-    return np.sqrt(freedom / 2) * np.exp(sp.gammaln(freedom / 2) - sp.gammaln((freedom + 1) / 2)) * student(
-        x * stretch, freedom, d
-    )
+    scale = np.sqrt(freedom / 2) * np.exp(sp.gammaln(freedom / 2) - sp.gammaln((freedom + 1) / 2))
+    return scale * student(x * np.sqrt(freedom / v), freedom, d)
 
 
 declare("_nct_sf", lambda y, x, v, d: -student(x, v, d), None, lambda y, x, v, d: student_slope(x, v, d, 0))
