@@ -7,6 +7,7 @@ import scipy.ndimage as nd
 import wengert as wg
 from scipy_cases import check
 from wengert.errors import UnsupportedFunctionError
+from wengert.rules.scipy.ndimage import evaluated
 
 RNG = np.random.default_rng(11)
 X, T = RNG.uniform(-1, 1, 9), RNG.uniform(-1, 1, (5, 6))
@@ -124,3 +125,25 @@ def test_functions_of_the_user_may_read_traced_values(name):
 def test_distances_to_the_background_are_refused():
     with pytest.raises(UnsupportedFunctionError, match="boolean array"):
         wg.grad(lambda x: np.sum(nd.distance_transform_edt(x)))(T)
+
+
+NAMES = "nearest wrap reflect mirror constant grid-wrap grid-constant".split()  # by their numbers
+
+
+@pytest.mark.parametrize("order", range(6))
+@pytest.mark.parametrize("mode", range(7), ids=NAMES)
+@pytest.mark.parametrize("shape", [(9,), (7, 6)], ids=str)
+def test_splines_far_outside_agree_with_scipy(shape, mode, order):
+    """Compare the formula itself, since calls in derivatives return SciPy's value."""
+    x = np.random.default_rng(3).normal(size=shape)
+    rng = np.random.default_rng(4)
+    places = np.stack([np.append(rng.uniform(-4 * n, 5 * n, 200), [0, n - 1, 1e6 + 0.3, -1e6 - 0.3]) for n in shape])
+    found = evaluated(x, list(places), order, mode, 0.7, 0)
+    expected = nd.map_coordinates(x, places, order=order, mode=NAMES[mode], cval=0.7, prefilter=False)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
+
+
+def test_coordinates_that_are_not_numbers():
+    x = np.random.default_rng(3).normal(size=9)
+    y = evaluated(x, [np.array([np.nan, 2.5])], 3, 3, 0.0, 0)
+    assert np.isnan(y[0]) and np.isfinite(y[1])

@@ -18,6 +18,7 @@ import numpy as np
 
 from wengert.registry import constant
 from wengert.rules.composed import as_array, dispatched, overrides_functions
+from wengert.rules.scipy import spline_places
 from wengert.rules.scipy.functions import Functions
 
 ndimage = Functions("scipy.ndimage")
@@ -202,86 +203,14 @@ def spline_matrix(n, order, mode):
 # ---- splines at arbitrary coordinates
 
 
-def place_map(x, n, mode):
-    """Return, stacked, slope and offset of the map of x into [0, n - 1], and a mask of lost points.
-
-    The mode is not ``"nearest"``, whose map is that of `neighbourhood`.
-    """
-    x = np.asarray(x, dtype=float)
-    found, outside = np.zeros((3, *np.shape(x))), (x < 0) | (x > n - 1)
-    slope, offset = 1.0, 0.0
-    if mode in (MIRROR, REFLECT):
-        extra = 1 if mode == REFLECT else 0
-        period = max(2 * n - 2 + 2 * extra, 1)
-        turns = np.floor(x / period)
-        rest = x - period * turns
-        is_back = rest > n - 1 + extra / 2
-        slope = np.where(is_back, -1.0, 1.0)
-        offset = np.where(is_back, period * (turns + 1) - extra, -period * turns)
-        slope, offset = np.where(outside, slope, 1.0), np.where(outside, offset, 0.0)
-    elif mode in (WRAP, GRID_WRAP):
-        period = max(n - 1 if mode == WRAP else n, 1)
-        turns = np.where(x < 0, -(np.trunc(-x / period) + 1), np.trunc(x / period))
-        offset = np.where(outside if mode == WRAP else (x < 0) | (x >= n), -period * turns, 0.0)
-    found[0], found[1] = slope, offset
-    if mode == CONSTANT:
-        found[2] = outside
-    return found
-
-
-def first_place(x, order):
-    return np.floor(x if order % 2 else x + 0.5) - order // 2
-
-
 @dispatched
 def neighbourhood(x, n, order, mode):
-    """Return, stacked, what is constant near each coordinate x along an axis of length n.
-
-    These are the place of the first coefficient near x, slope and offset of the map of x into the grid, and whether x
-    is lost.
-    """
-    x = np.asarray(x, dtype=float)
-    found = np.empty((4, *np.shape(x)))
-    if mode == GRID_CONSTANT or (np.size(x) and np.min(x) >= 0 and np.max(x) <= n - 1):
-        found[1], found[2:] = 1.0, 0.0
-        found[0] = first_place(x, order)
-    elif mode == NEAREST:
-        nearest = np.clip(x, 0, n - 1)
-        found[0] = first_place(nearest, order)
-        found[1] = x == nearest
-        np.multiply(x != nearest, nearest, out=found[2])
-        found[3] = 0.0
-    else:
-        found[1:] = place_map(x, n, mode)
-        found[0] = first_place(found[1] * x + found[2], order)
-    return found
+    return spline_places.neighbourhood(x, n, order, mode)
 
 
 @dispatched
 def coefficient_places(shape, order, mode, *starts):
-    """Return the places of the coefficients near points in the flattened array, in one axis for each axis of `shape`.
-
-    `starts` has the place of the first one along each axis; a coefficient beyond the array is one in it by the mode.
-    """
-    ndim, parts = max(map(np.ndim, starts)), []
-    strides = np.cumprod((1, *shape[:0:-1]))[::-1]
-    for axis, (start, n, stride) in enumerate(zip(starts, shape, strides, strict=True)):
-        with np.errstate(invalid="ignore"):  # a lost point may be far outside
-            row = (start + order).astype(np.intp)
-        place = np.take(sources(n, order, mode) * stride, row, axis=1, mode="clip")
-        parts.append(of_axis(np.reshape(place, padded_shape(place, ndim)), axis, len(shape)))
-    return functools.reduce(np.add, parts)
-
-
-@functools.lru_cache
-def sources(n, order, mode):
-    """Return, for first places -order, ..., n, which elements of an axis all coefficients are; one row for each."""
-    place = np.arange(-order, n + order + 1)
-    if mode != GRID_CONSTANT:
-        turn, shift, _ = place_map(place, n, {CONSTANT: MIRROR, WRAP: MIRROR, NEAREST: REFLECT}.get(mode, mode))
-        place = np.rint(turn * place + shift)
-    place = np.clip(place, 0, n - 1).astype(np.intp)
-    return np.stack([place[k : n + order + 1 + k] for k in range(order + 1)])
+    return spline_places.coefficient_places(shape, order, mode, starts)
 
 
 def padded_shape(place, ndim):
@@ -321,10 +250,11 @@ def basis(x, order):
     return sum(terms) / math.factorial(order)
 
 
-def basis_near(x, start, order):
-    """Return the order + 1 B-splines at x that are centred at start, start + 1, ..."""
-    # from the integer below for odd orders, from the nearest one for even orders
-    u = x - (start + order // 2 if order > 1 else start)
+def basis_near(u, order):
+    """Return the order + 1 B-splines near x in the order of their centres.
+
+    u is the distance of x from the centre at or below it for odd orders, from the nearest centre for even orders.
+    """
     v = 1 - u
     if order == 0:
         return [1.0]
@@ -334,15 +264,14 @@ def basis_near(x, start, order):
         return [0.5 * (0.5 - u) ** 2, 0.75 - u * u, 0.5 * (0.5 + u) ** 2]
     if order == 3:
         return [v * v * v / 6, 2 / 3 - u * u * (2 - u) / 2, 2 / 3 - v * v * (2 - v) / 2, u * u * u / 6]
-    return [basis(x - (start + k), order) for k in range(order + 1)]
+    return [basis(u + order // 2 - k, order) for k in range(order + 1)]
 
 
 def support(x, n, order, mode):
     """Return the place of the first coefficient near x, the weights of all near x, and a mask of lost points."""
-    start, slope, offset, is_lost = neighbourhood(x, n, order, mode)
-    if mode not in (CONSTANT, GRID_CONSTANT):
-        x = slope * x + offset
-    return start, basis_near(x, start, order), is_lost > 0 if mode == CONSTANT else None
+    start, shift, slope, is_lost = neighbourhood(x, n, order, mode)
+    u = slope * x + shift if mode in (MIRROR, REFLECT) else x + shift
+    return start, basis_near(u, order), is_lost > 0 if mode == CONSTANT else None
 
 
 def contracted(values, weights):
