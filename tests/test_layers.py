@@ -40,6 +40,7 @@ ALONE = {"_build"}
 PARTS = {
     "core": [
         "frames",  # the user's line of code
+        "brackets",  # variables that enclose a root
         "advice",  # what to write there instead
         "levels",  # which derivative a value belongs to
         "rebind",  # rebinding of f's global names

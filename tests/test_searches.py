@@ -4,6 +4,7 @@ Warnings are errors, so each function of the second table also shows that it doe
 """
 
 import bisect
+import itertools
 import math
 import warnings
 
@@ -200,6 +201,165 @@ LOSING = [
     of_components_in_place,
     by_golden_section,
     by_ternary_search,
+]
+
+
+# ---- searches of few steps
+
+
+def few_steps(t):
+    return bisected(lambda x: x**3 - t, 0.0, 3.0, 10)
+
+
+def six_steps(t):
+    return bisected(lambda x: x**3 - t, 0.0, 3.0, 6)
+
+
+def few_steps_from_parameter(t):
+    return bisected(lambda x: x**3 - t, 0.0, 3 * t, 9)
+
+
+def few_steps_until_close(t):
+    low, high = 0.0, 3.0
+    for _ in range(12):
+        x = (low + high) / 2
+        residual = x**3 - t
+        if abs(residual) < 1e-2:
+            return x
+        low, high = (low, x) if residual > 0 else (x, high)
+    return x
+
+
+def few_steps_by_products(t):
+    def f(x):
+        return x**3 - t
+
+    low, high = 0.0, 2.0
+    while abs(high - low) > 0.002:
+        x = (low + high) / 2
+        if f(low) * f(x) < 0:
+            high = x
+        elif f(high) * f(x) < 0:
+            low = x
+        else:
+            return -999.0
+    return x
+
+
+def few_steps_by_sign(t):
+    def f(x):
+        return x**3 - t
+
+    low, high = 0.0, 2.0
+    for _ in range(10):
+        x = (low + high) / 2
+        if np.sign(f(x)) == np.sign(f(low)):
+            low = x
+        else:
+            high = x
+    return x
+
+
+def halved_steps(t):
+    x, step = 1.5, 0.75
+    for _ in range(10):
+        x += step if x**3 < t else -step
+        step /= 2
+    return x
+
+
+def few_steps_of_components(t):
+    low, high, targets = np.zeros(5), np.full(5, 3.0), t * np.ones(5)
+    for _ in range(10):
+        x = (low + high) / 2
+        is_above = x**3 > targets
+        low, high = np.where(is_above, low, x), np.where(is_above, x, high)
+    return np.mean(low)
+
+
+def few_steps_in_place(t):
+    low, high, targets = np.zeros(5), np.full(5, 3.0), t * np.ones(5)
+    for _ in range(10):
+        x = (low + high) / 2
+        is_above = x**3 > targets
+        high[is_above] = x[is_above]
+        low[~is_above] = x[~is_above]
+    return np.mean(low)
+
+
+def few_steps_in_methods(t):
+    solver = Solver(t)
+    for _ in range(10):
+        solver.step()
+    return solver.low
+
+
+def few_steps_by_recursion(t):
+    return by_recursion(t, n=9)
+
+
+def few_steps_of_ends_in_a_list(t):
+    ends = [0.0, 3.0]
+    for _ in range(10):
+        x = sum(ends) / 2
+        ends[int(x**3 > t)] = x
+    return x
+
+
+def few_steps_inside_a_loop(t):
+    total = 0.0
+    for k in range(1, 6):
+        total += bisected(lambda x, k=k: x**3 - t * k, 0.0, 3.0, 10) / k ** (1 / 3)
+    return total / 5
+
+
+def few_steps_after_other_comparisons(t):
+    total = sum(t * k for k in range(60) if t * np.sin(k) > 0.1)
+    return bisected(lambda x: x**3 - t, 0.0, 3.0, 10) + 0.0 * total
+
+
+def few_golden_sections(t):
+    def f(x):
+        return x**4 / 4 - t * x
+
+    a, b = -2.0, 3.0
+    for _ in range(12):
+        c, d = b - GOLDEN * (b - a), a + GOLDEN * (b - a)
+        if f(c) < f(d):
+            b = d
+        else:
+            a = c
+    return (a + b) / 2
+
+
+def few_thirds(t):
+    def f(x):
+        return x**4 / 4 - t * x
+
+    low, high = -2.0, 3.0
+    for _ in range(14):
+        a, b = low + (high - low) / 3, high - (high - low) / 3
+        low, high = (low, b) if f(a) < f(b) else (a, high)
+    return (low + high) / 2
+
+
+SHORT = [
+    few_steps,
+    six_steps,
+    few_steps_from_parameter,
+    few_steps_until_close,
+    few_steps_by_products,
+    few_steps_by_sign,
+    halved_steps,
+    few_steps_of_components,
+    few_steps_in_place,
+    few_steps_in_methods,
+    few_steps_by_recursion,
+    few_steps_of_ends_in_a_list,
+    few_steps_inside_a_loop,
+    few_steps_after_other_comparisons,
+    few_golden_sections,
+    few_thirds,
 ]
 
 
@@ -454,6 +614,204 @@ def power_method(t):
         v, size = w / norm, norm
 
 
+def brent(t):
+    def f(x):
+        return x**3 - t
+
+    a, b = -4.0, 4 / 3
+    fa, fb = f(a), f(b)
+    if abs(fa) < abs(fb):
+        a, b, fa, fb = b, a, fb, fa
+    c, fc, d, was_bisected = a, fa, a, True
+    while abs(fb) > 1e-14:
+        if fa != fc and fb != fc:
+            s = a * fb * fc / ((fa - fb) * (fa - fc)) + b * fa * fc / ((fb - fa) * (fb - fc))
+            s += c * fa * fb / ((fc - fa) * (fc - fb))
+        else:
+            s = b - fb * (b - a) / (fb - fa)
+        low, high = sorted(((3 * a + b) / 4, b))
+        was_bisected = not low < s < high or abs(s - b) >= abs(b - c if was_bisected else c - d) / 2
+        s = (a + b) / 2 if was_bisected else s
+        fs = f(s)
+        d, c, fc = c, b, fb
+        if fa * fs < 0:
+            b, fb = s, fs
+        else:
+            a, fa = s, fs
+        if abs(fa) < abs(fb):
+            a, b, fa, fb = b, a, fb, fa
+    return b
+
+
+def bisection_then_newton(t):
+    low, high, x = 0.0, 3.0, 1.5
+    for k in range(40):
+        residual = x**3 - t
+        if abs(residual) < 1e-15:
+            break
+        low, high = (low, x) if residual > 0 else (x, high)
+        x = (low + high) / 2 if k < 6 else x - residual / (3 * x * x)
+    return x
+
+
+def sorted_by_exchanges(t):
+    values = [t * math.sin(3.0 * k) for k in range(12)]
+    for i in range(12):
+        for j in range(11 - i):
+            if values[j] > values[j + 1]:
+                values[j], values[j + 1] = values[j + 1], values[j]
+    return values[0] + 2 * values[5]
+
+
+def selected_by_partition(t):
+    values = [t * math.cos(3.0 * k) for k in range(16)]
+    low, high = 0, 15
+    while low < high:
+        pivot, i = values[high], low
+        for j in range(low, high):
+            if values[j] < pivot:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+        values[i], values[high] = values[high], values[i]
+        if i == 7:
+            break
+        low, high = (i + 1, high) if i < 7 else (low, i - 1)
+    return values[7]
+
+
+def sum_above_threshold(t):
+    total = 0.0
+    for k in range(30):
+        x = t * np.cos(k)
+        if x > 0.2:
+            total += x
+    return total
+
+
+def table_search_with_floats(t):
+    table = np.linspace(0.0, 1.0, 65)
+    low, high, a, b = 0, 64, 0.0, 1.0
+    while high - low > 1:
+        i = (low + high) // 2
+        x = table[i]
+        if x > t:
+            high, b = i, x
+        else:
+            low, a = i, x
+    w = (t - a) / (b - a)
+    return (1 - w) * math.sin(a) + w * math.sin(b)
+
+
+def backtracking(t):
+    x, step = 5 * t, 1.0
+    while (x - 4 * step * x**3) ** 4 > x**4 - 1e-4 * step * 16 * x**6:
+        step /= 2
+    return x - step * 4 * x**3
+
+
+def weak_wolfe_steps(t):
+    def f(x):
+        return (x - t) ** 2 * (1 + x * x)
+
+    def slope(x):
+        return 2 * (x - t) * (1 + x * x) + 2 * x * (x - t) ** 2
+
+    x = 3.0
+    for _ in range(25):
+        p = -slope(x)
+        if abs(p) < 1e-10:
+            break
+        low, high, a = 0.0, None, 1.0
+        for _ in range(30):
+            if f(x + a * p) > f(x) - 1e-4 * a * p * p:
+                high = a
+            elif slope(x + a * p) * p < -0.9 * p * p:
+                low = a
+            else:
+                break
+            a = 2 * a if high is None else (low + high) / 2
+        x = x + a * p
+    return x * x
+
+
+def step_size_control(t):
+    y, s, h = 1.0, 0.0, 0.5
+    while s < 2.0:
+        h = min(h, 2.0 - s)
+        k = -t * y
+        other = -t * (y + h * k)
+        if abs(other - k) * h / 2 > 1e-5:
+            h = h / 2
+            continue
+        y, s, h = y + h * (k + other) / 2, s + h, 2 * h
+    return y
+
+
+def running_maximum(t):
+    largest = -1e9
+    for k in range(20):
+        value = t * math.sin(k)
+        if value > largest:
+            largest = value
+    return largest
+
+
+def counted_growth(t):
+    x, n = t, 0
+    while x < 10.0:
+        x, n = x * 1.5, n + 1
+    return x * n
+
+
+def tent_map(t):
+    x = t
+    for _ in range(12):
+        x = 2 * x if x < 0.5 else 2 - 2 * x
+    return x
+
+
+def halved_damping(t):
+    x, damping = 2.0, 1.0
+    for _ in range(60):
+        residual, slope = x**3 - t, 3 * x * x
+        y = x - slope * residual / (slope * slope + damping)
+        if (y**3 - t) ** 2 < residual**2:
+            x, damping = y, damping / 2
+        else:
+            damping *= 2
+        if abs(residual) < 1e-13:
+            break
+    return x
+
+
+def intervals_of_knots(t):
+    knots = [0.0, 0.25, 0.5, 0.75, 1.0]
+    for a, b in itertools.pairwise(knots):
+        if t < b:
+            return (t - a) * math.exp(a)
+    return t
+
+
+def constant_root(t):
+    low, high, total = 0.0, 1.0, 0.0
+    for _ in range(8):
+        x = (low + high) / 2
+        low, high = (low, x) if x * t > 0.3 * t else (x, high)
+        total += t * x
+    return total
+
+
+def controlled(t):
+    x, integral = 0.0, 0.0
+    for _ in range(60):
+        error = t - x
+        integral += 0.1 * error
+        u = 2 * error + integral
+        u = 1.0 if u > 1 else -1.0 if u < -1 else u
+        x += 0.1 * u
+    return x
+
+
 ROOT = 0.7 ** (-2 / 3) / 3  # derivative of the cube root
 KEEPING = {
     newton: ROOT,
@@ -482,6 +840,22 @@ KEEPING = {
     random_walk: None,
     clipped_and_sorted: None,
     power_method: None,
+    brent: ROOT,
+    bisection_then_newton: ROOT,
+    sorted_by_exchanges: None,
+    selected_by_partition: None,
+    sum_above_threshold: sum(c for c in np.cos(np.arange(30)) if 0.7 * c > 0.2),
+    table_search_with_floats: (math.sin(45 / 64) - math.sin(44 / 64)) * 64,
+    backtracking: None,
+    weak_wolfe_steps: 1.4,
+    step_size_control: None,
+    running_maximum: math.sin(14),
+    counted_growth: None,
+    tent_map: None,
+    halved_damping: ROOT,
+    intervals_of_knots: math.exp(0.5),
+    constant_root: None,
+    controlled: None,
 }
 
 DERIVATIVES = {
@@ -517,6 +891,14 @@ def name_of(f):
 @pytest.mark.parametrize("derivative", DERIVATIVES | SECOND)
 def test_search_that_loses_the_derivative_warns(derivative, f):
     assert f(0.7) == pytest.approx(0.7 ** (1 / 3), abs=2e-6)
+    with pytest.warns(wg.RootFindingWarning, match=r"test_searches.py:\d+.*wengert\.implicit\.root.*defines_root"):
+        (DERIVATIVES | SECOND)[derivative](f, 0.7)
+
+
+@pytest.mark.parametrize("f", SHORT, ids=name_of)
+@pytest.mark.parametrize("derivative", DERIVATIVES | SECOND)
+def test_search_of_few_steps_warns(derivative, f):
+    assert f(0.7) == pytest.approx(0.7 ** (1 / 3), abs=3e-2)
     with pytest.warns(wg.RootFindingWarning, match=r"test_searches.py:\d+.*wengert\.implicit\.root.*defines_root"):
         (DERIVATIVES | SECOND)[derivative](f, 0.7)
 

@@ -6,6 +6,10 @@
 # Newton's and fixed-point iterations, shrink both (Gilbert 1992; Griewank and Walther 2008, chapter 15).
 #
 # Most comparisons cost two subtractions: only one whose sides are close, relative to recent differences, is watched.
+#
+# Searches of few steps do not contract enough for that. The first comparisons of a derivative look at the variables of
+# the running function instead: a `Bracket` is an interval of plain floats that a traced comparison halves, whose
+# derivative is therefore 0. Instructions whose variables do not shrink are remembered, and cost a look-up.
 
 cdef extern from "Python.h":
     ctypedef struct PyFrameObject
@@ -23,6 +27,13 @@ cdef enum:
     SITES = 64                  # size of the table of searches, a power of two
     PERIOD = 64                 # comparisons after which old differences no longer count
     MAX_COMPARED = 4096         # elements of an array that are compared with the other side
+    EARLY = 64                  # comparisons of a derivative whose local variables may be examined
+    LATER = 256                 # the same if variables of one of these may shrink
+    PLACES = 256                # size of the table of instructions, a power of two
+    MIN_MISSES = 2              # derivatives in which the variables of an instruction do not shrink
+    MAX_VARIABLES = 24          # more local variables than a function with a search has
+    MAX_ELEMENTS = 64           # elements of local arrays that are examined
+    MAX_BRACKETED = 16          # comparisons of a bracket that are examined
 
 cdef double CLOSE = 1.0 / 16    # of a difference, relative to recent ones
 cdef double MIN_CONTRACTION = 16.0, MIN_BLOCK_CONTRACTION = 1.5, MAX_BLOCK_CONTRACTION = 1e5
@@ -42,11 +53,15 @@ cdef class Watch:
     """The searches of one derivative."""
 
     cdef Level level
-    cdef Py_ssize_t compared
+    cdef Py_ssize_t compared, early     # number of comparisons, and of those whose local variables are examined
     cdef double peak, earlier           # largest differences in this and in the last period
     cdef list searches
     cdef list found                     # searches that contracted and began again
+    cdef dict brackets                  # place -> search whose local variables may shrink, or None
     cdef bint contracts                 # did any search contract?
+
+    def __cinit__(self):
+        self.early = EARLY
 
 
 cdef Watch watch = Watch.__new__(Watch)
@@ -69,6 +84,11 @@ cdef int turn_to(Level level) except -1:
     return 0
 
 
+cdef inline bint is_watched(Level level, double difference) except -1:
+    """Count a comparison and return whether it is one of the first, or its sides are close."""
+    return is_close(level, difference) or watch.compared <= watch.early
+
+
 cdef inline bint is_close(Level level, double difference) except -1:
     """Count a comparison and return whether its sides are close."""
     if level is not watch.level:
@@ -80,6 +100,12 @@ cdef inline bint is_close(Level level, double difference) except -1:
         watch.peak = 0.0
     if watch.peak < difference < 1e300:
         watch.peak = difference
+    return differs_little(difference)
+
+
+cdef inline bint differs_little(double difference) noexcept:
+    """Return whether a difference is small, relative to recent ones."""
+    difference = fabs(difference)
     return (watch.compared > FREE and difference != 0.0
             and (difference < CLOSE * watch.peak or difference < CLOSE * watch.earlier))
 
@@ -216,18 +242,138 @@ cdef bint is_index_search(list samples) except -1:
     return False
 
 
+# ---- brackets
+
+@cython.final
+@cython.no_gc
+cdef class Place:
+    """An instruction that compares traced values."""
+
+    cdef object code
+    cdef int last
+    cdef bint is_users
+    cdef int misses                     # derivatives in which the local variables did not shrink
+
+
+cdef list places = [None] * PLACES
+
+
+cdef Search bracket_here():
+    """Return the search at the running instruction if the local variables there may bracket a root, else None."""
+    cdef PyFrameObject *frame = PyEval_GetFrame()
+    cdef PyObject *code
+    cdef Place place
+    cdef Search found
+    cdef size_t i
+    cdef int last
+    if frame == NULL or is_in_passive_block(watch.level):
+        return None
+    code = <PyObject *>PyFrame_GetCode(frame)
+    last = PyFrame_GetLasti(frame)
+    i = ((<size_t>code >> 4) ^ <size_t>last ^ (<size_t>last >> 6)) & (PLACES - 1)
+    place = <Place>places[i]
+    if place is None or <PyObject *>place.code != code or place.last != last:
+        place = Place.__new__(Place)
+        place.code = <object>code
+        place.last = last
+        place.is_users = is_user_code(place.code)
+        places[i] = place
+    Py_DECREF(code)
+    if not place.is_users or place.misses >= MIN_MISSES:
+        return None
+    watch.early = LATER
+    if watch.brackets is None:
+        watch.brackets = {}
+    found = watch.brackets.get(place)
+    if found is None:
+        found = watch.brackets[place] = Search.__new__(Search)
+        found.code, found.last, found.place = place.code, place.last, place
+    return found if found.n < MAX_BRACKETED else None
+
+
+cdef int add_to_bracket(Search search, Sample sample, list outcome) except -1:
+    """Append a comparison, and examine the local variables from the second one on."""
+    cdef Py_ssize_t i, k = search.n - 1
+    search.n += 1
+    if k < 0:
+        return 0
+    if search.bracket is None:
+        from wengert.core.brackets import Bracket
+        search.bracket = Bracket()
+    variables, traced = local_floats()
+    search.bracket.add(variables, outcome)
+    if search.bracket.is_over:
+        if not search.bracket.is_confirmed:
+            (<Place>search.place).misses += 1
+            search.contracts = False
+        search.n = MAX_BRACKETED
+        return 0
+    for i in range(k, BLOCK):                   # the first samples, and the last ones
+        search.tail[i] = sample
+    for i in range(2 * BLOCK, 3 * BLOCK):
+        search.tail[i] = search.tail[i + 1] if k > 0 and i + 1 < 3 * BLOCK else sample
+    search.first = sample if k == 0 else search.first
+    search.reference = max(search.reference, sample.difference)
+    search.samples[(search.n - 1) % WINDOW] = sample
+    if search.bracket.is_confirmed:
+        search.contracts = watch.contracts = True
+        search.is_traced = not traced.isdisjoint(search.bracket.names())
+    return 0
+
+
+cdef tuple local_floats():
+    """Return the floats, integers and arrays of floats among the local variables, as lists, and names of traced ones.
+
+    The attributes of `self` count as local variables.
+    """
+    cdef dict found = {}
+    cdef set traced = set()
+    frame = <object><PyObject *>PyEval_GetFrame()
+    variables = dict(frame.f_locals)
+    variables.update(getattr(variables.get("self"), "__dict__", ()))
+    for name, x in variables.items():
+        value = x
+        if is_var(x):
+            value = value_of(x)
+            if is_traced(x):
+                traced.add(name)
+        if type(value) is int or isinstance(value, float):
+            found[name] = [value]
+        elif type(value) is ndarray and value.dtype == np.float64 and 0 < value.size <= MAX_COMPARED:
+            found[name] = first_elements(value)
+    return found if len(found) <= MAX_VARIABLES else {}, traced
+
+
+cdef list first_elements(object x):
+    """Return the first elements of an array as a list, a scalar as a list of one."""
+    return np.ravel(x)[:MAX_ELEMENTS].tolist()
+
+
 # ---- comparisons of scalars
 
 cdef int watch_scalars(object x, object other, double difference) except -1:
-    """Add a comparison of a traced scalar with a scalar to its search."""
+    """Add a comparison of a traced scalar with a scalar to its search, and to that of its bracket."""
     cdef Sample sample
+    cdef Search search
+    if watch.compared <= watch.early:
+        search = bracket_here()
+        if search is not None:
+            set_scalar_sample(&sample, x, other, difference)
+            add_to_bracket(search, sample, [difference > 0])
+    if differs_little(difference):
+        search = search_here()
+        if search is not None:
+            set_scalar_sample(&sample, x, other, difference)
+            add_sample(search, sample)
+    return 0
+
+
+cdef int set_scalar_sample(Sample *sample, object x, object other, double difference) except -1:
+    """Describe a comparison of a traced scalar with a scalar."""
     cdef Level level
     cdef double t
     cdef Py_ssize_t j
     cdef bint both = type(other) is type(x)
-    cdef Search search = search_here()
-    if search is None:
-        return 0
     sample.difference = fabs(difference)
     sample.slope = NAN
     sample.left = sample.right = -1
@@ -242,7 +388,7 @@ cdef int watch_scalars(object x, object other, double difference) except -1:
         for j in range(level.k):
             t = fabs((<ScalarDual>x).t[j] - ((<ScalarDual>other).t[j] if both else 0.0))
             sample.slope = t if t > sample.slope or t != t else sample.slope
-    return add_sample(search, sample)
+    return 0
 
 
 # ---- comparisons of arrays, and of scalars of nested derivatives
@@ -269,11 +415,20 @@ cdef int watch_operands(object left, object right) except -1:
         return 0
     if is_scalar_var(left) and (is_scalar_var(right) or as_double(right, &b)):
         a, b = value_of(left), value_of(right)
-        if is_close(level, a - b):
+        if is_watched(level, a - b):
             watch_scalars(left, right, a - b)
         return 0
     if level is not watch.level:
         turn_to(level)
+    if watch.compared <= watch.early:
+        search = bracket_here()
+        if search is not None:
+            sample.difference = distance(value_of(left), value_of(right))
+            sample.slope = 0.0
+            sample.left = sample.right = -1
+            if search.n > 2 and not level.recording:
+                add_slope(level, &sample, left, right)
+            add_to_bracket(search, sample, first_elements(value_of(left) > value_of(right)))
     if watch.compared <= FREE:
         watch.compared += 1
         return 0
@@ -354,9 +509,9 @@ cdef list contracted(Level level):
     """Return the searches of a derivative that contracted, and forget them."""
     cdef Search search
     turn_to(level)
-    found = [search for search in watch.searches or () if search is not None and search.contracts]
-    found = [search for search in found + (watch.found or []) if not search.over_table]
-    watch.searches = watch.found = None
+    found = [*(watch.brackets or {}).values(), *(watch.searches or ()), *(watch.found or ())]
+    found = [search for search in found if search is not None and search.contracts and not search.over_table]
+    watch.searches = watch.found = watch.brackets = None
     watch.contracts = False
     return found
 
@@ -382,11 +537,28 @@ cdef bint is_lost(Search search) noexcept:
     cdef double a = largest(search.tail, 0, BLOCK, False), c = largest(search.tail, 2 * BLOCK, BLOCK, False)
     cdef double slope_a = largest(search.tail, 0, BLOCK, True), slope_c = largest(search.tail, 2 * BLOCK, BLOCK, True)
     cdef double first = search.first.slope, last = search.samples[(search.n - 1) % WINDOW].slope
+    if search.bracket is not None and not search.is_traced:
+        return is_enclosed_root(search)
     if not (slope_a > 0 and slope_c >= 0.5 * slope_a * sqrt(c / a)):
         return False
     if first > 0 and slope_c < first * pow(c / search.reference, 0.7):
         return False
     return not (search.fast and last < 0.1 * slope_c)
+
+
+cdef bint is_enclosed_root(Search search) noexcept:
+    """Return whether the root in an interval of plain floats depends on the inputs of the derivative.
+
+    It does not if the residual is a product of a function of the inputs and one of the point: then the differences of a
+    comparison and their derivatives have a constant ratio.
+    """
+    cdef double ratio, low = INFINITY, high = 0.0
+    cdef int i
+    for i in range(WINDOW):
+        if not BLOCK <= i < 2 * BLOCK and search.tail[i].difference > 0:
+            ratio = search.tail[i].slope / search.tail[i].difference
+            low, high = min(low, ratio), max(high, ratio)
+    return high > 1.01 * low
 
 
 cdef dict harmless = {}             # (code, instruction) -> how often its search kept the derivative

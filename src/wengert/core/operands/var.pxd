@@ -52,6 +52,9 @@ cdef class Search:              # the comparisons at one instruction, since the 
     cdef double fast                    # the difference at which convergence became superlinear, or 0
     cdef list integers                  # local variables of the first comparisons
     cdef bint over_table                # is an integer index bisected?
+    cdef object place                   # of a bracket: its instruction
+    cdef object bracket                 # `brackets.Bracket` of the local variables, or None
+    cdef bint is_traced                 # is an end of the bracket traced?
 
 
 cdef enum:

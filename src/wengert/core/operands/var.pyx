@@ -22,7 +22,7 @@ from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check
 from cpython.long cimport PyLong_Check, PyLong_CheckExact
 from cpython.number cimport PyNumber_AsSsize_t
 from cpython.object cimport Py_EQ, Py_GE, Py_GT, Py_LE, Py_LT, Py_NE, PyObject, PyObject_TypeCheck, PyTypeObject
-from libc.math cimport NAN, fabs, pow, sqrt
+from libc.math cimport INFINITY, NAN, fabs, pow, sqrt
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
