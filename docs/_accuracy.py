@@ -13,18 +13,35 @@ from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
 
 
-def lines_of(module):
-    """Return the table of a module as Markdown lines."""
+def lines_of(name):
+    """Return the table of a module, or of ``distributions``, as Markdown lines."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
     try:
+        import distribution_references as distributions
         import scipy_references as references
     finally:
         sys.path.pop(0)
+    if name == "distributions":
+        return of_distributions(distributions)
     body = []
-    for name, (_, _, point) in references.CASES[module].items():
-        _, first, second = references.errors(module, name)
-        body.append([f"`{name}`", ", ".join(map(str, point)), shown(first), shown(second)])
+    for function, (_, _, point) in references.CASES[name].items():
+        _, first, second = references.errors(name, function)
+        body.append([f"`{function}`", ", ".join(map(str, point)), shown(first), shown(second)])
     return table(["function", "point", "error of the gradient", "error of the Hessian"], body)
+
+
+def of_distributions(references):
+    """Return the largest errors of the methods of each distribution."""
+    body = []
+    for names, errors in (
+        (references.CONTINUOUS, references.continuous_errors),
+        (references.DISCRETE, references.discrete_errors),
+    ):
+        for name in names:
+            found = errors(name)
+            _, first, second = map(max, zip(*found.values(), strict=True))
+            body.append([f"`{name}`", ", ".join(f"`{method}`" for method in found), shown(first), shown(second)])
+    return table(["distribution", "methods", "error of gradients", "error of Hessians"], sorted(body))
 
 
 class Accuracy(SphinxDirective):

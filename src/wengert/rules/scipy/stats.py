@@ -68,6 +68,32 @@ declare(
     lambda y, k, n, p: -beta_slope(0, 1 - y, n, np.floor(k) + 1, p),
     lambda y, k, n, p: -_ufuncs._beta_pdf(p, n, np.floor(k) + 1),
 )
+
+
+@dispatched
+@np.vectorize(otypes=[float])
+def power_sum(m, j, k, a):
+    """Return the sum of log(i)**m / i**a for i from j to k."""
+    i = np.arange(j, k + 1.0)
+    return np.sum(np.log(i) ** m * i**-a)
+
+
+elementwise(power_sum, None, None, None, lambda y, m, j, k, a: -power_sum(m + 1, j, k, a))
+
+
+def log_mean(j, k, a):
+    """Return the mean of log(i) for i from j to k with weights i**-a."""
+    return power_sum(1, j, k, a) / power_sum(0, j, k, a)
+
+
+declare("_gen_harmonic", None, lambda y, n, a: -power_sum(1, 1, n, a))
+declare(
+    "_normalized_gen_harmonic",
+    None,
+    None,
+    None,
+    lambda y, j, k, n, a: y * (log_mean(1, n, a) - log_mean(j, k, a)),
+)
 declare(
     "_skewnorm_cdf",
     lambda y, x, loc, scale, a: skew_density(x, loc, scale, a),
@@ -199,8 +225,8 @@ declare(
 )
 declare("_log1mexp", lambda y, x: -np.exp(x - y))
 declare("_scaled_exp1", lambda y, x: y / x + y - 1)
-declare("_cosine_cdf", lambda y, x: (1 + np.cos(x)) / (2 * np.pi))
-declare("_cosine_invcdf", lambda y, p: 2 * np.pi / (1 + np.cos(y)))
+declare("_cosine_cdf", lambda y, x: np.cos(x / 2) ** 2 / np.pi)
+declare("_cosine_invcdf", lambda y, p: np.pi / np.cos(y / 2) ** 2)
 
 
 def skew_slope(x, loc, scale, a):
