@@ -10,11 +10,9 @@ from __future__ import annotations
 import functools
 
 import mpmath as mp
-import numpy as np
 import scipy.stats
 
-import wengert as wg
-from scipy_references import DIGITS, references
+from reference_forms import DIGITS, compared
 
 PHI, SQRT_2PI, PI, HALF = mp.ncdf, mp.sqrt(2 * mp.pi), mp.pi, mp.mpf(1) / 2
 exp, log, sqrt, atan = mp.exp, mp.log, mp.sqrt, mp.atan
@@ -121,7 +119,10 @@ CONTINUOUS = {
         [1.3, 1.7],
     ),
     "f": (
-        lambda z, m, n: (m / n) ** (m / 2) * z ** (m / 2 - 1) * (1 + m * z / n) ** (-(m + n) / 2) / mp.beta(m / 2, n / 2),
+        lambda z, m, n: (m / n) ** (m / 2)
+        * z ** (m / 2 - 1)
+        * (1 + m * z / n) ** (-(m + n) / 2)
+        / mp.beta(m / 2, n / 2),
         lambda z, m, n: beta_cdf(m / 2, n / 2, m * z / (m * z + n)),
         1.3,
         [4.2, 7.0],
@@ -414,13 +415,6 @@ DISCRETE = {
 LOC, SCALE = 0.2, 0.7
 
 
-def compared(f, form, point, tolerance=1e-3):
-    """Return the relative errors of the value, the gradient and the Hessian of a function."""
-    x = np.array(point)
-    found, exact = (f(x), wg.grad(f)(x), wg.hessian(f)(x)), references(form, point)
-    return [float(np.max(np.abs(a - b)) / max(np.max(np.abs(b)), tolerance)) for a, b in zip(found, exact, strict=True)]
-
-
 def continuous_errors(name):
     """Return, by method, the errors of a continuous distribution, whose arguments all carry a derivative."""
     density, distribution, z, shapes = CONTINUOUS[name]
@@ -474,13 +468,14 @@ def discrete_errors(name):
     def exact(values):
         return [mp.mpf(value) for value in full(values)]
 
-    first = -40 if name in ("dlaplace", "skellam") else 1 if name in ("geom", "logser", "yulesimon", "zipf", "zipfian") else 0
-    point = [parameters[i] for i in real]
-    found = {"logpmf": compared(lambda p: methods.logpmf(k, *full(p)), lambda *p: log(mass(mp.mpf(k), *exact(p))), point)}
-    if name != "dlaplace" and name != "skellam":
+    lowest, point = methods.support(*parameters)[0], [parameters[i] for i in real]
+    found = {
+        "logpmf": compared(lambda p: methods.logpmf(k, *full(p)), lambda *p: log(mass(mp.mpf(k), *exact(p))), point)
+    }
+    if lowest >= 0:
         found["cdf"] = compared(
             lambda p: methods.cdf(k, *full(p)),
-            lambda *p: mp.fsum(mass(mp.mpf(i), *exact(p)) for i in range(first, k + 1)),
+            lambda *p: mp.fsum(mass(mp.mpf(i), *exact(p)) for i in range(int(lowest), k + 1)),
             point,
         )
     return found

@@ -10,15 +10,14 @@ import scipy_references as references
 NAMES = [(module, name) for module, cases in references.CASES.items() for name in cases]
 
 
-@pytest.mark.parametrize(("module", "name"), NAMES, ids=".".join)
-def test_derivatives_are_exact_to_rounding(module, name):
-    value, first, second = references.errors(module, name)
-    assert value < 1e-12 and first < 1e-14 and second < 1e-14, (value, first, second)
-
-
 def check(found):
     for method, (value, first, second) in found.items():
-        assert value < 1e-12 and first < 2e-14 and second < 2e-13, (method, value, first, second)
+        assert value < 1e-12 and first < 2e-14 and second < 5e-14, (method, value, first, second)
+
+
+@pytest.mark.parametrize(("module", "name"), NAMES, ids=".".join)
+def test_derivatives_are_exact_to_rounding(module, name):
+    check({name: references.errors(module, name)})
 
 
 @pytest.mark.parametrize("name", distributions.CONTINUOUS)
