@@ -1,4 +1,4 @@
-"""Calls of ``scipy.linalg`` with closed forms in mpmath: `CASES` has a function, its form, and a point for each name."""
+"""Calls of ``scipy.linalg`` with closed forms in mpmath: `CASES` has a function, its form and a point for each name."""
 
 from __future__ import annotations
 
