@@ -530,18 +530,18 @@ def test_run_that_fits_is_taped_at_once():
     [
         (
             binomial(1000, 10),
-            "<Binomial: 1000 steps, 10 states in memory, 1 steps on a tape, 3636 extra steps (factor 4.64)>",
+            "<Binomial: 1000 steps, 10 states in memory, 1 step on a tape, 3636 extra steps (factor 4.64)>",
         ),
         (
             two_level(9, 2, 1),
-            "<Binomial: 9 steps, 2 states in memory, 1 on disk, 1 steps on a tape, 13 extra steps (factor 2.44)>",
+            "<Binomial: 9 steps, 2 states in memory, 1 on disk, 1 step on a tape, 13 extra steps (factor 2.44)>",
         ),
         (
             plan(1000, memory=50_000_000, state_bytes=2_000_000, tape_bytes=1_000_000),
             "<Blocks: 1000 steps, 24 states in memory, 50 steps on a tape, 1364 extra steps (factor 2.36), "
             "at most 50 MB>",
         ),
-        (Online(5), "<Online: ? steps, 5 states in memory, 1 steps on a tape>"),
+        (Online(5), "<Online: ? steps, 5 states in memory, 1 step on a tape>"),
         (
             plan(None, memory=900, spill=True, state_bytes=8, tape_bytes=30),
             "<Online: ? steps, 108 states in memory, any number on disk, 30 steps on a tape, at most 900 bytes>",

@@ -192,4 +192,4 @@ _backends.stacked_jacobian = _stacked_jacobian
 
 
 def __dir__():
-    return [*globals(), *_HOMES, *_MODULES]
+    return sorted({name for name in globals() if name.startswith("__")}.union(_HOMES, _MODULES))

@@ -95,15 +95,20 @@ class Schedule:
         return self.ram + kept if kept < self.disk else kept - self.disk
 
     def __repr__(self):
-        parts = [f"{'?' if self.n is None else self.n} steps", f"{self.ram} states in memory"]
+        steps = "? steps" if self.n is None else _counted(self.n, "step")
+        parts = [steps, f"{_counted(self.ram, 'state')} in memory"]
         if self.disk:
             parts.append(f"{'any number' if self.disk == sys.maxsize else self.disk} on disk")
-        parts.append(f"{self.block} steps on a tape")
+        parts.append(f"{_counted(self.block, 'step')} on a tape")
         if self.extra_steps is not None:
-            parts.append(f"{self.extra_steps} extra steps (factor {self.factor:.3g})")
+            parts.append(f"{_counted(self.extra_steps, 'extra step')} (factor {self.factor:.3g})")
         if self.peak_bytes is not None:
             parts.append(f"at most {_size(self.peak_bytes)}")
         return f"<{type(self).__name__}: {', '.join(parts)}>"
+
+
+def _counted(n, noun):
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def _size(number):
@@ -233,7 +238,7 @@ class Blocks(Schedule):
 
 
 def _no_state(n, block):
-    return f"{n} steps need at least one checkpoint, since only {block} fit on a tape"
+    return f"{_counted(n, 'step')} need at least one checkpoint, since only {block} fit on a tape"
 
 
 def list_capacities(n, capacity, ram, disk=0):

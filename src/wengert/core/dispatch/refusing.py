@@ -112,6 +112,8 @@ def install(package: str) -> None:
     module = sys.modules[package]
     for name in NAMES[package]:
         value = getattr(module, name)
+        if type(value) is types.FunctionType and value.__module__ != package:
+            continue  # the user has put a function of his own there
         proxy = Refusing(value, f"{package}.{name}")
         if isinstance(value, type):
             rebind.register_class(value, proxy, proxy_of_subclass)
