@@ -6,6 +6,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # for the extensions in this folder
 
+
 import wengert
 
 project = "wengert"
@@ -14,8 +15,9 @@ copyright = "the wengert developers"
 version = release = wengert.__version__
 
 extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.mathjax"]
+extensions += ["sphinx_gallery.gen_gallery"]
 extensions += ["_accuracy", "_coverage", "_figures", "_special"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py"]
 nitpick_ignore = [("py:class", "numpy.linalg.LinAlgError")]  # NumPy's inventory is not used
 
 html_theme = "furo"

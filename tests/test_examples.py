@@ -1,6 +1,7 @@
 """Examples run as scripts, draw their figures, and fail if their claims do not hold."""
 
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -260,3 +261,28 @@ def test_brusselator_fails_without_a_pattern_or_with_another_jacobian(tmp_path, 
     monkeypatch.setattr(Model, "start", lambda model: np.repeat([model.A, model.B / model.A], model.n))
     assert brusselator.main() == 1
     assert "failed: the solution is the uniform state" in capsys.readouterr().err
+
+
+GALLERY = sorted((EXAMPLES / "gallery").glob("plot_*.py"))
+
+
+@pytest.mark.parametrize("script", GALLERY, ids=lambda path: path.stem)
+def test_script_of_the_gallery(script):
+    """Run a script with warnings as errors; it prints a result and draws one figure with labelled axes."""
+    code = f"""
+import runpy
+import matplotlib.pyplot as plt
+runpy.run_path({str(script)!r}, run_name="__main__")
+axes = [axis for axis in plt.gcf().axes if not axis.get_label()]
+assert len(plt.get_fignums()) == 1 and any(axis.get_xlabel() for axis in axes)
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "MPLBACKEND": "agg"},
+    )
+    assert done.returncode == 0 and done.stderr == "", done.stdout + done.stderr
+    assert re.search(r"\d", done.stdout)
+    assert len(script.read_text(encoding="utf-8").splitlines()) <= 60
