@@ -281,6 +281,11 @@ def module_reads(f):
             yield first, module, name, value
 
 
+def is_computed(module, name):
+    """Is an attribute of a followed module the result of the module's own ``__getattr__``?"""
+    return name not in vars(module) and "__getattr__" in vars(module)
+
+
 def parts_of(value):
     """Objects held by `value` that may have to be replaced in it."""
     kind = type(value)
