@@ -84,6 +84,7 @@ from wengert.core.rebind.follow import (
     module_reads,
     parts_of,
     py_func_of,
+    reads_computed,
     slots_of,
     space_of,
     state_of,
@@ -649,7 +650,7 @@ class Plan:
             or code.calls_variables
             or (code.imports and self.imports(value))
             or ((value.__closure__ or value.__defaults__ or value.__kwdefaults__) and _holds_module(value))
-            or any(is_computed(module, name) for _, module, name, _ in module_reads(value))
+            or reads_computed(value)
         )
 
     def is_replaced(self, space, name, value):
