@@ -178,12 +178,15 @@ def _by_protocol(object):
 
 
 _C_METHODS = (_types.MethodDescriptorType, _types.WrapperDescriptorType)
+_IF_NEEDED = _np._CopyMode.IF_NEEDED  # has no truth value; the same as None
 
 
 def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, ndmax=0, like=None):
     """``numpy.array`` for arguments that may hold traced values."""
     if dtype is None and ndmin <= 1 and type(object) in (list, tuple) and _var.scalar_list(object):
         return _var.stack_scalars(object)
+    if copy is _IF_NEEDED:
+        copy = None
     if _var.may_hold_instances() and _subclasses.holds_instance(object):
         if subok and isinstance(object, _subclasses.SubclassVar):
             return _subclasses.array_like(object, array, dtype, copy=copy, order=order, ndmin=ndmin)

@@ -374,30 +374,42 @@ def is_high(a, low, high):
     return (a > high) | np.greater(low, high)
 
 
-def clip_wrt_value(ybar, y, a, a_min=None, a_max=None, out=None, *, min=np._NoValue, max=np._NoValue):
+def clip_wrt_value(
+    ybar, y, a, a_min=None, a_max=None, out=None, *, min=np._NoValue, max=np._NoValue, casting="same_kind", order="K"
+):
     return unbroadcast(np.where(is_outside(a, a_min, a_max, min, max), 0, ybar), a, leading(ybar, y))
 
 
-def clip_wrt_low(ybar, y, a, a_min=None, a_max=None, out=None, *, min=np._NoValue, max=np._NoValue):
+def clip_wrt_low(
+    ybar, y, a, a_min=None, a_max=None, out=None, *, min=np._NoValue, max=np._NoValue, casting="same_kind", order="K"
+):
     low, high = clip_bounds(a_min, a_max, min, max)
     return unbroadcast(np.where(is_low(a, low, high), ybar, 0), low, leading(ybar, y))
 
 
-def clip_wrt_high(ybar, y, a, a_min=None, a_max=None, out=None, *, min=np._NoValue, max=np._NoValue):
+def clip_wrt_high(
+    ybar, y, a, a_min=None, a_max=None, out=None, *, min=np._NoValue, max=np._NoValue, casting="same_kind", order="K"
+):
     low, high = clip_bounds(a_min, a_max, min, max)
     return unbroadcast(np.where(is_high(a, low, high), ybar, 0), high, leading(ybar, y))
 
 
-def push_clip_value(t, y, a, a_min=None, a_max=None, out=None, *, min=np._NoValue, max=np._NoValue):
+def push_clip_value(
+    t, y, a, a_min=None, a_max=None, out=None, *, min=np._NoValue, max=np._NoValue, casting="same_kind", order="K"
+):
     return np.where(is_outside(a, a_min, a_max, min, max), 0, aligned(t, a, np.ndim(y)))
 
 
-def push_clip_low(t, y, a, a_min=None, a_max=None, out=None, *, min=np._NoValue, max=np._NoValue):
+def push_clip_low(
+    t, y, a, a_min=None, a_max=None, out=None, *, min=np._NoValue, max=np._NoValue, casting="same_kind", order="K"
+):
     low, high = clip_bounds(a_min, a_max, min, max)
     return np.where(is_low(a, low, high), aligned(t, low, np.ndim(y)), 0)
 
 
-def push_clip_high(t, y, a, a_min=None, a_max=None, out=None, *, min=np._NoValue, max=np._NoValue):
+def push_clip_high(
+    t, y, a, a_min=None, a_max=None, out=None, *, min=np._NoValue, max=np._NoValue, casting="same_kind", order="K"
+):
     low, high = clip_bounds(a_min, a_max, min, max)
     return np.where(is_high(a, low, high), aligned(t, high, np.ndim(y)), 0)
 

@@ -98,7 +98,7 @@ def tensordot_labels(ndim, a, b, axes=2):
     return (a, b), [left, right], [x for x in left + right if x not in summed]
 
 
-def einsum_labels(ndim, *args, optimize=False, dtype=None):
+def einsum_labels(ndim, *args, optimize=False, dtype=None, order="K", casting="safe"):
     inputs, output, operands = einsum_form(args)
     inputs, output, _ = expand_ellipses(tuple(inputs), output, tuple(map(ndim, operands)), 0)
     return operands, [list(names) for names in inputs], list(output)
@@ -592,7 +592,7 @@ def einsum_place(i, args):
     return i - 1 if isinstance(args[0], str) else i // 2
 
 
-def einsum_wrt(i, ybar, y, *args, optimize=False, dtype=None):
+def einsum_wrt(i, ybar, y, *args, optimize=False, dtype=None, order="K", casting="safe"):
     """Contract the cotangent in place of operand i with the other operands.
 
     A letter that only this operand has was summed alone: its axis is restored with length 1 and broadcasts.
@@ -627,7 +627,7 @@ def on_diagonals(z, own, x, lead):
     return z
 
 
-def push_einsum(i, t, y, *args, optimize=False, dtype=None):
+def push_einsum(i, t, y, *args, optimize=False, dtype=None, order="K", casting="safe"):
     """Replace operand i by its tangent, with the leading axes in front."""
     inputs, output, first, operands = einsum_letters(args, leading(t, args[i]))
     i = einsum_place(i, args)

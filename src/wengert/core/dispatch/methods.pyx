@@ -225,9 +225,9 @@ def _reshape(x, *shape, **kwargs):
 
 
 def _transpose(x, *axes):
-    if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
+    if len(axes) == 1 and (axes[0] is None or np.ndim(axes[0])):
         axes = axes[0]
-    return function(np.transpose, (x, axes or None), {})
+    return function(np.transpose, (x, None if axes is None else tuple(axes) or None), {})
 
 
 def _flatten(x, order="C"):

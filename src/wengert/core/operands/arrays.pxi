@@ -572,6 +572,8 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
         return_to_outer(buffer)           # a work array of an ended derivative is overwritten as a whole
     if instances:
         value = subclasses.unwrapped(value)
+    if not is_var(value) and not isinstance(value, (np.ndarray, np.generic, float, int, complex)):
+        value = dispatch.mixed.read_object(value)
     if isinstance(value, (list, tuple)):
         value = dispatch.stacked(value)
     value = as_numpy(value)

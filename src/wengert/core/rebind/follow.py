@@ -281,6 +281,20 @@ def module_reads(f):
             yield first, module, name, value
 
 
+def is_computed(module, name):
+    """Is an attribute of a followed module the result of the module's own ``__getattr__``?"""
+    return name not in vars(module) and "__getattr__" in vars(module)
+
+
+def reads_computed(f):
+    """Does a function read an attribute that a followed module computes?"""
+    held = f.__globals__
+    owners = [value for name in read(f.__code__).owners if type(value := held.get(name)) is types.ModuleType]
+    if not any(map(is_followed_module, owners)):
+        return False
+    return any(is_computed(module, name) for _, module, name, _ in module_reads(f))
+
+
 def parts_of(value):
     """Objects held by `value` that may have to be replaced in it."""
     kind = type(value)

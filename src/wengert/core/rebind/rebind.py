@@ -70,6 +70,7 @@ from wengert.core.rebind.follow import (
     has_subclass_hook,
     held_by,
     is_array_class,
+    is_computed,
     is_differentiated,
     is_followed,
     is_followed_function,
@@ -83,6 +84,7 @@ from wengert.core.rebind.follow import (
     module_reads,
     parts_of,
     py_func_of,
+    reads_computed,
     slots_of,
     space_of,
     state_of,
@@ -213,7 +215,7 @@ def _proxy_meta(meta):
     return type(meta.__name__, (_AbstractProxyMeta if is_abstract else _ProxyMeta, meta), body)
 
 
-def make_proxy_class(cls, bases, **body):
+def make_proxy_class(cls, bases, /, **body):
     body |= {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
     body |= {"__class__": property(functools.partial(_class_of, cls)), "_wengert_original": cls}
     body["_wengert_share"] = staticmethod(_sharing(cls))
@@ -224,7 +226,10 @@ def make_proxy_class(cls, bases, **body):
         return kind(cls.__name__, tuple(bases), body)
     first = _WithoutHookButDict if is_plain_object(cls) else _WithoutHook
     new = kind(cls.__name__, (first, *bases), body)
-    new.__bases__ = tuple(bases)
+    try:
+        new.__bases__ = tuple(bases)
+    except TypeError:  # the layouts differ, as they do if a base has empty slots, such as abc.ABC
+        new = kind(cls.__name__, (_hook_filter(), *bases), body)
     return new
 
 
@@ -247,6 +252,20 @@ class _WithoutHookButDict:
     """The same with the layout of objects that have only a `__dict__`: `__bases__` can be assigned between equals."""
 
     __init_subclass__ = vars(_WithoutHook)["__init_subclass__"]
+
+
+def _hook_filter():
+    """Return a new base class that runs the `__init_subclass__` of the bases after it for subclasses made by f only.
+
+    Each proxy class needs one of its own, because it stands before the original in the MRO.
+    """
+
+    def run(cls, **options):
+        if "_wengert_original" not in vars(cls):
+            super(filtered, cls).__init_subclass__(**options)
+
+    filtered = type("_HookFilter", (), {"__slots__": (), "__init_subclass__": classmethod(run)})
+    return filtered
 
 
 class _Attribute:
@@ -369,6 +388,9 @@ class ModuleProxy(types.ModuleType):
         """Is the attribute a class that may be replaced?"""
         return _has_class(_of.__get__(self), name)
 
+    def _wengert_holds(self, name):
+        return name in vars(_of.__get__(self))
+
     def _wengert_below(self, name):
         """Proxy of a followed module in this attribute, or None."""
         return _module_below(_of.__get__(self), name)
@@ -413,6 +435,9 @@ class _Imported(ModuleProxy):
     def _wengert_has(self, name):
         module = sys.modules.get(_names.__get__(self)[1])
         return module is None or _has_class(module, name)  # before it is loaded, anything may be a class
+
+    def _wengert_holds(self, name):
+        return name in vars(sys.modules.get(_names.__get__(self)[1], types))
 
     def _wengert_below(self, name):
         module = sys.modules.get(_names.__get__(self)[1])
@@ -625,6 +650,7 @@ class Plan:
             or code.calls_variables
             or (code.imports and self.imports(value))
             or ((value.__closure__ or value.__defaults__ or value.__kwdefaults__) and _holds_module(value))
+            or reads_computed(value)
         )
 
     def is_replaced(self, space, name, value):
@@ -781,7 +807,8 @@ class Plan:
                 names[name] = aliases[-1].name
                 sources.add(name)
         for name, module, attribute, value in module_reads(f):
-            if name not in names and self.is_replaced(vars(module), attribute, value):
+            is_met = self.is_replaced(vars(module), attribute, value) or is_computed(module, attribute)
+            if name not in names and is_met:
                 self.changed[id(held[name])] = True
                 stand_in(name, held[name])
         return (names, sources, self.imports(f)), aliases
@@ -861,6 +888,8 @@ class Plan:
             type.__setattr__(self.changed[id(cls)], name, kind(name, self.changed[id(cls)]))
         for name, value in self.replaced_methods(cls):
             method = self.build(value, memo)
+            if name in _REFLECTED and type(method) is types.FunctionType:
+                method = _reflected(name, method)
             type.__setattr__(self.changed[id(cls)], name, method)
             if type(method) is functools.cached_property:
                 method.__set_name__(cls, name)
@@ -1022,6 +1051,29 @@ def _is_simple(value, is_root=False):
         is_open = "<locals>" in value.__qualname__ or value.__code__.co_freevars not in ((), ("__class__",))
         return (is_root or not is_open) and is_module_namespace(value.__globals__)
     return "<locals>" not in value.__qualname__ and value.__module__ in sys.modules
+
+
+_OPERATORS = "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or".split()
+#: reflected methods of operators, with the name of the method of the left operand
+_REFLECTED = {f"__r{name}__": f"__{name}__" for name in _OPERATORS}
+
+
+def _reflected(name, method):
+    """Return a reflected method of a proxy class that gives precedence to the left operand where the original does.
+
+    Python asks the right operand first if its class derives from that of the left one, as a proxy class always does,
+    and has another method.
+    """
+
+    def run(self, other, *modulo):
+        own, left = _key_of(type(self)), _key_of(type(other))
+        if own is not left and getattr(own, name) is not getattr(left, name, None):
+            return method(self, other, *modulo)
+        forward = getattr(type(self) if own is left else type(other), _REFLECTED[name], None)
+        y = NotImplemented if forward is None else forward(other, self, *modulo)
+        return method(self, other, *modulo) if y is NotImplemented and own is not left else y
+
+    return like(method, run)
 
 
 def like(f, run):
@@ -1381,7 +1433,9 @@ def _import_alias(space, dotted, form, level):
             return None
         return _imported(f"{base}.{dotted}".strip("."), form, base)
     for package in _deferred.keys() & {top_package(dotted), _two_level_package(dotted)}:
-        importlib.import_module(package)  # the import statement would load it anyway
+        if form == "from" and dotted not in sys.modules:
+            return _imported_later(dotted, form, "")
+        importlib.import_module(package)
         _register_deferred(package)
     # An import statement of a registered module must stay as it is if it loads a submodule.
     known = None
@@ -1407,6 +1461,12 @@ def _imported(dotted, form, base=""):
             seen = ModuleProxy(module)
             alias = _imports[key] = chain(private(dotted), dotted, seen)
             IN_USE[alias] = seen, chain(private(dotted), dotted, _ModuleInUse(module))
+    return _imported_later(*key)
+
+
+def _imported_later(dotted, form, base):
+    """Private name of the module that an import statement yields, which is loaded when the statement runs."""
+    key = dotted, form, base
     if key not in _imports:
         names = dotted, top_package(dotted) if form == "bare" else dotted
         alias, variant = private(dotted), private(dotted)

@@ -262,7 +262,9 @@ def _holder(names, first, *path):
     """Proxy of the module that a chain of attributes starting at a global name leads to; None if there is none."""
     value = BUILTINS.get(names.get(first))
     for name in path:
-        if not isinstance(value, types.ModuleType) or not hasattr(value, name):
+        holds = getattr(type(value), "_wengert_holds", None)  # without running a `__getattr__` of the module
+        is_held = holds(value, name) if holds else isinstance(value, types.ModuleType) and hasattr(value, name)
+        if not is_held:
             return None
         value = getattr(value, name)
     return value
@@ -363,6 +365,7 @@ class Code:
 
     names : global names read
     paths : attributes read from them, as (name, attribute, ...)
+    bare : global names whose value is also used otherwise
     assigned, written : global names and free variables assigned
     imports : imports that may be renamed, as (dotted name, form, level)
     mentioned : all names, those of attributes included
@@ -376,12 +379,12 @@ class Code:
     uses : answers of `reads_for_use`, by offset
     """
 
-    __slots__ = ("assigned", "calls_variables", "imports", "latest", "loaded", "mentioned", "methods", "modules",
-                 "names", "naming", "owners", "paths", "ref", "strings", "uses", "written")  # fmt: skip
+    __slots__ = ("assigned", "bare", "calls_variables", "imports", "latest", "loaded", "mentioned", "methods",
+                 "modules", "names", "naming", "owners", "paths", "ref", "strings", "uses", "written")  # fmt: skip
 
     def __init__(self, code):
         self.names, self.assigned, self.written, self.imports = set(), set(), set(), set()
-        self.paths, self.mentioned, self.methods, self.latest = set(), set(), set(), (None, None)
+        self.bare, self.paths, self.mentioned, self.methods, self.latest = set(), set(), set(), set(), (None, None)
         self.loaded, self.modules, self.strings, self.uses = set(), set(), set(), {}
         self.ref = weakref.ref(code, functools.partial(forget, _codes, id(code)))
         self.calls_variables = False
@@ -408,6 +411,8 @@ class Code:
                 self.names.add(name)
                 if path := _path(code, instructions, k):
                     self.paths.add((name, *path))
+                else:
+                    self.bare.add(name)
             elif op in _ATTRIBUTE:
                 if instructions[k - 1][1] != _LOAD_GLOBAL:
                     self.methods.add(code.co_names[arg >> _ATTRIBUTE_SHIFT])

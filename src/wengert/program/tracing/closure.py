@@ -454,6 +454,8 @@ class Captures:
         ran = [found for found in _impure_code(seen) if found[0].co_name not in _IMPORTING and found[0] is not _LOCK]
         trusted = self._trusted(ran)
         ran = [found for found in ran if code_key(found[0]) not in trusted]
+        if (text := next((text for name, text in self.doubts if name is None), None)) is not None:
+            return text
         for code, caller, line in ran:
             if code_key(code) not in self.codes:
                 where = _line(code, code.co_firstlineno) if caller is None else _line(caller, line)

@@ -150,8 +150,9 @@ class Scan:
         Why the function cannot be replayed, if its code shows that.
     """
 
-    def __init__(self, root, nodes, lowered, constant=(), ran=None, limit=sys.maxsize):
+    def __init__(self, root, nodes, lowered, constant=(), ran=None, limit=sys.maxsize, cached=None):
         self.ran, self.limit = ran, limit
+        self.cached = {} if cached is None else cached  # by id: cached functions, with what `codes_of_cached` found
         self.followed = {id(node) for node in nodes if not is_seen_whole(node)}
         self.copied = {*map(id, nodes)}
         self.lowered = lowered  # converts operands to plain values, since in a derivative they are data
@@ -180,7 +181,7 @@ class Scan:
             value, self.origin, self.is_inside, self.is_open = self.waiting.pop()
             if len(self.held) > MAX_OBJECTS + len(self.constants) or self.items > MAX_ITEMS or self.bytes > MAX_BYTES:
                 self.origin, self.is_inside = None, False
-                self.doubt("more objects, items or bytes than can be compared at each call")
+                self.doubt("it reaches more objects, items or bytes than can be compared at each call")
                 break
             self.visit(value)
 
@@ -336,6 +337,12 @@ class Scan:
             word = "global" if name in info.assigned else "nonlocal"
             self.effect = effect(f"{f.__qualname__} assigns the {word} {name!r}")
         for name in sorted(info.names):
+            module = space.get(name)
+            if type(module) is types.ModuleType and name not in info.bare and name not in self.names:
+                self.watched[id(space), name] = Place(space, name), module
+                for path in [path for first, *path in info.paths if first == name]:
+                    self.look_along(module, path)
+                continue
             self.look(space, name)
             if name not in space:
                 self.look(f.__builtins__, name)
@@ -349,6 +356,24 @@ class Scan:
         for name, level in info.modules:
             self.look_at_import(space, name, level)
         self.look_at_attributes(f)
+
+    def look_along(self, module, path):
+        """Record the attributes that a chain such as ``package.module.function`` reads, and no others of a module."""
+        for k, name in enumerate(path):
+            space = vars(module)
+            value = space.get(name)
+            is_module = type(value) is types.ModuleType and name not in self.names and k + 1 < len(path)
+            if name.startswith("__") or (name not in space and "__getattr__" in space):
+                self.enter(module)
+            elif is_module:
+                self.watched[id(space), name] = Place(space, name), value
+            elif is_pure(module.__name__):
+                self.look_at_pure(space, name)
+            else:
+                self.look(space, name)
+            if not is_module:
+                return
+            module = value
 
     def look_at_attributes(self, f):
         self.attributes(vars(f), self.is_dynamic)
@@ -375,13 +400,22 @@ class Scan:
 
     def visit_cached(self, f):
         """Visit a cached function; a doubt unless its results depend on nothing but its arguments."""
-        inner = Scan(f.__wrapped__, (), self.lowered, (*self.names, *self.constants))
-        self.codes.update(inner.codes)
-        held = [value for _, value in inner.watched.values() if value is not ABSENT]
-        holds = any(type(place.read()) not in ATOMS or not place.is_fixed for place in inner.places.values())
-        if holds or inner.doubts or inner.contents or not all(isinstance(value, _STEADY) for value in held):
+        if id(f) not in self.cached:
+            self.cached[id(f)] = f, {}, True  # meanwhile, for functions that call each other
+            self.cached[id(f)] = f, *self.codes_of_cached(f)
+        _, codes, is_steady = self.cached[id(f)]
+        self.codes.update(codes)
+        if not is_steady:
             self.doubt(f"the cache of {f.__qualname__}, which may keep results computed from outdated values")
         self.enter(f.__wrapped__)
+
+    def codes_of_cached(self, f):
+        """Return the code that a cached function reaches, and whether its results depend on its arguments only."""
+        inner = Scan(f.__wrapped__, (), self.lowered, (*self.names, *self.constants), cached=self.cached)
+        held = [value for _, value in inner.watched.values() if value is not ABSENT]
+        holds = any(type(place.read()) not in ATOMS or not place.is_fixed for place in inner.places.values())
+        is_steady = not (holds or inner.doubts or inner.contents)
+        return inner.codes, is_steady and all(isinstance(value, _STEADY) for value in held)
 
     def visit_module(self, module):
         space, name = vars(module), module.__name__

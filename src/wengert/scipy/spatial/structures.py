@@ -49,9 +49,27 @@ class KDTree:
 
     def __getattr__(self, name):
         value = getattr(object.__getattribute__(self, "_plain"), name)
+        if name in _INDICES:
+            return lambda *args, **options: self._indices(name, args, options)
         if callable(value) and var.is_traced(self.data):
             return _refusing(f"scipy.spatial.KDTree.{name}")
         return value
+
+
+    def _indices(self, name, args, options):
+        """Return plain indices or numbers of points."""
+        tree = _scipy.KDTree(var.observed(self.data)) if var.is_traced(self.data) else self._plain
+        args, options = [*map(_observed, args)], {key: _observed(value) for key, value in options.items()}
+        return getattr(tree, name)(*args, **options)
+
+
+#: methods of trees that return indices or numbers of points
+_INDICES = {"count_neighbors", "query_ball_point", "query_ball_tree", "query_pairs"}
+
+
+def _observed(x):
+    """Return the plain value of an argument, on which the control flow of f may depend."""
+    return _scipy.KDTree(var.observed(x.data)) if isinstance(x, KDTree) else var.observed(dispatch.from_list(x))
 
 
 def _refusing(name):

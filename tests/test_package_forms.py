@@ -1,0 +1,299 @@
+"""Forms of code that published packages use: proxies, modules and options that simple functions do not have."""
+
+import abc
+import functools
+import subprocess
+import sys
+import types
+import warnings
+
+import numpy as np
+import pytest
+import scipy.spatial
+
+import wengert as wg
+
+X = np.array([0.3, 0.5, 0.9])
+
+
+def module(name, **names):
+    """Return a new module in `sys.modules`."""
+    sys.modules[name] = made = types.ModuleType(name)
+    vars(made).update(names)
+    return made
+
+
+class Holder:
+    """An object whose attributes are given by name."""
+
+    def __init__(self, **names):
+        self.__dict__.update(names)
+
+
+def double(x):
+    y = np.zeros(len(x))
+    y[:] = 2.0 * x
+    return y
+
+
+def test_attributes_may_be_called_like_parameters_of_the_proxy_class():
+    held = Holder(cls=double, bases=double)
+    np.testing.assert_allclose(wg.jacobian(lambda x: held.cls(x) + held.bases(x))(X), 4.0 * np.eye(3))
+
+
+class Backend:
+    dtype = np.float64
+
+    def array(self, x):
+        return np.array(x, dtype=self.dtype)
+
+
+def test_attributes_that_a_module_computes_are_followed():
+    made = module("package_form_backend", backend=Backend())
+    exec("def __getattr__(name): return getattr(backend, name)", vars(made))
+    np.testing.assert_allclose(wg.grad(lambda x: 3.0 * made.array(x))(2.0), 3.0)
+    np.testing.assert_allclose(wg.jacobian(lambda x: made.array(x) ** 2)(X), np.diag(2.0 * X))
+
+
+def test_attributes_that_a_module_computes_are_not_computed_before_the_call():
+    asked = []
+    made = module("package_form_lazy", has_grad=False, asked=asked, error=AttributeError)
+    exec("def __getattr__(name): asked.append(name); raise error(name)", vars(made))
+
+    def f(x):
+        return made.grad_mode.enabled(x) if made.has_grad else np.sin(x)
+
+    np.testing.assert_allclose(wg.grad(f)(2.0), np.cos(2.0))
+    assert "grad_mode" not in asked
+
+
+class Registered(abc.ABC):  # noqa: B024
+    """A class whose subclasses are registered, with a base that has empty slots."""
+
+    names: list = []
+
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        Registered.names.append(cls.__name__)
+
+    def evaluated(self, x):
+        return self.scale * double(x)
+
+
+class Child(Registered):
+    def __init__(self, scale):
+        self.scale = np.array(scale, dtype=float)
+
+
+def test_classes_with_a_subclass_hook_and_an_abstract_base_are_followed():
+    before = list(Registered.names)
+    found = wg.grad(lambda s: np.sum(Child(s).evaluated(X)))(1.5)
+    np.testing.assert_allclose(found, 2.0 * np.sum(X))
+    assert Registered.names == before  # no hook ran for a proxy class
+
+
+def test_the_hook_runs_for_subclasses_that_the_function_makes():
+    before = len(Registered.names)
+
+    def f(s):
+        class Made(Child):
+            pass
+
+        return np.sum(Made(s).evaluated(X))
+
+    np.testing.assert_allclose(wg.grad(f)(1.5), 2.0 * np.sum(X))
+    assert Registered.names[before:] == ["Made"]
+    del Registered.names[before:]
+
+
+class Quantity:
+    """A value with an exponent of its unit; reflected operators expect plain values."""
+
+    def __init__(self, value, power):
+        self.value, self.power = value, power
+
+    def __truediv__(self, other):
+        if isinstance(other, Quantity):
+            return Quantity(np.array(self.value) / np.array(other.value), self.power - other.power)
+        return Quantity(np.array(self.value) / other, self.power)
+
+    def __rtruediv__(self, other):
+        value = other.value if isinstance(other, Quantity) else other
+        return Quantity(np.array(value) / np.array(self.value), -self.power)
+
+
+class Length(Quantity):
+    pass
+
+
+REFERENCE, LENGTH = Quantity(4.0, 1), Length(4.0, 1)
+
+
+IMPORTING = """
+import sys
+import numpy as np
+import wengert as wg
+
+def f(x, is_special):
+    if is_special:
+        from scipy.special import erf
+        return erf(x)
+    return np.sin(x)
+
+assert wg.grad(f)(0.5, False) == np.cos(0.5)
+assert wg.grad(wg.compile(f))(0.5, False) == np.cos(0.5)
+assert "scipy.special" not in sys.modules
+expected = 2.0 / np.sqrt(np.pi) * np.exp(-0.25)
+for derivative in (wg.grad(f), wg.grad(wg.compile(f))):
+    for _ in range(3):
+        np.testing.assert_allclose(derivative(0.5, True), expected)
+"""
+
+
+def test_imports_of_scipy_in_functions_load_it_when_they_run():
+    subprocess.run([sys.executable, "-c", IMPORTING], check=True)
+
+
+@pytest.mark.parametrize("reference", [REFERENCE, LENGTH])
+def test_the_left_operand_of_equal_classes_has_precedence(reference):
+    powers = []
+
+    def f(x):
+        ratio = Quantity(x, 1) / reference
+        powers.append(ratio.power)
+        return ratio.value
+
+    np.testing.assert_allclose(wg.grad(f)(2.0), 0.25)
+    assert powers == [0]  # that of the plain call
+
+
+def test_the_reflected_operator_of_a_plain_value_stays():
+    np.testing.assert_allclose(wg.grad(lambda x: (x / REFERENCE).value)(2.0), 0.25)
+
+
+class Cell:
+    """An array behind `__array__`."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.array, dtype=dtype, copy=copy)
+
+
+def test_objects_with_an_array_can_be_stored():
+    def f(x):
+        y = np.zeros((2, 3))
+        y[:] = Cell(np.stack([x, x * x]))
+        y[0, 1:] = Cell(3.0 * x[:2])
+        return y
+
+    expected = np.zeros((2, 3, 3))
+    expected[0, 0, 0], expected[0, 1, 0], expected[0, 2, 1] = 1.0, 3.0, 3.0
+    expected[1] = np.diag(2.0 * X)
+    np.testing.assert_allclose(wg.jacobian(f)(X), expected)
+
+
+def test_indices_of_neighbours_are_plain():
+    points = np.array([[0.0, 0.1], [1.0, 0.0], [0.2, 0.3]])
+
+    def f(p):
+        tree = scipy.spatial.KDTree(p)
+        near = tree.query_ball_point(p[0], 0.6)
+        pairs = tree.query_pairs(0.6)
+        assert tree.count_neighbors(tree, 0.6) == 5
+        return sum(np.sum((p[0] - p[k]) ** 2) for k in near) + sum(np.sum((p[i] - p[j]) ** 2) for i, j in pairs)
+
+    step = 2.0 * (points[0] - points[2])
+    np.testing.assert_allclose(wg.grad(f)(points), [2.0 * step, [0.0, 0.0], -2.0 * step])
+
+
+@pytest.mark.parametrize("order", ["C", "F", "K"])
+def test_memory_layout_and_casting_leave_derivatives_unchanged(order):
+    a = np.arange(6.0).reshape(2, 3)
+    found = wg.jacobian(lambda x: np.einsum("ij,j->i", a, x, order=order, casting="no"))(X)
+    np.testing.assert_allclose(found, a)
+    found = wg.jacobian(lambda x: np.clip(x, 0.4, 0.8, casting="no", order=order))(X)
+    np.testing.assert_allclose(found, np.diag([0.0, 1.0, 0.0]))
+
+
+def test_clip_with_a_mask_needs_an_output():
+    with pytest.raises(wg.UnsupportedFunctionError, match="where"):
+        wg.jacobian(lambda x: np.clip(x, 0.4, 0.8, where=np.array([True, False, True])))(X)
+
+
+def test_copy_modes_of_numpy_are_accepted():
+    mode = np._CopyMode.IF_NEEDED
+    np.testing.assert_allclose(wg.jacobian(lambda x: np.array(x, copy=mode))(X), np.eye(3))
+
+
+def test_axes_of_transpose_may_be_an_array():
+    axes = np.array([1, 0])
+    found = wg.jacobian(lambda x: x.transpose(axes) @ np.ones(1))(X[None, :])
+    np.testing.assert_allclose(found[:, 0], np.eye(3))
+
+
+@functools.lru_cache
+def is_even(n):
+    return n == 0 or is_odd(n - 1)
+
+
+@functools.lru_cache
+def is_odd(n):
+    return n != 0 and is_even(n - 1)
+
+
+def compiled_without_warning(f, *points):
+    """Return the derivatives of a compiled function at all points; it must not run uncompiled."""
+    gradient = wg.grad(wg.compile(f))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return [gradient(point) for point in points]
+
+
+def test_cached_functions_that_call_each_other_are_compiled():
+    found = compiled_without_warning(lambda x: x**3 if is_even(4) else x, 1.0, 2.0, 3.0)
+    np.testing.assert_allclose(found, [3.0, 12.0, 27.0])
+
+
+def test_facts_about_the_interpreter_are_constants():
+    held = module("package_form_facts", sys=sys)
+    exec("from __future__ import annotations\nfeature = annotations", vars(held))
+
+    def f(x):
+        is_new = held.sys.version_info >= (3, 8) and held.feature is not None
+        return x * held.sys.float_info.max_exp if is_new else x
+
+    np.testing.assert_allclose(compiled_without_warning(f, 1.0, 2.0, 3.0), [sys.float_info.max_exp] * 3)
+
+
+package = module("package_form_state", rate=2.0, sub=module("package_form_state.sub", rate=3.0))
+vars(package).update({f"unread_{i}": [object()] for i in range(2000)})
+
+
+def test_attributes_of_modules_read_by_chains_are_current():
+    def f(x):
+        return x * package.rate * package.sub.rate
+
+    gradient = wg.grad(wg.compile(f))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert [gradient(float(k)) for k in range(3)] == [6.0] * 3
+        package.rate = 5.0
+        assert [gradient(float(k)) for k in range(3)] == [15.0] * 3
+        package.sub.rate = 7.0
+        assert [gradient(float(k)) for k in range(3)] == [35.0] * 3
+        package.sub = types.SimpleNamespace(rate=1.0)
+        assert [gradient(float(k)) for k in range(3)] == [5.0] * 3
+        package.sub = module("package_form_state.sub", rate=4.0)
+        assert [gradient(float(k)) for k in range(3)] == [20.0] * 3
+
+
+def test_attributes_of_modules_read_by_computed_names_are_current():
+    made = module("package_form_computed", rate=2.0)
+    gradient = wg.grad(wg.compile(lambda x: x * getattr(made, "ra" + "te")))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert [gradient(float(k)) for k in range(3)] == [2.0] * 3
+        made.rate = 5.0
+        assert [gradient(float(k)) for k in range(3)] == [5.0] * 3
