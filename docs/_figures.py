@@ -121,7 +121,7 @@ class Drawing(SphinxDirective):
             figure.savefig(svg, format="svg", metadata={"Date": None})
         svg = svg.getvalue()
         svg = svg[svg.index("<svg") :].replace("<svg", '<svg style="max-width: 100%; height: auto"', 1)
-        html = f'<div role="img" aria-label="{self.arguments[0]}">{svg}</div>'
+        html = f'<div class="drawing" role="img" aria-label="{self.arguments[0]}">{svg}</div>'
         return [nodes.raw("", html, format="html")]
 
 

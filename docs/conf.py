@@ -14,16 +14,28 @@ author = "the wengert developers"
 copyright = "the wengert developers"
 version = release = wengert.__version__
 
-extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.mathjax"]
+extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathjax"]
+extensions += ["sphinx.ext.intersphinx", "sphinx.ext.viewcode", "sphinx_copybutton", "sphinx_design"]
 extensions += ["sphinx_gallery.gen_gallery"]
-extensions += ["_accuracy", "_coverage", "_figures", "_special"]
+extensions += ["_accuracy", "_charts", "_coverage", "_figures", "_special"]
 exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py"]
-nitpick_ignore = [("py:class", "numpy.linalg.LinAlgError")]  # NumPy's inventory is not used
+templates_path = ["_templates"]
+
+# inventories stand in the repository, so that a build needs no network; `_inventories/make.py` writes them
+intersphinx_mapping = {
+    "numpy": ("https://numpy.org/doc/stable/", "_inventories/numpy.inv"),
+    "scipy": ("https://docs.scipy.org/doc/scipy/", "_inventories/scipy.inv"),
+}
 
 html_theme = "furo"
 html_title = f"wengert {release}"
 html_show_sourcelink = False
 html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["wengert.css"]
+html_theme_options = {"navigation_with_keys": True}
+
+copybutton_exclude = ".linenos, .gp, .go"
 
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
@@ -31,6 +43,7 @@ myst_heading_anchors = 3
 autodoc_typehints = "none"  # docstrings state types and shapes
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
+autosummary_generate = True
 
 
 def escape_shapes(app, what, name, obj, options, lines):
@@ -38,5 +51,12 @@ def escape_shapes(app, what, name, obj, options, lines):
     lines[:] = [re.sub(r"(?<!`)\(([^()`]*\*[TS][^()`]*)\)", lambda m: m[0].replace("*", r"\*"), line) for line in lines]
 
 
+def hide_decisions(app, doctree):
+    """Leave decisions, which are written for contributors, out of the search of the site."""
+    if app.env.docname.startswith("explanation/decisions/"):
+        app.env.metadata[app.env.docname]["nosearch"] = ""
+
+
 def setup(app):
     app.connect("autodoc-process-docstring", escape_shapes, priority=100)  # before numpydoc
+    app.connect("doctree-read", hide_decisions)

@@ -153,7 +153,9 @@ def test_every_parameter_is_described(name):
 def test_the_reference_lists_every_public_name():
     text = (DOCS / "reference" / "api.md").read_text(encoding="utf-8")
     text += (DOCS / "reference" / "errors.md").read_text(encoding="utf-8")
-    listed = re.findall(r"^\.\. (?:autofunction|autoclass|autoexception|py:data):: wengert\.(\w+)$", text, re.MULTILINE)
+    # a line of a summary table, or a directive
+    entry = r"^(?:   |\.\. (?:autoexception|autofunction|py:data):: )wengert\.(\w+)$"
+    listed = re.findall(entry, text, re.MULTILINE)
     assert sorted(listed) == sorted(wg.__all__)
 
 
@@ -161,8 +163,28 @@ def test_readme_gives_the_command_that_builds_the_site():
     assert 'pip install ".[docs]" && sphinx-build -W -n docs docs/_build/html' in (ROOT / "README.md").read_text()
 
 
+def test_chart_of_the_readme_shows_the_measured_figures():
+    pytest.importorskip("sphinx", reason="sphinx is not installed: pip install '.[docs]'")
+    charts = load("_charts")
+    shown, measured = (
+        re.findall(r"<text[^>]*>([^<]*)</text>", text)
+        for text in (charts.README_CHART.read_text(encoding="utf-8"), charts.svg("derivative-times"))
+    )
+    assert shown == measured and "0.028" in shown
+    assert f"docs/_static/{charts.README_CHART.name}" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_means_of_the_performance_page_are_those_of_the_tables():
+    """The page repeats counts and geometric means that the tables state."""
+    tables = (DOCS / "performance" / "tables.md").read_text(encoding="utf-8")
+    found = re.findall(r"at most 1.0x in (\d+ of \d+) rows .*?, geometric mean ([\d.]+)x", tables)
+    page = (DOCS / "performance.md").read_text(encoding="utf-8")
+    stated = re.findall(r"\| (\d+ of \d+) \| ([\d.]+) \|$", page, re.MULTILINE)
+    assert stated == found[:3] + found[6:8]
+
+
 def test_the_site_builds_without_warnings(tmp_path):
-    for needed in ("sphinx", "myst_parser", "numpydoc", "furo", "matplotlib"):
+    for needed in ("sphinx", "myst_parser", "numpydoc", "furo", "matplotlib", "sphinx_copybutton", "sphinx_design"):
         pytest.importorskip(needed, reason=f"{needed} is not installed: pip install '.[docs]'")
     command = [sys.executable, "-m", "sphinx", "-W", "-n", "-q", "-d", tmp_path / "trees", DOCS, tmp_path / "html"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -171,5 +193,7 @@ def test_the_site_builds_without_warnings(tmp_path):
     assert "numpy.linalg.solve" in html and "scipy.special.erf" in html
     html = (tmp_path / "html" / "reference" / "scipy.html").read_text(encoding="utf-8")
     assert "spsolve_triangular" in html and "solve for the gain with wengert.scipy.optimize.root" in html
-    for page in ("explanation/tape", "tutorial/first-jacobian", "tutorial/second-derivatives"):
+    search = (tmp_path / "html" / "searchindex.js").read_text(encoding="utf-8")
+    assert "How-to guides" in search and "The tape records opcodes" not in search  # a decision
+    for page in ("explanation/tape", "tutorial/first-jacobian", "tutorial/second-derivatives", "index", "performance"):
         assert "<svg" in (tmp_path / "html" / f"{page}.html").read_text(encoding="utf-8")

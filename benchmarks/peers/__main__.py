@@ -2,7 +2,7 @@
 
 Each package runs in a separate process, with one thread on one core; packages take turns.  A derivative is checked
 against a hand-written one or complex steps before it is timed.  Results are saved at once, so that an interrupted run
-can be continued.  The tables are written into docs/performance.md.
+can be continued.  The tables are written into docs/performance/tables.md.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from benchmarks.peers.packages import DISTRIBUTIONS, OURS, PACKAGES, SCALAR_CODE
 from benchmarks.peers.rows import ROWS
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "performance.md"
+PAGE = ROOT / "docs" / "performance" / "tables.md"
 #: tables of the page, by the markers around them
 TABLES = {
     "peers": [row for row in ROWS if not row.is_sparse],

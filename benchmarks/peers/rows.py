@@ -25,6 +25,11 @@ class Row(NamedTuple):
     def is_sparse(self):
         return self.kind.startswith("sparse")
 
+    @property
+    def is_linear(self):
+        """Whether f is linear: compiled derivatives are constant, and later calls return the first result."""
+        return self.name in ("Jacobi1D", "Jacobi2D", "Seidel2D")
+
 
 def of_size(title, kind, name, *sizes):
     """Return a row for each number of variables."""

@@ -9,6 +9,12 @@ from benchmarks.peers.packages import OURS, TITLES
 COMPILED = ("jax", "casadi", "casadi_jit")
 #: lower bounds rather than packages, excluded from the comparisons
 LIMITS = ("hand",)
+#: marks later calls of linear functions, which return the first result again and are left out of the means
+MARK = " (linear)"
+LINEAR = (
+    f"Rows marked `{MARK.strip()}` are left out of the counts and means: the derivative of a linear function is "
+    "constant, so later calls of compiled ones return the first result."
+)
 #: wengert's columns and the packages they are compared with, for warm and for first calls
 LATER = (("wengert", "eager"), ("vm", "all"), ("llvm", "all"))
 FIRST = (("wengert", "all"), ("vm", "all"), ("llvm", "all"))
@@ -55,22 +61,26 @@ def times(ratio):
 
 
 def compared(rows, figures, packages, contests, name, text):
-    """Return table lines with the minimum of `name` in each row in bold, and our ratios by row for each comparison."""
+    """Return table lines with the minimum of `name` in bold, and our ratios by row for each comparison.
+
+    Ratios of later calls leave out linear functions.
+    """
     ratios, lines = {contest: {} for contest in contests}, []
     for row in rows:
+        kept = row.is_linear and name == "ratio"
         cells = {package: figures[row.key].get(package, {"missing": ""}) for package in packages}
         measured = [cell for cell in cells.values() if name in cell]
         theirs = [cell[name] for package, cell in cells.items() if name in cell and package not in LIMITS]
         least = min(theirs, default=None)
         f = measure.shown(median(cell["f"] for cell in measured)) if measured else ""
-        columns = [row.title, row.size, f]
+        columns = [row.title + MARK * kept, row.size, f]
         for package, cell in cells.items():
             words = text(package, cell) if name in cell else reason(cell)
             columns.append(f"**{words}**" if name in cell and cell[name] == least else words)
         for ours, which in contests:
             ratio = over_best(cells, ours, name, which)
             columns.append(times(ratio) if ratio else "")
-            if ratio:
+            if ratio and not kept:
                 ratios[ours, which][label(row)] = ratio
         if "hand" in packages:
             ratio = over_hand(cells)
@@ -163,6 +173,7 @@ def markdown(rows, figures, raised, packages, setting):
             f"The median interquartile range is {spread(figures):.0%} of the ratio.",
             "The fastest package is in bold.",
             "The columns at the right are quotients of these ratios; the last one takes the faster of VM and LLVM.",
+            *([LINEAR] if any(row.is_linear for row in rows) else []),
             "",
             *verdict(later_ratios),
             "",
