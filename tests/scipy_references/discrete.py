@@ -228,7 +228,8 @@ def log_multigamma(a):
 
 
 def wishart_logpdf(x, v, s):
-    return (v - 3) / 2 * log(mp.det(x)) - trace(s**-1 * x) / 2 - v * log(2) - v / 2 * log(mp.det(s)) - log_multigamma(v / 2)
+    inner = (v - 3) / 2 * log(mp.det(x)) - trace(s**-1 * x) / 2
+    return inner - v / 2 * log(mp.det(s)) - v * log(2) - log_multigamma(v / 2)
 
 
 def inverse_wishart_logpdf(x, v, s):
@@ -274,7 +275,9 @@ MULTIVARIATE = {
     },
     "dirichlet": {
         "logpdf": Row(
-            lambda p: st.dirichlet.logpdf(p[:2], p[2:]), lambda *p: dirichlet_logpdf(p[:2], p[2:]), [0.2, 0.3, 1.4, 2.3, 0.7]
+            lambda p: st.dirichlet.logpdf(p[:2], p[2:]),
+            lambda *p: dirichlet_logpdf(p[:2], p[2:]),
+            [0.2, 0.3, 1.4, 2.3, 0.7],
         )
     },
     "wishart": {
@@ -443,7 +446,9 @@ STATISTICS = {
     ),
     "ttest_ind": pair(lambda x, y: st.ttest_ind(x, y), t_test),
     "ttest_rel": pair(
-        lambda x, y: st.ttest_rel(x, y), lambda x, y: t_test_one([a - b for a, b in zip(x, y)], F(0)), [*Y[:4], 0.1, 1.5, 0.2, 1.7]
+        lambda x, y: st.ttest_rel(x, y),
+        lambda x, y: t_test_one([a - b for a, b in zip(x, y)], F(0)),
+        [*Y[:4], 0.1, 1.5, 0.2, 1.7],
     ),
     "f_oneway": pair(lambda x, y: st.f_oneway(x, y), analysis_of_variance),
     "bartlett": pair(lambda x, y: st.bartlett(x, y), bartlett),

@@ -128,5 +128,5 @@ def errors(row):
 
 
 def limits(row, value):
-    """Return the limits of errors of derivatives: where SciPy's own value loses digits, its derivatives lose as many."""
+    """Return the limits of errors of derivatives, which lose digits where SciPy's own value does."""
     return max(row.first, 1e3 * value), max(row.second, 1e4 * value)

@@ -16,6 +16,7 @@ from wengert.core.frames import at
 from wengert.core.operands import var
 from wengert.errors import NonSmoothError, UnsupportedFunctionError
 from wengert.rules.scipy import stats as rules  # declares rules of private ufuncs
+from wengert.rules.special import sp
 from wengert.scipy import namespace
 
 infrastructure = namespace.second_copy("scipy.stats._distn_infrastructure")
@@ -67,6 +68,15 @@ def _preprocessed(self, x, skew):
 
 _pearson3 = _continuous.pearson3_gen
 _preprocess, _pearson3._preprocess = _pearson3._preprocess, _preprocessed
+
+
+def _gennorm_stats(self, beta):
+    """Return SciPy's result, which puts the parameter in a list."""
+    c1, c3, c5 = (sp.gammaln(k / beta) for k in (1.0, 3.0, 5.0))
+    return 0.0, np.exp(c3 - c1), 0.0, np.exp(c5 + c1 - 2.0 * c3) - 3.0
+
+
+_continuous.gennorm_gen._stats = _gennorm_stats
 _discrete = namespace.second_copy("scipy.stats._discrete_distns")
 for _cls in {type(x) for x in vars(_continuous).values() if isinstance(x, infrastructure.rv_continuous)}:
     if "fit" in vars(_cls):
