@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mpmath as mp
 import scipy.ndimage
+from numpy.lib import NumpyVersion
 
 from .engine import Row
 from .linalg import vector
@@ -63,6 +64,15 @@ def mapped(x, at, k, mode):
     return mp.fsum(extended(c, j, mode) * b_weights(k, at - j) for j in range(middle - 2, middle + 4))
 
 
+def modes(k):
+    """Return the boundary modes with closed forms for splines of degree k."""
+    if k == 1:
+        return ["mirror", "grid-wrap", "reflect", "constant", "grid-constant"]
+    if NumpyVersion(scipy.__version__) < "1.18.0":  # spline coefficients of mode reflect are approximate
+        return ["mirror", "grid-wrap"]
+    return ["mirror", "grid-wrap", "reflect"]
+
+
 def map_row(k, mode, at=1.3):
     return Row(
         lambda p: ndimage.map_coordinates(p[:4], p[None, 4:], order=k, mode=mode)[0],
@@ -120,14 +130,13 @@ NDIMAGE = {
     "map_coordinates": {
         f"order {k}, {mode}": map_row(k, mode)
         for k in (1, 2, 3)
-        for mode in ("reflect", "mirror", "grid-wrap", "constant")
-        if k == 1 or mode not in ("constant",)
+        for mode in modes(k)
     }
     | {
         f"order {k}, {mode}, outside": map_row(k, mode, -0.3)
         for k in (1, 3)
-        for mode in ("reflect", "mirror", "grid-wrap", "grid-constant")
-        if k == 1 or mode != "grid-constant"
+        for mode in modes(k)
+        if mode != "constant"
     },
     "spline_filter1d": {
         f"{k}": Row(
