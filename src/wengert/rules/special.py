@@ -345,8 +345,8 @@ elementwise(
 )
 elementwise(
     "scipy.special.inv_boxcox1p",
-    lambda y, z, a: (1 + y) / (1 + a * z),
-    lambda y, z, a: (1 + y) * z * z * root_slope(a * z),
+    lambda y, z, a: sp.inv_boxcox(z, a) / (1 + a * z),  # 1 + y would lose the digits of a value close to -1
+    lambda y, z, a: sp.inv_boxcox(z, a) * z * z * root_slope(a * z),
     domain=(UNIT, UNIT),
 )
 elementwise(

@@ -502,13 +502,14 @@ def _asarray_validated(
 
 
 def _lazyselect(condlist, choicelist, arrays, default=0):
-    """``scipy._lib._util._lazyselect``, with the functions evaluated everywhere; they may store into 1-D arrays."""
-    shape = np.broadcast_shapes(*map(np.shape, arrays))
-    arrays = [np.ravel(a) for a in wengert.numpy.broadcast_arrays(*arrays)]
-    y = np.full(np.size(arrays[0]), default, dtype=float)
+    """``scipy._lib._util._lazyselect``, with the functions evaluated everywhere."""
+    arrays = wengert.numpy.broadcast_arrays(*arrays)
+    shape = np.shape(arrays[0])
+    arrays = [np.atleast_1d(x) for x in arrays]  # some functions store in a slice
+    y = np.full(np.shape(arrays[0]), default, dtype=float)
     with np.errstate(all="ignore"):
         for cond, choice in zip(reversed(condlist), reversed(choicelist)):
-            y = np.where(np.ravel(np.broadcast_to(cond, shape)), choice(*arrays), y)
+            y = np.where(cond, choice(*arrays), y)
     return np.reshape(y, shape)
 
 

@@ -5,6 +5,7 @@ Quantiles that SciPy finds by iterations have the derivative of the equation cdf
 
 from __future__ import annotations
 
+import functools
 import importlib
 
 import numpy as np
@@ -15,6 +16,7 @@ from wengert.core.frames import at
 from wengert.core.operands import var
 from wengert.errors import NonSmoothError, UnsupportedFunctionError
 from wengert.rules.scipy import stats as rules  # declares rules of private ufuncs
+from wengert.rules.special import sp
 from wengert.scipy import namespace
 
 infrastructure = namespace.second_copy("scipy.stats._distn_infrastructure")
@@ -66,6 +68,15 @@ def _preprocessed(self, x, skew):
 
 _pearson3 = _continuous.pearson3_gen
 _preprocess, _pearson3._preprocess = _pearson3._preprocess, _preprocessed
+
+
+def _gennorm_stats(self, beta):
+    """Return SciPy's result, which puts the parameter in a list."""
+    c1, c3, c5 = (sp.gammaln(k / beta) for k in (1.0, 3.0, 5.0))
+    return 0.0, np.exp(c3 - c1), 0.0, np.exp(c5 + c1 - 2.0 * c3) - 3.0
+
+
+_continuous.gennorm_gen._stats = _gennorm_stats
 _discrete = namespace.second_copy("scipy.stats._discrete_distns")
 for _cls in {type(x) for x in vars(_continuous).values() if isinstance(x, infrastructure.rv_continuous)}:
     if "fit" in vars(_cls):
@@ -104,6 +115,51 @@ CLASSES = {
 
 #: distributions with a separate formula, independent of the parameter, where a shape parameter is 0
 _SPECIAL_AT_ZERO = "genextreme genpareto kappa4 pearson3 skewnorm tukeylambda".split()
+
+
+def _log_complement(x):
+    """Return log(1 - exp(-x)) of positive numbers without loss of digits in either tail."""
+    is_small = np.less(x, 0.7)
+    low, high = np.where(is_small, x, 1.0), np.where(is_small, 1.0, x)
+    return np.where(is_small, np.log(-np.expm1(-low)), np.log1p(-np.exp(-high)))
+
+
+def _triangle_cdf(x, c):
+    is_left = np.less(x, c)
+    rise, fall = np.where(is_left, c, 1.0), np.where(is_left, 1.0, 1 - c)
+    return np.where(is_left, x * x / rise, 1 - (1 - x) ** 2 / fall)
+
+
+#: Formulas with which distribution functions are differentiated.  SciPy's own give the same values, but derivatives
+#: without digits in a tail: that of (1 + x^-c)^-d in d is a multiple of log(1 + x^-c).
+_IN_TAILS = {
+    ("burr", "_cdf"): lambda x, c, d: np.exp(-d * np.log1p(x**-c)),
+    ("burr", "_sf"): lambda x, c, d: -np.expm1(-d * np.log1p(x**-c)),
+    ("burr", "_logsf"): lambda x, c, d: _log_complement(d * np.log1p(x**-c)),
+    ("burr12", "_logcdf"): lambda x, c, d: _log_complement(d * np.log1p(x**c)),
+    ("exponweib", "_cdf"): lambda x, a, c: np.exp(a * _log_complement(x**c)),
+    ("exponweib", "_sf"): lambda x, a, c: -np.expm1(a * _log_complement(x**c)),
+    ("genlogistic", "_cdf"): lambda x, c: np.exp(-c * np.log1p(np.exp(-x))),
+    ("kappa3", "_cdf"): lambda x, a: np.exp(-np.log1p(a * x**-a) / a),
+    ("mielke", "_cdf"): lambda x, k, s: np.exp(-k / s * np.log1p(x**-s)),
+    ("mielke", "_sf"): lambda x, k, s: -np.expm1(-k / s * np.log1p(x**-s)),
+    ("triang", "_cdf"): _triangle_cdf,
+}
+
+
+def _with_derivative_of(formula, plain):
+    def method(self, x, *args):
+        if not var.holds_traced((x, args)):
+            return plain(self, x, *args)
+        value = namespace.computed(functools.partial(plain, self), x, *args)
+        return namespace.with_value(formula(x, *args), value)
+
+    return method
+
+
+for (_name, _method), _formula in _IN_TAILS.items():
+    _cls = type(INSTANCES[_name])
+    setattr(_cls, _method, _with_derivative_of(_formula, getattr(_cls, _method)))
 
 
 def _checked(name, argcheck):
