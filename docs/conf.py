@@ -37,7 +37,7 @@ html_theme_options = {"navigation_with_keys": True}
 
 copybutton_exclude = ".linenos, .gp, .go"
 
-myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 autodoc_typehints = "none"  # docstrings state types and shapes
