@@ -40,6 +40,7 @@ DISTRIBUTIONS = {
     "poisson": (lambda k, m: m**k * exp(-m) / mp.factorial(k), (2.3,), 0, 3),
     "yulesimon": (lambda k, a: a * mp.beta(k, a + 1), (1.7,), 1, 3),
     "zipf": (lambda k, a: k**-a / mp.zeta(a), (2.4,), 1, 3),
+    "zipfian": (lambda k, a, n: k**-a / mp.fsum(F(i) ** -a for i in range(1, int(n) + 1)), (1.3, 9), 1, 3),
 }
 
 
