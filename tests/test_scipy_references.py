@@ -1,4 +1,4 @@
-"""Derivatives of SciPy's functions against closed forms with 30 digits."""
+"""Derivatives of SciPy's functions against closed forms with 40 digits."""
 
 import numpy as np
 import pytest

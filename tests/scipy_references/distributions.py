@@ -763,3 +763,20 @@ def rows_of(name, pdf, cdf, sf, shapes, points, fixed=0):
 
 
 CASES = {name: dict(rows_of(name, *spec)) for name, spec in DISTRIBUTIONS.items()}
+
+# shapes close to values with other formulas, and far from 1
+EXTREME = (
+    ("bradford", (1e-8,), 0.32),
+    ("burr12", (1.3, 1e4), 1.1e-3),
+    ("genlogistic", (1e-3,), 0.42),
+    ("genpareto", (1e-7,), 32.0),
+    ("gompertz", (1e-6,), 9.2),
+    ("lognorm", (1e-3,), 1.001),
+    ("rice", (50.0,), 50.5),
+    ("truncexpon", (1e-6,), 5e-7),
+    ("truncnorm", (5.0, 6.0), 5.5),
+    ("truncnorm", (-30.0, -29.0), -29.5),
+    ("vonmises", (100.0,), 0.1),
+)
+for _name, _shapes, _point in EXTREME:
+    CASES[_name] |= rows_of(_name, *DISTRIBUTIONS[_name][:3], _shapes, (_point,))
