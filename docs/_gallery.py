@@ -32,7 +32,7 @@ sphinx_gallery_conf = {
     "filename_pattern": "/plot_",
     "reset_modules": ("_gallery.set_style",),  # named, since the configuration is pickled
     "within_subsection_order": "FileNameSortKey",
-    "copyfile_regex": r"README\.rst",
+    "copyfile_regex": r"GALLERY_HEADER\.rst",
     "remove_config_comments": True,
     "min_reported_time": 1e9,
     "show_memory": False,

@@ -7,6 +7,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))  # for the extensions in this folder
 
 
+from _gallery import sphinx_gallery_conf  # noqa: F401, read by the extension
+
 import wengert
 
 project = "wengert"
