@@ -453,18 +453,18 @@ REFUSED = [
     ([Free(0)], "Free(slot=0): the slot is empty"),
     ([Advance(1, 2)], "Advance(first=1, last=2): the current state is 0"),
     ([Advance(0, 0)], "Advance(first=0, last=0): no step is run"),
-    ([Advance(0, 3)], "Advance(first=0, last=3): there are 2 steps"),
+    ([Advance(0, 3)], "Advance(first=0, last=3): the schedule has 2 steps"),
     ([Tape(1, 2)], "Tape(first=1, last=2): the current state is 0"),
     ([Tape(0, 1), Advance(1, 2)], "Advance(first=1, last=2): steps (0, 1) are on the tape"),
     ([Tape(0, 1), Tape(1, 2)], "Tape(first=1, last=2): steps (0, 1) are on the tape"),
     ([Tape(0, 1), Store(1, 0)], "Store(step=1, slot=0): steps (0, 1) are on the tape"),
     ([STORE, Tape(0, 1), Load(0, 0, True)], "Load(step=0, slot=0, keep=True): steps (0, 1) are on the tape"),
-    ([Tape(0, 1), Reverse(0, 1)], "Reverse(first=0, last=1): 2 steps are not swept yet"),
+    ([Tape(0, 1), Reverse(0, 1)], "Reverse(first=0, last=1): 2 steps left to sweep"),
     ([Tape(0, 2), Reverse(1, 2)], "Reverse(first=1, last=2): steps (0, 2) are on the tape"),
     ([Reverse(0, 2)], "Reverse(first=0, last=2): steps None are on the tape"),
     ([ADVANCE, TAPE, Reverse(1, 2), TAPE], "Tape(first=1, last=2): the current state is None"),
     ([Discard()], "Discard(): nothing is on the tape"),
-    ([ADVANCE, TAPE, Reverse(1, 2), End()], "End(): 1 steps are not swept yet"),
+    ([ADVANCE, TAPE, Reverse(1, 2), End()], "End(): 1 step left to sweep"),
     ([STORE, Tape(0, 2), Reverse(0, 2), End()], "End(): states [0] are still stored"),
     ([Tape(0, 2), Reverse(0, 2), End(), End()], "End(): after the end"),
     ([Tape(0, 2), Reverse(0, 2)], "Reverse(first=0, last=2): the last action is not End"),
@@ -492,8 +492,8 @@ def test_simulate_counts_the_cost():
     ("n", "budget", "message"),
     [
         (10, {}, "a schedule needs checkpoints, memory, or both"),
-        (10, {"checkpoints": 0}, "10 steps need at least one checkpoint, since only 1 fit on a tape"),
-        (10, {"checkpoints": 0, "memory": 99}, "10 steps need at least one checkpoint, since only 3 fit on a tape"),
+        (10, {"checkpoints": 0}, "10 steps need at least one checkpoint, since a tape holds only 1 step"),
+        (9, {"checkpoints": 0, "memory": 99}, "9 steps need at least one checkpoint, since a tape holds only 3 steps"),
         (None, {"checkpoints": 0}, "a run of unknown length needs at least one checkpoint"),
         *(
             (n, budget, f"memory of {budget['memory']} bytes is too small: a state takes 8, the tape of a step 30, and "
@@ -530,18 +530,18 @@ def test_run_that_fits_is_taped_at_once():
     [
         (
             binomial(1000, 10),
-            "<Binomial: 1000 steps, 10 states in memory, 1 steps on a tape, 3636 extra steps (factor 4.64)>",
+            "<Binomial: 1000 steps, 10 states in memory, 1 step on a tape, 3636 extra steps (factor 4.64)>",
         ),
         (
             two_level(9, 2, 1),
-            "<Binomial: 9 steps, 2 states in memory, 1 on disk, 1 steps on a tape, 13 extra steps (factor 2.44)>",
+            "<Binomial: 9 steps, 2 states in memory, 1 on disk, 1 step on a tape, 13 extra steps (factor 2.44)>",
         ),
         (
             plan(1000, memory=50_000_000, state_bytes=2_000_000, tape_bytes=1_000_000),
             "<Blocks: 1000 steps, 24 states in memory, 50 steps on a tape, 1364 extra steps (factor 2.36), "
             "at most 50 MB>",
         ),
-        (Online(5), "<Online: ? steps, 5 states in memory, 1 steps on a tape>"),
+        (Online(5), "<Online: ? steps, 5 states in memory, 1 step on a tape>"),
         (
             plan(None, memory=900, spill=True, state_bytes=8, tape_bytes=30),
             "<Online: ? steps, 108 states in memory, any number on disk, 30 steps on a tape, at most 900 bytes>",

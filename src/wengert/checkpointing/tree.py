@@ -35,7 +35,7 @@ from bisect import bisect_left
 from fractions import Fraction
 from math import comb, floor
 
-from .actions import Advance, End, Load, Reverse, Store, Tape
+from .actions import Advance, End, Load, Reverse, Store, Tape, count
 
 
 class Schedule:
@@ -95,12 +95,12 @@ class Schedule:
         return self.ram + kept if kept < self.disk else kept - self.disk
 
     def __repr__(self):
-        parts = [f"{'?' if self.n is None else self.n} steps", f"{self.ram} states in memory"]
+        parts = [count("?" if self.n is None else self.n, "step"), count(self.ram, "state") + " in memory"]
         if self.disk:
             parts.append(f"{'any number' if self.disk == sys.maxsize else self.disk} on disk")
-        parts.append(f"{self.block} steps on a tape")
+        parts.append(count(self.block, "step") + " on a tape")
         if self.extra_steps is not None:
-            parts.append(f"{self.extra_steps} extra steps (factor {self.factor:.3g})")
+            parts.append(count(self.extra_steps, "extra step") + f" (factor {self.factor:.3g})")
         if self.peak_bytes is not None:
             parts.append(f"at most {_size(self.peak_bytes)}")
         return f"<{type(self).__name__}: {', '.join(parts)}>"
@@ -233,7 +233,7 @@ class Blocks(Schedule):
 
 
 def _no_state(n, block):
-    return f"{n} steps need at least one checkpoint, since only {block} fit on a tape"
+    return f"{count(n, 'step')} need at least one checkpoint, since a tape holds only {count(block, 'step')}"
 
 
 def list_capacities(n, capacity, ram, disk=0):
