@@ -953,9 +953,8 @@ def _load_mirror(name):
         _refusing.install_iterative(f"scipy.{name}")
 
 
-def _install() -> None:
-    """Register the functions above for dispatch and for rebinding."""
-    module = _sys.modules[__name__]
+def _install_functions(module) -> None:
+    """Register the functions above for dispatch and for rebinding, and proxies of NumPy's ufuncs."""
     names = (
         "zeros ones empty eye identity tri fromfunction frombuffer indices "
         "zeros_like ones_like empty_like loadtxt genfromtxt hanning hamming bartlett blackman"
@@ -982,6 +981,10 @@ def _install() -> None:
             made = vars(module).get(fun.__name__) or _proxy(fun)  # `abs` and `absolute` are the same object
             setattr(module, name, made)
             _rebind.register(fun, made)
+
+
+def _install_namespaces(module) -> None:
+    """Define the submodules and the remaining names of NumPy, and register the functions that have a rule."""
     module.polynomial = _Polynomials("numpy.polynomial")
     _rebind.register_later("numpy.polynomial", _polynomials)
     module.lib = _Submodule("numpy.lib")
@@ -1011,6 +1014,10 @@ def _install() -> None:
     _rebind.register(_np.linalg, module.linalg)
     _rebind.register(_np, module)
     _methods.namespace = module
+
+
+def _install_builtins(module) -> None:
+    """Register the classes of Python's and NumPy's scalars, and functions of the standard library."""
     copies = _types.ModuleType("copy")
     vars(copies).update(vars(_copy), copy=_copy_of, deepcopy=_deep_copy_of)
     for original in (_copy, _copy.copy, _copy.deepcopy):
@@ -1028,9 +1035,12 @@ def _install() -> None:
                 _rebind.register_class(cls, made, is_dtype=True)
     if _adds_floats_exactly:
         _rebind.register(_builtins.sum, _sum)
+
+
+def _install_later() -> None:
+    """Register functions of packages when followed code first meets them."""
     for package in ("math", "cmath", "statistics"):
         _rebind.register_later(package, _functools.partial(_importlib.import_module, "wengert.standard_library"))
-    _rebind.see_constants(_np.ndarray, _is_copied, _seen, _as_plain)
     for package in _refusing.ITERATIVE:
         if package.count(".") == 1:
             _rebind.register_later(package, _functools.partial(_refusing.install_iterative, package))
@@ -1044,4 +1054,8 @@ def _install() -> None:
         _rebind.register_later(package, _functools.partial(_refusing.install, package))
 
 
-_install()
+_install_functions(_sys.modules[__name__])
+_install_namespaces(_sys.modules[__name__])
+_install_builtins(_sys.modules[__name__])
+_install_later()
+_rebind.see_constants(_np.ndarray, _is_copied, _seen, _as_plain)
