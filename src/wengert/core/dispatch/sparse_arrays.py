@@ -618,7 +618,7 @@ class SparseVar:
 class TracedMatrix:
     """A ``numpy.matrix`` of traced elements, which code turns into an array before it computes with it.
 
-    Its products would be those of matrices, so that everything but conversions, sums and multiples is refused.
+    Only conversions, sums and scalar multiples are supported: ``*`` of a ``numpy.matrix`` is the matrix product.
     """
 
     __slots__ = ("A",)
