@@ -34,6 +34,8 @@ from wengert.core.dispatch import methods as _methods
 from wengert.core.dispatch import mixed as _mixed
 from wengert.core.dispatch import refusing as _refusing
 from wengert.core.dispatch import subclasses as _subclasses
+from wengert.core.dispatch.class_proxies import Methods as _Methods
+from wengert.core.dispatch.class_proxies import ScalarClass as _ScalarClass
 from wengert.core.dispatch.ufunc import ScalarFunction as _ScalarFunction
 from wengert.core.dispatch.ufunc import proxy as _proxy
 from wengert.core.operands import var as _var
@@ -232,72 +234,8 @@ def _called_ndarray(shape, dtype=float, buffer=None, offset=0, strides=None, ord
     return _made(result) if buffer is None else result
 
 
-class _Methods:
-    """Proxy of a scalar or array class whose methods also accept traced values."""
-
-    __slots__ = ("_wengert_of",)
-
-    def __init__(self, cls):
-        self._wengert_of = cls
-
-    def __getattribute__(self, name):
-        cls = object.__getattribute__(self, "_wengert_of")
-        method = getattr(cls, name)
-        if name == "__new__" and cls is _np.ndarray:
-            return _subclasses.new
-        if cls is float and name in _operators_of_float:
-            return _operators_of_float[name]
-        if type(method) not in (_types.MethodDescriptorType, _types.WrapperDescriptorType):
-            return method
-
-        @_functools.wraps(method)
-        def call(x, *args, **kwargs):
-            if isinstance(x, _subclasses.SubclassVar):
-                return getattr(_subclasses.SubclassVar, name)(x, *args, **kwargs)
-            kind = _plain_class_of(x)
-            if kind is None or not issubclass(kind, cls):
-                return method(x, *args, **kwargs)
-            if not (kind is cls or getattr(kind, name) is method or name in _DISCRETE):
-                _refusing.refuse(x, f"{cls.__name__}.{name}")
-            return getattr(x, name)(*args, **kwargs)
-
-        return call
-
-
-#: piecewise constant methods of float that NumPy's scalars implement with the same result
-_DISCRETE = frozenset("__bool__ __ceil__ __floor__ __int__ __trunc__ is_integer".split())
-
-
 #: classes of NumPy scalars that a traced value can be converted to
 _SCALAR_CLASSES = frozenset((_np.float16, _np.float32, _np.float64, _np.complex64, _np.complex128))
-
-
-def _plain_class_of(x):
-    """Return the class that an operand stands for, or None for a plain value."""
-    if isinstance(x, _lifted.Lifted):
-        return _np.ndarray if x.ndim else x.dtype.type
-    return x.__class__ if _var.is_var(x) else None
-
-
-class _ScalarClass(_Methods):
-    """Proxy of a scalar class that is also called: a traced value is converted and keeps its derivative."""
-
-    __slots__ = ("_wengert_convert",)
-
-    def __init__(self, cls, convert):
-        super().__init__(cls)
-        self._wengert_convert = convert
-
-    def __call__(self, *args, **kwargs):
-        if len(args) == 1 and isinstance(args[0], _subclasses.SubclassVar):
-            args = (_subclasses.number(args[0], _class_of(self)),)
-        operands = (args, tuple(kwargs.values()))
-        if (len(args) == 1 and _var.is_var(args[0])) or _var.holds_traced(operands) or _lifted.holds_lifted(operands):
-            return _convert_of(self)(*args, **kwargs)
-        return _class_of(self)(*args, **kwargs)
-
-
-_convert_of, _class_of = _ScalarClass._wengert_convert.__get__, _Methods._wengert_of.__get__
 
 
 def _conversion_to(cls):
@@ -341,7 +279,8 @@ def _sum(iterable, /, start=0):
 
 
 _sum_of_floats = _of_library("total")
-_read_ndarray, _read_float64 = _Methods(_np.ndarray), _Methods(_np.float64)
+_read_ndarray = _Methods(_np.ndarray, {"__new__": _subclasses.new})
+_read_float64 = _Methods(_np.float64)
 
 
 class _Constant(_np.ndarray):
@@ -1023,7 +962,7 @@ def _install_builtins(module) -> None:
     for original in (_copy, _copy.copy, _copy.deepcopy):
         _rebind.register(original, copies if original is _copy else getattr(copies, original.__name__))
     _rebind.register_type(_var.Type(), _var.Type(True))
-    _rebind.register_class(float, _ScalarClass(float, _of_library("to_float")), is_dtype=True)
+    _rebind.register_class(float, _ScalarClass(float, _of_library("to_float"), _operators_of_float), is_dtype=True)
     for name, made in _operators_of_float.items():  # code may hold them in tables
         _rebind.register(getattr(float, name), made)
     _rebind.register_class(complex, _ScalarClass(complex, _of_library("to_complex")), is_dtype=True)
