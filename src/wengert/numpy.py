@@ -34,6 +34,8 @@ from wengert.core.dispatch import methods as _methods
 from wengert.core.dispatch import mixed as _mixed
 from wengert.core.dispatch import refusing as _refusing
 from wengert.core.dispatch import subclasses as _subclasses
+from wengert.core.dispatch.class_proxies import Methods as _Methods
+from wengert.core.dispatch.class_proxies import ScalarClass as _ScalarClass
 from wengert.core.dispatch.ufunc import ScalarFunction as _ScalarFunction
 from wengert.core.dispatch.ufunc import proxy as _proxy
 from wengert.core.operands import var as _var
@@ -235,72 +237,8 @@ def _called_ndarray(shape, dtype=float, buffer=None, offset=0, strides=None, ord
     return _made(result) if buffer is None else result
 
 
-class _Methods:
-    """Proxy of a scalar or array class whose methods also accept traced values."""
-
-    __slots__ = ("_wengert_of",)
-
-    def __init__(self, cls):
-        self._wengert_of = cls
-
-    def __getattribute__(self, name):
-        cls = object.__getattribute__(self, "_wengert_of")
-        method = getattr(cls, name)
-        if name == "__new__" and cls is _np.ndarray:
-            return _subclasses.new
-        if cls is float and name in _operators_of_float:
-            return _operators_of_float[name]
-        if type(method) not in (_types.MethodDescriptorType, _types.WrapperDescriptorType):
-            return method
-
-        @_functools.wraps(method)
-        def call(x, *args, **kwargs):
-            if isinstance(x, _subclasses.SubclassVar):
-                return getattr(_subclasses.SubclassVar, name)(x, *args, **kwargs)
-            kind = _plain_class_of(x)
-            if kind is None or not issubclass(kind, cls):
-                return method(x, *args, **kwargs)
-            if not (kind is cls or getattr(kind, name) is method or name in _DISCRETE):
-                _refusing.refuse(x, f"{cls.__name__}.{name}")
-            return getattr(x, name)(*args, **kwargs)
-
-        return call
-
-
-#: piecewise constant methods of float that NumPy's scalars implement with the same result
-_DISCRETE = frozenset("__bool__ __ceil__ __floor__ __int__ __trunc__ is_integer".split())
-
-
 #: classes of NumPy scalars that a traced value can be converted to
 _SCALAR_CLASSES = frozenset((_np.float16, _np.float32, _np.float64, _np.complex64, _np.complex128))
-
-
-def _plain_class_of(x):
-    """Return the class that an operand stands for, or None for a plain value."""
-    if isinstance(x, _lifted.Lifted):
-        return _np.ndarray if x.ndim else x.dtype.type
-    return x.__class__ if _var.is_var(x) else None
-
-
-class _ScalarClass(_Methods):
-    """Proxy of a scalar class that is also called: a traced value is converted and keeps its derivative."""
-
-    __slots__ = ("_wengert_convert",)
-
-    def __init__(self, cls, convert):
-        super().__init__(cls)
-        self._wengert_convert = convert
-
-    def __call__(self, *args, **kwargs):
-        if len(args) == 1 and isinstance(args[0], _subclasses.SubclassVar):
-            args = (_subclasses.number(args[0], _class_of(self)),)
-        operands = (args, tuple(kwargs.values()))
-        if (len(args) == 1 and _var.is_var(args[0])) or _var.holds_traced(operands) or _lifted.holds_lifted(operands):
-            return _convert_of(self)(*args, **kwargs)
-        return _class_of(self)(*args, **kwargs)
-
-
-_convert_of, _class_of = _ScalarClass._wengert_convert.__get__, _Methods._wengert_of.__get__
 
 
 def _conversion_to(cls):
@@ -344,7 +282,8 @@ def _sum(iterable, /, start=0):
 
 
 _sum_of_floats = _of_library("total")
-_read_ndarray, _read_float64 = _Methods(_np.ndarray), _Methods(_np.float64)
+_read_ndarray = _Methods(_np.ndarray, {"__new__": _subclasses.new})
+_read_float64 = _Methods(_np.float64)
 
 
 class _Constant(_np.ndarray):
@@ -956,9 +895,8 @@ def _load_mirror(name):
         _refusing.install_iterative(f"scipy.{name}")
 
 
-def _install() -> None:
-    """Register the functions above for dispatch and for rebinding."""
-    module = _sys.modules[__name__]
+def _install_functions(module) -> None:
+    """Register the functions above for dispatch and for rebinding, and proxies of NumPy's ufuncs."""
     names = (
         "zeros ones empty eye identity tri fromfunction frombuffer indices "
         "zeros_like ones_like empty_like loadtxt genfromtxt hanning hamming bartlett blackman"
@@ -985,6 +923,10 @@ def _install() -> None:
             made = vars(module).get(fun.__name__) or _proxy(fun)  # `abs` and `absolute` are the same object
             setattr(module, name, made)
             _rebind.register(fun, made)
+
+
+def _install_namespaces(module) -> None:
+    """Define the submodules and the remaining names of NumPy, and register the functions that have a rule."""
     module.polynomial = _Polynomials("numpy.polynomial")
     _rebind.register_later("numpy.polynomial", _polynomials)
     module.lib = _Submodule("numpy.lib")
@@ -1014,12 +956,16 @@ def _install() -> None:
     _rebind.register(_np.linalg, module.linalg)
     _rebind.register(_np, module)
     _methods.namespace = module
+
+
+def _install_builtins(module) -> None:
+    """Register the classes of Python's and NumPy's scalars, and functions of the standard library."""
     copies = _types.ModuleType("copy")
     vars(copies).update(vars(_copy), copy=_copy_of, deepcopy=_deep_copy_of)
     for original in (_copy, _copy.copy, _copy.deepcopy):
         _rebind.register(original, copies if original is _copy else getattr(copies, original.__name__))
     _rebind.register_type(_var.Type(), _var.Type(True))
-    _rebind.register_class(float, _ScalarClass(float, _of_library("to_float")), is_dtype=True)
+    _rebind.register_class(float, _ScalarClass(float, _of_library("to_float"), _operators_of_float), is_dtype=True)
     for name, made in _operators_of_float.items():  # code may hold them in tables
         _rebind.register(getattr(float, name), made)
     _rebind.register_class(complex, _ScalarClass(complex, _of_library("to_complex")), is_dtype=True)
@@ -1031,9 +977,12 @@ def _install() -> None:
                 _rebind.register_class(cls, made, is_dtype=True)
     if _adds_floats_exactly:
         _rebind.register(_builtins.sum, _sum)
+
+
+def _install_later() -> None:
+    """Register functions of packages when followed code first meets them."""
     for package in ("math", "cmath", "statistics"):
         _rebind.register_later(package, _functools.partial(_importlib.import_module, "wengert.standard_library"))
-    _rebind.see_constants(_np.ndarray, _is_copied, _seen, _as_plain)
     for package in _refusing.ITERATIVE:
         if package.count(".") == 1:
             _rebind.register_later(package, _functools.partial(_refusing.install_iterative, package))
@@ -1047,4 +996,8 @@ def _install() -> None:
         _rebind.register_later(package, _functools.partial(_refusing.install, package))
 
 
-_install()
+_install_functions(_sys.modules[__name__])
+_install_namespaces(_sys.modules[__name__])
+_install_builtins(_sys.modules[__name__])
+_install_later()
+_rebind.see_constants(_np.ndarray, _is_copied, _seen, _as_plain)

@@ -109,6 +109,11 @@ class Counts:
     peak_bytes: int = 0
 
 
+def count(number, noun) -> str:
+    """Number with a noun, in the plural unless it is 1."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def simulate(schedule, state_bytes=0, tape_bytes=0, end=None):
     """Execute a schedule on integers, validating every action.
 
@@ -150,7 +155,7 @@ def simulate(schedule, state_bytes=0, tape_bytes=0, end=None):
         if n is None and end <= last:
             schedule.finalize(end)
             n = unswept = last = end
-        require(n is None or last <= n, f"there are {n} steps")
+        require(n is None or last <= n, f"the schedule has {count(n, 'step')}")
         current = last
         return last
 
@@ -184,10 +189,10 @@ def simulate(schedule, state_bytes=0, tape_bytes=0, end=None):
                 tape = None
             case Reverse(first, last):
                 require(tape == (first, last), f"steps {tape} are on the tape")
-                require(last == unswept, f"{unswept} steps are not swept yet")
+                require(last == unswept, f"{count(unswept, 'step')} left to sweep")
                 tape, current, unswept = None, None, first
             case End():
-                require(unswept == 0, f"{unswept} steps are not swept yet")
+                require(unswept == 0, f"{count(unswept, 'step')} left to sweep")
                 require(not stored, f"states {sorted(stored.values())} are still stored")
                 unswept = -1
             case _:

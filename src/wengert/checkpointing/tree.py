@@ -35,7 +35,7 @@ from bisect import bisect_left
 from fractions import Fraction
 from math import comb, floor
 
-from .actions import Advance, End, Load, Reverse, Store, Tape
+from .actions import Advance, End, Load, Reverse, Store, Tape, count
 
 
 class Schedule:
@@ -95,20 +95,15 @@ class Schedule:
         return self.ram + kept if kept < self.disk else kept - self.disk
 
     def __repr__(self):
-        steps = "? steps" if self.n is None else _counted(self.n, "step")
-        parts = [steps, f"{_counted(self.ram, 'state')} in memory"]
+        parts = [count("?" if self.n is None else self.n, "step"), count(self.ram, "state") + " in memory"]
         if self.disk:
             parts.append(f"{'any number' if self.disk == sys.maxsize else self.disk} on disk")
-        parts.append(f"{_counted(self.block, 'step')} on a tape")
+        parts.append(count(self.block, "step") + " on a tape")
         if self.extra_steps is not None:
-            parts.append(f"{_counted(self.extra_steps, 'extra step')} (factor {self.factor:.3g})")
+            parts.append(count(self.extra_steps, "extra step") + f" (factor {self.factor:.3g})")
         if self.peak_bytes is not None:
             parts.append(f"at most {_size(self.peak_bytes)}")
         return f"<{type(self).__name__}: {', '.join(parts)}>"
-
-
-def _counted(n, noun):
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def _size(number):
@@ -238,7 +233,7 @@ class Blocks(Schedule):
 
 
 def _no_state(n, block):
-    return f"{_counted(n, 'step')} need at least one checkpoint, since only {block} fit on a tape"
+    return f"{count(n, 'step')} need at least one checkpoint, since a tape holds only {count(block, 'step')}"
 
 
 def list_capacities(n, capacity, ram, disk=0):

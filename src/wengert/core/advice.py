@@ -178,7 +178,7 @@ def _user_frame_of(error):
 
 
 def calls_method(frame, name) -> bool:
-    """Is a frame calling a method of this name?"""
+    """Return whether a frame is calling a method of this name."""
     fun = getattr(call_at(frame), "func", None)
     return isinstance(fun, ast.Attribute) and fun.attr == name
 

@@ -7,6 +7,8 @@ The package `wengert.core` imports this module, so all names are set before any 
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from wengert import errors, registry
 from wengert.core import frames, levels
 from wengert.core.dispatch import arguments, checks, dispatch, matrices, methods, sparse_callers, subclasses, text
@@ -27,6 +29,7 @@ local_derivatives.transposed = nested.transposed
 # NumPy calls protocols and methods of operands; their implementations are in modules above the operands.
 var.set_modules((arguments, checks, dispatch, forward, matrices, methods, sparse_callers, subclasses))
 dispatch.subclasses = subclasses
+subclasses.define_interface = lambda: import_module("wengert.core.dispatch.subclass_interface").define()
 methods.subclasses = subclasses
 
 # The text operator % converts values to floats in C.

@@ -47,7 +47,7 @@ def lifted_around():
 
 
 def is_lifting() -> bool:
-    """Does a block of `lifting` enclose the running code?"""
+    """Return whether a block of `lifting` encloses the running code."""
     return _lifting.get() is not None
 
 
@@ -141,13 +141,13 @@ def replaced(recorders: tuple, recorder) -> Iterator[None]:
 
 
 def is_tracing() -> bool:
-    """Is a derivative being recorded in this context?"""
+    """Return whether a derivative is being recorded in this context."""
     found = running.get()
     return bool(found) and (len(found) > 1 or type(found[0]) is not Watch)
 
 
 def is_recording() -> bool:
-    """Is a program being recorded for replay in this context?"""
+    """Return whether a program is being recorded for replay in this context."""
     return any(recorder.level.recording for recorder in running.get() if type(recorder) is not Watch)
 
 
@@ -166,7 +166,7 @@ class Watch:
 
 
 def is_watched() -> bool:
-    """Is a `wengert.detect_nan` active?"""
+    """Return whether a `wengert.detect_nan` is active."""
     for recorder in running.get():
         if type(recorder) is Watch:
             return True

@@ -164,7 +164,7 @@ def float_message() -> str:
 
 
 def calls_for_array() -> bool:
-    """Is the user's code calling the method ``__array__`` of a value itself, as opposed to a C function?"""
+    """Return whether the user's code, rather than a C function, calls the method ``__array__`` of a value."""
     caller = sys._getframe(1)
     while caller is not None and top_package(caller.f_globals.get("__name__")) == "wengert":
         caller = caller.f_back

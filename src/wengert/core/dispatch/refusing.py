@@ -107,16 +107,26 @@ def install_iterative(package: str) -> None:
         rebind.register_library(module)
 
 
+_installed: set[tuple[str, str]] = set()  # module and name of registered functions and classes
+
+
 def install(package: str) -> None:
-    """Register proxies of the functions and classes of a module listed in `NAMES`, and of their subclasses."""
+    """Register proxies of the functions and classes of a module listed in `NAMES`, and of their subclasses.
+
+    While a test patches some of them, those are left alone; they are registered once the module is met without patches.
+    """
     module = sys.modules[package]
-    for name in NAMES[package]:
-        value = getattr(module, name)
-        if type(value) is types.FunctionType and value.__module__ != package:
-            continue  # the user has put a function of his own there
+    own = {name: value for name in NAMES[package] if (value := getattr(module, name)).__module__ == package}
+    for name, value in own.items():
+        if (package, name) in _installed:
+            continue
+        _installed.add((package, name))
         proxy = Refusing(value, f"{package}.{name}")
         if isinstance(value, type):
             rebind.register_class(value, proxy, proxy_of_subclass)
         else:
             rebind.register(value, proxy)
-    rebind.register_library(module)
+    if len(own) == len(NAMES[package]):
+        rebind.register_library(module)
+    else:
+        rebind.register_later(package, functools.partial(install, package))

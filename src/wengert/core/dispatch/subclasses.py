@@ -37,7 +37,7 @@ from wengert.core.messages import array_message, subclass_message
 from wengert.core.operands import var
 from wengert.core.rebind import follow, rebind
 from wengert.errors import TracedValueError, UnsupportedFunctionError
-from wengert.features import array_methods, clip_ufunc, compares_names, is_made_in_python, parameters_of
+from wengert.features import clip_ufunc, compares_names, is_made_in_python, parameters_of
 
 _MAX_KEPT = 64  # traced classes of classes without followed methods, kept for the next derivative
 
@@ -119,6 +119,9 @@ _traced_classes: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # 
 _kept: deque = deque(maxlen=_MAX_KEPT)
 _lock = threading.RLock()
 
+#: defines the attributes of `SubclassVar` before the first traced class is made; set by `wengert.core.hooks`
+define_interface = None
+
 
 def traced_class(cls: type, x=None) -> type:
     """Return the class of traced instances of a subclass of `ndarray`."""
@@ -131,7 +134,9 @@ def traced_class(cls: type, x=None) -> type:
     if found is not None and found._wengert_plain is cls:
         return found
     with _lock:
-        var.note_instances()
+        if not var.may_hold_instances():
+            define_interface()
+            var.note_instances()
         found = _traced_classes[id(cls)] = _made_class(cls)
         _kept.append(found)
     return found
@@ -438,7 +443,7 @@ def _sample_class(cls):
     return found
 
 
-def _sample(x):
+def sample(x):
     """Return plain values of the same types and shapes; arrays are copied, since a call may write to them."""
     if isinstance(x, SubclassVar):
         cls = _original(_owner(type(x)))
@@ -447,16 +452,16 @@ def _sample(x):
         made.source = x
         return made
     if type(x) in (list, tuple):
-        return type(x)([_sample(item) for item in x])
+        return type(x)([sample(item) for item in x])
     if type(x) is dict:
-        return {name: _sample(item) for name, item in x.items()}
+        return {name: sample(item) for name, item in x.items()}
     if _is_operand(x):
         value = mixed._plain(x)
         return value.copy(order="K") if isinstance(value, np.ndarray) else value
     return x.copy(order="K") if type(x) is np.ndarray else x
 
 
-def _like(z, y, context=None):
+def like(z, y, context=None):
     """Return `y` with the classes of `z`, the result of the same call on samples."""
     if isinstance(z, _Sample):
         if z.source is None:
@@ -464,11 +469,11 @@ def _like(z, y, context=None):
                 f"the result of this call belongs to no argument{at()}: pass numpy.asarray(x) of the subclass"
             )
         kind = type(z.source)
-        if _overrides(kind, "__array_wrap__"):
+        if overrides(kind, "__array_wrap__"):
             return _wrapped(z.source, y, context, z.ndim == 0)
         return instance(kind, y, z.source)
     if isinstance(z, (list, tuple)) and isinstance(y, (list, tuple)) and len(z) == len(y):
-        items = [_like(*pair, context) for pair in zip(z, y)]
+        items = [like(*pair, context) for pair in zip(z, y)]
         return type(y)(*items) if hasattr(y, "_fields") else type(y)(items)
     return y
 
@@ -485,7 +490,7 @@ def _wrapped(template, y, context, is_scalar):
 # ---------------------------------------------------------------------------------------------- dispatch
 
 
-def _overrides(kind, name):
+def overrides(kind, name):
     """Return whether the user's classes define an attribute of `ndarray`."""
     return getattr(_owner(kind)._wengert_plain, name, None) is not getattr(np.ndarray, name, None)
 
@@ -503,7 +508,7 @@ _PASSIVE = frozenset(
 def _is_active(kind):
     """Return whether a class redefines a method or an operator that NumPy's Python functions may call."""
     names = {name for base in _user_classes(kind) for name in vars(base)}
-    return _overrides(kind, "__array_ufunc__") or any(hasattr(np.ndarray, name) for name in names - _PASSIVE)
+    return overrides(kind, "__array_ufunc__") or any(hasattr(np.ndarray, name) for name in names - _PASSIVE)
 
 
 def _lifted(x):
@@ -583,7 +588,7 @@ def operate(fun, left, right):
     """Apply an operator to an operand and an instance of a subclass: its reflected method goes first, if redefined."""
     right = _lifted(right)
     name = mixed._OPERATORS[fun][1]
-    if isinstance(right, SubclassVar) and _overrides(type(right), name):
+    if isinstance(right, SubclassVar) and overrides(type(right), name):
         y = getattr(type(right), name)(right, left)
         if y is not NotImplemented:
             return y
@@ -592,7 +597,7 @@ def operate(fun, left, right):
 
 def stored(y):
     """Return the operand of the result of an augmented assignment to an array."""
-    if isinstance(y, SubclassVar) and _overrides(type(y), "__array_ufunc__"):
+    if isinstance(y, SubclassVar) and overrides(type(y), "__array_ufunc__"):
         raise refusal(
             operand_of(y),
             f"an augmented assignment to an array with a {type(y).__name__} has no derivative rule{at()}: write "
@@ -612,7 +617,7 @@ def array_like(x, array, dtype, **options):
 def number(x, cls):
     """Return the argument of a conversion of a traced instance to a Python or NumPy scalar."""
     name = f"__{cls.__name__}__"
-    return getattr(x, name)() if _overrides(type(x), name) else operand_of(x)
+    return getattr(x, name)() if overrides(type(x), name) else operand_of(x)
 
 
 def _default_ufunc(fun, method, inputs, kwargs):
@@ -632,15 +637,15 @@ def _default_ufunc(fun, method, inputs, kwargs):
     if not keeps_class:
         return y
     with np.errstate(all="ignore"):
-        z = getattr(fun, method)(*_sample(inputs), **_sample(given))
-    return _like(z, y, (fun, inputs, 0))
+        z = getattr(fun, method)(*sample(inputs), **sample(given))
+    return like(z, y, (fun, inputs, 0))
 
 
 def _into(out, y):
     """Return the arrays that results were stored into, after the user's ``__array_wrap__``."""
     made = [x if o is None else o for o, x in zip(out, y if len(out) > 1 else (y,))]
     for i, o in enumerate(made):
-        if isinstance(o, SubclassVar) and _overrides(type(o), "__array_wrap__"):
+        if isinstance(o, SubclassVar) and overrides(type(o), "__array_wrap__"):
             made[i] = o.__array_wrap__(o, None, False)
     return made[0] if len(made) == 1 else tuple(made)
 
@@ -659,8 +664,8 @@ def _default_function(fun, args, kwargs):
     if out is not None:
         return out
     with np.errstate(all="ignore"):
-        z = fun(*_sample(args), **_sample(kwargs))
-    y = _like(z, y)
+        z = fun(*sample(args), **sample(kwargs))
+    y = like(z, y)
     if is_active:
         _check_as_plain(fun, args, kwargs, y, instances)
     return y
@@ -697,7 +702,7 @@ def _plain_sample(x):
         return type(x)([_plain_sample(item) for item in x])
     if type(x) is dict:
         return {name: _plain_sample(item) for name, item in x.items()}
-    return _sample(x)
+    return sample(x)
 
 
 def _is_equal(wanted, y):
@@ -739,7 +744,7 @@ rebind.set_array_base(ArrayBase)
 
 
 class SubclassVar(ArrayBase):
-    """Base of all traced classes: the attributes of `ndarray`, on the operand."""
+    """Base of all traced classes: the attributes of `ndarray`, on the operand; most come from `subclass_interface`."""
 
     def __array_finalize__(self, obj):
         pass
@@ -749,7 +754,7 @@ class SubclassVar(ArrayBase):
         for x in (*inputs, *kwargs.get("out", ())):
             x = _lifted(x)
             if isinstance(x, SubclassVar):
-                if _overrides(type(x), "__array_ufunc__"):
+                if overrides(type(x), "__array_ufunc__"):
                     return NotImplemented
             elif not _is_operand(x) and not _has_default_ufunc(x):
                 return NotImplemented
@@ -821,15 +826,15 @@ class SubclassVar(ArrayBase):
         return object.__sizeof__(self)
 
     def __pow__(self, other, modulo=None):
-        if modulo is not None or _defers(self, other):
+        if modulo is not None or defers(self, other):
             return NotImplemented
-        if _overrides(type(self), "__array_ufunc__") or isinstance(_lifted(other), SubclassVar):
+        if overrides(type(self), "__array_ufunc__") or isinstance(_lifted(other), SubclassVar):
             short = _SHORT_POWERS.get(other) if type(other) in (int, float) else None
             return np.power(self, other) if short is None else short(self)
         return _by_operator(operator.pow, self, other)
 
     def __rpow__(self, other, modulo=None):
-        return NotImplemented if modulo is not None or _defers(self, other) else np.power(other, self)
+        return NotImplemented if modulo is not None or defers(self, other) else np.power(other, self)
 
     __hash__ = None
 
@@ -840,8 +845,8 @@ _SHORT_POWERS = {-1: np.reciprocal, 0.5: np.sqrt, 1: np.positive, 2: np.square}
 def _by_operator(compute, left, right):
     """Apply an operator whose value differs from that of its ufunc in the last bits."""
     y = compute(unwrapped(left), unwrapped(right))
-    z = compute(_sample(left), _sample(right))
-    return _like(z, y)
+    z = compute(sample(left), sample(right))
+    return like(z, y)
 
 
 def _is_element(y):
@@ -853,7 +858,7 @@ def _has_default_ufunc(x):
     return getattr(type(x), "__array_ufunc__", np.ndarray.__array_ufunc__) is np.ndarray.__array_ufunc__
 
 
-def _defers(x, other, in_place=False):
+def defers(x, other, in_place=False):
     """Return whether an operator of an array leaves the computation to the other operand."""
     if other is None or type(other) is type(x) or type(other) is np.ndarray or _is_operand(other):
         return False
@@ -863,99 +868,3 @@ def _defers(x, other, in_place=False):
         return not in_place and type(other).__array_ufunc__ is None
     priority = getattr(other, "__array_priority__", -1000000.0)
     return getattr(x, "__array_priority__", 0.0) < priority
-
-
-#: attributes that describe the memory layout, or raise for a traced array
-_DESCRIPTIONS = "shape dtype ndim size itemsize nbytes strides flags device flat base data ctypes".split()
-_DESCRIPTIONS += ["__array_interface__", "__array_struct__"]
-#: methods that NumPy computes by ufuncs, which a class with ``__array_ufunc__`` redefines
-_BY_UFUNCS = {
-    **array_methods(),
-    "cumsum": lambda x, axis=None, dtype=None, out=None: _accumulated(np.add, x, axis, dtype, out),
-    "cumprod": lambda x, axis=None, dtype=None, out=None: _accumulated(np.multiply, x, axis, dtype, out),
-    "trace": lambda x, *args, **kwargs: np.add.reduce(x.diagonal(*args, **kwargs), -1),
-    "round": lambda x, decimals=0, out=None: _rounded(x, decimals),
-}
-
-
-def _accumulated(fun, x, axis, dtype, out):
-    options = {} if out is None else {"out": out}
-    x, axis = (x.ravel(), 0) if axis is None else (x, axis)
-    return fun.accumulate(x, axis, dtype, **options)
-
-
-def _rounded(x, decimals):
-    if decimals:
-        raise UnsupportedFunctionError(f"ndarray.round with decimals has no rule for a {type(x).__name__}{at()}")
-    return np.rint(x)
-
-
-def _define_operators():
-    binary = {name: fun for fun, (_, name, _) in mixed._OPERATORS.items()} | {"__rdivmod__": np.divmod}
-    for name, fun in binary.items():
-        name = name.removeprefix("__r").removesuffix("__")
-
-        def forward(self, other, fun=fun):
-            return NotImplemented if _defers(self, other) else fun(self, other)
-
-        def backward(self, other, fun=fun):
-            return NotImplemented if _defers(self, other) else fun(other, self)
-
-        def in_place(self, other, fun=fun):
-            return NotImplemented if _defers(self, other, True) else fun(self, other, out=(self,))
-
-        for word, method in ((name, forward), (f"r{name}", backward), (f"i{name}", in_place)):
-            if f"__{word}__" not in vars(SubclassVar) and hasattr(np.ndarray, f"__{word}__"):
-                setattr(SubclassVar, f"__{word}__", method)
-    for name, fun in mixed.COMPARISONS.items():
-        setattr(SubclassVar, f"__{name}__", lambda x, y, fun=fun: NotImplemented if _defers(x, y) else fun(x, y))
-    for name, fun in (mixed.UNARY | {"invert": np.invert}).items():
-        setattr(SubclassVar, f"__{name}__", lambda x, fun=fun: fun(x))
-
-
-def _method(name):
-    def method(self, *args, **kwargs):
-        by_ufuncs = _BY_UFUNCS.get(name)
-        if by_ufuncs is not None and _overrides(type(self), "__array_ufunc__"):
-            return by_ufuncs(self, *args, **kwargs)
-        y = getattr(operand_of(self), name)(*unwrapped(args), **unwrapped(kwargs))
-        if (out := kwargs.get("out")) is not None:
-            return out
-        with np.errstate(all="ignore"):
-            z = getattr(_sample(self), name)(*_sample(args), **_sample(kwargs))
-        return _like(z, y)
-
-    method.__name__ = method.__qualname__ = name
-    return method
-
-
-def _attribute(name):
-    def read(self):
-        y = getattr(operand_of(self), name)
-        return _like(getattr(_sample(self), name), y)
-
-    return property(read, lambda self, value: setattr(operand_of(self), name, unwrapped(value)))
-
-
-def _description(name):
-    return property(
-        lambda self: getattr(operand_of(self), name), lambda self, value: setattr(operand_of(self), name, value)
-    )
-
-
-def _define_interface():
-    """Define every attribute of `ndarray`, so that none reaches the memory of an instance."""
-    _define_operators()
-    for name in dir(np.ndarray):
-        value = getattr(np.ndarray, name)
-        if name in vars(SubclassVar) or (hasattr(object, name) and not name.startswith("__reduce")):
-            continue
-        if name in _DESCRIPTIONS:
-            setattr(SubclassVar, name, _description(name))
-        elif type(value) is types.GetSetDescriptorType:
-            setattr(SubclassVar, name, _attribute(name))
-        elif type(value) in (types.MethodDescriptorType, types.WrapperDescriptorType):
-            setattr(SubclassVar, name, _method(name))
-
-
-_define_interface()

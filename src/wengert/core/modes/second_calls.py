@@ -56,12 +56,12 @@ _PRODUCTS = (np.matmul, np.linalg.matmul, np.dot)
 
 
 def is_matmul(row, args):
-    """Is this a product of matrices or vectors, without batch axes?"""
+    """Return whether this is a product of matrices or vectors, without batch axes."""
     return row.fun in _PRODUCTS and all(1 <= np.ndim(x) <= 2 for x in args[:2])
 
 
 def is_matrix_product(row, args):
-    """Is this a product of two matrices?"""
+    """Return whether this is a product of two matrices."""
     if row.fun not in _PRODUCTS:
         return False
     a, b = args[:2]

@@ -205,9 +205,8 @@ cdef inline double result_of(Kernel u, double a, double b, const double *value) 
 
 
 cdef bint power_is_operator_only = features.power_is_operator_only
-#: exponents for which ** on real arrays calls another ufunc
-cdef dict OPERATOR_SHORTCUTS = {-1.0: kernels[np.reciprocal], 0.5: kernels[np.sqrt], 2.0: kernels[np.square]}
-cdef dict SHORT_POWERS = {-1: np.reciprocal, 0.5: np.sqrt}      # what NumPy's ** calls on complex arrays
+#: exponents for which NumPy's ** on arrays calls another ufunc
+cdef dict SHORT_POWERS = {-1: np.reciprocal, 0.5: np.sqrt, 2: np.square}
 
 
 cdef object power(object left, object right):
@@ -217,9 +216,9 @@ cdef object power(object left, object right):
     if (type(left) is ArrayVar and as_double(right, &c) and c == 2.0 and type(right) is not float64
             and not ((<ArrayVar>left).scalar and cnp.PyArray_ISCOMPLEX((<ArrayVar>left).v))):
         return unary(<Kernel>by_opcode[WG_SQUARE], left)
-    if power_is_operator_only and type(left) is ArrayVar and as_double(right, &c) and c in OPERATOR_SHORTCUTS:
+    if power_is_operator_only and type(left) is ArrayVar and as_double(right, &c) and c in SHORT_POWERS:
         if not (<ArrayVar>left).scalar and cnp.PyArray_TYPE((<ArrayVar>left).v) == cnp.NPY_DOUBLE:
-            return unary(<Kernel>OPERATOR_SHORTCUTS[c], left)
+            return unary(<Kernel>kernels[SHORT_POWERS[c]], left)
     if not (classify_operand(left, &l) and classify_operand(right, &r)) or l.array == r.array == NULL:
         duals = forward_binary(u_power, left, right, operator.pow)
         if duals is not None:

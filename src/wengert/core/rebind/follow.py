@@ -70,7 +70,7 @@ def is_installed(file):
 
 
 def is_standard(name):
-    """Does a module belong to the standard library?"""
+    """Return whether a module belongs to the standard library."""
     if name not in sys.stdlib_module_names or name == "__main__":
         return False
     file = getattr(sys.modules.get(name), "__file__", None)  # a module of the user's may have the same name
@@ -119,19 +119,19 @@ def can_copy(f):
 
 
 def is_followed_function(f):
-    """Is a function followed? One that wraps another, by `functools.wraps`, has the module of the other too."""
+    """Return whether a function is followed; a wrapper made by `functools.wraps` counts by the wrapped module too."""
     homes = {f.__globals__.get("__name__", "__main__"), f.__module__}
     return can_copy(f) and any(why_unfollowed(home) is None for home in homes)
 
 
 def has_subclass_hook(cls):
-    """Does a user's `__init_subclass__` run when a subclass of the class is made?"""
+    """Return whether a user's `__init_subclass__` runs when a subclass of the class is made."""
     hook = cls.__init_subclass__
     return isinstance(hook, types.MethodType) and not is_standard(top_package(hook.__func__.__module__))
 
 
 def is_array_class(cls):
-    """Is a class a subclass of NumPy's array?"""
+    """Return whether a class is a subclass of NumPy's array."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and issubclass(cls, numpy.ndarray)
 
@@ -144,7 +144,7 @@ def slots_of(cls):
 
 
 def is_plain_object(cls):
-    """Is all state of a class's instances in `__dict__`?"""
+    """Return whether all state of a class's instances is in `__dict__`."""
     is_plain = cls.__basicsize__ == Plain.__basicsize__ and cls.__dictoffset__ == Plain.__dictoffset__
     return is_plain and not slots_of(cls)
 
@@ -199,12 +199,12 @@ def function_of_ufunc(ufunc):
 
 
 def is_differentiated(value):
-    """Does `value` define its own derivative, as functions compiled by wengert do?"""
+    """Return whether `value` defines its own derivative, as functions compiled by wengert do."""
     return hasattr(type(value), "__wengert__")
 
 
 def is_table(value, depth=3):
-    """Is a value a container with items that may be replaced? Their types are never in `SPECIAL`."""
+    """Return whether a value is a container with items that may be replaced; its type is never in `SPECIAL`."""
     if type(value) not in TABLES or not depth:
         return False
     items = items_of(value)
@@ -215,14 +215,14 @@ def is_table(value, depth=3):
 
 
 def ends_in_code(value):
-    """May the last item of a list or dictionary be replaced?"""
+    """Return whether the last item of a list or dictionary may be replaced."""
     if not value:
         return False
     return type(value[-1] if type(value) is list else value[next(reversed(value))]) not in INERT
 
 
 def is_adopted(kind):
-    """Is `kind` a subclass of a type in `SUBCLASSED`?  If so, it becomes a wrapper type itself."""
+    """Return whether `kind` is a subclass of a type in `SUBCLASSED`, and if so make it a wrapper type."""
     base = next((base for base in kind.__mro__ if base in SUBCLASSED), None)
     if base is not None:
         MAKERS[kind] = SUBCLASSED[base]
@@ -232,7 +232,7 @@ def is_adopted(kind):
 
 
 def is_followed(value):
-    """May a value be replaced?"""
+    """Return whether a value may be replaced."""
     kind = type(value)
     if kind in TABLES:
         return is_table(value)
@@ -251,18 +251,18 @@ def is_followed(value):
 
 
 def is_seen_whole(value):
-    """Is a followed value replaced by a stand-in that reads and writes the value, and not by one of copied parts?"""
+    """Return whether the stand-in of a followed value reads and writes that value instead of holding copied parts."""
     kind = type(value)
     return kind in TABLES or not (kind in SPECIAL or isinstance(value, type) or is_plain_object(kind))
 
 
 def is_followed_object(value):
-    """Is a followed value an object whose class gets a proxy class, and no class, function, wrapper or container?"""
+    """Return whether a followed value gets a proxy class: it is no class, function, wrapper or container."""
     return not (type(value) in SPECIAL or type(value) in TABLES or isinstance(value, type) or py_func_of(value))
 
 
 def is_followed_module(module):
-    """Is `module` one whose functions are followed?"""
+    """Return whether the functions of `module` are followed."""
     if type(module) is not types.ModuleType or id(module) in REGISTERED:
         return False
     return why_unfollowed(vars(module).get("__name__")) is None
@@ -326,7 +326,7 @@ def parts_of(value):
 
 
 def is_part(value):
-    """May the value of a class attribute have to be replaced, other than a method or a container?"""
+    """Return whether a class attribute, other than a method or a container, may need a replacement."""
     return not (type(value) in METHODS or type(value) in TABLES or is_inert(value) or isinstance(value, type))
 
 

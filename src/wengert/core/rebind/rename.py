@@ -253,7 +253,7 @@ def _use(code, instructions, k):
 
 
 def _has_stand_in(module, use, name):
-    """Does the proxy of a module have a stand-in of its attribute for this use?"""
+    """Return whether the proxy of a module has a stand-in of its attribute for this use."""
     check = getattr(type(module), "_wengert_has", None)
     return hasattr(module, use + name) if check is None else check(module, name)
 
@@ -271,12 +271,12 @@ def _holder(names, first, *path):
 
 
 def _is_mapped(code, before):
-    """Does the instruction after `before` load the function in ``map(function, ...)``?"""
+    """Return whether the instruction after `before` loads the function in ``map(function, ...)``."""
     return before[1] == _LOAD_GLOBAL and before[2] & 1 and code.co_names[before[2] >> 1] == "map"
 
 
 def _is_used(instructions, k):
-    """Is the result of ``f(name)``, where instruction k loads f, called or read from?"""
+    """Return whether the result of ``f(name)``, where instruction k loads f, is called or read from."""
     if null_is_first and instructions[k - 1][1] == _op["PUSH_NULL"]:
         return True
     after = _ATTRIBUTE if null_is_first else _ATTRIBUTE | {_op["PUSH_NULL"]}
@@ -308,13 +308,13 @@ def classes_read(code, module):
 
 
 def uses_only(code, module):
-    """Are the classes that the proxy of a module replaces only called, mapped or read from?"""
+    """Return whether the classes that the proxy of a module replaces are only called, mapped or read from."""
     attributes = classes_read(code, module)
     return all(_is_only_used(each, attributes, set()) for each in _nested(code))
 
 
 def _are_only_used(code, instructions, k, module):
-    """Are the classes of a module that instruction k imports only called, mapped or read from?"""
+    """Return whether the classes of a module that instruction k imports are only called, mapped or read from."""
     attributes = classes_read(code, module)
     variables, held = set(), (*code.co_varnames, *(c for c in code.co_cellvars if c not in code.co_varnames))
     for (_, op, arg, _), (_, after, place, _) in itertools.pairwise(instructions[k + 1 :]):
@@ -328,7 +328,7 @@ def _are_only_used(code, instructions, k, module):
 
 
 def _is_only_used(code, attributes, variables):
-    """Is this so for given attributes and local variables in one code object?"""
+    """Return the same for given attributes and local variables in one code object."""
     steps = [*dis.get_instructions(code)]
     cells = {*code.co_cellvars, *code.co_freevars}
     for k, each in enumerate(steps):
@@ -434,7 +434,7 @@ class Code:
 
     @property
     def checks_float_errors(self):
-        """Does the code turn floating-point warnings into exceptions, or catch them?"""
+        """Return whether the code turns floating-point warnings into exceptions, or catches them."""
         return not _FLOAT_ERRORS.isdisjoint(self.names) or not (
             _ERROR_SWITCHES.isdisjoint(self.mentioned) or _ERROR_ACTIONS.isdisjoint(self.strings)
         )
@@ -449,7 +449,7 @@ def read(code):
 
 
 def reads_for_use(code, offset, name):
-    """Does the instruction at this offset read the attribute `name` from a value, to call it or read from it?"""
+    """Return whether the instruction at this offset reads the attribute `name`, which is then called or read from."""
     uses = read(code).uses
     if offset not in uses:
         uses[offset] = _attribute_used(code, offset)
@@ -493,7 +493,7 @@ def _seen_callee(index):
 
 
 def _may_call_variables(code):
-    """May code, nested code included, call the value of a variable? PUSH_NULL is beside the load of such a value."""
+    """Return whether code, or code nested in it, may call a variable: PUSH_NULL stands beside the load of one."""
     return any(_op["PUSH_NULL"] in each.co_code[::2] for each in _nested(code))
 
 

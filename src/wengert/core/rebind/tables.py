@@ -60,7 +60,7 @@ def _in_place(name):
 
 
 def _is_same(a, b):
-    """Are two items equal, or a function and a copy of it, which share their attributes?"""
+    """Return whether two items are equal, or a function and a copy of it, which share their attributes."""
     return a is b or a == b or (type(a) is type(b) is types.FunctionType and a.__dict__ is b.__dict__)
 
 

@@ -23,6 +23,9 @@ from wengert.program.ir import opcode_table
 
 cnp.import_array()
 
+cdef enum:
+    MAX_INSTRUCTIONS = 1 << 30    # value ids are int32, and columns grow by doubling
+
 for _op, _row in opcode_table.ROWS.items():
     traits[<int>_op] = _row.mask | sum([trait for trait, holds in (
         (IS_ELEMENTWISE, _op in opcode_table.ELEMENTWISE), (IS_FLAG, _op in opcode_table.FLAGS),
@@ -53,7 +56,7 @@ cdef class Listing:
 
     cdef int reserve(self, Py_ssize_t capacity) except -1:
         """Grow the columns to hold `capacity` instructions."""
-        if capacity > 0x7fffffff:
+        if capacity > MAX_INSTRUCTIONS:
             raise MemoryError("the program has over 2**30 instructions: use array operations, not loops over elements")
         cdef Block room = take(max(1, capacity) * (4 * sizeof(int32_t) + sizeof(int16_t)))
         cdef int32_t *column = <int32_t *>room.data

@@ -326,7 +326,7 @@ class _OperandPlan(Plan):
 
 
     def is_built(self, value) -> bool:
-        """Is a value of an attribute replaced by `build`?"""
+        """Return whether `build` replaces the value of an attribute."""
         return id(value) in REGISTERED or id(value) in self.changed
 
 

@@ -1,8 +1,8 @@
 """Fourier, cosine and sine transforms of ``scipy.fft``.
 
-Fourier transforms have the rules of NumPy's.  Cosine and sine transforms are Fourier transforms of an extended or a
-turned sequence (Makhoul 1980, A fast cosine transform in one and two dimensions), which gives their derivatives in
-n log n operations.
+Fourier transforms have the rules of NumPy's.  Cosine and sine transforms are Fourier transforms of a sequence that
+is extended or multiplied by phases (Makhoul 1980, A fast cosine transform in one and two dimensions), so their
+derivatives take O(n log n) operations.
 """
 
 from __future__ import annotations

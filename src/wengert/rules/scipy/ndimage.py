@@ -214,7 +214,7 @@ def coefficient_places(shape, order, mode, *starts):
 
 
 def padded_shape(place, ndim):
-    """Return the shape of an array with axes of length 1 behind the first, so that `ndim` axes follow that."""
+    """Insert axes of length 1 after the first axis of a shape, so that `ndim` axes follow the first."""
     return np.shape(place)[:1] + (1,) * (ndim + 1 - np.ndim(place)) + np.shape(place)[1:]
 
 

@@ -82,14 +82,14 @@ def solved(entries, b, pattern, ndim):
 
 
 def outer_at(pattern, u, v):
-    """Return u_i v_j for each entry (i, j), summed over the columns of v; u may have axes of directions before."""
+    """Return u_i v_j for each entry (i, j), summed over the columns of v; u may have leading axes of directions."""
     if np.ndim(v) == 1:
         return u[..., pattern.row] * v[pattern.col]
     return np.sum(u[..., pattern.row, :] * v[pattern.col], axis=-1)
 
 
 def product_at(pattern, entries, x):
-    """Return the product of the matrix of the entries, which may have axes of directions before, and x."""
+    """Return the product of a sparse matrix and x; `entries` may have leading axes of directions."""
     picked = x[pattern.col]
     terms = (entries[..., None] if np.ndim(x) == 2 else entries) * picked
     count = len(pattern.row)
