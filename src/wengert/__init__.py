@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         vmap,
     )
     from wengert.checkpointing.run import checkpoint, loop
-    from wengert.containers import register_container
+    from wengert.containers import ravel, register_container
     from wengert.core.levels import passive
     from wengert.core.rebind.choose import follow
     from wengert.debug import detect_nan, probe
@@ -90,6 +90,7 @@ _HOMES = {
     "loop": "checkpointing.run",
     "follow": "core.rebind.choose",
     "passive": "core.levels",
+    "ravel": "containers",
     "register_container": "containers",
     "compare": "testing",
     "detect_nan": "debug",
@@ -156,6 +157,7 @@ __all__ = [
     "passive",
     "primitive",
     "probe",
+    "ravel",
     "record",
     "register_container",
     "sparsity",

@@ -217,6 +217,70 @@ def split(x: Any) -> tuple[list, Callable[[list], Any]]:
     return [leaf for leaves, _ in parts for leaf in leaves], assemble
 
 
+def ravel(tree: Any) -> tuple[np.ndarray, Callable[[Any], Any]]:
+    """Put all numbers of a container into one vector, for solvers that take a vector of unknowns.
+
+    Parameters
+    ----------
+    tree : container, array or scalar
+        Dicts, lists, tuples, dataclasses and registered classes, nested or not, of real numbers and arrays.
+
+    Returns
+    -------
+    vector : ndarray
+        The leaves in order, each in C order. Its dtype is the common dtype of the leaves; integers and booleans count
+        as float64.
+    restore : callable
+        ``restore(vector)`` returns a container like `tree`. Its leaves are copies with the shapes of the leaves of
+        `tree` and the dtype of the vector passed. Derivatives pass through it.
+
+    Raises
+    ------
+    TypeError
+        If a leaf is not a real number or an array of them.
+    ValueError
+        When `restore` is called, if its argument is not a vector of the same size.
+
+    See Also
+    --------
+    register_container : Makes a class usable as a container.
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> from scipy.optimize import minimize
+    >>> t = np.linspace(0, 1, 20)
+    >>> y = 2 * np.exp(-3 * t) + 1
+    >>> def loss(vector):
+    ...     p = restore(vector)
+    ...     return np.sum((p["size"] * np.exp(-p["rate"] * t) + p["offset"] - y) ** 2)
+    >>> start, restore = wg.ravel({"size": 1.0, "rate": 1.0, "offset": 0.0})
+    >>> fit = restore(minimize(loss, start, jac=wg.grad(loss), tol=1e-9).x)
+    >>> {name: round(float(value), 4) for name, value in fit.items()}
+    {'size': 2.0, 'rate': 3.0, 'offset': 1.0}
+    """
+    leaves, assemble = split(tree)
+    leaves = [input_leaf(leaf, "ravel") for leaf in leaves]
+    shapes = [np.shape(leaf) for leaf in leaves]
+    is_scalar = [isinstance(leaf, np.generic) or var.is_scalar(leaf) for leaf in leaves]
+    ends = np.cumsum([0, *(np.size(leaf) for leaf in leaves)], dtype=int).tolist()
+
+    def restore(vector):
+        vector = input_leaf(vector, "restore")
+        if np.shape(vector) != (ends[-1],):
+            raise ValueError(
+                f"restore: expected a vector of {ends[-1]} numbers, got an array of shape {np.shape(vector)}"
+            )
+        return assemble(
+            [
+                vector[start] if scalar else np.copy(np.reshape(vector[start:end], shape))
+                for start, end, shape, scalar in zip(ends, ends[1:], shapes, is_scalar)
+            ]
+        )
+
+    return np.concatenate([np.reshape(leaf, -1) for leaf in leaves]) if leaves else np.zeros(0), restore
+
+
 def leaves_like(template: Any, x: Any, name: str) -> list:
     """Return the leaves of `x`, which must have the structure of `template`; dicts are matched by key."""
     found = children_of(template)
