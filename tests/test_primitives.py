@@ -808,7 +808,6 @@ def test_lists_of_traced_scalars_are_accepted_as_arrays(name):
 
 OPTIONS = {
     "mean": lambda x: np.var(x, mean=0.5),
-    "order": lambda x: np.einsum("i,i->i", x, x, order="F"),
     "method": lambda x: np.power.accumulate(x),
     "initial": lambda x: np.sum(x, initial=x[0]),
 }
