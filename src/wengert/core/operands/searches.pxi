@@ -76,6 +76,8 @@ cdef int turn_to(Level level) except -1:
         if other.level is level:
             watch = other
             return 0
+    for other in watches:
+        other.brackets = None       # of derivatives that ended by an error, or that run this one
     watch = Watch.__new__(Watch)
     watch.level = level
     if len(watches) > 3:
@@ -245,14 +247,18 @@ cdef bint is_index_search(list samples) except -1:
 # ---- brackets
 
 @cython.final
-@cython.no_gc
 cdef class Place:
     """An instruction that compares traced values."""
 
-    cdef object code
+    cdef PyObject *code                 # NULL once the code is gone
+    cdef object ref                     # weak, since code that runs once must not stay here
     cdef int last
     cdef bint is_users
     cdef int misses                     # derivatives in which the local variables did not shrink
+
+    def forget(self, _):
+        self.code = NULL
+        self.ref = None
 
 
 cdef list places = [None] * PLACES
@@ -272,12 +278,14 @@ cdef Search bracket_here():
     last = PyFrame_GetLasti(frame)
     i = ((<size_t>code >> 4) ^ <size_t>last ^ (<size_t>last >> 6)) & (PLACES - 1)
     place = <Place>places[i]
-    if place is None or <PyObject *>place.code != code or place.last != last:
+    if place is None or place.code != code or place.last != last:
         place = Place.__new__(Place)
-        place.code = <object>code
+        place.code = code
+        place.ref = weakref.ref(<object>code, place.forget)
         place.last = last
-        place.is_users = is_user_code(place.code)
+        place.is_users = is_user_code(<object>code)
         places[i] = place
+    running = <object>code
     Py_DECREF(code)
     if not place.is_users or place.misses >= MIN_MISSES:
         return None
@@ -287,7 +295,7 @@ cdef Search bracket_here():
     found = watch.brackets.get(place)
     if found is None:
         found = watch.brackets[place] = Search.__new__(Search)
-        found.code, found.last, found.place = place.code, place.last, place
+        found.code, found.last, found.place = running, place.last, place
     return found if found.n < MAX_BRACKETED else None
 
 
@@ -495,14 +503,23 @@ cdef int add_slope(Level level, Sample *sample, object left, object right) excep
 # ---- the searches of a derivative that ends
 
 cdef bint has_searches(Level level) except -1:
-    """Return whether the comparisons of a derivative contracted, so that `lost_searches` must look at them."""
+    """Return whether the comparisons of a derivative contracted, so that `lost_searches` must look at them.
+
+    If they did not, drop what was noted of local variables.
+    """
     cdef Watch other
     if watch.level is level:
-        return watch.contracts
+        return keeps_searches(watch)
     for other in watches:
         if other.level is level:
-            return other.contracts
+            return keeps_searches(other)
     return False
+
+
+cdef inline bint keeps_searches(Watch ended) except -1:
+    if not ended.contracts:
+        ended.brackets = None
+    return ended.contracts
 
 
 cdef list contracted(Level level):

@@ -27,6 +27,7 @@ from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
 import operator
+import weakref
 
 import numpy as np
 
