@@ -982,3 +982,33 @@ def test_value_that_outlives_its_derivative_is_never_used_silently(install, name
                 assert gradient(x) == 6.0
         except (wg.LevelError, TracedValueError):
             assert x > 2.0
+
+
+class _Unreadable(type):
+    def __getattribute__(cls, name):
+        if name == "py_func":
+            raise ValueError("no such attribute")
+        return super().__getattribute__(name)
+
+
+class _Square(metaclass=_Unreadable):
+    def __call__(self, x):
+        return x**2
+
+
+def test_explain_lists_a_function_whose_inspection_raises_in_code_of_the_user():
+    square = _Square()
+
+    def f(x):
+        return square(x)
+
+    assert wg.jacobian(f)(np.array([1.0, 3.0])).tolist() == [[2.0, 0.0], [0.0, 6.0]]
+    name = f"{__name__}.{f.__qualname__}"
+    assert wg.explain(f, np.ones(2)).unfollowed == {name: "inspecting it raised ValueError: no such attribute"}
+
+
+@pytest.mark.parametrize(("name", "error"), [("parts_of", TypeError), ("weakref", AttributeError)])
+def test_an_error_of_the_package_itself_while_inspecting_shows(name, error, monkeypatch):
+    monkeypatch.setattr(rebind, name, None)
+    with pytest.raises(error, match="NoneType"):
+        wg.grad(lambda x: np.sum(x**2))(np.ones(2))

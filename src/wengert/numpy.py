@@ -1029,15 +1029,15 @@ def _install() -> None:
     if _adds_floats_exactly:
         _rebind.register(_builtins.sum, _sum)
     for package in ("math", "cmath", "statistics"):
-        _rebind.register_later(package, _functools.partial(_importlib.import_module, "wengert.standard_library"))
+        _rebind.register_later(package, _functools.partial(_importlib.import_module, "wengert.standard_library"), True)
     _rebind.see_constants(_np.ndarray, _is_copied, _seen, _as_plain)
     for package in _refusing.ITERATIVE:
         if package.count(".") == 1:
             _rebind.register_later(package, _functools.partial(_refusing.install_iterative, package))
     for package, home in (("scipy", "wengert.scipy.standin"), ("scipy.special", "wengert.scipy.special")):
-        _rebind.register_later(package, _functools.partial(_importlib.import_module, home))
+        _rebind.register_later(package, _functools.partial(_importlib.import_module, home), True)
     for name in _MIRRORS:
-        _rebind.register_later(f"scipy.{name}", _functools.partial(_load_mirror, name))
+        _rebind.register_later(f"scipy.{name}", _functools.partial(_load_mirror, name), True)
     numba_ufuncs = "wengert.core.dispatch.compiled_ufuncs"
     _rebind.register_later("numba.np", lambda: _importlib.import_module(numba_ufuncs).install())
     for package in _refusing.NAMES:
