@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from wengert.core.rebind.choose import follow
     from wengert.debug import detect_nan, probe
     from wengert.errors import (
+        CachedValueWarning,
         CompileWarning,
         ComplexValueError,
         ConvergenceError,
@@ -95,6 +96,7 @@ _HOMES = {
     "detect_nan": "debug",
     "probe": "debug",
     "explain": "transforms.explain",
+    "CachedValueWarning": "errors",
     "CompileWarning": "errors",
     "ComplexValueError": "errors",
     "ConvergenceError": "errors",
@@ -117,6 +119,7 @@ _HOMES = {
 _MODULES = ("checkpointing", "cuda", "errors", "implicit", "numpy", "scipy", "testing", "viz")
 
 __all__ = [
+    "CachedValueWarning",
     "CompileWarning",
     "ComplexValueError",
     "ConvergenceError",
