@@ -208,6 +208,28 @@ def test_indices_of_neighbours_are_plain():
     np.testing.assert_allclose(wg.grad(f)(points), [2.0 * step, [0.0, 0.0], -2.0 * step])
 
 
+@pytest.mark.parametrize("weights", [lambda w: (w, w), lambda w: (w, None)])
+def test_weights_of_counted_neighbours_are_refused(weights):
+    points = np.array([[0.0, 0.1], [1.0, 0.0], [0.2, 0.3]])
+
+    def f(w):
+        tree = scipy.spatial.KDTree(points)
+        return tree.count_neighbors(tree, 0.6, weights=weights(w)) * 1.0
+
+    with pytest.raises(wg.UnsupportedFunctionError, match=r"KDTree\.count_neighbors.*query_ball_tree"):
+        wg.grad(f)(np.ones(3))
+
+
+def test_periodic_tree_of_traced_points_finds_neighbours_across_the_boundary():
+    points = np.array([[0.05, 0.5], [0.95, 0.5], [0.5, 0.5]])
+
+    def f(p):
+        near = scipy.spatial.KDTree(p, boxsize=1.0).query_ball_point(p[0], 0.2)
+        return np.sum(p[near] ** 2)
+
+    np.testing.assert_allclose(wg.grad(f)(points), [*(2 * points[:2]), [0.0, 0.0]])
+
+
 @pytest.mark.parametrize("order", ["C", "F", "K"])
 def test_memory_layout_and_casting_leave_derivatives_unchanged(order):
     a = np.arange(6.0).reshape(2, 3)

@@ -76,12 +76,12 @@ def by_product(t):
     return low
 
 
-def by_sign(t):
+def by_sign(t, width=1e-10):
     def f(x):
         return x**3 - t
 
     low, high = 0.0, 2.0
-    while high - low > 1e-10:
+    while high - low > width:
         x = (low + high) / 2
         if np.sign(f(low)) == np.sign(f(x)):
             low = x
@@ -137,18 +137,18 @@ def in_sequence(t):
     return sum(bisected(lambda x, k=k: x**3 - t * k, 0.0, 3.0) for k in (1.0, 1.0, 1.0)) / 3
 
 
-def of_components(t):
+def of_components(t, n=50):
     low, high = np.zeros(5), np.full(5, 4.0)
-    for _ in range(50):
+    for _ in range(n):
         x = (low + high) / 2
         is_above = x**3 - t * np.ones(5) > 0
         low, high = np.where(is_above, low, x), np.where(is_above, x, high)
     return np.mean(low)
 
 
-def of_components_in_place(t):
+def of_components_in_place(t, n=50):
     low, high = np.zeros(5), np.full(5, 4.0)
-    for _ in range(50):
+    for _ in range(n):
         x = (low + high) / 2
         is_above = np.greater(x**3, t * np.ones(5))
         high[is_above] = x[is_above]
@@ -156,13 +156,13 @@ def of_components_in_place(t):
     return np.mean(low)
 
 
-def by_golden_section(t):
+def by_golden_section(t, width=1e-7):
     def f(x):
         return x**4 / 4 - t * x
 
     a, b = -2.0, 3.0
     c, d = b - GOLDEN * (b - a), a + GOLDEN * (b - a)
-    while b - a > 1e-7:
+    while b - a > width:
         if f(c) < f(d):
             b = d
         else:
@@ -171,12 +171,12 @@ def by_golden_section(t):
     return (a + b) / 2
 
 
-def by_ternary_search(t):
+def by_ternary_search(t, n=100):
     def f(x):
         return x**4 / 4 - t * x
 
     low, high = -2.0, 3.0
-    for _ in range(100):
+    for _ in range(n):
         a, b = low + (high - low) / 3, high - (high - low) / 3
         if f(a) < f(b):
             high = b
@@ -207,19 +207,7 @@ LOSING = [
 # ---- searches of few steps
 
 
-def few_steps(t):
-    return bisected(lambda x: x**3 - t, 0.0, 3.0, 10)
-
-
-def six_steps(t):
-    return bisected(lambda x: x**3 - t, 0.0, 3.0, 6)
-
-
-def few_steps_from_parameter(t):
-    return bisected(lambda x: x**3 - t, 0.0, 3 * t, 9)
-
-
-def few_steps_until_close(t):
+def until_close(t):
     low, high = 0.0, 3.0
     for _ in range(12):
         x = (low + high) / 2
@@ -230,7 +218,7 @@ def few_steps_until_close(t):
     return x
 
 
-def few_steps_by_products(t):
+def by_two_products(t):
     def f(x):
         return x**3 - t
 
@@ -246,21 +234,7 @@ def few_steps_by_products(t):
     return x
 
 
-def few_steps_by_sign(t):
-    def f(x):
-        return x**3 - t
-
-    low, high = 0.0, 2.0
-    for _ in range(10):
-        x = (low + high) / 2
-        if np.sign(f(x)) == np.sign(f(low)):
-            low = x
-        else:
-            high = x
-    return x
-
-
-def halved_steps(t):
+def by_halved_steps(t):
     x, step = 1.5, 0.75
     for _ in range(10):
         x += step if x**3 < t else -step
@@ -268,37 +242,14 @@ def halved_steps(t):
     return x
 
 
-def few_steps_of_components(t):
-    low, high, targets = np.zeros(5), np.full(5, 3.0), t * np.ones(5)
-    for _ in range(10):
-        x = (low + high) / 2
-        is_above = x**3 > targets
-        low, high = np.where(is_above, low, x), np.where(is_above, x, high)
-    return np.mean(low)
-
-
-def few_steps_in_place(t):
-    low, high, targets = np.zeros(5), np.full(5, 3.0), t * np.ones(5)
-    for _ in range(10):
-        x = (low + high) / 2
-        is_above = x**3 > targets
-        high[is_above] = x[is_above]
-        low[~is_above] = x[~is_above]
-    return np.mean(low)
-
-
-def few_steps_in_methods(t):
+def in_few_methods(t):
     solver = Solver(t)
     for _ in range(10):
         solver.step()
     return solver.low
 
 
-def few_steps_by_recursion(t):
-    return by_recursion(t, n=9)
-
-
-def few_steps_of_ends_in_a_list(t):
+def with_ends_in_a_list(t):
     ends = [0.0, 3.0]
     for _ in range(10):
         x = sum(ends) / 2
@@ -306,61 +257,36 @@ def few_steps_of_ends_in_a_list(t):
     return x
 
 
-def few_steps_inside_a_loop(t):
+def inside_a_loop(t):
     total = 0.0
     for k in range(1, 6):
         total += bisected(lambda x, k=k: x**3 - t * k, 0.0, 3.0, 10) / k ** (1 / 3)
     return total / 5
 
 
-def few_steps_after_other_comparisons(t):
+def after_other_comparisons(t):
     total = sum(t * k for k in range(60) if t * np.sin(k) > 0.1)
     return bisected(lambda x: x**3 - t, 0.0, 3.0, 10) + 0.0 * total
 
 
-def few_golden_sections(t):
-    def f(x):
-        return x**4 / 4 - t * x
-
-    a, b = -2.0, 3.0
-    for _ in range(12):
-        c, d = b - GOLDEN * (b - a), a + GOLDEN * (b - a)
-        if f(c) < f(d):
-            b = d
-        else:
-            a = c
-    return (a + b) / 2
-
-
-def few_thirds(t):
-    def f(x):
-        return x**4 / 4 - t * x
-
-    low, high = -2.0, 3.0
-    for _ in range(14):
-        a, b = low + (high - low) / 3, high - (high - low) / 3
-        low, high = (low, b) if f(a) < f(b) else (a, high)
-    return (low + high) / 2
-
-
-SHORT = [
-    few_steps,
-    six_steps,
-    few_steps_from_parameter,
-    few_steps_until_close,
-    few_steps_by_products,
-    few_steps_by_sign,
-    halved_steps,
-    few_steps_of_components,
-    few_steps_in_place,
-    few_steps_in_methods,
-    few_steps_by_recursion,
-    few_steps_of_ends_in_a_list,
-    few_steps_inside_a_loop,
-    few_steps_after_other_comparisons,
-    few_golden_sections,
-    few_thirds,
-]
+SHORT = {
+    "ten steps": lambda t: bisected(lambda x: x**3 - t, 0.0, 3.0, 10),
+    "six steps": lambda t: bisected(lambda x: x**3 - t, 0.0, 3.0, 6),
+    "parameter as end": lambda t: bisected(lambda x: x**3 - t, 0.0, 3 * t, 9),
+    "until close": until_close,
+    "by two products": by_two_products,
+    "by sign": lambda t: by_sign(t, 0.002),
+    "by halved steps": by_halved_steps,
+    "of components": lambda t: of_components(t, 10),
+    "of components in place": lambda t: of_components_in_place(t, 10),
+    "in methods": in_few_methods,
+    "by recursion": lambda t: by_recursion(t, n=9),
+    "ends in a list": with_ends_in_a_list,
+    "inside a loop": inside_a_loop,
+    "after other comparisons": after_other_comparisons,
+    "golden section": lambda t: by_golden_section(t, 0.02),
+    "thirds": lambda t: by_ternary_search(t, 14),
+}
 
 
 # ---- loops that keep it, with their derivative at 0.7 where it has a closed form
@@ -702,6 +628,25 @@ def table_search_with_floats(t):
     return (1 - w) * math.sin(a) + w * math.sin(b)
 
 
+def table_search_in_slices(t):
+    knots = (np.linspace(0.0, 1.0, 65) ** 1.2).tolist()
+    while len(knots) > 2:
+        middle = len(knots) // 2
+        knots = knots[: middle + 1] if knots[middle] > t else knots[middle:]
+        a, b = knots[0], knots[-1]
+    w = (t - a) / (b - a)
+    return (1 - w) * a**2 + w * b**2
+
+
+def alternating_sums(t):
+    partial, total = 0.0, 0.0
+    for k in range(12):
+        partial += (-0.5) ** k
+        if t * math.cos(k) > 0.1:
+            total += t * partial
+    return total
+
+
 def backtracking(t):
     x, step = 5 * t, 1.0
     while (x - 4 * step * x**3) ** 4 > x**4 - 1e-4 * step * 16 * x**6:
@@ -846,6 +791,8 @@ KEEPING = {
     selected_by_partition: None,
     sum_above_threshold: sum(c for c in np.cos(np.arange(30)) if 0.7 * c > 0.2),
     table_search_with_floats: (math.sin(45 / 64) - math.sin(44 / 64)) * 64,
+    table_search_in_slices: None,
+    alternating_sums: None,
     backtracking: None,
     weak_wolfe_steps: 1.4,
     step_size_control: None,
@@ -895,9 +842,10 @@ def test_search_that_loses_the_derivative_warns(derivative, f):
         (DERIVATIVES | SECOND)[derivative](f, 0.7)
 
 
-@pytest.mark.parametrize("f", SHORT, ids=name_of)
+@pytest.mark.parametrize("name", SHORT)
 @pytest.mark.parametrize("derivative", DERIVATIVES | SECOND)
-def test_search_of_few_steps_warns(derivative, f):
+def test_search_of_few_steps_warns(derivative, name):
+    f = SHORT[name]
     assert f(0.7) == pytest.approx(0.7 ** (1 / 3), abs=3e-2)
     with pytest.warns(wg.RootFindingWarning, match=r"test_searches.py:\d+.*wengert\.implicit\.root.*defines_root"):
         (DERIVATIVES | SECOND)[derivative](f, 0.7)

@@ -1,8 +1,8 @@
-"""Local variables that enclose a root: ends of an interval, or a point with its steps, that shrink at a constant rate.
+"""Detects bracketing searches by the local variables of a loop: intervals, or steps, that shrink by a constant factor.
 
 Bisection, golden-section and ternary search multiply the width of an interval by a constant in each iteration, and a
-comparison decides which end moves.  A point that moves by halved steps, up or down as a comparison decides, does the
-same.  Other iterations, such as Newton's method and step-size control, have no such variable.
+comparison decides which end moves.  Other loops move a point up or down, as a comparison decides, by steps that they
+halve.  Newton's method, step-size control and the like have no such variable.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ MIN_RATIOS = 3  # equal ones in a row
 
 
 class Track:
-    """Successive sizes of an interval or a step, in lists with one number for each element of an array."""
+    """Follows the size of an interval or of a step; sizes are lists with one number for each element of an array."""
 
     def __init__(self, size: list, is_integer: bool):
         self.size, self.is_integer = size, is_integer
@@ -23,7 +23,7 @@ class Track:
         self.outcomes: set = set()
 
     def add(self, size: list, is_upper: list, outcome: list) -> bool:
-        """Append a size; return False if the sizes do not shrink at one rate, or comparisons do not decide the side."""
+        """Append a size; return False if the factor is not constant or the side does not depend on the outcome."""
         tolerance = INTEGER_TOLERANCE if self.is_integer else TOLERANCE
         for old, new in zip(self.size, size, strict=True):
             ratio = new / old if old else 0.0
@@ -35,7 +35,7 @@ class Track:
         return self.is_decided(is_upper, outcome)
 
     def is_decided(self, is_upper: list, outcome: list) -> bool:
-        """Note which side each outcome selects; return False if an outcome selects now one side and now the other."""
+        """Record which side each outcome selects; return False if one outcome selects both."""
         outcome = outcome if len(outcome) == len(is_upper) else outcome * len(is_upper)
         if len(outcome) != len(is_upper):
             return False
@@ -51,7 +51,7 @@ class Track:
 
 
 class Bracket:
-    """The variables of a function at successive comparisons at one instruction."""
+    """Compares the local variables of a function each time it runs one comparison."""
 
     def __init__(self):
         self.variables: dict | None = None
@@ -60,10 +60,10 @@ class Bracket:
         self.is_confirmed = self.is_over = False
 
     def add(self, variables: dict[str, list], outcome: list) -> None:
-        """Append a comparison: the values of variables, in lists, and its outcomes.
+        """Append a comparison with the values of the variables.
 
-        `is_over` becomes true if no variable shrinks at a constant rate, or if an integer index does: the search is in
-        a table, which has the derivative that its author wants.
+        `is_over` becomes true if nothing shrinks by a constant factor, or if an integer does: a search for an index in
+        a table has derivative 0 by intention.
         """
         before, was = self.variables, self.outcome
         self.variables, self.outcome = variables, outcome
@@ -87,12 +87,12 @@ class Bracket:
                 self.is_confirmed = False  # it goes on in other steps, as Brent's method does
 
     def names(self) -> set[str]:
-        """Return the names of the variables that shrink at a constant rate."""
+        """Return the names of the variables that form the bracket."""
         return {name for key, track in (self.tracks or {}).items() if track.is_confirmed() for name in key}
 
 
 def follows(track: Track, move: tuple, outcome: list) -> bool:
-    """Append a move to a track; the first step of a point has no earlier one to compare with."""
+    """Append a move to a track; the first step of a point only sets its size."""
     _, size, is_upper = move
     if not track.size:
         track.size = size
@@ -101,7 +101,7 @@ def follows(track: Track, move: tuple, outcome: list) -> bool:
 
 
 def candidates(before: dict[str, list], now: dict[str, list]) -> list[tuple]:
-    """Return what may shrink: points, each a name, and intervals, a pair of names of which at least one changed."""
+    """Return the points that moved, each a name, and pairs of names that may be the ends of an interval."""
     names = [name for name in now if name in before]
     changed = [name for name in names if before[name] != now[name]]
     pairs = [(one, other) for one in changed for other in names if one != other]
@@ -109,9 +109,9 @@ def candidates(before: dict[str, list], now: dict[str, list]) -> list[tuple]:
 
 
 def moved(key: tuple, before: dict[str, list], now: dict[str, list]) -> tuple[list, list, list] | None:
-    """Return old size, new size, and whether the upper end moved, or the point rose, for each element.
+    """Return old size, new size, and for each element whether the upper end moved, or whether the point rose.
 
-    The size of a point is that of its step, and has no old value.  If a variable did not move so, return None.
+    The size of a point is that of its step, and has no old value.  Return None if not exactly one end moved.
     """
     if not all(name in before and name in now and len(before[name]) == len(now[name]) for name in key):
         return None

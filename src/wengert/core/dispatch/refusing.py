@@ -113,7 +113,7 @@ _installed: set[tuple[str, str]] = set()  # module and name of registered functi
 def install(package: str) -> None:
     """Register proxies of the functions and classes of a module listed in `NAMES`, and of their subclasses.
 
-    While a test patches some of them, those are left alone; they are registered once the module is met without patches.
+    A function that the user has patched is left alone, and registered when the module is next met without the patch.
     """
     module = sys.modules[package]
     own = {name: value for name in NAMES[package] if (value := getattr(module, name)).__module__ == package}

@@ -560,6 +560,9 @@ cdef inline int store_element(Tape tape, Buffer buffer, cnp.ndarray view, char *
     return 0
 
 
+cdef tuple PLAIN_VALUES = (ndarray, np.generic, float, int, complex)
+
+
 cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except -1:
     """Write a value into a view, or at an advanced index of it, and save the values it overwrites."""
     cdef Tape tape, source_tape = None
@@ -572,7 +575,7 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
         return_to_outer(buffer)           # a work array of an ended derivative is overwritten as a whole
     if instances:
         value = subclasses.unwrapped(value)
-    if not is_var(value) and not isinstance(value, (np.ndarray, np.generic, float, int, complex)):
+    if not is_var(value) and not isinstance(value, PLAIN_VALUES):
         value = dispatch.mixed.read_object(value)
     if isinstance(value, (list, tuple)):
         value = dispatch.stacked(value)

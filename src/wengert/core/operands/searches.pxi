@@ -7,9 +7,9 @@
 #
 # Most comparisons cost two subtractions: only one whose sides are close, relative to recent differences, is watched.
 #
-# Searches of few steps do not contract enough for that. The first comparisons of a derivative look at the variables of
-# the running function instead: a `Bracket` is an interval of plain floats that a traced comparison halves, whose
-# derivative is therefore 0. Instructions whose variables do not shrink are remembered, and cost a look-up.
+# A search of few steps does not contract enough for that. At the first comparisons of a derivative the local variables
+# are examined instead: if comparisons of traced values halve an interval of plain floats (a `Bracket`), the interval
+# and the root in it have derivative 0. Instructions without such variables are remembered, and cost a look-up.
 
 cdef extern from "Python.h":
     ctypedef struct PyFrameObject
@@ -27,11 +27,11 @@ cdef enum:
     SITES = 64                  # size of the table of searches, a power of two
     PERIOD = 64                 # comparisons after which old differences no longer count
     MAX_COMPARED = 4096         # elements of an array that are compared with the other side
-    EARLY = 64                  # comparisons of a derivative whose local variables may be examined
-    LATER = 256                 # the same if variables of one of these may shrink
+    EARLY = 64                  # local variables are examined at this many comparisons of a derivative
+    LATER = 256                 # and at this many once an instruction is met that is not ignored
     PLACES = 256                # size of the table of instructions, a power of two
-    MIN_MISSES = 2              # derivatives in which the variables of an instruction do not shrink
-    MAX_VARIABLES = 24          # more local variables than a function with a search has
+    MIN_MISSES = 2              # derivatives without a bracket after which an instruction is ignored
+    MAX_VARIABLES = 24          # functions with more local variables are not examined
     MAX_ELEMENTS = 64           # elements of local arrays that are examined
     MAX_BRACKETED = 16          # comparisons of a bracket that are examined
 
@@ -112,29 +112,43 @@ cdef inline bint differs_little(double difference) noexcept:
             and (difference < CLOSE * watch.peak or difference < CLOSE * watch.earlier))
 
 
-cdef Search search_here():
-    """Return the search at the running instruction of user code; None elsewhere: in rules, and in passive blocks."""
+cdef object running_code(int *last):
+    """Return the running code, and set the offset of its instruction; None outside of code and in passive blocks."""
     cdef PyFrameObject *frame = PyEval_GetFrame()
     cdef PyObject *code
-    cdef Search found
-    cdef size_t place
-    cdef int last
     if frame == NULL or is_in_passive_block(watch.level):
         return None
+    last[0] = PyFrame_GetLasti(frame)
     code = <PyObject *>PyFrame_GetCode(frame)
-    last = PyFrame_GetLasti(frame)
-    place = ((<size_t>code >> 4) ^ <size_t>last ^ (<size_t>last >> 6)) & (SITES - 1)
+    running = <object>code
+    Py_DECREF(code)
+    return running
+
+
+cdef inline size_t slot_of(object code, int last, size_t size) noexcept:
+    """Return the slot of an instruction in a table whose size is a power of two."""
+    return ((<size_t><PyObject *>code >> 4) ^ <size_t>last ^ (<size_t>last >> 6)) & (size - 1)
+
+
+cdef Search search_here():
+    """Return the search at the running instruction of user code; None elsewhere: in rules, and in passive blocks."""
+    cdef Search found
+    cdef size_t slot
+    cdef int last
+    code = running_code(&last)
+    if code is None:
+        return None
+    slot = slot_of(code, last, SITES)
     if watch.searches is None:
         watch.searches = [None] * SITES
         watch.found = []
-    found = <Search>watch.searches[place]
-    if found is None or <PyObject *>found.code != code or found.last != last:
+    found = <Search>watch.searches[slot]
+    if found is None or found.code is not code or found.last != last:
         found = Search.__new__(Search)
-        found.code = <object>code
+        found.code = code
         found.last = last
-        found.is_users = is_user_code(found.code)
-        watch.searches[place] = found
-    Py_DECREF(code)
+        found.is_users = is_user_code(code)
+        watch.searches[slot] = found
     return found if found.is_users else None
 
 
@@ -266,27 +280,22 @@ cdef list places = [None] * PLACES
 
 cdef Search bracket_here():
     """Return the search at the running instruction if the local variables there may bracket a root, else None."""
-    cdef PyFrameObject *frame = PyEval_GetFrame()
-    cdef PyObject *code
     cdef Place place
     cdef Search found
-    cdef size_t i
+    cdef size_t slot
     cdef int last
-    if frame == NULL or is_in_passive_block(watch.level):
+    code = running_code(&last)
+    if code is None:
         return None
-    code = <PyObject *>PyFrame_GetCode(frame)
-    last = PyFrame_GetLasti(frame)
-    i = ((<size_t>code >> 4) ^ <size_t>last ^ (<size_t>last >> 6)) & (PLACES - 1)
-    place = <Place>places[i]
-    if place is None or place.code != code or place.last != last:
+    slot = slot_of(code, last, PLACES)
+    place = <Place>places[slot]
+    if place is None or place.code != <PyObject *>code or place.last != last:
         place = Place.__new__(Place)
-        place.code = code
-        place.ref = weakref.ref(<object>code, place.forget)
+        place.code = <PyObject *>code
+        place.ref = weakref.ref(code, place.forget)
         place.last = last
-        place.is_users = is_user_code(<object>code)
-        places[i] = place
-    running = <object>code
-    Py_DECREF(code)
+        place.is_users = is_user_code(code)
+        places[slot] = place
     if not place.is_users or place.misses >= MIN_MISSES:
         return None
     watch.early = LATER
@@ -295,7 +304,7 @@ cdef Search bracket_here():
     found = watch.brackets.get(place)
     if found is None:
         found = watch.brackets[place] = Search.__new__(Search)
-        found.code, found.last, found.place = running, place.last, place
+        found.code, found.last, found.place = code, last, place
     return found if found.n < MAX_BRACKETED else None
 
 
@@ -338,14 +347,14 @@ cdef tuple local_floats():
     cdef set traced = set()
     frame = <object><PyObject *>PyEval_GetFrame()
     variables = dict(frame.f_locals)
-    variables.update(getattr(variables.get("self"), "__dict__", ()))
+    variables.update(space_of(variables.get("self")))
     for name, x in variables.items():
         value = x
         if is_var(x):
             value = value_of(x)
             if is_traced(x):
                 traced.add(name)
-        if type(value) is int or isinstance(value, float):
+        if PyLong_CheckExact(value) or PyFloat_Check(value):    # isinstance() would run code of the user's classes
             found[name] = [value]
         elif type(value) is ndarray and value.dtype == np.float64 and 0 < value.size <= MAX_COMPARED:
             found[name] = first_elements(value)
@@ -430,8 +439,8 @@ cdef int watch_operands(object left, object right) except -1:
         turn_to(level)
     if watch.compared <= watch.early:
         search = bracket_here()
-        if search is not None:
-            sample.difference = distance(value_of(left), value_of(right))
+        sample.difference = NAN if search is None else distance(value_of(left), value_of(right))
+        if sample.difference == sample.difference:
             sample.slope = 0.0
             sample.left = sample.right = -1
             if search.n > 2 and not level.recording:

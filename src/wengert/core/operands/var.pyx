@@ -41,6 +41,7 @@ from wengert.core.tape.tape cimport *
 
 from wengert import features
 from wengert.core import frames, levels, messages
+from wengert.core.rebind.follow import space_of
 from wengert.core.tape.local_derivatives import elementwise, partial
 from wengert.core.tape.memory import empty
 from wengert.errors import LevelError, TracedValueError

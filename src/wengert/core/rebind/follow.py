@@ -282,12 +282,12 @@ def module_reads(f):
 
 
 def is_computed(module, name):
-    """Is an attribute of a followed module the result of the module's own ``__getattr__``?"""
+    """Return whether an attribute of a followed module is computed by the module's own ``__getattr__``."""
     return name not in vars(module) and "__getattr__" in vars(module)
 
 
 def reads_computed(f):
-    """Does a function read an attribute that a followed module computes?"""
+    """Return whether a function reads an attribute that a followed module computes."""
     held = f.__globals__
     owners = [value for name in read(f.__code__).owners if type(value := held.get(name)) is types.ModuleType]
     if not any(map(is_followed_module, owners)):

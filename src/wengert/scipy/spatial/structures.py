@@ -21,7 +21,8 @@ class KDTree:
 
     def __init__(self, data, *args, **options):
         self.data = dispatch.from_list(data)
-        self._plain = _scipy.KDTree(var.plain(self.data), *args, **options)
+        self._make = lambda data: _scipy.KDTree(data, *args, **options)
+        self._plain = self._make(var.plain(self.data))
 
     @classmethod
     def _like(cls, tree):
@@ -36,7 +37,7 @@ class KDTree:
             return self._plain.query(x, k, eps, p, distance_upper_bound, workers)
 
         def neighbours(x, data):
-            tree = _scipy.KDTree(data) if var.is_traced(self.data) else self._plain
+            tree = self._make(data) if var.is_traced(self.data) else self._plain
             return tree.query(x, k, eps, p, distance_upper_bound, workers)
 
         places = namespace.computed(lambda *args: neighbours(*args)[1], x, self.data)
@@ -55,12 +56,15 @@ class KDTree:
             return _refusing(f"scipy.spatial.KDTree.{name}")
         return value
 
-
     def _indices(self, name, args, options):
         """Return plain indices or numbers of points."""
-        tree = _scipy.KDTree(var.observed(self.data)) if var.is_traced(self.data) else self._plain
+        if name == "count_neighbors" and var.holds_traced((args[3:4], options.get("weights"))):
+            raise UnsupportedFunctionError(
+                f"scipy.spatial.KDTree.count_neighbors has no derivative in weights{at()}: sum the weights of the "
+                "pairs that query_ball_tree finds"
+            )
         args, options = [*map(_observed, args)], {key: _observed(value) for key, value in options.items()}
-        return getattr(tree, name)(*args, **options)
+        return getattr(_observed(self), name)(*args, **options)
 
 
 #: methods of trees that return indices or numbers of points
@@ -69,7 +73,9 @@ _INDICES = {"count_neighbors", "query_ball_point", "query_ball_tree", "query_pai
 
 def _observed(x):
     """Return the plain value of an argument, on which the control flow of f may depend."""
-    return _scipy.KDTree(var.observed(x.data)) if isinstance(x, KDTree) else var.observed(dispatch.from_list(x))
+    if isinstance(x, KDTree):
+        return x._make(var.observed(x.data)) if var.is_traced(x.data) else x._plain
+    return var.observed(dispatch.from_list(x))
 
 
 def _refusing(name):
