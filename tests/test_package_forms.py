@@ -24,7 +24,7 @@ def module(name, **names):
 
 
 class Holder:
-    """An object whose attributes are given by name."""
+    """An object with the given attributes."""
 
     def __init__(self, **names):
         self.__dict__.update(names)

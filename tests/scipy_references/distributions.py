@@ -90,7 +90,7 @@ def noncentral_t_cdf(x, v, d):
 
 
 def poisson_mixture(form, c):
-    """Return the sum of form(j) weighted by Poisson probabilities of mean c."""
+    """Return the mean of form(j) over the Poisson distribution with mean c."""
     return mp.fsum(exp(-c) * c**j / mp.factorial(j) * form(j) for j in range(70))
 
 

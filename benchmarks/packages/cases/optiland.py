@@ -14,7 +14,7 @@ cases = Cases()
 
 
 def singlet(radius, thickness):
-    """Return a lens of two surfaces."""
+    """Return a lens with two surfaces."""
     lens = Optic()
     lens.surfaces.add(index=0, radius=np.inf, thickness=np.inf)
     lens.surfaces.add(index=1, thickness=thickness, radius=radius, is_stop=True, material=IdealMaterial(1.5))
