@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from statistics import geometric_mean
 
+from _style import GREY, style
 from docutils import nodes
 from docutils.parsers.rst import directives
 from matplotlib import rc_context
@@ -34,23 +35,14 @@ SHOWN = {
     "eager": "wengert, eager",
     "VM": "wengert, compiled",
 }
-# legible on white and on black: the background is transparent
-GREY, THEIRS, OURS, SECOND = "#7a8088", "#9aa3ad", "#d4572e", "#4a8fd0"
-STYLE = {
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": GREY,
-    "axes.labelcolor": GREY,
-    "axes.titlecolor": GREY,
-    "axes.titlesize": 10,
-    "xtick.color": GREY,
-    "ytick.color": GREY,
-    "text.color": GREY,
-    "font.size": 9.5,
-    "legend.frameon": False,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "wengert",  # makes the file reproducible
-}
+# legible on white and on black, as the background is transparent
+THEIRS, OURS, SECOND = "#9aa3ad", "#d4572e", "#4a8fd0"
+STYLE = style(
+    GREY,
+    GREY,
+    9.5,
+    **{"axes.titlecolor": GREY, "axes.titlesize": 10, "text.color": GREY, "svg.fonttype": "none"},
+)
 
 
 def table(heading, marker="peers"):

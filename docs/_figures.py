@@ -9,6 +9,7 @@ import functools
 import io
 
 from _blocks import blocks, page_module, run
+from _style import style
 from docutils import nodes
 from docutils.parsers.rst import directives
 from matplotlib import rc_context
@@ -17,18 +18,7 @@ from sphinx.util.docutils import SphinxDirective
 
 INK, FORWARD, BACKWARD, PAPER = "#22262b", "#5b6672", "#b1401d", "#ffffff"
 
-STYLE = {
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": FORWARD,
-    "axes.labelcolor": INK,
-    "axes.titlesize": 11,
-    "xtick.color": FORWARD,
-    "ytick.color": FORWARD,
-    "font.size": 10,
-    "legend.frameon": False,
-    "svg.hashsalt": "wengert",  # makes the file reproducible
-}
+STYLE = style(FORWARD, INK, 10, **{"axes.titlesize": 11})
 
 
 def draw_list(figure, names, formulas, operands, rows):

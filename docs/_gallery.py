@@ -1,21 +1,22 @@
-"""Settings of the gallery: figures without background, with grey lines and text, which both colour schemes show."""
+"""Settings of the gallery; figures are transparent with grey axes, so that they suit light and dark pages."""
 
-GREY = "#808080"
-STYLE = {
-    "figure.figsize": (4.8, 3.4),
-    "figure.constrained_layout.use": True,
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "savefig.facecolor": "none",
-    "legend.framealpha": 0.0,
-    "font.size": 11,
-    "lines.linewidth": 1.8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    **dict.fromkeys(
-        ("axes.edgecolor", "axes.labelcolor", "axes.titlecolor", "text.color", "xtick.color", "ytick.color"), GREY
-    ),
-}
+from _style import GREY, style
+
+STYLE = style(
+    GREY,
+    GREY,
+    11,
+    **{
+        "axes.facecolor": "none",
+        "axes.titlecolor": GREY,
+        "figure.constrained_layout.use": True,
+        "figure.facecolor": "none",
+        "figure.figsize": (4.8, 3.4),
+        "lines.linewidth": 1.8,
+        "savefig.facecolor": "none",
+        "text.color": GREY,
+    },
+)
 
 
 def set_style(gallery_conf, name):

@@ -184,7 +184,8 @@ def test_means_of_the_performance_page_are_those_of_the_tables():
 
 
 def test_the_site_builds_without_warnings(tmp_path):
-    for needed in ("sphinx", "myst_parser", "numpydoc", "furo", "matplotlib", "sphinx_copybutton", "sphinx_design"):
+    modules = "sphinx myst_parser numpydoc furo matplotlib sphinx_copybutton sphinx_design sphinx_gallery"
+    for needed in modules.split():
         pytest.importorskip(needed, reason=f"{needed} is not installed: pip install '.[docs]'")
     command = [sys.executable, "-m", "sphinx", "-W", "-n", "-q", "-d", tmp_path / "trees", DOCS, tmp_path / "html"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
