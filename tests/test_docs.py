@@ -28,9 +28,11 @@ def load(name):
     spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up
+    sys.path.insert(0, str(DOCS))  # the modules import each other
     try:
         spec.loader.exec_module(module)
     finally:
+        sys.path.remove(str(DOCS))
         del sys.modules[name]
     return module
 
