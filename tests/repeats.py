@@ -64,7 +64,7 @@ def resident():
 
 def left(s, call, times, traced=True):
     """Return the growth over `times` calls: objects, references to the operand, bytes traced and resident."""
-    for _ in range(30 if traced else 200):  # until tables of recent code are full
+    for _ in range(5 if traced else 200):
         call(s)
 
     def now():
