@@ -234,6 +234,14 @@ def by_two_products(t):
     return x
 
 
+def from_a_guess(t):
+    low, high, x = -1, 3, 0
+    while high - low > 0.02:
+        low, high = (low, x) if (low**3 - t) * (x**3 - t) < 0 else (x, high)
+        x = (low + high) / 2
+    return x
+
+
 def by_halved_steps(t):
     x, step = 1.5, 0.75
     for _ in range(10):
@@ -265,7 +273,7 @@ def inside_a_loop(t):
 
 
 def after_other_comparisons(t):
-    total = sum(t * k for k in range(60) if t * np.sin(k) > 0.1)
+    total = sum(t * k for k in range(500) if t * np.sin(k) > 0.1)
     return bisected(lambda x: x**3 - t, 0.0, 3.0, 10) + 0.0 * total
 
 
@@ -276,6 +284,7 @@ SHORT = {
     "until close": until_close,
     "by two products": by_two_products,
     "by sign": lambda t: by_sign(t, 0.002),
+    "from a guess": from_a_guess,
     "by halved steps": by_halved_steps,
     "of components": lambda t: of_components(t, 10),
     "of components in place": lambda t: of_components_in_place(t, 10),

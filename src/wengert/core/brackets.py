@@ -9,30 +9,38 @@ from __future__ import annotations
 
 MIN_RATIO, MAX_RATIO = 0.3, 0.75  # of successive widths: bisection 1/2, golden section 0.62, thirds 2/3
 TOLERANCE, INTEGER_TOLERANCE = 1e-6, 0.3  # of the ratio: rounding of floats, and of halved indices
-MIN_RATIOS = 3  # equal ones in a row
+MIN_RATIOS, MIN_RATIOS_OF_GUESS = 3, 5  # equal ones in a row; after an unequal first one
 
 
 class Track:
     """Follows the size of an interval or of a step; sizes are lists with one number for each element of an array."""
 
-    def __init__(self, size: list, is_integer: bool):
-        self.size, self.is_integer = size, is_integer
-        self.ratio: float | None = None
-        self.ratios = 0
+    def __init__(self, size: list):
+        self.size = size
+        self.first_ratios: list | None = None
+        self.ratio: float | None = None  # of the second and later ones
+        self.ratios = 0  # number of these
         self.agrees: bool | None = None  # does the upper end move, or the point rise, where a comparison is true?
         self.outcomes: set = set()
 
     def add(self, size: list, is_upper: list, outcome: list) -> bool:
         """Append a size; return False if the factor is not constant or the side does not depend on the outcome."""
-        tolerance = INTEGER_TOLERANCE if self.is_integer else TOLERANCE
-        for old, new in zip(self.size, size, strict=True):
-            ratio = new / old if old else 0.0
-            self.ratio = self.ratio or ratio
-            if not MIN_RATIO <= ratio <= MAX_RATIO or abs(ratio - self.ratio) > tolerance:
-                return False
+        ratios = [new / old if old else 0.0 for old, new in zip(self.size, size, strict=True)]
         self.size = size
+        if self.first_ratios is None:  # a search may begin at a guess, not in the middle
+            self.first_ratios = ratios
+            return all(0.0 < ratio < 1.0 for ratio in ratios) and self.is_decided(is_upper, outcome)
+        self.ratio = self.ratio or ratios[0]
         self.ratios += 1
-        return self.is_decided(is_upper, outcome)
+        return self.is_constant(ratios) and self.is_decided(is_upper, outcome)
+
+    def is_constant(self, ratios: list) -> bool:
+        tolerance = INTEGER_TOLERANCE if self.is_integer() else TOLERANCE
+        return all(MIN_RATIO <= ratio <= MAX_RATIO and abs(ratio - self.ratio) <= tolerance for ratio in ratios)
+
+    def is_integer(self) -> bool:
+        """Report whether the ends are integers; a search for a root may begin at integers and leave them."""
+        return isinstance(self.size[0], int)
 
     def is_decided(self, is_upper: list, outcome: list) -> bool:
         """Record which side each outcome selects; return False if one outcome selects both."""
@@ -47,7 +55,9 @@ class Track:
         return True
 
     def is_confirmed(self) -> bool:
-        return self.ratios >= MIN_RATIOS and len(self.outcomes) == 2
+        if self.ratios < MIN_RATIOS - 1 or len(self.outcomes) < 2:
+            return False
+        return self.ratios >= MIN_RATIOS_OF_GUESS or self.is_constant(self.first_ratios)
 
 
 class Bracket:
@@ -72,14 +82,14 @@ class Bracket:
         keys = candidates(before, variables) if self.tracks is None else self.tracks
         moves = {key: move for key in keys if (move := moved(key, before, variables)) is not None}
         if self.tracks is None:
-            self.tracks = {key: Track(move[0], isinstance(variables[key[0]][0], int)) for key, move in moves.items()}
+            self.tracks = {key: Track(move[0]) for key, move in moves.items()}
         sizes = {key: track.size for key, track in self.tracks.items() if track.is_confirmed()}
         self.tracks = {
             key: track for key, track in self.tracks.items() if key in moves and follows(track, moves[key], was)
         }
         confirmed = [track for track in self.tracks.values() if track.is_confirmed()]
         if confirmed:
-            self.is_confirmed = not any(track.is_integer for track in confirmed)
+            self.is_confirmed = not any(track.is_integer() for track in confirmed)
             self.is_over = not self.is_confirmed
         elif not self.tracks:
             self.is_over = True

@@ -27,11 +27,12 @@ cdef enum:
     SITES = 64                  # size of the table of searches, a power of two
     PERIOD = 64                 # comparisons after which old differences no longer count
     MAX_COMPARED = 4096         # elements of an array that are compared with the other side
-    EARLY = 64                  # local variables are examined at this many comparisons of a derivative
-    LATER = 256                 # and at this many once an instruction is met that is not ignored
-    PLACES = 256                # size of the table of instructions, a power of two
+    EARLY = 64                  # local variables are examined at this many comparisons, first and after a new place
+    SAMPLING = 8                # and later at one in this many, a power of two
+    MAX_EXAMINED = 1024         # examinations in a derivative
+    PLACES = 1024               # size of the table of instructions, a power of two
     MIN_MISSES = 2              # derivatives without a bracket after which an instruction is ignored
-    MAX_VARIABLES = 24          # functions with more local variables are not examined
+    MAX_VARIABLES = 64          # functions with more local variables are not examined
     MAX_ELEMENTS = 64           # elements of local arrays that are examined
     MAX_BRACKETED = 16          # comparisons of a bracket that are examined
 
@@ -53,7 +54,8 @@ cdef class Watch:
     """The searches of one derivative."""
 
     cdef Level level
-    cdef Py_ssize_t compared, early     # number of comparisons, and of those whose local variables are examined
+    cdef Py_ssize_t compared, examined  # number of comparisons, and of those whose local variables were examined
+    cdef Py_ssize_t early               # local variables are examined up to this comparison
     cdef double peak, earlier           # largest differences in this and in the last period
     cdef list searches
     cdef list found                     # searches that contracted and began again
@@ -87,8 +89,12 @@ cdef int turn_to(Level level) except -1:
 
 
 cdef inline bint is_watched(Level level, double difference) except -1:
-    """Count a comparison and return whether it is one of the first, or its sides are close."""
-    return is_close(level, difference) or watch.compared <= watch.early
+    """Count a comparison and return whether its sides are close, or local variables are to be examined at it."""
+    return is_close(level, difference) or is_examined()
+
+
+cdef inline bint is_examined() noexcept:
+    return watch.compared <= watch.early or watch.compared & (SAMPLING - 1) == 0
 
 
 cdef inline bint is_close(Level level, double difference) except -1:
@@ -298,14 +304,17 @@ cdef Search bracket_here():
         places[slot] = place
     if not place.is_users or place.misses >= MIN_MISSES:
         return None
-    watch.early = LATER
     if watch.brackets is None:
         watch.brackets = {}
     found = watch.brackets.get(place)
     if found is None:
         found = watch.brackets[place] = Search.__new__(Search)
         found.code, found.last, found.place = code, last, place
-    return found if found.n < MAX_BRACKETED else None
+    if found.n >= MAX_BRACKETED or watch.examined >= MAX_EXAMINED:
+        return None
+    watch.examined += 1
+    watch.early = max(watch.early, watch.compared + EARLY)
+    return found
 
 
 cdef int add_to_bracket(Search search, Sample sample, list outcome) except -1:
@@ -372,7 +381,7 @@ cdef int watch_scalars(object x, object other, double difference) except -1:
     """Add a comparison of a traced scalar with a scalar to its search, and to that of its bracket."""
     cdef Sample sample
     cdef Search search
-    if watch.compared <= watch.early:
+    if is_examined():
         search = bracket_here()
         if search is not None:
             set_scalar_sample(&sample, x, other, difference)
@@ -437,7 +446,7 @@ cdef int watch_operands(object left, object right) except -1:
         return 0
     if level is not watch.level:
         turn_to(level)
-    if watch.compared <= watch.early:
+    if is_examined():
         search = bracket_here()
         sample.difference = NAN if search is None else distance(value_of(left), value_of(right))
         if sample.difference == sample.difference:
