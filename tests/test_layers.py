@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1] / "src" / "wengert"
 # The import order, lowest layer first.  A unit is a module or sub-package directly below `wengert`; it may import units
 # of earlier lines.  Units of one set may import each other, different sets on a line may not.
 LAYERS = [
-    [{"errors"}, {"features"}, {"dependence"}],  # exceptions; platform features; vocabulary of dependence patterns
+    [{"errors"}, {"features"}, {"dependence"}, {"notebook"}],  # they import nothing
     [{"registry"}],  # a row per function
     [{"rules"}, {"core"}],  # derivatives of functions; the engine: they meet in the registry
     [{"standard_library"}],  # math, cmath, statistics and conversions of followed code
@@ -32,7 +32,7 @@ LAYERS = [
     [{"scipy"}],
 ]
 # May import anything; nothing imports them.  `__init__` is the package itself.
-TOP = {"__init__", "debug", "testing", "viz"}
+TOP = {"__init__", "debug", "testing", "typing", "viz"}
 # Imported by setuptools, before there is a package.
 ALONE = {"_build"}
 

@@ -10,6 +10,15 @@ from typing import TYPE_CHECKING
 from wengert.program import backends as _backends
 
 if TYPE_CHECKING:
+    from wengert import checkpointing as checkpointing
+    from wengert import cuda as cuda
+    from wengert import errors as errors
+    from wengert import implicit as implicit
+    from wengert import numpy as numpy
+    from wengert import scipy as scipy
+    from wengert import testing as testing
+    from wengert import typing as typing
+    from wengert import viz as viz
     from wengert.api import (
         clear_caches,
         compile,
@@ -115,7 +124,7 @@ _HOMES = {
 }
 
 # Submodules and subpackages that are attributes, imported on first use.
-_MODULES = ("checkpointing", "cuda", "errors", "implicit", "numpy", "scipy", "testing", "viz")
+_MODULES = ("checkpointing", "cuda", "errors", "implicit", "numpy", "scipy", "testing", "typing", "viz")
 
 __all__ = [
     "CompileWarning",
@@ -169,16 +178,18 @@ __all__ = [
 ]
 
 
-def __getattr__(name):
-    home = _HOMES.get(name)
-    if home is not None:
-        value = getattr(_import_module(f"wengert.{home}"), name)
-    elif name in _MODULES:
-        value = _import_module(f"wengert.{name}")
-    else:
-        raise AttributeError(f"module 'wengert' has no attribute {name!r}")
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # with a `__getattr__` every name would seem to exist
+
+    def __getattr__(name):
+        home = _HOMES.get(name)
+        if home is not None:
+            value = getattr(_import_module(f"wengert.{home}"), name)
+        elif name in _MODULES:
+            value = _import_module(f"wengert.{name}")
+        else:
+            raise AttributeError(f"module 'wengert' has no attribute {name!r}")
+        globals()[name] = value
+        return value
 
 
 def _make_kernel(*args, **options):

@@ -13,7 +13,7 @@ import dataclasses
 import inspect
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from wengert.core.operands import var
 from wengert.core.rebind.rebind import original
 from wengert.core.tape.tape import holds_complex
 from wengert.errors import ComplexValueError
+
+T = TypeVar("T")
 
 _registered: dict[type, _Registered] = {}
 
@@ -63,7 +65,7 @@ def _needs_two(restore):
     return sum(p.kind in kinds and p.default is p.empty for p in parameters) == 2
 
 
-def register_container(cls: type, flatten: Callable, restore: Callable) -> type:
+def register_container(cls: type[T], flatten: Callable[[T], Any], restore: Callable[..., T]) -> type[T]:
     """Register a class as a container, like ``jax.tree_util.register_pytree_node``.
 
     Its objects may then be arguments, results, directions, loop states and parts of other containers.
@@ -217,7 +219,7 @@ def split(x: Any) -> tuple[list, Callable[[list], Any]]:
     return [leaf for leaves, _ in parts for leaf in leaves], assemble
 
 
-def ravel(tree: Any) -> tuple[np.ndarray, Callable[[Any], Any]]:
+def ravel(tree: T) -> tuple[np.ndarray, Callable[[Any], T]]:
     """Put all numbers of a container into one vector, for solvers that take a vector of unknowns.
 
     Parameters

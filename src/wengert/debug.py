@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from wengert.containers import plain_copy
 from wengert.core import levels
 from wengert.core.dispatch import dispatch
 from wengert.core.operands import var
+
+T = TypeVar("T")
 
 
 @contextlib.contextmanager
@@ -58,7 +60,7 @@ def detect_nan() -> Iterator[None]:
         yield
 
 
-def probe(x: Any, callback: Callable) -> Any:
+def probe(x: T, callback: Callable[[Any], Any]) -> T:
     """Return `x` unchanged, and pass its adjoint or tangent to a function whenever a derivative propagates it.
 
     Parameters

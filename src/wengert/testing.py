@@ -11,7 +11,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -220,7 +220,7 @@ def check_derivatives(
     f: Callable,
     x: Any,
     order: int = 2,
-    modes: tuple = ("forward", "reverse", "mixed"),
+    modes: tuple[Literal["forward", "reverse", "mixed"], ...] = ("forward", "reverse", "mixed"),
     *,
     args: tuple = (),
     kwargs: dict | None = None,
@@ -228,7 +228,7 @@ def check_derivatives(
     rtol: float | None = None,
     atol: float = 0.0,
     seed: int = 1964,
-    reference: str = "auto",
+    reference: Literal["auto", "differences", "complex-step"] = "auto",
 ) -> Check:
     """Raise unless all methods of differentiation agree with each other and with finite differences of the function.
 
@@ -643,7 +643,7 @@ def bisect_passes(
     args: tuple = (),
     kwargs: dict | None = None,
     at: Any = None,
-    tier: str = "vm",
+    tier: Literal["auto", "vm", "llvm"] = "vm",
     rtol: float = 1e-9,
 ) -> Bisection:
     """Find the compiler pass that makes the program of a function, or of its derivative, return a wrong result.

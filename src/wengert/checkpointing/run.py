@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from wengert.core.modes.nested import NestedTape
 from wengert.core.modes.pullback import independent, own_copy
 from wengert.core.rebind.rebind import rebound
 from wengert.core.tape.tape import Tape
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def loop(
@@ -134,7 +137,7 @@ def loop(
     return entry.record(schedule, leaves, spill if k == 0 else None)
 
 
-def checkpoint(f: Callable) -> Callable:
+def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
     """Recompute and record a call when it is swept; until then only its result takes memory.
 
     Parameters

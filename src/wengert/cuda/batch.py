@@ -6,7 +6,7 @@ It also writes a status for each point: the number of the guard that failed ther
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -61,10 +61,10 @@ class Kernel:
         self,
         program: Program,
         dtype: Any = None,
-        compile: str = "auto",
+        compile: Literal["auto", "never"] = "auto",
         chunk: int | str = "auto",
         debug: bool = False,
-        target: str = "cuda",
+        target: Literal["cuda", "cpu"] = "cuda",
     ):
         if compile not in ("auto", "never"):
             raise ValueError(f"to_cuda: compile must be 'auto' or 'never', not {compile!r}")

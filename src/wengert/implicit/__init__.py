@@ -12,11 +12,13 @@ _HOMES = {"Info": "theorem", "defines_root": "solve", "fixed_point": "solve", "r
 __all__ = ["Info", "defines_root", "fixed_point", "root"]
 
 
-def __getattr__(name):
-    if name not in _HOMES:
-        raise AttributeError(f"module 'wengert.implicit' has no attribute {name!r}")
-    value = globals()[name] = getattr(_import_module(f"wengert.implicit.{_HOMES[name]}"), name)
-    return value
+if not TYPE_CHECKING:  # with a `__getattr__` every name would seem to exist
+
+    def __getattr__(name):
+        if name not in _HOMES:
+            raise AttributeError(f"module 'wengert.implicit' has no attribute {name!r}")
+        value = globals()[name] = getattr(_import_module(f"wengert.implicit.{_HOMES[name]}"), name)
+        return value
 
 
 def __dir__():

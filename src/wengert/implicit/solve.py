@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,8 @@ from wengert.implicit.theorem import (
 )
 from wengert.transforms.products import frames_inside
 
+F = TypeVar("F", bound=Callable)
+
 #: relative tolerance of x for SciPy's solvers
 _TOLERANCE = 1e-12
 
@@ -44,10 +46,10 @@ def root(
     *,
     args: tuple = (),
     solve: Callable | None = None,
-    jac: Any = "auto",
-    linsolve: Any = "auto",
-    on_failure: str = "raise",
-    on_singular: str = "raise",
+    jac: Literal["auto", "dense", "matrix_free"] | Callable = "auto",
+    linsolve: Literal["auto", "lu", "gmres"] | Callable = "auto",
+    on_failure: Literal["raise", "warn", "nan"] = "raise",
+    on_singular: Literal["raise", "lstsq", "nan"] = "raise",
     polish: Any = "auto",
     has_info: bool = False,
 ) -> Any:
@@ -144,10 +146,10 @@ def fixed_point(
     *,
     args: tuple = (),
     solve: Callable | None = None,
-    jac: Any = "auto",
-    linsolve: Any = "auto",
-    on_failure: str = "raise",
-    on_singular: str = "raise",
+    jac: Literal["auto", "dense", "matrix_free"] | Callable = "auto",
+    linsolve: Literal["auto", "lu", "gmres"] | Callable = "auto",
+    on_failure: Literal["raise", "warn", "nan"] = "raise",
+    on_singular: Literal["raise", "lstsq", "nan"] = "raise",
     polish: Any = "auto",
     has_info: bool = False,
 ) -> Any:
@@ -213,12 +215,12 @@ def defines_root(
     f: Callable,
     argnums: int | tuple | None = None,
     *,
-    jac: Any = "auto",
-    linsolve: Any = "auto",
-    on_failure: str = "raise",
-    on_singular: str = "raise",
+    jac: Literal["auto", "dense", "matrix_free"] | Callable = "auto",
+    linsolve: Literal["auto", "lu", "gmres"] | Callable = "auto",
+    on_failure: Literal["raise", "warn", "nan"] = "raise",
+    on_singular: Literal["raise", "lstsq", "nan"] = "raise",
     polish: Any = "auto",
-) -> Callable:
+) -> Callable[[F], F]:
     """Decorate your own solver, whose result is a root of `f`: ``f(solver(*args), *args) = 0``.
 
     The solver may be anything: it gets plain values, and its iterations are not differentiated.

@@ -7,10 +7,11 @@ import io
 import pickle
 import zlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from wengert import notebook
 from wengert.containers import children_of
 from wengert.core.levels import warn_search
 from wengert.program import backends, pickling
@@ -132,7 +133,7 @@ class Program(Runner):
             self._machine = Machine(self._lowered_ir(), self._exact, self._tier, self._disabled)
         return self._machine
 
-    def tiered(self, tier: str) -> Program:
+    def tiered(self, tier: Literal["auto", "vm", "llvm"]) -> Program:
         """Return a copy that runs on another tier, as do the derivatives made from it.
 
         Parameters
@@ -412,6 +413,14 @@ class Program(Runner):
     def __str__(self):
         return printed(self._listing)
 
+    def __dir__(self):
+        return [name for name in super().__dir__() if name.startswith("__") or not name.startswith("_")]
+
+    def _repr_html_(self):
+        from wengert.program.report import drawing  # rarely needed
+
+        return notebook.html(repr(self), lambda figure: drawing.draw(self, figure.subplots(1, 2)), size=(10.0, 4.0))
+
     def explain(self) -> Summary:
         """Summarise the program: its instructions, the effect of the compiler passes, and the VM kernels.
 
@@ -456,10 +465,10 @@ class Program(Runner):
         self,
         dtype: Any = None,
         *,
-        compile: str = "auto",
+        compile: Literal["auto", "never"] = "auto",
         chunk: int | str = "auto",
         debug: bool = False,
-        target: str = "cuda",
+        target: Literal["cuda", "cpu"] = "cuda",
     ) -> Any:
         """Compile the program for a GPU, to evaluate it at many points at once, one thread per point.
 

@@ -4,24 +4,6 @@
 """
 
 from importlib import import_module as _import_module
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from wengert.scipy import (
-        cluster,
-        constants,
-        fft,
-        integrate,
-        interpolate,
-        linalg,
-        ndimage,
-        optimize,
-        signal,
-        sparse,
-        spatial,
-        special,
-        stats,
-    )
 
 __all__ = [
     "cluster",

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 
+from wengert import notebook
 from wengert.errors import PatternError
 from wengert.sparse.colour_search import METHODS, SEARCHES
 from wengert.sparse.recovery import alone
@@ -91,6 +92,9 @@ class Colouring:
         if self.kind == "bidirectional":
             colours = f"{self.row_count} row and {self.column_count} column colours"
         return f"<{self.kind} colouring: {colours} of {what}, at least {self.lower_bound} needed, by {self.method}>"
+
+    def _repr_html_(self):
+        return notebook.html(repr(self), lambda figure: self.plot(figure.add_subplot()))
 
     def seeds(self, start: int = 0, stop: int | None = None, *, side: str | None = None, dtype: Any = float):
         """Seed vectors of the products: seed c is 1 where the colour is c.
@@ -185,8 +189,10 @@ class Colouring:
 def colouring(
     pattern: Any,
     *,
-    kind: str = "column",
-    method: str = "auto",
+    kind: Literal["column", "row", "bidirectional", "star", "acyclic"] = "column",
+    method: Literal[
+        "auto", "lattice", "natural", "largest_first", "smallest_last", "incidence_degree", "dsatur"
+    ] = "auto",
     shape: tuple[int, ...] | None = None,
     row_shape: tuple[int, ...] | None = None,
     budget: float | None = None,

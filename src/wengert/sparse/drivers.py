@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from wengert import notebook
 from wengert.containers import children_of
 from wengert.core.levels import running
 from wengert.errors import PatternError, StaleProgramError
@@ -532,13 +533,23 @@ def _perturbed(leaf, most, rng):
 
 
 class SparseDerivative(dense.Derivative):
-    """A sparse Jacobian or Hessian, as ``jacobian(f, sparse=True)`` and ``hessian(f, sparse=True)`` return it.
+    """Sparse Jacobian or Hessian of a function; takes the arguments of the function and returns a sparse array.
 
     Attributes
     ----------
-    pattern, colours, mode, plan
-        Pattern, `Colouring` or None, mode and plan of the last call.
+    fun : callable
+        The function, compiled.
+    pattern : scipy.sparse.csr_array of bool, or None
+        Pattern of the last call.
+    colours : Colouring or None
+        Colouring of the last call, if there was one.
+    mode : str
+        Mode of the last call.
+    plan : Plan or None
+        How the nonzeros were computed in the last call.
     """
+
+    public = ("colours", "fun", "mode", "pattern", "plan", "values")
 
     def __init__(self, f, argnums=0, value=False, sparse=True, format="csr", mode="auto", order=1):
         word = "hessian" if order == 2 else "jacobian"
@@ -560,8 +571,8 @@ class SparseDerivative(dense.Derivative):
             raise TypeError(f"{word}: with sparse=, argnums must be one nonnegative int, not {argnums!r}")
         options = {name: getattr(f, name) for name in _INHERITED_OPTIONS} if isinstance(f, Compiled) else {}
         f = f.f if isinstance(f, Compiled) else f
+        self.word = word
         super().__init__(f, int(argnums), value)
-        self.word, self.name = word, f"{word}({dense._name_of(f)})"
         self.sparse, self.format, self.requested_mode, self.order = sparse, format, mode, order
         self._last: Nonzeros | None = None  # describes the last result
         self.replayed = Replayed(SparseOperator(f, int(argnums), value, sparse, format, mode, order), **options)
@@ -569,6 +580,12 @@ class SparseDerivative(dense.Derivative):
     def __repr__(self):
         shown = "pattern" if isinstance(self.sparse, UserPattern) else repr(self.sparse)
         return f"{super().__repr__()[:-1]}, sparse={shown})"
+
+    def _repr_html_(self):
+        plan = self.plan
+        if plan is None:
+            return None
+        return notebook.html(f"{self!r}\n{plan!r}", lambda figure: plan.plot(figure.add_subplot()))
 
     def __reduce__(self):
         options = (self.sparse, self.format, self.requested_mode, self.order)

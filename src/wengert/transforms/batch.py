@@ -6,7 +6,6 @@ calls it for each.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -24,7 +23,7 @@ from wengert.transforms.stacked import Batch, Maker, NotBatchable
 
 
 class Mapped(Operator):
-    """`f` vectorised over a batch axis."""
+    """A function vectorised over a batch axis; takes its arguments, with that axis."""
 
     word = "vmap"
     is_derivative = False
@@ -38,12 +37,7 @@ class Mapped(Operator):
         self.out_axes = out_axes
         self._loops = False  # whether a call found that f looks at single elements
         self.__wrapped__ = f
-        self.__doc__ = f"{self.name}\n\n{getattr(f, '__doc__', None) or ''}".rstrip()
         self.__name__ = self.__qualname__ = f"vmap_{getattr(f, '__name__', type(f).__name__)}"
-
-    @property
-    def __signature__(self):
-        return inspect.signature(self.f)
 
     def __repr__(self):
         options = [f", {word}={axes!r}" for word, axes in self._options().items() if axes != 0]

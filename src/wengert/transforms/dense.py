@@ -60,10 +60,26 @@ MIN_DIRECTIONS = 16
 MAX_SWEEP_BYTES = 1 << 28
 
 
+class _Documentation:
+    """`__doc__` of operators: the text of the class; for an instance also the function and its documentation."""
+
+    def __init__(self, text: str | None):
+        self.text = text
+
+    def __get__(self, instance: Any, owner: type) -> str | None:
+        if instance is None:
+            return self.text
+        doc = getattr(instance.f, "__doc__", None)
+        of_f = f"\n\n{_name_of(instance.f)}:\n\n{inspect.cleandoc(doc)}" if isinstance(doc, str) else ""
+        return f"{instance!r}\n\n{inspect.cleandoc(self.text or '')}{of_f}"
+
+
 class Operator:
     """A function and the positions of its differentiated arguments; base of all operators on functions."""
 
     word = "operator"
+    public: tuple = ()  # attributes that `dir` shows
+    directions: tuple = ()  # names of the parameters that follow the first one of `f`
     sweeps = 1  # order of the derivatives that sweeps over the tape compute
     takes_complex = False  # whether arguments may be complex
     is_derivative = True  # whether it is a derivative of `f` and can be derived from the program of `f`
@@ -85,6 +101,21 @@ class Operator:
             or (isinstance(argnums, tuple) and all(isinstance(i, (int, np.integer)) for i in argnums))
         ):
             raise TypeError(f"{self.word}: argnums must be an int, a tuple of ints or a slice, not {argnums!r}")
+
+    def __init_subclass__(cls):
+        cls.__doc__ = _Documentation(cls.__doc__)  # type: ignore[assignment]
+
+    def __dir__(self):
+        return [*(name for name in super().__dir__() if name.startswith("__")), *self.public]
+
+    @property
+    def __signature__(self):
+        signature = inspect.signature(self.f)
+        first, *others = [*signature.parameters.values()] or [None]
+        if first is None or not self.directions or first.kind > first.POSITIONAL_OR_KEYWORD:
+            return signature
+        added = [inspect.Parameter(name, first.kind) for name in self.directions]
+        return signature.replace(parameters=[first.replace(default=first.empty), *added, *others])
 
     def __repr__(self):
         options = "" if self.argnums == 0 else f", argnums={self.argnums!r}"
@@ -123,7 +154,7 @@ class Derivative(Operator):
     """Base class of derivatives of `f` that are callables with the signature of `f`."""
 
     word = "derivative"
-
+    public = ("fun",)
     holomorphic = False
 
     def __init__(self, f: Callable, argnums: Any = 0, value: bool = False, has_aux: bool = False):
@@ -135,17 +166,12 @@ class Derivative(Operator):
         self._lock = threading.Lock()
         self._n = self._size = -1  # input and output size for which `quick` was accepted; -1 is any
         self.__wrapped__ = f
-        self.__doc__ = f"{self.name}\n\n{getattr(f, '__doc__', None) or ''}".rstrip()
         self.__name__ = self.__qualname__ = f"{self.word}_{_name_of(f)}"
 
     def __repr__(self):
         options = ", value=True" if self.with_value else ""
         options += ", holomorphic=True" if self.holomorphic else ""
         return super().__repr__()[:-1] + options + ")"
-
-    @property
-    def __signature__(self):
-        return inspect.signature(self.f)
 
     def __call__(self, *args, out=None, **kwargs):
         if self._unused > MAX_UNUSED_RECORDINGS and not running.get():
@@ -345,7 +371,15 @@ def directions_at_once(run: Recording, m: int) -> int:
 
 
 class Gradient(Derivative):
-    """Gradient of a scalar-valued function."""
+    """Gradient of a scalar-valued function; takes the arguments of the function.
+
+    With ``out=``, it is written into that array.
+
+    Attributes
+    ----------
+    fun : callable
+        The function, which shares its evaluation with the gradient at the same point.
+    """
 
     word = "grad"
     takes_complex = True
@@ -376,9 +410,21 @@ MODES = ("auto", "forward", "reverse")
 
 
 class Jacobian(Derivative):
-    """Jacobian by rows or by columns, whichever costs less for its shape."""
+    """Jacobian of a function, by rows or by columns; takes the arguments of the function.
+
+    With ``out=``, it is written into that array.
+
+    Attributes
+    ----------
+    fun : callable
+        The function, which shares its evaluation with the Jacobian at the same point, as in
+        ``root(J.fun, x0, jac=J)``.
+    plan : Plan or None
+        Mode and number of sweeps of the last call.
+    """
 
     word = "jacobian"
+    public = ("fun", "plan")
 
     def __init__(self, f, argnums=0, value=False, has_aux=False, chunk=None, mode="auto", holomorphic=False):
         super().__init__(f, argnums, value, has_aux)
@@ -576,7 +622,10 @@ def _of_type(matrix, dtype):
 
 
 class VJP(Operator):
-    """``vjp(f)``: a callable that returns the value and the pullback at a point."""
+    """Value of a function and its pullback, ``(y, pullback)``; takes the arguments of the function.
+
+    ``pullback(ybar)`` multiplies a cotangent by the transposed Jacobian.
+    """
 
     word = "vjp"
     takes_complex = True
@@ -604,9 +653,13 @@ class _Identity:
 
 
 class JVP(Operator):
-    """``jvp(f)``: a callable that returns the value at a point and the derivative along a direction."""
+    """Value of a function and its derivative along a direction, ``(y, dy)``.
+
+    The direction `v` follows the first argument of the function.
+    """
 
     word = "jvp"
+    directions = ("v",)
 
     def __call__(self, x, v, *args, **kwargs):
         args = (x, *args)
@@ -634,7 +687,13 @@ class JVP(Operator):
 
 
 class Elementwise(Derivative):
-    """Derivative of a function of one scalar, or of an elementwise function."""
+    """Derivative of a function of one scalar, or of an elementwise function; takes the arguments of the function.
+
+    Attributes
+    ----------
+    fun : callable
+        The function, which shares its evaluation with the derivative at the same point.
+    """
 
     word = "derivative"
 

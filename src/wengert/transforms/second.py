@@ -48,7 +48,15 @@ _MODES = ("auto", "mixed", "forward", "reverse")
 
 
 class Hessian(Derivative):
-    """Hessian of a scalar-valued function; exactly symmetric."""
+    """Hessian of a scalar-valued function, exactly symmetric; takes the arguments of the function.
+
+    With ``out=``, it is written into that array.
+
+    Attributes
+    ----------
+    fun : callable
+        The function, which shares its evaluation with the Hessian at the same point.
+    """
 
     word = "hessian"
     sweeps = 2
@@ -171,9 +179,13 @@ def _scalar_valued(hessian):
 
 
 class HVP(Operator):
-    """Hessian-vector products: a callable of the point, the vector and further arguments."""
+    """Product of the Hessian of a function with a vector.
+
+    The vector `v` follows the first argument of the function, as ``scipy.optimize.minimize(hessp=)`` passes it.
+    """
 
     word = "hvp"
+    directions = ("v",)
     sweeps = 2
     takes_complex = True
 
@@ -254,7 +266,7 @@ class Products(HVP):
 
 
 class Linearize(Operator):
-    """Value of a function at a point and its Jacobian there as a linear operator."""
+    """Value of a function and its Jacobian as a linear operator, ``(y, J)``; takes the arguments of the function."""
 
     word = "linearize"
 

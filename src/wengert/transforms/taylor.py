@@ -20,9 +20,13 @@ from wengert.transforms.series import Maker, Series
 
 
 class Taylor(Operator):
-    """Taylor coefficients of f(x + t v) in t."""
+    """Taylor coefficients of a function along a line: of ``f(x + t v)`` in ``t``.
+
+    The direction `v` and the order follow the first argument of the function.
+    """
 
     word = "taylor"
+    directions = ("v", "order")
     is_derivative = False
 
     def __init__(self, f, argnums=0):

@@ -187,6 +187,10 @@ class Compiled(Caller):
         options += f", disable={self.disable!r}" if self.disable else ""
         return f"compile({self.f if isinstance(self.f, Operator) else self._name}{options})"
 
+    def __dir__(self):
+        public = {"clear", "paths", *(self.f.public if isinstance(self.f, Operator) else ())} - {"plan"}
+        return [*(name for name in super().__dir__() if name.startswith("__")), *sorted(public)]
+
     def __getattr__(self, name):
         if name == "f" or name.startswith("__"):
             raise AttributeError(name)

@@ -1,0 +1,692 @@
+"""Types of `wengert.api`: operators keep the parameters of the function, and options are literals."""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeAlias, TypedDict, TypeVar, Unpack, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator
+
+from wengert.program.program import Program
+from wengert.typing import Compiled, CompiledDerivative, Derivative, Jacobian, Pullback, SparseDerivative
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+X = TypeVar("X")
+
+F: TypeAlias = Callable[..., Any]
+Array: TypeAlias = NDArray[Any]
+Numbers: TypeAlias = float | Sequence[float] | Array
+Argnums: TypeAlias = int | Sequence[int] | slice
+No: TypeAlias = Literal[False]
+Yes: TypeAlias = Literal[True]
+
+# ---- options; those that decide the type of the result are parameters
+
+class _Arguments(TypedDict, total=False):
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any] | None
+
+class _Gradient(_Arguments, total=False):
+    holomorphic: bool
+
+class _Derivative(_Gradient, total=False):
+    order: int
+
+class _OneMode(_Gradient, total=False):
+    chunk: int | None
+    format: Literal["csr", "csc", "coo"]
+
+class _Jacobian(_OneMode, total=False):
+    mode: Literal["auto", "forward", "reverse", "mixed"]
+
+class _Hessian(_Arguments, total=False):
+    mode: Literal["auto", "forward", "reverse", "mixed"]
+    chunk: int | None
+    format: Literal["csr", "csc", "coo"]
+
+class _Compiler(TypedDict, total=False):
+    exact: bool
+    recheck: Literal["auto"] | int | None
+    tier: Literal["auto", "vm", "llvm"]
+    constant: Any
+    disable: str | Collection[str]
+
+class _Recorder(_Arguments, total=False):
+    exact: bool
+    disable: str | Collection[str]
+
+class _Rules(TypedDict, total=False):
+    jvp: Callable[..., Any] | Literal["fd"] | None
+    vjp: Callable[..., Any] | None
+    sparsity: Any
+
+# ---- operators
+
+@overload
+def grad(
+    f: Compiled[P, Any],
+    /,
+    *,
+    argnums: Argnums = 0,
+    value: bool = False,
+    has_aux: bool = False,
+    **options: Unpack[_Gradient],
+) -> CompiledDerivative[P, Any]: ...
+@overload
+def grad(
+    f: Callable[P, Any],
+    /,
+    *,
+    argnums: Argnums = 0,
+    value: No = False,
+    has_aux: No = False,
+    **options: Unpack[_Gradient],
+) -> Derivative[P, Any]: ...
+@overload
+def grad(
+    f: Callable[P, Any], /, *, argnums: Argnums = 0, value: Yes, has_aux: No = False, **options: Unpack[_Gradient]
+) -> Derivative[P, tuple[Any, Any]]: ...
+@overload
+def grad(
+    f: Callable[P, Any],
+    /,
+    *,
+    argnums: Argnums = 0,
+    value: bool = False,
+    has_aux: bool = False,
+    **options: Unpack[_Gradient],
+) -> Derivative[P, Any]: ...
+@overload
+def grad(
+    f: F, x: Array, /, *, argnums: int = 0, value: No = False, has_aux: No = False, **options: Unpack[_Gradient]
+) -> Array: ...
+@overload
+def grad(
+    f: F, x: float, /, *, argnums: int = 0, value: No = False, has_aux: No = False, **options: Unpack[_Gradient]
+) -> np.float64: ...
+@overload
+def grad(
+    f: F, x: Any, /, *, argnums: Argnums = 0, value: No = False, has_aux: No = False, **options: Unpack[_Gradient]
+) -> Any: ...
+@overload
+def grad(
+    f: F, x: Any, /, *, argnums: Argnums = 0, value: Yes, has_aux: No = False, **options: Unpack[_Gradient]
+) -> tuple[Any, Any]: ...
+@overload
+def grad(
+    f: F, x: Any, /, *, argnums: Argnums = 0, value: bool = False, has_aux: bool = False, **options: Unpack[_Gradient]
+) -> Any: ...
+
+gradient = grad
+
+@overload
+def value_and_grad(
+    f: Compiled[P, Any], /, *, argnums: Argnums = 0, has_aux: bool = False, **options: Unpack[_Arguments]
+) -> CompiledDerivative[P, tuple[Any, ...]]: ...
+@overload
+def value_and_grad(
+    f: Callable[P, Any], /, *, argnums: Argnums = 0, has_aux: No = False, **options: Unpack[_Arguments]
+) -> Derivative[P, tuple[Any, Any]]: ...
+@overload
+def value_and_grad(
+    f: Callable[P, Any], /, *, argnums: Argnums = 0, has_aux: bool = False, **options: Unpack[_Arguments]
+) -> Derivative[P, tuple[Any, ...]]: ...
+@overload
+def value_and_grad(
+    f: F, x: Any, /, *, argnums: Argnums = 0, has_aux: No = False, **options: Unpack[_Arguments]
+) -> tuple[Any, Any]: ...
+@overload
+def value_and_grad(
+    f: F, x: Any, /, *, argnums: Argnums = 0, has_aux: bool = False, **options: Unpack[_Arguments]
+) -> tuple[Any, ...]: ...
+
+@overload
+def jacobian(  # type: ignore[overload-overlap]
+    f: Compiled[P, Any],
+    /,
+    *,
+    argnums: Argnums = 0,
+    value: bool = False,
+    has_aux: bool = False,
+    sparse: Any = False,
+    **options: Unpack[_Jacobian],
+) -> CompiledDerivative[P, Any]: ...
+@overload
+def jacobian(
+    f: Callable[P, Any],
+    /,
+    *,
+    argnums: Argnums = 0,
+    value: No = False,
+    has_aux: No = False,
+    sparse: No = False,
+    **options: Unpack[_Jacobian],
+) -> Jacobian[P, Any]: ...
+@overload
+def jacobian(
+    f: Callable[P, Any],
+    /,
+    *,
+    argnums: Argnums = 0,
+    value: Yes,
+    has_aux: No = False,
+    sparse: No = False,
+    **options: Unpack[_Jacobian],
+) -> Jacobian[P, tuple[Any, Any]]: ...
+@overload
+def jacobian(
+    f: Callable[P, Any],
+    /,
+    *,
+    argnums: Argnums = 0,
+    value: bool = False,
+    has_aux: bool = False,
+    sparse: No = False,
+    **options: Unpack[_Jacobian],
+) -> Jacobian[P, Any]: ...
+@overload
+def jacobian(
+    f: Callable[P, Any], /, *, argnums: Argnums = 0, value: bool = False, sparse: Any, **options: Unpack[_Jacobian]
+) -> SparseDerivative[P, Any]: ...
+@overload
+def jacobian(
+    f: Callable[..., Numbers],
+    x: Array,
+    /,
+    *,
+    argnums: int = 0,
+    value: No = False,
+    has_aux: No = False,
+    sparse: No = False,
+    **options: Unpack[_Jacobian],
+) -> Array: ...
+@overload
+def jacobian(
+    f: F,
+    x: Any,
+    /,
+    *,
+    argnums: Argnums = 0,
+    value: No = False,
+    has_aux: No = False,
+    sparse: No = False,
+    **options: Unpack[_Jacobian],
+) -> Any: ...
+@overload
+def jacobian(
+    f: F,
+    x: Any,
+    /,
+    *,
+    argnums: Argnums = 0,
+    value: Yes,
+    has_aux: No = False,
+    sparse: No = False,
+    **options: Unpack[_Jacobian],
+) -> tuple[Any, Any]: ...
+@overload
+def jacobian(
+    f: F,
+    x: Any,
+    /,
+    *,
+    argnums: Argnums = 0,
+    value: bool = False,
+    has_aux: bool = False,
+    sparse: Any = False,
+    **options: Unpack[_Jacobian],
+) -> Any: ...
+
+@overload
+def jacfwd(  # type: ignore[overload-overlap]
+    f: Compiled[P, Any],
+    /,
+    *,
+    argnums: Argnums = 0,
+    value: bool = False,
+    has_aux: bool = False,
+    sparse: Any = False,
+    **options: Unpack[_OneMode],
+) -> CompiledDerivative[P, Any]: ...
+@overload
+def jacfwd(
+    f: Callable[P, Any],
+    /,
+    *,
+    argnums: Argnums = 0,
+    value: No = False,
+    has_aux: No = False,
+    sparse: No = False,
+    **options: Unpack[_OneMode],
+) -> Jacobian[P, Any]: ...
+@overload
+def jacfwd(
+    f: Callable[P, Any],
+    /,
+    *,
+    argnums: Argnums = 0,
+    value: Yes,
+    has_aux: No = False,
+    sparse: No = False,
+    **options: Unpack[_OneMode],
+) -> Jacobian[P, tuple[Any, Any]]: ...
+@overload
+def jacfwd(
+    f: Callable[P, Any],
+    /,
+    *,
+    argnums: Argnums = 0,
+    value: bool = False,
+    has_aux: bool = False,
+    sparse: No = False,
+    **options: Unpack[_OneMode],
+) -> Jacobian[P, Any]: ...
+@overload
+def jacfwd(
+    f: Callable[P, Any], /, *, argnums: Argnums = 0, value: bool = False, sparse: Any, **options: Unpack[_OneMode]
+) -> SparseDerivative[P, Any]: ...
+@overload
+def jacfwd(
+    f: Callable[..., Numbers],
+    x: Array,
+    /,
+    *,
+    argnums: int = 0,
+    value: No = False,
+    has_aux: No = False,
+    sparse: No = False,
+    **options: Unpack[_OneMode],
+) -> Array: ...
+@overload
+def jacfwd(
+    f: F,
+    x: Any,
+    /,
+    *,
+    argnums: Argnums = 0,
+    value: No = False,
+    has_aux: No = False,
+    sparse: No = False,
+    **options: Unpack[_OneMode],
+) -> Any: ...
+@overload
+def jacfwd(
+    f: F,
+    x: Any,
+    /,
+    *,
+    argnums: Argnums = 0,
+    value: Yes,
+    has_aux: No = False,
+    sparse: No = False,
+    **options: Unpack[_OneMode],
+) -> tuple[Any, Any]: ...
+@overload
+def jacfwd(
+    f: F,
+    x: Any,
+    /,
+    *,
+    argnums: Argnums = 0,
+    value: bool = False,
+    has_aux: bool = False,
+    sparse: Any = False,
+    **options: Unpack[_OneMode],
+) -> Any: ...
+
+@overload
+def jacrev(  # type: ignore[overload-overlap]
+    f: Compiled[P, Any],
+    /,
+    *,
+    argnums: Argnums = 0,
+    value: bool = False,
+    has_aux: bool = False,
+    sparse: Any = False,
+    **options: Unpack[_OneMode],
+) -> CompiledDerivative[P, Any]: ...
+@overload
+def jacrev(
+    f: Callable[P, Any],
+    /,
+    *,
+    argnums: Argnums = 0,
+    value: No = False,
+    has_aux: No = False,
+    sparse: No = False,
+    **options: Unpack[_OneMode],
+) -> Jacobian[P, Any]: ...
+@overload
+def jacrev(
+    f: Callable[P, Any],
+    /,
+    *,
+    argnums: Argnums = 0,
+    value: Yes,
+    has_aux: No = False,
+    sparse: No = False,
+    **options: Unpack[_OneMode],
+) -> Jacobian[P, tuple[Any, Any]]: ...
+@overload
+def jacrev(
+    f: Callable[P, Any],
+    /,
+    *,
+    argnums: Argnums = 0,
+    value: bool = False,
+    has_aux: bool = False,
+    sparse: No = False,
+    **options: Unpack[_OneMode],
+) -> Jacobian[P, Any]: ...
+@overload
+def jacrev(
+    f: Callable[P, Any], /, *, argnums: Argnums = 0, value: bool = False, sparse: Any, **options: Unpack[_OneMode]
+) -> SparseDerivative[P, Any]: ...
+@overload
+def jacrev(
+    f: Callable[..., Numbers],
+    x: Array,
+    /,
+    *,
+    argnums: int = 0,
+    value: No = False,
+    has_aux: No = False,
+    sparse: No = False,
+    **options: Unpack[_OneMode],
+) -> Array: ...
+@overload
+def jacrev(
+    f: F,
+    x: Any,
+    /,
+    *,
+    argnums: Argnums = 0,
+    value: No = False,
+    has_aux: No = False,
+    sparse: No = False,
+    **options: Unpack[_OneMode],
+) -> Any: ...
+@overload
+def jacrev(
+    f: F,
+    x: Any,
+    /,
+    *,
+    argnums: Argnums = 0,
+    value: Yes,
+    has_aux: No = False,
+    sparse: No = False,
+    **options: Unpack[_OneMode],
+) -> tuple[Any, Any]: ...
+@overload
+def jacrev(
+    f: F,
+    x: Any,
+    /,
+    *,
+    argnums: Argnums = 0,
+    value: bool = False,
+    has_aux: bool = False,
+    sparse: Any = False,
+    **options: Unpack[_OneMode],
+) -> Any: ...
+
+@overload
+def derivative(
+    f: Compiled[P, Any],
+    /,
+    *,
+    argnums: int = 0,
+    value: bool = False,
+    has_aux: bool = False,
+    **options: Unpack[_Derivative],
+) -> CompiledDerivative[P, Any]: ...
+@overload
+def derivative(
+    f: np.ufunc, /, *, argnums: int = 0, value: bool = False, has_aux: bool = False, **options: Unpack[_Derivative]
+) -> Derivative[..., Any]: ...
+@overload
+def derivative(
+    f: Callable[P, Any], /, *, argnums: int = 0, value: No = False, has_aux: No = False, **options: Unpack[_Derivative]
+) -> Derivative[P, Any]: ...
+@overload
+def derivative(
+    f: Callable[P, Any], /, *, argnums: int = 0, value: Yes, has_aux: No = False, **options: Unpack[_Derivative]
+) -> Derivative[P, tuple[Any, Any]]: ...
+@overload
+def derivative(
+    f: Callable[P, Any],
+    /,
+    *,
+    argnums: int = 0,
+    value: bool = False,
+    has_aux: bool = False,
+    **options: Unpack[_Derivative],
+) -> Derivative[P, Any]: ...
+@overload
+def derivative(
+    f: F, x: Array, /, *, argnums: int = 0, value: No = False, has_aux: No = False, **options: Unpack[_Derivative]
+) -> Array: ...
+@overload
+def derivative(
+    f: F, x: Any, /, *, argnums: int = 0, value: No = False, has_aux: No = False, **options: Unpack[_Derivative]
+) -> Any: ...
+@overload
+def derivative(
+    f: F, x: Any, /, *, argnums: int = 0, value: Yes, has_aux: No = False, **options: Unpack[_Derivative]
+) -> tuple[Any, Any]: ...
+@overload
+def derivative(
+    f: F, x: Any, /, *, argnums: int = 0, value: bool = False, has_aux: bool = False, **options: Unpack[_Derivative]
+) -> Any: ...
+
+@overload
+def hessian(
+    f: Compiled[P, Any],
+    /,
+    *,
+    argnums: Argnums = 0,
+    value: bool = False,
+    has_aux: bool = False,
+    sparse: Any = False,
+    **options: Unpack[_Hessian],
+) -> CompiledDerivative[P, Any]: ...
+@overload
+def hessian(
+    f: Callable[P, Any],
+    /,
+    *,
+    argnums: Argnums = 0,
+    value: No = False,
+    has_aux: No = False,
+    sparse: No = False,
+    **options: Unpack[_Hessian],
+) -> Derivative[P, Any]: ...
+@overload
+def hessian(
+    f: Callable[P, Any],
+    /,
+    *,
+    argnums: Argnums = 0,
+    value: Yes,
+    has_aux: No = False,
+    sparse: No = False,
+    **options: Unpack[_Hessian],
+) -> Derivative[P, tuple[Any, Any]]: ...
+@overload
+def hessian(
+    f: Callable[P, Any],
+    /,
+    *,
+    argnums: Argnums = 0,
+    value: bool = False,
+    has_aux: bool = False,
+    sparse: No = False,
+    **options: Unpack[_Hessian],
+) -> Derivative[P, Any]: ...
+@overload
+def hessian(
+    f: Callable[P, Any], /, *, argnums: Argnums = 0, value: bool = False, sparse: Any, **options: Unpack[_Hessian]
+) -> SparseDerivative[P, Any]: ...
+@overload
+def hessian(
+    f: F,
+    x: Array,
+    /,
+    *,
+    argnums: int = 0,
+    value: No = False,
+    has_aux: No = False,
+    sparse: No = False,
+    **options: Unpack[_Hessian],
+) -> Array: ...
+@overload
+def hessian(
+    f: F,
+    x: Any,
+    /,
+    *,
+    argnums: Argnums = 0,
+    value: No = False,
+    has_aux: No = False,
+    sparse: No = False,
+    **options: Unpack[_Hessian],
+) -> Any: ...
+@overload
+def hessian(
+    f: F,
+    x: Any,
+    /,
+    *,
+    argnums: Argnums = 0,
+    value: Yes,
+    has_aux: No = False,
+    sparse: No = False,
+    **options: Unpack[_Hessian],
+) -> tuple[Any, Any]: ...
+@overload
+def hessian(
+    f: F,
+    x: Any,
+    /,
+    *,
+    argnums: Argnums = 0,
+    value: bool = False,
+    has_aux: bool = False,
+    sparse: Any = False,
+    **options: Unpack[_Hessian],
+) -> Any: ...
+
+@overload
+def jvp(
+    f: Compiled[Concatenate[X, P], Any],
+    /,
+    *,
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    **options: Unpack[_Arguments],
+) -> Compiled[Concatenate[X, X, P], Any]: ...
+@overload
+def jvp(
+    f: np.ufunc, /, *, argnums: Argnums = 0, has_aux: bool = False, **options: Unpack[_Arguments]
+) -> Callable[..., Any]: ...
+@overload
+def jvp(
+    f: Callable[Concatenate[X, P], R], /, *, argnums: Argnums = 0, has_aux: No = False, **options: Unpack[_Arguments]
+) -> Callable[Concatenate[X, X, P], tuple[R, Any]]: ...
+@overload
+def jvp(
+    f: F, /, *, argnums: Argnums = 0, has_aux: bool = False, **options: Unpack[_Arguments]
+) -> Callable[..., tuple[Any, ...]]: ...
+@overload
+def jvp(
+    f: F, x: Any, v: Any, /, *, argnums: Argnums = 0, has_aux: No = False, **options: Unpack[_Arguments]
+) -> tuple[Any, Any]: ...
+@overload
+def jvp(
+    f: F, x: Any, v: Any, /, *, argnums: Argnums = 0, has_aux: bool = False, **options: Unpack[_Arguments]
+) -> tuple[Any, ...]: ...
+
+@overload
+def hvp(
+    f: Compiled[Concatenate[X, P], Any], /, *, argnums: Argnums = 0, **options: Unpack[_Arguments]
+) -> Compiled[Concatenate[X, X, P], Any]: ...
+@overload
+def hvp(
+    f: Callable[Concatenate[X, P], R], /, *, argnums: Argnums = 0, **options: Unpack[_Arguments]
+) -> Callable[Concatenate[X, X, P], Any]: ...
+@overload
+def hvp(f: F, x: Any, v: Any, /, *, argnums: Argnums = 0, **options: Unpack[_Arguments]) -> Any: ...
+
+@overload
+def vjp(
+    f: Callable[P, R], /, *, argnums: Argnums = 0, has_aux: No = False, **options: Unpack[_Arguments]
+) -> Callable[P, tuple[R, Pullback]]: ...
+@overload
+def vjp(
+    f: Callable[P, Any], /, *, argnums: Argnums = 0, has_aux: bool = False, **options: Unpack[_Arguments]
+) -> Callable[P, tuple[Any, ...]]: ...
+@overload
+def vjp(
+    f: Callable[..., R], x: Any, /, *, argnums: Argnums = 0, has_aux: No = False, **options: Unpack[_Arguments]
+) -> tuple[R, Pullback]: ...
+@overload
+def vjp(
+    f: F, x: Any, /, *, argnums: Argnums = 0, has_aux: bool = False, **options: Unpack[_Arguments]
+) -> tuple[Any, ...]: ...
+
+@overload
+def linearize(
+    f: Callable[P, R], /, *, argnums: Argnums = 0, **options: Unpack[_Arguments]
+) -> Callable[P, tuple[R, LinearOperator]]: ...
+@overload
+def linearize(
+    f: Callable[..., R], x: Any, /, *, argnums: Argnums = 0, **options: Unpack[_Arguments]
+) -> tuple[R, LinearOperator]: ...
+
+@overload
+def taylor(
+    f: Callable[Concatenate[X, P], Any], /, *, argnums: Argnums = 0, **options: Unpack[_Arguments]
+) -> Callable[Concatenate[X, X, int, P], Any]: ...
+@overload
+def taylor(f: F, x: Any, v: Any, order: int, /, *, argnums: Argnums = 0, **options: Unpack[_Arguments]) -> Any: ...
+
+def vmap(f: F, in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]: ...
+def stop_gradient(x: T) -> T: ...
+
+# ---- decorators
+
+class _Keeping(Protocol):
+    def __call__(self, f: Callable[P, R], /) -> Callable[P, R]: ...
+
+class _Compiling(Protocol):
+    def __call__(self, f: Callable[P, R], /) -> Compiled[P, R]: ...
+
+@overload
+def primitive(f: Callable[P, R], **rules: Unpack[_Rules]) -> Callable[P, R]: ...
+@overload
+def primitive(f: None = None, **rules: Unpack[_Rules]) -> _Keeping: ...
+
+@overload
+def compile(f: None = None, **options: Unpack[_Compiler]) -> _Compiling: ...
+@overload
+def compile(f: Derivative[P, R], **options: Unpack[_Compiler]) -> CompiledDerivative[P, R]: ...
+@overload
+def compile(f: Callable[P, R], **options: Unpack[_Compiler]) -> Compiled[P, R]: ...
+
+# ---- programs and patterns
+
+def record(f: F, x: Any, /, **options: Unpack[_Recorder]) -> Program: ...
+def sparsity(
+    f: F,
+    x: Any,
+    /,
+    *,
+    order: Literal[1, 2] = 1,
+    kind: Literal["global", "local"] = "global",
+    argnums: int = 0,
+    **options: Unpack[_Arguments],
+) -> Any: ...
+def clear_caches() -> None: ...
