@@ -32,7 +32,7 @@ LAYERS = [
     [{"scipy"}],
 ]
 # May import anything; nothing imports them.  `__init__` is the package itself.
-TOP = {"__init__", "debug", "testing", "typing", "viz"}
+TOP = {"__init__", "config", "debug", "testing", "typing", "viz"}
 # Imported by setuptools, before there is a package.
 ALONE = {"_build"}
 

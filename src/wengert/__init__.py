@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         vmap,
     )
     from wengert.checkpointing.run import checkpoint, loop
+    from wengert.config import show_config
     from wengert.containers import ravel, register_container
     from wengert.core.levels import passive
     from wengert.core.rebind.choose import follow
@@ -69,7 +70,7 @@ if TYPE_CHECKING:
     from wengert.testing import compare
     from wengert.transforms.explain import explain
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # The module that defines each public name; bound on first use, so that `import wengert` is cheap.
 _HOMES = {
@@ -105,6 +106,7 @@ _HOMES = {
     "detect_nan": "debug",
     "probe": "debug",
     "explain": "transforms.explain",
+    "show_config": "config",
     "CompileWarning": "errors",
     "ComplexValueError": "errors",
     "ConvergenceError": "errors",
@@ -169,6 +171,7 @@ __all__ = [
     "ravel",
     "record",
     "register_container",
+    "show_config",
     "sparsity",
     "stop_gradient",
     "taylor",
