@@ -16,7 +16,8 @@ author = "the wengert developers"
 copyright = "the wengert developers"
 version = release = wengert.__version__
 
-extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathjax"]
+extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.autosummary"]
+extensions += ["sphinx.ext.mathjax", "sphinx-mathjax-offline"]
 extensions += ["sphinx.ext.intersphinx", "sphinx.ext.viewcode", "sphinx_copybutton", "sphinx_design"]
 extensions += ["sphinx_gallery.gen_gallery"]
 extensions += ["_accuracy", "_charts", "_coverage", "_figures", "_special"]
