@@ -697,3 +697,34 @@ def test_tuple_arguments_are_unchanged():
     assert wg.jvp(lambda pair: pair[0] @ pair[1], (X, X), (X, X))[1] == 2 * X @ X
     with pytest.raises(wg.TracedValueError, match=r"^a traced value cannot become a Python float"):
         wg.jvp(lambda pair: "%.17f" % pair[0][0], (X, X), (X, X))
+
+
+# ---- errors of the function itself
+
+
+def attribute_of(x):
+    return x.missing
+
+
+def own_error(x):
+    raise ValueError("x must be negative")
+
+
+@pytest.mark.parametrize("word", ["grad", "jacobian", "hessian", "vjp", "record", "jvp", "hvp", "taylor"])
+@pytest.mark.parametrize(("g", "error"), [(attribute_of, AttributeError), (own_error, ValueError)])
+def test_error_of_the_function_has_a_note(word, g, error):
+    directions = {"jvp": (X,), "hvp": (X,), "taylor": (X, 2)}.get(word, ())
+    with pytest.raises(error) as raised:
+        getattr(wg, word)(lambda x: g(x), X, *directions)
+    (note,) = raised.value.__notes__
+    assert f" ran {g.__name__} ({line_of(g)}) with traced values in place of numbers. If it does not raise" in note
+    assert note.endswith("or pass wengert.stop_gradient(x) where a constant is meant")
+
+
+def test_plain_calls_and_our_own_errors_have_no_note():
+    with pytest.raises(AttributeError) as raised:
+        wg.compile(attribute_of)(X)
+    assert not hasattr(raised.value, "__notes__")
+    with pytest.raises(wg.TracedValueError) as raised:
+        wg.grad(lambda x: "%.17f" % x[0], X)
+    assert not hasattr(raised.value, "__notes__")

@@ -68,7 +68,8 @@ def show_config(mode: Literal["stdout", "dicts"] = "stdout") -> dict[str, dict[s
 def _versions():
     has_gil = getattr(sys, "_is_gil_enabled", lambda: True)()
     python = f"{platform.python_version()} {platform.python_implementation()}{'' if has_gil else ', free-threaded'}"
-    return {"wengert": sys.modules["wengert"].__version__, "python": python, **{name: _version(name) or "missing" for name in _REQUIRED}}
+    required = {name: _version(name) or "missing" for name in _REQUIRED}
+    return {"wengert": sys.modules["wengert"].__version__, "python": python, **required}
 
 
 def _version(name):

@@ -123,6 +123,19 @@ def of_error(error: Exception) -> str | None:
     return f"a traced value cannot go through {written}{place}, which accepts plain values only ({said}). {remedy}"
 
 
+def note_of(error: Exception, name: str) -> str | None:
+    """Note for an error that traced values may have caused: the place, and what to write then; None outside of code."""
+    frame, line = _user_frame_of(error)
+    if frame is None:
+        return None
+    code = frame.f_code
+    return (
+        f"{name} ran {code.co_qualname} ({code.co_filename}:{line}) with traced values in place of numbers. If it does "
+        "not raise this error with numbers, it needs plain ones: give the function that calls it a rule by "
+        "wengert.primitive, or pass wengert.stop_gradient(x) where a constant is meant"
+    )
+
+
 def _remedy(name):
     """Advice for a call of the standard library that does not accept traced values."""
     known = OF_PYTHON.get(name)

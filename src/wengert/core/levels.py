@@ -285,8 +285,8 @@ def spell(file: str, line: int, *others) -> None:
         holder.spelled = holder.spelled or (file, line)
 
 
-def explain(level, error: BaseException) -> None:
-    """Raise a clear error instead of one that a function raised because of its traced values.
+def explain(level, error: BaseException, name: str | None = None) -> None:
+    """Raise a clear error instead of one that a function raised because of its traced values, or add a note to it.
 
     C code, and code that catches errors and raises others, replaces our errors by ones that do not mention the
     derivative.
@@ -298,6 +298,9 @@ def explain(level, error: BaseException) -> None:
         raise (kind if issubclass(kind, TypeError) else TracedValueError)(text) from error
     if (text := advice.of_error(error)) is not None:
         raise TracedValueError(text) from error
+    if isinstance(error, (AttributeError, TypeError, ValueError)) and not hasattr(error, "__notes__"):
+        if (text := advice.note_of(error, name or level.name)) is not None:
+            error.add_note(text)
 
 
 def noted() -> list:

@@ -54,7 +54,7 @@ class Taylor(Operator):
             with levels.lifting(maker):
                 y = rebound(self.f)(*args, **kwargs)
         except Exception as error:
-            levels.explain(maker, error)
+            levels.explain(maker, error, self.name)
             raise
         levels.check_end(maker, self.name)
         leaves, restore = split(y)
