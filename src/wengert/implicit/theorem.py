@@ -230,6 +230,20 @@ def implicit(
     return at - d, Info(point.correction, point.factor.rcond, steps)
 
 
+def solved_once(residual: Callable, at: Any, factor: Any, name: str) -> Any:
+    """Return the solution `at`, which is plain, as a function of the traced values that `residual` reads.
+
+    `factor` solves with the Jacobian of the residual there; nothing is checked.
+    """
+    r = residual(at)
+    if not var.holds_traced(r):
+        return at
+    d = _solved(factor, r, name)
+    for _ in range(_order(r) - 1):
+        d = d + _solved(factor, residual(at - d), name)
+    return at - d
+
+
 def information(residual: Callable, x: Any, args: tuple, name: str, jac: Any, linsolve: Any) -> Info:
     """Return the information of `implicit`, outside derivatives."""
     at = _as_floats(x, name)

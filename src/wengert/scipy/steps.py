@@ -1,0 +1,279 @@
+"""Replays the accepted steps of SciPy's integrators on traced values.
+
+An integrator chooses steps and orders from plain values.  With them held fixed, the solution is a composition of
+differentiable maps, whose derivative is exact for the numbers that the integrator returns (discretise, then
+differentiate).  A step of an implicit method is the solution of its equations, by the implicit function theorem.
+
+References
+----------
+Hairer, Norsett and Wanner (1993), Solving Ordinary Differential Equations I, sections II.1 and II.6.
+Hairer and Wanner (1996), Solving Ordinary Differential Equations II, section IV.8 (Radau).
+Shampine and Reichelt (1997), The MATLAB ODE Suite, section 2 (BDF). doi:10.1137/S1064827594276424
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.integrate import BDF, DOP853, RK23, RK45, Radau
+from scipy.integrate._ivp import radau as _radau
+
+import wengert.numpy as wnp
+from wengert.containers import plain_copy
+from wengert.implicit.factors import Matrix
+from wengert.implicit.theorem import solved_once
+
+#: matrix of the Radau IIA method of order 5; the stages are at `_radau.C`
+_S6 = 6**0.5
+_RADAU = np.array([
+    [(88 - 7 * _S6) / 360, (296 - 169 * _S6) / 1800, (-2 + 3 * _S6) / 225],
+    [(296 + 169 * _S6) / 1800, (88 + 7 * _S6) / 360, (-2 - 3 * _S6) / 225],
+    [(16 - _S6) / 36, (16 + _S6) / 36, 1 / 9],
+])
+
+
+@dataclass
+class Problem:
+    """An initial value problem: `f(t, y)` on traced values, and its plain Jacobian in y."""
+
+    f: Callable
+    jacobian: Callable
+    name: str
+
+
+@dataclass
+class Segment:
+    """A step and its interpolant: ``base + weights(t) @ rows``, which `make` returns when it is needed."""
+
+    start: float
+    end: float
+    make: Callable
+    parts: tuple | None = None
+
+    def at(self, times: Any) -> Any:
+        """Return the solution at plain times, of shape (len(times), n)."""
+        if self.parts is None:
+            self.parts = self.make()
+        base, rows, weights = self.parts
+        return base + weights(np.asarray(times)) @ rows
+
+
+def logged(method: type) -> type:
+    """Return a subclass of SciPy's integrator that stores what its accepted steps need to be replayed, in `log`."""
+    return _LOGGED.get(method, method)
+
+
+def _made(base, before, after):
+    def _step_impl(self):
+        noted = before(self)
+        found = base._step_impl(self)
+        if found[0]:
+            self.log.append(after(self, *noted))
+        return found
+
+    def __init__(self, *args, **kwargs):
+        base.__init__(self, *args, **kwargs)
+        self.log = []
+        self.first = (self.h_abs * self.direction,)
+
+    return type(base.__name__, (base,), {"_step_impl": _step_impl, "__init__": __init__})
+
+
+def _nothing(solver):
+    return ()
+
+
+def _order_and_size(solver):
+    return solver.order, solver.h_abs, solver.t
+
+
+def _end(solver):
+    return (solver.t,)
+
+
+def _end_and_stages(solver):
+    return solver.t, solver.Z
+
+
+def _end_and_orders(solver, order, size, t):
+    h = abs(solver.t - t)
+    return solver.t, np.copy(solver.y), order, h / size, solver.order, solver.h_abs / h
+
+
+_LOGGED = {method: _made(method, _nothing, _end) for method in (RK23, RK45, DOP853)}
+_LOGGED[Radau] = _made(Radau, _nothing, _end_and_stages)
+_LOGGED[BDF] = _made(BDF, _order_and_size, _end_and_orders)
+
+
+def replayed(problem: Problem, t: float, y: Any, solver: Any) -> Iterator[tuple[Segment, Any]]:
+    """Yield the segments of a logged run from the traced state `y`, each with the state at its end."""
+    method = next(method for method in _REPLAYS if isinstance(solver, method))
+    return _REPLAYS[method](method, problem, t, y, solver)
+
+
+# ---- explicit Runge-Kutta methods
+
+
+def combination(weights: np.ndarray, rows: list) -> Any:
+    """Return the sum of rows with these weights, of which zeros are left out."""
+    chosen = np.flatnonzero(weights)
+    if len(chosen) == 1:
+        return weights[chosen[0]] * rows[chosen[0]]
+    return weights[chosen] @ wnp.stack([rows[i] for i in chosen])
+
+
+def runge_kutta(method, problem, t, y, solver):
+    a, b, c, f = method.A, method.B, method.C, problem.f
+    slope = f(t, y)
+    for (end,) in solver.log:
+        h = end - t
+        slopes = [slope]
+        for s in range(1, len(c)):
+            slopes.append(f(t + c[s] * h, y + combination(h * a[s, :s], slopes)))
+        new = y + combination(h * b, slopes)
+        slope = f(end, new)
+        slopes.append(slope)
+        make = _dop853 if method is DOP853 else _polynomial
+        yield Segment(t, end, _partial(make, method, f, t, h, y, new, slopes)), new
+        t, y = end, new
+
+
+def _partial(make, *args):
+    return lambda: make(*args)
+
+
+def _polynomial(method, f, t, h, y, new, slopes):
+    """Dense output of Bogacki and Shampine's and of Dormand and Prince's method, of order 5."""
+
+    def weights(times):
+        x = (times - t) / h
+        return h * np.cumprod(np.tile(x, (method.P.shape[1], 1)), axis=0).T @ method.P.T
+
+    return y, wnp.stack(slopes), weights
+
+
+def _dop853(method, f, t, h, y, new, slopes):
+    """Dense output of order 7 of the method of order 8, with three more stages."""
+    slopes = [*slopes]
+    for a, c in zip(method.A_EXTRA, method.C_EXTRA):
+        slopes.append(f(t + c * h, y + combination(h * a[: len(slopes)], slopes)))
+    change, first, last = new - y, h * slopes[0], h * slopes[method.n_stages]
+    rows = [change, first - change, 2 * change - (last + first)]
+    higher = (h * method.D) @ wnp.stack(slopes)
+
+    def weights(times):
+        x = (times - t) / h
+        factors = [x if i % 2 == 0 else 1 - x for i in range(3 + len(method.D))]
+        return np.cumprod(factors, axis=0).T
+
+    return y, wnp.concatenate([wnp.stack(rows), higher]), weights
+
+
+# ---- implicit methods
+
+
+def radau(method, problem, t, y, solver):
+    c = _radau.C
+    n = np.size(y)
+    for end, stages in solver.log:
+        h = end - t
+        times = t + h * c
+
+        def residual(z, y=y, h=h, times=times):
+            slopes = wnp.stack([problem.f(times[i], y + z[i]) for i in range(3)])
+            return z - (h * _RADAU) @ slopes
+
+        blocks = [problem.jacobian(times[i], _plain(y) + stages[i]) for i in range(3)]
+        matrix = np.eye(3 * n) - np.block([[h * _RADAU[i, j] * blocks[j] for j in range(3)] for i in range(3)])
+        stages = solved_once(residual, stages, Matrix(matrix), problem.name)
+        yield Segment(t, end, _partial(_collocation, t, h, y, stages)), y + stages[2]
+        t, y = end, y + stages[2]
+
+
+def _collocation(t, h, y, stages):
+    def weights(times):
+        x = (times - t) / h
+        return np.cumprod(np.tile(x, (3, 1)), axis=0).T @ _radau.P.T
+
+    return y, stages, weights
+
+
+def bdf(method, problem, t, y, solver):
+    """Backward differences D of orders 0, 1, ... are rescaled when the step size changes, and updated at each step."""
+    alpha, gamma = solver.alpha, solver.gamma
+    (first,) = solver.first
+    differences = wnp.stack([y, first * problem.f(t, y)])
+    for end, plain, order, scale, next_order, next_scale in solver.log:
+        h = end - t
+        differences = _rescaled(differences, order, scale)
+        predicted = np.ones(order + 1) @ differences[: order + 1]
+        psi = (gamma[1 : order + 1] / alpha[order]) @ differences[1 : order + 1]
+        c = h / alpha[order]
+
+        def residual(u, end=end, c=c, psi=psi, predicted=predicted):
+            return u - predicted + psi - c * problem.f(end, u)
+
+        matrix = np.eye(len(plain)) - c * problem.jacobian(end, plain)
+        y = solved_once(residual, plain, Matrix(matrix), problem.name)
+        d = y - predicted
+        differences = _updated(differences, d, order, next_order)
+        differences = _rescaled(differences, next_order, next_scale)
+        size = next_scale * h
+        yield Segment(t, end, _partial(_backward, end, size, next_order, differences)), y
+        t = end
+
+
+def _rescaled(differences, order, factor):
+    """Return the differences for steps of `factor` times the size."""
+    if abs(factor - 1.0) < 1e-13:  # the size was only rounded
+        return differences
+    changed = _change(order, factor).T @ differences[: order + 1]
+    return wnp.concatenate([changed, differences[order + 1 :]]) if len(differences) > order + 1 else changed
+
+
+def _change(order, factor):
+    def triangle(factor):
+        i, j = np.arange(1, order + 1)[:, None], np.arange(1, order + 1)
+        found = np.zeros((order + 1, order + 1))
+        found[1:, 1:] = (i - 1 - factor * j) / i
+        found[0] = 1
+        return np.cumprod(found, axis=0)
+
+    return triangle(factor) @ triangle(1)
+
+
+def _updated(differences, d, order, next_order):
+    """Return the differences after a step, whose difference of order ``order + 1`` is `d`."""
+    sums = np.triu(np.ones((order + 1, order + 1))) @ differences[: order + 1] + d
+    rows = [sums, wnp.reshape(d, (1, -1))]
+    if next_order > order:
+        before = differences[order + 1] if len(differences) > order + 1 else 0.0
+        rows.append(wnp.reshape(d - before, (1, -1)))
+    return wnp.concatenate(rows)
+
+
+def _backward(end, h, order, differences):
+    def weights(times):
+        x = (times - (end - h * np.arange(order))[:, None]) / (h * (1 + np.arange(order)))[:, None]
+        return np.cumprod(x, axis=0).T
+
+    return differences[0], differences[1 : order + 1], weights
+
+
+def _plain(y):
+    return np.asarray(plain_copy(y))
+
+
+_REPLAYS = {RK23: runge_kutta, RK45: runge_kutta, DOP853: runge_kutta, Radau: radau, BDF: bdf}
+
+
+def advanced(f: Callable, t: float, y: Any, dt: Any) -> Any:
+    """Return y at ``t + dt`` for a traced `dt` of value 0; derivatives up to order 4 in `dt` are exact."""
+    k1 = f(t, y)
+    k2 = f(t + 0.5 * dt, y + 0.5 * dt * k1)
+    k3 = f(t + 0.5 * dt, y + 0.5 * dt * k2)
+    k4 = f(t + dt, y + dt * k3)
+    return y + dt / 6.0 * (k1 + 2.0 * (k2 + k3) + k4)
