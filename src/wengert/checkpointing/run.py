@@ -235,7 +235,7 @@ def _schedule(steps, recorder, entry, n, k, checkpoints, memory, spill):
         if n is None or checkpoints.n != n:
             raise ValueError(f"wengert.loop: the schedule in checkpoints= has {checkpoints.n} steps, the loop {n}")
         return checkpoints
-    limit = _parse_bytes(memory) if checkpoints is None else None
+    limit = parse_bytes("wengert.loop", memory) if checkpoints is None else None
     if limit is None and checkpoints is None:
         if n is None:
             raise ValueError("wengert.loop: with cond=, give memory= or checkpoints=")
@@ -251,11 +251,12 @@ def _schedule(steps, recorder, entry, n, k, checkpoints, memory, spill):
         raise ValueError(f"wengert.loop: {error}") from None
 
 
-def _parse_bytes(memory):
+def parse_bytes(name: str, memory: str | int | None) -> int | None:
+    """Return a number of bytes that is given as a number or as text."""
     if memory is None or (isinstance(memory, (int, np.integer)) and not isinstance(memory, bool)):
         return memory
     found = re.fullmatch(r"\s*([0-9.]+)\s*([kMGT]?)(i?)B\s*", memory) if isinstance(memory, str) else None
     if not found:
-        raise ValueError(f'wengert.loop: memory must be a number of bytes, or a string like "50MB", not {memory!r}')
+        raise ValueError(f'{name}: memory must be a number of bytes, or a string like "50MB", not {memory!r}')
     number, prefix, binary = found.groups()
     return int(float(number) * (1024 if binary else 1000) ** " kMGT".index(prefix or " "))

@@ -8,6 +8,9 @@ differential equation, so that they do not depend on how smooth an interpolant i
 
 from __future__ import annotations
 
+import inspect
+import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -16,11 +19,13 @@ import scipy.integrate
 from scipy.integrate import BDF, DOP853, LSODA, RK23, RK45, Radau
 
 import wengert.numpy as wnp
+from wengert.checkpointing.run import measure, parse_bytes
 from wengert.containers import plain_copy
 from wengert.core.dispatch.dispatch import from_list
+from wengert.core.levels import caught
 from wengert.core.operands.var import holds_traced, is_traced
 from wengert.core.rebind.rebind import rebound
-from wengert.errors import ConvergenceError, NonSmoothError, TracedValueError, UnsupportedFunctionError
+from wengert.errors import ConvergenceError, LevelError, NonSmoothError, TracedValueError, UnsupportedFunctionError
 from wengert.implicit.factors import Diagonal
 from wengert.implicit.stripped import stripped
 from wengert.implicit.theorem import check_replayable, in_derivative, plain_function, plain_solver
@@ -29,6 +34,12 @@ from wengert.scipy.results import with_bits
 from wengert.transforms.dense import Gradient, Jacobian
 
 _METHODS = {method.__name__: method for method in (RK23, RK45, DOP853, Radau, BDF, LSODA)}
+
+#: evaluations of the right-hand side that an explicit method may take in place of LSODA, as a multiple of LSODA's
+MAX_EXPLICIT_WORK = 10
+
+#: lower estimate of the bytes that a stage of a step takes for an element of the state
+BYTES_PER_ELEMENT = 80
 
 #: change of an event function in a step by its rate at the event, relative to its values, below which it only touches 0
 GRAZING = 1e-8
@@ -44,6 +55,8 @@ def solve_ivp(
     events: Any = None,
     vectorized: bool = False,
     args: Any = None,
+    *,
+    memory: str | int = "2GB",
     **options: Any,
 ) -> Any:
     """`scipy.integrate.solve_ivp` with derivatives of the solution.
@@ -52,6 +65,10 @@ def solve_ivp(
     ----------
     fun, t_span, y0, method, t_eval, dense_output, events, vectorized, args, **options
         Those of `scipy.integrate.solve_ivp`.
+    memory : str or int
+        Bytes that reverse mode may take for the steps of an explicit method, as a number or as in ``"200MB"``. If they
+        need more, blocks of steps are computed again when they are swept. Not with ``dense_output=True``, and without
+        `t_eval` the whole solution is stored.
 
     Returns
     -------
@@ -75,7 +92,7 @@ def solve_ivp(
     -----
     The steps that SciPy accepted are held fixed, and the derivative is exact for the numbers that they give; its error
     is of the order of the tolerance, as that of the solution. For ``"LSODA"``, whose steps SciPy does not report, the
-    derivative is that of ``"Radau"`` with the same tolerances.
+    derivative is that of ``"DOP853"``, or for stiff problems of ``"Radau"``, with the same tolerances.
 
     References
     ----------
@@ -92,17 +109,93 @@ def solve_ivp(
     >>> wg.grad(final, 0.5).round(6)                     # -2 exp(-rate)
     np.float64(-1.213061)
     """
+    limit = parse_bytes("solve_ivp", memory)
     call = dict(t_eval=t_eval, dense_output=dense_output, events=events, vectorized=vectorized, args=args, **options)
     if not in_derivative():
         return scipy.integrate.solve_ivp(fun, t_span, y0, method, **call)
     check_replayable("scipy.integrate.solve_ivp")
-    return _Integration("scipy.integrate.solve_ivp", fun, t_span, y0, method, call).result()
+    return _Integration("scipy.integrate.solve_ivp", fun, t_span, y0, method, call, limit).result()
+
+
+def odeint(func: Callable, y0: Any, t: Any, args: tuple = (), *others: Any, **options: Any) -> Any:
+    """`scipy.integrate.odeint` with derivatives of the solution.
+
+    Parameters
+    ----------
+    func, y0, t, args, *others, **options
+        Those of `scipy.integrate.odeint`.
+
+    Returns
+    -------
+    y : ndarray, shape (len(t), len(y0))
+        SciPy's. Within a derivative it is a function of `y0`, of `t`, and of all traced values that `func` reads, by
+        `args` or from outside; the numbers are the same bits.
+    infodict : dict
+        Only with ``full_output=True``.
+
+    Raises
+    ------
+    ConvergenceError
+        Within a derivative, if the integration fails.
+    TracedValueError
+        If a tolerance or another option is a traced value.
+
+    See Also
+    --------
+    solve_ivp : The same for other methods, with events.
+
+    Notes
+    -----
+    SciPy does not report the steps of LSODA. The derivative is that of `solve_ivp` with ``method="LSODA"``.
+
+    Examples
+    --------
+    >>> import numpy as np, wengert as wg
+    >>> from scipy.integrate import odeint
+    >>> def final(rate):
+    ...     return odeint(lambda y, t: -rate * y, [2.0], [0.0, 1.0])[-1, 0]
+    >>> wg.grad(final, 0.5).round(6)                     # -2 exp(-rate)
+    np.float64(-1.213061)
+    """
+    if not in_derivative():
+        return scipy.integrate.odeint(func, y0, t, args, *others, **options)
+    name = "scipy.integrate.odeint"
+    check_replayable(name)
+    given = _ODEINT.bind(func, y0, t, args, *others, **options)
+    given.apply_defaults()
+    options = {key: given.arguments[key] for key in [*_ODEINT.parameters][4:]}
+    check_plain(name, options)
+    times, args = vector(t), tuple(args) if isinstance(args, tuple) else (args,)
+    Dfun, full_output, plain_args = options["Dfun"], options["full_output"], tuple(map(stripped, args))
+    options |= {"full_output": True, "Dfun": Dfun and plain_function(Dfun)}
+    start, plain_times = np.asarray(plain_copy(vector(y0))), np.asarray(plain_copy(times))
+
+    @plain_solver
+    def run(f):
+        return scipy.integrate.odeint(f, start, plain_times, plain_args, **options)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", scipy.integrate.ODEintWarning)
+        value, info = run_plain(run, func)
+    if info["message"] != "Integration successful.":
+        raise ConvergenceError(f"{name}: {info['message']} Change the tolerances, or integrate up to an earlier time")
+    ends = times[0], times[-1]
+    tolerances = {key: 1.49012e-8 if options[key] is None else options[key] for key in ("rtol", "atol")}
+    call = {"t_eval": None, "events": None, "vectorized": False, "args": args, **tolerances}
+    integration = _Integration(name, func, ends, y0, LSODA, call, time_last=not options["tfirst"])
+    integration.replay(integration.substitute(int(info["nfe"][-1])))
+    y = wnp.concatenate([wnp.reshape(integration.y0, (1, -1)), integration.at(times[1:])])
+    y = with_bits(value, y) if holds_traced(y) else value
+    return (y, info) if full_output else y
+
+
+_ODEINT = inspect.signature(scipy.integrate.odeint)
 
 
 class _Integration:
-    """A call of `solve_ivp` within a derivative."""
+    """A call of an integrator within a derivative; `time_last` if the right-hand side is ``fun(y, t)``."""
 
-    def __init__(self, name, fun, t_span, y0, method, call):
+    def __init__(self, name, fun, t_span, y0, method, call, memory=None, time_last=False):
         self.name = name
         self.method = _METHODS.get(method, method) if isinstance(method, str) else method
         if self.method not in _METHODS.values():
@@ -112,10 +205,18 @@ class _Integration:
         self.fun, self.args, self.events = fun, tuple(call["args"] or ()), call["events"]
         self.options = {key: value for key, value in call.items() if key not in ("args", "events", "t_eval")}
         check_plain(name, self.options)
-        self.f = right_hand_side(fun, self.args, call["vectorized"])
+        self.memory, self.time_last = memory, time_last
+        self.f = right_hand_side(fun, self.args, call["vectorized"], time_last)
+        self.plain_f, self.jacobian = plain_function(self.f), plain_function(Jacobian(self.f, 1))
         self.span = tuple(t_span)
         self.plain_span = tuple(float(plain_copy(t)) for t in self.span)
         self.y0 = vector(y0)
+        if self.method is BDF and self.y0.dtype.kind == "c":
+            raise UnsupportedFunctionError(
+                f"{name}: complex solutions by BDF have no derivatives: use RK45 or DOP853, or integrate real and "
+                "imaginary parts"
+            )
+        self.segments, self.states, self.known, self.values = [], [], None, None
         self.times = None if call["t_eval"] is None else vector(call["t_eval"])
         if callable(self.events):
             self.events = [self.events]
@@ -123,10 +224,7 @@ class _Integration:
     def result(self):
         """SciPy's result, as a function of the traced values."""
         found, solver = self.run(self.method)
-        if self.method is LSODA:
-            options = {key: self.options[key] for key in ("rtol", "atol", "max_step") if key in self.options}
-            _, solver = self.run(Radau, **options)
-        self.replay(solver)
+        self.replay(self.substitute(found.nfev) if self.method is LSODA else solver, found)
         t_events, y_events = self.event_results(found)
         t, y = self.outputs(found, t_events, y_events)
         if not any(map(holds_traced, (t, y, t_events, y_events, *self.states))):
@@ -134,7 +232,16 @@ class _Integration:
         sol = found.sol and Solution(self, found.sol)
         return type(found)(found | {"t": t, "y": y, "sol": sol, "t_events": t_events, "y_events": y_events})
 
-    def run(self, method, **options):
+    def substitute(self, nfev):
+        """Return an integrator that can be replayed in place of LSODA: explicit, or implicit for stiff problems."""
+        options = {key: self.options[key] for key in ("rtol", "atol", "max_step", "vectorized") if key in self.options}
+        try:
+            with np.errstate(all="ignore"):  # an explicit method may leave the domain of a stiff problem
+                return self.run(DOP853, nfev * MAX_EXPLICIT_WORK, **options)[1]
+        except (ArithmeticError, ConvergenceError, ValueError, _TooMuchWork):
+            return self.run(Radau, **options)[1]
+
+    def run(self, method, limit=math.inf, **options):
         """Integrate plain values by SciPy; return its result and the integrator."""
         made = []
 
@@ -143,14 +250,25 @@ class _Integration:
                 super().__init__(*args, **kwargs)
                 made.append(self)
 
+            def step(self):
+                if self.nfev > limit:
+                    raise _TooMuchWork
+                return super().step()
+
         times = None if self.times is None else np.asarray(plain_copy(self.times))
         events = self.events and [_plain_event(event) for event in self.events]
         options = (options or self.options) | {"method": Captured, "t_eval": times, "events": events}
         options["args"] = tuple(map(stripped, self.args)) or None
         if callable(options.get("jac")):
             options["jac"] = plain_function(options["jac"])
-        plain, y0 = plain_function(self.fun), np.asarray(plain_copy(self.y0))
-        found = plain_solver(lambda: scipy.integrate.solve_ivp(plain, self.plain_span, y0, **options))()
+        y0 = np.asarray(plain_copy(self.y0))
+
+        @plain_solver
+        def solved(fun):
+            f = (lambda t, y, *args: fun(y, t, *args)) if self.time_last else fun
+            return scipy.integrate.solve_ivp(f, self.plain_span, y0, **options)
+
+        found = run_plain(solved, self.fun)
         if found.status < 0:
             raise ConvergenceError(
                 f"{self.name}: the integration failed at t = {made[0].t:.6g}: {found.message} "
@@ -158,31 +276,70 @@ class _Integration:
             )
         return found, made[0]
 
-    def replay(self, solver):
+    def replay(self, solver, found=None):
         """Replay the steps of an integrator on traced values."""
         t, y = self.plain_span[0], self.y0
         if is_traced(self.span[0]):
-            y = steps.advanced(self.f, t, y, t - self.span[0])
-        problem = steps.Problem(self.f, plain_function(Jacobian(self.f, 1)), self.name)
-        self.segments, self.states = [], []
+            y = steps.advanced(self.f, self.span[0], y, t - self.span[0])
+        problem = steps.Problem(self.f, self.jacobian, self.name)
+        self.direction = solver.direction
+        self.ends = self.direction * np.array([entry[0] for entry in solver.log])
+        size = self.block_size(solver)
+        if size is not None:
+            self.known = self.wanted(found)
+            self.values = steps.in_blocks(problem, t, y, solver, size, self.known)
+            return
         for segment, state in steps.replayed(problem, t, y, solver):
             self.segments.append(segment)
             self.states.append(state)
-        self.direction = 1.0 if self.plain_span[1] >= self.plain_span[0] else -1.0
-        self.ends = self.direction * np.array([segment.end for segment in self.segments])
+
+    def wanted(self, found):
+        """Return the times at which the solution is needed, in the order of the steps."""
+        starts = np.array([self.plain_span[0], *(self.direction * self.ends[:-1])])
+        times = [found.t]
+        for events in found.t_events or []:
+            chosen = self.step_of(events)
+            times += [events, starts[chosen], self.direction * self.ends[chosen]]
+        return self.direction * np.unique(self.direction * np.concatenate(times))
+
+    def block_size(self, solver):
+        """Return how many steps are recorded at a time; None if all are."""
+        n = np.size(self.y0)
+        few = self.memory is None or not isinstance(solver, steps.EXPLICIT) or self.options["dense_output"]
+        if few or len(solver.log) * solver.n_stages * n * BYTES_PER_ELEMENT < self.memory:
+            return None
+        f = right_hand_side(*map(stripped, (self.fun, self.args)), self.options["vectorized"], self.time_last)
+        ends = [entry[0] for entry in solver.log[:1]]
+
+        def step(state):
+            run = steps.explicit_steps(self.method, f, self.plain_span[0], state[0], state[1], ends)
+            return next(run)[1:]
+
+        y = np.asarray(plain_copy(self.y0))
+        size = max(1, int(0.5 * self.memory / measure(step, (y, np.copy(y)))["tape_bytes"]))
+        return None if size >= len(solver.log) else size
+
+    def step_of(self, times):
+        return np.minimum(np.searchsorted(self.ends, self.direction * np.asarray(times)), len(self.ends) - 1)
 
     def at(self, times):
         """Return the solution at times, an array that may be traced, of shape (len(times), n)."""
         plain = np.asarray(plain_copy(times))
-        last = len(self.segments) - 1
-        chosen = np.minimum(np.searchsorted(self.ends, self.direction * plain), last)
-        pieces = [self.segments[k].at(plain[chosen == k]) for k in np.unique(chosen)]
-        order = np.argsort(np.argsort(chosen, kind="stable"), kind="stable")
-        y = wnp.concatenate(pieces)
-        y = y if np.array_equal(order, np.arange(len(plain))) else y[order]
+        y = self.at_plain(plain)
         if not holds_traced(times):
             return y
         return wnp.stack([steps.advanced(self.f, t, y[i], times[i] - t) for i, t in enumerate(plain)])
+
+    def at_plain(self, times):
+        if self.values is not None:
+            return self.values[np.searchsorted(self.direction * self.known, self.direction * times)]
+        if not len(times):
+            return np.zeros((0, np.size(self.y0)))
+        chosen = self.step_of(times)
+        pieces = [self.segments[k].at(times[chosen == k]) for k in np.unique(chosen)]
+        order = np.argsort(np.argsort(chosen, kind="stable"), kind="stable")
+        y = wnp.concatenate(pieces)
+        return y if np.array_equal(order, np.arange(len(times))) else y[order]
 
     # -- results
 
@@ -192,7 +349,7 @@ class _Integration:
             t = self.times[: len(found.t)]
             y = self.at(t).T if len(found.t) else found.y
             return t, with_bits(found.y, y)
-        stops = {segment.end: state for segment, state in zip(self.segments, self.states)}
+        stops = dict(zip(self.direction * self.ends, self.states))
         t, y = [self.span[0], *found.t[1:]], [self.y0, *(stops.get(time) for time in found.t[1:])]
         if found.status == 1:
             t[-1], y[-1] = self.last_event(found, t_events, y_events)
@@ -233,16 +390,17 @@ class _Integration:
         def at(t):
             return t, np.asarray(plain_copy(self.at(np.array([t]))[0]))
 
-        segment = self.segments[min(np.searchsorted(self.ends, self.direction * time), len(self.segments) - 1)]
-        plain, slope = plain_function(event), plain_function(self.f)(*at(time))
+        k = int(self.step_of(time))
+        start, end = (self.plain_span[0], *(self.direction * self.ends))[k : k + 2]
+        plain, slope = plain_function(event), self.plain_f(*at(time))
         args = tuple(map(stripped, self.args))
         by_time, by_state = plain_function(Gradient(event, (0, 1)))(*at(time), *args)
         rate = np.float64(by_time + by_state @ np.asarray(slope))
-        size = max(abs(np.max(plain(*at(t), *args))) for t in (segment.start, segment.end))
-        if not abs(rate * (segment.end - segment.start)) > GRAZING * size:
+        size = max(abs(np.max(plain(*at(t), *args))) for t in (start, end))
+        if not abs(rate * (end - start)) > GRAZING * size:
             raise NonSmoothError(
-                f"{self.name}: the event {getattr(event, '__name__', event)!r} at t = {time:.6g} only touches zero, so its "
-                "time has no derivative: change the event function or the parameters"
+                f"{self.name}: the event {getattr(event, '__name__', event)!r} at t = {time:.6g} only touches zero, so "
+                "its time has no derivative: change the event function or the parameters"
             )
         return rate
 
@@ -252,6 +410,10 @@ class _Integration:
             if len(times) and times[-1] == found.t[-1]:
                 return t_events[index][-1], y_events[index][-1]
         raise AssertionError("an event ended the integration")
+
+
+class _TooMuchWork(Exception):
+    """An integrator needs more evaluations than it may."""
 
 
 class Solution:
@@ -281,11 +443,12 @@ class Solution:
         raise TracedValueError("the interpolants of a solution are not differentiated: call the solution at times")
 
 
-def right_hand_side(fun, args, vectorized):
+def right_hand_side(fun, args, vectorized, time_last):
     """Return the right-hand side of the equations as a function of time and state, on plain or traced values."""
 
     def f(t, y):
-        found = from_list(rebound(fun)(t, y[:, None] if vectorized else y, *args))
+        y = y[:, None] if vectorized else y
+        found = from_list(rebound(fun)(*((y, t) if time_last else (t, y)), *args))
         return found if np.ndim(found) == 1 else wnp.reshape(found, (-1,))
 
     return f
@@ -296,6 +459,13 @@ def vector(x):
     x = from_list(x)
     x = x if is_traced(x) else np.asarray(x)
     return wnp.reshape(x, (-1,)) if x.dtype.kind in "fc" else np.ravel(x).astype(np.float64)
+
+
+def run_plain(run, fun):
+    """Return ``run(fun)`` on plain values."""
+    with caught(LevelError, TracedValueError):
+        return run(stripped(fun))
+    return run(plain_function(fun))  # it reads traced values that `stripped` does not find
 
 
 def check_plain(name, options):

@@ -7,7 +7,7 @@ choose their nodes by the values, and refuse traced ones.
 from wengert.registry import composed as _composed
 from wengert.rules.scipy.functions import Functions as _Functions
 from wengert.scipy import namespace as _namespace
-from wengert.scipy.initial_value import solve_ivp  # noqa: F401  (a public name)
+from wengert.scipy.initial_value import odeint, solve_ivp  # noqa: F401  (public names)
 
 _rules = _namespace.second_copy("scipy.integrate._quadrature")
 _integrate = _Functions("scipy.integrate")
@@ -19,7 +19,7 @@ for _name in (
 #: solvers and warnings; solvers refuse traced values themselves
 _PLAIN = frozenset(
     "AccuracyWarning BDF DOP853 DenseOutput IntegrationWarning LSODA ODEintWarning OdeSolution OdeSolver RK23 RK45 "
-    "Radau complex_ode ode odeint solve_bvp lebedev_rule".split()
+    "Radau complex_ode ode solve_bvp lebedev_rule".split()
 )
 
 _namespace.install("integrate")

@@ -13,6 +13,7 @@ Shampine and Reichelt (1997), The MATLAB ODE Suite, section 2 (BDF). doi:10.1137
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,7 @@ from scipy.integrate import BDF, DOP853, RK23, RK45, Radau
 from scipy.integrate._ivp import radau as _radau
 
 import wengert.numpy as wnp
+from wengert.checkpointing.run import checkpoint
 from wengert.containers import plain_copy
 from wengert.implicit.factors import Matrix
 from wengert.implicit.theorem import solved_once
@@ -117,28 +119,55 @@ def replayed(problem: Problem, t: float, y: Any, solver: Any) -> Iterator[tuple[
 # ---- explicit Runge-Kutta methods
 
 
-def combination(weights: np.ndarray, rows: list) -> Any:
-    """Return the sum of rows with these weights, of which zeros are left out."""
-    chosen = np.flatnonzero(weights)
-    if len(chosen) == 1:
-        return weights[chosen[0]] * rows[chosen[0]]
-    return weights[chosen] @ wnp.stack([rows[i] for i in chosen])
+def combination(y: Any, weights: np.ndarray, rows: list) -> Any:
+    """Return y plus the sum of rows with these weights, of which zeros are left out."""
+    for weight, row in zip(weights.tolist(), rows):
+        if weight:
+            y = y + weight * row
+    return y
 
 
 def runge_kutta(method, problem, t, y, solver):
-    a, b, c, f = method.A, method.B, method.C, problem.f
-    slope = f(t, y)
-    for (end,) in solver.log:
+    ends = [end for (end,) in solver.log]
+    for segment, state, _ in explicit_steps(method, problem.f, t, y, problem.f(t, y), ends):
+        yield segment, state
+
+
+def explicit_steps(method: type, f: Callable, t: float, y: Any, slope: Any, ends: list) -> Iterator[tuple]:
+    """Yield the segment of each step, and state and slope at its end."""
+    a, b, c = method.A, method.B, method.C
+    for end in ends:
         h = end - t
         slopes = [slope]
         for s in range(1, len(c)):
-            slopes.append(f(t + c[s] * h, y + combination(h * a[s, :s], slopes)))
-        new = y + combination(h * b, slopes)
+            slopes.append(f(t + c[s] * h, combination(y, h * a[s, :s], slopes)))
+        new = combination(y, h * b, slopes)
         slope = f(end, new)
         slopes.append(slope)
         make = _dop853 if method is DOP853 else _polynomial
-        yield Segment(t, end, _partial(make, method, f, t, h, y, new, slopes)), new
+        yield Segment(t, end, _partial(make, method, f, t, h, y, new, slopes)), new, slope
         t, y = end, new
+
+
+def in_blocks(problem: Problem, t: float, y: Any, solver: Any, size: int, wanted: np.ndarray) -> Any:
+    """Return the solution at times in the order of the steps; blocks of `size` steps are recorded when swept."""
+    method = next(method for method in EXPLICIT if isinstance(solver, method))
+    ends = [end for (end,) in solver.log]
+    chosen = np.minimum(np.searchsorted(solver.direction * np.array(ends), solver.direction * wanted), len(ends) - 1)
+
+    def block(first, t, y, slope):
+        found = []
+        run = explicit_steps(method, problem.f, t, y, slope, ends[first : first + size])
+        for k, (segment, *state) in enumerate(run, first):
+            if k in chosen:
+                found.append(segment.at(wanted[chosen == k]))
+        return (*state, wnp.concatenate(found)) if found else tuple(state)
+
+    slope, pieces = problem.f(t, y), []
+    for first in range(0, len(ends), size):
+        y, slope, *found = checkpoint(functools.partial(block, first, ends[first - 1] if first else t))(y, slope)
+        pieces += found
+    return wnp.concatenate(pieces)
 
 
 def _partial(make, *args):
@@ -159,7 +188,7 @@ def _dop853(method, f, t, h, y, new, slopes):
     """Dense output of order 7 of the method of order 8, with three more stages."""
     slopes = [*slopes]
     for a, c in zip(method.A_EXTRA, method.C_EXTRA):
-        slopes.append(f(t + c * h, y + combination(h * a[: len(slopes)], slopes)))
+        slopes.append(f(t + c * h, combination(y, h * a[: len(slopes)], slopes)))
     change, first, last = new - y, h * slopes[0], h * slopes[method.n_stages]
     rows = [change, first - change, 2 * change - (last + first)]
     higher = (h * method.D) @ wnp.stack(slopes)
@@ -267,6 +296,7 @@ def _plain(y):
     return np.asarray(plain_copy(y))
 
 
+EXPLICIT = (RK23, RK45, DOP853)
 _REPLAYS = {RK23: runge_kutta, RK45: runge_kutta, DOP853: runge_kutta, Radau: radau, BDF: bdf}
 
 
