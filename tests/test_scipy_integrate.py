@@ -70,8 +70,6 @@ def test_quasi_monte_carlo_uses_the_same_points():
 ADAPTIVE = {
     "quad": lambda a: integrate.quad(lambda t: np.exp(-a * t), 0, 1)[0],
     "quad in its limit": lambda a: integrate.quad(np.exp, 0, a)[0],
-    "solve_ivp": lambda a: integrate.solve_ivp(lambda t, y: -a * y, (0, 1), [1.0]).y[0, -1],
-    "odeint": lambda a: integrate.odeint(lambda y, t: -a * y, [1.0], [0.0, 1.0])[-1, 0],
 }
 
 

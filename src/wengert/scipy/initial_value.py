@@ -177,13 +177,13 @@ def odeint(func: Callable, y0: Any, t: Any, args: tuple = (), *others: Any, **op
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", scipy.integrate.ODEintWarning)
         value, info = run_plain(run, func)
-    if info["message"] != "Integration successful.":
+    if not info["message"].startswith(("Integration successful", "Nothing was done")):  # the latter of one time
         raise ConvergenceError(f"{name}: {info['message']} Change the tolerances, or integrate up to an earlier time")
     ends = times[0], times[-1]
     tolerances = {key: 1.49012e-8 if options[key] is None else options[key] for key in ("rtol", "atol")}
     call = {"t_eval": None, "events": None, "vectorized": False, "args": args, **tolerances}
     integration = _Integration(name, func, ends, y0, LSODA, call, time_last=not options["tfirst"])
-    integration.replay(integration.substitute(int(info["nfe"][-1])))
+    integration.replay(integration.substitute(int(np.max(info["nfe"], initial=1))))
     y = wnp.concatenate([wnp.reshape(integration.y0, (1, -1)), integration.at(times[1:])])
     y = with_bits(value, y) if holds_traced(y) else value
     return (y, info) if full_output else y
@@ -282,6 +282,10 @@ class _Integration:
         if is_traced(self.span[0]):
             y = steps.advanced(self.f, self.span[0], y, t - self.span[0])
         problem = steps.Problem(self.f, self.jacobian, self.name)
+        if not solver.log:  # an interval of length zero
+            self.segments, self.states = [steps.constant(t, y)], [y]
+            self.direction, self.ends = 1.0, np.array([t])
+            return
         self.direction = solver.direction
         self.ends = self.direction * np.array([entry[0] for entry in solver.log])
         size = self.block_size(solver)

@@ -52,7 +52,7 @@ class Segment:
 
     start: float
     end: float
-    make: Callable
+    make: Callable | None
     parts: tuple | None = None
 
     def at(self, times: Any) -> Any:
@@ -61,6 +61,11 @@ class Segment:
             self.parts = self.make()
         base, rows, weights = self.parts
         return base + weights(np.asarray(times)) @ rows
+
+
+def constant(t: float, y: Any) -> Segment:
+    """Return a segment of length zero."""
+    return Segment(t, t, None, (y, np.zeros((0, np.size(y))), lambda times: np.zeros((len(times), 0))))
 
 
 def logged(method: type) -> type:
@@ -158,10 +163,11 @@ def in_blocks(problem: Problem, t: float, y: Any, solver: Any, size: int, wanted
     def block(first, t, y, slope):
         found = []
         run = explicit_steps(method, problem.f, t, y, slope, ends[first : first + size])
-        for k, (segment, *state) in enumerate(run, first):
+        for k, step in enumerate(run, first):
             if k in chosen:
-                found.append(segment.at(wanted[chosen == k]))
-        return (*state, wnp.concatenate(found)) if found else tuple(state)
+                found.append(step[0].at(wanted[chosen == k]))
+        state = step[1:]
+        return (*state, wnp.concatenate(found)) if found else state
 
     slope, pieces = problem.f(t, y), []
     for first in range(0, len(ends), size):

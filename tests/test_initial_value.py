@@ -1,0 +1,521 @@
+"""Derivatives of solutions of differential equations, against closed forms: `solve_ivp` and `odeint`."""
+
+import functools
+
+import numpy as np
+import pytest
+import scipy.integrate
+from scipy.integrate import RK45, odeint, solve_ivp
+
+import wengert as wg
+import wengert.scipy.integrate as mirror
+from wengert.scipy import steps as mirror_steps
+
+METHODS = ["RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA"]
+TIGHT = {"rtol": 1e-10, "atol": 1e-12}
+
+
+def error(found, exact):
+    return np.max(np.abs(np.asarray(found) - np.asarray(exact))) / np.max(np.abs(exact))
+
+
+# ---- one forced linear equation: ends of the interval, initial value, parameter
+
+
+def forced_end(x, method):
+    start, end, y0, k = x
+    return solve_ivp(lambda t, y: -k * y + np.sin(t), (start, end), [y0], method=method, **TIGHT).y[0, -1]
+
+
+def forced_exact(x):
+    start, end, y0, k = x
+
+    def particular(t):
+        return (k * np.sin(t) - np.cos(t)) / (k * k + 1)
+
+    return (y0 - particular(start)) * np.exp(-k * (end - start)) + particular(end)
+
+
+POINTS = {"forward": np.array([0.3, 2.0, 1.2, 0.7]), "backward": np.array([2.0, 0.3, 1.2, 0.7])}
+DERIVATIVES = {
+    "grad": wg.grad,
+    "jacfwd": wg.jacfwd,
+    "hessian": wg.hessian,
+    "forward over forward": lambda f, x: wg.jacfwd(wg.jacfwd(f), x),
+    "reverse over reverse": lambda f, x: wg.jacrev(wg.jacrev(f), x),
+    "hvp": lambda f, x: wg.hvp(f, x, np.arange(1.0, 5.0)),
+}
+
+
+@pytest.mark.parametrize("direction", POINTS)
+@pytest.mark.parametrize("derivative", DERIVATIVES)
+@pytest.mark.parametrize("method", METHODS)
+def test_ends_state_and_parameter(method, derivative, direction):
+    x, differentiate = POINTS[direction], DERIVATIVES[derivative]
+    found = differentiate(lambda x: forced_end(x, method), x)
+    assert error(found, differentiate(forced_exact, x)) < (1e-6 if method == "BDF" else 2e-9)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_values_are_those_of_scipy(method):
+    x = POINTS["forward"]
+    assert wg.grad(forced_end, x, args=(method,), value=True)[0] == forced_end(x, method)
+    assert wg.jvp(forced_end, x, np.ones(4), args=(method,))[0] == forced_end(x, method)
+
+
+def test_third_derivative():
+    found = wg.derivative(lambda k: forced_end((0.3, 2.0, 1.2, k), "DOP853"), 0.7, order=3)
+    assert found == pytest.approx(wg.derivative(lambda k: forced_exact((0.3, 2.0, 1.2, k)), 0.7, order=3), rel=1e-7)
+
+
+# ---- ways of passing parameters
+
+
+class Decay:
+    def __init__(self, rate):
+        self.rate = rate
+
+    def __call__(self, t, y):
+        return -self.rate * y**2
+
+
+def by_closure(a, **options):
+    return solve_ivp(lambda t, y: -a * y**2, (0, 2), [1.0, 2.0], **options)
+
+
+def by_args(a, **options):
+    return solve_ivp(lambda t, y, a, power: -a * y**power, (0, 2), [1.0, 2.0], args=(a, 2), **options)
+
+
+def by_filling(a, **options):
+    def fun(t, y):
+        slope = np.zeros(2)
+        for i in range(2):
+            slope[i] = -a * y[i] ** 2
+        return slope
+
+    return solve_ivp(fun, (0, 2), [1.0, 2.0], **options)
+
+
+def by_list(a, **options):
+    return solve_ivp(lambda t, y: [-a * y[0] ** 2, -a * y[1] ** 2], (0, 2), (1.0, 2.0), **options)
+
+
+def by_object(a, **options):
+    return solve_ivp(Decay(a), (0, 2), [1.0, 2.0], **options)
+
+
+def by_partial(a, **options):
+    return solve_ivp(functools.partial(lambda t, y, a: -a * y**2, a=a), (0, 2), [1.0, 2.0], **options)
+
+
+HOLDER = Decay(0.0)
+
+
+def by_attribute(a, **options):
+    HOLDER.rate = a
+    try:
+        return solve_ivp(lambda t, y: -HOLDER.rate * y**2, (0, 2), [1.0, 2.0], **options)
+    finally:
+        HOLDER.rate = 0.0
+
+
+def vectorised(a, **options):
+    return solve_ivp(lambda t, y: -a * y**2, (0, 2), [1.0, 2.0], vectorized=True, **options)
+
+
+def with_jacobian(a, **options):
+    options |= {"jac": lambda t, y: np.diag(-2 * a * y)} if options["method"] in ("Radau", "BDF", "LSODA") else {}
+    return solve_ivp(lambda t, y: -a * y**2, (0, 2), [1.0, 2.0], **options)
+
+
+def by_module(a, **options):
+    return scipy.integrate.solve_ivp(lambda t, y: -a * y**2, (0, 2), [1.0, 2.0], **options)
+
+
+WAYS = [
+    by_closure, by_args, by_filling, by_list, by_object, by_partial, by_attribute, vectorised, with_jacobian, by_module,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("method", ["RK45", "Radau", "BDF", "LSODA"])
+def test_ways_of_passing_parameters(way, method):
+    found = wg.jacobian(lambda a: way(a, method=method, **TIGHT).y[:, -1], 0.7)
+    y0 = np.array([1.0, 2.0])
+    assert error(found, -2 * (y0 / (1 + 1.4 * y0)) ** 2) < 1e-6
+
+
+def test_parameters_in_a_container():
+    def energy(p):
+        return np.sum(solve_ivp(lambda t, y: -p["rate"] * y, (0, p["end"]), p["start"], **TIGHT).y[:, -1] ** 2)
+
+    p = {"rate": 0.5, "end": 2.0, "start": np.array([1.0, 3.0])}
+    found = wg.grad(energy, p)
+    value = 10 * np.exp(-2.0)
+    assert found["rate"] == pytest.approx(-4 * value, rel=1e-8)
+    assert found["end"] == pytest.approx(-value, rel=1e-8)
+    assert error(found["start"], 2 * p["start"] * np.exp(-2.0)) < 1e-8
+
+
+def test_complex_solution():
+    def modulus(w):
+        return np.abs(solve_ivp(lambda t, y: 1j * w * y * y, (0, 1), [1 + 0.5j], **TIGHT).y[0, -1])
+
+    exact = wg.derivative(lambda w: np.abs(1 / (1 / (1 + 0.5j) - 1j * w)), 0.3)
+    assert wg.derivative(modulus, 0.3) == pytest.approx(exact, rel=1e-8)
+    assert wg.grad(modulus, 0.3) == pytest.approx(exact, rel=1e-8)
+
+
+# ---- times of output
+
+
+def outputs(x, method="RK45"):
+    t, y0, k = x
+    found = solve_ivp(
+        lambda t, y: -k * y + np.sin(t), (0.0, 3.0), [y0], method, np.stack([t, t + 0.5]), dense_output=True, **TIGHT
+    )
+    later = found.sol(np.stack([t + 0.2, t, 0.0 * t]))
+    return np.concatenate([found.y[0], found.sol(t), later[0], found.sol(0.9), found.t])
+
+
+def outputs_exact(x):
+    t, y0, k = x
+    times = [t, t + 0.5, t, t + 0.2, t, 0.0 * t, 0.9]
+    return np.stack([*(forced_exact((0.0, time, y0, k)) for time in times), t, t + 0.5])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_times_of_output(method):
+    x = np.array([1.1, 1.2, 0.7])
+    assert error(outputs(x, method), outputs_exact(x)) < 1e-6
+    tolerance = 1e-5 if method in ("BDF", "LSODA", "Radau") else 1e-8
+    assert error(wg.jacobian(outputs, x, args=(method,)), wg.jacobian(outputs_exact, x)) < tolerance
+    assert np.array_equal(wg.jvp(outputs, x, x, args=(method,))[0], outputs(x, method))
+
+
+def test_all_steps_are_returned():
+    def solution(k):
+        return solve_ivp(lambda t, y: -k * y, (0.0, 2.0), [1.0])
+
+    found = solution(1.0)
+    y, dy = wg.jvp(lambda k: solution(k).y, 1.0, 1.0)
+    assert np.array_equal(y, found.y)
+    assert error(dy[0], -found.t * np.exp(-found.t)) < 1e-2     # the default tolerance is 1e-3
+    assert np.array_equal(wg.jvp(lambda k: solution(k).t + 0 * k, 1.0, 1.0)[0], found.t)
+
+
+def test_fields_of_the_result():
+    def status(k):
+        found = solve_ivp(lambda t, y: -k * y, (0.0, 2.0), [1.0])
+        assert (found.success, found.status, found.sol, found.t_events) == (True, 0, None, None)
+        assert "reached the end" in found.message
+        return k * found.nfev
+
+    assert wg.grad(status, 1.0) == solve_ivp(lambda t, y: -y, (0.0, 2.0), [1.0]).nfev
+
+
+# ---- events
+
+
+def hits_ground(t, y, *args):
+    return y[0]
+
+
+hits_ground.terminal = True
+hits_ground.direction = -1
+
+
+def thrown(x, method, **options):
+    height, speed, g = x
+    found = solve_ivp(
+        lambda t, y: np.array([y[1], -g]), (0.0, 100.0), [height, speed], method, events=hits_ground, **TIGHT, **options
+    )
+    return np.stack([found.t_events[0][0], found.y_events[0][0][1], found.t[-1], found.y[1, -1]])
+
+
+def thrown_exact(x):
+    height, speed, g = x
+    t = (speed + np.sqrt(speed * speed + 2 * g * height)) / g
+    return np.stack([t, speed - g * t, t, speed - g * t])
+
+
+BALL = np.array([2.0, 0.5, 9.81])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_terminal_event(method):
+    assert error(wg.jacobian(thrown, BALL, args=(method,)), wg.jacobian(thrown_exact, BALL)) < 1e-9
+    assert np.array_equal(wg.jvp(thrown, BALL, BALL, args=(method,))[0], thrown(BALL, method))
+    second = wg.hessian(lambda x: thrown(x, method)[0], BALL)
+    assert error(second, wg.hessian(lambda x: thrown_exact(x)[0], BALL)) < 1e-8
+
+
+def test_the_end_of_the_interval_behind_a_terminal_event_has_derivative_zero():
+    def time(end):
+        fun = lambda t, y: np.array([y[1], -9.81])
+        return solve_ivp(fun, (0.0, end), [2.0, 0.5], events=hits_ground).t[-1] + 0.0 * end
+
+    assert wg.grad(time, 100.0) == 0.0
+
+
+def test_events_that_do_not_end_the_integration():
+    def zeros(w):
+        found = solve_ivp(
+            lambda t, y: np.array([y[1], -w * w * y[0]]), (0.0, 10.0), [1.0, 0.0 * w],
+            events=[lambda t, y: y[0], lambda t, y: t - 3.5], **TIGHT,
+        )  # fmt: skip
+        assert [len(times) for times in found.t_events] == [4, 1]
+        return np.concatenate([found.t_events[0], found.y_events[1][0, :1], found.t_events[1]])
+
+    def exact(w):
+        return np.concatenate([(np.arange(4) + 0.5) * np.pi / w, np.stack([np.cos(3.5 * w), 3.5 + 0.0 * w])])
+
+    assert error(wg.jacobian(zeros, 1.3), wg.jacobian(exact, 1.3)) < 1e-8
+
+
+def test_bouncing_ball():
+    def tenth_impact(x):
+        height, g, restitution = x
+        t, y = 0.0, np.array([height, 0.0])
+        for _ in range(10):
+            found = solve_ivp(lambda t, y: np.array([y[1], -g]), (t, t + 100.0), y, events=hits_ground, **TIGHT)
+            t, y = found.t[-1], np.array([0.0, -restitution * found.y[1, -1]])
+        return t
+
+    def exact(x):
+        height, g, restitution = x
+        return np.sqrt(2 * height / g) * (1 + 2 * np.sum(restitution ** np.arange(1, 10)))
+
+    x = np.array([1.0, 9.81, 0.9])
+    assert error(wg.grad(tenth_impact, x), wg.grad(exact, x)) < 1e-10
+
+
+def test_event_that_only_touches_zero_raises():
+    def touches(t, y):
+        return (t - 1.0) ** 3 + 1e-9 * (t - 1.0)
+
+    def time(a):
+        return solve_ivp(lambda t, y: -a * y, (0.0, 2.0), [1.0], events=touches).t_events[0][0]
+
+    with pytest.raises(wg.NonSmoothError, match=r"solve_ivp: the event 'touches' at t = 1 only touches zero"):
+        wg.grad(time, 1.0)
+
+
+# ---- known problems
+
+
+def lotka_volterra(p, method):
+    def fun(t, y):
+        return np.array([p[0] * y[0] - p[1] * y[0] * y[1], p[1] * y[0] * y[1] - p[2] * y[1]])
+
+    times = np.linspace(0.0, 10.0, 21)
+    return np.sum(solve_ivp(fun, (0.0, 10.0), [1.0, 1.0], method, times, rtol=1e-7, atol=1e-9).y ** 2)
+
+
+def robertson(k, method):
+    def fun(t, y):
+        first, second, third = k[0] * y[0], k[1] * y[1] ** 2, k[2] * y[1] * y[2]
+        return np.array([third - first, first - third - second, second])
+
+    return solve_ivp(fun, (0.0, 4e3), [1.0, 0.0, 0.0], method, rtol=1e-7, atol=1e-10).y[:, -1]
+
+
+def van_der_pol(mu, method):
+    def fun(t, y):
+        return [y[1], mu * (1 - y[0] ** 2) * y[1] - y[0]]
+
+    return solve_ivp(fun, (0.0, 500.0), [2.0, 0.0], method, rtol=1e-7, atol=1e-9).y[0, -1]
+
+
+ROBERTSON = [
+    [-4.75007118, -3.13481339e-09, 1.88088616e-05],
+    [-5.99365172e-06, -1.87584661e-14, 2.31268734e-11],
+    [4.75007717, 3.13483215e-09, -1.88088847e-05],
+]
+
+#: derivatives with nine digits: differences of solutions by Radau's method at tolerances of 1e-13, extrapolated
+KNOWN = {
+    "Lotka-Volterra": (
+        lotka_volterra, np.array([1.5, 1.0, 3.0]), [51.16634614, -929.63241963, 216.22518801],
+        {"RK45": 3e-5, "DOP853": 3e-5, "Radau": 1e-6, "BDF": 1e-4, "LSODA": 3e-5},
+    ),
+    "Robertson": (
+        robertson, np.array([0.04, 3e7, 1e4]), ROBERTSON, {"Radau": 1e-6, "BDF": 1e-5, "LSODA": 1e-6}
+    ),
+    "van der Pol": (van_der_pol, 1e3, 5.15194481e-4, {"Radau": 1e-6, "BDF": 1e-4, "LSODA": 1e-6}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "method"), [(name, method) for name, (*_, methods) in KNOWN.items() for method in methods]
+)
+def test_known_problems(name, method):
+    f, x, expected, tolerances = KNOWN[name]
+    found = wg.jacobian(f, x, args=(method,))
+    assert np.max(np.abs(found / expected - 1)) < tolerances[method]
+
+
+# ---- memory
+
+
+def diffusion(k, method, memory, **options):
+    def fun(t, y):
+        return k * (np.roll(y, 1) - 2 * y + np.roll(y, -1)) - 0.1 * y**3
+
+    start = np.sin(np.linspace(0, 2 * np.pi, 50, endpoint=False))
+    found = mirror.solve_ivp(
+        fun, (0, 5), start, method, np.linspace(0, 5, 4), max_step=0.05, memory=memory, **options
+    )
+    return np.sum(found.y**2) if found.t_events is None else np.sum(found.y**2) + np.sum(found.t_events[0])
+
+
+@pytest.mark.parametrize("method", ["RK23", "RK45", "DOP853"])
+@pytest.mark.parametrize("events", [None, lambda t, y: y[3] - 0.3])
+def test_blocks_of_steps_are_recorded_again(method, events):
+    whole = wg.grad(diffusion, 0.3, args=(method, "1GB"), kwargs={"events": events})
+    blocks = wg.grad(diffusion, 0.3, args=(method, "300kB"), kwargs={"events": events})
+    assert blocks == whole
+    second, exact = (
+        wg.hessian(diffusion, 0.3, args=(method, memory), kwargs={"events": events}) for memory in (300_000, "1GB")
+    )
+    assert second == pytest.approx(exact, rel=1e-12)
+
+
+def test_memory_is_bounded(monkeypatch):
+    recorded = []
+    monkeypatch.setattr(mirror_steps, "checkpoint", lambda f: recorded.append(f) or f)
+    wg.grad(diffusion, 0.3, args=("RK45", "300kB"))
+    assert len(recorded) > 10
+
+
+# ---- odeint
+
+
+def by_odeint(x):
+    start, end, y0, k = x
+    times = np.stack([start, 0.5 * (start + end), end])
+    return odeint(lambda y, t: -k * y + np.sin(t), y0, times, rtol=1e-10, atol=1e-12)[-1, 0]
+
+
+@pytest.mark.parametrize("direction", POINTS)
+def test_odeint(direction):
+    x = POINTS[direction]
+    assert error(wg.grad(by_odeint, x), wg.grad(forced_exact, x)) < 1e-8
+    assert error(wg.hessian(by_odeint, x), wg.hessian(forced_exact, x)) < 1e-8
+    assert wg.grad(by_odeint, x, value=True)[0] == by_odeint(x)
+
+
+ODEINT = {
+    "args": lambda k: odeint(lambda y, t, k: -k * y, [1.0], [0.0, 1.0], (k,))[-1, 0],
+    "time first": lambda k: odeint(lambda t, y: -k * y, [1.0], [0.0, 1.0], tfirst=True)[-1, 0],
+    "full output": lambda k: odeint(lambda y, t: -k * y, [1.0], [0.0, 1.0], full_output=True)[0][-1, 0],
+    "Jacobian": lambda k: odeint(lambda y, t: -k * y, [1.0], [0.0, 1.0], Dfun=lambda y, t: [[-k]])[-1, 0],
+    "one time": lambda k: odeint(lambda y, t: -k * y, [np.exp(-k)], [0.0])[0, 0],
+}
+
+
+@pytest.mark.parametrize("way", ODEINT)
+def test_arguments_of_odeint(way):
+    assert wg.grad(ODEINT[way], 1.0) == pytest.approx(-np.exp(-1.0), rel=1e-6)
+
+
+# ---- outside derivatives, compiled functions, batches
+
+
+def test_plain_calls_are_those_of_scipy():
+    fun = lambda t, y: -0.5 * y
+    ours, theirs = mirror.solve_ivp(fun, (0, 1), [1.0]), solve_ivp(fun, (0, 1), [1.0])
+    assert type(ours) is type(theirs)
+    assert np.array_equal(ours.y, theirs.y)
+    assert np.array_equal(mirror.odeint(lambda y, t: -y, 1.0, [0, 1]), odeint(lambda y, t: -y, 1.0, [0, 1]))
+
+
+def final(k):
+    return solve_ivp(lambda t, y: -k * y, (0.0, 2.0), [1.0], **TIGHT).y[0, -1]
+
+
+def test_compiled_functions_run_it_eagerly():
+    f = wg.compile(final)
+    with pytest.warns(wg.CompileWarning, match=r"solve_ivp runs a solver, which a replay would skip"):
+        for k in (1.0, 1.0, 0.5):
+            assert f(k) == final(k)
+            assert wg.grad(f)(k) == pytest.approx(-2 * np.exp(-2 * k), rel=1e-8)
+
+
+def test_batches():
+    k = np.array([1.0, 0.5])
+    assert np.array_equal(wg.vmap(final)(k), [final(1.0), final(0.5)])
+    assert error(wg.vmap(wg.grad(final))(k), -2 * np.exp(-2 * k)) < 1e-8
+
+
+# ---- errors
+
+
+def refused(**options):
+    def end(a):
+        given = {key: f(a) for key, f in options.items()}
+        return solve_ivp(lambda t, y: -a * y, (0.0, 2.0), [1.0], **given).y[0, -1]
+
+    return end
+
+
+class OtherMethod(RK45):
+    pass
+
+
+ERRORS = {
+    "blow-up": (
+        lambda a: solve_ivp(lambda t, y: a * y**2, (0.0, 2.0), [1.0]).y[0, -1], wg.ConvergenceError,
+        r"scipy.integrate.solve_ivp: the integration failed at t = 0\.9999.*spacing between numbers",
+    ),
+    "blow-up in odeint": (
+        lambda a: odeint(lambda y, t: a * y**2, [1.0], [0.0, 2.0])[-1, 0], wg.ConvergenceError,
+        r"scipy.integrate.odeint: Excess work done on this call.*integrate up to an earlier time",
+    ),
+    "tolerance": (refused(rtol=lambda a: 1e-6 * a), wg.TracedValueError, r"solve_ivp: rtol is traced, but"),
+    "step": (refused(max_step=lambda a: a), wg.TracedValueError, r"solve_ivp: max_step is traced, but"),
+    "tolerance of odeint": (
+        lambda a: odeint(lambda y, t: -a * y, [1.0], [0.0, 1.0], rtol=1e-6 * a)[-1, 0], wg.TracedValueError,
+        r"odeint: rtol is traced, but the solution has no derivative with respect to it: pass wengert.stop_gradient",
+    ),
+    "other method": (
+        refused(method=lambda a: OtherMethod), wg.UnsupportedFunctionError,
+        r"only the methods RK23, RK45, DOP853, Radau, BDF, LSODA have derivatives, not <class '.*OtherMethod'>",
+    ),
+    "complex BDF": (
+        lambda a: np.abs(solve_ivp(lambda t, y: 1j * a * y, (0, 1), [1j], "BDF").y[0, -1]), wg.UnsupportedFunctionError,
+        r"complex solutions by BDF have no derivatives: use RK45 or DOP853",
+    ),
+    "interpolants": (
+        lambda a: solve_ivp(lambda t, y: -a * y, (0, 1), [1.0], dense_output=True).sol.interpolants[0](0.5)[0],
+        wg.TracedValueError, r"call the solution at times",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors(name):
+    f, kind, message = ERRORS[name]
+    with pytest.raises(kind, match=message):
+        wg.grad(f, 1.0)
+    assert wg.grad(final, 1.0) == pytest.approx(-2 * np.exp(-2.0), rel=1e-8)
+
+
+def test_error_of_the_right_hand_side():
+    def fun(t, y):
+        raise KeyError("no such species")
+
+    with pytest.raises(KeyError, match="no such species"):
+        wg.grad(lambda a: solve_ivp(fun, (0, 1), [a]).y[0, -1], 1.0)
+    assert wg.grad(final, 1.0) == pytest.approx(-2 * np.exp(-2.0), rel=1e-8)
+
+
+def test_interval_of_length_zero():
+    y, dy = wg.jvp(lambda x: solve_ivp(lambda t, y: -y, (1.0, x[0]), [x[1]]).y[0], np.array([1.0, 2.0]), np.eye(2))
+    assert np.array_equal(y, [2.0, 2.0])
+    assert np.array_equal(dy, [[0.0, -2.0], [1.0, 1.0]])
+
+
+def test_nothing_traced():
+    assert wg.grad(lambda a: a * final(1.0), 2.0) == final(1.0)
