@@ -1,7 +1,8 @@
-"""Remove traced values from functions: from closure cells and defaults, objects and containers.
+"""Find and replace traced values in functions: in closure cells and defaults, objects and containers.
 
-Iterations of a solver, and the Jacobian at a solution, need plain values only.
+`stripped` puts plain values in their place: iterations of a solver, and the Jacobian at a solution, need no others.
 If a traced value is held elsewhere, the function runs under the derivative, which is slower.
+`Abstracted` makes the traced values arguments of the function, as closure conversion does.
 """
 
 from __future__ import annotations
@@ -9,11 +10,14 @@ from __future__ import annotations
 import copy
 import functools
 import types
+from collections.abc import Callable
 from typing import Any
 
 from wengert.containers import children_of, plain_copy
 from wengert.core.levels import caught
 from wengert.core.operands import var
+from wengert.core.rebind.rebind import original, running_plan
+from wengert.core.rebind.rename import public
 from wengert.features import is_made_in_python
 from wengert.transforms.dense import Operator
 
@@ -24,12 +28,108 @@ MAX_ITEMS = 64
 def stripped(x: Any, memo: dict | None = None) -> Any:
     """Return `x` with plain values in place of traced ones; `x` itself if it holds none."""
     if var.is_var(x):
-        return plain_copy(x) if var.is_traced(x) else x
+        if not var.is_traced(x):
+            return x
+        return memo.slot_of(x) if type(memo) is _Abstraction else plain_copy(x)
     memo = {} if memo is None else memo
     if id(x) not in memo:
         memo[id(x)] = x, x  # a cycle returns x unchanged; the tuple keeps x alive, so that its id stays unique
         memo[id(x)] = x, _rebuilt(x, memo)
     return memo[id(x)][1]
+
+
+class Slot:
+    """Stands for a traced value in a function."""
+
+    __slots__ = ()
+
+
+class _Abstraction(dict):
+    """Memo of `stripped` that puts a slot in place of each traced value.
+
+    While a program is recorded, copies of functions run, with names that end with the recording; they get their own
+    names back, so that a replay reads the current values.
+    """
+
+    def __init__(self):
+        self.slots: list[Slot] = []
+        self.values: list = []
+        self.count = 0  # places where slots stand
+        plan = running_plan.get()
+        own = () if plan is None else (*plan.names.values(), *(alias.name for alias in plan.own.values()))
+        self.names = {name: public(name) for name in own}
+
+    def slot_of(self, x):
+        self.count += 1
+        for slot, value in zip(self.slots, self.values):
+            if value is x:
+                return slot
+        self.slots.append(Slot())
+        self.values.append(x)
+        return self.slots[-1]
+
+    def code_of(self, f):
+        """Return the code of a function, with its own names."""
+        return _renamed(f.__code__, self.names) if self.names else f.__code__
+
+
+def _renamed(code, names):
+    """Return code with these names replaced, also in nested functions; `code` itself if it has none of them."""
+    consts = [_renamed(const, names) if type(const) is types.CodeType else const for const in code.co_consts]
+    if names.keys().isdisjoint(code.co_names) and all(new is old for new, old in zip(consts, code.co_consts)):
+        return code
+    own = tuple(names.get(name, name) for name in code.co_names)
+    return code.replace(co_names=own, co_consts=tuple(consts))
+
+
+class Abstracted:
+    """A function and its arguments, with slots in place of the traced values that they hold.
+
+    It refers to no traced value, so it may be kept on the tape of these values.
+
+    Parameters
+    ----------
+    f : callable
+    args : tuple
+
+    Attributes
+    ----------
+    values : list
+        The traced values; cleared by `take`.
+    """
+
+    def __init__(self, f: Callable, args: tuple):
+        memo = _Abstraction()
+        self.f, self.args = stripped(f, memo), stripped(args, memo)
+        self.slots, self.values = memo.slots, memo.values
+        self.cells = getattr(self.f, "__closure__", None) or ()
+        direct = [cell.cell_contents for cell in self.cells if cell != _EMPTY]
+        direct = [x for x in (*direct, *self.args) if type(x) is Slot]
+        #: whether all slots are cells of the function or arguments
+        self.is_direct = type(self.f) is types.FunctionType and len(direct) == memo.count
+
+    def take(self) -> list:
+        """Return the traced values, and drop them."""
+        values, self.values = self.values, []
+        return values
+
+    def filled(self, values: list) -> tuple[Callable, tuple]:
+        """Return the function and its arguments with values in place of the slots."""
+        if not self.slots:
+            return self.f, self.args
+        found = {id(slot): (slot, value) for slot, value in zip(self.slots, values)}
+        if not self.is_direct:
+            return stripped(self.f, found), stripped(self.args, found)
+        f, args = self.f, tuple([found[id(x)][1] if type(x) is Slot else x for x in self.args])
+        cells = [
+            types.CellType(found[id(cell.cell_contents)][1])
+            if cell != _EMPTY and type(cell.cell_contents) is Slot
+            else cell
+            for cell in self.cells
+        ]
+        made = types.FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, tuple(cells) or None)
+        made.__kwdefaults__ = f.__kwdefaults__
+        return made, args
 
 
 def _rebuilt(x, memo):
@@ -61,7 +161,7 @@ def _rebuilt(x, memo):
 
 def _changed(items, memo):
     """Return the items stripped; None if none changed, or if there are too many to inspect."""
-    if len(items) > MAX_ITEMS and not var.holds_traced(items):
+    if len(items) > MAX_ITEMS and not (var.holds_traced(items) or any(type(item) is Slot for item in items)):
         return None
     found = [stripped(item, memo) for item in items]
     return found if any(new is not old for new, old in zip(found, items)) else None
@@ -71,24 +171,30 @@ def _function(f, memo):
     cells = [cell for cell in f.__closure__ or () if cell != _EMPTY]
     contents = [cell.cell_contents for cell in cells]
     parts = _changed([contents, f.__defaults__, f.__kwdefaults__], memo)
+    code = memo.code_of(f) if type(memo) is _Abstraction else f.__code__
     if parts is None:
-        return f
+        if code is f.__code__:
+            return f
+        parts = [contents, f.__defaults__, f.__kwdefaults__]
     held = {
         id(cell): types.CellType(new) for cell, old, new in zip(cells, contents, parts[0]) if new is not old or old is f
     }
     closure = tuple(held.get(id(cell), cell) for cell in f.__closure__ or ())
-    made = types.FunctionType(f.__code__, f.__globals__, f.__name__, parts[1], closure or None)
+    made = types.FunctionType(code, f.__globals__, f.__name__, parts[1], closure or None)
     made.__kwdefaults__ = parts[2]
     for cell in held.values():
         if cell.cell_contents is f:  # recursive function
             cell.cell_contents = made
-    return functools.update_wrapper(made, f)
+    functools.update_wrapper(made, f)
+    del made.__wrapped__  # would keep the traced values alive
+    return made
 
 
 _EMPTY = types.CellType()
 
 
 def _object(x, memo):
+    x = original(x) if type(memo) is _Abstraction else x
     space = getattr(x, "__dict__", {})
     values = _changed([*space.values()], memo)
     if values is None:

@@ -1,0 +1,296 @@
+"""Integrals as functions of their limits and of every traced value that the integrand reads, by Leibniz's rule.
+
+With traced values p, found in the closure and the arguments of the integrand f, ::
+
+    d/dp int_a^b f(x, p) w(x) dx = int_a^b f_p w dx + f(b) w(b) db/dp - f(a) w(a) da/dp
+
+The traced values become arguments of the integrand (closure conversion, `wengert.implicit.stripped.Abstracted`), so
+that an integral is one operation on limits and values.  Its value is computed by SciPy on plain numbers.  Its rule
+contains the integral of the partials f_p, which is again such an operation: derivatives of any order and mode follow.
+The quadrature of the partials has an error control of its own.
+
+Invariants
+- An integrand holds no traced value, so that tapes may refer to it.
+- A term of a limit is absent if the limit is infinite.
+
+Limitation: the integrand must be continuous in x wherever the location of a jump depends on p.
+
+References
+----------
+Flanders (1973), Differentiation under the integral sign. doi:10.2307/2319163
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from wengert import registry
+from wengert.core.dispatch import dispatch
+from wengert.core.levels import check_end, outside, running, within
+from wengert.core.operands import var
+from wengert.core.rebind.rebind import rebound
+from wengert.core.tape.memory import Level
+from wengert.errors import LevelError, TracedValueError
+from wengert.implicit.stripped import Abstracted
+from wengert.transforms.dense import Jacobian, carried_identity
+from wengert.transforms.second import Hessian
+
+#: maximum number of elements of the traced values for which partials are computed by tangents
+MAX_TANGENTS = 32
+
+
+class Integrand:
+    """A function of x whose traced values are arguments.
+
+    Parameters
+    ----------
+    f : callable
+        ``f(x, *args)``; may hold traced values.
+    args : tuple
+    """
+
+    def __init__(self, f: Callable, args: tuple):
+        self.code = Abstracted(f, args)
+        found = self.code.take()
+        self.is_complex = [np.iscomplexobj(var.plain(x)) for x in found]
+        for k in reversed(np.flatnonzero(self.is_complex)):
+            found[k : k + 1] = np.real(found[k]), np.imag(found[k])
+        self.shapes = [np.shape(x) for x in found]
+        #: the traced values as at most one operand: the only one, or all elements of all of them
+        self.operands = found if len(found) < 2 else [joined(found)]
+
+    def parts(self, values: list) -> tuple[Callable, tuple]:
+        """Return the function and its arguments, with these operands in place of the traced values."""
+        if len(self.shapes) > 1:
+            values = parted(*values, self.shapes)
+        if any(self.is_complex):
+            rest = iter(values)
+            values = [next(rest) + 1j * next(rest) if is_complex else next(rest) for is_complex in self.is_complex]
+        return self.code.filled(values)
+
+    @contextlib.contextmanager
+    def at(self, values: list) -> Iterator[Callable]:
+        """Yield the function of x alone, which returns a scalar or a 1-D array of real numbers."""
+        f, args = self.parts(values)
+        f = rebound(f)
+        yield (lambda x: flat(f(x, *args))) if args else lambda x: flat(f(x))
+
+    def count(self, values: list) -> int:
+        """Number of elements of the function."""
+        return 1
+
+
+def flat(y: Any) -> Any:
+    """Return a value of an integrand as a scalar or a 1-D array of real numbers."""
+    if type(y) is float or var.is_scalar(y):
+        return y
+    y = dispatch.from_list(y)
+    if np.ndim(y):
+        y = np.reshape(y, (-1,)) if np.ndim(y) > 1 else y
+        return np.concatenate([np.real(y), np.imag(y)]) if np.iscomplexobj(var.plain(y)) else y
+    return np.stack([np.real(y), np.imag(y)]) if np.iscomplexobj(var.plain(y)) else y
+
+
+class Partials:
+    """The partial derivatives of an integrand with respect to all its values, element by element of the integrand."""
+
+    def __init__(self, integrand: Any, name: str, of_scalar: bool = False):
+        self.integrand, self.name, self.of_scalar = integrand, name, of_scalar
+
+    def count(self, values):
+        return self.integrand.count(values) * sum(map(np.size, values))
+
+    @contextlib.contextmanager
+    def at(self, values):
+        """Yield a function of x that returns the matrix of partials as a 1-D array, by rows."""
+        n = sum(map(np.size, values))
+        inner = self.integrand
+        if isinstance(inner, Partials) and inner.of_scalar and not (running.get() or var.holds_traced(values)):
+            yield _by_sweeps(Hessian, inner.integrand, values)
+            return
+        if n > MAX_TANGENTS:
+            yield _by_sweeps(Jacobian, inner, values)
+            return
+        level = Level(self.name, len(running.get()), n)
+        around = (*running.get(), level)
+        traced, first = [], 0
+        for value in values:
+            traced.append(carried_identity(level, value, first))
+            first -= np.size(value)
+
+        def slopes(x):
+            token = running.set(around)
+            try:
+                y = f(x)
+            finally:
+                running.reset(token)
+            if var.level_of(y) is not level:
+                return np.zeros(n * np.size(y))
+            if var.is_scalar(y):
+                return var.tangents_of(y)
+            t = var.tangents_of(y)
+            return t if np.ndim(y) == 0 else np.reshape(np.transpose(t), (-1,))
+
+        with contextlib.ExitStack() as stack:
+            stack.callback(level.close)
+            with within(around):
+                f = stack.enter_context(self.integrand.at(traced))
+            yield slopes
+            check_end(level)
+
+def _by_sweeps(operator, integrand, values):
+    """Return the derivative in the values as a function of x, computed by sweeps at each x."""
+    x = None
+
+    def at_x(p):
+        with integrand.at([p]) as f:
+            return f(x)
+
+    derivative = operator(at_x)  # one for all x, so that its function is prepared once
+
+    def slopes(point):
+        nonlocal x
+        x = point
+        return np.reshape(derivative(*values), (-1,))
+
+    return slopes
+
+
+def joined(values: list) -> Any:
+    """Concatenate scalars and arrays into a 1-D array."""
+    if all(map(var.is_scalar, values)):
+        return dispatch.stacked(values)
+    return np.concatenate([np.reshape(value, (-1,)) for value in values])
+
+
+def parted(p: Any, shapes: list) -> list:
+    """Split a 1-D array into scalars and arrays."""
+    if not any(shapes):
+        return list(p)
+    found, first = [], 0
+    for shape in shapes:
+        size = int(np.prod(shape, dtype=int))
+        found.append(np.reshape(p[first : first + size], shape) if shape else p[first])
+        first += size
+    return found
+
+
+class Integral:
+    """An integral as a differentiable function of its operands: the traced limits, then the values of the integrand.
+
+    Parameters
+    ----------
+    integrand : Integrand or Partials
+    limits : tuple
+        The two limits; None for one that is an operand.
+    method : object
+        ``method.value(integrand, values, a, b)`` integrates the user's function and returns the result as a scalar or a
+        1-D array, ``method.partials(f, a, b, count)`` a function with a 1-D array of `count` elements, and
+        ``method.weight(x)`` the weight at a limit.
+    has_error : bool
+        Whether the last element of the result is the error estimate, which differs in each replay of a program.
+    """
+
+    def __init__(self, integrand: Any, limits: tuple, method: Any, has_error: bool = False):
+        self.integrand, self.limits, self.method, self.has_error = integrand, limits, method, has_error
+        rules = {"vjps": {0: self._pull}, "jvps": {0: self._push}}
+        self.row = registry.Primitive(Integral.evaluate, "custom", **rules, sequence=True)
+        self.row.name = method.name
+        self.__name__ = self.__qualname__ = method.name
+
+    def __call__(self, *operands: Any) -> Any:
+        if not var.holds_traced(operands):
+            return self.evaluate(*operands)
+        return dispatch.apply(self.row, self, operands, {}, self.evaluate)
+
+    def evaluate(self, *operands: Any) -> Any:
+        """Value at operands of the enclosing level."""
+        if var.holds_traced(operands):
+            return self(*operands)
+        a, b, values = self._parted(operands)
+        with outside() if running.get() else contextlib.nullcontext():
+            try:
+                if isinstance(self.integrand, Integrand):
+                    y = self.method.value(self.integrand, values, float(a), float(b))
+                    return np.append(y, self.method.rest[0]) if self.has_error else y
+                with self.integrand.at(values) as f:
+                    return self.method.partials(f, float(a), float(b), self.integrand.count(values))
+            except LevelError as error:
+                raise TracedValueError(
+                    f"{self.method.name}: the integrand reads a traced value that is neither in its closure nor in "
+                    "args: pass the value in args="
+                ) from error
+
+    def _parted(self, operands):
+        """Return the limits and the values of the integrand."""
+        rest = iter(operands)
+        a, b = (next(rest) if limit is None else limit for limit in self.limits)
+        return a, b, list(rest)
+
+    def _of_partials(self, operands, shape):
+        of_scalar = not shape and isinstance(self.integrand, Integrand)
+        return Integral(Partials(self.integrand, self.method.name, of_scalar), self.limits, self.method)(*operands)
+
+    def _at_limits(self, operands):
+        """Yield each traced limit's position and the partial of the integral; None if the limit is infinite."""
+        a, b, values = self._parted(operands)
+        position = 0
+        for x, limit, sign in ((a, self.limits[0], -1), (b, self.limits[1], 1)):
+            if limit is None:
+                if np.isfinite(x):
+                    with self.integrand.at(values) as f:
+                        weight = self.method.weight(x)
+                        yield position, sign * f(x) if weight is None else sign * f(x) * weight
+                else:
+                    yield position, None
+                position += 1
+
+    def _push(self, tangents, y, *operands):
+        k, shape = len(tangents[0]), self._shape(y)
+        found = np.zeros((k, *shape))
+        first = self.limits.count(None)
+        if not all(map(_is_zero, tangents[:first])):
+            for position, partial in self._at_limits(operands):
+                t = tangents[position]
+                if partial is not None and not _is_zero(t):
+                    found = found + np.reshape(t, (k,) + (1,) * len(shape)) * partial
+        if not all(map(_is_zero, tangents[first:])):
+            t = np.concatenate([np.reshape(t, (k, -1)) for t in tangents[first:]], axis=1)
+            partials = self._of_partials(operands, shape)
+            if shape:
+                partials = np.transpose(np.reshape(partials, (shape[0], -1)))
+            found = found + np.matmul(t, partials)
+        if self.has_error:
+            return np.concatenate([np.reshape(found, (k, -1)), np.zeros((k, 1))], axis=1)
+        return found
+
+    def _pull(self, ybar, y, *operands):
+        shape = self._shape(y)
+        if self.has_error:
+            ybar = np.reshape(ybar[:-1], shape) if shape else ybar[0]
+        if _is_zero(ybar):
+            return [np.zeros(np.shape(x)) for x in operands]
+        found = []
+        for _, partial in self._at_limits(operands):
+            found.append(0.0 * np.sum(ybar) if partial is None else np.sum(ybar * partial))
+        values = operands[self.limits.count(None) :]
+        if values:
+            partials = self._of_partials(operands, shape)
+            products = np.matmul(ybar, np.reshape(partials, (shape[0], -1))) if shape else ybar * partials
+            found += parted(products, [np.shape(x) for x in values])
+        return found
+
+    def _shape(self, y):
+        """Return the shape of the integral in the result."""
+        if self.has_error:
+            return () if self.method.is_scalar else (np.size(y) - 1,)
+        return np.shape(y)
+
+
+def _is_zero(t):
+    """Whether a tangent or cotangent is a plain zero, so that its term can be left out."""
+    return not var.holds_traced(t) and not np.any(t)
