@@ -13,7 +13,7 @@ Invariants
 - An integrand holds no traced value, so that tapes may refer to it.
 - A term of a limit is absent if the limit is infinite.
 
-Limitation: the integrand must be continuous in x wherever the location of a jump depends on p.
+The rule does not hold if the integrand, or one of the partials for the next order, jumps at a point that depends on p.
 
 References
 ----------
@@ -30,11 +30,11 @@ import numpy as np
 
 from wengert import registry
 from wengert.core.dispatch import dispatch
-from wengert.core.levels import check_end, outside, running, within
+from wengert.core.levels import check_end, forget, noted, outside, running, within
 from wengert.core.operands import var
 from wengert.core.rebind.rebind import rebound
 from wengert.core.tape.memory import Level
-from wengert.errors import LevelError, TracedValueError
+from wengert.errors import LevelError, TracedValueError, UnsupportedFunctionError
 from wengert.implicit.stripped import Abstracted
 from wengert.transforms.dense import Jacobian, carried_identity
 from wengert.transforms.second import Hessian
@@ -72,12 +72,25 @@ class Integrand:
             values = [next(rest) + 1j * next(rest) if is_complex else next(rest) for is_complex in self.is_complex]
         return self.code.filled(values)
 
+    def prepared(self) -> Callable:
+        """Return a function that maps values to the function of x alone."""
+        is_bound = self.code.is_direct and rebound(self.code.f) is self.code.f
+
+        def with_values(values):
+            f, args = self.parts(values)
+            if not callable(f):
+                raise UnsupportedFunctionError(
+                    f"a {type(f).__name__} has no value at a traced limit of an integral: pass a Python function"
+                )
+            f = f if is_bound else rebound(f)
+            return (lambda x: flat(f(x, *args))) if args else lambda x: flat(f(x))
+
+        return with_values
+
     @contextlib.contextmanager
     def at(self, values: list) -> Iterator[Callable]:
         """Yield the function of x alone, which returns a scalar or a 1-D array of real numbers."""
-        f, args = self.parts(values)
-        f = rebound(f)
-        yield (lambda x: flat(f(x, *args))) if args else lambda x: flat(f(x))
+        yield self.prepared()(values)
 
     def count(self, values: list) -> int:
         """Number of elements of the function."""
@@ -144,20 +157,19 @@ class Partials:
 
 def _by_sweeps(operator, integrand, values):
     """Return the derivative in the values as a function of x, computed by sweeps at each x."""
-    x = None
+    if isinstance(integrand, Integrand):
+        prepared = integrand.prepared()
 
-    def at_x(p):
-        with integrand.at([p]) as f:
-            return f(x)
+        def at_x(p, x):
+            return prepared([p])(x)
+    else:
 
-    derivative = operator(at_x)  # one for all x, so that its function is prepared once
+        def at_x(p, x):
+            with integrand.at([p]) as f:
+                return f(x)
 
-    def slopes(point):
-        nonlocal x
-        x = point
-        return np.reshape(derivative(*values), (-1,))
-
-    return slopes
+    derivative = operator(at_x)
+    return lambda x: np.reshape(derivative(*values, x), (-1,))
 
 
 def joined(values: list) -> Any:
@@ -189,8 +201,9 @@ class Integral:
         The two limits; None for one that is an operand.
     method : object
         ``method.value(integrand, values, a, b)`` integrates the user's function and returns the result as a scalar or a
-        1-D array, ``method.partials(f, a, b, count)`` a function with a 1-D array of `count` elements, and
-        ``method.weight(x)`` the weight at a limit.
+        1-D array, ``method.partials(f, a, b, count, points)`` a function with a 1-D array of `count` elements,
+        ``method.examined(integrand, values, a, b)`` returns the breakpoints for that, or raises if Leibniz's rule does
+        not hold, and ``method.weight(x)`` returns the weight at a limit.
     has_error : bool
         Whether the last element of the result is the error estimate, which differs in each replay of a program.
     """
@@ -213,17 +226,23 @@ class Integral:
             return self(*operands)
         a, b, values = self._parted(operands)
         with outside() if running.get() else contextlib.nullcontext():
-            try:
-                if isinstance(self.integrand, Integrand):
-                    y = self.method.value(self.integrand, values, float(a), float(b))
-                    return np.append(y, self.method.rest[0]) if self.has_error else y
-                with self.integrand.at(values) as f:
-                    return self.method.partials(f, float(a), float(b), self.integrand.count(values))
-            except LevelError as error:
-                raise TracedValueError(
-                    f"{self.method.name}: the integrand reads a traced value that is neither in its closure nor in "
-                    "args: pass the value in args="
-                ) from error
+            if isinstance(self.integrand, Integrand):
+                return self._value(values, float(a), float(b))
+            points = self.method.examined(self.integrand.integrand, values, float(a), float(b))
+            with self.integrand.at(values) as f:
+                return self.method.partials(f, float(a), float(b), self.integrand.count(values), points)
+
+    def _value(self, values, a, b):
+        before = noted()
+        try:
+            y = self.method.value(self.integrand, values, a, b)
+        except (LevelError, TracedValueError) as error:
+            forget(before)
+            raise TracedValueError(
+                f"{self.method.name}: the integrand reads a traced value that is neither in its closure nor in args: "
+                "pass the value in args="
+            ) from error
+        return np.append(y, self.method.rest[0]) if self.has_error else y
 
     def _parted(self, operands):
         """Return the limits and the values of the integrand."""

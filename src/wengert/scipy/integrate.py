@@ -1,7 +1,8 @@
 """``scipy.integrate`` with functions that accept traced values.
 
-The fixed rules are SciPy's own code, run on traced values.  Adaptive quadrature has the derivatives of the integral, see
-`wengert.scipy.quadrature`.  Solvers of differential equations choose their steps by the values, and refuse traced ones.
+The fixed rules are SciPy's own code, run on traced values.  Adaptive quadrature has the derivatives of the integral
+(`wengert.scipy.quadrature`).  Solvers of differential equations choose their steps by the values, and refuse traced
+ones.
 """
 
 from wengert.registry import composed as _composed

@@ -10,23 +10,25 @@ A traced value in any other argument raises an error.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import warnings
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import scipy.integrate
 
 from wengert.containers import stopped
+from wengert.core.dispatch.dispatch import replaced_value
 from wengert.core.levels import is_recording
 from wengert.core.operands import var
 from wengert.core.rebind.rebind import rebound
-from wengert.errors import TracedValueError
+from wengert.errors import NonSmoothError, TracedValueError
 from wengert.implicit.stripped import stripped
 from wengert.implicit.theorem import in_derivative
 from wengert.scipy.integral import Integral, Integrand, flat
+from wengert.scipy.jumps import breakpoints, change, is_continuous, middle, moving_jump, subintervals
 from wengert.transforms.products import frames_inside
 
 #: maximum number of partials that are integrated one by one; more are integrated at once
@@ -124,11 +126,16 @@ def _integrated(integrand, a, b, method, full_output):
         y = Integral(integrand, limits, method)(*operands)
         return method.restored(y), *method.rest
     if full_output:
-        from wengert.program.tracing.closure import NotReplayable
-
-        raise NotReplayable(f"{method.name} with full_output=True reports on a single run")
+        _end_recording(f"{method.name} with full_output=True reports on a single run")
     found = Integral(integrand, limits, method, has_error=True)(*operands)
     return method.restored(found[0] if method.is_scalar else found[:-1]), stopped(found[-1])
+
+
+def _end_recording(reason):
+    """Let the compiled function run uncompiled."""
+    from wengert.program.tracing.closure import NotReplayable
+
+    raise NotReplayable(reason)
 
 
 class _Quad:
@@ -139,10 +146,15 @@ class _Quad:
     def __init__(self, name, options):
         self.name, self.options = name, options
         self.rest: tuple = ()
+        self.known = Known()
 
     def value(self, integrand, values, a, b):
         f, args = integrand.parts(values)
-        y, *self.rest = scipy.integrate.quad(f, a, b, args=args, **self.options)
+        y, error, report, *problem = scipy.integrate.quad(f, a, b, args=args, **{**self.options, "full_output": 1})
+        self.known = Known(a, b, values, report)
+        self.rest = (error, report, *problem) if self.options["full_output"] else (error,)
+        if problem and not self.options["full_output"]:
+            warnings.warn(problem[0], scipy.integrate.IntegrationWarning, stacklevel=frames_inside())
         return np.float64(y)
 
     def restored(self, y):
@@ -154,37 +166,115 @@ class _Quad:
         kind, wvar = self.options["weight"], self.options["wvar"]
         if kind is None:
             return None
-        return 1 / (x - wvar) if kind == "cauchy" else np.cos(wvar * x) if kind == "cos" else np.sin(wvar * x)
+        if kind == "cauchy":
+            return 1 / (x - wvar)
+        return {"cos": np.cos, "sin": np.sin}[kind](wvar * x)
 
-    def partials(self, f, a, b, count):
+    @property
+    def _reporting(self):
+        """The options, with a report instead of warnings."""
         options = {**self.options, "full_output": 1}
         if options["weight"] is not None:
             options["points"] = None  # ignored by SciPy, with a warning
-        elif count > MAX_SINGLE:
+        return options
+
+    def examined(self, integrand, values, a, b):
+        """Return breakpoints for the partials: the subintervals of the integral; raise if a jump moves."""
+        count = integrand.count(values)
+        if count > MAX_SINGLE:
+            return _examined(self.name, integrand, values, a, b, {"points": self.options["points"]})
+        reports = self.known.reports(integrand, values, a, b)
+        with integrand.at(values) as f:
+            if not reports:
+                elements = [f] if isinstance(integrand, Integrand) else _elements(f, count)
+                reports = [scipy.integrate.quad(element, a, b, **self._reporting)[2] for element in elements]
+            if all(report.get("last", 0) <= 1 for report in reports) and is_continuous(f, middle(a, b)):
+                return ()
+        intervals = np.concatenate([subintervals(report, a, b) for report in reports])
+        _check_jumps(self.name, integrand, values, intervals)
+        return () if self.options["weight"] is not None else breakpoints(intervals)
+
+    def partials(self, f, a, b, count, points):
+        options = self._reporting
+        if len(points):
+            options["points"] = np.concatenate([() if options["points"] is None else options["points"], points])
+            options["limit"] += len(points)
+        if options["weight"] is None and count > MAX_SINGLE:
             names = ("epsabs", "epsrel", "points")
-            return _by_quad_vec(self.name, f, a, b, {name: options[name] for name in names})
-        known: dict = {}  # partials by node; most nodes are common to all of them
+            return _integral(self.name, f, a, b, {name: options[name] for name in names})
         found = np.empty(count)
-        for i in range(count):
-
-            def partial(x, i=i):
-                row = known.get(x)
-                if row is None:
-                    row = known[x] = f(x).tolist()
-                return row[i]
-
+        for i, partial in enumerate(_elements(f, count)):
             found[i], error, _, *problem = scipy.integrate.quad(partial, a, b, **options)
             if problem:
                 _warn(self.name, error, problem[0])
         return found
 
 
-def _by_quad_vec(name, f, a, b, options):
+class Known:
+    """The report on an integral that has been computed."""
+
+    def __init__(self, a=None, b=None, values=(), report=None):
+        self.a, self.b, self.values, self.report = a, b, values, report
+
+    def reports(self, integrand, values, a, b):
+        """Return the report as a list if it is that of this integral of the user's function, else an empty one."""
+        if not isinstance(integrand, Integrand) or (a, b) != (self.a, self.b):
+            return []
+        return [self.report] if all(map(np.array_equal, values, self.values)) else []
+
+
+def _elements(f, count):
+    """Yield the elements of a function with a 1-D array as value; most of their nodes are common to all of them."""
+    known: dict = {}
+    for i in range(count):
+
+        def element(x, i=i):
+            row = known.get(x)
+            if row is None:
+                row = known[x] = f(x).tolist()
+            return row[i]
+
+        yield element
+
+
+def _check_jumps(name, integrand, values, intervals):
+    """Raise if the integrand jumps at a point that moves with its values."""
+    with contextlib.ExitStack() as stack:
+
+        def entered(values):
+            f = stack.enter_context(integrand.at(values))
+            return lambda x: np.array(f(x), dtype=float, ndmin=1)
+
+        x = moving_jump(entered(values), lambda: entered([change(*values)]), intervals)
+    if x is not None:
+        raise NonSmoothError(
+            f"{name}: the integrand, or its derivative, jumps at x = {x:.6g}, and the jump moves with a traced value, "
+            "which gives the integral a further term: split the integral there, with the traced location as a limit of "
+            "both parts"
+        )
+
+
+def _by_quad_vec(f, a, b, options):
+    """Integrate a function with many elements at once; return the result with a report."""
+    return scipy.integrate.quad_vec(f, a, b, norm="max", full_output=True, **options)
+
+
+def _integral(name, f, a, b, options):
     """Integrate a function with many elements at once."""
-    y, error, report = scipy.integrate.quad_vec(f, a, b, norm="max", full_output=True, **options)
+    y, error, report = _by_quad_vec(f, a, b, options)
     if not report.success:
         _warn(name, error, report.message)
     return y
+
+
+def _examined(name, integrand, values, a, b, options, report=None):
+    """Return the breakpoints between the subintervals of `quad_vec`; raise if a jump moves."""
+    if report is None:
+        with integrand.at(values) as f:
+            report = _by_quad_vec(f, a, b, options)[2]
+    intervals = subintervals(report, a, b)
+    _check_jumps(name, integrand, values, intervals)
+    return breakpoints(intervals)
 
 
 def _warn(name, error, reason):
@@ -211,7 +301,39 @@ def quad(name, given):
         if given["full_output"]:
             rest.append({"real": real[2:], "imag": imag[2:]})
         return real[0] + 1j * imag[0], *rest
+    if str(given["weight"]).startswith("alg") and var.holds_traced((a, b)):
+        return _algebraic(name, func, args, a, b, given)
     return _integrated(Integrand(func, args), a, b, _Quad(name, given), given["full_output"])
+
+
+def _algebraic(name, func, args, a, b, options):
+    """Integrate with an algebraic weight over traced limits.
+
+    The weight is singular at the limits, so the interval is mapped to [0, 1], where x depends on the limits.
+    """
+    if is_recording():
+        _end_recording(f"{name} with an algebraic weight depends on the limits")
+    plain = [stripped(x) for x in (func, args, a, b)]
+    value, *rest = scipy.integrate.quad(plain[0], *map(float, plain[2:]), args=plain[1], **options)
+    sign = 1.0
+    if plain[3] < plain[2]:
+        a, b, sign = b, a, -1.0
+    h = b - a
+    alpha, beta = options["wvar"]
+
+    def part(weight):
+        f = rebound(func)
+        given = {**options, "weight": weight, "full_output": 0}
+        return quad(lambda u: f(a + h * u, *args), 0.0, 1.0, **given)[0]
+
+    y = part(options["weight"])
+    if options["weight"] != "alg":
+        length = np.log(h)  # log(x - a) = log(h) + log(u)
+        if options["weight"] == "alg-log":
+            y = y + length * (part("alg-loga") + part("alg-logb") + length * part("alg"))
+        else:
+            y = y + length * part("alg")
+    return replaced_value(sign * y * h ** (alpha + beta + 1.0), value), *rest
 
 
 def _part_of_quad(part, name, func, args, a, b, options):
@@ -239,6 +361,7 @@ class _QuadVec:
     def __init__(self, name, options):
         self.name, self.options = name, options
         self.rest: tuple = ()
+        self.known = Known()
         self.shape: tuple = ()
         self.is_complex = False
 
@@ -251,7 +374,9 @@ class _QuadVec:
         f, args = integrand.parts(values)
         if args:  # as a function of x alone for versions of SciPy without args=
             f = functools.partial(_with_args, f, args)
-        y, *self.rest = scipy.integrate.quad_vec(f, a, b, **self.options)
+        y, error, report = scipy.integrate.quad_vec(f, a, b, **{**self.options, "full_output": True})
+        self.known = Known(a, b, values, report)
+        self.rest = (error, report) if self.options["full_output"] else (error,)
         self.shape, self.is_complex = np.shape(y), np.iscomplexobj(y)
         return np.array(flat(y), dtype=float)[()]
 
@@ -264,9 +389,20 @@ class _QuadVec:
     def weight(self, x):
         return None
 
-    def partials(self, f, a, b, count):
+    @property
+    def _plain_options(self):
         names = ("epsabs", "epsrel", "cache_size", "limit", "points", "quadrature")
-        return _by_quad_vec(self.name, f, a, b, {name: self.options[name] for name in names})
+        return {name: self.options[name] for name in names}
+
+    def examined(self, integrand, values, a, b):
+        report = (self.known.reports(integrand, values, a, b) or [None])[0]
+        return _examined(self.name, integrand, values, a, b, self._plain_options, report)
+
+    def partials(self, f, a, b, count, points):
+        options = self._plain_options
+        if len(points):
+            options["points"] = [*(options["points"] or ()), *points]
+        return _integral(self.name, f, a, b, options)
 
 
 def _with_args(f, args, x):

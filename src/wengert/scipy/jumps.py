@@ -1,0 +1,143 @@
+"""Finds jumps of an integrand that move with its parameters, where Leibniz's rule lacks a term.
+
+The adaptive rule has bisected the interval around each jump, so the narrow subintervals and the ends of all others are
+examined: a subinterval is bisected further until the two sides of the jump are neighbouring numbers.
+A jump remains there, while a steep but continuous function does not differ between neighbours.
+A jump moves if a small change of the parameters moves one of the sides across it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+#: subintervals narrower than this fraction of the interval may contain a jump
+NARROW = 2.0**-6
+
+#: maximum numbers of subintervals, and of ends of them, that are examined
+MAX_NARROW, MAX_ENDS = 12, 100
+
+#: differences below this fraction of the usual size of the function count as continuous
+CONTINUOUS = 1e-3
+
+#: relative difference between neighbouring numbers that may be rounding errors
+ROUNDING = 1e-6
+
+#: distance from the limits that is not examined, as a fraction of the outermost subintervals
+INSIDE = 2.0**-20
+
+#: relative change of parameters
+CHANGE = 1e-6
+
+
+def subintervals(report: Any, a: float, b: float) -> np.ndarray:
+    """Return the final subintervals of an adaptive rule of `scipy.integrate`, given its report, of shape (n, 2)."""
+    if isinstance(report, dict):  # of quad
+        last = report.get("last", 0)
+        found = np.reshape([report.get("alist", [])[:last], report.get("blist", [])[:last]], (2, -1)).T
+    else:  # of quad_vec
+        found = np.reshape(report.intervals, (-1, 2))
+    if np.isfinite(a) and np.isfinite(b):
+        return found
+    with np.errstate(all="ignore"):  # infinite intervals are mapped to (0, 1], or to [-1, 1]
+        found = np.sort((1 - np.abs(found)) / found, axis=1)
+    if np.isfinite(a):
+        return a + found
+    if np.isfinite(b):
+        return b - found[:, ::-1]
+    return np.concatenate([found, -found[:, ::-1]])
+
+
+def breakpoints(intervals: np.ndarray) -> np.ndarray:
+    """Return the interior ends of subintervals of a finite interval; none if it is infinite."""
+    return np.unique(intervals)[1:-1] if np.isfinite(intervals).all() else np.empty(0)
+
+
+def middle(a: float, b: float) -> float:
+    """Return the point in the middle of an interval, as adaptive rules map it."""
+    if np.isfinite(a):
+        return 0.5 * (a + b) if np.isfinite(b) else a + 1.0
+    return b - 1.0 if np.isfinite(b) else 1.0
+
+
+def is_continuous(f: Callable, x: float) -> bool:
+    """Whether f has the same values on both sides of x, up to rounding errors."""
+    low, high = x - 8 * np.spacing(abs(x)), x + 8 * np.spacing(abs(x))
+    y, z = f(low), f(high)
+    return bool(np.all(abs(z - y) <= ROUNDING * (abs(y) + abs(z))))
+
+
+def moving_jump(f: Callable, changed: Callable, intervals: np.ndarray) -> float | None:
+    """Return a point where `f` jumps, and jumps elsewhere if its parameters change; None if there is no such point.
+
+    Parameters
+    ----------
+    f : callable
+        Maps a float to a 1-D array.
+    changed : callable
+        Returns `f` at slightly changed parameters.
+    intervals : ndarray, shape (n, 2)
+        Subintervals of an adaptive rule.
+    """
+    if not len(intervals):
+        return None
+    with np.errstate(all="ignore"):
+        g = None
+        for low, high in _jumps(f, intervals):
+            g = g or changed()
+            before, after = f(low), f(high)
+            moved = np.maximum(abs(g(low) - before), abs(g(high) - after))
+            if np.any((moved > 0.5 * abs(after - before)) & (before != after)):
+                return 0.5 * (low + high)
+    return None
+
+
+def _jumps(f, intervals):
+    """Yield pairs of neighbouring numbers between which f jumps."""
+    intervals = intervals[np.isfinite(intervals).all(axis=1)]
+    ends = np.unique(intervals)
+    margin = INSIDE * (intervals[:, 1:] - intervals[:, :1])  # f may be undefined at the limits
+    intervals = np.clip(intervals, ends[0] + margin, ends[-1] - margin)
+    points = [*(ends[1:-1] if len(ends) <= MAX_ENDS else ()), *intervals.mean(axis=1)[:MAX_NARROW]]
+    pairs = [(x - 8 * np.spacing(abs(x)), x + 8 * np.spacing(abs(x))) for x in points]
+    values = [(f(low), f(high)) for low, high in pairs]
+    sizes = np.abs([y for y, _ in values])
+    median = np.median(sizes, axis=0)
+    size = np.where(median > 0, median, sizes.mean(axis=0))
+
+    def step(y, z):
+        """Largest difference between the elements of f at two points, in units of one that counts."""
+        excess = abs(z - y) / (CONTINUOUS * size + ROUNDING * (abs(y) + abs(z)))
+        return np.max(excess, where=np.isfinite(excess), initial=0.0)
+
+    yield from (pair for pair, (y, z) in zip(pairs, values) if step(y, z) > 1)
+    widths = np.diff(intervals, axis=1)[:, 0]
+    for k in np.argsort(widths)[:MAX_NARROW]:
+        if widths[k] < NARROW * (ends[-1] - ends[0]):
+            pair = _bisected(f, step, *map(float, intervals[k]))
+            if pair is not None:
+                yield pair
+
+
+def _bisected(f, step, low, high):
+    """Halve the interval towards the larger difference; None if f is continuous there."""
+    y, z = f(low), f(high)
+    while step(y, z) > 1:
+        if high - low <= 16 * np.spacing(max(abs(low), abs(high))):
+            return low, high
+        x = 0.5 * (low + high)
+        middle = f(x)
+        if step(y, middle) > step(middle, z):
+            high, z = x, middle
+        else:
+            low, y = x, middle
+    return None
+
+
+def change(p: Any) -> Any:
+    """Return parameters with a small change of each."""
+    p = np.asarray(p, dtype=float)
+    signs = np.cos(np.arange(1.0, p.size + 1)).reshape(p.shape)
+    return (p + CHANGE * np.where(p == 0, 1.0, np.abs(p)) * signs)[()]
