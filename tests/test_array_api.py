@@ -145,12 +145,7 @@ ITERATIONS = {
     "line_search": lambda x: optimize.line_search(
         lambda t: np.sum((t - x[:2]) ** 2), lambda t: 2 * (t - x[:2]), np.zeros(2), np.ones(2)
     )[0],
-    "quad_vec": lambda x: integrate.quad_vec(lambda t: t * x[0], 0, 1)[0],
-    "limits": lambda x: integrate.quad_vec(lambda t: t, 0, x[0])[0],
-    "quad": lambda x: integrate.quad(lambda t: t * x[0], 0, 1)[0],
-    "quad of an empty interval": lambda x: integrate.quad(lambda t: t, 0.5, x[0])[0],
-    "dblquad": lambda x: integrate.dblquad(lambda s, t: s * t, 0.5, x[0], 0, 1)[0],
-    "nquad": lambda x: integrate.nquad(lambda s, t: s * t, [(0.5, x[0]), (0, 1)])[0],
+    "nsum": lambda x: integrate.nsum(lambda k: x[0] / k**2, 1, np.inf).sum,
     "of another module": lambda x: scipy.optimize.brent(lambda t: (t - x[0]) ** 2),
 }
 

@@ -1,4 +1,4 @@
-"""Fixed rules of ``scipy.integrate``, and refusals of adaptive ones."""
+"""Fixed rules of ``scipy.integrate``, and refusals of solvers of differential equations."""
 
 import numpy as np
 import pytest
@@ -68,9 +68,12 @@ def test_quasi_monte_carlo_uses_the_same_points():
 
 
 ADAPTIVE = {
-    "quad": lambda a: integrate.quad(lambda t: np.exp(-a * t), 0, 1)[0],
-    "quad in its limit": lambda a: integrate.quad(np.exp, 0, a)[0],
-}
+    "solve_bvp": lambda a: integrate.solve_bvp(
+        lambda x, y: np.stack([y[1], -a * y[0]]), lambda p, q: np.stack([p[0], q[0] - 1]), np.linspace(0, 1, 5),
+        np.zeros((2, 5)),
+    ).y[1, 0],
+    "ode": lambda a: integrate.ode(lambda t, y: -a * y).set_initial_value([1.0], 0.0).integrate(1.0)[0],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ADAPTIVE)

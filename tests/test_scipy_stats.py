@@ -6,7 +6,7 @@ import scipy.stats as st
 
 import wengert as wg
 from scipy_cases import check
-from wengert.errors import NonSmoothError, TracedValueError, UnsupportedFunctionError
+from wengert.errors import NonSmoothError, UnsupportedFunctionError
 
 r = np.random.default_rng(2)
 x = r.gamma(2.0, size=9)
@@ -315,11 +315,18 @@ def test_quantiles_found_by_iterations_solve_the_equation():
     np.testing.assert_allclose(second, (slopes[0] - slopes[1]) / (2 * h), rtol=1e-6)
 
 
+def test_entropies_and_expectations_by_quadrature():
+    c = 1.7  # a Weibull distribution, without a closed form in SciPy
+    slope = wg.grad(lambda c: st.exponweib.entropy(1.0, c))(c)
+    np.testing.assert_allclose(slope, np.euler_gamma / c**2 - 1 / c, rtol=1e-7)
+    np.testing.assert_allclose(wg.grad(lambda s: st.norm.expect(lambda x: x**2, scale=s))(c), 2 * c, rtol=1e-9)
+    np.testing.assert_allclose(wg.grad(lambda b: st.norm.expect(lb=0, ub=b))(c), c * st.norm.pdf(c), rtol=1e-9)
+
+
 REFUSED = {
     "fit": (lambda v: st.norm.fit(v)[0], UnsupportedFunctionError, "minimise the negative log-likelihood"),
     "boxcox": (lambda v: st.boxcox(v)[0], UnsupportedFunctionError, "lmbda"),
     "bootstrap": (lambda v: st.bootstrap((v,), np.mean).standard_error, UnsupportedFunctionError, "statistic itself"),
-    "entropy": (lambda v: st.skewnorm.entropy(v[0]), TracedValueError, "quad"),
     "dirichlet draws": (lambda v: st.dirichlet.rvs(v), UnsupportedFunctionError, "dirichlet"),
     "truncated mean": (
         lambda v: st.truncate(st.Normal(mu=v[0]), 0, 1).mean(), UnsupportedFunctionError, "quadrature nodes"

@@ -111,6 +111,7 @@ MIRRORED = frozenset(
 )
 
 
+_INTEGRAL = "use wengert.scipy.integrate.{}, whose result has its derivative"
 _NODES = "write a sum over quadrature nodes, such as numpy.polynomial.legendre.leggauss(n)"
 _MINIMUM = "use wengert.scipy.optimize.minimize, whose solution has its derivative"
 _ROOT = "use wengert.scipy.optimize.root_scalar, whose solution has its derivative"
@@ -124,9 +125,10 @@ ITERATIVE = {
         **dict.fromkeys(("find_root", "bracket_root"), _ROOT),
         **dict.fromkeys(("find_minimum", "bracket_minimum"), _MINIMUM),
     },
-    "scipy.integrate": dict.fromkeys(
-        ("cubature", "dblquad", "nquad", "nsum", "quad", "quad_vec", "tanhsinh", "tplquad"), _NODES
-    ),
+    "scipy.integrate": {
+        **{name: _INTEGRAL.format(name) for name in ("dblquad", "nquad", "quad", "quad_vec", "tplquad")},
+        **dict.fromkeys(("cubature", "nsum", "tanhsinh"), _NODES),
+    },
     "scipy.differentiate": {name: f"use wengert.{name}" for name in ("derivative", "hessian", "jacobian")},
 }
 _SOLVERS = MIRRORED.union(*ITERATIVE.values())

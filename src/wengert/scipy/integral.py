@@ -36,6 +36,8 @@ from wengert.core.rebind.rebind import rebound
 from wengert.core.tape.memory import Level
 from wengert.errors import LevelError, TracedValueError, UnsupportedFunctionError
 from wengert.implicit.stripped import Abstracted
+from wengert.scipy.jumps import jump_at
+from wengert.scipy.namespace import computed
 from wengert.transforms.dense import Jacobian, carried_identity
 from wengert.transforms.second import Hessian
 
@@ -258,15 +260,21 @@ class Integral:
         """Yield each traced limit's position and the partial of the integral; None if the limit is infinite."""
         a, b, values = self._parted(operands)
         position = 0
-        for x, limit, sign in ((a, self.limits[0], -1), (b, self.limits[1], 1)):
+        for x, other, limit, sign in ((a, b, self.limits[0], -1), (b, a, self.limits[1], 1)):
             if limit is None:
-                if np.isfinite(x):
-                    with self.integrand.at(values) as f:
-                        weight = self.method.weight(x)
-                        yield position, sign * f(x) if weight is None else sign * f(x) * weight
-                else:
-                    yield position, None
+                yield position, self._at_limit(x, other, values, sign) if np.isfinite(x) else None
                 position += 1
+
+    def _at_limit(self, x, other, values, sign):
+        """Return the integrand at a limit, or beside it if it jumps there, with the weight and this sign."""
+        x = x - computed(self._jump_at, x, other, *values)
+        with self.integrand.at(values) as f:
+            weight = self.method.weight(x)
+            return sign * f(x) if weight is None else sign * f(x) * weight
+
+    def _jump_at(self, x, other, *values):
+        with outside() if running.get() else contextlib.nullcontext(), self.integrand.at(list(values)) as f:
+            return np.float64(jump_at(f, float(x), float(other)))
 
     def _push(self, tangents, y, *operands):
         k, shape = len(tangents[0]), self._shape(y)

@@ -13,11 +13,8 @@ from typing import Any
 
 import numpy as np
 
-#: subintervals narrower than this fraction of the interval may contain a jump
-NARROW = 2.0**-6
-
-#: maximum numbers of subintervals, and of ends of them, that are examined
-MAX_NARROW, MAX_ENDS = 12, 100
+#: maximum number of subintervals that are examined, the narrowest ones, and of ends of all of them
+MAX_INTERVALS, MAX_ENDS = 12, 100
 
 #: differences below this fraction of the usual size of the function count as continuous
 CONTINUOUS = 1e-3
@@ -33,12 +30,16 @@ CHANGE = 1e-6
 
 
 def subintervals(report: Any, a: float, b: float) -> np.ndarray:
-    """Return the final subintervals of an adaptive rule of `scipy.integrate`, given its report, of shape (n, 2)."""
+    """Return the final subintervals of an adaptive rule of `scipy.integrate`, given its report, the narrowest first.
+
+    Their shape is (n, 2).
+    """
     if isinstance(report, dict):  # of quad
         last = report.get("last", 0)
         found = np.reshape([report.get("alist", [])[:last], report.get("blist", [])[:last]], (2, -1)).T
     else:  # of quad_vec
         found = np.reshape(report.intervals, (-1, 2))
+    found = found[np.argsort(found[:, 1] - found[:, 0])]
     if np.isfinite(a) and np.isfinite(b):
         return found
     with np.errstate(all="ignore"):  # infinite intervals are mapped to (0, 1], or to [-1, 1]
@@ -47,7 +48,7 @@ def subintervals(report: Any, a: float, b: float) -> np.ndarray:
         return a + found
     if np.isfinite(b):
         return b - found[:, ::-1]
-    return np.concatenate([found, -found[:, ::-1]])
+    return np.reshape(np.stack([found, -found[:, ::-1]], axis=1), (-1, 2))
 
 
 def breakpoints(intervals: np.ndarray) -> np.ndarray:
@@ -67,6 +68,19 @@ def is_continuous(f: Callable, x: float) -> bool:
     low, high = x - 8 * np.spacing(abs(x)), x + 8 * np.spacing(abs(x))
     y, z = f(low), f(high)
     return bool(np.all(abs(z - y) <= ROUNDING * (abs(y) + abs(z))))
+
+
+def jump_at(f: Callable, limit: float, inside: float) -> float:
+    """Return the distance from a limit within which f jumps and beyond which it does not; 0 if it does not jump.
+
+    `inside` is a point within the interval.
+    """
+    step = 8 * np.spacing(abs(limit)) * np.sign(limit - inside)
+    with np.errstate(all="ignore"):
+        y, z, next_z = (np.asarray(f(limit - k * step)) for k in range(3))
+        jumps = abs(y - z) > CONTINUOUS * (abs(y) + abs(z))
+        continues = abs(z - next_z) <= ROUNDING * (abs(z) + abs(next_z))
+    return float(step) if np.any(jumps & continues) else 0.0
 
 
 def moving_jump(f: Callable, changed: Callable, intervals: np.ndarray) -> float | None:
@@ -100,7 +114,7 @@ def _jumps(f, intervals):
     ends = np.unique(intervals)
     margin = INSIDE * (intervals[:, 1:] - intervals[:, :1])  # f may be undefined at the limits
     intervals = np.clip(intervals, ends[0] + margin, ends[-1] - margin)
-    points = [*(ends[1:-1] if len(ends) <= MAX_ENDS else ()), *intervals.mean(axis=1)[:MAX_NARROW]]
+    points = [*(ends[1:-1] if len(ends) <= MAX_ENDS else ()), *intervals.mean(axis=1)[:MAX_INTERVALS]]
     pairs = [(x - 8 * np.spacing(abs(x)), x + 8 * np.spacing(abs(x))) for x in points]
     values = [(f(low), f(high)) for low, high in pairs]
     sizes = np.abs([y for y, _ in values])
@@ -113,12 +127,9 @@ def _jumps(f, intervals):
         return np.max(excess, where=np.isfinite(excess), initial=0.0)
 
     yield from (pair for pair, (y, z) in zip(pairs, values) if step(y, z) > 1)
-    widths = np.diff(intervals, axis=1)[:, 0]
-    for k in np.argsort(widths)[:MAX_NARROW]:
-        if widths[k] < NARROW * (ends[-1] - ends[0]):
-            pair = _bisected(f, step, *map(float, intervals[k]))
-            if pair is not None:
-                yield pair
+    for low, high in intervals[:MAX_INTERVALS].tolist():
+        if (pair := _bisected(f, step, low, high)) is not None:
+            yield pair
 
 
 def _bisected(f, step, low, high):

@@ -1,0 +1,525 @@
+"""Adaptive quadrature: derivatives in parameters and limits against closed forms, and what is refused."""
+
+import ctypes
+import math
+import warnings
+
+import mpmath as mp
+import numpy as np
+import pytest
+import scipy
+import scipy.integrate
+from scipy import integrate
+from scipy.integrate import IntegrationWarning, dblquad, nquad, quad, quad_vec, tplquad
+
+import wengert as wg
+from helpers import assert_same_bits
+from wengert.errors import CompileWarning, NonSmoothError, TracedValueError, UnsupportedFunctionError
+
+pytest.importorskip("scipy", minversion="1.17")  # the mirrors need it
+
+
+def decay(t, rate):
+    return np.exp(-rate * t)
+
+
+class Model:
+    """An integrand as a method that reads attributes."""
+
+    def __init__(self, rate, amplitude=2.0):
+        self.rate, self.amplitude = rate, amplitude
+
+    def at(self, t):
+        return self.amplitude * np.exp(-self.rate * t)
+
+
+def log_weighted(low, high):
+    """The integral of log(x - low) (x - low)**-0.5 (high - x)**0.3 over the interval."""
+    length = high - low
+    beta = mp.beta(0.5, 1.3)
+    return length**0.8 * beta * (mp.log(length) + mp.psi(0, 0.5) - mp.psi(0, 1.8))
+
+
+def principal_value(p, low, high):
+    log = mp.log((high - 0.3) / (0.3 - low))
+    return p * ((high**2 - low**2) / 2 + 0.3 * (high - low) + 0.09 * log) + log
+
+
+#: the integral as a function of an array, the point, and its closed form in mpmath
+CASES = {
+    "a parameter in a closure": (
+        lambda p: quad(lambda t: np.exp(-p[0] * t), 0, 2)[0],
+        [0.7],
+        lambda a: (1 - mp.exp(-2 * a)) / a,
+    ),
+    "a parameter in args": (
+        lambda p: quad(decay, 0, 2, args=(p[0],))[0],
+        [0.7],
+        lambda a: (1 - mp.exp(-2 * a)) / a,
+    ),
+    "a parameter as args": (
+        lambda p: quad(decay, 0, 2, args=p[0])[0],
+        [0.7],
+        lambda a: (1 - mp.exp(-2 * a)) / a,
+    ),
+    "an attribute": (
+        lambda p: quad(Model(p[0]).at, 0, p[1])[0],
+        [0.7, 1.1],
+        lambda a, b: 2 * (1 - mp.exp(-a * b)) / a,
+    ),
+    "a default": (
+        lambda p: quad(lambda t, a=p[0]: np.exp(-a * t), 0, 2)[0],
+        [0.7],
+        lambda a: (1 - mp.exp(-2 * a)) / a,
+    ),
+    "the limits": (lambda p: quad(np.exp, p[0], p[1])[0], [0.2, 1.1], lambda a, b: mp.exp(b) - mp.exp(a)),
+    "reversed limits": (lambda p: quad(np.exp, p[0], p[1])[0], [1.1, 0.2], lambda a, b: mp.exp(b) - mp.exp(a)),
+    "parameters and limits": (
+        lambda p: integrate.quad(lambda t: p[0] * np.exp(-p[1] * t), p[2], p[3])[0],
+        [1.5, 0.7, -0.3, 1.2],
+        lambda c, a, low, high: c / a * (mp.exp(-a * low) - mp.exp(-a * high)),
+    ),
+    "math in the integrand": (
+        lambda p: quad(lambda t: math.exp(-p[0] * t) if t < 1 else 0.0, 0, 2, points=[1.0])[0],
+        [0.7],
+        lambda a: (1 - mp.exp(-a)) / a,
+    ),
+    "more parameters than tangents": (
+        lambda p: quad(lambda t: np.sum(p * t ** np.arange(40.0)), 0, 0.9)[0],
+        np.cos(np.arange(40.0)),
+        lambda *p: sum(c * mp.mpf("0.9") ** (k + 1) / (k + 1) for k, c in enumerate(p)),
+    ),
+    "an infinite upper limit": (
+        lambda p: quad(decay, p[1], np.inf, args=(p[0],))[0],
+        [0.7, 0.4],
+        lambda a, b: mp.exp(-a * b) / a,
+    ),
+    "an infinite lower limit": (
+        lambda p: scipy.integrate.quad(lambda t: np.exp(p[0] * t), -np.inf, p[1])[0],
+        [0.7, 0.4],
+        lambda a, b: mp.exp(a * b) / a,
+    ),
+    "the whole line": (
+        lambda p: quad(lambda t: np.exp(-p[0] * t**2 + p[1] * t), -np.inf, np.inf)[0],
+        [1.3, 0.4],
+        lambda a, b: mp.sqrt(mp.pi / a) * mp.exp(b**2 / (4 * a)),
+    ),
+    "weight cos": (
+        lambda p: quad(decay, 0, p[1], args=(p[0],), weight="cos", wvar=3.0)[0],
+        [0.7, 2.1],
+        lambda a, b: ((1 - mp.exp((3j - a) * b)) / (a - 3j)).real,
+    ),
+    "weight sin over an infinite interval": (
+        lambda p: quad(decay, 0, np.inf, args=(p[0],), weight="sin", wvar=3.0)[0],
+        [0.7],
+        lambda a: 3 / (a**2 + 9),
+    ),
+    "weight alg": (
+        lambda p: quad(lambda t: 1 + p[0] ** 2 * t, 0, 1, weight="alg", wvar=(-0.5, 0.3))[0],
+        [0.7],
+        lambda a: mp.beta(0.5, 1.3) + a**2 * mp.beta(1.5, 1.3),
+    ),
+    "weight alg over traced limits": (
+        lambda p: quad(lambda t: p[0] ** 2, p[1], p[2], weight="alg", wvar=(-0.5, 0.3))[0],
+        [0.7, 0.2, 0.9],
+        lambda c, a, b: c**2 * (b - a) ** 0.8 * mp.beta(0.5, 1.3),
+    ),
+    "weight alg-loga over traced limits": (
+        lambda p: quad(lambda t: 1.0, p[0], p[1], weight="alg-loga", wvar=(-0.5, 0.3))[0],
+        [0.2, 0.9],
+        log_weighted,
+    ),
+    "weight alg-logb over reversed limits": (
+        lambda p: quad(lambda t: 1.0, p[0], p[1], weight="alg-logb", wvar=(0.3, -0.5))[0],
+        [0.9, 0.2],
+        lambda a, b: -log_weighted(b, a),
+    ),
+    "weight alg-log over traced limits": (
+        lambda p: quad(lambda t: 1.0, p[0], p[1], weight="alg-log", wvar=(0.0, 0.0))[0],
+        [0.2, 0.9],
+        lambda a, b: (b - a) * (mp.log(b - a) ** 2 - 2 * mp.log(b - a) + 2 - mp.pi**2 / 6),
+    ),
+    "weight cauchy": (
+        lambda p: quad(lambda t: p[0] * t**2 + 1, p[1], p[2], weight="cauchy", wvar=0.3)[0],
+        [0.7, -0.2, 0.9],
+        principal_value,
+    ),
+    "points": (
+        lambda p: quad(lambda t: p[0] ** 2 * abs(t - 0.3), 0, p[1], points=[0.3])[0],
+        [0.7, 0.9],
+        lambda a, b: a**2 * (mp.mpf("0.3") ** 2 + (b - mp.mpf("0.3")) ** 2) / 2,
+    ),
+    "a complex integrand": (
+        lambda p: np.imag(quad(lambda t: np.exp(1j * p[0] * t), 0, p[1], complex_func=True)[0]),
+        [0.7, 0.9],
+        lambda a, b: (1 - mp.cos(a * b)) / a,
+    ),
+    "an integral as limit and parameter": (
+        lambda p: quad(decay, 0, quad(np.exp, 0, p[0])[0], args=(quad(np.cos, 0, p[1])[0],))[0],
+        [0.7, 0.9],
+        lambda a, b: (1 - mp.exp(-mp.sin(b) * (mp.exp(a) - 1))) / mp.sin(b),
+    ),
+    "an integral within an integral": (
+        lambda p: quad(lambda x: quad(lambda y: p[0] ** 2 * x * y, 0, p[1] * x)[0], 0, p[1])[0],
+        [0.7, 0.9],
+        lambda c, b: c**2 * b**6 / 8,
+    ),
+    "a singularity at the lower limit": (
+        lambda p: quad(lambda t: p[0] ** 2 / np.sqrt(t), 0, p[1])[0],
+        [0.7, 0.9],
+        lambda a, b: 2 * a**2 * mp.sqrt(b),
+    ),
+    "a steep integrand": (
+        lambda p: quad(lambda t: np.tanh((t - p[0]) / 1e-4), 0, 1)[0],
+        [0.37],
+        lambda a: 1 - 2 * a,
+    ),
+    "dblquad with traced inner limits": (
+        lambda p: dblquad(lambda y, x: x * y, 0, p[0], lambda x: p[1] * x, lambda x: p[2])[0],
+        [0.9, 0.2, 1.3],
+        lambda b, c, d: d**2 * b**2 / 4 - c**2 * b**4 / 8,
+    ),
+    "dblquad with scalar limits and args": (
+        lambda p: dblquad(lambda y, x, c: c**2 * x * y, 0, 1, p[0], p[1], args=(p[2],))[0],
+        [0.2, 1.3, 0.7],
+        lambda low, high, c: c**2 * (high**2 - low**2) / 4,
+    ),
+    "tplquad": (
+        lambda p: tplquad(
+            lambda z, y, x: z, 0, p[0], lambda x: 0.0, lambda x: p[1] * x, 0.0, lambda x, y: p[2] * (x + y)
+        )[0],
+        [0.9, 0.4, 1.3],
+        lambda a, b, c: c**2 / 6 * ((1 + b) ** 3 - 1) * a**4 / 4,
+    ),
+    "nquad with options": (
+        lambda p: nquad(
+            lambda x, y, c: c**2 * abs(x - 0.3) * y,
+            [lambda y, c: (0, 1), (0, p[0])],
+            args=(p[1],),
+            opts=[{"points": [0.3]}, {}],
+        )[0],
+        [0.9, 0.7],
+        lambda b, c: c**2 * mp.mpf("0.29") * b**2 / 2,
+    ),
+    "nquad over one variable": (lambda p: nquad(lambda x: x**2, [(0, p[0])])[0], [0.9], lambda b: b**3 / 3),
+    "quad_vec": (
+        lambda p: np.sum(quad_vec(lambda t: p[0] * np.array([[t, t**2]]) ** 2, 0, p[1])[0] * [1.0, 2.0]),
+        [0.7, 0.9],
+        lambda a, b: a * (b**3 / 3 + 2 * b**5 / 5),
+    ),
+    "quad_vec of a scalar": (
+        lambda p: quad_vec(decay, 0, np.inf, args=(p[0],), points=[1.0])[0],
+        [0.7],
+        lambda a: 1 / a,
+    ),
+    "quad_vec of complex arrays": (
+        lambda p: np.real(np.sum(quad_vec(lambda t: np.exp(1j * t * np.array([p[0], 2 * p[0]])), 0, p[1])[0])),
+        [0.7, 0.9],
+        lambda a, b: (mp.sin(a * b) + mp.sin(2 * a * b) / 2) / a,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_have_the_bits_of_scipy(name):
+    f, p, _ = CASES[name]
+    p = np.array(p)
+    assert_same_bits(wg.value_and_grad(f)(p)[0], f(p))
+    assert_same_bits(wg.jvp(f, p, np.ones(p.size))[0], f(p))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_of_both_modes_agree_with_closed_forms(name):
+    f, p, closed = CASES[name]
+    p = np.array(p)
+    with mp.workdps(30):
+        expected = [float(mp.diff(closed, tuple(p), unit)) for unit in _units(p.size)]
+    np.testing.assert_allclose(wg.grad(f)(p), expected, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(wg.jacobian(f, mode="forward")(p), expected, rtol=1e-8, atol=1e-10)
+
+
+#: without those whose partials jump, and those of many parameters
+TWICE = [name for name, case in CASES.items() if len(case[1]) < 5]
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_hessians_agree_with_closed_forms(name):
+    f, p, closed = CASES[name]
+    p = np.array(p)
+    with mp.workdps(40):
+        expected = [
+            [float(mp.diff(closed, tuple(p), tuple(np.add(a, b)))) for b in _units(p.size)] for a in _units(p.size)
+        ]
+    scale = max(1.0, np.max(np.abs(expected)))
+    np.testing.assert_allclose(wg.hessian(f)(p), expected, rtol=1e-7, atol=1e-7 * scale)
+    forward = wg.jacobian(wg.jacobian(f, mode="forward"), mode="forward")(p)
+    np.testing.assert_allclose(forward, expected, rtol=1e-7, atol=1e-7 * scale)
+    direction = np.cos(np.arange(p.size))
+    np.testing.assert_allclose(wg.hvp(f)(p, direction), expected @ direction, rtol=1e-7, atol=1e-7 * scale)
+
+
+def _units(n):
+    return [tuple(row) for row in np.eye(n, dtype=int).tolist()]
+
+
+#: programs contain them only as eager calls
+EAGER = [name for name in CASES if name.startswith("weight alg") and "limits" in name]
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in EAGER])
+def test_programs_repeat_the_integral(name):
+    f, p, _ = CASES[name]
+    p = np.array(p)
+    value, gradient = wg.compile(f), wg.compile(wg.grad(f))  # a CompileWarning would fail the test
+    for x in (p, 1.02 * p, 0.97 * p):
+        np.testing.assert_allclose(value(x), f(x), rtol=1e-14)
+        np.testing.assert_allclose(gradient(x), wg.grad(f)(x), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", EAGER)
+def test_algebraic_weights_over_traced_limits_are_not_compiled(name):
+    f, p, _ = CASES[name]
+    gradient = wg.compile(wg.grad(f))
+    with pytest.warns(CompileWarning, match="algebraic weight"):
+        found = [gradient(np.array(p)) for _ in range(3)][-1]
+    np.testing.assert_array_equal(found, wg.grad(f)(np.array(p)))
+
+
+RATE = 2.0
+
+
+def of_global(p):
+    return quad(lambda t: p * np.exp(-RATE * t), 0, 1)[0]
+
+
+def test_programs_read_globals_of_the_integrand_at_every_call(monkeypatch):
+    value, gradient = wg.compile(of_global), wg.compile(wg.grad(of_global))
+    for rate in (2.0, 3.0):
+        monkeypatch.setitem(globals(), "RATE", rate)
+        integral = -np.expm1(-rate) / rate
+        np.testing.assert_allclose([value(1.5), gradient(1.5)], [1.5 * integral, integral], rtol=1e-12)
+
+
+def test_programs_read_attributes_of_an_object_at_every_call():
+    model = Model(2.0)
+    value = wg.compile(lambda p: quad(model.at, 0, p)[0])
+    for model.rate in (2.0, 3.0):
+        np.testing.assert_allclose(value(0.5), 2 * -np.expm1(-0.5 * model.rate) / model.rate, rtol=1e-12)
+
+
+def test_programs_recompute_the_error_estimate():
+    def with_error(p):
+        return quad(lambda t: np.exp(-p * t), 0, 1)
+
+    program = wg.compile(with_error)
+    for p in (0.7, 20.0):
+        np.testing.assert_array_equal(program(p), with_error(p))
+
+
+def test_reports_are_not_compiled():
+    program = wg.compile(lambda p: quad(lambda t: np.exp(-p * t), 0, 1, full_output=True)[2]["neval"] * p)
+    with pytest.warns(CompileWarning, match="reports on a single run"):
+        assert [program(0.7) for _ in range(3)] == 3 * [21 * 0.7]
+    assert program(200.0) > 21 * 200.0
+
+
+def test_batches_and_sparse_derivatives():
+    def integrals(p):
+        return np.stack([quad(decay, 0, 1, args=(rate,))[0] for rate in p])
+
+    p = np.array([0.3, 0.7, 1.1])
+    expected = np.exp(-p) / p - (1 - np.exp(-p)) / p**2
+    np.testing.assert_allclose(wg.jacobian(integrals, sparse=True)(p).toarray(), np.diag(expected), rtol=1e-9)
+    np.testing.assert_array_equal(wg.vmap(lambda rate: quad(decay, 0, 1, args=(rate,))[0])(p), integrals(p))
+
+
+def test_third_derivative():
+    found = wg.derivative(lambda a: quad(lambda t: np.exp(-a * t), 0, 1)[0], 0.7, order=3)
+    with mp.workdps(30):
+        expected = mp.diff(lambda a: (1 - mp.exp(-a)) / a, 0.7, 3)
+    np.testing.assert_allclose(found, float(expected), rtol=1e-9)
+
+
+def test_complex_parameter():
+    def f(z):
+        return quad(lambda t: np.real(np.exp(-z * t)), 0, 1)[0]
+
+    z = 0.7 + 0.4j
+    slope = (np.exp(-z) * (1 + z) - 1) / z**2
+    np.testing.assert_allclose(wg.grad(f)(z), np.conj(slope), rtol=1e-9)
+
+
+def test_passive_integrals_are_constants():
+    def f(a):
+        with wg.passive():
+            scale = quad(decay, 0, 1, args=(a,))[0]
+        return scale * a
+
+    assert wg.grad(f)(0.7) == quad(decay, 0, 1, args=(0.7,))[0]
+
+
+# ---- the form of results
+
+
+def test_results_keep_the_form_of_scipy():
+    seen = []
+
+    def f(p):
+        seen.append([
+            quad(decay, 0, 1, args=(p,)),
+            quad(decay, 0, 1, args=(p,), full_output=1),
+            quad(lambda t: np.exp(1j * p * t), 0, 1, complex_func=True, full_output=1),
+            quad_vec(decay, 0, 1, args=(p,), full_output=True),
+            nquad(decay, [(0, 1)], args=(p,), full_output=True),
+            dblquad(lambda y, x: x * y * p, 0, 1, 0, 1),
+        ])
+        return seen[-1][0][0]
+
+    wg.grad(f)(0.7)
+    f(0.7)
+    for inside, outside in zip(*seen, strict=True):
+        assert type(inside) is tuple and len(inside) == len(outside)
+        assert type(inside[1]) is type(outside[1]) and inside[1] == outside[1]
+    assert seen[0][1][2]["neval"] == 21 and seen[0][2][2]["imag"][0]["neval"] == 21
+    assert seen[0][3][2].neval == seen[1][3][2].neval and seen[0][4][2] == {"neval": 21}
+
+
+def test_empty_interval():
+    found = wg.grad(lambda p: quad(np.exp, p[0], p[1])[0])(np.array([0.5, 0.5]))
+    assert found.tolist() == [-math.exp(0.5), math.exp(0.5)]
+
+
+def test_infinite_traced_limit_has_no_term():
+    assert wg.grad(lambda b: quad(lambda t: np.exp(-t), 0, b)[0])(np.inf) == 0
+
+
+def test_integrals_without_traced_values_are_plain():
+    assert wg.grad(lambda p: p * quad(np.exp, 0, 1)[0])(2.0) == quad(np.exp, 0, 1)[0]
+
+
+def test_mirrors_accept_scipys_calls():
+    a = wg.scipy.integrate
+    assert a.quad(np.exp, 0, b=1) == quad(np.exp, 0, 1)
+    assert wg.grad(lambda p: a.quad(a=0, func=np.exp, b=p)[0])(0.5) == math.exp(0.5)
+    for wrong in (((np.exp, 0), {}), ((np.exp, 0, 1), {"b": 2}), ((np.exp, 0, 1), {"unknown": 2})):
+        with pytest.raises(TypeError):
+            wg.grad(lambda p, wrong=wrong: p * a.quad(*wrong[0], **wrong[1])[0])(0.5)
+
+
+# ---- what is refused
+
+REFUSED = {
+    "epsabs": lambda p: quad(np.exp, 0, 1, epsabs=p),
+    "limit": lambda p: quad(np.exp, 0, 1, limit=[p]),
+    "wvar": lambda p: quad(np.exp, 0, 1, weight="cos", wvar=p),
+    "points": lambda p: quad(np.exp, 0, 1, points=[p]),
+    "epsrel": lambda p: quad_vec(np.exp, 0, 1, epsrel=p),
+    "opts": lambda p: nquad(np.exp, [(0, 1)], opts={"points": [p]}),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_traced_options_are_refused(name):
+    with pytest.raises(TracedValueError, match=rf"^scipy\.integrate\.\w+: {name} is traced, .*stop_gradient"):
+        wg.grad(lambda p: REFUSED[name](p)[0])(0.5)
+
+
+class Hidden:
+    """Holds a value where no search finds it."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value):
+        self.value = value
+
+    def __call__(self, t):
+        return self.value * t
+
+
+def test_traced_values_that_cannot_be_found_are_refused():
+    with pytest.raises(TracedValueError, match="neither in its closure nor in args: pass the value in args="):
+        wg.grad(lambda p: quad(Hidden(p), 0, 1)[0])(0.5)
+
+
+def test_limits_are_scalars():
+    assert wg.grad(lambda p: quad(np.exp, 0, p)[0])(np.array([0.5])) == [math.exp(0.5)]
+    with pytest.raises(ValueError, match=r"a limit is a scalar, not an array of shape \(2,\)"):
+        wg.jacobian(lambda p: quad(np.exp, 0, p)[0])(np.ones(2))
+
+
+def test_compiled_integrand_has_no_value_at_a_traced_limit():
+    cosine = ctypes.CDLL(None).cos
+    cosine.restype, cosine.argtypes = ctypes.c_double, (ctypes.c_double,)
+    function = scipy.LowLevelCallable(cosine)
+    assert wg.grad(lambda p: p * quad(function, 0, 1)[0])(2.0) == quad(function, 0, 1)[0]
+    with pytest.raises(UnsupportedFunctionError, match="pass a Python function"):
+        wg.grad(lambda p: quad(function, 0, p)[0])(0.5)
+
+
+MOVING = {
+    "at the middle": (lambda p: quad(lambda t: np.heaviside(p - t, 0.5), 0, 1)[0], 0.5, 1),
+    "at a bisection": (lambda p: quad(lambda t: 1.0 if t < p else 0.0, 0, 1)[0], 0.5, 1),
+    "elsewhere": (lambda p: quad(lambda t: np.where(t < p, 1.0, 0.0), 0, 1)[0], 0.3, 1),
+    "beside a fixed one": (lambda p: quad(lambda t: 1.0 * (t < 0.3) + (t < p), 0, 1)[0], 0.77, 1),
+    "a small one": (lambda p: quad(lambda t: 1 + 0.01 * (t < p), 0, 1)[0], 0.77, 1),
+    "over a half line": (lambda p: quad(lambda t: np.exp(-t) * (t > p), 0, np.inf)[0], 1.37, 1),
+    "over the other half line": (lambda p: quad(lambda t: np.exp(t) * (t > p), -np.inf, 0)[0], -1.37, 1),
+    "over the whole line": (lambda p: quad(lambda t: np.exp(-t * t) * (t > p), -np.inf, np.inf)[0], -0.37, 1),
+    "of an array": (lambda p: quad_vec(lambda t: np.array([1.0 * (t < p), p]), 0, 1)[0][0], 0.37, 1),
+    "of a partial derivative": (lambda p: quad(lambda t: np.maximum(t - p, 0.0), 0, 1)[0], 0.3, 2),
+}
+
+
+@pytest.mark.parametrize("name", MOVING)
+def test_jumps_that_move_are_refused(name):
+    f, p, order = MOVING[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IntegrationWarning)
+        with pytest.raises(NonSmoothError, match=r"jumps at x = .*with the traced location as a limit of both parts"):
+            wg.derivative(f, p, order=order)
+
+
+SMOOTH = {
+    "a jump that stays": (lambda p: quad(lambda t: np.where(t < 0.3, p, 0.0), 0, 1)[0], 0.3),
+    "a kink that moves": (lambda p: quad(lambda t: np.maximum(t - p, 0.0), 0, 1)[0], -0.7),
+    "a jump at a limit": (
+        lambda p: quad(lambda t: 1.0 if t < p else 0.0, 0, p)[0] + quad(lambda t: 1.0 if t < p else 0.0, p, 1)[0],
+        1.0,
+    ),
+    "an odd integrand": (lambda p: quad(lambda t: p * np.sin(t), -1, 1)[0], 0.0),
+    "an integrand that is undefined at the limits": (lambda p: quad(lambda t: p * math.log(t) / 1.0, 0, 1)[0], -1.0),
+}
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_other_discontinuities_are_not(name):
+    f, expected = SMOOTH[name]
+    np.testing.assert_allclose(wg.derivative(f, 0.3), expected, rtol=1e-9, atol=1e-12)
+
+
+# ---- integrals that do not converge
+
+
+def test_warnings_of_scipy_pass_through():
+    def f(p):
+        return quad(lambda t: p / (t - 0.3), 0, 1)[0]
+
+    with warnings.catch_warnings(record=True) as plain:
+        warnings.simplefilter("always")
+        f(2.0)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        wg.grad(f)(2.0)
+    assert [str(w.message) for w in plain] == [str(found[0].message)] and found[0].category is IntegrationWarning
+    assert found[0].filename == __file__
+
+
+@pytest.mark.parametrize("integral", [quad, quad_vec])
+def test_partials_that_do_not_converge_warn_with_a_remedy(integral):
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        wg.grad(lambda p: integral(lambda t: t ** (p - 1.0), 0, 1, limit=6)[0])(0.05)
+    (ours,) = [w for w in found if "wengert" not in w.filename and "partial derivative" in str(w.message)]
+    assert ours.category is IntegrationWarning and ours.filename == __file__
+    assert str(ours.message).startswith(f"scipy.integrate.{integral.__name__}: the integral of a partial derivative")
+    assert "has not converged" in str(ours.message) and "(points=), or raise limit" in str(ours.message)
