@@ -10,7 +10,7 @@ import pytest
 import scipy
 import scipy.integrate
 from scipy import integrate
-from scipy.integrate import IntegrationWarning, dblquad, nquad, quad, quad_vec, tplquad
+from scipy.integrate import IntegrationWarning, cubature, dblquad, nquad, quad, quad_vec, tanhsinh, tplquad
 
 import wengert as wg
 from helpers import assert_same_bits
@@ -44,6 +44,8 @@ def principal_value(p, low, high):
     log = mp.log((high - 0.3) / (0.3 - low))
     return p * ((high**2 - low**2) / 2 + 0.3 * (high - low) + 0.09 * log) + log
 
+
+PLANE = [-np.inf, -np.inf], [np.inf, np.inf]
 
 #: the integral as a function of an array, the point, and its closed form in mpmath
 CASES = {
@@ -212,6 +214,43 @@ CASES = {
         [0.7],
         lambda a: 1 / a,
     ),
+    "cubature": (
+        lambda p: cubature(lambda x: np.exp(-p[0] * x[:, 0]) * x[:, 1], [0, 0], [1, 2]).estimate,
+        [0.7],
+        lambda a: 2 * (1 - mp.exp(-a)) / a,
+    ),
+    "cubature over traced limits": (
+        lambda p: cubature(lambda x: p[0] ** 2 * x[:, 0] * x[:, 1], [p[1], 0], [1, p[2]], points=[[0.5, 0.1]]).estimate,
+        [0.7, 0.2, 0.9],
+        lambda c, a, b: c**2 * (1 - a**2) * b**2 / 4,
+    ),
+    "cubature over the plane": (
+        lambda p: cubature(lambda x, c: np.exp(-c * np.sum(x**2, axis=1)), *PLANE, args=(p[0],)).estimate,
+        [0.7],
+        lambda c: mp.pi / c,
+    ),
+    "cubature of arrays with vanishing partials": (
+        lambda p: cubature(lambda x: np.stack([1 + p[0] * x[:, 0], p[0] ** 3 + x[:, 0]], 1), [-1], [1]).estimate[1],
+        [0.7],
+        lambda a: 2 * a**3,
+    ),
+    "tanhsinh": (
+        lambda p: tanhsinh(lambda x: np.exp(-p[0] * x), p[1], np.inf).integral,
+        [0.7, 0.4],
+        lambda a, b: mp.exp(-a * b) / a,
+    ),
+    "tanhsinh of arrays": (
+        lambda p: np.sum(
+            tanhsinh(lambda x, a: p[1] ** 2 * np.exp(-a * x), 0, [[1.0], [p[2]]], args=(p[:1] * [1.0, 2.0],)).integral
+        ),
+        [0.7, 1.3, 2.0],
+        lambda a, c, b: c**2 * sum((1 - mp.exp(-k * a * x)) / (k * a) for k in (1, 2) for x in (1, b)),
+    ),
+    "tanhsinh of an odd partial": (
+        lambda p: tanhsinh(lambda x: np.cos(x) + p[0] * x**3, -1, 1).integral + p[0] ** 2,
+        [0.7],
+        lambda a: 2 * mp.sin(1) + a**2,
+    ),
     "quad_vec of complex arrays": (
         lambda p: np.real(np.sum(quad_vec(lambda t: np.exp(1j * t * np.array([p[0], 2 * p[0]])), 0, p[1])[0])),
         [0.7, 0.9],
@@ -238,8 +277,8 @@ def test_gradients_of_both_modes_agree_with_closed_forms(name):
     np.testing.assert_allclose(wg.jacobian(f, mode="forward")(p), expected, rtol=1e-8, atol=1e-10)
 
 
-#: without those whose partials jump, and those of many parameters
-TWICE = [name for name, case in CASES.items() if len(case[1]) < 5]
+#: without those that take long
+TWICE = [name for name, case in CASES.items() if len(case[1]) < 5 and name not in ("tplquad", "a steep integrand")]
 
 
 @pytest.mark.parametrize("name", TWICE)
@@ -263,7 +302,10 @@ def _units(n):
 
 
 #: programs contain them only as eager calls
-EAGER = [name for name in CASES if name.startswith("weight alg") and "limits" in name]
+EAGER = {
+    **{name: "algebraic weight" for name in CASES if name.startswith("weight alg") and "limits" in name},
+    **{name: "reports on a single run" for name in CASES if name.startswith(("cubature", "tanhsinh"))},
+}
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in EAGER])
@@ -277,10 +319,10 @@ def test_programs_repeat_the_integral(name):
 
 
 @pytest.mark.parametrize("name", EAGER)
-def test_algebraic_weights_over_traced_limits_are_not_compiled(name):
+def test_some_integrals_run_uncompiled(name):
     f, p, _ = CASES[name]
     gradient = wg.compile(wg.grad(f))
-    with pytest.warns(CompileWarning, match="algebraic weight"):
+    with pytest.warns(CompileWarning, match=EAGER[name]):
         found = [gradient(np.array(p)) for _ in range(3)][-1]
     np.testing.assert_array_equal(found, wg.grad(f)(np.array(p)))
 
@@ -414,6 +456,8 @@ REFUSED = {
     "wvar": lambda p: quad(np.exp, 0, 1, weight="cos", wvar=p),
     "points": lambda p: quad(np.exp, 0, 1, points=[p]),
     "epsrel": lambda p: quad_vec(np.exp, 0, 1, epsrel=p),
+    "rtol": lambda p: (cubature(lambda x: x[:, 0], [0], [1], rtol=p).estimate,),
+    "atol": lambda p: (tanhsinh(np.exp, 0, 1, atol=p).integral,),
     "opts": lambda p: nquad(np.exp, [(0, 1)], opts={"points": [p]}),
 }
 
@@ -466,6 +510,7 @@ MOVING = {
     "over the other half line": (lambda p: quad(lambda t: np.exp(t) * (t > p), -np.inf, 0)[0], -1.37, 1),
     "over the whole line": (lambda p: quad(lambda t: np.exp(-t * t) * (t > p), -np.inf, np.inf)[0], -0.37, 1),
     "of an array": (lambda p: quad_vec(lambda t: np.array([1.0 * (t < p), p]), 0, 1)[0][0], 0.37, 1),
+    "of several variables": (lambda p: cubature(lambda x: x[:, 1] * (x[:, 0] < p), [0, 0], [1, 1]).estimate, 0.375, 1),
     "of a partial derivative": (lambda p: quad(lambda t: np.maximum(t - p, 0.0), 0, 1)[0], 0.3, 2),
 }
 
@@ -475,7 +520,7 @@ def test_jumps_that_move_are_refused(name):
     f, p, order = MOVING[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IntegrationWarning)
-        with pytest.raises(NonSmoothError, match=r"jumps at x = .*with the traced location as a limit of both parts"):
+        with pytest.raises(NonSmoothError, match=r"jumps at x.* = .*with the traced location as a limit of both parts"):
             wg.derivative(f, p, order=order)
 
 
@@ -486,6 +531,7 @@ SMOOTH = {
         lambda p: quad(lambda t: 1.0 if t < p else 0.0, 0, p)[0] + quad(lambda t: 1.0 if t < p else 0.0, p, 1)[0],
         1.0,
     ),
+    "a zero that moves": (lambda p: quad(lambda t: t - p, 0, 0.6)[0], -0.6),
     "an odd integrand": (lambda p: quad(lambda t: p * np.sin(t), -1, 1)[0], 0.0),
     "an integrand that is undefined at the limits": (lambda p: quad(lambda t: p * math.log(t) / 1.0, 0, 1)[0], -1.0),
 }
@@ -523,3 +569,39 @@ def test_partials_that_do_not_converge_warn_with_a_remedy(integral):
     assert ours.category is IntegrationWarning and ours.filename == __file__
     assert str(ours.message).startswith(f"scipy.integrate.{integral.__name__}: the integral of a partial derivative")
     assert "has not converged" in str(ours.message) and "(points=), or raise limit" in str(ours.message)
+
+
+def test_tanhsinh_warns_of_jumps():
+    with pytest.warns(IntegrationWarning, match="tanhsinh: the integral has not converged.*derivative may be wrong"):
+        wg.grad(lambda p: tanhsinh(lambda x: 1.0 * (x < p), 0, 1).integral)(0.37)
+
+
+UNSUPPORTED = {
+    "log=": lambda p: tanhsinh(lambda x: p * x, 0, 1, log=True).integral,
+    "preserve_shape=": lambda p: tanhsinh(lambda x: p * x, 0, 1, preserve_shape=True).integral,
+    r"numpy\.imag": lambda p: tanhsinh(lambda x: np.exp(1j * p * x), 0, 1).integral.real,
+    r"numpy\.real": lambda p: cubature(lambda x: np.exp(1j * p * x[:, 0]), [0], [1]).estimate.real,
+}
+
+
+@pytest.mark.filterwarnings("ignore:Casting complex")
+@pytest.mark.parametrize("remedy", UNSUPPORTED)
+def test_unsupported_options_are_refused(remedy):
+    with pytest.raises(UnsupportedFunctionError, match=remedy):
+        wg.grad(UNSUPPORTED[remedy])(0.5)
+
+
+def test_results_of_tanhsinh_and_cubature_keep_their_fields():
+    seen = []
+
+    def f(p):
+        seen.append((tanhsinh(decay, 0, 1, args=(p,)), cubature(lambda x: decay(x[:, 0], p), [0], [1])))
+        return seen[-1][0].integral + seen[-1][1].estimate
+
+    wg.grad(f)(0.7)
+    f(0.7)
+    for inside, outside in zip(*seen, strict=True):
+        assert type(inside) is type(outside)
+    assert seen[0][0].nfev == seen[1][0].nfev and seen[0][0].error == seen[1][0].error
+    assert seen[0][1].error == seen[1][1].error and seen[0][1].status == "converged"
+    assert wg.grad(lambda p: p * tanhsinh(np.exp, 0, 1).integral)(2.0) == tanhsinh(np.exp, 0, 1).integral

@@ -53,10 +53,12 @@ class Integrand:
     f : callable
         ``f(x, *args)``; may hold traced values.
     args : tuple
+    is_batched : bool
+        Whether f takes many points at once, along the first axis of x and of its result.
     """
 
-    def __init__(self, f: Callable, args: tuple):
-        self.code = Abstracted(f, args)
+    def __init__(self, f: Callable, args: tuple, is_batched: bool = False):
+        self.code, self.is_batched = Abstracted(f, args), is_batched
         found = self.code.take()
         self.is_complex = [np.iscomplexobj(var.plain(x)) for x in found]
         for k in reversed(np.flatnonzero(self.is_complex)):
@@ -77,6 +79,7 @@ class Integrand:
     def prepared(self) -> Callable:
         """Return a function that maps values to the function of x alone."""
         is_bound = self.code.is_direct and rebound(self.code.f) is self.code.f
+        flatten = rows if self.is_batched else flat
 
         def with_values(values):
             f, args = self.parts(values)
@@ -85,13 +88,13 @@ class Integrand:
                     f"a {type(f).__name__} has no value at a traced limit of an integral: pass a Python function"
                 )
             f = f if is_bound else rebound(f)
-            return (lambda x: flat(f(x, *args))) if args else lambda x: flat(f(x))
+            return (lambda x: flatten(f(x, *args))) if args else lambda x: flatten(f(x))
 
         return with_values
 
     @contextlib.contextmanager
     def at(self, values: list) -> Iterator[Callable]:
-        """Yield the function of x alone, which returns a scalar or a 1-D array of real numbers."""
+        """Yield the function of x alone, which returns a scalar or a 1-D array of real numbers, or rows of them."""
         yield self.prepared()(values)
 
     def count(self, values: list) -> int:
@@ -110,18 +113,29 @@ def flat(y: Any) -> Any:
     return np.stack([np.real(y), np.imag(y)]) if np.iscomplexobj(var.plain(y)) else y
 
 
+def rows(y: Any) -> Any:
+    """Return values at many points as a matrix of real numbers with a row for each point."""
+    if np.iscomplexobj(var.plain(y)):
+        raise UnsupportedFunctionError(
+            "scipy.integrate.cubature has no derivative of complex integrands: integrate numpy.real(f(x)) and "
+            "numpy.imag(f(x))"
+        )
+    return np.reshape(y, (np.shape(y)[0], -1))
+
+
 class Partials:
     """The partial derivatives of an integrand with respect to all its values, element by element of the integrand."""
 
     def __init__(self, integrand: Any, name: str, of_scalar: bool = False):
         self.integrand, self.name, self.of_scalar = integrand, name, of_scalar
+        self.is_batched = integrand.is_batched
 
     def count(self, values):
         return self.integrand.count(values) * sum(map(np.size, values))
 
     @contextlib.contextmanager
     def at(self, values):
-        """Yield a function of x that returns the matrix of partials as a 1-D array, by rows."""
+        """Yield a function of x that returns the matrix of partials as a 1-D array, by rows; or many of them."""
         n = sum(map(np.size, values))
         inner = self.integrand
         if isinstance(inner, Partials) and inner.of_scalar and not (running.get() or var.holds_traced(values)):
@@ -144,11 +158,13 @@ class Partials:
             finally:
                 running.reset(token)
             if var.level_of(y) is not level:
-                return np.zeros(n * np.size(y))
-            if var.is_scalar(y):
+                t = np.zeros((n, *np.shape(y)))
+            elif var.is_scalar(y):
                 return var.tangents_of(y)
-            t = var.tangents_of(y)
-            return t if np.ndim(y) == 0 else np.reshape(np.transpose(t), (-1,))
+            else:
+                t = var.tangents_of(y)
+            t = np.moveaxis(t, 0, -1)
+            return np.reshape(t, (t.shape[0], -1) if self.is_batched else (-1,))
 
         with contextlib.ExitStack() as stack:
             stack.callback(level.close)
@@ -171,6 +187,8 @@ def _by_sweeps(operator, integrand, values):
                 return f(x)
 
     derivative = operator(at_x)
+    if integrand.is_batched:
+        return lambda x: np.reshape(derivative(*values, x), (len(x), -1))
     return lambda x: np.reshape(derivative(*values, x), (-1,))
 
 
@@ -253,7 +271,7 @@ class Integral:
         return a, b, list(rest)
 
     def _of_partials(self, operands, shape):
-        of_scalar = not shape and isinstance(self.integrand, Integrand)
+        of_scalar = not (shape or self.integrand.is_batched) and isinstance(self.integrand, Integrand)
         return Integral(Partials(self.integrand, self.method.name, of_scalar), self.limits, self.method)(*operands)
 
     def _at_limits(self, operands):

@@ -1,15 +1,17 @@
 """``scipy.integrate`` with functions that accept traced values.
 
 The fixed rules are SciPy's own code, run on traced values.  Adaptive quadrature has the derivatives of the integral
-(`wengert.scipy.quadrature`).  Solvers of differential equations choose their steps by the values, and refuse traced
-ones.
+(`wengert.scipy.quadrature`), and solutions of initial value problems those of the accepted steps
+(`wengert.scipy.initial_value`).  Other solvers of differential equations refuse traced values.
 """
 
 from wengert.registry import composed as _composed
 from wengert.rules.scipy.functions import Functions as _Functions
 from wengert.scipy import namespace as _namespace
-from wengert.scipy.initial_value import odeint, solve_ivp  # noqa: F401  (public names)
-from wengert.scipy.quadrature import dblquad, nquad, quad, quad_vec, tplquad  # noqa: F401  (public names)
+from wengert.scipy.cubature import cubature  # noqa: F401  (public names, likewise below)
+from wengert.scipy.initial_value import odeint, solve_ivp  # noqa: F401
+from wengert.scipy.quadrature import dblquad, nquad, quad, quad_vec, tplquad  # noqa: F401
+from wengert.scipy.tanhsinh import tanhsinh  # noqa: F401
 
 _rules = _namespace.second_copy("scipy.integrate._quadrature")
 _integrate = _Functions("scipy.integrate")

@@ -98,7 +98,7 @@ traced value as a limit.
 """
 
 
-def _check_plain(name, given, *traceable):
+def check_plain(name: str, given: dict, *traceable: str) -> None:
     """Raise if an argument other than the given ones holds a traced value."""
     for key, value in given.items():
         if type(value) not in _PLAIN and key not in traceable and stripped(value) is not value:
@@ -126,12 +126,12 @@ def _integrated(integrand, a, b, method, full_output):
         y = Integral(integrand, limits, method)(*operands)
         return method.restored(y), *method.rest
     if full_output:
-        _end_recording(f"{method.name} with full_output=True reports on a single run")
+        end_recording(f"{method.name} with full_output=True reports on a single run")
     found = Integral(integrand, limits, method, has_error=True)(*operands)
     return method.restored(found[0] if method.is_scalar else found[:-1]), stopped(found[-1])
 
 
-def _end_recording(reason):
+def end_recording(reason: str) -> None:
     """Let the compiled function run uncompiled."""
     from wengert.program.tracing.closure import NotReplayable
 
@@ -206,7 +206,7 @@ class _Quad:
         for i, partial in enumerate(_elements(f, count)):
             found[i], error, _, *problem = scipy.integrate.quad(partial, a, b, **options)
             if problem:
-                _warn(self.name, error, problem[0])
+                warn(self.name, error, problem[0])
         return found
 
 
@@ -247,11 +247,16 @@ def _check_jumps(name, integrand, values, intervals):
 
         x = moving_jump(entered(values), lambda: entered([change(*values)]), intervals)
     if x is not None:
-        raise NonSmoothError(
-            f"{name}: the integrand, or its derivative, jumps at x = {x:.6g}, and the jump moves with a traced value, "
-            "which gives the integral a further term: split the integral there, with the traced location as a limit of "
-            "both parts"
-        )
+        raise jump_error(name, f"x = {x:.6g}")
+
+
+def jump_error(name: str, place: str) -> NonSmoothError:
+    """Return the error for an integrand with a jump that moves."""
+    return NonSmoothError(
+        f"{name}: the integrand, or its derivative, jumps at {place}, and the jump moves with a traced value, "
+        "which gives the integral a further term: split the integral there, with the traced location as a limit of "
+        "both parts"
+    )
 
 
 def _by_quad_vec(f, a, b, options):
@@ -263,7 +268,7 @@ def _integral(name, f, a, b, options):
     """Integrate a function with many elements at once."""
     y, error, report = _by_quad_vec(f, a, b, options)
     if not report.success:
-        _warn(name, error, report.message)
+        warn(name, error, report.message)
     return y
 
 
@@ -277,12 +282,12 @@ def _examined(name, integrand, values, a, b, options, report=None):
     return breakpoints(intervals)
 
 
-def _warn(name, error, reason):
-    """Warn that a derivative is inaccurate."""
+def warn(name: str, error: float, reason: str, limit: str = "limit") -> None:
+    """Warn that a derivative is inaccurate; `limit` names the option that limits the effort."""
     warnings.warn(
         f"{name}: the integral of a partial derivative of the integrand has not converged, its estimated error is "
         f"{error:.2g}: the derivative may be inaccurate. Split the interval where the partial derivative is not smooth "
-        f"(points=), or raise limit. SciPy's reason: {' '.join(reason.split())}",
+        f"(points=), or raise {limit}. SciPy's reason: {' '.join(reason.split())}",
         scipy.integrate.IntegrationWarning,
         stacklevel=frames_inside(),
     )
@@ -291,7 +296,7 @@ def _warn(name, error, reason):
 @mirrors(scipy.integrate.quad)
 def quad(name, given):
     """Partials are integrated one by one, at shared nodes."""
-    _check_plain(name, given, "func", "a", "b", "args")
+    check_plain(name, given, "func", "a", "b", "args")
     func, args = given.pop("func"), given.pop("args")
     args = args if isinstance(args, tuple) else (args,)
     a, b = (_limit(name, given.pop(key)) for key in "ab")
@@ -312,7 +317,7 @@ def _algebraic(name, func, args, a, b, options):
     The weight is singular at the limits, so the interval is mapped to [0, 1], where x depends on the limits.
     """
     if is_recording():
-        _end_recording(f"{name} with an algebraic weight depends on the limits")
+        end_recording(f"{name} with an algebraic weight depends on the limits")
     plain = [stripped(x) for x in (func, args, a, b)]
     value, *rest = scipy.integrate.quad(plain[0], *map(float, plain[2:]), args=plain[1], **options)
     sign = 1.0
@@ -355,7 +360,7 @@ class _PartOf:
 # ---- arrays
 
 
-class _QuadVec:
+class QuadVec:
     """`scipy.integrate.quad_vec`."""
 
     def __init__(self, name, options):
@@ -412,11 +417,11 @@ def _with_args(f, args, x):
 @mirrors(scipy.integrate.quad_vec)
 def quad_vec(name, given):
     """Partials of all elements are integrated at once, and the norm of their error is the maximum norm."""
-    _check_plain(name, given, "f", "a", "b", "args")
+    check_plain(name, given, "f", "a", "b", "args")
     f, args = given.pop("f"), given.pop("args", ())
     args = args if isinstance(args, tuple) else (args,)
     a, b = (_limit(name, given.pop(key)) for key in "ab")
-    return _integrated(Integrand(f, args), a, b, _QuadVec(name, given), given["full_output"])
+    return _integrated(Integrand(f, args), a, b, QuadVec(name, given), given["full_output"])
 
 
 # ---- several variables
@@ -477,7 +482,7 @@ def nquad(name, given):
 
 def _nquad(name, func, ranges, args, opts, full_output=False):
     opts = [opts or {}] * len(ranges) if opts is None or isinstance(opts, dict) else list(opts)
-    _check_plain(name, {"opts": opts})
+    check_plain(name, {"opts": opts})
     args = args if isinstance(args, tuple) else tuple(args)
     a, b = (_limit(name, x) for x in _range(ranges[-1], args))
     given = inspect.signature(scipy.integrate.quad).bind(func, a, b, **_options(opts[-1], args, a, b))
@@ -514,5 +519,5 @@ def tplquad(name, given):
 
 def _tolerances(name, given):
     tolerances = {key: given[key] for key in ("epsabs", "epsrel")}
-    _check_plain(name, tolerances)
+    check_plain(name, tolerances)
     return tolerances
