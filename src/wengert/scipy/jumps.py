@@ -22,6 +22,9 @@ CONTINUOUS = 1e-3
 #: relative difference between neighbouring numbers that may be rounding errors
 ROUNDING = 1e-6
 
+#: differences below this may be due to underflow
+UNDERFLOW = 1e-290
+
 #: distance from the limits that is not examined, as a fraction of the outermost subintervals
 INSIDE = 2.0**-20
 
@@ -115,20 +118,22 @@ def _jumps(f, intervals):
     margin = INSIDE * (intervals[:, 1:] - intervals[:, :1])  # f may be undefined at the limits
     intervals = np.clip(intervals, ends[0] + margin, ends[-1] - margin)
     points = [*(ends[1:-1] if len(ends) <= MAX_ENDS else ()), *intervals.mean(axis=1)[:MAX_INTERVALS]]
-    pairs = [(x - 8 * np.spacing(abs(x)), x + 8 * np.spacing(abs(x))) for x in points]
-    values = [(f(low), f(high)) for low, high in pairs]
     inside = [low + u * (high - low) for low, high in intervals[:MAX_INTERVALS] for u in (0.2113, 0.7887)]
     sizes = np.abs([f(x) for x in inside])  # not at the middle, where an odd function vanishes
     median = np.median(sizes, axis=0)
     size = np.where(median > 0, median, sizes.mean(axis=0))
 
-    def step(y, z):
+    def step(y, z, near=0.0):
         """Largest difference between the elements of f at two points, in units of one that counts."""
-        excess = abs(z - y) / (CONTINUOUS * size + ROUNDING * (abs(y) + abs(z)))
+        excess = abs(z - y) / (CONTINUOUS * np.maximum(size, near) + ROUNDING * (abs(y) + abs(z)) + UNDERFLOW)
         return np.max(excess, where=np.isfinite(excess), initial=0.0)
 
-    yield from (pair for pair, (y, z) in zip(pairs, values) if step(y, z) > 1)
-    for low, high in intervals[:MAX_INTERVALS].tolist():
+    spans = intervals[:MAX_INTERVALS].tolist()
+    for x in points:
+        if step(f(x - 8 * np.spacing(abs(x))), f(x + 8 * np.spacing(abs(x)))) > 1:
+            width = 0.25 * np.min(abs(ends - x), where=ends != x, initial=np.inf)
+            spans.append((x - width, x + width))
+    for low, high in spans:
         if (pair := _bisected(f, step, low, high)) is not None:
             yield pair
 
@@ -136,7 +141,8 @@ def _jumps(f, intervals):
 def _bisected(f, step, low, high):
     """Halve the interval towards the larger difference; None if f is continuous there."""
     y, z = f(low), f(high)
-    while step(y, z) > 1:
+    near = np.maximum(abs(y), abs(z))
+    while step(y, z, near) > 1:
         if high - low <= 16 * np.spacing(max(abs(low), abs(high))):
             return low, high
         x = 0.5 * (low + high)
