@@ -112,7 +112,7 @@ MIRRORED = frozenset(
 
 
 _INTEGRAL = "use wengert.scipy.integrate.{}, whose result has its derivative"
-_NODES = "write a sum over quadrature nodes, such as numpy.polynomial.legendre.leggauss(n)"
+_TERMS = "write a sum over as many terms as needed"
 _MINIMUM = "use wengert.scipy.optimize.minimize, whose solution has its derivative"
 _ROOT = "use wengert.scipy.optimize.root_scalar, whose solution has its derivative"
 #: other functions of SciPy that iterate to convergence on traced values, by module: what to write instead
@@ -126,8 +126,11 @@ ITERATIVE = {
         **dict.fromkeys(("find_minimum", "bracket_minimum"), _MINIMUM),
     },
     "scipy.integrate": {
-        **{name: _INTEGRAL.format(name) for name in ("dblquad", "nquad", "quad", "quad_vec", "tplquad")},
-        **dict.fromkeys(("cubature", "nsum", "tanhsinh"), _NODES),
+        **{
+            name: _INTEGRAL.format(name)
+            for name in ("cubature", "dblquad", "nquad", "quad", "quad_vec", "tanhsinh", "tplquad")
+        },
+        "nsum": _TERMS,
     },
     "scipy.differentiate": {name: f"use wengert.{name}" for name in ("derivative", "hessian", "jacobian")},
 }
