@@ -106,7 +106,7 @@ def run(block, module):
             raised = error
     if block.ends == "raises":
         assert type(raised).__name__ == block.name, f"{block}: {block.name} was announced, and there was {raised!r}"
-        return f"{block.name}: {raised}"
+        return "\n".join([f"{block.name}: {raised}", *getattr(raised, "__notes__", [])])
     if block.ends == "warns":
         assert [w.category.__name__ for w in caught] == [block.name], f"{block}: {block.name} was announced"
         return f"{block.name}: {caught[0].message}"

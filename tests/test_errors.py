@@ -11,7 +11,6 @@ import zlib
 
 import numpy as np
 import pytest
-from scipy import integrate
 
 import wengert as wg
 from helpers import assert_rounding
@@ -301,22 +300,6 @@ def test_dot_method_of_an_element_names_replacement():
     for f in (lambda x: table["matrix"].dot(x), lambda x: table["matrix"][1:].T.dot(x[1:])):
         with pytest.raises(wg.TracedValueError, match=r"write a @ x, or numpy.dot\(a, x\), for a.dot\(x\)"):
             wg.jacobian(f, X)
-
-
-#: calls of SciPy, and the advice for them
-OF_SCIPY = [
-    (
-        lambda x: integrate.odeint(lambda y, t: -y, x, [0, 1]),
-        "write the steps of the method as a loop, see wengert.loop. ",
-    ),
-]
-
-
-@pytest.mark.parametrize(("f", "said"), OF_SCIPY)
-def test_scipy_functions_name_replacement(f, said):
-    with pytest.raises(wg.TracedValueError) as raised:
-        wg.jacobian(f, X)
-    assert said in str(raised.value) and line_of(f, 0) in str(raised.value)
 
 
 def test_hash_and_pickle_name_remedy():

@@ -1,4 +1,4 @@
-"""Fixed rules of ``scipy.integrate``, and refusals of solvers of differential equations."""
+"""Fixed rules of ``scipy.integrate``, and refusals of solvers without derivatives."""
 
 import numpy as np
 import pytest

@@ -38,11 +38,6 @@ OF_INDICES = {"choice": "x[rng.integers(len(x), size=size)]"}
 for name in ("permutation", "permuted", "shuffle"):
     OF_INDICES[name] = "x[rng.permutation(len(x))]"
 
-_STEPS = "the steps of the method as a loop, see wengert.loop"
-
-#: SciPy functions without a rule: what to write instead
-OF_SCIPY = {"scipy.integrate.odeint": _STEPS, "scipy.integrate.solve_ivp": _STEPS}
-
 #: why functions and classes of Python that are written in C accept no traced value, by name
 OF_PYTHON = {
     "Decimal": "decimal computes with decimal digits, which have no derivative",
@@ -75,8 +70,8 @@ def of(frame) -> str:
         return f"If {ast.unparse(call.func)} is compiled by Numba, call its Python function, py_func. "
     if name in OF_PYTHON and getattr(fun, "__module__", None) in ("_struct", "decimal", "builtins"):
         return f"{OF_PYTHON[name][0].upper()}{OF_PYTHON[name][1:]}. "
-    if (place := package_in_scipy(fun)) is not None:
-        return of_scipy(place, fun, call)
+    if package_in_scipy(fun) is not None:
+        return f"{ast.unparse(call.func)} accepts plain arrays only. "
     random = sys.modules.get("numpy.random")
     owner = getattr(fun, "__self__", None)
     if random is None or not isinstance(owner, (random.Generator, random.RandomState)):
@@ -92,12 +87,6 @@ def package_in_scipy(fun) -> str | None:
     """Public package of a SciPy function, such as scipy.linalg; None for functions of other packages."""
     parts = str(getattr(fun, "__module__", "")).split(".")
     return ".".join(itertools.takewhile(lambda part: not part.startswith("_"), parts)) if parts[0] == "scipy" else None
-
-
-def of_scipy(place: str, fun, call) -> str:
-    """Advice for a call of a SciPy function from the given package."""
-    instead = OF_SCIPY.get(f"{place}.{getattr(fun, '__name__', '')}")
-    return f"{ast.unparse(call.func)} accepts plain arrays only" + (f": write {instead}. " if instead else ". ")
 
 
 def of_error(error: Exception) -> str | None:

@@ -227,7 +227,7 @@ class _Integration:
         self.replay(self.substitute(found.nfev) if self.method is LSODA else solver, found)
         t_events, y_events = self.event_results(found)
         t, y = self.outputs(found, t_events, y_events)
-        if not any(map(holds_traced, (t, y, t_events, y_events, *self.states))):
+        if found.sol is None and not any(map(holds_traced, (t, y, t_events, y_events))):
             return found
         sol = found.sol and Solution(self, found.sol)
         return type(found)(found | {"t": t, "y": y, "sol": sol, "t_events": t_events, "y_events": y_events})
