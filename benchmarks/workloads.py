@@ -65,8 +65,8 @@ def robertson(y):
 ROBERTSON_START = np.array([0.9, 1e-5, 0.1])
 
 
-def pollu(y):
-    """Air pollution, 20 species and 25 reactions (Verwer 1994, doi:10.1137/0915076)."""
+def pollu(y, factors=None):
+    """Air pollution, 20 species and 25 reactions (Verwer 1994, doi:10.1137/0915076), whose rates may have factors."""
     r = [
         0.35 * y[0],
         26.6 * y[1] * y[3],
@@ -94,6 +94,7 @@ def pollu(y):
         1.78e3 * y[18] * y[0],
         3.12 * y[19],
     ]
+    r = r if factors is None else [factor * rate for factor, rate in zip(factors, r)]
     return [
         -r[0] - r[9] - r[13] - r[22] - r[23] + r[1] + r[2] + r[8] + r[10] + r[11] + r[21] + r[24],
         -r[1] - r[2] - r[8] - r[11] + r[0] + r[20],
