@@ -11,6 +11,7 @@ import scipy
 import scipy.integrate
 from scipy import integrate
 from scipy.integrate import IntegrationWarning, cubature, dblquad, nquad, quad, quad_vec, tanhsinh, tplquad
+from scipy.interpolate import CubicSpline
 
 import wengert as wg
 from helpers import assert_same_bits
@@ -25,6 +26,8 @@ def decay(t, rate):
 
 class Model:
     """An integrand as a method that reads attributes."""
+
+    __slots__ = ("__dict__", "rate")
 
     def __init__(self, rate, amplitude=2.0):
         self.rate, self.amplitude = rate, amplitude
@@ -73,6 +76,11 @@ CASES = {
         lambda p: quad(lambda t, a=p[0]: np.exp(-a * t), 0, 2)[0],
         [0.7],
         lambda a: (1 - mp.exp(-2 * a)) / a,
+    ),
+    "a spline": (
+        lambda p: quad(CubicSpline([0.0, 0.5, 1.0, 1.5], p), 0, 1)[0],
+        [0.7, 1.1, 0.4, 0.9],
+        lambda *p: CubicSpline([0.0, 0.5, 1.0, 1.5], np.eye(4)).integrate(0, 1) @ np.array(p),
     ),
     "the limits": (lambda p: quad(np.exp, p[0], p[1])[0], [0.2, 1.1], lambda a, b: mp.exp(b) - mp.exp(a)),
     "reversed limits": (lambda p: quad(np.exp, p[0], p[1])[0], [1.1, 0.2], lambda a, b: mp.exp(b) - mp.exp(a)),
@@ -468,21 +476,12 @@ def test_traced_options_are_refused(name):
         wg.grad(lambda p: REFUSED[name](p)[0])(0.5)
 
 
-class Hidden:
-    """Holds a value where no search finds it."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value):
-        self.value = value
-
-    def __call__(self, t):
-        return self.value * t
+HELD = []
 
 
 def test_traced_values_that_cannot_be_found_are_refused():
     with pytest.raises(TracedValueError, match="neither in its closure nor in args: pass the value in args="):
-        wg.grad(lambda p: quad(Hidden(p), 0, 1)[0])(0.5)
+        wg.grad(lambda p: HELD.append(p) or quad(lambda t: HELD[-1] * t, 0, 1)[0])(0.5)
 
 
 def test_limits_are_scalars():

@@ -194,9 +194,11 @@ _EMPTY = types.CellType()
 
 
 def _object(x, memo):
-    x = original(x) if type(memo) is _Abstraction else x
+    if type(memo) is _Abstraction and not (_slots(type(x)) and not hasattr(type(x), "_wengert_whole")):
+        x = original(x)  # the object of a proxy; one with slots that f created is no proxy
     space = getattr(x, "__dict__", {})
-    values = _changed([*space.values()], memo)
+    slots = [name for name in _slots(type(x)) if hasattr(x, name)]
+    values = _changed([*space.values(), *[getattr(x, name) for name in slots]], memo)
     if values is None:
         return x
     made = None
@@ -204,5 +206,19 @@ def _object(x, memo):
         made = copy.copy(x)
     if made is None:
         return x
-    made.__dict__.update(zip(space, values))
+    if space:
+        made.__dict__.update(zip(space, values))
+    for name, value in zip(slots, values[len(space) :]):
+        object.__setattr__(made, name, value)
     return made
+
+
+def _slots(kind):
+    """Return the attributes of a class that are slots, for which it has descriptors."""
+    return [
+        name
+        for base in kind.__mro__
+        if "__slots__" in vars(base)
+        for name, value in vars(base).items()
+        if type(value) is types.MemberDescriptorType and not name.startswith("_wengert_")
+    ]
