@@ -10,7 +10,7 @@ import pytest
 import scipy
 import scipy.integrate
 from scipy import integrate
-from scipy.integrate import IntegrationWarning, cubature, dblquad, nquad, quad, quad_vec, tanhsinh, tplquad
+from scipy.integrate import IntegrationWarning, dblquad, nquad, quad, quad_vec, tplquad
 from scipy.interpolate import CubicSpline
 
 import wengert as wg
@@ -18,6 +18,7 @@ from helpers import assert_same_bits
 from wengert.errors import CompileWarning, NonSmoothError, TracedValueError, UnsupportedFunctionError
 
 pytest.importorskip("scipy", minversion="1.17")  # the mirrors need it
+cubature, tanhsinh, mirrored_quad = integrate.cubature, integrate.tanhsinh, wg.scipy.integrate.quad
 
 
 def decay(t, rate):
@@ -454,6 +455,11 @@ def test_mirrors_accept_scipys_calls():
     for wrong in (((np.exp, 0), {}), ((np.exp, 0, 1), {"b": 2}), ((np.exp, 0, 1), {"unknown": 2})):
         with pytest.raises(TypeError):
             wg.grad(lambda p, wrong=wrong: p * a.quad(*wrong[0], **wrong[1])[0])(0.5)
+
+
+def test_programs_call_mirrors_by_name():
+    program = wg.compile(lambda p: mirrored_quad(decay, 0, 1, args=(p,))[0])
+    assert program(0.7) == program(0.7) == quad(decay, 0, 1, args=(0.7,))[0]
 
 
 # ---- what is refused

@@ -39,9 +39,9 @@ def mirrors(original: Callable) -> Callable:
     """Decorator: turn a function of SciPy's arguments, by name, into the mirror of `original`."""
     signature = inspect.signature(original)
     parameters = signature.parameters.values()
-    positional = [p.name for p in parameters if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
-    defaults = {p.name: p.default for p in parameters}
-    required = {p.name for p in parameters if p.default is inspect.Parameter.empty}
+    positional = tuple(p.name for p in parameters if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    required = frozenset(p.name for p in parameters if p.default is inspect.Parameter.empty)
+    defaults = {p.name: p.default for p in parameters if p.name not in required}
     name = original.__name__
 
     def decorate(body):
@@ -50,12 +50,11 @@ def mirrors(original: Callable) -> Callable:
             if not in_derivative():
                 return original(*args, **kwargs)
             given = dict(zip(positional, args))
-            if len(args) > len(positional) or not given.keys().isdisjoint(kwargs):
-                signature.bind(*args, **kwargs)  # raises
-            given |= kwargs
-            if not (given.keys() <= defaults.keys() and required <= given.keys()):
-                signature.bind(*args, **kwargs)
-            return body(f"scipy.integrate.{name}", defaults | given)
+            is_known = len(args) <= len(positional) and given.keys().isdisjoint(kwargs)
+            given = defaults | given | kwargs
+            if not (is_known and required <= given.keys() and len(given) == len(required) + len(defaults)):
+                inspect.signature(original).bind(*args, **kwargs)  # raises
+            return body(f"scipy.integrate.{name}", given)
 
         del mirror.__wrapped__
         mirror.__module__ = "wengert.scipy.integrate"
