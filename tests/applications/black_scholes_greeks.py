@@ -11,7 +11,7 @@ The results are compared with closed forms, and with central differences of the 
 The exit status is 1 if a greek differs from its closed form by more than 1e-13 of its scale: the magnitude of the
 terms of its closed form for the option.
 
-    python examples/black_scholes_greeks.py [--options N] [--figure FILE]
+    python tests/applications/black_scholes_greeks.py [--options N] [--figure FILE]
 
 Reference: Black and Scholes (1973), The pricing of options and corporate liabilities. doi:10.1086/260062
 """
@@ -27,8 +27,6 @@ from scipy.special import erfc, ndtr
 
 import wengert as wg
 import wengert.cuda
-
-HERE = Path(__file__).resolve().parent
 
 TOLERANCE = 1e-13
 
@@ -245,7 +243,7 @@ def draw(ways, path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--options", type=int, default=10**6, help="how many options")
-    figure = HERE / "black_scholes_greeks.png"
+    figure = Path("black_scholes_greeks.png")
     parser.add_argument("--figure", type=Path, default=figure, help="file the figure goes to")
     given = parser.parse_args()
 

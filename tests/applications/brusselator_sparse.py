@@ -12,7 +12,7 @@ finite differences (omitted if larger than 1000 x 1000).
 The script checks that the Jacobian equals the one derived by hand; it saves evaluations of the rates for the same
 solution; and BDF and Radau agree within the tolerances.  The exit status is 1 if a check fails.
 
-    python examples/brusselator_sparse.py [--cells N] [--figure FILE]
+    python tests/applications/brusselator_sparse.py [--cells N] [--figure FILE]
 
 Reference: Hairer and Wanner (1996), Solving ordinary differential equations II, section IV.10.
 doi:10.1007/978-3-642-05221-7
@@ -30,7 +30,6 @@ from scipy.integrate import solve_ivp
 
 import wengert as wg
 
-HERE = Path(__file__).resolve().parent
 A, B, D = 1.0, 3.4, 0.001
 END = 6.0  # final time
 RTOL, ATOL = 1e-5, 1e-7
@@ -145,7 +144,7 @@ def draw(z, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--figure", type=Path, default=HERE / "brusselator_sparse.png", help="file the figure goes to")
+    parser.add_argument("--figure", type=Path, default=Path("brusselator_sparse.png"), help="file the figure goes to")
     parser.add_argument("--cells", type=int, default=22, help="along each edge, at least 3")
     options = parser.parse_args()
 

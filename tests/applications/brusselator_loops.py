@@ -12,7 +12,7 @@ Every steady state satisfies two identities: summed over the tube the diffusion 
 mean(u) = A and mean(u^2 v) = A B.  The Jacobian is compared with one derived by hand.
 The exit status is 1 if a comparison fails.
 
-    python examples/brusselator_loops.py [--figure FILE]
+    python tests/applications/brusselator_loops.py [--figure FILE]
 
 Reference: Prigogine and Lefever (1968), Symmetry breaking instabilities in dissipative systems II.
 doi:10.1063/1.1668896
@@ -29,8 +29,6 @@ from scipy.optimize import root
 from scipy.optimize._numdiff import approx_derivative
 
 import wengert
-
-HERE = Path(__file__).resolve().parent
 
 
 class Brusselator:
@@ -145,7 +143,7 @@ def draw(model, z, path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument(
-        "--figure", type=Path, default=HERE / "brusselator_loops.png", help="file the figure goes to"
+        "--figure", type=Path, default=Path("brusselator_loops.png"), help="file the figure goes to"
     )
     path = parser.parse_args().figure
 

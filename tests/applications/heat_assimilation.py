@@ -16,7 +16,8 @@ The script checks that the memory stays within the budget; the number of execute
 gradient equals that of forward mode, which records nothing; and the estimated state is much closer to the true one
 than a surface through the sensor readings.  The exit status is 1 if a check fails.
 
-    python examples/heat_assimilation.py [--figure FILE] [--cells N] [--steps N] [--memory BYTES] [--iterations N]
+    python tests/applications/heat_assimilation.py [--figure FILE] [--cells N] [--steps N] [--memory BYTES]
+        [--iterations N]
 
 Reference: Talagrand and Courtier (1987), Variational assimilation of meteorological observations with the adjoint
 vorticity equation. doi:10.1002/qj.49711347812
@@ -35,7 +36,6 @@ from scipy.optimize import minimize
 import wengert
 from wengert.checkpointing import measure, plan
 
-HERE = Path(__file__).resolve().parent
 SPACING = 8  # distance between sensors, in cells
 
 
@@ -135,7 +135,7 @@ def draw(plate, assimilation, found, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--figure", type=Path, default=HERE / "heat_assimilation.png", help="file the figure goes to")
+    parser.add_argument("--figure", type=Path, default=Path("heat_assimilation.png"), help="file the figure goes to")
     parser.add_argument("--cells", type=int, default=128, help="along each edge of the plate, a multiple of 8")
     parser.add_argument("--steps", type=int, default=400, help="time steps, a multiple of 20")
     parser.add_argument("--memory", type=float, default=50e6, help="bytes that the gradient may take")

@@ -13,7 +13,7 @@ second derivatives of the model: a linearised model gets several influences wron
 The exit status is 1 if the Jacobian differs from its closed form in the eleventh digit, if an element is off by more
 than four standard deviations or chi squared is improbable, or if the influences contradict fits to moved observations.
 
-    python examples/kepler_orbit.py [--figure FILE]
+    python tests/applications/kepler_orbit.py [--figure FILE]
 
 Reference: Naef et al. (2001), HD 80606 b, a planet on an extremely elongated orbit, A&A 375, L27.
 """
@@ -27,8 +27,6 @@ from matplotlib.figure import Figure  # not pyplot: a separate Figure needs no d
 
 import wengert
 from wengert.scipy.optimize import least_squares, newton
-
-HERE = Path(__file__).resolve().parent
 
 NAMES = ("period, days", "periastron, day", "eccentricity", "omega, degrees", "K, m/s", "gamma, m/s")
 TRUE = np.array([111.436, 55.2, 0.933, np.radians(300.6), 472.0, 3.8])
@@ -175,7 +173,7 @@ def draw(elements, cov, t, v, error, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--figure", type=Path, default=HERE / "kepler_orbit.png", help="file the figure goes to")
+    parser.add_argument("--figure", type=Path, default=Path("kepler_orbit.png"), help="file the figure goes to")
     path = parser.parse_args().figure
     failures = []
 

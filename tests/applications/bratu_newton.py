@@ -14,7 +14,7 @@ additional equation.  The Jacobian of the extended system gives d lambda / ds, w
 The script checks that the Jacobian equals the one derived by hand; convergence is quadratic; and the fold, extrapolated
 from two grids, has the value known from the literature.  The exit status is 1 if a check fails.
 
-    python examples/bratu_newton.py [--points N] [--fold-points N] [--figure FILE]
+    python tests/applications/bratu_newton.py [--points N] [--fold-points N] [--figure FILE]
 
 Reference: Bolstad and Keller (1986), A multigrid continuation method for elliptic problems with folds.
 doi:10.1137/0907074
@@ -34,7 +34,6 @@ from scipy.sparse.linalg import spsolve
 
 import wengert as wg
 
-HERE = Path(__file__).resolve().parent
 LAMBDA = 6.0
 FOLD = 6.808124423  # of the continuous problem, by Bolstad and Keller
 
@@ -174,7 +173,7 @@ def draw(exact, differences, heights, lambdas, fold, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--figure", type=Path, default=HERE / "bratu_newton.png", help="file the figure goes to")
+    parser.add_argument("--figure", type=Path, default=Path("bratu_newton.png"), help="file the figure goes to")
     parser.add_argument("--points", type=int, default=100, help="along each edge; 316 for 10^5 unknowns")
     parser.add_argument("--fold-points", type=int, default=47, help="along each edge where the fold is sought; odd")
     options = parser.parse_args()

@@ -18,7 +18,7 @@ limit at t = 3 l = 1/3, zero until it leaves at 2/3, and linear again: if interv
 The script checks that the effort, its derivative and x(t) have these values and that the sparse
 derivatives are correct.  The exit status is 1 if a check fails.
 
-    python examples/bryson_denham.py [--intervals N] [--figure FILE]
+    python tests/applications/bryson_denham.py [--intervals N] [--figure FILE]
 
 Reference: Bryson, Denham and Dreyfus (1963), Optimal programming problems with inequality constraints I: necessary
 conditions for extremal solutions. doi:10.2514/3.2107
@@ -35,7 +35,6 @@ from scipy.optimize import BFGS, Bounds, NonlinearConstraint, minimize
 
 import wengert as wg
 
-HERE = Path(__file__).resolve().parent
 LIMIT = 1 / 9
 
 
@@ -178,7 +177,7 @@ def draw(z, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--figure", type=Path, default=HERE / "bryson_denham.png", help="file the figure goes to")
+    parser.add_argument("--figure", type=Path, default=Path("bryson_denham.png"), help="file the figure goes to")
     parser.add_argument("--intervals", type=int, default=30, help="a multiple of 3")
     options = parser.parse_args()
     n = options.intervals

@@ -12,7 +12,7 @@ size; in another direction it agrees with differences; both methods reach the sa
 fewer calls of the residuals; and that sum is a chi-squared variable of the noise, within four standard
 deviations.  The exit status is 1 if a check fails.
 
-    python examples/bundle_adjustment.py [--cameras N] [--points N] [--figure FILE]
+    python tests/applications/bundle_adjustment.py [--cameras N] [--points N] [--figure FILE]
 
 Reference: Triggs, McLauchlan, Hartley and Fitzgibbon (2000), Bundle adjustment: a modern synthesis.
 doi:10.1007/3-540-44480-7_21
@@ -31,7 +31,6 @@ from scipy.spatial.transform import Rotation
 
 import wengert as wg
 
-HERE = Path(__file__).resolve().parent
 NOISE = 0.5  # standard deviation of picture coordinates, in pixels
 OF_CAMERA = 9  # rotation vector, translation, focal length, two coefficients of distortion
 GAUGE = 7  # undetermined by the pictures: position, attitude and size of the scene
@@ -168,7 +167,7 @@ def draw(scene, z, pattern, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--figure", type=Path, default=HERE / "bundle_adjustment.png", help="file the figure goes to")
+    parser.add_argument("--figure", type=Path, default=Path("bundle_adjustment.png"), help="file the figure goes to")
     parser.add_argument("--cameras", type=int, default=20)
     parser.add_argument("--points", type=int, default=500)
     options = parser.parse_args()
