@@ -15,7 +15,13 @@ from scipy.interpolate import CubicSpline
 
 import wengert as wg
 from helpers import assert_same_bits
-from wengert.errors import CompileWarning, NonSmoothError, TracedValueError, UnsupportedFunctionError
+from wengert.errors import (
+    CompileWarning,
+    NonSmoothError,
+    ReplayMismatchError,
+    TracedValueError,
+    UnsupportedFunctionError,
+)
 
 pytest.importorskip("scipy", minversion="1.17")  # the mirrors need it
 cubature, tanhsinh, mirrored_quad = integrate.cubature, integrate.tanhsinh, wg.scipy.integrate.quad
@@ -407,6 +413,64 @@ def test_passive_integrals_are_constants():
         return scale * a
 
     assert wg.grad(f)(0.7) == quad(decay, 0, 1, args=(0.7,))[0]
+
+
+def test_variables_may_change_after_the_integral():
+    def powers(p):
+        total = 0.0
+        for k in range(3):
+
+            def power(t):
+                return t**k
+
+            total = total + quad(lambda t: p * power(t), 0, 1)[0] + quad(power, 0, p)[0]
+            total = total + tanhsinh(lambda t: p * power(t), 0, 1).integral
+            total = total + cubature(lambda x: p * power(x[:, 0]), [0], [1]).estimate
+        return total
+
+    expected = 3 * (1 + 1 / 2 + 1 / 3) + 1 + 0.7 + 0.7**2
+    np.testing.assert_allclose(wg.grad(powers)(0.7), expected, rtol=1e-12)
+    np.testing.assert_allclose(wg.derivative(powers, 0.7), expected, rtol=1e-12)
+
+
+CHANGING = {
+    "quad": lambda p, w: quad(lambda t: p * w[0] * t, 0, 1)[0],
+    "a limit of quad": lambda p, w: quad(lambda t: w[0] * t, 0, p)[0],
+    "quad_vec": lambda p, w: quad_vec(lambda t: p * w[0] * t, 0, 1)[0],
+    "nquad": lambda p, w: nquad(lambda t: p * w[0] * t, [(0, 1)])[0],
+    "dblquad": lambda p, w: dblquad(lambda y, x: p * w[0] * x, 0, 1, 0, 1)[0],
+    "cubature": lambda p, w: cubature(lambda x: p * w[0] * x[:, 0], [0], [1]).estimate,
+    "tanhsinh": lambda p, w: tanhsinh(lambda t: p * w[0] * t, 0, 1).integral,
+}
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_sweeps_notice_other_state_that_changed(name):
+    def f(p):
+        w = np.ones(1)
+        y = CHANGING[name](p, w)
+        w[0] = 2.0
+        return y
+
+    assert np.isclose(wg.derivative(f, 0.7), 0.7 if "limit" in name else 0.5)
+    with pytest.raises(ReplayMismatchError, match="the integrand has changed since the integral was computed"):
+        wg.grad(f)(0.7)
+
+
+def test_integrands_may_assign_variables():
+    def f(p):
+        count = 0
+
+        def integrand(t):
+            nonlocal count
+            count += 1
+            return p * t
+
+        y = quad(integrand, 0, 1)[0]
+        assert count == 21
+        return y
+
+    assert np.isclose(wg.grad(f)(0.7), 0.5)
 
 
 # ---- the form of results

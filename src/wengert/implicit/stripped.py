@@ -13,6 +13,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from wengert.containers import children_of, plain_copy
 from wengert.core.levels import caught
 from wengert.core.operands import var
@@ -49,11 +51,18 @@ class _Abstraction(dict):
 
     While a program is recorded, copies of functions run, with names that end with the recording; they get their own
     names back, so that a replay reads the current values.
+
+    Parameters
+    ----------
+    slots, values : list
+        Those that are known; more are appended.
+    is_frozen : bool
+        Whether functions get cells of their own, so that they keep the values of variables that change later.
     """
 
-    def __init__(self):
-        self.slots: list[Slot] = []
-        self.values: list = []
+    def __init__(self, slots: list, values: list, is_frozen: bool):
+        self.slots, self.values, self.is_frozen = slots, values, is_frozen
+        self.cells: dict[int, tuple] = {}  # new cells by the identity of the old ones
         self.count = 0  # places where slots stand
         plan = running_plan.get()
         own = () if plan is None else (*plan.names.values(), *(alias.name for alias in plan.own.values()))
@@ -67,6 +76,12 @@ class _Abstraction(dict):
         self.slots.append(Slot())
         self.values.append(x)
         return self.slots[-1]
+
+    def cell_of(self, cell, content):
+        """Return the cell that stands for `cell` in all functions."""
+        if id(cell) not in self.cells:
+            self.cells[id(cell)] = cell, types.CellType(content)
+        return self.cells[id(cell)][1]
 
     def code_of(self, f):
         """Return the code of a function, with its own names."""
@@ -94,24 +109,56 @@ class Abstracted:
 
     Attributes
     ----------
-    values : list
-        The traced values; cleared by `take`.
+    slots, values : list
+        The traced values and the slots in their places.  The values are cleared by `take`.
+    live : Template
+        Shares its variables with f, which may change them.
+    frozen : Template
+        Keeps the values of the variables that f reads now.
     """
 
     def __init__(self, f: Callable, args: tuple):
-        memo = _Abstraction()
-        self.f, self.args = stripped(f, memo), stripped(args, memo)
-        self.slots, self.values = memo.slots, memo.values
-        self.cells = getattr(self.f, "__closure__", None) or ()
-        direct = [cell.cell_contents for cell in self.cells if cell != _EMPTY]
-        direct = [x for x in (*direct, *self.args) if type(x) is Slot]
-        #: whether all slots are cells of the function or arguments
-        self.is_direct = type(self.f) is types.FunctionType and len(direct) == memo.count
+        self.slots: list[Slot] = []
+        self.values: list = []
+        self.live = Template(f, args, _Abstraction(self.slots, self.values, False))
+        self.frozen = self.live.frozen() or Template(f, args, _Abstraction(self.slots, self.values, True))
 
     def take(self) -> list:
         """Return the traced values, and drop them."""
         values, self.values = self.values, []
         return values
+
+
+#: types of values that hold no functions and no traced values
+_DATA = frozenset((Slot, bool, int, float, complex, str, type(None), np.float64, np.ndarray, types.ModuleType))
+
+
+class Template:
+    """A function and its arguments with slots.
+
+    Parameters
+    ----------
+    f, args
+        The function and its arguments before traced values were replaced.
+    memo : _Abstraction
+    """
+
+    def __init__(self, f: Any, args: tuple, memo: Any):
+        self.f, self.args, self.slots = stripped(f, memo), stripped(args, memo), memo.slots
+        self.cells = getattr(self.f, "__closure__", None) or ()
+        self.contents = [_EMPTY if cell == _EMPTY else cell.cell_contents for cell in self.cells]
+        direct = [x for x in (*self.contents, *self.args) if type(x) is Slot]
+        #: whether all slots are cells of the function or arguments
+        self.is_direct = type(self.f) is types.FunctionType and len(direct) == memo.count
+
+    def frozen(self) -> Template | None:
+        """Return a template with cells of its own if no other functions have to be copied for it, else None."""
+        if not self.is_direct or not all(type(x) in _DATA for x in (*self.contents, *(self.f.__defaults__ or ()))):
+            return None
+        made = copy.copy(self)
+        made.cells = tuple(types.CellType(x) for x in self.contents)
+        made.f = self._with(made.cells)
+        return made
 
     def filled(self, values: list) -> tuple[Callable, tuple]:
         """Return the function and its arguments with values in place of the slots."""
@@ -120,16 +167,17 @@ class Abstracted:
         found = {id(slot): (slot, value) for slot, value in zip(self.slots, values)}
         if not self.is_direct:
             return stripped(self.f, found), stripped(self.args, found)
-        f, args = self.f, tuple([found[id(x)][1] if type(x) is Slot else x for x in self.args])
         cells = [
-            types.CellType(found[id(cell.cell_contents)][1])
-            if cell != _EMPTY and type(cell.cell_contents) is Slot
-            else cell
-            for cell in self.cells
+            types.CellType(found[id(x)][1]) if type(x) is Slot else cell for cell, x in zip(self.cells, self.contents)
         ]
+        return self._with(cells), tuple([found[id(x)][1] if type(x) is Slot else x for x in self.args])
+
+    def _with(self, cells):
+        """Return the function with these cells."""
+        f = self.f
         made = types.FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, tuple(cells) or None)
         made.__kwdefaults__ = f.__kwdefaults__
-        return made, args
+        return made
 
 
 def _rebuilt(x, memo):
@@ -171,13 +219,17 @@ def _function(f, memo):
     cells = [cell for cell in f.__closure__ or () if cell != _EMPTY]
     contents = [cell.cell_contents for cell in cells]
     parts = _changed([contents, f.__defaults__, f.__kwdefaults__], memo)
-    code = memo.code_of(f) if type(memo) is _Abstraction else f.__code__
+    is_abstracted = type(memo) is _Abstraction
+    is_frozen = is_abstracted and memo.is_frozen and bool(cells)
+    code = memo.code_of(f) if is_abstracted else f.__code__
     if parts is None:
-        if code is f.__code__:
+        if code is f.__code__ and not is_frozen:
             return f
         parts = [contents, f.__defaults__, f.__kwdefaults__]
     held = {
-        id(cell): types.CellType(new) for cell, old, new in zip(cells, contents, parts[0]) if new is not old or old is f
+        id(cell): memo.cell_of(cell, new) if is_frozen else types.CellType(new)
+        for cell, old, new in zip(cells, contents, parts[0])
+        if is_frozen or new is not old or old is f
     }
     closure = tuple(held.get(id(cell), cell) for cell in f.__closure__ or ())
     made = types.FunctionType(code, f.__globals__, f.__name__, parts[1], closure or None)

@@ -48,8 +48,9 @@ class _Cubature(QuadVec):
     """The integral of a `_Box`; the limits of `Integral` have no meaning."""
 
     def value(self, integrand, values, a, b):
-        box, args = integrand.parts(values)
-        self.result = scipy.integrate.cubature(box.f, box.a, box.b, args=args, **self.options)
+        box, args, self.samples = integrand.first_parts(values)
+        f = self.samples.of(box.f) if self.samples and self.options["workers"] == 1 else box.f
+        self.result = scipy.integrate.cubature(f, box.a, box.b, args=args, **self.options)
         y = self.result.estimate
         self.shape = np.shape(y)
         return rows(np.reshape(y, (1, -1)))[0] if self.shape else np.float64(y)
@@ -67,6 +68,8 @@ class _Cubature(QuadVec):
                 f = stack.enter_context(integrand.at(values))
                 return lambda x: np.array(f(x[None]), dtype=float)[0]
 
+            if isinstance(integrand, Integrand) and self.samples:
+                self.samples.check(self.name, lambda x, args: rows(rebound(box.f)(x, *args)), rows)
             f = entered(values)
             if np.isfinite([low, high]).all():
                 self._check_jumps(integrand, values, (low, high), points, entered, f)

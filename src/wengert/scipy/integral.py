@@ -9,6 +9,9 @@ that an integral is one operation on limits and values.  Its value is computed b
 contains the integral of the partials f_p, which is again such an operation: derivatives of any order and mode follow.
 The quadrature of the partials has an error control of its own.
 
+A reverse sweep evaluates the integrand again, after the function that integrates has run on.  So the integrand keeps
+the variables that it read; if it reads other state, which has changed, its values at two nodes differ, which raises.
+
 Invariants
 - An integrand holds no traced value, so that tapes may refer to it.
 - A term of a limit is absent if the limit is infinite.
@@ -30,11 +33,11 @@ import numpy as np
 
 from wengert import registry
 from wengert.core.dispatch import dispatch
-from wengert.core.levels import check_end, forget, noted, outside, running, within
+from wengert.core.levels import check_end, forget, is_recording, noted, outside, running, within
 from wengert.core.operands import var
 from wengert.core.rebind.rebind import rebound
 from wengert.core.tape.memory import Level
-from wengert.errors import LevelError, TracedValueError, UnsupportedFunctionError
+from wengert.errors import LevelError, ReplayMismatchError, TracedValueError, UnsupportedFunctionError
 from wengert.implicit.stripped import Abstracted
 from wengert.scipy.jumps import jump_at
 from wengert.scipy.namespace import computed
@@ -59,6 +62,8 @@ class Integrand:
 
     def __init__(self, f: Callable, args: tuple, is_batched: bool = False):
         self.code, self.is_batched = Abstracted(f, args), is_batched
+        if is_recording():  # a program runs it when the variables of f have their final values
+            self.code.live = None
         found = self.code.take()
         self.is_complex = [np.iscomplexobj(var.plain(x)) for x in found]
         for k in reversed(np.flatnonzero(self.is_complex)):
@@ -67,18 +72,28 @@ class Integrand:
         #: the traced values as at most one operand: the only one, or all elements of all of them
         self.operands = found if len(found) < 2 else [joined(found)]
 
-    def parts(self, values: list) -> tuple[Callable, tuple]:
+    def first_parts(self, values: list) -> tuple[Callable, tuple, Samples | None]:
+        """Return the function, its arguments, and an object for samples, for the value of the integral.
+
+        The first time the function shares its variables with the user's, which may assign them.  These variables may
+        come to hold traced values, so they are not kept, and later there are no samples.
+        """
+        live, self.code.live = self.code.live, None
+        return *self.parts(values, live), None if live is None else Samples()
+
+    def parts(self, values: list, template: Any = None) -> tuple[Callable, tuple]:
         """Return the function and its arguments, with these operands in place of the traced values."""
         if len(self.shapes) > 1:
             values = parted(*values, self.shapes)
         if any(self.is_complex):
             rest = iter(values)
             values = [next(rest) + 1j * next(rest) if is_complex else next(rest) for is_complex in self.is_complex]
-        return self.code.filled(values)
+        return (template or self.code.frozen).filled(values)
 
     def prepared(self) -> Callable:
         """Return a function that maps values to the function of x alone."""
-        is_bound = self.code.is_direct and rebound(self.code.f) is self.code.f
+        code = self.code.frozen
+        is_bound = code.is_direct and rebound(code.f) is code.f
         flatten = rows if self.is_batched else flat
 
         def with_values(values):
@@ -100,6 +115,37 @@ class Integrand:
     def count(self, values: list) -> int:
         """Number of elements of the function."""
         return 1
+
+
+class Samples:
+    """Values of the user's integrand at the first and the last point of an integral."""
+
+    def __init__(self):
+        self.first: Any = None
+        self.last: Any = None
+
+    def of(self, f: Callable) -> Callable:
+        """Return `f` with its values noted."""
+
+        def noted(x, *args):
+            y = f(x, *args)
+            self.last = x if type(x) is float else np.array(x), args, y if type(y) is float else np.array(y)
+            if self.first is None:
+                self.first = self.last
+            return y
+
+        return noted
+
+    def check(self, name: str, f: Callable, flatten: Callable) -> None:
+        """Raise if ``f(x, args)``, which returns flattened values, differs from what the user's integrand returned."""
+        for x, args, y in filter(None, (self.first, self.last)):
+            y, again = flatten(y), f(x, args)
+            if not np.all((abs(again - y) <= 1e-9 * abs(y)) | (np.isnan(y) & np.isnan(again))):
+                raise ReplayMismatchError(
+                    f"{name}: the integrand has changed since the integral was computed: it reads state that was "
+                    "modified, or random numbers, and a reverse sweep evaluates it again. Pass what it reads in args=, "
+                    "or use forward mode"
+                )
 
 
 def flat(y: Any) -> Any:
@@ -172,6 +218,7 @@ class Partials:
                 f = stack.enter_context(self.integrand.at(traced))
             yield slopes
             check_end(level)
+
 
 def _by_sweeps(operator, integrand, values):
     """Return the derivative in the values as a function of x, computed by sweeps at each x."""
@@ -292,6 +339,8 @@ class Integral:
 
     def _jump_at(self, x, other, *values):
         with outside() if running.get() else contextlib.nullcontext(), self.integrand.at(list(values)) as f:
+            if isinstance(self.integrand, Integrand):
+                self.method.known.check(self.method.name, f, values)
             return np.float64(jump_at(f, float(x), float(other)))
 
     def _push(self, tangents, y, *operands):

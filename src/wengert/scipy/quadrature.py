@@ -148,9 +148,10 @@ class _Quad:
         self.known = Known()
 
     def value(self, integrand, values, a, b):
-        f, args = integrand.parts(values)
+        f, args, samples = integrand.first_parts(values)
+        f = samples.of(f) if samples and callable(f) else f
         y, error, report, *problem = scipy.integrate.quad(f, a, b, args=args, **{**self.options, "full_output": 1})
-        self.known = Known(a, b, values, report)
+        self.known = Known(a, b, values, report, samples)
         self.rest = (error, report, *problem) if self.options["full_output"] else (error,)
         if problem and not self.options["full_output"]:
             warnings.warn(problem[0], scipy.integrate.IntegrationWarning, stacklevel=frames_inside())
@@ -184,7 +185,9 @@ class _Quad:
             return _examined(self.name, integrand, values, a, b, {"points": self.options["points"]})
         reports = self.known.reports(integrand, values, a, b)
         with integrand.at(values) as f:
-            if not reports:
+            if reports:
+                self.known.check(self.name, f, values)
+            else:
                 elements = [f] if isinstance(integrand, Integrand) else _elements(f, count)
                 reports = [scipy.integrate.quad(element, a, b, **self._reporting)[2] for element in elements]
             if all(report.get("last", 0) <= 1 for report in reports) and is_continuous(f, middle(a, b)):
@@ -212,8 +215,13 @@ class _Quad:
 class Known:
     """The report on an integral that has been computed."""
 
-    def __init__(self, a=None, b=None, values=(), report=None):
-        self.a, self.b, self.values, self.report = a, b, values, report
+    def __init__(self, a=None, b=None, values=(), report=None, samples=None):
+        self.a, self.b, self.values, self.report, self.samples = a, b, values, report, samples
+
+    def check(self, name, f, values):
+        """Raise if the integrand `f` has changed since then."""
+        if self.samples and all(map(np.array_equal, values, self.values)):
+            self.samples.check(name, lambda x, _: f(x), flat)
 
     def reports(self, integrand, values, a, b):
         """Return the report as a list if it is that of this integral of the user's function, else an empty one."""
@@ -375,11 +383,12 @@ class QuadVec:
         return not (self.shape or self.is_complex)
 
     def value(self, integrand, values, a, b):
-        f, args = integrand.parts(values)
+        f, args, samples = integrand.first_parts(values)
         if args:  # as a function of x alone for versions of SciPy without args=
             f = functools.partial(_with_args, f, args)
+        f = samples.of(f) if samples and self.options["workers"] == 1 else f
         y, error, report = scipy.integrate.quad_vec(f, a, b, **{**self.options, "full_output": True})
-        self.known = Known(a, b, values, report)
+        self.known = Known(a, b, values, report, samples)
         self.rest = (error, report) if self.options["full_output"] else (error,)
         self.shape, self.is_complex = np.shape(y), np.iscomplexobj(y)
         return np.array(flat(y), dtype=float)[()]
@@ -400,6 +409,9 @@ class QuadVec:
 
     def examined(self, integrand, values, a, b):
         report = (self.known.reports(integrand, values, a, b) or [None])[0]
+        if report is not None:
+            with integrand.at(values) as f:
+                self.known.check(self.name, f, values)
         return _examined(self.name, integrand, values, a, b, self._plain_options, report)
 
     def partials(self, f, a, b, count, points):
@@ -465,12 +477,22 @@ class _NQuad(_Quad):
         self.full_output = full_output
 
     def value(self, integrand, values, a, b):
-        inner, args = integrand.parts(values)
+        inner, args, samples = integrand.first_parts(values)
         ranges = [*inner.ranges[:-1], (a, b)]
         y, *self.rest = scipy.integrate.nquad(
             inner.func, ranges, args=args, opts=inner.opts, full_output=self.full_output
         )
+        if samples:
+            samples.of(inner)(middle(a, b), *args)
+            self.known = Known(a, b, values, None, samples)
         return np.float64(y)
+
+    def examined(self, integrand, values, a, b):
+        if self.known.samples and self.known.reports(integrand, values, a, b):
+            with integrand.at(values) as f:
+                self.known.check(self.name, f, values)
+            self.known = Known()  # it has no report on the outermost integral
+        return super().examined(integrand, values, a, b)
 
 
 @mirrors(scipy.integrate.nquad)

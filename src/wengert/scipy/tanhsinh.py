@@ -76,6 +76,7 @@ class _Integrals:
         self.row = registry.Primitive(_Integrals.evaluate, "custom", **rules, sequence=True)
         self.row.name = self.__name__ = self.__qualname__ = self.name
         self.result: Any = None
+        self.samples: Any = None
 
     def __call__(self, *operands):
         if not var.holds_traced(operands):
@@ -90,7 +91,9 @@ class _Integrals:
         options = self.options
         with outside() if running.get() else contextlib.nullcontext():
             if isinstance(self.f, _Function):
-                f = self.f.integrand.parts(values)[0]
+                f, _, samples = self.f.integrand.first_parts(values)
+                if samples:
+                    f, self.samples = samples.of(f), samples
             else:
 
                 def f(x, *args):
@@ -129,6 +132,8 @@ class _Integrals:
     def _partials(self, operands):
         """Yield the position of each active operand, the index of its element or None, and the partial."""
         a, b, args, values = self._parted(operands)
+        if self.samples and not var.holds_traced(operands):
+            self.samples.check(self.name, lambda x, args: self.f(x, args, values), np.asarray)
         for i, (x, sign) in enumerate(((a, -1.0), (b, 1.0))):
             if self.active[i]:
                 is_finite = np.isfinite(x)
