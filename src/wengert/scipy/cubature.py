@@ -53,7 +53,7 @@ class _Cubature(QuadVec):
         self.result = scipy.integrate.cubature(f, box.a, box.b, args=args, **self.options)
         y = self.result.estimate
         self.shape = np.shape(y)
-        return rows(np.reshape(y, (1, -1)))[0] if self.shape else np.float64(y)
+        return (rows(np.reshape(y, (1, -1)))[0] if self.shape else np.float64(y),)
 
     def examined(self, integrand, values, a, b):
         """Return the limits and the points of the partials; raise if a jump moves."""

@@ -267,10 +267,11 @@ class Integral:
     limits : tuple
         The two limits; None for one that is an operand.
     method : object
-        ``method.value(integrand, values, a, b)`` integrates the user's function and returns the result as a scalar or a
-        1-D array, ``method.partials(f, a, b, count, points)`` a function with a 1-D array of `count` elements,
-        ``method.examined(integrand, values, a, b)`` returns the breakpoints for that, or raises if Leibniz's rule does
-        not hold, and ``method.weight(x)`` returns the weight at a limit.
+        ``method.value(integrand, values, a, b)`` integrates the user's function and returns the result, a scalar or a
+        1-D array, and the rest of SciPy's result, which is kept as ``method.rest``.
+        ``method.examined(integrand, values, a, b)`` raises if Leibniz's rule does not hold, and returns the breakpoints
+        `points` for ``method.partials(f, a, b, count, points)``, which integrates a function with a 1-D array of
+        `count` elements.  ``method.weight(x)`` returns the weight at a limit.
     has_error : bool
         Whether the last element of the result is the error estimate, which differs in each replay of a program.
     """
@@ -294,7 +295,11 @@ class Integral:
         a, b, values = self._parted(operands)
         with outside() if running.get() else contextlib.nullcontext():
             if isinstance(self.integrand, Integrand):
-                return self._value(values, float(a), float(b))
+                y, *rest = self._value(values, float(a), float(b))
+                if self.has_error:
+                    return np.append(y, rest[0])
+                self.method.rest = rest
+                return y
             points = self.method.examined(self.integrand.integrand, values, float(a), float(b))
             with self.integrand.at(values) as f:
                 return self.method.partials(f, float(a), float(b), self.integrand.count(values), points)
@@ -302,14 +307,13 @@ class Integral:
     def _value(self, values, a, b):
         before = noted()
         try:
-            y = self.method.value(self.integrand, values, a, b)
+            return self.method.value(self.integrand, values, a, b)
         except (LevelError, TracedValueError) as error:
             forget(before)
             raise TracedValueError(
                 f"{self.method.name}: the integrand reads a traced value that is neither in its closure nor in args: "
                 "pass the value in args="
             ) from error
-        return np.append(y, self.method.rest[0]) if self.has_error else y
 
     def _parted(self, operands):
         """Return the limits and the values of the integrand."""

@@ -152,10 +152,11 @@ class _Quad:
         f = samples.of(f) if samples and callable(f) else f
         y, error, report, *problem = scipy.integrate.quad(f, a, b, args=args, **{**self.options, "full_output": 1})
         self.known = Known(a, b, values, report, samples)
-        self.rest = (error, report, *problem) if self.options["full_output"] else (error,)
-        if problem and not self.options["full_output"]:
+        if self.options["full_output"]:
+            return np.float64(y), error, report, *problem
+        if problem:
             warnings.warn(problem[0], scipy.integrate.IntegrationWarning, stacklevel=frames_inside())
-        return np.float64(y)
+        return np.float64(y), error
 
     def restored(self, y):
         """Return the integral in its shape."""
@@ -389,9 +390,9 @@ class QuadVec:
         f = samples.of(f) if samples and self.options["workers"] == 1 else f
         y, error, report = scipy.integrate.quad_vec(f, a, b, **{**self.options, "full_output": True})
         self.known = Known(a, b, values, report, samples)
-        self.rest = (error, report) if self.options["full_output"] else (error,)
         self.shape, self.is_complex = np.shape(y), np.iscomplexobj(y)
-        return np.array(flat(y), dtype=float)[()]
+        y = np.array(flat(y), dtype=float)[()]
+        return (y, error, report) if self.options["full_output"] else (y, error)
 
     def restored(self, y):
         if self.is_complex:
@@ -479,13 +480,13 @@ class _NQuad(_Quad):
     def value(self, integrand, values, a, b):
         inner, args, samples = integrand.first_parts(values)
         ranges = [*inner.ranges[:-1], (a, b)]
-        y, *self.rest = scipy.integrate.nquad(
+        y, *rest = scipy.integrate.nquad(
             inner.func, ranges, args=args, opts=inner.opts, full_output=self.full_output
         )
         if samples:
             samples.of(inner)(middle(a, b), *args)
             self.known = Known(a, b, values, None, samples)
-        return np.float64(y)
+        return np.float64(y), *rest
 
     def examined(self, integrand, values, a, b):
         if self.known.samples and self.known.reports(integrand, values, a, b):
