@@ -78,12 +78,12 @@ def _children(x) -> tuple[list, Callable, Any] | None:
 
 
 def is_number(x: Any) -> bool:
-    """Whether a leaf is an array or a scalar."""
+    """Return whether a leaf is an array or a scalar."""
     return isinstance(x, (np.ndarray, np.generic, bool, int, float, complex))
 
 
 def is_inexact(x: Any) -> bool:
-    """Whether a leaf can carry a derivative."""
+    """Return whether a leaf can carry a derivative."""
     if isinstance(x, (np.ndarray, np.generic)):
         return np.dtype(x.dtype).kind in "fc"
     return isinstance(x, (float, complex))
@@ -116,7 +116,7 @@ def check_same(names: list, before: list, after: list, name: str) -> None:
 
 
 def are_equal(one: list, other: list) -> bool:
-    """Whether the numeric leaves of two states are equal."""
+    """Return whether the numeric leaves of two states are equal."""
     return all(
         np.array_equal(var.plain(a), var.plain(b), equal_nan=is_inexact(a))
         for a, b in zip(one, other)

@@ -201,7 +201,7 @@ class Steps(Replay):
         ]
 
     def traced_at(self, k: int) -> list:
-        """Whether each leaf is traced at the beginning of step k."""
+        """Return whether each leaf is traced at the beginning of step k."""
         return self.traced[bisect.bisect_right(self.traced, k, key=lambda pair: pair[0]) - 1][1]
 
     def note_traced(self, k: int, operands: list) -> None:

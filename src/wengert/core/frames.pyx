@@ -68,25 +68,25 @@ def at() -> str:
 
 
 def is_operator() -> bool:
-    """Is the user's current instruction an operator rather than a call?"""
+    """Return whether the user's current instruction is an operator rather than a call."""
     position = caller()
     return position is not None and is_operator_code(position[0].co_code, position[1])
 
 
 def is_assignment() -> bool:
-    """Is the user's current instruction an assignment to an element or slice?"""
+    """Return whether the user's current instruction assigns to an element or slice."""
     position = caller()
     return position is not None and is_assignment_code(position[0].co_code, position[1])
 
 
 def is_attribute_assignment() -> bool:
-    """Is the user's current instruction an assignment to an attribute?"""
+    """Return whether the user's current instruction assigns to an attribute."""
     position = caller()
     return position is not None and is_attribute_assignment_code(position[0].co_code, position[1])
 
 
 def is_asserted() -> bool:
-    """Is the caller an assertion of `numpy.testing`, `logging` or a line that formats text to be shown, by ``%``?
+    """Return whether the caller is an assertion of `numpy.testing`, `logging`, or a line that formats text by ``%``.
 
     They compute nothing with the value.
     """
@@ -163,7 +163,7 @@ def sparse_solver() -> str | None:
 
 
 def is_sparse_method() -> bool:
-    """Is a method of SciPy's sparse arrays the caller?"""
+    """Return whether the caller is a method of SciPy's sparse arrays."""
     frame = sys._getframe()
     while frame is not None and frame.f_globals.get("__name__", "").startswith(("numpy.", "wengert.core.")):
         frame = frame.f_back
@@ -171,12 +171,12 @@ def is_sparse_method() -> bool:
 
 
 def is_numba() -> bool:
-    """Is Python code of Numba the caller?"""
+    """Return whether the caller is Python code of Numba."""
     return sys._getframe().f_globals.get("__name__", "").startswith("numba.")
 
 
 def is_masked() -> bool:
-    """Is a function of numpy.ma running?"""
+    """Return whether a function of `numpy.ma` is running."""
     frame = sys._getframe()
     while frame is not None and (module := frame.f_globals.get("__name__", "")).startswith(("numpy.", "wengert.")):
         if module.startswith("numpy.ma."):

@@ -51,7 +51,7 @@ _INCLUDED_OPS = {Op.CONST, Op.ARRAY, Op.LOAD, Op.VIEW}
 
 
 def is_recorded() -> bool:
-    """Whether a program is being recorded here, as the only running level."""
+    """Return whether a program is being recorded here, as the only running level."""
     around, made = running.get(), recording.get()
     return made is not None and len(around) == 1 and around[0] is made.tape and not made.code.is_paused
 

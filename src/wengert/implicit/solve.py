@@ -387,7 +387,7 @@ class _Hybr:
         )
 
     def is_root(self, x):
-        """Whether a point without further progress is a root up to rounding errors."""
+        """Return whether a point without further progress is a root up to rounding errors."""
         return self.equations.correction(x)[0] <= _ROUNDING
 
 

@@ -92,7 +92,7 @@ class Info:
 
 
 def in_derivative() -> bool:
-    """Whether any derivative is running."""
+    """Return whether any derivative is running."""
     return bool(running.get())
 
 

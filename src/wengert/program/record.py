@@ -89,7 +89,7 @@ def trace(f, args: tuple, kwargs: dict, reading, exact: bool = False, disabled: 
 
 
 def _is_single_direction(x, v):
-    """Whether `x` is an array or a float and `v` a single direction of the same shape."""
+    """Return whether `x` is an array or a float and `v` a single direction of the same shape."""
     return all(isinstance(leaf, (float, np.ndarray)) for leaf in (x, v)) and np.shape(x) == np.shape(v)
 
 

@@ -63,12 +63,12 @@ def length(x, axis) -> int:
 
 
 def is_kept(keepdims) -> bool:
-    """Whether a reduction keeps its axes; NumPy's ``_NoValue`` marker is truthy but means no."""
+    """Return whether a reduction keeps its axes; NumPy's ``_NoValue`` marker is truthy but means no."""
     return keepdims is not np._NoValue and bool(keepdims)
 
 
 def is_given(option) -> bool:
-    """Whether an option was passed: neither NumPy's ``_NoValue`` marker nor None."""
+    """Return whether an option was passed: neither NumPy's ``_NoValue`` marker nor None."""
     return option is not np._NoValue and option is not None
 
 

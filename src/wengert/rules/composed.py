@@ -319,7 +319,7 @@ composed(np.divmod, lambda x1, x2: (np.floor_divide(x1, x2), np.remainder(x1, x2
 
 
 def overrides_functions(x):
-    """Whether `x` overrides ``__array_function__``."""
+    """Return whether `x` overrides ``__array_function__``."""
     found = getattr(type(x), "__array_function__", None)
     return found is not None and found is not np.ndarray.__array_function__
 

@@ -67,7 +67,7 @@ elementwise(
 
 
 def is_any(mask):
-    """Whether the mask holds anywhere; True for a traced mask: both formulas agree, so no guard is needed."""
+    """Return whether the mask holds anywhere; True for a traced mask: both formulas agree, so no guard is needed."""
     return type(mask) not in (np.ndarray, np.bool_, bool) or np.any(mask)
 
 

@@ -359,7 +359,7 @@ def inner_axes(a, b):
 
 
 def is_scaling(a, b):
-    """Whether ``dot`` or ``inner`` multiplies by a scalar."""
+    """Return whether ``dot`` or ``inner`` multiplies by a scalar."""
     return np.ndim(a) == 0 or np.ndim(b) == 0
 
 
@@ -372,7 +372,7 @@ def push_scaling(t, x, other):
 
 
 def is_matmul(a, b, axes_of):
-    """Whether ``dot`` is a matrix product, whose rules are cheaper."""
+    """Return whether ``dot`` is a matrix product, whose rules are cheaper."""
     return axes_of is dot_axes and np.ndim(b) <= 2
 
 

@@ -539,7 +539,7 @@ def pad_source(array, pad_width, mode, kwargs):
 
 
 def pads_by_moving(array, pad_width, mode="constant", reflect_type=None, **kwargs):
-    """Whether the padding consists of elements or constants."""
+    """Return whether the padding consists of elements or constants."""
     return mode in PAD_MODES - {"empty"} and reflect_type is None
 
 

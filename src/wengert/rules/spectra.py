@@ -479,7 +479,7 @@ RCOND_REASON = "rcond discards singular values that are not 0: write it with num
 
 @dispatched
 def is_cut(a, p):
-    """Whether the pseudo-inverse omits singular values that are not 0."""
+    """Return whether the pseudo-inverse omits singular values that are not 0."""
     rest = size(a - np.matmul(a, np.matmul(p, a)), (-2, -1))
     condition = np.linalg.norm(p, axis=(-2, -1), keepdims=True) * np.linalg.norm(a, axis=(-2, -1), keepdims=True)
     return np.any(rest > rounding(a) * condition * size(a, (-2, -1)))

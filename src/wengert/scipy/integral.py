@@ -390,5 +390,5 @@ class Integral:
 
 
 def _is_zero(t):
-    """Whether a tangent or cotangent is a plain zero, so that its term can be left out."""
+    """Return whether a tangent or cotangent is a plain zero, so that its term can be left out."""
     return not var.holds_traced(t) and not np.any(t)

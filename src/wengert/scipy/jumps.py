@@ -67,7 +67,7 @@ def middle(a: float, b: float) -> float:
 
 
 def is_continuous(f: Callable, x: float) -> bool:
-    """Whether f has the same values on both sides of x, up to rounding errors."""
+    """Return whether f has the same values on both sides of x, up to rounding errors."""
     low, high = x - 8 * np.spacing(abs(x)), x + 8 * np.spacing(abs(x))
     y, z = f(low), f(high)
     return bool(np.all(abs(z - y) <= ROUNDING * (abs(y) + abs(z))))

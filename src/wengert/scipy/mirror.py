@@ -189,7 +189,7 @@ class Call:
         return any(value is not self.arguments[name] for name, value in self._stripped().items())
 
     def reads_traced(self, name: str, x: Any = None) -> bool:
-        """Whether an argument holds a traced value, or a function in it reads one at the point `x`."""
+        """Return whether an argument holds a traced value, or a function in it reads one at the point `x`."""
         given = self[name]
         return self._stripped().get(name) is not self.arguments.get(name) or any(
             holds_traced(rebound(f)(np.array(x), *args)) for f, args in _functions_in(given)
@@ -205,7 +205,7 @@ class Call:
         return _Residual(f, args, plain.get("kwargs") or {}, self.returns_derivatives, self.name)
 
     def _met_hidden(self):
-        """Whether a function read a traced value that `stripped` did not find."""
+        """Return whether a function read a traced value that `stripped` did not find."""
         return any(isinstance(error, (LevelError, TracedValueError)) for error in self._errors)
 
     def _scipy(self, arguments, supply):
@@ -267,7 +267,7 @@ class Call:
         return found
 
     def _is_close(self, residual, x, converged):
-        """Whether the solver stopped so close to a solution that it has found it.
+        """Return whether the solver stopped so close to a solution that it has found it.
 
         Rounding errors keep many solvers from reaching their tolerance, and they then report failure.
         """

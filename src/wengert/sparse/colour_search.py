@@ -87,7 +87,7 @@ class _Problem:
         return min(self.worth * (count - self.bound), max(MIN_VISIT_LIMIT, 2 * self.worth))
 
     def is_small(self):
-        """Whether there are so few conflicting pairs that the best methods are always tried."""
+        """Return whether there are so few conflicting pairs that the best methods are always tried."""
         if self.visits <= 2 * MAX_ALWAYS_VISITS:
             return True
         return self.visits <= MAX_VISITS and int(self.degree.sum(dtype=np.int64)) <= 2 * MAX_ALWAYS_VISITS
@@ -173,7 +173,7 @@ def _tabu_search(problem, colours, count, steps):
 
 
 def _is_large(problem, bits):
-    """Whether a table with `bits` bits per vertex takes much more memory than the pattern."""
+    """Return whether a table with `bits` bits per vertex takes much more memory than the pattern."""
     return problem.size * bits // 8 > max(MAX_TABLE_BYTES, 8 * problem.worth)
 
 

@@ -189,7 +189,7 @@ cdef class Sweep:
         return 0
 
     def is_shared(self, Py_ssize_t v):
-        """Whether several instructions read a value."""
+        """Return whether several instructions read a value."""
         return self.uses[v] > 1
 
     # ------------------------------------------------------------------------------------------ scalars

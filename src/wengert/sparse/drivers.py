@@ -388,7 +388,7 @@ class SparseOperator(dense.Derivative):
         return prefers_ndarray(program._operation_count, program._operation_count + SPARSE_COSTS.zero * zeros)
 
     def _is_dense(self, pattern, colours, f):
-        """Whether an ndarray is cheaper, where it takes products with all unit vectors on one side."""
+        """Return whether an ndarray is cheaper, where it takes products with all unit vectors on one side."""
         if not isinstance(self.sparse, str):
             return False
         m, n = pattern.shape

@@ -71,7 +71,7 @@ def differences(
 cdef inline bint moved(
     const int64_t *ptr, const int32_t *idx, const int64_t *code, Py_ssize_t i, Py_ssize_t j, Py_ssize_t k, bint itself
 ) noexcept nogil:
-    """Whether row j, with k columns, is a translation of row i, including the diagonal if `itself`."""
+    """Return whether row j, with k columns, is a translation of row i, including the diagonal if `itself`."""
     cdef Py_ssize_t t
     cdef const int32_t *one = idx + ptr[i]
     cdef const int32_t *other = idx + ptr[j]

@@ -360,7 +360,7 @@ def _as_buffer(ids, type):
 
 
 def _are_complex(*types):
-    """Whether any of these types is complex."""
+    """Return whether any of these types is complex."""
     return any(dtype.kind == "c" for dtype, *_ in types)
 
 

@@ -97,20 +97,20 @@ def least_compressed_time(f: float, width: int, nnz: int) -> float:
 
 
 def prefers_colouring(entries: float, colours: float) -> bool:
-    """Whether a colouring is faster than direct accumulation, given the time of both in nanoseconds."""
+    """Return whether a colouring is faster than direct accumulation, given the time of both in nanoseconds."""
     return colours < MAX_COLOURED_TIME_RATIO * entries
 
 
 def prefers_ndarray(sparse: float, ndarray: float) -> bool:
-    """Whether a derivative should be computed as an ndarray, given the costs of both."""
+    """Return whether a derivative should be computed as an ndarray, given the costs of both."""
     return ndarray <= MAX_NDARRAY_COST_RATIO * (sparse + SPARSE_COSTS.array)
 
 
 def is_forward_at_once(n: int, width: int = MAX_TANGENTS) -> bool:
-    """Whether forward mode costs less than recording and a single sweep, whatever the size of the output."""
+    """Return whether forward mode costs less than recording and a single sweep, whatever the size of the output."""
     return forward_cost(n, width) <= COSTS.record + reverse_cost(1, 1)
 
 
 def is_forward(n: int, m: int, width: int = MAX_TANGENTS, recorded: bool = False) -> bool:
-    """Whether n columns in forward mode cost less than m rows in reverse mode."""
+    """Return whether n columns in forward mode cost less than m rows in reverse mode."""
     return forward_cost(n, width) < reverse_cost(m, width) + (0.0 if recorded else COSTS.record)

@@ -205,11 +205,11 @@ class Derivative(Operator):
         return parts[0] if len(parts) == 1 else parts
 
     def _may_use_quick(self, args):
-        """Whether a call may try the fast path, see `wengert.core.modes.pullback.quick`."""
+        """Return whether a call may try the fast path, see `wengert.core.modes.pullback.quick`."""
         return False
 
     def _accept(self, n, m, size):
-        """Whether m rows should be swept at once over a tape of this size."""
+        """Return whether m rows should be swept at once over a tape of this size."""
         raise NotImplementedError
 
     def _in_cheaper_mode(self, run, args, kwargs):

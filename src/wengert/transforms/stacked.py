@@ -165,7 +165,7 @@ def _shifted_axis(axis, ndim):
 
 
 def is_batchable(row: registry.Primitive) -> bool:
-    """Whether one call of a function processes a whole batch."""
+    """Return whether one call of a function processes a whole batch."""
     return row.batching is not None or row.fun is registry.strong or _is_ufunc(row.fun)
 
 

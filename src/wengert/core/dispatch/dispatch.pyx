@@ -403,7 +403,7 @@ def apply(row, fun, args, kwargs, compute=None):
 
 
 def _call_lifted(y, row, fun, args, kwargs):
-    """Return the result of a call that returned no array: a `Lifted` argument takes operands as constants."""
+    """Return the result of a function that returned no array, computed by the first `Lifted` argument."""
     found = [a for a in args if hasattr(a, "_call")]
     if found:
         return found[0]._call(fun, args, kwargs)

@@ -95,7 +95,7 @@ cdef class NestedTape:
 
     @property
     def forgets(self):
-        """Is a tail open that will not be swept?"""
+        """Return whether a tail is open that will not be swept."""
         return self.tail is not None and self.tail.forgets
 
     def next_step(self):

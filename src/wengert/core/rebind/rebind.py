@@ -385,7 +385,7 @@ class ModuleProxy(types.ModuleType):
         delattr(_of.__get__(self), name)
 
     def _wengert_has(self, name):
-        """Is the attribute a class that may be replaced?"""
+        """Return whether the attribute is a class that may be replaced."""
         return _has_class(_of.__get__(self), name)
 
     def _wengert_holds(self, name):
@@ -640,7 +640,7 @@ class Plan:
         return nodes, objects
 
     def is_seed(self, value):
-        """Is `value` replaced regardless of what it reaches?"""
+        """Return whether `value` is replaced regardless of what it reaches."""
         if type(value) is not types.FunctionType:
             space = vars(value) if isinstance(value, type) else space_of(value) if is_followed_object(value) else {}
             return any(map(_is_held_live, space.copy().values()))
@@ -733,7 +733,7 @@ class Plan:
         self.is_plain = not any(parts)
 
     def holds(self, root):
-        """Is everything unchanged that was inspected to make the plan?"""
+        """Return whether all that was inspected to make the plan is unchanged."""
         for get, name, value in self.fixed:
             if get(name) is not value:
                 return False
@@ -1004,7 +1004,7 @@ class Plan:
         return self.build(value, memo) if not isinstance(value, type) and self.is_swapped(f, value) else value
 
     def is_swapped(self, f, value):
-        """Is a value held by f replaced?"""
+        """Return whether a value that f holds is replaced."""
         if id(value) in REGISTERED or id(value) in self.changed or is_followed_module(value):
             return True
         return id(f) in self.copying and is_constant(value)
@@ -1036,12 +1036,12 @@ _COPIED_ATTRIBUTES = ["__kwdefaults__", "__module__", "__qualname__", "__doc__"]
 
 
 def _is_class_held(value):
-    """Is a value a class that is replaced where it is called or read from?"""
+    """Return whether a value is a class that is replaced where it is called or read from."""
     return isinstance(value, type) and (is_registered(value) or is_followed(value))
 
 
 def _is_held_live(value):
-    """Is a value a class or a module that is replaced where it is read from an attribute?"""
+    """Return whether a value is a class or a module that is replaced where an attribute is read."""
     return _is_class_held(value) or is_followed_module(value)
 
 
@@ -1298,7 +1298,7 @@ def _make_foreign(package):
 
 
 def is_registered(value):
-    """Is `value` replaced wherever it is met? Registers its package first if that was deferred."""
+    """Return whether `value` is replaced wherever it is met; register its package first if that was deferred."""
     if id(value) not in REGISTERED:
         if _deferred:
             _register_deferred(_two_level_package(_module_of(value)))
@@ -1378,7 +1378,7 @@ def constant(value):
 
 
 def is_copying(value):
-    """Is `value` a function that may copy an array, or call its `dot` method, which accepts plain arrays only?"""
+    """Return whether `value` is a function that may copy an array, or call its `dot`, which takes plain arrays only."""
     if not _constants or type(value) is not types.FunctionType:
         return False
     code = read(value.__code__)

@@ -416,7 +416,7 @@ cdef int swap(Node node) except -1:
 
 
 cdef inline bint has_rows(cnp.ndarray x, cnp.ndarray y):
-    """Is `x` of doubles, with the shape of `y`, and contiguous along the last axis?"""
+    """Return whether `x` holds doubles, has the shape of `y`, and is contiguous along the last axis."""
     return (is_double(x) and same_shape(x, y)
             and cnp.PyArray_STRIDE(x, cnp.PyArray_NDIM(x) - 1) == sizeof(double))
 

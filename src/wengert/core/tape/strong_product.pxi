@@ -34,7 +34,7 @@ cdef cnp.ndarray strong_by_scalar(cnp.ndarray a, double x):
 
 
 cdef bint is_one_double(object x, int max_ndim, double *value):
-    """Is `x` a scalar, or an array of one element with at most `max_ndim` axes?"""
+    """Return whether `x` is a scalar, or an array of one element with at most `max_ndim` axes."""
     if type(x) is float or type(x) is np.float64:
         value[0] = x
         return True

@@ -179,7 +179,7 @@ cdef class Tape:
 
     @property
     def is_one_way(self):
-        """Is only the reverse sweep possible? True with loops (re-recorded when swept) and with complex values."""
+        """Whether only reverse sweeps are possible: with loops, which are recorded again, and with complex values."""
         return self.has_loops or self.has_complex
 
     @property
@@ -540,7 +540,7 @@ cdef class Tape:
 
 
 def holds_complex(x):
-    """Is `x` a complex scalar, array or operand, or a list or tuple that contains one?"""
+    """Return whether `x` is a complex scalar, array or operand, or a list or tuple that contains one."""
     if isinstance(x, (list, tuple)):
         return any(map(holds_complex, x))
     dtype = getattr(x, "dtype", None)

@@ -22,7 +22,7 @@ _MOVED_KEYWORDS = ("a", "arr", "array", "values", "fill_value", "constant_values
 
 
 def moves(call: Call) -> bool:
-    """Whether each element of the result is an element of an operand, or a constant."""
+    """Return whether each element of the result is an element of an operand, or a constant."""
     return call.row is not None and type(call.row.dependence) is Moved
 
 

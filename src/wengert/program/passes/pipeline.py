@@ -116,7 +116,7 @@ class Run:
         self._vectorised: list[tuple[Listing, Listing]] = []
 
     def has(self, name: str) -> bool:
-        """Whether a row is enabled."""
+        """Return whether a row is enabled."""
         return name not in self.options.disabled
 
     @property

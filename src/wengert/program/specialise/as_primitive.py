@@ -28,7 +28,7 @@ _DOUBLE = np.dtype(float)
 
 
 def takes_programs(levels: tuple) -> bool:
-    """Whether the only active transform is a first-order derivative that is not being traced itself."""
+    """Return whether the only active transform is a first-order derivative that is not being traced itself."""
     if len(levels) != 1 or type(levels[0]) is Watch:
         return False
     level = levels[0].level

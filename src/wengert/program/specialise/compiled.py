@@ -443,7 +443,7 @@ class Compiled(Caller):
         self._tables, self._route = {}, None
 
     def _has_other_code(self, captures, ran, in_derivative):
-        """Whether code ran that was not analysed; it is from the next call on."""
+        """Return whether code ran that was not analysed; it is from the next call on."""
         if captures.ran is None or ran <= captures.ran:
             return False
         if in_derivative:
@@ -624,7 +624,7 @@ class Compiled(Caller):
         return f"it cannot be recorded ({type(errors[0]).__name__}: {errors[0]})"
 
     def _exceeds_trace_budget(self, in_derivative):
-        """Whether there were too many traces per replay for another one to pay off.
+        """Return whether there were too many traces per replay for another one to pay off.
 
         Inside derivatives this is permanent and no path is dropped, since a recomputed step must take the same path.
         """
@@ -701,7 +701,7 @@ class Compiled(Caller):
         )
 
     def _agrees(self, path, y, expected, reading, args, kwargs, leaves, is_first=True):
-        """Whether a result differs from that of f only by rounding."""
+        """Return whether a result differs from that of f only by rounding."""
         is_exact = self.exact and not isinstance(self.f, Operator)
         apart = difference(y, expected)
         if apart <= (0 if is_exact else max(MAX_ULPS, MAX_ROUNDING_GROWTH * path.rounding)):

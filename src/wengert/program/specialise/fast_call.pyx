@@ -110,7 +110,7 @@ cdef class Route:
         return self.has_aliases(PySequence_Fast_ITEMS(leaves))
 
     cdef bint has_aliases(self, PyObject **leaves) except -1:
-        """Whether the same pairs of leaves are the same array."""
+        """Return whether the same pairs of leaves are the same array."""
         cdef Py_ssize_t i, j, n = len(self.arrays), found = 0
         for i in range(n):
             for j in range(i):
@@ -230,7 +230,7 @@ cdef object handling = getattr(np._core._multiarray_umath, "_extobj_contextvar",
 
 
 cpdef bint raises_errors() except -1:
-    """Whether NumPy raises an error or calls a function on floating-point errors; a replay does not."""
+    """Return whether NumPy raises an error or calls a function on floating-point errors; a replay does not."""
     global quiet
     cdef PyObject *found = NULL
     if handling is None:
@@ -247,7 +247,7 @@ cpdef bint raises_errors() except -1:
 
 
 cdef bint is_running() except -1:
-    """Whether a derivative is active."""
+    """Return whether a derivative is active."""
     cdef PyObject *found = NULL
     cdef bint is_one
     PyContextVar_Get(running, NULL, &found)

@@ -76,7 +76,7 @@ cdef class Template:
         return True
 
     cdef bint is_like(self, x) except -1:
-        """Whether a value is an array of this type, shape and strides."""
+        """Return whether a value is an array of this type, shape and strides."""
         if not cnp.PyArray_CheckExact(x) or cnp.PyArray_TYPE(x) != self.typenum or cnp.PyArray_NDIM(x) != self.ndim:
             return False
         if self.ndim and memcmp(cnp.PyArray_DIMS(x), self.shape, self.ndim * sizeof(cnp.npy_intp)) != 0:
@@ -232,7 +232,7 @@ cdef object snapshot_of(x):
 
 
 cdef bint is_same(x, known) except -1:
-    """Whether a value equals its snapshot; 0.0 and -0.0 differ."""
+    """Return whether a value equals its snapshot; 0.0 and -0.0 differ."""
     cdef Py_ssize_t i
     if type(known) is Keyed:
         return contents_key(x, []) == (<Keyed>known).key

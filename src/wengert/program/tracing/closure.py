@@ -79,7 +79,7 @@ _HOLDERS = (dict, list, tuple, collections.deque, np.ndarray)  # not sets: trace
 class NotReplayable(BaseException):
     """f cannot be replayed, for example because it writes a global; the message says what to write instead.
 
-    It is no `Exception`, so that f does not catch it.
+    It is not an `Exception`, so that f does not catch it.
     """
 
 

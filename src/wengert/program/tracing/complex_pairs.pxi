@@ -105,7 +105,7 @@ cdef dict PARTS = {
 
 
 cdef bint is_complex_number(cnp.ndarray x) except -1:
-    """Whether this is a 0-d array of complex128."""
+    """Return whether this is a 0-d array of complex128."""
     return x is not None and cnp.PyArray_NDIM(x) == 0 and cnp.PyArray_TYPE(x) == cnp.NPY_COMPLEX128
 
 

@@ -106,7 +106,7 @@ cdef class StateGuards:
         self.contents = contents
 
     cpdef bint hold(self) except -1:
-        """Whether nothing has changed."""
+        """Return whether nothing has changed."""
         cdef tuple each
         cdef Py_ssize_t n
         for each in self.watched:
@@ -155,7 +155,7 @@ cdef inline object attributes_of(x):
 
 
 cdef bint is_still(int way, x, held) except -1:
-    """Whether the contents of a container or an array equal their snapshot."""
+    """Return whether the contents of a container or an array equal their snapshot."""
     cdef Py_ssize_t i, n, at
     cdef PyObject *key
     cdef PyObject *value
@@ -202,7 +202,7 @@ cdef tuple iterated = (set, frozenset, collections.deque, tuple, collections.Ord
 
 
 cdef bint is_same_array(x, known) except -1:
-    """Whether arrays have equal bytes, dtype and shape."""
+    """Return whether arrays have equal bytes, dtype and shape."""
     if x.dtype != known.dtype or x.shape != known.shape:
         return False
     if (cnp.PyArray_IS_C_CONTIGUOUS(x) and cnp.PyArray_IS_C_CONTIGUOUS(known)

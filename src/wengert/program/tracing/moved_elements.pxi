@@ -10,7 +10,7 @@ cdef int MAX_VIEWS = 8
 
 
 cdef bint is_moving_pad(list args, dict kwargs) except -1:
-    """Whether ``np.pad`` only moves elements or adds zeros."""
+    """Return whether ``np.pad`` only moves elements or adds zeros."""
     mode = kwargs.get("mode", args[2] if len(args) > 2 else "constant")
     return not {*kwargs} - {"mode", "pad_width"} and mode in ("constant", "edge", "wrap", "reflect", "symmetric")
 

@@ -106,7 +106,7 @@ cdef int detect(PyObject *self, PyFrameObject *frame, int what, PyObject *arg) e
 
 
 def is_observed():
-    """Whether an observer is active in this thread."""
+    """Return whether an observer is active in this thread."""
     return PyThreadState_Get().c_profilefunc == <Py_tracefunc>observe
 
 
@@ -138,7 +138,7 @@ cdef object code_of(PyFrameObject *frame):
 
 
 cdef bint is_pure_code(Observer observer, PyFrameObject *frame) except -1:
-    """Whether a frame's code is pure, by its own module or, if that decides nothing, by its caller's."""
+    """Return whether a frame's code is pure, by its own module or, if that decides nothing, by its caller's."""
     cdef PyFrameObject *back
     cdef bint is_pure
     code = code_of(frame)

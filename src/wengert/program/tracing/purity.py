@@ -99,13 +99,13 @@ def top(module: object) -> str:
 
 @functools.cache
 def _is_genuine(name):
-    """Whether the loaded module is the known package, and no module of the user's with the same name."""
+    """Return whether the loaded module is the known package, and no module of the user's with the same name."""
     file = getattr(sys.modules.get(name), "__file__", None)
     return file is None or name in _ANYWHERE or is_installed(file)
 
 
 def is_pure(module: object) -> bool:
-    """Whether the code of a module, given by name, depends only on its arguments."""
+    """Return whether the code of a module, given by name, depends only on its arguments."""
     name = top(module)
     return (name in PURE and _is_genuine(name)) or name.startswith("namedtuple_")
 
@@ -118,24 +118,24 @@ def verdict(module: object) -> bool | None:
 
 
 def reads_state(value: object) -> bool:
-    """Whether a function or class depends on global settings, such as the context of `decimal`."""
+    """Return whether a function or class depends on global settings, such as the context of `decimal`."""
     kinds = (type, types.FunctionType, types.BuiltinFunctionType)
     return id(value) in _READS_STATE or (isinstance(value, kinds) and value.__module__ in ("decimal", "_decimal"))
 
 
 def is_random(kind: type) -> bool:
-    """Whether methods of this type are random."""
+    """Return whether methods of this type are random."""
     return str(kind.__module__).startswith(("numpy.random", "random", "secrets"))
 
 
 def is_library(module: object) -> bool:
-    """Whether a module belongs to the standard library or to a known tool."""
+    """Return whether a module belongs to the standard library or to a known tool."""
     name = top(module)
     return (name in sys.stdlib_module_names and name != "__main__" and _is_genuine(name)) or name in _TOOLS
 
 
 def has_known_layout(kind: type) -> bool:
-    """Whether all state of an instance is in its attributes, slots, and known base types."""
+    """Return whether all state of an instance is in its attributes, slots, and known base types."""
     for base in kind.__mro__:
         if base in _KNOWN or base is object or is_pure(base.__module__):
             continue
@@ -169,5 +169,5 @@ def why_impure(fun: types.BuiltinFunctionType, caller_is_pure: bool) -> str | No
 
 
 def reads_by_name(fun: types.BuiltinFunctionType) -> bool:
-    """Whether a call of this function reads an attribute whose name is computed at run time."""
+    """Return whether a call of this function reads an attribute whose name is computed at run time."""
     return fun.__name__ in _DYNAMIC_CALLS and fun.__module__ == "builtins"

@@ -132,7 +132,7 @@ def aliases_of(leaves: list) -> tuple:
 
 
 def is_data(value: Any) -> bool:
-    """Whether a captured value is a scalar, a constant, an array, or a small container of these."""
+    """Return whether a captured value is a scalar, a constant, an array, or a small container of these."""
     try:
         leaves: list = []
         others: list = []

@@ -602,7 +602,7 @@ def _space_of(value):
 
 
 def _is_open(base):
-    """Whether a class has unscanned methods, which may read any attribute."""
+    """Return whether a class has unscanned methods, which may read any attribute."""
     is_foreign = is_pure(base.__module__) or is_library(base.__module__)
     return is_foreign and base not in _PLAIN_BASES and is_made_in_python(base)
 

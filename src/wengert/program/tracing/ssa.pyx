@@ -543,7 +543,7 @@ cdef bytes_at(char *low, Py_ssize_t span):
 
 
 cdef inline bint is_truth(cnp.ndarray x) noexcept:
-    """Whether this is a 0-d bool array."""
+    """Return whether this is a 0-d bool array."""
     return cnp.PyArray_NDIM(x) == 0 and cnp.PyArray_ISBOOL(x)
 
 
@@ -553,7 +553,7 @@ cdef tuple layout(cnp.ndarray x):
 
 
 cdef bint is_in_order(cnp.ndarray x) noexcept:
-    """Whether elements are contiguous in C order; the strides of axes of length 1 are ignored."""
+    """Return whether elements are contiguous in C order; the strides of axes of length 1 are ignored."""
     cdef int d
     cdef Py_ssize_t step = cnp.PyArray_ITEMSIZE(x)
     for d in range(cnp.PyArray_NDIM(x) - 1, -1, -1):
@@ -565,7 +565,7 @@ cdef bint is_in_order(cnp.ndarray x) noexcept:
 
 
 cdef bint has_layout(cnp.ndarray x, tuple shape, tuple strides) except -1:
-    """Whether an array has this layout."""
+    """Return whether an array has this layout."""
     cdef int d
     if len(shape) != cnp.PyArray_NDIM(x) or is_in_order(x) != (strides is None):
         return False
@@ -578,18 +578,18 @@ cdef bint has_layout(cnp.ndarray x, tuple shape, tuple strides) except -1:
 
 
 cdef bint is_zero(const char *low, Py_ssize_t span) noexcept:
-    """Whether all these bytes are 0."""
+    """Return whether all these bytes are 0."""
     return span == 0 or (low[0] == 0 and memcmp(low, low + 1, span - 1) == 0)
 
 
 cdef bint is_flat(x) except -1:
-    """Whether all elements are equal."""
+    """Return whether all elements are equal."""
     first = x.flat[0]
     return first == x.flat[x.size - 1] and (x == first).all()
 
 
 cdef bint is_ascending(list numbers) except -1:
-    """Whether a list is strictly increasing."""
+    """Return whether a list is strictly increasing."""
     cdef Py_ssize_t i
     for i in range(1, len(numbers)):
         if <Py_ssize_t>numbers[i] <= <Py_ssize_t>numbers[i - 1]:

@@ -50,12 +50,12 @@ cdef int reuse_or_copy(Lowering low, Py_ssize_t i, Py_ssize_t s) except -1:
 
 
 cdef bint is_zero(Lowering low, Py_ssize_t u):
-    """Whether a value is the constant 0.0, not -0.0."""
+    """Return whether a value is the constant 0.0, not -0.0."""
     return low.op[u] == Op.CONST and np.float64(low.listing.constants[low.a[u]]).tobytes() == bytes(8)
 
 
 cdef bint is_zeros(Lowering low, Py_ssize_t i):
-    """Whether an instruction creates an array of zeros."""
+    """Return whether an instruction creates an array of zeros."""
     return low.op[i] == Op.PLACE and low.a[i] < 0 and is_zero(low, low.c[i])
 
 
@@ -72,7 +72,7 @@ cdef int count_uses(Lowering low, Allocation alloc, Py_ssize_t s, Py_ssize_t y) 
 
 
 cdef bint is_placed_at(Lowering low, Py_ssize_t u, Py_ssize_t y) except -1:
-    """Whether an operand views exactly the elements, in the same order, that PLACE `y` overwrites."""
+    """Return whether an operand views exactly the elements, in the same order, that PLACE `y` overwrites."""
     if low.op[y] != Op.PLACE or low.op[u] != Op.VIEW:
         return False
     offset, shape, strides = low.listing.views[low.b[y]]
@@ -121,7 +121,7 @@ cdef int place_allocs(Lowering low) except -1:
 
 
 cdef bint may_return(Lowering low, Value value):
-    """Whether an output is the whole allocation; one from the workspace may have another shape."""
+    """Return whether an output is the whole allocation; one from the workspace may have another shape."""
     cdef Layout layout = value.layout, own = value.alloc.layout
     return value.is_whole or (
         value.alloc.kind == WORK and layout.dtype == own.dtype and value.first == 0

@@ -93,7 +93,7 @@ cdef bint drop_covered_fills(Lowering low) except -1:
 
 
 cdef bint is_covered(Lowering low, Py_ssize_t i, int32_t[::1] reader) except -1:
-    """Whether this store and the next ones cover the whole array before anything else reads it."""
+    """Return whether this store and the next ones cover the whole array before anything else reads it."""
     cdef Layout layout = low.layout(i)
     cdef Py_ssize_t left = layout.size
     cdef list views = []

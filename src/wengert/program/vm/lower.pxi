@@ -131,7 +131,7 @@ cdef class Lowering:
         return kernel_of(op).loop != NULL
 
     cdef bint in_loop(self, int op, bint of_numbers) except -1:
-        """Whether an opcode runs NumPy's ufunc loop."""
+        """Return whether an opcode runs NumPy's ufunc loop."""
         if of_numbers and not self.exact and op != WG_ERFC:
             return False
         if op >= Op.PARTIAL or wg_is_correctly_rounded(op) or (of_numbers and op == WG_POW):

@@ -16,7 +16,7 @@ cdef bint is_known(PythonStep step) except -1:
 
 
 cdef bint has_bits(x, known, Value value) except -1:
-    """Whether an input is bit-identical to its copy."""
+    """Return whether an input is bit-identical to its copy."""
     cdef double a, b
     if value.is_scalar:
         a, b = x, known
@@ -66,7 +66,7 @@ cdef object kept_outputs(Machine vm, tuple read, inputs):
 
 @cython.wraparound(False)
 cdef bint is_kept(Machine vm, tuple read, PyObject **inputs, Py_ssize_t count) except -1:
-    """Whether there are kept outputs, for bit-identical inputs."""
+    """Return whether there are kept outputs, for bit-identical inputs."""
     cdef list known
     cdef Py_ssize_t j, k
     if vm.kept_run is None or count != len(vm.inputs):

@@ -17,7 +17,7 @@ cdef object filled(template, list values):
 
 
 cdef bint agrees(value, expected):
-    """Whether a value equals what a guard expects; NaN equals NaN."""
+    """Return whether a value equals what a guard expects; NaN equals NaN."""
     value, expected = np.asarray(value), np.asarray(expected)
     if value.shape != expected.shape:
         return False

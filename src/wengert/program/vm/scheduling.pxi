@@ -6,7 +6,7 @@
 
 
 cdef bint is_exact_double(expected):
-    """Whether a double represents exactly what a guard expects."""
+    """Return whether a double represents exactly what a guard expects."""
     if isinstance(expected, float):
         return True
     return isinstance(expected, (int, np.bool)) and abs(expected) <= 1 << 53
@@ -126,7 +126,7 @@ cdef bint runs_backwards(Lowering low, list operands):
 
 
 cdef bint is_row_of(Lowering low, Py_ssize_t u, tuple shape) except -1:
-    """Whether a value is a reduction over the last axis, broadcast back, of rows that each fit in one chunk."""
+    """Return whether a value is a reduction over the last axis, broadcast back, of rows that each fit in one chunk."""
     cdef Layout layout
     if u in low.folds or low.is_scalar(u):
         return False
@@ -176,7 +176,7 @@ cdef Py_ssize_t vector_step(Lowering low, Py_ssize_t i, list operands) except -1
 
 
 cdef bint stores_beside(Lowering low, Py_ssize_t i, Py_ssize_t s) except -1:
-    """Whether a step stores only to other, disjoint elements of the same array before."""
+    """Return whether a step stores only to other, disjoint elements of the same array before."""
     cdef Py_ssize_t base = low.a[i], parts = 0
     cdef tuple view = low.listing.views[low.b[i]]
     if overlaps(view[1], view[2]) or low.is_scalar(low.c[i]):
@@ -215,7 +215,7 @@ cdef int sink_instructions(Lowering low, int32_t[::1] member) except -1:
 
 
 cdef bint may_sink(Lowering low, Py_ssize_t i, Py_ssize_t s, Py_ssize_t t) except -1:
-    """Whether an instruction may move from vector step `s` to `t` without adding more than one array to read."""
+    """Return whether an instruction may move from vector step `s` to `t` without adding more than one array to read."""
     cdef Step here = low.steps[s], there = low.steps[t]
     cdef Py_ssize_t j, u, base = -1
     if here.kind != VECTOR or there.kind != VECTOR or machine_op[low.op[i]] < 0 or here.shape != there.shape:

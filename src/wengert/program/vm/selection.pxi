@@ -281,7 +281,7 @@ cdef int emit_python(Lowering low, Py_ssize_t i) except -1:
 
 
 cdef bint may_take_out(Lowering low, Py_ssize_t i) except -1:
-    """Whether a call's result is large enough to be written to the workspace, whose pages are already mapped."""
+    """Return whether a call's result is large enough to be written to the workspace, whose pages are already mapped."""
     cdef Layout layout = low.layout(i)
     if low.op[i] != Op.CALL or low.is_scalar(i) or not layout.is_c or layout.span < MIN_IN_WORKSPACE:
         return False

@@ -91,11 +91,11 @@ cdef class Chunks:
         return 0
 
     cdef bint is_regular(self, int w) except -1:
-        """Whether an array is regularly strided across the rows of a chunk."""
+        """Return whether an array is regularly strided across the rows of a chunk."""
         return self.rows == 1 or self.strides[w][-2] == self.inner[w] * self.dims[-1]
 
     cdef bint is_direct(self, int w) except -1:
-        """Whether code accesses this array in place, without a temporary chunk."""
+        """Return whether code accesses this array in place, without a temporary chunk."""
         return self.kinds[w] == DOUBLES and self.inner[w] == sizeof(double) and self.is_regular(w)
 
     cdef int new_chunk(self) except -1:
@@ -161,14 +161,14 @@ cdef class Chunks:
         return self.walks[u] if u not in self.place and self.is_one_a_row(u) else self.chunk_of(u)
 
     cdef bint is_one_a_row(self, Py_ssize_t u) except -1:
-        """Whether an array is constant along the inner axis."""
+        """Return whether an array is constant along the inner axis."""
         if u in self.place or u not in self.walks:
             return u in self.ones
         w = self.walks[u]
         return self.kinds[w] == DOUBLES and self.inner[w] == 0 and self.is_regular(w)
 
     cdef bint is_for_one(self, Py_ssize_t i, list operands) except -1:
-        """Whether a result is constant along rows and never stored, so that one element suffices."""
+        """Return whether a result is constant along rows and never stored, so that one element suffices."""
         cdef Lowering low = self.low
         cdef int op = low.op[i]
         cdef Py_ssize_t u
@@ -180,7 +180,7 @@ cdef class Chunks:
         return True
 
     cdef bint needs_chunk(self, Py_ssize_t i, list operands, Py_ssize_t u):
-        """Whether a scalar operand must fill a chunk; most operations accept one scalar beside an array."""
+        """Return whether a scalar operand must fill a chunk; most operations accept one scalar beside an array."""
         cdef int op = self.low.op[i]
         if op == Op.PLACE or reads[op] != 3 and not (self.low.exact and reads[op] == 7 and op != Op.SELECT):
             return True

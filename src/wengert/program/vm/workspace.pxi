@@ -57,7 +57,7 @@ cdef class Workspace:
 
 
 cdef bint fits(cnp.ndarray x, Layout layout):
-    """Whether an array has this dtype, shape and these strides."""
+    """Return whether an array has this dtype, shape and these strides."""
     cdef int d
     if <object>cnp.PyArray_DESCR(x) is not layout.dtype and x.dtype != layout.dtype or not cnp.PyArray_ISALIGNED(x):
         return False

@@ -32,7 +32,7 @@ def unsupported(name, option, instead):
     return UnsupportedFunctionError(f"scipy.linalg.{name} with {option} has no derivative rule: {instead}")
 
 
-# ---- matrices that SciPy reads in part
+# ---- matrices of which SciPy reads one triangle
 
 
 @dispatched
