@@ -54,12 +54,12 @@ def escape_shapes(app, what, name, obj, options, lines):
     lines[:] = [re.sub(r"(?<!`)\(([^()`]*\*[TS][^()`]*)\)", lambda m: m[0].replace("*", r"\*"), line) for line in lines]
 
 
-def hide_decisions(app, doctree):
-    """Leave decisions, which are written for contributors, out of the search of the site."""
-    if app.env.docname.startswith("explanation/decisions/"):
+def hide(app, doctree):
+    """Leave decisions, which are written for contributors, and release notes out of the search of the site."""
+    if app.env.docname.startswith(("explanation/decisions/", "project/changes")):
         app.env.metadata[app.env.docname]["nosearch"] = ""
 
 
 def setup(app):
     app.connect("autodoc-process-docstring", escape_shapes, priority=100)  # before numpydoc
-    app.connect("doctree-read", hide_decisions)
+    app.connect("doctree-read", hide)

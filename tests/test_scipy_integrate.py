@@ -68,12 +68,8 @@ def test_quasi_monte_carlo_uses_the_same_points():
 
 
 ADAPTIVE = {
-    "solve_bvp": lambda a: integrate.solve_bvp(
-        lambda x, y: np.stack([y[1], -a * y[0]]), lambda p, q: np.stack([p[0], q[0] - 1]), np.linspace(0, 1, 5),
-        np.zeros((2, 5)),
-    ).y[1, 0],
     "ode": lambda a: integrate.ode(lambda t, y: -a * y).set_initial_value([1.0], 0.0).integrate(1.0)[0],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", ADAPTIVE)
