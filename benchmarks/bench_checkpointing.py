@@ -60,11 +60,15 @@ class ReactionDiffusion:
         laplacian = p[2:, 1:-1] + p[:-2, 1:-1] + p[1:-1, 2:] + p[1:-1, :-2] - 4 * u
         return u + 0.1 * laplacian + 0.01 * u * (1 - u)
 
-    def setup(self, memory, kind):
-        y, x = np.mgrid[0:64, 0:64] / 64
+    def prepare(self, kind):
+        y, x = self.places = np.mgrid[0:64, 0:64] / 64
         self.u = np.exp(-((x - 0.4) ** 2 + (y - 0.5) ** 2) / 0.02)
         self.taken = wg.compile(self.step) if kind == "compiled" else self.step
         self.gradient = wg.grad(self.run)
+
+    def setup(self, memory, kind):
+        self.prepare(kind)
+        y, x = self.places
         direction = np.sin(7 * x + 11 * y)
         slope = wg.jvp(self.run, self.u, direction, args=(memory, 50))[1]
         workloads.check(np.sum(self.gradient(self.u, memory, 50) * direction), slope, rtol=1e-10)
@@ -82,3 +86,37 @@ class ReactionDiffusion:
         return measure.alternate(lambda: self.run(self.u, memory), lambda: self.gradient(self.u, memory)).ratio
 
     track_ratio.unit = "gradient / f"
+
+    def track_megabytes(self, memory, kind):
+        """Return by how much the gradient raises the peak of memory of a fresh process."""
+        before, after = measure.run_python(MEMORY, memory, kind)
+        return (after - before) / 1e6
+
+    track_megabytes.unit = "MB"
+
+    def track_steps(self, memory, kind):
+        """Return how many steps the gradient runs for each step of the function."""
+        taken, runs, steps = self.taken, [], 2000
+
+        def counted(u):
+            runs.append(None)
+            return taken(u)
+
+        wg.grad(lambda u: np.sum(wg.loop(counted, u, steps, memory=memory) ** 2))(self.u)
+        return len(runs) / steps
+
+    track_steps.unit = "steps run / steps"
+
+
+MEMORY = """
+import sys
+from benchmarks import bench_checkpointing, measure
+memory, kind = sys.argv[1:]
+model = bench_checkpointing.ReactionDiffusion()
+model.prepare(kind)
+model.gradient(model.u, memory, 2)
+model.run(model.u, memory)
+before = measure.peak_memory()
+model.gradient(model.u, memory)
+print(before, measure.peak_memory())
+"""

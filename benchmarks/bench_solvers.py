@@ -1,10 +1,11 @@
 """SciPy's solvers with exact derivatives supplied, and derivatives of their solutions."""
 
 import numpy as np
+import scipy.integrate
 import scipy.optimize
 
 import wengert as wg
-from benchmarks import measure, workloads
+from benchmarks import measure, sparse, workloads
 from wengert.scipy import optimize
 
 
@@ -50,6 +51,59 @@ class Calls:
     def track_time(self, problem):
         pair = measure.alternate(lambda: self.solve(scipy.optimize), lambda: self.solve(optimize), pairs=3)
         return pair.ratio
+
+    track_time.unit = "time with exact derivatives / without"
+
+
+class SparseJacobians:
+    """SciPy's solvers with an exact sparse Jacobian, and with differences on the same pattern."""
+
+    params = [["solve_ivp, Brusselator", "least_squares, bundle adjustment"]]
+    param_names = ["problem"]
+    timeout = 120
+
+    def setup(self, problem):
+        if problem.startswith("solve_ivp"):
+            self.model = sparse.Brusselator(22)
+            self.jacobian = wg.jacobian(lambda t, z: self.model.loss(z), argnums=1, sparse=True, format="csc")
+            self.solve = self.integrate
+        else:
+            self.model = sparse.BundleAdjustment(20, 500, 4000)
+            self.jacobian = wg.jacobian(self.model.loss, sparse=True)
+            self.solve = self.fit
+        self.solve(jac=self.jacobian)
+
+    def counted(self, z):
+        self.calls += 1
+        return self.model.loss(z)
+
+    def integrate(self, **options):
+        tolerances = {"rtol": 1e-5, "atol": 1e-7}
+        rates = lambda t, z: self.counted(z)
+        return scipy.integrate.solve_ivp(rates, (0.0, 6.0), self.model.start, "BDF", **tolerances, **options)
+
+    def fit(self, **options):
+        settings = {"x_scale": "jac", "tr_solver": "lsmr", "max_nfev": 10}
+        return scipy.optimize.least_squares(self.counted, self.model.start, **settings, **options)
+
+    def count(self, **options):
+        self.calls = 0
+        self.solve(**options)
+        return self.calls
+
+    def track_exact(self, problem):
+        return self.count(jac=self.jacobian)
+
+    def track_scipy(self, problem):
+        return self.count(jac_sparsity=self.model.pattern())
+
+    track_exact.unit = track_scipy.unit = "calls of f"
+
+    def track_time(self, problem):
+        pattern = self.model.pattern()
+        return measure.alternate(
+            lambda: self.solve(jac_sparsity=pattern), lambda: self.solve(jac=self.jacobian), pairs=3
+        ).ratio
 
     track_time.unit = "time with exact derivatives / without"
 

@@ -6,6 +6,7 @@ import threading
 import numpy as np
 import pytest
 
+import applications as app
 import wengert as wg
 import wengert.cuda
 from scenarios import TABLE
@@ -48,6 +49,15 @@ def test_a_jacobian_in_several_kernels():
     y, J = g.value_and_jacobian(X)
     np.testing.assert_allclose(y, [f(x) for x in X], rtol=1e-12)
     np.testing.assert_allclose(J, [wg.jacobian(f, x) for x in X], rtol=1e-11, atol=1e-13)
+
+
+def test_greeks_of_options_agree_with_closed_forms():
+    x, strike = app.some_options(50_000)
+    g = wg.record(app.price, x[:, 0], args=(strike[0],)).to_cuda()
+    _, first = g.value_and_grad(x.T, strike)
+    second = g.hvp(x.T, np.array([1.0, 0.0, 0.0, 0.0]), strike)
+    errors = app.errors_of_greeks(app.named_greeks(first.T, second.T), x, strike)
+    assert max(errors.values()) <= 1e-13, errors
 
 
 def branching(x, k):
