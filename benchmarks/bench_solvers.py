@@ -63,6 +63,7 @@ class SparseJacobians:
     timeout = 120
 
     def setup(self, problem):
+        self.calls = 0
         if problem.startswith("solve_ivp"):
             self.model = sparse.Brusselator(22)
             self.jacobian = wg.jacobian(lambda t, z: self.model.loss(z), argnums=1, sparse=True, format="csc")

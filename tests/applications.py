@@ -61,6 +61,14 @@ def named_greeks(first, second):
     return dict(zip(GREEKS, [first[SPOT], second[SPOT], -first[TIME], first[RATE], first[VOLATILITY]]))
 
 
+def greeks_by_kernel(x, strike):
+    """Return the greeks from the price of one option as a CUDA kernel."""
+    kernel = wg.record(price, x[:, 0], args=(strike[0],)).to_cuda()
+    _, first = kernel.value_and_grad(x.T, strike)
+    second = kernel.hvp(x.T, np.array([1.0, 0.0, 0.0, 0.0]), strike)
+    return named_greeks(first.T, second.T)
+
+
 def greeks_in_closed_form(x, strike):
     """Return the greeks and their scales: the sums of term magnitudes, without the factors that make them small."""
     s, t, r, sigma = x

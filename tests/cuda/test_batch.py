@@ -9,6 +9,7 @@ import types
 import numpy as np
 import pytest
 
+import applications as app
 import wengert as wg
 from fake_cuda import DeviceArray, DriverError, at
 from wengert.cuda import availability, device, interpreter, points, toolkit
@@ -55,6 +56,12 @@ def test_value_gradient_and_product_have_leading_point_axis(place, cuda):
     np.testing.assert_allclose(gradient, GRADIENTS, rtol=1e-14)
     exact = [wg.hvp(f, x, v) for x, v in zip(X, V)]
     np.testing.assert_allclose(product, exact, rtol=1e-14)
+
+
+def test_greeks_of_options_agree_with_closed_forms(cuda):
+    x, strike = app.some_options(200)
+    errors = app.errors_of_greeks(app.greeks_by_kernel(x, strike), x, strike)
+    assert max(errors.values()) <= 1e-13, errors
 
 
 def test_a_jacobian_has_outputs_before_inputs(target):
