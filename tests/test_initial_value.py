@@ -312,6 +312,46 @@ def test_event_that_only_touches_zero_raises():
         wg.grad(time, 1.0)
 
 
+# ---- right-hand sides that jump
+
+
+def driven(fun, method, **options):
+    return solve_ivp(fun, (0.0, 2.0), [1.0], method, **options).y[0, -1]
+
+
+MOVING = {
+    "time": lambda a, **o: driven(lambda t, y: -y + (1.0 if t > a else 0.0), **o),
+    "where": lambda a, **o: driven(lambda t, y: -y + np.where(t > a, 1.0, 0.0), **o),
+    "period": lambda a, **o: driven(lambda t, y: -y + np.floor(t / a) % 2, **o),
+    "state": lambda a, **o: driven(lambda t, y: np.array([-a * y[0] if y[0] > 0.5 else 0.3 - a * y[0]]), **o),
+    "args": lambda a, **o: driven(lambda t, y, a: -y + (t > a), args=(a,), **o),
+}
+
+
+@pytest.mark.parametrize("tolerances", [{}, {"rtol": 1e-8, "atol": 1e-10}], ids=["loose", "tight"])
+@pytest.mark.parametrize("name", MOVING)
+@pytest.mark.parametrize("method", METHODS)
+def test_jump_at_a_time_that_depends_on_parameters_raises(method, name, tolerances):
+    with pytest.raises(wg.NonSmoothError, match=r"solve_ivp: the right-hand side jumps at t = \d\.\d+.*terminal event"):
+        wg.grad(MOVING[name], 0.7, kwargs={"method": method, **tolerances})
+
+
+FIXED = {
+    "jump at a fixed time": lambda a, **o: driven(lambda t, y: -a * y + (1.0 if t > 0.7 else 0.0), **o),
+    "kink": lambda a, **o: driven(lambda t, y: -a * np.maximum(y, 0.5), **o),
+    "steep": lambda a, **o: driven(lambda t, y: -a * y + np.tanh((t - a) * 1e4), **o),
+}
+
+
+@pytest.mark.parametrize("name", FIXED)
+@pytest.mark.parametrize("method", METHODS)
+def test_other_jumps_and_kinks_do_no_harm(method, name):
+    options = {"method": method, "rtol": 1e-8, "atol": 1e-10}
+    f, tight = FIXED[name], {"method": "Radau", "rtol": 1e-11, "atol": 1e-12}
+    difference = (f(1.0001, **tight) - f(0.9999, **tight)) / 2e-4
+    assert wg.grad(f, 1.0, kwargs=options) == pytest.approx(difference, rel=3e-3)
+
+
 # ---- known problems
 
 

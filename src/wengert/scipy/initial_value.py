@@ -27,16 +27,21 @@ from wengert.core.operands.var import holds_traced, is_traced
 from wengert.core.rebind.rebind import rebound
 from wengert.errors import ConvergenceError, LevelError, NonSmoothError, TracedValueError, UnsupportedFunctionError
 from wengert.implicit.factors import Diagonal
-from wengert.implicit.stripped import stripped
+from wengert.implicit.stripped import Abstracted, stripped
 from wengert.implicit.theorem import check_replayable, in_derivative, plain_function, plain_solver
 from wengert.scipy import steps
+from wengert.scipy.jumps import change, jump_between
 from wengert.scipy.results import with_bits
 from wengert.transforms.dense import Gradient, Jacobian
 
 _METHODS = {method.__name__: method for method in (RK23, RK45, DOP853, Radau, BDF, LSODA)}
 
+#: tolerances of a method that takes the place of LSODA, relative to LSODA's: its steps do not control the error of the
+#: derivative, which is larger than that of the solution
+SUBSTITUTE_TOLERANCE, MIN_TOLERANCE = 0.01, 1e-13
+
 #: evaluations of the right-hand side that an explicit method may take in place of LSODA, as a multiple of LSODA's
-MAX_EXPLICIT_WORK = 10
+MAX_EXPLICIT_WORK = 20
 
 #: lower estimate of the bytes that a stage of a step takes for an element of the state
 BYTES_PER_ELEMENT = 80
@@ -82,7 +87,8 @@ def solve_ivp(
     ConvergenceError
         Within a derivative, if the integration fails.
     NonSmoothError
-        Within a derivative, if an event function only touches zero, so that the time of the event has no derivative.
+        Within a derivative, if an event function only touches zero, so that the time of the event has no derivative, or
+        if `fun` jumps at a time that depends on traced values.
     UnsupportedFunctionError
         Within a derivative, for an integrator that is not one of SciPy's six methods.
     TracedValueError
@@ -92,7 +98,7 @@ def solve_ivp(
     -----
     The steps that SciPy accepted are held fixed, and the derivative is exact for the numbers that they give; its error
     is of the order of the tolerance, as that of the solution. For ``"LSODA"``, whose steps SciPy does not report, the
-    derivative is that of ``"DOP853"``, or for stiff problems of ``"Radau"``, with the same tolerances.
+    derivative is that of ``"DOP853"``, or for stiff problems of ``"Radau"``, with a hundredth of the tolerances.
 
     References
     ----------
@@ -234,7 +240,9 @@ class _Integration:
 
     def substitute(self, nfev):
         """Return an integrator that can be replayed in place of LSODA: explicit, or implicit for stiff problems."""
-        options = {key: self.options[key] for key in ("rtol", "atol", "max_step", "vectorized") if key in self.options}
+        options = {key: self.options[key] for key in ("max_step", "vectorized") if key in self.options}
+        for key, default in (("rtol", 1e-3), ("atol", 1e-6)):
+            options[key] = np.maximum(SUBSTITUTE_TOLERANCE * np.asarray(self.options.get(key, default)), MIN_TOLERANCE)
         try:
             with np.errstate(all="ignore"):  # an explicit method may leave the domain of a stiff problem
                 return self.run(DOP853, nfev * MAX_EXPLICIT_WORK, **options)[1]
@@ -281,6 +289,7 @@ class _Integration:
         t, y = self.plain_span[0], self.y0
         if is_traced(self.span[0]):
             y = steps.advanced(self.f, self.span[0], y, t - self.span[0])
+        self.check_jumps(solver)
         problem = steps.Problem(self.f, self.jacobian, self.name)
         if not solver.log:  # an interval of length zero
             self.segments, self.states = [steps.constant(t, y)], [y]
@@ -296,6 +305,33 @@ class _Integration:
         for segment, state in steps.replayed(problem, t, y, solver):
             self.segments.append(segment)
             self.states.append(state)
+
+    def check_jumps(self, solver):
+        """Raise if the right-hand side jumps at a time that depends on traced values, which changes the solution."""
+        changed = None
+        for start, y, end, new in solver.doubtful:
+
+            def along(t, f=self.plain_f, start=start, y=y, end=end, new=new):
+                return np.asarray(f(t, y + (t - start) / (end - start) * (new - y)))
+
+            if (pair := jump_between(along, start, end)) is None:
+                continue
+            changed = changed or self.with_changes()
+            before, after = map(along, pair)
+            moved = np.maximum(abs(along(pair[0], changed) - before), abs(along(pair[1], changed) - after))
+            if np.any((moved > 0.5 * abs(after - before)) & (before != after)):
+                raise NonSmoothError(
+                    f"{self.name}: the right-hand side jumps at t = {pair[0]:.6g}, and the time of the jump depends on "
+                    "traced values, which gives the derivative of the solution a further term: end the integration "
+                    "there by a terminal event, and continue from its state"
+                )
+
+    def with_changes(self):
+        """Return the right-hand side on plain values, with small changes of the state and of all traced values."""
+        abstracted = Abstracted(self.fun, self.args)
+        values = [change(plain_copy(value)) for value in abstracted.take()]
+        f = plain_function(right_hand_side(*abstracted.live.filled(values), self.options["vectorized"], self.time_last))
+        return lambda t, y: f(t, change(y))
 
     def wanted(self, found):
         """Return the times at which the solution is needed, in the order of the steps."""

@@ -25,6 +25,9 @@ ROUNDING = 1e-6
 #: differences below this may be due to underflow
 UNDERFLOW = 1e-290
 
+#: elements below this fraction of the largest one may consist of rounding errors
+NEGLIGIBLE = 1e-7
+
 #: distance from the limits that is not examined, as a fraction of the outermost subintervals
 INSIDE = 2.0**-20
 
@@ -152,6 +155,19 @@ def _bisected(f, step, low, high):
         else:
             low, y = x, middle
     return None
+
+
+def jump_between(f: Callable, low: float, high: float) -> tuple[float, float] | None:
+    """Return neighbouring numbers in a narrow interval between which f jumps; None if f is continuous there."""
+    size = np.maximum(abs(f(low)), abs(f(high)))
+    size = np.maximum(size, NEGLIGIBLE * np.max(size, initial=0.0))
+
+    def step(y, z, near=0.0):
+        excess = abs(z - y) / (CONTINUOUS * np.maximum(size, near) + ROUNDING * (abs(y) + abs(z)) + UNDERFLOW)
+        return np.max(excess, where=np.isfinite(excess), initial=0.0)
+
+    with np.errstate(all="ignore"):
+        return _bisected(f, step, low, high)
 
 
 def change(p: Any) -> Any:

@@ -37,6 +37,13 @@ _RADAU = np.array([
 ])
 
 
+#: number of steps, from one that was first rejected on, in which the right-hand side may jump
+DOUBTED = 3
+
+#: number of such steps that are kept
+MAX_DOUBTFUL = 300
+
+
 @dataclass
 class Problem:
     """An initial value problem: `f(t, y)` on traced values, and its plain Jacobian in y."""
@@ -69,21 +76,28 @@ def constant(t: float, y: Any) -> Segment:
 
 
 def logged(method: type) -> type:
-    """Return a subclass of SciPy's integrator that stores what its accepted steps need to be replayed, in `log`."""
+    """Return a subclass of SciPy's integrator that stores what its accepted steps need to be replayed, in `log`.
+
+    In `doubtful` are ends and states of steps in which the right-hand side may jump.
+    """
     return _LOGGED.get(method, method)
 
 
 def _made(base, before, after):
     def _step_impl(self):
-        noted = before(self)
+        noted, start, y, proposed = before(self), self.t, self.y, self.h_abs
         found = base._step_impl(self)
         if found[0]:
             self.log.append(after(self, *noted))
+            was_rejected = abs(self.t - start) < 0.99 * proposed and self.t != self.t_bound
+            self.doubted = DOUBTED if was_rejected else self.doubted - 1
+            if self.doubted > 0 and len(self.doubtful) < MAX_DOUBTFUL:
+                self.doubtful.append((start, np.copy(y), self.t, np.copy(self.y)))
         return found
 
     def __init__(self, *args, **kwargs):
         base.__init__(self, *args, **kwargs)
-        self.log = []
+        self.log, self.doubtful, self.doubted = [], [], 0
         self.first = (self.h_abs * self.direction,)
 
     return type(base.__name__, (base,), {"_step_impl": _step_impl, "__init__": __init__})
