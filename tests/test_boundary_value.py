@@ -105,6 +105,23 @@ def test_jacobians_of_the_user():
     assert found == pytest.approx(wg.grad(lambda w: w / np.tan(w), 1.1), rel=1e-8)
 
 
+class Holder:
+    value = 0.0
+
+
+def test_parameters_in_an_attribute():
+    def slope(w):
+        Holder.value = w
+        found = solve_bvp(
+            lambda t, y: np.stack([y[1], -(Holder.value**2) * y[0]]), lambda a, b: np.stack([a[0], b[0] - 1.0]),
+            np.linspace(0, 1, 11), np.zeros((2, 11)), tol=1e-8,
+        )  # fmt: skip
+        Holder.value = 0.0
+        return found.y[1, -1]
+
+    assert wg.grad(slope, 1.1) == pytest.approx(wg.grad(lambda w: w / np.tan(w), 1.1), rel=1e-8)
+
+
 def test_plain_calls_are_those_of_scipy():
     import wengert.scipy.integrate as mirror
 

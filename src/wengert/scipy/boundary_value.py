@@ -20,7 +20,7 @@ from wengert.core.operands.var import holds_traced, is_traced
 from wengert.core.rebind.rebind import rebound
 from wengert.errors import ConvergenceError, UnsupportedFunctionError
 from wengert.implicit.stripped import stripped
-from wengert.implicit.theorem import check_replayable, implicit, in_derivative, plain_function, plain_solver
+from wengert.implicit.theorem import check_replayable, implicit, in_derivative, plain_function
 from wengert.scipy.initial_value import check_plain, run_plain, vector
 from wengert.scipy.results import with_bits
 
@@ -113,11 +113,10 @@ def _run(name, fun, bc, mesh, y, p, options):
     x = np.asarray(plain_copy(mesh))
     options = {key: plain_function(value) if callable(value) else value for key, value in options.items()}
 
-    @plain_solver
-    def solved(functions):
-        return scipy.integrate.solve_bvp(*functions, x, y, p, **options)
+    def solved(fun, bc):
+        return scipy.integrate.solve_bvp(fun, bc, x, y, p, **options)
 
-    found = run_plain(solved, (fun, bc))
+    found = run_plain(solved, fun, bc)
     if not found.success:
         raise ConvergenceError(
             f"{name}: no solution was found: {found.message} Improve the initial guess, or increase max_nodes or tol"

@@ -30,7 +30,7 @@ from wengert.implicit.factors import Diagonal
 from wengert.implicit.stripped import Abstracted, stripped
 from wengert.implicit.theorem import check_replayable, in_derivative, plain_function, plain_solver
 from wengert.scipy import steps
-from wengert.scipy.jumps import change, jump_between
+from wengert.scipy.jumps import change, jump_between, moves
 from wengert.scipy.results import with_bits
 from wengert.transforms.dense import Gradient, Jacobian
 
@@ -176,7 +176,6 @@ def odeint(func: Callable, y0: Any, t: Any, args: tuple = (), *others: Any, **op
     options |= {"full_output": True, "Dfun": Dfun and plain_function(Dfun)}
     start, plain_times = np.asarray(plain_copy(vector(y0))), np.asarray(plain_copy(times))
 
-    @plain_solver
     def run(f):
         return scipy.integrate.odeint(f, start, plain_times, plain_args, **options)
 
@@ -271,7 +270,6 @@ class _Integration:
             options["jac"] = plain_function(options["jac"])
         y0 = np.asarray(plain_copy(self.y0))
 
-        @plain_solver
         def solved(fun):
             f = (lambda t, y, *args: fun(y, t, *args)) if self.time_last else fun
             return scipy.integrate.solve_ivp(f, self.plain_span, y0, **options)
@@ -308,29 +306,32 @@ class _Integration:
 
     def check_jumps(self, solver):
         """Raise if the right-hand side jumps at a time that depends on traced values, which changes the solution."""
-        changed = None
-        for start, y, end, new in solver.doubtful:
+        if not solver.doubtful:
+            return
+        changed = self.with_changes()
+        args, options = tuple(map(stripped, self.args)), (self.options["vectorized"], self.time_last)
 
-            def along(t, f=self.plain_f, start=start, y=y, end=end, new=new):
-                return np.asarray(f(t, y + (t - start) / (end - start) * (new - y)))
+        def moving(fun):
+            f = right_hand_side(fun, args, *options)
+            for step in solver.doubtful:
+                pair = jump_between(along(f, *step), step[0], step[2])
+                if pair is not None and moves(along(f, *step), along(changed, *step), pair):
+                    return pair[0]
+            return None
 
-            if (pair := jump_between(along, start, end)) is None:
-                continue
-            changed = changed or self.with_changes()
-            before, after = map(along, pair)
-            moved = np.maximum(abs(along(pair[0], changed) - before), abs(along(pair[1], changed) - after))
-            if np.any((moved > 0.5 * abs(after - before)) & (before != after)):
-                raise NonSmoothError(
-                    f"{self.name}: the right-hand side jumps at t = {pair[0]:.6g}, and the time of the jump depends on "
-                    "traced values, which gives the derivative of the solution a further term: end the integration "
-                    "there by a terminal event, and continue from its state"
-                )
+        time = run_plain(moving, self.fun)
+        if time is not None:
+            raise NonSmoothError(
+                f"{self.name}: the right-hand side jumps at t = {time:.6g}, and the time of the jump depends on traced "
+                "values, which gives the derivative of the solution a further term: end the integration there by a "
+                "terminal event of solve_ivp, and continue from its state"
+            )
 
     def with_changes(self):
         """Return the right-hand side on plain values, with small changes of the state and of all traced values."""
         abstracted = Abstracted(self.fun, self.args)
         values = [change(plain_copy(value)) for value in abstracted.take()]
-        f = plain_function(right_hand_side(*abstracted.live.filled(values), self.options["vectorized"], self.time_last))
+        f = right_hand_side(*abstracted.live.filled(values), self.options["vectorized"], self.time_last)
         return lambda t, y: f(t, change(y))
 
     def wanted(self, found):
@@ -483,6 +484,11 @@ class Solution:
         raise TracedValueError("the interpolants of a solution are not differentiated: call the solution at times")
 
 
+def along(f, start, y, end, new):
+    """Return a right-hand side as a function of time along a step, on which the state is taken as linear."""
+    return lambda t: np.asarray(f(t, y + (t - start) / (end - start) * (new - y)))
+
+
 def right_hand_side(fun, args, vectorized, time_last):
     """Return the right-hand side of the equations as a function of time and state, on plain or traced values."""
 
@@ -501,11 +507,12 @@ def vector(x):
     return wnp.reshape(x, (-1,)) if x.dtype.kind in "fc" else np.ravel(x).astype(np.float64)
 
 
-def run_plain(run, fun):
-    """Return ``run(fun)`` on plain values."""
+def run_plain(run, *functions):
+    """Call `run`, outside of derivatives, with the functions on plain values."""
+    run = plain_solver(run)
     with caught(LevelError, TracedValueError):
-        return run(stripped(fun))
-    return run(plain_function(fun))  # it reads traced values that `stripped` does not find
+        return run(*map(stripped, functions))
+    return run(*map(plain_function, functions))  # they read traced values that `stripped` does not find
 
 
 def check_plain(name, options):

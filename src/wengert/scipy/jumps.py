@@ -25,6 +25,9 @@ ROUNDING = 1e-6
 #: differences below this may be due to underflow
 UNDERFLOW = 1e-290
 
+#: second difference in an interval, relative to the first one, below which the function has no large jump there
+CURVED = 0.1
+
 #: elements below this fraction of the largest one may consist of rounding errors
 NEGLIGIBLE = 1e-7
 
@@ -107,11 +110,18 @@ def moving_jump(f: Callable, changed: Callable, intervals: np.ndarray) -> float 
         g = None
         for low, high in _jumps(f, intervals):
             g = g or changed()
-            before, after = f(low), f(high)
-            moved = np.maximum(abs(g(low) - before), abs(g(high) - after))
-            if np.any((moved > 0.5 * abs(after - before)) & (before != after)):
+            if moves(f, g, (low, high)):
                 return 0.5 * (low + high)
     return None
+
+
+def moves(f: Callable, g: Callable, pair: tuple[float, float]) -> bool:
+    """Return whether the jump of `f` between neighbouring numbers is elsewhere in `g`, its changed version."""
+    low, high = pair
+    with np.errstate(all="ignore"):
+        before, after = f(low), f(high)
+        moved = np.maximum(abs(g(low) - before), abs(g(high) - after))
+    return bool(np.any((moved > 0.5 * abs(after - before)) & (before != after)))
 
 
 def _jumps(f, intervals):
@@ -158,9 +168,16 @@ def _bisected(f, step, low, high):
 
 
 def jump_between(f: Callable, low: float, high: float) -> tuple[float, float] | None:
-    """Return neighbouring numbers in a narrow interval between which f jumps; None if f is continuous there."""
-    size = np.maximum(abs(f(low)), abs(f(high)))
+    """Return neighbouring numbers in a narrow interval between which f jumps; None if f is continuous there.
+
+    A jump that is small beside the change of f in the interval is not looked for.
+    """
+    first, middle, last = (f(x) for x in (low, 0.5 * (low + high), high))
+    size = np.maximum(abs(first), abs(last))
     size = np.maximum(size, NEGLIGIBLE * np.max(size, initial=0.0))
+    curved = abs(first - 2 * middle + last) > CURVED * abs(last - first)
+    if not np.any(curved & (abs(last - first) > CONTINUOUS * size)):
+        return None
 
     def step(y, z, near=0.0):
         excess = abs(z - y) / (CONTINUOUS * np.maximum(size, near) + ROUNDING * (abs(y) + abs(z)) + UNDERFLOW)
