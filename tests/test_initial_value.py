@@ -432,6 +432,23 @@ def test_blocks_of_steps_are_recorded_again(method, events):
     assert second == pytest.approx(exact, rel=1e-12)
 
 
+@pytest.mark.parametrize("end", ["fixed", "traced", "event"])
+def test_all_steps_from_blocks(end):
+    def solution(k, memory):
+        stop = lambda t, y: y[0] - 0.3
+        stop.terminal = True
+        found = mirror.solve_ivp(
+            lambda t, y: -k * y, (0, 5 * k if end == "traced" else 5), np.linspace(1, 2, 20), max_step=0.02,
+            events=stop if end == "event" else None, memory=memory,
+        )  # fmt: skip
+        return np.sum(found.y[:, -1]) + np.sum(found.y[:, 1:3])
+
+    found = [wg.grad(solution, 0.7, args=(memory,)) for memory in (100_000, "1GB")]
+    assert found[0] == pytest.approx(found[1], rel=1e-13)
+    difference = (solution(0.7001, "1GB") - solution(0.6999, "1GB")) / 2e-4
+    assert found[0] == pytest.approx(difference, rel=1e-4)
+
+
 def test_memory_is_bounded(monkeypatch):
     recorded = []
     monkeypatch.setattr(mirror_steps, "checkpoint", lambda f: recorded.append(f) or f)

@@ -390,14 +390,14 @@ class _Integration:
             t = self.times[: len(found.t)]
             y = self.at(t).T if len(found.t) else found.y
             return t, with_bits(found.y, y)
-        stops = dict(zip(self.direction * self.ends, self.states))
-        t, y = [self.span[0], *found.t[1:]], [self.y0, *(stops.get(time) for time in found.t[1:])]
+        has_states = self.states and self.method is not LSODA  # which has other steps
+        states = iter(self.states if has_states else self.at(found.t[1:]))
+        t, y = [self.span[0], *found.t[1:]], [self.y0, *(state for _, state in zip(found.t[1:], states))]
         if found.status == 1:
             t[-1], y[-1] = self.last_event(found, t_events, y_events)
         elif is_traced(self.span[1]):
             t[-1] = self.span[1]
             y[-1] = steps.advanced(self.f, self.plain_span[1], y[-1], t[-1] - self.plain_span[1])
-        y = [self.at(np.array([time]))[0] if state is None else state for time, state in zip(found.t, y)]
         t = wnp.stack(t) if any(map(is_traced, t)) else found.t
         return t, with_bits(found.y, wnp.stack(y, axis=1))
 
