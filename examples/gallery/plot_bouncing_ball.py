@@ -15,7 +15,7 @@ import wengert as wg
 
 
 def fall(t, state):
-    height, speed = state
+    _, speed = state
     return np.stack([speed, -9.81 - 0.02 * speed * np.abs(speed)])  # with drag
 
 
