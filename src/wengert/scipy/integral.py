@@ -326,7 +326,7 @@ class Integral:
         return Integral(Partials(self.integrand, self.method.name, of_scalar), self.limits, self.method)(*operands)
 
     def _at_limits(self, operands):
-        """Yield each traced limit's position and the partial of the integral; None if the limit is infinite."""
+        """Yield the position of each traced limit, and the partial derivative in it; None if the limit is infinite."""
         a, b, values = self._parted(operands)
         position = 0
         for x, other, limit, sign in ((a, b, self.limits[0], -1), (b, a, self.limits[1], 1)):

@@ -188,7 +188,7 @@ def jump_between(f: Callable, low: float, high: float) -> tuple[float, float] | 
 
 
 def change(p: Any) -> Any:
-    """Return parameters with a small change of each."""
+    """Return the parameters, each slightly changed."""
     p = np.asarray(p, dtype=float)
     signs = np.cos(np.arange(1.0, p.size + 1)).reshape(p.shape)
     return (p + CHANGE * np.where(p == 0, 1.0, np.abs(p)) * signs)[()]

@@ -214,7 +214,7 @@ class _Quad:
 
 
 class Known:
-    """The report on an integral that has been computed."""
+    """SciPy's report on the value of an integral, and samples of its integrand."""
 
     def __init__(self, a=None, b=None, values=(), report=None, samples=None):
         self.a, self.b, self.values, self.report, self.samples = a, b, values, report, samples
