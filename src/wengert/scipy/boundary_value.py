@@ -21,7 +21,8 @@ from wengert.core.rebind.rebind import rebound
 from wengert.errors import ConvergenceError, UnsupportedFunctionError
 from wengert.implicit.stripped import stripped
 from wengert.implicit.theorem import check_replayable, implicit, in_derivative, plain_function
-from wengert.scipy.initial_value import check_plain, run_plain, vector
+from wengert.scipy.initial_value import run_plain, vector
+from wengert.scipy.mirror import check_plain
 from wengert.scipy.results import with_bits
 
 #: unknowns above which the Jacobian of the collocation equations is a sparse matrix
@@ -90,7 +91,7 @@ def solve_bvp(fun: Callable, bc: Callable, x: Any, y: Any, p: Any = None, *other
     check_replayable(name)
     given = _SIGNATURE.bind(fun, bc, x, y, p, *others, **options).arguments
     options = {key: value for key, value in given.items() if key not in ("fun", "bc", "x", "y", "p")}
-    check_plain(name, options)
+    check_plain(name, "solution", options, "fun_jac", "bc_jac")
     if options.get("S") is not None:
         raise UnsupportedFunctionError(f"{name}: equations with a singular term S have no derivatives")
     mesh = vector(x)

@@ -20,7 +20,8 @@ from wengert.core.operands import var
 from wengert.core.rebind.rebind import rebound
 from wengert.scipy.integral import Integral, Integrand, rows
 from wengert.scipy.jumps import MAX_INTERVALS, change, moving_jump
-from wengert.scipy.quadrature import QuadVec, check_plain, end_recording, jump_error, mirrors, warn
+from wengert.scipy.mirror import check_plain
+from wengert.scipy.quadrature import QuadVec, end_recording, jump_error, mirrors, warn
 
 _OPTIONS = ("rule", "rtol", "atol", "max_subdivisions", "points")
 
@@ -125,7 +126,7 @@ def _innermost(integrand):
 @mirrors(scipy.integrate.cubature)
 def cubature(name, given):
     """Partials are integrated at once; a compiled function calls it uncompiled."""
-    check_plain(name, given, "f", "a", "b", "args")
+    check_plain(name, "integral", given, "f", "a", "b", "args")
     f, args = given.pop("f"), given.pop("args")
     args = args if isinstance(args, tuple) else (args,)
     a, b = (_limits(given.pop(key)) for key in "ab")

@@ -31,6 +31,7 @@ from wengert.implicit.stripped import Abstracted, stripped
 from wengert.implicit.theorem import check_replayable, in_derivative, plain_function, plain_solver
 from wengert.scipy import steps
 from wengert.scipy.jumps import change, jump_between, moves
+from wengert.scipy.mirror import check_plain
 from wengert.scipy.results import with_bits
 from wengert.transforms.dense import Gradient, Jacobian
 
@@ -170,7 +171,7 @@ def odeint(func: Callable, y0: Any, t: Any, args: tuple = (), *others: Any, **op
     given = _ODEINT.bind(func, y0, t, args, *others, **options)
     given.apply_defaults()
     options = {key: given.arguments[key] for key in [*_ODEINT.parameters][4:]}
-    check_plain(name, options)
+    check_plain(name, "solution", options, "Dfun")
     times, args = vector(t), tuple(args) if isinstance(args, tuple) else (args,)
     Dfun, full_output, plain_args = options["Dfun"], options["full_output"], tuple(map(stripped, args))
     options |= {"full_output": True, "Dfun": Dfun and plain_function(Dfun)}
@@ -209,7 +210,7 @@ class _Integration:
             )
         self.fun, self.args, self.events = fun, tuple(call["args"] or ()), call["events"]
         self.options = {key: value for key, value in call.items() if key not in ("args", "events", "t_eval")}
-        check_plain(name, self.options)
+        check_plain(name, "solution", self.options, "jac")
         self.memory, self.time_last = memory, time_last
         self.f = right_hand_side(fun, self.args, call["vectorized"], time_last)
         self.plain_f, self.jacobian = plain_function(self.f), plain_function(Jacobian(self.f, 1))
@@ -513,16 +514,6 @@ def run_plain(run, *functions):
     with caught(LevelError, TracedValueError):
         return run(*map(stripped, functions))
     return run(*map(plain_function, functions))  # they read traced values that `stripped` does not find
-
-
-def check_plain(name, options):
-    """Raise if an option holds a traced value."""
-    for key, value in options.items():
-        if not callable(value) and stripped(value) is not value:
-            raise TracedValueError(
-                f"{name}: {key} is traced, but the solution has no derivative with respect to it: pass "
-                f"wengert.stop_gradient({key})"
-            )
 
 
 def _plain_event(event):

@@ -377,3 +377,16 @@ class _Guarded:
             self.call._errors.append(error)
             raise
         return plain_copy(y) if self.call.traced else y
+
+
+def check_plain(name: str, result: str, given: dict, *traceable: str) -> None:
+    """Raise if an argument other than the `traceable` ones holds a traced value, in which `result` has no derivative."""
+    for key, value in given.items():
+        if type(value) not in _PLAIN and key not in traceable and stripped(value) is not value:
+            raise TracedValueError(
+                f"{name}: {key} is traced, but the {result} has no derivative with respect to it: pass "
+                f"wengert.stop_gradient({key}), or compute it from plain numbers"
+            )
+
+
+_PLAIN = frozenset((int, float, str, bool, type(None)))

@@ -24,11 +24,12 @@ from wengert.core.dispatch.dispatch import replaced_value
 from wengert.core.levels import is_recording
 from wengert.core.operands import var
 from wengert.core.rebind.rebind import rebound
-from wengert.errors import NonSmoothError, TracedValueError
+from wengert.errors import NonSmoothError
 from wengert.implicit.stripped import stripped
 from wengert.implicit.theorem import in_derivative
 from wengert.scipy.integral import Integral, Integrand, flat
 from wengert.scipy.jumps import breakpoints, change, is_continuous, middle, moving_jump, subintervals
+from wengert.scipy.mirror import check_plain
 from wengert.transforms.products import frames_inside
 
 #: maximum number of partials that are integrated one by one; more are integrated at once
@@ -95,19 +96,6 @@ Notes
 The derivative of an integrand that jumps where a traced value says lacks a term: split the integral there, with the
 traced value as a limit.
 """
-
-
-def check_plain(name: str, given: dict, *traceable: str) -> None:
-    """Raise if an argument other than the given ones holds a traced value."""
-    for key, value in given.items():
-        if type(value) not in _PLAIN and key not in traceable and stripped(value) is not value:
-            raise TracedValueError(
-                f"{name}: {key} is traced, but the integral has no derivative with respect to it: pass "
-                f"wengert.stop_gradient({key}), or compute it from plain numbers"
-            )
-
-
-_PLAIN = frozenset((int, float, str, bool, type(None)))
 
 
 def _limit(name, x):
@@ -304,7 +292,7 @@ def warn(name: str, error: float, reason: str, limit: str = "limit") -> None:
 @mirrors(scipy.integrate.quad)
 def quad(name, given):
     """Partials are integrated one by one, at shared nodes."""
-    check_plain(name, given, "func", "a", "b", "args")
+    check_plain(name, "integral", given, "func", "a", "b", "args")
     func, args = given.pop("func"), given.pop("args")
     args = args if isinstance(args, tuple) else (args,)
     a, b = (_limit(name, given.pop(key)) for key in "ab")
@@ -429,7 +417,7 @@ def _with_args(f, args, x):
 @mirrors(scipy.integrate.quad_vec)
 def quad_vec(name, given):
     """Partials of all elements are integrated at once, and the norm of their error is the maximum norm."""
-    check_plain(name, given, "f", "a", "b", "args")
+    check_plain(name, "integral", given, "f", "a", "b", "args")
     f, args = given.pop("f"), given.pop("args", ())
     args = args if isinstance(args, tuple) else (args,)
     a, b = (_limit(name, given.pop(key)) for key in "ab")
@@ -504,7 +492,7 @@ def nquad(name, given):
 
 def _nquad(name, func, ranges, args, opts, full_output=False):
     opts = [opts or {}] * len(ranges) if opts is None or isinstance(opts, dict) else list(opts)
-    check_plain(name, {"opts": opts})
+    check_plain(name, "integral", {"opts": opts})
     args = args if isinstance(args, tuple) else tuple(args)
     a, b = (_limit(name, x) for x in _range(ranges[-1], args))
     given = inspect.signature(scipy.integrate.quad).bind(func, a, b, **_options(opts[-1], args, a, b))
@@ -541,5 +529,5 @@ def tplquad(name, given):
 
 def _tolerances(name, given):
     tolerances = {key: given[key] for key in ("epsabs", "epsrel")}
-    check_plain(name, tolerances)
+    check_plain(name, "integral", tolerances)
     return tolerances

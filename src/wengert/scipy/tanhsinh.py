@@ -21,7 +21,8 @@ from wengert.core.operands import var
 from wengert.core.rebind.rebind import rebound
 from wengert.errors import UnsupportedFunctionError
 from wengert.scipy.integral import Integrand
-from wengert.scipy.quadrature import check_plain, end_recording, mirrors
+from wengert.scipy.mirror import check_plain
+from wengert.scipy.quadrature import end_recording, mirrors
 from wengert.transforms.dense import JVP
 from wengert.transforms.products import frames_inside
 
@@ -184,7 +185,7 @@ def tanhsinh(name, given):
 
     A compiled function calls it uncompiled.
     """
-    check_plain(name, given, "f", "a", "b", "args")
+    check_plain(name, "integral", given, "f", "a", "b", "args")
     f, args, a, b = (given.pop(key) for key in ("f", "args", "a", "b"))
     args = args if isinstance(args, tuple) else (args,)
     refused = [key for key in ("log", "preserve_shape", "kwargs") if given.get(key)]
