@@ -380,7 +380,7 @@ class _Guarded:
 
 
 def check_plain(name: str, result: str, given: dict, *traceable: str) -> None:
-    """Raise if an argument other than the `traceable` ones holds a traced value, in which `result` has no derivative."""
+    """Raise if an argument other than the `traceable` ones holds a traced value: `result` has no derivative in it."""
     for key, value in given.items():
         if type(value) not in _PLAIN and key not in traceable and stripped(value) is not value:
             raise TracedValueError(
