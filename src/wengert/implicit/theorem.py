@@ -222,7 +222,7 @@ def implicit(
     r = equations(point.at)
     if not var.holds_traced(r):
         return x, None
-    steps = _order(r) + (not point.factor.is_direct)
+    steps = total_order(r) + (not point.factor.is_direct)
     d = _solved(point.factor, r, name)
     for _ in range(steps - 1):
         d = d + _solved(point.factor, equations(point.at - d), name)
@@ -239,7 +239,7 @@ def solved_once(residual: Callable, at: Any, factor: Any, name: str) -> Any:
     if not var.holds_traced(r):
         return at
     d = _solved(factor, r, name)
-    for _ in range(_order(r) - 1):
+    for _ in range(total_order(r) - 1):
         d = d + _solved(factor, residual(at - d), name)
     return at - d
 
@@ -264,7 +264,7 @@ def _as_floats(x, name):
     return x if x.ndim else x[()]
 
 
-def _order(r) -> int:
+def total_order(r) -> int:
     """Total order of the derivatives that `r` depends on, summed over their levels."""
     total = 0
     while var.holds_traced(r):

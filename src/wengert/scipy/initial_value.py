@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import types
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -29,7 +30,7 @@ from wengert.errors import ConvergenceError, LevelError, NonSmoothError, TracedV
 from wengert.implicit.factors import Diagonal
 from wengert.implicit.stripped import Abstracted, stripped
 from wengert.implicit.theorem import check_replayable, in_derivative, plain_function, plain_solver
-from wengert.scipy import steps
+from wengert.scipy import sensitivities, steps
 from wengert.scipy.jumps import change, jump_between, moves
 from wengert.scipy.mirror import check_plain
 from wengert.scipy.results import with_bits
@@ -189,7 +190,8 @@ def odeint(func: Callable, y0: Any, t: Any, args: tuple = (), *others: Any, **op
     tolerances = {key: 1.49012e-8 if options[key] is None else options[key] for key in ("rtol", "atol")}
     call = {"t_eval": None, "events": None, "vectorized": False, "args": args, **tolerances}
     integration = _Integration(name, func, ends, y0, LSODA, call, time_last=not options["tfirst"])
-    integration.replay(integration.substitute(int(np.max(info["nfe"], initial=1))))
+    found = types.SimpleNamespace(t=plain_times, t_events=None)
+    integration.replay(integration.substitute(int(np.max(info["nfe"], initial=1))), found)
     y = wnp.concatenate([wnp.reshape(integration.y0, (1, -1)), integration.at(times[1:])])
     y = with_bits(value, y) if holds_traced(y) else value
     return (y, info) if full_output else y
@@ -226,6 +228,10 @@ class _Integration:
         self.times = None if call["t_eval"] is None else vector(call["t_eval"])
         if callable(self.events):
             self.events = [self.events]
+
+    def right_hand_side(self, fun, args):
+        """Return a right-hand side, given with arguments, as a function of time and state."""
+        return right_hand_side(fun, args, self.options["vectorized"], self.time_last)
 
     def result(self):
         """SciPy's result, as a function of the traced values."""
@@ -296,6 +302,12 @@ class _Integration:
             return
         self.direction = solver.direction
         self.ends = self.direction * np.array([entry[0] for entry in solver.log])
+        if not self.options.get("dense_output"):
+            wanted = self.wanted(found)
+            self.values = sensitivities.at_times(self.right_hand_side, self.fun, self.args, t, y, solver, wanted)
+            if self.values is not None:
+                self.known = wanted
+                return
         size = self.block_size(solver)
         if size is not None:
             self.known = self.wanted(found)

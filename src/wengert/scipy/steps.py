@@ -43,6 +43,9 @@ DOUBTED = 3
 #: number of such steps that are kept
 MAX_DOUBTFUL = 300
 
+#: maximum number of states for which the slopes of explicit steps are logged
+MAX_LOGGED_STATES = 40
+
 
 @dataclass
 class Problem:
@@ -111,8 +114,8 @@ def _order_and_size(solver):
     return solver.order, solver.h_abs, solver.t
 
 
-def _end(solver):
-    return (solver.t,)
+def _end_and_slopes(solver):
+    return (solver.t,) if solver.n > MAX_LOGGED_STATES else (solver.t, np.copy(solver.K), solver.y)
 
 
 def _end_and_stages(solver):
@@ -124,7 +127,7 @@ def _end_and_orders(solver, order, size, t):
     return solver.t, np.copy(solver.y), order, h / size, solver.order, solver.h_abs / h
 
 
-_LOGGED = {method: _made(method, _nothing, _end) for method in (RK23, RK45, DOP853)}
+_LOGGED = {method: _made(method, _nothing, _end_and_slopes) for method in (RK23, RK45, DOP853)}
 _LOGGED[Radau] = _made(Radau, _nothing, _end_and_stages)
 _LOGGED[BDF] = _made(BDF, _order_and_size, _end_and_orders)
 
@@ -147,7 +150,7 @@ def combination(y: Any, weights: np.ndarray, rows: list) -> Any:
 
 
 def runge_kutta(method, problem, t, y, solver):
-    ends = [end for (end,) in solver.log]
+    ends = [entry[0] for entry in solver.log]
     for segment, state, _ in explicit_steps(method, problem.f, t, y, problem.f(t, y), ends):
         yield segment, state
 
@@ -163,15 +166,14 @@ def explicit_steps(method: type, f: Callable, t: float, y: Any, slope: Any, ends
         new = combination(y, h * b, slopes)
         slope = f(end, new)
         slopes.append(slope)
-        make = _dop853 if method is DOP853 else _polynomial
-        yield Segment(t, end, _partial(make, method, f, t, h, y, new, slopes)), new, slope
+        yield Segment(t, end, _partial(_interpolant_of, method, f, t, h, y, new, slopes)), new, slope
         t, y = end, new
 
 
 def in_blocks(problem: Problem, t: float, y: Any, solver: Any, size: int, wanted: np.ndarray) -> Any:
     """Return the solution at times in the order of the steps; blocks of `size` steps are recorded when swept."""
     method = next(method for method in EXPLICIT if isinstance(solver, method))
-    ends = [end for (end,) in solver.log]
+    ends = [entry[0] for entry in solver.log]
     chosen = np.minimum(np.searchsorted(solver.direction * np.array(ends), solver.direction * wanted), len(ends) - 1)
 
     def block(first, t, y, slope):
@@ -194,7 +196,21 @@ def _partial(make, *args):
     return lambda: make(*args)
 
 
-def _polynomial(method, f, t, h, y, new, slopes):
+def _interpolant_of(method, f, t, h, y, new, slopes):
+    if method is DOP853:  # has three more stages
+        slopes = [*slopes]
+        for a, c in zip(method.A_EXTRA, method.C_EXTRA):
+            slopes.append(f(t + c * h, combination(y, h * a[: len(slopes)], slopes)))
+    return interpolant(method, t, h, y, new, slopes)
+
+
+def interpolant(method: type, t: float, h: float, y: Any, new: Any, slopes: Any) -> tuple:
+    """Return the parts of the segment of a step from `y` to `new`, which are linear in these and the slopes."""
+    make = _dop853 if issubclass(method, DOP853) else _polynomial
+    return make(method, t, h, y, new, slopes)
+
+
+def _polynomial(method, t, h, y, new, slopes):
     """Dense output of Bogacki and Shampine's and of Dormand and Prince's method, of order 5."""
 
     def weights(times):
@@ -204,11 +220,8 @@ def _polynomial(method, f, t, h, y, new, slopes):
     return y, wnp.stack(slopes), weights
 
 
-def _dop853(method, f, t, h, y, new, slopes):
-    """Dense output of order 7 of the method of order 8, with three more stages."""
-    slopes = [*slopes]
-    for a, c in zip(method.A_EXTRA, method.C_EXTRA):
-        slopes.append(f(t + c * h, combination(y, h * a[: len(slopes)], slopes)))
+def _dop853(method, t, h, y, new, slopes):
+    """Dense output of order 7 of the method of order 8."""
     change, first, last = new - y, h * slopes[0], h * slopes[method.n_stages]
     rows = [change, first - change, 2 * change - (last + first)]
     higher = (h * method.D) @ wnp.stack(slopes)
