@@ -48,6 +48,9 @@ MAX_EXPLICIT_WORK = 20
 #: lower estimate of the bytes that a stage of a step takes for an element of the state
 BYTES_PER_ELEMENT = 80
 
+#: default of `solve_ivp`'s `memory`, in bytes
+DEFAULT_MEMORY = 2_000_000_000
+
 #: change of an event function in a step by its rate at the event, relative to its values, below which it only touches 0
 GRAZING = 1e-8
 
@@ -188,7 +191,7 @@ def odeint(func: Callable, y0: Any, t: Any, args: tuple = (), *others: Any, **op
         raise ConvergenceError(f"{name}: {info['message']} Change the tolerances, or integrate up to an earlier time")
     ends = times[0], times[-1]
     tolerances = {key: 1.49012e-8 if options[key] is None else options[key] for key in ("rtol", "atol")}
-    call = {"t_eval": None, "events": None, "vectorized": False, "args": args, **tolerances}
+    call = {"t_eval": None, "events": None, "dense_output": False, "vectorized": False, "args": args, **tolerances}
     integration = _Integration(name, func, ends, y0, LSODA, call, time_last=not options["tfirst"])
     found = types.SimpleNamespace(t=plain_times, t_events=None)
     integration.replay(integration.substitute(int(np.max(info["nfe"], initial=1))), found)
@@ -203,7 +206,7 @@ _ODEINT = inspect.signature(scipy.integrate.odeint)
 class _Integration:
     """A call of an integrator within a derivative; `time_last` if the right-hand side is ``fun(y, t)``."""
 
-    def __init__(self, name, fun, t_span, y0, method, call, memory=None, time_last=False):
+    def __init__(self, name, fun, t_span, y0, method, call, memory=DEFAULT_MEMORY, time_last=False):
         self.name = name
         self.method = _METHODS.get(method, method) if isinstance(method, str) else method
         if self.method not in _METHODS.values():
@@ -277,9 +280,11 @@ class _Integration:
             options["jac"] = plain_function(options["jac"])
         y0 = np.asarray(plain_copy(self.y0))
 
+        span, time_last = self.plain_span, self.time_last
+
         def solved(fun):
-            f = (lambda t, y, *args: fun(y, t, *args)) if self.time_last else fun
-            return scipy.integrate.solve_ivp(f, self.plain_span, y0, **options)
+            f = (lambda t, y, *args: fun(y, t, *args)) if time_last else fun
+            return scipy.integrate.solve_ivp(f, span, y0, **options)
 
         found = run_plain(solved, self.fun)
         if found.status < 0:
@@ -294,20 +299,23 @@ class _Integration:
         t, y = self.plain_span[0], self.y0
         if is_traced(self.span[0]):
             y = steps.advanced(self.f, self.span[0], y, t - self.span[0])
-        self.check_jumps(solver)
-        problem = steps.Problem(self.f, self.jacobian, self.name)
         if not solver.log:  # an interval of length zero
             self.segments, self.states = [steps.constant(t, y)], [y]
             self.direction, self.ends = 1.0, np.array([t])
             return
         self.direction = solver.direction
         self.ends = self.direction * np.array([entry[0] for entry in solver.log])
-        if not self.options.get("dense_output"):
-            wanted = self.wanted(found)
-            self.values = sensitivities.at_times(self.right_hand_side, self.fun, self.args, t, y, solver, wanted)
-            if self.values is not None:
-                self.known = wanted
-                return
+        is_continuous = False
+        if not self.options["dense_output"]:
+            self.known = self.wanted(found)
+            self.values, is_continuous = sensitivities.at_times(
+                self.right_hand_side, self.fun, self.args, t, y, solver, self.known, self.memory
+            )
+        if not is_continuous:
+            self.check_jumps(solver)
+        if self.values is not None:
+            return
+        problem = steps.Problem(self.f, self.jacobian, self.name)
         size = self.block_size(solver)
         if size is not None:
             self.known = self.wanted(found)
@@ -359,7 +367,7 @@ class _Integration:
     def block_size(self, solver):
         """Return how many steps are recorded at a time; None if all are."""
         n = np.size(self.y0)
-        few = self.memory is None or not isinstance(solver, steps.EXPLICIT) or self.options["dense_output"]
+        few = not isinstance(solver, steps.EXPLICIT) or self.options["dense_output"]
         if few or len(solver.log) * solver.n_stages * n * BYTES_PER_ELEMENT < self.memory:
             return None
         f = right_hand_side(*map(stripped, (self.fun, self.args)), self.options["vectorized"], self.time_last)

@@ -40,14 +40,23 @@ MIN_STEPS = 8
 #: must take less time than recording its stages one by one
 MAX_PRODUCTS = 20_000
 
+#: bytes for an element of a Jacobian of the right-hand side: that of the slope has as many
+BYTES_PER_ELEMENT = 16
+
 #: maximum relative deviation of the program from the right-hand side
 MAX_DEVIATION = 1e-9
 
 _FLOAT = np.dtype(float)
 
 
-def at_times(right_hand_side: Callable, fun: Callable, args: tuple, t: float, y: Any, solver: Any, times: Any) -> Any:
-    """Return the solution at plain times in the order of the steps, with first derivatives; None if that is not possible.
+#: number of times at which the solution is interpolated at once, which bounds memory
+MAX_TIMES = 256
+
+
+def at_times(
+    right_hand_side: Callable, fun: Callable, args: tuple, t: float, y: Any, solver: Any, times: Any, memory: int
+) -> Any:
+    """Return the solution at plain times in the order of the steps, with first derivatives, if that is possible.
 
     Parameters
     ----------
@@ -60,24 +69,29 @@ def at_times(right_hand_side: Callable, fun: Callable, args: tuple, t: float, y:
     solver : object
         SciPy's integrator with a log of its steps; see `wengert.scipy.steps.logged`.
     times : ndarray
+    memory : int
+        Bytes that the derivatives of all slopes may take.
 
     Returns
     -------
-    ndarray, shape (len(times), n)
-        Possibly traced.
+    solution : ndarray, shape (len(times), n)
+        Possibly traced; None if the derivatives have to be computed step by step.
+    is_continuous : bool
+        Whether the right-hand side is known to be continuous.
     """
     if is_recording() or len(running.get()) > 1:
-        return None
+        return None, False
     if not (len(solver.log) >= MIN_STEPS and hasattr(solver, "K") and len(solver.log[0]) > 1):
-        return None
+        return None, False
     abstracted = Abstracted(fun, args)
     values = abstracted.take()
     if any(as_numpy(x).dtype != _FLOAT or total_order(x) > 1 for x in (y, *values)):
-        return None
+        return None, False
     n, shapes = y.size, [np.shape(x) for x in values]
     p = joined(values) if values else np.zeros(0)
-    if n * n * (n + p.size) > MAX_PRODUCTS:
-        return None
+    elements = n * (n + p.size)
+    if n * elements > MAX_PRODUCTS or len(solver.log) * len(solver.K) * elements * BYTES_PER_ELEMENT > memory:
+        return None, False
 
     def rates(z, t):
         own = parted(z[n:], shapes) if shapes else []
@@ -85,16 +99,16 @@ def at_times(right_hand_side: Callable, fun: Callable, args: tuple, t: float, y:
 
     plain = [np.asarray(plain_copy(x)) for x in (y, p)]
     steps = Steps(solver, t, plain[0])
-    slopes = _slopes(rates, plain[1], steps)
+    slopes, is_continuous = _slopes(rates, plain[1], steps)
     if slopes is None:
-        return None
+        return None, is_continuous
     found, slope = steps.solution(steps.derivatives(slopes), times)
     if not np.isfinite(slope).all():
-        return None
+        return None, is_continuous
     for x, known, part in ((y, plain[0], slope[:, :n]), (p, plain[1], slope[:, n:])):
         if is_traced(x):
             found = found + wnp.reshape(part @ (x - known), found.shape)
-    return found
+    return found, is_continuous
 
 
 class Steps:
@@ -165,54 +179,78 @@ class Steps:
         chosen = np.minimum(np.searchsorted(order, self.direction * times), len(order) - 1)
         values, found = self.states[chosen + 1], before[chosen + 1]
         inside = np.flatnonzero(times != self.ends[chosen])
-        for k in np.unique(chosen[inside]):
-            where = inside[chosen[inside] == k]
-            values[where] = self.interpolated(k, times[where], self.states[k : k + 2], self.slopes[k])
-            own = np.stack([np.eye(n, width), ends[k]]).reshape(2, -1)
-            own = self.interpolated(k, times[where], own, slopes[k].reshape(len(self.c), -1)).reshape(-1, n, width)
+        for first in range(0, len(inside), MAX_TIMES):
+            where = inside[first : first + MAX_TIMES]
+            k = chosen[where]
+            old, new, weights = self.interpolation(k, times[where])
+            values[where] = old * self.states[k] + new * self.states[k + 1]
+            values[where] += np.matmul(weights[:, None], self.slopes[k])[:, 0]
+            own = new[..., None] * ends[k] + np.einsum("tr,trij->tij", weights, slopes[k])
+            own += old[..., None] * np.eye(n, width)
             found[where] = own[:, :, :n] @ before[k]
             found[where, :, n:] += own[:, :, n:]
         return values, found.reshape(-1, width)
 
-    def interpolated(self, k, times, states, slopes):
-        """Evaluate the interpolant of a step, which is linear in the states at its ends and the slopes."""
-        start, end = self.starts[k], self.ends[k]
-        return Segment(start, end, None, interpolant(self.method, start, end - start, *states, slopes)).at(times)
+    def interpolation(self, k, times):
+        """Return the weights in the solution at times of both states and all slopes of steps `k`."""
+        unit = np.eye(2 + len(self.c))
+        h = self.h[k]
+        parts = interpolant(self.method, 0.0, 1.0, unit[0], unit[1], unit[2:])
+        weights = Segment(0.0, 1.0, None, parts).at((times - self.starts[k]) / h)
+        return weights[:, :1], weights[:, 1:2], h[:, None] * weights[:, 2:]
 
 
 def _slopes(rates, p, steps):
-    """Return the Jacobians of ``rates([y, p], t)`` at all stages, shape (S, R', n, n + m); None if there is no program.
+    """Return the Jacobians of ``rates([y, p], t)`` at all stages, and whether it is continuous.
 
-    Further stages get their slopes.
+    The shape is (S, R', n, n + m). The Jacobians are None if there is no program, or if it differs from the right-hand
+    side, which reads state that changes. Further stages get their slopes.
     """
     from wengert.program.derivatives import NotDerivable
     from wengert.program.implicit_op import Paths
     from wengert.program.record import trace
     from wengert.program.tracing.closure import NotReplayable
 
-    count, n = len(steps.c), steps.states.shape[1]
-    z = np.concatenate([steps.states[0], p])
-    found = np.empty((len(steps.h), count, n, z.size))
+    n, last = steps.states.shape[1], steps.end
+    z, values = np.concatenate([steps.states[0], p]), np.empty((len(steps.h), n))
+    checked = 1 + np.arange(len(steps.h)) % last  # one stage of each step
+    found = np.empty((len(steps.h), len(steps.c), n, z.size))
     refusals = GuardError, LevelError, TracedValueError, UnsupportedFunctionError
     with caught(NotDerivable, NotReplayable, Unrecorded, *refusals), outside(), np.errstate(all="ignore"):
         paths = Paths(lambda inputs: trace(rates, tuple(inputs), {}, _NothingRead(rates)))
-        for r in range(count):
+        first = paths.more([z, float(steps.starts[0])]).jacobian()._try_execute
+        for r in range(len(steps.c)):
             times = (steps.starts + steps.c[r] * steps.h).tolist()
-            is_known = r <= steps.end
             for k, (t, point) in enumerate(zip(times, steps.point(r))):
+                if k and r == 0:
+                    continue
                 z[:n] = point
-                if not is_known:
+                if r > last:
                     steps.slopes[k, r] = paths.value([z, t])
-                elif r in (0, 1 + k % steps.end) and not _agree(paths.value([z, t]), steps.slopes[k], r):
-                    return None  # the right-hand side reads state that changes
-                found[k, r] = paths.slopes([z, t])
-        return found
-    return None
+                elif r == checked[k]:
+                    values[k] = paths.value([z, t])
+                slopes = first([z, t])
+                found[k, r] = paths.slopes([z, t]) if type(slopes) is int else slopes[0]
+        found[1:, 0] = found[:-1, last]  # the end of a step is the first stage of the next
+        if not _agree(values, steps.slopes[np.arange(len(steps.h)), checked], steps.slopes):
+            return None, False
+        return found, _is_continuous(paths.programs)
+    return None, False
 
 
-def _agree(value, slopes, r):
-    scale = np.maximum(np.abs(slopes[r]), np.max(np.abs(slopes)))
-    return bool((np.abs(value - slopes[r]) <= MAX_DEVIATION * scale).all())
+def _agree(values, expected, slopes):
+    largest = np.max(np.abs(slopes), axis=(1, 2))[:, None]
+    return bool((np.abs(values - expected) <= MAX_DEVIATION * largest).all())
+
+
+def _is_continuous(programs):
+    """Return whether a function with these programs has no branches, comparisons and calls, by which it may jump."""
+    from wengert.program.ir.opcode_table import OPCODES
+    from wengert.program.ir.opcodes import Op
+
+    moves = Op.INPUT, Op.CONST, Op.ARRAY, Op.LOAD, Op.VIEW, Op.PACK, Op.PLACE, Op.PUT, Op.SUM, Op.GATHER, Op.SCATTER
+    continuous = {*map(int, moves), *OPCODES.values()}
+    return len(programs) == 1 and continuous.issuperset(programs[0]._listing.op.tolist())
 
 
 class _NothingRead:
