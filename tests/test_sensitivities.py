@@ -116,7 +116,7 @@ X = np.array([1.5, 1.1, 0.9, 2.0])
 
 @pytest.mark.parametrize("differentiate", [wg.jacrev, wg.jacfwd])
 @pytest.mark.parametrize("problem", PROBLEMS)
-@pytest.mark.parametrize("method", ["RK23", "RK45", "DOP853", "LSODA"])
+@pytest.mark.parametrize("method", ["RK23", "RK45", "DOP853", "LSODA", "Radau", "BDF"])
 def test_all_steps_at_once(method, problem, differentiate, used, monkeypatch):
     found = differentiate(problem, X, args=(method,))
     assert used == [True]
@@ -126,7 +126,7 @@ def test_all_steps_at_once(method, problem, differentiate, used, monkeypatch):
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11 * np.max(np.abs(expected)))
 
 
-@pytest.mark.parametrize("method", ["RK45", "DOP853"])
+@pytest.mark.parametrize("method", ["RK45", "DOP853", "Radau", "BDF"])
 def test_times_within_steps(method, used, monkeypatch):
     times = np.unique(np.concatenate([np.linspace(0.0, 4.0, 13), np.linspace(2.0, 2.001, 300)]))
     found = wg.jacobian(lambda x: arguments(x, method, t_eval=times), X)

@@ -309,7 +309,7 @@ class _Integration:
         if not self.options["dense_output"]:
             self.known = self.wanted(found)
             self.values, is_continuous = sensitivities.at_times(
-                self.right_hand_side, self.fun, self.args, t, y, solver, self.known, self.memory
+                self.right_hand_side, self.fun, self.args, self.plain_f, t, y, solver, self.known, self.memory
             )
         if not is_continuous:
             self.check_jumps(solver)

@@ -30,7 +30,7 @@ from wengert.implicit.theorem import solved_once
 
 #: matrix of the Radau IIA method of order 5; the stages are at `_radau.C`
 _S6 = 6**0.5
-_RADAU = np.array([
+RADAU = np.array([
     [(88 - 7 * _S6) / 360, (296 - 169 * _S6) / 1800, (-2 + 3 * _S6) / 225],
     [(296 + 169 * _S6) / 1800, (88 + 7 * _S6) / 360, (-2 - 3 * _S6) / 225],
     [(16 - _S6) / 36, (16 + _S6) / 36, 1 / 9],
@@ -246,16 +246,16 @@ def radau(method, problem, t, y, solver):
 
         def residual(z, y=y, h=h, times=times):
             slopes = wnp.stack([problem.f(times[i], y + z[i]) for i in range(3)])
-            return z - (h * _RADAU) @ slopes
+            return z - (h * RADAU) @ slopes
 
         blocks = [problem.jacobian(times[i], _plain(y) + stages[i]) for i in range(3)]
-        matrix = np.eye(3 * n) - np.block([[h * _RADAU[i, j] * blocks[j] for j in range(3)] for i in range(3)])
+        matrix = np.eye(3 * n) - np.block([[h * RADAU[i, j] * blocks[j] for j in range(3)] for i in range(3)])
         stages = solved_once(residual, stages, Matrix(matrix), problem.name)
-        yield Segment(t, end, _partial(_collocation, t, h, y, stages)), y + stages[2]
+        yield Segment(t, end, _partial(collocation, t, h, y, stages)), y + stages[2]
         t, y = end, y + stages[2]
 
 
-def _collocation(t, h, y, stages):
+def collocation(t, h, y, stages):
     def weights(times):
         x = (times - t) / h
         return np.cumprod(np.tile(x, (3, 1)), axis=0).T @ _radau.P.T
@@ -270,7 +270,7 @@ def bdf(method, problem, t, y, solver):
     differences = wnp.stack([y, first * problem.f(t, y)])
     for end, plain, order, scale, next_order, next_scale in solver.log:
         h = end - t
-        differences = _rescaled(differences, order, scale)
+        differences = rescaled(differences, order, scale)
         predicted = np.ones(order + 1) @ differences[: order + 1]
         psi = (gamma[1 : order + 1] / alpha[order]) @ differences[1 : order + 1]
         c = h / alpha[order]
@@ -281,14 +281,14 @@ def bdf(method, problem, t, y, solver):
         matrix = np.eye(len(plain)) - c * problem.jacobian(end, plain)
         y = solved_once(residual, plain, Matrix(matrix), problem.name)
         d = y - predicted
-        differences = _updated(differences, d, order, next_order)
-        differences = _rescaled(differences, next_order, next_scale)
+        differences = updated(differences, d, order, next_order)
+        differences = rescaled(differences, next_order, next_scale)
         size = next_scale * h
-        yield Segment(t, end, _partial(_backward, end, size, next_order, differences)), y
+        yield Segment(t, end, _partial(backward, end, size, next_order, differences)), y
         t = end
 
 
-def _rescaled(differences, order, factor):
+def rescaled(differences, order, factor):
     """Return the differences for steps of `factor` times the size."""
     if abs(factor - 1.0) < 1e-13:  # the size was only rounded
         return differences
@@ -307,7 +307,7 @@ def _change(order, factor):
     return triangle(factor) @ triangle(1)
 
 
-def _updated(differences, d, order, next_order):
+def updated(differences, d, order, next_order):
     """Return the differences after a step, whose difference of order ``order + 1`` is `d`."""
     sums = np.triu(np.ones((order + 1, order + 1))) @ differences[: order + 1] + d
     rows = [sums, wnp.reshape(d, (1, -1))]
@@ -317,7 +317,7 @@ def _updated(differences, d, order, next_order):
     return wnp.concatenate(rows)
 
 
-def _backward(end, h, order, differences):
+def backward(end, h, order, differences):
     def weights(times):
         x = (times - (end - h * np.arange(order))[:, None]) / (h * (1 + np.arange(order)))[:, None]
         return np.cumprod(x, axis=0).T
