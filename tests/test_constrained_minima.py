@@ -103,7 +103,9 @@ def by_differences(name, p):
         return np.append(found.x, found.fun)
 
     h = 1e-3
-    columns = [(8 * (at(p + h * e) - at(p - h * e)) - at(p + 2 * h * e) + at(p - 2 * h * e)) / (12 * h) for e in np.eye(2)]
+    columns = [
+        (8 * (at(p + h * e) - at(p - h * e)) - at(p + 2 * h * e) + at(p - 2 * h * e)) / (12 * h) for e in np.eye(2)
+    ]
     found = np.array(columns).T
     return found[:-1], found[-1]
 
@@ -159,7 +161,9 @@ def test_slsqp_receives_exact_derivatives_and_returns_bits_of_scipy():
 def projection(p, method="SLSQP", **options):
     """Nearest point to the first two of p on the circle with radius p[2]."""
     circle = optimize.NonlinearConstraint(lambda x: x @ x, -inf, p[2] ** 2)
-    return optimize.minimize(lambda x: np.sum((x - p[:2]) ** 2), [0.1, 0.2], method=method, constraints=circle, **options)
+    return optimize.minimize(
+        lambda x: np.sum((x - p[:2]) ** 2), [0.1, 0.2], method=method, constraints=circle, **options
+    )
 
 
 @pytest.mark.parametrize("method", [*METHODS, "COBYLA"])
@@ -168,7 +172,7 @@ def test_projection_onto_circle_to_third_order(method):
     p = np.array([3.0, 4.0, 2.0])
     exact = lambda p: p[2] * p[:2] / np.sqrt(p[0] ** 2 + p[1] ** 2)
     found = lambda p: projection(p, method).x
-    for order in (1, 2, 3):
+    for _ in range(3):
         exact, found = wg.jacobian(exact), wg.jacobian(found)
         np.testing.assert_allclose(found(p), exact(p), rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(wg.grad(lambda p: projection(p, method).fun)(p), [3.6, 4.8, -6], rtol=1e-8)
@@ -179,14 +183,20 @@ def test_projection_onto_circle_to_third_order(method):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("method", ["L-BFGS-B", "TNC", "SLSQP", "Nelder-Mead", "Powell", "trust-constr", "COBYLA", "COBYQA"])
+@pytest.mark.parametrize(
+    "method", ["L-BFGS-B", "TNC", "SLSQP", "Nelder-Mead", "Powell", "trust-constr", "COBYLA", "COBYQA"]
+)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_traced_bounds_in_every_method_that_takes_them(method):
     def found(p, what="x"):
         bounds = optimize.Bounds([-9.0, -9.0], [p[1], 9.0])
         options = {"maxiter": 2000} if method == "trust-constr" else {}
         return optimize.minimize(
-            lambda x: (x[0] - p[0]) ** 2 + (x[1] - x[0] ** 2) ** 2, [0.0, 0.0], bounds=bounds, method=method, options=options
+            lambda x: (x[0] - p[0]) ** 2 + (x[1] - x[0] ** 2) ** 2,
+            [0.0, 0.0],
+            bounds=bounds,
+            method=method,
+            options=options,
         )[what]
 
     p = np.array([3.0, 1.5])  # x = (p1, p1^2), fun = (p1 - p0)^2
@@ -203,8 +213,12 @@ def test_vertex_of_linear_program():
     """With as many active constraints as variables, the solution follows the constraints alone."""
 
     def vertex(p):
-        plane = optimize.LinearConstraint(np.stack([np.stack([1.0, p[0]]), np.array([3.0, 1.0])]), -inf, np.stack([p[1], 6.0]))
-        return optimize.minimize(lambda x: -x[0] - x[1], [0.1, 0.1], method="SLSQP", constraints=plane, bounds=[(0, None)] * 2).x
+        plane = optimize.LinearConstraint(
+            np.stack([np.stack([1.0, p[0]]), np.array([3.0, 1.0])]), -inf, np.stack([p[1], 6.0])
+        )
+        return optimize.minimize(
+            lambda x: -x[0] - x[1], [0.1, 0.1], method="SLSQP", constraints=plane, bounds=[(0, None)] * 2
+        ).x
 
     exact = lambda p: np.linalg.solve(np.stack([np.stack([1.0, p[0]]), np.array([3.0, 1.0])]), np.stack([p[1], 6.0]))
     p = np.array([2.0, 4.0])
@@ -217,11 +231,46 @@ def test_minimum_with_constant_solution_has_derivative_of_its_value():
     assert wg.grad(bounded, 3.0) == 6
 
 
+def test_bounds_from_an_iterator():
+    found = lambda p: optimize.minimize(lambda x: (x[0] - 2) ** 2, [0.6], bounds=zip([-1], [p])).x
+    np.testing.assert_allclose(wg.jacobian(found)(1.0), [1])
+
+
+def test_other_methods_ignore_bounds():
+    with pytest.warns(RuntimeWarning, match="cannot handle bounds"):
+        found = wg.jacobian(
+            lambda p: optimize.minimize(lambda x: (x[0] - p) ** 2, [0.0], method="BFGS", bounds=[(0, 1)]).x
+        )(2.0)
+    np.testing.assert_allclose(found, [1])
+
+
+def test_fixed_variable_has_derivative_of_its_value():
+    def found(p):
+        bounds = optimize.Bounds(np.stack([p, -9.0]), np.stack([p, 9.0]))
+        return optimize.minimize(lambda x: np.sum((x - 2) ** 2) + x[0] * x[1], [0.3, 0.1], bounds=bounds).x
+
+    np.testing.assert_allclose(wg.jacobian(found)(1.0), [1, -0.5], rtol=1e-9)
+
+
+def test_global_value_in_constraint():
+    class Held:
+        p = 1.0
+
+    def found(p):
+        Held.p = p
+        half = above(lambda x: Held.p - x[0] - x[1])
+        return optimize.minimize(lambda x: np.sum((x - Held.p) ** 2), [0.3, 0.1], method="SLSQP", constraints=half).x
+
+    np.testing.assert_allclose(wg.jacobian(found)(2.0), [0.5, 0.5], rtol=1e-9)
+
+
 # ---- points without derivatives
 
 
 def nearest(p, constraints, **options):
-    return optimize.minimize(lambda x: np.sum((x - p) ** 2), [0.3, 0.1], constraints=constraints, method="SLSQP", **options).x
+    return optimize.minimize(
+        lambda x: np.sum((x - p) ** 2), [0.3, 0.1], constraints=constraints, method="SLSQP", **options
+    ).x
 
 
 def test_weakly_active_constraint_raises():
@@ -245,9 +294,11 @@ def test_dependent_constraints_raise():
 
 
 def test_undetermined_minimum_raises():
-    flat = lambda p: optimize.minimize(
-        lambda x: (x[0] - p) ** 2, [0.0, 0.0, 0.5], method="SLSQP", constraints=equal(lambda x: x[1] + x[2] - 1)
-    ).x
+    flat = lambda p: (
+        optimize.minimize(
+            lambda x: (x[0] - p) ** 2, [0.0, 0.0, 0.5], method="SLSQP", constraints=equal(lambda x: x[1] + x[2] - 1)
+        ).x
+    )
     with pytest.raises(wg.SingularJacobianError):
         wg.jacobian(flat)(2.0)
 

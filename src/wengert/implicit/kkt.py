@@ -299,9 +299,7 @@ class _State:
 
         #: multipliers that rounding, or a small move of x, may cause
         self.hidden = np.zeros(side.size)
-        self.hidden[:n] = np.maximum(
-            UNDECIDED * np.abs(np.diagonal(self.hessian)) * self.scale, ROUNDING * terms
-        )
+        self.hidden[:n] = np.maximum(UNDECIDED * np.abs(np.diagonal(self.hessian)) * self.scale, ROUNDING * terms)
         if rows.size:
             inverse = factor.solve(np.eye(z.size)[k:])[:, k:]
             sizes = np.max(np.abs(self.jacobian[rows]), axis=1, initial=0)

@@ -1,4 +1,4 @@
-"""Bounds and constraints of `minimize`: SciPy's classes, which here accept traced values, and how problems read them."""
+"""Bounds and constraints of `minimize`: SciPy's classes, extended to traced values, and their general form."""
 
 from __future__ import annotations
 

@@ -28,7 +28,6 @@ from wengert.scipy.results import traced_result, with_bits
 from wengert.transforms.second import Products
 
 
-
 @mirrors(scipy.optimize.least_squares)
 def least_squares(call):
     """Uses the exact Jacobian. The derivative is that of the full equations, with second derivatives of the residuals.
@@ -96,6 +95,8 @@ def minimize(call):
     objective, constraints, their limits and bounds may read traced values. If it is undecided whether a constraint is
     active, `NonSmoothError` is raised.
     """
+    if hasattr(call["bounds"], "__next__"):  # read by SciPy and again afterwards
+        call.arguments["bounds"] = list(call["bounds"])
     method = call["method"]
     if method is None:
         method = "SLSQP" if call["constraints"] else "BFGS" if call["bounds"] is None else "L-BFGS-B"
