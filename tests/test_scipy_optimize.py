@@ -998,6 +998,13 @@ def test_errors_of_the_function_surface_unchanged(name):
 def of_scipy(name):
     """Return calls of SciPy's solvers with a traced value, through arguments and through a closure."""
     solver = getattr(scipy.optimize, name)
+    if name == "linprog":
+        return (
+            lambda p: solver(np.stack([p, 1.0]), np.eye(2), np.ones(2)),
+            lambda p: solver(np.ones(2), np.eye(2), np.stack([p, 1.0])),
+        )
+    if name in ("lsq_linear", "nnls"):
+        return lambda p: solver(np.stack([p, 1.0]), np.eye(2)), lambda p: solver(np.eye(2), np.stack([p, 1.0]))
     f = {"minimize": valley, "least_squares": misfit, "fixed_point": contraction}.get(name, scalar)
     f = coupled if name in ("root", "fsolve") else f
     start = [0.5, 0.2]
@@ -1005,13 +1012,13 @@ def of_scipy(name):
         start = (0.0, 1.0)
     elif name in ("newton", "fixed_point"):
         start = (0.5,)
-    elif name == "root_scalar":
+    elif name in ("root_scalar", "minimize_scalar"):
         start = ()
     else:
         start = (start,)
     options = {"bracket": (0.0, 1.0)} if name == "root_scalar" else {}
     names = list(inspect.signature(solver).parameters)
-    at = dict(zip(names[1:], start)) if name != "root_scalar" else {}
+    at = dict(zip(names[1:], start))
     return (
         lambda p: solver(f, args=(p,), **at, **options),
         lambda p: solver(lambda x: f(x, p), **at, **options),

@@ -18,7 +18,7 @@ REFUSED = (wg.TracedValueError, wg.UnsupportedFunctionError, wg.SingularJacobian
 #: arguments that select behaviour and hold no floats
 WORDS = {
     *("method", "full_output", "disp", "col_deriv", "maxfev", "maxiter", "max_nfev", "verbose", "tr_solver"),
-    *("k", "band", "workers"),
+    *("k", "band", "workers", "lsq_solver", "lsmr_maxiter", "max_iter"),
 }
 
 
@@ -74,6 +74,22 @@ def least_squares(**given):
 
 def minimize(**given):
     return optimize.minimize(**{"fun": bowl, "x0": [1.0], "tol": 1e-10, **given}).x[0]
+
+
+def lsq_linear(**given):
+    return optimize.lsq_linear(**{"A": np.eye(2), "b": [1.0, 2.0], "tol": 1e-14, **given}).x[0]
+
+
+def nnls(**given):
+    return optimize.nnls(**{"A": np.eye(2), "b": [1.0, 2.0], **given})[0][0]
+
+
+def linprog(**given):
+    return optimize.linprog(**{"c": [-1.0, -1.0], "A_ub": [[2.0, 1.0], [1.0, 3.0]], "b_ub": [2.0, 3.0], **given}).fun
+
+
+def minimize_scalar(**given):
+    return optimize.minimize_scalar(**{"fun": lambda x, q=2.0: (x - q) ** 2, **given}).x
 
 
 def slsqp(constraints, method="SLSQP"):
@@ -192,6 +208,49 @@ CASES = {
             "constraints": (lambda p: {"constraints": {"type": "ineq", "fun": lambda x: p - x[0]}}, "followed"),
             "callback": (lambda p: {"callback": callback(p)}, "zero"),
             "options": (lambda p: {"options": {"gtol": 1e-10 * p}}, "zero"),
+        },
+    ),
+}
+CASES |= {
+    "lsq_linear": (
+        lsq_linear,
+        {
+            "A": (lambda p: {"A": [[p, 1.0], [0.0, 1.0]]}, "followed"),
+            "b": (lambda p: {"b": [p, 1.0]}, "followed"),
+            "bounds": (lambda p: {"bounds": (0.0, [p / 2, 9.0])}, "followed"),
+            "lsmr_tol": (lambda p: {"lsmr_tol": 1e-10 * p}, "zero"),
+        },
+    ),
+    "nnls": (
+        nnls,
+        {
+            "A": (lambda p: {"A": [[p, 0.0], [0.0, 1.0]]}, "followed"),
+            "b": (lambda p: {"b": np.stack([p, 1.0])}, "followed"),
+        },
+    ),
+    "linprog": (
+        linprog,
+        {
+            "c": (lambda p: {"c": [-1.0, -p]}, "followed"),
+            "A_ub": (lambda p: {"A_ub": [[2.0, p], [1.0, 3.0]]}, "followed"),
+            "b_ub": (lambda p: {"b_ub": [p, 3.0]}, "followed"),
+            "A_eq": (lambda p: {"A_eq": [[p, 5.0]], "b_eq": [2.0]}, "followed"),
+            "b_eq": (lambda p: {"A_eq": [[1.0, 5.0]], "b_eq": [p]}, "followed"),
+            "bounds": (lambda p: {"bounds": [(0.0, p / 4), (0.0, None)]}, "followed"),
+            "callback": (lambda p: {"callback": callback(p), "method": "highs"}, "refused"),
+            "options": (lambda p: {"options": {"primal_feasibility_tolerance": 1e-8 * p}}, "refused"),
+            "x0": (lambda p: {"x0": [p, 0.0]}, "refused"),
+            "integrality": (lambda p: {"integrality": [p, 0.0]}, "refused"),
+        },
+    ),
+    "minimize_scalar": (
+        minimize_scalar,
+        {
+            "fun": (lambda p: {"fun": lambda x: (x - p) ** 2}, "followed"),
+            "args": (lambda p: {"args": (p,)}, "followed"),
+            "bounds": (lambda p: {"bounds": (0.0, p)}, "followed"),
+            "bracket": (lambda p: {"bracket": (0.0, p)}, "zero"),
+            "options": (lambda p: {"options": {"xtol": 1e-8 * p}}, "zero"),
         },
     ),
 }

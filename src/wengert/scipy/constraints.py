@@ -85,8 +85,13 @@ def read_constraints(constraints: Any, x: np.ndarray, name: str) -> list[Constra
 
 def _product(A):
     """Return the function that multiplies by a matrix."""
-    A = A.toarray() if hasattr(A, "toarray") else A
+    A = dense(A)
     return lambda x: A @ x
+
+
+def dense(A: Any) -> Any:
+    """Return a matrix, which may be sparse, a list or traced, as a 2-D array."""
+    return A.toarray() if hasattr(A, "toarray") else np.atleast_2d(from_list(A))
 
 
 def _listed(constraints):

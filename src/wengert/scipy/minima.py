@@ -18,12 +18,20 @@ from scipy.sparse import csr_array
 
 from wengert import api
 from wengert.containers import plain_copy
+from wengert.core.dispatch.dispatch import from_list
 from wengert.core.operands.var import holds_traced
 from wengert.core.rebind.rebind import rebound
 from wengert.errors import ConvergenceError, NonSmoothError, SingularJacobianError, UnsupportedFunctionError
 from wengert.implicit.kkt import Problem, guess, identify
-from wengert.scipy.constraints import Bounds, ends_of_bounds, read_constraints, with_jacobians
-from wengert.scipy.mirror import CONVERGED_CORRECTION, Call, mirrors
+from wengert.scipy.constraints import (
+    Bounds,
+    LinearConstraint,
+    dense,
+    ends_of_bounds,
+    read_constraints,
+    with_jacobians,
+)
+from wengert.scipy.mirror import CONVERGED_CORRECTION, Call, check_plain, mirrors
 from wengert.scipy.results import traced_result, with_bits
 from wengert.transforms.second import Products
 
@@ -208,3 +216,91 @@ class _Minimum:
     def fun(self) -> Any:
         """Return the minimum value; by the envelope theorem, its slope is that of the Lagrangian."""
         return self.phi(self.x) if self.conditions is None else self.conditions.fun(self.unknowns)
+
+
+# ---- problems given by matrices
+
+
+@mirrors(scipy.optimize.lsq_linear)
+def lsq_linear(call):
+    """A, b and bounds may be traced. A variable at an active bound has the derivative of the bound."""
+    if call.traced:
+        check_plain(call.name, "solution", call.arguments, "A", "b", "bounds", "tol", "lsmr_tol")
+    found = call.run()
+    if not call.traced or not call.holds_traced:
+        return found
+    A, b, bounds = dense(call["A"]), from_list(call["b"]), call["bounds"]
+    bounds = bounds if isinstance(bounds, scipy.optimize.Bounds) else Bounds(*bounds)
+    minimum = _Minimum(call, found, lambda x: 0.5 * np.sum((A @ x - b) ** 2), bounds, ())
+    residuals = A @ minimum.x - b
+    values = {"fun": with_bits(found.fun, residuals), "cost": with_bits(found.cost, 0.5 * residuals @ residuals)}
+    return traced_result(found, x=minimum.x, info=call.info, **values)
+
+
+@mirrors(scipy.optimize.nnls)
+def nnls(call):
+    """A and b may be traced. The derivative of a variable at zero is zero."""
+    if call.traced:
+        check_plain(call.name, "solution", call.arguments, "A", "b")
+    x, norm = call.run()
+    if not call.traced or not call.holds_traced:
+        return x, norm
+    A, b = dense(call["A"]), from_list(call["b"])
+    found = OptimizeResult(x=x, success=True, message="")
+    minimum = _Minimum(call, found, lambda x: 0.5 * np.sum((A @ x - b) ** 2), Bounds(np.zeros(x.size)), ())
+    return minimum.x, with_bits(norm, np.linalg.norm(A @ minimum.x - b))
+
+
+@mirrors(scipy.optimize.linprog)
+def linprog(call):
+    """The objective, constraints and bounds may be traced. The solution is that of its active constraints.
+
+    If the solution or the multipliers are not unique, an error is raised.
+    """
+    if call.traced:
+        check_plain(call.name, "solution", call.arguments, "c", "A_ub", "b_ub", "A_eq", "b_eq", "bounds")
+    found = call.run()
+    if not call.traced or not call.holds_traced:
+        return found
+    if call["integrality"] is not None and np.any(call["integrality"]):
+        raise UnsupportedFunctionError(
+            f"{call.name}: integer variables have no derivative: solve with plain numbers, fix them by bounds, and "
+            "solve for the others"
+        )
+    if not found.success:
+        call.fail(found.message)
+        raise ConvergenceError(f"{call.name}: {found.message}")
+    c, constraints = np.reshape(from_list(call["c"]), (-1,)), []
+    for A, b, low in ((call["A_ub"], call["b_ub"], -np.inf), (call["A_eq"], call["b_eq"], None)):
+        if A is not None and np.size(b := from_list(b)):
+            constraints.append(LinearConstraint(dense(A), b if low is None else low, b))
+    minimum = _Minimum(call, found, lambda x: np.sum(c * x), _pairs(call["bounds"], found.x.size), constraints)
+    x, fun = minimum.x, minimum.fun()
+    return traced_result(found, x=x, fun=with_bits(found.fun, fun), info=call.info)
+
+
+def _pairs(bounds, n):
+    """Return the bounds of `linprog` as n pairs; a single pair is for all variables."""
+    rows = list((0, None) if bounds is None else bounds)
+    if not any(isinstance(row, (list, tuple)) or getattr(row, "ndim", 0) for row in rows):
+        rows = [rows]
+    return rows * n if len(rows) == 1 else rows
+
+
+@mirrors(scipy.optimize.minimize_scalar)
+def minimize_scalar(call):
+    """The derivative is that of a point with vanishing slope, or with ``bounds`` that of an active bound."""
+    found = call.run()
+    if not call.traced:
+        return found
+    value, bounds = _scalar_valued(call.value), call["bounds"]
+    if callable(call["method"]) and call.reads_traced("method"):
+        raise UnsupportedFunctionError(f"{call.name}: a custom method reads a traced value: let the objective read it")
+    at = OptimizeResult(found, x=np.array([float(found.x)]))
+    at.setdefault("message", "")
+    pairs = None if bounds is None else [tuple(bounds)]
+    minimum = _Minimum(call, at, lambda x: value(x[0]), pairs, ())
+    x, fun = minimum.x, minimum.fun()
+    if not holds_traced((x, fun)):
+        return found
+    return traced_result(found, x=x[0], fun=with_bits(found.fun, fun), info=call.info)

@@ -119,7 +119,7 @@ class Call:
         for key, allowed in OPTIONS.items():
             if not any(options[key] is value or options[key] == value for value in allowed):
                 raise ValueError(f"{self.name}: {key} is one of {', '.join(map(repr, allowed))}, not {options[key]!r}")
-        args = _as_tuple(original, self["args"])
+        args = _as_tuple(original, self["args"]) if "args" in defaults else ()
         self._plain: dict | None = None
         f = next(iter(arguments.values()))
         given = (f, args, arguments.get("kwargs") or {}, self.returns_derivatives, self.name)

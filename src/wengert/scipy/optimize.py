@@ -33,7 +33,7 @@ from wengert.core.operands.var import holds_traced
 from wengert.implicit.stripped import stripped
 from wengert.scipy import recorded
 from wengert.scipy.constraints import Bounds, LinearConstraint, NonlinearConstraint
-from wengert.scipy.minima import least_squares, minimize
+from wengert.scipy.minima import least_squares, linprog, lsq_linear, minimize, minimize_scalar, nnls
 from wengert.scipy.mirror import mirrors
 from wengert.scipy.results import recorded_result, traced_result
 
@@ -47,8 +47,12 @@ __all__ = [
     "fixed_point",
     "fsolve",
     "least_squares",
+    "linprog",
+    "lsq_linear",
     "minimize",
+    "minimize_scalar",
     "newton",
+    "nnls",
     "ridder",
     "root",
     "root_scalar",
