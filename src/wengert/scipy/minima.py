@@ -1,4 +1,4 @@
-"""`least_squares` and `minimize`: minima as differentiable functions, also at bounds and under constraints.
+"""`minimize`, `least_squares`, `linprog` and others: differentiable minima, also at bounds and under constraints.
 
 A minimum without active bounds and constraints is a root of the gradient, whose Jacobian is positive definite.
 All others solve the conditions of `wengert.implicit.kkt`.
