@@ -107,18 +107,21 @@ shows_text = None
 
 #: functions of scipy.optimize that wengert.scipy.optimize replaces
 MIRRORED = frozenset(
-    "root fsolve root_scalar bisect brenth brentq ridder toms748 newton fixed_point least_squares minimize".split()
+    "root fsolve root_scalar bisect brenth brentq ridder toms748 newton fixed_point least_squares minimize "
+    "lsq_linear nnls linprog minimize_scalar".split()
 )
 
 
 _INTEGRAL = "use wengert.scipy.integrate.{}, whose result has its derivative"
 _TERMS = "write a sum over as many terms as needed"
 _MINIMUM = "use wengert.scipy.optimize.minimize, whose solution has its derivative"
+_SCALAR_MINIMUM = "use wengert.scipy.optimize.minimize_scalar, whose solution has its derivative"
 _ROOT = "use wengert.scipy.optimize.root_scalar, whose solution has its derivative"
 #: other functions of SciPy that iterate to convergence on traced values, by module: what to write instead
 ITERATIVE = {
     "scipy.optimize": {
-        **dict.fromkeys(("brent", "golden", "fminbound", "bracket"), _MINIMUM),
+        **dict.fromkeys(("brent", "golden", "fminbound", "bracket"), _SCALAR_MINIMUM),
+        "fmin_powell": _MINIMUM,
         "line_search": "write the step as a function of the point, or pass wengert.stop_gradient(step)",
     },
     "scipy.optimize.elementwise": {

@@ -9,6 +9,7 @@ makes the solution a function of the traced values.
 from __future__ import annotations
 
 import contextlib
+import copy
 import inspect
 import types
 import warnings
@@ -16,6 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import scipy.optimize
 
 from wengert.containers import plain_copy
 from wengert.core.dispatch.dispatch import from_list
@@ -117,11 +119,11 @@ class Call:
         for key, allowed in OPTIONS.items():
             if not any(options[key] is value or options[key] == value for value in allowed):
                 raise ValueError(f"{self.name}: {key} is one of {', '.join(map(repr, allowed))}, not {options[key]!r}")
-        args = _as_tuple(original, self["args"])
+        args = _as_tuple(original, self["args"]) if "args" in defaults else ()
         self._plain: dict | None = None
         f = next(iter(arguments.values()))
         given = (f, args, arguments.get("kwargs") or {}, self.returns_derivatives, self.name)
-        self.value, self.residual = _Value(*given), _Residual(*given)
+        self.value, self.residual = Value(*given), _Residual(*given)
 
     def recorded(self, solve: Callable, starts: tuple, shape: tuple, plain: dict) -> tuple:
         """Append the solver to the recording; return the solution and SciPy's outcome.
@@ -216,6 +218,8 @@ class Call:
         for name in _FUNCTIONS:
             if callable(arguments.get(name)):
                 arguments[name] = _Guarded(self, arguments[name])
+        if arguments.get("constraints"):
+            arguments["constraints"] = _with_functions(arguments["constraints"], lambda f: _Guarded(self, f))
         try:
             return self.original(**arguments)
         except Exception as error:
@@ -271,7 +275,7 @@ class Call:
 
         Rounding errors keep many solvers from reaching their tolerance, and they then report failure.
         """
-        if np.ndim(converged) or np.size(x) > MAX_CHECKED_UNKNOWNS or not np.isfinite(x).all():
+        if np.ndim(converged) or not 0 < np.size(x) <= MAX_CHECKED_UNKNOWNS or not np.isfinite(x).all():
             return False
         self._state = information(residual, x, (), self.name, "auto", "auto")
         return self._state.correction <= CONVERGED_CORRECTION
@@ -297,6 +301,20 @@ def _functions_in(constraints):
         return [(constraints["fun"], args if isinstance(args, tuple) else (args,))]
     fun = getattr(constraints, "fun", None)  # of a NonlinearConstraint; other types hold only matrices
     return [(fun, ())] if callable(fun) else []
+
+
+def _with_functions(constraints: Any, wrap: Callable) -> Any:
+    """Return constraints with all their functions wrapped."""
+    if isinstance(constraints, (list, tuple)):
+        return type(constraints)(_with_functions(constraint, wrap) for constraint in constraints)
+    if isinstance(constraints, dict):
+        return {key: wrap(x) if key in ("fun", "jac") and callable(x) else x for key, x in constraints.items()}
+    if isinstance(constraints, scipy.optimize.NonlinearConstraint):
+        constraints = copy.copy(constraints)
+        for key in ("fun", "jac", "hess"):
+            if callable(function := getattr(constraints, key)):
+                setattr(constraints, key, wrap(function))
+    return constraints
 
 
 def _as_tuple(original, args):
@@ -327,7 +345,7 @@ class _NotRebound:
         return self if owner is None else types.MethodType(self.method, owner)
 
 
-class _Value:
+class Value:
     """The user's function of the unknowns alone; traced if it reads traced values."""
 
     def __init__(self, f: Callable, args: tuple, kwargs: dict, has_derivatives: bool, name: str):
@@ -342,8 +360,8 @@ class _Value:
     __call__ = _NotRebound(_run)
 
 
-class _Residual(_Value):
-    """Like `_Value`, reshaped to the unknowns."""
+class _Residual(Value):
+    """Like `Value`, reshaped to the unknowns."""
 
     def _run_in_shape(self, x):
         y = self._run(x)

@@ -20,36 +20,39 @@ The start, the ends of a bracket, tolerances and options have no derivative, sin
 
 from __future__ import annotations
 
-import functools
 import warnings
 
 import numpy as np
 import scipy.optimize
-from scipy.sparse import csr_array
 
 from wengert import api
 from wengert.containers import plain_copy
 from wengert.core.dispatch.dispatch import stacked
 from wengert.core.levels import running
 from wengert.core.operands.var import holds_traced
-from wengert.core.rebind.rebind import rebound
-from wengert.errors import NonSmoothError, UnsupportedFunctionError
 from wengert.implicit.stripped import stripped
-from wengert.implicit.theorem import plain_function
 from wengert.scipy import recorded
+from wengert.scipy.constraints import Bounds, LinearConstraint, NonlinearConstraint
+from wengert.scipy.minima import least_squares, linprog, lsq_linear, minimize, minimize_scalar, nnls
 from wengert.scipy.mirror import mirrors
-from wengert.scipy.results import recorded_result, traced_result, with_bits
-from wengert.transforms.second import Products
+from wengert.scipy.results import recorded_result, traced_result
 
 __all__ = [
+    "Bounds",
+    "LinearConstraint",
+    "NonlinearConstraint",
     "bisect",
     "brenth",
     "brentq",
     "fixed_point",
     "fsolve",
     "least_squares",
+    "linprog",
+    "lsq_linear",
     "minimize",
+    "minimize_scalar",
     "newton",
+    "nnls",
     "ridder",
     "root",
     "root_scalar",
@@ -302,194 +305,3 @@ def _recorded_scalar(call, method):
     options = {key: call[key] for key in ("xtol", "rtol", "maxiter", "options")}
     solve = recorded.RootScalar({**options, "method": method or None}, tuple(given))
     return call.recorded(solve, tuple(starts), (), options)
-
-
-# ---- minima
-
-
-@mirrors(scipy.optimize.least_squares)
-def least_squares(call):
-    """Uses the exact Jacobian. The derivative is that of the full equations, with second derivatives of the residuals.
-
-    A variable at an active bound is fixed: its derivative is zero, and the others are free.
-    """
-
-    def supply(arguments):
-        if "jac" not in arguments:
-            J = api.jacobian(arguments["fun"])
-            arguments["fun"], arguments["jac"] = J.fun, J
-            if arguments.get("jac_sparsity") is not None:  # SciPy expects a sparse matrix
-                arguments["jac"] = lambda *args, **kwargs: csr_array(J(*args, **kwargs))
-
-    found = call.run(supply)
-    if not call.traced:
-        return found
-    value, loss, scale = call.value, _loss(call["loss"]), call["f_scale"]
-
-    def cost(residuals):
-        return 0.5 * scale**2 * np.sum(loss((np.atleast_1d(residuals) / scale) ** 2))
-
-    x = _minimum(call, lambda x: cost(value(x)), found, _at_active_bound(call, found))
-    if not holds_traced(x):
-        return found
-    residuals = np.atleast_1d(value(x))
-    values = {"fun": with_bits(found.fun, residuals), "cost": with_bits(found.cost, cost(residuals))}
-    return traced_result(found, () if found.active_mask.any() else ("grad",), x=x, info=call.info, **values)
-
-
-def _at_active_bound(call, found):
-    """Mask of the variables at an active bound."""
-    bounds = stripped(call["bounds"])
-    ends = (bounds.lb, bounds.ub) if isinstance(bounds, scipy.optimize.Bounds) else bounds
-    held = (found.active_mask != 0) | _is_at_end(found.x, *ends)
-    if held.any() and call.reads_traced("bounds"):
-        raise UnsupportedFunctionError(
-            f"{call.name}: a bound that holds a variable depends on a traced value, and the solution has no derivative "
-            "through it: write the variable as that bound, and solve for the others"
-        )
-    return held
-
-
-def _is_at_end(x, low, high):
-    """Mask of the variables at the end of their range, up to rounding."""
-    near = 1e-8 * np.maximum(1, abs(x))
-    return (x <= np.asarray(low) + near) | (x >= np.asarray(high) - near)
-
-
-def _loss(loss):
-    """Loss function of squared residuals, as SciPy defines it."""
-    return _LOSSES[loss] if isinstance(loss, str) else lambda z: rebound(loss)(z)[0]
-
-
-_LOSSES = {
-    "linear": lambda z: z,
-    "soft_l1": lambda z: 2 * ((1 + z) ** 0.5 - 1),
-    "huber": lambda z: np.where(z <= 1, z, 2 * z**0.5 - 1),
-    "cauchy": np.log1p,
-    "arctan": np.arctan,
-}
-
-#: methods of `minimize` that take a gradient, a Hessian, or Hessian-vector products
-_TAKES_GRADIENT = ("cg", "bfgs", "l-bfgs-b", "tnc", "slsqp")
-_TAKES_HESSIAN = ("dogleg", "trust-exact")
-_TAKES_PRODUCTS = ("newton-cg", "trust-ncg", "trust-krylov", "trust-constr")
-
-#: maximum number of variables for which a method that takes either gets the Hessian, in one recording and one sweep
-MAX_HESSIAN_SIZE = 500
-
-
-@mirrors(scipy.optimize.minimize)
-def minimize(call):
-    """Uses the exact gradient, Hessian, or Hessian-vector products, as the method takes them.
-
-    So do constraints given as dictionaries.
-    The derivative is that of a point with vanishing gradient; active bounds and constraints have no derivative yet.
-    """
-    method = call["method"]
-    if method is None:
-        method = "SLSQP" if call["constraints"] else "BFGS" if call["bounds"] is None else "L-BFGS-B"
-    kind = "custom" if callable(method) else method.lower()
-
-    def supply(arguments):
-        f = _scalar_valued(arguments["fun"], arguments.get("jac") is True)
-        if arguments.get("jac") is None and kind in (*_TAKES_GRADIENT, *_TAKES_HESSIAN, *_TAKES_PRODUCTS, "custom"):
-            _share(arguments, "fun", "jac", api.grad(f))
-        if arguments.get("hess") is None and arguments.get("hessp") is None:
-            if kind in _TAKES_HESSIAN or (kind in _TAKES_PRODUCTS and np.size(arguments["x0"]) <= MAX_HESSIAN_SIZE):
-                arguments["hess"] = api.hessian(f)
-            elif kind in _TAKES_PRODUCTS:
-                arguments["hessp"] = api.hvp(f) if hasattr(type(f), "__wengert__") else Products(f)
-        if arguments.get("constraints"):
-            arguments["constraints"] = _with_jacobians(arguments["constraints"])
-
-    found = call.run(supply)
-    if not call.traced:
-        return found
-    phi = _scalar_valued(call.value)
-    if kind == "custom" and call.reads_traced("method"):
-        raise UnsupportedFunctionError(
-            f"{call.name}: a custom method reads a traced value, which gives the minimum no derivative: let the "
-            "objective read it, or pass wengert.stop_gradient(value)"
-        )
-    if call["constraints"] or call["bounds"] is not None:
-        _check_unconstrained(call, found.x, holds_traced(api.grad(phi)(found.x)))
-    x = _minimum(call, phi, found, np.zeros(found.x.shape, dtype=bool))
-    if not holds_traced(x):
-        return found
-    return traced_result(found, ("jac",), x=x, fun=with_bits(found.fun, phi(x)), info=call.info)
-
-
-def _scalar_valued(f, has_gradient=False):
-    """Wrap f for differentiation: SciPy accepts a one-element array as a scalar, and a gradient beside the value."""
-    if hasattr(type(f), "__wengert__") and not has_gradient:
-        return f
-
-    @functools.wraps(f, updated=())
-    def number(*args):
-        y = rebound(f)(*args)
-        y = y[0] if has_gradient else y
-        return np.reshape(y, ()) if np.ndim(y) and np.size(y) == 1 else y
-
-    return number
-
-
-def _with_jacobians(constraints):
-    """Add Jacobians to the constraints that are dictionaries."""
-    if isinstance(constraints, dict):
-        constraints = [constraints]
-    elif not isinstance(constraints, (list, tuple)):
-        return constraints
-    return [
-        {**c, "jac": api.jacobian(c["fun"])} if isinstance(c, dict) and c.get("jac") is None else c for c in constraints
-    ]
-
-
-def _minimum(call, phi, found, held):
-    """The minimum of phi as a function of traced values; held variables are constants."""
-    gradient = api.grad(phi)
-    if not held.any():
-        return call.solution(gradient, found.x, found.success, found.message, symmetric=True)
-    slope = gradient(found.x)
-    if not holds_traced(slope):
-        return found.x
-    slope = abs(plain_copy(slope))
-    curvature = np.diagonal(plain_function(api.hessian(phi))(found.x))
-    hidden = 1e-8 * abs(curvature) * np.maximum(1, abs(found.x))  # change of the slope over a relative move of 1e-8
-    weak = held & (slope <= np.maximum(hidden, 10 * np.max(slope, where=~held, initial=0)))
-    if weak.any():
-        raise NonSmoothError(
-            f"{call.name} has no derivative here: it is undecided whether the bound of variable "
-            f"{np.flatnonzero(weak)[0]} is "
-            f"active, since the slope there is {slope[weak][0]:.3g}"
-        )
-    fixed, place = np.where(held, found.x, 0.0), np.eye(held.size)[:, ~held]
-
-    def free_slope(x):
-        return place.T @ gradient(fixed + place @ x)
-
-    free = call.solution(free_slope, found.x[~held], found.success, found.message, symmetric=True)
-    return fixed + place @ free
-
-
-def _check_unconstrained(call, x, is_traced):
-    """Raise if traced values move a minimum that may lie at a bound or a constraint."""
-    constraints, bounds = call["constraints"], call["bounds"]
-    if constraints and (is_traced or call.reads_traced("constraints", x)):
-        raise UnsupportedFunctionError(
-            f"{call.name}: a minimum under constraints is not differentiable yet: solve its Karush-Kuhn-Tucker "
-            "conditions "
-            "with wengert.scipy.optimize.root, or eliminate the constraints by a change of variables"
-        )
-    if bounds is None or not (is_traced or call.reads_traced("bounds")):
-        return
-    bounds = stripped(bounds)
-    if isinstance(bounds, scipy.optimize.Bounds):
-        low, high = bounds.lb, bounds.ub
-    else:
-        low, high = np.array(bounds, dtype=float).T  # None becomes NaN, which equals no value
-    at_bound = np.flatnonzero(_is_at_end(x, low, high))
-    if at_bound.size:
-        raise UnsupportedFunctionError(
-            f"{call.name}: variable {at_bound[0]} is at a bound, which is not differentiable yet: minimize "
-            "over the other variables with this one fixed"
-        )

@@ -1,0 +1,389 @@
+"""Minima under bounds and constraints, by the Karush-Kuhn-Tucker conditions of the active set.
+
+The input is a problem, to minimise phi(x) with low <= x <= high and low_i <= c_i(x) <= high_i, and a point near its
+solution.  `identify` finds the active set and the multipliers; `Problem.conditions` makes them equations for
+`wengert.implicit.theorem`.
+Variables at an active bound are eliminated, and the other active constraints are equations with multipliers ::
+
+    d/dx [phi(x) - lambda . (c_A(x) - t_A)] = 0  for the free variables,     c_A(x) = t_A
+
+These equations determine a differentiable solution if the gradients of the active constraints are independent, each
+multiplier of an inequality has its sign and is not zero, and the Hessian of the Lagrangian is positive definite along
+the active constraints (Fiacco 1976).  `identify` checks all of this at a point improved by Newton's method, and that
+the other constraints hold there: the point is then an isolated local minimum, whichever way it was found.
+The multipliers are estimated by nonnegative least squares, and constraints are added and dropped until all signs are
+right, since solvers stop at a distance from active constraints.
+
+References
+----------
+Fiacco (1976), Sensitivity analysis for nonlinear programming using penalty methods. doi:10.1007/BF01580677
+Nocedal and Wright (2006), Numerical Optimization, chapter 12. doi:10.1007/978-0-387-40065-5
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from wengert import api
+from wengert.containers import plain_copy
+from wengert.core.operands.var import holds_traced
+from wengert.errors import ConvergenceError, NonSmoothError, SingularJacobianError
+from wengert.implicit.stripped import stripped
+from wengert.implicit.theorem import MAX_CORRECTION, Equations, plain_function
+
+#: a constraint may be active if a change of x by this fraction of max(1, abs(x)) would reach it
+NEAR = 1e-3
+
+#: it is undecided whether a constraint is active if a change of x by this fraction would decide it
+UNDECIDED = 1e-8
+
+#: multipliers below this fraction of the terms of the gradient of the Lagrangian are rounding errors
+ROUNDING = 1e-10
+
+#: maximum number of changes of the active set
+MAX_CHANGES = 30
+
+#: maximum number of Newton steps for one active set
+MAX_STEPS = 20
+
+
+@dataclass
+class Constraint:
+    """``low <= value(x) <= high``, elementwise; `low` and `high` may be traced arrays."""
+
+    value: Callable
+    low: Any
+    high: Any
+
+
+@dataclass
+class Conditions:
+    """Optimality conditions for one active set.
+
+    Attributes
+    ----------
+    residual : callable
+        Equations for the free variables and the multipliers, in one array.
+    join : callable
+        Returns all variables x, given the unknowns of `residual`.
+    lagrangian : callable
+        Lagrangian of x and the multipliers; its value at a solution is that of the objective.
+    n_free : int
+        Number of free variables; the multipliers follow them.
+    """
+
+    residual: Callable
+    join: Callable
+    lagrangian: Callable
+    n_free: int
+
+    def fun(self, z: Any) -> Any:
+        """Return the minimum value, with its derivatives."""
+        return self.lagrangian(self.join(z), z[self.n_free :])
+
+
+@dataclass
+class Solution:
+    """Active set of a solution, with the unknowns of its conditions as found, and as improved by Newton's method.
+
+    `side` holds -1 for each variable, and then each constraint, at its lower end, 1 at its upper end, otherwise 0.
+    `correction` is the largest relative change of x by the improvement.
+    """
+
+    side: np.ndarray
+    found: np.ndarray
+    improved: np.ndarray
+    correction: float
+
+
+class Problem:
+    """Minimise ``objective(x)`` under bounds of x and other constraints, all of which may read traced values."""
+
+    def __init__(self, objective: Callable, low: Any, high: Any, constraints: list[Constraint], name: str):
+        self.objective = objective
+        self.low, self.high = low, high
+        self.constraints = constraints
+        self.name = name
+
+    def reads_traced(self, x: np.ndarray) -> bool:
+        """Return whether the problem depends on traced values."""
+        ends = [end for c in self.constraints for end in (c.low, c.high)]
+        return (
+            holds_traced((self.low, self.high, *ends))
+            or holds_traced(self.objective(x))
+            or any(holds_traced(c.value(x)) for c in self.constraints)
+        )
+
+    def conditions(self, side: np.ndarray) -> Conditions:
+        """Return the optimality conditions with the given active set."""
+        n = np.size(self.low)
+        at = side[:n]
+        place = np.eye(n)[:, at == 0]
+        fixed = np.where(at < 0, self.low, np.where(at > 0, self.high, 0.0))
+        parts, start, n_free, objective = [], n, place.shape[1], self.objective
+        for c in self.constraints:
+            stop = start + np.size(c.low)
+            rows = np.flatnonzero(side[start:stop])
+            if rows.size:
+                parts.append((c.value, rows, np.where(side[start:stop][rows] < 0, c.low[rows], c.high[rows])))
+            start = stop
+
+        def violation(x):
+            return np.concatenate([np.reshape(value(x), (-1,))[rows] - target for value, rows, target in parts])
+
+        def lagrangian(x, multipliers):
+            y = objective(x)
+            return y - np.sum(multipliers * violation(x)) if parts else y
+
+        slope = api.grad(lagrangian)
+
+        def join(z):
+            return fixed + place @ z[:n_free]
+
+        def residual(z):
+            x = join(z)
+            stationary = place.T @ slope(x, z[n_free:])
+            return np.concatenate([stationary, violation(x)]) if parts else stationary
+
+        return Conditions(residual, join, lagrangian, n_free)
+
+
+class _Plain:
+    """Values and derivatives of a problem without traced values; its constraints begin with the variables."""
+
+    def __init__(self, problem, x):
+        self.n = x.size
+        constraints = problem.constraints
+        ends = stripped([(problem.low, problem.high), *((c.low, c.high) for c in constraints)])
+        self.low, self.high = (np.concatenate([np.ravel(pair[i]) for pair in ends]) for i in (0, 1))
+        self.is_equation = self.low == self.high
+        self.slope = plain_function(api.grad(problem.objective))
+        self.parts = [(plain_function(c.value), plain_function(api.jacobian(c.value))) for c in constraints]
+
+    def values(self, x):
+        return np.concatenate([x, *(np.ravel(value(x)) for value, _ in self.parts)])
+
+    def jacobian(self, x):
+        return np.concatenate([np.eye(self.n), *(np.reshape(J(x), (-1, self.n)) for _, J in self.parts)])
+
+    def slack(self, x):
+        """Return the distance of each constraint to the nearer end of its range, and the side of that end."""
+        c = self.values(x)
+        below, above = c - self.low, self.high - c
+        return np.minimum(below, above), np.where(below <= above, -1, 1)
+
+
+def identify(problem: Problem, x: np.ndarray, on_singular: str) -> Solution:
+    """Return the active set at the solution `x`, with multipliers; raise if it is no differentiable solution.
+
+    Raises
+    ------
+    ConvergenceError
+        If no point near `x` satisfies the conditions.
+    NonSmoothError
+        If it is undecided whether a constraint is active.
+    SingularJacobianError
+        If the conditions do not determine x; not if `on_singular` accepts that.
+    """
+    plain = _Plain(problem, x)
+    slope, jacobian = plain.slope(x), plain.jacobian(x)
+    side, seen = _first_guess(plain, x, slope, jacobian), set()
+    for _ in range(MAX_CHANGES):
+        conditions = problem.conditions(side)
+        start = _unknowns(plain, side, x, slope, jacobian)
+        z, factor = _newton(problem, conditions, start)
+        state = _State(plain, problem, conditions, side, z, factor)
+        if not state.is_regular:
+            return Solution(side, start, start, np.nan)  # the implicit function theorem handles it
+        changed = state.changed()
+        if changed is None:
+            return _checked(problem, plain, state, start, x, on_singular)
+        seen.add(side.tobytes())
+        if changed.tobytes() in seen:
+            break
+        side = changed
+    raise ConvergenceError(
+        f"{problem.name}: no solution: no point near x satisfies the Karush-Kuhn-Tucker conditions. Start nearer to a "
+        "minimum, or give the solver more iterations or a smaller tolerance"
+    )
+
+
+def guess(problem: Problem, x: np.ndarray) -> Solution:
+    """Return an estimate of the active set and the multipliers at `x`, without any check."""
+    plain = _Plain(problem, x)
+    slope, jacobian = plain.slope(x), plain.jacobian(x)
+    side = _first_guess(plain, x, slope, jacobian)
+    start = _unknowns(plain, side, x, slope, jacobian)
+    return Solution(side, start, start, np.inf)
+
+
+def _first_guess(plain, x, slope, jacobian):
+    """Return the active set estimated by nonnegative least squares on the constraints that `x` is close to."""
+    from scipy.optimize import nnls
+
+    slack, nearest = plain.slack(x)
+    unit = np.abs(jacobian) @ np.maximum(1, np.abs(x))
+    equations, side = plain.is_equation, np.where(plain.is_equation, -1, 0)
+    near = np.flatnonzero((slack <= NEAR * unit) & ~equations & (unit > 0))
+    if near.size:
+        basis = np.linalg.qr(jacobian[equations].T)[0] if equations.any() else np.zeros((plain.n, 0))
+        normals = jacobian[near].T / np.linalg.norm(jacobian[near], axis=1) * -nearest[near]
+        normals, target = (v - basis @ (basis.T @ v) for v in (normals, slope))
+        try:
+            multipliers = nnls(normals, target)[0]
+        except RuntimeError:  # it has not converged
+            multipliers = np.ones(near.size)
+        chosen = near[multipliers > 0]
+        side[chosen] = nearest[chosen]
+    return side
+
+
+def _unknowns(plain, side, x, slope, jacobian):
+    """Return the free variables, and multipliers that are estimated by least squares."""
+    free, rows = side[: plain.n] == 0, plain.n + np.flatnonzero(side[plain.n :])
+    if not rows.size:
+        return x[free]
+    multipliers = np.linalg.lstsq(jacobian[rows][:, free].T, slope[free], rcond=None)[0]
+    return np.concatenate([x[free], multipliers])
+
+
+def _newton(problem, conditions, z):
+    """Return the solution of the conditions by Newton's method, and the inverse of their Jacobian near it."""
+    equations = Equations(conditions.residual, (), z.shape, problem.name, "auto", "auto", False, False)
+    last, factor = np.inf, None
+    for _ in range(MAX_STEPS if z.size else 0):
+        y, factor = equations.linearised(z)
+        if not factor.rcond > z.size * np.finfo(float).eps:
+            break
+        step = equations.solved(factor, y)
+        size = np.max(np.abs(step) / np.maximum(1, np.abs(z)))
+        if not np.isfinite(size) or (size >= last and size < UNDECIDED):
+            break
+        z, last = z - step, size
+        if size <= 4 * np.finfo(float).eps:
+            break
+    return z, factor
+
+
+class _State:
+    """Values, multipliers and derivatives of the Lagrangian at a solution of the conditions of an active set."""
+
+    def __init__(self, plain, problem, conditions, side, z, factor):
+        self.plain, self.side, self.z = plain, side, z
+        self.is_regular = not z.size or factor.rcond > z.size * np.finfo(float).eps
+        if not self.is_regular:
+            return
+        n, k = plain.n, conditions.n_free
+        self.x = x = plain_copy(conditions.join(z))
+        multipliers = z[k:]
+        self.slack, self.nearest = plain.slack(x)
+        self.jacobian = plain.jacobian(x)
+        self.scale = np.maximum(1, np.abs(x))
+        self.unit = np.abs(self.jacobian) @ self.scale
+        held, rows = side[:n] != 0, n + np.flatnonzero(side[n:])
+        self.rows = rows
+        terms = np.abs(plain.slope(x)) + np.abs(multipliers) @ np.abs(self.jacobian[rows])
+        lagrangian = conditions.lagrangian
+        self.slope = plain_function(api.grad(lagrangian))(x, multipliers)
+        self.hessian = plain_function(api.hessian(lagrangian))(x, multipliers)
+        self.free = ~held
+
+        #: multipliers of active constraints, positive if an inequality is active
+        self.multipliers = np.zeros(side.size)
+        self.multipliers[:n] = np.where(held, self.slope * -side[:n], 0)
+        self.multipliers[rows] = multipliers * -side[rows]
+
+        #: multipliers that rounding, or a small move of x, may cause
+        self.hidden = np.zeros(side.size)
+        self.hidden[:n] = np.maximum(UNDECIDED * np.abs(np.diagonal(self.hessian)) * self.scale, ROUNDING * terms)
+        if rows.size:
+            inverse = factor.solve(np.eye(z.size)[k:])[:, k:]
+            sizes = np.max(np.abs(self.jacobian[rows]), axis=1, initial=0)
+            rounding = ROUNDING * np.max(terms) / np.where(sizes > 0, sizes, 1)
+            self.hidden[rows] = np.maximum(UNDECIDED * self.unit[rows] * np.abs(np.diagonal(inverse)), rounding)
+
+    @property
+    def inequalities(self):
+        """Mask of the active inequalities."""
+        return (self.side != 0) & ~self.plain.is_equation
+
+    def changed(self):
+        """Return the active set with a constraint added, or one dropped; None if it satisfies the conditions."""
+        side = self.side.copy()
+        slack = np.where(side == 0, self.slack / np.where(self.unit > 0, self.unit, 1), np.inf)
+        if slack.min() < -UNDECIDED:
+            i = int(np.argmin(slack))
+            side[i] = self.nearest[i]
+            return side
+        wrong = np.where(self.inequalities & (self.multipliers < -self.hidden), self.multipliers, 0)
+        if not wrong.any():
+            return None
+        side[int(np.argmin(wrong))] = 0
+        return side
+
+    def curvature(self):
+        """Return the smallest eigenvalue of the Hessian of the Lagrangian along the active constraints, and a scale."""
+        free = np.flatnonzero(self.free)
+        hessian, normals = self.hessian[np.ix_(free, free)], self.jacobian[self.rows][:, free].T
+        along = np.linalg.qr(normals, mode="complete")[0][:, normals.shape[1] :]
+        unit = np.sqrt(np.max(np.abs(hessian), axis=1, initial=0))
+        unit = np.where(unit > 0, unit, 1)
+        along = np.linalg.qr(along * unit[:, None])[0] if along.size else along
+        reduced = along.T @ (hessian / unit / unit[:, None]) @ along
+        return np.min(np.linalg.eigvalsh(reduced), initial=np.inf)
+
+
+def _checked(problem, plain, state, start, x, on_singular):
+    """Return the solution; raise if its conditions are not sufficient for an isolated minimum, or undecided."""
+    distance = np.max(np.abs(state.x - x) / np.maximum(1, np.abs(x)), initial=0)
+    if not distance <= MAX_CORRECTION:
+        raise ConvergenceError(
+            f"{problem.name}: no solution: Newton's method would change x by {distance:.2g} of itself. Start nearer to "
+            "a minimum, or give the solver more iterations or a smaller tolerance"
+        )
+    side = state.side
+    touched = (side == 0) & (state.slack <= UNDECIDED * state.unit)
+    weak = state.inequalities & (state.multipliers <= state.hidden)
+    size = np.max(np.abs(x), initial=0)
+    scale = np.maximum(np.abs(x), max(1e-6 * size, 1e-30))
+    correction = float(np.max(np.abs(state.x - x) / scale, initial=0))
+    if touched.any():
+        together = state.jacobian[touched | (side != 0)]
+        lengths = np.linalg.norm(together, axis=1, keepdims=True)
+        if np.linalg.matrix_rank(together / np.where(lengths > 0, lengths, 1)) < len(together):
+            if on_singular == "raise":
+                raise SingularJacobianError(
+                    f"{problem.name}: the gradients of the active constraints are linearly dependent at the solution, "
+                    f"and the multipliers are not unique: {_names(plain, touched | (side != 0))}. Remove the "
+                    "constraints that follow from the others, or pass on_singular='lstsq'"
+                )
+            side = np.where(touched, state.nearest, side)
+            slope, jacobian = plain.slope(state.x), state.jacobian
+            improved = _unknowns(plain, side, state.x, slope, jacobian)
+            return Solution(side, _unknowns(plain, side, x, slope, jacobian), improved, correction)
+    if touched.any() or weak.any():
+        i = np.flatnonzero(touched | weak)[0]
+        raise NonSmoothError(
+            f"{problem.name} has no derivative here: it is undecided whether {_name(plain, i)} is active, since its "
+            f"distance is {state.slack[i]:.3g} and its multiplier {state.multipliers[i]:.3g}"
+        )
+    lowest = state.curvature()
+    if not lowest > plain.n * np.finfo(float).eps and on_singular == "raise":
+        raise SingularJacobianError(
+            f"{problem.name}: the Hessian of the Lagrangian is not positive definite along the active constraints: its "
+            f"smallest eigenvalue is {lowest:.2g} of its diagonal. The point is no isolated minimum, and the "
+            "conditions do not determine it: add the constraints or the terms of the objective that do"
+        )
+    return Solution(side, start, state.z, correction)
+
+
+def _name(plain, i):
+    return f"the bound of variable {i}" if i < plain.n else f"constraint {i - plain.n}"
+
+
+def _names(plain, mask):
+    return ", ".join(_name(plain, i) for i in np.flatnonzero(mask))

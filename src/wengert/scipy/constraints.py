@@ -1,0 +1,111 @@
+"""Bounds and constraints of `minimize`: SciPy's classes, extended to traced values, and their general form."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+
+from wengert import api
+from wengert.containers import plain_copy
+from wengert.core.dispatch.dispatch import from_list
+from wengert.core.operands.var import holds_traced
+from wengert.implicit.kkt import Constraint
+from wengert.scipy.mirror import Value
+
+
+class LinearConstraint(scipy.optimize.LinearConstraint):
+    """`scipy.optimize.LinearConstraint` whose matrix and ends may be traced."""
+
+    def __init__(self, A, lb=-np.inf, ub=np.inf, keep_feasible=False):
+        super().__init__(*(_plain(value) for value in (A, lb, ub)), keep_feasible)
+        for name, value in (("A", A), ("lb", lb), ("ub", ub)):
+            if holds_traced(value):
+                traced = np.atleast_2d(from_list(value)) if name == "A" else np.atleast_1d(from_list(value))
+                setattr(self, name, traced)
+
+
+class NonlinearConstraint(scipy.optimize.NonlinearConstraint):
+    """`scipy.optimize.NonlinearConstraint`, whose function and ends may read traced values."""
+
+
+class Bounds(scipy.optimize.Bounds):
+    """`scipy.optimize.Bounds`, which may be traced."""
+
+    def __init__(self, lb=-np.inf, ub=np.inf, keep_feasible=False):
+        super().__init__(_plain(lb), _plain(ub), keep_feasible)
+        for name, value in (("lb", lb), ("ub", ub)):
+            if holds_traced(value):
+                setattr(self, name, from_list(value) + np.zeros(getattr(self, name).shape))
+
+
+def _plain(value):
+    return plain_copy(from_list(value)) if holds_traced(value) else value
+
+
+def ends_of_bounds(bounds: Any, n: int) -> tuple[Any, Any]:
+    """Return lower and upper bounds of n variables, which `minimize` takes as an object or a sequence of pairs."""
+    if bounds is None:
+        return np.full(n, -np.inf), np.full(n, np.inf)
+    if isinstance(bounds, scipy.optimize.Bounds):
+        return _vector(bounds.lb, n), _vector(bounds.ub, n)
+    low, high = ([pair[i] for pair in bounds] for i in (0, 1))
+    return (
+        _vector([-np.inf if end is None else end for end in low], n),
+        _vector([np.inf if end is None else end for end in high], n),
+    )
+
+
+def _vector(x, n):
+    """Return an array of n floats, which may be traced."""
+    x = from_list(x)
+    x = x if holds_traced(x) else np.asarray(x, dtype=float)
+    return np.reshape(x, (-1,)) + np.zeros(n)
+
+
+def read_constraints(constraints: Any, x: np.ndarray, name: str) -> list[Constraint]:
+    """Return the constraints of `minimize` at the point `x` in their general form."""
+    found = []
+    for constraint in _listed(constraints):
+        if isinstance(constraint, Mapping):
+            args = constraint.get("args", ())
+            value = Value(constraint["fun"], args if isinstance(args, tuple) else (args,), {}, False, name)
+            low, high = 0.0, 0.0 if constraint["type"].lower() == "eq" else np.inf
+        elif isinstance(constraint, scipy.optimize.LinearConstraint):
+            value, low, high = _product(constraint.A), constraint.lb, constraint.ub
+        else:
+            value, low, high = Value(constraint.fun, (), {}, False, name), constraint.lb, constraint.ub
+        m = np.size(value(x))
+        found.append(Constraint(value, _vector(low, m), _vector(high, m)))
+    return found
+
+
+def _product(A):
+    """Return the function that multiplies by a matrix."""
+    A = dense(A)
+    return lambda x: A @ x
+
+
+def dense(A: Any) -> Any:
+    """Return a matrix, which may be sparse, a list or traced, as a 2-D array."""
+    return A.toarray() if hasattr(A, "toarray") else np.atleast_2d(from_list(A))
+
+
+def _listed(constraints):
+    return list(constraints) if isinstance(constraints, (list, tuple)) else [constraints]
+
+
+def with_jacobians(constraints: Any) -> list:
+    """Return constraints with exact Jacobians where SciPy would take differences of the default kind."""
+    found = []
+    for constraint in _listed(constraints):
+        if isinstance(constraint, dict) and constraint.get("jac") is None:
+            constraint = {**constraint, "jac": api.jacobian(constraint["fun"])}
+        elif isinstance(constraint, scipy.optimize.NonlinearConstraint) and constraint.jac == "2-point":
+            constraint = copy.copy(constraint)
+            constraint.jac = api.jacobian(constraint.fun)
+        found.append(constraint)
+    return found

@@ -1,0 +1,306 @@
+"""`minimize`, `least_squares`, `linprog` and others: differentiable minima, also at bounds and under constraints.
+
+A minimum without active bounds and constraints is a root of the gradient, whose Jacobian is positive definite.
+All others solve the conditions of `wengert.implicit.kkt`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+from scipy.optimize import OptimizeResult
+from scipy.sparse import csr_array
+
+from wengert import api
+from wengert.containers import plain_copy
+from wengert.core.dispatch.dispatch import from_list
+from wengert.core.operands.var import holds_traced
+from wengert.core.rebind.rebind import rebound
+from wengert.errors import ConvergenceError, NonSmoothError, SingularJacobianError, UnsupportedFunctionError
+from wengert.implicit.kkt import Problem, guess, identify
+from wengert.scipy.constraints import (
+    Bounds,
+    LinearConstraint,
+    dense,
+    ends_of_bounds,
+    read_constraints,
+    with_jacobians,
+)
+from wengert.scipy.mirror import CONVERGED_CORRECTION, Call, check_plain, mirrors
+from wengert.scipy.results import traced_result, with_bits
+from wengert.transforms.second import Products
+
+
+@mirrors(scipy.optimize.least_squares)
+def least_squares(call):
+    """Uses the exact Jacobian. The derivative is that of the full equations, with second derivatives of the residuals.
+
+    A variable at an active bound has the derivative of the bound, and the others are free.
+    """
+
+    def supply(arguments):
+        if "jac" not in arguments:
+            J = api.jacobian(arguments["fun"])
+            arguments["fun"], arguments["jac"] = J.fun, J
+            if arguments.get("jac_sparsity") is not None:  # SciPy expects a sparse matrix
+                arguments["jac"] = lambda *args, **kwargs: csr_array(J(*args, **kwargs))
+
+    found = call.run(supply)
+    if not call.traced:
+        return found
+    value, loss, scale = call.value, _loss(call["loss"]), call["f_scale"]
+
+    def cost(residuals):
+        return 0.5 * scale**2 * np.sum(loss((np.atleast_1d(residuals) / scale) ** 2))
+
+    bounds = call["bounds"]
+    bounds = bounds if isinstance(bounds, scipy.optimize.Bounds) else Bounds(*bounds)
+    minimum = _Minimum(call, found, lambda x: cost(value(x)), bounds, ())
+    x, residuals = minimum.x, np.atleast_1d(value(minimum.x))
+    if not holds_traced((x, residuals)):
+        return found
+    values = {"fun": with_bits(found.fun, residuals), "cost": with_bits(found.cost, cost(residuals))}
+    return traced_result(found, ("grad",) if minimum.is_free else (), x=x, info=call.info, **values)
+
+
+def _loss(loss):
+    """Loss function of squared residuals, as SciPy defines it."""
+    return _LOSSES[loss] if isinstance(loss, str) else lambda z: rebound(loss)(z)[0]
+
+
+_LOSSES = {
+    "linear": lambda z: z,
+    "soft_l1": lambda z: 2 * ((1 + z) ** 0.5 - 1),
+    "huber": lambda z: np.where(z <= 1, z, 2 * z**0.5 - 1),
+    "cauchy": np.log1p,
+    "arctan": np.arctan,
+}
+
+#: methods of `minimize` that take a gradient, a Hessian, or Hessian-vector products
+_TAKES_GRADIENT = ("cg", "bfgs", "l-bfgs-b", "tnc", "slsqp")
+_TAKES_HESSIAN = ("dogleg", "trust-exact")
+_TAKES_PRODUCTS = ("newton-cg", "trust-ncg", "trust-krylov", "trust-constr")
+
+#: methods of `minimize` that keep bounds, or constraints; others warn that they ignore them
+_TAKES_CONSTRAINTS = ("cobyla", "cobyqa", "slsqp", "trust-constr", "custom")
+_TAKES_BOUNDS = (*_TAKES_CONSTRAINTS, "nelder-mead", "l-bfgs-b", "tnc", "powell")
+
+#: maximum number of variables for which a method that takes either gets the Hessian, in one recording and one sweep
+MAX_HESSIAN_SIZE = 500
+
+
+@mirrors(scipy.optimize.minimize)
+def minimize(call):
+    """Uses the exact gradient, Hessian, or Hessian-vector products, as the method takes them.
+
+    So do constraints given as dictionaries, and a `NonlinearConstraint` with the default ``jac``.
+    The derivative is that of the Karush-Kuhn-Tucker conditions with the constraints that are active at the minimum. The
+    objective, constraints, their limits and bounds may read traced values. If it is undecided whether a constraint is
+    active, `NonSmoothError` is raised.
+    """
+    if hasattr(call["bounds"], "__next__"):  # read by SciPy and again afterwards
+        call.arguments["bounds"] = list(call["bounds"])
+    method = call["method"]
+    if method is None:
+        method = "SLSQP" if call["constraints"] else "BFGS" if call["bounds"] is None else "L-BFGS-B"
+    kind = "custom" if callable(method) else method.lower()
+
+    def supply(arguments):
+        f = _scalar_valued(arguments["fun"], arguments.get("jac") is True)
+        if arguments.get("jac") is None and kind in (*_TAKES_GRADIENT, *_TAKES_HESSIAN, *_TAKES_PRODUCTS, "custom"):
+            gradient = api.grad(f)
+            arguments["fun"], arguments["jac"] = gradient.fun, gradient
+        if arguments.get("hess") is None and arguments.get("hessp") is None:
+            if kind in _TAKES_HESSIAN or (kind in _TAKES_PRODUCTS and np.size(arguments["x0"]) <= MAX_HESSIAN_SIZE):
+                arguments["hess"] = api.hessian(f)
+            elif kind in _TAKES_PRODUCTS:
+                arguments["hessp"] = api.hvp(f) if hasattr(type(f), "__wengert__") else Products(f)
+        if arguments.get("constraints") and kind in ("slsqp", "trust-constr", "custom"):
+            arguments["constraints"] = with_jacobians(arguments["constraints"])
+
+    found = call.run(supply)
+    if not call.traced:
+        return found
+    if kind == "custom" and call.reads_traced("method"):
+        raise UnsupportedFunctionError(
+            f"{call.name}: a custom method reads a traced value, which gives the minimum no derivative: let the "
+            "objective read it, or pass wengert.stop_gradient(value)"
+        )
+    bounds = call["bounds"] if kind in _TAKES_BOUNDS else None
+    minimum = _Minimum(
+        call, found, _scalar_valued(call.value), bounds, call["constraints"] if kind in _TAKES_CONSTRAINTS else ()
+    )
+    x, fun = minimum.x, minimum.fun()
+    if not holds_traced((x, fun)):
+        return found
+    constant = ("jac",) if minimum.is_free else ()
+    return traced_result(found, constant, x=x, fun=with_bits(found.fun, fun), info=call.info)
+
+
+def _scalar_valued(f, has_gradient=False):
+    """Wrap f for differentiation: SciPy accepts a one-element array as a scalar, and a gradient beside the value."""
+    if hasattr(type(f), "__wengert__") and not has_gradient:
+        return f
+
+    @functools.wraps(f, updated=())
+    def number(*args):
+        y = rebound(f)(*args)
+        y = y[0] if has_gradient else y
+        return np.reshape(y, ()) if np.ndim(y) and np.size(y) == 1 else y
+
+    return number
+
+
+class _Minimum:
+    """A minimum that a solver found, as a function of traced values.
+
+    Attributes
+    ----------
+    x : ndarray or traced array
+        The solution, with the bits of `found`.
+    is_free : bool
+        Whether no bound and no constraint is active.
+    """
+
+    def __init__(self, call: Call, found: dict, phi: Callable, bounds: Any, constraints: Any):
+        self.call, self.found, self.phi = call, found, phi
+        self.is_free, self.conditions = True, None
+        n = found.x.size
+        low, high = ends_of_bounds(bounds, n)
+        constraints = read_constraints(constraints, found.x, call.name) if constraints else []
+        if not constraints and np.all(np.isinf(plain_copy(low)) & np.isinf(plain_copy(high))):
+            gradient = api.grad(phi)
+            self.x = call.solution(gradient, found.x, found.success, found.message, symmetric=True)
+            return
+        self.x = found.x
+        problem = Problem(phi, low, high, constraints, call.name)
+        if problem.reads_traced(found.x) or call.holds_traced:
+            self._constrain(problem)
+
+    def _constrain(self, problem):
+        """Make the solution a function of traced values by the conditions of its active set."""
+        call, found = self.call, self.found
+        solution = self._identified(problem)
+        self.is_free = not solution.side.any()
+        self.conditions = conditions = problem.conditions(solution.side)
+        is_close = solution.correction <= CONVERGED_CORRECTION
+        has_improved = (found.success or is_close) and call.options["polish"] is not False
+        start = solution.improved if has_improved else solution.found
+        is_symmetric = conditions.n_free == start.size
+        self.unknowns = call.solution(
+            conditions.residual, start, found.success or is_close, found.message, symmetric=is_symmetric
+        )
+        if call.info is not None and has_improved:
+            call.info = dataclasses.replace(call.info, correction=solution.correction)
+        x = conditions.join(self.unknowns)
+        if holds_traced(x):
+            self.x = with_bits(found.x, x)
+
+    def _identified(self, problem):
+        call, x, success = self.call, self.found.x, self.found.success
+        try:
+            return identify(problem, x, call.options["on_singular"])
+        except (ConvergenceError, NonSmoothError, SingularJacobianError) as error:
+            if not success:
+                call.fail(self.found.message)
+            elif not isinstance(error, ConvergenceError) or call.options["on_failure"] == "raise":
+                raise
+            self.found = OptimizeResult(self.found, success=False)
+            return guess(problem, x)
+
+    def fun(self) -> Any:
+        """Return the minimum value; by the envelope theorem, its slope is that of the Lagrangian."""
+        return self.phi(self.x) if self.conditions is None else self.conditions.fun(self.unknowns)
+
+
+# ---- problems given by matrices
+
+
+@mirrors(scipy.optimize.lsq_linear)
+def lsq_linear(call):
+    """A, b and bounds may be traced. A variable at an active bound has the derivative of the bound."""
+    if call.traced:
+        check_plain(call.name, "solution", call.arguments, "A", "b", "bounds", "tol", "lsmr_tol")
+    found = call.run()
+    if not call.traced or not call.holds_traced:
+        return found
+    A, b, bounds = dense(call["A"]), from_list(call["b"]), call["bounds"]
+    bounds = bounds if isinstance(bounds, scipy.optimize.Bounds) else Bounds(*bounds)
+    minimum = _Minimum(call, found, lambda x: 0.5 * np.sum((A @ x - b) ** 2), bounds, ())
+    residuals = A @ minimum.x - b
+    values = {"fun": with_bits(found.fun, residuals), "cost": with_bits(found.cost, 0.5 * residuals @ residuals)}
+    return traced_result(found, x=minimum.x, info=call.info, **values)
+
+
+@mirrors(scipy.optimize.nnls)
+def nnls(call):
+    """A and b may be traced. The derivative of a variable at zero is zero."""
+    if call.traced:
+        check_plain(call.name, "solution", call.arguments, "A", "b")
+    x, norm = call.run()
+    if not call.traced or not call.holds_traced:
+        return x, norm
+    A, b = dense(call["A"]), from_list(call["b"])
+    found = OptimizeResult(x=x, success=True, message="")
+    minimum = _Minimum(call, found, lambda x: 0.5 * np.sum((A @ x - b) ** 2), Bounds(np.zeros(x.size)), ())
+    return minimum.x, with_bits(norm, np.linalg.norm(A @ minimum.x - b))
+
+
+@mirrors(scipy.optimize.linprog)
+def linprog(call):
+    """The objective, constraints and bounds may be traced. The solution is that of its active constraints.
+
+    If the solution or the multipliers are not unique, an error is raised.
+    """
+    if call.traced:
+        check_plain(call.name, "solution", call.arguments, "c", "A_ub", "b_ub", "A_eq", "b_eq", "bounds")
+    found = call.run()
+    if not call.traced or not call.holds_traced:
+        return found
+    if call["integrality"] is not None and np.any(call["integrality"]):
+        raise UnsupportedFunctionError(
+            f"{call.name}: integer variables have no derivative: solve with plain numbers, fix them by bounds, and "
+            "solve for the others"
+        )
+    if not found.success:
+        call.fail(found.message)
+        raise ConvergenceError(f"{call.name}: {found.message}")
+    c, constraints = np.reshape(from_list(call["c"]), (-1,)), []
+    for A, b, low in ((call["A_ub"], call["b_ub"], -np.inf), (call["A_eq"], call["b_eq"], None)):
+        if A is not None and np.size(b := from_list(b)):
+            constraints.append(LinearConstraint(dense(A), b if low is None else low, b))
+    minimum = _Minimum(call, found, lambda x: np.sum(c * x), _pairs(call["bounds"], found.x.size), constraints)
+    x, fun = minimum.x, minimum.fun()
+    return traced_result(found, x=x, fun=with_bits(found.fun, fun), info=call.info)
+
+
+def _pairs(bounds, n):
+    """Return the bounds of `linprog` as n pairs; a single pair is for all variables."""
+    rows = list((0, None) if bounds is None else bounds)
+    if not any(isinstance(row, (list, tuple)) or getattr(row, "ndim", 0) for row in rows):
+        rows = [rows]
+    return rows * n if len(rows) == 1 else rows
+
+
+@mirrors(scipy.optimize.minimize_scalar)
+def minimize_scalar(call):
+    """The derivative is that of a point with vanishing slope, or with ``bounds`` that of an active bound."""
+    found = call.run()
+    if not call.traced:
+        return found
+    value, bounds = _scalar_valued(call.value), call["bounds"]
+    if callable(call["method"]) and call.reads_traced("method"):
+        raise UnsupportedFunctionError(f"{call.name}: a custom method reads a traced value: let the objective read it")
+    at = OptimizeResult(found, x=np.array([float(found.x)]))
+    at.setdefault("message", "")
+    pairs = None if bounds is None else [tuple(bounds)]
+    minimum = _Minimum(call, at, lambda x: value(x[0]), pairs, ())
+    x, fun = minimum.x, minimum.fun()
+    if not holds_traced((x, fun)):
+        return found
+    return traced_result(found, x=x[0], fun=with_bits(found.fun, fun), info=call.info)

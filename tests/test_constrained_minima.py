@@ -1,0 +1,318 @@
+"""Derivatives of minima at bounds and under constraints, against closed forms and differences of solved conditions."""
+
+import functools
+
+import numpy as np
+import pytest
+import scipy.optimize
+
+import wengert as wg
+from wengert.scipy import optimize
+
+METHODS = ("SLSQP", "trust-constr", "COBYQA")
+inf = np.inf
+
+
+def above(f):
+    """Return the constraint f(x) >= 0."""
+    return {"type": "ineq", "fun": f}
+
+
+def equal(f):
+    """Return the constraint f(x) = 0."""
+    return {"type": "eq", "fun": f}
+
+
+#: Hock and Schittkowski (1981), Test Examples for Nonlinear Programming Codes, with parameters in place of constants.
+#: name: objective, constraints and bounds as functions of p; start, p, solution
+PROBLEMS = {
+    "HS6": (
+        lambda x, p: (p[0] - x[0]) ** 2,
+        lambda p: [equal(lambda x: 10 * (x[1] - p[1] * x[0] ** 2))],
+        None, [-1.2, 1.0], [1.0, 1.0], [1.0, 1.0],
+    ),
+    "HS7": (
+        lambda x, p: np.log(p[0] + x[0] ** 2) - x[1],
+        lambda p: [equal(lambda x: (1 + x[0] ** 2) ** 2 + x[1] ** 2 - p[1])],
+        None, [2.0, 2.0], [1.0, 4.0], [0.0, 3**0.5],
+    ),
+    "HS10": (
+        lambda x, p: x[0] - p[0] * x[1],
+        lambda p: [above(lambda x: -3 * x[0] ** 2 + 2 * x[0] * x[1] - x[1] ** 2 + p[1])],
+        None, [-10.0, 10.0], [1.0, 1.0], [0.0, 1.0],
+    ),
+    "HS12": (
+        lambda x, p: x[0] ** 2 / 2 + x[1] ** 2 - x[0] * x[1] - p[0] * x[0] - 7 * x[1],
+        lambda p: [above(lambda x: p[1] - 4 * x[0] ** 2 - x[1] ** 2)],
+        None, [0.0, 0.0], [7.0, 25.0], [2.0, 3.0],
+    ),
+    "HS21": (
+        lambda x, p: 0.01 * x[0] ** 2 + x[1] ** 2 - 100,
+        lambda p: [above(lambda x: p[1] * x[0] - x[1] - 10)],
+        lambda p: [(p[0], 50), (-50, 50)], [3.0, -1.0], [2.0, 10.0], [2.0, 0.0],
+    ),
+    "HS28": (
+        lambda x, p: (x[0] + x[1]) ** 2 + (p[0] * x[1] + x[2]) ** 2,
+        lambda p: [equal(lambda x: x[0] + 2 * x[1] + 3 * x[2] - p[1])],
+        None, [-4.0, 1.0, 1.0], [1.0, 1.0], [0.5, -0.5, 0.5],
+    ),
+    "HS35": (
+        lambda x, p: 9 - p[0] * x[0] - 6 * x[1] - 4 * x[2] + 2 * x[0] ** 2 + 2 * x[1] ** 2 + x[2] ** 2
+        + 2 * x[0] * x[1] + 2 * x[0] * x[2],
+        lambda p: [above(lambda x: p[1] - x[0] - x[1] - 2 * x[2])],
+        lambda p: [(0, None)] * 3, [0.5, 0.5, 0.5], [8.0, 3.0], [4 / 3, 7 / 9, 4 / 9],
+    ),
+    "HS43, Rosen-Suzuki": (
+        lambda x, p: x[0] ** 2 + x[1] ** 2 + 2 * x[2] ** 2 + x[3] ** 2 - 5 * x[0] - 5 * x[1] - p[0] * x[2] + 7 * x[3],
+        lambda p: [
+            above(lambda x: p[1] - x @ x - x[0] + x[1] - x[2] + x[3]),
+            above(lambda x: 10 - x[0] ** 2 - 2 * x[1] ** 2 - x[2] ** 2 - 2 * x[3] ** 2 + x[0] + x[3]),
+            above(lambda x: 5 - 2 * x[0] ** 2 - x[1] ** 2 - x[2] ** 2 - 2 * x[0] + x[1] + x[3]),
+        ],
+        None, [0.0, 0.0, 0.0, 0.0], [21.0, 8.0], [0.0, 1.0, 2.0, -1.0],
+    ),
+    "HS71": (
+        lambda x, p: x[0] * x[3] * (x[0] + x[1] + x[2]) + x[2],
+        lambda p: [above(lambda x: np.prod(x) - p[0]), equal(lambda x: x @ x - p[1])],
+        lambda p: [(1, 5)] * 4, [1.0, 5.0, 5.0, 1.0], [25.0, 40.0], [1.0, 4.7429994, 3.8211503, 1.3794082],
+    ),
+    "HS76": (
+        lambda x, p: x[0] ** 2 + x[1] ** 2 / 2 + x[2] ** 2 + x[3] ** 2 / 2 - x[0] * x[2] + x[2] * x[3] - x[0]
+        - p[0] * x[1] + x[2] - x[3],
+        lambda p: [
+            optimize.LinearConstraint([[1, 2, 1, 1], [3, 1, 2, -1.0]], -inf, np.stack([p[1], 4.0])),
+            optimize.LinearConstraint([[0, 1.0, 4, 0]], 1.5, inf),
+        ],
+        lambda p: [(0, None)] * 4, [0.5, 0.5, 0.5, 0.5], [3.0, 5.0], [0.2727273, 2.090909, 0.0, 0.5454545],
+    ),
+}  # fmt: skip
+
+
+def solve(name, p, method="SLSQP", **options):
+    objective, constraints, bounds, start, *_ = PROBLEMS[name]
+    return optimize.minimize(
+        objective, start, args=(p,), method=method, constraints=constraints(p), bounds=bounds and bounds(p), **options
+    )
+
+
+def by_differences(name, p):
+    """Return the derivatives of the solution and of the minimum by differences of nearby problems solved tightly."""
+
+    def at(q):
+        found = solve(name, q, options={"ftol": 1e-15, "maxiter": 500})
+        return np.append(found.x, found.fun)
+
+    h = 1e-3
+    columns = [
+        (8 * (at(p + h * e) - at(p - h * e)) - at(p + 2 * h * e) + at(p - 2 * h * e)) / (12 * h) for e in np.eye(2)
+    ]
+    found = np.array(columns).T
+    return found[:-1], found[-1]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_derivatives_of_hock_schittkowski_problems(name, method):
+    *_, p, x = PROBLEMS[name]
+    p = np.array(p)
+    options = {"options": {"gtol": 1e-10, "xtol": 1e-12, "maxiter": 3000}} if method == "trust-constr" else {}
+    found = solve(name, p, method, **options)
+    np.testing.assert_allclose(found.x, x, rtol=1e-3, atol=1e-3)
+    of_x = lambda p: solve(name, p, method, **options).x
+    of_fun = lambda p: solve(name, p, method, **options).fun
+    forward, reverse = (wg.jacobian(of_x, mode=mode)(p) for mode in ("forward", "reverse"))
+    np.testing.assert_allclose(forward, reverse, rtol=1e-8, atol=1e-10)
+    expected, slope = by_differences(name, p)
+    np.testing.assert_allclose(forward, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(wg.grad(of_fun)(p), slope, rtol=1e-5, atol=1e-6)
+    curvature = wg.hessian(of_fun)(p)
+    np.testing.assert_allclose(curvature, wg.jacobian(wg.grad(lambda p: solve(name, p).fun))(p), rtol=1e-6, atol=1e-7)
+
+    def bits(q):
+        inside = solve(name, q, method, **options)
+        assert np.array_equal(wg.stop_gradient(inside.x), found.x)
+        assert wg.stop_gradient(inside.fun) == found.fun
+        return inside.fun
+
+    wg.grad(bits)(p)
+
+
+def test_slsqp_receives_exact_derivatives_and_returns_bits_of_scipy():
+    p = np.array([25.0, 40.0])
+    objective, constraints, bounds, start, *_ = PROBLEMS["HS71"]
+    exact = [{**c, "jac": wg.jacobian(c["fun"])} for c in constraints(p)]
+    expected = scipy.optimize.minimize(
+        objective, start, args=(p,), jac=wg.grad(objective), bounds=bounds(p), constraints=exact, method="SLSQP"
+    )
+    assert np.array_equal(solve("HS71", p).x, expected.x) and solve("HS71", p).nfev == expected.nfev
+    nonlinear = scipy.optimize.NonlinearConstraint(lambda x: np.prod(x), 25.0, inf)
+    with_exact = scipy.optimize.NonlinearConstraint(lambda x: np.prod(x), 25.0, inf, jac=wg.jacobian(np.prod))
+    found, expected = (
+        solver(objective, start, args=(p,), jac=wg.grad(objective), bounds=bounds(p), constraints=c, method="SLSQP").x
+        for solver, c in ((optimize.minimize, nonlinear), (scipy.optimize.minimize, with_exact))
+    )
+    assert np.array_equal(found, expected)
+
+
+# ---- closed forms
+
+
+def projection(p, method="SLSQP", **options):
+    """Nearest point to the first two of p on the circle with radius p[2]."""
+    circle = optimize.NonlinearConstraint(lambda x: x @ x, -inf, p[2] ** 2)
+    return optimize.minimize(
+        lambda x: np.sum((x - p[:2]) ** 2), [0.1, 0.2], method=method, constraints=circle, **options
+    )
+
+
+@pytest.mark.parametrize("method", [*METHODS, "COBYLA"])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_projection_onto_circle_to_third_order(method):
+    p = np.array([3.0, 4.0, 2.0])
+    exact = lambda p: p[2] * p[:2] / np.sqrt(p[0] ** 2 + p[1] ** 2)
+    found = lambda p: projection(p, method).x
+    for _ in range(3):
+        exact, found = wg.jacobian(exact), wg.jacobian(found)
+        np.testing.assert_allclose(found(p), exact(p), rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(wg.grad(lambda p: projection(p, method).fun)(p), [3.6, 4.8, -6], rtol=1e-8)
+    np.testing.assert_allclose(
+        wg.hessian(lambda p: projection(p, method).fun)(p),
+        wg.hessian(lambda p: (np.sqrt(p[0] ** 2 + p[1] ** 2) - p[2]) ** 2)(p),
+        rtol=1e-7, atol=1e-9,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "method", ["L-BFGS-B", "TNC", "SLSQP", "Nelder-Mead", "Powell", "trust-constr", "COBYLA", "COBYQA"]
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_traced_bounds_in_every_method_that_takes_them(method):
+    def found(p, what="x"):
+        bounds = optimize.Bounds([-9.0, -9.0], [p[1], 9.0])
+        options = {"maxiter": 2000} if method == "trust-constr" else {}
+        return optimize.minimize(
+            lambda x: (x[0] - p[0]) ** 2 + (x[1] - x[0] ** 2) ** 2,
+            [0.0, 0.0],
+            bounds=bounds,
+            method=method,
+            options=options,
+        )[what]
+
+    p = np.array([3.0, 1.5])  # x = (p1, p1^2), fun = (p1 - p0)^2
+    np.testing.assert_allclose(wg.jacobian(found)(p), [[0, 1], [0, 3]], rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(wg.jacobian(wg.jacobian(found))(p)[:, 1, 1], [0, 2], rtol=1e-8, atol=1e-10)
+    fun = functools.partial(found, what="fun")
+    np.testing.assert_allclose(wg.grad(fun)(p), [3, -3], rtol=1e-5)
+    np.testing.assert_allclose(wg.hessian(fun)(p), [[2, -2], [-2, 2]], rtol=1e-7, atol=1e-9)
+    q = np.array([1.0, 1.5])  # no bound is active
+    np.testing.assert_allclose(wg.jacobian(found)(q), [[1, 0], [2, 0]], rtol=1e-8, atol=1e-8)
+
+
+def test_vertex_of_linear_program():
+    """With as many active constraints as variables, the solution follows the constraints alone."""
+
+    def vertex(p):
+        plane = optimize.LinearConstraint(
+            np.stack([np.stack([1.0, p[0]]), np.array([3.0, 1.0])]), -inf, np.stack([p[1], 6.0])
+        )
+        return optimize.minimize(
+            lambda x: -x[0] - x[1], [0.1, 0.1], method="SLSQP", constraints=plane, bounds=[(0, None)] * 2
+        ).x
+
+    exact = lambda p: np.linalg.solve(np.stack([np.stack([1.0, p[0]]), np.array([3.0, 1.0])]), np.stack([p[1], 6.0]))
+    p = np.array([2.0, 4.0])
+    np.testing.assert_allclose(wg.jacobian(vertex)(p), wg.jacobian(exact)(p), rtol=1e-9)
+
+
+def test_minimum_with_constant_solution_has_derivative_of_its_value():
+    assert wg.grad(lambda p: optimize.minimize(lambda x: (x[0] - 1) ** 2 + p**2, [0.0]).fun, 3.0) == 6
+    bounded = lambda p: optimize.minimize(lambda x: (x[0] - 1) ** 2 + p**2, [0.0], bounds=[(2, 3)]).fun
+    assert wg.grad(bounded, 3.0) == 6
+
+
+def test_bounds_from_an_iterator():
+    found = lambda p: optimize.minimize(lambda x: (x[0] - 2) ** 2, [0.6], bounds=zip([-1], [p])).x
+    np.testing.assert_allclose(wg.jacobian(found)(1.0), [1])
+
+
+def test_other_methods_ignore_bounds():
+    with pytest.warns(RuntimeWarning, match="cannot handle bounds"):
+        found = wg.jacobian(
+            lambda p: optimize.minimize(lambda x: (x[0] - p) ** 2, [0.0], method="BFGS", bounds=[(0, 1)]).x
+        )(2.0)
+    np.testing.assert_allclose(found, [1])
+
+
+def test_fixed_variable_has_derivative_of_its_value():
+    def found(p):
+        bounds = optimize.Bounds(np.stack([p, -9.0]), np.stack([p, 9.0]))
+        return optimize.minimize(lambda x: np.sum((x - 2) ** 2) + x[0] * x[1], [0.3, 0.1], bounds=bounds).x
+
+    np.testing.assert_allclose(wg.jacobian(found)(1.0), [1, -0.5], rtol=1e-9)
+
+
+def test_global_value_in_constraint():
+    class Held:
+        p = 1.0
+
+    def found(p):
+        Held.p = p
+        half = above(lambda x: Held.p - x[0] - x[1])
+        return optimize.minimize(lambda x: np.sum((x - Held.p) ** 2), [0.3, 0.1], method="SLSQP", constraints=half).x
+
+    np.testing.assert_allclose(wg.jacobian(found)(2.0), [0.5, 0.5], rtol=1e-9)
+
+
+# ---- points without derivatives
+
+
+def nearest(p, constraints, **options):
+    return optimize.minimize(
+        lambda x: np.sum((x - p) ** 2), [0.3, 0.1], constraints=constraints, method="SLSQP", **options
+    ).x
+
+
+def test_weakly_active_constraint_raises():
+    touching = above(lambda x: 2 - x[0] - x[1])
+    np.testing.assert_allclose(wg.jacobian(nearest)(0.9, touching), [1, 1], rtol=1e-9)
+    np.testing.assert_allclose(wg.jacobian(nearest)(1.1, touching), [0, 0], atol=1e-9)
+    with pytest.raises(wg.NonSmoothError, match="undecided whether constraint 0 is active"):
+        wg.jacobian(nearest)(1.0, touching)
+    with pytest.raises(wg.NonSmoothError, match="undecided whether the bound of variable 0 is active"):
+        wg.jacobian(nearest)(1.0, (), bounds=[(1, 2), (0, 2)])
+
+
+def test_dependent_constraints_raise():
+    twice = [above(lambda x: 1 - x[0] - x[1]), above(lambda x: 2 - 2 * x[0] - 2 * x[1])]
+    with pytest.raises(wg.SingularJacobianError, match="linearly dependent"):
+        wg.jacobian(nearest)(2.0, twice)
+    np.testing.assert_allclose(wg.jacobian(lambda p: nearest(p, twice, on_singular="lstsq"))(2.0), [0, 0], atol=1e-9)
+    equations = [equal(lambda x: x[0] + x[1] - 1), equal(lambda x: 2 * x[0] + 2 * x[1] - 2)]
+    with pytest.raises((wg.SingularJacobianError, wg.ConvergenceError)):
+        wg.jacobian(nearest)(2.0, equations)
+
+
+def test_undetermined_minimum_raises():
+    flat = lambda p: (
+        optimize.minimize(
+            lambda x: (x[0] - p) ** 2, [0.0, 0.0, 0.5], method="SLSQP", constraints=equal(lambda x: x[1] + x[2] - 1)
+        ).x
+    )
+    with pytest.raises(wg.SingularJacobianError):
+        wg.jacobian(flat)(2.0)
+
+
+def test_search_that_stops_early_raises():
+    early = {"options": {"maxiter": 2}}
+    with pytest.raises(wg.ConvergenceError, match="has not converged"):
+        wg.grad(lambda p: solve("HS71", p, **early).fun)(np.array([25.0, 40.0]))
+    with pytest.warns(RuntimeWarning, match="has not converged"):
+        wg.grad(lambda p: solve("HS71", p, on_failure="warn", **early).fun)(np.array([25.0, 40.0]))
+    unknown = wg.jacobian(lambda p: solve("HS71", p, on_failure="nan", **early).x)(np.array([25.0, 40.0]))
+    assert np.isnan(unknown).any()
+
+
+def test_fields_of_results_at_constraints_raise():
+    with pytest.raises(wg.TracedValueError, match="'jac' of this result is not differentiated"):
+        wg.grad(lambda p: solve("HS71", p)["jac"][0])(np.array([25.0, 40.0]))

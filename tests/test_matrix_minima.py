@@ -1,0 +1,116 @@
+"""Derivatives of `lsq_linear`, `nnls`, `linprog` and `minimize_scalar`, against differences of solved problems."""
+
+import numpy as np
+import pytest
+import scipy.optimize
+from scipy.sparse import csr_array
+
+import wengert as wg
+from wengert.scipy import optimize
+
+A = np.array([[1.0, 2.0, 0.5], [3.0, 1.0, -1.0], [0.2, 0.4, 2.0], [1.0, -1.0, 1.0]])
+B = np.array([1.0, 2.0, -3.0, 0.5])
+inf = np.inf
+
+
+def stacked(p):
+    """Return A with p in one element."""
+    return A + p * np.eye(4, 3)
+
+
+def box(p):
+    return optimize.Bounds(-p * np.ones(3), p * np.ones(3))
+
+
+def lp(p, what="x", **options):
+    """Two goods with two resources; both are used up."""
+    given = {"c": np.stack([-1.0, -p[0]]), "A_ub": [[1.0, 2.0], [3.0, p[1]]], "b_ub": np.stack([4.0, p[2]]), **options}
+    return optimize.linprog(**given)[what]
+
+
+#: solution as a function of p, and p
+CASES = {
+    "lsq_linear A": (lambda p: optimize.lsq_linear(stacked(p), B).x, 0.3),
+    "lsq_linear b": (lambda p: optimize.lsq_linear(A, p * B).x, 0.3),
+    "lsq_linear bounds": (lambda p: optimize.lsq_linear(A, B, bounds=(-p, [p, inf, inf]), tol=1e-14).x, 0.3),
+    "lsq_linear bvls": (lambda p: optimize.lsq_linear(stacked(p), B, bounds=(-p, p), method="bvls").x, 0.3),
+    "lsq_linear Bounds": (lambda p: optimize.lsq_linear(A, B, bounds=box(p), tol=1e-14).x, 0.3),
+    "lsq_linear sparse": (lambda p: optimize.lsq_linear(csr_array(A), p * B, bounds=(-1, 1), tol=1e-14).x, 1.3),
+    "lsq_linear cost": (lambda p: optimize.lsq_linear(A, p * B, bounds=(-1, 1), tol=1e-14).cost, 1.3),
+    "nnls A": (lambda p: optimize.nnls(stacked(p), B)[0], 0.3),
+    "lsq_linear cost of fixed x": (lambda p: optimize.lsq_linear(A, [p, -9.0, -9.0, -9.0], bounds=(7, 8)).cost, 1.3),
+    "nnls norm of zeros": (lambda p: optimize.nnls(-abs(A), np.stack([p, 1.0, 1.0, 1.0]))[1], 1.3),
+    "nnls b": (lambda p: optimize.nnls(A, B + p)[0], 0.3),
+    "nnls norm": (lambda p: optimize.nnls(stacked(p), B * p)[1], 0.3),
+    "linprog x": (lambda p: lp(p), np.array([0.8, 1.0, 6.0])),
+    "linprog fun": (lambda p: lp(p, "fun"), np.array([0.8, 1.0, 6.0])),
+    "linprog bound": (lambda p: lp(np.array([0.8, 1.0, 6.0]), bounds=[(0, p), (0, None)]), 1.0),
+    "linprog one pair": (lambda p: lp(np.array([0.8, 1.0, 6.0]), bounds=(0, p)), 1.0),
+    "linprog equations": (
+        lambda p: optimize.linprog([1.0, 2.0, 3.0], A_eq=np.ones((1, 3)), b_eq=[p], bounds=[(0, 1), (0, 2), (0, 3)]).x,
+        2.5,
+    ),
+    "minimize_scalar": (lambda p: optimize.minimize_scalar(lambda x: np.exp(x) - p * x).x, 2.0),
+    "minimize_scalar golden": (lambda p: optimize.minimize_scalar(lambda x: np.exp(x) - p * x, method="golden").x, 2.0),
+    "minimize_scalar args": (lambda p: optimize.minimize_scalar(lambda x, q: np.exp(x) - q * x, args=(p,)).fun, 2.0),
+    "minimize_scalar inside": (lambda p: optimize.minimize_scalar(lambda x: np.exp(x) - p * x, bounds=(0, 3)).x, 2.0),
+    "minimize_scalar at bound": (lambda p: optimize.minimize_scalar(lambda x: (x - 5) ** 2, bounds=(0, p)).x, 2.0),
+    "minimize_scalar bound's fun": (lambda p: optimize.minimize_scalar(lambda x: (x - 5) ** 2, bounds=(0, p)).fun, 2.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+@pytest.mark.parametrize("name", CASES)
+def test_derivatives_equal_differences(name, mode):
+    f, p = CASES[name]
+    h = 1e-4
+    p = np.asarray(p, dtype=float)
+    directions = np.eye(p.size).reshape(p.size, *p.shape) if p.ndim else np.ones(1)
+    expected = np.moveaxis(np.array([(f(p + h * e) - f(p - h * e)) / (2 * h) for e in directions]), 0, -1)
+    found = wg.jacobian(f, mode=mode)(p[()])
+    np.testing.assert_allclose(np.reshape(found, expected.shape), expected, rtol=1e-4, atol=1e-4)
+    assert np.abs(expected).max() > 1e-3
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bits_are_those_of_scipy(name):
+    f, p = CASES[name]
+    plain = f(p)
+
+    def inside(q):
+        found = f(q)
+        assert np.array_equal(wg.stop_gradient(found), plain)
+        return np.sum(found)
+
+    wg.grad(inside)(p)
+
+
+def test_marginals_are_the_derivatives_of_the_value_of_a_linear_program():
+    p = np.array([0.8, 1.0, 6.0])
+    plain = scipy.optimize.linprog([-1.0, -0.8], A_ub=[[1.0, 2.0], [3.0, 1.0]], b_ub=[4.0, 6.0])
+    np.testing.assert_allclose(wg.grad(lambda p: lp(p, "fun"))(p)[2], plain.ineqlin.marginals[1], rtol=1e-9)
+
+
+def test_linear_programs_without_unique_solution_raise():
+    with pytest.raises((wg.NonSmoothError, wg.SingularJacobianError)):
+        wg.jacobian(lp)(np.array([1 / 3, 1.0, 6.0]))  # the objective is parallel to a constraint
+    with pytest.raises((wg.NonSmoothError, wg.SingularJacobianError)):
+        wg.jacobian(
+            lambda b: optimize.linprog([-1.0, -1.0], A_ub=[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], b_ub=[1.0, 1.0, b]).x
+        )(2.0)
+    with pytest.raises(wg.ConvergenceError, match="has not converged"):
+        wg.jacobian(lambda p: optimize.linprog(np.stack([-p, -1.0])).x)(1.0)
+    with pytest.raises(wg.UnsupportedFunctionError, match="integer variables"):
+        wg.jacobian(lambda p: lp(p, integrality=[1, 0]))(np.array([0.8, 1.0, 6.0]))
+
+
+def test_iterations_of_powell_raise():
+    with pytest.raises(wg.TracedValueError, match="fmin_powell"):
+        wg.grad(lambda p: scipy.optimize.fmin_powell(lambda x: (x[0] - p) ** 2, [0.0], disp=False)[0])(1.3)
+
+
+def test_undecided_bounds_raise():
+    with pytest.raises(wg.NonSmoothError):
+        wg.jacobian(lambda p: optimize.nnls(np.eye(2), np.stack([p, 1.0]))[0])(0.0)
+    with pytest.raises(wg.SingularJacobianError):
+        wg.jacobian(lambda p: optimize.lsq_linear([[1.0, 1.0], [2.0, 2.0]], np.stack([p, 1.0])).x)(1.0)
