@@ -6,6 +6,7 @@ import pickle
 import sys
 import textwrap
 import threading
+import typing
 import warnings
 
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 import wengert as wg
 from wengert.core.rebind import rebind
 from wengert.core.rebind.choose import survey
-from wengert.core.rebind.follow import CHOSEN, UNFOLLOWED
+from wengert.core.rebind.follow import CHOSEN, UNFOLLOWED, py_func_of
 from wengert.errors import TracedValueError
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -982,3 +983,7 @@ def test_value_that_outlives_its_derivative_is_never_used_silently(install, name
                 assert gradient(x) == 6.0
         except (wg.LevelError, TracedValueError):
             assert x > 2.0
+
+
+def test_objects_without_a_dictionary_are_no_compiled_functions():
+    assert py_func_of(typing.TypeVar("T")) is None

@@ -180,7 +180,7 @@ _NOTHING = {}
 def py_func_of(value):
     """The Python function behind a just-in-time compiled one (numba), or None; never runs `__getattr__`."""
     kind = type(value)
-    if not hasattr(kind, "py_func") and not (kind.__dictoffset__ and "py_func" in value.__dict__):
+    if not hasattr(kind, "py_func") and "py_func" not in space_of(value):
         return None
     try:
         f = object.__getattribute__(value, "py_func")
