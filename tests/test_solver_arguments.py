@@ -264,6 +264,8 @@ for name in ("bisect", "brenth", "brentq", "ridder", "toms748"):
             "b": (lambda p: {"b": 3.0 * p}, "zero"),
         },
     )
+if "atol" in inspect.signature(scipy.optimize.nnls).parameters:  # before SciPy 1.18
+    CASES["nnls"][1]["atol"] = (lambda p: {"atol": p}, "refused")
 for name in CASES:
     for tolerance in sorted({*TOLERANCES} & {*inspect.signature(getattr(scipy.optimize, name)).parameters}):
         CASES[name][1][tolerance] = (lambda p, tolerance=tolerance: {tolerance: 1e-12 * p}, "zero")
