@@ -1,12 +1,14 @@
-"""Sensitivities of all steps at once, against those of the steps one by one."""
+"""Sensitivities from recorded Jacobians, compared with those from a replay of the steps."""
 
 import functools
+import itertools
 
 import numpy as np
 import pytest
 from scipy.integrate import odeint, solve_ivp
 
 import wengert as wg
+from wengert.scipy import steps
 
 pytest.importorskip("scipy", minversion="1.17")  # the mirrors need it
 sensitivities = pytest.importorskip("wengert.scipy.sensitivities")
@@ -17,7 +19,7 @@ TOLERANCES = {"rtol": 1e-6, "atol": 1e-8}
 
 @pytest.fixture
 def used(monkeypatch):
-    """Whether each integration computed the sensitivities of all steps at once."""
+    """For each integration, whether its sensitivities came from recorded Jacobians."""
     found, at_times = [], sensitivities.at_times
 
     def noted(*args):
@@ -117,7 +119,7 @@ X = np.array([1.5, 1.1, 0.9, 2.0])
 @pytest.mark.parametrize("differentiate", [wg.jacrev, wg.jacfwd])
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("method", ["RK23", "RK45", "DOP853", "LSODA", "Radau", "BDF"])
-def test_all_steps_at_once(method, problem, differentiate, used, monkeypatch):
+def test_they_equal_those_from_a_replay(method, problem, differentiate, used, monkeypatch):
     found = differentiate(problem, X, args=(method,))
     assert used == [True]
     monkeypatch.setattr(sensitivities, "MIN_STEPS", 10**9)
@@ -146,16 +148,35 @@ def test_odeint(used, monkeypatch):
     assert used == [True, False]
 
 
-def test_higher_derivatives_are_those_of_the_steps(used):
-    def final(a, y0):
-        return solve_ivp(lambda t, y: -a * y, (0.0, 1.0), [y0], "DOP853", rtol=1e-12, atol=1e-12).y[0, -1]
+def decayed(x, **options):
+    return solve_ivp(lambda t, y: -x[0] * y, (0, 1), [x[1]], "DOP853", max_step=0.05, **options).y[0, -1]
 
-    a, y0 = 0.7, 1.3
-    mixed = wg.grad(lambda a: wg.grad(lambda y0: final(a, y0), y0), a)
-    second = wg.hessian(lambda x: final(x[0], x[1]), np.array([a, y0]))
-    assert mixed == pytest.approx(-np.exp(-a), rel=1e-9)
-    np.testing.assert_allclose(second, np.exp(-a) * np.array([[y0, -1.0], [-1.0, 0.0]]), rtol=1e-9, atol=1e-10)
-    assert not any(used)
+
+def by_one_argument_each(f, x):
+    second = wg.derivative(lambda k: f([k, x[1]]), x[0], order=2)
+    first = wg.grad(lambda k: wg.grad(lambda y: f([k, y]), x[1]), x[0])
+    other = wg.grad(lambda y: wg.grad(lambda k: f([k, y]), x[0]), x[1])
+    return np.array([[second, first], [other, 0.0]])
+
+
+HIGHER = {
+    "hessian": wg.hessian,
+    "forward over forward": lambda f, x: wg.jacfwd(wg.jacfwd(f), x),
+    "forward over reverse": lambda f, x: wg.jacfwd(wg.grad(f), x),
+    "reverse over reverse": lambda f, x: wg.jacrev(wg.jacrev(f), x),
+    "by one argument each": by_one_argument_each,
+}
+
+
+@pytest.mark.parametrize("derivative", HIGHER)
+def test_higher_derivatives_come_from_a_replay(derivative, used):
+    x = np.array([0.7, 1.3])
+    wg.grad(decayed, x)
+    assert used == [True]
+    found = HIGHER[derivative](decayed, x)
+    expected = np.exp(-x[0]) * np.array([[x[1], -1.0], [-1.0, 0.0]])
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-10)
+    assert used.count(True) == 1
 
 
 def counts(x):
@@ -163,26 +184,86 @@ def counts(x):
 
     def fun(t, y):
         calls.append(t)
-        return -x[0] * y * (1.0 + 1e-3 * np.sin(len(calls)))
+        return -x[0] * y * (1.0 + 1e-6 * np.sin(len(calls)))
 
     return fun
 
 
 def draws(x):
     rng = np.random.default_rng(0)
-    return lambda t, y: -x[0] * y * (1.0 + 1e-3 * rng.random())
+    return lambda t, y: -x[0] * y * (1.0 + 1e-6 * rng.random())
 
 
 def many_states(x):
     return lambda t, y: -x[0] * y
 
 
+@pytest.mark.parametrize("method", ["RK45", "Radau", "BDF"])
 @pytest.mark.parametrize(
     ("fun", "n"), [(counts, 2), (draws, 2), (many_states, 60)], ids=["reads a counter", "random", "large"]
 )
-def test_other_right_hand_sides_go_step_by_step(fun, n, used):
-    wg.grad(lambda x: np.sum(solve_ivp(fun(x), (0, 4), np.ones(n), "RK45", max_step=0.2).y[:, -1]), np.ones(1))
+def test_other_right_hand_sides_are_replayed(fun, n, method, used):
+    wg.grad(lambda x: np.sum(solve_ivp(fun(x), (0, 4), np.ones(n), method, max_step=0.2).y[:, -1]), np.ones(1))
     assert used == [False]
+
+
+def in_a_global(p):
+    globals()["hidden"] = p
+    return lambda t, y: -hidden * y  # noqa: F821
+
+
+def in_a_global_and_a_cell(p):
+    globals()["hidden"], q = 0.5 * p, 0.5 * p
+    return lambda t, y: -(hidden + q) * y  # noqa: F821
+
+
+def in_an_iterator(p):
+    values = itertools.repeat(p)
+    return lambda t, y: -next(values) * y
+
+
+def in_an_array_of_objects(p):
+    values = np.empty(3, object)
+    values[1] = p
+    return lambda t, y: -values[1] * y
+
+
+def in_a_cache(p):
+    cached = functools.lru_cache(lambda key: 1.0 * p)
+    return lambda t, y: -cached(1) * y
+
+
+def in_a_class(p):
+    class Settings:
+        value = p
+
+    return lambda t, y: -Settings.value * y
+
+
+def in_a_large_dictionary(p):
+    values = {k: p if k == 150 else 0.0 for k in range(200)}
+    return lambda t, y: -values[150] * y
+
+
+HIDDEN = [
+    in_a_global,
+    in_a_global_and_a_cell,
+    in_an_iterator,
+    in_an_array_of_objects,
+    in_a_cache,
+    in_a_class,
+    in_a_large_dictionary,
+]
+
+
+@pytest.mark.parametrize("method", ["RK45", "Radau", "BDF"])
+@pytest.mark.parametrize("place", HIDDEN)
+def test_no_traced_value_is_lost(place, method):
+    def final(p):
+        return solve_ivp(place(p), (0, 1), [1.0], method, rtol=1e-10, atol=1e-12).y[0, -1]
+
+    for differentiate in (wg.grad, wg.jacfwd):
+        assert differentiate(final, 0.7) == pytest.approx(-np.exp(-0.7), rel=1e-6)
 
 
 def test_sensitivities_keep_within_the_memory_limit(used):
@@ -190,9 +271,15 @@ def test_sensitivities_keep_within_the_memory_limit(used):
         fun = functools.partial(solve, lambda t, y: -x[0] * y, (0, 4), np.ones(10), memory=memory)
         return np.sum(fun(max_step=0.05).y[:, -1])
 
-    first, second = (wg.grad(final, np.ones(1), args=(memory,)) for memory in ("10kB", "1GB"))
+    first, second = (wg.grad(final, np.ones(1), args=(memory,)) for memory in ("10kB", None))
     assert used == [False, True]
     np.testing.assert_allclose(first, second, rtol=1e-12)
+
+
+def test_stages_of_long_integrations_are_not_kept(used, monkeypatch):
+    monkeypatch.setattr(steps, "MAX_LOGGED", 100)
+    wg.grad(lambda x: np.sum(arguments(x, "RK45")), X)
+    assert used == [False]
 
 
 def test_values_are_those_of_scipy(used):
@@ -202,7 +289,7 @@ def test_values_are_those_of_scipy(used):
     assert used == [True]
 
 
-def test_infinite_sensitivities_go_step_by_step(used):
+def test_infinite_sensitivities_are_replayed(used):
     def final(x):
         return solve_ivp(lambda t, y: np.sqrt(x[0]) - y, (0, 4), [1.0], "RK45", max_step=0.2).y[0, -1]
 

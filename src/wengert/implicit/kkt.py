@@ -1,7 +1,7 @@
 """Minima under bounds and constraints, by the Karush-Kuhn-Tucker conditions of the active set.
 
-The input is a problem, to minimise phi(x) with low <= x <= high and low_i <= c_i(x) <= high_i, and a point near its
-solution.  `identify` finds the active set and the multipliers; `Problem.conditions` makes them equations for
+The input is a problem, to minimise phi(x) subject to low <= x <= high and low_i <= c_i(x) <= high_i, and a point near
+its solution.  `identify` finds the active set and the multipliers; `Problem.conditions` makes them equations for
 `wengert.implicit.theorem`.
 Variables at an active bound are eliminated, and the other active constraints are equations with multipliers ::
 
@@ -9,10 +9,11 @@ Variables at an active bound are eliminated, and the other active constraints ar
 
 These equations determine a differentiable solution if the gradients of the active constraints are independent, each
 multiplier of an inequality has its sign and is not zero, and the Hessian of the Lagrangian is positive definite along
-the active constraints (Fiacco 1976).  `identify` checks all of this at a point improved by Newton's method, and that
-the other constraints hold there: the point is then an isolated local minimum, whichever way it was found.
-The multipliers are estimated by nonnegative least squares, and constraints are added and dropped until all signs are
-right, since solvers stop at a distance from active constraints.
+the active constraints (Fiacco 1976).  `identify` checks all of this, and that
+the other constraints hold, at a point improved by Newton's method: the point is then an isolated local minimum, no
+matter how it was found.
+Solvers stop at a distance from the active constraints.  So the active set is first estimated by nonnegative least
+squares, and constraints are then added and dropped until all multipliers have the right sign.
 
 References
 ----------
@@ -35,10 +36,10 @@ from wengert.errors import ConvergenceError, NonSmoothError, SingularJacobianErr
 from wengert.implicit.stripped import stripped
 from wengert.implicit.theorem import MAX_CORRECTION, Equations, plain_function
 
-#: a constraint may be active if a change of x by this fraction of max(1, abs(x)) would reach it
+#: a constraint is tried as active if changing x by at most this fraction of max(1, abs(x)) would reach its limit
 NEAR = 1e-3
 
-#: it is undecided whether a constraint is active if a change of x by this fraction would decide it
+#: whether a constraint is active is undecided if changing x by this fraction would change the answer
 UNDECIDED = 1e-8
 
 #: multipliers below this fraction of the terms of the gradient of the Lagrangian are rounding errors
@@ -62,18 +63,18 @@ class Constraint:
 
 @dataclass
 class Conditions:
-    """Optimality conditions for one active set.
+    """Optimality conditions for a given active set.
 
     Attributes
     ----------
     residual : callable
-        Equations for the free variables and the multipliers, in one array.
+        Equations for one array, the free variables followed by the multipliers.
     join : callable
-        Returns all variables x, given the unknowns of `residual`.
+        Maps the unknowns of `residual` to all variables x.
     lagrangian : callable
-        Lagrangian of x and the multipliers; its value at a solution is that of the objective.
+        Lagrangian, a function of x and the multipliers; at a solution it equals the objective.
     n_free : int
-        Number of free variables; the multipliers follow them.
+        Number of free variables.
     """
 
     residual: Callable
@@ -88,10 +89,10 @@ class Conditions:
 
 @dataclass
 class Solution:
-    """Active set of a solution, with the unknowns of its conditions as found, and as improved by Newton's method.
+    """Active set of a solution, and the unknowns of its conditions, as found and as improved by Newton's method.
 
-    `side` holds -1 for each variable, and then each constraint, at its lower end, 1 at its upper end, otherwise 0.
-    `correction` is the largest relative change of x by the improvement.
+    `side` has an element for each variable, followed by one for each constraint: -1 at the lower limit, 1 at the upper
+    limit, otherwise 0. `correction` is the largest relative change of x by Newton's method.
     """
 
     side: np.ndarray
@@ -101,7 +102,7 @@ class Solution:
 
 
 class Problem:
-    """Minimise ``objective(x)`` under bounds of x and other constraints, all of which may read traced values."""
+    """Minimise ``objective(x)`` subject to bounds and other constraints; all of them may read traced values."""
 
     def __init__(self, objective: Callable, low: Any, high: Any, constraints: list[Constraint], name: str):
         self.objective = objective
@@ -153,7 +154,7 @@ class Problem:
 
 
 class _Plain:
-    """Values and derivatives of a problem without traced values; its constraints begin with the variables."""
+    """Values and derivatives of a problem, on plain values; the first constraints are the bounds of the variables."""
 
     def __init__(self, problem, x):
         self.n = x.size
@@ -171,14 +172,14 @@ class _Plain:
         return np.concatenate([np.eye(self.n), *(np.reshape(J(x), (-1, self.n)) for _, J in self.parts)])
 
     def slack(self, x):
-        """Return the distance of each constraint to the nearer end of its range, and the side of that end."""
+        """Return the distance of each constraint to its nearer limit, and the side of that limit."""
         c = self.values(x)
         below, above = c - self.low, self.high - c
         return np.minimum(below, above), np.where(below <= above, -1, 1)
 
 
 def identify(problem: Problem, x: np.ndarray, on_singular: str) -> Solution:
-    """Return the active set at the solution `x`, with multipliers; raise if it is no differentiable solution.
+    """Return the active set at the solution `x`, with multipliers; raise if it is not differentiable.
 
     Raises
     ------
@@ -187,7 +188,7 @@ def identify(problem: Problem, x: np.ndarray, on_singular: str) -> Solution:
     NonSmoothError
         If it is undecided whether a constraint is active.
     SingularJacobianError
-        If the conditions do not determine x; not if `on_singular` accepts that.
+        If the conditions do not determine x, unless `on_singular` permits it.
     """
     plain = _Plain(problem, x)
     slope, jacobian = plain.slope(x), plain.jacobian(x)
@@ -213,7 +214,7 @@ def identify(problem: Problem, x: np.ndarray, on_singular: str) -> Solution:
 
 
 def guess(problem: Problem, x: np.ndarray) -> Solution:
-    """Return an estimate of the active set and the multipliers at `x`, without any check."""
+    """Return an unchecked estimate of the active set and the multipliers at `x`."""
     plain = _Plain(problem, x)
     slope, jacobian = plain.slope(x), plain.jacobian(x)
     side = _first_guess(plain, x, slope, jacobian)
@@ -222,7 +223,7 @@ def guess(problem: Problem, x: np.ndarray) -> Solution:
 
 
 def _first_guess(plain, x, slope, jacobian):
-    """Return the active set estimated by nonnegative least squares on the constraints that `x` is close to."""
+    """Return an estimate of the active set, by nonnegative least squares on the constraints close to their limits."""
     from scipy.optimize import nnls
 
     slack, nearest = plain.slack(x)
@@ -243,7 +244,7 @@ def _first_guess(plain, x, slope, jacobian):
 
 
 def _unknowns(plain, side, x, slope, jacobian):
-    """Return the free variables, and multipliers that are estimated by least squares."""
+    """Return the free variables and least-squares estimates of the multipliers."""
     free, rows = side[: plain.n] == 0, plain.n + np.flatnonzero(side[plain.n :])
     if not rows.size:
         return x[free]
@@ -252,7 +253,7 @@ def _unknowns(plain, side, x, slope, jacobian):
 
 
 def _newton(problem, conditions, z):
-    """Return the solution of the conditions by Newton's method, and the inverse of their Jacobian near it."""
+    """Solve the conditions by Newton's method; return the solution and the inverse of the Jacobian near it."""
     equations = Equations(conditions.residual, (), z.shape, problem.name, "auto", "auto", False, False)
     last, factor = np.inf, None
     for _ in range(MAX_STEPS if z.size else 0):
@@ -270,7 +271,7 @@ def _newton(problem, conditions, z):
 
 
 class _State:
-    """Values, multipliers and derivatives of the Lagrangian at a solution of the conditions of an active set."""
+    """Multipliers and derivatives of the Lagrangian at a solution of the conditions for an active set."""
 
     def __init__(self, plain, problem, conditions, side, z, factor):
         self.plain, self.side, self.z = plain, side, z
@@ -292,12 +293,12 @@ class _State:
         self.hessian = plain_function(api.hessian(lagrangian))(x, multipliers)
         self.free = ~held
 
-        #: multipliers of active constraints, positive if an inequality is active
+        #: multipliers, with signs such that those of active inequalities are positive at a minimum
         self.multipliers = np.zeros(side.size)
         self.multipliers[:n] = np.where(held, self.slope * -side[:n], 0)
         self.multipliers[rows] = multipliers * -side[rows]
 
-        #: multipliers that rounding, or a small move of x, may cause
+        #: magnitudes of multipliers that rounding errors, or small changes of x, can produce
         self.hidden = np.zeros(side.size)
         self.hidden[:n] = np.maximum(UNDECIDED * np.abs(np.diagonal(self.hessian)) * self.scale, ROUNDING * terms)
         if rows.size:
@@ -312,7 +313,7 @@ class _State:
         return (self.side != 0) & ~self.plain.is_equation
 
     def changed(self):
-        """Return the active set with a constraint added, or one dropped; None if it satisfies the conditions."""
+        """Return the active set with one constraint added or dropped, or None if it needs no change."""
         side = self.side.copy()
         slack = np.where(side == 0, self.slack / np.where(self.unit > 0, self.unit, 1), np.inf)
         if slack.min() < -UNDECIDED:
@@ -326,7 +327,7 @@ class _State:
         return side
 
     def curvature(self):
-        """Return the smallest eigenvalue of the Hessian of the Lagrangian along the active constraints, and a scale."""
+        """Return the smallest eigenvalue of the scaled Hessian of the Lagrangian along the active constraints."""
         free = np.flatnonzero(self.free)
         hessian, normals = self.hessian[np.ix_(free, free)], self.jacobian[self.rows][:, free].T
         along = np.linalg.qr(normals, mode="complete")[0][:, normals.shape[1] :]
@@ -338,7 +339,7 @@ class _State:
 
 
 def _checked(problem, plain, state, start, x, on_singular):
-    """Return the solution; raise if its conditions are not sufficient for an isolated minimum, or undecided."""
+    """Return the solution; raise unless it is an isolated minimum whose active set is certain."""
     distance = np.max(np.abs(state.x - x) / np.maximum(1, np.abs(x)), initial=0)
     if not distance <= MAX_CORRECTION:
         raise ConvergenceError(
@@ -375,8 +376,8 @@ def _checked(problem, plain, state, start, x, on_singular):
     if not lowest > plain.n * np.finfo(float).eps and on_singular == "raise":
         raise SingularJacobianError(
             f"{problem.name}: the Hessian of the Lagrangian is not positive definite along the active constraints: its "
-            f"smallest eigenvalue is {lowest:.2g} of its diagonal. The point is no isolated minimum, and the "
-            "conditions do not determine it: add the constraints or the terms of the objective that do"
+            f"smallest eigenvalue is {lowest:.2g} of its diagonal. The point is not an isolated minimum: "
+            "add constraints or terms of the objective that determine it"
         )
     return Solution(side, start, state.z, correction)
 

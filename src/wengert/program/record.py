@@ -65,6 +65,26 @@ class _Constants:
         return self._reading.bound([leaf.copy("K") if isinstance(leaf, np.ndarray) else leaf for leaf in held])
 
 
+class _NothingRead:
+    """Stands for the values captured by a function that are not looked for: all are constants."""
+
+    leaves = aliases = ()
+
+    def __init__(self, f):
+        self._f = f
+
+    def operands(self, inputs, leaves):
+        return list(inputs)
+
+    def bound(self, operands):
+        return self._f
+
+
+def trace_alone(f, args) -> Program:
+    """Return the program of `f` at these arguments for a use in which everything that it captures is constant."""
+    return trace(f, tuple(args), {}, _NothingRead(f))
+
+
 def trace(f, args: tuple, kwargs: dict, reading, exact: bool = False, disabled: frozenset = frozenset()) -> Program:
     """Return the program of `f` at these arguments; `reading` holds captured values, `disabled` names passes.
 

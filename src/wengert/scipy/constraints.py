@@ -1,4 +1,4 @@
-"""Bounds and constraints of `minimize`: SciPy's classes, extended to traced values, and their general form."""
+"""Bounds and constraints of `minimize`: SciPy's classes, which here accept traced values, and their general form."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wengert.scipy.mirror import Value
 
 
 class LinearConstraint(scipy.optimize.LinearConstraint):
-    """`scipy.optimize.LinearConstraint` whose matrix and ends may be traced."""
+    """`scipy.optimize.LinearConstraint`; its matrix and limits may be traced."""
 
     def __init__(self, A, lb=-np.inf, ub=np.inf, keep_feasible=False):
         super().__init__(*(_plain(value) for value in (A, lb, ub)), keep_feasible)
@@ -28,12 +28,8 @@ class LinearConstraint(scipy.optimize.LinearConstraint):
                 setattr(self, name, traced)
 
 
-class NonlinearConstraint(scipy.optimize.NonlinearConstraint):
-    """`scipy.optimize.NonlinearConstraint`, whose function and ends may read traced values."""
-
-
 class Bounds(scipy.optimize.Bounds):
-    """`scipy.optimize.Bounds`, which may be traced."""
+    """`scipy.optimize.Bounds`; the bounds may be traced."""
 
     def __init__(self, lb=-np.inf, ub=np.inf, keep_feasible=False):
         super().__init__(_plain(lb), _plain(ub), keep_feasible)
@@ -47,7 +43,7 @@ def _plain(value):
 
 
 def ends_of_bounds(bounds: Any, n: int) -> tuple[Any, Any]:
-    """Return lower and upper bounds of n variables, which `minimize` takes as an object or a sequence of pairs."""
+    """Return the lower and upper bounds of n variables, given as an object or as a sequence of pairs."""
     if bounds is None:
         return np.full(n, -np.inf), np.full(n, np.inf)
     if isinstance(bounds, scipy.optimize.Bounds):
@@ -60,7 +56,7 @@ def ends_of_bounds(bounds: Any, n: int) -> tuple[Any, Any]:
 
 
 def _vector(x, n):
-    """Return an array of n floats, which may be traced."""
+    """Return x as an array of n floats, traced or not."""
     x = from_list(x)
     x = x if holds_traced(x) else np.asarray(x, dtype=float)
     return np.reshape(x, (-1,)) + np.zeros(n)
@@ -99,7 +95,7 @@ def _listed(constraints):
 
 
 def with_jacobians(constraints: Any) -> list:
-    """Return constraints with exact Jacobians where SciPy would take differences of the default kind."""
+    """Return the constraints with exact Jacobians where SciPy would use finite differences by default."""
     found = []
     for constraint in _listed(constraints):
         if isinstance(constraint, dict) and constraint.get("jac") is None:

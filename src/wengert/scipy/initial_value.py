@@ -8,6 +8,7 @@ differential equation, so that they do not depend on how smooth an interpolant i
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import types
@@ -48,8 +49,8 @@ MAX_EXPLICIT_WORK = 20
 #: lower estimate of the bytes that a stage of a step takes for an element of the state
 BYTES_PER_ELEMENT = 80
 
-#: default of `solve_ivp`'s `memory`, in bytes
-DEFAULT_MEMORY = 2_000_000_000
+#: bytes that the derivatives of an integration may take by default
+DEFAULT_MEMORY = "2GB"
 
 #: change of an event function in a step by its rate at the event, relative to its values, below which it only touches 0
 GRAZING = 1e-8
@@ -66,7 +67,7 @@ def solve_ivp(
     vectorized: bool = False,
     args: Any = None,
     *,
-    memory: str | int = "2GB",
+    memory: str | int = DEFAULT_MEMORY,
     **options: Any,
 ) -> Any:
     """`scipy.integrate.solve_ivp` with derivatives of the solution.
@@ -216,8 +217,10 @@ class _Integration:
         self.fun, self.args, self.events = fun, tuple(call["args"] or ()), call["events"]
         self.options = {key: value for key, value in call.items() if key not in ("args", "events", "t_eval")}
         check_plain(name, "solution", self.options, "jac")
-        self.memory, self.time_last = memory, time_last
-        self.f = right_hand_side(fun, self.args, call["vectorized"], time_last)
+        limit = parse_bytes(name, memory)
+        self.memory, self.time_last = math.inf if limit is None else limit, time_last
+        self.right_hand_side = functools.partial(right_hand_side, vectorized=call["vectorized"], time_last=time_last)
+        self.f = self.right_hand_side(fun, self.args)
         self.plain_f, self.jacobian = plain_function(self.f), plain_function(Jacobian(self.f, 1))
         self.span = tuple(t_span)
         self.plain_span = tuple(float(plain_copy(t)) for t in self.span)
@@ -231,10 +234,6 @@ class _Integration:
         self.times = None if call["t_eval"] is None else vector(call["t_eval"])
         if callable(self.events):
             self.events = [self.events]
-
-    def right_hand_side(self, fun, args):
-        """Return a right-hand side, given with arguments, as a function of time and state."""
-        return right_hand_side(fun, args, self.options["vectorized"], self.time_last)
 
     def result(self):
         """SciPy's result, as a function of the traced values."""
@@ -308,9 +307,7 @@ class _Integration:
         is_continuous = False
         if not self.options["dense_output"]:
             self.known = self.wanted(found)
-            self.values, is_continuous = sensitivities.at_times(
-                self.right_hand_side, self.fun, self.args, self.plain_f, t, y, solver, self.known, self.memory
-            )
+            self.values, is_continuous = sensitivities.at_times(self, t, y, solver, self.known)
         if not is_continuous:
             self.check_jumps(solver)
         if self.values is not None:
@@ -318,7 +315,6 @@ class _Integration:
         problem = steps.Problem(self.f, self.jacobian, self.name)
         size = self.block_size(solver)
         if size is not None:
-            self.known = self.wanted(found)
             self.values = steps.in_blocks(problem, t, y, solver, size, self.known)
             return
         for segment, state in steps.replayed(problem, t, y, solver):
@@ -330,10 +326,10 @@ class _Integration:
         if not solver.doubtful:
             return
         changed = self.with_changes()
-        args, options = tuple(map(stripped, self.args)), (self.options["vectorized"], self.time_last)
+        args, made = tuple(map(stripped, self.args)), self.right_hand_side
 
         def moving(fun):
-            f = right_hand_side(fun, args, *options)
+            f = made(fun, args)
             for step in solver.doubtful:
                 pair = jump_between(along(f, *step), step[0], step[2])
                 if pair is not None and moves(along(f, *step), along(changed, *step), pair):
@@ -352,7 +348,7 @@ class _Integration:
         """Return the right-hand side on plain values, with small changes of the state and of all traced values."""
         abstracted = Abstracted(self.fun, self.args)
         values = [change(plain_copy(value)) for value in abstracted.take()]
-        f = right_hand_side(*abstracted.live.filled(values), self.options["vectorized"], self.time_last)
+        f = self.right_hand_side(*abstracted.live.filled(values))
         return lambda t, y: f(t, change(y))
 
     def wanted(self, found):
@@ -370,7 +366,7 @@ class _Integration:
         few = not isinstance(solver, steps.EXPLICIT) or self.options["dense_output"]
         if few or len(solver.log) * solver.n_stages * n * BYTES_PER_ELEMENT < self.memory:
             return None
-        f = right_hand_side(*map(stripped, (self.fun, self.args)), self.options["vectorized"], self.time_last)
+        f = self.right_hand_side(*map(stripped, (self.fun, self.args)))
         ends = [entry[0] for entry in solver.log[:1]]
 
         def step(state):

@@ -99,9 +99,9 @@ def minimize(call):
     """Uses the exact gradient, Hessian, or Hessian-vector products, as the method takes them.
 
     So do constraints given as dictionaries, and a `NonlinearConstraint` with the default ``jac``.
-    The derivative is that of the Karush-Kuhn-Tucker conditions with the constraints that are active at the minimum. The
-    objective, constraints, their limits and bounds may read traced values. If it is undecided whether a constraint is
-    active, `NonSmoothError` is raised.
+    The derivative follows from the Karush-Kuhn-Tucker conditions for the constraints that are active at the minimum.
+    The objective, constraints, their limits and bounds may depend on traced values. If the active set is uncertain,
+    `NonSmoothError` is raised.
     """
     if hasattr(call["bounds"], "__next__"):  # read by SciPy and again afterwards
         call.arguments["bounds"] = list(call["bounds"])
@@ -164,7 +164,7 @@ class _Minimum:
     x : ndarray or traced array
         The solution, with the bits of `found`.
     is_free : bool
-        Whether no bound and no constraint is active.
+        True if no bound or constraint is active.
     """
 
     def __init__(self, call: Call, found: dict, phi: Callable, bounds: Any, constraints: Any):
@@ -253,9 +253,7 @@ def nnls(call):
 
 @mirrors(scipy.optimize.linprog)
 def linprog(call):
-    """The objective, constraints and bounds may be traced. The solution is that of its active constraints.
-
-    If the solution or the multipliers are not unique, an error is raised.
+    """The objective, constraints and bounds may be traced. The solution must be unique, and so must its multipliers.
     """
     if call.traced:
         check_plain(call.name, "solution", call.arguments, "c", "A_ub", "b_ub", "A_eq", "b_eq", "bounds")
@@ -289,7 +287,7 @@ def _pairs(bounds, n):
 
 @mirrors(scipy.optimize.minimize_scalar)
 def minimize_scalar(call):
-    """The derivative is that of a point with vanishing slope, or with ``bounds`` that of an active bound."""
+    """The derivative follows from the vanishing slope, or at an active bound it is that of the bound."""
     found = call.run()
     if not call.traced:
         return found

@@ -24,6 +24,7 @@ import warnings
 
 import numpy as np
 import scipy.optimize
+from scipy.optimize import NonlinearConstraint
 
 from wengert import api
 from wengert.containers import plain_copy
@@ -32,7 +33,7 @@ from wengert.core.levels import running
 from wengert.core.operands.var import holds_traced
 from wengert.implicit.stripped import stripped
 from wengert.scipy import recorded
-from wengert.scipy.constraints import Bounds, LinearConstraint, NonlinearConstraint
+from wengert.scipy.constraints import Bounds, LinearConstraint
 from wengert.scipy.minima import least_squares, linprog, lsq_linear, minimize, minimize_scalar, nnls
 from wengert.scipy.mirror import mirrors
 from wengert.scipy.results import recorded_result, traced_result

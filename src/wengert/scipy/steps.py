@@ -43,8 +43,8 @@ DOUBTED = 3
 #: number of such steps that are kept
 MAX_DOUBTFUL = 300
 
-#: maximum number of states for which the slopes of explicit steps are logged
-MAX_LOGGED_STATES = 40
+#: maximum number of states, and of numbers in all steps, for which the stages of explicit steps are logged
+MAX_LOGGED_STATES, MAX_LOGGED = 30, 5_000_000
 
 
 @dataclass
@@ -115,7 +115,9 @@ def _order_and_size(solver):
 
 
 def _end_and_slopes(solver):
-    return (solver.t,) if solver.n > MAX_LOGGED_STATES else (solver.t, np.copy(solver.K), solver.y)
+    if solver.n > MAX_LOGGED_STATES or len(solver.log) * solver.K.size > MAX_LOGGED:
+        return (solver.t,)
+    return solver.t, np.copy(solver.K), solver.y
 
 
 def _end_and_stages(solver):
