@@ -1,4 +1,4 @@
-"""Derivatives of `lsq_linear`, `nnls`, `linprog` and `minimize_scalar`, against differences of solved problems."""
+"""Derivatives of linear programs and fits, and of `minimize_scalar`, against differences of solved problems."""
 
 import numpy as np
 import pytest
@@ -28,6 +28,17 @@ def lp(p, what="x", **options):
     return optimize.linprog(**given)[what]
 
 
+def plan(p, **options):
+    """A mixed-integer program, whose first variable is an integer."""
+    given = {"integrality": [1, 0, 0], "bounds": optimize.Bounds(0, 4)}
+    A, b = np.stack([np.stack([1.0, 2.0, 1.0]), np.stack([3.0, 1.0, 0.5 * p[1]])]), np.stack([p[2], 8.1])
+    given["constraints"] = optimize.LinearConstraint(A, -inf, b)
+    return optimize.milp(np.stack([-p[0], -1.2, -0.7]), **{**given, **options})
+
+
+#: sums over rows and columns of two by two choices
+CHOICES = np.array([[1.0, 1, 0, 0], [0, 0, 1, 1], [1, 0, 1, 0], [0, 1, 0, 1]])
+
 #: solution as a function of p, and p
 CASES = {
     "lsq_linear A": (lambda p: optimize.lsq_linear(stacked(p), B).x, 0.3),
@@ -49,6 +60,30 @@ CASES = {
     "linprog equations": (
         lambda p: optimize.linprog([1.0, 2.0, 3.0], A_eq=np.ones((1, 3)), b_eq=[p], bounds=[(0, 1), (0, 2), (0, 3)]).x,
         2.5,
+    ),
+    "linprog integer": (lambda p: lp(p, integrality=[1, 0]), np.array([0.8, 1.0, 6.5])),
+    "linprog integer's fun": (lambda p: lp(p, "fun", integrality=[1, 0]), np.array([0.8, 1.0, 6.5])),
+    "milp": (lambda p: plan(p).x, np.array([1.1, 1.2, 5.3])),
+    "milp fun": (lambda p: plan(p).fun, np.array([1.1, 1.2, 5.3])),
+    "milp continuous": (lambda p: plan(p, integrality=None).x, np.array([1.1, 1.2, 5.3])),
+    "milp without constraints": (lambda p: optimize.milp([-p, 1.0], bounds=optimize.Bounds(0.0, p)).x, 1.3),
+    "milp pairs": (lambda p: optimize.milp([-p, -1.0], bounds=([0, 0], [p, 2]), integrality=[0, 1]).x, 1.3),
+    "milp tuple": (lambda p: optimize.milp(-np.ones(2), constraints=(p * np.eye(2), -inf, [2.0, 3.0])).x, 1.3),
+    "milp tuples": (
+        lambda p: optimize.milp(-np.ones(2), constraints=[(p * np.eye(1, 2), 0.0, 2.0), ([[0.0, p]], 0.0, 3.0)]).x, 1.3
+    ),
+    "milp sparse": (
+        lambda p: optimize.milp(np.stack([-p, -1.0]), constraints=(csr_array([[2.0, 1.0], [1.0, 3.0]]), 0, [2, 3])).fun,
+        1.3,
+    ),
+    "milp semi-continuous": (
+        lambda p: optimize.milp([1.0, -1.0, 2.0], integrality=2, bounds=optimize.Bounds(1.0, [2.0, p, 3.0])).x, 4.0
+    ),
+    "milp all integers": (
+        lambda p: optimize.milp(np.stack([p, -1.0]), integrality=1, bounds=optimize.Bounds(1, 3)).fun, 1.3
+    ),
+    "milp assignment": (
+        lambda p: optimize.milp([p, 1.0, 3.0, 0.5], integrality=1, constraints=(CHOICES, 1, 1)).fun, 1.3
     ),
     "minimize_scalar": (lambda p: optimize.minimize_scalar(lambda x: np.exp(x) - p * x).x, 2.0),
     "minimize_scalar golden": (lambda p: optimize.minimize_scalar(lambda x: np.exp(x) - p * x, method="golden").x, 2.0),
@@ -100,8 +135,17 @@ def test_linear_programs_without_unique_solution_raise():
         )(2.0)
     with pytest.raises(wg.ConvergenceError, match="has not converged"):
         wg.jacobian(lambda p: optimize.linprog(np.stack([-p, -1.0])).x)(1.0)
-    with pytest.raises(wg.UnsupportedFunctionError, match="integer variables"):
-        wg.jacobian(lambda p: lp(p, integrality=[1, 0]))(np.array([0.8, 1.0, 6.0]))
+
+
+def test_integer_programs_that_jump_or_fail_raise():
+    def knapsack(b):
+        return optimize.milp([-1.0, -1.0], integrality=1, constraints=([[1.0, 1.0]], 0.0, b)).fun
+
+    assert wg.grad(lambda b: knapsack([b]))(2.5) == 0
+    with pytest.raises(wg.NonSmoothError, match="integer variables alone"):
+        wg.grad(lambda b: knapsack([b]))(3.0)
+    with pytest.raises(wg.ConvergenceError, match="infeasible"):
+        wg.grad(lambda b: knapsack([b]))(-1.0)
 
 
 def test_iterations_of_powell_raise():

@@ -48,6 +48,10 @@ def scalar(x, p):
     return np.exp(x) + x * p - 2
 
 
+def scalar_slope(x, p):
+    return np.exp(x) + p
+
+
 def system(x, p):
     """A badly scaled pair: the first equation and the second unknown are a million times larger."""
     u, v = x[0], 1e-6 * x[1]
@@ -194,7 +198,8 @@ PROBLEMS = {
 # ---- signatures, imports
 
 
-SOLVERS = [name for name in optimize.__all__ if not isinstance(getattr(optimize, name), type)]
+SOLVERS = [name for name in optimize.__all__ if callable(f := getattr(optimize, name)) and not isinstance(f, type)]
+SOLVERS.remove("linear_sum_assignment")  # a function with a rule
 
 
 def test_mirrored_names_match_those_in_messages():
@@ -204,10 +209,11 @@ def test_mirrored_names_match_those_in_messages():
 @pytest.mark.parametrize("name", SOLVERS)
 def test_signatures_are_those_of_scipy_plus_four_keywords(name):
     parameters = dict(inspect.signature(getattr(optimize, name)).parameters)
-    ours = {key: parameters.pop(key) for key in OURS}
-    assert {key: p.default for key, p in ours.items()} == OURS
-    assert all(p.kind is p.KEYWORD_ONLY for p in ours.values())
     expected = inspect.signature(getattr(scipy.optimize, name)).parameters
+    ours = {key: parameters.pop(key) for key in OURS if key not in expected}
+    assert {key: p.default for key, p in ours.items()} == {key: OURS[key] for key in ours}
+    assert len(ours) == 4 - (name == "differential_evolution")  # SciPy's own ``polish``
+    assert all(p.kind is p.KEYWORD_ONLY for p in ours.values())
     assert list(parameters) == list(expected)
     for key, parameter in expected.items():
         assert parameters[key].kind is parameter.kind
@@ -992,20 +998,24 @@ def test_errors_of_the_function_surface_unchanged(name):
         wg.grad(lambda p: solver(f, args=(p,), **start), 1.0)
 
 
-# ---- SciPy's solvers
+# ---- SciPy's own names
 
 
-def of_scipy(name):
+def of_scipy(name, get=getattr):
     """Return calls of SciPy's solvers with a traced value, through arguments and through a closure."""
-    solver = getattr(scipy.optimize, name)
+    solver = get(scipy.optimize, name)
     if name == "linprog":
         return (
-            lambda p: solver(np.stack([p, 1.0]), np.eye(2), np.ones(2)),
-            lambda p: solver(np.ones(2), np.eye(2), np.stack([p, 1.0])),
+            lambda p: solver(np.stack([p, 1.0]), -np.eye(2), -np.ones(2)).fun,
+            lambda p: solver(np.ones(2), -np.eye(2), -np.stack([p, 1.0])).fun,
         )
     if name in ("lsq_linear", "nnls"):
-        return lambda p: solver(np.stack([p, 1.0]), np.eye(2)), lambda p: solver(np.eye(2), np.stack([p, 1.0]))
-    f = {"minimize": valley, "least_squares": misfit, "fixed_point": contraction}.get(name, scalar)
+        A = np.array([[2.0, 1.0], [0.5, 3.0]])
+        return (
+            lambda p: solved(solver(np.stack([p * A[0], A[1]]), np.ones(2))),
+            lambda p: solved(solver(A, np.stack([p, 1.0]))),
+        )
+    f = {"minimize": valley, "least_squares": misfit, "leastsq": misfit, "fixed_point": contraction}.get(name, scalar)
     f = coupled if name in ("root", "fsolve") else f
     start = [0.5, 0.2]
     if name in BRACKETING:
@@ -1016,13 +1026,19 @@ def of_scipy(name):
         start = ()
     else:
         start = (start,)
-    options = {"bracket": (0.0, 1.0)} if name == "root_scalar" else {}
-    names = list(inspect.signature(solver).parameters)
+    options = {"bracket": (0.0, 1.0)} if name in ("root_scalar", "minimize_scalar") else {}
+    names = list(inspect.signature(getattr(scipy.optimize, name)).parameters)
     at = dict(zip(names[1:], start))
     return (
-        lambda p: solver(f, args=(p,), **at, **options),
-        lambda p: solver(lambda x: f(x, p), **at, **options),
+        lambda p: solved(solver(f, args=(p,), **at, **options)),
+        lambda p: solved(solver(lambda x: f(x, p), **at, **options)),
     )
+
+
+def solved(found):
+    """Return a number that depends on the solution."""
+    found = getattr(found, "x", getattr(found, "root", found))
+    return np.sum((found[0] if isinstance(found, tuple) else found) * 1.0)
 
 
 def text_of(error):
@@ -1033,10 +1049,42 @@ def text_of(error):
     return text
 
 
-@pytest.mark.parametrize("name", SOLVERS)
+#: solvers that take the calls of `of_scipy`; the tests of fits and searches have the others
+PLAIN_SOLVERS = [
+    *("root", "fsolve", "root_scalar", *BRACKETING, "newton", "fixed_point", "least_squares", "leastsq", "minimize"),
+    *("lsq_linear", "nnls", "linprog"),
+]
+
+
 @pytest.mark.parametrize("operator", [wg.grad, wg.hessian, functools.partial(wg.jacobian, mode="forward")])
-def test_traced_value_passed_to_scipy_names_the_mirror(name, operator):
+@pytest.mark.parametrize("name", PLAIN_SOLVERS)
+def test_followed_code_calls_scipy_under_its_own_names(name, operator):
+    by_mirror = functools.partial(getattr(optimize, name), derivs="scipy")
+    for call, expected in zip(of_scipy(name), of_scipy(name, lambda *_: by_mirror)):
+        assert np.all(np.isfinite(found := operator(call)(0.9)))
+        assert np.array_equal(found, operator(expected)(0.9))
+        assert wg.vjp(call, 0.9)[0] == call(0.9)
+
+
+@pytest.mark.parametrize("name", PLAIN_SOLVERS)
+def test_compiled_code_calls_scipy_under_its_own_names(name):
     for call in of_scipy(name):
+        compiled = wg.compile(call)
+        for p in (0.9, 0.95):
+            assert compiled(p) == pytest.approx(call(p), rel=1e-14)
+            assert wg.grad(compiled)(p) == pytest.approx(wg.grad(call)(p), rel=1e-9)
+
+
+def hidden(module, name):
+    """Return a call of a solver that followed code does not see."""
+    held = {getattr(module, name)}
+    return lambda *args, **options: next(iter(held))(*args, **options)
+
+
+@pytest.mark.parametrize("name", PLAIN_SOLVERS)
+@pytest.mark.parametrize("operator", [wg.grad, wg.hessian, functools.partial(wg.jacobian, mode="forward")])
+def test_traced_value_passed_to_unseen_solver_names_the_mirror(name, operator):
+    for call in of_scipy(name, hidden):
         with pytest.raises((TypeError, ValueError), match=r".") as error:  # SciPy's error, or wengert's
             operator(call)(0.9)
         assert f"Use wengert.scipy.optimize.{name}," in text_of(error.value)
@@ -1045,15 +1093,29 @@ def test_traced_value_passed_to_scipy_names_the_mirror(name, operator):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda p: scipy.optimize.newton(scalar, 0.0, args=(p,), fprime=lambda x, p: np.exp(x) + p),
-        lambda p: scipy.optimize.newton(lambda x: scalar(x, 1.5), p),
-        lambda p: scipy.optimize.root_scalar(scalar, args=(p,), x0=0.0, x1=1.0).root,
-        lambda p: scipy.optimize.root_scalar(scalar, args=(p,), x0=0.0, fprime=lambda x, p: np.exp(x) + p).root,
+        lambda p, newton=hidden(scipy.optimize, "newton"): newton(scalar, 0.0, args=(p,), fprime=scalar_slope),
+        lambda p, newton=hidden(scipy.optimize, "newton"): newton(lambda x: scalar(x, 1.5), p),
+        lambda p, solve=hidden(scipy.optimize, "root_scalar"): solve(scalar, args=(p,), x0=0.0, x1=1.0).root,
     ],
 )
 def test_newton_iterations_are_not_traced(call):
     with pytest.raises(wg.TracedValueError, match=r"Use wengert\.scipy\.optimize"):
         wg.grad(call, 1.5)
+
+
+def test_scipy_under_its_own_name_refuses_keywords_of_wengert():
+    with pytest.raises(TypeError, match="polish"):
+        wg.grad(lambda p: scipy.optimize.brentq(lambda x: x - p, 0.0, 2.0, polish=False), 1.0)
+
+
+def test_imports_inside_followed_functions_find_solvers():
+    def f(p):
+        from scipy import optimize as solvers
+        from scipy.optimize import brentq
+
+        return brentq(lambda x: x**2 - p, 0.0, 3.0) + solvers.newton(lambda x: x**3 - p, 1.0)
+
+    assert wg.grad(f, 4.0) == pytest.approx(0.25 + 4 ** (-2 / 3) / 3)
 
 
 def test_scipy_on_plain_values_inside_derivative_is_unchanged():

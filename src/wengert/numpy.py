@@ -984,10 +984,11 @@ def _install_later() -> None:
     for package in ("math", "cmath", "statistics"):
         _rebind.register_later(package, _functools.partial(_importlib.import_module, "wengert.standard_library"))
     for package in _refusing.ITERATIVE:
-        if package.count(".") == 1:
+        if package.count(".") == 1 and package != "scipy.optimize":
             _rebind.register_later(package, _functools.partial(_refusing.install_iterative, package))
-    for package, home in (("scipy", "wengert.scipy.standin"), ("scipy.special", "wengert.scipy.special")):
-        _rebind.register_later(package, _functools.partial(_importlib.import_module, home))
+    homes = {"scipy": "standin", "scipy.special": "special", "scipy.optimize": "optimize"}
+    for package, home in homes.items():
+        _rebind.register_later(package, _functools.partial(_importlib.import_module, f"wengert.scipy.{home}"))
     for name in _MIRRORS:
         _rebind.register_later(f"scipy.{name}", _functools.partial(_load_mirror, name))
     numba_ufuncs = "wengert.core.dispatch.compiled_ufuncs"

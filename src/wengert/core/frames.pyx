@@ -107,8 +107,9 @@ shows_text = None
 
 #: functions of scipy.optimize that wengert.scipy.optimize replaces
 MIRRORED = frozenset(
-    "root fsolve root_scalar bisect brenth brentq ridder toms748 newton fixed_point least_squares minimize "
-    "lsq_linear nnls linprog minimize_scalar".split()
+    "root fsolve root_scalar bisect brenth brentq ridder toms748 newton fixed_point least_squares leastsq curve_fit "
+    "minimize lsq_linear nnls linprog milp minimize_scalar quadratic_assignment isotonic_regression "
+    "basinhopping brute differential_evolution direct dual_annealing shgo".split()
 )
 
 
@@ -125,8 +126,8 @@ ITERATIVE = {
         "line_search": "write the step as a function of the point, or pass wengert.stop_gradient(step)",
     },
     "scipy.optimize.elementwise": {
-        **dict.fromkeys(("find_root", "bracket_root"), _ROOT),
-        **dict.fromkeys(("find_minimum", "bracket_minimum"), _MINIMUM),
+        "bracket_root": _ROOT,
+        "bracket_minimum": _MINIMUM,
     },
     "scipy.integrate": {
         **{

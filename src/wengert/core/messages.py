@@ -142,8 +142,8 @@ def solver_message(name: str) -> str:
                 f"would have the derivative of the iteration. Instead, {functions[name]}"
             )
     return (
-        f"a traced value cannot go through scipy.optimize.{name}{at()}: its derivative would be lost. "
-        f"Use wengert.scipy.optimize.{name}, whose solution has its derivative"
+        f"a traced value cannot go through scipy.optimize.{name}{at()}, which is called where wengert does not see it: "
+        f"its derivative would be lost. Use wengert.scipy.optimize.{name}, whose solution has its derivative"
     )
 
 

@@ -1,4 +1,4 @@
-"""`minimize`, `least_squares`, `linprog` and others: differentiable minima, also at bounds and under constraints.
+"""`minimize`, `least_squares` and others: differentiable minima, also at bounds and under constraints.
 
 A minimum without active bounds and constraints is a root of the gradient, whose Jacobian is positive definite.
 All others solve the conditions of `wengert.implicit.kkt`.
@@ -25,7 +25,6 @@ from wengert.errors import ConvergenceError, NonSmoothError, SingularJacobianErr
 from wengert.implicit.kkt import Problem, guess, identify
 from wengert.scipy.constraints import (
     Bounds,
-    LinearConstraint,
     dense,
     ends_of_bounds,
     read_constraints,
@@ -53,14 +52,14 @@ def least_squares(call):
     found = call.run(supply)
     if not call.traced:
         return found
-    value, loss, scale = call.value, _loss(call["loss"]), call["f_scale"]
+    value, loss, scale = call.value, loss_function(call["loss"]), call["f_scale"]
 
     def cost(residuals):
         return 0.5 * scale**2 * np.sum(loss((np.atleast_1d(residuals) / scale) ** 2))
 
     bounds = call["bounds"]
     bounds = bounds if isinstance(bounds, scipy.optimize.Bounds) else Bounds(*bounds)
-    minimum = _Minimum(call, found, lambda x: cost(value(x)), bounds, ())
+    minimum = Minimum(call, found, lambda x: cost(value(x)), bounds, ())
     x, residuals = minimum.x, np.atleast_1d(value(minimum.x))
     if not holds_traced((x, residuals)):
         return found
@@ -68,7 +67,7 @@ def least_squares(call):
     return traced_result(found, ("grad",) if minimum.is_free else (), x=x, info=call.info, **values)
 
 
-def _loss(loss):
+def loss_function(loss):
     """Loss function of squared residuals, as SciPy defines it."""
     return _LOSSES[loss] if isinstance(loss, str) else lambda z: rebound(loss)(z)[0]
 
@@ -111,7 +110,7 @@ def minimize(call):
     kind = "custom" if callable(method) else method.lower()
 
     def supply(arguments):
-        f = _scalar_valued(arguments["fun"], arguments.get("jac") is True)
+        f = scalar_valued(arguments["fun"], arguments.get("jac") is True)
         if arguments.get("jac") is None and kind in (*_TAKES_GRADIENT, *_TAKES_HESSIAN, *_TAKES_PRODUCTS, "custom"):
             gradient = api.grad(f)
             arguments["fun"], arguments["jac"] = gradient.fun, gradient
@@ -132,8 +131,8 @@ def minimize(call):
             "objective read it, or pass wengert.stop_gradient(value)"
         )
     bounds = call["bounds"] if kind in _TAKES_BOUNDS else None
-    minimum = _Minimum(
-        call, found, _scalar_valued(call.value), bounds, call["constraints"] if kind in _TAKES_CONSTRAINTS else ()
+    minimum = Minimum(
+        call, found, scalar_valued(call.value), bounds, call["constraints"] if kind in _TAKES_CONSTRAINTS else ()
     )
     x, fun = minimum.x, minimum.fun()
     if not holds_traced((x, fun)):
@@ -142,7 +141,7 @@ def minimize(call):
     return traced_result(found, constant, x=x, fun=with_bits(found.fun, fun), info=call.info)
 
 
-def _scalar_valued(f, has_gradient=False):
+def scalar_valued(f, has_gradient=False):
     """Wrap f for differentiation: SciPy accepts a one-element array as a scalar, and a gradient beside the value."""
     if hasattr(type(f), "__wengert__") and not has_gradient:
         return f
@@ -156,7 +155,7 @@ def _scalar_valued(f, has_gradient=False):
     return number
 
 
-class _Minimum:
+class Minimum:
     """A minimum that a solver found, as a function of traced values.
 
     Attributes
@@ -231,7 +230,7 @@ def lsq_linear(call):
         return found
     A, b, bounds = dense(call["A"]), from_list(call["b"]), call["bounds"]
     bounds = bounds if isinstance(bounds, scipy.optimize.Bounds) else Bounds(*bounds)
-    minimum = _Minimum(call, found, lambda x: 0.5 * np.sum((A @ x - b) ** 2), bounds, ())
+    minimum = Minimum(call, found, lambda x: 0.5 * np.sum((A @ x - b) ** 2), bounds, ())
     residuals = A @ minimum.x - b
     values = {"fun": with_bits(found.fun, residuals), "cost": with_bits(found.cost, 0.5 * residuals @ residuals)}
     return traced_result(found, x=minimum.x, info=call.info, **values)
@@ -247,42 +246,8 @@ def nnls(call):
         return x, norm
     A, b = dense(call["A"]), from_list(call["b"])
     found = OptimizeResult(x=x, success=True, message="")
-    minimum = _Minimum(call, found, lambda x: 0.5 * np.sum((A @ x - b) ** 2), Bounds(np.zeros(x.size)), ())
+    minimum = Minimum(call, found, lambda x: 0.5 * np.sum((A @ x - b) ** 2), Bounds(np.zeros(x.size)), ())
     return minimum.x, with_bits(norm, np.linalg.norm(A @ minimum.x - b))
-
-
-@mirrors(scipy.optimize.linprog)
-def linprog(call):
-    """The objective, constraints and bounds may be traced. The solution must be unique, and so must its multipliers.
-    """
-    if call.traced:
-        check_plain(call.name, "solution", call.arguments, "c", "A_ub", "b_ub", "A_eq", "b_eq", "bounds")
-    found = call.run()
-    if not call.traced or not call.holds_traced:
-        return found
-    if call["integrality"] is not None and np.any(call["integrality"]):
-        raise UnsupportedFunctionError(
-            f"{call.name}: integer variables have no derivative: solve with plain numbers, fix them by bounds, and "
-            "solve for the others"
-        )
-    if not found.success:
-        call.fail(found.message)
-        raise ConvergenceError(f"{call.name}: {found.message}")
-    c, constraints = np.reshape(from_list(call["c"]), (-1,)), []
-    for A, b, low in ((call["A_ub"], call["b_ub"], -np.inf), (call["A_eq"], call["b_eq"], None)):
-        if A is not None and np.size(b := from_list(b)):
-            constraints.append(LinearConstraint(dense(A), b if low is None else low, b))
-    minimum = _Minimum(call, found, lambda x: np.sum(c * x), _pairs(call["bounds"], found.x.size), constraints)
-    x, fun = minimum.x, minimum.fun()
-    return traced_result(found, x=x, fun=with_bits(found.fun, fun), info=call.info)
-
-
-def _pairs(bounds, n):
-    """Return the bounds of `linprog` as n pairs; a single pair is for all variables."""
-    rows = list((0, None) if bounds is None else bounds)
-    if not any(isinstance(row, (list, tuple)) or getattr(row, "ndim", 0) for row in rows):
-        rows = [rows]
-    return rows * n if len(rows) == 1 else rows
 
 
 @mirrors(scipy.optimize.minimize_scalar)
@@ -291,13 +256,13 @@ def minimize_scalar(call):
     found = call.run()
     if not call.traced:
         return found
-    value, bounds = _scalar_valued(call.value), call["bounds"]
+    value, bounds = scalar_valued(call.value), call["bounds"]
     if callable(call["method"]) and call.reads_traced("method"):
         raise UnsupportedFunctionError(f"{call.name}: a custom method reads a traced value: let the objective read it")
     at = OptimizeResult(found, x=np.array([float(found.x)]))
     at.setdefault("message", "")
     pairs = None if bounds is None else [tuple(bounds)]
-    minimum = _Minimum(call, at, lambda x: value(x[0]), pairs, ())
+    minimum = Minimum(call, at, lambda x: value(x[0]), pairs, ())
     x, fun = minimum.x, minimum.fun()
     if not holds_traced((x, fun)):
         return found

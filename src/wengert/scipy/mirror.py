@@ -2,6 +2,8 @@
 
 A mirror has SciPy's signature, followed by four keywords of wengert.
 It passes its arguments to SciPy, with exact derivatives where SciPy would use finite differences.
+Followed code that calls SciPy's own function calls a version without these keywords and with SciPy's finite
+differences, so that its numbers are those of the plain call.
 Within a derivative SciPy gets plain values, and so does every function passed to it. `wengert.implicit.theorem` then
 makes the solution a function of the traced values.
 """
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import inspect
 import types
 import warnings
@@ -23,7 +26,7 @@ from wengert.containers import plain_copy
 from wengert.core.dispatch.dispatch import from_list
 from wengert.core.levels import forget, noted, outside, passive
 from wengert.core.operands.var import holds_traced
-from wengert.core.rebind.rebind import rebound
+from wengert.core.rebind.rebind import rebound, register
 from wengert.errors import ConvergenceError, LevelError, TracedValueError, UnsupportedFunctionError
 from wengert.implicit.recorded import is_recorded, recorded
 from wengert.implicit.stripped import stripped
@@ -45,24 +48,42 @@ CONVERGED_CORRECTION = 1e-6
 MAX_CHECKED_UNKNOWNS = 2000
 
 #: names of SciPy's parameters that are functions of the unknowns
-_FUNCTIONS = ("f", "fun", "func", "jac", "hess", "hessp", "fprime", "fprime2")
+_FUNCTIONS = ("f", "fun", "func", "jac", "hess", "hessp", "fprime", "fprime2", "Dfun")
 
 
-def mirrors(original: Callable) -> Callable:
-    """Decorator: turn a function of a `Call` into the mirror of `original`, with its signature and `OPTIONS`."""
+def mirrors(original: Callable, home: str = "") -> Callable:
+    """Decorator: turn a function of a `Call` into the mirror of `original`, with its signature and `OPTIONS`.
+
+    Followed code calls it in place of `original`, with ``derivs="scipy"``.
+    `home` names the module within `scipy.optimize` that holds `original`.
+    """
     signature = inspect.signature(original)
-    ours = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=OPTIONS[name][0]) for name in OPTIONS]
-    name = original.__name__
+    own = [key for key in OPTIONS if key not in signature.parameters]  # `differential_evolution` has ``polish``
+    ours = [inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=OPTIONS[key][0]) for key in own]
+    defaults = {key: allowed[0] for key, allowed in OPTIONS.items()}
+    name, place = original.__name__, f"wengert.scipy.optimize.{home}".rstrip(".")
+    extra = next((key for key, p in signature.parameters.items() if p.kind is p.VAR_KEYWORD), None)
 
     def decorate(body):
+        def call(args, kwargs, options):
+            arguments = signature.bind(*args, **kwargs).arguments
+            arguments.update(arguments.pop(extra, {}))
+            return body(Call(original, f"{place}.{name}", signature.parameters, arguments, options))
+
         def mirror(*args, **kwargs):
-            options = {key: kwargs.pop(key, allowed[0]) for key, allowed in OPTIONS.items()}
-            return body(Call(original, signature.parameters, signature.bind(*args, **kwargs).arguments, options))
+            return call(args, kwargs, defaults | {key: kwargs.pop(key) for key in own if key in kwargs})
+
+        @functools.wraps(original)
+        def in_place(*args, **kwargs):
+            return call(args, kwargs, defaults | {"derivs": "scipy"})
+
+        register(original, in_place)
 
         mirror.__name__ = mirror.__qualname__ = name
-        mirror.__module__ = "wengert.scipy.optimize"
+        mirror.__module__ = place
         mirror.__doc__ = _DOC.format(name=name, what=" ".join((body.__doc__ or "").split()))
-        mirror.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *ours])
+        parameters = sorted([*signature.parameters.values(), *ours], key=lambda p: p.kind)
+        mirror.__signature__ = signature.replace(parameters=parameters)
         return mirror
 
     return decorate
@@ -106,31 +127,33 @@ TracedValueError
 class Call:
     """A call of the mirror of `original` with its arguments."""
 
-    def __init__(self, original: Callable, defaults: Mapping, arguments: dict, options: dict):
-        self.name = f"wengert.scipy.optimize.{original.__name__}"
+    def __init__(self, original: Callable, name: str, parameters: Mapping, arguments: dict, options: dict):
+        self.name = name
         self.original = original
+        self.parameters = parameters
         self.arguments = arguments
         self.options = options
         self.traced = in_derivative()
-        self._defaults = defaults
         self._errors: list[Exception] = []
         self.info: Info | None = None  # of the solution that was differentiated
         self._state: Info | None = None  # of the solution that was checked
         for key, allowed in OPTIONS.items():
             if not any(options[key] is value or options[key] == value for value in allowed):
                 raise ValueError(f"{self.name}: {key} is one of {', '.join(map(repr, allowed))}, not {options[key]!r}")
-        args = _as_tuple(original, self["args"]) if "args" in defaults else ()
+        args = _as_tuple(original, self["args"]) if "args" in parameters else ()
         self._plain: dict | None = None
         f = next(iter(arguments.values()))
         given = (f, args, arguments.get("kwargs") or {}, self.returns_derivatives, self.name)
         self.value, self.residual = Value(*given), _Residual(*given)
 
-    def recorded(self, solve: Callable, starts: tuple, shape: tuple, plain: dict) -> tuple:
+    def recorded(
+        self, solve: Callable, starts: tuple, shape: tuple, plain: dict, *, takes_derivatives: bool = True
+    ) -> tuple:
         """Append the solver to the recording; return the solution and SciPy's outcome.
 
         Both are None if no program is being recorded. `plain` holds the other plain options of `solve`.
         """
-        if not self.is_recorded:
+        if not self.is_recorded or (takes_derivatives and self.options["derivs"] == "scipy"):
             return None, None
         for value in (*plain.values(), *(plain.get("options") or {}).values()):
             if holds_traced((value,)):
@@ -143,12 +166,12 @@ class Call:
     @property
     def is_recorded(self) -> bool:
         """Whether the program being recorded can contain this call with its options."""
-        options = [self.options[name] for name in ("on_failure", "on_singular", "derivs")]
-        return is_recorded() and options == ["raise", "raise", "auto"] and not self.returns_derivatives
+        options = [self.options[name] for name in ("on_failure", "on_singular")]
+        return is_recorded() and options == ["raise", "raise"] and not self.returns_derivatives
 
     def __getitem__(self, name):
         """Return an argument or its default."""
-        return self.arguments[name] if name in self.arguments else self._defaults[name].default
+        return self.arguments[name] if name in self.arguments else self.parameters[name].default
 
     @property
     def returns_derivatives(self):
@@ -190,6 +213,10 @@ class Call:
         """Whether any argument holds a traced value, for example the start of the search or a tolerance."""
         return any(value is not self.arguments[name] for name, value in self._stripped().items())
 
+    def plain(self, name: str) -> Any:
+        """Return an argument without its traced values."""
+        return self._stripped().get(name, self[name])
+
     def reads_traced(self, name: str, x: Any = None) -> bool:
         """Return whether an argument holds a traced value, or a function in it reads one at the point `x`."""
         given = self[name]
@@ -214,18 +241,23 @@ class Call:
         if supply is not None and self.options["derivs"] == "auto":
             supply(arguments)
         elif not self.traced:
-            return self.original(**arguments)
+            return self._original(arguments)
         for name in _FUNCTIONS:
             if callable(arguments.get(name)):
                 arguments[name] = _Guarded(self, arguments[name])
         if arguments.get("constraints"):
             arguments["constraints"] = _with_functions(arguments["constraints"], lambda f: _Guarded(self, f))
         try:
-            return self.original(**arguments)
+            return self._original(arguments)
         except Exception as error:
             if not self._errors or error is self._errors[0]:
                 raise
             raise self._errors[0] from error  # compiled code replaced this error by its own
+
+    def _original(self, arguments):
+        """Call SciPy's function with arguments by name, where it takes them by name."""
+        first = [arguments.pop(key) for key, p in self.parameters.items() if p.kind is p.POSITIONAL_ONLY]
+        return self.original(*first, **arguments)
 
     def refuse(self, error):
         """Error for a function that cannot be traced, with a suggestion."""
@@ -382,7 +414,7 @@ class _Guarded:
 
     def __init__(self, call: Call, f: Callable):
         self.call = call
-        self.f = f
+        self.f = self.__wrapped__ = f  # `curve_fit` reads the signature
         self.__name__ = getattr(f, "__name__", type(f).__name__)
 
     def __call__(self, *args, **kwargs):

@@ -20,6 +20,7 @@ The start, the ends of a bracket, tolerances and options have no derivative, sin
 
 from __future__ import annotations
 
+import importlib.util
 import warnings
 
 import numpy as np
@@ -28,13 +29,26 @@ from scipy.optimize import NonlinearConstraint
 
 from wengert import api
 from wengert.containers import plain_copy
+from wengert.core.dispatch import refusing
 from wengert.core.dispatch.dispatch import stacked
 from wengert.core.levels import running
 from wengert.core.operands.var import holds_traced
+from wengert.core.rebind import rebind
 from wengert.implicit.stripped import stripped
 from wengert.scipy import recorded
+from wengert.scipy.combinatorial import isotonic_regression, linear_sum_assignment, quadratic_assignment
 from wengert.scipy.constraints import Bounds, LinearConstraint
-from wengert.scipy.minima import least_squares, linprog, lsq_linear, minimize, minimize_scalar, nnls
+from wengert.scipy.fits import curve_fit, leastsq
+from wengert.scipy.global_minima import (
+    basinhopping,
+    brute,
+    differential_evolution,
+    direct,
+    dual_annealing,
+    shgo,
+)
+from wengert.scipy.linear_programs import linprog, milp
+from wengert.scipy.minima import least_squares, lsq_linear, minimize, minimize_scalar, nnls
 from wengert.scipy.mirror import mirrors
 from wengert.scipy.results import recorded_result, traced_result
 
@@ -42,21 +56,33 @@ __all__ = [
     "Bounds",
     "LinearConstraint",
     "NonlinearConstraint",
+    "basinhopping",
     "bisect",
     "brenth",
     "brentq",
+    "brute",
+    "curve_fit",
+    "differential_evolution",
+    "direct",
+    "dual_annealing",
     "fixed_point",
     "fsolve",
+    "isotonic_regression",
     "least_squares",
+    "leastsq",
+    "linear_sum_assignment",
     "linprog",
     "lsq_linear",
+    "milp",
     "minimize",
     "minimize_scalar",
     "newton",
     "nnls",
+    "quadratic_assignment",
     "ridder",
     "root",
     "root_scalar",
+    "shgo",
     "toms748",
 ]
 
@@ -201,7 +227,8 @@ def _bracketing(name):
         """The ends of the bracket have zero derivative."""
         if not (call["full_output"] or not call["disp"]):
             options = {key: value for key, value in call.arguments.items() if key in _TOLERANCES}
-            x, _ = call.recorded(recorded.Bracketing(name, options), (call["a"], call["b"]), (), options)
+            ends = call["a"], call["b"]
+            x, _ = call.recorded(recorded.Bracketing(name, options), ends, (), options, takes_derivatives=False)
             if x is not None:
                 return x
         if not call.traced:
@@ -245,7 +272,8 @@ def newton(call):
         if not call["full_output"]:
             options = {key: value for key, value in call.arguments.items() if key in _TOLERANCES}
             starts = (call["x0"],) if call["x1"] is None else (call["x0"], call["x1"])
-            x, _ = call.recorded(recorded.Newton(options), starts, (), options)
+            is_newton = call["x1"] is None
+            x, _ = call.recorded(recorded.Newton(options), starts, (), options, takes_derivatives=is_newton)
             if x is not None:
                 return x
     if not call.traced:
@@ -305,4 +333,16 @@ def _recorded_scalar(call, method):
     starts = [x for name, x in given.items() for x in (x if name == "bracket" else (x,))]
     options = {key: call[key] for key in ("xtol", "rtol", "maxiter", "options")}
     solve = recorded.RootScalar({**options, "method": method or None}, tuple(given))
-    return call.recorded(solve, tuple(starts), (), options)
+    takes_derivatives = method == "newton"
+    return call.recorded(solve, tuple(starts), (), options, takes_derivatives=takes_derivatives)
+
+
+# ---- SciPy's own names in followed code
+
+if importlib.util.find_spec("scipy.optimize.elementwise"):  # SciPy 1.15
+    from wengert.scipy import elementwise
+
+    __all__ += ["elementwise"]
+for _class in (Bounds, LinearConstraint):
+    rebind.register_class(getattr(scipy.optimize, _class.__name__), _class)
+refusing.install_iterative("scipy.optimize")

@@ -1,0 +1,45 @@
+"""Assignments and isotonic regression: an optimal choice, which is locally constant, and values that follow from it."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.optimize
+
+from wengert.core.dispatch.dispatch import from_list
+from wengert.core.operands.var import holds_traced
+from wengert.core.rebind import rebind
+from wengert.registry import constant
+from wengert.rules.scipy.functions import Functions
+from wengert.scipy.mirror import mirrors
+from wengert.scipy.results import traced_result, with_bits
+
+_optimize = Functions("scipy.optimize")
+linear_sum_assignment = _optimize.linear_sum_assignment
+constant(linear_sum_assignment)
+rebind.register(scipy.optimize.linear_sum_assignment, linear_sum_assignment)
+
+
+@mirrors(scipy.optimize.quadratic_assignment)
+def quadratic_assignment(call):
+    """The permutation is plain; `fun` has its derivative with respect to the matrices."""
+    found = call.run()
+    if not call.traced or not call.holds_traced:
+        return found
+    A, B, order = from_list(call["A"]), from_list(call["B"]), found.col_ind
+    fun = np.sum(A * B[order][:, order])
+    return traced_result(found, ("col_ind",), fun=with_bits(found.fun, fun)) if holds_traced(fun) else found
+
+
+@mirrors(scipy.optimize.isotonic_regression)
+def isotonic_regression(call):
+    """Each value is the weighted mean of its block. At a tie the derivative is that of the blocks that SciPy finds."""
+    found = call.run()
+    if not call.traced or not call.holds_traced:
+        return found
+    y = from_list(call["y"])
+    w = np.ones(np.shape(y)) if call["weights"] is None else from_list(call["weights"])
+    blocks = [slice(a, b) for a, b in zip(found.blocks[:-1], found.blocks[1:])]
+    sums = np.stack([np.sum(w[block]) for block in blocks])
+    means = np.stack([np.sum((w * y)[block]) for block in blocks]) / sums
+    x = np.repeat(means, np.diff(found.blocks))
+    return traced_result(found, ("blocks",), x=with_bits(found.x, x), weights=with_bits(found.weights, sums))

@@ -1,0 +1,122 @@
+"""`linprog` and `milp`: linear programs, differentiated at the active constraints with integer variables held fixed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+from scipy.optimize import OptimizeResult
+
+from wengert.containers import plain_copy
+from wengert.core.dispatch.dispatch import from_list
+from wengert.core.operands.var import holds_traced
+from wengert.errors import ConvergenceError, NonSmoothError
+from wengert.scipy.constraints import Bounds, LinearConstraint, dense, ends_of_bounds
+from wengert.scipy.minima import Minimum
+from wengert.scipy.mirror import check_plain, mirrors
+from wengert.scipy.results import traced_result, with_bits
+
+#: distance of a constraint on fixed variables from its limit, relative to its terms, that counts as zero
+AT_LIMIT = 1e-9
+
+
+@mirrors(scipy.optimize.linprog)
+def linprog(call):
+    """The objective, constraints and bounds may be traced. The solution must be unique, and so must its multipliers.
+    Integer variables have derivative zero.
+    """
+    if call.traced:
+        check_plain(call.name, "solution", call.arguments, "c", "A_ub", "b_ub", "A_eq", "b_eq", "bounds")
+    found = call.run()
+    if not call.traced or not call.holds_traced:
+        return found
+    constraints = []
+    for A, b, low in ((call["A_ub"], call["b_ub"], -np.inf), (call["A_eq"], call["b_eq"], None)):
+        if A is not None and np.size(b := from_list(b)):
+            constraints.append(LinearConstraint(dense(A), b if low is None else low, b))
+    return _differentiated(call, found, _pairs(call["bounds"], np.size(call.plain("c"))), constraints)
+
+
+@mirrors(scipy.optimize.milp)
+def milp(call):
+    """The objective, constraints and bounds may be traced. Integer variables have derivative zero.
+
+    The other variables and their multipliers must be unique.
+    """
+    if call.traced:
+        check_plain(call.name, "solution", call.arguments, "c", "bounds", "constraints")
+    found = call.run()
+    if not call.traced or not call.holds_traced:
+        return found
+    bounds = Bounds(0, np.inf) if call["bounds"] is None else call["bounds"]
+    bounds = bounds if isinstance(bounds, scipy.optimize.Bounds) else Bounds(*bounds)
+    given = call["constraints"]
+    given = () if given is None else [given] if _is_single(call.plain("constraints")) else given
+    rows = [c if isinstance(c, scipy.optimize.LinearConstraint) else LinearConstraint(*c) for c in given]
+    return _differentiated(call, found, bounds, rows)
+
+
+def _is_single(constraints):
+    """Return whether the plain constraints of `milp` are one, as an object or as its arguments."""
+    if isinstance(constraints, scipy.optimize.LinearConstraint) or hasattr(constraints[0], "toarray"):
+        return True
+    try:
+        return np.asarray(constraints[0], dtype=float).ndim <= 2
+    except (TypeError, ValueError):  # the matrix and the limits of the first of several
+        return False
+
+
+def _pairs(bounds, n):
+    """Return the bounds of `linprog` as n pairs; a single pair is for all variables."""
+    rows = list((0, None) if bounds is None else bounds)
+    if not any(isinstance(row, (list, tuple)) or getattr(row, "ndim", 0) for row in rows):
+        rows = [rows]
+    return rows * n if len(rows) == 1 else rows
+
+
+def _differentiated(call: Any, found: Any, bounds: Any, constraints: list) -> Any:
+    """Return the solution as a function of traced values."""
+    if found.x is None or not found.success:
+        call.fail(found.message)
+        raise ConvergenceError(f"{call.name}: {found.message}")
+    n = found.x.size
+    c = np.reshape(from_list(call["c"]), (-1,))
+    low, high = ends_of_bounds(bounds, n)
+    fixed = _fixed(call["integrality"], found.x)
+    x, free = np.where(fixed, np.round(found.x), found.x), np.flatnonzero(~fixed)
+    held = np.where(fixed, x, 0.0)
+    rows = [row for constraint in constraints if (row := _on_free(call.name, constraint, held, free)) is not None]
+    at = OptimizeResult(x=x[free], success=True, message=found.message)
+    if free.size:
+        minimum = Minimum(call, at, lambda y: np.sum(c[free] * y), Bounds(low[free], high[free]), rows)
+        moving, fun = minimum.x, minimum.fun()
+    else:
+        moving, fun = at.x, 0.0
+    place = np.eye(n)[:, free]
+    x, fun = with_bits(found.x, held + place @ moving), fun + np.sum(c * held)
+    return traced_result(found, x=x, fun=with_bits(found.fun, fun), info=call.info)
+
+
+def _fixed(integrality, x):
+    """Return the mask of the variables that stay as they are: integers, and semi-continuous ones that are zero."""
+    kind = np.broadcast_to(0 if integrality is None else np.asarray(integrality), x.shape)
+    return (kind == 1) | (kind == 3) | ((kind == 2) & (x == 0))
+
+
+def _on_free(name, constraint, held, free):
+    """Return a constraint on the free variables, or None if it has none and cannot change."""
+    A, shift = dense(constraint.A), dense(constraint.A) @ held
+    low, high = constraint.lb - shift, constraint.ub - shift
+    if np.any(plain_copy(A)[:, free] != 0):
+        return LinearConstraint(A[:, free], low, high)
+    size = AT_LIMIT * np.maximum(1, np.abs(plain_copy(A)) @ np.abs(held))
+    if holds_traced((A, low, high)):
+        near = np.minimum(np.abs(plain_copy(low)), np.abs(plain_copy(high))) <= size
+        if near.any():
+            raise NonSmoothError(
+                f"{name} has no derivative here: a constraint with traced values holds integer variables alone and is "
+                f"at its limit (row {int(np.argmax(near))}), so that a small change makes the solution jump. Leave "
+                "some slack, or pass wengert.stop_gradient of its values"
+            )
+    return None
