@@ -1,15 +1,26 @@
-"""Implicitly defined functions: roots and fixed points, differentiated by the implicit function theorem."""
+"""Implicitly defined functions: roots, fixed points and minima, differentiated by the implicit function theorem."""
 
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from wengert.implicit.linear import linear_solve
+    from wengert.implicit.minima import Multipliers, kkt, minimum
     from wengert.implicit.solve import defines_root, fixed_point, root
     from wengert.implicit.theorem import Info
 
-_HOMES = {"Info": "theorem", "defines_root": "solve", "fixed_point": "solve", "root": "solve"}
+_HOMES = {
+    "Info": "theorem",
+    "Multipliers": "minima",
+    "defines_root": "solve",
+    "fixed_point": "solve",
+    "kkt": "minima",
+    "linear_solve": "linear",
+    "minimum": "minima",
+    "root": "solve",
+}
 
-__all__ = ["Info", "defines_root", "fixed_point", "root"]
+__all__ = ["Info", "Multipliers", "defines_root", "fixed_point", "kkt", "linear_solve", "minimum", "root"]
 
 
 if not TYPE_CHECKING:  # with a `__getattr__` every name would seem to exist

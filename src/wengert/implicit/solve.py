@@ -123,14 +123,14 @@ def root(
     >>> wg.derivative(length, 8.0)             # 1 / (3 x**2) at x = 2
     np.float64(0.08333333333333333)
     """
-    return _solution(
+    return solution(
         "root",
         f,
         f,
         x0,
         args,
         solve,
-        _Hybr,
+        Hybr,
         on_failure,
         has_info,
         jac=jac,
@@ -194,7 +194,7 @@ def fixed_point(
     def residual(x, *args):
         return x - _as_array(rebound(T)(x, *args))
 
-    return _solution(
+    return solution(
         "fixed_point",
         T,
         residual,
@@ -261,7 +261,11 @@ def defines_root(
     """
     options = {"jac": jac, "linsolve": linsolve, "on_singular": on_singular, "polish": polish}
     check_options("defines_root", on_failure, **options)
-    positions = (argnums,) if isinstance(argnums, (int, np.integer)) else argnums
+    return decorator(f, argnums, on_failure=on_failure, **options)
+
+
+def decorator(residual: Callable, argnums: int | tuple | None, **options: Any) -> Callable[[F], F]:
+    """Return the decorator of solvers whose result is a root of `residual`."""
 
     def decorate(solver):
         name = getattr(solver, "__name__", repr(solver))
@@ -270,25 +274,44 @@ def defines_root(
         def solved(*args, **kwargs):
             if not in_derivative():
                 return solver(*args, **kwargs)
-            if any(stripped(value) is not value for value in kwargs.values()):
-                raise TypeError(f"{name}: pass traced values by position, as arguments of the residual")
-            x = plain_solver(solver)(*map(stripped, args), **kwargs)
-            chosen = args if positions is None else tuple(args[i] for i in positions)
-            return implicit(f, x, chosen, name=name, on_failure=on_failure, **options)[0]
+            x, chosen = positional(solver, name, argnums, args, kwargs)
+            return implicit(residual, x, chosen, name=name, **options)[0]
 
         return solved
 
     return decorate
 
 
-def _solution(word, f, residual, x0, args, solve, default, on_failure, has_info, **options):
+def positional(solver: Callable, name: str, argnums: int | tuple | None, args: tuple, kwargs: dict) -> tuple:
+    """Run a decorated solver on plain values; return its result and the arguments of the equations."""
+    if any(stripped(value) is not value for value in kwargs.values()):
+        raise TypeError(f"{name}: pass traced values by position, as arguments of the residual")
+    positions = (argnums,) if isinstance(argnums, (int, np.integer)) else argnums
+    x = plain_solver(solver)(*map(stripped, args), **kwargs)
+    return x, args if positions is None else tuple(args[i] for i in positions)
+
+
+def solution(
+    word: str,
+    f: Callable,
+    residual: Callable,
+    x0: Any,
+    args: tuple,
+    solve: Callable | None,
+    default: Callable,
+    on_failure: str,
+    has_info: bool,
+    *,
+    symmetric: bool = False,
+    **options: Any,
+) -> Any:
     """Run the solver and attach derivatives to its result."""
     name = f"implicit.{word}({getattr(f, '__name__', f)})"
     check_options(name, on_failure, **options)
     start = from_list(x0)
     x0 = np.asarray(value_of(stopped(x0)))
     x0 = x0.astype(np.result_type(x0.dtype, np.float32 if x0.dtype.kind == "f" else np.float64))[()]
-    if is_recorded() and not has_info and default is _Hybr and (solve, on_failure) == (None, "raise"):
+    if is_recorded() and not has_info and default is Hybr and (solve, on_failure) == (None, "raise"):
         if x0.dtype == np.float64 and options in _RECORDED:
             return recorded(_hybr, _equations(f, args), (start,), name, x0.shape, options["polish"])[0]
     check_replayable(name)
@@ -307,14 +330,21 @@ def _solution(word, f, residual, x0, args, solve, default, on_failure, has_info,
     solve = plain_solver(solve) if solve else default(residual, args, x0, name, options["jac"])
     try:
         x = solve(call, x0)
-    except _NotFound as found:
+    except NotFound as found:
         if on_failure == "raise":
             raise ConvergenceError(f"{name}: {found}") from None
         if on_failure == "warn":
             warnings.warn(f"{name}: {found}", RuntimeWarning, stacklevel=frames_inside())
         x = found.x if on_failure == "warn" else np.full_like(x0, np.nan)[()]
     made, info = implicit(
-        residual, x, args, name=name, on_failure=on_failure, starts_traced=holds_traced(start), **options
+        residual,
+        x,
+        args,
+        name=name,
+        on_failure=on_failure,
+        starts_traced=holds_traced(start),
+        symmetric=symmetric,
+        **options,
     )
     if not has_info:
         return made
@@ -351,7 +381,7 @@ def _hybr(value, slopes, x0):
     return x, (True,)
 
 
-class _NotFound(Exception):
+class NotFound(Exception):
     """A solver did not converge; `x` is its last iterate."""
 
     def __init__(self, message, x):
@@ -359,7 +389,7 @@ class _NotFound(Exception):
         self.x = x
 
 
-class _Hybr:
+class Hybr:
     """SciPy's hybrid Powell method with the exact Jacobian, for x of any shape."""
 
     def __init__(self, residual, args, x0, name, jac):
@@ -380,7 +410,7 @@ class _Hybr:
         found = optimize.root(lambda u: np.ravel(f(at(u))), np.ravel(x0), jac=jacobian, tol=_TOLERANCE)
         if found.success or self.is_root(at(found.x)):
             return at(found.x)
-        raise _NotFound(
+        raise NotFound(
             f"no root was found, the largest residual is {np.max(np.abs(found.fun)):.3g} where the solver stopped. "
             f"{' '.join(found.message.split())} Start nearer to a root, or pass a solver of your own as solve=",
             at(found.x),
@@ -391,7 +421,7 @@ class _Hybr:
         return self.equations.correction(x)[0] <= _ROUNDING
 
 
-class _Steffensen(_Hybr):
+class _Steffensen(Hybr):
     """SciPy's Steffensen iteration, or if it fails a root of x - T(x)."""
 
     def __call__(self, T, x0):

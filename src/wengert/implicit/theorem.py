@@ -230,6 +230,11 @@ def implicit(
     return at - d, Info(point.correction, point.factor.rcond, steps)
 
 
+def with_bits(value: Any, traced: Any) -> Any:
+    """Return a solver's `value` with the derivative of `traced`, which has the same value up to rounding."""
+    return value - (plain_copy(traced) - traced)  # this order preserves -0.0
+
+
 def solved_once(residual: Callable, at: Any, factor: Any, name: str) -> Any:
     """Return the solution `at`, which is plain, as a function of the traced values that `residual` reads.
 
@@ -333,7 +338,10 @@ class Equations:
         """Residual and the inverse of its Jacobian."""
         if self.elementwise and not callable(self.jac):
             y, slopes = _plain_stripped(JVP(self.plain_residual))(x, np.ones_like(x), *self.plain_args)
-            return self._shaped(np.asarray(y)), Diagonal(np.asarray(slopes))
+            factor = Diagonal(np.asarray(slopes))
+            if self.symmetric and not np.all(factor.slopes > 0):
+                factor.rcond = 0.0
+            return self._shaped(np.asarray(y)), factor
         y, jacobian = self.jacobian(x)
         return self._shaped(np.asarray(y)), self._factor(jacobian)
 

@@ -20,10 +20,9 @@ from wengert.core.operands.var import holds_traced, is_traced
 from wengert.core.rebind.rebind import rebound
 from wengert.errors import ConvergenceError, UnsupportedFunctionError
 from wengert.implicit.stripped import stripped
-from wengert.implicit.theorem import check_replayable, implicit, in_derivative, plain_function
+from wengert.implicit.theorem import check_replayable, implicit, in_derivative, plain_function, with_bits
 from wengert.scipy.initial_value import run_plain, vector
 from wengert.scipy.mirror import check_plain
-from wengert.scipy.results import with_bits
 
 #: unknowns above which the Jacobian of the collocation equations is a sparse matrix
 MAX_DENSE = 400

@@ -8,10 +8,11 @@ import scipy.optimize
 from wengert.core.dispatch.dispatch import from_list
 from wengert.core.operands.var import holds_traced
 from wengert.core.rebind import rebind
+from wengert.implicit.theorem import with_bits
 from wengert.registry import constant
 from wengert.rules.scipy.functions import Functions
 from wengert.scipy.mirror import mirrors
-from wengert.scipy.results import traced_result, with_bits
+from wengert.scipy.results import traced_result
 
 _optimize = Functions("scipy.optimize")
 linear_sum_assignment = _optimize.linear_sum_assignment

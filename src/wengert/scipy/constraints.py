@@ -13,7 +13,7 @@ from wengert import api
 from wengert.containers import plain_copy
 from wengert.core.dispatch.dispatch import from_list
 from wengert.core.operands.var import holds_traced
-from wengert.implicit.kkt import Constraint
+from wengert.implicit.conditions import Constraint, vector
 from wengert.scipy.mirror import Value
 
 
@@ -42,26 +42,6 @@ def _plain(value):
     return plain_copy(from_list(value)) if holds_traced(value) else value
 
 
-def ends_of_bounds(bounds: Any, n: int) -> tuple[Any, Any]:
-    """Return the lower and upper bounds of n variables, given as an object or as a sequence of pairs."""
-    if bounds is None:
-        return np.full(n, -np.inf), np.full(n, np.inf)
-    if isinstance(bounds, scipy.optimize.Bounds):
-        return _vector(bounds.lb, n), _vector(bounds.ub, n)
-    low, high = ([pair[i] for pair in bounds] for i in (0, 1))
-    return (
-        _vector([-np.inf if end is None else end for end in low], n),
-        _vector([np.inf if end is None else end for end in high], n),
-    )
-
-
-def _vector(x, n):
-    """Return x as an array of n floats, traced or not."""
-    x = from_list(x)
-    x = x if holds_traced(x) else np.asarray(x, dtype=float)
-    return np.reshape(x, (-1,)) + np.zeros(n)
-
-
 def read_constraints(constraints: Any, x: np.ndarray, name: str) -> list[Constraint]:
     """Return the constraints of `minimize` at the point `x` in their general form."""
     found = []
@@ -75,7 +55,7 @@ def read_constraints(constraints: Any, x: np.ndarray, name: str) -> list[Constra
         else:
             value, low, high = Value(constraint.fun, (), {}, False, name), constraint.lb, constraint.ub
         m = np.size(value(x))
-        found.append(Constraint(value, _vector(low, m), _vector(high, m)))
+        found.append(Constraint(value, vector(low, m), vector(high, m)))
     return found
 
 

@@ -16,10 +16,11 @@ from wengert.core.dispatch.dispatch import from_list
 from wengert.core.operands.var import holds_traced
 from wengert.core.rebind.rebind import rebound
 from wengert.errors import UnsupportedFunctionError
+from wengert.implicit.theorem import with_bits
 from wengert.scipy.constraints import Bounds
 from wengert.scipy.minima import Minimum
 from wengert.scipy.mirror import mirrors
-from wengert.scipy.results import traced_result, with_bits
+from wengert.scipy.results import traced_result
 
 
 @mirrors(scipy.optimize.curve_fit)

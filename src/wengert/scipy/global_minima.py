@@ -14,10 +14,12 @@ from scipy.optimize import OptimizeResult
 
 from wengert.containers import plain_copy
 from wengert.core.operands.var import holds_traced
-from wengert.scipy.constraints import Bounds, ends_of_bounds
+from wengert.implicit.conditions import ends_of_bounds
+from wengert.implicit.theorem import with_bits
+from wengert.scipy.constraints import Bounds
 from wengert.scipy.minima import Minimum, scalar_valued
 from wengert.scipy.mirror import Value, mirrors
-from wengert.scipy.results import traced_result, with_bits
+from wengert.scipy.results import traced_result
 
 
 @mirrors(scipy.optimize.differential_evolution)

@@ -30,11 +30,10 @@ from wengert.core.rebind.rebind import rebound
 from wengert.errors import ConvergenceError, LevelError, NonSmoothError, TracedValueError, UnsupportedFunctionError
 from wengert.implicit.factors import Diagonal
 from wengert.implicit.stripped import Abstracted, stripped
-from wengert.implicit.theorem import check_replayable, in_derivative, plain_function, plain_solver
+from wengert.implicit.theorem import check_replayable, in_derivative, plain_function, plain_solver, with_bits
 from wengert.scipy import sensitivities, steps
 from wengert.scipy.jumps import change, jump_between, moves
 from wengert.scipy.mirror import check_plain
-from wengert.scipy.results import with_bits
 from wengert.transforms.dense import Gradient, Jacobian
 
 _METHODS = {method.__name__: method for method in (RK23, RK45, DOP853, Radau, BDF, LSODA)}

@@ -12,10 +12,12 @@ from wengert.containers import plain_copy
 from wengert.core.dispatch.dispatch import from_list
 from wengert.core.operands.var import holds_traced
 from wengert.errors import ConvergenceError, NonSmoothError
-from wengert.scipy.constraints import Bounds, LinearConstraint, dense, ends_of_bounds
+from wengert.implicit.conditions import ends_of_bounds
+from wengert.implicit.theorem import with_bits
+from wengert.scipy.constraints import Bounds, LinearConstraint, dense
 from wengert.scipy.minima import Minimum
 from wengert.scipy.mirror import check_plain, mirrors
-from wengert.scipy.results import traced_result, with_bits
+from wengert.scipy.results import traced_result
 
 #: distance of a constraint on fixed variables from its limit, relative to its terms, that counts as zero
 AT_LIMIT = 1e-9

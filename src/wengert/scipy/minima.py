@@ -1,7 +1,7 @@
 """`minimize`, `least_squares` and others: differentiable minima, also at bounds and under constraints.
 
 A minimum without active bounds and constraints is a root of the gradient, whose Jacobian is positive definite.
-All others solve the conditions of `wengert.implicit.kkt`.
+All others solve the conditions of `wengert.implicit.conditions`.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from wengert.core.dispatch.dispatch import from_list
 from wengert.core.operands.var import holds_traced
 from wengert.core.rebind.rebind import rebound
 from wengert.errors import ConvergenceError, NonSmoothError, SingularJacobianError, UnsupportedFunctionError
-from wengert.implicit.kkt import Problem, guess, identify
+from wengert.implicit.conditions import Problem, ends_of_bounds, guess, identify
+from wengert.implicit.theorem import with_bits
 from wengert.scipy.constraints import (
     Bounds,
     dense,
-    ends_of_bounds,
     read_constraints,
     with_jacobians,
 )
 from wengert.scipy.mirror import CONVERGED_CORRECTION, Call, check_plain, mirrors
-from wengert.scipy.results import traced_result, with_bits
+from wengert.scipy.results import traced_result
 from wengert.transforms.second import Products
 
 

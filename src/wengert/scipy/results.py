@@ -11,7 +11,6 @@ from typing import Any
 
 from scipy.optimize import OptimizeResult
 
-from wengert.containers import plain_copy
 from wengert.errors import TracedValueError
 from wengert.program.tracing.closure import NotReplayable
 
@@ -71,8 +70,3 @@ def traced_result(found: dict, constant: tuple = (), **fields: Any) -> dict:
     result.update(fields)
     result.__dict__["_refused"] = found.keys() - result.keys()
     return result
-
-
-def with_bits(value: Any, traced: Any) -> Any:
-    """Return SciPy's `value` with the derivative of `traced`, which has the same value up to rounding."""
-    return value - (plain_copy(traced) - traced)  # this order preserves -0.0

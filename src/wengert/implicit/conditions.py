@@ -31,6 +31,7 @@ import numpy as np
 
 from wengert import api
 from wengert.containers import plain_copy
+from wengert.core.dispatch.dispatch import from_list
 from wengert.core.operands.var import holds_traced
 from wengert.errors import ConvergenceError, NonSmoothError, SingularJacobianError
 from wengert.implicit.stripped import stripped
@@ -118,6 +119,10 @@ class Problem:
             or holds_traced(self.objective(x))
             or any(holds_traced(c.value(x)) for c in self.constraints)
         )
+
+    def slack(self, x: np.ndarray) -> np.ndarray:
+        """Return the distance of each variable and constraint to its nearer limit; negative beyond it."""
+        return _Plain(self, x).slack(x)[0]
 
     def conditions(self, side: np.ndarray) -> Conditions:
         """Return the optimality conditions with the given active set."""
@@ -211,6 +216,26 @@ def identify(problem: Problem, x: np.ndarray, on_singular: str) -> Solution:
         f"{problem.name}: no solution: no point near x satisfies the Karush-Kuhn-Tucker conditions. Start nearer to a "
         "minimum, or give the solver more iterations or a smaller tolerance"
     )
+
+
+def ends_of_bounds(bounds: Any, n: int) -> tuple[Any, Any]:
+    """Return the lower and upper bounds of n variables, given as an object or as a sequence of pairs."""
+    if bounds is None:
+        return np.full(n, -np.inf), np.full(n, np.inf)
+    if hasattr(bounds, "lb"):
+        return vector(bounds.lb, n), vector(bounds.ub, n)
+    low, high = ([pair[i] for pair in bounds] for i in (0, 1))
+    return (
+        vector([-np.inf if end is None else end for end in low], n),
+        vector([np.inf if end is None else end for end in high], n),
+    )
+
+
+def vector(x, n):
+    """Return x as an array of n floats, traced or not."""
+    x = from_list(x)
+    x = x if holds_traced(x) else np.asarray(x, dtype=float)
+    return np.reshape(x, (-1,)) + np.zeros(n)
 
 
 def guess(problem: Problem, x: np.ndarray) -> Solution:
