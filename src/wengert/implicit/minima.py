@@ -18,8 +18,8 @@ from wengert.containers import plain_copy, stopped
 from wengert.core.dispatch.dispatch import from_list
 from wengert.core.operands.var import holds_traced, value_of
 from wengert.core.rebind.rebind import rebound
-from wengert.errors import ConvergenceError, SingularJacobianError
-from wengert.implicit.conditions import Constraint, Problem, ends_of_bounds, identify
+from wengert.errors import ConvergenceError, NonSmoothError, SingularJacobianError
+from wengert.implicit.conditions import Constraint, Problem, ends_of_bounds, guess, identify
 from wengert.implicit.solve import Hybr, NotFound, decorator, positional, solution
 from wengert.implicit.theorem import (
     check_options,
@@ -33,6 +33,10 @@ from wengert.implicit.theorem import (
 
 #: maximum number of variables for which the default solver of `minimum` uses the Hessian as a matrix
 MAX_HESSIAN_SIZE = 500
+
+#: violation of constraints relative to x, and slope of the Lagrangian relative to that of the objective, that a solution
+#: without derivatives may have
+TOLERANCE = 1e-6
 
 
 def minimum(
@@ -222,9 +226,10 @@ def kkt(
     ConvergenceError
         If no point near the result satisfies the conditions.
     NonSmoothError
-        If it is undecided whether a constraint is active.
+        If a derivative is requested and it is undecided whether a constraint is active.
     SingularJacobianError
-        If the gradients of the active constraints are dependent, or the curvature along them is not positive.
+        If a derivative is requested and the gradients of the active constraints are dependent, or the curvature along
+        them is not positive.
 
     See Also
     --------
@@ -328,21 +333,33 @@ class _Functions:
         return np.reshape(found.x, self.shape)[()], "" if found.success else found.message.strip()
 
 
+def _check_minimum(name, problem, conditions, unknowns, x):
+    """Raise unless x is feasible and nearly stationary; its multipliers need not be unique."""
+    violation = -problem.slack(x).min()
+    if violation > TOLERANCE * max(1.0, np.max(np.abs(x))):
+        raise ConvergenceError(f"{name}: no solution: a constraint is violated by {violation:.3g}")
+    slopes = plain_function(conditions.residual)(unknowns)[: conditions.n_free]
+    largest = np.max(np.abs(plain_function(api.grad(problem.objective))(x)), initial=0)
+    if np.max(np.abs(slopes), initial=0) > TOLERANCE * largest:
+        raise ConvergenceError(
+            f"{name}: no solution: the gradient of the Lagrangian is {np.max(np.abs(slopes)):.3g} in its largest element"
+        )
+
+
 def _minimum_at(functions, x, on_singular):
     """Return the minimum that a solver found, and its multipliers, as functions of traced values."""
     flat = np.ravel(x)
     problem = functions.problem(flat)
-    found = identify(problem, flat, on_singular)
-    conditions, unknowns = problem.conditions(found.side), found.improved
     is_traced = in_derivative() and problem.reads_traced(flat)
-    if np.isnan(found.correction) and not is_traced and on_singular == "raise":
-        violation = -problem.slack(flat).min()
-        if violation > 1e-6 * max(1.0, np.max(np.abs(flat))):
-            raise ConvergenceError(f"{functions.name}: no solution: a constraint is violated by {violation:.3g}")
-        raise SingularJacobianError(
-            f"{functions.name}: the Karush-Kuhn-Tucker conditions do not determine the minimum and its multipliers: "
-            "the active constraints are dependent, or the curvature along them is zero"
-        )
+    try:
+        found = identify(problem, flat, on_singular)
+    except (NonSmoothError, SingularJacobianError):
+        if is_traced:
+            raise
+        found = guess(problem, flat)
+    conditions, unknowns = problem.conditions(found.side), found.improved
+    if not (is_traced or np.isfinite(found.correction)):
+        _check_minimum(functions.name, problem, conditions, unknowns, flat)
     if is_traced:
         is_symmetric = conditions.n_free == unknowns.size
         unknowns, _ = implicit(
