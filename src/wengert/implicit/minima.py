@@ -34,8 +34,8 @@ from wengert.implicit.theorem import (
 #: maximum number of variables for which the default solver of `minimum` uses the Hessian as a matrix
 MAX_HESSIAN_SIZE = 500
 
-#: violation of constraints relative to x, and slope of the Lagrangian relative to that of the objective, that a solution
-#: without derivatives may have
+#: maximum violation of constraints relative to x, and slope of the Lagrangian relative to that of the objective, of a
+#: solution without derivatives
 TOLERANCE = 1e-6
 
 
@@ -342,7 +342,8 @@ def _check_minimum(name, problem, conditions, unknowns, x):
     largest = np.max(np.abs(plain_function(api.grad(problem.objective))(x)), initial=0)
     if np.max(np.abs(slopes), initial=0) > TOLERANCE * largest:
         raise ConvergenceError(
-            f"{name}: no solution: the gradient of the Lagrangian is {np.max(np.abs(slopes)):.3g} in its largest element"
+            f"{name}: no solution: the gradient of the Lagrangian is {np.max(np.abs(slopes)):.3g} in its largest "
+            "element"
         )
 
 
