@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         UnsupportedFunctionError,
     )
     from wengert.program.program import Program
+    from wengert.scipy.nonlinear_program import nlp
     from wengert.sparse.colours import colouring
     from wengert.testing import compare
     from wengert.transforms.explain import explain
@@ -106,6 +107,7 @@ _HOMES = {
     "detect_nan": "debug",
     "probe": "debug",
     "explain": "transforms.explain",
+    "nlp": "scipy.nonlinear_program",
     "show_config": "config",
     "CompileWarning": "errors",
     "ComplexValueError": "errors",
@@ -165,6 +167,7 @@ __all__ = [
     "jvp",
     "linearize",
     "loop",
+    "nlp",
     "passive",
     "primitive",
     "probe",
