@@ -1,8 +1,8 @@
 """Callbacks, set-up and solution of nonlinear programs by IPOPT: `wengert.nlp` beside casadi.
 
-``python -m benchmarks.nonlinear_programs`` prints a table for three models of two sizes each.  Both packages evaluate the
-same points in alternation, after their values were compared.  Times are medians; the set-up is that of a second model of
-the same kind in the process, so that imports do not count.  Needs casadi and ipyopt.
+``python -m benchmarks.nonlinear_programs`` prints a table for three models of two sizes each.  Both packages evaluate
+the same points in alternation, after their values were compared.  Times are medians; the set-up is that of a second
+model of the same kind in the process, so that imports do not count.  Needs casadi and ipyopt.
 """
 
 from __future__ import annotations
@@ -203,7 +203,14 @@ def program_of(model: Model, tier: str) -> Any:
     return program
 
 
-CALLBACKS = [("objective", ()), ("constraints", ()), ("gradient", ()), ("jacobian", ()), ("hessian", ("multipliers", "f"))]
+#: methods of a program, and their arguments after x
+CALLBACKS = [
+    ("objective", ()),
+    ("constraints", ()),
+    ("gradient", ()),
+    ("jacobian", ()),
+    ("hessian", ("multipliers", "factor")),
+]
 
 
 def timed(call: Callable) -> tuple[float, Any]:
@@ -247,7 +254,7 @@ def measure(name: str, make: Callable[[int], Model], n: int, tier: str, count: i
     ]
     ours, theirs = np.median(times, axis=0)
 
-    solved, (x, value, status) = timed(
+    solved, (_, value, status) = timed(
         lambda: ipyopt.Problem(**program.ipyopt(), ipopt_options=IPOPT).solve(model.x0.copy())
     )
     options = {f"ipopt.{key}": x for key, x in IPOPT.items()} | {"print_time": False}

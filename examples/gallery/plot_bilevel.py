@@ -3,7 +3,7 @@ Regularisation chosen by a gradient
 ===================================
 
 A spectrum is unfolded into nonnegative components.  How strongly each is pulled to zero is chosen such that data which
-the fit has not seen are predicted best: a minimum inside of a minimum, differentiated through nonnegative least squares.
+the fit has not seen are predicted best: a minimum inside a minimum, differentiated through nonnegative least squares.
 """
 
 import matplotlib.pyplot as plt

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from wengert.errors import ConvergenceError
+from wengert.program.banded import banded
 
 #: maximum residual of an iterative solve, relative to the right-hand side; one more chord step corrects the rest
 MAX_RESIDUAL = 1e-6
@@ -65,6 +66,10 @@ class Matrix:
         return matrix * np.reshape(self.rows, (-1, 1)) * self.columns
 
     def _factorise(self, matrix):
+        self._band = banded(matrix)
+        if self._band is not None:
+            self.rcond = float(np.nan_to_num(self._band.rcond()))
+            return
         getrf, gecon, self._getrs = _lapack(("getrf", "gecon", "getrs"), matrix.dtype)
         self._lu, self._pivots, zero = getrf(matrix)
         rcond = 0.0 if zero else float(gecon(self._lu, np.abs(matrix).sum(axis=0).max())[0])
@@ -81,6 +86,8 @@ class Matrix:
         return self._solved(np.ascontiguousarray((rows * left).T), transposed).T * right
 
     def _solved(self, columns, transposed):
+        if self._band is not None:
+            return self._band.solve(columns, transposed)
         return self._getrs(self._lu, self._pivots, columns, trans=int(transposed))[0]
 
     def least_norm(self, determined) -> LeastNorm:

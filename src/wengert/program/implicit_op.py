@@ -26,6 +26,7 @@ import numpy as np
 
 from wengert import registry
 from wengert.errors import GuardError
+from wengert.program.banded import banded
 from wengert.program.derivatives import NotDerivable
 from wengert.program.derive import source_transform
 from wengert.program.ir.call import Call, Operand
@@ -366,8 +367,10 @@ def _inverse(matrix):
     rows = _units(matrix, 1)
     scaled = matrix * rows[:, None]
     columns = _units(scaled, 0)
+    scaled *= columns
+    band = banded(scaled)
     try:
-        found = np.linalg.inv(scaled * columns)
+        found = np.linalg.inv(scaled) if band is None or band.is_singular else band.solve(np.eye(len(scaled)))
     except np.linalg.LinAlgError as error:
         raise GuardError(f"the Jacobian at a solution: {error}") from None
     found *= columns[:, None]

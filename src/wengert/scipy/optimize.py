@@ -25,7 +25,7 @@ import warnings
 
 import numpy as np
 import scipy.optimize
-from scipy.optimize import NonlinearConstraint
+from scipy.optimize import NonlinearConstraint, OptimizeResult
 
 from wengert import api
 from wengert.containers import plain_copy
@@ -35,6 +35,7 @@ from wengert.core.levels import running
 from wengert.core.operands.var import holds_traced
 from wengert.core.rebind import rebind
 from wengert.implicit.stripped import stripped
+from wengert.implicit.theorem import Equations, check_replayable
 from wengert.scipy import recorded
 from wengert.scipy.combinatorial import isotonic_regression, linear_sum_assignment, quadratic_assignment
 from wengert.scipy.constraints import Bounds, LinearConstraint
@@ -50,6 +51,7 @@ from wengert.scipy.global_minima import (
 from wengert.scipy.linear_programs import linprog, milp
 from wengert.scipy.minima import least_squares, lsq_linear, minimize, minimize_scalar, nnls
 from wengert.scipy.mirror import mirrors
+from wengert.scipy.newton import MESSAGES, Newton, Run
 from wengert.scipy.results import recorded_result, traced_result
 
 __all__ = [
@@ -98,7 +100,14 @@ def _share(arguments, function, slot, derivative):
 
 @mirrors(scipy.optimize.root)
 def root(call):
-    """Methods ``'hybr'`` and ``'lm'`` use the exact Jacobian."""
+    """Methods ``'hybr'`` and ``'lm'`` use the exact Jacobian.
+
+    Method ``'newton'``, which SciPy does not have, is Newton's method with the exact Jacobian, sparse for large systems,
+    and with damping. It finds a root, not necessarily the one that MINPACK finds. Its options are ``maxiter``, and
+    `tol` is the last correction relative to x.
+    """
+    if call["method"].lower() == "newton":
+        return _newton_root(call)
     takes_jacobian = call["method"].lower() in ("hybr", "lm")
     x, outcome = _recorded_root(call, takes_jacobian)
     if x is not None:
@@ -114,6 +123,65 @@ def root(call):
         return found
     x = call.solution(call.residual, found.x, found.success, found.message)
     return traced_result(found, ("fun",), x=x, info=call.info) if holds_traced(x) else found
+
+
+#: number of unknowns from which Newton's method records the equations, for a sparse Jacobian
+MIN_SPARSE = 50
+
+
+def _newton_root(call):
+    """Return the root that Newton's method finds; see `wengert.scipy.newton`."""
+    options = dict(call["options"] or {})
+    unknown = options.keys() - {"maxiter"}
+    if unknown:
+        raise TypeError(f"{call.name}: method='newton' has the option 'maxiter', not {', '.join(map(repr, unknown))}")
+    start = _flat_start(call["x0"])
+    n = np.size(start)
+    settings = {"tol": call["tol"], **options}
+    if call["jac"] is None and call["callback"] is None:
+        x, outcome = call.recorded(Newton(**settings), (start,), (n,), settings, takes_derivatives=False)
+        if x is not None:
+            return recorded_result(x=x, success=outcome[0], status=outcome[1], message=outcome[2])
+    check_replayable(call.name)
+    value, slopes, jac = _traced_equations(call, n) if call.traced else _plain_equations(call, n)
+    x0 = np.asarray(plain_copy(start), dtype=float)
+    run = Run(Newton(**settings, callback=call["callback"]), value, slopes, x0)
+    status = run.status()
+    message = MESSAGES[status].format(run.method.maxiter)
+    counts = {"nfev": run.nfev, "njev": run.njev, "nit": run.nit}
+    found = OptimizeResult(
+        x=run.x, fun=run.y, success=status == 1, status=status, message=message, method="newton", **counts
+    )
+    if not call.traced:
+        return found
+    x = call.solution(call.residual, found.x, found.success, message, jac=jac)
+    return traced_result(found, ("fun",), x=x, info=call.info) if holds_traced(x) else found
+
+
+def _plain_equations(call, n):
+    """Return the equations and their Jacobian as functions of x, outside derivatives."""
+    f, jac, args = call["fun"], call["jac"], call.residual.args
+    value = call.residual
+    if call.returns_derivatives:
+        return value, lambda x: f(x, *args)[1], None
+    if callable(jac):
+        return value, lambda x: jac(x, *args), None
+    if n < MIN_SPARSE:
+        J = api.jacobian(f)
+        return value, lambda x: np.reshape(J(x, *args), (-1, n)), None
+    compiled = api.compile(f)
+    J = api.jacobian(compiled, sparse="auto")
+    return lambda x: compiled(x, *args), lambda x: J(x, *args), None
+
+
+def _traced_equations(call, n):
+    """The same on plain values, within a derivative; and the Jacobian as `wengert.implicit.root` takes it."""
+    given, args = call["jac"], call.residual.args
+    jac = "dense" if n < MIN_SPARSE else api.jacobian(call.residual, sparse="auto")
+    if callable(given):
+        jac = lambda x: given(x, *args)
+    equations = Equations(call.residual, (), (n,), call.name, jac, "auto", False, False)
+    return equations.value, lambda x: equations.jacobian(x)[1], jac
 
 
 def _recorded_root(call, takes_jacobian):
