@@ -24,7 +24,7 @@ def broyden(x, p=1.0):
 
 def poisson(u, load):
     """A nonlinear equation on a square grid, whose Jacobian has a wide band."""
-    n = int(round(u.size**0.5))
+    n = round(u.size**0.5)
     v = np.zeros((n + 2, n + 2))
     v[1:-1, 1:-1] = u.reshape(n, n)
     laplacian = v[2:, 1:-1] + v[:-2, 1:-1] + v[1:-1, 2:] + v[1:-1, :-2] - 4 * v[1:-1, 1:-1]
@@ -127,17 +127,17 @@ def test_failures_have_a_status_and_raise_in_derivatives():
     assert singular.status == 3 and "singular" in singular.message
     slow = newton(lambda x: x**3, [1.0], options={"maxiter": 5})
     assert slow.status == 2 and "maxiter = 5" in slow.message
-    with pytest.raises(wg.ConvergenceError, match="No step makes progress|singular"):
+    with pytest.raises(wg.ConvergenceError, match=r"No step makes progress|singular"):
         wg.grad(lambda p: newton(lambda x: x**2 + p, [3.0]).x[0])(1.0)
     with pytest.raises(TypeError, match="option 'maxiter', not 'xtol'"):
         newton(lambda x: x, [1.0], options={"xtol": 1e-3})
-    with pytest.raises(ValueError, match="2 equations for 1 unknowns|cannot reshape|equations"):
+    with pytest.raises(ValueError, match="2 equations for 1 unknowns"):
         newton(lambda x: np.stack([x[0], x[0]]), [1.0])
 
 
 def test_tolerance_is_the_last_correction():
     loose, tight = (newton(broyden, -np.ones(9), tol=tol) for tol in (1e-2, 1e-14))
-    assert loose.nit < tight.nit and np.allclose(loose.x, tight.x, rtol=1e-3)
+    assert loose.nit < tight.nit and np.allclose(loose.x, tight.x, rtol=1e-2)
 
 
 # ---- bands

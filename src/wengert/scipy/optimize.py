@@ -20,6 +20,7 @@ The start, the ends of a bracket, tolerances and options have no derivative, sin
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import warnings
 
@@ -102,9 +103,9 @@ def _share(arguments, function, slot, derivative):
 def root(call):
     """Methods ``'hybr'`` and ``'lm'`` use the exact Jacobian.
 
-    Method ``'newton'``, which SciPy does not have, is Newton's method with the exact Jacobian, sparse for large systems,
-    and with damping. It finds a root, not necessarily the one that MINPACK finds. Its options are ``maxiter``, and
-    `tol` is the last correction relative to x.
+    Method ``'newton'``, which SciPy does not have, is Newton's method with the exact Jacobian, sparse for large
+    systems, and with damping. It finds a root, not necessarily the one that MINPACK finds. Its option is ``maxiter``,
+    and `tol` is the last correction relative to x.
     """
     if call["method"].lower() == "newton":
         return _newton_root(call)
@@ -179,9 +180,13 @@ def _traced_equations(call, n):
     given, args = call["jac"], call.residual.args
     jac = "dense" if n < MIN_SPARSE else api.jacobian(call.residual, sparse="auto")
     if callable(given):
-        jac = lambda x: given(x, *args)
+        jac = functools.partial(_with_args, given, args)
     equations = Equations(call.residual, (), (n,), call.name, jac, "auto", False, False)
     return equations.value, lambda x: equations.jacobian(x)[1], jac
+
+
+def _with_args(f, args, x):
+    return f(x, *args)
 
 
 def _recorded_root(call, takes_jacobian):
