@@ -392,6 +392,12 @@ def test_elementwise_roots_and_minima_have_elementwise_derivatives():
     def minima(c):
         return elementwise.find_minimum(lambda x, c: np.exp(x) - c * x, (-5.0, 0.1, 5.0), args=(c,)).x
 
+    def least(c):
+        return elementwise.find_minimum(lambda x, c: np.exp(x) - c * x, (-5.0, 0.1, 5.0), args=(c,)).f_x
+
+    def residual(c):
+        return elementwise.find_root(lambda x, c: x**3 - c, (0.0, 5.0), args=(c,)).f_x
+
     expected = np.diag(c ** (-2 / 3) / 3)
     for find in (roots, under_own_name):
         assert np.allclose(wg.jacobian(find)(c), expected, rtol=1e-12)
@@ -399,5 +405,7 @@ def test_elementwise_roots_and_minima_have_elementwise_derivatives():
         assert np.array_equal(wg.vjp(find, c)[0], find(c))
     assert np.allclose(wg.jacobian(closed_over)(1.0), c ** (1 / 3) / 3, rtol=1e-12)
     assert np.allclose(wg.jacobian(minima)(c), np.diag(1 / c), rtol=1e-9)
+    assert np.allclose(wg.jacobian(least)(c), np.diag(-np.log(c)), rtol=1e-9, atol=1e-9)
+    assert np.array_equal(wg.vjp(least, c)[0], least(c)) and not wg.jacobian(residual)(c).any()
     with pytest.raises(wg.ConvergenceError, match="1 of 3 elements have not converged"):
         wg.jacobian(roots)(np.array([1.0, 2.0, 999.0]))

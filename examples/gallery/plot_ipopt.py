@@ -26,8 +26,7 @@ def effort(z):
     return h * (np.sum(density) - 0.5 * (density[0] + density[-1]))
 
 
-def defects(z):
-    """Differences between the states and the trapezoidal rule, and from the initial state."""
+def defects(z):  # of the trapezoidal rule, and of the initial state
     v, x, u = split(z)
     acceleration = (1 - x**2) * v - x + u
     by_speed = v[1:] - v[:-1] - h / 2 * (acceleration[1:] + acceleration[:-1])

@@ -30,7 +30,6 @@ def weights(expected, wanted):
     found = minimize(
         lambda w: w @ covariance @ w / 100,
         np.full(6, 1 / 6),
-        jac=lambda w: 2 * covariance @ w / 100,
         bounds=[(0, 1)] * 6,
         constraints=[
             {"type": "eq", "fun": lambda w: np.sum(w) - 1},

@@ -40,7 +40,7 @@ def tait_volume(x):
     return modified_tait.volume(x[0], {"V_0": 1e-5, "K_0": x[1], "Kprime_0": x[2], "Kdprime_0": -3e-11, "P_0": 0.0})
 
 
-@cases([30e9, 2000.0])
+@cases([30e9, 2000.0], rtol=1e-5)  # its brentq leaves an error of 2e-7 in the volume, which the differences contain
 def density_of_periclase(x):
     mineral = burnman.minerals.SLB_2011.periclase()
     mineral.set_state(x[0], x[1])

@@ -46,6 +46,9 @@ UNDECIDED = 1e-8
 #: multipliers below this fraction of the terms of the gradient of the Lagrangian are rounding errors
 ROUNDING = 1e-10
 
+#: components below this fraction of the largest component of x count as that large in the relative correction
+SCALE_FLOOR = 1e-3
+
 #: maximum number of changes of the active set
 MAX_CHANGES = 30
 
@@ -375,7 +378,7 @@ def _checked(problem, plain, state, start, x, on_singular):
     touched = (side == 0) & (state.slack <= UNDECIDED * state.unit)
     weak = state.inequalities & (state.multipliers <= state.hidden)
     size = np.max(np.abs(x), initial=0)
-    scale = np.maximum(np.abs(x), max(1e-6 * size, 1e-30))
+    scale = np.maximum(np.abs(x), max(SCALE_FLOOR * size, 1e-30))
     correction = float(np.max(np.abs(state.x - x) / scale, initial=0))
     if touched.any():
         together = state.jacobian[touched | (side != 0)]

@@ -212,6 +212,8 @@ def implicit(
     if not running.get():
         return x, None
     check_replayable(name)
+    if np.iscomplexobj(x) and not var.holds_traced(rebound(residual)(np.array(x)[()], *args)):
+        return x, None
     at = _as_floats(x, name)
     equations = Equations(residual, args, np.shape(at), name, jac, linsolve, symmetric, elementwise, plain)
     if not np.size(at) or not (equations.holds_traced or var.holds_traced(equations(at))):

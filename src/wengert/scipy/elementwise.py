@@ -8,6 +8,7 @@ from scipy.optimize.elementwise import bracket_minimum, bracket_root
 
 from wengert import api
 from wengert.core.operands.var import holds_traced
+from wengert.implicit.theorem import with_bits
 from wengert.scipy.mirror import mirrors
 from wengert.scipy.results import traced_result
 
@@ -33,4 +34,9 @@ def _differentiated(call, residual, is_minimum):
     found = OptimizeResult(found)
     message = f"{np.sum(~np.asarray(found.success))} of {np.size(found.success)} elements have not converged"
     x = call.solution(residual, found.x, found.success, message, elementwise=True, symmetric=is_minimum)
-    return traced_result(found, x=x, info=call.info) if holds_traced(x) else found
+    if not is_minimum:
+        return traced_result(found, ("f_x",), x=x, info=call.info) if holds_traced(x) else found
+    value = call.value(x)
+    if not holds_traced((x, value)):
+        return found
+    return traced_result(found, x=x, f_x=with_bits(found.f_x, value), info=call.info)

@@ -68,14 +68,16 @@ def mirrors(original: Callable, home: str = "") -> Callable:
         def call(args, kwargs, options):
             arguments = signature.bind(*args, **kwargs).arguments
             arguments.update(arguments.pop(extra, {}))
-            return body(Call(original, f"{place}.{name}", signature.parameters, arguments, options))
+            return Call(original, f"{place}.{name}", signature.parameters, arguments, options)
 
         def mirror(*args, **kwargs):
-            return call(args, kwargs, defaults | {key: kwargs.pop(key) for key in own if key in kwargs})
+            return body(call(args, kwargs, defaults | {key: kwargs.pop(key) for key in own if key in kwargs}))
 
         @functools.wraps(original)
         def in_place(*args, **kwargs):
-            return call(args, kwargs, defaults | {"derivs": "scipy"})
+            made = call(args, kwargs, defaults | {"derivs": "scipy"})
+            is_plain, found = made.run_plain()
+            return found if is_plain else body(made)
 
         register(original, in_place)
 
@@ -202,6 +204,23 @@ class Call:
             forget(before)
             return self._scipy({name: plain_copy(value) for name, value in arguments.items()}, supply)
 
+    def run_plain(self) -> tuple[bool, Any]:
+        """Run SciPy if no traced value is met; return whether that is so, and the result."""
+        if self.holds_traced:
+            return False, None
+        before, met = noted(), []
+        arguments = self._wrapped(dict(self.arguments), lambda f: _Probe(f, met))
+        try:
+            found = self._original(arguments)
+        except (LevelError, TracedValueError, UnsupportedFunctionError):
+            forget(before)
+            return False, None
+        except Exception:
+            if not met:
+                raise
+            found = None
+        return not met, found
+
     def _stripped(self):
         """Return the arguments without traced values; SciPy does not modify containers of functions."""
         if self._plain is None:
@@ -242,17 +261,22 @@ class Call:
             supply(arguments)
         elif not self.traced:
             return self._original(arguments)
-        for name in _FUNCTIONS:
-            if callable(arguments.get(name)):
-                arguments[name] = _Guarded(self, arguments[name])
-        if arguments.get("constraints"):
-            arguments["constraints"] = _with_functions(arguments["constraints"], lambda f: _Guarded(self, f))
         try:
-            return self._original(arguments)
+            return self._original(self._wrapped(arguments, lambda f: _Guarded(self, f)))
         except Exception as error:
             if not self._errors or error is self._errors[0]:
                 raise
             raise self._errors[0] from error  # compiled code replaced this error by its own
+
+    @staticmethod
+    def _wrapped(arguments, wrap):
+        """Wrap the functions of the unknowns in the arguments."""
+        for name in _FUNCTIONS:
+            if callable(arguments.get(name)):
+                arguments[name] = wrap(arguments[name])
+        if arguments.get("constraints"):
+            arguments["constraints"] = _with_functions(arguments["constraints"], wrap)
+        return arguments
 
     def _original(self, arguments):
         """Call SciPy's function with arguments by name, where it takes them by name."""
@@ -427,6 +451,26 @@ class _Guarded:
             self.call._errors.append(error)
             raise
         return plain_copy(y) if self.call.traced else y
+
+
+class _MetTraced(Exception):
+    """A function that SciPy calls returned a traced value."""
+
+
+class _Probe:
+    """A function passed to SciPy as it is: ends the run if it returns a traced value."""
+
+    def __init__(self, f: Callable, met: list):
+        self.f = self.__wrapped__ = f
+        self.met = met
+        self.__name__ = getattr(f, "__name__", type(f).__name__)
+
+    def __call__(self, *args, **kwargs):
+        y = self.f(*args, **kwargs)
+        if holds_traced(y):
+            self.met.append(True)
+            raise _MetTraced
+        return y
 
 
 def check_plain(name: str, result: str, given: dict, *traceable: str) -> None:
