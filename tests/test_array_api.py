@@ -138,15 +138,14 @@ scipy = pytest.importorskip("scipy")
 optimize, integrate = importlib.import_module("scipy.optimize"), importlib.import_module("scipy.integrate")
 
 ITERATIONS = {
-    "brent": lambda x: optimize.brent(lambda t: (t - x[0]) ** 2),
-    "golden": lambda x: optimize.golden(lambda t: (t - x[0]) ** 2),
-    "fminbound": lambda x: optimize.fminbound(lambda t: (t - x[0]) ** 2, -1, 3),
+    "fmin_slsqp": lambda x: optimize.fmin_slsqp(lambda t: (t[0] - x[0]) ** 2, [0.0], iprint=0)[0],
+    "fmin_cobyla": lambda x: optimize.fmin_cobyla(lambda t: (t[0] - x[0]) ** 2, [0.0], [lambda t: 5 - t[0]])[0],
     "bracket": lambda x: optimize.bracket(lambda t: (t - x[0]) ** 2)[0],
     "line_search": lambda x: optimize.line_search(
         lambda t: np.sum((t - x[:2]) ** 2), lambda t: 2 * (t - x[:2]), np.zeros(2), np.ones(2)
     )[0],
     "nsum": lambda x: integrate.nsum(lambda k: x[0] / k**2, 1, np.inf).sum,
-    "of another module": lambda x: scipy.optimize.brent(lambda t: (t - x[0]) ** 2),
+    "of another module": lambda x: scipy.optimize.bracket(lambda t: (t - x[0]) ** 2)[0],
 }
 
 

@@ -148,11 +148,6 @@ def test_integer_programs_that_jump_or_fail_raise():
         wg.grad(lambda b: knapsack([b]))(-1.0)
 
 
-def test_iterations_of_powell_raise():
-    with pytest.raises(wg.TracedValueError, match="fmin_powell"):
-        wg.grad(lambda p: scipy.optimize.fmin_powell(lambda x: (x[0] - p) ** 2, [0.0], disp=False)[0])(1.3)
-
-
 def test_undecided_bounds_raise():
     with pytest.raises(wg.NonSmoothError):
         wg.jacobian(lambda p: optimize.nnls(np.eye(2), np.stack([p, 1.0]))[0])(0.0)

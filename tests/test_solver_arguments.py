@@ -10,10 +10,15 @@ from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint
 
 import wengert as wg
 from wengert.scipy import optimize
+from wengert.scipy.older_solvers import OLDER
 
 P = 1.3
 IS_RNG = "rng" in inspect.signature(scipy.optimize.differential_evolution).parameters  # SciPy 1.15
-SOLVERS = [name for name in optimize.__all__ if callable(f := getattr(optimize, name)) and not isinstance(f, type)]
+SOLVERS = [
+    name
+    for name in optimize.__all__
+    if callable(f := getattr(optimize, name)) and not isinstance(f, type) and name not in OLDER
+]
 REFUSED = (wg.TracedValueError, wg.UnsupportedFunctionError, wg.SingularJacobianError, wg.ConvergenceError)
 
 #: arguments that select behaviour and hold no floats

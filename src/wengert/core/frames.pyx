@@ -109,7 +109,9 @@ shows_text = None
 MIRRORED = frozenset(
     "root fsolve root_scalar bisect brenth brentq ridder toms748 newton fixed_point least_squares leastsq curve_fit "
     "minimize lsq_linear nnls linprog milp minimize_scalar quadratic_assignment isotonic_regression "
-    "basinhopping brute differential_evolution direct dual_annealing shgo".split()
+    "basinhopping brute differential_evolution direct dual_annealing shgo anderson broyden1 broyden2 diagbroyden "
+    "excitingmixing linearmixing newton_krylov fmin fmin_bfgs fmin_cg fmin_l_bfgs_b fmin_ncg fmin_powell fmin_tnc "
+    "brent golden fminbound".split()
 )
 
 
@@ -121,8 +123,8 @@ _ROOT = "use wengert.scipy.optimize.root_scalar, whose solution has its derivati
 #: other functions of SciPy that iterate to convergence on traced values, by module: what to write instead
 ITERATIVE = {
     "scipy.optimize": {
-        **dict.fromkeys(("brent", "golden", "fminbound", "bracket"), _SCALAR_MINIMUM),
-        "fmin_powell": _MINIMUM,
+        "bracket": _SCALAR_MINIMUM,
+        **dict.fromkeys(("fmin_slsqp", "fmin_cobyla"), _MINIMUM),
         "line_search": "write the step as a function of the point, or pass wengert.stop_gradient(step)",
     },
     "scipy.optimize.elementwise": {

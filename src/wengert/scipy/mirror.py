@@ -48,7 +48,7 @@ CONVERGED_CORRECTION = 1e-6
 MAX_CHECKED_UNKNOWNS = 2000
 
 #: names of SciPy's parameters that are functions of the unknowns
-_FUNCTIONS = ("f", "fun", "func", "jac", "hess", "hessp", "fprime", "fprime2", "Dfun")
+_FUNCTIONS = ("f", "fun", "func", "jac", "hess", "hessp", "fprime", "fprime2", "fhess", "fhess_p", "Dfun", "F")
 
 
 def mirrors(original: Callable, home: str = "") -> Callable:

@@ -1,0 +1,139 @@
+"""SciPy's older interfaces to minimisers and to quasi-Newton methods: `fmin` and its relatives, `brent`, `broyden1`.
+
+Their results are points, or tuples of a point, a value and counts; points and values have the derivatives of
+`wengert.scipy.minima` and of the equations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+from scipy.optimize import OptimizeResult
+
+from wengert.core.operands.var import holds_traced
+from wengert.errors import UnsupportedFunctionError
+from wengert.implicit.theorem import with_bits
+from wengert.scipy.minima import Minimum, scalar_valued
+from wengert.scipy.mirror import Value, mirrors
+from wengert.scipy.results import traced_result
+
+#: minimisers whose full output is (x, value, counts ...), with the position of the flag that is 0 for success
+_MINIMISERS = {"fmin": 4, "fmin_bfgs": 6, "fmin_cg": 4, "fmin_ncg": 5, "fmin_powell": 5}
+
+#: those whose full output holds arrays, which would lose their derivatives
+_WITH_ARRAYS = ("fmin_bfgs", "fmin_powell")
+
+
+def _minimiser(name: str) -> Callable:
+    flag = _MINIMISERS[name]
+
+    @mirrors(getattr(scipy.optimize, name))
+    def solver(call):
+        """The derivative is that of the minimum. With ``full_output=True`` the value has a derivative too."""
+        if not call.traced:
+            return call.run()
+        x, value, *others = call.run(full_output=True)
+        minimum = _minimum(call, x, others[flag - 2] == 0, call.value)
+        traced, fun = minimum.x, minimum.fun()
+        if not holds_traced((traced, fun)):
+            return (x, value, *others) if call["full_output"] else (x, *others[flag - 1 :]) if call["retall"] else x
+        if call["retall"] or (call["full_output"] and name in _WITH_ARRAYS):
+            raise UnsupportedFunctionError(
+                f"{call.name}: the full output has arrays without derivatives: use wengert.scipy.optimize.minimize"
+            )
+        return (traced, with_bits(value, fun), *others) if call["full_output"] else traced
+
+    return solver
+
+
+fmin, fmin_bfgs, fmin_cg, fmin_ncg, fmin_powell = map(_minimiser, _MINIMISERS)
+
+
+@mirrors(scipy.optimize.fmin_l_bfgs_b)
+def fmin_l_bfgs_b(call):
+    """The objective and the bounds may be traced; point and value have derivatives."""
+    found = call.run()
+    if not call.traced:
+        return found
+    x, value, details = found
+    minimum = _minimum(call, x, details["warnflag"] == 0, _alone(call), call["bounds"])
+    traced, fun = minimum.x, minimum.fun()
+    if not holds_traced((traced, fun)):
+        return found
+    return traced, with_bits(value, fun), traced_result(details, ("funcalls", "warnflag", "task"))
+
+
+@mirrors(scipy.optimize.fmin_tnc)
+def fmin_tnc(call):
+    """The objective and the bounds may be traced; the point has derivatives."""
+    x, *counts = call.run()
+    if not call.traced:
+        return (x, *counts)
+    minimum = _minimum(call, x, counts[-1] in (0, 1, 2), _alone(call), call["bounds"])
+    return (minimum.x, *counts)
+
+
+def _alone(call):
+    """Return the objective, which returns its gradient as well unless that is given."""
+    with_gradient = call["fprime"] is None and not call["approx_grad"]
+    return Value(call["func"], call.value.args, {}, with_gradient, call.name)
+
+
+def _minimum(call: Any, x: Any, success: bool, value: Callable, bounds: Any = None) -> Minimum:
+    found = OptimizeResult(x=np.ravel(x), success=bool(success), message="the solver reports failure")
+    return Minimum(call, found, scalar_valued(value), bounds, ())
+
+
+def _scalar_minimiser(name: str, has_bounds: bool = False) -> Callable:
+    @mirrors(getattr(scipy.optimize, name))
+    def solver(call):
+        """The slope vanishes at the minimum, or a bound is active. The bracket has zero derivative."""
+        found = call.run(full_output=True)
+        x, value, *others = found
+        if call.traced:
+            bounds = [(call["x1"], call["x2"])] if has_bounds else None
+            minimum = _minimum(call, x, not has_bounds or others[0] == 0, lambda x: call.value(x[0]), bounds)
+            fun = minimum.fun()
+            if holds_traced((minimum.x, fun)):
+                x, value = minimum.x[0], with_bits(value, fun)
+        return (x, value, *others) if call["full_output"] else x
+
+    return solver
+
+
+brent, golden = map(_scalar_minimiser, ("brent", "golden"))
+fminbound = _scalar_minimiser("fminbound", True)
+
+
+def _equations(name: str) -> Callable:
+    @mirrors(getattr(scipy.optimize, name))
+    def solver(call):
+        """The derivative is that of the root, whatever the approximation of its Jacobian."""
+        x = call.run()
+        return call.solution(call.residual, x, True, "") if call.traced else x
+
+    return solver
+
+
+(
+    anderson,
+    broyden1,
+    broyden2,
+    diagbroyden,
+    excitingmixing,
+    linearmixing,
+    newton_krylov,
+) = map(
+    _equations,
+    ("anderson", "broyden1", "broyden2", "diagbroyden", "excitingmixing", "linearmixing", "newton_krylov"),
+)
+
+#: names of this module's mirrors
+OLDER = (
+    *_MINIMISERS,
+    *("fmin_l_bfgs_b", "fmin_tnc", "brent", "golden", "fminbound", "anderson", "broyden1", "broyden2", "diagbroyden"),
+    *("excitingmixing", "linearmixing", "newton_krylov"),
+)
