@@ -114,7 +114,7 @@ def test_quasi_newton_methods_have_the_derivatives_of_the_root(name):
     def root(p, module=optimize):
         is_mixing = name in ("excitingmixing", "linearmixing")
         sign, options = (-1, {"maxiter": 300, "alpha": 0.1}) if is_mixing else (1, {})
-        f = lambda x: sign * (2 * (x - p) + 0.1 * np.tanh(x[::-1]))  # noqa: E731
+        f = lambda x: sign * (2 * (x - p) + 0.1 * np.tanh(x[::-1]))
         return getattr(module, name)(f, np.zeros(2), f_tol=1e-9, **options)
 
     expected = wg.jacobian(lambda p: wg.implicit.root(lambda x: 2 * (x - p) + 0.1 * np.tanh(x[::-1]), np.zeros(2)))(P)

@@ -125,8 +125,9 @@ def milp(**given):
     return optimize.milp(**{**options, **given}).fun
 
 
-def quadratic_assignment(**given):
-    return optimize.quadratic_assignment(**{"A": FLOWS, "B": FLOWS.T, **given}).fun
+def quadratic_assignment(options=(), **given):
+    options = {"rng": np.random.default_rng(0), **dict(options)}
+    return optimize.quadratic_assignment(**{"A": FLOWS, "B": FLOWS.T, **given}, options=options).fun
 
 
 FLOWS = np.array([[0.0, 1.0, 3.0], [2.0, 0.0, 5.0], [3.0, 2.5, 0.0]])
@@ -250,9 +251,7 @@ CASES = {
                 "followed",
             ),
             "f_scale": (
-                lambda p: {
-                    "fun": lambda x: np.array([x[0] - 1.0, 2.0 * x[0] - 3.0]), "loss": "soft_l1", "f_scale": p
-                },
+                lambda p: {"fun": lambda x: np.array([x[0] - 1.0, 2.0 * x[0] - 3.0]), "loss": "soft_l1", "f_scale": p},
                 "followed",
             ),
             "diff_step": (lambda p: {"jac": "2-point", "diff_step": 1e-8 * p}, "zero"),
@@ -269,10 +268,12 @@ CASES = {
             "x0": (lambda p: {"x0": [p]}, "zero"),
             "jac": (lambda p: {"jac": lambda x: (4 * (x - 2) ** 3 + 2 * (x - 2)) * (p / p)}, "zero"),
             "hess": (
-                lambda p: {"method": "trust-exact", "hess": lambda x: np.diag(12 * (x - 2) ** 2 + 2) * (p / p)}, "zero"
+                lambda p: {"method": "trust-exact", "hess": lambda x: np.diag(12 * (x - 2) ** 2 + 2) * (p / p)},
+                "zero",
             ),
             "hessp": (
-                lambda p: {"method": "newton-cg", "hessp": lambda x, v: (12 * (x - 2) ** 2 + 2) * v * (p / p)}, "zero"
+                lambda p: {"method": "newton-cg", "hessp": lambda x, v: (12 * (x - 2) ** 2 + 2) * v * (p / p)},
+                "zero",
             ),
             "bounds": (lambda p: {"bounds": [(None, p)]}, "followed"),
             "constraints": (lambda p: {"constraints": {"type": "ineq", "fun": lambda x: p - x[0]}}, "followed"),
@@ -335,7 +336,8 @@ CASES |= {
             "sigma": (lambda p: {"sigma": 1.0 + p * T}, "followed"),
             "bounds": (lambda p: {"bounds": (0.0, [p, 5.0]), "gtol": 1e-14}, "followed"),
             "jac": (
-                lambda p: {"jac": lambda t, a, b: np.stack([decay(t, 1, b), -t * decay(t, a, b)], 1) * (p / p)}, "zero"
+                lambda p: {"jac": lambda t, a, b: np.stack([decay(t, 1, b), -t * decay(t, a, b)], 1) * (p / p)},
+                "zero",
             ),
             "kwargs": (lambda p: {"gtol": 1e-12 * p}, "zero"),
         },
@@ -347,7 +349,8 @@ CASES |= {
             "args": (lambda p: {"func": lambda x, q: decay(T, *x) - q * Y, "args": p}, "followed"),
             "x0": (lambda p: {"x0": [p, 1.0]}, "zero"),
             "Dfun": (
-                lambda p: {"Dfun": lambda x: np.stack([decay(T, 1, x[1]), -T * decay(T, *x)], 1) * (p / p)}, "zero"
+                lambda p: {"Dfun": lambda x: np.stack([decay(T, 1, x[1]), -T * decay(T, *x)], 1) * (p / p)},
+                "zero",
             ),
             "epsfcn": (lambda p: {"epsfcn": 1e-12 * p}, "zero"),
             "factor": (lambda p: {"factor": 10 * p}, "zero"),
@@ -383,16 +386,15 @@ CASES |= {
         },
     ),
     "linear_sum_assignment": (
-        linear_sum_assignment, {"cost_matrix": (lambda p: {"cost_matrix": (1 + FLOWS) * p**2}, "followed")}
+        linear_sum_assignment,
+        {"cost_matrix": (lambda p: {"cost_matrix": (1 + FLOWS) * p**2}, "followed")},
     ),
     "differential_evolution": (
         search("differential_evolution", rng=1) if IS_RNG else search("differential_evolution", seed=1),
         {
             "bounds": (lambda p: {"bounds": [(p, 4.0)]}, "followed"),
             "constraints": (
-                lambda p: {
-                    "constraints": optimize.LinearConstraint(np.eye(1), p, np.inf), "tol": 0.0, "atol": 1e-12
-                },
+                lambda p: {"constraints": optimize.LinearConstraint(np.eye(1), p, np.inf), "tol": 0.0, "atol": 1e-12},
                 "followed",
             ),
             "mutation": (lambda p: {"mutation": (0.5, 0.7 * p)}, "zero"),
@@ -476,8 +478,17 @@ for name in ("bisect", "brenth", "brentq", "ridder", "toms748"):
     )
 if "atol" in inspect.signature(scipy.optimize.nnls).parameters:  # before SciPy 1.18
     CASES["nnls"][1]["atol"] = (lambda p: {"atol": p}, "refused")
+
+
+def parameters_of(name):
+    """Return the names of a solver's parameters; SciPy's function in C has no signature before 1.18."""
+    if name == "linear_sum_assignment":
+        return {"cost_matrix", "maximize"}
+    return {*inspect.signature(getattr(scipy.optimize, name)).parameters}
+
+
 for name in CASES:
-    for tolerance in sorted({*TOLERANCES} & {*inspect.signature(getattr(scipy.optimize, name)).parameters}):
+    for tolerance in sorted({*TOLERANCES} & parameters_of(name)):
         CASES[name][1][tolerance] = (lambda p, tolerance=tolerance: {tolerance: 1e-12 * p}, "zero")
 
 ROWS = [(name, argument) for name in CASES for argument in CASES[name][1]]
@@ -506,7 +517,7 @@ def check(f, expected, mode, accuracy=1e-6):
 
 def test_every_argument_of_every_solver_has_a_row():
     for name in SOLVERS:
-        parameters = {*inspect.signature(getattr(scipy.optimize, name)).parameters}
+        parameters = parameters_of(name)
         assert parameters - WORDS <= {*CASES[name][1]}, name
     assert {*CASES} == {*SOLVERS}
 

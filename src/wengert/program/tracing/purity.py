@@ -72,7 +72,7 @@ ATOMS = frozenset(
         np.ufunc, types.CodeType, types.GetSetDescriptorType, types.MemberDescriptorType, types.MethodDescriptorType,
         types.WrapperDescriptorType, types.ClassMethodDescriptorType, types.GenericAlias, types.UnionType,
         datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone, fractions.Fraction,
-        re.Pattern, type(_thread.allocate_lock()), _thread.RLock, type(__future__.annotations),
+        inspect.Signature, re.Pattern, type(_thread.allocate_lock()), _thread.RLock, type(__future__.annotations),
         *map(type, (sys.flags, sys.float_info, sys.hash_info, sys.int_info, sys.version_info)),
         operator.itemgetter, *{np.dtype(char).type for char in np.typecodes["All"]} - {np.void, np.object_},
     )
