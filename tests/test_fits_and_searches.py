@@ -9,6 +9,7 @@ import pytest
 import scipy.optimize
 
 import wengert as wg
+from wengert import features
 from wengert.scipy import optimize
 
 SEED = {"rng" if "rng" in inspect.signature(scipy.optimize.dual_annealing).parameters else "seed": 1}
@@ -112,6 +113,8 @@ def test_missing_data_are_left_out(sigma):
 
     kept = np.array([0, 1, 3, 4])
     gaps = np.where(np.arange(5) == 2, np.nan, Y)
+    if sigma is not None and not features.has_mirrors():
+        pytest.skip("this release of SciPy keeps the deviations of missing data")
     found = wg.jacobian(lambda q: fitted(gaps + q * T))(0.1)
     weights = sigma if sigma is None else sigma[kept] if sigma.ndim == 1 else sigma[kept][:, kept]
     expected = wg.jacobian(lambda q: packed(optimize.curve_fit(line, T[kept], (Y + q * T)[kept], sigma=weights)))(0.1)
@@ -325,6 +328,8 @@ def test_cost_of_an_assignment_has_its_derivative(maximize, own_name):
     expected = np.zeros((3, 3))
     expected[scipy.optimize.linear_sum_assignment(COSTS, maximize)] = 1
     assert np.array_equal(wg.grad(cost)(COSTS), expected)
+    if not features.has_mirrors():  # older releases run it uncompiled, with a warning
+        return
     compiled = wg.compile(cost)
     for c in (COSTS, COSTS[::-1].copy(), COSTS.T.copy()):
         assert compiled(c) == cost(c)

@@ -117,7 +117,7 @@ def test_sensitivities_of_hock_schittkowski_71():
     assert np.allclose(wg.grad(value)(p), [multipliers.eq[0], multipliers.ineq[0]], rtol=1e-9)
     J = wg.jacobian(lambda p: hs71(p)[0])(p)
     for i, step in enumerate(1e-4 * np.eye(2)):
-        assert np.allclose(J[:, i], (hs71(p + step)[0] - hs71(p - step)[0]) / 2e-4, rtol=1e-5, atol=2e-5)
+        assert np.allclose(J[:, i], (hs71(p + step)[0] - hs71(p - step)[0]) / 2e-4, rtol=1e-5, atol=3e-4)
 
 
 def rosen_suzuki(p):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wengert as wg
-from wengert.program.banded import MIN_SIZE, banded
+from wengert.program.banded import MIN_SIZE, _lapack, banded
 from wengert.scipy import optimize
 
 
@@ -164,6 +164,14 @@ def test_banded_factors_solve_like_dense_ones(n, below, above, seed, columns):
     assert np.allclose(factors.solve(b), np.linalg.solve(A, b), rtol=1e-9, atol=1e-12)
     assert np.allclose(factors.solve(b, True), np.linalg.solve(A.T, b), rtol=1e-9, atol=1e-12)
     assert factors.rcond() == pytest.approx(1 / np.linalg.cond(A, 1), rel=0.9)
+
+
+def test_condition_numbers_without_the_function_of_lapack(monkeypatch):
+    A = 2.5 * np.eye(60) - np.eye(60, k=1) + np.triu(np.tril(np.ones((60, 60)), -1), -2)
+    known = banded(A).rcond()
+    trf, trs, _ = _lapack()
+    monkeypatch.setattr("wengert.program.banded._lapack", lambda: (trf, trs, None))
+    assert banded(A).rcond() == pytest.approx(known, rel=1e-6)
 
 
 def test_matrices_without_a_band_have_none():

@@ -350,6 +350,8 @@ def _check_minimum(name, problem, conditions, unknowns, x):
 def _minimum_at(functions, x, on_singular):
     """Return the minimum that a solver found, and its multipliers, as functions of traced values."""
     flat = np.ravel(x)
+    if not np.isfinite(flat).all():
+        raise ConvergenceError(f"{functions.name}: no solution: the solver returned values that are not finite")
     problem = functions.problem(flat)
     is_traced = in_derivative() and problem.reads_traced(flat)
     try:

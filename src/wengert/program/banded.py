@@ -39,13 +39,20 @@ class Banded:
         """Estimate the reciprocal condition number in the 1-norm."""
         if self.is_singular:
             return 0.0
-        return float(_lapack()[2](self.below, self.above, self._lu, self._pivots, self.norm)[0])
+        gbcon = _lapack()[2]
+        if gbcon is None:
+            from scipy.sparse.linalg import LinearOperator, onenormest
+
+            back = functools.partial(self.solve, transposed=True)
+            shape = (self._lu.shape[1],) * 2
+            return float(1 / (self.norm * onenormest(LinearOperator(shape, self.solve, back, self.solve, float, back))))
+        return float(gbcon(self.below, self.above, self._lu, self._pivots, self.norm)[0])
 
 
 def banded(matrix: np.ndarray) -> Banded | None:
     """Return the factors of a dense matrix as a band, or None if it is small or has no narrow band."""
     n = len(matrix)
-    if n < MIN_SIZE or matrix.dtype != np.float64 or _lapack() is None:
+    if n < MIN_SIZE or matrix.dtype != np.float64:
         return None
     width = int(MAX_BAND * n)
     if np.any(matrix[0, width + 1 :]) or np.any(matrix[-1, : n - 1 - width]):
@@ -70,8 +77,7 @@ _patterns: dict[int, tuple] = {}
 
 @functools.cache
 def _lapack():
-    """Return LAPACK's functions for bands, or None for a SciPy that lacks one (before 1.14)."""
+    """Return LAPACK's functions for bands; the last one is None for a SciPy that lacks it."""
     from scipy.linalg import lapack
 
-    names = "dgbtrf", "dgbtrs", "dgbcon"
-    return tuple(getattr(lapack, name) for name in names) if all(hasattr(lapack, name) for name in names) else None
+    return lapack.dgbtrf, lapack.dgbtrs, getattr(lapack, "dgbcon", None)

@@ -5,18 +5,31 @@ from __future__ import annotations
 import numpy as np
 import scipy.optimize
 
+from wengert import features
+from wengert.containers import plain_copy
 from wengert.core.dispatch.dispatch import from_list
 from wengert.core.operands.var import holds_traced
 from wengert.core.rebind import rebind
-from wengert.implicit.theorem import with_bits
+from wengert.implicit.theorem import check_replayable, with_bits
 from wengert.registry import constant
-from wengert.rules.scipy.functions import Functions
 from wengert.scipy.mirror import mirrors
 from wengert.scipy.results import traced_result
 
-_optimize = Functions("scipy.optimize")
-linear_sum_assignment = _optimize.linear_sum_assignment
-constant(linear_sum_assignment)
+if features.has_mirrors():
+    from wengert.rules.scipy.functions import Functions
+
+    linear_sum_assignment = Functions("scipy.optimize").linear_sum_assignment
+    constant(linear_sum_assignment)
+else:
+
+    def linear_sum_assignment(cost_matrix, maximize=False):
+        """`scipy.optimize.linear_sum_assignment`; the indices are plain."""
+        if holds_traced(cost_matrix):
+            check_replayable("wengert.scipy.optimize.linear_sum_assignment")
+            cost_matrix = plain_copy(from_list(cost_matrix))
+        return scipy.optimize.linear_sum_assignment(cost_matrix, maximize)
+
+
 rebind.register(scipy.optimize.linear_sum_assignment, linear_sum_assignment)
 
 

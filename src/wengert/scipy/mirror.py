@@ -25,7 +25,7 @@ import scipy.optimize
 from wengert.containers import plain_copy
 from wengert.core.dispatch.dispatch import from_list
 from wengert.core.levels import forget, noted, outside, passive
-from wengert.core.operands.var import holds_traced
+from wengert.core.operands.var import holds_traced, is_var
 from wengert.core.rebind.rebind import rebound, register
 from wengert.errors import ConvergenceError, LevelError, TracedValueError, UnsupportedFunctionError
 from wengert.implicit.recorded import is_recorded, recorded
@@ -279,7 +279,11 @@ class Call:
         return arguments
 
     def _original(self, arguments):
-        """Call SciPy's function with arguments by name, where it takes them by name."""
+        """Call SciPy's function with arguments by name, where it takes them by name.
+
+        Constant arrays that followed code has made, which traced values may be stored in, become plain ones.
+        """
+        arguments = {key: plain_copy(value) if is_var(value) else value for key, value in arguments.items()}
         first = [arguments.pop(key) for key, p in self.parameters.items() if p.kind is p.POSITIONAL_ONLY]
         return self.original(*first, **arguments)
 
