@@ -1,5 +1,6 @@
 """`nlp`: values and sparse derivatives of nonlinear programs in the forms of solvers, against dense derivatives."""
 
+import functools
 import types
 
 import numpy as np
@@ -83,11 +84,38 @@ def test_values_and_derivatives_equal_dense_ones(name, tier):
 
 
 def test_patterns_hold_structural_nonzeros_only():
+    linear = wg.nlp(objective, scipy.optimize.LinearConstraint(A, 0.0, 1.0), X0)
+    assert linear.jacobian(X0).tolist() == [1.0, 1.0, 1.0, -2.0]
     program = wg.nlp(objective, (coupled, 0.0, 1.0), X0)
     assert program.jacobian(X0).size == 3 * 6 and program.hessian(X0, np.ones(6)).size < 3 * N
     rows, columns = program.hessianstructure()
     assert np.all(rows >= columns)
     assert repr(program).startswith("<nonlinear program: 8 variables, 6 constraints, 18 nonzeros in the Jacobian")
+
+
+class Model:
+    """An objective and constraints as methods, with a parameter."""
+
+    def __init__(self, weight):
+        self.weight = weight
+
+    def cost(self, x):
+        out = np.zeros(1)
+        out[0] = self.weight * np.sum(x**2)
+        return out
+
+    def __call__(self, x):
+        return self.weight * np.sum(x**2)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [Model(2.0).cost, Model(2.0), functools.partial(lambda w, x: w * np.sum(x**2), 2.0), wg.compile(Model(2.0)), np.sum],
+)
+def test_objectives_may_be_any_callable(f):
+    program = wg.nlp(f, (coupled, 0.0, 1.0), X0)
+    expected = np.ones(N) if f is np.sum else 4 * X0
+    assert np.allclose(program.gradient(X0), expected) and program.objective(X0) == pytest.approx(float(np.sum(f(X0))))
 
 
 def test_results_are_copies_that_later_calls_leave_alone():

@@ -1103,6 +1103,32 @@ def test_newton_iterations_are_not_traced(call):
         wg.grad(call, 1.5)
 
 
+class Hidden:
+    """Computes a number that a function reads from an object which reads another one."""
+
+    def __init__(self, p):
+        self.values = {"inner": iter, "get": [lambda: p]}
+
+    def __getattr__(self, name):
+        return self.values["get"][0]()
+
+
+@pytest.mark.parametrize("catches", [False, True])
+def test_hidden_traced_values_reach_solvers_under_scipys_names(catches):
+    def f(p):
+        held = Hidden(p)
+
+        def cubic(x):
+            return x**3 - held.anything
+
+        if catches:  # compiled code replaces the errors of its callbacks
+            return scipy.optimize.fsolve(lambda x: cubic(x), [1.0])[0]
+        return scipy.optimize.brentq(cubic, 0.0, 3.0)
+
+    assert wg.grad(f, 8.0) == pytest.approx(1 / 12)
+    assert wg.vjp(f, 8.0)[0] == f(8.0)
+
+
 def test_scipy_under_its_own_name_refuses_keywords_of_wengert():
     with pytest.raises(TypeError, match="polish"):
         wg.grad(lambda p: scipy.optimize.brentq(lambda x: x - p, 0.0, 2.0, polish=False), 1.0)

@@ -319,7 +319,7 @@ def _read(constraint, args):
         return constraint["fun"], further if isinstance(further, tuple) else (further,), 0.0, high
     if isinstance(constraint, scipy.optimize.LinearConstraint):
         A = sparse.csr_array(constraint.A)  # its zeros remain zeros in every call
-        return _followed(lambda x: A @ x, "constraint"), (), constraint.lb, constraint.ub
+        return _followed(lambda x: A @ x, "linear"), (), constraint.lb, constraint.ub
     if isinstance(constraint, scipy.optimize.NonlinearConstraint):
         return constraint.fun, (), constraint.lb, constraint.ub
     if isinstance(constraint, tuple) and len(constraint) == 3 and callable(constraint[0]):
@@ -337,21 +337,25 @@ def _stacked(objective, args, parts):
             rows.append(reshape(value(x, *further), (-1,)))
         return concatenate(rows)
 
-    return _followed(h, objective)
+    return _followed(h, _name_of(objective))
 
 
 def _first(h, objective):
-    return _followed(lambda x: h(x)[0], objective)
+    return _followed(lambda x: h(x)[0], _name_of(objective))
 
 
 def _lagrangian(h, objective):
     def lagrangian(x, weights):
         return weights @ h(x)
 
-    return _followed(lagrangian, objective)
+    return _followed(lagrangian, f"lagrangian of {_name_of(objective)}")
 
 
-def _followed(function, of):
-    """Return a function as if it belonged to the module of `of`: code of wengert is not followed."""
-    space = {"__builtins__": builtins, "__name__": getattr(of, "__module__", None) or "__main__"}
-    return types.FunctionType(function.__code__, space, getattr(of, "__name__", "nlp"), None, function.__closure__)
+def _name_of(f):
+    return getattr(f, "__name__", type(f).__name__)
+
+
+def _followed(function, name):
+    """Return a function as if it belonged to the user's program: code of wengert is not followed."""
+    space = {"__builtins__": builtins, "__name__": "__main__"}
+    return types.FunctionType(function.__code__, space, name, None, function.__closure__)
