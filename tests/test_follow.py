@@ -6,6 +6,7 @@ import pickle
 import sys
 import textwrap
 import threading
+import types
 import typing
 import warnings
 
@@ -987,3 +988,25 @@ def test_value_that_outlives_its_derivative_is_never_used_silently(install, name
 
 def test_objects_without_a_dictionary_are_no_compiled_functions():
     assert py_func_of(typing.TypeVar("T")) is None
+
+
+class Lazy:
+    """An object that computes its attributes, and fails for those that nobody defines, as lazy importers do."""
+
+    asked: list[str] = []
+
+    def __getattr__(self, name):
+        self.asked.append(name)
+        assert name == "scale", name
+        return lambda x: x * np.full(1, 3.0)[0]
+
+
+lazy_module = types.ModuleType("lazy_module")
+exec("import numpy as np\ndef filled(x):\n    return np.full(1, x)[0]", vars(lazy_module))
+lazy_module.lazy = Lazy()
+
+
+def test_objects_are_asked_only_for_attributes_that_the_code_reads():
+    Lazy.asked.clear()
+    assert wg.grad(lambda x: lazy_module.filled(x) + lazy_module.lazy.scale(x))(2.0) == 4.0
+    assert set(Lazy.asked) == {"scale"}

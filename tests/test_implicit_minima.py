@@ -214,6 +214,12 @@ def test_undecided_dependent_and_infeasible_constraints_raise():
                 lambda x: x @ x, [1.0, 1.0], ineq=lambda x: np.stack([x[0] - p, 2 * x[0] - 2 * p, x[0] + x[1] - 2])
             )[0]
         )(1.5)
+    with pytest.raises(wg.SingularJacobianError, match="not positive definite along the active constraints"):
+        wg.jacobian(  # the point of the circle that is farthest away
+            lambda p: implicit.kkt(
+                lambda x: np.sum((x - p) ** 2), p, eq=lambda x: x @ x - 1, solve=lambda f, x0: -x0 / np.linalg.norm(x0)
+            )[0]
+        )(np.array([3.0, 4.0]))
     with pytest.raises(wg.ConvergenceError, match=r"no solution: .*solve="):
         implicit.kkt(lambda x: x @ x, [1.0, 1.0], ineq=lambda x: np.stack([x[0] - 1, -x[0] - 1]))
     with pytest.raises(wg.ConvergenceError):

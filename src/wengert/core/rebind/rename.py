@@ -25,6 +25,8 @@ import weakref
 from wengert.core.rebind.relocate import relocated
 from wengert.features import CACHE, NAMING, null_is_first
 
+_OWN = __name__.partition(".")[0]
+
 __all__ = [
     "BUILTINS",
     "CALLED",
@@ -253,9 +255,15 @@ def _use(code, instructions, k):
 
 
 def _has_stand_in(module, use, name):
-    """Return whether the proxy of a module has a stand-in of its attribute for this use."""
-    check = getattr(type(module), "_wengert_has", None)
-    return hasattr(module, use + name) if check is None else check(module, name)
+    """Return whether the proxy of a module has a stand-in of its attribute for this use.
+
+    Objects of others are not asked: their `__getattr__` may run any code.
+    """
+    if (check := getattr(type(module), "_wengert_has", None)) is not None:
+        return check(module, name)
+    if type(module).__module__.partition(".")[0] == _OWN:
+        return hasattr(module, use + name)
+    return use + name in getattr(module, "__dict__", ())
 
 
 def _holder(names, first, *path):
