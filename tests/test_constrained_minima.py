@@ -156,6 +156,32 @@ def test_slsqp_receives_exact_derivatives_and_returns_bits_of_scipy():
     assert np.array_equal(found, expected)
 
 
+@pytest.mark.filterwarnings("ignore:delta_grad:UserWarning")
+def test_trust_constr_receives_exact_hessians_of_constraints():
+    def ring(x):
+        return [x @ x, x[0] * x[1] ** 3]
+
+    def weighted(x, multipliers):
+        return multipliers[0] * (x @ x) + multipliers[1] * x[0] * x[1] ** 3
+
+    def distance(x):
+        return (x[0] - 2) ** 2 + (x[1] + 1) ** 4
+
+    exact = scipy.optimize.NonlinearConstraint(
+        ring, [0.5, -1.0], [1.0, 1.0], jac=wg.jacobian(ring), hess=wg.hessian(weighted)
+    )
+    by_updates = scipy.optimize.NonlinearConstraint(ring, [0.5, -1.0], [1.0, 1.0], hess=scipy.optimize.SR1())
+    default = scipy.optimize.NonlinearConstraint(ring, [0.5, -1.0], [1.0, 1.0])
+    options = {"method": "trust-constr", "options": {"gtol": 1e-10, "xtol": 1e-12}}
+    expected = scipy.optimize.minimize(
+        distance, [0.5, 0.5], jac=wg.grad(distance), hess=wg.hessian(distance), constraints=exact, **options
+    )
+    found = optimize.minimize(distance, [0.5, 0.5], constraints=default, **options)
+    assert np.array_equal(found.x, expected.x) and found.nit == expected.nit
+    other = optimize.minimize(distance, [0.5, 0.5], constraints=by_updates, **options)
+    assert other.nit != found.nit and np.allclose(other.x, found.x, atol=1e-4)
+
+
 # ---- closed forms
 
 

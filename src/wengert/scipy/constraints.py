@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from wengert import api
 from wengert.containers import plain_copy
 from wengert.core.dispatch.dispatch import from_list
 from wengert.core.operands.var import holds_traced
+from wengert.core.rebind.rebind import rebound
 from wengert.implicit.conditions import Constraint, vector
 from wengert.scipy.mirror import Value
 
@@ -74,8 +76,8 @@ def _listed(constraints):
     return list(constraints) if isinstance(constraints, (list, tuple)) else [constraints]
 
 
-def with_jacobians(constraints: Any) -> list:
-    """Return the constraints with exact Jacobians where SciPy would use finite differences by default."""
+def with_derivatives(constraints: Any, takes_hessians: bool) -> list:
+    """Return the constraints with exact derivatives in place of SciPy's defaults, finite differences and updates."""
     found = []
     for constraint in _listed(constraints):
         if isinstance(constraint, dict) and constraint.get("jac") is None:
@@ -83,5 +85,23 @@ def with_jacobians(constraints: Any) -> list:
         elif isinstance(constraint, scipy.optimize.NonlinearConstraint) and constraint.jac == "2-point":
             constraint = copy.copy(constraint)
             constraint.jac = api.jacobian(constraint.fun)
+            if takes_hessians and _is_default(constraint.hess):
+                constraint.hess = api.hessian(_weighted(constraint.fun))
         found.append(constraint)
     return found
+
+
+def _is_default(hess):
+    """Return whether a Hessian is approximated by updates with the settings that `NonlinearConstraint` has by default.
+    """
+    return type(hess) is scipy.optimize.BFGS and vars(hess) == vars(scipy.optimize.BFGS())
+
+
+def _weighted(f):
+    """Return the sum of the elements of a constraint function times multipliers, as a function of x and these."""
+
+    @functools.wraps(f, updated=())
+    def weighted(x, multipliers):
+        return np.sum(multipliers * np.reshape(from_list(rebound(f)(x)), (-1,)))
+
+    return weighted

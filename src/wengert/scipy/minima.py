@@ -28,7 +28,7 @@ from wengert.scipy.constraints import (
     Bounds,
     dense,
     read_constraints,
-    with_jacobians,
+    with_derivatives,
 )
 from wengert.scipy.mirror import CONVERGED_CORRECTION, Call, check_plain, mirrors
 from wengert.scipy.results import traced_result
@@ -120,7 +120,8 @@ def minimize(call):
             elif kind in _TAKES_PRODUCTS:
                 arguments["hessp"] = api.hvp(f) if hasattr(type(f), "__wengert__") else Products(f)
         if arguments.get("constraints") and kind in ("slsqp", "trust-constr", "custom"):
-            arguments["constraints"] = with_jacobians(arguments["constraints"])
+            takes_hessians = kind == "trust-constr" and np.size(arguments["x0"]) <= MAX_HESSIAN_SIZE
+            arguments["constraints"] = with_derivatives(arguments["constraints"], takes_hessians)
 
     found = call.run(supply)
     if not call.traced:
