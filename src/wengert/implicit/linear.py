@@ -13,7 +13,7 @@ from wengert.core.dispatch.dispatch import from_list
 from wengert.core.rebind.rebind import rebound
 from wengert.errors import ConvergenceError
 from wengert.implicit.factors import MAX_RESIDUAL, gmres
-from wengert.implicit.solve import positional
+from wengert.implicit.solve import decorator
 from wengert.implicit.stripped import stripped
 from wengert.implicit.theorem import check_replayable, implicit, in_derivative, plain_function, plain_solver
 from wengert.transforms.custom import LinearMap
@@ -91,22 +91,13 @@ def linear_solve(
     """
     if b is None:
 
-        def decorate(solver):
-            name = getattr(solver, "__name__", repr(solver))
+        def attach(call, x, given):
+            plain = tuple(map(stripped, call.args[1:]))
+            back = transpose_solve and (lambda b: transpose_solve(b, *plain))
+            system = _System(call.name, A, given[1:], lambda b: call.solver(b, *plain, **call.kwargs), back, symmetric)
+            return system.differentiated(x, given[0])
 
-            @functools.wraps(solver)
-            def solved(*given, **kwargs):
-                if not in_derivative():
-                    return solver(*given, **kwargs)
-                x, chosen = positional(solver, name, None, given, kwargs)
-                plain = tuple(map(stripped, given[1:]))
-                back = transpose_solve and (lambda b: transpose_solve(b, *plain))
-                system = _System(name, A, chosen[1:], lambda b: solver(b, *plain, **kwargs), back, symmetric)
-                return system.differentiated(x, chosen[0])
-
-            return solved
-
-        return decorate
+        return decorator(attach)
     name = f"implicit.linear_solve({getattr(A, '__name__', type(A).__name__)})"
     check_replayable(name)
     system = _System(name, A, args, solve, transpose_solve, symmetric)

@@ -20,7 +20,7 @@ from wengert.core.operands.var import holds_traced, value_of
 from wengert.core.rebind.rebind import rebound
 from wengert.errors import ConvergenceError, NonSmoothError, SingularJacobianError
 from wengert.implicit.conditions import Constraint, Problem, ends_of_bounds, guess, identify
-from wengert.implicit.solve import Hybr, NotFound, decorator, positional, solution
+from wengert.implicit.solve import Hybr, NotFound, decorator, root_decorator, solution
 from wengert.implicit.theorem import (
     check_options,
     check_replayable,
@@ -107,7 +107,7 @@ def minimum(
     options = {"on_singular": on_singular, "polish": polish}
     if x0 is None:
         check_options("minimum", on_failure, **options)
-        return decorator(slope, argnums, on_failure=on_failure, symmetric=True, **options)
+        return root_decorator(slope, argnums, on_failure=on_failure, symmetric=True, **options)
     default = functools.partial(_Trust, phi)
     return solution(
         "minimum", phi, slope, x0, args, solve, default, on_failure, has_info, symmetric=True, jac="auto",
@@ -255,19 +255,11 @@ def kkt(
     check_options("kkt", on_singular=on_singular)
     if x0 is None:
 
-        def decorate(solver):
-            name = getattr(solver, "__name__", repr(solver))
+        def attach(call, x, given):
+            functions = _Functions(call.name, phi, eq, ineq, bounds, given, np.shape(x))
+            return _minimum_at(functions, x, on_singular)[0]
 
-            @functools.wraps(solver)
-            def solved(*args, **kwargs):
-                if not in_derivative():
-                    return solver(*args, **kwargs)
-                x, chosen = positional(solver, name, argnums, args, kwargs)
-                return _minimum_at(_Functions(name, phi, eq, ineq, bounds, chosen, np.shape(x)), x, on_singular)[0]
-
-            return solved
-
-        return decorate
+        return decorator(attach, argnums)
     name = f"implicit.kkt({getattr(phi, '__name__', phi)})"
     check_replayable(name)
     start = np.asarray(value_of(stopped(from_list(x0))), dtype=float)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -261,11 +261,29 @@ def defines_root(
     """
     options = {"jac": jac, "linsolve": linsolve, "on_singular": on_singular, "polish": polish}
     check_options("defines_root", on_failure, **options)
-    return decorator(f, argnums, on_failure=on_failure, **options)
+    return root_decorator(f, argnums, on_failure=on_failure, **options)
 
 
-def decorator(residual: Callable, argnums: int | tuple | None, **options: Any) -> Callable[[F], F]:
+def root_decorator(residual: Callable, argnums: int | tuple | None, **options: Any) -> Callable[[F], F]:
     """Return the decorator of solvers whose result is a root of `residual`."""
+    return decorator(lambda call, x, given: implicit(residual, x, given, name=call.name, **options)[0], argnums)
+
+
+class Decorated(NamedTuple):
+    """A call of a decorated solver within a derivative."""
+
+    name: str
+    solver: Callable
+    args: tuple
+    kwargs: dict
+
+
+def decorator(attach: Callable, argnums: int | tuple | None = None) -> Callable[[F], F]:
+    """Return a decorator of solvers; ``attach(call, x, args)`` makes a plain result `x` a function of traced arguments.
+
+    The arguments `args` are those of the equations; see `defines_root`.
+    """
+    positions = (argnums,) if isinstance(argnums, (int, np.integer)) else argnums
 
     def decorate(solver):
         name = getattr(solver, "__name__", repr(solver))
@@ -274,21 +292,15 @@ def decorator(residual: Callable, argnums: int | tuple | None, **options: Any) -
         def solved(*args, **kwargs):
             if not in_derivative():
                 return solver(*args, **kwargs)
-            x, chosen = positional(solver, name, argnums, args, kwargs)
-            return implicit(residual, x, chosen, name=name, **options)[0]
+            if any(stripped(value) is not value for value in kwargs.values()):
+                raise TypeError(f"{name}: pass traced values by position, as arguments of the equations")
+            x = plain_solver(solver)(*map(stripped, args), **kwargs)
+            chosen = args if positions is None else tuple(args[i] for i in positions)
+            return attach(Decorated(name, solver, args, kwargs), x, chosen)
 
         return solved
 
     return decorate
-
-
-def positional(solver: Callable, name: str, argnums: int | tuple | None, args: tuple, kwargs: dict) -> tuple:
-    """Run a decorated solver on plain values; return its result and the arguments of the equations."""
-    if any(stripped(value) is not value for value in kwargs.values()):
-        raise TypeError(f"{name}: pass traced values by position, as arguments of the residual")
-    positions = (argnums,) if isinstance(argnums, (int, np.integer)) else argnums
-    x = plain_solver(solver)(*map(stripped, args), **kwargs)
-    return x, args if positions is None else tuple(args[i] for i in positions)
 
 
 def solution(
