@@ -140,7 +140,11 @@ ITERATIVE = {
     },
     "scipy.differentiate": {name: f"use wengert.{name}" for name in ("derivative", "hessian", "jacobian")},
 }
-_SOLVERS = MIRRORED.union(*ITERATIVE.values())
+#: package of SciPy that has a solver of this name: `anderson` of scipy.stats is another one
+_SOLVERS = {
+    **dict.fromkeys(MIRRORED, "scipy.optimize"),
+    **{name: ".".join(place.split(".")[:2]) for place, names in ITERATIVE.items() for name in names},
+}
 
 
 def solver() -> str | None:
@@ -149,7 +153,7 @@ def solver() -> str | None:
     found = None
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
-        if module.startswith("scipy.") and frame.f_code.co_name in _SOLVERS:
+        if module.startswith("scipy.") and module.startswith(_SOLVERS.get(frame.f_code.co_name, "none of SciPy")):
             found = frame.f_code.co_name
         elif not module.startswith(("numpy.", "scipy.", "wengert.core.", "wengert.rules.")):
             break  # the user's code, or a derivative passed to SciPy
