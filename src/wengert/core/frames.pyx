@@ -153,7 +153,8 @@ def solver() -> str | None:
     found = None
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
-        if module.startswith("scipy.") and module.startswith(_SOLVERS.get(frame.f_code.co_name, "none of SciPy")):
+        home = _SOLVERS.get(frame.f_code.co_name)
+        if home is not None and module.startswith(home):
             found = frame.f_code.co_name
         elif not module.startswith(("numpy.", "scipy.", "wengert.core.", "wengert.rules.")):
             break  # the user's code, or a derivative passed to SciPy
