@@ -346,7 +346,24 @@ def test_large_system_by_conjugate_gradients():
     assert np.allclose(wg.grad(energy)(b), solved(b), rtol=1e-8, atol=1e-10)
 
 
+def test_start_of_an_undetermined_minimum_is_not_lost():
+    def anywhere(p):
+        return implicit.kkt(lambda x: (x[0] + x[1] - 1) ** 2, np.stack([p, 0.0]), bounds=[(-9, 9)] * 2)[0][0]
+
+    assert np.isfinite(anywhere(0.3))
+    with pytest.raises(wg.SingularJacobianError):
+        wg.grad(anywhere)(0.3)
+    assert wg.grad(lambda p: implicit.kkt(lambda x: (x[0] - 1) ** 2, np.stack([p]), bounds=[(-9, 9)])[0][0])(0.3) == 0
+
+
 def test_wrong_solutions_of_linear_equations_raise():
+    with pytest.raises(wg.ConvergenceError, match="not solved"):  # the matrix is not symmetric
+        wg.jacobian(
+            lambda b: implicit.linear_solve(
+                lambda x: product(x, P), b, solve=lambda b: np.linalg.solve(PLAIN, b), symmetric=True
+            ),
+            mode="reverse",
+        )(B)
     with pytest.raises(wg.ConvergenceError, match="no solution: the residual"):
         wg.jacobian(lambda b: implicit.linear_solve(PLAIN, b, solve=lambda b: 2 * b))(B)
     with pytest.raises(wg.ConvergenceError, match="not solved"):

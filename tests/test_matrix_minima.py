@@ -67,7 +67,7 @@ CASES = {
     "milp fun": (lambda p: plan(p).fun, np.array([1.1, 1.2, 5.3])),
     "milp continuous": (lambda p: plan(p, integrality=None).x, np.array([1.1, 1.2, 5.3])),
     "milp without constraints": (lambda p: optimize.milp([-p, 1.0], bounds=optimize.Bounds(0.0, p)).x, 1.3),
-    "milp pairs": (lambda p: optimize.milp([-p, -1.0], bounds=([0, 0], [p, 2]), integrality=[0, 1]).x, 1.3),
+    "milp pairs": (lambda p: optimize.milp([-p, -1.0], bounds=([0, 0], [p, 2.5]), integrality=[0, 1]).x, 1.3),
     "milp tuple": (lambda p: optimize.milp(-np.ones(2), constraints=(p * np.eye(2), -inf, [2.0, 3.0])).x, 1.3),
     "milp tuples": (
         lambda p: optimize.milp(-np.ones(2), constraints=[(p * np.eye(1, 2), 0.0, 2.0), ([[0.0, p]], 0.0, 3.0)]).x, 1.3
@@ -146,6 +146,13 @@ def test_integer_programs_that_jump_or_fail_raise():
         wg.grad(lambda b: knapsack([b]))(3.0)
     with pytest.raises(wg.ConvergenceError, match="infeasible"):
         wg.grad(lambda b: knapsack([b]))(-1.0)
+
+    def largest(p, **options):
+        return optimize.milp([-1.0], bounds=optimize.Bounds(0.0, p), integrality=1, **options).fun
+
+    assert wg.grad(largest)(2.5) == 0
+    with pytest.raises(wg.NonSmoothError, match="integer variable 0 is at a traced bound"):
+        wg.grad(largest)(3.0)
 
 
 def test_undecided_bounds_raise():

@@ -94,7 +94,7 @@ def test_patterns_hold_structural_nonzeros_only():
 
 
 class Model:
-    """An objective and constraints as methods, with a parameter."""
+    """A model whose objective is a method and depends on a parameter."""
 
     def __init__(self, weight):
         self.weight = weight
@@ -225,13 +225,20 @@ def test_ipopt_solves_an_optimal_control_problem():
     assert status == 0 and value == pytest.approx(1.0) and np.allclose(z[n + 1 :], 1.0)
 
 
+def nlp_of(f, constraints):
+    return wg.nlp(f, constraints, X0).constraints(X0).sum()
+
+
 @pytest.mark.parametrize(
     ("call", "error", "match"),
     [
-        (lambda: wg.nlp(objective), ValueError, "x0 is a 1-D array"),
+        (lambda: wg.nlp(objective, ()), TypeError, "x0"),
         (lambda: wg.nlp(objective, (), np.ones((2, 2))), ValueError, "x0 is a 1-D array"),
         (lambda: wg.nlp(objective, coupled, X0), ValueError, r"a constraint is \(function, lower, upper\)"),
         (lambda: wg.grad(lambda p: wg.nlp(objective, (), p * X0).objective(X0))(1.0), wg.TracedValueError, "minimize"),
+        (lambda: wg.grad(lambda p: nlp_of(lambda x: p * x @ x, ()))(1.0), wg.TracedValueError, "minimize"),
+        (lambda: wg.grad(lambda p: nlp_of(objective, (lambda x: p * x, 0, 1)))(1.0), wg.TracedValueError, "minimize"),
+        (lambda: wg.grad(lambda p: nlp_of(objective, (coupled, 0, p)))(1.0), wg.TracedValueError, "minimize"),
     ],
 )
 def test_bad_arguments_raise(call, error, match):

@@ -8,7 +8,6 @@ import scipy.optimize
 
 import wengert as wg
 from wengert.scipy import optimize
-from wengert.scipy.older_solvers import OLDER
 
 P = np.array([1.1, 0.7])
 
@@ -36,7 +35,10 @@ MINIMISERS = {
     "fmin_l_bfgs_b": {"fprime": slope, "pgtol": 1e-10, "factr": 10.0},
     "fmin_tnc": {"fprime": slope, "disp": 0},
 }
-EQUATIONS = [name for name in OLDER if name not in MINIMISERS and name not in ("brent", "golden", "fminbound")]
+EQUATIONS = [
+    *("anderson", "broyden1", "broyden2", "diagbroyden", "excitingmixing", "linearmixing", "newton_krylov"),
+]
+OLDER = [*MINIMISERS, *EQUATIONS, "brent", "golden", "fminbound"]
 
 
 def solve(name, p, module=optimize, f=bowl, **options):

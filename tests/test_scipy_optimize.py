@@ -1049,7 +1049,7 @@ def text_of(error):
     return text
 
 
-#: solvers that take the calls of `of_scipy`; the tests of fits and searches have the others
+#: solvers covered by `of_scipy`; test_fits_and_searches.py covers the others
 PLAIN_SOLVERS = [
     *("root", "fsolve", "root_scalar", *BRACKETING, "newton", "fixed_point", "least_squares", "leastsq", "minimize"),
     *("lsq_linear", "nnls", "linprog"),

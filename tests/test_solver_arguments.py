@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import scipy.optimize
 from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint
+from tests.test_older_solvers import OLDER
 
 import wengert as wg
 from wengert.scipy import optimize
-from wengert.scipy.older_solvers import OLDER
 
 P = 1.3
 IS_RNG = "rng" in inspect.signature(scipy.optimize.differential_evolution).parameters  # SciPy 1.15

@@ -42,7 +42,7 @@ def linear_solve(
     args : tuple
         Further arguments of `A`, if it is a function.
     solve : callable, optional
-        Your own solver: ``solve(b)`` returns the solution for plain values.
+        User-supplied solver: ``solve(b)`` returns the solution for plain values.
         By default a factorisation of a matrix, and GMRES for a function.
     transpose_solve : callable, optional
         Solver of the equations with the transposed matrix, for reverse mode: ``transpose_solve(b)``, or for the
@@ -58,7 +58,7 @@ def linear_solve(
     Raises
     ------
     ConvergenceError
-        If the relative residual of a solution exceeds 1e-6.
+        If the relative residual of a solution exceeds 1e-6, also if `symmetric` is wrongly true.
     SingularJacobianError
         If a matrix without your own solver is singular, in a derivative.
 
@@ -107,14 +107,14 @@ def linear_solve(
 
 
 class _System:
-    """``A x = b`` with the solvers of A and of its transpose."""
+    """The linear system ``A x = b``, with solvers for A and for its transpose."""
 
     def __init__(self, name, A, args, solve, transpose_solve, symmetric):
-        self.name, self.args, self.symmetric = name, args, symmetric
-        self.matrix = None
+        self.name, self.matrix = name, None
         if hasattr(A, "rmatvec"):
-            rows = functools.partial(_rows, A.matmat), functools.partial(_rows, A.rmatmat)
-            self.product, self.plain, self.plain_transpose = LinearMap(*rows, "LinearOperator"), A.matvec, A.rmatvec
+            self.plain, self.plain_transpose = A.matvec, A.matvec if symmetric else A.rmatvec
+            rows = (functools.partial(_rows, f) for f in (A.matmat, A.matmat if symmetric else A.rmatmat))
+            self.product = LinearMap(*rows, "LinearOperator")
         elif callable(A):
             self.product = functools.partial(_product, A, args)
             self.plain, self.plain_transpose = plain_function(self.product), plain_function(_pullback(self.product))
@@ -134,7 +134,7 @@ class _System:
         b = np.asarray(b, dtype=float)
         if self.solve:
             return self.solve(b)
-        x = self._operator(b.shape).solved(False, b)
+        x = _Solvable(self, b.shape).solved(False, b)
         self.check(x, b)
         return x
 
@@ -156,11 +156,8 @@ class _System:
 
         if self.matrix is not None and not self.solve and not self.back:
             return implicit(residual, x, name=self.name, jac=lambda x: stripped(self.matrix))[0]
-        operator = self._operator(np.shape(x))
+        operator = _Solvable(self, np.shape(x))
         return implicit(residual, x, name=self.name, jac=lambda x: operator, linsolve=_solved)[0]
-
-    def _operator(self, shape):
-        return _Solvable(self, shape)
 
 
 def _rows(product, rows):
@@ -169,12 +166,6 @@ def _rows(product, rows):
 
 def _product(A, args, x):
     return from_list(rebound(A)(x, *args))
-
-
-def _operator():
-    from scipy.sparse.linalg import LinearOperator
-
-    return LinearOperator
 
 
 def _solved(operator, b):
@@ -195,14 +186,14 @@ class _Solvable:
 
     def matvec(self, v):
         v = np.reshape(v, self.unknowns)
-        if self.is_transposed and not self.system.symmetric:
-            return np.ravel(self.system.plain_transpose(v))
-        return np.ravel(self.system.plain(v))
+        return np.ravel((self.system.plain_transpose if self.is_transposed else self.system.plain)(v))
 
     def __matmul__(self, v):
         return self.matvec(v)
 
     def solved(self, is_transposed, b):
+        from scipy.sparse.linalg import LinearOperator, spsolve
+
         own = self.system.back if is_transposed else self.system.solve
         if own:
             return np.ravel(own(np.reshape(b, self.unknowns)))
@@ -211,14 +202,12 @@ class _Solvable:
         if isinstance(matrix, np.ndarray):
             return np.linalg.solve(matrix.T if is_transposed else matrix, np.ravel(b))
         if matrix is not None and hasattr(matrix, "tocsc"):
-            from scipy.sparse.linalg import spsolve
-
             return spsolve((matrix.T if is_transposed else matrix).tocsc(), np.ravel(b))
-        return gmres(_operator()(self.shape, matvec=at.matvec, dtype=float), np.ravel(b))
+        return gmres(LinearOperator(self.shape, matvec=at.matvec, dtype=float), np.ravel(b))
 
 
 def _pullback(product):
-    """Return the product with the transpose of a linear function."""
+    """Return the function that multiplies by the transpose of a linear map."""
 
     def pull(w):
         return api.vjp(product, np.zeros(np.shape(w)))[1](w)

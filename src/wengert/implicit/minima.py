@@ -67,7 +67,7 @@ def minimum(
         For the decorator: positions of the solver's arguments that `phi` takes after `x`; by default all positional
         ones.
     solve : callable, optional
-        Your own solver: ``solve(phi, x0)`` returns a minimum, where `phi` computes plain values.
+        User-supplied solver: ``solve(phi, x0)`` returns a minimum; `phi` returns plain values.
         By default ``scipy.optimize.minimize`` with exact derivatives, by a trust-region method.
     on_failure, on_singular, polish, has_info
         As for `wengert.implicit.root`; the equations are those of a vanishing gradient.
@@ -154,7 +154,7 @@ class _Trust(Hybr):
 
 @dataclass(frozen=True)
 class Multipliers:
-    """Lagrange multipliers of a minimum: the slopes of its value in the right-hand sides of the constraints.
+    """Lagrange multipliers: derivatives of the minimum value with respect to the right-hand sides of the constraints.
 
     The Lagrangian is ``phi(x) - eq @ h(x) - ineq @ g(x) - lower @ (x - low) - upper @ (high - x)``; all multipliers but
     `eq` are nonnegative, and zero for constraints that are not active.
@@ -162,11 +162,11 @@ class Multipliers:
     Attributes
     ----------
     eq : ndarray
-        Of the equations.
+        Multipliers of the equations.
     ineq : ndarray
-        Of the inequalities.
+        Multipliers of the inequalities.
     lower, upper : ndarray, shape of x
-        Of the bounds.
+        Multipliers of the lower and upper bounds.
     """
 
     eq: Any
@@ -209,7 +209,7 @@ def kkt(
         For the decorator: positions of the solver's arguments that the functions take after `x`; by default all
         positional ones.
     solve : callable, optional
-        Your own solver: ``solve(phi, x0)`` returns a minimum under the constraints, where `phi` computes plain values.
+        User-supplied solver: ``solve(phi, x0)`` returns a minimum under the constraints; `phi` returns plain values.
         By default SciPy's SLSQP with exact derivatives.
     on_singular : {"raise", "lstsq", "nan"}
         What to do if the active constraints are dependent or do not determine the minimum.
@@ -270,7 +270,7 @@ def kkt(
     else:
         x, message = functions.solved(start)
     try:
-        return _minimum_at(functions, x, on_singular)
+        return _minimum_at(functions, x, on_singular, holds_traced(from_list(x0)))
     except ConvergenceError as error:
         if not message:
             raise
@@ -339,8 +339,11 @@ def _check_minimum(name, problem, conditions, unknowns, x):
         )
 
 
-def _minimum_at(functions, x, on_singular):
-    """Return the minimum that a solver found, and its multipliers, as functions of traced values."""
+def _minimum_at(functions, x, on_singular, starts_traced=False):
+    """Return the minimum that a solver found, and its multipliers, as functions of traced values.
+
+    If the start is traced, the conditions must determine the minimum, which otherwise depends on the start.
+    """
     flat = np.ravel(x)
     if not np.isfinite(flat).all():
         raise ConvergenceError(f"{functions.name}: no solution: the solver returned values that are not finite")
@@ -349,11 +352,16 @@ def _minimum_at(functions, x, on_singular):
     try:
         found = identify(problem, flat, on_singular)
     except (NonSmoothError, SingularJacobianError):
-        if is_traced:
+        if is_traced or starts_traced:
             raise
         found = guess(problem, flat)
     conditions, unknowns = problem.conditions(found.side), found.improved
     if not (is_traced or np.isfinite(found.correction)):
+        if starts_traced:
+            raise SingularJacobianError(
+                f"{functions.name}: the conditions do not determine the minimum, which depends on the start: pass "
+                "wengert.stop_gradient(x0)"
+            )
         _check_minimum(functions.name, problem, conditions, unknowns, flat)
     if is_traced:
         is_symmetric = conditions.n_free == unknowns.size

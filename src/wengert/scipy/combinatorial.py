@@ -35,7 +35,7 @@ rebind.register(scipy.optimize.linear_sum_assignment, linear_sum_assignment)
 
 @mirrors(scipy.optimize.quadratic_assignment)
 def quadratic_assignment(call):
-    """The permutation is plain; `fun` has its derivative with respect to the matrices."""
+    """The permutation is plain; `fun` is differentiable with respect to both matrices."""
     found = call.run()
     if not call.traced or not call.holds_traced:
         return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from wengert.containers import plain_copy
 from wengert.core.dispatch.dispatch import from_list
 from wengert.core.operands.var import holds_traced
 from wengert.core.rebind.rebind import rebound
+from wengert.errors import NonSmoothError
 from wengert.implicit.conditions import Constraint, vector
 from wengert.scipy.mirror import Value
 
@@ -48,17 +49,38 @@ def read_constraints(constraints: Any, x: np.ndarray, name: str) -> list[Constra
     """Return the constraints of `minimize` at the point `x` in their general form."""
     found = []
     for constraint in _listed(constraints):
-        if isinstance(constraint, Mapping):
-            args = constraint.get("args", ())
-            value = Value(constraint["fun"], args if isinstance(args, tuple) else (args,), {}, False, name)
-            low, high = 0.0, 0.0 if constraint["type"].lower() == "eq" else np.inf
-        elif isinstance(constraint, scipy.optimize.LinearConstraint):
+        if isinstance(constraint, scipy.optimize.LinearConstraint):
             value, low, high = _product(constraint.A), constraint.lb, constraint.ub
         else:
-            value, low, high = Value(constraint.fun, (), {}, False, name), constraint.lb, constraint.ub
+            fun, args, low, high = function_of(constraint)
+            value = Value(fun, args, {}, False, name)
         m = np.size(value(x))
         found.append(Constraint(value, vector(low, m), vector(high, m)))
     return found
+
+
+def function_of(constraint: Any) -> tuple[Callable, tuple, Any, Any]:
+    """Return the function of a nonlinear constraint, its further arguments, and its limits."""
+    if isinstance(constraint, Mapping):
+        args = constraint.get("args", ())
+        high = 0.0 if constraint["type"].lower() == "eq" else np.inf
+        return constraint["fun"], args if isinstance(args, tuple) else (args,), 0.0, high
+    return constraint.fun, (), constraint.lb, constraint.ub
+
+
+def as_bounds(bounds: Any) -> scipy.optimize.Bounds:
+    """Return bounds as an object; they may be a pair of lower and upper bounds."""
+    return bounds if isinstance(bounds, scipy.optimize.Bounds) else Bounds(*bounds)
+
+
+def check_integers(name: str, is_integer: np.ndarray, x: np.ndarray, low: Any, high: Any) -> None:
+    """Raise if an integer variable is at a traced bound: it would jump if the bound moved."""
+    for end in (low, high):
+        if holds_traced(end) and (met := is_integer & (plain_copy(end) == x)).any():
+            raise NonSmoothError(
+                f"{name} has no derivative here: integer variable {int(np.argmax(met))} is at a traced bound and jumps "
+                "if the bound moves. Pass wengert.stop_gradient of the bound, or leave some slack"
+            )
 
 
 def _product(A):
@@ -92,8 +114,7 @@ def with_derivatives(constraints: Any, takes_hessians: bool) -> list:
 
 
 def _is_default(hess):
-    """Return whether a Hessian is approximated by updates with the settings that `NonlinearConstraint` has by default.
-    """
+    """Return whether a Hessian is the default of `NonlinearConstraint`, updates of an approximation."""
     return type(hess) is scipy.optimize.BFGS and vars(hess) == vars(scipy.optimize.BFGS())
 
 

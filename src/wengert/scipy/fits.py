@@ -17,7 +17,7 @@ from wengert.core.operands.var import holds_traced
 from wengert.core.rebind.rebind import rebound
 from wengert.errors import UnsupportedFunctionError
 from wengert.implicit.theorem import with_bits
-from wengert.scipy.constraints import Bounds
+from wengert.scipy.constraints import as_bounds
 from wengert.scipy.minima import Minimum
 from wengert.scipy.mirror import mirrors
 from wengert.scipy.results import traced_result
@@ -42,10 +42,8 @@ def curve_fit(call):
             raise
         call.fail(str(error), error)
     residuals = _residuals(call, popt)
-    bounds = call["bounds"]
-    bounds = bounds if isinstance(bounds, scipy.optimize.Bounds) else Bounds(*bounds)
     found = OptimizeResult(x=popt, success=True, message=message)
-    x = Minimum(call, found, lambda p: 0.5 * np.sum(residuals(p) ** 2), bounds, ()).x
+    x = Minimum(call, found, lambda p: 0.5 * np.sum(residuals(p) ** 2), as_bounds(call["bounds"]), ()).x
     if not holds_traced((x, residuals(x))):
         return (popt, pcov, info, message, status) if call["full_output"] else (popt, pcov)
     if "loss" in call.arguments and call["loss"] != "linear":

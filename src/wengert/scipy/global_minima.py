@@ -16,10 +16,10 @@ from wengert.containers import plain_copy
 from wengert.core.operands.var import holds_traced
 from wengert.implicit.conditions import ends_of_bounds
 from wengert.implicit.theorem import with_bits
-from wengert.scipy.constraints import Bounds
+from wengert.scipy.constraints import Bounds, check_integers
 from wengert.scipy.minima import Minimum, scalar_valued
 from wengert.scipy.mirror import Value, mirrors
-from wengert.scipy.results import traced_result
+from wengert.scipy.results import NotDifferentiated, traced_result
 
 
 @mirrors(scipy.optimize.differential_evolution)
@@ -71,13 +71,13 @@ def brute(call):
     x, fun = minimum.x, minimum.fun()
     if holds_traced((x, fun)):
         point, value = np.reshape(x, np.shape(point)), with_bits(value, fun)
-        if call["full_output"]:  # the values on the grid would lose their derivatives
-            grid = [grid[0], traced_result({"Jout": None})]
+        if call["full_output"]:
+            grid = [grid[0], NotDifferentiated("the values on the grid", "evaluate the function there")]
     return (point, value, *grid) if call["full_output"] else point
 
 
 def _differentiated(call: Any, value: Any, constraints: Any = (), bounds: Any = None) -> Any:
-    """Run the solver, and make the best point a function of traced values."""
+    """Run the solver, and attach derivatives to the best point."""
     found = call.run()
     if not call.traced:
         return found
@@ -85,6 +85,7 @@ def _differentiated(call: Any, value: Any, constraints: Any = (), bounds: Any = 
     low, high = ends_of_bounds(bounds, found.x.size)
     if "integrality" in call.parameters and call["integrality"] is not None:
         is_integer = np.broadcast_to(call["integrality"], found.x.shape).astype(bool)
+        check_integers(call.name, is_integer, found.x, low, high)
         low, high = (np.where(is_integer, found.x, end) for end in (low, high))
     message = found.message if isinstance(found.message, str) else ". ".join(found.message)
     at = OptimizeResult(x=found.x, success=bool(found.get("success", True)), message=message)

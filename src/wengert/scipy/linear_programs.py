@@ -14,7 +14,7 @@ from wengert.core.operands.var import holds_traced
 from wengert.errors import ConvergenceError, NonSmoothError
 from wengert.implicit.conditions import ends_of_bounds
 from wengert.implicit.theorem import with_bits
-from wengert.scipy.constraints import Bounds, LinearConstraint, dense
+from wengert.scipy.constraints import Bounds, LinearConstraint, as_bounds, check_integers, dense
 from wengert.scipy.minima import Minimum
 from wengert.scipy.mirror import check_plain, mirrors
 from wengert.scipy.results import traced_result
@@ -25,8 +25,9 @@ AT_LIMIT = 1e-9
 
 @mirrors(scipy.optimize.linprog)
 def linprog(call):
-    """The objective, constraints and bounds may be traced. The solution must be unique, and so must its multipliers.
-    Integer variables have derivative zero.
+    """The objective, constraints and bounds may be traced. Integer variables have derivative zero.
+
+    The solution and its multipliers must be unique.
     """
     if call.traced:
         check_plain(call.name, "solution", call.arguments, "c", "A_ub", "b_ub", "A_eq", "b_eq", "bounds")
@@ -44,15 +45,14 @@ def linprog(call):
 def milp(call):
     """The objective, constraints and bounds may be traced. Integer variables have derivative zero.
 
-    The other variables and their multipliers must be unique.
+    The solution and its multipliers must be unique for the other variables.
     """
     if call.traced:
         check_plain(call.name, "solution", call.arguments, "c", "bounds", "constraints")
     found = call.run()
     if not call.traced or not call.holds_traced:
         return found
-    bounds = Bounds(0, np.inf) if call["bounds"] is None else call["bounds"]
-    bounds = bounds if isinstance(bounds, scipy.optimize.Bounds) else Bounds(*bounds)
+    bounds = Bounds(0, np.inf) if call["bounds"] is None else as_bounds(call["bounds"])
     given = call["constraints"]
     given = () if given is None else [given] if _is_single(call.plain("constraints")) else given
     rows = [c if isinstance(c, scipy.optimize.LinearConstraint) else LinearConstraint(*c) for c in given]
@@ -78,7 +78,7 @@ def _pairs(bounds, n):
 
 
 def _differentiated(call: Any, found: Any, bounds: Any, constraints: list) -> Any:
-    """Return the solution as a function of traced values."""
+    """Return the result with a solution that carries derivatives."""
     if found.x is None or not found.success:
         call.fail(found.message)
         raise ConvergenceError(f"{call.name}: {found.message}")
@@ -86,6 +86,7 @@ def _differentiated(call: Any, found: Any, bounds: Any, constraints: list) -> An
     c = np.reshape(from_list(call["c"]), (-1,))
     low, high = ends_of_bounds(bounds, n)
     fixed = _fixed(call["integrality"], found.x)
+    check_integers(call.name, fixed, np.round(found.x), low, high)
     x, free = np.where(fixed, np.round(found.x), found.x), np.flatnonzero(~fixed)
     held = np.where(fixed, x, 0.0)
     rows = [row for constraint in constraints if (row := _on_free(call.name, constraint, held, free)) is not None]
@@ -108,7 +109,8 @@ def _fixed(integrality, x):
 
 def _on_free(name, constraint, held, free):
     """Return a constraint on the free variables, or None if it has none and cannot change."""
-    A, shift = dense(constraint.A), dense(constraint.A) @ held
+    A = dense(constraint.A)
+    shift = A @ held
     low, high = constraint.lb - shift, constraint.ub - shift
     if np.any(plain_copy(A)[:, free] != 0):
         return LinearConstraint(A[:, free], low, high)
@@ -117,8 +119,8 @@ def _on_free(name, constraint, held, free):
         near = np.minimum(np.abs(plain_copy(low)), np.abs(plain_copy(high))) <= size
         if near.any():
             raise NonSmoothError(
-                f"{name} has no derivative here: a constraint with traced values holds integer variables alone and is "
-                f"at its limit (row {int(np.argmax(near))}), so that a small change makes the solution jump. Leave "
-                "some slack, or pass wengert.stop_gradient of its values"
+                f"{name} has no derivative here: a traced constraint on integer variables alone is at its limit (row "
+                f"{int(np.argmax(near))}), and the solution jumps if the limit moves. Leave some slack, or pass "
+                "wengert.stop_gradient of its values"
             )
     return None

@@ -1,4 +1,4 @@
-"""`minimize`, `least_squares` and others: differentiable minima, also at bounds and under constraints.
+"""Differentiable minima by `minimize`, `least_squares` and others, also at bounds and under constraints.
 
 A minimum without active bounds and constraints is a root of the gradient, whose Jacobian is positive definite.
 All others solve the conditions of `wengert.implicit.conditions`.
@@ -26,6 +26,7 @@ from wengert.implicit.conditions import Problem, ends_of_bounds, guess, identify
 from wengert.implicit.theorem import with_bits
 from wengert.scipy.constraints import (
     Bounds,
+    as_bounds,
     dense,
     read_constraints,
     with_derivatives,
@@ -57,9 +58,7 @@ def least_squares(call):
     def cost(residuals):
         return 0.5 * scale**2 * np.sum(loss((np.atleast_1d(residuals) / scale) ** 2))
 
-    bounds = call["bounds"]
-    bounds = bounds if isinstance(bounds, scipy.optimize.Bounds) else Bounds(*bounds)
-    minimum = Minimum(call, found, lambda x: cost(value(x)), bounds, ())
+    minimum = Minimum(call, found, lambda x: cost(value(x)), as_bounds(call["bounds"]), ())
     x, residuals = minimum.x, np.atleast_1d(value(minimum.x))
     if not holds_traced((x, residuals)):
         return found
@@ -229,8 +228,7 @@ def lsq_linear(call):
     found = call.run()
     if not call.traced or not call.holds_traced:
         return found
-    A, b, bounds = dense(call["A"]), from_list(call["b"]), call["bounds"]
-    bounds = bounds if isinstance(bounds, scipy.optimize.Bounds) else Bounds(*bounds)
+    A, b, bounds = dense(call["A"]), from_list(call["b"]), as_bounds(call["bounds"])
     minimum = Minimum(call, found, lambda x: 0.5 * np.sum((A @ x - b) ** 2), bounds, ())
     residuals = A @ minimum.x - b
     values = {"fun": with_bits(found.fun, residuals), "cost": with_bits(found.cost, 0.5 * residuals @ residuals)}

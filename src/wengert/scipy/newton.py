@@ -1,4 +1,4 @@
-"""Newton's method for systems of equations, damped by the natural monotonicity test, with dense or sparse Jacobians.
+"""Newton's method for systems of equations with dense or sparse Jacobians, damped by the natural monotonicity test.
 
 A step is shortened until the simplified correction J(x)^-1 F(x + step) is smaller than the correction itself.  The test
 does not depend on the units of the equations (Deuflhard 2004, algorithm NLEQ-ERR); it costs one evaluation of the
@@ -23,7 +23,7 @@ from wengert.program.banded import MAX_BAND, Banded, banded
 #: maximum number of steps by default
 MAX_STEPS = 50
 
-#: default of the last correction relative to x
+#: default tolerance: the last correction, relative to x
 TOLERANCE = 1e-10
 
 #: smallest fraction of a Newton step that is tried

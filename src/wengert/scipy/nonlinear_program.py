@@ -20,14 +20,13 @@ from wengert import api
 from wengert.core.operands.var import holds_traced
 from wengert.errors import TracedValueError
 from wengert.implicit.conditions import ends_of_bounds, vector
-
-Constraints = Any
+from wengert.scipy.constraints import function_of
 
 
 def nlp(
     objective: Callable,
-    constraints: Constraints = (),
-    x0: Any = None,
+    constraints: Any,
+    x0: Any,
     bounds: Any = None,
     *,
     args: tuple = (),
@@ -41,7 +40,7 @@ def nlp(
         ``objective(x, *args)`` returns a scalar, using NumPy functions.
     constraints : (callable, lower, upper) or SciPy's forms
         A function ``c(x, *args)`` with the limits of its elements, equal ones for an equation; or dictionaries,
-        `LinearConstraint` and `NonlinearConstraint` of `scipy.optimize`, or a list of these.
+        `LinearConstraint` and `NonlinearConstraint` of `scipy.optimize`, or a list of these; ``()`` for none.
     x0 : array_like, shape (n,)
         Start of the search, where the functions are recorded.
     bounds : sequence of pairs or scipy.optimize.Bounds, optional
@@ -59,9 +58,10 @@ def nlp(
     Raises
     ------
     TracedValueError
-        If an argument is a traced value: `wengert.scipy.optimize.minimize` differentiates solutions.
+        If an argument is traced, or a function reads a traced value. To differentiate a solution, use
+        `wengert.scipy.optimize.minimize`.
     ValueError
-        If `x0` is missing or not one-dimensional, or a constraint function has no limits.
+        If `x0` is not one-dimensional, or a constraint function has no limits.
 
     See Also
     --------
@@ -91,12 +91,8 @@ def nlp(
     >>> [round(float(x), 3) for x in found.x]
     [1.0, 4.743, 3.821, 1.379]
     """
-    if holds_traced((x0, bounds)):
-        raise TracedValueError(
-            "nlp: x0 or bounds are traced, but solvers take plain numbers: use wengert.scipy.optimize.minimize, whose "
-            "solution has its derivative"
-        )
-    if x0 is None or np.ndim(x0) != 1:
+    _check_plain((x0, bounds, args))
+    if np.ndim(x0) != 1:
         raise ValueError(f"nlp: x0 is a 1-D array of the variables, not {x0!r}")
     return NonlinearProgram(objective, constraints, np.array(x0, dtype=float), bounds, args, tier)
 
@@ -120,13 +116,15 @@ class NonlinearProgram:
     """
 
     def __init__(
-        self, objective: Callable, constraints: Constraints, x0: np.ndarray, bounds: Any, args: tuple, tier: str
+        self, objective: Callable, constraints: Any, x0: np.ndarray, bounds: Any, args: tuple, tier: str
     ):
         self.x0, self.n = x0, x0.size
         self.low, self.high = ends_of_bounds(bounds, self.n)
         parts = [_read(constraint, args) for constraint in _listed(constraints)]
         h = _stacked(objective, args, [(value, further) for value, further, _, _ in parts])
-        sizes = [np.size(value(x0, *further)) for value, further, _, _ in parts]
+        values = [value(x0, *further) for value, further, _, _ in parts]
+        _check_plain((objective(x0, *args), values, [part[2:] for part in parts]))
+        sizes = [np.size(value) for value in values]
         ends = [(vector(low, m), vector(high, m)) for (_, _, low, high), m in zip(parts, sizes)]
         self.constraint_low, self.constraint_high = (
             np.concatenate([np.zeros(0), *(pair[i] for pair in ends)]) for i in (0, 1)
@@ -298,6 +296,14 @@ class _Latest:
         return self.y
 
 
+def _check_plain(values):
+    if holds_traced(values):
+        raise TracedValueError(
+            "nlp: the problem depends on traced values, but solvers take plain numbers: use "
+            "wengert.scipy.optimize.minimize, whose solution has its derivative"
+        )
+
+
 def _by_rows(pattern):
     """Return a pattern in COO format with its nonzeros ordered by rows."""
     pattern = pattern.tocsr()
@@ -313,15 +319,11 @@ def _listed(constraints):
 
 def _read(constraint, args):
     """Return a constraint as a function, its further arguments, and its limits."""
-    if isinstance(constraint, Mapping):
-        further = constraint.get("args", ())
-        high = 0.0 if constraint["type"].lower() == "eq" else np.inf
-        return constraint["fun"], further if isinstance(further, tuple) else (further,), 0.0, high
     if isinstance(constraint, scipy.optimize.LinearConstraint):
         A = sparse.csr_array(constraint.A)  # its zeros remain zeros in every call
         return _followed(lambda x: A @ x, "linear"), (), constraint.lb, constraint.ub
-    if isinstance(constraint, scipy.optimize.NonlinearConstraint):
-        return constraint.fun, (), constraint.lb, constraint.ub
+    if isinstance(constraint, (Mapping, scipy.optimize.NonlinearConstraint)):
+        return function_of(constraint)
     if isinstance(constraint, tuple) and len(constraint) == 3 and callable(constraint[0]):
         return constraint[0], args, *constraint[1:]
     raise ValueError(f"nlp: a constraint is (function, lower, upper) or one of SciPy's forms, not {constraint!r}")

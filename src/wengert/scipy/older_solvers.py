@@ -130,10 +130,3 @@ def _equations(name: str) -> Callable:
     _equations,
     ("anderson", "broyden1", "broyden2", "diagbroyden", "excitingmixing", "linearmixing", "newton_krylov"),
 )
-
-#: names of this module's mirrors
-OLDER = (
-    *_MINIMISERS,
-    *("fmin_l_bfgs_b", "fmin_tnc", "brent", "golden", "fminbound", "anderson", "broyden1", "broyden2", "diagbroyden"),
-    *("excitingmixing", "linearmixing", "newton_krylov"),
-)

@@ -143,7 +143,7 @@ def root(call):
     systems, and with damping. It finds a root, not necessarily the one that MINPACK finds. Its option is ``maxiter``,
     and `tol` is the last correction relative to x.
     """
-    if call["method"].lower() == "newton":
+    if call["method"].lower() == "newton" and call.options["derivs"] == "auto":  # SciPy's own `root` has no such method
         return _newton_root(call)
     takes_jacobian = call["method"].lower() in ("hybr", "lm")
     x, outcome = _recorded_root(call, takes_jacobian)

@@ -38,6 +38,19 @@ class TracedDict(_TracedFields):
     """Dictionary of results in a derivative, without the entries that are not differentiated."""
 
 
+class NotDifferentiated:
+    """Part of a result that has no derivative; using it raises."""
+
+    def __init__(self, what: str, instead: str):
+        self.__dict__["_message"] = f"{what} of this result are not differentiated: {instead}"
+
+    def __getattr__(self, name):
+        raise TracedValueError(self._message)
+
+    def __getitem__(self, index):
+        raise TracedValueError(self._message)
+
+
 class RecordedResult(OptimizeResult):
     """`OptimizeResult` in a program; other fields differ from one replay to the next."""
 
