@@ -9,6 +9,7 @@ like a guard, and the function is recorded again or runs eagerly.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
@@ -29,7 +30,7 @@ from wengert.implicit.theorem import Equations, settle, settled_at_once
 from wengert.program.derivatives import NotDerivable
 from wengert.program.implicit_op import Paths, Settled, Solution, shaped, solution_row
 from wengert.program.ir.call import Call, Operand
-from wengert.program.ir.ir import Listing, kind_of, operands
+from wengert.program.ir.ir import Listing, c_strides, kind_of, operands
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.verify import check_fields, expect, is_a, is_shape
 from wengert.program.passes import pipeline
@@ -38,7 +39,7 @@ from wengert.program.signature import Form, Result, Slot
 from wengert.program.tracing.closure import NotHere, NotReplayable
 from wengert.program.tracing.trace import dependent, recording
 
-__all__ = ["is_recorded", "recorded"]
+__all__ = ["Part", "is_recorded", "recorded", "sliced"]
 
 #: relative Newton correction below which a solver that reports failure has found the solution
 CONVERGED_CORRECTION = 1e-6
@@ -240,19 +241,8 @@ class _Slices:
     def program(self, inputs):
         """Trace the equations at the unknowns `inputs[0]` and return the program of this path."""
         x = inputs[0]
-        code = self.around.code
         with within(self.recorders):
-            code.run()
-            start = len(code.listing)
-            try:
-                r = var.as_numpy(self.equations(self.around.unknown(x.copy() if self.shape else np.float64(x))))
-            except (TracedValueError, UnsupportedFunctionError) as error:
-                raise _NotTraceable(f"{self.name}: {error}") from error
-            code.run()
-            if not var.is_traced(r) or np.shape(r) != self.shape or r.dtype != np.float64:
-                raise NotReplayable(f"{self.name}: the equations must be as many float64 values as there are unknowns")
-            out = code.output(r)
-        part = _Part(code.listing, start, out, self.around.unknowns)
+            part = sliced(self.around, self.equations, x, self.shape, self.name)
         self.parts.append((x, part))
         known, self.leaves = self.leaves, sorted({*self.leaves, *part.leaves})
         if self.leaves == known or len(self.parts) == 1:
@@ -289,11 +279,39 @@ class _Slices:
         return self.around.called(call, (_FLOAT, self.shape, None), np.float64(x) if not self.shape else x)
 
 
+def sliced(around: Any, f: Callable, x: Any, shape: tuple, name: str) -> Part:
+    """Trace `f` at a new unknown of a recording, and return the slice of its result, of the given shape.
+
+    Parameters
+    ----------
+    around : Recording
+    f : callable
+        Maps the unknown to an array or a scalar; may read traced values.
+    x : ndarray or float
+        Value of the unknown.
+    shape : tuple
+        Shape of the result.
+    name : str
+        Name of the function in error messages.
+    """
+    code = around.code
+    code.run()
+    start = len(code.listing)
+    try:
+        r = var.as_numpy(f(around.unknown(x.copy() if np.ndim(x) else np.float64(x))))
+    except (TracedValueError, UnsupportedFunctionError) as error:
+        raise _NotTraceable(f"{name}: {error}") from error
+    code.run()
+    if not var.is_traced(r) or np.shape(r) != shape or r.dtype != np.float64:
+        raise NotReplayable(f"{name}: the equations must be as many float64 values as there are unknowns")
+    return Part(code.listing, start, code.output(r), around.unknowns)
+
+
 class _MoreLeaves(BaseException):
     """Raised when a slice has more leaves than the running call was given; solvers do not catch a BaseException."""
 
 
-class _Part:
+class Part:
     """Slice of the IR that computes one value from one unknown and from earlier values.
 
     Constants, views and values that are not floats are included, so all leaves are arrays of floats.
@@ -325,15 +343,32 @@ class _Part:
 
     def listing(self, code, leaves):
         """Return the slice as an IR whose inputs are the unknowns and all leaves."""
-        found, of = Listing(), np.full(len(code), -1, dtype=np.int32)
+        found = Listing()
         types = [kind_of(code, v) for v in (self.start, *leaves)]
-        of_inputs = [found.add(Op.INPUT, (type[0], type[1], None), k) for k, type in enumerate(types)]
-        for v, made, (dtype, shape, strides) in zip((self.start, *leaves), of_inputs, types):
+        found.inputs = [found.add(Op.INPUT, (type[0], type[1], None), k) for k, type in enumerate(types)]
+        return self.on(found, code, leaves, found.inputs)
+
+    def joined(self, code, leaves):
+        """Return the slice as an IR whose only input is an array of the unknowns and all leaves."""
+        found, place = Listing(), 0
+        shapes = [kind_of(code, v)[1] for v in (self.start, *leaves)]
+        x = found.add(Op.INPUT, (_FLOAT, (sum(map(math.prod, shapes)),), None), 0)
+        found.inputs, given = [x], []
+        for shape in shapes:
+            given.append(found.part(x, (8 * place, shape, c_strides(shape, 8)), _FLOAT))
+            place += math.prod(shape)
+        return self.on(found, code, leaves, given)
+
+    def on(self, found, code, leaves, given):
+        """Append the slice to an IR in which `given` are the unknowns and the leaves."""
+        of = np.full(len(code), -1, dtype=np.int32)
+        for v, made in zip((self.start, *leaves), given):
+            dtype, shape, strides = kind_of(code, v)
             if strides is not None and shape:
                 made = found.place(-1, _whole(shape, strides), made, (dtype, shape, strides))
             of[v] = made
         found.take(code, np.array(self.which, dtype=np.int32), of)
-        found.inputs, found.outputs = of_inputs, [int(of[self.out])]
+        found.outputs = [int(of[self.out])]
         return found
 
 

@@ -50,7 +50,11 @@ def grad(program, argnums):
     return _grad_of(program, *program._differentiable("grad"), argnums)
 
 
-def _grad_of(program, code, y, argnums):
+def value_and_grad(program, argnums):
+    return _grad_of(program, *program._differentiable("grad"), argnums, True)
+
+
+def _grad_of(program, code, y, argnums, with_value=False):
     dtype, shape, _ = kind_of(code, y)
     if shape != ():
         raise NotDerivable(f"grad({program._name}): the function must return a single number: use jacobian()")
@@ -59,7 +63,11 @@ def _grad_of(program, code, y, argnums):
     wrt = program._inputs("grad", argnums)
     inputs = [code.inputs[i] for i in wrt]
     longer = source_transform.pulled_back(code, [(y, None)], inputs, program._example, program._exact)
-    return program._like(f"grad({program._name})", longer, Result(program._argument_template(argnums, 0)))
+    template = program._argument_template(argnums, int(with_value))
+    if with_value:
+        longer.outputs = [y, *longer.outputs]
+        template = program._result.template, template
+    return program._like(f"grad({program._name})", longer, Result(template))
 
 
 def vjp(program, argnums):
@@ -166,4 +174,4 @@ def _accumulated(program, argnums, is_symmetric, lines):
 
 
 #: builders by the names of `Program`'s methods
-BUILDERS = {fun.__name__: fun for fun in (grad, vjp, jvp, hvp, jacobian, hessian)}
+BUILDERS = {fun.__name__: fun for fun in (grad, value_and_grad, vjp, jvp, hvp, jacobian, hessian)}

@@ -276,6 +276,11 @@ class Program(Runner):
         return nanoseconds(self._lowered_ir())
 
     @property
+    def _rounding(self) -> float:
+        """Difference from the function, in ulps, that its calls may cause: iterations that amplify rounding."""
+        return max((getattr(call.compute, "rounding", 0.0) for call in self._listing.calls), default=0.0)
+
+    @property
     def _workspace_bytes(self) -> int:
         """Bytes of memory besides inputs and outputs."""
         return schedule(self._lowered_ir(), self._exact).nbytes

@@ -125,7 +125,10 @@ def _derivation(f):
     if not isinstance(f, Operator) or f.has_aux or not isinstance(f.argnums, int) or f.argnums < 0:
         return None
     is_sparse = hasattr(f, "of_program")
-    if not is_sparse and (getattr(f, "with_value", False) or getattr(f, "holomorphic", False)):
+    if not is_sparse and getattr(f, "with_value", False):
+        is_direct = type(f) is Gradient and not isinstance(f.f, Operator)
+        return (lambda program: program._made("value_and_grad", f.argnums)) if is_direct else None
+    if not is_sparse and getattr(f, "holomorphic", False):
         return None
     make = (lambda program, _: f.of_program(program)) if is_sparse else _PROGRAMS.get(type(f))
     if make is None or (type(f) in (JVP, HVP) and f.argnums):

@@ -29,11 +29,14 @@ from wengert.core.operands.var import holds_traced, is_traced
 from wengert.core.rebind.rebind import rebound
 from wengert.errors import ConvergenceError, LevelError, NonSmoothError, TracedValueError, UnsupportedFunctionError
 from wengert.implicit.factors import Diagonal
+from wengert.implicit.recorded import is_recorded
 from wengert.implicit.stripped import Abstracted, stripped
 from wengert.implicit.theorem import check_replayable, in_derivative, plain_function, plain_solver, with_bits
+from wengert.program.integration.calls import METHODS
 from wengert.scipy import sensitivities, steps
 from wengert.scipy.jumps import change, jump_between, moves
 from wengert.scipy.mirror import check_plain
+from wengert.scipy.recorded_integration import recorded_solution
 from wengert.transforms.dense import Gradient, Jacobian
 
 _METHODS = {method.__name__: method for method in (RK23, RK45, DOP853, Radau, BDF, LSODA)}
@@ -124,6 +127,12 @@ def solve_ivp(
     call = dict(t_eval=t_eval, dense_output=dense_output, events=events, vectorized=vectorized, args=args, **options)
     if not in_derivative():
         return scipy.integrate.solve_ivp(fun, t_span, y0, method, **call)
+    if is_recorded() and (name := name_of(method)) in METHODS:
+        f = right_hand_side(fun, tuple(args or ()), vectorized, False)
+        given = call | {"t_eval": None if t_eval is None else vector(t_eval)}
+        return recorded_solution(
+            "scipy.integrate.solve_ivp", f, tuple(t_span), vector(y0), name, given, math.inf if limit is None else limit
+        )
     check_replayable("scipy.integrate.solve_ivp")
     return _Integration("scipy.integrate.solve_ivp", fun, t_span, y0, method, call, limit).result()
 
@@ -503,6 +512,12 @@ class Solution:
 def along(f, start, y, end, new):
     """Return a right-hand side as a function of time along a step, on which the state is taken as linear."""
     return lambda t: np.asarray(f(t, y + (t - start) / (end - start) * (new - y)))
+
+
+def name_of(method):
+    """Return the name of one of SciPy's methods, or None."""
+    method = _METHODS.get(method, method) if isinstance(method, str) else method
+    return method.__name__ if method in _METHODS.values() else None
 
 
 def right_hand_side(fun, args, vectorized, time_last):

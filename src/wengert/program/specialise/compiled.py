@@ -581,6 +581,7 @@ class Compiled(Caller):
         except GuardError as error:  # a derivative rule branches differently here, for example on NaN
             return "" if isinstance(self.f, Operator) or SINGULAR in str(error) else _OTHER_BRANCH
         path = Path(program, self._next_due(1))
+        path.rounding = program._rounding
         matches = self._agrees(path, _restored(program, y), expected, reading, args, kwargs, leaves)
         return (path, y) if matches else _OTHER_VALUE
 

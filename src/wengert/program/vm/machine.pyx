@@ -28,7 +28,7 @@ from wengert.core.tape.memory cimport Block, empty_array, int32s, owns_memory, t
 from wengert.core.tape.tape cimport WG_POSITIVE, WG_POW, WG_SQUARE, times_partial
 from wengert.program.ir.ir cimport Listing, c_strides, overlaps
 from wengert.program.ir.opcodes cimport Op
-from wengert.program.vm.runner cimport Run
+from wengert.program.vm.runner cimport Repeated, Run
 
 from wengert.errors import GuardError
 from wengert.program.ir.call import Operand, fold_of, product_of
@@ -361,6 +361,12 @@ cdef class Machine(Run):
                 w.objects[alloc.number] = None
             self.spaces.append(w)
 
+    def bound(self, list inputs, list outputs):
+        """Return a run on these arrays."""
+        if self.due > 0 and self.runs >= self.due:
+            try_build_llvm(self)
+        return BoundRun(self, inputs, outputs)
+
     cdef int run_steps(self, Workspace w) except -2:
         """Run all VM instructions; return the index of a failed guard, or -1."""
         cdef Py_ssize_t i = 0
@@ -409,6 +415,7 @@ include "python_steps.pxi"
 include "output_reuse.pxi"
 include "llvm_tier.pxi"
 include "loop_runs.pxi"
+include "bound_runs.pxi"
 
 
 cdef object written(out, y):

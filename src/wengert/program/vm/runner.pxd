@@ -12,6 +12,10 @@ cdef class Run:
     cdef object single(self, PyObject **inputs, Py_ssize_t count, given)
 
 
+cdef class Repeated:
+    cdef int again(self) except -2
+
+
 cdef class Vectored:
     cdef vectorcallfunc vector
 

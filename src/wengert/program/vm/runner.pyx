@@ -3,6 +3,7 @@
 
 Data
     Run            interface of the VM: runs a program with one output
+    Repeated       interface of the VM: runs a program again, on the arrays to which it is bound
     Vectored       a callable that may accept vectorcall arguments
     Runner         a callable that runs one program for arguments that fit its guards
 """
@@ -28,6 +29,14 @@ cdef class Run:
 
     cdef object single(self, PyObject **inputs, Py_ssize_t count, given):
         """Return the output, written into `given` if that is not None; an int if a guard fails."""
+        raise NotImplementedError
+
+
+cdef class Repeated:
+    """Runs a program on the arrays to which it is bound."""
+
+    cdef int again(self) except -2:
+        """Run the program; return the index of a failed guard, or -1."""
         raise NotImplementedError
 
 

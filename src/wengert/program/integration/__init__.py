@@ -1,0 +1,1 @@
+"""Integration of initial value problems as single IR instructions, by native steppers."""

@@ -1,0 +1,467 @@
+"""Solutions of initial value problems as IR instructions: a call that integrates, and calls for its derivatives.
+
+An integration is ``y(times)`` for ``dy/dt = f(t, y, p)``.  Its steps depend on the state alone, and are held fixed by
+derivatives (see `program.integration.explicit`), so that derivatives of any order are integrations too:
+
+- The tangent is the integration of the system together with its tangent (forward sensitivities).
+- The adjoint F^T g is a call that integrates, and sweeps the steps backwards.
+- The tangent of the adjoint is the adjoint of the tangent: with the cotangents (g_dot, g) of the system and its
+  tangent, the adjoint of y is F^T g_dot + (dF^T) g.
+- The adjoint of the adjoint consists of these two.
+- A time of output moves the solution there by the slope, and the start moves it as the initial state, by minus the
+  slope. These derivatives are of first order.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from wengert import registry
+from wengert.program.derivatives import NotDerivable
+from wengert.program.integration.system import System
+from wengert.program.ir.call import Call, Operand
+from wengert.program.ir.ir import Listing, c_strides
+from wengert.program.ir.opcode_table import OPCODES
+from wengert.program.ir.opcodes import Op
+from wengert.program.ir.verify import Verifier, check_fields, expect, is_a, is_count
+
+_FLOAT = np.dtype(float)
+
+#: bytes of steps that a call keeps for the adjoint that follows with the same operands
+MAX_KEPT = 16_000_000
+
+#: difference of solutions, relative to the tolerance, that rounding may cause by changing the step sizes
+AMPLIFIED = 1e-5
+
+
+class Integration:
+    """Call that integrates; its arguments are the times, then the initial states and the parameters of all copies.
+
+    ``times`` are start, end, and times of output. Initial states are arrays of shape (states,); parameters are scalars
+    and arrays of the given shapes. None stands for zeros. The result has the shape (copies, len(times) - 2, states).
+
+    Parameters
+    ----------
+    system : System
+    shapes : list of tuple
+        Shapes of the parameters of a copy.
+    method : str
+        Name of SciPy's class.
+    options : dict
+        See `wengert.program.integration.explicit.Explicit`.
+    memory : float
+        Bytes for the steps in a reverse sweep.
+    count : int
+        Number of times.
+    """
+
+    def __init__(self, system: System, shapes: list, method: str, options: dict, memory: float, count: int):
+        self.system, self.shapes, self.method = system, shapes, method
+        self.options, self.memory, self.count = options, memory, count
+        self.__name__ = self.__qualname__ = "solve_ivp"
+        self._kept: list = []  # steps of the last run, with its operands, while there is an adjoint
+        self._derived: dict[str, Any] = {}
+
+    def __getstate__(self):
+        return {**self.__dict__, "_kept": [], "_derived": {}}
+
+    # -- evaluation
+
+    def __call__(self, times, *operands):
+        start, parameters = self.packed(operands)
+        keeps = "adjoint" in self._derived
+        run, y = self.run(times, start, parameters, MAX_KEPT if keeps else None)
+        if keeps and run is not None:
+            self._kept[:] = [(times.tobytes(), start.tobytes(), parameters.tobytes(), run)]
+        return y
+
+    def packed(self, operands):
+        """Return initial states and parameters as arrays with a row per copy."""
+        system = self.system
+        q, count = system.copies, len(self.shapes)
+        start, parameters = np.zeros((q, system.states)), np.zeros((q, system.parameters))
+        for k, y in enumerate(operands[:q]):
+            if y is not None:
+                start[k] = y
+        places = self.places
+        for k, p in enumerate(operands[q:]):
+            if p is not None:
+                place = places[k % count]
+                parameters[k // count, place : place + np.size(p)] = np.ravel(p)
+        return start, parameters
+
+    @functools.cached_property
+    def places(self):
+        """Position of each parameter in a row."""
+        return np.cumsum([0, *map(math.prod, self.shapes)]).tolist()
+
+    def run(self, times, start, parameters, memory):
+        """Integrate; return the stepper, if `memory` is given and holds all steps, and the result."""
+        import scipy.integrate
+
+        from wengert.program.integration.explicit import Explicit
+        from wengert.program.integration.field import Field
+
+        system = self.system
+        field = Field(system.program, system.copies, system.states, parameters)
+        stepper = Explicit(getattr(scipy.integrate, self.method), self.options, memory or 0.0)
+        y = np.empty((system.copies, len(times) - 2, system.states))
+        stepper.run(field, np.ascontiguousarray(times), start, y, memory is not None)
+        field.settle(memory is not None)
+        return stepper, y
+
+    def adjoint_of(self, g, times, operands):
+        """Return the adjoints of initial states and parameters."""
+        from wengert.program.integration.field import Pullback
+
+        system = self.system
+        start, parameters = self.packed(operands)
+        known = (times.tobytes(), start.tobytes(), parameters.tobytes())
+        kept = self._kept.pop() if self._kept else None
+        if kept is None or kept[:3] != known:
+            kept = (*known, self.run(times, start, parameters, self.memory)[0])
+        pullback = Pullback(system.pulled(), system.copies, system.states, parameters)
+        found = kept[3].adjoint(pullback, np.ascontiguousarray(g))
+        pullback.settle()
+        self._kept[:] = [kept]
+        return np.concatenate([found, pullback.parameters.ravel()])
+
+    def slopes(self, times, states, parameters):
+        """Return the slopes at times, of the same shape as states, (copies, len(times), states)."""
+        from wengert.program.integration.field import Field
+
+        system = self.system
+        field = Field(system.program, system.copies, system.states, parameters)
+        found = field.at(np.array(times), np.ascontiguousarray(states))
+        field.settle()
+        return found
+
+    # -- related calls
+
+    @property
+    def adjoint(self) -> Adjoint:
+        """The call of the adjoint."""
+        return self._derived.setdefault("adjoint", Adjoint(self))
+
+    @property
+    def pushed(self) -> Integration:
+        """The integration of the system with its tangent."""
+        if "pushed" not in self._derived:
+            options = self.method, self.options, self.memory, self.count
+            self._derived["pushed"] = Integration(self.system.pushed(), self.shapes, *options)
+        return self._derived["pushed"]
+
+    @property
+    def shape(self) -> tuple:
+        """Shape of the result."""
+        return self.system.copies, self.count - 2, self.system.states
+
+    @property
+    def rounding(self) -> float:
+        """Difference from SciPy's integration, in ulps: rounding changes the step sizes a little."""
+        return float(AMPLIFIED * self.options["rtol"].max() / np.finfo(float).eps)
+
+    @property
+    def size(self) -> int:
+        """Number of initial states and parameters of all copies."""
+        return self.system.copies * (self.system.states + self.system.parameters)
+
+    # -- derivatives
+
+    def tangent(self, call: Call, moved: list, known: list) -> Listing:
+        """Return the IR of the tangent; see `wengert.program.ir.call.is_solution`."""
+        made = _Builder(self, call, 0)
+        directions = [made.input_like(j) for j in moved]
+        y = made.input(self.shape)
+        made.take_operands()
+        made.finish([made.tangent(dict(zip(moved, directions)), y)])
+        return made.code
+
+    def adjoints(self, call: Call, wanted: list, known: list) -> Listing:
+        """Return the IR of the adjoints; see `wengert.program.ir.call.is_solution`."""
+        made = _Builder(self, call, 0)
+        g, y = made.input(self.shape), made.input(self.shape)
+        made.take_operands()
+        found = made.called(self.adjoint, [g, *made.arguments], adjoint_row, (self.size,))
+        outputs = made.parts_of(found, wanted)
+        if call.args[0] in map(Operand, wanted):
+            times = made.called(Moved(self, "adjoint"), [found, g, y, *made.arguments], moved_row, (self.count,))
+            outputs[wanted.index(call.args[0].position)] = times
+        made.finish(outputs)
+        return made.code
+
+    # -- verification
+
+    def check_call(self, call: Call, types: list, kind: tuple, verifier: Verifier) -> None:
+        """Raise `MalformedProgram` unless the call has valid operands and the type of the result; see `ir.verify`."""
+        self.check_operands(call.args, types, verifier)
+        expect(kind[:2] == (_FLOAT, self.shape), "returns a solution of another type")
+
+    def check_operands(self, args: tuple, types: list, verifier: Verifier) -> None:
+        """Raise `MalformedProgram` unless the arguments are times, states and parameters."""
+        fields = {"system": System, "shapes": list, "method": METHODS.__contains__, "options": dict, "memory": float}
+        check_fields(self, fields | {"count": is_count, "_kept": list, "_derived": dict})
+        self.system.check_parts(verifier)
+        q, states = self.system.copies, self.system.states
+        expect(sum(map(math.prod, self.shapes)) == self.system.parameters, "has other parameters than its system")
+        options = self.options
+        for key in ("rtol", "atol"):
+            x = options.get(key)
+            expect(type(x) is np.ndarray and x.dtype == _FLOAT and x.shape == (states,), f"has an invalid {key}")
+            expect(x.flags.c_contiguous and (x >= 0).all(), f"has an invalid {key}")
+        is_number = is_a(float, type(None))
+        expect(is_number(options.get("first_step")) and is_a(float)(options.get("max_step")), "has invalid step sizes")
+        expected = [(self.count,), *q * [(states,)], *q * self.shapes]
+        expect(len(args) == len(expected) and self.count >= 2, "has other arguments than its system")
+        for x, shape in zip(args, expected):
+            if x is not None:
+                dtype, own = types[x.position][:2] if type(x) is Operand else (np.asarray(x).dtype, np.shape(x))
+                expect((dtype, own) == (_FLOAT, shape), "has an argument of another type")
+        expect(args[0] is not None, "has no times")
+
+
+class Adjoint:
+    """Call that returns F^T g, of shape (copies * (states + parameters),): its arguments are g, and those of F."""
+
+    def __init__(self, integration: Integration):
+        self.integration = integration
+        self.__name__ = self.__qualname__ = "adjoint of solve_ivp"
+
+    @property
+    def rounding(self) -> float:
+        """As that of the integration."""
+        return self.integration.rounding
+
+    def __call__(self, g, times, *operands):
+        return self.integration.adjoint_of(g, times, operands)
+
+    def tangent(self, call: Call, moved: list, known: list) -> Listing:
+        """Return the IR of the tangent; see `wengert.program.ir.call.is_solution`."""
+        made = _Builder(self.integration, call, 1)
+        made.refuse_times(moved)
+        directions = dict(zip(moved, [made.input_like(j) for j in moved]))
+        made.input((self.integration.size,))
+        made.take_operands()
+        g_dot = made.direction_of(0, directions)
+        if g_dot is None:
+            g_dot = made.code.filled(0.0, made.result)
+        made.finish([made.mixed(g_dot, directions)])
+        return made.code
+
+    def adjoints(self, call: Call, wanted: list, known: list) -> Listing:
+        """Return the IR of the adjoints; see `wengert.program.ir.call.is_solution`."""
+        made = _Builder(self.integration, call, 1)
+        made.refuse_times(wanted)
+        w = made.input((self.integration.size,))
+        made.input((self.integration.size,))
+        made.take_operands()
+        inner = [j for j, k in made.positions.items() if k > 1]
+        directions = dict(zip(inner, made.parts_of(w, inner)))
+        found = made.mixed(made.code.filled(0.0, made.result), directions)
+        parts = dict(zip(wanted, made.parts_of(found, wanted)))
+        for j in wanted:
+            if call.args[0] == Operand(j):
+                parts[j] = made.tangent(directions)
+        made.finish([parts[j] for j in wanted])
+        return made.code
+
+    def check_call(self, call: Call, types: list, kind: tuple, verifier: Verifier) -> None:
+        """Raise `MalformedProgram` unless the call has valid operands and the type of the result; see `ir.verify`."""
+        check_fields(self, {"integration": Integration})
+        own, g = self.integration, call.args[0]
+        own.check_operands(call.args[1:], types, verifier)
+        shape = types[g.position][1] if type(g) is Operand else np.shape(g)
+        expect(shape == own.shape, "has a cotangent of another shape")
+        expect(kind[:2] == (_FLOAT, (own.size,)), "returns adjoints of another type")
+
+
+class Moved:
+    """Call for the derivatives in the times.
+
+    Parameters
+    ----------
+    integration : Integration
+    what : {"outputs", "start", "adjoint"}
+        The tangent of the result, given that of the times and the result; the tangent of the initial states, given that
+        of the times; or the adjoint of the times, given those of states and parameters, that of the result, and the
+        result. The arguments of the integration follow.
+    """
+
+    def __init__(self, integration: Integration, what: str):
+        self.integration, self.what = integration, what
+        self.__name__ = self.__qualname__ = f"times of solve_ivp ({what})"
+
+    def __call__(self, *arguments):
+        count = _MOVED[self.what]
+        given, (times, *operands) = arguments[:count], arguments[count:]
+        own = self.integration
+        start, parameters = own.packed(operands)
+        if self.what == "outputs":
+            return given[0][2:, None] * own.slopes(times[2:], given[1], parameters)
+        first = own.slopes(times[:1], start[:, None], parameters)[:, 0]
+        if self.what == "start":
+            return -given[0][0] * first
+        found = np.zeros(own.count)
+        found[0] = -np.vdot(first, given[0][: start.size])
+        found[2:] = np.einsum("qti,qti->t", given[1], own.slopes(times[2:], given[2], parameters))
+        return found
+
+    def check_call(self, call: Call, types: list, kind: tuple, verifier: Verifier) -> None:
+        """Raise `MalformedProgram` unless the call has valid operands and the type of the result; see `ir.verify`."""
+        check_fields(self, {"integration": Integration, "what": _MOVED.__contains__})
+        own, count = self.integration, _MOVED[self.what]
+        own.check_operands(call.args[count:], types, verifier)
+        q, _, n = own.shape
+        shapes = {"outputs": [(own.count,), own.shape], "start": [(own.count,)], "adjoint": [(own.size,), *2 * [own.shape]]}
+        own_shape = {"outputs": own.shape, "start": (q, n), "adjoint": (own.count,)}[self.what]
+        found = [types[x.position][:2] if type(x) is Operand else None for x in call.args[:count]]
+        expect(found == [(_FLOAT, shape) for shape in shapes[self.what]], "has operands of another type")
+        expect(kind[:2] == (_FLOAT, own_shape), "returns another type")
+
+
+#: number of arguments of `Moved` before those of the integration
+_MOVED = {"outputs": 2, "start": 1, "adjoint": 3}
+
+
+class _Builder:
+    """Builds the IR of a derivative of a call; the first `first` arguments come before those of the integration."""
+
+    def __init__(self, integration, call, first):
+        self.integration, self.call, self.first, self.code = integration, call, first, Listing()
+        self.positions = {x.position: k for k, x in enumerate(call.args) if type(x) is Operand}
+        system = integration.system
+        self.shapes = [*system.copies * [(system.states,)], *system.copies * integration.shapes]
+        self.arguments: list = []
+        self.result = integration.shape
+
+    def shape(self, k):
+        """Return the shape of argument `k`."""
+        if k < self.first:
+            return self.result
+        return (self.integration.count,) if k == self.first else self.shapes[k - self.first - 1]
+
+    def input(self, shape):
+        v = self.code.add(Op.INPUT, (_FLOAT, shape, None), len(self.code.inputs))
+        self.code.inputs = [*self.code.inputs, v]
+        return v
+
+    def input_like(self, j):
+        return self.input(self.shape(self.positions[j]))
+
+    def take_operands(self):
+        """Create the inputs of the operands, and set the arguments of the integration."""
+        operands = [self.input_like(j) for j in range(len(self.positions))]
+        given = [operands[x.position] if type(x) is Operand else x for x in self.call.args]
+        self.cotangent, self.arguments = given[: self.first], given[self.first :]
+
+    def direction_of(self, k, directions):
+        """Return the tangent of argument `k`, or None."""
+        x = self.call.args[k]
+        return directions.get(x.position) if type(x) is Operand else None
+
+    def called(self, compute, arguments, row, shape):
+        """Append a call; arguments that are ints are values."""
+        values = [x for x in arguments if type(x) is int]
+        count = iter(range(len(values)))
+        args = tuple(Operand(next(count)) if type(x) is int else x for x in arguments)
+        v = self.code.add(Op.CALL, (_FLOAT, shape, None), self.code.call(Call(compute, args, {}, values, row)))
+        return int(v)
+
+    def refuse_times(self, operands):
+        """Raise if the times are among these operands."""
+        if any(self.positions[j] == self.first for j in operands):
+            raise NotDerivable("the second derivatives of a solution in its times are not in programs")
+
+    def with_tangents(self, directions):
+        """Return the arguments of the integration of the system with its tangent."""
+        q = self.integration.system.copies
+        own = [self.direction_of(k, directions) for k in range(self.first + 1, len(self.call.args))]
+        times, *given = self.arguments
+        return [times, *given[:q], *own[:q], *given[q:], *own[q:]]
+
+    def tangent(self, directions, y=None):
+        """Append the tangent of the integration, whose result is `y`."""
+        q, T, n = self.result
+        arguments, times = self.with_tangents(directions), self.direction_of(self.first, directions)
+        if times is not None:
+            start = self.called(Moved(self.integration, "start"), [times, *self.arguments], moved_row, (q, n))
+            for k in range(q):
+                shift = int(self.code.part(start, (8 * k * n, (n,), (8,)), _FLOAT))
+                given = arguments[1 + q + k]
+                arguments[1 + q + k] = shift if given is None else self.sum(shift, given, (n,))
+        found = self.called(self.integration.pushed, arguments, integration_row, (2 * q, T, n))
+        found = int(self.code.part(found, (8 * q * T * n, self.result, c_strides(self.result, 8)), _FLOAT))
+        if times is None:
+            return found
+        moved = self.called(Moved(self.integration, "outputs"), [times, y, *self.arguments], moved_row, self.result)
+        return self.sum(found, moved, self.result)
+
+    def sum(self, a, b, shape):
+        return int(self.code.add(OPCODES["add"], (_FLOAT, shape, None), a, b))
+
+    def mixed(self, g_dot, directions):
+        """Append F^T g_dot + (dF^T) g."""
+        q, T, n = self.result
+        pushed, (g,) = self.integration.pushed, self.cotangent
+        both = self.stacked([g_dot, g], [self.result, self.result], (2 * q, T, n))
+        arguments = [both, *self.with_tangents(directions)]
+        found = self.called(pushed.adjoint, arguments, adjoint_row, (pushed.size,))
+        m = self.integration.system.parameters
+        parts = [self.vector(found, 0, q * n), self.vector(found, 2 * q * n, q * m)]
+        return self.stacked(parts, [(q * n,), (q * m,)], (q * (n + m),)) if m else parts[0]
+
+    def vector(self, v, start, size):
+        return int(self.code.part(v, (8 * start, (size,), (8,)), _FLOAT)) if size else None
+
+    def stacked(self, values, shapes, shape):
+        """Append an array with these values one after the other."""
+        made, place = -1, 0
+        for v, own in zip(values, shapes):
+            v = self.code.constant_array(np.array(v)) if isinstance(v, np.ndarray) else v
+            made = self.code.place(made, (8 * place, own, c_strides(own, 8)), v, (_FLOAT, shape, None))
+            place += math.prod(own)
+        return int(made)
+
+    def parts_of(self, v, wanted):
+        """Return the adjoints of these operands from those of all states and parameters."""
+        system, count = self.integration.system, len(self.integration.shapes)
+        copies = system.copies
+        found = []
+        for j in wanted:
+            k = self.positions[j] - self.first - 1
+            if k < 0:  # times, or a cotangent
+                found.append(int(self.code.filled(0.0, self.shape(self.positions[j]))))
+                continue
+            place = k * system.states
+            if k >= copies:
+                row, k = divmod(k - copies, count)
+                place = copies * system.states + row * system.parameters + self.integration.places[k]
+            shape = self.shape(self.positions[j])
+            found.append(int(self.code.part(v, (8 * place, shape, c_strides(shape, 8)), _FLOAT)))
+        return found
+
+    def finish(self, outputs):
+        self.code.outputs = [int(v) for v in outputs]
+
+
+def _no_rule(*args, **kwargs):
+    raise NotDerivable("solutions of differential equations are differentiated only as programs")
+
+
+#: SciPy's methods with a stepper
+METHODS = ("RK23", "RK45", "DOP853")
+
+#: primitives of the calls; they are differentiated only as IR
+integration_row = registry.Primitive(
+    "solve_ivp", "custom", vjps={0: _no_rule}, jvps={0: _no_rule}, sequence=True, home=f"{__name__}.integration_row"
+)
+moved_row = registry.Primitive(
+    "times", "custom", vjps={0: _no_rule}, jvps={0: _no_rule}, sequence=True, home=f"{__name__}.moved_row"
+)
+adjoint_row = registry.Primitive(
+    "adjoint", "custom", vjps={0: _no_rule}, jvps={0: _no_rule}, sequence=True, home=f"{__name__}.adjoint_row"
+)

@@ -1,0 +1,443 @@
+# Indices are computed here, never given by users:
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Explicit Runge-Kutta methods with SciPy's step size control, and the adjoint of the steps that were accepted.
+
+A step from y over h has the stages ``K[r] = f(t + c[r] h, y + h sum_j a[r, j] K[j])``; row `end` is the end of the
+step, whose slope is the first stage of the next step, and later rows are further stages of the interpolant.
+The first `states` numbers of the state control the steps; others, tangents, follow them.
+The adjoint holds the steps fixed: it is exact for the numbers that they give (discretise, then differentiate).
+
+References
+----------
+Hairer, Norsett and Wanner (1993), Solving Ordinary Differential Equations I, sections II.4, II.6 and II.10.
+Eberhard and Bischof (1999), Automatic differentiation of numerical integration algorithms.
+doi:10.1090/S0025-5718-99-01027-3
+"""
+
+cimport numpy as cnp
+from cpython.exc cimport PyErr_CheckSignals
+from libc.math cimport INFINITY, fabs, fmax, fmin, nextafter, pow, sqrt
+from libc.string cimport memcpy, memset
+
+from wengert.program.integration.field cimport Field, Pullback
+
+import numpy as np
+
+from wengert.errors import GuardError
+
+cnp.import_array()
+
+cdef double SAFETY = 0.9, MIN_FACTOR = 0.2, MAX_FACTOR = 10.0       # SciPy's, of the next step size
+
+cdef enum:
+    SIGNALS_EVERY = 64          # steps after which Python's signals are handled
+    POLYNOMIAL, DOP853          # interpolants
+
+
+cdef double *doubles(array):
+    return <double *>cnp.PyArray_DATA(<cnp.ndarray>array)
+
+
+cdef class Explicit:
+    """An integration by an explicit method.
+
+    Parameters
+    ----------
+    method : type
+        SciPy's class, whose coefficients are used.
+    options : dict
+        "rtol" and "atol", arrays of the states; "first_step", or None; "max_step".
+    memory : float
+        Bytes for the states and stages of steps; if there are more, only some states are kept.
+    """
+
+    cdef Py_ssize_t stages, rows, size, states, copies, order, power, count, stride, limit
+    cdef int interpolant
+    cdef cnp.ndarray a, b, c, e3, e5, p, rtol, atol
+    cdef double first_step, max_step, exponent, t0, t1, direction
+    cdef bint is_full
+    cdef Field field
+    cdef cnp.ndarray times, ends, kept, slopes      # times of output; ends of steps; states at starts; stages of steps
+    cdef cnp.ndarray work                           # two vectors
+
+    def __init__(self, method, dict options, double memory):
+        cdef Py_ssize_t extra = 0
+        self.stages, self.order = method.n_stages, method.error_estimator_order
+        self.interpolant = DOP853 if hasattr(method, "A_EXTRA") else POLYNOMIAL
+        if self.interpolant == DOP853:
+            extra = len(method.A_EXTRA)
+        self.rows = self.stages + 1 + extra
+        self.a, self.c = np.zeros((self.rows, self.rows)), np.ones(self.rows)
+        self.a[:self.stages, :method.A.shape[1]] = method.A
+        self.a[self.stages, :self.stages] = method.B
+        self.c[:self.stages] = method.C
+        if extra:
+            self.a[self.stages + 1:, :method.A_EXTRA.shape[1]] = method.A_EXTRA
+            self.c[self.stages + 1:] = method.C_EXTRA
+            self.e3, self.e5, self.p = (np.array(x, order="C") for x in (method.E3, method.E5, method.D))
+        else:
+            self.e5, self.p = np.array(method.E, order="C"), np.array(method.P, order="C")
+        self.power = self.p.shape[1] if not extra else self.p.shape[0]
+        self.exponent = -1.0 / (self.order + 1)
+        self.rtol, self.atol = options["rtol"], options["atol"]
+        self.first_step = options["first_step"] or 0.0
+        self.max_step = options["max_step"]
+        self.limit = <Py_ssize_t>min(memory, 1e18)
+
+    # ---- the steps
+
+    def run(self, Field field, cnp.ndarray times, cnp.ndarray y0, cnp.ndarray out, bint keep):
+        """Integrate from ``times[0]`` to ``times[1]``; write the states at ``times[2:]`` to `out`.
+
+        `out` has the shape (copies, len(times) - 2, states). With `keep`, what the adjoint needs is stored.
+        """
+        cdef double *at = doubles(times)
+        cdef Py_ssize_t T = times.shape[0] - 2, done = 0, first
+        cdef double t, h, h_abs, new, min_step, norm, factor
+        cdef bint was_rejected
+        cdef cnp.ndarray y = np.array(y0, dtype=float).reshape(-1), k = np.zeros((self.rows, y.size))
+        cdef double *ys
+        cdef double *ks = doubles(k)
+        cdef cnp.ndarray after = np.empty(y.size)
+        cdef double *news = doubles(after)
+        self.field, self.size, self.states, self.copies = field, y.size, field.states, field.copies
+        self.times, self.work = times, np.empty((2, y.size))
+        self.t0, self.t1 = at[0], at[1]
+        if not (at[0] < at[1] or at[0] > at[1]):
+            raise GuardError("an interval of length zero is not integrated by programs")
+        self.direction = 1.0 if at[1] > at[0] else -1.0
+        check_order(times, self.direction)
+        self.count, self.stride, self.is_full = 0, 1, keep
+        if keep:
+            self.ends, self.kept, self.slopes = np.empty(64), np.empty((64, y.size)), np.empty((64, self.stages + 1, y.size))
+        ys, t = doubles(y), at[0]
+        field.value(t, ys, ks)
+        h_abs = self.first_step if self.first_step else self.initial_step(t, ys, ks)
+        while self.direction * (t - self.t1) < 0:
+            min_step = 10 * fabs(nextafter(t, self.direction * INFINITY) - t)
+            h_abs = fmin(fmax(h_abs, min_step), self.max_step)
+            was_rejected = False
+            while True:
+                if not h_abs >= min_step:
+                    raise GuardError(f"the integration fails at t = {t:.6g}: the step size becomes too small")
+                new = t + h_abs * self.direction
+                if self.direction * (new - self.t1) > 0:
+                    new = self.t1
+                h = new - t
+                h_abs = fabs(h)
+                self.step(t, h, ys, ks, news)
+                norm = self.error(ks, h, ys, news)
+                if norm < 1:
+                    factor = MAX_FACTOR if norm == 0 else fmin(MAX_FACTOR, SAFETY * pow(norm, self.exponent))
+                    h_abs *= fmin(1.0, factor) if was_rejected else factor
+                    break
+                h_abs *= fmax(MIN_FACTOR, SAFETY * pow(norm, self.exponent)) if norm == norm else MIN_FACTOR
+                was_rejected = True
+            if keep:
+                self.keep_step(new, ys, ks)
+            first = done
+            while done < T and self.direction * (at[2 + done] - new) <= 0:
+                done += 1
+            if done > first:
+                self.write(t, h, ys, news, ks, at + 2, first, done, T, doubles(out))
+            memcpy(ks, ks + self.stages * self.size, self.size * sizeof(double))
+            memcpy(ys, news, self.size * sizeof(double))
+            t = new
+            self.count += 1
+            if self.count % SIGNALS_EVERY == 0:
+                PyErr_CheckSignals()
+
+    cdef double initial_step(self, double t, const double *y, const double *f) except -1:
+        """Return SciPy's first step size."""
+        cdef double *near = doubles(self.work)
+        cdef double *g = near + self.size
+        cdef double *rtol = doubles(self.rtol)
+        cdef double *atol = doubles(self.atol)
+        cdef double d0 = 0.0, d1 = 0.0, d2 = 0.0, h0, h1, length = fabs(self.t1 - self.t0), scale
+        cdef Py_ssize_t i
+        for i in range(self.states):
+            scale = atol[i] + fabs(y[i]) * rtol[i]
+            d0 += (y[i] / scale) ** 2
+            d1 += (f[i] / scale) ** 2
+        d0, d1 = sqrt(d0 / self.states), sqrt(d1 / self.states)
+        h0 = fmin(1e-6 if d0 < 1e-5 or d1 < 1e-5 else 0.01 * d0 / d1, length)
+        for i in range(self.size):
+            near[i] = y[i] + h0 * self.direction * f[i]
+        self.field.value(t + h0 * self.direction, near, g)
+        for i in range(self.states):
+            d2 += ((g[i] - f[i]) / (atol[i] + fabs(y[i]) * rtol[i])) ** 2
+        d2 = sqrt(d2 / self.states) / h0
+        if d1 <= 1e-15 and d2 <= 1e-15:
+            h1 = fmax(1e-6, h0 * 1e-3)
+        else:
+            h1 = pow(0.01 / fmax(d1, d2), 1.0 / (self.order + 1))
+        return fmin(fmin(100 * h0, h1), fmin(length, self.max_step))
+
+    cdef void point(self, Py_ssize_t r, double h, const double *y, const double *k, double *found) noexcept nogil:
+        """Compute the state at which stage `r` is evaluated."""
+        cdef const double *a = <const double *>cnp.PyArray_DATA(self.a) + r * self.rows
+        cdef const double *row
+        cdef Py_ssize_t i, j
+        cdef double weight
+        memset(found, 0, self.size * sizeof(double))
+        for j in range(r):
+            weight = a[j]
+            if weight != 0.0:
+                row = k + j * self.size
+                for i in range(self.size):
+                    found[i] += weight * row[i]
+        for i in range(self.size):
+            found[i] = y[i] + h * found[i]
+
+    cdef int step(self, double t, double h, const double *y, double *k, double *new) except -1:
+        """Compute the stages of a step, except the first, and the state at its end."""
+        cdef double *c = doubles(self.c)
+        cdef double *near = doubles(self.work)
+        cdef Py_ssize_t r
+        for r in range(1, self.stages):
+            self.point(r, h, y, k, near)
+            self.field.value(t + c[r] * h, near, k + r * self.size)
+        self.point(self.stages, h, y, k, new)
+        self.field.value(t + h, new, k + self.stages * self.size)
+        return 0
+
+    cdef double error(self, const double *k, double h, const double *y, const double *new) noexcept nogil:
+        """Return the norm of the estimated error, relative to the tolerances."""
+        cdef const double *e5 = <const double *>cnp.PyArray_DATA(self.e5)
+        cdef const double *e3 = NULL
+        cdef const double *rtol = <const double *>cnp.PyArray_DATA(self.rtol)
+        cdef const double *atol = <const double *>cnp.PyArray_DATA(self.atol)
+        cdef double five, three, scale, sum5 = 0.0, sum3 = 0.0
+        cdef Py_ssize_t i, j
+        if self.interpolant == DOP853:
+            e3 = <const double *>cnp.PyArray_DATA(self.e3)
+        for i in range(self.states):
+            scale = atol[i] + fmax(fabs(y[i]), fabs(new[i])) * rtol[i]
+            five, three = 0.0, 0.0
+            for j in range(self.stages + 1):
+                five += e5[j] * k[j * self.size + i]
+                if e3 != NULL:
+                    three += e3[j] * k[j * self.size + i]
+            sum5 += (five / scale) ** 2
+            sum3 += (three / scale) ** 2
+        if e3 == NULL:
+            return fabs(h) * sqrt(sum5 / self.states)
+        if sum5 == 0.0 and sum3 == 0.0:
+            return 0.0
+        return fabs(h) * sum5 / sqrt((sum5 + 0.01 * sum3) * self.states)
+
+    # ---- the interpolant
+
+    cdef int more_stages(self, double t, double h, const double *y, double *k) except -1:
+        """Compute the further stages of the interpolant."""
+        cdef double *c = doubles(self.c)
+        cdef double *near = doubles(self.work)
+        cdef Py_ssize_t r
+        for r in range(self.stages + 1, self.rows):
+            self.point(r, h, y, k, near)
+            self.field.value(t + c[r] * h, near, k + r * self.size)
+        return 0
+
+    cdef void weights(self, double x, double h, double *ends, double *w) noexcept nogil:
+        """Compute the weights of both ends and of the stages in the solution at a fraction `x` of a step."""
+        cdef const double *p = <const double *>cnp.PyArray_DATA(self.p)
+        cdef double c[16]
+        cdef double power = 1.0
+        cdef Py_ssize_t j, r
+        for r in range(self.rows):
+            w[r] = 0.0
+        if self.interpolant == POLYNOMIAL:
+            ends[0], ends[1] = 1.0, 0.0
+            for j in range(self.power):
+                power *= x
+                for r in range(self.rows):
+                    w[r] += h * p[r * self.power + j] * power
+            return
+        for j in range(3 + self.power):
+            power *= x if j % 2 == 0 else 1.0 - x
+            c[j] = power
+        ends[1] = c[0] - c[1] + 2.0 * c[2]
+        ends[0] = 1.0 - ends[1]
+        for j in range(self.power):
+            for r in range(self.rows):
+                w[r] += h * p[j * self.rows + r] * c[3 + j]
+        w[0] += h * (c[1] - c[2])
+        w[self.stages] -= h * c[2]
+
+    cdef int write(self, double t, double h, const double *y, const double *new, double *k, const double *times,
+                   Py_ssize_t first, Py_ssize_t last, Py_ssize_t T, double *out) except -1:
+        """Write the states at some times within a step."""
+        cdef double w[32]
+        cdef double ends[2]
+        cdef double *place
+        cdef Py_ssize_t i, j, r, q
+        if self.interpolant == DOP853:
+            self.more_stages(t, h, y, k)
+        for j in range(first, last):
+            self.weights((times[j] - t) / h, h, ends, w)
+            for q in range(self.copies):
+                place = out + (q * T + j) * self.states
+                for i in range(self.states):
+                    place[i] = ends[0] * y[q * self.states + i] + ends[1] * new[q * self.states + i]
+                    for r in range(self.rows):
+                        place[i] += w[r] * k[r * self.size + q * self.states + i]
+        return 0
+
+    # ---- the adjoint
+
+    cdef int keep_step(self, double end, const double *y, const double *k) except -1:
+        """Store a step: its end, the state at its start, and the stages while there is memory."""
+        cdef Py_ssize_t i = self.count, line = self.size * sizeof(double), row = i // self.stride
+        if i == self.ends.shape[0]:
+            self.ends = longer(self.ends)
+        (doubles(self.ends))[i] = end
+        if i % self.stride == 0:
+            if row == self.kept.shape[0]:
+                if not self.is_full and self.kept.nbytes > self.limit // 4:
+                    self.kept[:(row + 1) // 2] = self.kept[::2].copy()
+                    self.stride *= 2
+                    row = i // self.stride
+                    if i % self.stride:
+                        return 0
+                else:
+                    self.kept = longer(self.kept)
+            memcpy(doubles(self.kept) + row * self.size, y, line)
+        if self.is_full:
+            if i == self.slopes.shape[0]:
+                if 2 * self.slopes.nbytes > self.limit // 2:
+                    self.is_full, self.slopes = False, None
+                    return 0
+                self.slopes = longer(self.slopes)
+            memcpy(doubles(self.slopes) + i * (self.stages + 1) * self.size, k, (self.stages + 1) * line)
+        return 0
+
+    def adjoint(self, Pullback pullback, cnp.ndarray g):
+        """Return the adjoint of the initial state, given that of the results of a run that was kept.
+
+        `g` has the shape (copies, len(times) - 2, states). The adjoint of the parameters is ``pullback.parameters``.
+        """
+        cdef Py_ssize_t done = self.times.shape[0] - 2, first, last = self.count, before, i, size = self.size
+        cdef Py_ssize_t line = size * sizeof(double), block = (self.stages + 1) * size
+        cdef double *at = doubles(self.times) + 2
+        cdef double *ends = doubles(self.ends)
+        cdef cnp.ndarray states, slopes, adjoint = np.zeros((2, size)), stage = np.zeros((self.rows, size))
+        cdef cnp.ndarray k = np.zeros((self.rows, size))
+        cdef double start
+        while last > 0:
+            first = (last - 1) // self.stride * self.stride
+            if self.is_full:
+                first, states, slopes = 0, self.kept, self.slopes
+            else:
+                states, slopes = self.again(first, last)
+            for i in range(last - 1, first - 1, -1):
+                start, before = ends[i - 1] if i else self.t0, done
+                while done > 0 and (i == 0 or self.direction * (at[done - 1] - start) > 0):
+                    done -= 1
+                memcpy(doubles(k), doubles(slopes) + (i - first) * block, block * sizeof(double))
+                memcpy(doubles(stage) + self.stages * size, doubles(stage), line)   # that of the next step's first
+                memset(doubles(stage), 0, self.stages * line)
+                self.pull_step(start, ends[i] - start, doubles(states) + (i - first) * size, doubles(k), g, done, before,
+                               doubles(stage), doubles(adjoint), pullback)
+                if i % SIGNALS_EVERY == 0:
+                    PyErr_CheckSignals()
+            last = first
+        if is_nonzero(doubles(stage), size):
+            pullback.pull(self.t0, doubles(states), doubles(stage), doubles(adjoint))
+        return adjoint[0]
+
+    cdef int pull_step(self, double t, double h, const double *y, double *k, cnp.ndarray g, Py_ssize_t first,
+                       Py_ssize_t last, double *stage, double *adjoint, Pullback pullback) except -1:
+        """Pull the adjoint of the state at the end of a step back to its start.
+
+        `stage` holds the adjoint of the slope at the end, and receives those of all stages; `first` and `last` are the
+        times of output within the step. The second row of `adjoint` is a work space.
+        """
+        cdef double w[32]
+        cdef double ends[2]
+        cdef const double *row
+        cdef const double *a
+        cdef double *c = doubles(self.c)
+        cdef double *at = doubles(self.times) + 2
+        cdef double *near = doubles(self.work)
+        cdef double *of_point = near + self.size
+        cdef double *before = adjoint + self.size
+        cdef Py_ssize_t i, j, q, r, size = self.size, rows = self.stages + 1, T = self.times.shape[0] - 2
+        memset(before, 0, size * sizeof(double))
+        if first < last and self.rows > rows:
+            memset(stage + rows * size, 0, (self.rows - rows) * size * sizeof(double))
+            self.more_stages(t, h, y, k)
+            rows = self.rows
+        for j in range(first, last):
+            self.weights((at[j] - t) / h, h, ends, w)
+            for q in range(self.copies):
+                row = <const double *>cnp.PyArray_DATA(g) + (q * T + j) * self.states
+                for i in range(self.states):
+                    before[q * self.states + i] += ends[0] * row[i]
+                    adjoint[q * self.states + i] += ends[1] * row[i]
+                    for r in range(rows):
+                        stage[r * size + q * self.states + i] += w[r] * row[i]
+        for r in range(rows - 1, 0, -1):
+            if r == self.stages:
+                memcpy(of_point, adjoint, size * sizeof(double))
+            else:
+                memset(of_point, 0, size * sizeof(double))
+            if is_nonzero(stage + r * size, size):
+                self.point(r, h, y, k, near)
+                pullback.pull(t + c[r] * h, near, stage + r * size, of_point)
+            a = <const double *>cnp.PyArray_DATA(self.a) + r * self.rows
+            for i in range(size):
+                before[i] += of_point[i]
+            for j in range(r):
+                if a[j] != 0.0:
+                    for i in range(size):
+                        stage[j * size + i] += h * a[j] * of_point[i]
+        memcpy(adjoint, before, size * sizeof(double))
+        return 0
+
+    cdef tuple again(self, Py_ssize_t first, Py_ssize_t last):
+        """Compute steps again; return the states at their starts and their stages."""
+        cdef cnp.ndarray states = np.empty((last - first + 1, self.size))
+        cdef cnp.ndarray slopes = np.empty((last - first, self.stages + 1, self.size))
+        cdef double *ends = doubles(self.ends)
+        cdef double *y = doubles(states)
+        cdef double *k = doubles(slopes)
+        cdef double t
+        cdef Py_ssize_t i
+        memcpy(y, doubles(self.kept) + first // self.stride * self.size, self.size * sizeof(double))
+        for i in range(first, last):
+            t = ends[i - 1] if i else self.t0
+            if i == first:
+                self.field.value(t, y, k)
+            else:
+                memcpy(k, k - self.size, self.size * sizeof(double))
+            self.step(t, ends[i] - t, y, k, y + self.size)
+            y += self.size
+            k += (self.stages + 1) * self.size
+        return states, slopes
+
+
+cdef bint is_nonzero(const double *x, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        if x[i] != 0.0:
+            return True
+    return False
+
+
+cdef cnp.ndarray longer(cnp.ndarray x):
+    """Return a copy with twice as many rows."""
+    found = np.empty((2 * len(x), *np.shape(x)[1:]))
+    found[:len(x)] = x
+    return found
+
+
+cdef int check_order(cnp.ndarray times, double direction) except -1:
+    """Raise if the times of output lie outside of the interval, or are not in order."""
+    cdef double *at = doubles(times)
+    cdef Py_ssize_t i
+    for i in range(2, times.shape[0]):
+        if not (direction * (at[i] - at[0]) >= 0 and direction * (at[1] - at[i]) >= 0):
+            raise GuardError("t_eval is not within t_span")
+        if i > 2 and not direction * (at[i] - at[i - 1]) > 0:
+            raise GuardError("t_eval is not sorted")
+    return 0

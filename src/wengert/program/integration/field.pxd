@@ -1,0 +1,27 @@
+# Interface of field.pyx, for the steppers.
+
+cimport numpy as cnp
+
+from wengert.program.vm.runner cimport Repeated
+
+
+cdef class Field:
+    cdef readonly Py_ssize_t copies, states, width, size, calls
+    cdef object program
+    cdef readonly cnp.ndarray x
+    cdef cnp.ndarray values
+    cdef double *at_x
+    cdef double *at_values
+    cdef Repeated run
+
+    cdef int point(self, double t, const double *y) except -1
+    cdef int value(self, double t, const double *y, double *f) except -1
+
+
+cdef class Pullback(Field):
+    cdef cnp.ndarray cotangents
+    cdef double *at_cotangents
+    cdef readonly cnp.ndarray parameters
+    cdef double *at_parameters
+
+    cdef int pull(self, double t, const double *y, const double *g, double *adjoint) except -1

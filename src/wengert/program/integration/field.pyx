@@ -1,0 +1,111 @@
+# Indices are computed here, never given by users:
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Right-hand sides of differential equations as programs that steppers call from C.
+
+The program of a right-hand side has one input, ``x = [t, y, p]``, or several of them one after the other, each with an
+output: the primal system, and systems of tangents.
+"""
+
+cimport numpy as cnp
+from libc.string cimport memcpy
+
+import numpy as np
+
+from wengert.errors import GuardError
+
+cnp.import_array()
+
+
+cdef class Field:
+    """A right-hand side bound to buffers; the parameters are constant.
+
+    Parameters
+    ----------
+    program : Program
+        From x to the slopes of each copy of the system.
+    copies, states : int
+        Number of copies of the system, and of states in each.
+    parameters : ndarray, shape (copies, m)
+    """
+
+    def __init__(self, program, Py_ssize_t copies, Py_ssize_t states, parameters):
+        self.copies, self.states, self.size = copies, states, copies * states
+        self.width = 1 + states + parameters.shape[1]
+        self.x = np.zeros((copies, self.width))
+        self.x[:, 1 + states:] = parameters
+        self.at_x = <double *>cnp.PyArray_DATA(self.x)
+        self.program, self.calls = program, 0
+        self.bind()
+
+    def bind(self):
+        self.values = np.zeros((self.copies, self.states))
+        self.at_values = <double *>cnp.PyArray_DATA(self.values)
+        self.run = self.program._vm.bound([self.x.reshape(-1)], [*self.values])
+
+    def at(self, double[::1] times, double[:, :, ::1] states):
+        """Return the slopes at times and states, both of shape (copies, len(times), states)."""
+        cdef cnp.ndarray found = np.empty((len(times), self.copies, self.states))
+        cdef cnp.ndarray rows = np.ascontiguousarray(np.swapaxes(states, 0, 1))
+        cdef Py_ssize_t i
+        for i in range(times.shape[0]):
+            self.value(times[i], <double *>cnp.PyArray_DATA(rows) + i * self.size,
+                       <double *>cnp.PyArray_DATA(found) + i * self.size)
+        return np.swapaxes(found, 0, 1)
+
+    def settle(self, bint is_kept=False):
+        """Tell the VM how often it ran; return its buffers, unless there will be more calls."""
+        self.run.count(self.calls)
+        self.calls = 0
+        if not is_kept:
+            self.run.release()
+
+    cdef int point(self, double t, const double *y) except -1:
+        """Set time and states."""
+        cdef Py_ssize_t k
+        self.at_x[0] = t
+        for k in range(self.copies):
+            memcpy(self.at_x + k * self.width + 1, y + k * self.states, self.states * sizeof(double))
+        return 0
+
+    cdef int value(self, double t, const double *y, double *f) except -1:
+        """Compute the slopes at a time and states."""
+        self.point(t, y)
+        self.calls += 1
+        if self.run.again() >= 0:
+            raise GuardError("the right-hand side takes a branch that was not recorded")
+        memcpy(f, self.at_values, self.size * sizeof(double))
+        return 0
+
+
+cdef class Pullback(Field):
+    """The pullback of a right-hand side, from x and cotangents of the slopes to that of x.
+
+    The cotangents of the parameters are summed in `parameters`, of shape (copies, m).
+    """
+
+    def bind(self):
+        self.values = np.zeros((self.copies, self.width))
+        self.at_values = <double *>cnp.PyArray_DATA(self.values)
+        self.cotangents = np.zeros((self.copies, self.states))
+        self.at_cotangents = <double *>cnp.PyArray_DATA(self.cotangents)
+        self.parameters = np.zeros((self.copies, self.width - 1 - self.states))
+        self.at_parameters = <double *>cnp.PyArray_DATA(self.parameters)
+        self.run = self.program._vm.bound([self.x.reshape(-1), *self.cotangents], [self.values.reshape(-1)])
+
+    cdef int pull(self, double t, const double *y, const double *g, double *adjoint) except -1:
+        """Add the cotangent of the states to `adjoint`."""
+        cdef Py_ssize_t k, i, count = self.width - 1 - self.states
+        cdef const double *found
+        self.point(t, y)
+        memcpy(self.at_cotangents, g, self.size * sizeof(double))
+        self.calls += 1
+        if self.run.again() >= 0:
+            raise GuardError("the right-hand side takes a branch that was not recorded")
+        for k in range(self.copies):
+            found = self.at_values + k * self.width + 1
+            for i in range(self.states):
+                adjoint[k * self.states + i] += found[i]
+            found += self.states
+            for i in range(count):
+                self.at_parameters[k * count + i] += found[i]
+        return 0

@@ -1,0 +1,105 @@
+"""Differential equations as programs: the right-hand side, its tangents and its pullback."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from wengert.program.derive import source_transform
+from wengert.program.ir.ir import Listing, kind_of
+from wengert.program.ir.opcodes import Op
+from wengert.program.ir.verify import Verifier, check_fields, expect, is_count
+from wengert.program.program import Program
+from wengert.program.signature import Form, Result, Slot
+
+_FLOAT = np.dtype(float)
+
+
+class System:
+    """A right-hand side with its tangents.
+
+    Parameters
+    ----------
+    program : Program
+        Its input is ``x = [t, y, p]`` for the right-hand side f(t, y, p), followed by ``[0, y_dot, p_dot]`` for each
+        tangent, all in one array. It has an output of shape (states,) for each.
+    copies, states : int
+        Number of outputs, and of states in each.
+    """
+
+    def __init__(self, program: Program, copies: int, states: int):
+        self.program, self.copies, self.states = program, copies, states
+        self._derived: dict[str, Any] = {}
+
+    @property
+    def parameters(self) -> int:
+        """Number of parameters."""
+        return self.program._example[0].size // self.copies - 1 - self.states
+
+    def pushed(self) -> System:
+        """Return the system with the tangent of each of its parts."""
+        return self._memoised("pushed", self._pushed)
+
+    def _pushed(self):
+        code = self.program._differentiable_ir()
+        (x,) = code.inputs
+        outputs = list(code.outputs)
+        longer = source_transform.pushed_forward(code, [(x, 1)], outputs, self.program._example)
+        longer.outputs = [*outputs, *longer.outputs]
+        example = np.concatenate(2 * self.program._example)
+        return System(self._made("tangent", joined(longer, 2), [example]), 2 * self.copies, self.states)
+
+    def pulled(self) -> Program:
+        """Return the program from x and cotangents of all outputs to that of x."""
+        return self._memoised("pulled", self._pulled)
+
+    def _pulled(self):
+        code, program = self.program._differentiable_ir(), self.program
+        seeds = [(y, 1 + k) for k, y in enumerate(code.outputs)]
+        longer = source_transform.pulled_back(code, seeds, code.inputs, program._example, program._exact)
+        return self._made("pullback", longer, [*program._example, *np.ones((self.copies, self.states))])
+
+    def _made(self, word, listing, example):
+        made = self.program._like(f"{word} of {self.program._name}", listing, Result(Slot(0)))
+        made._form, made._example = Form(tuple(example), {}), example
+        return made
+
+    def _memoised(self, key: str, make: Callable) -> Any:
+        if key not in self._derived:
+            self._derived[key] = make()
+        return self._derived[key]
+
+    def __getstate__(self):
+        return {**self.__dict__, "_derived": {}}
+
+    def __deepcopy__(self, memo):
+        return copy.copy(self)
+
+    def check_parts(self, verifier: Verifier) -> None:
+        """Raise `MalformedProgram` unless the program has these copies and states; see `ir.verify`."""
+        check_fields(self, {"program": Program, "copies": is_count, "states": is_count, "_derived": dict})
+        verifier.check(self.program)
+        code = self.program._listing
+        expect(not self._derived and self.copies > 0 and self.states > 0, "has a system without states")
+        expect(len(code.inputs) == 1 and len(code.outputs) == self.copies, "has a system of another structure")
+        dtype, shape, _ = kind_of(code, code.inputs[0])
+        is_right = dtype == _FLOAT and len(shape) == 1 and shape[0] % self.copies == 0
+        expect(is_right and shape[0] // self.copies > self.states, "has a system with other inputs")
+        types = [kind_of(code, v)[:2] for v in code.outputs]
+        expect(all(type == (_FLOAT, (self.states,)) for type in types), "has a system with other outputs")
+
+
+def joined(code: Listing, count: int) -> Listing:
+    """Return a program with `count` inputs of the same type as one with a single input, in which they are parts."""
+    dtype, (n,), _ = kind_of(code, code.inputs[0])
+    made, of = Listing(), np.full(len(code), -1, dtype=np.int32)
+    x = made.add(Op.INPUT, (dtype, (count * n,), None), 0)
+    for v in code.inputs:
+        of[v] = made.part(x, (8 * n * int(code.a[v]), (n,), (8,)), dtype)
+    rest = np.setdiff1d(np.arange(len(code), dtype=np.int32), code.inputs)
+    made.take(code, rest.astype(np.int32), of)
+    made.inputs, made.outputs = [x], [int(of[v]) for v in code.outputs]
+    return made

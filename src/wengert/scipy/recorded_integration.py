@@ -1,0 +1,172 @@
+"""`scipy.integrate.solve_ivp` in programs: one instruction that integrates without Python.
+
+The right-hand side is traced at unknown time and state, within the recording of the function that integrates; what it
+reads from there are its parameters (see `wengert.implicit.recorded`).
+The steps are SciPy's up to rounding.
+What a program can't hold, because its shape depends on values or because it needs a check of the derivative that reads
+the steps, is refused, and the function runs eagerly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import wengert.numpy as wnp
+from wengert.containers import plain_copy
+from wengert.core.levels import running
+from wengert.core.operands.var import holds_traced, is_traced
+from wengert.errors import GuardError, UnsupportedFunctionError
+from wengert.implicit.recorded import Part, sliced
+from wengert.program.derivatives import NotDerivable
+from wengert.program.integration.calls import Integration, integration_row
+from wengert.program.integration.system import System
+from wengert.program.ir.call import FOLDS, PRODUCTS, Operand
+from wengert.program.ir.call import Call as ProgramCall
+from wengert.program.ir.opcode_table import OPCODES
+from wengert.program.ir.opcodes import Op
+from wengert.program.passes import pipeline
+from wengert.program.program import Program
+from wengert.program.signature import Form, Result, Slot
+from wengert.program.tracing.closure import NotHere, NotReplayable
+from wengert.program.tracing.trace import recording
+from wengert.scipy.results import recorded_result
+
+#: options of SciPy's explicit methods
+OPTIONS = {"rtol", "atol", "first_step", "max_step"}
+
+#: instructions without a jump: continuous functions, and those that move elements
+CONTINUOUS = {
+    *map(int, OPCODES.values()),
+    *map(int, (Op.INPUT, Op.CONST, Op.ARRAY, Op.LOAD, Op.VIEW, Op.PACK, Op.PLACE, Op.PUT, Op.SUM)),
+    *map(int, (Op.GATHER, Op.SCATTER)),
+}
+
+_EPS = np.finfo(float).eps
+
+
+def is_continuous(code: Any) -> bool:
+    """Return whether the function of an IR has no branches, comparisons and calls at which it might jump."""
+    return all(map(_is_continuous, code.calls)) and (CONTINUOUS | {int(Op.CALL)}).issuperset(code.op.tolist())
+
+
+def _is_continuous(call):
+    row = call.row
+    if row is None or row.kind == "constant" or row.selects is not None or row.choices:
+        return False
+    return row.curvature in ("none", "cross") or row.scalars in PRODUCTS | FOLDS
+
+
+def recorded_solution(name: str, f: Callable, span: tuple, y0: Any, method: str, call: dict, memory: float) -> Any:
+    """Append an integration to the recording, and return its result, of SciPy's form.
+
+    Parameters
+    ----------
+    name : str
+        Of the function in error messages.
+    f : callable
+        The right-hand side as a function of time and state, on traced values.
+    span, y0, method : tuple, ndarray, str
+        Ends of the interval, initial state of shape (n,), and the name of the method.
+    call : dict
+        The other arguments of SciPy's function.
+    memory : float
+        Bytes for the steps in a reverse sweep.
+
+    Raises
+    ------
+    NotReplayable
+        If a program can't hold the integration.
+    """
+    around = recording.get()
+    times = call["t_eval"]
+    options = _options(name, {key: x for key, x in call.items() if key not in _PLAIN}, np.size(y0))
+    _refuse(name, y0, times, call)
+    times = times if is_traced(times) else np.asarray(times, dtype=float).reshape(-1)
+    if any(map(is_traced, (*span, times))):
+        every = wnp.concatenate([wnp.stack([x if is_traced(x) else float(x) for x in span]), times])
+    else:
+        every = np.array([*span, *times], dtype=float)
+    y = _integrated(around, name, f, every, y0, method, options, memory)
+    message = "The solver successfully reached the end of the integration interval."
+    fields = {"sol": None, "t_events": None, "y_events": None, "status": 0, "message": message, "success": True}
+    return recorded_result(t=times, y=y.T, **fields)
+
+
+#: arguments of SciPy's function that are not options of its method
+_PLAIN = ("t_eval", "dense_output", "events", "vectorized", "args", "jac", "jac_sparsity", "lband", "uband")
+
+
+def _refuse(name, y0, times, call):
+    if call["events"] is not None or call["dense_output"]:
+        raise NotReplayable(f"{name} with events or dense output cannot be recorded")
+    if times is None:
+        raise NotReplayable(f"{name}: the number of steps depends on values, so that a program needs t_eval")
+    if y0.dtype != np.float64 or not 0 < np.size(times):
+        raise NotReplayable(f"{name} of complex states, or without times of output, cannot be recorded")
+
+
+def _options(name, options, n):
+    """Return the options of a stepper."""
+    if holds_traced(options) or not options.keys() <= OPTIONS:
+        raise NotReplayable(f"{name} has options that cannot be recorded")
+    rtol, atol = (np.asarray(options.get(key, default), dtype=float) for key, default in _TOLERANCES)
+    if rtol.shape not in ((), (n,)) or atol.shape not in ((), (n,)) or (rtol < 100 * _EPS).any() or (atol < 0).any():
+        raise NotReplayable(f"{name} has tolerances of which SciPy warns")
+    first, most = options.get("first_step"), options.get("max_step", np.inf)
+    if not most > 0 or not (first is None or first > 0):
+        raise NotReplayable(f"{name} has a step size that is not positive")
+    tolerances = {"rtol": np.ascontiguousarray(np.broadcast_to(rtol, n))}
+    tolerances["atol"] = np.ascontiguousarray(np.broadcast_to(atol, n))
+    return {**tolerances, "first_step": None if first is None else float(first), "max_step": float(most)}
+
+
+_TOLERANCES = (("rtol", 1e-3), ("atol", 1e-6))
+
+
+def _integrated(around, name, f, times, y0, method, options, memory):
+    """Append the call, and return its result of shape (T, n)."""
+    code, n = around.code, np.size(y0)
+    plain = [np.ascontiguousarray(plain_copy(x), dtype=float) for x in (times, y0)]
+    x = np.concatenate([plain[0][:1], plain[1]])
+    # within the levels that run here: a recording inside a derivative is refused by the caller
+    assert len(running.get()) == 1
+    part = sliced(around, lambda z: f(z[0], z[1:]), x, (n,), name)
+    leaves = part.leaves
+    values = [np.array(plain_copy(around.value(v)), dtype=float, order="C") for v in leaves]
+    system = _system(around, name, part, [x, *values], n)
+    call = Integration(system, [np.shape(v) for v in values], method, options, memory, plain[0].size)
+    try:
+        found = call(plain[0], plain[1], *values)
+    except GuardError as error:
+        raise NotHere(f"{name}: {error}") from None
+    args: list = []
+    operands: list = []
+    code.run()
+    for value, given in zip(plain, (times, y0)):
+        args.append(Operand(len(operands)) if is_traced(given) else value)
+        operands += [code.output(given)] if is_traced(given) else []
+    args += [Operand(len(operands) + k) for k in range(len(leaves))]
+    operands += leaves
+    if not operands:
+        return found[0]
+    made = ProgramCall(call, tuple(args), {}, operands, integration_row)
+    return around.called(made, (np.dtype(float), call.shape, None), found)[0]
+
+
+def _system(around, name, part: Part, values, n):
+    """Return the right-hand side as a system."""
+    listing = part.joined(around.code.listing, part.leaves)
+    if not is_continuous(listing):
+        raise NotReplayable(f"{name}: the right-hand side may jump, so that its steps have to be checked")
+    exact, disabled = around.exact, around.disabled
+    listing = pipeline.run("trace", listing, pipeline.Options(exact, disabled=disabled)).code
+    example = np.concatenate([np.ravel(x) for x in values])
+    made = Program(f"{name}: right-hand side", listing, Form((example,), {}), Result(Slot(0)), exact, [example])
+    made._disabled = disabled
+    try:
+        return System(made, 1, n)
+    except (NotDerivable, UnsupportedFunctionError) as error:
+        raise NotReplayable(f"{name}: {error}") from error
