@@ -35,7 +35,7 @@ _FLOAT = np.dtype(float)
 MAX_KEPT = 16_000_000
 
 #: difference of solutions, relative to the tolerance, that rounding may cause by changing the step sizes
-AMPLIFIED = 1e-5
+AMPLIFIED = 1e-2
 
 
 class Integration:
@@ -142,6 +142,18 @@ class Integration:
 
     # -- related calls
 
+    def tiered(self, tier: str) -> Integration:
+        """Return the call for a tier of the VM: its programs run on that tier too."""
+        program = self.system.program
+        if tier == program._tier:
+            return self
+        if tier not in self._derived:
+            system = System(program.tiered(tier), self.system.copies, self.system.states)
+            self._derived[tier] = Integration(
+                system, self.shapes, self.method, self.options, self.memory, self.count
+            )
+        return self._derived[tier]
+
     @property
     def adjoint(self) -> Adjoint:
         """The call of the adjoint."""
@@ -236,6 +248,10 @@ class Adjoint:
         """As that of the integration."""
         return self.integration.rounding
 
+    def tiered(self, tier: str) -> Adjoint:
+        """Return the call for a tier of the VM."""
+        return self.integration.tiered(tier).adjoint
+
     def __call__(self, g, times, *operands):
         return self.integration.adjoint_of(g, times, operands)
 
@@ -294,6 +310,10 @@ class Moved:
     def __init__(self, integration: Integration, what: str):
         self.integration, self.what = integration, what
         self.__name__ = self.__qualname__ = f"times of solve_ivp ({what})"
+
+    def tiered(self, tier: str) -> Moved:
+        """Return the call for a tier of the VM."""
+        return Moved(self.integration.tiered(tier), self.what)
 
     def __call__(self, *arguments):
         count = _MOVED[self.what]

@@ -118,6 +118,8 @@ cdef int set_step(Machine vm, Py_ssize_t i, tuple given) except -1:
         python = given[1]
         if type(python.compute) is Loop:
             python.compute = LoopKernel(python.compute, vm.tier, vm.disabled)
+        elif hasattr(python.compute, "tiered"):
+            python.compute = python.compute.tiered(vm.tier)
         vm.python[i] = python
     elif step.kind == WG_NUMBERS:
         step.code = <const wg_code *>keep_array(vm, given[1], np.int32)
