@@ -29,7 +29,8 @@ MSVC = ["/std:c11", "/O2", "/fp:precise"]
 FAST, PLAIN, QUICK = "-O3", "-O1", "-Og"
 LEVELS = {
     **dict.fromkeys(["core.tape.kernel", "core.tape.memory", "core.modes.pullback", "core.operands.var"], FAST),
-    **dict.fromkeys(["rules.scipy.spline_places", "program.integration.field", "program.integration.explicit"], FAST),
+    "rules.scipy.spline_places": FAST,
+    **dict.fromkeys(["program.integration." + name for name in ("field", "stepper", "explicit", "collocation")], FAST),
     **dict.fromkeys(["core.dispatch.arguments", "core.dispatch.dispatch", "core.dispatch.methods"], QUICK),
     **dict.fromkeys(["core.frames", "core.modes.nested"], QUICK),
     **dict.fromkeys(["program.tracing.ssa", "program.derive.source_transform", "program.passes.scalarise"], QUICK),

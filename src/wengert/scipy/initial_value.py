@@ -32,7 +32,7 @@ from wengert.implicit.factors import Diagonal
 from wengert.implicit.recorded import is_recorded
 from wengert.implicit.stripped import Abstracted, stripped
 from wengert.implicit.theorem import check_replayable, in_derivative, plain_function, plain_solver, with_bits
-from wengert.program.integration.calls import METHODS
+from wengert.program.integration import methods
 from wengert.scipy import sensitivities, steps
 from wengert.scipy.jumps import change, jump_between, moves
 from wengert.scipy.mirror import check_plain
@@ -127,7 +127,7 @@ def solve_ivp(
     call = dict(t_eval=t_eval, dense_output=dense_output, events=events, vectorized=vectorized, args=args, **options)
     if not in_derivative():
         return scipy.integrate.solve_ivp(fun, t_span, y0, method, **call)
-    if is_recorded() and (name := name_of(method)) in METHODS:
+    if is_recorded() and (name := name_of(method)) in methods.NAMES:
         f = right_hand_side(fun, tuple(args or ()), vectorized, False)
         given = call | {"t_eval": None if t_eval is None else vector(t_eval)}
         return recorded_solution(

@@ -27,15 +27,7 @@ from wengert.checkpointing.run import checkpoint
 from wengert.containers import plain_copy
 from wengert.implicit.factors import Matrix
 from wengert.implicit.theorem import solved_once
-
-#: matrix of the Radau IIA method of order 5; the stages are at `_radau.C`
-_S6 = 6**0.5
-RADAU = np.array([
-    [(88 - 7 * _S6) / 360, (296 - 169 * _S6) / 1800, (-2 + 3 * _S6) / 225],
-    [(296 + 169 * _S6) / 1800, (88 + 7 * _S6) / 360, (-2 - 3 * _S6) / 225],
-    [(16 - _S6) / 36, (16 + _S6) / 36, 1 / 9],
-])
-
+from wengert.program.integration.methods import RADAU
 
 #: number of steps, from one that was first rejected on, in which the right-hand side may jump
 DOUBTED = 3

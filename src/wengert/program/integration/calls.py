@@ -22,6 +22,7 @@ import numpy as np
 
 from wengert import registry
 from wengert.program.derivatives import NotDerivable
+from wengert.program.integration import field, methods
 from wengert.program.integration.system import System
 from wengert.program.ir.call import Call, Operand
 from wengert.program.ir.ir import Listing, c_strides
@@ -61,7 +62,7 @@ class Integration:
 
     def __init__(self, system: System, shapes: list, method: str, options: dict, memory: float, count: int):
         self.system, self.shapes, self.method = system, shapes, method
-        self.options, self.memory, self.count = options, memory, count
+        self.options, self.memory, self.count = options, float(memory), count
         self.__name__ = self.__qualname__ = "solve_ivp"
         self._kept: list = []  # steps of the last run, with its operands, while there is an adjoint
         self._derived: dict[str, Any] = {}
@@ -101,30 +102,29 @@ class Integration:
 
     def run(self, times, start, parameters, memory):
         """Integrate; return the stepper, if `memory` is given and holds all steps, and the result."""
-        import scipy.integrate
-
-        from wengert.program.integration.explicit import Explicit
-        from wengert.program.integration.field import Field
-
-        system = self.system
-        field = Field(system.program, system.copies, system.states, parameters)
-        stepper = Explicit(getattr(scipy.integrate, self.method), self.options, memory or 0.0)
-        y = np.empty((system.copies, len(times) - 2, system.states))
-        stepper.run(field, np.ascontiguousarray(times), start, y, memory is not None)
-        field.settle(memory is not None)
+        system, primal = self.system, self.system.primal
+        y = np.empty(self.shape)
+        times, keeps = np.ascontiguousarray(times), memory is not None
+        fields = [field.Field(system.program, system.copies, system.states, parameters)]
+        stepper, is_implicit = methods.stepper(self.method, self.options, memory or 0.0)
+        if is_implicit:
+            given = (1, system.states, parameters[:1])
+            fields.append(fields[0] if system.copies == 1 else field.Field(primal.program, *given))
+            fields.append(field.Jacobian(primal.jacobian(), *given))
+        stepper.run(*fields, times, start, y, keeps)
+        for each in {id(each): each for each in fields}.values():
+            each.settle(keeps)
         return stepper, y
 
     def adjoint_of(self, g, times, operands):
         """Return the adjoints of initial states and parameters."""
-        from wengert.program.integration.field import Pullback
-
         system = self.system
         start, parameters = self.packed(operands)
         known = (times.tobytes(), start.tobytes(), parameters.tobytes())
         kept = self._kept.pop() if self._kept else None
         if kept is None or kept[:3] != known:
             kept = (*known, self.run(times, start, parameters, self.memory)[0])
-        pullback = Pullback(system.pulled(), system.copies, system.states, parameters)
+        pullback = field.Pullback(system.pulled(), system.copies, system.states, parameters)
         found = kept[3].adjoint(pullback, np.ascontiguousarray(g))
         pullback.settle()
         self._kept[:] = [kept]
@@ -132,12 +132,10 @@ class Integration:
 
     def slopes(self, times, states, parameters):
         """Return the slopes at times, of the same shape as states, (copies, len(times), states)."""
-        from wengert.program.integration.field import Field
-
         system = self.system
-        field = Field(system.program, system.copies, system.states, parameters)
-        found = field.at(np.array(times), np.ascontiguousarray(states))
-        field.settle()
+        slopes = field.Field(system.program, system.copies, system.states, parameters)
+        found = slopes.at(np.array(times), np.ascontiguousarray(states))
+        slopes.settle()
         return found
 
     # -- related calls
@@ -148,10 +146,8 @@ class Integration:
         if tier == program._tier:
             return self
         if tier not in self._derived:
-            system = System(program.tiered(tier), self.system.copies, self.system.states)
-            self._derived[tier] = Integration(
-                system, self.shapes, self.method, self.options, self.memory, self.count
-            )
+            options = self.method, self.options, self.memory, self.count
+            self._derived[tier] = Integration(self.system.tiered(tier), self.shapes, *options)
         return self._derived[tier]
 
     @property
@@ -215,7 +211,7 @@ class Integration:
 
     def check_operands(self, args: tuple, types: list, verifier: Verifier) -> None:
         """Raise `MalformedProgram` unless the arguments are times, states and parameters."""
-        fields = {"system": System, "shapes": list, "method": METHODS.__contains__, "options": dict, "memory": float}
+        fields = {"system": System, "shapes": list, "method": methods.NAMES.__contains__, "options": dict, "memory": float}
         check_fields(self, fields | {"count": is_count, "_kept": list, "_derived": dict})
         self.system.check_parts(verifier)
         q, states = self.system.copies, self.system.states
@@ -471,9 +467,6 @@ class _Builder:
 def _no_rule(*args, **kwargs):
     raise NotDerivable("solutions of differential equations are differentiated only as programs")
 
-
-#: SciPy's methods with a stepper
-METHODS = ("RK23", "RK45", "DOP853")
 
 #: primitives of the calls; they are differentiated only as IR
 integration_row = registry.Primitive(

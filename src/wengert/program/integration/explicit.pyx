@@ -16,52 +16,36 @@ doi:10.1090/S0025-5718-99-01027-3
 
 cimport numpy as cnp
 from cpython.exc cimport PyErr_CheckSignals
-from libc.math cimport INFINITY, fabs, fmax, fmin, nextafter, pow, sqrt
+from libc.math cimport fabs, fmax, fmin, pow, sqrt
 from libc.string cimport memcpy, memset
 
 from wengert.program.integration.field cimport Field, Pullback
+from wengert.program.integration.stepper cimport SIGNALS_EVERY, Stepper, doubles, is_nonzero, longer
 
 import numpy as np
-
-from wengert.errors import GuardError
 
 cnp.import_array()
 
 cdef double SAFETY = 0.9, MIN_FACTOR = 0.2, MAX_FACTOR = 10.0       # SciPy's, of the next step size
 
 cdef enum:
-    SIGNALS_EVERY = 64          # steps after which Python's signals are handled
     POLYNOMIAL, DOP853          # interpolants
 
 
-cdef double *doubles(array):
-    return <double *>cnp.PyArray_DATA(<cnp.ndarray>array)
+cdef class Explicit(Stepper):
+    """An integration by an explicit method; `method` is SciPy's class, whose coefficients are used."""
 
-
-cdef class Explicit:
-    """An integration by an explicit method.
-
-    Parameters
-    ----------
-    method : type
-        SciPy's class, whose coefficients are used.
-    options : dict
-        "rtol" and "atol", arrays of the states; "first_step", or None; "max_step".
-    memory : float
-        Bytes for the states and stages of steps; if there are more, only some states are kept.
-    """
-
-    cdef Py_ssize_t stages, rows, size, states, copies, order, power, count, stride, limit
+    cdef Py_ssize_t stages, rows, order, power, stride
     cdef int interpolant
-    cdef cnp.ndarray a, b, c, e3, e5, p, rtol, atol
-    cdef double first_step, max_step, exponent, t0, t1, direction
+    cdef cnp.ndarray a, c, e3, e5, p
+    cdef double exponent
     cdef bint is_full
-    cdef Field field
-    cdef cnp.ndarray times, ends, kept, slopes      # times of output; ends of steps; states at starts; stages of steps
+    cdef cnp.ndarray kept, slopes                   # states at the starts of steps; stages of steps
     cdef cnp.ndarray work                           # two vectors
 
     def __init__(self, method, dict options, double memory):
         cdef Py_ssize_t extra = 0
+        Stepper.__init__(self, options, memory)
         self.stages, self.order = method.n_stages, method.error_estimator_order
         self.interpolant = DOP853 if hasattr(method, "A_EXTRA") else POLYNOMIAL
         if self.interpolant == DOP853:
@@ -79,10 +63,6 @@ cdef class Explicit:
             self.e5, self.p = np.array(method.E, order="C"), np.array(method.P, order="C")
         self.power = self.p.shape[1] if not extra else self.p.shape[0]
         self.exponent = -1.0 / (self.order + 1)
-        self.rtol, self.atol = options["rtol"], options["atol"]
-        self.first_step = options["first_step"] or 0.0
-        self.max_step = options["max_step"]
-        self.limit = <Py_ssize_t>min(memory, 1e18)
 
     # ---- the steps
 
@@ -91,38 +71,26 @@ cdef class Explicit:
 
         `out` has the shape (copies, len(times) - 2, states). With `keep`, what the adjoint needs is stored.
         """
-        cdef double *at = doubles(times)
-        cdef Py_ssize_t T = times.shape[0] - 2, done = 0, first
-        cdef double t, h, h_abs, new, min_step, norm, factor
+        cdef Py_ssize_t done = 0, first
+        cdef double t, h, h_abs, new, norm, factor
         cdef bint was_rejected
         cdef cnp.ndarray y = np.array(y0, dtype=float).reshape(-1), k = np.zeros((self.rows, y.size))
-        cdef double *ys
-        cdef double *ks = doubles(k)
         cdef cnp.ndarray after = np.empty(y.size)
+        cdef double *ys = doubles(y)
+        cdef double *ks = doubles(k)
         cdef double *news = doubles(after)
-        self.field, self.size, self.states, self.copies = field, y.size, field.states, field.copies
-        self.times, self.work = times, np.empty((2, y.size))
-        self.t0, self.t1 = at[0], at[1]
-        if not (at[0] < at[1] or at[0] > at[1]):
-            raise GuardError("an interval of length zero is not integrated by programs")
-        self.direction = 1.0 if at[1] > at[0] else -1.0
-        check_order(times, self.direction)
-        self.count, self.stride, self.is_full = 0, 1, keep
+        self.begin(field, times)
+        self.work, self.stride, self.is_full = np.empty((2, y.size)), 1, keep
         if keep:
-            self.ends, self.kept, self.slopes = np.empty(64), np.empty((64, y.size)), np.empty((64, self.stages + 1, y.size))
-        ys, t = doubles(y), at[0]
+            self.kept, self.slopes = np.empty((64, y.size)), np.empty((64, self.stages + 1, y.size))
+        t = self.t0
         field.value(t, ys, ks)
-        h_abs = self.first_step if self.first_step else self.initial_step(t, ys, ks)
+        h_abs = self.initial_step(field, ys, ks, self.order)
         while self.direction * (t - self.t1) < 0:
-            min_step = 10 * fabs(nextafter(t, self.direction * INFINITY) - t)
-            h_abs = fmin(fmax(h_abs, min_step), self.max_step)
-            was_rejected = False
+            h_abs, was_rejected = self.limited(t, h_abs), False
             while True:
-                if not h_abs >= min_step:
-                    raise GuardError(f"the integration fails at t = {t:.6g}: the step size becomes too small")
-                new = t + h_abs * self.direction
-                if self.direction * (new - self.t1) > 0:
-                    new = self.t1
+                self.check_size(t, h_abs)
+                new = self.next_time(t, h_abs)
                 h = new - t
                 h_abs = fabs(h)
                 self.step(t, h, ys, ks, news)
@@ -135,43 +103,15 @@ cdef class Explicit:
                 was_rejected = True
             if keep:
                 self.keep_step(new, ys, ks)
-            first = done
-            while done < T and self.direction * (at[2 + done] - new) <= 0:
-                done += 1
+            first, done = done, self.until(new, done)
             if done > first:
-                self.write(t, h, ys, news, ks, at + 2, first, done, T, doubles(out))
+                self.write(t, h, ys, news, ks, first, done, doubles(out))
             memcpy(ks, ks + self.stages * self.size, self.size * sizeof(double))
             memcpy(ys, news, self.size * sizeof(double))
             t = new
             self.count += 1
             if self.count % SIGNALS_EVERY == 0:
                 PyErr_CheckSignals()
-
-    cdef double initial_step(self, double t, const double *y, const double *f) except -1:
-        """Return SciPy's first step size."""
-        cdef double *near = doubles(self.work)
-        cdef double *g = near + self.size
-        cdef double *rtol = doubles(self.rtol)
-        cdef double *atol = doubles(self.atol)
-        cdef double d0 = 0.0, d1 = 0.0, d2 = 0.0, h0, h1, length = fabs(self.t1 - self.t0), scale
-        cdef Py_ssize_t i
-        for i in range(self.states):
-            scale = atol[i] + fabs(y[i]) * rtol[i]
-            d0 += (y[i] / scale) ** 2
-            d1 += (f[i] / scale) ** 2
-        d0, d1 = sqrt(d0 / self.states), sqrt(d1 / self.states)
-        h0 = fmin(1e-6 if d0 < 1e-5 or d1 < 1e-5 else 0.01 * d0 / d1, length)
-        for i in range(self.size):
-            near[i] = y[i] + h0 * self.direction * f[i]
-        self.field.value(t + h0 * self.direction, near, g)
-        for i in range(self.states):
-            d2 += ((g[i] - f[i]) / (atol[i] + fabs(y[i]) * rtol[i])) ** 2
-        d2 = sqrt(d2 / self.states) / h0
-        if d1 <= 1e-15 and d2 <= 1e-15:
-            h1 = fmax(1e-6, h0 * 1e-3)
-        else:
-            h1 = pow(0.01 / fmax(d1, d2), 1.0 / (self.order + 1))
-        return fmin(fmin(100 * h0, h1), fmin(length, self.max_step))
 
     cdef void point(self, Py_ssize_t r, double h, const double *y, const double *k, double *found) noexcept nogil:
         """Compute the state at which stage `r` is evaluated."""
@@ -264,17 +204,19 @@ cdef class Explicit:
         w[0] += h * (c[1] - c[2])
         w[self.stages] -= h * c[2]
 
-    cdef int write(self, double t, double h, const double *y, const double *new, double *k, const double *times,
-                   Py_ssize_t first, Py_ssize_t last, Py_ssize_t T, double *out) except -1:
+    cdef int write(self, double t, double h, const double *y, const double *new, double *k, Py_ssize_t first,
+                   Py_ssize_t last, double *out) except -1:
         """Write the states at some times within a step."""
         cdef double w[32]
+        cdef double *at = doubles(self.times) + 2
+        cdef Py_ssize_t T = self.times.shape[0] - 2
         cdef double ends[2]
         cdef double *place
         cdef Py_ssize_t i, j, r, q
         if self.interpolant == DOP853:
             self.more_stages(t, h, y, k)
         for j in range(first, last):
-            self.weights((times[j] - t) / h, h, ends, w)
+            self.weights((at[j] - t) / h, h, ends, w)
             for q in range(self.copies):
                 place = out + (q * T + j) * self.states
                 for i in range(self.states):
@@ -288,9 +230,7 @@ cdef class Explicit:
     cdef int keep_step(self, double end, const double *y, const double *k) except -1:
         """Store a step: its end, the state at its start, and the stages while there is memory."""
         cdef Py_ssize_t i = self.count, line = self.size * sizeof(double), row = i // self.stride
-        if i == self.ends.shape[0]:
-            self.ends = longer(self.ends)
-        (doubles(self.ends))[i] = end
+        self.keep_end(end)
         if i % self.stride == 0:
             if row == self.kept.shape[0]:
                 if not self.is_full and self.kept.nbytes > self.limit // 4:
@@ -318,7 +258,6 @@ cdef class Explicit:
         """
         cdef Py_ssize_t done = self.times.shape[0] - 2, first, last = self.count, before, i, size = self.size
         cdef Py_ssize_t line = size * sizeof(double), block = (self.stages + 1) * size
-        cdef double *at = doubles(self.times) + 2
         cdef double *ends = doubles(self.ends)
         cdef cnp.ndarray states, slopes, adjoint = np.zeros((2, size)), stage = np.zeros((self.rows, size))
         cdef cnp.ndarray k = np.zeros((self.rows, size))
@@ -331,8 +270,7 @@ cdef class Explicit:
                 states, slopes = self.again(first, last)
             for i in range(last - 1, first - 1, -1):
                 start, before = ends[i - 1] if i else self.t0, done
-                while done > 0 and (i == 0 or self.direction * (at[done - 1] - start) > 0):
-                    done -= 1
+                done = self.after(start, done, i)
                 memcpy(doubles(k), doubles(slopes) + (i - first) * block, block * sizeof(double))
                 memcpy(doubles(stage) + self.stages * size, doubles(stage), line)   # that of the next step's first
                 memset(doubles(stage), 0, self.stages * line)
@@ -414,30 +352,3 @@ cdef class Explicit:
             y += self.size
             k += (self.stages + 1) * self.size
         return states, slopes
-
-
-cdef bint is_nonzero(const double *x, Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t i
-    for i in range(n):
-        if x[i] != 0.0:
-            return True
-    return False
-
-
-cdef cnp.ndarray longer(cnp.ndarray x):
-    """Return a copy with twice as many rows."""
-    found = np.empty((2 * len(x), *np.shape(x)[1:]))
-    found[:len(x)] = x
-    return found
-
-
-cdef int check_order(cnp.ndarray times, double direction) except -1:
-    """Raise if the times of output lie outside of the interval, or are not in order."""
-    cdef double *at = doubles(times)
-    cdef Py_ssize_t i
-    for i in range(2, times.shape[0]):
-        if not (direction * (at[i] - at[0]) >= 0 and direction * (at[1] - at[i]) >= 0):
-            raise GuardError("t_eval is not within t_span")
-        if i > 2 and not direction * (at[i] - at[i - 1]) > 0:
-            raise GuardError("t_eval is not sorted")
-    return 0

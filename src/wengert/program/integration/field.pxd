@@ -24,4 +24,11 @@ cdef class Pullback(Field):
     cdef readonly cnp.ndarray parameters
     cdef double *at_parameters
 
-    cdef int pull(self, double t, const double *y, const double *g, double *adjoint) except -1
+    cdef int pull(self, double t, const double *y, const double *g, double *adjoint, bint adds_parameters=*) except -1
+
+
+cdef class Jacobian(Field):
+    cdef cnp.ndarray state
+    cdef double *at_state
+
+    cdef int slopes(self, double t, const double *y) except -1

@@ -92,8 +92,9 @@ cdef class Pullback(Field):
         self.at_parameters = <double *>cnp.PyArray_DATA(self.parameters)
         self.run = self.program._vm.bound([self.x.reshape(-1), *self.cotangents], [self.values.reshape(-1)])
 
-    cdef int pull(self, double t, const double *y, const double *g, double *adjoint) except -1:
-        """Add the cotangent of the states to `adjoint`."""
+    cdef int pull(self, double t, const double *y, const double *g, double *adjoint,
+                  bint adds_parameters=True) except -1:
+        """Add the cotangent of the states to `adjoint`, and that of the parameters to `parameters`."""
         cdef Py_ssize_t k, i, count = self.width - 1 - self.states
         cdef const double *found
         self.point(t, y)
@@ -106,6 +107,37 @@ cdef class Pullback(Field):
             for i in range(self.states):
                 adjoint[k * self.states + i] += found[i]
             found += self.states
-            for i in range(count):
+            for i in range(count if adds_parameters else 0):
                 self.at_parameters[k * count + i] += found[i]
         return 0
+
+
+cdef class Jacobian(Field):
+    """The Jacobian of a right-hand side in the state, by a program of the state and of x; `values` is the matrix."""
+
+    def bind(self):
+        self.values = np.zeros((self.states, self.states))
+        self.at_values = <double *>cnp.PyArray_DATA(self.values)
+        self.state = np.zeros(self.states)
+        self.at_state = <double *>cnp.PyArray_DATA(self.state)
+        self.run = None
+        if self.program._runs_per_call == 1:
+            self.run = self.program._vm.bound([self.state, self.x.reshape(-1)], [self.values])
+
+    def settle(self, bint is_kept=False):
+        if self.run is not None:
+            Field.settle(self, is_kept)
+
+    cdef int slopes(self, double t, const double *y) except -1:
+        """Compute the matrix."""
+        self.at_x[0] = t
+        memcpy(self.at_state, y, self.states * sizeof(double))
+        self.calls += 1
+        if self.run is None:
+            found = self.program._try_execute([self.state, self.x.reshape(-1)])
+            if type(found) is not int:
+                self.values[...] = found[0]
+                return 0
+        elif self.run.again() < 0:
+            return 0
+        raise GuardError("the right-hand side takes a branch that was not recorded")

@@ -30,8 +30,9 @@ class System:
         Number of outputs, and of states in each.
     """
 
-    def __init__(self, program: Program, copies: int, states: int):
+    def __init__(self, program: Program, copies: int, states: int, primal: System | None = None):
         self.program, self.copies, self.states = program, copies, states
+        self.primal = self if primal is None else primal  # the system without tangents
         self._derived: dict[str, Any] = {}
 
     @property
@@ -50,7 +51,7 @@ class System:
         longer = source_transform.pushed_forward(code, [(x, 1)], outputs, self.program._example)
         longer.outputs = [*outputs, *longer.outputs]
         example = np.concatenate(2 * self.program._example)
-        return System(self._made("tangent", joined(longer, 2), [example]), 2 * self.copies, self.states)
+        return System(self._made("tangent", joined(longer, 2), [example]), 2 * self.copies, self.states, self.primal)
 
     def pulled(self) -> Program:
         """Return the program from x and cotangents of all outputs to that of x."""
@@ -61,6 +62,27 @@ class System:
         seeds = [(y, 1 + k) for k, y in enumerate(code.outputs)]
         longer = source_transform.pulled_back(code, seeds, code.inputs, program._example, program._exact)
         return self._made("pullback", longer, [*program._example, *np.ones((self.copies, self.states))])
+
+    def jacobian(self) -> Program:
+        """Return the program from the state and x to the Jacobian in the state, of a system without tangents."""
+        return self._memoised("jacobian", self._jacobian)
+
+    def _jacobian(self):
+        code, n = self.program._differentiable_ir(), self.states
+        made, of = Listing(), np.full(len(code), -1, dtype=np.int32)
+        type = kind_of(code, code.inputs[0])
+        made.inputs = [made.add(Op.INPUT, (_FLOAT, (n,), None), 0), made.add(Op.INPUT, type, 1)]
+        of[code.inputs[0]] = made.place(made.inputs[1], (8, (n,), (8,)), made.inputs[0], type)
+        rest = np.setdiff1d(np.arange(len(code), dtype=np.int32), code.inputs)
+        made.take(code, rest.astype(np.int32), of)
+        made.outputs = [int(of[v]) for v in code.outputs]
+        (x,) = self.program._example
+        return self._made("of the state", made, [x[1 : 1 + n].copy(), x]).jacobian()
+
+    def tiered(self, tier: str) -> System:
+        """Return this system on a tier of the VM."""
+        primal = None if self.primal is self else self.primal.tiered(tier)
+        return System(self.program.tiered(tier), self.copies, self.states, primal)
 
     def _made(self, word, listing, example):
         made = self.program._like(f"{word} of {self.program._name}", listing, Result(Slot(0)))
@@ -80,7 +102,12 @@ class System:
 
     def check_parts(self, verifier: Verifier) -> None:
         """Raise `MalformedProgram` unless the program has these copies and states; see `ir.verify`."""
-        check_fields(self, {"program": Program, "copies": is_count, "states": is_count, "_derived": dict})
+        fields = {"program": Program, "copies": is_count, "states": is_count, "primal": System, "_derived": dict}
+        check_fields(self, fields)
+        if self.primal is not self:
+            self.primal.check_parts(verifier)
+            alike = self.primal.copies == 1, self.primal.states == self.states, self.primal.primal is self.primal
+            expect(all(alike) and self.primal.parameters == self.parameters, "has tangents of another system")
         verifier.check(self.program)
         code = self.program._listing
         expect(not self._derived and self.copies > 0 and self.states > 0, "has a system without states")

@@ -1,0 +1,419 @@
+# Indices are computed here, never given by users:
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""The Radau IIA method of order 5, with SciPy's control of steps, and its tangents and adjoint.
+
+The stages Z of a step from y over h solve ``Z[i] = h sum_j A[i, j] f(t + c[j] h, y + Z[j])``, and the step ends at
+``y + Z[2]``.  The primal system is solved by simplified Newton iterations.  Its tangents and the adjoint then follow
+from linear equations with the matrix ``M = I - h (A x J)`` of the Jacobians J at the stages, by the implicit function
+theorem; tangents of tangents have the same matrix.
+
+References
+----------
+Hairer and Wanner (1996), Solving Ordinary Differential Equations II, section IV.8.
+"""
+
+cimport numpy as cnp
+from cpython.exc cimport PyErr_CheckSignals
+from libc.math cimport fabs, fmax, fmin, isfinite, pow, sqrt
+from libc.string cimport memcpy, memset
+
+from wengert.program.integration.factor cimport Factor
+from wengert.program.integration.field cimport Field, Jacobian, Pullback
+from wengert.program.integration.stepper cimport SIGNALS_EVERY, Stepper, doubles, is_nonzero, longer
+
+import numpy as np
+
+from wengert.errors import GuardError
+
+cnp.import_array()
+
+cdef enum:
+    MAX_ITERATIONS = 6
+
+cdef double MIN_FACTOR = 0.2, MAX_FACTOR = 10.0         # SciPy's, of the next step size
+cdef double EPS = np.finfo(float).eps
+
+
+cdef class Collocation(Stepper):
+    """An integration.
+
+    Parameters
+    ----------
+    module : module
+        SciPy's, whose coefficients are used.
+    matrix : ndarray, shape (3, 3)
+        The matrix A of the method.
+    options, memory
+        See `Stepper`.
+    """
+
+    cdef Jacobian jacobian
+    cdef Field primal
+    cdef Factor single, pair, exact
+    cdef cnp.ndarray slopes, before                     # the Jacobian of the iterations; the last step: y and its stages
+    cdef cnp.ndarray starts, stages                     # kept: the states at the starts of steps, and their stages
+    cdef cnp.ndarray work
+    cdef double a[3][3]
+    cdef double p[3][3]
+    cdef double to[3][3]                                # to the eigenvectors of inv(A), and back
+    cdef double back[3][3]
+    cdef double c[3]
+    cdef double e[3]
+    cdef double mu, mu_real, mu_imag, tolerance, h_before, rate
+    cdef Py_ssize_t iterations
+
+    def __init__(self, module, matrix, dict options, double memory):
+        cdef Py_ssize_t i, j
+        Stepper.__init__(self, options, memory)
+        for i in range(3):
+            self.c[i], self.e[i] = module.C[i], module.E[i]
+            for j in range(3):
+                self.a[i][j], self.p[i][j] = matrix[i, j], module.P[i, j]
+                self.to[i][j], self.back[i][j] = module.TI[i, j], module.T[i, j]
+        self.mu, self.mu_real, self.mu_imag = module.MU_REAL, module.MU_COMPLEX.real, module.MU_COMPLEX.imag
+        cdef double rtol = np.min(self.rtol)
+        self.tolerance = fmax(10 * EPS / rtol, fmin(0.03, sqrt(rtol)))
+
+    # ---- the steps
+
+    def run(self, Field field, Field primal, Jacobian jacobian, cnp.ndarray times, cnp.ndarray y0, cnp.ndarray out,
+            bint keep):
+        """Integrate from ``times[0]`` to ``times[1]``; write the states at ``times[2:]`` to `out`.
+
+        `out` has the shape (copies, len(times) - 2, states). With `keep`, what the adjoint needs is stored.
+        """
+        cdef Py_ssize_t done = 0, first, i, n
+        cdef double t, h, h_abs, new, factor, safety, proposed, norm
+        cdef double last_size = 0.0, last_norm = 0.0    # of the step before; 0: there is none
+        cdef bint is_current = True, has_factors = False, was_rejected, has_converged, again
+        cdef cnp.ndarray y = np.array(y0, dtype=float).reshape(-1), stages = np.zeros((3, y.size))
+        cdef double *ys = doubles(y)
+        cdef double *z = doubles(stages)
+        cdef double *f
+        self.begin(field, times)
+        n = self.states
+        self.primal, self.jacobian, self.h_before = primal, jacobian, 0.0
+        self.single, self.pair, self.exact = Factor(n, False), Factor(n, True), Factor(3 * n, False)
+        self.before, self.work, self.slopes = np.zeros((4, n)), np.zeros((12, self.size)), np.zeros((n, n))
+        slope = np.zeros(n)
+        f = doubles(slope)
+        if keep:
+            self.starts, self.stages = np.empty((16, self.size)), np.empty((16, 3, self.size))
+        t = self.t0
+        primal.value(t, ys, f)
+        h_abs = self.initial_step(primal, ys, f, 3)
+        self.differentiate(t, ys)
+        while self.direction * (t - self.t1) < 0:
+            proposed = h_abs
+            h_abs, was_rejected = self.limited(t, h_abs), False
+            if h_abs != proposed:
+                last_size = 0.0
+            while True:
+                self.check_size(t, h_abs)
+                new = self.next_time(t, h_abs)
+                h = new - t
+                h_abs = fabs(h)
+                has_converged = False
+                while not has_converged:
+                    if not has_factors:
+                        self.factorise(h)
+                        has_factors = True
+                    has_converged = self.iterate(t, h, ys, z)
+                    if not has_converged:
+                        if is_current:
+                            break
+                        self.differentiate(t, ys)
+                        is_current, has_factors = True, False
+                if not has_converged:
+                    h_abs *= 0.5
+                    has_factors = False
+                    continue
+                norm = self.error(t, h, ys, f, z, was_rejected)
+                safety = 0.9 * (2 * MAX_ITERATIONS + 1) / (2 * MAX_ITERATIONS + self.iterations)
+                if norm <= 1:
+                    break
+                h_abs *= fmax(MIN_FACTOR, safety * predicted(h_abs, last_size, norm, last_norm)) if norm == norm else 0.5
+                has_factors, was_rejected = False, True
+            again = self.iterations > 2 and self.rate > 1e-3
+            factor = fmin(MAX_FACTOR, safety * predicted(h_abs, last_size, norm, last_norm))
+            if again or factor >= 1.2:
+                has_factors = False
+            else:
+                factor = 1.0
+            if self.copies > 1:
+                self.push(t, h, ys, z)
+            if keep:
+                self.keep_step(new, ys, z)
+            first, done = done, self.until(new, done)
+            if done > first:
+                self.write(t, h, ys, z, first, done, doubles(out))
+            memcpy(doubles(self.before), ys, n * sizeof(double))
+            for i in range(3):
+                memcpy(doubles(self.before) + (1 + i) * n, z + i * self.size, n * sizeof(double))
+            for i in range(self.size):
+                ys[i] += z[2 * self.size + i]
+            primal.value(new, ys, f)
+            if again:
+                self.differentiate(new, ys)
+            is_current = again
+            last_size, last_norm, self.h_before, t = proposed, norm, h, new
+            h_abs *= factor
+            self.count += 1
+            if self.count % SIGNALS_EVERY == 0:
+                PyErr_CheckSignals()
+
+    cdef int differentiate(self, double t, const double *y) except -1:
+        """Compute the Jacobian of the iterations."""
+        self.jacobian.slopes(t, y)
+        memcpy(doubles(self.slopes), self.jacobian.at_values, self.states * self.states * sizeof(double))
+        return 0
+
+    cdef int factorise(self, double h) except -1:
+        """Factorise the matrices of the iterations for a step size."""
+        cdef const double *slopes = doubles(self.slopes)
+        cdef Py_ssize_t i, n = self.states
+        for i in range(n * n):
+            self.single.a[i] = -slopes[i]
+            self.pair.a[2 * i], self.pair.a[2 * i + 1] = -slopes[i], 0.0
+        for i in range(0, n * n, n + 1):
+            self.single.a[i] += self.mu / h
+            self.pair.a[2 * i] += self.mu_real / h
+            self.pair.a[2 * i + 1] += self.mu_imag / h
+        self.single.factor()
+        self.pair.factor()
+        return 0
+
+    cdef bint iterate(self, double t, double h, const double *y, double *z) except -1:
+        """Solve the equations of a step by simplified Newton iterations; return whether these have converged."""
+        cdef Py_ssize_t i, j, n = self.states, size = self.size
+        cdef double *w = doubles(self.work)             # stages in the other basis, their changes, and slopes
+        cdef double *dw = w + 3 * size
+        cdef double *f = w + 6 * size
+        cdef double *near = w + 9 * size
+        cdef double *pairs = w + 10 * size              # complex numbers
+        cdef const double *last = doubles(self.before)
+        cdef double weights[3]
+        cdef double x, norm = 0.0, last_norm = -1.0
+        for i in range(3):
+            if self.count == 0:
+                memset(z + i * size, 0, n * sizeof(double))
+                continue
+            self.weights(1.0 + self.c[i] * h / self.h_before, weights)
+            for j in range(n):
+                z[i * size + j] = (last[j] + weights[0] * last[n + j] + weights[1] * last[2 * n + j]
+                                   + weights[2] * last[3 * n + j] - y[j])
+        self.change(self.to, z, w)
+        self.rate = -1.0
+        for self.iterations in range(1, MAX_ITERATIONS + 1):
+            for i in range(3):
+                for j in range(n):
+                    near[j] = y[j] + z[i * size + j]
+                self.primal.value(t + self.c[i] * h, near, f + i * size)
+                for j in range(n):
+                    if not isfinite(f[i * size + j]):
+                        return False
+            self.change(self.to, f, dw)
+            for j in range(n):
+                dw[j] -= self.mu / h * w[j]
+                pairs[2 * j] = dw[size + j] - (self.mu_real * w[size + j] - self.mu_imag * w[2 * size + j]) / h
+                pairs[2 * j + 1] = dw[2 * size + j] - (self.mu_real * w[2 * size + j] + self.mu_imag * w[size + j]) / h
+            self.single.solve(dw, False)
+            self.pair.solve(pairs, False)
+            for j in range(n):
+                dw[size + j], dw[2 * size + j] = pairs[2 * j], pairs[2 * j + 1]
+            norm = 0.0
+            for i in range(3):
+                x = self.norm(dw + i * size, y, NULL)
+                norm += x * x
+            norm = sqrt(norm / 3.0)
+            if last_norm >= 0.0:
+                self.rate = norm / last_norm
+                if not self.rate < 1 or (pow(self.rate, MAX_ITERATIONS + 1 - self.iterations) / (1 - self.rate) * norm
+                                         > self.tolerance):
+                    return False
+            for i in range(3):
+                for j in range(n):
+                    w[i * size + j] += dw[i * size + j]
+            self.change(self.back, w, z)
+            if norm == 0 or self.rate >= 0.0 and self.rate / (1 - self.rate) * norm < self.tolerance:
+                return True
+            last_norm = norm
+        return False
+
+    cdef void change(self, double[3] *matrix, const double *x, double *found) noexcept nogil:
+        """Multiply three vectors of states by a matrix."""
+        cdef Py_ssize_t i, j, size = self.size
+        for i in range(3):
+            for j in range(self.states):
+                found[i * size + j] = matrix[i][0] * x[j] + matrix[i][1] * x[size + j] + matrix[i][2] * x[2 * size + j]
+
+    cdef double error(self, double t, double h, const double *y, const double *f, const double *z,
+                      bint was_rejected) except? -1:
+        """Return the norm of the estimated error of a step."""
+        cdef Py_ssize_t i, n = self.states, size = self.size
+        cdef double *end = doubles(self.work)
+        cdef double *change = end + size
+        cdef double *found = change + size
+        cdef double norm
+        for i in range(n):
+            end[i] = y[i] + z[2 * size + i]
+            change[i] = (self.e[0] * z[i] + self.e[1] * z[size + i] + self.e[2] * z[2 * size + i]) / h
+            found[i] = f[i] + change[i]
+        self.single.solve(found, False)
+        norm = self.norm(found, y, end)
+        if was_rejected and norm > 1:
+            for i in range(n):
+                found[i] += y[i]
+            self.primal.value(t, found, found)
+            for i in range(n):
+                found[i] += change[i]
+            self.single.solve(found, False)
+            norm = self.norm(found, y, end)
+        return norm
+
+    cdef void weights(self, double x, double *w) noexcept nogil:
+        """Compute the weights of the stages in the solution at a fraction `x` of a step."""
+        cdef Py_ssize_t i
+        for i in range(3):
+            w[i] = x * (self.p[i][0] + x * (self.p[i][1] + x * self.p[i][2]))
+
+    cdef int write(self, double t, double h, const double *y, const double *z, Py_ssize_t first, Py_ssize_t last,
+                   double *out) except -1:
+        """Write the states at some times within a step."""
+        cdef double w[3]
+        cdef double *at = doubles(self.times) + 2
+        cdef Py_ssize_t i, j, k, q, T = self.times.shape[0] - 2
+        for j in range(first, last):
+            self.weights((at[j] - t) / h, w)
+            for q in range(self.copies):
+                for i in range(self.states):
+                    k = q * self.states + i
+                    out[(q * T + j) * self.states + i] = (
+                        y[k] + w[0] * z[k] + w[1] * z[self.size + k] + w[2] * z[2 * self.size + k])
+        return 0
+
+    # ---- derivatives
+
+    cdef int linearise(self, double t, double h, const double *y, const double *z) except -1:
+        """Factorise the matrix of the equations of a step."""
+        cdef Py_ssize_t i, j, k, m, n = self.states
+        cdef double *near = doubles(self.work)
+        cdef const double *slopes = self.jacobian.at_values
+        for j in range(3):
+            for k in range(n):
+                near[k] = y[k] + z[j * self.size + k]
+            self.jacobian.slopes(t + self.c[j] * h, near)
+            for i in range(3):
+                for k in range(n):
+                    for m in range(n):
+                        self.exact.a[(i * n + k) * 3 * n + j * n + m] = -h * self.a[i][j] * slopes[k * n + m]
+        for i in range(0, 9 * n * n, 3 * n + 1):
+            self.exact.a[i] += 1.0
+        self.exact.factor()
+        return 0
+
+    cdef int push(self, double t, double h, const double *y, double *z) except -1:
+        """Compute the stages of the tangents, one after the other."""
+        cdef Py_ssize_t i, j, k, q, n = self.states, size = self.size
+        cdef double *b = doubles(self.work)             # has 3 n numbers
+        cdef double *near = b + 3 * size
+        cdef double *f = near + size
+        self.linearise(t, h, y, z)
+        for q in range(1, self.copies):
+            for i in range(3):
+                memset(z + i * size + q * n, 0, (self.copies - q) * n * sizeof(double))
+            for j in range(3):
+                for k in range(size):
+                    near[k] = y[k] + z[j * size + k]
+                self.field.value(t + self.c[j] * h, near, f + j * size)
+            for i in range(3):
+                for k in range(n):
+                    b[i * n + k] = h * (self.a[i][0] * f[q * n + k] + self.a[i][1] * f[size + q * n + k]
+                                        + self.a[i][2] * f[2 * size + q * n + k])
+            self.exact.solve(b, False)
+            for i in range(3):
+                memcpy(z + i * size + q * n, b + i * n, n * sizeof(double))
+        return 0
+
+    cdef int keep_step(self, double end, const double *y, const double *z) except -1:
+        """Store a step: its end, the state at its start, and its stages."""
+        self.keep_end(end)
+        if self.count == self.starts.shape[0]:
+            if 2 * self.stages.nbytes > self.limit:
+                raise GuardError("the steps need more memory than they may take")
+            self.starts, self.stages = longer(self.starts), longer(self.stages)
+        memcpy(doubles(self.starts) + self.count * self.size, y, self.size * sizeof(double))
+        memcpy(doubles(self.stages) + 3 * self.count * self.size, z, 3 * self.size * sizeof(double))
+        return 0
+
+    def adjoint(self, Pullback pullback, cnp.ndarray g):
+        """Return the adjoint of the initial state, given that of the results of a run that was kept.
+
+        `g` has the shape (copies, len(times) - 2, states). The adjoint of the parameters is ``pullback.parameters``.
+        """
+        cdef Py_ssize_t done = self.times.shape[0] - 2, before, i
+        cdef cnp.ndarray adjoint = np.zeros(self.size), work = np.zeros((11, self.size))
+        cdef double start
+        for i in range(self.count - 1, -1, -1):
+            start, before = doubles(self.ends)[i - 1] if i else self.t0, done
+            done = self.after(start, done, i)
+            self.pull_step(start, doubles(self.ends)[i] - start, doubles(self.starts) + i * self.size,
+                           doubles(self.stages) + 3 * i * self.size, g, done, before, doubles(adjoint), doubles(work),
+                           pullback)
+            if i % SIGNALS_EVERY == 0:
+                PyErr_CheckSignals()
+        return adjoint
+
+    cdef int pull_step(self, double t, double h, const double *y, const double *z, cnp.ndarray g, Py_ssize_t first,
+                       Py_ssize_t last, double *adjoint, double *work, Pullback pullback) except -1:
+        """Pull the adjoint of the state at the end of a step back to its start."""
+        cdef Py_ssize_t i, j, k, q, n = self.states, size = self.size, T = self.times.shape[0] - 2
+        cdef double *of_stages = work                   # adjoints of the stages, then those of their equations
+        cdef double *of_slopes = work + 3 * size
+        cdef double *others = work + 6 * size
+        cdef double *b = work + 7 * size
+        cdef double *near = work + 10 * size
+        cdef double w[3]
+        cdef const double *row
+        memset(of_stages, 0, 2 * size * sizeof(double))
+        memcpy(of_stages + 2 * size, adjoint, size * sizeof(double))
+        for j in range(first, last):
+            self.weights((doubles(self.times)[2 + j] - t) / h, w)
+            for q in range(self.copies):
+                row = <const double *>cnp.PyArray_DATA(g) + (q * T + j) * n
+                for k in range(n):
+                    adjoint[q * n + k] += row[k]
+                    for i in range(3):
+                        of_stages[i * size + q * n + k] += w[i] * row[k]
+        if not is_nonzero(of_stages, 3 * size):
+            return 0
+        self.linearise(t, h, y, z)
+        memset(of_slopes, 0, 3 * size * sizeof(double))
+        for q in range(self.copies - 1, -1, -1):
+            for j in range(3):                          # tangents after this one depend on it
+                memcpy(b + j * n, of_stages + j * size + q * n, n * sizeof(double))
+                if q < self.copies - 1:
+                    memset(others, 0, size * sizeof(double))
+                    for k in range(size):
+                        near[k] = y[k] + z[j * size + k]
+                    pullback.pull(t + self.c[j] * h, near, of_slopes + j * size, others, False)
+                    for k in range(n):
+                        b[j * n + k] += others[q * n + k]
+            self.exact.solve(b, True)
+            for j in range(3):
+                for k in range(n):
+                    of_slopes[j * size + q * n + k] = h * (
+                        self.a[0][j] * b[k] + self.a[1][j] * b[n + k] + self.a[2][j] * b[2 * n + k])
+        for j in range(3):
+            for k in range(size):
+                near[k] = y[k] + z[j * size + k]
+            pullback.pull(t + self.c[j] * h, near, of_slopes + j * size, adjoint)
+        return 0
+
+
+cdef double predicted(double size, double last_size, double norm, double last_norm) noexcept nogil:
+    """Return the factor of the next step size that the errors of two steps predict."""
+    cdef double factor = 1.0
+    if last_size > 0.0 and norm > 0.0:
+        factor = fmin(1.0, size / last_size * pow(last_norm / norm, 0.25))
+    return factor * pow(norm, -0.25)

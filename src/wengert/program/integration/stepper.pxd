@@ -1,0 +1,31 @@
+# Interface of stepper.pyx, for the methods.
+
+cimport numpy as cnp
+
+from wengert.program.integration.field cimport Field
+
+
+cdef enum:
+    SIGNALS_EVERY = 64          # steps after which Python's signals are handled
+
+
+cdef double *doubles(array)
+cdef bint is_nonzero(const double *x, Py_ssize_t n) noexcept nogil
+cdef cnp.ndarray longer(cnp.ndarray x)
+
+
+cdef class Stepper:
+    cdef Py_ssize_t states, copies, size, count, limit
+    cdef cnp.ndarray rtol, atol, times, ends
+    cdef double first_step, max_step, t0, t1, direction, smallest
+    cdef Field field
+
+    cdef int begin(self, Field field, cnp.ndarray times) except -1
+    cdef double initial_step(self, Field field, const double *y, const double *f, Py_ssize_t order) except -1
+    cdef double limited(self, double t, double h) noexcept nogil
+    cdef int check_size(self, double t, double h) except -1
+    cdef double next_time(self, double t, double h) noexcept nogil
+    cdef double norm(self, const double *error, const double *y, const double *new) noexcept nogil
+    cdef Py_ssize_t until(self, double end, Py_ssize_t done) noexcept nogil
+    cdef Py_ssize_t after(self, double start, Py_ssize_t done, Py_ssize_t step) noexcept nogil
+    cdef int keep_end(self, double end) except -1

@@ -1,0 +1,150 @@
+# Indices are computed here, never given by users:
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Control of step sizes and times that SciPy's methods have in common.
+
+The first `states` numbers of the state control the steps; others, tangents, follow them.
+
+References
+----------
+Hairer, Norsett and Wanner (1993), Solving Ordinary Differential Equations I, section II.4.
+"""
+
+cimport numpy as cnp
+from libc.math cimport INFINITY, fabs, fmax, fmin, nextafter, pow, sqrt
+
+import numpy as np
+
+from wengert.errors import GuardError
+
+cnp.import_array()
+
+
+cdef double *doubles(array):
+    return <double *>cnp.PyArray_DATA(<cnp.ndarray>array)
+
+
+cdef bint is_nonzero(const double *x, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        if x[i] != 0.0:
+            return True
+    return False
+
+
+cdef cnp.ndarray longer(cnp.ndarray x):
+    """Return a copy with twice as many rows."""
+    found = np.empty((2 * len(x), *np.shape(x)[1:]))
+    found[:len(x)] = x
+    return found
+
+
+cdef class Stepper:
+    """An integration.
+
+    Parameters
+    ----------
+    options : dict
+        "rtol" and "atol", arrays of the states; "first_step", or None; "max_step".
+    memory : float
+        Bytes for the steps that the adjoint needs; if there are more, some are computed again.
+    """
+
+    def __init__(self, dict options, double memory):
+        self.rtol, self.atol = options["rtol"], options["atol"]
+        self.first_step, self.max_step = options["first_step"] or 0.0, options["max_step"]
+        self.limit = <Py_ssize_t>min(memory, 1e18)
+
+    cdef int begin(self, Field field, cnp.ndarray times) except -1:
+        """Set the right-hand side and the times: start, end, and those of output."""
+        cdef double *at = doubles(times)
+        cdef Py_ssize_t i
+        self.field, self.times, self.count = field, times, 0
+        self.size, self.states, self.copies = field.size, field.states, field.copies
+        self.t0, self.t1, self.ends = at[0], at[1], np.empty(64)
+        if not (at[0] < at[1] or at[0] > at[1]):
+            raise GuardError("an interval of length zero is not integrated by programs")
+        self.direction = 1.0 if at[1] > at[0] else -1.0
+        for i in range(2, times.shape[0]):
+            if not (self.direction * (at[i] - at[0]) >= 0 and self.direction * (at[1] - at[i]) >= 0):
+                raise GuardError("t_eval is not within t_span")
+            if i > 2 and not self.direction * (at[i] - at[i - 1]) > 0:
+                raise GuardError("t_eval is not sorted")
+        if self.first_step > fabs(self.t1 - self.t0):
+            raise GuardError("first_step exceeds the interval")
+        return 0
+
+    cdef double initial_step(self, Field field, const double *y, const double *f, Py_ssize_t order) except -1:
+        """Return the first step size that is given, or SciPy's."""
+        cdef cnp.ndarray work = np.empty((2, field.size))
+        cdef double *near = doubles(work)
+        cdef double *g = near + field.size
+        cdef double *rtol = doubles(self.rtol)
+        cdef double *atol = doubles(self.atol)
+        cdef double d0 = 0.0, d1 = 0.0, d2 = 0.0, h0, h1, length = fabs(self.t1 - self.t0), scale
+        cdef Py_ssize_t i
+        if self.first_step:
+            return self.first_step
+        for i in range(self.states):
+            scale = atol[i] + fabs(y[i]) * rtol[i]
+            d0 += (y[i] / scale) ** 2
+            d1 += (f[i] / scale) ** 2
+        d0, d1 = sqrt(d0 / self.states), sqrt(d1 / self.states)
+        h0 = fmin(1e-6 if d0 < 1e-5 or d1 < 1e-5 else 0.01 * d0 / d1, length)
+        for i in range(field.size):
+            near[i] = y[i] + h0 * self.direction * f[i]
+        field.value(self.t0 + h0 * self.direction, near, g)
+        for i in range(self.states):
+            d2 += ((g[i] - f[i]) / (atol[i] + fabs(y[i]) * rtol[i])) ** 2
+        d2 = sqrt(d2 / self.states) / h0
+        if d1 <= 1e-15 and d2 <= 1e-15:
+            h1 = fmax(1e-6, h0 * 1e-3)
+        else:
+            h1 = pow(0.01 / fmax(d1, d2), 1.0 / (order + 1))
+        return fmin(fmin(100 * h0, h1), fmin(length, self.max_step))
+
+    cdef double limited(self, double t, double h) noexcept nogil:
+        """Return a step size within the limits; sets the smallest one."""
+        self.smallest = 10 * fabs(nextafter(t, self.direction * INFINITY) - t)
+        return self.max_step if h > self.max_step else self.smallest if h < self.smallest else h
+
+    cdef int check_size(self, double t, double h) except -1:
+        if not h >= self.smallest:
+            raise GuardError(f"the integration fails at t = {t:.6g}: the step size becomes too small")
+        return 0
+
+    cdef double next_time(self, double t, double h) noexcept nogil:
+        """Return the end of a step, at most that of the interval."""
+        cdef double new = t + h * self.direction
+        return self.t1 if self.direction * (new - self.t1) > 0 else new
+
+    cdef double norm(self, const double *error, const double *y, const double *new) noexcept nogil:
+        """Return the root mean square of an error relative to the tolerances; without `new`, those at `y`."""
+        cdef const double *rtol = <const double *>cnp.PyArray_DATA(self.rtol)
+        cdef const double *atol = <const double *>cnp.PyArray_DATA(self.atol)
+        cdef double total = 0.0, most
+        cdef Py_ssize_t i
+        for i in range(self.states):
+            most = fabs(y[i]) if new == NULL else fmax(fabs(y[i]), fabs(new[i]))
+            total += (error[i] / (atol[i] + most * rtol[i])) ** 2
+        return sqrt(total / self.states)
+
+    cdef Py_ssize_t until(self, double end, Py_ssize_t done) noexcept nogil:
+        """Return how many times of output lie up to `end`, given that `done` do."""
+        cdef const double *at = <const double *>cnp.PyArray_DATA(self.times) + 2
+        while done < self.times.shape[0] - 2 and self.direction * (at[done] - end) <= 0:
+            done += 1
+        return done
+
+    cdef Py_ssize_t after(self, double start, Py_ssize_t done, Py_ssize_t step) noexcept nogil:
+        """Return how many times of output lie before the step from `start`, given that `done` lie before its end."""
+        cdef const double *at = <const double *>cnp.PyArray_DATA(self.times) + 2
+        while done > 0 and (step == 0 or self.direction * (at[done - 1] - start) > 0):
+            done -= 1
+        return done
+
+    cdef int keep_end(self, double end) except -1:
+        """Store the end of a step."""
+        if self.count == self.ends.shape[0]:
+            self.ends = longer(self.ends)
+        doubles(self.ends)[self.count] = end
+        return 0
