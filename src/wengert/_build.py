@@ -27,10 +27,11 @@ MSVC = ["/std:c11", "/O2", "/fp:precise"]
 # Modules that mostly call Python gain nothing from optimisation, but have the longest C
 # (benchmarks/instructions.py).
 FAST, PLAIN, QUICK = "-O3", "-O1", "-Og"
+_INTEGRATION = "field", "stepper", "explicit", "collocation", "backward"
 LEVELS = {
     **dict.fromkeys(["core.tape.kernel", "core.tape.memory", "core.modes.pullback", "core.operands.var"], FAST),
     "rules.scipy.spline_places": FAST,
-    **dict.fromkeys(["program.integration." + name for name in ("field", "stepper", "explicit", "collocation")], FAST),
+    **dict.fromkeys(["program.integration." + name for name in _INTEGRATION], FAST),
     **dict.fromkeys(["core.dispatch.arguments", "core.dispatch.dispatch", "core.dispatch.methods"], QUICK),
     **dict.fromkeys(["core.frames", "core.modes.nested"], QUICK),
     **dict.fromkeys(["program.tracing.ssa", "program.derive.source_transform", "program.passes.scalarise"], QUICK),

@@ -9,7 +9,7 @@ import numpy as np
 
 #: SciPy's methods with a stepper, explicit and implicit
 EXPLICIT = ("RK23", "RK45", "DOP853")
-IMPLICIT = ("Radau",)
+IMPLICIT = ("Radau", "BDF")
 NAMES = EXPLICIT + IMPLICIT
 
 _ROOT = math.sqrt(6)
@@ -30,6 +30,10 @@ def stepper(name: str, options: dict, memory: float) -> tuple[Any, bool]:
         from wengert.program.integration.explicit import Explicit
 
         return Explicit(getattr(rk, name), options, memory), False
+    if name == "BDF":
+        from wengert.program.integration.backward import Backward
+
+        return Backward(options, memory), True
     from scipy.integrate._ivp import radau
 
     from wengert.program.integration.collocation import Collocation
