@@ -9,8 +9,8 @@ the steps, is refused, and the function runs eagerly.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -81,7 +81,9 @@ def recorded_solution(name: str, f: Callable, span: tuple, y0: Any, method: str,
         If a program can't hold the integration.
     """
     around = recording.get()
-    times = call["t_eval"]
+    times, is_last = call["t_eval"], call["t_eval"] is None
+    if is_last:
+        times = wnp.reshape(span[1], (1,)) if is_traced(span[1]) else np.array([float(span[1])])
     options = _options(name, {key: x for key, x in call.items() if key not in _PLAIN}, np.size(y0))
     _refuse(name, y0, times, call)
     times = times if is_traced(times) else np.asarray(times, dtype=float).reshape(-1)
@@ -92,7 +94,65 @@ def recorded_solution(name: str, f: Callable, span: tuple, y0: Any, method: str,
     y = _integrated(around, name, f, every, y0, method, options, memory)
     message = "The solver successfully reached the end of the integration interval."
     fields = {"sol": None, "t_events": None, "y_events": None, "status": 0, "message": message, "success": True}
+    if is_last:
+        return recorded_result(t=Last(name, times[0]), y=Last(name, y[0]), **fields)
     return recorded_result(t=times, y=y.T, **fields)
+
+
+class Last:
+    """Stands for an array whose last axis, of all steps, has an unknown length: only the last items can be read.
+
+    Parameters
+    ----------
+    name : str
+        Of the function in error messages.
+    items : ndarray or scalar
+        The last items, possibly traced.
+    is_transposed : bool
+        Whether that axis is the first one.
+    """
+
+    def __init__(self, name: str, items: Any, is_transposed: bool = False):
+        self._name, self._items, self._is_transposed = name, items, is_transposed
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return items at index -1 of the last axis, or a part of the others."""
+        keys = key if type(key) is tuple else (key,)
+        ndim = np.ndim(self._items)
+        if len(keys) == 2 and keys[0] is Ellipsis:
+            keys = (*[slice(None)] * (0 if self._is_transposed else ndim), keys[1])
+        last, others = (keys[0], keys[1:]) if self._is_transposed else (keys[-1], keys[:-1])
+        if len(others) == ndim - 1 and len(keys) == ndim and not self._is_transposed:
+            return Last(self._name, self._items[key])  # rows of all steps
+        if not isinstance(last, (int, np.integer)) or last != -1 or len(others) > ndim:
+            return self._refuse()
+        return self._items[others] if others else self._items if self._is_transposed or not ndim else self._refuse()
+
+    def __iter__(self) -> Iterator:
+        if self._is_transposed or not np.ndim(self._items):
+            self._refuse()
+        return iter([self[k] for k in range(len(self._items))])
+
+    @property
+    def T(self) -> Last:
+        """The transposed array."""
+        return Last(self._name, self._items, not self._is_transposed) if np.ndim(self._items) else self
+
+    def _refuse(self) -> NoReturn:
+        raise NotReplayable(
+            f"{self._name}: the number of steps depends on values: pass t_eval, or read only the last state, y[:, -1]"
+        )
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__") and name != "__array__":
+            raise AttributeError(name)
+        return self._refuse()
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+        return self._refuse()
+
+    def __len__(self) -> NoReturn:
+        return self._refuse()
 
 
 #: arguments of SciPy's function that are not options of its method
@@ -102,8 +162,6 @@ _PLAIN = ("t_eval", "dense_output", "events", "vectorized", "args", "jac", "jac_
 def _refuse(name, y0, times, call):
     if call["events"] is not None or call["dense_output"]:
         raise NotReplayable(f"{name} with events or dense output cannot be recorded")
-    if times is None:
-        raise NotReplayable(f"{name}: the number of steps depends on values, so that a program needs t_eval")
     if y0.dtype != np.float64 or not 0 < np.size(times):
         raise NotReplayable(f"{name} of complex states, or without times of output, cannot be recorded")
 

@@ -35,8 +35,12 @@ _FLOAT = np.dtype(float)
 #: bytes of steps that a call keeps for the adjoint that follows with the same operands
 MAX_KEPT = 16_000_000
 
-#: difference of solutions, relative to the tolerance, that rounding may cause by changing the step sizes
-AMPLIFIED = 1e-2
+#: differences of solutions and of their derivatives from those of SciPy's steps, relative to the tolerance: rounding
+#: changes step sizes a little, and implicit methods get exact Jacobians, where SciPy takes differences
+MAX_DEVIATION = {False: (1e-2, 1.0), True: (1e1, 1e5)}
+
+#: limit of these differences, relative to the result
+MAX_RELATIVE = 0.1
 
 
 class Integration:
@@ -170,8 +174,13 @@ class Integration:
 
     @property
     def rounding(self) -> float:
-        """Difference from SciPy's integration, in ulps: rounding changes the step sizes a little."""
-        return float(AMPLIFIED * self.options["rtol"].max() / np.finfo(float).eps)
+        """Difference from SciPy's integration, in ulps."""
+        return self.deviation(self.system.copies > 1)
+
+    def deviation(self, is_derivative: bool) -> float:
+        """Return the difference from SciPy's solution or its derivatives, in ulps."""
+        factor = MAX_DEVIATION[self.method in methods.IMPLICIT][is_derivative]
+        return float(min(factor * self.options["rtol"].max(), MAX_RELATIVE) / np.finfo(float).eps)
 
     @property
     def size(self) -> int:
@@ -241,8 +250,8 @@ class Adjoint:
 
     @property
     def rounding(self) -> float:
-        """As that of the integration."""
-        return self.integration.rounding
+        """Difference from the derivative of SciPy's steps, in ulps."""
+        return self.integration.deviation(True)
 
     def tiered(self, tier: str) -> Adjoint:
         """Return the call for a tier of the VM."""
