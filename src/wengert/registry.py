@@ -60,10 +60,14 @@ ufunc_methods: dict[tuple[Any, str], Any] = {}
 
 
 #: columns with facts other than the rule: keywords of the declaring functions and of `facts`
-FACTS = ("batching", "dependence", "expansion", "scalars", "selects", "slope", "taylor")
+FACTS = ("batching", "continuous", "dependence", "expansion", "scalars", "selects", "slope", "taylor")
 
 #: default dependence pattern by kind of row
 _DEPENDENCE = {"elementwise": Elementwise(), "view": Moved(), "rearrangement": Moved()}
+
+
+#: kinds of rows without jumps, if they are linear in each operand
+_MOVES_OR_SUMS = ("view", "rearrangement", "linear", "structural")
 
 
 class Primitive:
@@ -101,6 +105,9 @@ class Primitive:
     curvature : str
         Which second derivatives may be nonzero: ``"none"`` (linear), ``"cross"`` (linear in each operand, so only mixed
         ones), ``"second"`` (linear in the first of two operands) or ``"full"``, the safe default.
+    continuous : bool or callable
+        Whether the result is continuous in all operands where it is defined; ``continuous(*args, **kwargs)`` says it of
+        a call. Products and linear functions that are not elementwise need no entry.
     dependence : a word of `wengert.dependence`, callable or None
         Which elements of the result depend on which elements of each argument; None: each on all.
     domain : tuple
@@ -161,6 +168,7 @@ class Primitive:
         "batching",
         "choices",
         "condition",
+        "continuous",
         "curvature",
         "dependence",
         "domain",
@@ -208,6 +216,7 @@ class Primitive:
         self.stacked = columns.get("stacked", False)
         self.undefined = columns.get("undefined", "")
         self.curvature = columns.get("curvature", "full")
+        self.continuous = columns.get("continuous", False)
         self.batching = columns.get("batching")
         self.dependence = columns.get("dependence", _DEPENDENCE.get(kind))
         self.domain = columns.get("domain", ())
@@ -233,6 +242,14 @@ class Primitive:
 
     def __repr__(self):
         return f"<{self.kind} {self.name}>"
+
+    def is_continuous(self, args: tuple, kwargs: dict) -> bool:
+        """Return whether the result of this call is known to be continuous in all operands."""
+        if self.selects is not None or self.choices:
+            return False
+        if self.continuous:
+            return not callable(self.continuous) or self.continuous(*args, **kwargs)
+        return self.kind in _MOVES_OR_SUMS and self.curvature in ("none", "cross")
 
     def __reduce__(self):
         if self.home:

@@ -169,6 +169,7 @@ elementwise(
     lambda y, a, b: logaddexp_weight(b, a, np.exp, 1.0),
     domain=(ANY, ANY),
     scalars="logaddexp",
+    continuous=True,
 )
 elementwise(
     np.logaddexp2,
@@ -230,7 +231,7 @@ def sinc_partial(y, x, size=np.square):
     return np.where(is_small, -pi * z * series, (np.cos(z) - y) / x)
 
 
-elementwise(np.sinc, sinc_partial, domain=(ANY,), taylor=taylor.sinc)
+elementwise(np.sinc, sinc_partial, domain=(ANY,), taylor=taylor.sinc, continuous=True)
 
 
 def i0_partial(y, x):

@@ -127,6 +127,7 @@ structural(
     stacked=True,
     dependence=Elementwise(1),
     taylor=PIECEWISE_LINEAR,
+    continuous=lambda x, xp, fp, *ends, **options: not ends and not options,
 )
 
 # ---- convolution

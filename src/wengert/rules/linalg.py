@@ -384,6 +384,7 @@ for fun in (np.linalg.solve, solution):
         dependence=SYSTEMS,
         expansion=expansions.solve,
         scalars="solve",
+        continuous=True,
     )
 facts(np.linalg.solve, batching=True, taylor=taylor.solve)
 structural(
@@ -396,6 +397,7 @@ structural(
     dependence=MATRIXWISE,
     batching=True,
     taylor=taylor.inverse,
+    continuous=True,
 )
 
 
@@ -463,6 +465,7 @@ structural(
     dependence=MATRIXWISE,
     batching=True,
     taylor=taylor.determinant,
+    continuous=True,
 )
 
 

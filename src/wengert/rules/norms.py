@@ -119,6 +119,7 @@ structural(
     batching=norms_of_batch,
     scalars="norm",
     taylor=taylor.norm,
+    continuous=True,
 )
 structural(
     np.linalg.vector_norm,
@@ -127,6 +128,7 @@ structural(
     stacked=True,
     dependence=Reduced(None),
     taylor=taylor.norm,
+    continuous=True,
 )
 structural(
     np.linalg.matrix_norm,

@@ -151,6 +151,7 @@ structural(
     scalars="prod",
     dependence=Reduced(),
     taylor=taylor.prod,
+    continuous=True,
 )
 
 # ---- maxima and minima: ties share equally
@@ -248,10 +249,24 @@ def std_slope(spread, a, axis, ddof, correction, where):
 
 
 structural(
-    np.var, var_wrt_array, jvp=(push_var,), stacked=True, batching=True, dependence=Reduced(), taylor=taylor.variance
+    np.var,
+    var_wrt_array,
+    jvp=(push_var,),
+    stacked=True,
+    batching=True,
+    dependence=Reduced(),
+    taylor=taylor.variance,
+    continuous=True,
 )
 structural(
-    np.std, std_wrt_array, jvp=(push_std,), stacked=True, batching=True, dependence=Reduced(), taylor=taylor.deviation
+    np.std,
+    std_wrt_array,
+    jvp=(push_std,),
+    stacked=True,
+    batching=True,
+    dependence=Reduced(),
+    taylor=taylor.deviation,
+    continuous=True,
 )
 
 
@@ -421,6 +436,7 @@ structural(
     batching=True,
     expansion=expansions.accumulate(np.multiply),
     dependence=Cumulative(),
+    continuous=True,
 )
 
 

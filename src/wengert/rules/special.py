@@ -141,8 +141,8 @@ def log_expit_partial(y, x):
 
 
 elementwise("scipy.special.expit", expit_partial, domain=(ANY,))
-elementwise("scipy.special.logit", lambda y, x: 1 / (x * (1 - x)), domain=(UNIT,))
-elementwise("scipy.special.log_expit", log_expit_partial, domain=(ANY,))
+elementwise("scipy.special.logit", lambda y, x: 1 / (x * (1 - x)), domain=(UNIT,), continuous=True)
+elementwise("scipy.special.log_expit", log_expit_partial, domain=(ANY,), continuous=True)
 
 # ---- x log y, entropies: 0 log 0 is 0, as is its derivative in y
 
@@ -164,6 +164,7 @@ elementwise(
     lambda y, a, b: ratio(a, b),
     curvature="second",
     domain=(POSITIVE, POSITIVE),
+    continuous=True,
 )
 elementwise(
     "scipy.special.xlog1py",
@@ -171,8 +172,9 @@ elementwise(
     lambda y, a, b: ratio(a, 1 + b),
     curvature="second",
     domain=(POSITIVE, (-0.9, 4.0)),
+    continuous=True,
 )
-elementwise("scipy.special.entr", lambda y, x: -np.log(x) - 1, domain=(POSITIVE,))
+elementwise("scipy.special.entr", lambda y, x: -np.log(x) - 1, domain=(POSITIVE,), continuous=True)
 elementwise(
     "scipy.special.rel_entr",
     lambda y, a, b: log_ratio(a, b) + 1,
@@ -206,9 +208,9 @@ def beta_partial(y, a, b):
     return y * (digamma(a) - digamma(a + b))
 
 
-elementwise("scipy.special.gammaln", lambda y, x: digamma(x), domain=(POSITIVE,))
-elementwise("scipy.special.loggamma", lambda y, x: digamma(x), domain=(POSITIVE,))
-elementwise("scipy.special.gamma", lambda y, x: y * digamma(x), domain=(POSITIVE,))
+elementwise("scipy.special.gammaln", lambda y, x: digamma(x), domain=(POSITIVE,), continuous=True)
+elementwise("scipy.special.loggamma", lambda y, x: digamma(x), domain=(POSITIVE,), continuous=True)
+elementwise("scipy.special.gamma", lambda y, x: y * digamma(x), domain=(POSITIVE,), continuous=True)
 elementwise("scipy.special.digamma", lambda y, x: hurwitz(2.0, x), domain=(POSITIVE,))
 elementwise(
     "scipy.special.betaln",

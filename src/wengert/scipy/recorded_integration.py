@@ -25,6 +25,7 @@ from wengert.program.integration.calls import Integration, integration_row
 from wengert.program.integration.system import System
 from wengert.program.ir.call import FOLDS, PRODUCTS, Operand
 from wengert.program.ir.call import Call as ProgramCall
+from wengert.program.ir.ir import operands
 from wengert.program.ir.opcode_table import OPCODES
 from wengert.program.ir.opcodes import Op
 from wengert.program.passes import pipeline
@@ -48,15 +49,25 @@ _EPS = np.finfo(float).eps
 
 
 def is_continuous(code: Any) -> bool:
-    """Return whether the function of an IR has no branches, comparisons and calls at which it might jump."""
-    return all(map(_is_continuous, code.calls)) and (CONTINUOUS | {int(Op.CALL)}).issuperset(code.op.tolist())
+    """Return whether the function of an IR has no calls and comparisons at which it might jump.
+
+    Branches are guards: a program fails where another one is taken, so it does not pass a jump there.
+    """
+    needed: set = set()
+    todo = list(code.outputs)
+    while todo:
+        v = todo.pop()
+        if v not in needed:
+            needed.add(v)
+            todo += operands(code, v)
+    return all(_is_continuous(code, v) for v in needed)
 
 
-def _is_continuous(call):
-    row = call.row
-    if row is None or row.kind == "constant" or row.selects is not None or row.choices:
-        return False
-    return row.curvature in ("none", "cross") or row.scalars in PRODUCTS | FOLDS
+def _is_continuous(code, v):
+    if code.op[v] != Op.CALL:
+        return int(code.op[v]) in CONTINUOUS
+    call = code.calls[code.a[v]]
+    return call.row is not None and (call.row.scalars in PRODUCTS | FOLDS or call.row.is_continuous(call.args, call.kwargs))
 
 
 def recorded_solution(name: str, f: Callable, span: tuple, y0: Any, method: str, call: dict, memory: float) -> Any:
