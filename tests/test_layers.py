@@ -69,6 +69,7 @@ PARTS = {
         "swept",  # derivatives that run one sweep per direction
         "record",
         "implicit_op",
+        "integration",  # differential equations within programs
         "specialise",  # specialised programs behind guards
     ],
 }

@@ -127,7 +127,7 @@ structural(
     stacked=True,
     dependence=Elementwise(1),
     taylor=PIECEWISE_LINEAR,
-    continuous=lambda x, xp, fp, *ends, **options: not ends and not options,
+    continuous=lambda x, xp, fp, *ends, **options: not options and all(end is None for end in ends),
 )
 
 # ---- convolution

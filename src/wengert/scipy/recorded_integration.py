@@ -16,12 +16,12 @@ import numpy as np
 
 import wengert.numpy as wnp
 from wengert.containers import plain_copy
-from wengert.core.levels import running
 from wengert.core.operands.var import holds_traced, is_traced
 from wengert.errors import GuardError, UnsupportedFunctionError
 from wengert.implicit.recorded import Part, sliced
 from wengert.program.derivatives import NotDerivable
 from wengert.program.integration.calls import Integration, integration_row
+from wengert.program.integration.methods import IMPLICIT
 from wengert.program.integration.system import System
 from wengert.program.ir.call import FOLDS, PRODUCTS, Operand
 from wengert.program.ir.call import Call as ProgramCall
@@ -35,7 +35,10 @@ from wengert.program.tracing.closure import NotHere, NotReplayable
 from wengert.program.tracing.trace import recording
 from wengert.scipy.results import recorded_result
 
-#: options of SciPy's explicit methods
+#: maximum number of states for implicit methods, which factorise dense matrices
+MAX_STATES = 500
+
+#: options of SciPy's methods
 OPTIONS = {"rtol", "atol", "first_step", "max_step"}
 
 #: instructions without a jump: continuous functions, and those that move elements
@@ -95,8 +98,8 @@ def recorded_solution(name: str, f: Callable, span: tuple, y0: Any, method: str,
     times, is_last = call["t_eval"], call["t_eval"] is None
     if is_last:
         times = wnp.reshape(span[1], (1,)) if is_traced(span[1]) else np.array([float(span[1])])
+    _refuse(name, y0, times, method, call)
     options = _options(name, {key: x for key, x in call.items() if key not in _PLAIN}, np.size(y0))
-    _refuse(name, y0, times, call)
     times = times if is_traced(times) else np.asarray(times, dtype=float).reshape(-1)
     if any(map(is_traced, (*span, times))):
         every = wnp.concatenate([wnp.stack([x if is_traced(x) else float(x) for x in span]), times])
@@ -170,7 +173,9 @@ class Last:
 _PLAIN = ("t_eval", "dense_output", "events", "vectorized", "args", "jac", "jac_sparsity", "lband", "uband")
 
 
-def _refuse(name, y0, times, call):
+def _refuse(name, y0, times, method, call):
+    if method in IMPLICIT and (np.size(y0) > MAX_STATES or np.ndim(call.get("rtol", 0.0))):
+        raise NotReplayable(f"{name}: more than {MAX_STATES} states by an implicit method cannot be recorded")
     if call["events"] is not None or call["dense_output"]:
         raise NotReplayable(f"{name} with events or dense output cannot be recorded")
     if y0.dtype != np.float64 or not 0 < np.size(times):
@@ -200,8 +205,6 @@ def _integrated(around, name, f, times, y0, method, options, memory):
     code, n = around.code, np.size(y0)
     plain = [np.ascontiguousarray(plain_copy(x), dtype=float) for x in (times, y0)]
     x = np.concatenate([plain[0][:1], plain[1]])
-    # within the levels that run here: a recording inside a derivative is refused by the caller
-    assert len(running.get()) == 1
     part = sliced(around, lambda z: f(z[0], z[1:]), x, (n,), name)
     leaves = part.leaves
     values = [np.array(plain_copy(around.value(v)), dtype=float, order="C") for v in leaves]

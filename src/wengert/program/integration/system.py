@@ -45,39 +45,58 @@ class System:
         return self._memoised("pushed", self._pushed)
 
     def _pushed(self):
-        code = self.program._differentiable_ir()
-        (x,) = code.inputs
+        code = self._timed()
+        x, _ = code.inputs
         outputs = list(code.outputs)
-        longer = source_transform.pushed_forward(code, [(x, 1)], outputs, self.program._example)
+        longer = source_transform.pushed_forward(code, [(x, 2)], outputs, self._timed_example())
         longer.outputs = [*outputs, *longer.outputs]
-        example = np.concatenate(2 * self.program._example)
-        return System(self._made("tangent", joined(longer, 2), [example]), 2 * self.copies, self.states, self.primal)
+        (given,) = self.program._example
+        made = Listing()
+        x = made.add(Op.INPUT, (_FLOAT, (2 * given.size,), None), 0)
+        made.inputs = [x]
+        parts = [part(made, x, 0, given.size), part(made, x, 0, 1), part(made, x, given.size, given.size)]
+        made = self._made("tangent", inlined(made, longer, parts), [np.concatenate([given, given])])
+        return System(made, 2 * self.copies, self.states, self.primal)
 
     def pulled(self) -> Program:
         """Return the program from x and cotangents of all outputs to that of x."""
         return self._memoised("pulled", self._pulled)
 
     def _pulled(self):
-        code, program = self.program._differentiable_ir(), self.program
-        seeds = [(y, 1 + k) for k, y in enumerate(code.outputs)]
-        longer = source_transform.pulled_back(code, seeds, code.inputs, program._example, program._exact)
-        return self._made("pullback", longer, [*program._example, *np.ones((self.copies, self.states))])
+        code, program = self._timed(), self.program
+        x, _ = code.inputs
+        seeds = [(y, 2 + k) for k, y in enumerate(code.outputs)]
+        longer = source_transform.pulled_back(code, seeds, [x], self._timed_example(), program._exact)
+        (given,) = program._example
+        made = Listing()
+        types = [(_FLOAT, given.shape, None), *self.copies * [(_FLOAT, (self.states,), None)]]
+        made.inputs = [made.add(Op.INPUT, type, k) for k, type in enumerate(types)]
+        x, *cotangents = made.inputs
+        found = inlined(made, longer, [x, part(made, x, 0, 1), *cotangents])
+        return self._made("pullback", found, [given, *np.ones((self.copies, self.states))])
+
+    def _timed(self):
+        """Return the IR with the time as a second input, so that nothing is differentiated in it."""
+        code, made = self.program._differentiable_ir(), Listing()
+        type = kind_of(code, code.inputs[0])
+        made.inputs = [made.add(Op.INPUT, type, 0), made.add(Op.INPUT, (_FLOAT, (1,), None), 1)]
+        return inlined(made, code, [made.place(made.inputs[0], (0, (1,), (8,)), made.inputs[1], type)])
+
+    def _timed_example(self):
+        (x,) = self.program._example
+        return [x, x[:1].copy()]
 
     def jacobian(self) -> Program:
         """Return the program from the state and x to the Jacobian in the state, of a system without tangents."""
         return self._memoised("jacobian", self._jacobian)
 
     def _jacobian(self):
-        code, n = self.program._differentiable_ir(), self.states
-        made, of = Listing(), np.full(len(code), -1, dtype=np.int32)
+        code, n, made = self.program._differentiable_ir(), self.states, Listing()
         type = kind_of(code, code.inputs[0])
         made.inputs = [made.add(Op.INPUT, (_FLOAT, (n,), None), 0), made.add(Op.INPUT, type, 1)]
-        of[code.inputs[0]] = made.place(made.inputs[1], (8, (n,), (8,)), made.inputs[0], type)
-        rest = np.setdiff1d(np.arange(len(code), dtype=np.int32), code.inputs)
-        made.take(code, rest.astype(np.int32), of)
-        made.outputs = [int(of[v]) for v in code.outputs]
+        found = inlined(made, code, [made.place(made.inputs[1], (8, (n,), (8,)), made.inputs[0], type)])
         (x,) = self.program._example
-        return self._made("of the state", made, [x[1 : 1 + n].copy(), x]).jacobian()
+        return self._made("of the state", found, [x[1 : 1 + n].copy(), x]).jacobian()
 
     def tiered(self, tier: str) -> System:
         """Return this system on a tier of the VM."""
@@ -119,14 +138,17 @@ class System:
         expect(all(type == (_FLOAT, (self.states,)) for type in types), "has a system with other outputs")
 
 
-def joined(code: Listing, count: int) -> Listing:
-    """Return a program with `count` inputs of the same type as one with a single input, in which they are parts."""
-    dtype, (n,), _ = kind_of(code, code.inputs[0])
-    made, of = Listing(), np.full(len(code), -1, dtype=np.int32)
-    x = made.add(Op.INPUT, (dtype, (count * n,), None), 0)
-    for v in code.inputs:
-        of[v] = made.part(x, (8 * n * int(code.a[v]), (n,), (8,)), dtype)
-    rest = np.setdiff1d(np.arange(len(code), dtype=np.int32), code.inputs)
-    made.take(code, rest.astype(np.int32), of)
-    made.inputs, made.outputs = [x], [int(of[v]) for v in code.outputs]
-    return made
+def part(code: Listing, v: int, start: int, size: int) -> int:
+    """Append a part of a vector."""
+    return code.part(v, (8 * start, (size,), (8,)), _FLOAT)
+
+
+def inlined(code: Listing, other: Listing, inputs: list) -> Listing:
+    """Append a program whose inputs, in the order of their positions, are these values; its outputs become those."""
+    of = np.full(len(other), -1, dtype=np.int32)
+    for v in other.inputs:
+        of[v] = inputs[int(other.a[v])]
+    rest = np.setdiff1d(np.arange(len(other), dtype=np.int32), other.inputs)
+    code.take(other, rest.astype(np.int32), of)
+    code.outputs = [int(of[v]) for v in other.outputs]
+    return code

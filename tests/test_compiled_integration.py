@@ -1,0 +1,431 @@
+"""Differential equations within programs: solutions and derivatives against closed forms, SciPy and eager mode."""
+
+import pickle
+import threading
+import warnings
+
+import numpy as np
+import pytest
+import scipy.linalg
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.integrate import solve_ivp
+
+import wengert as wg
+from wengert.program.integration.calls import Integration
+
+pytest.importorskip("scipy", minversion="1.17")  # the mirrors need it
+
+METHODS = ["RK23", "RK45", "DOP853", "Radau", "BDF"]
+TIGHT = {"rtol": 1e-9, "atol": 1e-11}
+
+
+def error(found, exact):
+    return np.max(np.abs(np.asarray(found) - np.asarray(exact))) / np.max(np.abs(exact))
+
+
+def integrates(program):
+    """Return whether a program integrates without Python."""
+    return any(isinstance(call.compute, Integration) for call in program._listing.calls)
+
+
+# ---- linear equations, y = expm(A t) y0
+
+
+def oscillator(x):
+    """Matrix of a damped oscillator, from two rates."""
+    return np.array([[0.0, 1.0], [-x[0], -x[1]]])
+
+
+def linear(x, method, times, **options):
+    """Weighted states at times, in rates (2) and initial state (2)."""
+    A = oscillator(x)
+    found = solve_ivp(lambda t, y: A @ y, (0.0, 3.0), x[2:], method, times, **(TIGHT | options))
+    return np.ravel(found.y) * np.arange(1.0, 1.0 + found.y.size)
+
+
+TIMES = np.array([0.5, 1.7, 3.0])
+X = np.array([2.0, 0.3, 1.0, -0.5])
+
+
+def exact(x, times=TIMES):
+    y = np.stack([scipy.linalg.expm(oscillator(x) * t) @ x[2:] for t in times], axis=1)
+    return np.ravel(y) * np.arange(1.0, 1.0 + y.size)
+
+
+def exact_jacobian(x, times=TIMES):
+    return np.stack([np.imag(exact(x + 1e-30j * e, times)) / 1e-30 for e in np.eye(4)], axis=1)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_solution_and_jacobian(method):
+    program = wg.record(lambda x: linear(x, method, TIMES), X)
+    assert integrates(program)
+    limit = 1e-6 if method == "BDF" else 2e-8
+    for x in (X, X * [1.1, 0.8, 1.2, 1.0]):
+        assert error(program(x), exact(x)) < limit
+        assert error(program.jacobian()(x), exact_jacobian(x)) < 10 * limit
+
+
+@pytest.mark.parametrize("tier", ["vm", "llvm"])
+@pytest.mark.parametrize("method", METHODS)
+def test_modes_and_orders_are_those_of_eager_mode(method, tier):
+    if tier == "llvm":
+        pytest.importorskip("llvmlite")
+
+    def loss(x):
+        return np.sum(linear(x, method, TIMES) ** 2)
+
+    program = wg.record(loss, X).tiered(tier)
+    v = np.array([0.3, -1.0, 0.5, 2.0])
+    gradient, hessian = wg.grad(loss, X), wg.hessian(loss, X)
+    assert error(program.grad()(X), gradient) < 1e-8
+    assert error(program.jvp()(X, v)[1], gradient @ v) < 1e-8
+    assert error(program.hessian()(X), hessian) < 1e-7
+    assert error(program.hvp()(X, v), hessian @ v) < 1e-7
+    assert error(wg.record(wg.jacrev(wg.grad(loss)), X)(X), hessian) < 1e-7
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_third_order(method):
+    def along(s):
+        return np.sum(linear(s * X, method, TIMES) ** 2)
+
+    third = wg.record(wg.grad(wg.grad(wg.grad(along))), 1.0)
+    second = wg.record(wg.grad(wg.grad(along)), 1.0)
+    difference = (second(1.0 + 1e-3) - second(1.0 - 1e-3)) / 2e-3
+    assert error(third(1.0), difference) < 1e-4
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_steps_are_those_of_scipy(method):
+    """With the exact Jacobian SciPy's implicit methods take the same steps too, so results agree to rounding."""
+    options = {"rtol": 1e-5, "atol": 1e-8}
+
+    def rate(t, y):
+        return np.array([y[1] + 0.1 * np.sin(t), 5.0 * (1 - y[0] ** 2) * y[1] - y[0]])
+
+    def slopes(t, y):
+        return np.array([[0.0, 1.0], [-10.0 * y[0] * y[1] - 1.0, 5.0 * (1 - y[0] ** 2)]])
+
+    def solution(scale, **more):
+        return solve_ivp(rate, (0.0, 12.0), [2.0 * scale, 0.0], method, np.linspace(0, 12, 9), **options, **more).y
+
+    jac = {"jac": slopes} if method in ("Radau", "BDF") else {}
+    program = wg.record(solution, 1.0)
+    assert integrates(program)
+    assert error(program(1.01), solution(1.01, **jac)) < 1e-8
+
+
+# ---- times
+
+
+@pytest.mark.parametrize("span", [(0.3, 2.0), (2.0, 0.3)], ids=["forward", "backward"])
+@pytest.mark.parametrize("method", METHODS)
+def test_derivatives_in_times(method, span):
+    """In the ends of the interval and the times of output, of y' = -k y."""
+    fractions = np.array([0.25, 0.6, 1.0])
+
+    def solution(x):
+        times = x[0] + fractions * (x[1] - x[0])
+        return solve_ivp(lambda t, y: -x[2] * y, (x[0], x[1]), [x[3]], method, times, **TIGHT).y[0]
+
+    def closed(x):
+        return x[3] * np.exp(-x[2] * fractions * (x[1] - x[0]))
+
+    x = np.array([*span, 0.7, 1.3])
+    program = wg.record(solution, x)
+    assert integrates(program)
+    assert error(program.jacobian()(x), wg.jacobian(closed, x)) < 1e-5
+    gradient = wg.record(lambda x: np.sum(solution(x) ** 2), x).grad()
+    assert error(gradient(x), wg.grad(lambda x: np.sum(closed(x) ** 2), x)) < 1e-5
+
+
+@pytest.mark.filterwarnings("ignore::wengert.CompileWarning")
+def test_second_derivatives_in_times_are_those_of_eager_mode():
+    def final(x):
+        return solve_ivp(lambda t, y: -x[0] * y, (0.0, x[1]), [1.0], **TIGHT).y[0, -1]
+
+    x = np.array([0.7, 1.3])
+    hessian = wg.compile(wg.hessian(final))
+    assert error([hessian(x) for _ in range(3)], [wg.hessian(lambda x: np.exp(-x[0] * x[1]), x)] * 3) < 1e-6
+
+
+LAST = {
+    "y[:, -1]": lambda s: s.y[:, -1] @ np.array([1.0, 2.0]),
+    "y[0, -1]": lambda s: s.y[0, -1],
+    "y[0][-1]": lambda s: s.y[0][-1],
+    "y[..., -1]": lambda s: np.sum(s.y[..., -1]),
+    "y.T[-1]": lambda s: s.y.T[-1] @ np.array([1.0, 2.0]),
+    "y.T[-1, 1]": lambda s: s.y.T[-1, 1],
+    "y[1:, -1]": lambda s: np.sum(s.y[1:, -1]),
+    "rows": lambda s: sum(row[-1] for row in s.y),
+    "t[-1]": lambda s: s.t[-1] * s.y[0, -1],
+}
+OTHER_STEPS = {
+    "all": lambda s: np.sum(s.y),
+    "the last but one": lambda s: s.y[0, -2],
+    "their number": lambda s: s.y.shape[1] * s.y[0, -1],
+    "len": lambda s: len(s.t) * s.y[0, -1],
+    "conversion": lambda s: np.asarray(s.y)[0, -1],
+    "a slice": lambda s: np.sum(s.y[:, -2:]),
+    "first": lambda s: s.y[0, 0] * s.y[0, -1],
+}
+
+
+def without_times(x):
+    return solve_ivp(lambda t, y: np.array([y[1], -x[0] * y[0]]), (0.0, x[1]), [1.0, 0.5], **TIGHT)
+
+
+@pytest.mark.parametrize("read", LAST)
+def test_the_last_state_is_read_without_times_of_output(read):
+    f, x = lambda x: LAST[read](without_times(x)), np.array([1.3, 2.0])
+    program = wg.record(f, x)
+    assert integrates(program)
+    assert error(program(x), f(x)) < 1e-10
+    assert error(program.grad()(x), wg.grad(f, x)) < 1e-8
+
+
+@pytest.mark.parametrize("read", OTHER_STEPS)
+def test_other_steps_are_not_in_programs(read):
+    f, x = lambda x: OTHER_STEPS[read](without_times(x)), np.array([1.3, 2.0])
+    with pytest.raises(wg.TracedValueError, match=r"pass t_eval, or read only the last state, y\[:, -1\]"):
+        wg.record(f, x)
+    compiled = wg.compile(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", wg.CompileWarning)
+        assert compiled(x) == f(x) == compiled(x)
+
+
+# ---- right-hand sides
+
+MATRIX = np.array([[-0.5, 0.2, 0.0], [0.1, -0.3, 0.4], [0.2, 0.0, -0.6]])
+KNOTS = np.linspace(0.0, 2.0, 6)
+
+
+def in_place(t, y, p):
+    found = np.zeros(3)
+    for i in range(3):
+        found[i] = -p[0] * y[i] + (y[i - 1] if i else 0.0)
+    return found
+
+
+RATES = {
+    "list": lambda t, y, p: [y[1], -p[0] * y[0], p[1] * y[2]],
+    "matrix": lambda t, y, p: (MATRIX * p[0]) @ y,
+    "in place": in_place,
+    "math": lambda t, y, p: np.array([np.sin(t * p[0]), np.exp(-y[0]), -y[2] ** 2]),
+    "interpolated": lambda t, y, p: np.interp(t, KNOTS, np.cos(KNOTS) * p[0]) - y,
+    "solve": lambda t, y, p: np.linalg.solve(np.eye(3) + p[0] * MATRIX, -y),
+    "norm": lambda t, y, p: -p[0] * y / (1 + np.linalg.norm(y)),
+    "kink": lambda t, y, p: np.maximum(y - p[0], 0.0) - y,
+    "sum": lambda t, y, p: -y * np.sum(y) * p[0] + np.mean(p),
+    "scalar": lambda t, y, p: -p[0] * y,
+    "constant": lambda t, y, p: p * np.ones(3),
+}
+
+
+@pytest.mark.parametrize("method", ["RK45", "Radau"])
+@pytest.mark.parametrize("rate", RATES)
+def test_right_hand_sides(rate, method):
+    def loss(p):
+        return np.sum(solve_ivp(RATES[rate], (0.0, 2.0), [0.9, 0.4, 0.7], method, [1.0, 2.0], args=(p,)).y ** 2)
+
+    p = np.array([0.8])
+    p = np.array([0.8, 0.5]) if rate in ("list", "sum") else p
+    program = wg.record(loss, p)
+    assert integrates(program)
+    assert error(program(p), loss(p)) < 1e-5
+    assert error(program.grad()(p), wg.grad(loss, p)) < (1e-6 if method == "RK45" else 1e-3)
+
+
+JUMPS = {
+    "where": lambda t, y, p: np.where(t < p[0], y, -y),
+    "comparison": lambda t, y, p: -y * (t > p[0]),
+    "heaviside": lambda t, y, p: np.heaviside(t - p[0], 1.0) - y,
+    "remainder": lambda t, y, p: -y * np.mod(t, p[0]),
+    "floor": lambda t, y, p: -y * np.floor(t + p[0]),
+    "sign": lambda t, y, p: -y * np.sign(t - p[0]),
+    "arctan2": lambda t, y, p: -y * np.arctan2(np.sin(t - p[0]), -1.0),
+    "branch": lambda t, y, p: -p[0] * y if t < p[0] else -y,
+}
+
+
+@pytest.mark.parametrize("rate", JUMPS)
+def test_right_hand_sides_that_may_jump_run_eagerly(rate):
+    """Eager mode checks the steps, and raises if the time of a jump depends on traced values."""
+
+    def final(p):
+        return solve_ivp(JUMPS[rate], (0.0, 1.0), [1.0], t_eval=[1.0], args=(p,), **TIGHT).y[0, -1]
+
+    with pytest.raises(wg.TracedValueError, match="solve_ivp"):
+        wg.record(final, np.array([0.55]))
+    with pytest.raises(wg.NonSmoothError), warnings.catch_warnings():
+        warnings.simplefilter("ignore", wg.CompileWarning)
+        wg.compile(wg.grad(final))(np.array([0.55]))
+
+
+def test_a_branch_that_is_not_recorded_runs_eagerly():
+    """The branch is taken by some parameters only; within one integration it is the same at all times."""
+
+    def final(p):
+        def rate(t, y):
+            return -p[0] * y if y[0] < 1.5 else -y
+
+        return solve_ivp(rate, (0.0, 1.0), [1.0 + p[0]], t_eval=[1.0], **TIGHT).y[0, -1]
+
+    compiled = wg.compile(wg.grad(final))
+    for p in (0.3, 0.2):
+        assert compiled(np.array([p])) == pytest.approx(np.exp(-p) * (1 - (1 + p)), rel=1e-6)
+
+
+@given(st.lists(st.integers(-2, 2), min_size=12, max_size=12), st.sampled_from(METHODS))
+def test_polynomial_systems(coefficients, method):
+    c = 0.2 * np.reshape(coefficients, (2, 6))
+
+    def loss(x):
+        def rate(t, y):
+            monomials = [1.0, y[0], y[1], y[0] * y[1], np.sin(t + x[0]), x[1] * y[0] ** 2]
+            return np.array([sum(a * m for a, m in zip(row, monomials)) for row in c])
+
+        return np.sum(solve_ivp(rate, (0.0, 1.0), x, method, [0.4, 1.0], rtol=1e-7, atol=1e-9).y ** 2)
+
+    x = np.array([0.5, -0.7])
+    program = wg.record(loss, x)
+    gradient = wg.grad(loss, x)
+    assert np.allclose(program(x), loss(x), rtol=1e-5, atol=1e-8)
+    assert np.allclose(program.grad()(x), gradient, rtol=1e-4, atol=1e-6)
+
+
+# ---- options
+
+
+OPTIONS = {
+    "first_step": {"first_step": 0.01},
+    "max_step": {"max_step": 0.05},
+    "tolerances by state": {"rtol": 1e-7, "atol": np.array([1e-8, 1e-10])},
+    "defaults": {"rtol": 1e-3, "atol": 1e-6},
+}
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("method", METHODS)
+def test_options(method, options):
+    def f(x):
+        return linear(x, method, TIMES, **OPTIONS[options])
+
+    program = wg.record(f, X)
+    assert integrates(program)
+    assert error(program(X), f(X)) < (1e-9 if options != "defaults" else 1e-5)
+
+
+REFUSED = {
+    "events": {"events": lambda t, y: y[0]},
+    "dense output": {"dense_output": True},
+    "LSODA": {"method": "LSODA"},
+    "an unknown option": {"min_step": 0.1},
+    "loose tolerance": {"rtol": 1e-16},
+    "times out of the interval": {"t_eval": [1.0, 5.0]},
+    "times out of order": {"t_eval": [2.0, 1.0]},
+    "an empty interval": {"t_span": (0.0, 0.0), "t_eval": [0.0]},
+    "complex states": {"y0": [1.0 + 0.0j, 0.0]},
+}
+
+
+@pytest.mark.parametrize("options", REFUSED)
+def test_what_programs_do_not_hold(options):
+    """It runs eagerly, with SciPy's result, warnings and errors."""
+
+    def f(x):
+        call = {"t_span": (0.0, 3.0), "y0": x[2:], "t_eval": TIMES} | REFUSED[options]
+        return np.sum(np.abs(solve_ivp(lambda t, y: oscillator(x) @ y, **call).y))
+
+    with pytest.raises((wg.TracedValueError, ValueError)):
+        wg.record(f, X)
+
+
+def test_steps_are_computed_again_within_memory():
+    def loss(p, memory):
+        found = wg.scipy.integrate.solve_ivp(
+            lambda t, y: np.array([y[1], -p[0] * y[0]]), (0.0, 100.0), [1.0, 0.0], t_eval=[50.0, 100.0],
+            rtol=1e-8, atol=1e-8, memory=memory,
+        )
+        return np.sum(found.y**2)
+
+    p = np.array([2.0])
+    everything, little, least = (wg.record(lambda p, m=m: loss(p, m), p).grad()(p) for m in ("2GB", "50kB", "1kB"))
+    assert np.array_equal(everything, little)
+    assert np.array_equal(everything, least)
+
+
+def test_an_implicit_method_that_needs_more_memory_runs_eagerly():
+    def loss(p):
+        found = wg.scipy.integrate.solve_ivp(
+            lambda t, y: -p[0] * y, (0.0, 10.0), [1.0], "BDF", t_eval=[10.0], memory="1kB", **TIGHT
+        )
+        return found.y[0, -1]
+
+    p = np.array([0.3])
+    assert wg.compile(wg.grad(loss))(p) == pytest.approx(-10 * np.exp(-3.0), rel=1e-4)
+
+
+# ---- programs
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_pickled_programs(method):
+    program = wg.record(lambda x: linear(x, method, TIMES), X)
+    for each in (program, program.jacobian(), wg.record(lambda x: np.sum(linear(x, method, TIMES)), X).grad()):
+        copy = pickle.loads(pickle.dumps(each))
+        assert np.array_equal(copy(1.1 * X), each(1.1 * X))
+
+
+def test_threads():
+    gradient = wg.record(lambda x: np.sum(linear(x, "DOP853", TIMES) ** 2), X).grad()
+    points = [X * (1 + 0.01 * k) for k in range(20)]
+    expected, found = [gradient(x) for x in points], {}
+
+    def run(first):
+        for _ in range(5):
+            found.update({k: gradient(points[k]) for k in range(first, 20, 4)})
+
+    threads = [threading.Thread(target=run, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert np.array_equal([found[k] for k in range(20)], expected)
+
+
+def test_failures_are_reported_as_in_eager_mode():
+    final = wg.compile(wg.grad(lambda a: solve_ivp(lambda t, y: a * y * y, (0.0, 2.0), [1.0], t_eval=[1.5]).y[0, 0]))
+    slope = final(0.3)
+    with pytest.raises(wg.ConvergenceError, match="solve_ivp: the integration failed at t = 0.33"):
+        final(3.0)
+    assert final(0.3) == slope
+
+
+def test_compiled_functions_compare_with_scipy_and_warn_of_nothing():
+    compiled = wg.compile(wg.value_and_grad(lambda x: np.sum(linear(x, "BDF", TIMES) ** 2)))
+    expected = wg.value_and_grad(lambda x: np.sum(linear(x, "BDF", TIMES) ** 2))
+    for scale in (1.0, 1.1, 0.9, 1.0):
+        value, gradient = compiled(scale * X)
+        assert error(value, expected(scale * X)[0]) < 1e-6
+        assert error(gradient, expected(scale * X)[1]) < 1e-5
+
+
+def test_parameters_of_any_shape_and_values_read_from_outside():
+    scale = 1.5
+
+    def final(p):
+        def rate(t, y):
+            return p["A"] @ y * scale + p["b"]
+
+        return np.sum(solve_ivp(rate, (0.0, 1.0), [1.0, 2.0], t_eval=[1.0], **TIGHT).y)
+
+    p = {"A": np.array([[-0.3, 0.1], [0.2, -0.5]]), "b": 0.7}
+    program = wg.record(final, p)
+    found, expected = program.grad()(p), wg.grad(final)(p)
+    assert integrates(program)
+    assert error(found["A"], expected["A"]) < 1e-8
+    assert found["b"] == pytest.approx(expected["b"], rel=1e-8)
