@@ -41,8 +41,15 @@ def intervals(x, xp):
     return i, np.where(width > 0, (x - take_elements(xp, i)) / width, 0.0), width, *outside_masks(x, xp)
 
 
+def as_row(x):
+    """Return a scalar as an array: in a program, an array of positions may vary, but a single one is a guard."""
+    return x if np.ndim(x) else np.reshape(x, (1,))
+
+
 def slopes(x, xp, fp):
     """Slope of the interpolant at each x; 0 beyond the ends."""
+    if not np.ndim(x):
+        return slopes(as_row(x), xp, fp)[0]
     i, _, width, before, after = intervals(x, xp)
     rise = take_elements(fp, i + 1) - take_elements(fp, i) if len(xp) > 1 else np.zeros(np.shape(x))
     return np.where(before | after, 0.0, np.where(np.isnan(x), np.nan, rise / width))
@@ -79,16 +86,22 @@ def gather_weighted(t, shares):
     return sum(strong(np.take(t, places, axis=-1), share) for places, share in shares)
 
 
+def interp_along_table(t, x, shares):
+    """Tangent of the interpolant from that of a table; `shares` are those of ``as_row(x)``."""
+    found = gather_weighted(t, shares)
+    return found if np.ndim(x) else found[..., 0]
+
+
 def interp_wrt_point(ybar, y, x, xp, fp, left=None, right=None):
     return strong(ybar, slopes(x, xp, fp))
 
 
 def interp_wrt_places(ybar, y, x, xp, fp, left=None, right=None):
-    return scatter_weighted(ybar, point_weights(x, xp, fp), len(xp))
+    return scatter_weighted(ybar, point_weights(as_row(x), xp, fp), len(xp))
 
 
 def interp_wrt_values(ybar, y, x, xp, fp, left=None, right=None):
-    return scatter_weighted(ybar, value_weights(x, xp, left, right), len(xp))
+    return scatter_weighted(ybar, value_weights(as_row(x), xp, left, right), len(xp))
 
 
 def interp_wrt_left(ybar, y, x, xp, fp, left=None, right=None):
@@ -101,11 +114,11 @@ def interp_wrt_right(ybar, y, x, xp, fp, left=None, right=None):
 
 
 def push_interp_places(t, y, x, xp, fp, left=None, right=None):
-    return gather_weighted(t, point_weights(x, xp, fp))
+    return interp_along_table(t, x, point_weights(as_row(x), xp, fp))
 
 
 def push_interp_values(t, y, x, xp, fp, left=None, right=None):
-    return gather_weighted(t, value_weights(x, xp, left, right))
+    return interp_along_table(t, x, value_weights(as_row(x), xp, left, right))
 
 
 def push_interp_left(t, y, x, xp, fp, left=None, right=None):
