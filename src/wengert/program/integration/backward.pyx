@@ -141,6 +141,9 @@ cdef class Backward(Stepper):
                 if has_converged:
                     safety = 0.9 * (2 * MAX_ITERATIONS + 1) / (2 * MAX_ITERATIONS + self.iterations)
                     norm = fabs(self.constant[order]) * self.norm(change, ys, NULL)
+                    if norm <= 1 and self.copies > 1:
+                        self.push(new, c, predicted, psi, ys, change)
+                        norm = fmax(norm, fabs(self.constant[order]) * self.tangent_norm(change, ys, ys))
                     if norm <= 1:
                         break
                     shrink = fmax(MIN_FACTOR, safety * pow(norm, -1.0 / (order + 1))) if norm == norm else 0.5
@@ -151,8 +154,6 @@ cdef class Backward(Stepper):
                 self.rescale(d, order, shrink)
                 equal_steps = 0
             equal_steps += 1
-            if self.copies > 1:
-                self.push(new, c, predicted, psi, ys, change)
             self.update(d, order, change)
             last_order, factor = order, 1.0
             if equal_steps > order:
@@ -262,10 +263,10 @@ cdef class Backward(Stepper):
         """Set the next order and return the factor of the step size."""
         cdef double lower = 0.0, upper = 0.0, same = pow(norm, -1.0 / (order[0] + 1)), best
         if order[0] > 1:
-            lower = pow(fabs(self.constant[order[0] - 1]) * self.norm(d + order[0] * self.size, y, NULL),
+            lower = pow(fabs(self.constant[order[0] - 1]) * self.norm_of_all(d + order[0] * self.size, y),
                         -1.0 / order[0])
         if order[0] < MAX_ORDER:
-            upper = pow(fabs(self.constant[order[0] + 1]) * self.norm(d + (order[0] + 2) * self.size, y, NULL),
+            upper = pow(fabs(self.constant[order[0] + 1]) * self.norm_of_all(d + (order[0] + 2) * self.size, y),
                         -1.0 / (order[0] + 2))
         best = fmax(lower, fmax(same, upper))
         if lower == best:
@@ -273,6 +274,11 @@ cdef class Backward(Stepper):
         elif same != best:
             order[0] += 1
         return fmin(MAX_FACTOR, safety * best)
+
+    cdef double norm_of_all(self, const double *error, const double *y) noexcept nogil:
+        """Return the norm of an error of the state and its tangents."""
+        cdef double found = self.norm(error, y, NULL)
+        return fmax(found, self.tangent_norm(error, y, y)) if self.copies > 1 else found
 
     cdef void weights(self, double t, double end, double h, int order, double *w) noexcept nogil:
         """Compute the weights of the differences of orders 1 to `order` in the solution at a time."""
@@ -331,6 +337,13 @@ cdef class Backward(Stepper):
         memcpy(doubles(self.ends_of_steps) + self.count * self.size, y, self.size * sizeof(double))
         (<Taken *>cnp.PyArray_DATA(self.taken))[self.count] = step
         return 0
+
+    def narrow(self, Field field):
+        """Drop the tangents from the steps that were kept: `field` is the right-hand side without them."""
+        cdef Py_ssize_t n = self.states
+        self.ends_of_steps = np.ascontiguousarray(self.ends_of_steps[:, :n])
+        self.start = self.start[:n].copy()
+        self.field, self.size, self.copies, self.work = field, n, 1, np.zeros((8, n))
 
     def adjoint(self, Pullback pullback, cnp.ndarray g):
         """Return the adjoint of the initial state, given that of the results of a run that was kept.

@@ -129,6 +129,9 @@ cdef class Collocation(Stepper):
                     has_factors = False
                     continue
                 norm = self.error(t, h, ys, f, z, was_rejected)
+                if self.copies > 1 and norm <= 1:
+                    self.push(t, h, ys, z)
+                    norm = fmax(norm, self.error_of_tangents(t, h, ys, z))
                 safety = 0.9 * (2 * MAX_ITERATIONS + 1) / (2 * MAX_ITERATIONS + self.iterations)
                 if norm <= 1:
                     break
@@ -140,8 +143,6 @@ cdef class Collocation(Stepper):
                 has_factors = False
             else:
                 factor = 1.0
-            if self.copies > 1:
-                self.push(t, h, ys, z)
             if keep:
                 self.keep_step(new, ys, z)
             first, done = done, self.until(new, done)
@@ -271,6 +272,19 @@ cdef class Collocation(Stepper):
             norm = self.norm(found, y, end)
         return norm
 
+    cdef double error_of_tangents(self, double t, double h, const double *y, const double *z) except? -1:
+        """Return the norm of the estimated errors of the tangents in a step."""
+        cdef Py_ssize_t i, q, size = self.size
+        cdef double *end = doubles(self.work)
+        cdef double *found = end + size
+        self.field.value(t, y, found)
+        for i in range(size):
+            end[i] = y[i] + z[2 * size + i]
+            found[i] += (self.e[0] * z[i] + self.e[1] * z[size + i] + self.e[2] * z[2 * size + i]) / h
+        for q in range(1, self.copies):
+            self.single.solve(found + q * self.states, False)
+        return self.tangent_norm(found, y, end)
+
     cdef void weights(self, double x, double *w) noexcept nogil:
         """Compute the weights of the stages in the solution at a fraction `x` of a step."""
         cdef Py_ssize_t i
@@ -345,6 +359,13 @@ cdef class Collocation(Stepper):
         memcpy(doubles(self.starts) + self.count * self.size, y, self.size * sizeof(double))
         memcpy(doubles(self.stages) + 3 * self.count * self.size, z, 3 * self.size * sizeof(double))
         return 0
+
+    def narrow(self, Field field):
+        """Drop the tangents from the steps that were kept: `field` is the right-hand side without them."""
+        cdef Py_ssize_t n = self.states
+        self.starts = np.ascontiguousarray(self.starts[:, :n])
+        self.stages = np.ascontiguousarray(self.stages[:, :, :n])
+        self.field, self.size, self.copies, self.work = field, n, 1, np.zeros((12, n))
 
     def adjoint(self, Pullback pullback, cnp.ndarray g):
         """Return the adjoint of the initial state, given that of the results of a run that was kept.

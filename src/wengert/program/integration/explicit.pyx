@@ -143,28 +143,31 @@ cdef class Explicit(Stepper):
 
     cdef double error(self, const double *k, double h, const double *y, const double *new) noexcept nogil:
         """Return the norm of the estimated error, relative to the tolerances."""
-        cdef const double *e5 = <const double *>cnp.PyArray_DATA(self.e5)
-        cdef const double *e3 = NULL
-        cdef const double *rtol = <const double *>cnp.PyArray_DATA(self.rtol)
-        cdef const double *atol = <const double *>cnp.PyArray_DATA(self.atol)
-        cdef double five, three, scale, sum5 = 0.0, sum3 = 0.0
+        cdef double *five = <double *>cnp.PyArray_DATA(self.work)
+        cdef double *three = five + self.size
+        cdef double found, tangents = 0.0
+        self.combine(<const double *>cnp.PyArray_DATA(self.e5), k, five)
+        if self.interpolant == POLYNOMIAL:
+            found = self.norm(five, y, new)
+            if self.copies > 1:
+                tangents = self.tangent_norm(five, y, new)
+            return fabs(h) * fmax(found, tangents)
+        self.combine(<const double *>cnp.PyArray_DATA(self.e3), k, three)
+        found = both(self.norm(five, y, new), self.norm(three, y, new))
+        if self.copies > 1:
+            tangents = both(self.tangent_norm(five, y, new), self.tangent_norm(three, y, new))
+        return fabs(h) * fmax(found, tangents)
+
+    cdef void combine(self, const double *weights, const double *k, double *found) noexcept nogil:
+        """Compute a combination of the stages."""
+        cdef const double *row
         cdef Py_ssize_t i, j
-        if self.interpolant == DOP853:
-            e3 = <const double *>cnp.PyArray_DATA(self.e3)
-        for i in range(self.states):
-            scale = atol[i] + fmax(fabs(y[i]), fabs(new[i])) * rtol[i]
-            five, three = 0.0, 0.0
-            for j in range(self.stages + 1):
-                five += e5[j] * k[j * self.size + i]
-                if e3 != NULL:
-                    three += e3[j] * k[j * self.size + i]
-            sum5 += (five / scale) ** 2
-            sum3 += (three / scale) ** 2
-        if e3 == NULL:
-            return fabs(h) * sqrt(sum5 / self.states)
-        if sum5 == 0.0 and sum3 == 0.0:
-            return 0.0
-        return fabs(h) * sum5 / sqrt((sum5 + 0.01 * sum3) * self.states)
+        memset(found, 0, self.size * sizeof(double))
+        for j in range(self.stages + 1):
+            row = k + j * self.size
+            if weights[j] != 0.0:
+                for i in range(self.size):
+                    found[i] += weights[j] * row[i]
 
     # ---- the interpolant
 
@@ -226,6 +229,14 @@ cdef class Explicit(Stepper):
         return 0
 
     # ---- the adjoint
+
+    def narrow(self, Field field):
+        """Drop the tangents from the steps that were kept: `field` is the right-hand side without them."""
+        cdef Py_ssize_t n = self.states
+        self.kept = np.ascontiguousarray(self.kept[:, :n])
+        if self.is_full:
+            self.slopes = np.ascontiguousarray(self.slopes[:, :, :n])
+        self.field, self.size, self.copies, self.work = field, n, 1, np.empty((2, n))
 
     cdef int keep_step(self, double end, const double *y, const double *k) except -1:
         """Store a step: its end, the state at its start, and the stages while there is memory."""
@@ -352,3 +363,8 @@ cdef class Explicit(Stepper):
             y += self.size
             k += (self.stages + 1) * self.size
         return states, slopes
+
+
+cdef double both(double five, double three) noexcept nogil:
+    """Return the error of the method of order 8 from norms of its estimates of orders 5 and 3."""
+    return 0.0 if five == 0.0 and three == 0.0 else five * five / sqrt(five * five + 0.01 * three * three)

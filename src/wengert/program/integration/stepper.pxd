@@ -26,6 +26,7 @@ cdef class Stepper:
     cdef int check_size(self, double t, double h) except -1
     cdef double next_time(self, double t, double h) noexcept nogil
     cdef double norm(self, const double *error, const double *y, const double *new) noexcept nogil
+    cdef double tangent_norm(self, const double *error, const double *y, const double *new) noexcept nogil
     cdef Py_ssize_t until(self, double end, Py_ssize_t done) noexcept nogil
     cdef Py_ssize_t after(self, double start, Py_ssize_t done, Py_ssize_t step) noexcept nogil
     cdef int keep_end(self, double end) except -1
