@@ -1,6 +1,7 @@
 """Derivatives of solutions of differential equations, against closed forms: `solve_ivp` and `odeint`."""
 
 import functools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import scipy.integrate
 from scipy.integrate import RK45, odeint, solve_ivp
 
 import wengert as wg
+from wengert.scipy import sensitivities
 from wengert.scipy import steps as mirror_steps
 
 pytest.importorskip("scipy", minversion="1.17")  # the mirrors need it
@@ -409,13 +411,13 @@ def test_known_problems(name, method):
 # ---- memory
 
 
-def diffusion(k, method, memory, **options):
+def diffusion(k, method, memory, max_step=0.05, **options):
     def fun(t, y):
         return k * (np.roll(y, 1) - 2 * y + np.roll(y, -1)) - 0.1 * y**3
 
     start = np.sin(np.linspace(0, 2 * np.pi, 50, endpoint=False))
     found = mirror.solve_ivp(
-        fun, (0, 5), start, method, np.linspace(0, 5, 4), max_step=0.05, memory=memory, **options
+        fun, (0, 5), start, method, np.linspace(0, 5, 4), max_step=max_step, memory=memory, **options
     )
     return np.sum(found.y**2) if found.t_events is None else np.sum(found.y**2) + np.sum(found.t_events[0])
 
@@ -449,11 +451,50 @@ def test_all_steps_from_blocks(end):
     assert found[0] == pytest.approx(difference, rel=1e-4)
 
 
-def test_memory_is_bounded(monkeypatch):
+def test_memory_of_recorded_steps_is_bounded(monkeypatch):
     recorded = []
+    monkeypatch.setattr(sensitivities, "at_times", lambda *args: (None, True))
     monkeypatch.setattr(mirror_steps, "checkpoint", lambda f: recorded.append(f) or f)
     wg.grad(diffusion, 0.3, args=("RK45", "300kB"))
     assert len(recorded) > 10
+
+
+def test_memory_of_steps_is_bounded():
+    def peak(memory):
+        tracemalloc.start()
+        wg.grad(diffusion, 0.3, args=("RK45", memory, 0.002))
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    peak("1MB")  # modules are loaded
+    assert peak("1MB") < 0.5 * peak("1GB")
+
+
+# ---- steps
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+@pytest.mark.parametrize("method", ["RK23", "RK45", "DOP853"])
+def test_steps_at_the_limit_of_stability(method, is_recorded, monkeypatch):
+    """A stiff mode, of rate -2000, does not show in the solution, but steps at the limit amplify its tangent."""
+    if not is_recorded:
+        monkeypatch.setattr(sensitivities, "at_times", lambda *args: (None, True))
+    modes = np.array([1.0, 2000.0])
+
+    def final(p):
+        found = solve_ivp(lambda t, y: -modes * p * (y - np.cos(t)), (0.0, 2.0), [1.0, 1.0], method, rtol=1e-5, atol=1e-7)
+        return np.sum(found.y[:, -1])
+
+    exact = wg.grad(lambda p: np.sum(stiff_exact(modes * p, 2.0)), np.ones(2))
+    assert np.abs(wg.grad(final, np.ones(2)) - exact).max() < 1e-3
+    assert np.abs(wg.jacfwd(final, np.ones(2)) - exact).max() < 1e-3
+
+
+def stiff_exact(rate, t):
+    """Solution of y' = -rate (y - cos t), y(0) = 1."""
+    forced = rate * (rate * np.cos(t) + np.sin(t)) / (rate**2 + 1)
+    return forced + (1 - rate**2 / (rate**2 + 1)) * np.exp(-rate * t)
 
 
 # ---- odeint

@@ -33,6 +33,7 @@ from wengert.implicit.recorded import is_recorded
 from wengert.implicit.stripped import Abstracted, stripped
 from wengert.implicit.theorem import check_replayable, in_derivative, plain_function, plain_solver, with_bits
 from wengert.program.integration import methods
+from wengert.program.integration.calls import random_direction
 from wengert.scipy import sensitivities, steps
 from wengert.scipy.jumps import change, jump_between, moves
 from wengert.scipy.mirror import check_plain
@@ -53,6 +54,12 @@ BYTES_PER_ELEMENT = 80
 
 #: bytes that the derivatives of an integration may take by default
 DEFAULT_MEMORY = "2GB"
+
+#: SciPy's default
+DEFAULT_ATOL = 1e-6
+
+#: difference of states, relative to their magnitude, for tangents that only control steps
+DIFFERENCE = 1e-7
 
 #: change of an event function in a step by its rate at the event, relative to its values, below which it only touches 0
 GRAZING = 1e-8
@@ -203,7 +210,7 @@ def odeint(func: Callable, y0: Any, t: Any, args: tuple = (), *others: Any, **op
     call = {"t_eval": None, "events": None, "dense_output": False, "vectorized": False, "args": args, **tolerances}
     integration = _Integration(name, func, ends, y0, LSODA, call, time_last=not options["tfirst"])
     found = types.SimpleNamespace(t=plain_times, t_events=None)
-    integration.replay(integration.substitute(int(np.max(info["nfe"], initial=1))), found)
+    integration.derive(None, found, int(np.max(info["nfe"], initial=1)))
     y = wnp.concatenate([wnp.reshape(integration.y0, (1, -1)), integration.at(times[1:])])
     y = with_bits(value, y) if holds_traced(y) else value
     return (y, info) if full_output else y
@@ -239,6 +246,7 @@ class _Integration:
                 "imaginary parts"
             )
         self.segments, self.states, self.known, self.values = [], [], None, None
+        self.has_own_steps = self.method is LSODA  # whether the steps that are replayed are others than SciPy's
         self.times = None if call["t_eval"] is None else vector(call["t_eval"])
         if callable(self.events):
             self.events = [self.events]
@@ -246,7 +254,7 @@ class _Integration:
     def result(self):
         """SciPy's result, as a function of the traced values."""
         found, solver = self.run(self.method)
-        self.replay(self.substitute(found.nfev) if self.method is LSODA else solver, found)
+        self.derive(None if self.method is LSODA else solver, found, found.nfev)
         t_events, y_events = self.event_results(found)
         t, y = self.outputs(found, t_events, y_events)
         if found.sol is None and not any(map(holds_traced, (t, y, t_events, y_events))):
@@ -301,25 +309,37 @@ class _Integration:
             )
         return found, made[0]
 
-    def replay(self, solver, found=None):
-        """Replay the steps of an integrator on traced values."""
-        t, y = self.plain_span[0], self.y0
-        if is_traced(self.span[0]):
-            y = steps.advanced(self.f, self.span[0], y, t - self.span[0])
+    def derive(self, solver, found, nfev):
+        """Make the solution a function of the traced values; `solver` is None for LSODA, whose steps are not reported."""
+        if solver is None and not found.t_events and not self.options["dense_output"] and len(found.t):
+            self.direction = 1.0 if self.plain_span[1] >= self.plain_span[0] else -1.0
+            self.known = self.direction * np.unique(self.direction * found.t)
+            self.values, is_continuous = sensitivities.at_times(self, self.known)
+            if self.values is not None and is_continuous:
+                return
+        solver = self.substitute(nfev) if solver is None else solver
         if not solver.log:  # an interval of length zero
+            t, y = self.plain_span[0], self.initial_state
             self.segments, self.states = [steps.constant(t, y)], [y]
             self.direction, self.ends = 1.0, np.array([t])
             return
-        self.direction = solver.direction
+        self.direction, is_continuous = solver.direction, False
         self.ends = self.direction * np.array([entry[0] for entry in solver.log])
-        is_continuous = False
-        if not self.options["dense_output"]:
+        if not self.options["dense_output"] and self.values is None:
             self.known = self.wanted(found)
-            self.values, is_continuous = sensitivities.at_times(self, t, y, solver, self.known)
+            self.values, is_continuous = sensitivities.at_times(self, self.known)
         if not is_continuous:
             self.check_jumps(solver)
-        if self.values is not None:
-            return
+        if self.values is None:
+            self.replay(solver)
+
+    def replay(self, solver):
+        """Replay the steps of an integrator on traced values."""
+        if isinstance(solver, steps.EXPLICIT):
+            solver = self.controlled(solver)
+            self.has_own_steps = True
+            self.ends = self.direction * np.array([entry[0] for entry in solver.log])
+        t, y = self.plain_span[0], self.initial_state
         problem = steps.Problem(self.f, self.jacobian, self.name)
         size = self.block_size(solver)
         if size is not None:
@@ -328,6 +348,59 @@ class _Integration:
         for segment, state in steps.replayed(problem, t, y, solver):
             self.segments.append(segment)
             self.states.append(state)
+
+    def controlled(self, solver):
+        """Integrate again with a tangent in a random direction, whose error counts too; return the integrator.
+
+        Where stability limits the step size, the steps of the state alone may amplify tangents without bound.
+        """
+        abstracted = Abstracted(self.fun, self.args)
+        values = [np.asarray(plain_copy(x)) for x in abstracted.take()]
+        directions = [random_direction(x) for x in values]
+        y0 = np.asarray(plain_copy(self.initial_state))
+        n, args, made = y0.size, tuple(map(stripped, self.args)), self.right_hand_side
+        v0 = random_direction(y0)
+        options = {key: self.options[key] for key in ("rtol", "atol", "first_step", "max_step") if key in self.options}
+        atol = np.broadcast_to(options.get("atol", DEFAULT_ATOL), n)
+        options["atol"] = np.concatenate([atol, atol * (np.abs(v0).max() / (np.abs(y0).max() or 1.0))])
+        if np.ndim(options.get("rtol", 0.0)):
+            options["rtol"] = np.tile(options["rtol"], 2)
+
+        def stepping(fun):
+            f = made(fun, args)
+
+            def rate(t, state):
+                y, v = state[:n], state[n:]
+                eps = DIFFERENCE * (np.abs(y).max() or 1.0) / (np.abs(v).max() or 1.0)
+                moved = [(x + eps * d)[()] for x, d in zip(values, directions)]
+                slope = np.asarray(f(t, y))
+                near = made(*abstracted.live.filled(moved)) if values else f
+                return np.concatenate([slope, (np.asarray(near(t, y + eps * v)) - slope) / eps])
+
+            start = np.concatenate([y0, v0])
+            found = steps.logged(self.step_method(solver))(rate, self.plain_span[0], start, self.plain_span[1], **options)
+            while found.status == "running":
+                found.step()
+            return found
+
+        with np.errstate(all="ignore"):
+            found = run_plain(stepping, self.fun)
+        if found.status == "failed":
+            raise ConvergenceError(
+                f"{self.name}: the integration of a tangent failed at t = {found.t:.6g}: the derivative does not exist, "
+                "or is too large. Change the method or the tolerances, or integrate up to an earlier time"
+            )
+        return found
+
+    def step_method(self, solver):
+        """Return SciPy's class of an integrator."""
+        return next(method for method in steps.EXPLICIT if isinstance(solver, method))
+
+    @functools.cached_property
+    def initial_state(self):
+        """The state at the plain start of the interval."""
+        t, y = self.plain_span[0], self.y0
+        return steps.advanced(self.f, self.span[0], y, t - self.span[0]) if is_traced(self.span[0]) else y
 
     def check_jumps(self, solver):
         """Raise if the right-hand side jumps at a time that depends on traced values, which changes the solution."""
@@ -415,8 +488,7 @@ class _Integration:
             t = self.times[: len(found.t)]
             y = self.at(t).T if len(found.t) else found.y
             return t, with_bits(found.y, y)
-        has_states = self.states and self.method is not LSODA  # which has other steps
-        states = iter(self.states if has_states else self.at(found.t[1:]))
+        states = iter(self.states if self.states and not self.has_own_steps else self.at(found.t[1:]))
         t, y = [self.span[0], *found.t[1:]], [self.y0, *(state for _, state in zip(found.t[1:], states))]
         if found.status == 1:
             t[-1], y[-1] = self.last_event(found, t_events, y_events)

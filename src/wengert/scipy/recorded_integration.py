@@ -99,7 +99,7 @@ def recorded_solution(name: str, f: Callable, span: tuple, y0: Any, method: str,
     if is_last:
         times = wnp.reshape(span[1], (1,)) if is_traced(span[1]) else np.array([float(span[1])])
     _refuse(name, y0, times, method, call)
-    options = _options(name, {key: x for key, x in call.items() if key not in _PLAIN}, np.size(y0))
+    options = stepper_options(name, call, np.size(y0))
     times = times if is_traced(times) else np.asarray(times, dtype=float).reshape(-1)
     if any(map(is_traced, (*span, times))):
         every = wnp.concatenate([wnp.stack([x if is_traced(x) else float(x) for x in span]), times])
@@ -182,8 +182,15 @@ def _refuse(name, y0, times, method, call):
         raise NotReplayable(f"{name} of complex states, or without times of output, cannot be recorded")
 
 
-def _options(name, options, n):
-    """Return the options of a stepper."""
+def stepper_options(name: str, call: dict, n: int) -> dict:
+    """Return the options of a stepper, from the arguments of SciPy's function, for `n` states.
+
+    Raises
+    ------
+    NotReplayable
+        If SciPy would warn of them or raise, or if the steppers do not know them.
+    """
+    options = {key: x for key, x in call.items() if key not in _PLAIN}
     if holds_traced(options) or not options.keys() <= OPTIONS:
         raise NotReplayable(f"{name} has options that cannot be recorded")
     rtol, atol = (np.asarray(options.get(key, default), dtype=float) for key, default in _TOLERANCES)

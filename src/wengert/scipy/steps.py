@@ -35,9 +35,6 @@ DOUBTED = 3
 #: number of such steps that are kept
 MAX_DOUBTFUL = 300
 
-#: maximum number of states, and of numbers in all steps, for which the stages of explicit steps are logged
-MAX_LOGGED_STATES, MAX_LOGGED = 30, 5_000_000
-
 
 @dataclass
 class Problem:
@@ -106,10 +103,8 @@ def _order_and_size(solver):
     return solver.order, solver.h_abs, solver.t
 
 
-def _end_and_slopes(solver):
-    if solver.n > MAX_LOGGED_STATES or len(solver.log) * solver.K.size > MAX_LOGGED:
-        return (solver.t,)
-    return solver.t, np.copy(solver.K), solver.y
+def _end(solver):
+    return (solver.t,)
 
 
 def _end_and_stages(solver):
@@ -121,7 +116,7 @@ def _end_and_orders(solver, order, size, t):
     return solver.t, np.copy(solver.y), order, h / size, solver.order, solver.h_abs / h
 
 
-_LOGGED = {method: _made(method, _nothing, _end_and_slopes) for method in (RK23, RK45, DOP853)}
+_LOGGED = {method: _made(method, _nothing, _end) for method in (RK23, RK45, DOP853)}
 _LOGGED[Radau] = _made(Radau, _nothing, _end_and_stages)
 _LOGGED[BDF] = _made(BDF, _order_and_size, _end_and_orders)
 

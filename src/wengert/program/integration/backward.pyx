@@ -23,8 +23,6 @@ from wengert.program.integration.stepper cimport SIGNALS_EVERY, Stepper, doubles
 
 import numpy as np
 
-from wengert.errors import GuardError
-
 cnp.import_array()
 
 cdef enum:
@@ -328,8 +326,6 @@ cdef class Backward(Stepper):
         """Store a step: its end, the state there, its order, and the changes of its size."""
         self.keep_end(end)
         if self.count == self.ends_of_steps.shape[0]:
-            if 2 * self.ends_of_steps.nbytes > self.limit:
-                raise GuardError("the steps need more memory than they may take")
             self.ends_of_steps = longer(self.ends_of_steps)
             taken = np.empty((2 * len(self.taken), sizeof(Taken)), np.uint8)
             taken[:len(self.taken)] = self.taken

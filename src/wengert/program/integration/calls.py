@@ -102,7 +102,7 @@ class Integration:
         system, primal = self.system, self.system.primal
         y = np.empty(self.shape)
         times, keeps = np.ascontiguousarray(times), memory is not None
-        fields = [field.Field(system.program, system.copies, system.states, parameters)]
+        fields = [field.Field(system.program, system.copies, system.states, parameters, scales_of(start, parameters))]
         stepper, is_implicit = methods.stepper(self.method, self.options, memory or 0.0)
         if is_implicit:
             given = (1, system.states, parameters[:1])
@@ -242,6 +242,17 @@ class Integration:
                 dtype, own = types[x.position][:2] if type(x) is Operand else (np.asarray(x).dtype, np.shape(x))
                 expect((dtype, own) == (_FLOAT, shape), "has an argument of another type")
         expect(args[0] is not None, "has no times")
+
+
+def scales_of(start: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+    """Return the relative magnitudes of the directions of all copies, given their initial states and parameters."""
+    largest = np.max(np.abs(start[0])) or 1.0
+    of_start = np.max(np.abs(start), axis=1) / largest
+    of_parameters = np.abs(parameters) / np.where(parameters[0] == 0, 1.0, np.abs(parameters[0]))
+    found = np.maximum(of_start, np.max(of_parameters, axis=1, initial=0.0))
+    for k in range(1, len(found)):  # copy k is a tangent in the directions of the bits of k
+        found[k] = max(found[k], math.prod(found[1 << i] for i in range(k.bit_length()) if k >> i & 1))
+    return found
 
 
 def random_direction(x: np.ndarray) -> np.ndarray:

@@ -23,8 +23,6 @@ from wengert.program.integration.stepper cimport SIGNALS_EVERY, Stepper, doubles
 
 import numpy as np
 
-from wengert.errors import GuardError
-
 cnp.import_array()
 
 cdef enum:
@@ -353,8 +351,6 @@ cdef class Collocation(Stepper):
         """Store a step: its end, the state at its start, and its stages."""
         self.keep_end(end)
         if self.count == self.starts.shape[0]:
-            if 2 * self.stages.nbytes > self.limit:
-                raise GuardError("the steps need more memory than they may take")
             self.starts, self.stages = longer(self.starts), longer(self.stages)
         memcpy(doubles(self.starts) + self.count * self.size, y, self.size * sizeof(double))
         memcpy(doubles(self.stages) + 3 * self.count * self.size, z, 3 * self.size * sizeof(double))

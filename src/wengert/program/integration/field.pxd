@@ -10,6 +10,7 @@ cdef class Field:
     cdef object program
     cdef readonly cnp.ndarray x
     cdef cnp.ndarray values
+    cdef public cnp.ndarray scales
     cdef double *at_x
     cdef double *at_values
     cdef Repeated run

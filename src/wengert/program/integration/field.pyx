@@ -26,15 +26,18 @@ cdef class Field:
     copies, states : int
         Number of copies of the system, and of states in each.
     parameters : ndarray, shape (copies, m)
+    scales : ndarray, shape (copies,)
+        Magnitudes of the directions of the tangents relative to what they change; see `Stepper.tangent_norm`.
     """
 
-    def __init__(self, program, Py_ssize_t copies, Py_ssize_t states, parameters):
+    def __init__(self, program, Py_ssize_t copies, Py_ssize_t states, parameters, scales=None):
         self.copies, self.states, self.size = copies, states, copies * states
         self.width = 1 + states + parameters.shape[1]
         self.x = np.zeros((copies, self.width))
         self.x[:, 1 + states:] = parameters
         self.at_x = <double *>cnp.PyArray_DATA(self.x)
         self.program, self.calls = program, 0
+        self.scales = np.ones(copies) if scales is None else scales
         self.bind()
 
     def bind(self):

@@ -20,7 +20,8 @@ from wengert.errors import GuardError
 
 cnp.import_array()
 
-cdef double MAX_RATIO = 1e-3        # largest absolute tolerance of a tangent, relative to its magnitude
+cdef double MIN_RATIO = 1e-3        # least absolute tolerance of a tangent relative to the relative one
+cdef double TINY = 1e-300           # so that no scale is zero
 
 
 cdef double *doubles(array):
@@ -135,23 +136,20 @@ cdef class Stepper:
     cdef double tangent_norm(self, const double *error, const double *y, const double *new) noexcept nogil:
         """Return the largest of these norms of the tangents, for arrays of all copies.
 
-        The absolute tolerance of a tangent is that of the state times the ratio of their magnitudes.
+        The absolute tolerance of a tangent is that of the state times the scale of its direction.
         """
         cdef const double *rtol = <const double *>cnp.PyArray_DATA(self.rtol)
         cdef const double *atol = <const double *>cnp.PyArray_DATA(self.atol)
-        cdef double state = 0.0, tangent, total, found = 0.0
+        cdef const double *scales = <const double *>cnp.PyArray_DATA(self.field.scales)
+        cdef double largest = 0.0, total, found = 0.0
         cdef Py_ssize_t i, k, q
         for i in range(self.states):
-            state = fmax(state, fmax(fabs(y[i]), fabs(new[i])))
+            largest = fmax(largest, fmax(fabs(y[i]), fabs(new[i])))
         for q in range(1, self.copies):
-            tangent, total, k = 0.0, 0.0, q * self.states
-            for i in range(self.states):
-                tangent = fmax(tangent, fmax(fabs(y[k + i]), fabs(new[k + i])))
-            if tangent == 0.0:
-                continue
+            total, k = 0.0, q * self.states
             for i in range(self.states):
                 total += (error[k + i] / (rtol[i] * fmax(fabs(y[k + i]), fabs(new[k + i]))
-                                          + tangent * fmin(atol[i] / state if state > 0.0 else 1.0, MAX_RATIO))) ** 2
+                                          + scales[q] * fmax(atol[i], MIN_RATIO * rtol[i] * largest) + TINY)) ** 2
             found = fmax(found, sqrt(total / self.states))
         return found
 
@@ -175,8 +173,3 @@ cdef class Stepper:
             self.ends = longer(self.ends)
         doubles(self.ends)[self.count] = end
         return 0
-
-    @property
-    def accepted(self):
-        """Number of accepted steps of the last run."""
-        return self.count
