@@ -1,5 +1,7 @@
 """Gradients of solutions of differential equations, relative to the time of the integration by SciPy."""
 
+import itertools
+
 import numpy as np
 from scipy.integrate import solve_ivp
 
@@ -31,12 +33,29 @@ def pollution(p, method):
     return np.sum(found.y**2)
 
 
+def brusselator(p, method):
+    """Sum of squares at 24 times of two species on a periodic 10 x 10 grid, in 400 coefficients at the points."""
+
+    def rate(t, y):
+        u, v = y[:100].reshape(10, 10), y[100:].reshape(10, 10)
+        a, b, d, e = (p[100 * k : 100 * (k + 1)].reshape(10, 10) for k in range(4))
+        second = [np.roll(w, 1, 0) + np.roll(w, -1, 0) + np.roll(w, 1, 1) + np.roll(w, -1, 1) - 4 * w for w in (u, v)]
+        change = b + u * u * v - (a + 1) * u + 100 * d * second[0]
+        return np.concatenate([change.ravel(), (a * u - u * u * v + 100 * e * second[1]).ravel()])
+
+    x, y = np.meshgrid(np.linspace(0, 1, 10), np.linspace(0, 1, 10), indexing="ij")
+    start = np.concatenate([22 * (y * (1 - y)).ravel() ** 1.5, 27 * (x * (1 - x)).ravel() ** 1.5])
+    found = solve_ivp(rate, (0.0, 11.5), start, method, np.linspace(0.0, 11.5, 24), **TOLERANCES)
+    return np.sum(found.y**2)
+
+
 CASES = {
     "Lotka-Volterra, RK45": (lotka_volterra, np.array([1.5, 1.0, 3.0]), "RK45"),
     "Lotka-Volterra, DOP853": (lotka_volterra, np.array([1.5, 1.0, 3.0]), "DOP853"),
     "Lotka-Volterra, LSODA": (lotka_volterra, np.array([1.5, 1.0, 3.0]), "LSODA"),
     "pollution, BDF": (pollution, np.ones(25), "BDF"),
     "pollution, Radau": (pollution, np.ones(25), "Radau"),
+    "Brusselator, BDF": (brusselator, np.repeat([3.4, 1.0, 1.0, 1.0], 100), "BDF"),
 }
 
 
@@ -64,3 +83,24 @@ class Integration:
         return measure.alternate(lambda: self.value(self.p), lambda: self.gradient(self.p)).ratio
 
     track_gradient.unit = "gradient / integration"
+
+
+class Compiled:
+    """The same in compiled functions, which integrate without Python; not by LSODA."""
+
+    params = [[name for name in CASES if "LSODA" not in name], ["vm", "llvm"]]
+    param_names = ["problem", "tier"]
+
+    def setup(self, name, tier):
+        f, self.p, method = CASES[name]
+        self.value = wg.compile(lambda p: f(p, method), tier=tier)
+        self.gradient = wg.compile(wg.grad(lambda p: f(p, method)), tier=tier)
+        workloads.check(self.gradient(self.p), wg.grad(lambda p: f(p, method), self.p), rtol=1e-2)
+        self.value(self.p)
+        self.points = itertools.cycle(self.p * (1 + 1e-3 * np.random.default_rng(0).random((16, self.p.size))))
+
+    def time_value(self, name, tier):
+        self.value(next(self.points))
+
+    def time_gradient(self, name, tier):
+        self.gradient(next(self.points))

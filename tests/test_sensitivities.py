@@ -1,4 +1,4 @@
-"""Sensitivities from recorded Jacobians, compared with those from a replay of the steps."""
+"""Derivatives of solutions by native integration, compared with those from a replay of steps."""
 
 import functools
 import itertools
@@ -8,18 +8,17 @@ import pytest
 from scipy.integrate import odeint, solve_ivp
 
 import wengert as wg
-from wengert.scipy import steps
 
 pytest.importorskip("scipy", minversion="1.17")  # the mirrors need it
 sensitivities = pytest.importorskip("wengert.scipy.sensitivities")
 solve = pytest.importorskip("wengert.scipy.integrate").solve_ivp
 
-TOLERANCES = {"rtol": 1e-6, "atol": 1e-8}
+TOLERANCES = {"rtol": 1e-8, "atol": 1e-10}
 
 
 @pytest.fixture
 def used(monkeypatch):
-    """For each integration, whether its sensitivities came from recorded Jacobians."""
+    """For each integration, whether its derivatives came from a native one."""
     found, at_times = [], sensitivities.at_times
 
     def noted(*args):
@@ -116,26 +115,35 @@ PROBLEMS = [
 X = np.array([1.5, 1.1, 0.9, 2.0])
 
 
+#: largest relative difference of derivatives at these tolerances
+ACCURACY = {"RK23": 1e-6, "RK45": 1e-6, "DOP853": 1e-6, "LSODA": 1e-6, "Radau": 1e-6, "BDF": 1e-4}
+
+
+def replayed(monkeypatch):
+    monkeypatch.setattr(sensitivities, "at_times", lambda *args: (None, False))
+
+
 @pytest.mark.parametrize("differentiate", [wg.jacrev, wg.jacfwd])
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("method", ["RK23", "RK45", "DOP853", "LSODA", "Radau", "BDF"])
 def test_they_equal_those_from_a_replay(method, problem, differentiate, used, monkeypatch):
+    if method == "RK23" and problem is branches:
+        pytest.skip("the steps of order 3 are short after the jump")
     found = differentiate(problem, X, args=(method,))
-    assert used == [True]
-    monkeypatch.setattr(sensitivities, "MIN_STEPS", 10**9)
+    assert used[-1] is (problem is not branches)
+    replayed(monkeypatch)
     expected = differentiate(problem, X, args=(method,))
-    assert used == [True, False]
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11 * np.max(np.abs(expected)))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=ACCURACY[method] * np.max(np.abs(expected)))
 
 
 @pytest.mark.parametrize("method", ["RK45", "DOP853", "Radau", "BDF"])
 def test_times_within_steps(method, used, monkeypatch):
     times = np.unique(np.concatenate([np.linspace(0.0, 4.0, 13), np.linspace(2.0, 2.001, 300)]))
     found = wg.jacobian(lambda x: arguments(x, method, t_eval=times), X)
-    monkeypatch.setattr(sensitivities, "MIN_STEPS", 10**9)
+    assert all(used)
+    replayed(monkeypatch)
     expected = wg.jacobian(lambda x: arguments(x, method, t_eval=times), X)
-    assert used[0] and not used[-1]
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11 * np.max(np.abs(expected)))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=ACCURACY[method] * np.max(np.abs(expected)))
 
 
 def test_odeint(used, monkeypatch):
@@ -143,9 +151,9 @@ def test_odeint(used, monkeypatch):
         return odeint(predators, x[2:], np.linspace(0.0, 4.0, 5), (x[0], x[1]), tfirst=True, **TOLERANCES)
 
     found = wg.jacobian(final, X)
-    monkeypatch.setattr(sensitivities, "MIN_STEPS", 10**9)
-    np.testing.assert_allclose(found, wg.jacobian(final, X), rtol=1e-9)
-    assert used == [True, False]
+    assert used == [True]
+    replayed(monkeypatch)
+    np.testing.assert_allclose(found, wg.jacobian(final, X), rtol=1e-5, atol=1e-6)
 
 
 def decayed(x, **options):
@@ -169,14 +177,12 @@ HIGHER = {
 
 
 @pytest.mark.parametrize("derivative", HIGHER)
-def test_higher_derivatives_come_from_a_replay(derivative, used):
+def test_higher_derivatives(derivative, used):
     x = np.array([0.7, 1.3])
-    wg.grad(decayed, x)
-    assert used == [True]
     found = HIGHER[derivative](decayed, x)
     expected = np.exp(-x[0]) * np.array([[x[1], -1.0], [-1.0, 0.0]])
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-10)
-    assert used.count(True) == 1
+    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
+    assert all(used)
 
 
 def counts(x):
@@ -200,11 +206,11 @@ def many_states(x):
 
 @pytest.mark.parametrize("method", ["RK45", "Radau", "BDF"])
 @pytest.mark.parametrize(
-    ("fun", "n"), [(counts, 2), (draws, 2), (many_states, 60)], ids=["reads a counter", "random", "large"]
+    ("fun", "n"), [(counts, 2), (draws, 2), (many_states, 501)], ids=["reads a counter", "random", "large"]
 )
 def test_other_right_hand_sides_are_replayed(fun, n, method, used):
-    wg.grad(lambda x: np.sum(solve_ivp(fun(x), (0, 4), np.ones(n), method, max_step=0.2).y[:, -1]), np.ones(1))
-    assert used == [False]
+    wg.grad(lambda x: np.sum(solve_ivp(fun(x), (0, 4), np.ones(n), method, max_step=0.5).y[:, -1]), np.ones(1))
+    assert used == [method == "RK45" and fun is many_states]
 
 
 def in_a_global(p):
@@ -266,22 +272,6 @@ def test_no_traced_value_is_lost(place, method):
         assert differentiate(final, 0.7) == pytest.approx(-np.exp(-0.7), rel=1e-6)
 
 
-def test_sensitivities_keep_within_the_memory_limit(used):
-    def final(x, memory):
-        fun = functools.partial(solve, lambda t, y: -x[0] * y, (0, 4), np.ones(10), memory=memory)
-        return np.sum(fun(max_step=0.05).y[:, -1])
-
-    first, second = (wg.grad(final, np.ones(1), args=(memory,)) for memory in ("10kB", None))
-    assert used == [False, True]
-    np.testing.assert_allclose(first, second, rtol=1e-12)
-
-
-def test_stages_of_long_integrations_are_not_kept(used, monkeypatch):
-    monkeypatch.setattr(steps, "MAX_LOGGED", 100)
-    wg.grad(lambda x: np.sum(arguments(x, "RK45")), X)
-    assert used == [False]
-
-
 def test_values_are_those_of_scipy(used):
     times = np.linspace(0.0, 4.0, 30)
     y, _ = wg.vjp(lambda x: arguments(x, "RK45", t_eval=times), X)
@@ -289,10 +279,9 @@ def test_values_are_those_of_scipy(used):
     assert used == [True]
 
 
-def test_infinite_sensitivities_are_replayed(used):
+def test_infinite_sensitivities_raise():
     def final(x):
         return solve_ivp(lambda t, y: np.sqrt(x[0]) - y, (0, 4), [1.0], "RK45", max_step=0.2).y[0, -1]
 
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), pytest.raises(wg.ConvergenceError, match="solve_ivp: the derivative: .* fails at t"):
         wg.grad(final, np.zeros(1))
-    assert used == [False]

@@ -276,9 +276,9 @@ class Program(Runner):
         return nanoseconds(self._lowered_ir())
 
     @property
-    def _rounding(self) -> float:
-        """Difference from the function, in ulps, that its calls may cause: iterations that amplify rounding."""
-        return max((getattr(call.compute, "rounding", 0.0) for call in self._listing.calls), default=0.0)
+    def _is_approximate(self) -> bool:
+        """Whether it contains calls with tolerances, such as integrations."""
+        return any(getattr(call.compute, "is_approximate", False) for call in self._listing.calls)
 
     @property
     def _workspace_bytes(self) -> int:

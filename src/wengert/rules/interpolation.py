@@ -46,6 +46,11 @@ def as_row(x):
     return x if np.ndim(x) else np.reshape(x, (1,))
 
 
+def of_row(ybar, x):
+    """Return the cotangent of the interpolant at ``as_row(x)``."""
+    return ybar if np.ndim(x) else np.reshape(ybar, (*np.shape(ybar), 1))
+
+
 def slopes(x, xp, fp):
     """Slope of the interpolant at each x; 0 beyond the ends."""
     if not np.ndim(x):
@@ -97,11 +102,11 @@ def interp_wrt_point(ybar, y, x, xp, fp, left=None, right=None):
 
 
 def interp_wrt_places(ybar, y, x, xp, fp, left=None, right=None):
-    return scatter_weighted(ybar, point_weights(as_row(x), xp, fp), len(xp))
+    return scatter_weighted(of_row(ybar, x), point_weights(as_row(x), xp, fp), len(xp))
 
 
 def interp_wrt_values(ybar, y, x, xp, fp, left=None, right=None):
-    return scatter_weighted(ybar, value_weights(as_row(x), xp, left, right), len(xp))
+    return scatter_weighted(of_row(ybar, x), value_weights(as_row(x), xp, left, right), len(xp))
 
 
 def interp_wrt_left(ybar, y, x, xp, fp, left=None, right=None):

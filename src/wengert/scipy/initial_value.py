@@ -111,9 +111,12 @@ def solve_ivp(
 
     Notes
     -----
-    The steps that SciPy accepted are held fixed, and the derivative is exact for the numbers that they give; its error
-    is of the order of the tolerance, as that of the solution. For ``"LSODA"``, whose steps SciPy does not report, the
-    derivative is that of ``"DOP853"``, or for stiff problems of ``"Radau"``, with a hundredth of the tolerances.
+    Derivatives come from an integration of the equations with their tangents, whose error counts in the control of steps,
+    so that they keep the tolerances that the solution keeps; in place of ``"LSODA"`` it is by ``"Radau"``. A right-hand
+    side that cannot be recorded, for example because it branches, is replayed along such steps.
+
+    Compiled functions integrate without Python, except with events, dense output, complex states or ``"LSODA"``, or if
+    the right-hand side may jump. They need `t_eval`, unless they read the last state only, ``y[:, -1]``.
 
     References
     ----------
@@ -374,8 +377,8 @@ class _Integration:
                 eps = DIFFERENCE * (np.abs(y).max() or 1.0) / (np.abs(v).max() or 1.0)
                 moved = [(x + eps * d)[()] for x, d in zip(values, directions)]
                 slope = np.asarray(f(t, y))
-                near = made(*abstracted.live.filled(moved)) if values else f
-                return np.concatenate([slope, (np.asarray(near(t, y + eps * v)) - slope) / eps])
+                near = made(*abstracted.live.filled(moved))(t, y + eps * v)  # traced if it reads other traced values
+                return np.concatenate([slope, (np.asarray(plain_copy(near)) - slope) / eps])
 
             start = np.concatenate([y0, v0])
             found = steps.logged(self.step_method(solver))(rate, self.plain_span[0], start, self.plain_span[1], **options)

@@ -334,6 +334,11 @@ cdef class Backward(Stepper):
         (<Taken *>cnp.PyArray_DATA(self.taken))[self.count] = step
         return 0
 
+    @property
+    def nbytes(self):
+        """Bytes of the steps that are kept."""
+        return self.ends_of_steps.nbytes + self.taken.nbytes
+
     def narrow(self, Field field):
         """Drop the tangents from the steps that were kept: `field` is the right-hand side without them."""
         cdef Py_ssize_t n = self.states

@@ -356,6 +356,11 @@ cdef class Collocation(Stepper):
         memcpy(doubles(self.stages) + 3 * self.count * self.size, z, 3 * self.size * sizeof(double))
         return 0
 
+    @property
+    def nbytes(self):
+        """Bytes of the steps that are kept."""
+        return self.starts.nbytes + self.stages.nbytes
+
     def narrow(self, Field field):
         """Drop the tangents from the steps that were kept: `field` is the right-hand side without them."""
         cdef Py_ssize_t n = self.states

@@ -230,6 +230,11 @@ cdef class Explicit(Stepper):
 
     # ---- the adjoint
 
+    @property
+    def nbytes(self):
+        """Bytes of the steps that are kept."""
+        return self.kept.nbytes + (self.slopes.nbytes if self.is_full else 0)
+
     def narrow(self, Field field):
         """Drop the tangents from the steps that were kept: `field` is the right-hand side without them."""
         cdef Py_ssize_t n = self.states

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
+
 import numpy as np
 
 from wengert.program.ir.identity import Same
@@ -16,6 +18,10 @@ FOLDS = frozenset(("sum", "max", "min"))
 
 #: limit on printed array elements and call arguments
 _MAX_SHOWN = 8
+
+
+#: whether calls with tolerances, whose ``compute.is_approximate`` is true, return results that differ by these
+perturbed: ContextVar[bool] = ContextVar("wengert_perturbed", default=False)
 
 
 class Operand:

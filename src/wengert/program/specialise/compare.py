@@ -15,6 +15,19 @@ def difference(got: Any, expected: Any) -> float:
     return max(map(_distance, one, other), default=0.0) if len(one) == len(other) else np.inf
 
 
+def distance(got: Any, expected: Any) -> float:
+    """Largest absolute difference of two results; inf if their structures differ, or only one is finite."""
+    one, other = _leaves_of(got), _leaves_of(expected)
+    if len(one) != len(other) or any(np.shape(a) != np.shape(b) for a, b in zip(one, other)):
+        return np.inf
+    pairs = [(np.asarray(a), np.asarray(b)) for a, b in zip(one, other)]
+    if any(a.dtype.kind not in "fc" or b.dtype.kind not in "fc" for a, b in pairs):
+        return np.inf
+    if any((np.isfinite(a) != np.isfinite(b)).any() for a, b in pairs):
+        return np.inf
+    return max((np.max(np.abs(a - b), where=np.isfinite(a), initial=0.0) for a, b in pairs), default=0.0)
+
+
 def _leaves_of(y):
     found = (list(y), None) if type(y) in (list, tuple) else children_of(y)
     return [y] if found is None else [leaf for item in found[0] for leaf in _leaves_of(item)]

@@ -40,13 +40,14 @@ from wengert.errors import (
     StaleProgramError,
 )
 from wengert.program import record
+from wengert.program.ir.call import perturbed
 from wengert.program.ir.identity import Same
 from wengert.program.passes import pipeline
 from wengert.program.passes.scalarise import SINGULAR
 from wengert.program.program import checked_tier
 from wengert.program.signature import as_floats
 from wengert.program.specialise import as_primitive, freezing
-from wengert.program.specialise.compare import difference
+from wengert.program.specialise.compare import difference, distance
 from wengert.program.specialise.fast_call import FAILURES, Caller, Path, Route, raises_errors
 from wengert.program.specialise.tables import MAX_KEYS, MAX_PATHS, MAX_TABLES, Table, insert
 from wengert.program.tracing.closure import (
@@ -94,6 +95,9 @@ MAX_IDLE_CODE = 8
 MAX_ULPS = 512
 #: factor on differences that were identified as rounding before
 MAX_ROUNDING_GROWTH = 8
+
+#: difference from f, relative to that which perturbed integrations cause, that counts as within their tolerances
+MAX_PERTURBATIONS = 10
 
 _NONE: frozenset = frozenset()
 
@@ -581,7 +585,6 @@ class Compiled(Caller):
         except GuardError as error:  # a derivative rule branches differently here, for example on NaN
             return "" if isinstance(self.f, Operator) or SINGULAR in str(error) else _OTHER_BRANCH
         path = Path(program, self._next_due(1))
-        path.rounding = program._rounding
         matches = self._agrees(path, _restored(program, y), expected, reading, args, kwargs, leaves)
         return (path, y) if matches else _OTHER_VALUE
 
@@ -707,6 +710,8 @@ class Compiled(Caller):
         apart = difference(y, expected)
         if apart <= (0 if is_exact else max(MAX_ULPS, MAX_ROUNDING_GROWTH * path.rounding)):
             return True
+        if not is_exact and _is_within_tolerances(path.program, y, expected, leaves):
+            return True
         # Either captured state has changed, which a new trace shows, or f amplifies rounding, as an exact one shows.
         with self._lock:
             again = y if is_first else self._retraced(args, kwargs, reading, self.exact, leaves)
@@ -736,6 +741,18 @@ class Compiled(Caller):
         numbers = iter(leaves)
         args, kwargs = fill((args, kwargs), numbers)
         return (self.f if reading.is_plain else reading.bound(numbers))(*args, **kwargs)
+
+
+def _is_within_tolerances(program, y, expected, leaves):
+    """Return whether a result differs from that of f by no more than the tolerances of its integrations allow."""
+    if not getattr(program, "_is_approximate", False):
+        return False
+    token = perturbed.set(True)
+    try:
+        moved = _restored(program, program._execute(leaves))
+    finally:
+        perturbed.reset(token)
+    return distance(y, expected) <= MAX_PERTURBATIONS * distance(y, moved)
 
 
 def _restored(program, y):
