@@ -251,6 +251,7 @@ JUMPS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::wengert.CompileWarning")
 @pytest.mark.parametrize("rate", JUMPS)
 def test_right_hand_sides_that_may_jump_run_eagerly(rate):
     """Eager mode checks the steps, and raises if the time of a jump depends on traced values."""
@@ -260,9 +261,9 @@ def test_right_hand_sides_that_may_jump_run_eagerly(rate):
 
     with pytest.raises(wg.TracedValueError, match="solve_ivp"):
         wg.record(final, np.array([0.55]))
-    with pytest.raises(wg.NonSmoothError), warnings.catch_warnings():
-        warnings.simplefilter("ignore", wg.CompileWarning)
-        wg.compile(wg.grad(final))(np.array([0.55]))
+    compiled = wg.compile(wg.grad(final))
+    with pytest.raises(wg.NonSmoothError):
+        compiled(np.array([0.55]))
 
 
 def test_a_branch_that_is_not_recorded_runs_eagerly():
@@ -400,7 +401,7 @@ def test_threads():
 def test_failures_are_reported_as_in_eager_mode():
     final = wg.compile(wg.grad(lambda a: solve_ivp(lambda t, y: a * y * y, (0.0, 2.0), [1.0], t_eval=[1.5]).y[0, 0]))
     slope = final(0.3)
-    with pytest.raises(wg.ConvergenceError, match="solve_ivp: the integration failed at t = 0.33"):
+    with pytest.raises(wg.ConvergenceError, match=r"solve_ivp: the integration failed at t = 0\.33"):
         final(3.0)
     assert final(0.3) == slope
 

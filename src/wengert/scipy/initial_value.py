@@ -33,7 +33,7 @@ from wengert.implicit.recorded import is_recorded
 from wengert.implicit.stripped import Abstracted, stripped
 from wengert.implicit.theorem import check_replayable, in_derivative, plain_function, plain_solver, with_bits
 from wengert.program.integration import methods
-from wengert.program.integration.calls import random_direction
+from wengert.program.integration.field import with_random_direction
 from wengert.scipy import sensitivities, steps
 from wengert.scipy.jumps import change, jump_between, moves
 from wengert.scipy.mirror import check_plain
@@ -111,9 +111,9 @@ def solve_ivp(
 
     Notes
     -----
-    Derivatives come from an integration of the equations with their tangents, whose error counts in the control of steps,
-    so that they keep the tolerances that the solution keeps; in place of ``"LSODA"`` it is by ``"Radau"``. A right-hand
-    side that cannot be recorded, for example because it branches, is replayed along such steps.
+    Derivatives come from an integration of the equations with their tangents, whose error counts in the control of
+    steps, so that they keep the tolerances that the solution keeps; in place of ``"LSODA"`` it is by ``"Radau"``. A
+    right-hand side that cannot be recorded, for example because it branches, is replayed along such steps.
 
     Compiled functions integrate without Python, except with events, dense output, complex states or ``"LSODA"``, or if
     the right-hand side may jump. They need `t_eval`, unless they read the last state only, ``y[:, -1]``.
@@ -313,7 +313,7 @@ class _Integration:
         return found, made[0]
 
     def derive(self, solver, found, nfev):
-        """Make the solution a function of the traced values; `solver` is None for LSODA, whose steps are not reported."""
+        """Make the solution a function of the traced values; `solver` is None for LSODA, which reports no steps."""
         if solver is None and not found.t_events and not self.options["dense_output"] and len(found.t):
             self.direction = 1.0 if self.plain_span[1] >= self.plain_span[0] else -1.0
             self.known = self.direction * np.unique(self.direction * found.t)
@@ -381,7 +381,9 @@ class _Integration:
                 return np.concatenate([slope, (np.asarray(plain_copy(near)) - slope) / eps])
 
             start = np.concatenate([y0, v0])
-            found = steps.logged(self.step_method(solver))(rate, self.plain_span[0], start, self.plain_span[1], **options)
+            found = steps.logged(self.step_method(solver))(
+                rate, self.plain_span[0], start, self.plain_span[1], **options
+            )
             while found.status == "running":
                 found.step()
             return found
@@ -390,8 +392,8 @@ class _Integration:
             found = run_plain(stepping, self.fun)
         if found.status == "failed":
             raise ConvergenceError(
-                f"{self.name}: the integration of a tangent failed at t = {found.t:.6g}: the derivative does not exist, "
-                "or is too large. Change the method or the tolerances, or integrate up to an earlier time"
+                f"{self.name}: the integration of a tangent failed at t = {found.t:.6g}: the derivative does not "
+                "exist, or is too large. Change the method or the tolerances, or integrate up to an earlier time"
             )
         return found
 
@@ -587,6 +589,12 @@ class Solution:
 def along(f, start, y, end, new):
     """Return a right-hand side as a function of time along a step, on which the state is taken as linear."""
     return lambda t: np.asarray(f(t, y + (t - start) / (end - start) * (new - y)))
+
+
+def random_direction(x):
+    """Return random numbers of the shape and the magnitudes of `x`."""
+    size = np.ascontiguousarray(np.abs(x), dtype=float).reshape(1, -1)
+    return with_random_direction(size)[1].reshape(np.shape(x))
 
 
 def name_of(method):

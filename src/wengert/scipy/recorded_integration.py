@@ -70,7 +70,9 @@ def _is_continuous(code, v):
     if code.op[v] != Op.CALL:
         return int(code.op[v]) in CONTINUOUS
     call = code.calls[code.a[v]]
-    return call.row is not None and (call.row.scalars in PRODUCTS | FOLDS or call.row.is_continuous(call.args, call.kwargs))
+    return call.row is not None and (
+        call.row.scalars in PRODUCTS | FOLDS or call.row.is_continuous(call.args, call.kwargs)
+    )
 
 
 def recorded_solution(name: str, f: Callable, span: tuple, y0: Any, method: str, call: dict, memory: float) -> Any:

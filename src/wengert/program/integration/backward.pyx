@@ -14,7 +14,7 @@ Shampine and Reichelt (1997), The MATLAB ODE Suite, section 2. doi:10.1137/S1064
 
 cimport numpy as cnp
 from cpython.exc cimport PyErr_CheckSignals
-from libc.math cimport INFINITY, fabs, fmax, fmin, isfinite, pow, sqrt
+from libc.math cimport fabs, fmax, fmin, isfinite, pow, sqrt
 from libc.string cimport memcpy, memset
 
 from wengert.program.integration.factor cimport Factor
@@ -34,7 +34,7 @@ cdef double MIN_FACTOR = 0.2, MAX_FACTOR = 10.0         # SciPy's, of the next s
 cdef double EPS = np.finfo(float).eps
 
 
-cdef struct Taken:              # a step: its order and the factor of the step size before it; the same after it; its size
+cdef struct Taken:              # a step: its order, and the factor of the step size before it; both after it; its size
     int order, next_order
     double factor, next_factor, h
 

@@ -111,7 +111,8 @@ class Integration:
         system, primal = self.system, self.system.primal
         y = np.empty(self.shape)
         times, keeps = np.ascontiguousarray(times), memory is not None
-        fields = [field.Field(system.program, system.copies, system.states, parameters, scales_of(start, parameters))]
+        scales = field.scales_of(start, parameters) if system.copies > 1 else None
+        fields = [field.Field(system.program, system.copies, system.states, parameters, scales)]
         stepper, is_implicit = methods.stepper(self.method, self.options, memory or 0.0)
         if is_implicit:
             given = (1, system.states, parameters[:1])
@@ -142,7 +143,7 @@ class Integration:
         system = self.system
         if system.copies > 1:
             return self.run(times, start, parameters, self.memory)[0]
-        both = [np.concatenate([x, random_direction(x)]) for x in (start, parameters)]
+        both = map(field.with_random_direction, (start, parameters))
         stepper, _ = self.pushed.run(times, *both, self.memory)
         stepper.narrow(field.Field(system.program, 1, system.states, parameters))
         return stepper
@@ -223,7 +224,13 @@ class Integration:
 
     def check_operands(self, args: tuple, types: list, verifier: Verifier) -> None:
         """Raise `MalformedProgram` unless the arguments are times, states and parameters."""
-        fields = {"system": System, "shapes": list, "method": methods.NAMES.__contains__, "options": dict, "memory": float}
+        fields = {
+            "system": System,
+            "shapes": list,
+            "method": methods.NAMES.__contains__,
+            "options": dict,
+            "memory": float,
+        }
         check_fields(self, fields | {"count": is_count, "_kept": list, "_derived": dict})
         self.system.check_parts(verifier)
         q, states = self.system.copies, self.system.states
@@ -242,23 +249,6 @@ class Integration:
                 dtype, own = types[x.position][:2] if type(x) is Operand else (np.asarray(x).dtype, np.shape(x))
                 expect((dtype, own) == (_FLOAT, shape), "has an argument of another type")
         expect(args[0] is not None, "has no times")
-
-
-def scales_of(start: np.ndarray, parameters: np.ndarray) -> np.ndarray:
-    """Return the relative magnitudes of the directions of all copies, given their initial states and parameters."""
-    largest = np.max(np.abs(start[0])) or 1.0
-    of_start = np.max(np.abs(start), axis=1) / largest
-    of_parameters = np.abs(parameters) / np.where(parameters[0] == 0, 1.0, np.abs(parameters[0]))
-    found = np.maximum(of_start, np.max(of_parameters, axis=1, initial=0.0))
-    for k in range(1, len(found)):  # copy k is a tangent in the directions of the bits of k
-        found[k] = max(found[k], math.prod(found[1 << i] for i in range(k.bit_length()) if k >> i & 1))
-    return found
-
-
-def random_direction(x: np.ndarray) -> np.ndarray:
-    """Return random numbers of the magnitudes of `x`, the same in every call."""
-    largest = np.max(np.abs(x), initial=0.0) or 1.0
-    return np.random.default_rng(0).standard_normal(x.shape) * np.where(x == 0, largest, np.abs(x))
 
 
 class Adjoint:
@@ -359,7 +349,11 @@ class Moved:
         own, count = self.integration, _MOVED[self.what]
         own.check_operands(call.args[count:], types, verifier)
         q, _, n = own.shape
-        shapes = {"outputs": [(own.count,), own.shape], "start": [(own.count,)], "adjoint": [(own.size,), *2 * [own.shape]]}
+        shapes = {
+            "outputs": [(own.count,), own.shape],
+            "start": [(own.count,)],
+            "adjoint": [(own.size,), *2 * [own.shape]],
+        }
         own_shape = {"outputs": own.shape, "start": (q, n), "adjoint": (own.count,)}[self.what]
         found = [types[x.position][:2] if type(x) is Operand else None for x in call.args[:count]]
         expect(found == [(_FLOAT, shape) for shape in shapes[self.what]], "has operands of another type")

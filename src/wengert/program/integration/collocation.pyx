@@ -48,7 +48,7 @@ cdef class Collocation(Stepper):
     cdef Jacobian jacobian
     cdef Field primal
     cdef Factor single, pair, exact
-    cdef cnp.ndarray slopes, before                     # the Jacobian of the iterations; the last step: y and its stages
+    cdef cnp.ndarray slopes, before                     # Jacobian of the iterations; last step: its start and stages
     cdef cnp.ndarray starts, stages                     # kept: the states at the starts of steps, and their stages
     cdef cnp.ndarray work
     cdef double a[3][3]
@@ -133,7 +133,8 @@ cdef class Collocation(Stepper):
                 safety = 0.9 * (2 * MAX_ITERATIONS + 1) / (2 * MAX_ITERATIONS + self.iterations)
                 if norm <= 1:
                     break
-                h_abs *= fmax(MIN_FACTOR, safety * predicted(h_abs, last_size, norm, last_norm)) if norm == norm else 0.5
+                factor = safety * predicted(h_abs, last_size, norm, last_norm)
+                h_abs *= fmax(MIN_FACTOR, factor) if norm == norm else 0.5
                 has_factors, was_rejected = False, True
             again = self.iterations > 2 and self.rate > 1e-3
             factor = fmin(MAX_FACTOR, safety * predicted(h_abs, last_size, norm, last_norm))

@@ -290,8 +290,8 @@ cdef class Explicit(Stepper):
                 memcpy(doubles(k), doubles(slopes) + (i - first) * block, block * sizeof(double))
                 memcpy(doubles(stage) + self.stages * size, doubles(stage), line)   # that of the next step's first
                 memset(doubles(stage), 0, self.stages * line)
-                self.pull_step(start, ends[i] - start, doubles(states) + (i - first) * size, doubles(k), g, done, before,
-                               doubles(stage), doubles(adjoint), pullback)
+                self.pull_step(start, ends[i] - start, doubles(states) + (i - first) * size, doubles(k), g, done,
+                               before, doubles(stage), doubles(adjoint), pullback)
                 if i % SIGNALS_EVERY == 0:
                     PyErr_CheckSignals()
             last = first

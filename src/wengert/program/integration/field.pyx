@@ -7,6 +7,7 @@ output: the primal system, and systems of tangents.
 """
 
 cimport numpy as cnp
+from libc.math cimport fabs, fmax
 from libc.string cimport memcpy
 
 import numpy as np
@@ -14,6 +15,47 @@ import numpy as np
 from wengert.errors import GuardError
 
 cnp.import_array()
+
+NORMAL = np.random.default_rng(0).standard_normal(1000)
+
+
+def scales_of(const double[:, ::1] start, const double[:, ::1] parameters):
+    """Return the relative magnitudes of the directions of all copies, given their initial states and parameters."""
+    cdef Py_ssize_t k, i, copies = start.shape[0]
+    cdef double largest = 0.0, product
+    cdef cnp.ndarray found = np.ones(copies)
+    cdef double *scales = <double *>cnp.PyArray_DATA(found)
+    for i in range(start.shape[1]):
+        largest = fmax(largest, fabs(start[0, i]))
+    for k in range(1, copies):          # copy k is a tangent in the directions of the bits of k
+        scales[k], product = 0.0, 1.0
+        for i in range(start.shape[1]):
+            scales[k] = fmax(scales[k], fabs(start[k, i]) / (largest if largest > 0.0 else 1.0))
+        for i in range(parameters.shape[1]):
+            scales[k] = fmax(scales[k], fabs(parameters[k, i]) / (fabs(parameters[0, i]) if parameters[0, i] else 1.0))
+        for i in range(62):
+            if k >> i & 1 and k != 1 << i:
+                product *= scales[1 << i]
+        if k & (k - 1):
+            scales[k] = fmax(scales[k], product)
+    return found
+
+
+def with_random_direction(const double[:, ::1] x):
+    """Return `x` with a second row: random numbers of the magnitudes of the first, the same in every call."""
+    cdef Py_ssize_t i, n = x.shape[1]
+    cdef double largest = 0.0
+    cdef cnp.ndarray found = np.empty((2, n))
+    cdef double *to = <double *>cnp.PyArray_DATA(found)
+    cdef const double *normal
+    numbers = NORMAL if n <= NORMAL.size else np.random.default_rng(0).standard_normal(n)
+    normal = <const double *>cnp.PyArray_DATA(<cnp.ndarray>numbers)
+    for i in range(n):
+        largest = fmax(largest, fabs(x[0, i]))
+    for i in range(n):
+        to[i] = x[0, i]
+        to[n + i] = normal[i] * (fabs(x[0, i]) if x[0, i] != 0.0 else largest if largest > 0.0 else 1.0)
+    return found
 
 
 cdef class Field:

@@ -15,11 +15,13 @@ NAMES = EXPLICIT + IMPLICIT
 _ROOT = math.sqrt(6)
 
 #: matrix of the Radau IIA method of order 5
-RADAU = np.array([
-    [(88 - 7 * _ROOT) / 360, (296 - 169 * _ROOT) / 1800, (-2 + 3 * _ROOT) / 225],
-    [(296 + 169 * _ROOT) / 1800, (88 + 7 * _ROOT) / 360, (-2 - 3 * _ROOT) / 225],
-    [(16 - _ROOT) / 36, (16 + _ROOT) / 36, 1 / 9],
-])
+RADAU = np.array(
+    [
+        [(88 - 7 * _ROOT) / 360, (296 - 169 * _ROOT) / 1800, (-2 + 3 * _ROOT) / 225],
+        [(296 + 169 * _ROOT) / 1800, (88 + 7 * _ROOT) / 360, (-2 - 3 * _ROOT) / 225],
+        [(16 - _ROOT) / 36, (16 + _ROOT) / 36, 1 / 9],
+    ]
+)
 
 
 def stepper(name: str, options: dict, memory: float) -> tuple[Any, bool]:
