@@ -13,7 +13,7 @@ pytest.importorskip("scipy", minversion="1.17")  # the mirrors need it
 sensitivities = pytest.importorskip("wengert.scipy.sensitivities")
 solve = pytest.importorskip("wengert.scipy.integrate").solve_ivp
 
-TOLERANCES = {"rtol": 1e-8, "atol": 1e-10}
+TOLERANCES = {"rtol": 1e-6, "atol": 1e-8}
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ X = np.array([1.5, 1.1, 0.9, 2.0])
 
 
 #: largest relative difference of derivatives at these tolerances
-ACCURACY = {"RK23": 1e-6, "RK45": 1e-6, "DOP853": 1e-6, "LSODA": 1e-6, "Radau": 1e-6, "BDF": 1e-4}
+ACCURACY = {"RK23": 1e-4, "RK45": 1e-4, "DOP853": 1e-4, "LSODA": 1e-4, "Radau": 1e-4, "BDF": 2e-3}
 
 
 def replayed(monkeypatch):
@@ -153,7 +153,7 @@ def test_odeint(used, monkeypatch):
     found = wg.jacobian(final, X)
     assert used == [True]
     replayed(monkeypatch)
-    np.testing.assert_allclose(found, wg.jacobian(final, X), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found, wg.jacobian(final, X), rtol=1e-4, atol=1e-4)
 
 
 def decayed(x, **options):

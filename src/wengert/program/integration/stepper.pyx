@@ -150,6 +150,8 @@ cdef class Stepper:
             for i in range(self.states):
                 total += (error[k + i] / (rtol[i] * fmax(fabs(y[k + i]), fabs(new[k + i]))
                                           + scales[q] * fmax(atol[i], MIN_RATIO * rtol[i] * largest) + TINY)) ** 2
+            if not total < INFINITY:        # or NaN
+                return INFINITY
             found = fmax(found, sqrt(total / self.states))
         return found
 
