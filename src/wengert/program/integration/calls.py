@@ -107,7 +107,7 @@ class Integration:
         return np.cumsum([0, *map(math.prod, self.shapes)]).tolist()
 
     def run(self, times, start, parameters, memory):
-        """Integrate; return the stepper, if `memory` is given and holds all steps, and the result."""
+        """Integrate; return the stepper, which keeps its steps in this `memory` unless that is None, and the result."""
         system, primal = self.system, self.system.primal
         y = np.empty(self.shape)
         times, keeps = np.ascontiguousarray(times), memory is not None
