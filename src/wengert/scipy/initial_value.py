@@ -112,8 +112,9 @@ def solve_ivp(
     Notes
     -----
     Derivatives come from an integration of the equations with their tangents, whose error counts in the control of
-    steps, so that they keep the tolerances that the solution keeps; in place of ``"LSODA"`` it is by ``"Radau"``. A
-    right-hand side that cannot be recorded, for example because it branches, is replayed along such steps.
+    steps, so that they keep the tolerances that the solution keeps. It is by ``"Radau"`` in place of ``"LSODA"``, and
+    of ``"BDF"`` for up to 50 states. A right-hand side that cannot be recorded, for example because it branches, is
+    replayed along such steps.
 
     Compiled functions integrate without Python, except with events, dense output, complex states or ``"LSODA"``, or if
     the right-hand side may jump. They need `t_eval`, unless they read the last state only, ``y[:, -1]``.

@@ -36,6 +36,10 @@ _FLOAT = np.dtype(float)
 #: perturbation of results, relative to the tolerances; see `wengert.program.ir.call.perturbed`
 PERTURBATION = 10.0
 
+#: maximum number of states for which derivatives of BDF are by Radau, whose steps depend on no earlier ones: where
+#: tangents are large for a short time, as at a jump of a relaxation oscillator, those of BDF lose their digits
+MAX_COLLOCATED = 50
+
 #: bytes of steps that are kept after an adjoint, for others with the same operands
 MAX_KEPT = 16_000_000
 
@@ -175,9 +179,11 @@ class Integration:
 
     @property
     def pushed(self) -> Integration:
-        """The integration of the system with its tangent."""
+        """The integration of the system with its tangent, by Radau's method in place of BDF if that is small."""
         if "pushed" not in self._derived:
-            options = self.method, self.options, self.memory, self.count
+            is_small = self.system.states <= MAX_COLLOCATED
+            method = "Radau" if self.method == "BDF" and is_small else self.method
+            options = method, self.options, self.memory, self.count
             self._derived["pushed"] = Integration(self.system.pushed(), self.shapes, *options)
         return self._derived["pushed"]
 
