@@ -19,7 +19,7 @@ import wengert as wg
 from benchmarks import workloads
 from benchmarks.bench_integrate import CASES, TOLERANCES
 
-#: problems of the table, and the method at tight tolerances of the reference
+#: for each problem, the method of the reference solution
 PROBLEMS = {
     "Lotka-Volterra, RK45": "DOP853",
     "Lotka-Volterra, DOP853": "DOP853",

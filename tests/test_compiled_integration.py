@@ -123,7 +123,7 @@ def test_steps_are_those_of_scipy(method):
 @pytest.mark.parametrize("span", [(0.3, 2.0), (2.0, 0.3)], ids=["forward", "backward"])
 @pytest.mark.parametrize("method", METHODS)
 def test_derivatives_in_times(method, span):
-    """In the ends of the interval and the times of output, of y' = -k y."""
+    """In the ends of the interval and the output times, of y' = -k y."""
     fractions = np.array([0.25, 0.6, 1.0])
 
     def solution(x):

@@ -349,7 +349,7 @@ class Part:
         return self.on(found, code, leaves, found.inputs)
 
     def joined(self, code, leaves):
-        """Return the slice as an IR whose only input is an array of the unknowns and all leaves."""
+        """Return the slice as an IR with a single input: an array of the unknowns and all leaves."""
         found, place = Listing(), 0
         shapes = [kind_of(code, v)[1] for v in (self.start, *leaves)]
         x = found.add(Op.INPUT, (_FLOAT, (sum(map(math.prod, shapes)),), None), 0)

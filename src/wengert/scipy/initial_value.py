@@ -354,7 +354,7 @@ class _Integration:
             self.states.append(state)
 
     def controlled(self, solver):
-        """Integrate again with a tangent in a random direction, whose error counts too; return the integrator.
+        """Integrate again, with a tangent in a random direction in the error control; return the integrator.
 
         Where stability limits the step size, the steps of the state alone may amplify tangents without bound.
         """

@@ -3,8 +3,8 @@
 The right-hand side is traced at unknown time and state, within the recording of the function that integrates; what it
 reads from there are its parameters (see `wengert.implicit.recorded`).
 The steps are SciPy's up to rounding.
-What a program can't hold, because its shape depends on values or because it needs a check of the derivative that reads
-the steps, is refused, and the function runs eagerly.
+A program cannot hold results whose shape depends on values, or right-hand sides whose jumps have to be searched for
+along the steps; the function then runs eagerly.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def recorded_solution(name: str, f: Callable, span: tuple, y0: Any, method: str,
     Parameters
     ----------
     name : str
-        Of the function in error messages.
+        Name of the function, for error messages.
     f : callable
         The right-hand side as a function of time and state, on traced values.
     span, y0, method : tuple, ndarray, str
@@ -121,7 +121,7 @@ class Last:
     Parameters
     ----------
     name : str
-        Of the function in error messages.
+        Name of the function, for error messages.
     items : ndarray or scalar
         The last items, possibly traced.
     is_transposed : bool
@@ -181,7 +181,7 @@ def _refuse(name, y0, times, method, call):
     if call["events"] is not None or call["dense_output"]:
         raise NotReplayable(f"{name} with events or dense output cannot be recorded")
     if y0.dtype != np.float64 or not 0 < np.size(times):
-        raise NotReplayable(f"{name} of complex states, or without times of output, cannot be recorded")
+        raise NotReplayable(f"{name} of complex states, or without output times, cannot be recorded")
 
 
 def stepper_options(name: str, call: dict, n: int) -> dict:

@@ -148,7 +148,7 @@ class _Function:
         raise NotImplementedError
 
     def operands(self, start, parameters):
-        """Return the arguments of the integration after the times."""
+        """Return the arguments of the integration that follow the times."""
         return [*start, *(parameters if self.integration.shapes else [])]
 
     def split(self, adjoints):

@@ -9,7 +9,7 @@ are controlled by the tangents as well:
 - The tangent of the adjoint is the adjoint of the tangent: with the cotangents (g_dot, g) of the system and its
   tangent, the adjoint of y is F^T g_dot + (dF^T) g.
 - The adjoint of the adjoint consists of these two.
-- A time of output moves the solution there by the slope, and the start moves it as the initial state, by minus the
+- An output time moves the solution there by the slope, and the start moves it as the initial state, by minus the
   slope. These derivatives are of first order.
 """
 
@@ -47,7 +47,7 @@ MAX_KEPT = 16_000_000
 class Integration:
     """Call that integrates; its arguments are the times, then the initial states and the parameters of all copies.
 
-    ``times`` are start, end, and times of output. Initial states are arrays of shape (states,); parameters are scalars
+    ``times`` are start, end, and output times. Initial states are arrays of shape (states,); parameters are scalars
     and arrays of the given shapes. None stands for zeros. The result has the shape (copies, len(times) - 2, states).
 
     Parameters

@@ -244,7 +244,7 @@ cdef class Explicit(Stepper):
         self.field, self.size, self.copies, self.work = field, n, 1, np.empty((2, n))
 
     cdef int keep_step(self, double end, const double *y, const double *k) except -1:
-        """Store a step: its end, the state at its start, and the stages while there is memory."""
+        """Store the end of a step, the state at its start and, while memory allows, its stages."""
         cdef Py_ssize_t i = self.count, line = self.size * sizeof(double), row = i // self.stride
         self.keep_end(end)
         if i % self.stride == 0:
@@ -304,7 +304,7 @@ cdef class Explicit(Stepper):
         """Pull the adjoint of the state at the end of a step back to its start.
 
         `stage` holds the adjoint of the slope at the end, and receives those of all stages; `first` and `last` are the
-        times of output within the step. The second row of `adjoint` is a work space.
+        output times within the step. The second row of `adjoint` is a work space.
         """
         cdef double w[32]
         cdef double ends[2]

@@ -31,7 +31,7 @@ cdef getrs real_solve = <getrs>exported("dgetrs"), complex_solve = <getrs>export
 
 
 cdef class Factor:
-    """LU factors of a matrix that is written to `a`, in C order; a complex one as pairs of numbers."""
+    """LU factors of a matrix, which the caller writes to `a` in C order; complex entries are pairs of numbers."""
 
     def __init__(self, int n, bint is_complex):
         self.n, self.is_complex = n, is_complex

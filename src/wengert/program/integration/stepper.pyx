@@ -60,7 +60,7 @@ cdef class Stepper:
         self.limit = <Py_ssize_t>min(memory, 1e18)
 
     cdef int begin(self, Field field, cnp.ndarray times) except -1:
-        """Set the right-hand side and the times: start, end, and those of output."""
+        """Set the right-hand side and the times: start, end and output times."""
         cdef double *at = doubles(times)
         cdef Py_ssize_t i
         self.field, self.times, self.count = field, times, 0
@@ -156,14 +156,14 @@ cdef class Stepper:
         return found
 
     cdef Py_ssize_t until(self, double end, Py_ssize_t done) noexcept nogil:
-        """Return how many times of output lie up to `end`, given that `done` do."""
+        """Return how many output times lie up to `end`, given that `done` do."""
         cdef const double *at = <const double *>cnp.PyArray_DATA(self.times) + 2
         while done < self.times.shape[0] - 2 and self.direction * (at[done] - end) <= 0:
             done += 1
         return done
 
     cdef Py_ssize_t after(self, double start, Py_ssize_t done, Py_ssize_t step) noexcept nogil:
-        """Return how many times of output lie before the step from `start`, given that `done` lie before its end."""
+        """Return how many output times lie before the step from `start`, given that `done` lie before its end."""
         cdef const double *at = <const double *>cnp.PyArray_DATA(self.times) + 2
         while done > 0 and (step == 0 or self.direction * (at[done - 1] - start) > 0):
             done -= 1
