@@ -248,6 +248,6 @@ def _system(around, name, part: Part, values, n):
     made = Program(f"{name}: right-hand side", listing, Form((example,), {}), Result(Slot(0)), exact, [example])
     made._disabled = disabled
     try:
-        return System(made, 1, n)
+        return System(made, n)
     except (NotDerivable, UnsupportedFunctionError) as error:
         raise NotReplayable(f"{name}: {error}") from error

@@ -92,7 +92,7 @@ def at_times(integration: Any, times: np.ndarray) -> tuple[Any, bool]:
         continuous = is_continuous(program._listing)
         options = stepper_options(integration.name, integration.options, n)
         shape = [(parameters.size,)] if shapes else []
-        call = Integration(System(program, 1, n), shape, method, options, integration.memory, every.size)
+        call = Integration(System(program, n), shape, method, options, integration.memory, every.size)
         solution = Solution(call, every)
         plain = solution.value(start[None], parameters[None])
         call.system.pulled(), call.system.pushed()  # so that what has no derivative is replayed
@@ -164,15 +164,14 @@ class Solution(_Function):
     def value(self, start, parameters):
         return self.integration(self.times, *self.operands(start, parameters))
 
-    def along(self, start, parameters, starts, tangents):
-        """Return the tangent."""
-        pushed = Solution(self.integration.pushed, self.times)
-        q = self.integration.system.copies
-        return pushed(wnp.concatenate([start, starts]), wnp.concatenate([parameters, tangents]))[q:]
-
     def push(self, tangents, y, start, parameters):
         """Return the tangents; those of the operands have a leading axis of directions."""
-        return wnp.stack([self.along(start, parameters, *each) for each in zip(*tangents)])
+        count = len(tangents[0])
+        pushed = Solution(self.integration.pushed(count), self.times)
+        rows = [wnp.reshape(x, (count * x.shape[1], x.shape[2])) for x in tangents]
+        found = pushed(wnp.concatenate([start, rows[0]]), wnp.concatenate([parameters, rows[1]]))
+        q, T, n = self.integration.shape
+        return wnp.reshape(found[q:], (count, q, T, n))
 
     def pull(self, ybar, y, start, parameters):
         """Return the adjoints of initial states and parameters."""
@@ -187,7 +186,7 @@ class Adjoint(_Function):
 
     def mixed(self, g_dot, g, start, parameters, starts, tangents):
         """Return F^T g_dot + (dF^T) g; see `program.integration.calls`."""
-        system, pushed = self.integration.system, self.integration.pushed
+        system, pushed = self.integration.system, self.integration.pushed()
         operands = wnp.concatenate([start, starts]), wnp.concatenate([parameters, tangents])
         found = Adjoint(pushed, self.times)(wnp.concatenate([g_dot, g]), *operands)
         size, count = system.copies * system.states, system.copies * system.parameters
@@ -202,4 +201,6 @@ class Adjoint(_Function):
         """Return the adjoints of the operands."""
         directions = self.split(w)
         mixed = self.mixed(np.zeros(np.shape(g)), g, start, parameters, *directions)
-        return [Solution(self.integration, self.times).along(start, parameters, *directions), *self.split(mixed)]
+        tangents = [x[None] for x in directions]
+        of_g = Solution(self.integration, self.times).push(tangents, None, start, parameters)[0]
+        return [of_g, *self.split(mixed)]

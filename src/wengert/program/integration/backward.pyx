@@ -19,7 +19,7 @@ from libc.string cimport memcpy, memset
 
 from wengert.program.integration.factor cimport Factor
 from wengert.program.integration.field cimport Field, Jacobian, Pullback
-from wengert.program.integration.stepper cimport SIGNALS_EVERY, Stepper, doubles, is_nonzero, longer
+from wengert.program.integration.stepper cimport SIGNALS_EVERY, Implicit, doubles, is_nonzero, longer
 
 import numpy as np
 
@@ -31,7 +31,6 @@ cdef enum:
     MAX_ITERATIONS = 4
 
 cdef double MIN_FACTOR = 0.2, MAX_FACTOR = 10.0         # SciPy's, of the next step size
-cdef double EPS = np.finfo(float).eps
 
 
 cdef struct Taken:              # a step: its order, and the factor of the step size before it; both after it; its size
@@ -39,26 +38,21 @@ cdef struct Taken:              # a step: its order, and the factor of the step 
     double factor, next_factor, h
 
 
-cdef class Backward(Stepper):
+cdef class Backward(Implicit):
     """An integration."""
 
-    cdef Jacobian jacobian
-    cdef Field primal
     cdef Factor lu, exact
-    cdef cnp.ndarray slopes, work, ends_of_steps        # Jacobian of the iterations; kept: states at the ends of steps
-    cdef cnp.ndarray taken                              # kept: the steps
+    cdef cnp.ndarray ends_of_steps, taken               # kept: the states at the ends of steps, and the steps
     cdef double alpha[ROWS]
     cdef double gamma[ROWS]
     cdef double constant[ROWS]                          # of the error
-    cdef double tolerance, rate, first
-    cdef Py_ssize_t iterations
+    cdef double first
     cdef cnp.ndarray start
 
     def __init__(self, dict options, double memory):
         cdef double kappa[6]
         cdef Py_ssize_t k
-        cdef double rtol
-        Stepper.__init__(self, options, memory)
+        Implicit.__init__(self, options, memory)
         kappa[:] = [0, -0.1850, -1.0 / 9, -0.0823, -0.0415, 0]
         self.gamma[0] = 0.0
         for k in range(1, MAX_ORDER + 1):
@@ -66,8 +60,6 @@ cdef class Backward(Stepper):
         for k in range(MAX_ORDER + 1):
             self.alpha[k] = (1 - kappa[k]) * self.gamma[k]
             self.constant[k] = kappa[k] * self.gamma[k] + 1.0 / (k + 1)
-        rtol = np.min(self.rtol)
-        self.tolerance = fmax(10 * EPS / rtol, fmin(0.03, sqrt(rtol)))
 
     # ---- the steps
 
@@ -168,12 +160,6 @@ cdef class Backward(Stepper):
             self.count += 1
             if self.count % SIGNALS_EVERY == 0:
                 PyErr_CheckSignals()
-
-    cdef int differentiate(self, double t, const double *y) except -1:
-        """Compute the Jacobian of the iterations."""
-        self.jacobian.slopes(t, y)
-        memcpy(doubles(self.slopes), self.jacobian.at_values, self.states * self.states * sizeof(double))
-        return 0
 
     cdef int factorise(self, Factor factor, const double *slopes, double c) except -1:
         """Factorise I - c J."""
@@ -307,19 +293,32 @@ cdef class Backward(Stepper):
 
     cdef int push(self, double t, double c, const double *predicted, const double *psi, double *y,
                   double *change) except -1:
-        """Compute the tangents of a step, one after the other."""
-        cdef Py_ssize_t k, q, n = self.states
+        """Compute the tangents of a step, one order after the other."""
+        cdef Py_ssize_t k, q, level, count, n = self.states
+        cdef const Py_ssize_t *levels = <const Py_ssize_t *>cnp.PyArray_DATA(self.field.levels)
         cdef double *f = doubles(self.work) + 3 * self.size
+        cdef double *b = f + self.size                  # the tangents of an order
         self.jacobian.slopes(t, y)
         self.factorise(self.exact, self.jacobian.at_values, c)
-        for q in range(1, self.copies):
-            memset(y + q * n, 0, (self.copies - q) * n * sizeof(double))
+        for level in range(1, self.highest + 1):
+            for q in range(1, self.copies):
+                if levels[q] >= level:
+                    memset(y + q * n, 0, n * sizeof(double))
             self.field.value(t, y, f)
-            for k in range(q * n, (q + 1) * n):
-                y[k] = predicted[k] - psi[k] + c * f[k]
-            self.exact.solve(y + q * n, False)
-            for k in range(q * n, (q + 1) * n):
-                change[k] = y[k] - predicted[k]
+            count = 0
+            for q in range(1, self.copies):
+                if levels[q] == level:
+                    for k in range(q * n, (q + 1) * n):
+                        b[n * count + k - q * n] = predicted[k] - psi[k] + c * f[k]
+                    count += 1
+            self.exact.solve(b, False, count)
+            count = 0
+            for q in range(1, self.copies):
+                if levels[q] == level:
+                    memcpy(y + q * n, b + n * count, n * sizeof(double))
+                    count += 1
+        for k in range(n, self.size):
+            change[k] = y[k] - predicted[k]
         return 0
 
     cdef int keep_step(self, double end, const double *y, Taken step) except -1:
@@ -344,7 +343,8 @@ cdef class Backward(Stepper):
         cdef Py_ssize_t n = self.states
         self.ends_of_steps = np.ascontiguousarray(self.ends_of_steps[:, :n])
         self.start = self.start[:n].copy()
-        self.field, self.size, self.copies, self.work = field, n, 1, np.zeros((8, n))
+        self.set_field(field)
+        self.work = np.zeros((8, n))
 
     def adjoint(self, Pullback pullback, cnp.ndarray g):
         """Return the adjoint of the initial state, given that of the results of a run that was kept.
@@ -389,10 +389,12 @@ cdef class Backward(Stepper):
     cdef int pull_step(self, double t, double c, int order, const double *y, double *d, double *work,
                        Pullback pullback) except -1:
         """Pull the adjoints of the differences after a step back to those before it."""
-        cdef Py_ssize_t i, k, q, n = self.states, size = self.size
+        cdef Py_ssize_t i, k, q, level, count, n = self.states, size = self.size
+        cdef const Py_ssize_t *levels = <const Py_ssize_t *>cnp.PyArray_DATA(self.field.levels)
         cdef double *of_y = work                        # adjoint of the solution, then that of its equations
         cdef double *of_slopes = work + size
         cdef double *others = work + 2 * size
+        cdef double *b = work + 3 * size
         cdef double change
         for k in range(size):
             change = d[(order + 2) * size + k] + d[(order + 1) * size + k]
@@ -407,15 +409,24 @@ cdef class Backward(Stepper):
         self.jacobian.slopes(t, y)
         self.factorise(self.exact, self.jacobian.at_values, c)
         memset(of_slopes, 0, size * sizeof(double))
-        for q in range(self.copies - 1, -1, -1):
-            if q < self.copies - 1:                     # tangents after this one depend on it
-                memset(others, 0, size * sizeof(double))
+        for level in range(self.highest, -1, -1):       # tangents of higher orders depend on these
+            memset(others, 0, size * sizeof(double))
+            if level < self.highest:
                 pullback.pull(t, y, of_slopes, others, False)
-                for k in range(q * n, (q + 1) * n):
-                    of_y[k] += others[k]
-            self.exact.solve(of_y + q * n, True)
-            for k in range(q * n, (q + 1) * n):
-                of_slopes[k] = c * of_y[k]
+            count = 0
+            for q in range(self.copies):
+                if levels[q] == level:
+                    for k in range(q * n, (q + 1) * n):
+                        b[n * count + k - q * n] = of_y[k] + others[k]
+                    count += 1
+            self.exact.solve(b, True, count)
+            count = 0
+            for q in range(self.copies):
+                if levels[q] == level:
+                    for k in range(q * n, (q + 1) * n):
+                        of_y[k] = b[n * count + k - q * n]
+                        of_slopes[k] = c * of_y[k]
+                    count += 1
         pullback.pull(t, y, of_slopes, others)          # into the parameters
         for k in range(size):
             d[k] += of_y[k]

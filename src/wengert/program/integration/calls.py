@@ -70,7 +70,7 @@ class Integration:
         self.options, self.memory, self.count = options, float(memory), count
         self.__name__ = self.__qualname__ = "solve_ivp"
         self._kept: list = []  # operands and steps of the last adjoint
-        self._derived: dict[str, Any] = {}
+        self._derived: dict[Any, Any] = {}
 
     def __getstate__(self):
         return {**self.__dict__, "_kept": [], "_derived": {}}
@@ -115,17 +115,25 @@ class Integration:
         system, primal = self.system, self.system.primal
         y = np.empty(self.shape)
         times, keeps = np.ascontiguousarray(times), memory is not None
-        scales = field.scales_of(start, parameters) if system.copies > 1 else None
-        fields = [field.Field(system.program, system.copies, system.states, parameters, scales)]
+        fields = [self.field(start, parameters)]
         stepper, is_implicit = methods.stepper(self.method, self.options, memory or 0.0)
         if is_implicit:
-            given = (1, system.states, parameters[:1])
+            given = ((), system.states, parameters[:1])
             fields.append(fields[0] if system.copies == 1 else field.Field(primal.program, *given))
             fields.append(field.Jacobian(primal.jacobian(), *given))
         stepper.run(*fields, times, start, y, keeps)
         for each in {id(each): each for each in fields}.values():
             each.settle(keeps)
         return stepper, y
+
+    def field(self, start, parameters):
+        """Return the right-hand side, bound to these parameters."""
+        system = self.system
+        scales = levels = None
+        if system.copies > 1:
+            tangents, levels = system.tangents
+            scales = field.scales_of(start, parameters, tangents)
+        return field.Field(system.program, system.directions, system.states, parameters, scales, levels)
 
     def adjoint_of(self, g, times, operands):
         """Return the adjoints of initial states and parameters."""
@@ -135,7 +143,7 @@ class Integration:
         kept = self._kept.pop() if self._kept else None  # another thread then finds none
         if kept is None or kept[:3] != known:
             kept = (*known, self.steps(times, start, parameters))
-        pullback = field.Pullback(system.pulled(), system.copies, system.states, parameters)
+        pullback = field.Pullback(system.pulled(), system.directions, system.states, parameters)
         found = kept[3].adjoint(pullback, np.ascontiguousarray(g))
         pullback.settle()
         if kept[3].nbytes <= MAX_KEPT:
@@ -148,14 +156,14 @@ class Integration:
         if system.copies > 1:
             return self.run(times, start, parameters, self.memory)[0]
         both = map(field.with_random_direction, (start, parameters))
-        stepper, _ = self.pushed.run(times, *both, self.memory)
-        stepper.narrow(field.Field(system.program, 1, system.states, parameters))
+        stepper, _ = self.pushed().run(times, *both, self.memory)
+        stepper.narrow(field.Field(system.program, (), system.states, parameters))
         return stepper
 
     def slopes(self, times, states, parameters):
         """Return the slopes at times, of the same shape as states, (copies, len(times), states)."""
         system = self.system
-        slopes = field.Field(system.program, system.copies, system.states, parameters)
+        slopes = field.Field(system.program, system.directions, system.states, parameters)
         found = slopes.at(np.array(times), np.ascontiguousarray(states))
         slopes.settle()
         return found
@@ -177,15 +185,18 @@ class Integration:
         """The call of the adjoint."""
         return self._derived.setdefault("adjoint", Adjoint(self))
 
-    @property
-    def pushed(self) -> Integration:
-        """The integration of the system with its tangent, by Radau's method in place of BDF if that is small."""
-        if "pushed" not in self._derived:
+    def pushed(self, count: int = 1) -> Integration:
+        """Return the integration of the system with its tangents in `count` directions.
+
+        It is by Radau's method in place of BDF if the system is small.
+        """
+        key = "pushed", count
+        if key not in self._derived:
             is_small = self.system.states <= MAX_COLLOCATED
             method = "Radau" if self.method == "BDF" and is_small else self.method
             options = method, self.options, self.memory, self.count
-            self._derived["pushed"] = Integration(self.system.pushed(), self.shapes, *options)
-        return self._derived["pushed"]
+            self._derived[key] = Integration(self.system.pushed(count), self.shapes, *options)
+        return self._derived[key]
 
     @property
     def shape(self) -> tuple:
@@ -219,6 +230,22 @@ class Integration:
             times = made.called(Moved(self, "adjoint"), [found, g, y, *made.arguments], moved_row, (self.count,))
             outputs[wanted.index(call.args[0].position)] = times
         made.finish(outputs)
+        return made.code
+
+    def batched(self, call: Call, is_batched: list, count: int) -> Listing | None:
+        """Return the IR of the results for `count` tangents, by one integration; see `passes.batching`."""
+        m = len(self.shapes)
+        of_tangent = {2, *range(3 + m, 3 + 2 * m)}  # arguments
+        batched = {k for k, x in enumerate(call.args) if type(x) is Operand and is_batched[x.position]}
+        if self.system.directions != (1,) or not batched <= of_tangent:
+            return None
+        made = _Builder(self, call, 0)
+        made.take_operands(is_batched, count)
+        rows = {k: made.rows(k, count, k in batched) for k in of_tangent}
+        arguments = [*made.arguments[:2], *rows[2], *made.arguments[3 : 3 + m]]
+        arguments += [rows[3 + m + k][j] for j in range(count) for k in range(m)]
+        own = Integration(self.system.primal, self.shapes, self.method, self.options, self.memory, self.count)
+        made.finish([made.batch(own.pushed(count), arguments, count)])
         return made.code
 
     # -- verification
@@ -395,9 +422,12 @@ class _Builder:
     def input_like(self, j):
         return self.input(self.shape(self.positions[j]))
 
-    def take_operands(self):
+    def take_operands(self, is_batched=None, count=0):
         """Create the inputs of the operands, and set the arguments of the integration."""
-        operands = [self.input_like(j) for j in range(len(self.positions))]
+        operands = []
+        for j in range(len(self.positions)):
+            shape = self.shape(self.positions[j])
+            operands.append(self.input((count, *shape) if is_batched and is_batched[j] else shape))
         given = [operands[x.position] if type(x) is Operand else x for x in self.call.args]
         self.cotangent, self.arguments = given[: self.first], given[self.first :]
 
@@ -436,7 +466,7 @@ class _Builder:
                 shift = int(self.code.part(start, (8 * k * n, (n,), (8,)), _FLOAT))
                 given = arguments[1 + q + k]
                 arguments[1 + q + k] = shift if given is None else self.sum(shift, given, (n,))
-        found = self.called(self.integration.pushed, arguments, integration_row, (2 * q, T, n))
+        found = self.called(self.integration.pushed(), arguments, integration_row, (2 * q, T, n))
         found = int(self.code.part(found, (8 * q * T * n, self.result, c_strides(self.result, 8)), _FLOAT))
         if times is None:
             return found
@@ -449,7 +479,7 @@ class _Builder:
     def mixed(self, g_dot, directions):
         """Append F^T g_dot + (dF^T) g."""
         q, T, n = self.result
-        pushed, (g,) = self.integration.pushed, self.cotangent
+        pushed, (g,) = self.integration.pushed(), self.cotangent
         both = self.stacked([g_dot, g], [self.result, self.result], (2 * q, T, n))
         arguments = [both, *self.with_tangents(directions)]
         found = self.called(pushed.adjoint, arguments, adjoint_row, (pushed.size,))
@@ -486,6 +516,25 @@ class _Builder:
             shape = self.shape(self.positions[j])
             found.append(int(self.code.part(v, (8 * place, shape, c_strides(shape, 8)), _FLOAT)))
         return found
+
+    def rows(self, k, count, is_batched):
+        """Return the values of argument `k` at each point of a batch."""
+        v, shape = self.arguments[k], self.shape(k)
+        if not is_batched:
+            return count * [v]
+        size = 8 * math.prod(shape)
+        return [int(self.code.part(v, (j * size, shape, c_strides(shape, 8)), _FLOAT)) for j in range(count)]
+
+    def batch(self, pushed, arguments, count):
+        """Append an integration with `count` tangents; return the solution with each tangent as a batch."""
+        _, T, n = self.result
+        shape, alike = (count, T, n), (_FLOAT, (count, 2, T, n), None)
+        found = self.called(pushed, arguments, integration_row, pushed.shape)
+        primal = self.code.part(found, (0, (T, n), (8 * n, 8)), _FLOAT)
+        tangents = self.code.part(found, (8 * T * n, shape, c_strides(shape, 8)), _FLOAT)
+        strides = (16 * T * n, 8 * n, 8)
+        made = self.code.place(-1, (0, shape, strides), primal, alike)
+        return self.code.place(made, (8 * T * n, shape, strides), tangents, alike)
 
     def finish(self, outputs):
         self.code.outputs = [int(v) for v in outputs]

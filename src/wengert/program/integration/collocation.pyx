@@ -19,7 +19,7 @@ from libc.string cimport memcpy, memset
 
 from wengert.program.integration.factor cimport Factor
 from wengert.program.integration.field cimport Field, Jacobian, Pullback
-from wengert.program.integration.stepper cimport SIGNALS_EVERY, Stepper, doubles, is_nonzero, longer
+from wengert.program.integration.stepper cimport SIGNALS_EVERY, Implicit, doubles, is_nonzero, longer
 
 import numpy as np
 
@@ -29,10 +29,9 @@ cdef enum:
     MAX_ITERATIONS = 6
 
 cdef double MIN_FACTOR = 0.2, MAX_FACTOR = 10.0         # SciPy's, of the next step size
-cdef double EPS = np.finfo(float).eps
 
 
-cdef class Collocation(Stepper):
+cdef class Collocation(Implicit):
     """An integration.
 
     Parameters
@@ -45,32 +44,26 @@ cdef class Collocation(Stepper):
         See `Stepper`.
     """
 
-    cdef Jacobian jacobian
-    cdef Field primal
     cdef Factor single, pair, exact
-    cdef cnp.ndarray slopes, before                     # Jacobian of the iterations; last step: its start and stages
+    cdef cnp.ndarray before                             # last step: its start and stages
     cdef cnp.ndarray starts, stages                     # kept: the states at the starts of steps, and their stages
-    cdef cnp.ndarray work
     cdef double a[3][3]
     cdef double p[3][3]
     cdef double to[3][3]                                # to the eigenvectors of inv(A), and back
     cdef double back[3][3]
     cdef double c[3]
     cdef double e[3]
-    cdef double mu, mu_real, mu_imag, tolerance, h_before, rate
-    cdef Py_ssize_t iterations
+    cdef double mu, mu_real, mu_imag, h_before
 
     def __init__(self, module, matrix, dict options, double memory):
         cdef Py_ssize_t i, j
-        Stepper.__init__(self, options, memory)
+        Implicit.__init__(self, options, memory)
         for i in range(3):
             self.c[i], self.e[i] = module.C[i], module.E[i]
             for j in range(3):
                 self.a[i][j], self.p[i][j] = matrix[i, j], module.P[i, j]
                 self.to[i][j], self.back[i][j] = module.TI[i, j], module.T[i, j]
         self.mu, self.mu_real, self.mu_imag = module.MU_REAL, module.MU_COMPLEX.real, module.MU_COMPLEX.imag
-        cdef double rtol = np.min(self.rtol)
-        self.tolerance = fmax(10 * EPS / rtol, fmin(0.03, sqrt(rtol)))
 
     # ---- the steps
 
@@ -161,12 +154,6 @@ cdef class Collocation(Stepper):
             self.count += 1
             if self.count % SIGNALS_EVERY == 0:
                 PyErr_CheckSignals()
-
-    cdef int differentiate(self, double t, const double *y) except -1:
-        """Compute the Jacobian of the iterations."""
-        self.jacobian.slopes(t, y)
-        memcpy(doubles(self.slopes), self.jacobian.at_values, self.states * self.states * sizeof(double))
-        return 0
 
     cdef int factorise(self, double h) except -1:
         """Factorise the matrices of the iterations for a step size."""
@@ -273,15 +260,14 @@ cdef class Collocation(Stepper):
 
     cdef double error_of_tangents(self, double t, double h, const double *y, const double *z) except? -1:
         """Return the norm of the estimated errors of the tangents in a step."""
-        cdef Py_ssize_t i, q, size = self.size
+        cdef Py_ssize_t i, size = self.size
         cdef double *end = doubles(self.work)
         cdef double *found = end + size
         self.field.value(t, y, found)
         for i in range(size):
             end[i] = y[i] + z[2 * size + i]
             found[i] += (self.e[0] * z[i] + self.e[1] * z[size + i] + self.e[2] * z[2 * size + i]) / h
-        for q in range(1, self.copies):
-            self.single.solve(found + q * self.states, False)
+        self.single.solve(found + self.states, False, self.copies - 1)
         return self.tangent_norm(found, y, end)
 
     cdef void weights(self, double x, double *w) noexcept nogil:
@@ -326,26 +312,36 @@ cdef class Collocation(Stepper):
         return 0
 
     cdef int push(self, double t, double h, const double *y, double *z) except -1:
-        """Compute the stages of the tangents, one after the other."""
-        cdef Py_ssize_t i, j, k, q, n = self.states, size = self.size
-        cdef double *b = doubles(self.work)             # has 3 n numbers
+        """Compute the stages of the tangents, one order after the other."""
+        cdef Py_ssize_t i, j, k, q, level, count, n = self.states, size = self.size
+        cdef const Py_ssize_t *levels = <const Py_ssize_t *>cnp.PyArray_DATA(self.field.levels)
+        cdef double *b = doubles(self.work)             # three stages of each tangent of an order
         cdef double *near = b + 3 * size
         cdef double *f = near + size
         self.linearise(t, h, y, z)
-        for q in range(1, self.copies):
-            for i in range(3):
-                memset(z + i * size + q * n, 0, (self.copies - q) * n * sizeof(double))
+        for level in range(1, self.highest + 1):
+            for q in range(1, self.copies):
+                for i in range(3 if levels[q] >= level else 0):
+                    memset(z + i * size + q * n, 0, n * sizeof(double))
             for j in range(3):
                 for k in range(size):
                     near[k] = y[k] + z[j * size + k]
                 self.field.value(t + self.c[j] * h, near, f + j * size)
-            for i in range(3):
-                for k in range(n):
-                    b[i * n + k] = h * (self.a[i][0] * f[q * n + k] + self.a[i][1] * f[size + q * n + k]
-                                        + self.a[i][2] * f[2 * size + q * n + k])
-            self.exact.solve(b, False)
-            for i in range(3):
-                memcpy(z + i * size + q * n, b + i * n, n * sizeof(double))
+            count = 0
+            for q in range(1, self.copies):
+                if levels[q] == level:
+                    for i in range(3):
+                        for k in range(q * n, (q + 1) * n):
+                            b[3 * n * count + i * n + k - q * n] = h * (
+                                self.a[i][0] * f[k] + self.a[i][1] * f[size + k] + self.a[i][2] * f[2 * size + k])
+                    count += 1
+            self.exact.solve(b, False, count)
+            count = 0
+            for q in range(1, self.copies):
+                if levels[q] == level:
+                    for i in range(3):
+                        memcpy(z + i * size + q * n, b + 3 * n * count + i * n, n * sizeof(double))
+                    count += 1
         return 0
 
     cdef int keep_step(self, double end, const double *y, const double *z) except -1:
@@ -367,7 +363,8 @@ cdef class Collocation(Stepper):
         cdef Py_ssize_t n = self.states
         self.starts = np.ascontiguousarray(self.starts[:, :n])
         self.stages = np.ascontiguousarray(self.stages[:, :, :n])
-        self.field, self.size, self.copies, self.work = field, n, 1, np.zeros((12, n))
+        self.set_field(field)
+        self.work = np.zeros((12, n))
 
     def adjoint(self, Pullback pullback, cnp.ndarray g):
         """Return the adjoint of the initial state, given that of the results of a run that was kept.
@@ -390,7 +387,8 @@ cdef class Collocation(Stepper):
     cdef int pull_step(self, double t, double h, const double *y, const double *z, cnp.ndarray g, Py_ssize_t first,
                        Py_ssize_t last, double *adjoint, double *work, Pullback pullback) except -1:
         """Pull the adjoint of the state at the end of a step back to its start."""
-        cdef Py_ssize_t i, j, k, q, n = self.states, size = self.size, T = self.times.shape[0] - 2
+        cdef Py_ssize_t i, j, k, q, level, count, n = self.states, size = self.size, T = self.times.shape[0] - 2
+        cdef const Py_ssize_t *levels = <const Py_ssize_t *>cnp.PyArray_DATA(self.field.levels)
         cdef double *of_stages = work                   # adjoints of the stages, then those of their equations
         cdef double *of_slopes = work + 3 * size
         cdef double *others = work + 6 * size
@@ -412,21 +410,28 @@ cdef class Collocation(Stepper):
             return 0
         self.linearise(t, h, y, z)
         memset(of_slopes, 0, 3 * size * sizeof(double))
-        for q in range(self.copies - 1, -1, -1):
-            for j in range(3):                          # tangents after this one depend on it
-                memcpy(b + j * n, of_stages + j * size + q * n, n * sizeof(double))
-                if q < self.copies - 1:
-                    memset(others, 0, size * sizeof(double))
+        for level in range(self.highest, -1, -1):       # tangents of higher orders depend on these
+            for j in range(3):
+                memset(others, 0, size * sizeof(double))
+                if level < self.highest:
                     for k in range(size):
                         near[k] = y[k] + z[j * size + k]
                     pullback.pull(t + self.c[j] * h, near, of_slopes + j * size, others, False)
-                    for k in range(n):
-                        b[j * n + k] += others[q * n + k]
-            self.exact.solve(b, True)
-            for j in range(3):
-                for k in range(n):
-                    of_slopes[j * size + q * n + k] = h * (
-                        self.a[0][j] * b[k] + self.a[1][j] * b[n + k] + self.a[2][j] * b[2 * n + k])
+                count = 0
+                for q in range(self.copies):
+                    if levels[q] == level:
+                        for k in range(q * n, (q + 1) * n):
+                            b[3 * n * count + j * n + k - q * n] = of_stages[j * size + k] + others[k]
+                        count += 1
+            self.exact.solve(b, True, count)
+            count = 0
+            for q in range(self.copies):
+                if levels[q] == level:
+                    for j in range(3):
+                        for k in range(3 * n * count, 3 * n * count + n):
+                            of_slopes[j * size + q * n + k - 3 * n * count] = h * (
+                                self.a[0][j] * b[k] + self.a[1][j] * b[n + k] + self.a[2][j] * b[2 * n + k])
+                    count += 1
         for j in range(3):
             for k in range(size):
                 near[k] = y[k] + z[j * size + k]

@@ -241,7 +241,8 @@ cdef class Explicit(Stepper):
         self.kept = np.ascontiguousarray(self.kept[:, :n])
         if self.is_full:
             self.slopes = np.ascontiguousarray(self.slopes[:, :, :n])
-        self.field, self.size, self.copies, self.work = field, n, 1, np.empty((2, n))
+        self.set_field(field)
+        self.work = np.empty((2, n))
 
     cdef int keep_step(self, double end, const double *y, const double *k) except -1:
         """Store the end of a step, the state at its start and, while memory allows, its stages."""

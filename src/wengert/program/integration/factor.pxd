@@ -10,4 +10,4 @@ cdef class Factor:
     cdef double *a
 
     cdef int factor(self) except -1
-    cdef int solve(self, double *b, bint transposed) noexcept nogil
+    cdef int solve(self, double *b, bint transposed, int count=*) noexcept nogil

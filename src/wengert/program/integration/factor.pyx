@@ -47,10 +47,10 @@ cdef class Factor:
             raise GuardError("the equations of a step are singular")
         return 0
 
-    cdef int solve(self, double *b, bint transposed) noexcept nogil:
-        """Solve the equations, or those with the transposed matrix (not conjugated), in place."""
-        cdef int info = 0, one = 1
+    cdef int solve(self, double *b, bint transposed, int count=1) noexcept nogil:
+        """Solve the equations, or those with the transposed matrix (not conjugated), for `count` vectors in place."""
+        cdef int info = 0
         cdef char trans = b"N" if transposed else b"T"      # LAPACK sees the transpose of a matrix in C order
         (complex_solve if self.is_complex else real_solve)(
-            &trans, &self.n, &one, self.a, &self.n, <int *>cnp.PyArray_DATA(self.pivots), b, &self.n, &info)
+            &trans, &self.n, &count, self.a, &self.n, <int *>cnp.PyArray_DATA(self.pivots), b, &self.n, &info)
         return info

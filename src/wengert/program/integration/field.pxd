@@ -8,9 +8,10 @@ from wengert.program.vm.runner cimport Repeated
 cdef class Field:
     cdef readonly Py_ssize_t copies, states, width, size, calls
     cdef object program
+    cdef readonly tuple directions
     cdef readonly cnp.ndarray x
     cdef cnp.ndarray values
-    cdef public cnp.ndarray scales
+    cdef public cnp.ndarray scales, levels
     cdef double *at_x
     cdef double *at_values
     cdef Repeated run

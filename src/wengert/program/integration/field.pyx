@@ -19,24 +19,28 @@ cnp.import_array()
 NORMAL = np.random.default_rng(0).standard_normal(1000)
 
 
-def scales_of(const double[:, ::1] start, const double[:, ::1] parameters):
-    """Return the relative magnitudes of the directions of all copies, given their initial states and parameters."""
-    cdef Py_ssize_t k, i, copies = start.shape[0]
+def scales_of(const double[:, ::1] start, const double[:, ::1] parameters, const Py_ssize_t[:, ::1] of):
+    """Return the relative magnitudes of the directions of all copies, given their initial states and parameters.
+
+    Copy k is a tangent in the directions of the copies ``of[k]``, those that are not 0.
+    """
+    cdef Py_ssize_t k, i, level, copies = start.shape[0]
     cdef double largest = 0.0, product
     cdef cnp.ndarray found = np.ones(copies)
     cdef double *scales = <double *>cnp.PyArray_DATA(found)
     for i in range(start.shape[1]):
         largest = fmax(largest, fabs(start[0, i]))
-    for k in range(1, copies):          # copy k is a tangent in the directions of the bits of k
-        scales[k], product = 0.0, 1.0
+    for k in range(1, copies):
+        scales[k], product, level = 0.0, 1.0, 0
         for i in range(start.shape[1]):
             scales[k] = fmax(scales[k], fabs(start[k, i]) / (largest if largest > 0.0 else 1.0))
         for i in range(parameters.shape[1]):
             scales[k] = fmax(scales[k], fabs(parameters[k, i]) / (fabs(parameters[0, i]) if parameters[0, i] else 1.0))
-        for i in range(62):
-            if k >> i & 1 and k != 1 << i:
-                product *= scales[1 << i]
-        if k & (k - 1):
+        for i in range(of.shape[1]):
+            if of[k, i] and of[k, i] != k:
+                product *= scales[of[k, i]]
+                level += 1
+        if level:
             scales[k] = fmax(scales[k], product)
     return found
 
@@ -64,28 +68,42 @@ cdef class Field:
     Parameters
     ----------
     program : Program
-        From x to the slopes of each copy of the system.
-    copies, states : int
-        Number of copies of the system, and of states in each.
+        From x to the slopes of all copies of the system.
+    directions, states
+        See `wengert.program.integration.system.System`.
     parameters : ndarray, shape (copies, m)
     scales : ndarray, shape (copies,)
         Magnitudes of the directions of the tangents relative to what they change; see `Stepper.tangent_norm`.
+    levels : ndarray, shape (copies,)
+        Orders of the tangents, which are linear in tangents of the same order, and depend on those of lower ones.
     """
 
-    def __init__(self, program, Py_ssize_t copies, Py_ssize_t states, parameters, scales=None):
-        self.copies, self.states, self.size = copies, states, copies * states
+    def __init__(self, program, tuple directions, Py_ssize_t states, parameters, scales=None, levels=None):
+        cdef Py_ssize_t copies = parameters.shape[0]
+        self.directions, self.copies, self.states, self.size = directions, copies, states, copies * states
         self.width = 1 + states + parameters.shape[1]
         self.x = np.zeros((copies, self.width))
         self.x[:, 1 + states:] = parameters
         self.at_x = <double *>cnp.PyArray_DATA(self.x)
         self.program, self.calls = program, 0
         self.scales = np.ones(copies) if scales is None else scales
+        self.levels = np.zeros(copies, np.intp) if levels is None else levels
         self.bind()
 
     def bind(self):
         self.values = np.zeros((self.copies, self.states))
         self.at_values = <double *>cnp.PyArray_DATA(self.values)
-        self.run = self.program._vm.bound([self.x.reshape(-1)], [*self.values])
+        self.run = self.program._vm.bound([self.x.reshape(-1)], self.blocks(self.values))
+
+    def blocks(self, rows):
+        """Return views of an array with a row per copy, with the shapes of the outputs of the right-hand side."""
+        cdef Py_ssize_t start = 1, stop
+        found = [rows[0]]
+        for count in self.directions:
+            stop = start * (1 + count)
+            found.append(rows[start] if stop == start + 1 else rows[start:stop])
+            start = stop
+        return found
 
     def at(self, double[::1] times, double[:, :, ::1] states):
         """Return the slopes at times and states, both of shape (copies, len(times), states)."""
@@ -135,7 +153,8 @@ cdef class Pullback(Field):
         self.at_cotangents = <double *>cnp.PyArray_DATA(self.cotangents)
         self.parameters = np.zeros((self.copies, self.width - 1 - self.states))
         self.at_parameters = <double *>cnp.PyArray_DATA(self.parameters)
-        self.run = self.program._vm.bound([self.x.reshape(-1), *self.cotangents], [self.values.reshape(-1)])
+        inputs = [self.x.reshape(-1), *self.blocks(self.cotangents)]
+        self.run = self.program._vm.bound(inputs, [self.values.reshape(-1)])
 
     cdef int pull(self, double t, const double *y, const double *g, double *adjoint,
                   bint adds_parameters=True) except -1:

@@ -2,7 +2,7 @@
 
 cimport numpy as cnp
 
-from wengert.program.integration.field cimport Field
+from wengert.program.integration.field cimport Field, Jacobian
 
 
 cdef enum:
@@ -16,10 +16,12 @@ cdef cnp.ndarray longer(cnp.ndarray x)
 
 cdef class Stepper:
     cdef Py_ssize_t states, copies, size, count, limit
+    cdef Py_ssize_t highest         # the highest order of a tangent
     cdef cnp.ndarray rtol, atol, times, ends
     cdef double first_step, max_step, t0, t1, direction, smallest
     cdef Field field
 
+    cdef int set_field(self, Field field) except -1
     cdef int begin(self, Field field, cnp.ndarray times) except -1
     cdef double initial_step(self, Field field, const double *y, const double *f, Py_ssize_t order) except -1
     cdef double limited(self, double t, double h) noexcept nogil
@@ -30,3 +32,13 @@ cdef class Stepper:
     cdef Py_ssize_t until(self, double end, Py_ssize_t done) noexcept nogil
     cdef Py_ssize_t after(self, double start, Py_ssize_t done, Py_ssize_t step) noexcept nogil
     cdef int keep_end(self, double end) except -1
+
+
+cdef class Implicit(Stepper):
+    cdef Jacobian jacobian
+    cdef Field primal
+    cdef cnp.ndarray slopes, work
+    cdef double tolerance, rate
+    cdef Py_ssize_t iterations
+
+    cdef int differentiate(self, double t, const double *y) except -1

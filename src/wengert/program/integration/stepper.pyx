@@ -13,6 +13,7 @@ Serban and Hindmarsh (2005), CVODES: the sensitivity-enabled ODE solver in SUNDI
 
 cimport numpy as cnp
 from libc.math cimport INFINITY, fabs, fmax, fmin, nextafter, pow, sqrt
+from libc.string cimport memcpy
 
 import numpy as np
 
@@ -22,6 +23,7 @@ cnp.import_array()
 
 cdef double MIN_RATIO = 1e-3        # least absolute tolerance of a tangent relative to the relative one
 cdef double TINY = 1e-300           # so that no scale is zero
+cdef double EPS = np.finfo(float).eps
 
 
 cdef double *doubles(array):
@@ -59,12 +61,18 @@ cdef class Stepper:
         self.first_step, self.max_step = options["first_step"] or 0.0, options["max_step"]
         self.limit = <Py_ssize_t>min(memory, 1e18)
 
+    cdef int set_field(self, Field field) except -1:
+        """Set the right-hand side."""
+        self.field, self.size, self.states, self.copies = field, field.size, field.states, field.copies
+        self.highest = field.levels.max()
+        return 0
+
     cdef int begin(self, Field field, cnp.ndarray times) except -1:
         """Set the right-hand side and the times: start, end and output times."""
         cdef double *at = doubles(times)
         cdef Py_ssize_t i
-        self.field, self.times, self.count = field, times, 0
-        self.size, self.states, self.copies = field.size, field.states, field.copies
+        self.set_field(field)
+        self.times, self.count = times, 0
         self.t0, self.t1, self.ends = at[0], at[1], np.empty(64)
         if not (at[0] < at[1] or at[0] > at[1]):
             raise GuardError("an interval of length zero is not integrated by programs")
@@ -174,4 +182,19 @@ cdef class Stepper:
         if self.count == self.ends.shape[0]:
             self.ends = longer(self.ends)
         doubles(self.ends)[self.count] = end
+        return 0
+
+
+cdef class Implicit(Stepper):
+    """An integration by an implicit method, whose equations are solved by simplified Newton iterations."""
+
+    def __init__(self, dict options, double memory):
+        Stepper.__init__(self, options, memory)
+        cdef double rtol = np.min(self.rtol)
+        self.tolerance = fmax(10 * EPS / rtol, fmin(0.03, sqrt(rtol)))
+
+    cdef int differentiate(self, double t, const double *y) except -1:
+        """Compute the Jacobian of the iterations."""
+        self.jacobian.slopes(t, y)
+        memcpy(doubles(self.slopes), self.jacobian.at_values, self.states * self.states * sizeof(double))
         return 0

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import copy
+import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from wengert.program.derive import source_transform
-from wengert.program.ir.ir import Listing, kind_of
+from wengert.program.ir.ir import Listing, c_strides, kind_of
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.verify import Verifier, check_fields, expect, is_count
+from wengert.program.passes.batching import batch_program
 from wengert.program.program import Program
 from wengert.program.signature import Form, Result, Slot
 
@@ -25,38 +28,85 @@ class System:
     ----------
     program : Program
         Its input is ``x = [t, y, p]`` for the right-hand side f(t, y, p), followed by ``[0, y_dot, p_dot]`` for each
-        tangent, all in one array. It has an output of shape (states,) for each.
-    copies, states : int
-        Number of outputs, and of states in each.
+        tangent, all in one array. Its outputs are the slopes, of shape (states,), and for each time that the system
+        was differentiated those of the new copies, of shape (count, states), or (states,) for a single one.
+    states : int
+        Number of states, in each of these copies of the system.
+    directions : tuple of int
+        Numbers of directions in which the system was differentiated, one time after the other. Each time all copies
+        are followed by their tangents in the first direction, then in the second one, and so on.
+    primal : System, optional
+        The system without tangents; by default this one.
     """
 
-    def __init__(self, program: Program, copies: int, states: int, primal: System | None = None):
-        self.program, self.copies, self.states = program, copies, states
-        self.primal = self if primal is None else primal  # the system without tangents
-        self._derived: dict[str, Any] = {}
+    def __init__(self, program: Program, states: int, directions: tuple = (), primal: System | None = None):
+        self.program, self.states, self.directions = program, states, directions
+        self.primal = self if primal is None else primal
+        self._derived: dict[Any, Any] = {}
+
+    @functools.cached_property
+    def copies(self) -> int:
+        """Number of copies of the system: itself and its tangents."""
+        return math.prod(1 + count for count in self.directions)
+
+    @property
+    def _starts(self):
+        """Number of copies before each time that the system was differentiated."""
+        return [math.prod(1 + count for count in self.directions[:k]) for k in range(len(self.directions))]
+
+    @property
+    def _shapes(self):
+        """Shapes of the outputs."""
+        rows = [1] + [count * start for count, start in zip(self.directions, self._starts)]
+        return [(r, self.states) if r > 1 else (self.states,) for r in rows]
+
+    @functools.cached_property
+    def tangents(self) -> tuple[np.ndarray, np.ndarray]:
+        """For each copy, the tangents of first order in its directions, 0 for none; and its order, their number."""
+        shape = tuple(1 + count for count in reversed(self.directions))
+        digits = np.stack(np.unravel_index(np.arange(self.copies), shape)[::-1], axis=-1)
+        return np.ascontiguousarray(digits * self._starts, np.intp), np.count_nonzero(digits, axis=1).astype(np.intp)
 
     @property
     def parameters(self) -> int:
         """Number of parameters."""
         return self.program._example[0].size // self.copies - 1 - self.states
 
-    def pushed(self) -> System:
-        """Return the system with the tangent of each of its parts."""
-        return self._memoised("pushed", self._pushed)
+    def pushed(self, count: int = 1) -> System:
+        """Return the system with tangents of each of its copies in `count` directions."""
+        return self._memoised(("pushed", count), lambda: self._pushed(count))
 
-    def _pushed(self):
-        code = self._timed()
-        x, _ = code.inputs
-        outputs = list(code.outputs)
-        longer = source_transform.pushed_forward(code, [(x, 2)], outputs, self._timed_example())
-        longer.outputs = [*outputs, *longer.outputs]
-        (given,) = self.program._example
-        made = Listing()
-        x = made.add(Op.INPUT, (_FLOAT, (2 * given.size,), None), 0)
+    def _pushed(self, count):
+        code, (given,) = self._timed(), self.program._example
+        example = [*self._timed_example(), given]
+        tangents = source_transform.pushed_forward(code, [(code.inputs[0], 2)], list(code.outputs), example[:2])
+        if count > 1:
+            tangents = batch_program(tangents, [2], count, example)
+        made, size = Listing(), given.size
+        x = made.add(Op.INPUT, (_FLOAT, ((1 + count) * size,), None), 0)
         made.inputs = [x]
-        parts = [part(made, x, 0, given.size), part(made, x, 0, 1), part(made, x, given.size, given.size)]
-        made = self._made("tangent", inlined(made, longer, parts), [np.concatenate([given, given])])
-        return System(made, 2 * self.copies, self.states, self.primal)
+        own = [part(made, x, 0, size), part(made, x, 0, 1)]
+        shape = (count, size) if count > 1 else (size,)
+        moved = made.part(x, (8 * size, shape, c_strides(shape, 8)), _FLOAT)
+        primal = inlined(made, code, own).outputs
+        found = inlined(made, tangents, [*own, moved]).outputs
+        made.outputs = [*primal, self._block(made, found, count)]
+        made = self._made("tangents", made, [np.concatenate([given] * (1 + count))])
+        return System(made, self.states, (*self.directions, count), self.primal)
+
+    def _block(self, code, tangents, count):
+        """Append an array of the tangents of all copies, given for each output those in all directions."""
+        n, q = self.states, self.copies
+        if q == 1:
+            return tangents[0]
+        made, start = -1, 0
+        for v, own in zip(tangents, self._shapes):
+            r = math.prod(own) // n
+            shape = count, r, n
+            v = code.part(v, (0, shape, c_strides(shape, 8)), _FLOAT)
+            made = code.place(made, (8 * start * n, shape, (8 * q * n, 8 * n, 8)), v, (_FLOAT, (count * q, n), None))
+            start += r
+        return made
 
     def pulled(self) -> Program:
         """Return the program from x and cotangents of all outputs to that of x."""
@@ -69,11 +119,11 @@ class System:
         longer = source_transform.pulled_back(code, seeds, [x], self._timed_example(), program._exact)
         (given,) = program._example
         made = Listing()
-        types = [(_FLOAT, given.shape, None), *self.copies * [(_FLOAT, (self.states,), None)]]
+        types = [(_FLOAT, shape, None) for shape in (given.shape, *self._shapes)]
         made.inputs = [made.add(Op.INPUT, type, k) for k, type in enumerate(types)]
         x, *cotangents = made.inputs
         found = inlined(made, longer, [x, part(made, x, 0, 1), *cotangents])
-        return self._made("pullback", found, [given, *np.ones((self.copies, self.states))])
+        return self._made("pullback", found, [given, *map(np.ones, self._shapes)])
 
     def _timed(self):
         """Return the IR with the time as a second input, so that nothing is differentiated in it."""
@@ -101,41 +151,45 @@ class System:
     def tiered(self, tier: str) -> System:
         """Return this system on a tier of the VM."""
         primal = None if self.primal is self else self.primal.tiered(tier)
-        return System(self.program.tiered(tier), self.copies, self.states, primal)
+        return System(self.program.tiered(tier), self.states, self.directions, primal)
 
     def _made(self, word, listing, example):
         made = self.program._like(f"{word} of {self.program._name}", listing, Result(Slot(0)))
         made._form, made._example = Form(tuple(example), {}), example
         return made
 
-    def _memoised(self, key: str, make: Callable) -> Any:
+    def _memoised(self, key: Any, make: Callable) -> Any:
         if key not in self._derived:
             self._derived[key] = make()
         return self._derived[key]
 
     def __getstate__(self):
-        return {**self.__dict__, "_derived": {}}
+        kept = "program", "states", "directions", "primal"
+        return {**{name: self.__dict__[name] for name in kept}, "_derived": {}}
 
     def __deepcopy__(self, memo):
         return copy.copy(self)
 
     def check_parts(self, verifier: Verifier) -> None:
         """Raise `MalformedProgram` unless the program has these copies and states; see `ir.verify`."""
-        fields = {"program": Program, "copies": is_count, "states": is_count, "primal": System, "_derived": dict}
+        fields = {"program": Program, "states": is_count, "directions": tuple, "primal": System, "_derived": dict}
         check_fields(self, fields)
-        if self.primal is not self:
+        expect(all(is_count(count) and count > 0 for count in self.directions), "has an invalid number of directions")
+        if self.primal is self:
+            expect(not self.directions, "has tangents of itself")
+        else:
             self.primal.check_parts(verifier)
-            alike = self.primal.copies == 1, self.primal.states == self.states, self.primal.primal is self.primal
+            alike = not self.primal.directions, self.primal.states == self.states, self.primal.primal is self.primal
             expect(all(alike) and self.primal.parameters == self.parameters, "has tangents of another system")
         verifier.check(self.program)
         code = self.program._listing
-        expect(not self._derived and self.copies > 0 and self.states > 0, "has a system without states")
-        expect(len(code.inputs) == 1 and len(code.outputs) == self.copies, "has a system of another structure")
+        expect(not self._derived and self.states > 0, "has a system without states")
+        expect(len(code.inputs) == 1 and len(code.outputs) == len(self._shapes), "has a system of another structure")
         dtype, shape, _ = kind_of(code, code.inputs[0])
         is_right = dtype == _FLOAT and len(shape) == 1 and shape[0] % self.copies == 0
         expect(is_right and shape[0] // self.copies > self.states, "has a system with other inputs")
         types = [kind_of(code, v)[:2] for v in code.outputs]
-        expect(all(type == (_FLOAT, (self.states,)) for type in types), "has a system with other outputs")
+        expect(types == [(_FLOAT, shape) for shape in self._shapes], "has a system with other outputs")
 
 
 def part(code: Listing, v: int, start: int, size: int) -> int:

@@ -5,6 +5,8 @@ A scalar becomes a 1-D array, an array a stacked array, and an instruction opera
 depend on no batched input are computed once.
 A NumPy call becomes one call on the stacked arrays if the function supports that (`transforms.stacked`), otherwise one
 call per point.
+A callee with a method ``batched(call, is_batched, count)`` supplies the batched IR itself: its inputs are the operands,
+those of which `is_batched` is true with the leading axis, and its output has that axis; it may return None.
 Values equal those at each point, up to the rounding of sums and matrix products.
 
 References
@@ -251,6 +253,10 @@ class _Batcher:
         """Call the function on all points at once if it supports that, else once per point."""
         call = self.code.calls[a]
         row = call.row
+        if hasattr(call.compute, "batched"):
+            found = call.compute.batched(call, self.is_batched[call.operands].tolist(), self.count)
+            if found is not None:
+                return self.inlined(found, [int(self.of[v]) for v in call.operands])
         if self.units.intersection(call.operands):
             found = self.unit_product(i, call)
             if found is not None:
@@ -301,15 +307,19 @@ class _Batcher:
             x = self.example_value(v) if i is not None else example_of(kind_of(self.code, v))
             examples.append(of_type(np.broadcast_to(x, (self.count, *np.shape(x))) if self.is_batched[v] else x, type))
         code = listed(lambda *x: [function(*x)], examples, "a batch")
-        of = np.full(len(code), -1, dtype=np.int32)
-        for v in code.inputs:
-            of[v] = self.with_layout(taken[int(code.a[v])], kind_of(code, v))
-        self.new.take(code, np.setdiff1d(np.arange(len(code), dtype=np.int32), code.inputs).astype(np.int32), of)
-        found = int(of[code.outputs[0]])
+        found = self.inlined(code, taken)
         wanted = self.type(i) if i is not None else (np.dtype(float), (self.count,), None)
         if kind_of(self.new, found)[:2] != wanted[:2]:
             raise stacked.NotBatchable
         return self.with_layout(found, wanted)
+
+    def inlined(self, code, values):
+        """Append a program of these values; return its output."""
+        of = np.full(len(code), -1, dtype=np.int32)
+        for v in code.inputs:
+            of[v] = self.with_layout(values[int(code.a[v])], kind_of(code, v))
+        self.new.take(code, np.setdiff1d(np.arange(len(code), dtype=np.int32), code.inputs).astype(np.int32), of)
+        return int(of[code.outputs[0]])
 
     def with_layout(self, v, type):
         """Copy a value to the layout of a type, if it has another."""
