@@ -321,6 +321,10 @@ def driven(fun, method, **options):
     return solve_ivp(fun, (0.0, 2.0), [1.0], method, **options).y[0, -1]
 
 
+def pair(fun, method, **options):
+    return np.sum(solve_ivp(fun, (0.0, 2.0), [1.0, 0.5], method, **options).y[:, -1])
+
+
 MOVING = {
     "time": lambda a, **o: driven(lambda t, y: -y + (1.0 if t > a else 0.0), **o),
     "where": lambda a, **o: driven(lambda t, y: -y + np.where(t > a, 1.0, 0.0), **o),
@@ -340,6 +344,7 @@ def test_jump_at_a_time_that_depends_on_parameters_raises(method, name, toleranc
 
 FIXED = {
     "jump at a fixed time": lambda a, **o: driven(lambda t, y: -a * y + (1.0 if t > 0.7 else 0.0), **o),
+    "jump of one equation": lambda a, **o: pair(lambda t, y: np.array([-(a if t > 0.7 else 1.0) * y[0], -a * y[1]]), **o),
     "kink": lambda a, **o: driven(lambda t, y: -a * np.maximum(y, 0.5), **o),
     "steep": lambda a, **o: driven(lambda t, y: -a * y + np.tanh((t - a) * 1e4), **o),
 }

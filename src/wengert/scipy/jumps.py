@@ -121,7 +121,8 @@ def moves(f: Callable, g: Callable, pair: tuple[float, float]) -> bool:
     with np.errstate(all="ignore"):
         before, after = f(low), f(high)
         moved = np.maximum(abs(g(low) - before), abs(g(high) - after))
-    return bool(np.any((moved > 0.5 * abs(after - before)) & (before != after)))
+        jumps = abs(after - before) > ROUNDING * (abs(before) + abs(after))
+    return bool(np.any((moved > 0.5 * abs(after - before)) & jumps))
 
 
 def _jumps(f, intervals):

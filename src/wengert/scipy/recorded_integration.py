@@ -9,6 +9,7 @@ along the steps; the function then runs eagerly.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
@@ -22,7 +23,7 @@ from wengert.implicit.recorded import Part, sliced
 from wengert.program.derivatives import NotDerivable
 from wengert.program.integration.calls import Integration, integration_row
 from wengert.program.integration.methods import IMPLICIT
-from wengert.program.integration.system import System
+from wengert.program.integration.system import MissingBranch, System
 from wengert.program.ir.call import FOLDS, PRODUCTS, Operand
 from wengert.program.ir.call import Call as ProgramCall
 from wengert.program.ir.ir import operands
@@ -51,24 +52,61 @@ CONTINUOUS = {
 _EPS = np.finfo(float).eps
 
 
-def is_continuous(code: Any) -> bool:
-    """Return whether the function of an IR has no calls and comparisons at which it might jump.
+def has_fixed_jumps(system: System) -> bool:
+    """Return whether a right-hand side can only jump at fixed times, which have no derivatives.
 
-    Branches are guards: a program fails where another one is taken, so it does not pass a jump there.
+    Such jumps are where a function of nothing but the time jumps, and where a branch depends on nothing but the time.
+    Other branches are guards: the program fails where another one is taken, so it does not pass a jump there.
     """
+    has_branches = len(system.others) > 0
+    return all(_has_fixed_jumps(each.program._listing, has_branches) for each in (system, *system.others))
+
+
+def _has_fixed_jumps(code, has_branches):
+    guarded = [int(code.a[v]) for v in np.flatnonzero(code.op == Op.GUARD)] if has_branches else []
     needed: set = set()
-    todo = list(code.outputs)
+    todo = [*code.outputs, *guarded]
     while todo:
         v = todo.pop()
         if v not in needed:
             needed.add(v)
             todo += operands(code, v)
-    return all(_is_continuous(code, v) for v in needed)
+    of_time = _functions_of_time(code, sorted(needed))
+    return all(v in of_time for v in guarded) and all(v in of_time or _is_continuous(code, v, of_time) for v in needed)
 
 
-def _is_continuous(code, v):
-    if code.op[v] != Op.CALL:
-        return int(code.op[v]) in CONTINUOUS
+def _functions_of_time(code, values):
+    """Return which values depend on no other element of x than the first one, given the values in their order."""
+    found: set = set()
+    starting = set(code.inputs)  # x, and views that start as x does
+    for v in values:
+        given = operands(code, v)
+        if v in starting or code.op[v] == Op.VIEW and given[0] in starting and _is_start(code, v):
+            starting.add(v)
+        if v not in code.inputs and all(w in found or w in starting and _is_first(code, v) for w in given):
+            found.add(v)
+    return found
+
+
+def _is_start(code, v):
+    """Return whether a view starts as what it views."""
+    offset, shape, strides = code.views[code.b[v]]
+    return offset == 0 and len(shape) == 1 and strides == (8,)
+
+
+def _is_first(code, v):
+    """Return whether an instruction that reads an array reads its first element."""
+    if code.op[v] == Op.LOAD:
+        return code.b[v] == 0
+    return code.op[v] == Op.VIEW and code.views[code.b[v]][0] == 0 and math.prod(code.views[code.b[v]][1]) == 1
+
+
+def _is_continuous(code, v, of_time):
+    op = code.op[v]
+    if op == Op.SELECT:
+        return code.a[v] in of_time
+    if op != Op.CALL:
+        return int(op) in CONTINUOUS
     call = code.calls[code.a[v]]
     return call.row is not None and (
         call.row.scalars in PRODUCTS | FOLDS or call.row.is_continuous(call.args, call.kwargs)
@@ -214,15 +252,22 @@ def _integrated(around, name, f, times, y0, method, options, memory):
     code, n = around.code, np.size(y0)
     plain = [np.ascontiguousarray(plain_copy(x), dtype=float) for x in (times, y0)]
     x = np.concatenate([plain[0][:1], plain[1]])
-    part = sliced(around, lambda z: f(z[0], z[1:]), x, (n,), name)
-    leaves = part.leaves
-    values = [np.array(plain_copy(around.value(v)), dtype=float, order="C") for v in leaves]
-    system = _system(around, name, part, [x, *values], n)
-    call = Integration(system, [np.shape(v) for v in values], method, options, memory, plain[0].size)
-    try:
-        found = call(plain[0], plain[1], *values)
-    except GuardError as error:
-        raise NotHere(f"{name}: {error}") from None
+    parts = [sliced(around, lambda z: f(z[0], z[1:]), x, (n,), name)]
+    found = None
+    while found is None:
+        leaves = [*dict.fromkeys(v for part in parts for v in part.leaves)]
+        values = [np.array(plain_copy(around.value(v)), dtype=float, order="C") for v in leaves]
+        system, *others = (_system(around, name, part, leaves, [x, *values], n) for part in parts)
+        system.others = others
+        if others and not has_fixed_jumps(system):
+            raise NotReplayable(f"{name}: the right-hand side branches on its state, so that it may jump")
+        call = Integration(system, [np.shape(v) for v in values], method, options, memory, plain[0].size)
+        try:
+            found = call(plain[0], plain[1], *values)
+        except MissingBranch as missing:
+            parts.append(sliced(around, lambda z: f(z[0], z[1:]), missing.x[: 1 + n], (n,), name))
+        except GuardError as error:
+            raise NotHere(f"{name}: {error}") from None
     args: list = []
     operands: list = []
     code.run()
@@ -237,17 +282,15 @@ def _integrated(around, name, f, times, y0, method, options, memory):
     return around.called(made, (np.dtype(float), call.shape, None), found)[0]
 
 
-def _system(around, name, part: Part, values, n):
-    """Return the right-hand side as a system."""
-    listing = part.joined(around.code.listing, part.leaves)
-    if not is_continuous(listing):
-        raise NotReplayable(f"{name}: the right-hand side may jump, so that its steps have to be checked")
+def _system(around, name, part: Part, leaves, values, n):
+    """Return the right-hand side as a system, given its parameters."""
+    listing = part.joined(around.code.listing, leaves)
     exact, disabled = around.exact, around.disabled
     listing = pipeline.run("trace", listing, pipeline.Options(exact, disabled=disabled)).code
     example = np.concatenate([np.ravel(x) for x in values])
     made = Program(f"{name}: right-hand side", listing, Form((example,), {}), Result(Slot(0)), exact, [example])
     made._disabled = disabled
-    try:
-        return System(made, n)
-    except (NotDerivable, UnsupportedFunctionError) as error:
-        raise NotReplayable(f"{name}: {error}") from error
+    system = System(made, n)
+    if not has_fixed_jumps(system):
+        raise NotReplayable(f"{name}: the right-hand side may jump, so that its steps have to be checked")
+    return system

@@ -26,7 +26,7 @@ from wengert.program.integration.system import System
 from wengert.program.record import trace_alone
 from wengert.program.tracing.closure import NotReplayable
 from wengert.scipy.integral import joined, parted
-from wengert.scipy.recorded_integration import MAX_STATES, is_continuous, stepper_options
+from wengert.scipy.recorded_integration import MAX_STATES, has_fixed_jumps, stepper_options
 
 #: method that takes the place of LSODA
 SUBSTITUTE = "Radau"
@@ -84,30 +84,38 @@ def at_times(integration: Any, times: np.ndarray) -> tuple[Any, bool]:
         own = parted(x[1 + n :], shapes) if shapes else []
         return integration.right_hand_side(*abstracted.frozen.filled(own))(x[0], x[1 : 1 + n].copy())
 
+    def recorded(x):
+        """Return the program of the branches that are taken at x, or None."""
+        with caught(*_REFUSALS), outside(), np.errstate(all="ignore"):
+            return trace_alone(rates, [x])
+
     start, parameters = np.asarray(plain_copy(y)), np.asarray(plain_copy(p))
     every = np.array([*integration.plain_span, *times])
     found, continuous = None, False
     with caught(*_REFUSALS), outside(), np.errstate(all="ignore"):
-        program = trace_alone(rates, [np.concatenate([every[:1], start, parameters])])
-        continuous = is_continuous(program._listing)
+        system = System(recorded(np.concatenate([every[:1], start, parameters])), n)
+        system.record = recorded
         options = stepper_options(integration.name, integration.options, n)
         shape = [(parameters.size,)] if shapes else []
-        call = Integration(System(program, n), shape, method, options, integration.memory, every.size)
+        call = Integration(system, shape, method, options, integration.memory, every.size)
         solution = Solution(call, every)
         plain = solution.value(start[None], parameters[None])
-        call.system.pulled(), call.system.pushed()  # so that what has no derivative is replayed
-        if np.isfinite(plain).all() and _agrees(program, integration.plain_f, every[2:], plain[0], parameters):
+        continuous = has_fixed_jumps(system)
+        for each in (system, *system.others):
+            each.pulled(), each.pushed()  # so that what has no derivative is replayed
+        if np.isfinite(plain).all() and _agrees(call, integration.plain_f, every[2:], plain, parameters):
             found = solution
     if found is None:
         return None, False
     return found(wnp.reshape(y, (1, -1)), wnp.reshape(p, (1, -1)))[0], continuous
 
 
-def _agrees(program, f, times, states, parameters):
+def _agrees(call, f, times, states, parameters):
     """Return whether the program of a right-hand side agrees with it at some times and states."""
-    for k in np.unique(np.linspace(0, len(times) - 1, CHECKED_POINTS).astype(int)):
-        found = program._execute([np.concatenate([times[k : k + 1], states[k], parameters])])[0]
-        expected = np.asarray(f(times[k], states[k].copy()))
+    chosen = np.unique(np.linspace(0, len(times) - 1, CHECKED_POINTS).astype(int))
+    times, states = times[chosen], states[:, chosen]
+    for t, y, found in zip(times, states[0], call.slopes(times, states, parameters[None])[0]):
+        expected = np.asarray(f(t, y.copy()))
         if not np.abs(found - expected).max() <= MAX_DEVIATION * np.abs(expected).max():
             return False
     return True

@@ -118,9 +118,8 @@ class Integration:
         fields = [self.field(start, parameters)]
         stepper, is_implicit = methods.stepper(self.method, self.options, memory or 0.0)
         if is_implicit:
-            given = ((), system.states, parameters[:1])
-            fields.append(fields[0] if system.copies == 1 else field.Field(primal.program, *given))
-            fields.append(field.Jacobian(primal.jacobian(), *given))
+            fields.append(fields[0] if system.copies == 1 else field.Field(primal, parameters[:1]))
+            fields.append(field.Jacobian(primal, parameters[:1]))
         stepper.run(*fields, times, start, y, keeps)
         for each in {id(each): each for each in fields}.values():
             each.settle(keeps)
@@ -129,11 +128,8 @@ class Integration:
     def field(self, start, parameters):
         """Return the right-hand side, bound to these parameters."""
         system = self.system
-        scales = levels = None
-        if system.copies > 1:
-            tangents, levels = system.tangents
-            scales = field.scales_of(start, parameters, tangents)
-        return field.Field(system.program, system.directions, system.states, parameters, scales, levels)
+        scales = field.scales_of(start, parameters, system.tangents[0]) if system.directions else None
+        return field.Field(system, parameters, scales)
 
     def adjoint_of(self, g, times, operands):
         """Return the adjoints of initial states and parameters."""
@@ -143,7 +139,7 @@ class Integration:
         kept = self._kept.pop() if self._kept else None  # another thread then finds none
         if kept is None or kept[:3] != known:
             kept = (*known, self.steps(times, start, parameters))
-        pullback = field.Pullback(system.pulled(), system.directions, system.states, parameters)
+        pullback = field.Pullback(system, parameters)
         found = kept[3].adjoint(pullback, np.ascontiguousarray(g))
         pullback.settle()
         if kept[3].nbytes <= MAX_KEPT:
@@ -157,13 +153,12 @@ class Integration:
             return self.run(times, start, parameters, self.memory)[0]
         both = map(field.with_random_direction, (start, parameters))
         stepper, _ = self.pushed().run(times, *both, self.memory)
-        stepper.narrow(field.Field(system.program, (), system.states, parameters))
+        stepper.narrow(field.Field(system, parameters))
         return stepper
 
     def slopes(self, times, states, parameters):
         """Return the slopes at times, of the same shape as states, (copies, len(times), states)."""
-        system = self.system
-        slopes = field.Field(system.program, system.directions, system.states, parameters)
+        slopes = field.Field(self.system, parameters)
         found = slopes.at(np.array(times), np.ascontiguousarray(states))
         slopes.settle()
         return found

@@ -7,15 +7,16 @@ from wengert.program.vm.runner cimport Repeated
 
 cdef class Field:
     cdef readonly Py_ssize_t copies, states, width, size, calls
-    cdef object program
-    cdef readonly tuple directions
+    cdef readonly object system
     cdef readonly cnp.ndarray x
     cdef cnp.ndarray values
     cdef public cnp.ndarray scales, levels
     cdef double *at_x
     cdef double *at_values
-    cdef Repeated run
+    cdef Repeated run               # of the branches taken last
+    cdef list runs                  # of all branches
 
+    cdef int evaluate(self) except -1
     cdef int point(self, double t, const double *y) except -1
     cdef int value(self, double t, const double *y, double *f) except -1
 

@@ -65,41 +65,60 @@ def with_random_direction(const double[:, ::1] x):
 cdef class Field:
     """A right-hand side bound to buffers; the parameters are constant.
 
+    There is a program for each way of taking branches.
+
     Parameters
     ----------
-    program : Program
-        From x to the slopes of all copies of the system.
-    directions, states
-        See `wengert.program.integration.system.System`.
+    system : System
     parameters : ndarray, shape (copies, m)
     scales : ndarray, shape (copies,)
         Magnitudes of the directions of the tangents relative to what they change; see `Stepper.tangent_norm`.
-    levels : ndarray, shape (copies,)
-        Orders of the tangents, which are linear in tangents of the same order, and depend on those of lower ones.
     """
 
-    def __init__(self, program, tuple directions, Py_ssize_t states, parameters, scales=None, levels=None):
-        cdef Py_ssize_t copies = parameters.shape[0]
-        self.directions, self.copies, self.states, self.size = directions, copies, states, copies * states
+    def __init__(self, system, parameters, scales=None):
+        cdef Py_ssize_t copies = parameters.shape[0], states = system.states
+        self.system, self.copies, self.states, self.size = system, copies, states, copies * states
         self.width = 1 + states + parameters.shape[1]
         self.x = np.zeros((copies, self.width))
         self.x[:, 1 + states:] = parameters
         self.at_x = <double *>cnp.PyArray_DATA(self.x)
-        self.program, self.calls = program, 0
+        self.calls, self.runs = 0, []
         self.scales = np.ones(copies) if scales is None else scales
-        self.levels = np.zeros(copies, np.intp) if levels is None else levels
-        self.bind()
+        self.levels = system.tangents[1]
+        self.set_buffers()
+        self.bind(system)
 
-    def bind(self):
+    def set_buffers(self):
         self.values = np.zeros((self.copies, self.states))
         self.at_values = <double *>cnp.PyArray_DATA(self.values)
-        self.run = self.program._vm.bound([self.x.reshape(-1)], self.blocks(self.values))
+
+    def bind(self, system):
+        """Bind the program of a system that takes other branches than those before."""
+        self.run = system.program._vm.bound([self.x.reshape(-1)], self.blocks(self.values))
+        self.runs.append(self.run)
+
+    cdef int evaluate(self) except -1:
+        """Run the program that takes the branches at `x`."""
+        self.calls += 1
+        if self.run.again() >= 0:
+            self.change()
+        return 0
+
+    def change(self):
+        """Find and run the program that takes the branches at `x`, recording it if there is none yet."""
+        for k in range(self.system.limit):
+            if k == len(self.runs):
+                self.bind(self.system.branch(k, self.x[0]))
+            self.run = self.runs[k]
+            if self.run.again() < 0:
+                return
+        raise GuardError("the right-hand side takes too many different branches")
 
     def blocks(self, rows):
         """Return views of an array with a row per copy, with the shapes of the outputs of the right-hand side."""
         cdef Py_ssize_t start = 1, stop
         found = [rows[0]]
-        for count in self.directions:
+        for count in self.system.directions:
             stop = start * (1 + count)
             found.append(rows[start] if stop == start + 1 else rows[start:stop])
             start = stop
@@ -119,8 +138,8 @@ cdef class Field:
         """Tell the VM how often it ran; return its buffers, unless there will be more calls."""
         self.run.count(self.calls)
         self.calls = 0
-        if not is_kept:
-            self.run.release()
+        for run in () if is_kept else self.runs:
+            run.release()
 
     cdef int point(self, double t, const double *y) except -1:
         """Set time and states."""
@@ -133,9 +152,7 @@ cdef class Field:
     cdef int value(self, double t, const double *y, double *f) except -1:
         """Compute the slopes at a time and states."""
         self.point(t, y)
-        self.calls += 1
-        if self.run.again() >= 0:
-            raise GuardError("the right-hand side takes a branch that was not recorded")
+        self.evaluate()
         memcpy(f, self.at_values, self.size * sizeof(double))
         return 0
 
@@ -146,15 +163,18 @@ cdef class Pullback(Field):
     The cotangents of the parameters are summed in `parameters`, of shape (copies, m).
     """
 
-    def bind(self):
+    def set_buffers(self):
         self.values = np.zeros((self.copies, self.width))
         self.at_values = <double *>cnp.PyArray_DATA(self.values)
         self.cotangents = np.zeros((self.copies, self.states))
         self.at_cotangents = <double *>cnp.PyArray_DATA(self.cotangents)
         self.parameters = np.zeros((self.copies, self.width - 1 - self.states))
         self.at_parameters = <double *>cnp.PyArray_DATA(self.parameters)
+
+    def bind(self, system):
         inputs = [self.x.reshape(-1), *self.blocks(self.cotangents)]
-        self.run = self.program._vm.bound(inputs, [self.values.reshape(-1)])
+        self.run = system.pulled()._vm.bound(inputs, [self.values.reshape(-1)])
+        self.runs.append(self.run)
 
     cdef int pull(self, double t, const double *y, const double *g, double *adjoint,
                   bint adds_parameters=True) except -1:
@@ -163,9 +183,7 @@ cdef class Pullback(Field):
         cdef const double *found
         self.point(t, y)
         memcpy(self.at_cotangents, g, self.size * sizeof(double))
-        self.calls += 1
-        if self.run.again() >= 0:
-            raise GuardError("the right-hand side takes a branch that was not recorded")
+        self.evaluate()
         for k in range(self.copies):
             found = self.at_values + k * self.width + 1
             for i in range(self.states):
@@ -179,29 +197,44 @@ cdef class Pullback(Field):
 cdef class Jacobian(Field):
     """The Jacobian of a right-hand side in the state, by a program of the state and of x; `values` is the matrix."""
 
-    def bind(self):
+    def set_buffers(self):
         self.values = np.zeros((self.states, self.states))
         self.at_values = <double *>cnp.PyArray_DATA(self.values)
         self.state = np.zeros(self.states)
         self.at_state = <double *>cnp.PyArray_DATA(self.state)
-        self.run = None
-        if self.program._runs_per_call == 1:
-            self.run = self.program._vm.bound([self.state, self.x.reshape(-1)], [self.values])
 
-    def settle(self, bint is_kept=False):
-        if self.run is not None:
-            Field.settle(self, is_kept)
+    def bind(self, system):
+        program, given = system.jacobian(), [self.state, self.x.reshape(-1)]
+        if program._runs_per_call == 1:
+            self.run = program._vm.bound(given, [self.values])
+        else:
+            self.run = Executed(program, given, self.values)
+        self.runs.append(self.run)
 
     cdef int slopes(self, double t, const double *y) except -1:
         """Compute the matrix."""
-        self.at_x[0] = t
+        self.point(t, y)
         memcpy(self.at_state, y, self.states * sizeof(double))
-        self.calls += 1
-        if self.run is None:
-            found = self.program._try_execute([self.state, self.x.reshape(-1)])
-            if type(found) is not int:
-                self.values[...] = found[0]
-                return 0
-        elif self.run.again() < 0:
-            return 0
-        raise GuardError("the right-hand side takes a branch that was not recorded")
+        return self.evaluate()
+
+
+cdef class Executed(Repeated):
+    """A program that takes several runs of its VM."""
+
+    cdef object program, inputs, output
+
+    def __init__(self, program, inputs, output):
+        self.program, self.inputs, self.output = program, inputs, output
+
+    cdef int again(self) except -2:
+        found = self.program._try_execute(self.inputs)
+        if type(found) is int:
+            return found
+        self.output[...] = found[0]
+        return -1
+
+    def count(self, Py_ssize_t runs):
+        pass
+
+    def release(self):
+        pass

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from wengert.errors import GuardError
 from wengert.program.derive import source_transform
 from wengert.program.ir.ir import Listing, c_strides, kind_of
 from wengert.program.ir.opcodes import Op
@@ -19,6 +20,14 @@ from wengert.program.program import Program
 from wengert.program.signature import Form, Result, Slot
 
 _FLOAT = np.dtype(float)
+
+
+class MissingBranch(GuardError):
+    """The right-hand side takes a branch that was not recorded, at `x`."""
+
+    def __init__(self, x: np.ndarray):
+        super().__init__("the right-hand side takes a branch that was not recorded")
+        self.x = x
 
 
 class System:
@@ -37,11 +46,23 @@ class System:
         are followed by their tangents in the first direction, then in the second one, and so on.
     primal : System, optional
         The system without tangents; by default this one.
+
+    Attributes
+    ----------
+    others : list of System
+        The same system where its right-hand side takes other branches; for a primal system.
+    record : callable or None
+        Returns the program of the branches that are taken at x.
     """
+
+    #: maximum number of ways of taking branches
+    limit = 16
 
     def __init__(self, program: Program, states: int, directions: tuple = (), primal: System | None = None):
         self.program, self.states, self.directions = program, states, directions
         self.primal = self if primal is None else primal
+        self.others: list[System] = []
+        self.record: Callable | None = None
         self._derived: dict[Any, Any] = {}
 
     @functools.cached_property
@@ -63,14 +84,33 @@ class System:
     @functools.cached_property
     def tangents(self) -> tuple[np.ndarray, np.ndarray]:
         """For each copy, the tangents of first order in its directions, 0 for none; and its order, their number."""
-        shape = tuple(1 + count for count in reversed(self.directions))
-        digits = np.stack(np.unravel_index(np.arange(self.copies), shape)[::-1], axis=-1)
-        return np.ascontiguousarray(digits * self._starts, np.intp), np.count_nonzero(digits, axis=1).astype(np.intp)
+        starts = np.array(self._starts, np.intp)
+        digits = np.arange(self.copies)[:, None] // starts % (1 + np.array(self.directions, np.intp))
+        return np.ascontiguousarray(digits * starts), np.count_nonzero(digits, axis=1).astype(np.intp)
 
     @property
     def parameters(self) -> int:
         """Number of parameters."""
         return self.program._example[0].size // self.copies - 1 - self.states
+
+    def branch(self, k: int, x: np.ndarray) -> System:
+        """Return this system with the branches of number `k`; a new one is recorded at x = [t, y, p].
+
+        Raises
+        ------
+        MissingBranch
+            If it cannot be recorded.
+        """
+        primal = self.primal
+        if k > len(primal.others):
+            program = None if primal.record is None else primal.record(x)
+            if program is None:
+                raise MissingBranch(x.copy())
+            primal.others.append(System(program, self.states))
+        found = primal.others[k - 1] if k else primal
+        for count in self.directions:
+            found = found.pushed(count)
+        return found
 
     def pushed(self, count: int = 1) -> System:
         """Return the system with tangents of each of its copies in `count` directions."""
@@ -151,7 +191,9 @@ class System:
     def tiered(self, tier: str) -> System:
         """Return this system on a tier of the VM."""
         primal = None if self.primal is self else self.primal.tiered(tier)
-        return System(self.program.tiered(tier), self.states, self.directions, primal)
+        made = System(self.program.tiered(tier), self.states, self.directions, primal)
+        made.others = [other.tiered(tier) for other in self.others]
+        return made
 
     def _made(self, word, listing, example):
         made = self.program._like(f"{word} of {self.program._name}", listing, Result(Slot(0)))
@@ -164,16 +206,16 @@ class System:
         return self._derived[key]
 
     def __getstate__(self):
-        kept = "program", "states", "directions", "primal"
-        return {**{name: self.__dict__[name] for name in kept}, "_derived": {}}
+        kept = "program", "states", "directions", "primal", "others"
+        return {**{name: self.__dict__[name] for name in kept}, "record": None, "_derived": {}}
 
     def __deepcopy__(self, memo):
         return copy.copy(self)
 
     def check_parts(self, verifier: Verifier) -> None:
         """Raise `MalformedProgram` unless the program has these copies and states; see `ir.verify`."""
-        fields = {"program": Program, "states": is_count, "directions": tuple, "primal": System, "_derived": dict}
-        check_fields(self, fields)
+        fields = {"program": Program, "states": is_count, "directions": tuple, "primal": System, "others": list}
+        check_fields(self, {**fields, "record": type(None), "_derived": dict})
         expect(all(is_count(count) and count > 0 for count in self.directions), "has an invalid number of directions")
         if self.primal is self:
             expect(not self.directions, "has tangents of itself")
@@ -182,6 +224,11 @@ class System:
             alike = not self.primal.directions, self.primal.states == self.states, self.primal.primal is self.primal
             expect(all(alike) and self.primal.parameters == self.parameters, "has tangents of another system")
         verifier.check(self.program)
+        for other in self.others:
+            expect(type(other) is System and self.primal is self is not other, "has branches of another system")
+            alike = other.primal is other, other.states == self.states, other.parameters == self.parameters
+            expect(all(alike) and not other.others, "has branches of another system")
+            other.check_parts(verifier)
         code = self.program._listing
         expect(not self._derived and self.states > 0, "has a system without states")
         expect(len(code.inputs) == 1 and len(code.outputs) == len(self._shapes), "has a system of another structure")

@@ -167,8 +167,12 @@ cdef int32_t lower_call(Definitions ssa, Node node) except -1:
         found = rule(ssa, args, values, node)
         if found >= 0:
             return found
-    if fun in kernels and len(args) == 2 and node.y is not None:
+    if fun in kernels and len(args) == 2:
         found = lower_of_bools(ssa, args, values, node)
+        if found >= 0:
+            return found
+    if fun is np.stack:
+        found = lower_stack(ssa, args, values, node)
         if found >= 0:
             return found
     if fun is np.where:
@@ -183,13 +187,17 @@ cdef int32_t lower_call(Definitions ssa, Node node) except -1:
 
 
 cdef int32_t lower_of_bools(Definitions ssa, list args, list values, Node node) except -2:
-    """Emit a binary elementwise function with bool operands converted to doubles; -1 if it must remain a call."""
+    """Emit a binary elementwise function with bool operands converted to doubles; -1 if it must remain a call.
+
+    An array without axes, and a scalar, also come here.
+    """
     cdef list found = []
     cdef int32_t v
-    if ssa.exact or node.kwargs or (<object>node.y).dtype != DOUBLE:
+    result = () if node.y is None else (<object>node.y).shape
+    if ssa.exact or node.kwargs or node.y is not None and (<object>node.y).dtype != DOUBLE:
         return -1
     for x in args:
-        v = operand_of(ssa, x, values, (<object>node.y).shape)
+        v = operand_of(ssa, x, values, result)
         if v < 0 or ssa.code.kinds[v] == FLAG:
             return -1
         dtype, shape, _ = ssa.code.types[ssa.code.kinds[v]]
@@ -200,7 +208,21 @@ cdef int32_t lower_of_bools(Definitions ssa, list args, list values, Node node) 
                      ssa.code.type_of((DOUBLE, shape, None)))
         found.append(v)
     return emit(ssa.code, (<Kernel>kernels[node.row.fun]).opcode, found[0], found[1], -1,
-                ssa.code.type_of((DOUBLE, *layout(node.y))))
+                SCALAR if node.y is None else ssa.code.type_of((DOUBLE, *layout(node.y))))
+
+
+cdef int32_t lower_stack(Definitions ssa, list args, list values, Node node) except -2:
+    """Emit a stack of scalars; -1 for other types."""
+    cdef int32_t v
+    cdef list found = []
+    if ssa.exact or node.kwargs or len(args) != 1 or node.y is None or node.y.ndim != 1 or node.y.dtype != DOUBLE:
+        return -1
+    for x in args[0]:
+        v = operand_of(ssa, x, values, ())
+        if v < 0 or ssa.code.kinds[v] != SCALAR:
+            return -1
+        found.append(v)
+    return ssa.pack(found)
 
 
 cdef int32_t lower_product(Definitions ssa, list args, list values, Node node) except -2:

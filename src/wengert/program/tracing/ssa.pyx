@@ -521,11 +521,14 @@ cdef class Definitions:
         if type(y) is ArrayVar and (<ArrayVar>y).buffer.level is self.tape.level:
             return self.read((<ArrayVar>y).buffer, (<ArrayVar>y).v)
         if type(y) is list or type(y) is tuple:
-            values = [self.output(item) for item in y]
-            self.code.packs.append((np.arange(len(y), dtype=np.int32), np.array(values, dtype=np.int32)))
-            return emit(self.code, PACK, -1, len(self.code.packs) - 1, -1,
-                        self.code.type_of((np.dtype(float), (len(y),), None)))
+            return self.pack([self.output(item) for item in y])
         return self.plain(var.plain(y))
+
+    cdef int32_t pack(self, list values) except -1:
+        """Emit an array of scalars."""
+        self.code.packs.append((np.arange(len(values), dtype=np.int32), np.array(values, dtype=np.int32)))
+        return emit(self.code, PACK, -1, len(self.code.packs) - 1, -1,
+                    self.code.type_of((DOUBLE, (len(values),), None)))
 
     @property
     def listing(self):
