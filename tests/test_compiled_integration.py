@@ -9,7 +9,7 @@ import pytest
 import scipy.linalg
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.integrate import solve_ivp
+from scipy.integrate import ODEintWarning, odeint, solve_ivp
 
 import wengert as wg
 from wengert.program.integration.calls import Integration
@@ -115,6 +115,44 @@ def test_steps_are_those_of_scipy(method):
     program = wg.record(solution, 1.0)
     assert integrates(program)
     assert error(program(1.01), solution(1.01, **jac)) < 1e-8
+
+
+@pytest.mark.parametrize("k", [2.0, 2e4], ids=["not stiff", "stiff"])
+@pytest.mark.parametrize("solver", ["solve_ivp", "odeint", "odeint(tfirst=True)"])
+def test_lsoda(solver, k):
+    """A state follows the cosine at a rate k: y' = k (cos(w t) - y) - sin(t)."""
+    times = np.array([0.2, 0.5, 2.0])
+
+    def slope(t, y, w):
+        return k * (np.cos(w * t) - y) - w * np.sin(w * t)
+
+    def solution(x):
+        if solver == "solve_ivp":
+            return solve_ivp(slope, (0.0, 2.0), x[1:], "LSODA", times, args=(x[0],), **TIGHT).y[0]
+        every = np.array([0.0, *times])
+        if solver == "odeint":
+            return odeint(lambda y, t: slope(t, y, x[0]), x[1:], every, mxstep=10_000, **TIGHT)[1:, 0]
+        return odeint(slope, x[1:], every, (x[0],), tfirst=True, **TIGHT)[1:, 0]
+
+    def exact(x):
+        return np.cos(x[0] * times) + (x[1] - 1.0) * np.exp(-k * times)
+
+    x = np.array([1.5, 1.2])
+    program = wg.record(solution, x)
+    assert integrates(program)
+    np.testing.assert_allclose(program(x), solution(x), rtol=1e-7, atol=1e-9)
+    jacobian = wg.jacobian(exact, x)
+    assert error(program.jacobian()(x), jacobian) < 1e-7
+    assert error(wg.jacobian(solution, x), jacobian) < 1e-7
+    again = pickle.loads(pickle.dumps(program))
+    assert error(again.vjp()(x, np.ones(3))[1], np.ones(3) @ jacobian) < 1e-7
+
+
+def test_lsoda_that_fails():
+    compiled = wg.compile(lambda x: odeint(lambda y, t: x * y**2, [1.0], [0.0, 2.0])[-1, 0])
+    assert compiled(0.1) == pytest.approx(1.25, rel=1e-6)
+    with pytest.warns(ODEintWarning):
+        compiled(1.0)
 
 
 # ---- times
@@ -266,6 +304,47 @@ def test_right_hand_sides_that_may_jump_run_eagerly(rate):
         compiled(np.array([0.55]))
 
 
+FIXED_JUMPS = {
+    "branch": lambda t, y, p: -p[0] * y if t < 0.5 else -p[1] * y,
+    "where": lambda t, y, p: -np.where(t < 0.5, p[0], p[1]) * y,
+    "comparison": lambda t, y, p: -(p[0] * (t < 0.5) + p[1] * (0.5 <= t)) * y,
+    "floor": lambda t, y, p: -(p[0] + (p[1] - p[0]) * np.floor(2 * t)) * y,
+}
+
+
+@pytest.mark.parametrize("method", ["RK45", "DOP853", "Radau", "BDF"])
+@pytest.mark.parametrize("rate", FIXED_JUMPS)
+def test_jumps_at_fixed_times(rate, method):
+    """The decay has two rates, one after the other."""
+
+    def final(p):
+        return solve_ivp(FIXED_JUMPS[rate], (0.0, 0.9), [2.0], method, [0.9], args=(p,), **TIGHT).y[0, -1]
+
+    p = np.array([1.1, 0.7])
+    program = wg.record(final, p)
+    assert integrates(program)
+    expected = 2.0 * np.exp(-p[0] * 0.5 - p[1] * 0.4)
+    assert program(p) == pytest.approx(expected, rel=1e-5)
+    for derivative in (program.grad(), program.jacobian(), pickle.loads(pickle.dumps(program)).grad()):
+        assert error(derivative(p), -expected * np.array([0.5, 0.4])) < 1e-5
+    second = expected * np.outer([0.5, 0.4], [0.5, 0.4])
+    assert error(program.hessian()(p), second) < 1e-5
+
+
+@pytest.mark.filterwarnings("ignore::wengert.CompileWarning")
+def test_a_branch_on_the_state_runs_eagerly():
+    def final(p):
+        def rate(t, y):
+            return -p[0] * y if y[0] > 1.0 else -p[0] * y**2
+
+        return solve_ivp(rate, (0.0, 2.0), [2.0], t_eval=[2.0], **TIGHT).y[0, -1]
+
+    with pytest.raises(wg.TracedValueError, match="branches on its state"):
+        wg.record(final, np.array([0.9]))
+    exact = -2.0 / (1 + 0.9 * 2.0 - np.log(2.0)) ** 2  # y = 1 / (1 + p (t - t1)), with p t1 = log 2
+    assert wg.compile(wg.grad(final))(np.array([0.9])) == pytest.approx(exact, rel=1e-6)
+
+
 def test_a_branch_that_is_not_recorded_runs_eagerly():
     """The branch is taken by some parameters only; within one integration it is the same at all times."""
 
@@ -323,7 +402,6 @@ def test_options(method, options):
 REFUSED = {
     "events": {"events": lambda t, y: y[0]},
     "dense output": {"dense_output": True},
-    "LSODA": {"method": "LSODA"},
     "an unknown option": {"min_step": 0.1},
     "loose tolerance": {"rtol": 1e-16},
     "times out of the interval": {"t_eval": [1.0, 5.0]},

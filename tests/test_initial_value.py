@@ -548,15 +548,6 @@ def final(k):
     return solve_ivp(lambda t, y: -k * y, (0.0, 2.0), [1.0], **TIGHT).y[0, -1]
 
 
-def test_compiled_functions_of_other_methods_run_eagerly():
-    f = wg.compile(lambda k: solve_ivp(lambda t, y: -k * y, (0.0, 2.0), [1.0], "LSODA", **TIGHT).y[0, -1])
-    with pytest.warns(wg.CompileWarning, match=r"solve_ivp runs a solver, which a replay would skip"):
-        found = [(f(k), wg.grad(f)(k)) for k in (1.0, 1.0, 0.5)]
-    for k, (value, slope) in zip((1.0, 1.0, 0.5), found):
-        assert value == pytest.approx(np.exp(-2 * k), rel=1e-8)
-        assert slope == pytest.approx(-2 * np.exp(-2 * k), rel=1e-8)
-
-
 def test_batches():
     k = np.array([1.0, 0.5])
     assert np.array_equal(wg.vmap(final)(k), [final(1.0), final(0.5)])

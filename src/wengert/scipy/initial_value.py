@@ -33,6 +33,7 @@ from wengert.implicit.recorded import is_recorded
 from wengert.implicit.stripped import Abstracted, stripped
 from wengert.implicit.theorem import check_replayable, in_derivative, plain_function, plain_solver, with_bits
 from wengert.program.integration import methods
+from wengert.program.integration.calls import SOLVER_OPTIONS
 from wengert.program.integration.field import with_random_direction
 from wengert.scipy import sensitivities, steps
 from wengert.scipy.jumps import change, jump_between, moves
@@ -112,12 +113,13 @@ def solve_ivp(
     Notes
     -----
     Derivatives come from an integration of the equations with their tangents, whose error counts in the control of
-    steps, so that they keep the tolerances that the solution keeps. It is by ``"Radau"`` in place of ``"LSODA"``, and
-    of ``"BDF"`` for up to 50 states. A right-hand side that cannot be recorded, for example because it branches, is
+    steps, so that they keep the tolerances that the solution keeps. It is by ``"Radau"`` in place of ``"BDF"`` for up to
+    50 states, and by ``"DOP853"`` in place of ``"LSODA"``, or by ``"Radau"`` if that finds the equations stiff. A right-hand side that cannot be recorded, for example because it branches, is
     replayed along such steps.
 
-    Compiled functions integrate without Python, except with events, dense output, complex states or ``"LSODA"``, or if
-    the right-hand side may jump. They need `t_eval`, unless they read the last state only, ``y[:, -1]``.
+    Compiled functions integrate without Python, except with events, dense output or complex states, or if the
+    right-hand side may jump at times that depend on values. ``"LSODA"`` is SciPy's code, which calls the compiled
+    right-hand side. They need `t_eval`, unless they read the last state only, ``y[:, -1]``.
 
     References
     ----------
@@ -191,12 +193,19 @@ def odeint(func: Callable, y0: Any, t: Any, args: tuple = (), *others: Any, **op
     if not in_derivative():
         return scipy.integrate.odeint(func, y0, t, args, *others, **options)
     name = "scipy.integrate.odeint"
-    check_replayable(name)
     given = _ODEINT.bind(func, y0, t, args, *others, **options)
     given.apply_defaults()
     options = {key: given.arguments[key] for key in [*_ODEINT.parameters][4:]}
     check_plain(name, "solution", options, "Dfun")
     times, args = vector(t), tuple(args) if isinstance(args, tuple) else (args,)
+    tolerances = {key: 1.49012e-8 if options[key] is None else options[key] for key in ("rtol", "atol")}
+    call = {"t_eval": None, "events": None, "dense_output": False, "vectorized": False, "args": args, **tolerances}
+    if is_recorded() and not (options["Dfun"] or options["full_output"] or options["tcrit"]):
+        f = right_hand_side(func, args, False, not options["tfirst"])
+        given = call | {"t_eval": times[1:], "solver": {key: options[key] for key in SOLVER_OPTIONS}}
+        y = recorded_solution(name, f, (times[0], times[-1]), vector(y0), "odeint", given, math.inf).y.T
+        return wnp.concatenate([wnp.reshape(vector(y0), (1, -1)), y])
+    check_replayable(name)
     Dfun, full_output, plain_args = options["Dfun"], options["full_output"], tuple(map(stripped, args))
     options |= {"full_output": True, "Dfun": Dfun and plain_function(Dfun)}
     start, plain_times = np.asarray(plain_copy(vector(y0))), np.asarray(plain_copy(times))
@@ -210,8 +219,6 @@ def odeint(func: Callable, y0: Any, t: Any, args: tuple = (), *others: Any, **op
     if not info["message"].startswith(("Integration successful", "Nothing was done")):  # the latter of one time
         raise ConvergenceError(f"{name}: {info['message']} Change the tolerances, or integrate up to an earlier time")
     ends = times[0], times[-1]
-    tolerances = {key: 1.49012e-8 if options[key] is None else options[key] for key in ("rtol", "atol")}
-    call = {"t_eval": None, "events": None, "dense_output": False, "vectorized": False, "args": args, **tolerances}
     integration = _Integration(name, func, ends, y0, LSODA, call, time_last=not options["tfirst"])
     found = types.SimpleNamespace(t=plain_times, t_events=None)
     integration.derive(None, found, int(np.max(info["nfe"], initial=1)))

@@ -22,7 +22,7 @@ from wengert.errors import GuardError, UnsupportedFunctionError
 from wengert.implicit.recorded import Part, sliced
 from wengert.program.derivatives import NotDerivable
 from wengert.program.integration.calls import Integration, integration_row
-from wengert.program.integration.methods import IMPLICIT
+from wengert.program.integration.methods import EXPLICIT
 from wengert.program.integration.system import MissingBranch, System
 from wengert.program.ir.call import FOLDS, PRODUCTS, Operand
 from wengert.program.ir.call import Call as ProgramCall
@@ -214,7 +214,7 @@ _PLAIN = ("t_eval", "dense_output", "events", "vectorized", "args", "jac", "jac_
 
 
 def _refuse(name, y0, times, method, call):
-    if method in IMPLICIT and (np.size(y0) > MAX_STATES or np.ndim(call.get("rtol", 0.0))):
+    if method not in EXPLICIT and (np.size(y0) > MAX_STATES or np.ndim(call.get("rtol", 0.0))):
         raise NotReplayable(f"{name}: more than {MAX_STATES} states by an implicit method cannot be recorded")
     if call["events"] is not None or call["dense_output"]:
         raise NotReplayable(f"{name} with events or dense output cannot be recorded")
@@ -231,6 +231,7 @@ def stepper_options(name: str, call: dict, n: int) -> dict:
         If SciPy would warn of them or raise, or if the steppers do not know them.
     """
     options = {key: x for key, x in call.items() if key not in _PLAIN}
+    solver = options.pop("solver", {})
     if holds_traced(options) or not options.keys() <= OPTIONS:
         raise NotReplayable(f"{name} has options that cannot be recorded")
     rtol, atol = (np.asarray(options.get(key, default), dtype=float) for key, default in _TOLERANCES)
@@ -241,7 +242,8 @@ def stepper_options(name: str, call: dict, n: int) -> dict:
         raise NotReplayable(f"{name} has a step size that is not positive")
     tolerances = {"rtol": np.ascontiguousarray(np.broadcast_to(rtol, n))}
     tolerances["atol"] = np.ascontiguousarray(np.broadcast_to(atol, n))
-    return {**tolerances, "first_step": None if first is None else float(first), "max_step": float(most)}
+    sizes = {"first_step": None if first is None else float(first), "max_step": float(most)}
+    return {**tolerances, **sizes, "solver": solver}
 
 
 _TOLERANCES = (("rtol", 1e-3), ("atol", 1e-6))

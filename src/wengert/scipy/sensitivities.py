@@ -28,9 +28,6 @@ from wengert.program.tracing.closure import NotReplayable
 from wengert.scipy.integral import joined, parted
 from wengert.scipy.recorded_integration import MAX_STATES, has_fixed_jumps, stepper_options
 
-#: method that takes the place of LSODA
-SUBSTITUTE = "Radau"
-
 #: number of points at which the recorded right-hand side is compared with the function, and the largest difference
 CHECKED_POINTS, MAX_DEVIATION = 5, 1e-9
 
@@ -70,13 +67,13 @@ def at_times(integration: Any, times: np.ndarray) -> tuple[Any, bool]:
         Whether the right-hand side is known to be continuous.
     """
     method = integration.method.__name__
-    method = SUBSTITUTE if method == "LSODA" else method
+    method = methods.SWITCHING if method == "LSODA" else method
     abstracted = Abstracted(integration.fun, integration.args)
     y, values = integration.initial_state, abstracted.take()
     n, shapes = np.size(y), [np.shape(x) for x in values]
     if any(var.as_numpy(x).dtype != _FLOAT for x in (y, *values)) or not len(times) or not n:
         return None, False
-    if method in methods.IMPLICIT and n > MAX_STATES:
+    if method not in methods.EXPLICIT and n > MAX_STATES:
         return None, False
     p = joined(values) if values else np.zeros(0)
 
@@ -93,7 +90,10 @@ def at_times(integration: Any, times: np.ndarray) -> tuple[Any, bool]:
     every = np.array([*integration.plain_span, *times])
     found, continuous = None, False
     with caught(*_REFUSALS), outside(), np.errstate(all="ignore"):
-        system = System(recorded(np.concatenate([every[:1], start, parameters])), n)
+        program = recorded(np.concatenate([every[:1], start, parameters]))
+        if program is None:
+            return None, False
+        system = System(program, n)
         system.record = recorded
         options = stepper_options(integration.name, integration.options, n)
         shape = [(parameters.size,)] if shapes else []

@@ -22,9 +22,10 @@ from typing import Any
 import numpy as np
 
 from wengert import registry
+from wengert.errors import GuardError
 from wengert.program.derivatives import NotDerivable
 from wengert.program.integration import field, methods
-from wengert.program.integration.system import System
+from wengert.program.integration.system import MissingBranch, System
 from wengert.program.ir.call import Call, Operand, perturbed
 from wengert.program.ir.ir import Listing, c_strides
 from wengert.program.ir.opcode_table import OPCODES
@@ -42,6 +43,14 @@ MAX_COLLOCATED = 50
 
 #: bytes of steps that are kept after an adjoint, for others with the same operands
 MAX_KEPT = 16_000_000
+
+
+#: further options of `odeint`
+SOLVER_OPTIONS = {"h0", "hmax", "hmin", "ixpr", "mxstep", "mxhnil", "mxordn", "mxords"}
+
+
+def _is_number(x):
+    return type(x) in (bool, int, float)
 
 
 class Integration:
@@ -112,11 +121,24 @@ class Integration:
 
     def run(self, times, start, parameters, memory):
         """Integrate; return the stepper, which keeps its steps in this `memory` unless that is None, and the result."""
+        if self.method != methods.SWITCHING:
+            return self.run_by(self.method, times, start, parameters, memory)
+        if not self._derived.get("is_stiff"):
+            try:
+                return self.run_by(self.method, times, start, parameters, memory)
+            except MissingBranch:
+                raise
+            except GuardError:  # also where an explicit method leaves the domain of a stiff problem
+                self._derived["is_stiff"] = True
+        return self.run_by("Radau", times, start, parameters, memory)
+
+    def run_by(self, method, times, start, parameters, memory):
+        """Integrate by a method; see `run`."""
         system, primal = self.system, self.system.primal
         y = np.empty(self.shape)
         times, keeps = np.ascontiguousarray(times), memory is not None
         fields = [self.field(start, parameters)]
-        stepper, is_implicit = methods.stepper(self.method, self.options, memory or 0.0)
+        stepper, is_implicit = methods.stepper(method, self.options, memory or 0.0)
         if is_implicit:
             fields.append(fields[0] if system.copies == 1 else field.Field(primal, parameters[:1]))
             fields.append(field.Jacobian(primal, parameters[:1]))
@@ -183,12 +205,13 @@ class Integration:
     def pushed(self, count: int = 1) -> Integration:
         """Return the integration of the system with its tangents in `count` directions.
 
-        It is by Radau's method in place of BDF if the system is small.
+        It is by Radau's method in place of BDF if the system is small, and by DOP853 or Radau in place of LSODA.
         """
         key = "pushed", count
         if key not in self._derived:
             is_small = self.system.states <= MAX_COLLOCATED
             method = "Radau" if self.method == "BDF" and is_small else self.method
+            method = methods.SWITCHING if method in methods.FOREIGN else method
             options = method, self.options, self.memory, self.count
             self._derived[key] = Integration(self.system.pushed(count), self.shapes, *options)
         return self._derived[key]
@@ -269,6 +292,9 @@ class Integration:
             expect(type(x) is np.ndarray and x.dtype == _FLOAT and x.shape == (states,), f"has an invalid {key}")
             expect(x.flags.c_contiguous and (x >= 0).all(), f"has an invalid {key}")
         is_number = is_a(float, type(None))
+        known = options.get("solver", {})
+        expect(type(known) is dict and known.keys() <= SOLVER_OPTIONS and all(map(_is_number, known.values())),
+               "has invalid options of the solver")
         expect(is_number(options.get("first_step")) and is_a(float)(options.get("max_step")), "has invalid step sizes")
         expected = [(self.count,), *q * [(states,)], *q * self.shapes]
         expect(len(args) == len(expected) and self.count >= 2, "has other arguments than its system")

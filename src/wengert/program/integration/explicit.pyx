@@ -24,27 +24,49 @@ from wengert.program.integration.stepper cimport SIGNALS_EVERY, Stepper, doubles
 
 import numpy as np
 
+from wengert.errors import GuardError
+
 cnp.import_array()
 
 cdef double SAFETY = 0.9, MIN_FACTOR = 0.2, MAX_FACTOR = 10.0       # SciPy's, of the next step size
+
+cdef double MAX_PRODUCT = 6.1       # of step size and eigenvalue: the limit of stability of DOP853
+cdef enum:
+    MAX_STIFF_STEPS = 15            # with a larger product
+    MIN_CALM_STEPS = 6              # with a smaller one, after which the stiff ones are forgotten
 
 cdef enum:
     POLYNOMIAL, DOP853          # interpolants
 
 
+class StiffnessError(GuardError):
+    """The equations are stiff, so that an explicit method needs many steps."""
+
+
 cdef class Explicit(Stepper):
-    """An integration by an explicit method; `method` is SciPy's class, whose coefficients are used."""
+    """An integration by an explicit method.
+
+    Parameters
+    ----------
+    method : type
+        SciPy's class, whose coefficients are used.
+    options, memory
+        See `Stepper`.
+    refuses_stiffness : bool
+        Whether `StiffnessError` is raised where stability limits the steps.
+    """
 
     cdef Py_ssize_t stages, rows, order, power, stride
     cdef int interpolant
     cdef cnp.ndarray a, c, e3, e5, p
     cdef double exponent
-    cdef bint is_full
+    cdef bint is_full, refuses_stiffness
     cdef cnp.ndarray kept, slopes                   # states at the starts of steps; stages of steps
     cdef cnp.ndarray work                           # two vectors
 
-    def __init__(self, method, dict options, double memory):
+    def __init__(self, method, dict options, double memory, bint refuses_stiffness=False):
         cdef Py_ssize_t extra = 0
+        self.refuses_stiffness = refuses_stiffness
         Stepper.__init__(self, options, memory)
         self.stages, self.order = method.n_stages, method.error_estimator_order
         self.interpolant = DOP853 if hasattr(method, "A_EXTRA") else POLYNOMIAL
@@ -71,7 +93,7 @@ cdef class Explicit(Stepper):
 
         `out` has the shape (copies, len(times) - 2, states). With `keep`, what the adjoint needs is stored.
         """
-        cdef Py_ssize_t done = 0, first
+        cdef Py_ssize_t done = 0, first, stiff = 0, calm = 0
         cdef double t, h, h_abs, new, norm, factor
         cdef bint was_rejected
         cdef cnp.ndarray y = np.array(y0, dtype=float).reshape(-1), k = np.zeros((self.rows, y.size))
@@ -101,6 +123,15 @@ cdef class Explicit(Stepper):
                     break
                 h_abs *= fmax(MIN_FACTOR, SAFETY * pow(norm, self.exponent)) if norm == norm else MIN_FACTOR
                 was_rejected = True
+            if self.refuses_stiffness:
+                if self.product(h, ys, ks, news) > MAX_PRODUCT:
+                    stiff, calm = stiff + 1, 0
+                    if stiff == MAX_STIFF_STEPS:
+                        raise StiffnessError(f"the equations are stiff at t = {t:.6g}")
+                else:
+                    calm += 1
+                    if calm == MIN_CALM_STEPS:
+                        stiff = 0
             if keep:
                 self.keep_step(new, ys, ks)
             first, done = done, self.until(new, done)
@@ -112,6 +143,22 @@ cdef class Explicit(Stepper):
             self.count += 1
             if self.count % SIGNALS_EVERY == 0:
                 PyErr_CheckSignals()
+
+    cdef double product(self, double h, const double *y, const double *k, const double *new) noexcept nogil:
+        """Estimate the step size times the largest eigenvalue of the Jacobian, from two slopes at the end of a step.
+
+        See Hairer and Wanner (1996), Solving Ordinary Differential Equations II, section IV.2.
+        """
+        cdef double *near = <double *>cnp.PyArray_DATA(self.work)
+        cdef const double *last = k + (self.stages - 1) * self.size
+        cdef const double *end = k + self.stages * self.size
+        cdef double change = 0.0, distance = 0.0
+        cdef Py_ssize_t i
+        self.point(self.stages - 1, h, y, k, near)
+        for i in range(self.states):
+            change += (end[i] - last[i]) ** 2
+            distance += (new[i] - near[i]) ** 2
+        return fabs(h) * sqrt(change / distance) if distance > 0.0 else 0.0
 
     cdef void point(self, Py_ssize_t r, double h, const double *y, const double *k, double *found) noexcept nogil:
         """Compute the state at which stage `r` is evaluated."""

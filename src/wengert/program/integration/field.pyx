@@ -134,6 +134,12 @@ cdef class Field:
                        <double *>cnp.PyArray_DATA(found) + i * self.size)
         return np.swapaxes(found, 0, 1)
 
+    def slope(self, double t, y):
+        """Return the slopes at a time and states, an array of shape (states,)."""
+        cdef cnp.ndarray given = np.ascontiguousarray(y, dtype=float), found = np.empty(self.size)
+        self.value(t, <double *>cnp.PyArray_DATA(given), <double *>cnp.PyArray_DATA(found))
+        return found
+
     def settle(self, bint is_kept=False):
         """Tell the VM how often it ran; return its buffers, unless there will be more calls."""
         self.run.count(self.calls)

@@ -7,12 +7,20 @@ from typing import Any
 
 import numpy as np
 
-#: SciPy's methods with a stepper, explicit and implicit
+#: methods with a stepper, explicit and implicit
 EXPLICIT = ("RK23", "RK45", "DOP853")
 IMPLICIT = ("Radau", "BDF")
-NAMES = EXPLICIT + IMPLICIT
+#: methods that are SciPy's own; tangents are by another one
+FOREIGN = ("LSODA", "odeint")
+#: takes the place of those: DOP853, and Radau from where that finds the equations stiff
+SWITCHING = "DOP853 or Radau"
+NAMES = (*EXPLICIT, *IMPLICIT, *FOREIGN, SWITCHING)
+
+#: tolerances of DOP853 relative to those of LSODA, since it interpolates over longer steps
+TOLERANCE = 0.1
 
 _ROOT = math.sqrt(6)
+_EPS = float(np.finfo(float).eps)
 
 #: matrix of the Radau IIA method of order 5
 RADAU = np.array(
@@ -26,12 +34,19 @@ RADAU = np.array(
 
 def stepper(name: str, options: dict, memory: float) -> tuple[Any, bool]:
     """Return a stepper, and whether its method is implicit."""
-    if name in EXPLICIT:
+    if name in EXPLICIT or name == SWITCHING:
         from scipy.integrate._ivp import rk
 
         from wengert.program.integration.explicit import Explicit
 
+        if name == SWITCHING:
+            options = options | {key: np.maximum(TOLERANCE * options[key], _EPS) for key in ("rtol", "atol")}
+            return Explicit(rk.DOP853, options, memory, True), False
         return Explicit(getattr(rk, name), options, memory), False
+    if name in FOREIGN:
+        from wengert.program.integration.foreign import Foreign
+
+        return Foreign(name, options), False
     if name == "BDF":
         from wengert.program.integration.backward import Backward
 

@@ -167,8 +167,8 @@ cdef int32_t lower_call(Definitions ssa, Node node) except -1:
         found = rule(ssa, args, values, node)
         if found >= 0:
             return found
-    if fun in kernels and len(args) == 2:
-        found = lower_of_bools(ssa, args, values, node)
+    if fun in kernels:
+        found = lower_kernel(ssa, args, values, node)
         if found >= 0:
             return found
     if fun is np.stack:
@@ -186,10 +186,10 @@ cdef int32_t lower_call(Definitions ssa, Node node) except -1:
     return emit_call(ssa, node.compute or fun, node.row, tuple(args), node.kwargs or {}, values, node.y)
 
 
-cdef int32_t lower_of_bools(Definitions ssa, list args, list values, Node node) except -2:
-    """Emit a binary elementwise function with bool operands converted to doubles; -1 if it must remain a call.
+cdef int32_t lower_kernel(Definitions ssa, list args, list values, Node node) except -2:
+    """Emit an elementwise function, with bool operands converted to doubles; -1 if it must remain a call.
 
-    An array without axes, and a scalar, also come here.
+    Calls with bools, of arrays without axes, and with scalar results come here.
     """
     cdef list found = []
     cdef int32_t v
@@ -198,16 +198,16 @@ cdef int32_t lower_of_bools(Definitions ssa, list args, list values, Node node) 
         return -1
     for x in args:
         v = operand_of(ssa, x, values, result)
-        if v < 0 or ssa.code.kinds[v] == FLAG:
+        if v < 0:
             return -1
         dtype, shape, _ = ssa.code.types[ssa.code.kinds[v]]
-        if dtype != bool and dtype != DOUBLE:
+        if dtype != DOUBLE and (dtype != bool or len(args) == 1):
             return -1
         if dtype == bool:
             v = emit(ssa.code, SELECT, v, ssa.code.constant(1.0), ssa.code.constant(0.0),
-                     ssa.code.type_of((DOUBLE, shape, None)))
+                     SCALAR if shape == () else ssa.code.type_of((DOUBLE, shape, None)))
         found.append(v)
-    return emit(ssa.code, (<Kernel>kernels[node.row.fun]).opcode, found[0], found[1], -1,
+    return emit(ssa.code, (<Kernel>kernels[node.row.fun]).opcode, found[0], found[1] if len(found) > 1 else -1, -1,
                 SCALAR if node.y is None else ssa.code.type_of((DOUBLE, *layout(node.y))))
 
 
