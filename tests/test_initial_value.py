@@ -589,8 +589,8 @@ ERRORS = {
         r"only the methods RK23, RK45, DOP853, Radau, BDF, LSODA have derivatives, not <class '.*OtherMethod'>",
     ),
     "complex BDF": (
-        lambda a: np.abs(solve_ivp(lambda t, y: 1j * a * y, (0, 1), [1j], "BDF").y[0, -1]), wg.UnsupportedFunctionError,
-        r"complex solutions by BDF have no derivatives: use RK45 or DOP853",
+        lambda a: np.abs(solve_ivp(lambda t, y: 1j * a * y * 2 ** (int(40 * t) % 2), (0, 1), [1j], "BDF").y[0, -1]),
+        wg.UnsupportedFunctionError, r"complex solutions by BDF have no derivatives here: use RK45 or DOP853",
     ),
     "interpolants": (
         lambda a: solve_ivp(lambda t, y: -a * y, (0, 1), [1.0], dense_output=True).sol.interpolants[0](0.5)[0],

@@ -47,7 +47,7 @@ CONVERGED_CORRECTION = 1e-6
 #: maximum number of unknowns in programs: the Jacobian is a dense matrix that is factorised in each replay
 MAX_UNKNOWNS = 500
 
-_FLOAT = np.dtype(float)
+_FLOAT, _COMPLEX = np.dtype(float), np.dtype(complex)
 _INCLUDED_OPS = {Op.CONST, Op.ARRAY, Op.LOAD, Op.VIEW}
 
 
@@ -279,7 +279,7 @@ class _Slices:
         return self.around.called(call, (_FLOAT, self.shape, None), np.float64(x) if not self.shape else x)
 
 
-def sliced(around: Any, f: Callable, x: Any, shape: tuple, name: str) -> Part:
+def sliced(around: Any, f: Callable, x: Any, shape: tuple, name: str, takes_complex: bool = False) -> Part:
     """Trace `f` at a new unknown of a recording, and return the slice of its result, of the given shape.
 
     Parameters
@@ -293,6 +293,8 @@ def sliced(around: Any, f: Callable, x: Any, shape: tuple, name: str) -> Part:
         Shape of the result.
     name : str
         Name of the function in error messages.
+    takes_complex : bool
+        Whether the slice may read complex values.
     """
     code = around.code
     code.run()
@@ -304,7 +306,7 @@ def sliced(around: Any, f: Callable, x: Any, shape: tuple, name: str) -> Part:
     code.run()
     if not var.is_traced(r) or np.shape(r) != shape or r.dtype != np.float64:
         raise NotReplayable(f"{name}: the equations must be as many float64 values as there are unknowns")
-    return Part(code.listing, start, code.output(r), around.unknowns)
+    return Part(code.listing, start, code.output(r), around.unknowns, takes_complex)
 
 
 class _MoreLeaves(BaseException):
@@ -314,10 +316,12 @@ class _MoreLeaves(BaseException):
 class Part:
     """Slice of the IR that computes one value from one unknown and from earlier values.
 
-    Constants, views and values that are not floats are included, so all leaves are arrays of floats.
+    Constants, views and values that are not floats are included, so all leaves are arrays of floats, or of complex
+    numbers if the slice takes these.
     """
 
-    def __init__(self, code, start, out, unknowns):
+    def __init__(self, code, start, out, unknowns, takes_complex=False):
+        dtypes = (_FLOAT, _COMPLEX) if takes_complex else (_FLOAT,)
         depends = dependent(code, [start], start)
         others = [v for v in unknowns if v > start]  # unknowns of nested solvers
         if others:
@@ -332,7 +336,7 @@ class Part:
             v = todo.pop()
             if v in needed or v in leaves:
                 continue
-            if v < start and op[v] not in _INCLUDED_OPS and kind_of(code, v)[0] == _FLOAT:
+            if v < start and op[v] not in _INCLUDED_OPS and kind_of(code, v)[0] in dtypes:
                 leaves.add(v)
             elif op[v] == Op.INPUT and v != start:
                 raise NotReplayable("the equations read values other than float64, or unknowns of other equations")
@@ -349,14 +353,20 @@ class Part:
         return self.on(found, code, leaves, found.inputs)
 
     def joined(self, code, leaves):
-        """Return the slice as an IR with a single input: an array of the unknowns and all leaves."""
+        """Return the slice as an IR with a single input: an array of the unknowns and all leaves, complex as pairs."""
         found, place = Listing(), 0
-        shapes = [kind_of(code, v)[1] for v in (self.start, *leaves)]
-        x = found.add(Op.INPUT, (_FLOAT, (sum(map(math.prod, shapes)),), None), 0)
+        types = [kind_of(code, v)[:2] for v in (self.start, *leaves)]
+        count = sum(math.prod(shape) * (dtype.itemsize // 8) for dtype, shape in types)
+        x = found.add(Op.INPUT, (_FLOAT, (count,), None), 0)
         found.inputs, given = [x], []
-        for shape in shapes:
-            given.append(found.part(x, (8 * place, shape, c_strides(shape, 8)), _FLOAT))
-            place += math.prod(shape)
+        for dtype, shape in types:
+            own = (*shape, 2) if dtype == _COMPLEX else shape
+            v = found.part(x, (8 * place, own, c_strides(own, 8)), _FLOAT)
+            if dtype == _COMPLEX:  # a copy, whose numbers are aligned
+                v = found.place(-1, (0, own, c_strides(own, 8)), v, (_FLOAT, own, None))
+                v = found.part(v, (0, shape, c_strides(shape, 16)), _COMPLEX)
+            given.append(v)
+            place += math.prod(own)
         return self.on(found, code, leaves, given)
 
     def on(self, found, code, leaves, given):

@@ -27,10 +27,16 @@ INSIDE = (-0.9, 0.9)
 
 # ---- arithmetic
 
-elementwise(np.add, 1.0, 1.0, curvature="none", domain=(ANY, ANY))
-elementwise(np.subtract, 1.0, -1.0, curvature="none", domain=(ANY, ANY))
+elementwise(np.add, 1.0, 1.0, curvature="none", domain=(ANY, ANY), continuous=True)
+elementwise(np.subtract, 1.0, -1.0, curvature="none", domain=(ANY, ANY), continuous=True)
 elementwise(
-    np.multiply, lambda y, a, b: b, lambda y, a, b: a, curvature="cross", domain=(ANY, ANY), taylor=taylor.multiply
+    np.multiply,
+    lambda y, a, b: b,
+    lambda y, a, b: a,
+    curvature="cross",
+    domain=(ANY, ANY),
+    taylor=taylor.multiply,
+    continuous=True,
 )
 elementwise(
     np.divide,
@@ -39,12 +45,13 @@ elementwise(
     curvature="second",
     domain=(ANY, POSITIVE),
     taylor=taylor.divide,
+    continuous=True,
 )
-elementwise(np.negative, -1.0, curvature="none", domain=(ANY,))
-elementwise(np.positive, 1.0, curvature="none", domain=(ANY,))
-elementwise(np.conjugate, 1.0, curvature="none", domain=(ANY,), taylor=taylor.COEFFICIENTWISE)
+elementwise(np.negative, -1.0, curvature="none", domain=(ANY,), continuous=True)
+elementwise(np.positive, 1.0, curvature="none", domain=(ANY,), continuous=True)
+elementwise(np.conjugate, 1.0, curvature="none", domain=(ANY,), taylor=taylor.COEFFICIENTWISE, continuous=True)
 elementwise(np.reciprocal, lambda y, x: -y * y, domain=(POSITIVE,), taylor=taylor.reciprocal)
-elementwise(np.square, lambda y, x: 2 * x, domain=(ANY,), taylor=taylor.square)
+elementwise(np.square, lambda y, x: 2 * x, domain=(ANY,), taylor=taylor.square, continuous=True)
 
 # the quotient is recovered from the remainder: a / b itself may round up to the next integer
 elementwise(
@@ -132,7 +139,7 @@ elementwise(
 
 # ---- exponentials and logarithms
 
-elementwise(np.exp, lambda y, x: y, domain=(ANY,), taylor=taylor.recurrence(taylor.exponential))
+elementwise(np.exp, lambda y, x: y, domain=(ANY,), taylor=taylor.recurrence(taylor.exponential), continuous=True)
 elementwise(np.exp2, lambda y, x: y * log(2), domain=(ANY,), taylor=taylor.exponential_base_2)
 # y + 1 cancels where y is near -1
 elementwise(np.expm1, lambda y, x: np.exp(x), domain=(ANY,), taylor=taylor.exponential_minus_1)
@@ -180,8 +187,8 @@ elementwise(
 
 # ---- trigonometric functions
 
-elementwise(np.sin, lambda y, x: np.cos(x), domain=(ANY,), taylor=taylor.sine)
-elementwise(np.cos, lambda y, x: -np.sin(x), domain=(ANY,), taylor=taylor.cosine)
+elementwise(np.sin, lambda y, x: np.cos(x), domain=(ANY,), taylor=taylor.sine, continuous=True)
+elementwise(np.cos, lambda y, x: -np.sin(x), domain=(ANY,), taylor=taylor.cosine, continuous=True)
 elementwise(np.tan, lambda y, x: 1 + y * y, domain=((-1.5, 1.5),), taylor=taylor.tan)
 # 1 - x*x cancels
 elementwise(
@@ -261,7 +268,7 @@ elementwise(np.arctanh, lambda y, x: 1 / ((1 - x) * (1 + x)), domain=(INSIDE,), 
 
 # ---- piecewise functions with kinks
 
-elementwise(np.absolute, lambda y, x: np.sign(x), curvature="none", domain=(ANY,))
+elementwise(np.absolute, lambda y, x: np.sign(x), curvature="none", domain=(ANY,), continuous=True)
 elementwise(np.fabs, lambda y, x: np.sign(x), curvature="none", domain=(ANY,))
 elementwise(
     np.copysign,

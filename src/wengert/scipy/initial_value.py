@@ -117,8 +117,8 @@ def solve_ivp(
     50 states, and by ``"DOP853"`` in place of ``"LSODA"``, or by ``"Radau"`` if that finds the equations stiff. A right-hand side that cannot be recorded, for example because it branches, is
     replayed along such steps.
 
-    Compiled functions integrate without Python, except with events, dense output or complex states, or if the
-    right-hand side may jump at times that depend on values. ``"LSODA"`` is SciPy's code, which calls the compiled
+    Compiled functions integrate without Python, except with events or dense output, or if the right-hand side may jump
+    at times that depend on values. ``"LSODA"`` is SciPy's code, which calls the compiled
     right-hand side. They need `t_eval`, unless they read the last state only, ``y[:, -1]``.
 
     References
@@ -251,11 +251,6 @@ class _Integration:
         self.span = tuple(t_span)
         self.plain_span = tuple(float(plain_copy(t)) for t in self.span)
         self.y0 = vector(y0)
-        if self.method is BDF and self.y0.dtype.kind == "c":
-            raise UnsupportedFunctionError(
-                f"{name}: complex solutions by BDF have no derivatives: use RK45 or DOP853, or integrate real and "
-                "imaginary parts"
-            )
         self.segments, self.states, self.known, self.values = [], [], None, None
         self.has_own_steps = self.method is LSODA  # whether the steps that are replayed are others than SciPy's
         self.times = None if call["t_eval"] is None else vector(call["t_eval"])
@@ -346,6 +341,11 @@ class _Integration:
 
     def replay(self, solver):
         """Replay the steps of an integrator on traced values."""
+        if self.method is BDF and self.y0.dtype.kind == "c":
+            raise UnsupportedFunctionError(
+                f"{self.name}: complex solutions by BDF have no derivatives here: use RK45 or DOP853, or integrate real "
+                "and imaginary parts"
+            )
         if isinstance(solver, steps.EXPLICIT):
             solver = self.controlled(solver)
             self.has_own_steps = True

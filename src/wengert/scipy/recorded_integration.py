@@ -26,7 +26,7 @@ from wengert.program.integration.methods import EXPLICIT
 from wengert.program.integration.system import MissingBranch, System
 from wengert.program.ir.call import FOLDS, PRODUCTS, Operand
 from wengert.program.ir.call import Call as ProgramCall
-from wengert.program.ir.ir import operands
+from wengert.program.ir.ir import c_strides, kind_of, operands
 from wengert.program.ir.opcode_table import OPCODES
 from wengert.program.ir.opcodes import Op
 from wengert.program.passes import pipeline
@@ -134,23 +134,40 @@ def recorded_solution(name: str, f: Callable, span: tuple, y0: Any, method: str,
     NotReplayable
         If a program can't hold the integration.
     """
-    around = recording.get()
+    around, is_complex = recording.get(), y0.dtype.kind == "c"
     times, is_last = call["t_eval"], call["t_eval"] is None
     if is_last:
         times = wnp.reshape(span[1], (1,)) if is_traced(span[1]) else np.array([float(span[1])])
     _refuse(name, y0, times, method, call)
-    options = stepper_options(name, call, np.size(y0))
+    options = stepper_options(name, call, np.size(y0), is_complex)
+    start, rate = (pairs(y0), on_pairs(f)) if is_complex else (y0, f)
     times = times if is_traced(times) else np.asarray(times, dtype=float).reshape(-1)
     if any(map(is_traced, (*span, times))):
         every = wnp.concatenate([wnp.stack([x if is_traced(x) else float(x) for x in span]), times])
     else:
         every = np.array([*span, *times], dtype=float)
-    y = _integrated(around, name, f, every, y0, method, options, memory)
+    y = _integrated(around, name, rate, every, start, method, options, memory)
+    y = from_pairs(y) if is_complex else y
     message = "The solver successfully reached the end of the integration interval."
     fields = {"sol": None, "t_events": None, "y_events": None, "status": 0, "message": message, "success": True}
     if is_last:
         return recorded_result(t=Last(name, times[0]), y=Last(name, y[0]), **fields)
     return recorded_result(t=times, y=y.T, **fields)
+
+
+def pairs(x: Any) -> Any:
+    """Return the real and imaginary parts of complex numbers in turn, as an array with one axis."""
+    return wnp.reshape(wnp.stack([wnp.real(x), wnp.imag(x)], axis=-1), (-1,))
+
+
+def from_pairs(x: Any) -> Any:
+    """Return complex numbers, given their real and imaginary parts in turn along the last axis."""
+    return x[..., 0::2] + 1j * x[..., 1::2]
+
+
+def on_pairs(f: Callable) -> Callable:
+    """Return a complex right-hand side as a function of real and imaginary parts."""
+    return lambda t, y: pairs(f(t, from_pairs(y)))
 
 
 class Last:
@@ -218,11 +235,13 @@ def _refuse(name, y0, times, method, call):
         raise NotReplayable(f"{name}: more than {MAX_STATES} states by an implicit method cannot be recorded")
     if call["events"] is not None or call["dense_output"]:
         raise NotReplayable(f"{name} with events or dense output cannot be recorded")
-    if y0.dtype != np.float64 or not 0 < np.size(times):
-        raise NotReplayable(f"{name} of complex states, or without output times, cannot be recorded")
+    if y0.dtype not in (np.float64, np.complex128) or not 0 < np.size(times):
+        raise NotReplayable(f"{name} of {y0.dtype} states, or without output times, cannot be recorded")
+    if y0.dtype == np.complex128 and method not in (*EXPLICIT, "BDF"):
+        raise NotReplayable(f"{name} of complex states by {method} cannot be recorded")
 
 
-def stepper_options(name: str, call: dict, n: int) -> dict:
+def stepper_options(name: str, call: dict, n: int, is_complex: bool) -> dict:
     """Return the options of a stepper, from the arguments of SciPy's function, for `n` states.
 
     Raises
@@ -240,10 +259,11 @@ def stepper_options(name: str, call: dict, n: int) -> dict:
     first, most = options.get("first_step"), options.get("max_step", np.inf)
     if not most > 0 or not (first is None or first > 0):
         raise NotReplayable(f"{name} has a step size that is not positive")
-    tolerances = {"rtol": np.ascontiguousarray(np.broadcast_to(rtol, n))}
-    tolerances["atol"] = np.ascontiguousarray(np.broadcast_to(atol, n))
+    each = 2 if is_complex else 1
+    tolerances = {"rtol": np.repeat(np.broadcast_to(rtol, n), each)}
+    tolerances["atol"] = np.repeat(np.broadcast_to(atol, n), each)
     sizes = {"first_step": None if first is None else float(first), "max_step": float(most)}
-    return {**tolerances, **sizes, "solver": solver}
+    return {**tolerances, **sizes, "solver": solver, "is_complex": is_complex}
 
 
 _TOLERANCES = (("rtol", 1e-3), ("atol", 1e-6))
@@ -254,11 +274,11 @@ def _integrated(around, name, f, times, y0, method, options, memory):
     code, n = around.code, np.size(y0)
     plain = [np.ascontiguousarray(plain_copy(x), dtype=float) for x in (times, y0)]
     x = np.concatenate([plain[0][:1], plain[1]])
-    parts = [sliced(around, lambda z: f(z[0], z[1:]), x, (n,), name)]
+    parts = [sliced(around, lambda z: f(z[0], z[1:]), x, (n,), name, True)]
     found = None
     while found is None:
         leaves = [*dict.fromkeys(v for part in parts for v in part.leaves)]
-        values = [np.array(plain_copy(around.value(v)), dtype=float, order="C") for v in leaves]
+        values = [_floats(plain_copy(around.value(v))) for v in leaves]
         system, *others = (_system(around, name, part, leaves, [x, *values], n) for part in parts)
         system.others = others
         if others and not has_fixed_jumps(system):
@@ -267,7 +287,7 @@ def _integrated(around, name, f, times, y0, method, options, memory):
         try:
             found = call(plain[0], plain[1], *values)
         except MissingBranch as missing:
-            parts.append(sliced(around, lambda z: f(z[0], z[1:]), missing.x[: 1 + n], (n,), name))
+            parts.append(sliced(around, lambda z: f(z[0], z[1:]), missing.x[: 1 + n], (n,), name, True))
         except GuardError as error:
             raise NotHere(f"{name}: {error}") from None
     args: list = []
@@ -277,11 +297,27 @@ def _integrated(around, name, f, times, y0, method, options, memory):
         args.append(Operand(len(operands)) if is_traced(given) else value)
         operands += [code.output(given)] if is_traced(given) else []
     args += [Operand(len(operands) + k) for k in range(len(leaves))]
-    operands += leaves
+    operands += [_as_floats(code.listing, v) for v in leaves]
     if not operands:
         return found[0]
     made = ProgramCall(call, tuple(args), {}, operands, integration_row)
     return around.called(made, (np.dtype(float), call.shape, None), found)[0]
+
+
+def _floats(x):
+    """Return a copy of a scalar or array in C order, of complex numbers with a last axis of length 2."""
+    x = np.array(x, order="C")
+    return x.astype(float) if x.dtype.kind != "c" else x.reshape(*x.shape, 1).view(float)
+
+
+def _as_floats(code, v):
+    """Return the value of such numbers."""
+    dtype, shape, strides = kind_of(code, v)
+    if dtype.kind != "c":
+        return v
+    strides = c_strides(shape, 16) if strides is None else strides
+    low = sum(-(n - 1) * s for n, s in zip(shape, strides) if s < 0)
+    return int(code.part(v, (low, (*shape, 2), (*strides, 8)), np.dtype(float)))
 
 
 def _system(around, name, part: Part, leaves, values, n):

@@ -26,7 +26,14 @@ from wengert.program.integration.system import System
 from wengert.program.record import trace_alone
 from wengert.program.tracing.closure import NotReplayable
 from wengert.scipy.integral import joined, parted
-from wengert.scipy.recorded_integration import MAX_STATES, has_fixed_jumps, stepper_options
+from wengert.scipy.recorded_integration import (
+    MAX_STATES,
+    from_pairs,
+    has_fixed_jumps,
+    on_pairs,
+    pairs,
+    stepper_options,
+)
 
 #: number of points at which the recorded right-hand side is compared with the function, and the largest difference
 CHECKED_POINTS, MAX_DEVIATION = 5, 1e-9
@@ -43,7 +50,7 @@ _REFUSALS = (
     np.linalg.LinAlgError,
 )
 
-_FLOAT = np.dtype(float)
+_FLOAT, _COMPLEX = np.dtype(float), np.dtype(complex)
 
 
 def at_times(integration: Any, times: np.ndarray) -> tuple[Any, bool]:
@@ -70,16 +77,24 @@ def at_times(integration: Any, times: np.ndarray) -> tuple[Any, bool]:
     method = methods.SWITCHING if method == "LSODA" else method
     abstracted = Abstracted(integration.fun, integration.args)
     y, values = integration.initial_state, abstracted.take()
+    kinds = [var.as_numpy(x).dtype for x in (y, *values)]
+    is_complex = kinds[0] == _COMPLEX
+    if any(kind not in (_FLOAT, _COMPLEX) for kind in kinds) or not len(times) or not np.size(y):
+        return None, False
+    if method not in methods.EXPLICIT and np.size(y) > MAX_STATES or is_complex and method == methods.SWITCHING:
+        return None, False
+    states, y = np.size(y), pairs(y) if is_complex else y
+    plain_shapes = [np.shape(x) for x in values]
+    of_complex = [kind == _COMPLEX for kind in kinds[1:]]
+    values = [pairs(x) if each else x for x, each in zip(values, of_complex)]
     n, shapes = np.size(y), [np.shape(x) for x in values]
-    if any(var.as_numpy(x).dtype != _FLOAT for x in (y, *values)) or not len(times) or not n:
-        return None, False
-    if method not in methods.EXPLICIT and n > MAX_STATES:
-        return None, False
     p = joined(values) if values else np.zeros(0)
 
     def rates(x):
         own = parted(x[1 + n :], shapes) if shapes else []
-        return integration.right_hand_side(*abstracted.frozen.filled(own))(x[0], x[1 : 1 + n].copy())
+        own = [wnp.reshape(from_pairs(v), shape) if each else v for v, each, shape in zip(own, of_complex, plain_shapes)]
+        f = integration.right_hand_side(*abstracted.frozen.filled(own))
+        return (on_pairs(f) if is_complex else f)(x[0], x[1 : 1 + n].copy())
 
     def recorded(x):
         """Return the program of the branches that are taken at x, or None."""
@@ -95,7 +110,7 @@ def at_times(integration: Any, times: np.ndarray) -> tuple[Any, bool]:
             return None, False
         system = System(program, n)
         system.record = recorded
-        options = stepper_options(integration.name, integration.options, n)
+        options = stepper_options(integration.name, integration.options, states, is_complex)
         shape = [(parameters.size,)] if shapes else []
         call = Integration(system, shape, method, options, integration.memory, every.size)
         solution = Solution(call, every)
@@ -103,11 +118,13 @@ def at_times(integration: Any, times: np.ndarray) -> tuple[Any, bool]:
         continuous = has_fixed_jumps(system)
         for each in (system, *system.others):
             each.pulled(), each.pushed()  # so that what has no derivative is replayed
-        if np.isfinite(plain).all() and _agrees(call, integration.plain_f, every[2:], plain, parameters):
+        plain_f = on_pairs(integration.plain_f) if is_complex else integration.plain_f
+        if np.isfinite(plain).all() and _agrees(call, plain_f, every[2:], plain, parameters):
             found = solution
     if found is None:
         return None, False
-    return found(wnp.reshape(y, (1, -1)), wnp.reshape(p, (1, -1)))[0], continuous
+    y = found(wnp.reshape(y, (1, -1)), wnp.reshape(p, (1, -1)))[0]
+    return from_pairs(y) if is_complex else y, continuous
 
 
 def _agrees(call, f, times, states, parameters):

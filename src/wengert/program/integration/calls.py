@@ -295,6 +295,7 @@ class Integration:
         known = options.get("solver", {})
         expect(type(known) is dict and known.keys() <= SOLVER_OPTIONS and all(map(_is_number, known.values())),
                "has invalid options of the solver")
+        expect(type(options.get("is_complex")) is bool and not (options["is_complex"] and states % 2), "has odd states")
         expect(is_number(options.get("first_step")) and is_a(float)(options.get("max_step")), "has invalid step sizes")
         expected = [(self.count,), *q * [(states,)], *q * self.shapes]
         expect(len(args) == len(expected) and self.count >= 2, "has other arguments than its system")

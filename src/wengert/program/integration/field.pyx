@@ -211,7 +211,7 @@ cdef class Jacobian(Field):
 
     def bind(self, system):
         program, given = system.jacobian(), [self.state, self.x.reshape(-1)]
-        if program._runs_per_call == 1:
+        if program._single_vm is not None:
             self.run = program._vm.bound(given, [self.values])
         else:
             self.run = Executed(program, given, self.values)

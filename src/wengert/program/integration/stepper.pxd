@@ -18,6 +18,7 @@ cdef class Stepper:
     cdef Py_ssize_t states, copies, size, count, limit
     cdef Py_ssize_t highest         # the highest order of a tangent
     cdef cnp.ndarray rtol, atol, times, ends
+    cdef bint is_complex            # whether the states are real and imaginary parts in turn
     cdef double first_step, max_step, t0, t1, direction, smallest
     cdef Field field
 
@@ -27,6 +28,7 @@ cdef class Stepper:
     cdef double limited(self, double t, double h) noexcept nogil
     cdef int check_size(self, double t, double h) except -1
     cdef double next_time(self, double t, double h) noexcept nogil
+    cdef double magnitude(self, const double *x, Py_ssize_t i) noexcept nogil
     cdef double norm(self, const double *error, const double *y, const double *new) noexcept nogil
     cdef double tangent_norm(self, const double *error, const double *y, const double *new) noexcept nogil
     cdef Py_ssize_t until(self, double end, Py_ssize_t done) noexcept nogil

@@ -12,7 +12,7 @@ Serban and Hindmarsh (2005), CVODES: the sensitivity-enabled ODE solver in SUNDI
 """
 
 cimport numpy as cnp
-from libc.math cimport INFINITY, fabs, fmax, fmin, nextafter, pow, sqrt
+from libc.math cimport INFINITY, fabs, fmax, fmin, hypot, nextafter, pow, sqrt
 from libc.string cimport memcpy
 
 import numpy as np
@@ -51,7 +51,8 @@ cdef class Stepper:
     Parameters
     ----------
     options : dict
-        "rtol" and "atol", arrays of the states; "first_step", or None; "max_step".
+        "rtol" and "atol", arrays of the states; "first_step", or None; "max_step"; "is_complex", whether the states are
+        the real and imaginary parts of complex ones in turn.
     memory : float
         Bytes for the steps that the adjoint needs; if there are more, some are computed again.
     """
@@ -59,6 +60,7 @@ cdef class Stepper:
     def __init__(self, dict options, double memory):
         self.rtol, self.atol = options["rtol"], options["atol"]
         self.first_step, self.max_step = options["first_step"] or 0.0, options["max_step"]
+        self.is_complex = options["is_complex"]
         self.limit = <Py_ssize_t>min(memory, 1e18)
 
     cdef int set_field(self, Field field) except -1:
@@ -94,21 +96,21 @@ cdef class Stepper:
         cdef double *rtol = doubles(self.rtol)
         cdef double *atol = doubles(self.atol)
         cdef double d0 = 0.0, d1 = 0.0, d2 = 0.0, h0, h1, length = fabs(self.t1 - self.t0), scale
-        cdef Py_ssize_t i
+        cdef Py_ssize_t i, count = self.states // 2 if self.is_complex else self.states
         if self.first_step:
             return self.first_step
         for i in range(self.states):
-            scale = atol[i] + fabs(y[i]) * rtol[i]
+            scale = atol[i] + self.magnitude(y, i) * rtol[i]
             d0 += (y[i] / scale) ** 2
             d1 += (f[i] / scale) ** 2
-        d0, d1 = sqrt(d0 / self.states), sqrt(d1 / self.states)
+        d0, d1 = sqrt(d0 / count), sqrt(d1 / count)
         h0 = fmin(1e-6 if d0 < 1e-5 or d1 < 1e-5 else 0.01 * d0 / d1, length)
         for i in range(field.size):
             near[i] = y[i] + h0 * self.direction * f[i]
         field.value(self.t0 + h0 * self.direction, near, g)
         for i in range(self.states):
-            d2 += ((g[i] - f[i]) / (atol[i] + fabs(y[i]) * rtol[i])) ** 2
-        d2 = sqrt(d2 / self.states) / h0
+            d2 += ((g[i] - f[i]) / (atol[i] + self.magnitude(y, i) * rtol[i])) ** 2
+        d2 = sqrt(d2 / count) / h0
         if d1 <= 1e-15 and d2 <= 1e-15:
             h1 = fmax(1e-6, h0 * 1e-3)
         else:
@@ -130,6 +132,10 @@ cdef class Stepper:
         cdef double new = t + h * self.direction
         return self.t1 if self.direction * (new - self.t1) > 0 else new
 
+    cdef double magnitude(self, const double *x, Py_ssize_t i) noexcept nogil:
+        """Return the absolute value of a state, of which `i` is the real or the imaginary part if it is complex."""
+        return hypot(x[i], x[i ^ 1]) if self.is_complex else fabs(x[i])
+
     cdef double norm(self, const double *error, const double *y, const double *new) noexcept nogil:
         """Return the root mean square of an error relative to the tolerances; without `new`, those at `y`."""
         cdef const double *rtol = <const double *>cnp.PyArray_DATA(self.rtol)
@@ -137,9 +143,11 @@ cdef class Stepper:
         cdef double total = 0.0, most
         cdef Py_ssize_t i
         for i in range(self.states):
-            most = fabs(y[i]) if new == NULL else fmax(fabs(y[i]), fabs(new[i]))
+            most = self.magnitude(y, i)
+            if new != NULL:
+                most = fmax(most, self.magnitude(new, i))
             total += (error[i] / (atol[i] + most * rtol[i])) ** 2
-        return sqrt(total / self.states)
+        return sqrt(total / (self.states // 2 if self.is_complex else self.states))
 
     cdef double tangent_norm(self, const double *error, const double *y, const double *new) noexcept nogil:
         """Return the largest of these norms of the tangents, for arrays of all copies.
@@ -156,11 +164,11 @@ cdef class Stepper:
         for q in range(1, self.copies):
             total, k = 0.0, q * self.states
             for i in range(self.states):
-                total += (error[k + i] / (rtol[i] * fmax(fabs(y[k + i]), fabs(new[k + i]))
+                total += (error[k + i] / (rtol[i] * fmax(self.magnitude(y + k, i), self.magnitude(new + k, i))
                                           + scales[q] * fmax(atol[i], MIN_RATIO * rtol[i] * largest) + TINY)) ** 2
             if not total < INFINITY:        # or NaN
                 return INFINITY
-            found = fmax(found, sqrt(total / self.states))
+            found = fmax(found, sqrt(total / (self.states // 2 if self.is_complex else self.states)))
         return found
 
     cdef Py_ssize_t until(self, double end, Py_ssize_t done) noexcept nogil:
