@@ -190,6 +190,6 @@ def jump_between(f: Callable, low: float, high: float) -> tuple[float, float] | 
 
 def change(p: Any) -> Any:
     """Return the parameters, each slightly changed."""
-    p = np.asarray(p, dtype=float)
+    p = np.asarray(p) + 0.0
     signs = np.cos(np.arange(1.0, p.size + 1)).reshape(p.shape)
     return (p + CHANGE * np.where(p == 0, 1.0, np.abs(p)) * signs)[()]
