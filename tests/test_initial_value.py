@@ -171,6 +171,16 @@ def test_complex_solution():
     assert wg.grad(modulus, 0.3) == pytest.approx(exact, rel=1e-8)
 
 
+@pytest.mark.parametrize("times", [np.linspace(0.1, 1.9, 40), np.array([0.5, 2.1, 1.5])], ids=["many", "outside"])
+@pytest.mark.parametrize("method", ["DOP853", "Radau", "LSODA"])
+def test_calls_of_the_continuous_solution(method, times):
+    def solutions(k):
+        sol = solve_ivp(lambda t, y: -k * y, (0.0, 2.0), [1.0], method, dense_output=True, **TIGHT).sol
+        return np.stack([sol(t)[0] for t in times])
+
+    assert error(wg.derivative(solutions, 0.7), -times * np.exp(-0.7 * times)) < 1e-5
+
+
 # ---- times of output
 
 

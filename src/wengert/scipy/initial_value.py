@@ -62,6 +62,9 @@ DEFAULT_ATOL = 1e-6
 #: difference of states, relative to their magnitude, for tangents that only control steps
 DIFFERENCE = 1e-7
 
+#: calls of the continuous solution that are integrations of their own, before the steps are replayed
+MAX_LATER_CALLS = 20
+
 #: change of an event function in a step by its rate at the event, relative to its values, below which it only touches 0
 GRAZING = 1e-8
 
@@ -251,7 +254,8 @@ class _Integration:
         self.span = tuple(t_span)
         self.plain_span = tuple(float(plain_copy(t)) for t in self.span)
         self.y0 = vector(y0)
-        self.segments, self.states, self.known, self.values = [], [], None, None
+        self.segments, self.states, self.known, self.values, self.native = [], [], None, None, None
+        self.later_calls = 0
         self.has_own_steps = self.method is LSODA  # whether the steps that are replayed are others than SciPy's
         self.times = None if call["t_eval"] is None else vector(call["t_eval"])
         if callable(self.events):
@@ -317,13 +321,14 @@ class _Integration:
 
     def derive(self, solver, found, nfev):
         """Make the solution a function of the traced values; `solver` is None for LSODA, which reports no steps."""
-        if solver is None and not found.t_events and not self.options["dense_output"] and len(found.t):
+        self.nfev, self.solver = nfev, solver
+        if solver is None and not found.t_events and len(found.t):
             self.direction = 1.0 if self.plain_span[1] >= self.plain_span[0] else -1.0
             self.known = self.direction * np.unique(self.direction * found.t)
             self.values, is_continuous = sensitivities.at_times(self, self.known)
             if self.values is not None and is_continuous:
                 return
-        solver = self.substitute(nfev) if solver is None else solver
+        solver = self.solver = self.substitute(nfev) if solver is None else solver
         if not solver.log:  # an interval of length zero
             t, y = self.plain_span[0], self.initial_state
             self.segments, self.states = [steps.constant(t, y)], [y]
@@ -331,7 +336,7 @@ class _Integration:
             return
         self.direction, is_continuous = solver.direction, False
         self.ends = self.direction * np.array([entry[0] for entry in solver.log])
-        if not self.options["dense_output"] and self.values is None:
+        if self.values is None:
             self.known = self.wanted(found)
             self.values, is_continuous = sensitivities.at_times(self, self.known)
         if not is_continuous:
@@ -349,7 +354,7 @@ class _Integration:
         if isinstance(solver, steps.EXPLICIT):
             solver = self.controlled(solver)
             self.has_own_steps = True
-            self.ends = self.direction * np.array([entry[0] for entry in solver.log])
+        self.ends = self.direction * np.array([entry[0] for entry in solver.log])
         t, y = self.plain_span[0], self.initial_state
         problem = steps.Problem(self.f, self.jacobian, self.name)
         size = self.block_size(solver)
@@ -483,15 +488,34 @@ class _Integration:
         return wnp.stack([steps.advanced(self.f, t, y[i], times[i] - t) for i, t in enumerate(plain)])
 
     def at_plain(self, times):
-        if self.values is not None:
-            return self.values[np.searchsorted(self.direction * self.known, self.direction * times)]
         if not len(times):
             return np.zeros((0, np.size(self.y0)))
+        if self.values is not None:
+            places = np.searchsorted(self.direction * self.known, self.direction * times)
+            if np.array_equal(self.known.take(places, mode="clip"), times):
+                return self.values[places]
+            if (y := self.later(times)) is not None:
+                return y
         chosen = self.step_of(times)
         pieces = [self.segments[k].at(times[chosen == k]) for k in np.unique(chosen)]
         order = np.argsort(np.argsort(chosen, kind="stable"), kind="stable")
         y = wnp.concatenate(pieces)
         return y if np.array_equal(order, np.arange(len(times))) else y[order]
+
+    def later(self, times):
+        """Return the continuous solution at other times, by another native integration.
+
+        After many such calls, or outside of the interval, the steps are replayed, and None is returned.
+        """
+        low, high = sorted(self.plain_span)
+        self.later_calls += 1
+        if self.later_calls <= MAX_LATER_CALLS and self.native.system is not None and low <= min(times) <= max(times) <= high:
+            every, places = np.unique(self.direction * times, return_inverse=True)
+            y = sensitivities.at_times(self, self.direction * every)[0]
+            return y if np.array_equal(every, self.direction * times) else y[places]
+        self.values = None
+        self.replay(self.solver if self.solver is not None else self.substitute(self.nfev))
+        return None
 
     # -- results
 

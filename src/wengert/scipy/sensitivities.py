@@ -63,6 +63,7 @@ def at_times(integration: Any, times: np.ndarray) -> tuple[Any, bool]:
         ``integration.fun`` and ``integration.args`` may hold traced parameters, ``integration.plain_f`` is the
         right-hand side on plain values, and ``integration.memory`` limits the bytes of the steps.
         ``integration.plain_span`` and ``integration.initial_state`` are the interval and the state at its start.
+        The right-hand side is recorded in the first call; it is kept as ``integration.native``.
     times : ndarray
         In the order of the steps.
 
@@ -71,60 +72,88 @@ def at_times(integration: Any, times: np.ndarray) -> tuple[Any, bool]:
     solution : ndarray, shape (len(times), n)
         Traced if it depends on traced values. None if there is no program.
     is_continuous : bool
-        Whether the right-hand side is known to be continuous.
+        Whether the right-hand side can only jump at fixed times.
     """
-    method = integration.method.__name__
-    method = methods.SWITCHING if method == "LSODA" else method
-    abstracted = Abstracted(integration.fun, integration.args)
-    y, values = integration.initial_state, abstracted.take()
-    kinds = [var.as_numpy(x).dtype for x in (y, *values)]
-    is_complex = kinds[0] == _COMPLEX
-    if any(kind not in (_FLOAT, _COMPLEX) for kind in kinds) or not len(times) or not np.size(y):
+    if not len(times):
         return None, False
-    if method not in methods.EXPLICIT and np.size(y) > MAX_STATES or is_complex and method == methods.SWITCHING:
-        return None, False
-    states, y = np.size(y), pairs(y) if is_complex else y
-    plain_shapes = [np.shape(x) for x in values]
-    of_complex = [kind == _COMPLEX for kind in kinds[1:]]
-    values = [pairs(x) if each else x for x, each in zip(values, of_complex)]
-    n, shapes = np.size(y), [np.shape(x) for x in values]
-    p = joined(values) if values else np.zeros(0)
+    if integration.native is None:
+        integration.native = Native(integration, times)
+    native = integration.native
+    return (native.at(times), native.is_continuous) if native.system is not None else (None, False)
 
-    def rates(x):
-        own = parted(x[1 + n :], shapes) if shapes else []
-        own = [wnp.reshape(from_pairs(v), shape) if each else v for v, each, shape in zip(own, of_complex, plain_shapes)]
-        f = integration.right_hand_side(*abstracted.frozen.filled(own))
-        return (on_pairs(f) if is_complex else f)(x[0], x[1 : 1 + n].copy())
 
-    def recorded(x):
-        """Return the program of the branches that are taken at x, or None."""
-        with caught(*_REFUSALS), outside(), np.errstate(all="ignore"):
-            return trace_alone(rates, [x])
+class Native:
+    """The solution of an initial value problem by native integration; `system` is None if that is not possible.
 
-    start, parameters = np.asarray(plain_copy(y)), np.asarray(plain_copy(p))
-    every = np.array([*integration.plain_span, *times])
-    found, continuous = None, False
-    with caught(*_REFUSALS), outside(), np.errstate(all="ignore"):
-        program = recorded(np.concatenate([every[:1], start, parameters]))
+    See `at_times` for the parameters; the times are those at which the program is compared with the function.
+    """
+
+    def __init__(self, integration: Any, times: np.ndarray):
+        method = integration.method.__name__
+        self.method = methods.SWITCHING if method == "LSODA" else method
+        self.span, self.memory, self.system, self.is_continuous = integration.plain_span, integration.memory, None, False
+        abstracted = Abstracted(integration.fun, integration.args)
+        y, values = integration.initial_state, abstracted.take()
+        kinds = [var.as_numpy(x).dtype for x in (y, *values)]
+        self.is_complex = kinds[0] == _COMPLEX
+        self.states = np.size(y)
+        if any(kind not in (_FLOAT, _COMPLEX) for kind in kinds) or not self.states:
+            return
+        if self.method not in methods.EXPLICIT and (self.states > MAX_STATES or self.is_complex and method == "LSODA"):
+            return
+        operands = [pairs(x) if kind == _COMPLEX else x for x, kind in zip(values, kinds[1:])]
+        self.y, self.p = pairs(y) if self.is_complex else y, joined(operands) if values else np.zeros(0)
+        rates = self.rates(integration.right_hand_side, abstracted, values, operands)
+        self.prepare(integration, times, rates)
+
+    def rates(self, right_hand_side, abstracted, values, operands):
+        """Return the right-hand side as a function of x = [t, y, p]."""
+        n, shapes = np.size(self.y), [np.shape(x) for x in operands]
+        complex_shapes = [np.shape(x) if x is not y else None for x, y in zip(values, operands)]
+
+        def rates(x):
+            own = parted(x[1 + n :], shapes) if shapes else []
+            own = [v if s is None else wnp.reshape(from_pairs(v), s) for v, s in zip(own, complex_shapes)]
+            f = right_hand_side(*abstracted.frozen.filled(own))
+            return (on_pairs(f) if self.is_complex else f)(x[0], x[1 : 1 + n].copy())
+
+        return rates
+
+    def prepare(self, integration, times, rates):
+        """Record the right-hand side, and compare the program with it."""
+        start, parameters = np.asarray(plain_copy(self.y)), np.asarray(plain_copy(self.p))
+
+        def recorded(x):
+            """Return the program of the branches that are taken at x, or None."""
+            with caught(*_REFUSALS), outside(), np.errstate(all="ignore"):
+                return trace_alone(rates, [x])
+
+        program = recorded(np.concatenate([[self.span[0]], start, parameters]))
         if program is None:
-            return None, False
-        system = System(program, n)
-        system.record = recorded
-        options = stepper_options(integration.name, integration.options, states, is_complex)
-        shape = [(parameters.size,)] if shapes else []
-        call = Integration(system, shape, method, options, integration.memory, every.size)
-        solution = Solution(call, every)
-        plain = solution.value(start[None], parameters[None])
-        continuous = has_fixed_jumps(system)
-        for each in (system, *system.others):
-            each.pulled(), each.pushed()  # so that what has no derivative is replayed
-        plain_f = on_pairs(integration.plain_f) if is_complex else integration.plain_f
-        if np.isfinite(plain).all() and _agrees(call, plain_f, every[2:], plain, parameters):
-            found = solution
-    if found is None:
-        return None, False
-    y = found(wnp.reshape(y, (1, -1)), wnp.reshape(p, (1, -1)))[0]
-    return from_pairs(y) if is_complex else y, continuous
+            return
+        with caught(*_REFUSALS), outside(), np.errstate(all="ignore"):
+            system = System(program, start.size)
+            system.record = recorded
+            self.options = stepper_options(integration.name, integration.options, self.states, self.is_complex)
+            solution = self.solution(system, times)
+            plain = solution.value(start[None], parameters[None])
+            self.is_continuous = has_fixed_jumps(system)
+            for each in (system, *system.others):
+                each.pulled(), each.pushed()  # so that what has no derivative is replayed
+            f = on_pairs(integration.plain_f) if self.is_complex else integration.plain_f
+            if np.isfinite(plain).all() and _agrees(solution.integration, f, times, plain, parameters):
+                self.system = system
+
+    def solution(self, system, times):
+        """Return the solution at times as a function of initial states and parameters."""
+        every, shapes = np.array([*self.span, *times]), [(np.size(self.p),)] if np.size(self.p) else []
+        return Solution(Integration(system, shapes, self.method, self.options, self.memory, every.size), every)
+
+    def at(self, times):
+        """Return the solution at times."""
+        solution = self.solution(self.system, times)
+        y = solution(wnp.reshape(self.y, (1, -1)), wnp.reshape(self.p, (1, -1)))[0]
+        return from_pairs(y) if self.is_complex else y
 
 
 def _agrees(call, f, times, states, parameters):
