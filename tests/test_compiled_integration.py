@@ -476,7 +476,7 @@ def test_steps_are_computed_again_within_memory():
     def loss(p, memory):
         found = wg.scipy.integrate.solve_ivp(
             lambda t, y: np.array([y[1], -p[0] * y[0]]), (0.0, 100.0), [1.0, 0.0], t_eval=[50.0, 100.0],
-            rtol=1e-8, atol=1e-8, memory=memory,
+            rtol=1e-8, atol=1e-8, memory=memory, sensitivity="discrete",
         )
         return np.sum(found.y**2)
 
@@ -486,11 +486,33 @@ def test_steps_are_computed_again_within_memory():
     assert np.array_equal(everything, least)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_ways_of_computing_adjoints(method):
+    """They agree, in the numbers that are differentiated, of which there may be none."""
+
+    def loss(x, sensitivity):
+        found = wg.scipy.integrate.solve_ivp(
+            lambda t, y: oscillator(x) @ y, (0.0, 3.0), [1.0, x[2]], method, TIMES, sensitivity=sensitivity, **TIGHT
+        )
+        return np.sum(found.y**2)
+
+    x = X[:3]
+    forward, discrete = (wg.grad(loss, x, args=(way,)) for way in ("forward", "discrete"))
+    assert error(forward, discrete) < 1e-6
+    for way in ("forward", "discrete", "auto"):
+        program = wg.record(lambda x, way=way: loss(x, way), x)
+        assert error(program.grad()(x), forward) < 1e-6
+        assert error(pickle.loads(pickle.dumps(program)).hessian()(x), wg.hessian(loss, x, args=("forward",))) < 1e-5
+    with pytest.raises(ValueError, match="sensitivity='adjoint', but it must be one of 'auto', 'forward', 'discrete'"):
+        loss(x, "adjoint")
+
+
 def test_an_implicit_method_that_needs_more_memory_runs_eagerly():
     def loss(p):
         found = wg.scipy.integrate.solve_ivp(
-            lambda t, y: -p[0] * y, (0.0, 10.0), [1.0], "BDF", t_eval=[10.0], memory="1kB", **TIGHT
-        )
+            lambda t, y: -p[0] * y, (0.0, 10.0), [1.0], "BDF", t_eval=[10.0], memory="1kB", sensitivity="discrete",
+            **TIGHT,
+        )  # fmt: skip
         return found.y[0, -1]
 
     p = np.array([0.3])

@@ -427,13 +427,15 @@ def test_known_problems(name, method):
 
 
 def diffusion(k, method, memory, max_step=0.05, **options):
+    """Sum of squares at some times, differentiated by the adjoint of the steps."""
     def fun(t, y):
         return k * (np.roll(y, 1) - 2 * y + np.roll(y, -1)) - 0.1 * y**3
 
     start = np.sin(np.linspace(0, 2 * np.pi, 50, endpoint=False))
     found = mirror.solve_ivp(
-        fun, (0, 5), start, method, np.linspace(0, 5, 4), max_step=max_step, memory=memory, **options
-    )
+        fun, (0, 5), start, method, np.linspace(0, 5, 4), max_step=max_step, memory=memory, sensitivity="discrete",
+        **options,
+    )  # fmt: skip
     return np.sum(found.y**2) if found.t_events is None else np.sum(found.y**2) + np.sum(found.t_events[0])
 
 
@@ -456,7 +458,7 @@ def test_all_steps_from_blocks(end):
         stop.terminal = True
         found = mirror.solve_ivp(
             lambda t, y: -k * y, (0, 5 * k if end == "traced" else 5), np.linspace(1, 2, 20), max_step=0.02,
-            events=stop if end == "event" else None, memory=memory,
+            events=stop if end == "event" else None, memory=memory, sensitivity="discrete",
         )  # fmt: skip
         return np.sum(found.y[:, -1]) + np.sum(found.y[:, 1:3])
 

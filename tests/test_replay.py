@@ -859,6 +859,26 @@ def test_functions_are_pickled_by_name_without_searching_modules(monkeypatch):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(program))(np.ones(3)), program(np.ones(3)))
 
 
+OWN_RULES = {
+    "kernel": (np.sin, lambda f, x: f(x), lambda ybar, y, x: 3 * ybar),
+    "kernel of scalars": (np.multiply, lambda f, x: f(x[0], x[1]), lambda ybar, y, a, b: (3 * ybar, 3 * ybar)),
+    "where": (np.where, lambda f, x: f(x[0] > 0, x[0], x[1]), lambda ybar, y, mask, a, b: (None, 3 * ybar, ybar)),
+    "reversed": (np.flip, lambda f, x: f(x), lambda ybar, y, x: 3 * ybar),
+}
+
+
+@pytest.mark.parametrize("name", OWN_RULES)
+def test_rules_of_the_user_are_kept(name):
+    function, call, rules = OWN_RULES[name]
+    mine, x = wg.primitive(function, vjp=rules), np.array([0.5, 0.7])
+
+    def f(x):
+        return np.sum(call(mine, x))
+
+    assert 3.0 in wg.grad(f, x)
+    np.testing.assert_array_equal(wg.record(f, x).grad()(x), wg.grad(f, x))
+
+
 def test_unpicklable_rule_is_named():
     mine = wg.primitive(np.sin, vjp=lambda ybar, y, x: ybar * np.cos(x))
     with pytest.raises((TypeError, AttributeError, pickle.PicklingError)):

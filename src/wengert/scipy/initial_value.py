@@ -33,7 +33,7 @@ from wengert.implicit.recorded import is_recorded
 from wengert.implicit.stripped import Abstracted, stripped
 from wengert.implicit.theorem import check_replayable, in_derivative, plain_function, plain_solver, with_bits
 from wengert.program.integration import methods
-from wengert.program.integration.calls import SOLVER_OPTIONS
+from wengert.program.integration.calls import SENSITIVITIES, SOLVER_OPTIONS
 from wengert.program.integration.field import with_random_direction
 from wengert.scipy import sensitivities, steps
 from wengert.scipy.jumps import change, jump_between, moves
@@ -81,6 +81,7 @@ def solve_ivp(
     args: Any = None,
     *,
     memory: str | int = DEFAULT_MEMORY,
+    sensitivity: str = "auto",
     **options: Any,
 ) -> Any:
     """`scipy.integrate.solve_ivp` with derivatives of the solution.
@@ -93,6 +94,11 @@ def solve_ivp(
         Bytes that reverse mode may take for the steps of an explicit method, as a number or as in ``"200MB"``. If they
         need more, blocks of steps are computed again when they are swept. Not with ``dense_output=True``, and without
         `t_eval` the whole solution is stored.
+    sensitivity : {"auto", "forward", "discrete"}
+        How reverse mode computes derivatives: by an integration with the tangents of all operands, or by the adjoint of
+        the steps that were taken, which are controlled by one tangent. By default forward for up to four numbers, one
+        with an implicit method. Forward mode always takes tangents. There is no adjoint differential equation: its
+        solution is not the derivative of the numbers that are returned.
 
     Returns
     -------
@@ -140,17 +146,23 @@ def solve_ivp(
     np.float64(-1.213061)
     """
     limit = parse_bytes("solve_ivp", memory)
+    if sensitivity not in SENSITIVITIES:
+        raise ValueError(
+            f"solve_ivp: sensitivity={sensitivity!r}, but it must be one of {', '.join(map(repr, SENSITIVITIES))}: "
+            '"discrete" is the adjoint method, of the steps that are taken'
+        )
     call = dict(t_eval=t_eval, dense_output=dense_output, events=events, vectorized=vectorized, args=args, **options)
     if not in_derivative():
         return scipy.integrate.solve_ivp(fun, t_span, y0, method, **call)
     if is_recorded() and (name := name_of(method)) in methods.NAMES:
         f = right_hand_side(fun, tuple(args or ()), vectorized, False)
-        given = call | {"t_eval": None if t_eval is None else vector(t_eval)}
+        given = call | {"t_eval": None if t_eval is None else vector(t_eval), "sensitivity": sensitivity}
         return recorded_solution(
             "scipy.integrate.solve_ivp", f, tuple(t_span), vector(y0), name, given, math.inf if limit is None else limit
         )
     check_replayable("scipy.integrate.solve_ivp")
-    return _Integration("scipy.integrate.solve_ivp", fun, t_span, y0, method, call, limit).result()
+    made = _Integration("scipy.integrate.solve_ivp", fun, t_span, y0, method, call, limit, sensitivity=sensitivity)
+    return made.result()
 
 
 def odeint(func: Callable, y0: Any, t: Any, args: tuple = (), *others: Any, **options: Any) -> Any:
@@ -236,8 +248,10 @@ _ODEINT = inspect.signature(scipy.integrate.odeint)
 class _Integration:
     """A call of an integrator within a derivative; `time_last` if the right-hand side is ``fun(y, t)``."""
 
-    def __init__(self, name, fun, t_span, y0, method, call, memory=DEFAULT_MEMORY, time_last=False):
-        self.name = name
+    def __init__(
+        self, name, fun, t_span, y0, method, call, memory=DEFAULT_MEMORY, time_last=False, sensitivity="auto"
+    ):
+        self.name, self.sensitivity = name, sensitivity
         self.method = _METHODS.get(method, method) if isinstance(method, str) else method
         if self.method not in _METHODS.values():
             raise UnsupportedFunctionError(

@@ -250,7 +250,7 @@ def stepper_options(name: str, call: dict, n: int, is_complex: bool) -> dict:
         If SciPy would warn of them or raise, or if the steppers do not know them.
     """
     options = {key: x for key, x in call.items() if key not in _PLAIN}
-    solver = options.pop("solver", {})
+    solver, sensitivity = options.pop("solver", {}), options.pop("sensitivity", "auto")
     if holds_traced(options) or not options.keys() <= OPTIONS:
         raise NotReplayable(f"{name} has options that cannot be recorded")
     rtol, atol = (np.asarray(options.get(key, default), dtype=float) for key, default in _TOLERANCES)
@@ -263,7 +263,7 @@ def stepper_options(name: str, call: dict, n: int, is_complex: bool) -> dict:
     tolerances = {"rtol": np.repeat(np.broadcast_to(rtol, n), each)}
     tolerances["atol"] = np.repeat(np.broadcast_to(atol, n), each)
     sizes = {"first_step": None if first is None else float(first), "max_step": float(most)}
-    return {**tolerances, **sizes, "solver": solver, "is_complex": is_complex}
+    return {**tolerances, **sizes, "solver": solver, "is_complex": is_complex, "sensitivity": sensitivity}
 
 
 _TOLERANCES = (("rtol", 1e-3), ("atol", 1e-6))

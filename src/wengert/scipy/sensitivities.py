@@ -62,6 +62,7 @@ def at_times(integration: Any, times: np.ndarray) -> tuple[Any, bool]:
         ``integration.right_hand_side(fun, args)`` is the right-hand side as a function of time and state;
         ``integration.fun`` and ``integration.args`` may hold traced parameters, ``integration.plain_f`` is the
         right-hand side on plain values, and ``integration.memory`` limits the bytes of the steps.
+        ``integration.sensitivity`` is the option of `solve_ivp`.
         ``integration.plain_span`` and ``integration.initial_state`` are the interval and the state at its start.
         The right-hand side is recorded in the first call; it is kept as ``integration.native``.
     times : ndarray
@@ -134,7 +135,8 @@ class Native:
         with caught(*_REFUSALS), outside(), np.errstate(all="ignore"):
             system = System(program, start.size)
             system.record = recorded
-            self.options = stepper_options(integration.name, integration.options, self.states, self.is_complex)
+            given = integration.options | {"sensitivity": integration.sensitivity}
+            self.options = stepper_options(integration.name, given, self.states, self.is_complex)
             solution = self.solution(system, times)
             plain = solution.value(start[None], parameters[None])
             self.is_continuous = has_fixed_jumps(system)
@@ -147,7 +149,8 @@ class Native:
     def solution(self, system, times):
         """Return the solution at times as a function of initial states and parameters."""
         every, shapes = np.array([*self.span, *times]), [(np.size(self.p),)] if np.size(self.p) else []
-        return Solution(Integration(system, shapes, self.method, self.options, self.memory, every.size), every)
+        active = var.is_traced(self.y), *[True] * len(shapes)
+        return Solution(Integration(system, shapes, self.method, self.options, self.memory, every.size), every, active)
 
     def at(self, times):
         """Return the solution at times."""
@@ -172,8 +175,8 @@ class _Function:
 
     name = "scipy.integrate.solve_ivp"
 
-    def __init__(self, integration: Integration, times: np.ndarray):
-        self.integration, self.times = integration, times
+    def __init__(self, integration: Integration, times: np.ndarray, active: tuple | None = None):
+        self.integration, self.times, self.active = integration, times, active
         rules = {"vjps": {0: self.pull}, "jvps": {0: self.push}}
         self.row = registry.Primitive(type(self).evaluate, "custom", **rules, sequence=True)
         self.row.name = self.name
@@ -229,14 +232,17 @@ class Solution(_Function):
 
     def pull(self, ybar, y, start, parameters):
         """Return the adjoints of initial states and parameters."""
-        return self.split(Adjoint(self.integration, self.times)(ybar, start, parameters))
+        return self.split(Adjoint(self.integration, self.times, self.active)(ybar, start, parameters))
 
 
 class Adjoint(_Function):
-    """The adjoints of all initial states and parameters, as one array, of an adjoint of the solution."""
+    """The adjoints of initial states and parameters, as one array, of an adjoint of the solution.
+
+    Those that are not active are not computed.
+    """
 
     def value(self, g, start, parameters):
-        return self.integration.adjoint_of(g, self.times, self.operands(start, parameters))
+        return self.integration.adjoint(self.active)(g, self.times, *self.operands(start, parameters))
 
     def mixed(self, g_dot, g, start, parameters, starts, tangents):
         """Return F^T g_dot + (dF^T) g; see `program.integration.calls`."""

@@ -5,7 +5,8 @@ are controlled by the tangents as well:
 
 - The tangent is the integration of the system together with its tangent (forward sensitivities).
 - The adjoint F^T g is a call that integrates, and sweeps the steps backwards. Its steps are controlled by the state and
-  one tangent in a random direction: the adjoint grows as that tangent does.
+  one tangent in a random direction: the adjoint grows as that tangent does. For few operands it is a product with their
+  tangents instead.
 - The tangent of the adjoint is the adjoint of the tangent: with the cotangents (g_dot, g) of the system and its
   tangent, the adjoint of y is F^T g_dot + (dF^T) g.
 - The adjoint of the adjoint consists of these two.
@@ -41,12 +42,19 @@ PERTURBATION = 10.0
 #: tangents are large for a short time, as at a jump of a relaxation oscillator, those of BDF lose their digits
 MAX_COLLOCATED = 50
 
+#: numbers of operands up to which products with tangents were measured to be faster than adjoints
+MAX_FORWARD, MAX_FORWARD_IMPLICIT = 4, 1
+
 #: bytes of steps that are kept after an adjoint, for others with the same operands
 MAX_KEPT = 16_000_000
 
 
 #: further options of `odeint`
 SOLVER_OPTIONS = {"h0", "hmax", "hmin", "ixpr", "mxstep", "mxhnil", "mxordn", "mxords"}
+
+
+#: how adjoints are computed; see `wengert.scipy.integrate.solve_ivp`
+SENSITIVITIES = ("auto", "forward", "discrete")
 
 
 def _is_number(x):
@@ -153,30 +161,30 @@ class Integration:
         scales = field.scales_of(start, parameters, system.tangents[0]) if system.directions else None
         return field.Field(system, parameters, scales)
 
-    def adjoint_of(self, g, times, operands):
-        """Return the adjoints of initial states and parameters."""
-        system = self.system
+    def adjoint_of(self, g, times, operands, active):
+        """Return the adjoints of initial states and parameters; those that are not `active` are not computed."""
         start, parameters = self.packed(operands)
-        known = (times.tobytes(), start.tobytes(), parameters.tobytes())
+        known = (times.tobytes(), start.tobytes(), parameters.tobytes(), active)
         kept = self._kept.pop() if self._kept else None  # another thread then finds none
-        if kept is None or kept[:3] != known:
-            kept = (*known, self.steps(times, start, parameters))
-        pullback = field.Pullback(system, parameters)
-        found = kept[3].adjoint(pullback, np.ascontiguousarray(g))
-        pullback.settle()
-        if kept[3].nbytes <= MAX_KEPT:
+        if kept is None or kept[:4] != known:
+            places = self.active_places(active)
+            made = Tangents if self.is_forward(places.size) else Steps
+            kept = (*known, made(self, times, start, parameters, places))
+        if kept[4].nbytes <= MAX_KEPT:
             self._kept[:] = [kept]
-        return np.concatenate([found, pullback.parameters.ravel()])
+        return kept[4].adjoint(np.ascontiguousarray(g))
 
-    def steps(self, times, start, parameters):
-        """Integrate with steps that are controlled by a tangent too; return the stepper that keeps them."""
-        system = self.system
-        if system.copies > 1:
-            return self.run(times, start, parameters, self.memory)[0]
-        both = map(field.with_random_direction, (start, parameters))
-        stepper, _ = self.pushed().run(times, *both, self.memory)
-        stepper.narrow(field.Field(system, parameters))
-        return stepper
+    def active_places(self, active):
+        """Return the positions of active operands among all initial states and parameters."""
+        sizes = [self.system.states, *map(math.prod, self.shapes)]
+        return np.flatnonzero(np.repeat(active, sizes)) if self.system.copies == 1 else np.arange(self.size)
+
+    def is_forward(self, count):
+        """Return whether adjoints of `count` numbers are products with their tangents."""
+        if self.system.copies > 1 or self.options["sensitivity"] == "discrete":
+            return False
+        most = MAX_FORWARD_IMPLICIT if self.method in methods.IMPLICIT else MAX_FORWARD
+        return self.options["sensitivity"] == "forward" or count <= most
 
     def slopes(self, times, states, parameters):
         """Return the slopes at times, of the same shape as states, (copies, len(times), states)."""
@@ -197,10 +205,10 @@ class Integration:
             self._derived[tier] = Integration(self.system.tiered(tier), self.shapes, *options)
         return self._derived[tier]
 
-    @property
-    def adjoint(self) -> Adjoint:
-        """The call of the adjoint."""
-        return self._derived.setdefault("adjoint", Adjoint(self))
+    def adjoint(self, active: tuple | None = None) -> Adjoint:
+        """Return the call of the adjoint; see `Adjoint`."""
+        active = (True,) * (1 + len(self.shapes)) if active is None else active
+        return self._derived.setdefault(("adjoint", active), Adjoint(self, active))
 
     def pushed(self, count: int = 1) -> Integration:
         """Return the integration of the system with its tangents in `count` directions.
@@ -242,7 +250,8 @@ class Integration:
         made = _Builder(self, call, 0)
         g, y = made.input(self.shape), made.input(self.shape)
         made.take_operands()
-        found = made.called(self.adjoint, [g, *made.arguments], adjoint_row, (self.size,))
+        adjoint = self.adjoint(made.active(wanted))
+        found = made.called(adjoint, [g, *made.arguments], adjoint_row, (self.size,))
         outputs = made.parts_of(found, wanted)
         if call.args[0] in map(Operand, wanted):
             times = made.called(Moved(self, "adjoint"), [found, g, y, *made.arguments], moved_row, (self.count,))
@@ -295,6 +304,7 @@ class Integration:
         known = options.get("solver", {})
         expect(type(known) is dict and known.keys() <= SOLVER_OPTIONS and all(map(_is_number, known.values())),
                "has invalid options of the solver")
+        expect(options.get("sensitivity") in SENSITIVITIES, "has an unknown way of computing derivatives")
         expect(type(options.get("is_complex")) is bool and not (options["is_complex"] and states % 2), "has odd states")
         expect(is_number(options.get("first_step")) and is_a(float)(options.get("max_step")), "has invalid step sizes")
         expected = [(self.count,), *q * [(states,)], *q * self.shapes]
@@ -306,21 +316,70 @@ class Integration:
         expect(args[0] is not None, "has no times")
 
 
-class Adjoint:
-    """Call that returns F^T g, of shape (copies * (states + parameters),): its arguments are g, and those of F."""
+class Tangents:
+    """Tangents of an integration in some of its initial states and parameters, for adjoints."""
 
-    def __init__(self, integration: Integration):
-        self.integration = integration
+    def __init__(self, integration, times, start, parameters, places):
+        directions, n = np.zeros((places.size, integration.size)), integration.system.states
+        directions[np.arange(places.size), places] = 1.0
+        starts, own = np.concatenate([start, directions[:, :n]]), np.concatenate([parameters, directions[:, n:]])
+        y = integration.pushed(places.size).run(times, starts, own, None)[1] if places.size else np.zeros((1, 1))
+        self.tangents, self.places, self.size, self.nbytes = y[1:], places, integration.size, y.nbytes
+
+    def adjoint(self, g):
+        """Return the adjoints of initial states and parameters, given that of the result."""
+        found = np.zeros(self.size)
+        found[self.places] = np.tensordot(self.tangents, g[0], 2) if self.places.size else 0.0
+        return found
+
+
+class Steps:
+    """Steps of an integration for adjoints, controlled by a tangent too, in a random direction if there is none."""
+
+    def __init__(self, integration, times, start, parameters, places):
+        self.system, self.parameters = integration.system, parameters
+        if self.system.copies > 1:
+            self.stepper, _ = integration.run(times, start, parameters, integration.memory)
+            return
+        mask, n = np.zeros(integration.size), self.system.states
+        mask[places] = 1.0
+        both = [field.with_random_direction(x) for x in (start, parameters)]
+        for x, own in zip(both, (mask[:n], mask[n:])):
+            x[1] *= own
+        self.stepper, _ = integration.pushed().run(times, *both, integration.memory)
+        self.stepper.narrow(field.Field(self.system, parameters))
+
+    @property
+    def nbytes(self):
+        """Bytes of the steps."""
+        return self.stepper.nbytes
+
+    def adjoint(self, g):
+        """Return the adjoints of initial states and parameters, given that of the result."""
+        pullback = field.Pullback(self.system, self.parameters)
+        found = self.stepper.adjoint(pullback, g)
+        pullback.settle()
+        return np.concatenate([found, pullback.parameters.ravel()])
+
+
+class Adjoint:
+    """Call that returns F^T g, of shape (copies * (states + parameters),): its arguments are g, and those of F.
+
+    `active` tells which adjoints are used: those of the initial states, and those of each parameter.
+    """
+
+    def __init__(self, integration: Integration, active: tuple):
+        self.integration, self.active = integration, active
         self.__name__ = self.__qualname__ = "adjoint of solve_ivp"
 
     def tiered(self, tier: str) -> Adjoint:
         """Return the call for a tier of the VM."""
-        return self.integration.tiered(tier).adjoint
+        return self.integration.tiered(tier).adjoint(self.active)
 
     is_approximate = True
 
     def __call__(self, g, times, *operands):
-        y = self.integration.adjoint_of(g, times, operands)
+        y = self.integration.adjoint_of(g, times, operands, self.active)
         return self.integration.perturbed(y) if perturbed.get() else y
 
     def tangent(self, call: Call, moved: list, known: list) -> Listing:
@@ -355,7 +414,9 @@ class Adjoint:
 
     def check_call(self, call: Call, types: list, kind: tuple, verifier: Verifier) -> None:
         """Raise `MalformedProgram` unless the call has valid operands and the type of the result; see `ir.verify`."""
-        check_fields(self, {"integration": Integration})
+        check_fields(self, {"integration": Integration, "active": tuple})
+        expect(len(self.active) == 1 + len(self.integration.shapes), "has other operands than its integration")
+        expect(all(type(x) is bool for x in self.active), "has other operands than its integration")
         own, g = self.integration, call.args[0]
         own.check_operands(call.args[1:], types, verifier)
         shape = types[g.position][1] if type(g) is Operand else np.shape(g)
@@ -478,6 +539,13 @@ class _Builder:
         times, *given = self.arguments
         return [times, *given[:q], *own[:q], *given[q:], *own[q:]]
 
+    def active(self, wanted):
+        """Return which of initial states and parameters are differentiated; the start of the interval needs states."""
+        count, q = len(self.integration.shapes), self.integration.system.copies
+        places = {self.positions[j] - self.first - 1 for j in wanted}
+        start = any(k < q for k in places)
+        return (start, *(any(q + row * count + k in places for row in range(q)) for k in range(count)))
+
     def tangent(self, directions, y=None):
         """Append the tangent of the integration, whose result is `y`."""
         q, T, n = self.result
@@ -504,7 +572,7 @@ class _Builder:
         pushed, (g,) = self.integration.pushed(), self.cotangent
         both = self.stacked([g_dot, g], [self.result, self.result], (2 * q, T, n))
         arguments = [both, *self.with_tangents(directions)]
-        found = self.called(pushed.adjoint, arguments, adjoint_row, (pushed.size,))
+        found = self.called(pushed.adjoint(), arguments, adjoint_row, (pushed.size,))
         m = self.integration.system.parameters
         parts = [self.vector(found, 0, q * n), self.vector(found, 2 * q * n, q * m)]
         return self.stacked(parts, [(q * n,), (q * m,)], (q * (n + m),)) if m else parts[0]

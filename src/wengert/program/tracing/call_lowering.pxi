@@ -142,6 +142,8 @@ cdef int32_t lower_call(Definitions ssa, Node node) except -1:
             items = [*args[position]]
             items[item] = operand
             args[position] = tuple(items) if type(args[position]) is tuple else items
+    if node.row.kind == "custom" and lookup(fun) is not node.row:       # a rule of the user's, for any function
+        return emit_call(ssa, node.compute or fun, node.row, tuple(args), node.kwargs or {}, values, node.y)
     if fun is np.copy and len(values) == 1 and ssa.code.kinds[<int32_t>values[0]] == SCALAR:
         return values[0]
     if fun is strong:

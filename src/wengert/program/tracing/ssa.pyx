@@ -40,7 +40,7 @@ from wengert.program.tracing.closure import NotReplayable
 from wengert.program.ir import call_rules, opcode_table
 from wengert.program.ir.call_rules import getitem_row, placed, placed_row
 from wengert.program.ir.opcode_table import OPCODES, function
-from wengert.registry import strong
+from wengert.registry import lookup, strong
 
 cnp.import_array()
 
