@@ -432,6 +432,7 @@ structural(
     curvature="none",
     dependence=Elementwise(),
     batching=True,
+    scalars="clip",
 )
 positions[np.clip] = {"min": 1, "max": 2}
 

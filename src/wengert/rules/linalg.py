@@ -143,7 +143,14 @@ def trace_pattern(deps, a, offset=0, axis1=0, axis2=1, **options):
     return deps.along(np.diagonal(deps.ids(a), offset, axis1, axis2), (-1,))
 
 
-linear(np.trace, trace_transpose, stacked=True, dependence=trace_pattern, expansion=expansions.trace)
+linear(
+    np.trace,
+    trace_transpose,
+    stacked=True,
+    dependence=trace_pattern,
+    expansion=expansions.trace,
+    scalars="trace",
+)
 linear(
     np.linalg.trace,
     lambda ybar, x, *, offset=0, dtype=None: trace_transpose(ybar, x, offset, -2, -1),

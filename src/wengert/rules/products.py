@@ -568,14 +568,24 @@ def expand_ellipses(inputs, output, ndims, lead):
     return inputs, output.replace("...", ellipsis), "".join(fresh[:lead])
 
 
-MAX_DIRECT_SIZE = 4096
+#: Limits on direct sums, below which they are cheaper than the search for a contraction order: the elements of two
+#: operands, and the terms of a sum of products of more.
+MAX_DIRECT_SIZE, MAX_DIRECT_TERMS = 4096, 10_000
+
+
+def is_direct(inputs, operands):
+    """Return whether a sum of products is evaluated directly, term by term."""
+    if len(operands) <= 2:
+        return sum(map(np.size, operands)) <= MAX_DIRECT_SIZE
+    sizes: dict = {}
+    for letters, x in zip(inputs, operands):
+        sizes.update(zip(letters, np.shape(x)))
+    return math.prod(sizes.values()) <= MAX_DIRECT_TERMS
 
 
 def strong_einsum(inputs, output, operands):
     """Evaluate ``einsum`` with 0 * inf = 0; if NaN occurs, evaluate again with fully broadcast strong products."""
-    # for few elements the direct sum is cheaper than the search for a contraction order
-    optimize = len(operands) > 2 or sum(map(np.size, operands)) > MAX_DIRECT_SIZE
-    y = np.einsum(",".join(inputs) + "->" + output, *operands, optimize=optimize)
+    y = np.einsum(",".join(inputs) + "->" + output, *operands, optimize=not is_direct(inputs, operands))
     if not np.isnan(np.add.reduce(y, axis=None)) or all(np.isfinite(x).all() for x in operands):
         return y
     letters = output + "".join(sorted(set("".join(inputs)) - set(output)))
@@ -642,6 +652,7 @@ structural(
     stacked=True,
     curvature="cross",
     dependence=Contraction(einsum_labels),
+    scalars="einsum",
 )
 
 # ---- Kronecker and cross products

@@ -256,6 +256,7 @@ structural(
     batching=True,
     dependence=Reduced(),
     taylor=taylor.variance,
+    scalars="var",
     continuous=True,
 )
 structural(
@@ -266,6 +267,7 @@ structural(
     batching=True,
     dependence=Reduced(),
     taylor=taylor.deviation,
+    scalars="std",
     continuous=True,
 )
 
@@ -426,6 +428,7 @@ linear(
     stacked=True,
     batching=True,
     expansion=expansions.accumulate(np.add),
+    scalars="cumsum",
     dependence=Cumulative(),
 )
 structural(
@@ -435,6 +438,7 @@ structural(
     stacked=True,
     batching=True,
     expansion=expansions.accumulate(np.multiply),
+    scalars="cumprod",
     dependence=Cumulative(),
     continuous=True,
 )

@@ -38,7 +38,7 @@ def squeeze_stack(tuple shape):
 
 def expand_cross(Scalariser self, i, call):
     """Expand a cross product of two vectors."""
-    if product_of(call) is None:
+    if call.kwargs or len(call.args) != 2:
         return None
     factors = [self.factor(call, argument) for argument in call.args]
     if None in factors or [shape for shape, _ in factors] != [(3,), (3,)]:
@@ -51,7 +51,7 @@ def expand_norm(Scalariser self, i, call):
     """Expand the norm of a vector."""
     if call.kwargs or len(call.args) != 1:
         return None
-    found = self.factor(call, call.args[0])
+    found = self.factor(call, call.args[0], False, MAX_REDUCED)
     if found is None or len(found[0]) != 1:
         return None
     return [self.sqrt_or_zero(self.add_all([self.multiply(v, v) for v in found[1]()]))]
@@ -75,7 +75,7 @@ def reduction_rule(fold, values_alone=math.inf):
 
 def expand_reduction(Scalariser self, call, axes, fold, values_alone=math.inf):
     """Expand a reduction of the first argument along axes."""
-    found = self.factor(call, call.args[0], True)
+    found = self.factor(call, call.args[0], True, MAX_REDUCED)
     if found is None or found[0] == ():
         return None
     shape, line = found
@@ -97,6 +97,101 @@ def sum_terms(Scalariser self, terms):
 
 def mean_terms(Scalariser self, terms):
     return emit(self.found, WG_DIVIDE, self.add_all(terms), self.found.constant(len(terms)), -1, SCALAR)
+
+
+def variance_rule(root):
+    """Make the expansion rule of the variance, or of its square `root`."""
+    def rule(Scalariser self, i, call):
+        options = dict(call.kwargs)
+        less = options.pop("correction", 0) or options.pop("ddof", 0)
+        axes = options.pop("axis", None) if len(call.args) == 1 else call.args[1]
+        options.pop("keepdims", None)
+        if len(call.args) > 2 or options or type(less) not in (int, float):
+            return None
+        return expand_reduction(self, call, axes, functools.partial(variance, less=less, root=root))
+
+    return rule
+
+
+def variance(Scalariser self, terms, less, root):
+    mean = mean_terms(self, terms)
+    changes = [self.subtract(term, mean) for term in terms]
+    total = self.add_all([self.multiply(d, d) for d in changes])
+    found = emit(self.found, WG_DIVIDE, total, self.found.constant(max(len(terms) - less, 0)), -1, SCALAR)
+    return emit(self.found, SQRT, found, -1, -1, SCALAR) if root else found
+
+
+def accumulation_rule(name):
+    """Make the expansion rule of cumulative sums or products along an axis."""
+    def rule(Scalariser self, i, call):
+        options = dict(call.kwargs)
+        axis = options.pop("axis", None) if len(call.args) == 1 else call.args[1]
+        found = None if len(call.args) > 2 or options else self.factor(call, call.args[0])
+        if found is None or found[0] == ():
+            return None
+        shape, line = found
+        made = np.reshape(line(), shape if axis is not None else -1)
+        rows = np.moveaxis(made, axis if axis is not None else 0, 0)
+        for k in range(1, len(rows)):
+            for at in np.ndindex(*rows.shape[1:]):
+                last, here = int(rows[(k - 1, *at)]), int(rows[(k, *at)])
+                rows[(k, *at)] = emit(self.found, OPCODES[name], last, here, -1, SCALAR)
+        return made.ravel().tolist()
+
+    return rule
+
+
+def expand_clip(Scalariser self, i, call):
+    """Expand ``np.clip`` between two bounds."""
+    if call.kwargs or len(call.args) != 3:
+        return None
+    factors = [((), lambda x=x: [self.found.constant(x)]) if type(x) in (int, float, np.float64)
+               else self.factor(call, x) for x in call.args]
+    if None in factors:
+        return None
+    found, low, high = np.broadcast_arrays(*[np.reshape(line(), shape) for shape, line in factors])
+    return [fold_left_by("minimum")(self, [fold_left_by("maximum")(self, [x, a]), b])
+            for x, a, b in zip(found.ravel().tolist(), low.ravel().tolist(), high.ravel().tolist())]
+
+
+def expand_einsum(Scalariser self, i, call):
+    """Expand a sum of products, given by subscripts."""
+    subscripts, *operands = call.args
+    if call.kwargs.keys() - {"optimize"} or type(subscripts) is not str or "." in subscripts:
+        return None
+    inputs, _, output = subscripts.replace(" ", "").partition("->")
+    inputs = inputs.split(",")
+    if "->" not in subscripts:
+        output = "".join(sorted(s for s in set("".join(inputs)) if "".join(inputs).count(s) == 1))
+    factors = [self.factor(call, x, False, MAX_REDUCED) for x in operands]
+    if None in factors or len(inputs) != len(factors):
+        return None
+    sizes = {}
+    for word, (shape, _) in zip(inputs, factors):
+        sizes |= dict(zip(word, shape, strict=True))
+    summed = [s for s in sizes if s not in output]
+    if math.prod(sizes.values()) > MAX_PRODUCTS or any([sizes[s] == 1 != n for word, (shape, _) in zip(inputs, factors)
+                                                        for s, n in zip(word, shape)]):
+        return None
+    arrays = [np.reshape(line(), shape) for shape, line in factors]
+    found = []
+    for at in np.ndindex(*[sizes[s] for s in output]):
+        terms = []
+        for inner in np.ndindex(*[sizes[s] for s in summed]):
+            of = dict(zip(output, at)) | dict(zip(summed, inner))
+            terms.append(fold_left(self, [int(x[tuple([of[s] for s in word])]) for word, x in zip(inputs, arrays)],
+                                   WG_MULTIPLY))
+        found.append(self.add_all(terms))
+    return found
+
+
+def expand_trace(Scalariser self, i, call):
+    """Expand the trace of a matrix."""
+    found = self.factor(call, call.args[0], False, MAX_REDUCED)
+    if call.kwargs or len(call.args) != 1 or found is None or len(found[0]) != 2:
+        return None
+    shape, line = found
+    return [self.add_all(np.diagonal(np.reshape(line(), shape)).tolist())]
 
 
 def fold_left(Scalariser self, terms, int op):
@@ -338,6 +433,13 @@ def array_elements(Scalariser self, v):
     return self.ordered(v)
 
 
+def loaded_elements(Scalariser self, v):
+    dtype, _, strides = type = self.code.types[self.code.kinds[<Py_ssize_t>v]]
+    order = list(range(math.prod(type[1]))) if strides is None else view_offsets(whole_view(type), dtype.itemsize)
+    found = self.loads(v, order)
+    return [found[place] for place in order]
+
+
 def bool_elements(Scalariser self, v):
     cdef int32_t one = self.found.constant(1.0), zero = self.found.constant(0.0), flag
     return [emit(self.found, SELECT, flag, one, zero, SCALAR) for flag in self.ordered(v)]
@@ -355,12 +457,19 @@ cdef dict EXPANSIONS = {
     "sum": reduction_rule(sum_terms),
     "mean": reduction_rule(mean_terms),
     "prod": reduction_rule(fold_left_by("multiply")),
+    "cumsum": accumulation_rule("add"),
+    "cumprod": accumulation_rule("multiply"),
+    "einsum": expand_einsum,
+    "trace": expand_trace,
     "max": reduction_rule(fold_left_by("maximum"), 3),
     "min": reduction_rule(fold_left_by("minimum"), 3),
 }
 #: rules for programs that are only run: the derivative rules of these functions handle ties, infinities and singular
 #: matrices, which the derivatives of the expansions do not
 cdef dict EXPANSIONS_TO_RUN = {
+    "var": variance_rule(False),
+    "std": variance_rule(True),
+    "clip": expand_clip,
     "logaddexp of all": reduction_rule(log_sum_exp),
     "finite maximum": reduction_rule(finite_max),
     "log sum exp": expand_log_sum_exp,

@@ -35,6 +35,7 @@ from wengert.program.ir.call_rules import filled, placed
 
 cdef enum:
     MAX_SIZE = 16               # elements of an array that is replaced by scalars
+    MAX_REDUCED = 64            # elements of an array of which a reduction is expanded, which saves a Python call
     MAX_PRODUCTS = 64           # multiplications of a matrix product that is expanded
     MAX_EQUATIONS = 3           # order of a linear system that is expanded
     MIN_INSTRUCTIONS = 4        # instructions on small arrays, below which a program is left alone
@@ -63,13 +64,21 @@ def replace_small_arrays(Listing code, double share=math.inf, bint to_run=False)
     for i in range(code.n):
         op, kind = code.ops[i], code.kinds[i]
         size = sizes[kind]
-        few += size > 0 and (op < INPUT or op == PACK) or op == CALL and (size > 0 or kind == SCALAR)
+        few += size > 0 and (op < INPUT or op == PACK)
+        if op == CALL and (size > 0 or kind == SCALAR):
+            few += MIN_INSTRUCTIONS if is_expanded(code.calls[code.as_[i]], to_run) else 1
         if size and op < INPUT:
             count += size
             time += size * (SCALAR_COST if not has(op, IS_FUNCTION) else FUNCTION_COST)
     if few < MIN_INSTRUCTIONS or count > MAX_SCALARS or time > share * nanoseconds(code):
         return code
     return simplified(Scalariser(code, orders, to_run).run(), False)
+
+
+cdef bint is_expanded(call, bint to_run) except -1:
+    """Return whether there is a rule that replaces a call by scalars, which saves a Python call."""
+    word = None if call.row is None else call.row.scalars
+    return word in EXPANSIONS or to_run and word in EXPANSIONS_TO_RUN
 
 
 cdef list element_offsets(tuple type):
@@ -128,20 +137,22 @@ cdef class Scalariser:
 
     cdef dict elements(self, Py_ssize_t v):
         """Return the elements of a small array by offset, loading them if it was not replaced."""
-        cdef int32_t kind
-        cdef Py_ssize_t u = v, low = 0
         if self.cells[v] is None and self.code.ops[v] == ARRAY and self.dtype(v) == FLOAT:
             numbers = self.code.arrays[self.code.as_[v]].ravel().tolist()
             self.cells[v] = {place: self.found.constant(x) for place, x in zip(self.order(v), numbers)}
         if self.cells[v] is None:
-            dtype = self.dtype(v)
-            kind = SCALAR if dtype == FLOAT else FLAG
-            while self.code.ops[u] == VIEW and self.dtype(self.code.as_[u]) == dtype:   # load from the base array
-                low += lowest_offset(self.code.views[self.code.bs[u]]) // dtype.itemsize
-                u = self.code.as_[u]
-            self.cells[v] = {place: emit(self.found, LOAD, self.of[u], low + place, -1, kind)
-                             for place in sorted(set(self.order(v)))}
+            self.cells[v] = self.loads(v, self.order(v))
         return self.cells[v]
+
+    cdef dict loads(self, Py_ssize_t v, list order):
+        """Load elements of an array, given their offsets; return them by offset."""
+        cdef Py_ssize_t u = v, low = 0
+        dtype = self.dtype(v)
+        kind = SCALAR if dtype == FLOAT else FLAG
+        while self.code.ops[u] == VIEW and self.dtype(self.code.as_[u]) == dtype:   # load from the base array
+            low += lowest_offset(self.code.views[self.code.bs[u]]) // dtype.itemsize
+            u = self.code.as_[u]
+        return {place: emit(self.found, LOAD, self.of[u], low + place, -1, kind) for place in sorted(set(order))}
 
     cdef list ordered(self, Py_ssize_t v):
         """Return the elements of a small array in order."""
@@ -366,23 +377,27 @@ cdef class Scalariser:
             self.cells[i] = dict(zip(self.order(i), found))
         return True
 
-    cdef object factor(self, call, argument, bint with_truths=False):
+    cdef object factor(self, call, argument, bint with_truths=False, int most=MAX_SIZE):
         """Return the shape of a small array or scalar and a function that emits its elements; None for other values.
 
         `with_truths`: convert bools to 1.0 and 0.0 instead of returning None.
+        `most`: the elements of larger arrays are loaded, up to this many.
         """
         cdef int32_t v
         if type(argument) is Operand:
             v = call.operands[argument.position]
             if self.code.kinds[v] == SCALAR:
                 return (), functools.partial(scalar_element, self, v)
-            if self.code.kinds[v] == FLAG or self.order(v) is None:
-                return None
             shape = self.code.types[self.code.kinds[v]][1]
+            if self.code.kinds[v] == FLAG:
+                return None
+            if self.order(v) is None:
+                is_loaded = self.dtype(v) == FLOAT and 0 < math.prod(shape) <= most
+                return (shape, functools.partial(loaded_elements, self, v)) if is_loaded else None
             if self.dtype(v) != FLOAT:
                 return (shape, functools.partial(bool_elements, self, v)) if with_truths else None
             return shape, functools.partial(array_elements, self, v)
-        if type(argument) is not np.ndarray or argument.dtype != FLOAT or not 0 < argument.size <= MAX_SIZE:
+        if type(argument) is not np.ndarray or argument.dtype != FLOAT or not 0 < argument.size <= most:
             return None
         return argument.shape, functools.partial(constant_elements, self, argument)
 
