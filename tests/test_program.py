@@ -578,6 +578,9 @@ def test_guard_of_rule_is_kept_if_operand_is_read_before_it(n):
     with np.errstate(invalid="ignore"):
         for derivative in (program.grad(), program.hessian()):
             assert np.isfinite(derivative(x, A)).all()
+            if n == 2:  # the product is expanded, and its terms need no guard
+                np.testing.assert_array_equal(derivative(x, infinite), derivative(x, A))
+                continue
             with pytest.raises(GuardError):
                 derivative(x, infinite)
         hessian = wg.hessian(wg.compile(f))

@@ -170,8 +170,8 @@ def expand_einsum(Scalariser self, i, call):
     for word, (shape, _) in zip(inputs, factors):
         sizes |= dict(zip(word, shape, strict=True))
     summed = [s for s in sizes if s not in output]
-    if math.prod(sizes.values()) > MAX_PRODUCTS or any([sizes[s] == 1 != n for word, (shape, _) in zip(inputs, factors)
-                                                        for s, n in zip(word, shape)]):
+    is_regular = all([sizes[s] == n for word, (shape, _) in zip(inputs, factors) for s, n in zip(word, shape)])
+    if math.prod(sizes.values()) > MAX_PRODUCTS or not is_regular:      # a length of 1 may stand for any other
         return None
     arrays = [np.reshape(line(), shape) for shape, line in factors]
     found = []
