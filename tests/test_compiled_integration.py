@@ -204,6 +204,131 @@ def test_lsoda_that_fails():
         compiled(1.0)
 
 
+# ---- events of a swinging mass, y = a cos(w t), at the levels of y
+
+
+def level(t, y, w, a, height):
+    return y[0] - height
+
+
+def falling(t, y, w, a, height):
+    return y[0] - height
+
+
+def second_return(t, y, w, a, height):
+    return y[1]
+
+
+falling.direction, second_return.terminal = -1, 3
+
+
+def swing(x, method, events, times=None):
+    """Solution of a swinging mass, in frequency, amplitude, and the height at which events happen."""
+    return solve_ivp(
+        lambda t, y, w, a, height: np.array([y[1], -w**2 * y[0]]), (0.1, 20.0),
+        [x[1] * np.cos(0.1 * x[0]), -x[0] * x[1] * np.sin(0.1 * x[0])], method, times, events=events, args=tuple(x),
+        **TIGHT,
+    )  # fmt: skip
+
+
+def crossings(x, count):
+    """Times at which y passes a height."""
+    w, a, height = x
+    phase = np.arccos(height / a)
+    return np.stack([phase + k // 2 * 2 * np.pi if k % 2 == 0 else (k // 2 + 1) * 2 * np.pi - phase
+                     for k in range(count)]) / w  # fmt: skip
+
+
+def all_events(x, method):
+    found = swing(x, method, [level, falling])
+    speeds = [y[:, 1] for y in found.y_events]
+    return np.concatenate([*found.t_events, *speeds])
+
+
+def all_events_exact(x):
+    times = crossings(x, 8)
+    every = np.concatenate([times, times[::2]])
+    return np.concatenate([every, -x[0] * x[1] * np.sin(x[0] * every)])
+
+
+def last_event(x, method):
+    found = swing(x, method, second_return)
+    assert found.status == 1
+    return np.stack([found.t[-1], *found.y[:, -1], found.t_events[0][1]])
+
+
+def last_event_exact(x):
+    w, a, _ = x
+    return np.stack([3 * np.pi / w, -a + 0 * w, 0 * w, 2 * np.pi / w])
+
+
+def up_to_event(x, method):
+    found = swing(x, method, second_return, np.linspace(0.5, 19.5, 39))
+    assert found.y.shape[1] < 39
+    return found.y[0]
+
+
+def up_to_event_exact(x):
+    times = np.linspace(0.5, 19.5, 39)
+    return x[1] * np.cos(x[0] * times[times < 3 * np.pi / 1.3])
+
+
+EVENTS = [(all_events, all_events_exact), (last_event, last_event_exact), (up_to_event, up_to_event_exact)]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("f", "exact"), EVENTS)
+def test_events(f, exact, method):
+    x, limit = np.array([1.3, 2.0, 0.7]), 1e-4 if method == "BDF" else 1e-6
+    program = wg.record(lambda x: f(x, method), x)
+    assert integrates(program)
+    for at in (x, x * [1.001, 1.01, 0.95]):
+        expected = wg.jacobian(exact, at)
+        assert error(program(at), exact(at)) < limit
+        assert error(program.jacobian()(at), expected) < limit
+        ones = np.ones(len(expected))
+        assert error(pickle.loads(pickle.dumps(program)).vjp()(at, ones)[1], ones @ expected) < limit
+    assert error(program(x), f(x, method)) < limit
+
+
+def test_other_events_than_recorded():
+    """There are fewer with a low frequency; at the amplitude the height is only touched."""
+
+    def sums(x):
+        found = swing(x, "DOP853", level)
+        return np.sum(found.t_events[0]) + np.sum(found.y_events[0][:, 1])
+
+    compiled = wg.compile(wg.grad(sums))
+    for w in (1.3, 0.9, 1.3):
+        x = np.array([w, 2.0, 0.7])
+        count = len(swing(x, "DOP853", level).t_events[0])
+
+        def exact(x, count=count):
+            times = crossings(x, count)
+            return np.sum(times) - np.sum(x[0] * x[1] * np.sin(x[0] * times))
+
+        assert error(compiled(x), wg.grad(exact, x)) < 1e-6
+    with pytest.raises(wg.NonSmoothError, match="only touches zero"):
+        wg.compile(wg.grad(lambda x: solve_ivp(
+            lambda t, y: -y, (0.0, 2.0), [x], events=lambda t, y: (t - 1.0) ** 3 + 1e-9 * (t - 1.0)
+        ).t_events[0][0]))(1.0)  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::wengert.CompileWarning")
+def test_second_derivatives_of_events_are_those_of_eager_mode():
+    x, weights = np.array([1.3, 2.0, 0.7]), np.array([1.0, -2.0, 0.5, 3.0])
+
+    def last(x):
+        return weights @ last_event(x, "DOP853")
+
+    program = wg.record(last, x)
+    for derivative in ("hessian", "hvp"):
+        with pytest.raises(TypeError, match="second derivatives of events"):
+            getattr(program, derivative)()
+    exact = wg.hessian(lambda x: weights @ last_event_exact(x), x)
+    assert error(wg.compile(wg.hessian(last))(x), exact) < 1e-6
+
+
 # ---- times
 
 
@@ -449,7 +574,7 @@ def test_options(method, options):
 
 
 REFUSED = {
-    "events": {"events": lambda t, y: y[0]},
+    "events by LSODA": {"events": lambda t, y: y[0], "method": "LSODA"},
     "dense output": {"dense_output": True},
     "an unknown option": {"min_step": 0.1},
     "loose tolerance": {"rtol": 1e-16},

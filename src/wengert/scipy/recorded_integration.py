@@ -16,13 +16,16 @@ from typing import Any, NoReturn
 import numpy as np
 
 import wengert.numpy as wnp
+from wengert.api import stop_gradient
 from wengert.containers import plain_copy
+from wengert.core.dispatch.dispatch import from_list
 from wengert.core.operands.var import holds_traced, is_traced
-from wengert.errors import GuardError, UnsupportedFunctionError
-from wengert.implicit.recorded import Part, sliced
-from wengert.program.derivatives import NotDerivable
+from wengert.core.rebind.rebind import rebound
+from wengert.errors import GuardError
+from wengert.implicit.recorded import sliced
 from wengert.program.integration.calls import Integration, integration_row
-from wengert.program.integration.methods import EXPLICIT
+from wengert.program.integration.events import Events, Once, events_row, once_row
+from wengert.program.integration.methods import EXPLICIT, IMPLICIT
 from wengert.program.integration.system import MissingBranch, System
 from wengert.program.ir.call import FOLDS, PRODUCTS, Operand
 from wengert.program.ir.call import Call as ProgramCall
@@ -146,13 +149,40 @@ def recorded_solution(name: str, f: Callable, span: tuple, y0: Any, method: str,
         every = wnp.concatenate([wnp.stack([x if is_traced(x) else float(x) for x in span]), times])
     else:
         every = np.array([*span, *times], dtype=float)
-    y = _integrated(around, name, rate, every, start, method, options, memory)
+    events = [call["events"]] if callable(call["events"]) else list(call["events"] or ())
+    functions = [_event(event, tuple(call["args"] or ()), is_complex) for event in events]
+    made = _Recorded(around, name, rate, functions, start, (method, options, memory))
+    fields = {"sol": None, "t_events": None, "y_events": None, "status": 0, "message": ENDS[0], "success": True}
+    if events:
+        t_events, y_events, ended_by, taken = made.events(every, *_attributes(events))
+        y_events = [from_pairs(y) for y in y_events] if is_complex else y_events
+        fields |= {"t_events": t_events, "y_events": y_events}
+        if ended_by is not None:
+            fields |= {"status": 1, "message": ENDS[1]}
+            if is_last:
+                t, y = Last(name, t_events[ended_by][-1]), Last(name, y_events[ended_by][-1])
+                return recorded_result(t=t, y=y, **fields)
+            every, times = every[: 2 + taken], times[:taken]
+    y = made.states(every, stops_early=bool(events))
     y = from_pairs(y) if is_complex else y
-    message = "The solver successfully reached the end of the integration interval."
-    fields = {"sol": None, "t_events": None, "y_events": None, "status": 0, "message": message, "success": True}
     if is_last:
         return recorded_result(t=Last(name, times[0]), y=Last(name, y[0]), **fields)
     return recorded_result(t=times, y=y.T, **fields)
+
+
+#: SciPy's messages
+ENDS = ("The solver successfully reached the end of the integration interval.", "A termination event occurred.")
+
+
+def _event(event, args, is_complex):
+    """Return an event function of time and state, with a result of shape (1,)."""
+    return lambda t, y: wnp.reshape(from_list(rebound(event)(t, from_pairs(y) if is_complex else y, *args)), (1,))
+
+
+def _attributes(events):
+    """Return the numbers of events that end an integration, and the signs of the rates, or 0 for any."""
+    limits = [float(getattr(event, "terminal", None) or np.inf) for event in events]
+    return limits, [float(getattr(event, "direction", 0)) for event in events]
 
 
 def pairs(x: Any) -> Any:
@@ -233,8 +263,10 @@ _PLAIN = ("t_eval", "dense_output", "events", "vectorized", "args", "jac", "jac_
 def _refuse(name, y0, times, method, call):
     if method not in EXPLICIT and (np.size(y0) > MAX_STATES or np.ndim(call.get("rtol", 0.0))):
         raise NotReplayable(f"{name}: more than {MAX_STATES} states by an implicit method cannot be recorded")
-    if call["events"] is not None or call["dense_output"]:
-        raise NotReplayable(f"{name} with events or dense output cannot be recorded")
+    if call["dense_output"]:
+        raise NotReplayable(f"{name} with dense output cannot be recorded")
+    if call["events"] and method not in (*EXPLICIT, *IMPLICIT):
+        raise NotReplayable(f"{name} with events by {method} cannot be recorded")
     if y0.dtype not in (np.float64, np.complex128) or not 0 < np.size(times):
         raise NotReplayable(f"{name} of {y0.dtype} states, or without output times, cannot be recorded")
     if y0.dtype == np.complex128 and method not in (*EXPLICIT, "BDF"):
@@ -263,45 +295,155 @@ def stepper_options(name: str, call: dict, n: int, is_complex: bool) -> dict:
     tolerances = {"rtol": np.repeat(np.broadcast_to(rtol, n), each)}
     tolerances["atol"] = np.repeat(np.broadcast_to(atol, n), each)
     sizes = {"first_step": None if first is None else float(first), "max_step": float(most)}
-    return {**tolerances, **sizes, "solver": solver, "is_complex": is_complex, "sensitivity": sensitivity}
+    others = {"solver": solver, "is_complex": is_complex, "sensitivity": sensitivity, "stops_early": False}
+    return {**tolerances, **sizes, **others}
 
 
 _TOLERANCES = (("rtol", 1e-3), ("atol", 1e-6))
 
 
-def _integrated(around, name, f, times, y0, method, options, memory):
-    """Append the call, and return its result of shape (T, n)."""
-    code, n = around.code, np.size(y0)
-    plain = [np.ascontiguousarray(plain_copy(x), dtype=float) for x in (times, y0)]
-    x = np.concatenate([plain[0][:1], plain[1]])
-    parts = [sliced(around, lambda z: f(z[0], z[1:]), x, (n,), name, True)]
-    found = None
-    while found is None:
-        leaves = [*dict.fromkeys(v for part in parts for v in part.leaves)]
-        values = [_floats(plain_copy(around.value(v))) for v in leaves]
-        system, *others = (_system(around, name, part, leaves, [x, *values], n) for part in parts)
-        system.others = others
-        if others and not has_fixed_jumps(system):
-            raise NotReplayable(f"{name}: the right-hand side branches on its state, so that it may jump")
-        call = Integration(system, [np.shape(v) for v in values], method, options, memory, plain[0].size)
-        try:
-            found = call(plain[0], plain[1], *values)
-        except MissingBranch as missing:
-            parts.append(sliced(around, lambda z: f(z[0], z[1:]), missing.x[: 1 + n], (n,), name, True))
-        except GuardError as error:
-            raise NotHere(f"{name}: {error}") from None
-    args: list = []
-    operands: list = []
-    code.run()
-    for value, given in zip(plain, (times, y0)):
-        args.append(Operand(len(operands)) if is_traced(given) else value)
-        operands += [code.output(given)] if is_traced(given) else []
-    args += [Operand(len(operands) + k) for k in range(len(leaves))]
-    operands += [_as_floats(code.listing, v) for v in leaves]
-    if not operands:
-        return found[0]
-    made = ProgramCall(call, tuple(args), {}, operands, integration_row)
-    return around.called(made, (np.dtype(float), call.shape, None), found)[0]
+class _Recorded:
+    """An initial value problem in a recording; its right-hand side and event functions are traced once.
+
+    Parameters
+    ----------
+    around : Recording
+    name : str
+        Name of the function, for error messages.
+    f : callable
+        The right-hand side as a function of time and state.
+    functions : list of callable
+        The event functions of time and state, with results of shape (1,).
+    y0 : ndarray
+        The initial state.
+    settings : tuple
+        Method, options and memory; see `wengert.program.integration.calls.Integration`.
+    """
+
+    def __init__(self, around, name, f, functions, y0, settings):
+        self.around, self.name, self.f, self.functions = around, name, f, functions
+        self.y0, self.settings = y0, settings
+        self.start = np.ascontiguousarray(plain_copy(y0), dtype=float)
+        self.parts: list = []  # of the right-hand side, for each way of taking branches
+        self.event_parts: list = []
+
+    def traced(self, f, x, size):
+        """Return the slice of a function of time and state at x = [t, y]."""
+        return sliced(self.around, lambda z: f(z[0], z[1:]), x, (size,), self.name, True)
+
+    def trace(self, x):
+        """Trace the right-hand side at x = [t, y], and the event functions."""
+        self.parts.append(self.traced(self.f, x, self.start.size))
+        if not self.event_parts:
+            self.event_parts = [self.traced(g, x, 1) for g in self.functions]
+        self.leaves = [*dict.fromkeys(v for part in (*self.parts, *self.event_parts) for v in part.leaves)]
+        self.values = [_floats(plain_copy(self.around.value(v))) for v in self.leaves]
+        self.system, *others = (System(self.program(part, x), self.start.size) for part in self.parts)
+        self.system.others = others
+        if not has_fixed_jumps(self.system):
+            why = "branches on its state, so that it may jump" if others else "may jump"
+            raise NotReplayable(f"{self.name}: the right-hand side {why}, so that its steps have to be checked")
+
+    def program(self, part, x):
+        """Return the program of a function of time, state and the values that are read."""
+        listing, exact = part.joined(self.around.code.listing, self.leaves), self.around.exact
+        listing = pipeline.run("trace", listing, pipeline.Options(exact, disabled=self.around.disabled)).code
+        example = np.concatenate([np.ravel(v) for v in (x, *self.values)])
+        name = f"{self.name}: {'right-hand side' if part in self.parts else 'event'}"
+        made = Program(name, listing, Form((example,), {}), Result(Slot(0)), exact, [example])
+        made._disabled = self.around.disabled
+        return made
+
+    def appended(self, make, row, times):
+        """Append a call, and return it and its result; `make` returns it, given the number of times."""
+        plain, code = np.ascontiguousarray(plain_copy(times), dtype=float), self.around.code
+        x, found = np.concatenate([plain[:1], self.start]), None
+        if not self.parts:
+            self.trace(x)
+        while found is None:
+            call = make(plain.size)
+            try:
+                found = call(plain, self.start, *self.values)
+            except MissingBranch as missing:
+                self.trace(missing.x[: x.size])
+            except GuardError as error:
+                raise NotHere(f"{self.name}: {error}") from None
+        args: list = []
+        operands: list = []
+        code.run()
+        for value, given in zip((plain, self.start), (times, self.y0)):
+            args.append(Operand(len(operands)) if is_traced(given) else value)
+            operands += [code.output(given)] if is_traced(given) else []
+        args += [Operand(len(operands) + k) for k in range(len(self.leaves))]
+        operands += [_as_floats(code.listing, v) for v in self.leaves]
+        if operands:
+            made = ProgramCall(call, tuple(args), {}, operands, row)
+            found = self.around.called(made, (np.dtype(float), np.shape(found), None), found)
+        return call, found
+
+    def integration(self, size, **more):
+        """Return the integration with this number of times."""
+        method, options, memory = self.settings
+        shapes = [np.shape(v) for v in self.values]
+        return Integration(self.system, shapes, method, options | more, memory, size)
+
+    def states(self, times, **more):
+        """Append an integration with start, end and output times, and return the states there, of shape (T, n)."""
+        return self.appended(lambda size: self.integration(size, **more), integration_row, times)[1][0]
+
+    def events(self, times, limits, directions):
+        """Append the search for events.
+
+        Returns
+        -------
+        t_events, y_events : list of ndarray
+            For each event function its times, of shape (k,), and the states there, of shape (k, n).
+        ended_by : int or None
+            Which of them ended the integration.
+        taken : int
+            Number of output times up to the end.
+        """
+        call, found = self.appended(
+            lambda size: Events(self.integration(size), self.event_programs(times), limits, directions),
+            events_row, times,
+        )  # fmt: skip
+        roots, rates = wnp.reshape(stop_gradient(found), (2, -1))
+        t_events, y_events, first = [], [], 0
+        for g, count in zip(self.functions, call.counts):
+            found = self.event(g, times, roots[first : first + count], rates[first : first + count])
+            t_events.append(found[0])
+            y_events.append(found[1])
+            first += count
+        ended_by = [k for k, count in enumerate(call.counts) if count >= limits[k]]
+        return t_events, y_events, ended_by[0] if ended_by else None, call.taken
+
+    def event_programs(self, times):
+        """Return the programs of the event functions."""
+        x = np.concatenate([np.asarray(plain_copy(times))[:1], self.start])
+        return [self.program(part, x) for part in self.event_parts]
+
+    def event(self, g, times, roots, rates):
+        """Return the times of the events of a function, given as constants, and the states there.
+
+        A step of Newton's method from the root, which changes no number, has the derivative of the root.
+        """
+        if not len(roots):
+            return np.zeros(0), np.zeros((0, self.start.size))
+        y = self.states(wnp.concatenate([times[:2], roots]), stops_early=True)
+        values = wnp.concatenate([g(t, state) for t, state in zip(roots, y)])
+        steps = (stop_gradient(values) - values) / rates
+        slopes = wnp.stack([self.f(t, state) for t, state in zip(roots, y)])
+        return self.once(roots + steps), self.once(y + slopes * steps[:, None])
+
+    def once(self, x):
+        """Return a value without second derivatives."""
+        if not is_traced(x):
+            return x
+        code = self.around.code
+        code.run()
+        made = ProgramCall(Once(np.shape(x)), (Operand(0),), {}, [code.output(x)], once_row)
+        plain = np.ascontiguousarray(plain_copy(x))
+        return self.around.called(made, (np.dtype(float), plain.shape, None), plain)
 
 
 def _floats(x):
@@ -318,17 +460,3 @@ def _as_floats(code, v):
     strides = c_strides(shape, 16) if strides is None else strides
     low = sum(-(n - 1) * s for n, s in zip(shape, strides) if s < 0)
     return int(code.part(v, (low, (*shape, 2), (*strides, 8)), np.dtype(float)))
-
-
-def _system(around, name, part: Part, leaves, values, n):
-    """Return the right-hand side as a system, given its parameters."""
-    listing = part.joined(around.code.listing, leaves)
-    exact, disabled = around.exact, around.disabled
-    listing = pipeline.run("trace", listing, pipeline.Options(exact, disabled=disabled)).code
-    example = np.concatenate([np.ravel(x) for x in values])
-    made = Program(f"{name}: right-hand side", listing, Form((example,), {}), Result(Slot(0)), exact, [example])
-    made._disabled = disabled
-    system = System(made, n)
-    if not has_fixed_jumps(system):
-        raise NotReplayable(f"{name}: the right-hand side may jump, so that its steps have to be checked")
-    return system

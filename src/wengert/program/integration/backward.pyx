@@ -46,7 +46,9 @@ cdef class Backward(Implicit):
     cdef double alpha[ROWS]
     cdef double gamma[ROWS]
     cdef double constant[ROWS]                          # of the error
-    cdef double first
+    cdef double first, end_now, h_now
+    cdef int order_now
+    cdef const double *d_now
     cdef cnp.ndarray start
 
     def __init__(self, dict options, double memory):
@@ -69,7 +71,7 @@ cdef class Backward(Implicit):
 
         `out` has the shape (copies, len(times) - 2, states). With `keep`, what the adjoint needs is stored.
         """
-        cdef Py_ssize_t done = 0, first, n, i, size
+        cdef Py_ssize_t done = 0, first, n, i, size, count = times.shape[0] - 2
         cdef int order = 1, equal_steps = 0, last_order
         cdef double t, h, h_abs, new, c, factor, scale, safety, norm, shrink
         cdef bint is_current, has_factors = False, has_converged
@@ -152,9 +154,15 @@ cdef class Backward(Implicit):
                 equal_steps, has_factors = 0, False
             if keep:
                 self.keep_step(new, ys, Taken(last_order, order, scale, factor, h))
+            self.d_now, self.end_now, self.h_now, self.order_now = d, new, factor * h, order
+            if self.watched(t, new, ys):
+                break
             first, done = done, self.until(new, done)
             if done > first:
-                self.write(d, new, factor * h, order, first, done, doubles(out))
+                self.write(d, new, factor * h, order, doubles(times) + 2, count, first, done, doubles(out))
+                if done == count and self.stops_early:
+                    self.count += 1
+                    break
             h_abs *= factor
             t = new
             self.count += 1
@@ -272,14 +280,17 @@ cdef class Backward(Implicit):
             product *= (t - (end - h * j)) / (h * (1 + j))
             w[j] = product
 
-    cdef int write(self, const double *d, double end, double h, int order, Py_ssize_t first, Py_ssize_t last,
-                   double *out) except -1:
-        """Write the states at some times within a step, given the differences at its end."""
+    cdef int interpolate(self, double t, double *y) except -1:
+        return self.write(self.d_now, self.end_now, self.h_now, self.order_now, &t, 1, 0, 1, y)
+
+    cdef int write(self, const double *d, double end, double h, int order, const double *at, Py_ssize_t T,
+                   Py_ssize_t first, Py_ssize_t last, double *out) except -1:
+        """Write the states at some of the T times `at`, which lie within a step, given the differences at its end."""
         cdef double w[MAX_ORDER]
         cdef double x
-        cdef Py_ssize_t i, j, k, q, T = self.times.shape[0] - 2
+        cdef Py_ssize_t i, j, k, q
         for j in range(first, last):
-            self.weights(doubles(self.times)[2 + j], end, h, order, w)
+            self.weights(at[j], end, h, order, w)
             for q in range(self.copies):
                 for i in range(self.states):
                     k = q * self.states + i

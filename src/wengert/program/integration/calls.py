@@ -140,17 +140,21 @@ class Integration:
                 self._derived["is_stiff"] = True
         return self.run_by("Radau", times, start, parameters, memory)
 
-    def run_by(self, method, times, start, parameters, memory):
-        """Integrate by a method; see `run`."""
+    def run_by(self, method, times, start, parameters, memory, monitor=None):
+        """Integrate by a method; see `run`. The monitor is told of each step; see `Stepper.watched`."""
         system, primal = self.system, self.system.primal
-        y = np.empty(self.shape)
+        y = np.empty((system.copies, len(times) - 2, system.states))
         times, keeps = np.ascontiguousarray(times), memory is not None
         fields = [self.field(start, parameters)]
         stepper, is_implicit = methods.stepper(method, self.options, memory or 0.0)
         if is_implicit:
             fields.append(fields[0] if system.copies == 1 else field.Field(primal, parameters[:1]))
             fields.append(field.Jacobian(primal, parameters[:1]))
+        if monitor is not None:
+            stepper.monitor = monitor
         stepper.run(*fields, times, start, y, keeps)
+        if monitor is not None:
+            stepper.monitor = None
         for each in {id(each): each for each in fields}.values():
             each.settle(keeps)
         return stepper, y
@@ -305,6 +309,7 @@ class Integration:
         expect(type(known) is dict and known.keys() <= SOLVER_OPTIONS and all(map(_is_number, known.values())),
                "has invalid options of the solver")
         expect(options.get("sensitivity") in SENSITIVITIES, "has an unknown way of computing derivatives")
+        expect(type(options.get("stops_early")) is bool, "has an invalid option")
         expect(type(options.get("is_complex")) is bool and not (options["is_complex"] and states % 2), "has odd states")
         expect(is_number(options.get("first_step")) and is_a(float)(options.get("max_step")), "has invalid step sizes")
         expected = [(self.count,), *q * [(states,)], *q * self.shapes]

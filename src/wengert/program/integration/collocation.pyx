@@ -53,7 +53,9 @@ cdef class Collocation(Implicit):
     cdef double back[3][3]
     cdef double c[3]
     cdef double e[3]
-    cdef double mu, mu_real, mu_imag, h_before
+    cdef double mu, mu_real, mu_imag, h_before, t_now, h_now
+    cdef const double *y_now
+    cdef const double *z_now
 
     def __init__(self, module, matrix, dict options, double memory):
         cdef Py_ssize_t i, j
@@ -73,7 +75,7 @@ cdef class Collocation(Implicit):
 
         `out` has the shape (copies, len(times) - 2, states). With `keep`, what the adjoint needs is stored.
         """
-        cdef Py_ssize_t done = 0, first, i, n
+        cdef Py_ssize_t done = 0, first, i, n, count = times.shape[0] - 2
         cdef double t, h, h_abs, new, factor, safety, proposed, norm
         cdef double last_size = 0.0, last_norm = 0.0    # of the step before; 0: there is none
         cdef bint is_current = True, has_factors = False, was_rejected, has_converged, again
@@ -137,9 +139,18 @@ cdef class Collocation(Implicit):
                 factor = 1.0
             if keep:
                 self.keep_step(new, ys, z)
+            self.t_now, self.h_now, self.y_now, self.z_now = t, h, ys, z
+            if self.monitor is not None:
+                for i in range(self.size):
+                    doubles(self.work)[i] = ys[i] + z[2 * self.size + i]
+                if self.watched(t, new, doubles(self.work)):
+                    break
             first, done = done, self.until(new, done)
             if done > first:
-                self.write(t, h, ys, z, first, done, doubles(out))
+                self.write(t, h, ys, z, doubles(times) + 2, count, first, done, doubles(out))
+                if done == count and self.stops_early:
+                    self.count += 1
+                    break
             memcpy(doubles(self.before), ys, n * sizeof(double))
             for i in range(3):
                 memcpy(doubles(self.before) + (1 + i) * n, z + i * self.size, n * sizeof(double))
@@ -276,12 +287,14 @@ cdef class Collocation(Implicit):
         for i in range(3):
             w[i] = x * (self.p[i][0] + x * (self.p[i][1] + x * self.p[i][2]))
 
-    cdef int write(self, double t, double h, const double *y, const double *z, Py_ssize_t first, Py_ssize_t last,
-                   double *out) except -1:
-        """Write the states at some times within a step."""
+    cdef int interpolate(self, double t, double *y) except -1:
+        return self.write(self.t_now, self.h_now, self.y_now, self.z_now, &t, 1, 0, 1, y)
+
+    cdef int write(self, double t, double h, const double *y, const double *z, const double *at, Py_ssize_t T,
+                   Py_ssize_t first, Py_ssize_t last, double *out) except -1:
+        """Write the states at some of the T times `at`, which lie within a step."""
         cdef double w[3]
-        cdef double *at = doubles(self.times) + 2
-        cdef Py_ssize_t i, j, k, q, T = self.times.shape[0] - 2
+        cdef Py_ssize_t i, j, k, q
         for j in range(first, last):
             self.weights((at[j] - t) / h, w)
             for q in range(self.copies):

@@ -59,7 +59,10 @@ cdef class Explicit(Stepper):
     cdef Py_ssize_t stages, rows, order, power, stride
     cdef int interpolant
     cdef cnp.ndarray a, c, e3, e5, p
-    cdef double exponent
+    cdef double exponent, t_now, h_now
+    cdef const double *y_now
+    cdef const double *new_now
+    cdef double *k_now
     cdef bint is_full, refuses_stiffness
     cdef cnp.ndarray kept, slopes                   # states at the starts of steps; stages of steps
     cdef cnp.ndarray work                           # two vectors
@@ -93,7 +96,7 @@ cdef class Explicit(Stepper):
 
         `out` has the shape (copies, len(times) - 2, states). With `keep`, what the adjoint needs is stored.
         """
-        cdef Py_ssize_t done = 0, first, stiff = 0, calm = 0
+        cdef Py_ssize_t done = 0, first, stiff = 0, calm = 0, count = times.shape[0] - 2
         cdef double t, h, h_abs, new, norm, factor
         cdef bint was_rejected
         cdef cnp.ndarray y = np.array(y0, dtype=float).reshape(-1), k = np.zeros((self.rows, y.size))
@@ -134,9 +137,15 @@ cdef class Explicit(Stepper):
                         stiff = 0
             if keep:
                 self.keep_step(new, ys, ks)
+            self.t_now, self.h_now, self.y_now, self.new_now, self.k_now = t, h, ys, news, ks
+            if self.watched(t, new, news):
+                break
             first, done = done, self.until(new, done)
             if done > first:
-                self.write(t, h, ys, news, ks, first, done, doubles(out))
+                self.write(t, h, ys, news, ks, doubles(times) + 2, count, first, done, doubles(out))
+                if done == count and self.stops_early:
+                    self.count += 1
+                    break
             memcpy(ks, ks + self.stages * self.size, self.size * sizeof(double))
             memcpy(ys, news, self.size * sizeof(double))
             t = new
@@ -254,12 +263,13 @@ cdef class Explicit(Stepper):
         w[0] += h * (c[1] - c[2])
         w[self.stages] -= h * c[2]
 
-    cdef int write(self, double t, double h, const double *y, const double *new, double *k, Py_ssize_t first,
-                   Py_ssize_t last, double *out) except -1:
-        """Write the states at some times within a step."""
+    cdef int interpolate(self, double t, double *y) except -1:
+        return self.write(self.t_now, self.h_now, self.y_now, self.new_now, self.k_now, &t, 1, 0, 1, y)
+
+    cdef int write(self, double t, double h, const double *y, const double *new, double *k, const double *at,
+                   Py_ssize_t T, Py_ssize_t first, Py_ssize_t last, double *out) except -1:
+        """Write the states at some of the T times `at`, which lie within a step."""
         cdef double w[32]
-        cdef double *at = doubles(self.times) + 2
-        cdef Py_ssize_t T = self.times.shape[0] - 2
         cdef double ends[2]
         cdef double *place
         cdef Py_ssize_t i, j, r, q

@@ -18,6 +18,8 @@ cdef class Stepper:
     cdef Py_ssize_t states, copies, size, count, limit
     cdef Py_ssize_t highest         # the highest order of a tangent
     cdef cnp.ndarray rtol, atol, times, ends
+    cdef public object monitor      # told of each step, see `Stepper.watched`; or None
+    cdef bint stops_early           # whether the integration ends with the last output time
     cdef bint is_complex            # whether the states are real and imaginary parts in turn
     cdef double first_step, max_step, t0, t1, direction, smallest
     cdef Field field
@@ -31,6 +33,8 @@ cdef class Stepper:
     cdef double magnitude(self, const double *x, Py_ssize_t i) noexcept nogil
     cdef double norm(self, const double *error, const double *y, const double *new) noexcept nogil
     cdef double tangent_norm(self, const double *error, const double *y, const double *new) noexcept nogil
+    cdef bint watched(self, double t, double new, const double *y) except -1
+    cdef int interpolate(self, double t, double *y) except -1
     cdef Py_ssize_t until(self, double end, Py_ssize_t done) noexcept nogil
     cdef Py_ssize_t after(self, double start, Py_ssize_t done, Py_ssize_t step) noexcept nogil
     cdef int keep_end(self, double end) except -1

@@ -52,7 +52,8 @@ cdef class Stepper:
     ----------
     options : dict
         "rtol" and "atol", arrays of the states; "first_step", or None; "max_step"; "is_complex", whether the states are
-        the real and imaginary parts of complex ones in turn.
+        the real and imaginary parts of complex ones in turn; "stops_early", whether the integration ends with the last
+        output time.
     memory : float
         Bytes for the steps that the adjoint needs; if there are more, some are computed again.
     """
@@ -60,7 +61,7 @@ cdef class Stepper:
     def __init__(self, dict options, double memory):
         self.rtol, self.atol = options["rtol"], options["atol"]
         self.first_step, self.max_step = options["first_step"] or 0.0, options["max_step"]
-        self.is_complex = options["is_complex"]
+        self.is_complex, self.stops_early, self.monitor = options["is_complex"], options["stops_early"], None
         self.limit = <Py_ssize_t>min(memory, 1e18)
 
     cdef int set_field(self, Field field) except -1:
@@ -170,6 +171,28 @@ cdef class Stepper:
                 return INFINITY
             found = fmax(found, sqrt(total / (self.states // 2 if self.is_complex else self.states)))
         return found
+
+    cdef bint watched(self, double t, double new, const double *y) except -1:
+        """Tell the monitor of a step from t to `new`, at which the state is y; return whether the integration ends.
+
+        ``monitor(stepper, t, new, y)`` may call ``stepper.at(time)`` for times within the step.
+        """
+        cdef cnp.ndarray state
+        if self.monitor is None:
+            return False
+        state = np.empty(self.size)
+        memcpy(doubles(state), y, self.size * sizeof(double))
+        return self.monitor(self, t, new, state)
+
+    def at(self, double t):
+        """Return the state at a time within the last step."""
+        cdef cnp.ndarray state = np.empty(self.size)
+        self.interpolate(t, doubles(state))
+        return state
+
+    cdef int interpolate(self, double t, double *y) except -1:
+        """Compute the state at a time within the last step."""
+        raise NotImplementedError
 
     cdef Py_ssize_t until(self, double end, Py_ssize_t done) noexcept nogil:
         """Return how many output times lie up to `end`, given that `done` do."""
