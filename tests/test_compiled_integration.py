@@ -121,9 +121,8 @@ MATRICES = np.array([[[0, 1], [1, 0]], [[0, -1j], [1j, 0]], [[1, 0], [0, -1]]])
 
 
 def inside(x, method):
-    return solve_ivp(
-        lambda t, y: -1j * (np.tensordot(x[:3], MATRICES, 1) @ y), (0.0, 2.0), [1.0 + 0j, 0.0], method, [1.1, 2.0], **TIGHT
-    ).y
+    rate = lambda t, y: -1j * (np.tensordot(x[:3], MATRICES, 1) @ y)
+    return solve_ivp(rate, (0.0, 2.0), [1.0 + 0j, 0.0], method, [1.1, 2.0], **TIGHT).y
 
 
 def outside(x, method):

@@ -354,7 +354,7 @@ def test_jump_at_a_time_that_depends_on_parameters_raises(method, name, toleranc
 
 FIXED = {
     "jump at a fixed time": lambda a, **o: driven(lambda t, y: -a * y + (1.0 if t > 0.7 else 0.0), **o),
-    "jump of one equation": lambda a, **o: pair(lambda t, y: np.array([-(a if t > 0.7 else 1.0) * y[0], -a * y[1]]), **o),
+    "jump of one equation": lambda a, **o: pair(lambda t, y: -a * y * np.array([2 if t > 0.7 else 1, 1]), **o),
     "kink": lambda a, **o: driven(lambda t, y: -a * np.maximum(y, 0.5), **o),
     "steep": lambda a, **o: driven(lambda t, y: -a * y + np.tanh((t - a) * 1e4), **o),
 }

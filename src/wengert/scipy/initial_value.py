@@ -122,13 +122,14 @@ def solve_ivp(
     Notes
     -----
     Derivatives come from an integration of the equations with their tangents, whose error counts in the control of
-    steps, so that they keep the tolerances that the solution keeps. It is by ``"Radau"`` in place of ``"BDF"`` for up to
-    50 states, and by ``"DOP853"`` in place of ``"LSODA"``, or by ``"Radau"`` if that finds the equations stiff. A right-hand side that cannot be recorded, for example because it branches, is
-    replayed along such steps.
+    steps, so that they keep the tolerances that the solution keeps. It is by ``"Radau"`` in place of ``"BDF"`` for up
+    to 50 states, and by ``"DOP853"`` in place of ``"LSODA"``, or by ``"Radau"`` where that finds the equations stiff.
+    A right-hand side that cannot be recorded, or takes more than 16 different combinations of branches, is replayed
+    along such steps.
 
-    Compiled functions integrate without Python, except with events or dense output, or if the right-hand side may jump
-    at times that depend on values. ``"LSODA"`` is SciPy's code, which calls the compiled
-    right-hand side. They need `t_eval`, unless they read the last state only, ``y[:, -1]``.
+    Compiled functions integrate without Python, except with dense output, or if the right-hand side may jump at times
+    that depend on values. ``"LSODA"`` is SciPy's code, which calls the compiled right-hand side. The number of events
+    is part of a recording. Without `t_eval` only the last state is known, ``y[:, -1]``.
 
     References
     ----------
@@ -362,8 +363,8 @@ class _Integration:
         """Replay the steps of an integrator on traced values."""
         if self.method is BDF and self.y0.dtype.kind == "c":
             raise UnsupportedFunctionError(
-                f"{self.name}: complex solutions by BDF have no derivatives here: use RK45 or DOP853, or integrate real "
-                "and imaginary parts"
+                f"{self.name}: complex solutions by BDF have no derivatives here: use RK45 or DOP853, or integrate "
+                "real and imaginary parts"
             )
         if isinstance(solver, steps.EXPLICIT):
             solver = self.controlled(solver)
@@ -523,7 +524,8 @@ class _Integration:
         """
         low, high = sorted(self.plain_span)
         self.later_calls += 1
-        if self.later_calls <= MAX_LATER_CALLS and self.native.system is not None and low <= min(times) <= max(times) <= high:
+        is_inside = low <= min(times) and max(times) <= high
+        if self.later_calls <= MAX_LATER_CALLS and self.native.system is not None and is_inside:
             every, places = np.unique(self.direction * times, return_inverse=True)
             y = sensitivities.at_times(self, self.direction * every)[0]
             return y if np.array_equal(every, self.direction * times) else y[places]

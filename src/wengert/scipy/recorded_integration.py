@@ -84,9 +84,9 @@ def _functions_of_time(code, values):
     starting = set(code.inputs)  # x, and views that start as x does
     for v in values:
         given = operands(code, v)
-        if v in starting or code.op[v] == Op.VIEW and given[0] in starting and _is_start(code, v):
+        if v in starting or (code.op[v] == Op.VIEW and given[0] in starting and _is_start(code, v)):
             starting.add(v)
-        if v not in code.inputs and all(w in found or w in starting and _is_first(code, v) for w in given):
+        if v not in code.inputs and all(w in found or (w in starting and _is_first(code, v)) for w in given):
             found.add(v)
     return found
 
@@ -296,6 +296,7 @@ def stepper_options(name: str, call: dict, n: int, is_complex: bool) -> dict:
     tolerances["atol"] = np.repeat(np.broadcast_to(atol, n), each)
     sizes = {"first_step": None if first is None else float(first), "max_step": float(most)}
     others = {"solver": solver, "is_complex": is_complex, "sensitivity": sensitivity, "stops_early": False}
+    others["is_rough"] = False
     return {**tolerances, **sizes, **others}
 
 

@@ -92,7 +92,8 @@ class Native:
     def __init__(self, integration: Any, times: np.ndarray):
         method = integration.method.__name__
         self.method = methods.SWITCHING if method == "LSODA" else method
-        self.span, self.memory, self.system, self.is_continuous = integration.plain_span, integration.memory, None, False
+        self.span, self.memory = integration.plain_span, integration.memory
+        self.system, self.is_continuous = None, False
         abstracted = Abstracted(integration.fun, integration.args)
         y, values = integration.initial_state, abstracted.take()
         kinds = [var.as_numpy(x).dtype for x in (y, *values)]
@@ -100,7 +101,8 @@ class Native:
         self.states = np.size(y)
         if any(kind not in (_FLOAT, _COMPLEX) for kind in kinds) or not self.states:
             return
-        if self.method not in methods.EXPLICIT and (self.states > MAX_STATES or self.is_complex and method == "LSODA"):
+        is_large = self.method not in methods.EXPLICIT and self.states > MAX_STATES
+        if is_large or (self.is_complex and method == "LSODA"):
             return
         operands = [pairs(x) if kind == _COMPLEX else x for x, kind in zip(values, kinds[1:])]
         self.y, self.p = pairs(y) if self.is_complex else y, joined(operands) if values else np.zeros(0)

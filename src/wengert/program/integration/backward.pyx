@@ -14,7 +14,7 @@ Shampine and Reichelt (1997), The MATLAB ODE Suite, section 2. doi:10.1137/S1064
 
 cimport numpy as cnp
 from cpython.exc cimport PyErr_CheckSignals
-from libc.math cimport fabs, fmax, fmin, isfinite, pow, sqrt
+from libc.math cimport fabs, fmax, fmin, isfinite, pow
 from libc.string cimport memcpy, memset
 
 from wengert.program.integration.factor cimport Factor
@@ -309,6 +309,8 @@ cdef class Backward(Implicit):
         cdef const Py_ssize_t *levels = <const Py_ssize_t *>cnp.PyArray_DATA(self.field.levels)
         cdef double *f = doubles(self.work) + 3 * self.size
         cdef double *b = f + self.size                  # the tangents of an order
+        if self.is_rough and self.push_roughly(t, c, predicted, psi, y, change):
+            return 0
         self.jacobian.slopes(t, y)
         self.factorise(self.exact, self.jacobian.at_values, c)
         for level in range(1, self.highest + 1):
@@ -331,6 +333,31 @@ cdef class Backward(Implicit):
         for k in range(n, self.size):
             change[k] = y[k] - predicted[k]
         return 0
+
+    cdef bint push_roughly(self, double t, double c, const double *predicted, const double *psi, double *y,
+                           double *change) except -1:
+        """Compute a tangent by the factors of the Newton iterations, to their tolerance; return whether they converge.
+
+        That is enough to control the step.
+        """
+        cdef Py_ssize_t k, n = self.states
+        cdef double *f = doubles(self.work) + 3 * self.size
+        cdef double norm, last_norm = -1.0
+        memset(f, 0, n * sizeof(double))
+        memcpy(y + n, predicted + n, n * sizeof(double))
+        for _ in range(MAX_ITERATIONS):
+            self.field.value(t, y, f)
+            for k in range(n, 2 * n):
+                f[k] = predicted[k] - psi[k] + c * f[k] - y[k]
+            self.lu.solve(f + n, False)
+            norm = self.tangent_norm(f, predicted, predicted)
+            for k in range(n, 2 * n):
+                y[k] += f[k]
+                change[k] = y[k] - predicted[k]
+            if norm == 0 or 0 <= last_norm and norm < last_norm and norm * norm / (last_norm - norm) < self.tolerance:
+                return True
+            last_norm = norm
+        return False
 
     cdef int keep_step(self, double end, const double *y, Taken step) except -1:
         """Store a step: its end, the state there, its order, and the changes of its size."""

@@ -228,6 +228,16 @@ class Integration:
             self._derived[key] = Integration(self.system.pushed(count), self.shapes, *options)
         return self._derived[key]
 
+    def controlled(self) -> Integration:
+        """Return the integration of the system with one tangent that only controls the steps."""
+        if "controlled" not in self._derived:
+            made = self.pushed()
+            options = made.options | {"is_rough": True}
+            self._derived["controlled"] = Integration(
+                made.system, made.shapes, made.method, options, made.memory, made.count
+            )
+        return self._derived["controlled"]
+
     @property
     def shape(self) -> tuple:
         """Shape of the result."""
@@ -309,7 +319,8 @@ class Integration:
         expect(type(known) is dict and known.keys() <= SOLVER_OPTIONS and all(map(_is_number, known.values())),
                "has invalid options of the solver")
         expect(options.get("sensitivity") in SENSITIVITIES, "has an unknown way of computing derivatives")
-        expect(type(options.get("stops_early")) is bool, "has an invalid option")
+        for key in ("stops_early", "is_rough"):
+            expect(type(options.get(key)) is bool, f"has an invalid {key}")
         expect(type(options.get("is_complex")) is bool and not (options["is_complex"] and states % 2), "has odd states")
         expect(is_number(options.get("first_step")) and is_a(float)(options.get("max_step")), "has invalid step sizes")
         expected = [(self.count,), *q * [(states,)], *q * self.shapes]
@@ -351,7 +362,7 @@ class Steps:
         both = [field.with_random_direction(x) for x in (start, parameters)]
         for x, own in zip(both, (mask[:n], mask[n:])):
             x[1] *= own
-        self.stepper, _ = integration.pushed().run(times, *both, integration.memory)
+        self.stepper, _ = integration.controlled().run(times, *both, integration.memory)
         self.stepper.narrow(field.Field(self.system, parameters))
 
     @property
@@ -375,7 +386,8 @@ class Adjoint:
 
     def __init__(self, integration: Integration, active: tuple):
         self.integration, self.active = integration, active
-        self.__name__ = self.__qualname__ = "adjoint of solve_ivp"
+        is_forward = integration.is_forward(integration.active_places(active).size)
+        self.__name__ = self.__qualname__ = f"{'tangents' if is_forward else 'adjoint'} of solve_ivp"
 
     def tiered(self, tier: str) -> Adjoint:
         """Return the call for a tier of the VM."""

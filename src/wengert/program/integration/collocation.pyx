@@ -27,6 +27,7 @@ cnp.import_array()
 
 cdef enum:
     MAX_ITERATIONS = 6
+    MIN_ROUGH = 15              # states from which on iterations for a tangent are faster than a factorisation
 
 cdef double MIN_FACTOR = 0.2, MAX_FACTOR = 10.0         # SciPy's, of the next step size
 
@@ -188,7 +189,6 @@ cdef class Collocation(Implicit):
         cdef double *dw = w + 3 * size
         cdef double *f = w + 6 * size
         cdef double *near = w + 9 * size
-        cdef double *pairs = w + 10 * size              # complex numbers
         cdef const double *last = doubles(self.before)
         cdef double weights[3]
         cdef double x, norm = 0.0, last_norm = -1.0
@@ -210,15 +210,7 @@ cdef class Collocation(Implicit):
                 for j in range(n):
                     if not isfinite(f[i * size + j]):
                         return False
-            self.change(self.to, f, dw)
-            for j in range(n):
-                dw[j] -= self.mu / h * w[j]
-                pairs[2 * j] = dw[size + j] - (self.mu_real * w[size + j] - self.mu_imag * w[2 * size + j]) / h
-                pairs[2 * j + 1] = dw[2 * size + j] - (self.mu_real * w[2 * size + j] + self.mu_imag * w[size + j]) / h
-            self.single.solve(dw, False)
-            self.pair.solve(pairs, False)
-            for j in range(n):
-                dw[size + j], dw[2 * size + j] = pairs[2 * j], pairs[2 * j + 1]
+            self.correct(h, f, w, dw)
             norm = 0.0
             for i in range(3):
                 x = self.norm(dw + i * size, y, NULL)
@@ -237,6 +229,20 @@ cdef class Collocation(Implicit):
                 return True
             last_norm = norm
         return False
+
+    cdef void correct(self, double h, const double *f, const double *w, double *dw) noexcept nogil:
+        """Compute the correction of the stages in the other basis, from the slopes at the stages."""
+        cdef double *pairs = <double *>cnp.PyArray_DATA(self.work) + 10 * self.size     # complex numbers
+        cdef Py_ssize_t j, n = self.states, size = self.size
+        self.change(self.to, f, dw)
+        for j in range(n):
+            dw[j] -= self.mu / h * w[j]
+            pairs[2 * j] = dw[size + j] - (self.mu_real * w[size + j] - self.mu_imag * w[2 * size + j]) / h
+            pairs[2 * j + 1] = dw[2 * size + j] - (self.mu_real * w[2 * size + j] + self.mu_imag * w[size + j]) / h
+        self.single.solve(dw, False)
+        self.pair.solve(pairs, False)
+        for j in range(n):
+            dw[size + j], dw[2 * size + j] = pairs[2 * j], pairs[2 * j + 1]
 
     cdef void change(self, double[3] *matrix, const double *x, double *found) noexcept nogil:
         """Multiply three vectors of states by a matrix."""
@@ -331,6 +337,8 @@ cdef class Collocation(Implicit):
         cdef double *b = doubles(self.work)             # three stages of each tangent of an order
         cdef double *near = b + 3 * size
         cdef double *f = near + size
+        if self.is_rough and n >= MIN_ROUGH and self.push_roughly(t, h, y, z):
+            return 0
         self.linearise(t, h, y, z)
         for level in range(1, self.highest + 1):
             for q in range(1, self.copies):
@@ -356,6 +364,38 @@ cdef class Collocation(Implicit):
                         memcpy(z + i * size + q * n, b + 3 * n * count + i * n, n * sizeof(double))
                     count += 1
         return 0
+
+    cdef bint push_roughly(self, double t, double h, const double *y, double *z) except -1:
+        """Compute a tangent by the factors of the Newton iterations, to their tolerance; return whether they converge.
+
+        That is enough to control the step.
+        """
+        cdef Py_ssize_t i, k, n = self.states, size = self.size
+        cdef double *w = doubles(self.work)
+        cdef double *dw = w + 3 * size
+        cdef double *f = w + 6 * size
+        cdef double *near = w + 9 * size
+        cdef double norm, last_norm = -1.0
+        memset(w, 0, 3 * size * sizeof(double))
+        for i in range(3):
+            memset(z + i * size + n, 0, n * sizeof(double))
+        for _ in range(MAX_ITERATIONS):
+            for i in range(3):
+                for k in range(size):
+                    near[k] = y[k] + z[i * size + k]
+                self.field.value(t + self.c[i] * h, near, f + i * size)
+            self.correct(h, f + n, w + n, dw + n)
+            norm = 0.0
+            for i in range(3):
+                norm += self.tangent_norm(dw + i * size, y, y) ** 2
+                for k in range(n, 2 * n):
+                    w[i * size + k] += dw[i * size + k]
+            norm = sqrt(norm / 3.0)
+            self.change(self.back, w + n, z + n)
+            if norm == 0 or 0 <= last_norm and norm < last_norm and norm * norm / (last_norm - norm) < self.tolerance:
+                return True
+            last_norm = norm
+        return False
 
     cdef int keep_step(self, double end, const double *y, const double *z) except -1:
         """Store a step: its end, the state at its start, and its stages."""

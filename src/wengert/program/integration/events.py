@@ -134,7 +134,7 @@ class _Watch:
         roots = []
         for k, (old, now, sign) in enumerate(zip(before, self.g, self.events.directions)):
             rises, falls = old <= 0 <= now, old >= 0 >= now
-            if rises and sign >= 0 or falls and sign <= 0:
+            if (rises and sign >= 0) or (falls and sign <= 0):
                 roots.append((self.root(stepper, k, t, new), k, max(abs(old), abs(now))))
         roots.sort(reverse=new < t)
         for time, k, size in roots:

@@ -19,6 +19,7 @@ cdef class Stepper:
     cdef Py_ssize_t highest         # the highest order of a tangent
     cdef cnp.ndarray rtol, atol, times, ends
     cdef public object monitor      # told of each step, see `Stepper.watched`; or None
+    cdef bint is_rough              # whether a single tangent is there for the control of steps only
     cdef bint stops_early           # whether the integration ends with the last output time
     cdef bint is_complex            # whether the states are real and imaginary parts in turn
     cdef double first_step, max_step, t0, t1, direction, smallest

@@ -53,7 +53,7 @@ cdef class Stepper:
     options : dict
         "rtol" and "atol", arrays of the states; "first_step", or None; "max_step"; "is_complex", whether the states are
         the real and imaginary parts of complex ones in turn; "stops_early", whether the integration ends with the last
-        output time.
+        output time; "is_rough", whether there is a single tangent, for the control of steps only.
     memory : float
         Bytes for the steps that the adjoint needs; if there are more, some are computed again.
     """
@@ -62,6 +62,7 @@ cdef class Stepper:
         self.rtol, self.atol = options["rtol"], options["atol"]
         self.first_step, self.max_step = options["first_step"] or 0.0, options["max_step"]
         self.is_complex, self.stops_early, self.monitor = options["is_complex"], options["stops_early"], None
+        self.is_rough = options["is_rough"]
         self.limit = <Py_ssize_t>min(memory, 1e18)
 
     cdef int set_field(self, Field field) except -1:
