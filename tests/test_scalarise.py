@@ -1,5 +1,7 @@
 """Scalarisation of small arrays: same values and derivatives, and code without arrays."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import special
@@ -421,3 +423,59 @@ def test_cost_estimate_of_loop_is_proportional_to_steps():
     x = np.ones(2000)
     few, many = (wg.record(lambda x, count=count: steps(x, count), x)._estimated_time for count in (200, 400))
     assert 1.8 < many / few < 2.2
+
+
+#: functions whose calls on small arrays become scalars even where a program consists of nothing else
+SHORT = {
+    "norm": lambda x: np.linalg.norm(x),
+    "mean": lambda x: np.mean(x),
+    "var": lambda x: np.var(x),
+    "std with ddof": lambda x: np.std(x, ddof=1) if x.size > 1 else np.std(x),
+    "var along an axis": lambda x: np.sum(np.var(np.stack([x, x**2]), axis=1) * [1.0, -2.0]),
+    "prod": lambda x: np.prod(x),
+    "max": lambda x: np.max(x) * np.min(x),
+    "cumsum": lambda x: np.sum(np.cumsum(x)[: x.size // 2 + 1] ** 2),
+    "cumprod along an axis": lambda x: np.sum(np.cumprod(np.stack([x, x + 1.0]), axis=0)[1] ** 2),
+    "clip": lambda x: np.sum(np.clip(x, 0.8, 1.5) * x),
+    "einsum": lambda x: np.einsum("i,i->", x, x),
+    "einsum without arrow": lambda x: np.einsum("i,j,ij", x, x[::-1], np.outer(np.arange(x.size) + 1.0, x)),
+    "cross": lambda x: np.sum(np.cross(x[:3], x[-3:]) * [1.0, 2.0, 3.0]),
+    "trace": lambda x: np.trace(np.outer(x, x)),
+}
+
+
+@pytest.mark.parametrize("n", [3, 5, 7])
+@pytest.mark.parametrize("name", SHORT)
+def test_short_programs_of_small_arrays_have_no_calls(name, n):
+    f, x = SHORT[name], np.cos(np.arange(float(n))) + 1.3
+    program = wg.record(f, x)
+    for at in (x, x[::-1].copy()):
+        np.testing.assert_allclose(program(at), f(at), rtol=1e-12)
+        np.testing.assert_allclose(program.grad()(at), wg.grad(f, at), rtol=1e-11, atol=1e-13)
+    assert Op.CALL not in program._lowered_ir().op
+    assert Op.CALL not in program.grad()._lowered_ir().op
+
+
+@pytest.mark.parametrize("name", ["norm", "mean", "var", "std with ddof", "prod", "max"])
+def test_reductions_of_up_to_64_elements_have_no_calls(name):
+    f = SHORT[name]
+    for n in (40, 64):
+        x = np.cos(np.arange(float(n))) + 1.3
+        program = wg.record(f, x)
+        np.testing.assert_allclose(program(x), f(x), rtol=1e-12)
+        np.testing.assert_allclose(program.grad()(x), wg.grad(f, x), rtol=1e-11, atol=1e-13)
+        assert Op.CALL not in program._lowered_ir().op
+
+
+def test_lengths_of_one_in_einsum():
+    A, x = np.ones((1, 3)), np.array([1.0, 2.0, 4.0])
+    program = wg.record(lambda x: np.sum(np.einsum("ij,ik->jk", A, x[:, None])), x)
+    assert program(x) == 21.0
+    np.testing.assert_array_equal(program.grad()(x), np.full(3, 3.0))
+
+
+def test_variance_without_degrees_of_freedom():
+    x = np.array([1.0, 2.0])
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        assert wg.record(lambda x: np.var(x, ddof=2), x)(x) == np.var(x, ddof=2) == np.inf
