@@ -528,11 +528,17 @@ def label_letters(labels):
     return "".join("..." if label is Ellipsis else string.ascii_letters[label] for label in labels)
 
 
+@lru_cache(maxsize=1024)
+def split_subscripts(subscripts):
+    """Return the subscripts of operands, and of the result or None if they are implicit."""
+    inputs, arrow, output = subscripts.replace(" ", "").partition("->")
+    return inputs.split(","), output if arrow else None
+
+
 def einsum_form(args):
     """Return the subscripts of operands and result (None if implicit) and the operands, for either calling form."""
     if isinstance(args[0], str):
-        inputs, arrow, output = args[0].replace(" ", "").partition("->")
-        return inputs.split(","), output if arrow else None, list(args[1:])
+        return *split_subscripts(args[0]), list(args[1:])
     count = len(args) // 2
     output = label_letters(args[-1]) if len(args) % 2 else None
     return [label_letters(args[2 * i + 1]) for i in range(count)], output, list(args[0 : 2 * count : 2])
@@ -571,12 +577,17 @@ def expand_ellipses(inputs, output, ndims, lead):
 #: Limits on direct sums, below which they are cheaper than the search for a contraction order: the elements of two
 #: operands, and the terms of a sum of products of more.
 MAX_DIRECT_SIZE, MAX_DIRECT_TERMS = 4096, 10_000
+#: three operands with so few elements have fewer terms than that
+FEW = 64
 
 
 def is_direct(inputs, operands):
     """Return whether a sum of products is evaluated directly, term by term."""
-    if len(operands) <= 2:
-        return sum(map(np.size, operands)) <= MAX_DIRECT_SIZE
+    count = 0
+    for x in operands:
+        count += x.size if type(x) is np.ndarray else np.size(x)
+    if len(operands) <= 2 or (len(operands) == 3 and count <= FEW):
+        return count <= MAX_DIRECT_SIZE
     sizes: dict = {}
     for letters, x in zip(inputs, operands):
         sizes.update(zip(letters, np.shape(x)))
@@ -610,20 +621,34 @@ def einsum_wrt(i, ybar, y, *args, optimize=False, dtype=None, order="K", casting
     """
     inputs, output, first, operands = einsum_letters(args, leading(ybar, y))
     i = einsum_place(i, args)
-    own, x = inputs[i], operands[i]
-    others = [k for k in range(len(inputs)) if k != i]
-    known = set(output).union(*(inputs[k] for k in others))
-    unique = "".join(dict.fromkeys(own))
-    kept = "".join(c for c in unique if c in known)
-    z = strong_einsum(
-        [first + output] + [inputs[k] for k in others], first + kept, [ybar] + [operands[k] for k in others]
-    )
-    alone = tuple(len(first) + j for j, c in enumerate(unique) if c not in known)
+    letters, kept, alone, is_diagonal = contraction_without(tuple(inputs), output, first, i)
+    z = strong_einsum(letters, kept, [ybar, *operands[:i], *operands[i + 1 :]])
     if alone:
         z = np.expand_dims(z, alone)
-    if unique == own:
-        return unbroadcast(z, x, len(first))
-    return on_diagonals(z, own, x, len(first))
+    if is_diagonal:
+        return on_diagonals(z, inputs[i], operands[i], len(first))
+    return unbroadcast(z, operands[i], len(first))
+
+
+@lru_cache(maxsize=1024)
+def contraction_without(inputs, output, first, i):
+    """Return how the cotangent is contracted with all operands but operand i.
+
+    Returns
+    -------
+    letters, kept : tuple of str, str
+        Subscripts of the cotangent and of the other operands, and of the result.
+    alone : tuple of int
+        Axes of operand i that are missing in the result.
+    is_diagonal : bool
+        Whether operand i has a letter twice.
+    """
+    own, others = inputs[i], inputs[:i] + inputs[i + 1 :]
+    known = set(output).union(*others)
+    unique = "".join(dict.fromkeys(own))
+    alone = tuple(len(first) + j for j, c in enumerate(unique) if c not in known)
+    kept = first + "".join(c for c in unique if c in known)
+    return (first + output, *others), kept, alone, unique != own
 
 
 def on_diagonals(z, own, x, lead):
