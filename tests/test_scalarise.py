@@ -441,6 +441,8 @@ SHORT = {
     "einsum without arrow": lambda x: np.einsum("i,j,ij", x, x[::-1], np.outer(np.arange(x.size) + 1.0, x)),
     "cross": lambda x: np.sum(np.cross(x[:3], x[-3:]) * [1.0, 2.0, 3.0]),
     "trace": lambda x: np.trace(np.outer(x, x)),
+    "interp": lambda x: np.interp(x[0], np.arange(x.size) / 2.0, x**2),
+    "interp at several points": lambda x: np.sum(np.interp(x[:3], [0.5, 1.0, 1.4, 2.5], [1.0, 3.0, -1.0, 2.0])),
 }
 
 

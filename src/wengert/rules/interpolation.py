@@ -145,6 +145,7 @@ structural(
     stacked=True,
     dependence=Elementwise(1),
     taylor=PIECEWISE_LINEAR,
+    scalars="interp",
     continuous=lambda x, xp, fp, *ends, **options: not options and all(end is None for end in ends),
 )
 

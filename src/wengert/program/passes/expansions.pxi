@@ -185,6 +185,39 @@ def expand_einsum(Scalariser self, i, call):
     return found
 
 
+def expand_interp(Scalariser self, i, call):
+    """Expand linear interpolation in a small table at constant places, as a selection among its intervals."""
+    if call.kwargs or any([end is not None for end in call.args[3:]]):
+        return None
+    points, places, values = [self.factor(call, x) if k != 1 else x for k, x in enumerate(call.args[:3])]
+    if points is None or values is None or type(places) is not np.ndarray or places.dtype != FLOAT:
+        return None
+    (shape, points), (_, values), n = points, values, places.size
+    if n < 2 or math.prod(shape) * n > MAX_PRODUCTS or not (np.diff(places) > 0).all() or np.isinf(places).any():
+        return None
+    lines, values = [], values()
+    at = [self.found.constant(x) for x in places.tolist()]
+    for k in range(n - 1):
+        rise, width = self.subtract(values[k + 1], values[k]), self.found.constant(places[k + 1] - places[k])
+        lines.append(emit(self.found, WG_DIVIDE, rise, width, -1, SCALAR))
+    return [interpolated(self, x, at, values, lines) for x in points()]
+
+
+def interpolated(Scalariser self, x, at, values, slopes):
+    """Emit the interpolant at x, which has the slope of the interval on the right at a place of the table."""
+    found = -1
+    for k, slope in enumerate(slopes):
+        here = emit(self.found, WG_ADD, self.multiply(slope, self.subtract(x, at[k])), values[k], -1, SCALAR)
+        if k:
+            is_after = emit(self.found, GREATER_EQUAL, x, at[k], -1, FLAG)
+            here = emit(self.found, SELECT, is_after, here, found, SCALAR)
+        found = here
+    for op, end in ((LESS, 0), (GREATER, -1)):
+        is_outside = emit(self.found, op, x, at[end], -1, FLAG)
+        found = emit(self.found, SELECT, is_outside, values[end], found, SCALAR)
+    return found
+
+
 def expand_trace(Scalariser self, i, call):
     """Expand the trace of a matrix."""
     found = self.factor(call, call.args[0], False, MAX_REDUCED)
@@ -460,6 +493,7 @@ cdef dict EXPANSIONS = {
     "cumsum": accumulation_rule("add"),
     "cumprod": accumulation_rule("multiply"),
     "einsum": expand_einsum,
+    "interp": expand_interp,
     "trace": expand_trace,
     "max": reduction_rule(fold_left_by("maximum"), 3),
     "min": reduction_rule(fold_left_by("minimum"), 3),
