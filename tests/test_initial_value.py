@@ -344,6 +344,20 @@ MOVING = {
 }
 
 
+@pytest.mark.parametrize("derivative", [wg.derivative, lambda f, x: wg.compile(wg.grad(f))(x)])
+@pytest.mark.parametrize("solver", ["odeint", "LSODA"])
+def test_short_pulses_are_not_stepped_over(solver, derivative):
+    """The step size is limited to the length of a pulse, in derivatives too."""
+
+    def dosed(dose):
+        f = lambda t, y: [dose * (1.0 if 30.0 < t < 30.1 else 0.0)]
+        if solver == "odeint":
+            return odeint(f, [0.0], [0.0, 50.0], tfirst=True, hmax=0.05, mxstep=5000, atol=1e-6)[-1, 0]
+        return solve_ivp(f, (0.0, 50.0), [0.0], solver, t_eval=[50.0], max_step=0.05).y[0, -1]
+
+    assert derivative(dosed, 2.0) == pytest.approx(0.1, rel=1e-2)
+
+
 @pytest.mark.parametrize("tolerances", [{}, {"rtol": 1e-8, "atol": 1e-10}], ids=["loose", "tight"])
 @pytest.mark.parametrize("name", MOVING)
 @pytest.mark.parametrize("method", METHODS)

@@ -216,6 +216,7 @@ def odeint(func: Callable, y0: Any, t: Any, args: tuple = (), *others: Any, **op
     times, args = vector(t), tuple(args) if isinstance(args, tuple) else (args,)
     tolerances = {key: 1.49012e-8 if options[key] is None else options[key] for key in ("rtol", "atol")}
     call = {"t_eval": None, "events": None, "dense_output": False, "vectorized": False, "args": args, **tolerances}
+    call["max_step"] = options["hmax"] or np.inf
     if is_recorded() and not (options["Dfun"] or options["full_output"] or options["tcrit"]):
         f = right_hand_side(func, args, False, not options["tfirst"])
         given = call | {"t_eval": times[1:], "solver": {key: options[key] for key in SOLVER_OPTIONS}}
