@@ -77,8 +77,16 @@ def replace_small_arrays(Listing code, double share=math.inf, bint to_run=False)
 
 cdef bint is_expanded(call, bint to_run) except -1:
     """Return whether there is a rule that replaces a call by scalars, which saves a Python call."""
-    word = None if call.row is None else call.row.scalars
+    word = expanded_word(call)
     return word in EXPANSIONS or to_run and word in EXPANSIONS_TO_RUN
+
+
+cdef object expanded_word(call):
+    """Return the name of the rule that expands a call; None where a function of Python's library computes the value.
+
+    The ``sum`` of floats, for example, compensates rounding errors, and has the derivative of ``np.sum``.
+    """
+    return None if call.row is None or hasattr(call.compute, "is_kernel") else call.row.scalars
 
 
 cdef list element_offsets(tuple type):
@@ -364,7 +372,8 @@ cdef class Scalariser:
         call = self.code.calls[self.code.as_[i]]
         if call.row is None or self.dtype(i) != (BOOL if call.row.scalars in ("any", "all") else FLOAT):
             return False
-        made = EXPANSIONS.get(call.row.scalars) or (EXPANSIONS_TO_RUN.get(call.row.scalars) if self.to_run else None)
+        word = expanded_word(call)
+        made = EXPANSIONS.get(word) or (EXPANSIONS_TO_RUN.get(word) if self.to_run else None)
         if made is not None:
             found = made(self, i, call)
         else:
