@@ -23,7 +23,8 @@ from wengert.core.operands.var import holds_traced, is_traced
 from wengert.core.rebind.rebind import rebound
 from wengert.errors import GuardError
 from wengert.implicit.recorded import sliced
-from wengert.program.integration.calls import Integration, integration_row
+from wengert.program.integration.builder import integration_row
+from wengert.program.integration.calls import Integration
 from wengert.program.integration.events import Events, Once, events_row, once_row
 from wengert.program.integration.methods import EXPLICIT, IMPLICIT
 from wengert.program.integration.system import MissingBranch, System

@@ -22,15 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from wengert import registry
 from wengert.errors import GuardError
-from wengert.program.derivatives import NotDerivable
-from wengert.program.integration import field, methods
+from wengert.program.integration import field, methods, sweeps
+from wengert.program.integration.builder import Builder, adjoint_row, moved_row
 from wengert.program.integration.system import MissingBranch, System
 from wengert.program.ir.call import Call, Operand, perturbed
-from wengert.program.ir.ir import Listing, c_strides
-from wengert.program.ir.opcode_table import OPCODES
-from wengert.program.ir.opcodes import Op
+from wengert.program.ir.ir import Listing
 from wengert.program.ir.verify import Verifier, check_fields, expect, is_a, is_count
 
 _FLOAT = np.dtype(float)
@@ -48,10 +45,8 @@ MAX_FORWARD, MAX_FORWARD_IMPLICIT = 4, 1
 #: bytes of steps that are kept after an adjoint, for others with the same operands
 MAX_KEPT = 16_000_000
 
-
 #: further options of `odeint`
 SOLVER_OPTIONS = {"h0", "hmax", "hmin", "ixpr", "mxstep", "mxhnil", "mxordn", "mxords"}
-
 
 #: how adjoints are computed; see `wengert.scipy.integrate.solve_ivp`
 SENSITIVITIES = ("auto", "forward", "discrete")
@@ -172,7 +167,7 @@ class Integration:
         kept = self._kept.pop() if self._kept else None  # another thread then finds none
         if kept is None or kept[:4] != known:
             places = self.active_places(active)
-            made = Tangents if self.is_forward(places.size) else Steps
+            made = sweeps.Tangents if self.is_forward(places.size) else sweeps.Steps
             kept = (*known, made(self, times, start, parameters, places))
         if kept[4].nbytes <= MAX_KEPT:
             self._kept[:] = [kept]
@@ -228,6 +223,10 @@ class Integration:
             self._derived[key] = Integration(self.system.pushed(count), self.shapes, *options)
         return self._derived[key]
 
+    def moved(self, what: str) -> Moved:
+        """Return the call for derivatives in the times; see `Moved`."""
+        return Moved(self, what)
+
     def controlled(self) -> Integration:
         """Return the integration of the system with one tangent that only controls the steps."""
         if "controlled" not in self._derived:
@@ -252,7 +251,7 @@ class Integration:
 
     def tangent(self, call: Call, moved: list, known: list) -> Listing:
         """Return the IR of the tangent; see `wengert.program.ir.call.is_solution`."""
-        made = _Builder(self, call, 0)
+        made = Builder(self, call, 0)
         directions = [made.input_like(j) for j in moved]
         y = made.input(self.shape)
         made.take_operands()
@@ -261,14 +260,14 @@ class Integration:
 
     def adjoints(self, call: Call, wanted: list, known: list) -> Listing:
         """Return the IR of the adjoints; see `wengert.program.ir.call.is_solution`."""
-        made = _Builder(self, call, 0)
+        made = Builder(self, call, 0)
         g, y = made.input(self.shape), made.input(self.shape)
         made.take_operands()
         adjoint = self.adjoint(made.active(wanted))
         found = made.called(adjoint, [g, *made.arguments], adjoint_row, (self.size,))
         outputs = made.parts_of(found, wanted)
         if call.args[0] in map(Operand, wanted):
-            times = made.called(Moved(self, "adjoint"), [found, g, y, *made.arguments], moved_row, (self.count,))
+            times = made.called(self.moved("adjoint"), [found, g, y, *made.arguments], moved_row, (self.count,))
             outputs[wanted.index(call.args[0].position)] = times
         made.finish(outputs)
         return made.code
@@ -280,7 +279,7 @@ class Integration:
         batched = {k for k, x in enumerate(call.args) if type(x) is Operand and is_batched[x.position]}
         if self.system.directions != (1,) or not batched <= of_tangent:
             return None
-        made = _Builder(self, call, 0)
+        made = Builder(self, call, 0)
         made.take_operands(is_batched, count)
         rows = {k: made.rows(k, count, k in batched) for k in of_tangent}
         arguments = [*made.arguments[:2], *rows[2], *made.arguments[3 : 3 + m]]
@@ -332,52 +331,6 @@ class Integration:
         expect(args[0] is not None, "has no times")
 
 
-class Tangents:
-    """Tangents of an integration in some of its initial states and parameters, for adjoints."""
-
-    def __init__(self, integration, times, start, parameters, places):
-        directions, n = np.zeros((places.size, integration.size)), integration.system.states
-        directions[np.arange(places.size), places] = 1.0
-        starts, own = np.concatenate([start, directions[:, :n]]), np.concatenate([parameters, directions[:, n:]])
-        y = integration.pushed(places.size).run(times, starts, own, None)[1] if places.size else np.zeros((1, 1))
-        self.tangents, self.places, self.size, self.nbytes = y[1:], places, integration.size, y.nbytes
-
-    def adjoint(self, g):
-        """Return the adjoints of initial states and parameters, given that of the result."""
-        found = np.zeros(self.size)
-        found[self.places] = np.tensordot(self.tangents, g[0], 2) if self.places.size else 0.0
-        return found
-
-
-class Steps:
-    """Steps of an integration for adjoints, controlled by a tangent too, in a random direction if there is none."""
-
-    def __init__(self, integration, times, start, parameters, places):
-        self.system, self.parameters = integration.system, parameters
-        if self.system.copies > 1:
-            self.stepper, _ = integration.run(times, start, parameters, integration.memory)
-            return
-        mask, n = np.zeros(integration.size), self.system.states
-        mask[places] = 1.0
-        both = [field.with_random_direction(x) for x in (start, parameters)]
-        for x, own in zip(both, (mask[:n], mask[n:])):
-            x[1] *= own
-        self.stepper, _ = integration.controlled().run(times, *both, integration.memory)
-        self.stepper.narrow(field.Field(self.system, parameters))
-
-    @property
-    def nbytes(self):
-        """Bytes of the steps."""
-        return self.stepper.nbytes
-
-    def adjoint(self, g):
-        """Return the adjoints of initial states and parameters, given that of the result."""
-        pullback = field.Pullback(self.system, self.parameters)
-        found = self.stepper.adjoint(pullback, g)
-        pullback.settle()
-        return np.concatenate([found, pullback.parameters.ravel()])
-
-
 class Adjoint:
     """Call that returns F^T g, of shape (copies * (states + parameters),): its arguments are g, and those of F.
 
@@ -401,7 +354,7 @@ class Adjoint:
 
     def tangent(self, call: Call, moved: list, known: list) -> Listing:
         """Return the IR of the tangent; see `wengert.program.ir.call.is_solution`."""
-        made = _Builder(self.integration, call, 1)
+        made = Builder(self.integration, call, 1)
         made.refuse_times(moved)
         directions = dict(zip(moved, [made.input_like(j) for j in moved]))
         made.input((self.integration.size,))
@@ -414,7 +367,7 @@ class Adjoint:
 
     def adjoints(self, call: Call, wanted: list, known: list) -> Listing:
         """Return the IR of the adjoints; see `wengert.program.ir.call.is_solution`."""
-        made = _Builder(self.integration, call, 1)
+        made = Builder(self.integration, call, 1)
         made.refuse_times(wanted)
         w = made.input((self.integration.size,))
         made.input((self.integration.size,))
@@ -495,169 +448,3 @@ class Moved:
 
 #: number of arguments of `Moved` before those of the integration
 _MOVED = {"outputs": 2, "start": 1, "adjoint": 3}
-
-
-class _Builder:
-    """Builds the IR of a derivative of a call; the first `first` arguments come before those of the integration."""
-
-    def __init__(self, integration, call, first):
-        self.integration, self.call, self.first, self.code = integration, call, first, Listing()
-        self.positions = {x.position: k for k, x in enumerate(call.args) if type(x) is Operand}
-        system = integration.system
-        self.shapes = [*system.copies * [(system.states,)], *system.copies * integration.shapes]
-        self.arguments: list = []
-        self.result = integration.shape
-
-    def shape(self, k):
-        """Return the shape of argument `k`."""
-        if k < self.first:
-            return self.result
-        return (self.integration.count,) if k == self.first else self.shapes[k - self.first - 1]
-
-    def input(self, shape):
-        v = self.code.add(Op.INPUT, (_FLOAT, shape, None), len(self.code.inputs))
-        self.code.inputs = [*self.code.inputs, v]
-        return v
-
-    def input_like(self, j):
-        return self.input(self.shape(self.positions[j]))
-
-    def take_operands(self, is_batched=None, count=0):
-        """Create the inputs of the operands, and set the arguments of the integration."""
-        operands = []
-        for j in range(len(self.positions)):
-            shape = self.shape(self.positions[j])
-            operands.append(self.input((count, *shape) if is_batched and is_batched[j] else shape))
-        given = [operands[x.position] if type(x) is Operand else x for x in self.call.args]
-        self.cotangent, self.arguments = given[: self.first], given[self.first :]
-
-    def direction_of(self, k, directions):
-        """Return the tangent of argument `k`, or None."""
-        x = self.call.args[k]
-        return directions.get(x.position) if type(x) is Operand else None
-
-    def called(self, compute, arguments, row, shape):
-        """Append a call; arguments that are ints are values."""
-        values = [x for x in arguments if type(x) is int]
-        count = iter(range(len(values)))
-        args = tuple(Operand(next(count)) if type(x) is int else x for x in arguments)
-        v = self.code.add(Op.CALL, (_FLOAT, shape, None), self.code.call(Call(compute, args, {}, values, row)))
-        return int(v)
-
-    def refuse_times(self, operands):
-        """Raise if the times are among these operands."""
-        if any(self.positions[j] == self.first for j in operands):
-            raise NotDerivable("the second derivatives of a solution in its times are not in programs")
-
-    def with_tangents(self, directions):
-        """Return the arguments of the integration of the system with its tangent."""
-        q = self.integration.system.copies
-        own = [self.direction_of(k, directions) for k in range(self.first + 1, len(self.call.args))]
-        times, *given = self.arguments
-        return [times, *given[:q], *own[:q], *given[q:], *own[q:]]
-
-    def active(self, wanted):
-        """Return which of initial states and parameters are differentiated; the start of the interval needs states."""
-        count, q = len(self.integration.shapes), self.integration.system.copies
-        places = {self.positions[j] - self.first - 1 for j in wanted}
-        start = any(k < q for k in places)
-        return (start, *(any(q + row * count + k in places for row in range(q)) for k in range(count)))
-
-    def tangent(self, directions, y=None):
-        """Append the tangent of the integration, whose result is `y`."""
-        q, T, n = self.result
-        arguments, times = self.with_tangents(directions), self.direction_of(self.first, directions)
-        if times is not None:
-            start = self.called(Moved(self.integration, "start"), [times, *self.arguments], moved_row, (q, n))
-            for k in range(q):
-                shift = int(self.code.part(start, (8 * k * n, (n,), (8,)), _FLOAT))
-                given = arguments[1 + q + k]
-                arguments[1 + q + k] = shift if given is None else self.sum(shift, given, (n,))
-        found = self.called(self.integration.pushed(), arguments, integration_row, (2 * q, T, n))
-        found = int(self.code.part(found, (8 * q * T * n, self.result, c_strides(self.result, 8)), _FLOAT))
-        if times is None:
-            return found
-        moved = self.called(Moved(self.integration, "outputs"), [times, y, *self.arguments], moved_row, self.result)
-        return self.sum(found, moved, self.result)
-
-    def sum(self, a, b, shape):
-        return int(self.code.add(OPCODES["add"], (_FLOAT, shape, None), a, b))
-
-    def mixed(self, g_dot, directions):
-        """Append F^T g_dot + (dF^T) g."""
-        q, T, n = self.result
-        pushed, (g,) = self.integration.pushed(), self.cotangent
-        both = self.stacked([g_dot, g], [self.result, self.result], (2 * q, T, n))
-        arguments = [both, *self.with_tangents(directions)]
-        found = self.called(pushed.adjoint(), arguments, adjoint_row, (pushed.size,))
-        m = self.integration.system.parameters
-        parts = [self.vector(found, 0, q * n), self.vector(found, 2 * q * n, q * m)]
-        return self.stacked(parts, [(q * n,), (q * m,)], (q * (n + m),)) if m else parts[0]
-
-    def vector(self, v, start, size):
-        return int(self.code.part(v, (8 * start, (size,), (8,)), _FLOAT)) if size else None
-
-    def stacked(self, values, shapes, shape):
-        """Append an array with these values one after the other."""
-        made, place = -1, 0
-        for v, own in zip(values, shapes):
-            v = self.code.constant_array(np.array(v)) if isinstance(v, np.ndarray) else v
-            made = self.code.place(made, (8 * place, own, c_strides(own, 8)), v, (_FLOAT, shape, None))
-            place += math.prod(own)
-        return int(made)
-
-    def parts_of(self, v, wanted):
-        """Return the adjoints of these operands from those of all states and parameters."""
-        system, count = self.integration.system, len(self.integration.shapes)
-        copies = system.copies
-        found = []
-        for j in wanted:
-            k = self.positions[j] - self.first - 1
-            if k < 0:  # times, or a cotangent
-                found.append(int(self.code.filled(0.0, self.shape(self.positions[j]))))
-                continue
-            place = k * system.states
-            if k >= copies:
-                row, k = divmod(k - copies, count)
-                place = copies * system.states + row * system.parameters + self.integration.places[k]
-            shape = self.shape(self.positions[j])
-            found.append(int(self.code.part(v, (8 * place, shape, c_strides(shape, 8)), _FLOAT)))
-        return found
-
-    def rows(self, k, count, is_batched):
-        """Return the values of argument `k` at each point of a batch."""
-        v, shape = self.arguments[k], self.shape(k)
-        if not is_batched:
-            return count * [v]
-        size = 8 * math.prod(shape)
-        return [int(self.code.part(v, (j * size, shape, c_strides(shape, 8)), _FLOAT)) for j in range(count)]
-
-    def batch(self, pushed, arguments, count):
-        """Append an integration with `count` tangents; return the solution with each tangent as a batch."""
-        _, T, n = self.result
-        shape, alike = (count, T, n), (_FLOAT, (count, 2, T, n), None)
-        found = self.called(pushed, arguments, integration_row, pushed.shape)
-        primal = self.code.part(found, (0, (T, n), (8 * n, 8)), _FLOAT)
-        tangents = self.code.part(found, (8 * T * n, shape, c_strides(shape, 8)), _FLOAT)
-        strides = (16 * T * n, 8 * n, 8)
-        made = self.code.place(-1, (0, shape, strides), primal, alike)
-        return self.code.place(made, (8 * T * n, shape, strides), tangents, alike)
-
-    def finish(self, outputs):
-        self.code.outputs = [int(v) for v in outputs]
-
-
-def _no_rule(*args, **kwargs):
-    raise NotDerivable("solutions of differential equations are differentiated only as programs")
-
-
-#: primitives of the calls; they are differentiated only as IR
-integration_row = registry.Primitive(
-    "solve_ivp", "custom", vjps={0: _no_rule}, jvps={0: _no_rule}, sequence=True, home=f"{__name__}.integration_row"
-)
-moved_row = registry.Primitive(
-    "times", "custom", vjps={0: _no_rule}, jvps={0: _no_rule}, sequence=True, home=f"{__name__}.moved_row"
-)
-adjoint_row = registry.Primitive(
-    "adjoint", "custom", vjps={0: _no_rule}, jvps={0: _no_rule}, sequence=True, home=f"{__name__}.adjoint_row"
-)

@@ -1,0 +1,53 @@
+"""Adjoints of integrations: products with tangents, and sweeps back over steps that are kept."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wengert.program.integration import field
+
+
+class Tangents:
+    """Tangents of an integration in some of its initial states and parameters, for adjoints."""
+
+    def __init__(self, integration, times, start, parameters, places):
+        directions, n = np.zeros((places.size, integration.size)), integration.system.states
+        directions[np.arange(places.size), places] = 1.0
+        starts, own = np.concatenate([start, directions[:, :n]]), np.concatenate([parameters, directions[:, n:]])
+        y = integration.pushed(places.size).run(times, starts, own, None)[1] if places.size else np.zeros((1, 1))
+        self.tangents, self.places, self.size, self.nbytes = y[1:], places, integration.size, y.nbytes
+
+    def adjoint(self, g):
+        """Return the adjoints of initial states and parameters, given that of the result."""
+        found = np.zeros(self.size)
+        found[self.places] = np.tensordot(self.tangents, g[0], 2) if self.places.size else 0.0
+        return found
+
+
+class Steps:
+    """Steps of an integration for adjoints, controlled by a tangent too, in a random direction if there is none."""
+
+    def __init__(self, integration, times, start, parameters, places):
+        self.system, self.parameters = integration.system, parameters
+        if self.system.copies > 1:
+            self.stepper, _ = integration.run(times, start, parameters, integration.memory)
+            return
+        mask, n = np.zeros(integration.size), self.system.states
+        mask[places] = 1.0
+        both = [field.with_random_direction(x) for x in (start, parameters)]
+        for x, own in zip(both, (mask[:n], mask[n:])):
+            x[1] *= own
+        self.stepper, _ = integration.controlled().run(times, *both, integration.memory)
+        self.stepper.narrow(field.Field(self.system, parameters))
+
+    @property
+    def nbytes(self):
+        """Bytes of the steps."""
+        return self.stepper.nbytes
+
+    def adjoint(self, g):
+        """Return the adjoints of initial states and parameters, given that of the result."""
+        pullback = field.Pullback(self.system, self.parameters)
+        found = self.stepper.adjoint(pullback, g)
+        pullback.settle()
+        return np.concatenate([found, pullback.parameters.ravel()])
