@@ -356,3 +356,21 @@ def test_scalar_read_keeps_its_value_and_a_view_follows_writes(f):
     assert np.array_equal(wg.vmap(f)(points), [f(x) for x in points])
     assert np.array_equal(wg.vmap(wg.grad(f))(points), [wg.grad(f, x) for x in points])
     assert np.array_equal(wg.jacobian(wg.vmap(f), points).sum(1), [wg.grad(f, x) for x in points])
+
+
+@pytest.mark.parametrize("operator", [wg.grad, wg.hessian, lambda f: wg.jvp(f)])
+def test_compiled_batches_of_derivatives_of_functions_of_one_shape(operator):
+    """A compiled function runs f once as it is, on an element of the batch."""
+
+    def f(x, a):
+        u, v = x  # fails for a batch
+        return u * np.sin(a * v)
+
+    points, others = np.arange(6.0).reshape(3, 2), np.array([0.5, 1.0, 2.0])
+    is_jvp = operator not in (wg.grad, wg.hessian)
+    args = (points, np.ones((3, 2)), others) if is_jvp else (points, others)
+    compiled = wg.compile(wg.vmap(operator(f)))
+    for _ in range(3):
+        found = compiled(*args)
+        expected = wg.vmap(operator(f))(*args)
+        np.testing.assert_allclose(found[1] if is_jvp else found, expected[1] if is_jvp else expected, rtol=1e-12)

@@ -58,6 +58,11 @@ class Mapped(Operator):
         f = rebound(self.f) if running.get() else self.f
         return self._stacked([f(*elements.arguments(i), **kwargs) for i in range(elements.size)], self.out_axes)
 
+    def first(self, args: tuple) -> tuple:
+        """Return the arguments of the first element of a batch, or `args` if there is none."""
+        elements = _Elements(self, args)
+        return tuple(elements.arguments(0)) if elements.size else args
+
     def _at_once(self, elements, kwargs):
         """Call the function once on the whole batch."""
         maker = Maker(elements.size)

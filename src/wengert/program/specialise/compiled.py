@@ -71,6 +71,7 @@ from wengert.program.tracing.pytree import (
     operands_of,
 )
 from wengert.program.vm.runner import vectored
+from wengert.transforms.batch import Mapped
 from wengert.transforms.dense import JVP, VJP, Derivative, Operator
 from wengert.transforms.second import HVP, Linearize
 
@@ -556,6 +557,7 @@ class Compiled(Caller):
         f = self.f
         y = self._derivative(args, kwargs) if isinstance(f, Operator) else None
         while isinstance(f, Operator):
+            args = f.first(args) if isinstance(f, Mapped) else args
             args = (args[0], *args[2:]) if isinstance(f, (JVP, HVP)) else args
             f = f.f
         with Observer() as seen:
