@@ -203,7 +203,7 @@ def test_lsoda_that_fails():
         compiled(1.0)
 
 
-# ---- events of a swinging mass, y = a cos(w t), at the levels of y
+# ---- events of an oscillator, y = a cos(w t)
 
 
 def level(t, y, w, a, height):
@@ -222,7 +222,7 @@ falling.direction, second_return.terminal = -1, 3
 
 
 def swing(x, method, events, times=None):
-    """Solution of a swinging mass, in frequency, amplitude, and the height at which events happen."""
+    """Solution of an oscillator, as a function of frequency, amplitude, and the height at which events happen."""
     return solve_ivp(
         lambda t, y, w, a, height: np.array([y[1], -w**2 * y[0]]), (0.1, 20.0),
         [x[1] * np.cos(0.1 * x[0]), -x[0] * x[1] * np.sin(0.1 * x[0])], method, times, events=events, args=tuple(x),
@@ -608,6 +608,49 @@ def test_steps_are_computed_again_within_memory():
     everything, little, least = (wg.record(lambda p, m=m: loss(p, m), p).grad()(p) for m in ("2GB", "50kB", "1kB"))
     assert np.array_equal(everything, little)
     assert np.array_equal(everything, least)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_jacobian_takes_one_integration(method):
+    program = wg.record(lambda x: linear(x, method, np.linspace(0.1, 3.0, 20)), X).jacobian()
+    calls = [call.compute for call in program._lowered_ir().calls if isinstance(call.compute, Integration)]
+    assert [call.system.directions for call in calls] == [(4,)]
+
+
+def test_only_active_operands_move_the_steps_of_an_adjoint():
+    """The initial state decays fast in one component, so that its tangents would need short steps."""
+
+    def loss(x, start):
+        rates = np.stack([x[0], 1e4 + x[1], x[2], x[3], x[4]])
+        found = solve_ivp(lambda t, y: -rates * y, (0.0, 1.0), start, "Radau", [1.0], rtol=1e-8, atol=1e-8)
+        return np.sum(found.y)
+
+    x, start = np.array([0.5, 1.0, 2.0, 0.1, 0.2]), np.array([1.0, 0.0, 1.0, 1.0, 1.0])
+    gradient = wg.record(lambda x: loss(x, start), x).grad()
+    (adjoint,) = {c.compute for c in gradient._listing.calls if hasattr(c.compute, "active")}
+    assert adjoint.active[0] is False and any(adjoint.active)
+    assert error(gradient(x), -np.exp(-x) * np.array([1, 0, 1, 1, 1])) < 1e-6
+    both = wg.record(lambda z: loss(z[:5], z[5:]), np.concatenate([x, start])).grad()
+    assert error(both(np.concatenate([x, start]))[:5], gradient(x)) < 1e-6
+
+
+@pytest.mark.parametrize(("method", "n"), [("Radau", 20), ("BDF", 60)])
+def test_adjoints_of_larger_systems(method, n):
+    """Their steps are controlled by a tangent that is solved to the tolerance of the Newton iterations only."""
+    rates, weights = np.linspace(0.5, 200.0, n), np.cos(np.arange(float(n)))
+
+    def loss(p):
+        found = solve_ivp(lambda t, y: -p * rates * (y - np.cos(t)), (0.0, 1.0), np.ones(n), method, [1.0], **TIGHT)
+        return weights @ found.y[:, 0]
+
+    def exact(p):
+        k = p * rates
+        steady = (k**2 * np.cos(1.0) + k * np.sin(1.0)) / (k**2 + 1)
+        return weights @ (steady + (1 - k**2 / (k**2 + 1)) * np.exp(-k))
+
+    p = np.full(n, 1.1)
+    assert error(wg.grad(loss, p), wg.grad(exact, p)) < (1e-3 if method == "BDF" else 1e-6)
+    assert error(wg.record(loss, p).grad()(p), wg.grad(exact, p)) < (1e-3 if method == "BDF" else 1e-6)
 
 
 @pytest.mark.parametrize("method", METHODS)

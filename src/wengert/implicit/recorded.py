@@ -353,7 +353,7 @@ class Part:
         return self.on(found, code, leaves, found.inputs)
 
     def joined(self, code, leaves):
-        """Return the slice as an IR with a single input: an array of the unknowns and all leaves, complex as pairs."""
+        """Return the slice as an IR with one array of the unknowns and all leaves as input, complex ones as pairs."""
         found, place = Listing(), 0
         types = [kind_of(code, v)[:2] for v in (self.start, *leaves)]
         count = sum(math.prod(shape) * (dtype.itemsize // 8) for dtype, shape in types)

@@ -19,6 +19,7 @@ from wengert.program.jacobian import accumulate
 from wengert.program.passes.scalarise import nanoseconds
 from wengert.program.report.schedule import operations
 from wengert.program.signature import Result, Slot, as_inputs
+from wengert.registry import Primitive
 from wengert.transforms.costs import is_forward
 
 #: Limits on the scalar instructions of an unrolled Jacobian; the larger one applies.
@@ -44,6 +45,15 @@ _NO_JACOBIAN = (
 
 class NotDerivable(TypeError):
     """This program has no derivative program; the message gives the reason."""
+
+
+def program_row(name: str, home: str) -> Primitive:
+    """Return the registry row of a callee that supplies the IR of its derivatives, and has no other rules."""
+
+    def refuse(*args, **kwargs):
+        raise NotDerivable(f"{name}: solutions of equations are differentiated only as programs")
+
+    return Primitive(name, "custom", vjps={0: refuse}, jvps={0: refuse}, sequence=True, home=home)
 
 
 def grad(program, argnums):

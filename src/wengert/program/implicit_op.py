@@ -27,7 +27,7 @@ import numpy as np
 from wengert import registry
 from wengert.errors import GuardError
 from wengert.program.banded import banded
-from wengert.program.derivatives import NotDerivable
+from wengert.program.derivatives import NotDerivable, program_row
 from wengert.program.derive import source_transform
 from wengert.program.ir.call import Call, Operand
 from wengert.program.ir.ir import Listing, c_strides, kind_of
@@ -383,14 +383,5 @@ def _units(matrix, axis):
     return np.ldexp(1.0, -np.frexp(np.abs(matrix).max(axis=axis))[1])
 
 
-def _no_rule(*args, **kwargs):
-    raise NotDerivable("solutions of equations are differentiated only as programs")
-
-
-#: primitives of the two calls; they are differentiated only as IR
-solution_row = registry.Primitive(
-    "root", "custom", vjps={0: _no_rule}, jvps={0: _no_rule}, sequence=True, home=f"{__name__}.solution_row"
-)
-settled_row = registry.Primitive(
-    "settled", "custom", vjps={0: _no_rule}, jvps={0: _no_rule}, sequence=True, home=f"{__name__}.settled_row"
-)
+solution_row = program_row("root", f"{__name__}.solution_row")
+settled_row = program_row("settled", f"{__name__}.settled_row")

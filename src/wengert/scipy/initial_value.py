@@ -34,6 +34,7 @@ from wengert.implicit.stripped import Abstracted, stripped
 from wengert.implicit.theorem import check_replayable, in_derivative, plain_function, plain_solver, with_bits
 from wengert.program.integration import methods
 from wengert.program.integration.calls import SENSITIVITIES, SOLVER_OPTIONS
+from wengert.program.integration.events import GRAZING
 from wengert.program.integration.field import with_random_direction
 from wengert.scipy import sensitivities, steps
 from wengert.scipy.jumps import change, jump_between, moves
@@ -64,9 +65,6 @@ DIFFERENCE = 1e-7
 
 #: calls of the continuous solution that are integrations of their own, before the steps are replayed
 MAX_LATER_CALLS = 20
-
-#: change of an event function in a step by its rate at the event, relative to its values, below which it only touches 0
-GRAZING = 1e-8
 
 
 def solve_ivp(

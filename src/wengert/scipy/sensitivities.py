@@ -240,7 +240,7 @@ class Solution(_Function):
 class Adjoint(_Function):
     """The adjoints of initial states and parameters, as one array, of an adjoint of the solution.
 
-    Those that are not active are not computed.
+    Only those of active operands are computed.
     """
 
     def value(self, g, start, parameters):

@@ -285,7 +285,7 @@ cdef class Backward(Implicit):
 
     cdef int write(self, const double *d, double end, double h, int order, const double *at, Py_ssize_t T,
                    Py_ssize_t first, Py_ssize_t last, double *out) except -1:
-        """Write the states at some of the T times `at`, which lie within a step, given the differences at its end."""
+        """Write the states at the times ``at[first:last]``, out of T, within a step with these differences."""
         cdef double w[MAX_ORDER]
         cdef double x
         cdef Py_ssize_t i, j, k, q

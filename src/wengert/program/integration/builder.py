@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 
-from wengert import registry
-from wengert.program.derivatives import NotDerivable
+from wengert.program.derivatives import NotDerivable, program_row
 from wengert.program.ir.call import Call, Operand
 from wengert.program.ir.ir import Listing, c_strides
 from wengert.program.ir.opcode_table import OPCODES
@@ -16,20 +15,9 @@ from wengert.program.ir.opcodes import Op
 _FLOAT = np.dtype(float)
 
 
-def _no_rule(*args, **kwargs):
-    raise NotDerivable("solutions of differential equations are differentiated only as programs")
-
-
-#: primitives of the calls; they are differentiated only as IR
-integration_row = registry.Primitive(
-    "solve_ivp", "custom", vjps={0: _no_rule}, jvps={0: _no_rule}, sequence=True, home=f"{__name__}.integration_row"
-)
-moved_row = registry.Primitive(
-    "times", "custom", vjps={0: _no_rule}, jvps={0: _no_rule}, sequence=True, home=f"{__name__}.moved_row"
-)
-adjoint_row = registry.Primitive(
-    "adjoint", "custom", vjps={0: _no_rule}, jvps={0: _no_rule}, sequence=True, home=f"{__name__}.adjoint_row"
-)
+integration_row = program_row("solve_ivp", f"{__name__}.integration_row")
+moved_row = program_row("times", f"{__name__}.moved_row")
+adjoint_row = program_row("adjoint", f"{__name__}.adjoint_row")
 
 
 class Builder:

@@ -161,7 +161,7 @@ class Integration:
         return field.Field(system, parameters, scales)
 
     def adjoint_of(self, g, times, operands, active):
-        """Return the adjoints of initial states and parameters; those that are not `active` are not computed."""
+        """Return the adjoints of initial states and parameters; only those of `active` operands are computed."""
         start, parameters = self.packed(operands)
         known = (times.tobytes(), start.tobytes(), parameters.tobytes(), active)
         kept = self._kept.pop() if self._kept else None  # another thread then finds none

@@ -298,7 +298,7 @@ cdef class Collocation(Implicit):
 
     cdef int write(self, double t, double h, const double *y, const double *z, const double *at, Py_ssize_t T,
                    Py_ssize_t first, Py_ssize_t last, double *out) except -1:
-        """Write the states at some of the T times `at`, which lie within a step."""
+        """Write the states at the times ``at[first:last]``, out of T, which lie within a step."""
         cdef double w[3]
         cdef Py_ssize_t i, j, k, q
         for j in range(first, last):

@@ -1,4 +1,4 @@
-"""Events of an integration as IR instructions: a call that finds their times, and one that bounds the order.
+"""Events of an integration as IR instructions: a call that finds their times, and one that refuses second derivatives.
 
 The times are roots of functions of time and state along the solution.  Their number is part of a recording: a program
 fails where there are more or fewer.  The derivatives are composed of other instructions, see
@@ -11,7 +11,7 @@ import numpy as np
 
 from wengert import registry
 from wengert.errors import GuardError
-from wengert.program.derivatives import NotDerivable
+from wengert.program.derivatives import NotDerivable, program_row
 from wengert.program.integration.calls import Integration
 from wengert.program.ir.call import Call, Operand, perturbed
 from wengert.program.ir.ir import Listing
@@ -61,11 +61,6 @@ class Events:
         made = Events(self.integration.tiered(tier), functions, self.limits, self.directions)
         made.counts, made.taken = self.counts, self.taken
         return made
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether an event ends the integration."""
-        return any(count >= limit for count, limit in zip(self.counts or [], self.limits))
 
     def __call__(self, times, *operands):
         start, parameters = self.integration.packed(operands)
@@ -198,4 +193,4 @@ class Once:
 
 #: the times are found as constants; their derivatives are composed elsewhere
 events_row = registry.Primitive("events", "constant", curvature="none", home=f"{__name__}.events_row")
-once_row = registry.Primitive("once", "custom", vjps={}, jvps={}, sequence=True, home=f"{__name__}.once_row")
+once_row = program_row("once", f"{__name__}.once_row")

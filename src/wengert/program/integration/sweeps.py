@@ -25,7 +25,10 @@ class Tangents:
 
 
 class Steps:
-    """Steps of an integration for adjoints, controlled by a tangent too, in a random direction if there is none."""
+    """Stored steps of an integration, for its adjoint.
+
+    If the system has no tangents, one in a random direction takes part in the control of the steps.
+    """
 
     def __init__(self, integration, times, start, parameters, places):
         self.system, self.parameters = integration.system, parameters

@@ -42,8 +42,8 @@ class System:
     states : int
         Number of states, in each of these copies of the system.
     directions : tuple of int
-        Numbers of directions in which the system was differentiated, one time after the other. Each time all copies
-        are followed by their tangents in the first direction, then in the second one, and so on.
+        Number of directions of each differentiation of the system. A differentiation appends the tangents of all
+        copies so far in its first direction, then those in the second one, and so on.
     primal : System, optional
         The system without tangents; by default this one.
 

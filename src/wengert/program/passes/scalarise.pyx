@@ -76,7 +76,7 @@ def replace_small_arrays(Listing code, double share=math.inf, bint to_run=False)
 
 
 cdef bint is_expanded(call, bint to_run) except -1:
-    """Return whether there is a rule that replaces a call by scalars, which saves a Python call."""
+    """Return whether a rule can replace a call by scalar instructions."""
     word = expanded_word(call)
     return word in EXPANSIONS or to_run and word in EXPANSIONS_TO_RUN
 
