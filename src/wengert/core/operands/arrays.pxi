@@ -432,6 +432,9 @@ cdef class ArrayVar:
         self.imag[...] = value
 
 
+wg_not_hashable(<PyTypeObject *>ArrayVar)
+
+
 cdef object part(ArrayVar x, str name):
     """Return the real or imaginary part; for an array a view, whose tangents are views of its tangents."""
     cdef Level level = level_of(x)

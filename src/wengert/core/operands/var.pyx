@@ -55,6 +55,13 @@ cdef extern from *:
         if (type->tp_as_sequence) type->tp_as_sequence->sq_item = NULL;
         PyType_Modified(type);
     }
+    /* Arrays are not instances of `collections.abc.Hashable`, which reads the dictionary of the class; the slot stays,
+       since it hashes traced scalars kept as arrays of no dimensions, and says what is wrong with others. */
+    static int wg_not_hashable(PyTypeObject *type) {
+        int failed = PyDict_SetItemString(type->tp_dict, "__hash__", Py_None);
+        PyType_Modified(type);
+        return failed;
+    }
     /* Cython's `__getbuffer__` has already set view->obj, so release it first. */
     static int wg_get_buffer(PyObject *owner, Py_buffer *view, int flags) {
         Py_CLEAR(view->obj);
@@ -62,6 +69,7 @@ cdef extern from *:
     }
     """
     void wg_not_a_sequence(PyTypeObject *type)
+    int wg_not_hashable(PyTypeObject *type) except -1
     int wg_get_buffer(object owner, Py_buffer *view, int flags) except -1
 
 cdef extern from "dual.h" nogil:
