@@ -1010,3 +1010,33 @@ def test_objects_are_asked_only_for_attributes_that_the_code_reads():
     Lazy.asked.clear()
     assert wg.grad(lambda x: lazy_module.filled(x) + lazy_module.lazy.scale(x))(2.0) == 4.0
     assert set(Lazy.asked) == {"scale"}
+
+
+class _Unreadable(type):
+    def __getattribute__(cls, name):
+        if name == "py_func":
+            raise ValueError("no such attribute")
+        return super().__getattribute__(name)
+
+
+class _Square(metaclass=_Unreadable):
+    def __call__(self, x):
+        return x**2
+
+
+def test_explain_lists_a_function_whose_inspection_raises_in_code_of_the_user():
+    square = _Square()
+
+    def f(x):
+        return square(x)
+
+    assert wg.jacobian(f)(np.array([1.0, 3.0])).tolist() == [[2.0, 0.0], [0.0, 6.0]]
+    name = f"{__name__}.{f.__qualname__}"
+    assert wg.explain(f, np.ones(2)).unfollowed == {name: "inspecting it raised ValueError: no such attribute"}
+
+
+@pytest.mark.parametrize(("name", "error"), [("parts_of", TypeError), ("weakref", AttributeError)])
+def test_an_error_of_the_package_itself_while_inspecting_shows(name, error, monkeypatch):
+    monkeypatch.setattr(rebind, name, None)
+    with pytest.raises(error, match="NoneType"):
+        wg.grad(lambda x: np.sum(x**2))(np.ones(2))

@@ -982,15 +982,16 @@ def _install_builtins(module) -> None:
 def _install_later() -> None:
     """Register functions of packages when followed code first meets them."""
     for package in ("math", "cmath", "statistics"):
-        _rebind.register_later(package, _functools.partial(_importlib.import_module, "wengert.standard_library"))
+        _rebind.register_later(package, _functools.partial(_importlib.import_module, "wengert.standard_library"), True)
     for package in _refusing.ITERATIVE:
         if package.count(".") == 1 and package != "scipy.optimize":
             _rebind.register_later(package, _functools.partial(_refusing.install_iterative, package))
     homes = {"scipy": "standin", "scipy.special": "special", "scipy.optimize": "optimize"}
     for package, home in homes.items():
-        _rebind.register_later(package, _functools.partial(_importlib.import_module, f"wengert.scipy.{home}"))
+        mirror = f"wengert.scipy.{home}"
+        _rebind.register_later(package, _functools.partial(_importlib.import_module, mirror), True)
     for name in _MIRRORS:
-        _rebind.register_later(f"scipy.{name}", _functools.partial(_load_mirror, name))
+        _rebind.register_later(f"scipy.{name}", _functools.partial(_load_mirror, name), True)
     numba_ufuncs = "wengert.core.dispatch.compiled_ufuncs"
     _rebind.register_later("numba.np", lambda: _importlib.import_module(numba_ufuncs).install())
     for package in _refusing.NAMES:

@@ -16,7 +16,7 @@ from wengert.core.rebind.follow import (
     top_package,
     why_unfollowed,
 )
-from wengert.core.rebind.rebind import Plan, forget_plans
+from wengert.core.rebind.rebind import Plan, forget_plans, full_name, note_unplanned, unplanned
 
 __all__ = ["follow", "survey"]
 
@@ -110,11 +110,19 @@ def survey(f) -> tuple[dict, dict]:
     """Return the packages whose code a function reaches, with the numbers of functions followed, and the others.
 
     The others have the reason; NumPy, SciPy and the standard library are left out.
+    Functions and classes that cannot be inspected are listed by name.
     """
     followed, others = {}, {}
-    nodes = Plan.reached(f)[0] if is_followed(f) else []
+    nodes = []
+    try:
+        nodes = Plan.reached(f)[0] if is_followed(f) else []
+    except Exception as error:
+        note_unplanned(f, error)
     met = {*map(id, nodes)}
-    for value in nodes:
+    for value in nodes or [f]:
+        if (name := full_name(value)) in unplanned:
+            others[name] = unplanned[name]
+            continue
         if type(value) is types.FunctionType:
             package = top_package(value.__globals__.get("__name__")) or "__main__"
             followed[package] = followed.get(package, 0) + 1

@@ -320,7 +320,8 @@ def parts_of(value):
     if kind in TABLES:
         return items_of(value)
     if isinstance(value, type):
-        return [*value.__bases__, *(v for v in vars(value).values() if type(v) in METHODS or is_table(v) or is_part(v))]
+        held = vars(value).copy().values()
+        return [*value.__bases__, *(v for v in held if type(v) in METHODS or is_table(v) or is_part(v))]
     f = py_func_of(value)
     return [f] if f else [kind, *attributes_of(value).values(), *tables_of(value).values(), *slot_contents(value)]
 

@@ -115,9 +115,11 @@ __all__ = [
     "ModuleProxy",
     "Plan",
     "forget_plans",
+    "full_name",
     "in_use",
     "like",
     "make_proxy_class",
+    "note_unplanned",
     "original",
     "partial_like",
     "rebound",
@@ -127,6 +129,7 @@ __all__ = [
     "register_library",
     "register_wrapper",
     "running_plan",
+    "unplanned",
 ]
 
 _OWN = __name__.partition(".")[0]
@@ -142,7 +145,8 @@ _plans = {}  # id(function, class or object) -> Plan
 _proxy_classes = weakref.WeakValueDictionary()  # id(class) -> its proxy class
 _pinned = collections.deque()
 _retired = collections.deque(maxlen=_MAX_PINNED)  # dropped plans
-#: held while plans, registrations and copies of modules change; registering may import mirrors
+#: held while plans, registrations and copies of modules change.  The import lock of a module that registers functions
+#: comes first, since a thread that imports it by hand holds that one when it registers: plans never import under this.
 lock = threading.RLock()
 _constants = []  # the arguments of `see_constants`, once NumPy is registered
 _checks_in_progress = set()  # subclass checks as (id of the proxy class, id of the subclass, thread)
@@ -152,7 +156,11 @@ _of_subclass = {}  # id(registered class) -> function that returns the stand-in 
 _array_bases = []  # bases of proxy classes of subclasses of NumPy's array
 _imports = {}  # (module, form of the import, package) -> private name of what import statements yield
 _met_kinds = weakref.WeakSet()  # types whose bases' packages have been registered
-_deferred = {}  # package -> function that registers its functions when one of them is first met
+_deferred = {}  # package -> (function that registers its functions when one of them is first met, does it import?)
+#: name of a function or class -> why it is not followed, if code of the user's raised when it was inspected
+unplanned = {}
+_importing = set()  # packages registered by a running import, with the thread
+_planning = threading.local()  # `depth`: number of plans that this thread makes, under `lock`
 
 # Proxies of objects -----------------------------------------------------------------------------------------
 
@@ -702,7 +710,7 @@ class Plan:
                     continue
             elif isinstance(value, type) and _is_simple(value):
                 space = vars(value)
-                for name, part in space.items():
+                for name, part in space.copy().items():
                     if type(part) in METHODS:
                         fixed[id(value), name] = space.get, name, part
                     elif not name.startswith("__"):
@@ -868,7 +876,7 @@ class Plan:
         """Names and values in the body of `cls` that get replaced."""
         return [
             (name, value)
-            for name, value in vars(cls).items()
+            for name, value in vars(cls).copy().items()
             if id(value) in self.changed and (type(value) in METHODS or type(value) in TABLES)
         ]
 
@@ -876,7 +884,7 @@ class Plan:
         """Names and types of the descriptors for attributes of `cls` that are read live."""
         return [
             (name, _ClassDescriptor if hasattr(type(value), "__set__") else _ClassAttribute)
-            for name, value in vars(cls).items()
+            for name, value in vars(cls).copy().items()
             if not name.startswith("__") and (self.is_replaced_part(value) or _is_class_held(value))
         ]
 
@@ -1274,9 +1282,12 @@ def register_wrapper(kind, inner, make, has_subclasses=False):
         _retire_plans()
 
 
-def register_later(package, install):
-    """Call `install`, which registers the functions of a package ``a`` or ``a.b``, when one of them is first met."""
-    _deferred[package] = install
+def register_later(package, install, imports=False):
+    """Call `install`, which registers the functions of a package ``a`` or ``a.b``, when one of them is first met.
+
+    If it imports the module that registers them, it is never called under `lock`; a second thread waits for the import.
+    """
+    _deferred[package] = install, imports
     _make_foreign(package)
 
 
@@ -1305,9 +1316,9 @@ def is_registered(value):
             if id(value) not in REGISTERED and callable(value):  # an object that stands for a function
                 _register_deferred(_two_level_package(getattr(value, "__module__", None)))
             if (kind := type(value)) not in _met_kinds:  # an object of the user's class that derives from a package's
-                _met_kinds.add(kind)
                 for base in kind.__mro__[1:]:
                     _register_deferred(_two_level_package(base.__module__))
+                _met_kinds.add(kind)
         if isinstance(value, type) and id(value) not in REGISTERED and _is_simple(value):
             _register_subclass(value)
     return id(value) in REGISTERED
@@ -1328,11 +1339,42 @@ def _holds_module(f):
     return any(type(x) is types.ModuleType and is_followed_module(x) for x in (*contents_of(f), *defaults_of(f)))
 
 
-def _register_deferred(package):
-    """Run the deferred registration of a package, if there is one."""
+class _ImportFirst(Exception):
+    """A plan under `lock` met a package whose registration imports a module: `_bind` imports it and starts again."""
+
+    def __init__(self, package, loads):
+        self.package, self.loads = package, loads
+
+
+def _register_deferred(package, loads=False):
+    """Run the deferred registration of a package, if there is one; `loads` imports the package itself before."""
+    if package not in _deferred:
+        return
+    _, imports = _deferred.get(package, (None, False))
+    if (imports or loads) and getattr(_planning, "depth", 0):
+        raise _ImportFirst(package, loads)
+    if loads:
+        importlib.import_module(package)
+    if imports:
+        _register_by_import(package)
+        return
     with lock:
         if package in _deferred:
-            _deferred.pop(package)()
+            _deferred.pop(package)[0]()
+
+
+def _register_by_import(package):
+    run = package, threading.get_ident()
+    if run in _importing:  # the import itself met the package
+        return
+    _importing.add(run)
+    try:
+        install, _ = _deferred.get(package, (None, True))
+        if install is not None:
+            install()
+    finally:
+        _importing.discard(run)
+    _deferred.pop(package, None)
 
 
 def _module_of(value):
@@ -1435,8 +1477,7 @@ def _import_alias(space, dotted, form, level):
     for package in _deferred.keys() & {top_package(dotted), _two_level_package(dotted)}:
         if form == "from" and dotted not in sys.modules:
             return _imported_later(dotted, form, "")
-        importlib.import_module(package)
-        _register_deferred(package)
+        _register_deferred(package, loads=True)  # the import statement would load it anyway
     # An import statement of a registered module must stay as it is if it loads a submodule.
     known = None
     if dotted in sys.modules:
@@ -1478,15 +1519,56 @@ def _imported_later(dotted, form, base):
 
 
 def _bind(root, limit=_MAX_FUNCTIONS):
-    """Make a plan for `root`, see `Plan.reached`; None if it is registered itself, or if inspecting it fails."""
-    with lock:
-        if is_registered(root):
-            return None
+    """Make a plan for `root`, see `Plan.reached`.
+
+    None if it is registered itself, or if the user's code that inspecting it runs raises, see `unplanned`.
+    """
+    while True:
         try:
+            return _make_plan(root, limit)
+        except _ImportFirst as needed:
+            if getattr(_planning, "depth", 0):  # for the outermost plan, which holds `lock`
+                raise
+            package, loads = needed.package, needed.loads
+        _register_deferred(package, loads)
+
+
+def _make_plan(root, limit):
+    with lock:
+        _planning.depth = getattr(_planning, "depth", 0) + 1
+        try:
+            if is_registered(root):
+                return None
             plan = _plans[id(root)] = Plan(root, limit)
-        except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError):
-            plan = _plans.pop(id(root), None) and None
+        except _ImportFirst:
+            raise
+        except Exception as error:
+            note_unplanned(root, error)
+            return None
+        finally:
+            _planning.depth -= 1
     return plan
+
+
+def _is_own(error):
+    """Was an error raised by this package, and not by code of the user's that inspecting an object runs?"""
+    last = error.__traceback__
+    while last.tb_next is not None:
+        last = last.tb_next
+    return top_package(last.tb_frame.f_globals.get("__name__")) == _OWN
+
+
+def note_unplanned(root, error):
+    """Note for `explain` that code of the user's raised when `root` was inspected; raises any other error."""
+    if _is_own(error):
+        raise error
+    unplanned[full_name(root)] = f"inspecting it raised {type(error).__name__}: {error}"
+
+
+def full_name(value):
+    """Module and name of a function or a class, or of the class of an object."""
+    owner = value if isinstance(value, (type, types.FunctionType)) else type(value)
+    return f"{owner.__module__}.{owner.__qualname__}"
 
 
 def _plan_of(owner):
