@@ -1,5 +1,6 @@
 """Code of installed packages is followed like f itself, except of packages on a list and of those the user excludes."""
 
+import functools
 import importlib
 import itertools
 import pickle
@@ -1040,3 +1041,88 @@ def test_an_error_of_the_package_itself_while_inspecting_shows(name, error, monk
     monkeypatch.setattr(rebind, name, None)
     with pytest.raises(error, match="NoneType"):
         wg.grad(lambda x: np.sum(x**2))(np.ones(2))
+
+
+@functools.singledispatch
+def spread(x):
+    return x
+
+
+@spread.register(np.ndarray)
+@spread.register(tuple)
+def _(x):
+    w = np.zeros(2)
+    w[0], w[1] = 3 * x[0], x[1] ** 2
+    return w
+
+
+class Spreading:
+    scale = 2.0
+
+    @functools.singledispatchmethod
+    def of(self, x):
+        return x
+
+    @of.register(np.ndarray)
+    def _(self, x):
+        return self.scale * spread(x)
+
+    @functools.singledispatchmethod
+    @classmethod
+    def by_class(cls, x):
+        return x
+
+    @by_class.register(np.ndarray)
+    @classmethod
+    def _(cls, x):
+        return cls.scale * spread(x)
+
+    @functools.singledispatchmethod
+    @staticmethod
+    def static(x):
+        return x
+
+    @static.register(np.ndarray)
+    @staticmethod
+    def _(x):
+        return 2.0 * spread(x)
+
+
+spreading = Spreading()
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: 2.0 * spread(x),
+        lambda x: 2.0 * spread((x[0], x[1])),
+        lambda x: 2.0 * {"a": spread}["a"](x),
+        lambda x: spreading.of(x),
+        lambda x: Spreading().of(x),
+        lambda x: Spreading.by_class(x),
+        lambda x: spreading.static(x),
+    ],
+)
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_function_chosen_by_singledispatch_is_followed(f, mode):
+    assert wg.jacobian(f, mode=mode)(np.array([1.0, 3.0])).tolist() == [[6.0, 0.0], [0.0, 12.0]]
+
+
+def test_function_registered_later_with_singledispatch_is_followed():
+    @functools.singledispatch
+    def g(x):
+        return x
+
+    jacobian = wg.jacobian(lambda x: g(x))
+    assert jacobian(np.ones(2)).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    g.register(np.ndarray, spread)
+    assert jacobian(np.ones(2)).tolist() == [[3.0, 0.0], [0.0, 2.0]]
+    assert g.dispatch(np.ndarray) is spread
+
+
+@pytest.mark.parametrize("before", [0, 150, 1000])
+@pytest.mark.parametrize("after", [0, 50])
+@pytest.mark.parametrize("kind", [list, tuple, lambda items: dict(enumerate(items))])
+def test_function_near_an_end_of_a_long_container_is_followed(before, after, kind):
+    held = kind([1.0] * before + [spread] + [1.0] * after)
+    assert wg.jacobian(lambda x: held[before](x))(np.ones(2)).tolist() == [[3.0, 0.0], [0.0, 2.0]]

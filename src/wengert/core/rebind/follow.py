@@ -189,6 +189,14 @@ def py_func_of(value):
     return f if type(f) is types.FunctionType else None
 
 
+_DISPATCHER = functools.singledispatch(abs).__code__
+
+
+def is_dispatcher(value):
+    """Was a function made by `functools.singledispatch`?"""
+    return type(value) is types.FunctionType and value.__code__ is _DISPATCHER
+
+
 def function_of_ufunc(ufunc):
     """The Python function behind a ufunc made by ``numpy.frompyfunc`` or by Numba, or None for any other ufunc."""
     if top_package(type(ufunc).__module__) == "numba":

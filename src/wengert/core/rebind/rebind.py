@@ -72,6 +72,7 @@ from wengert.core.rebind.follow import (
     is_array_class,
     is_computed,
     is_differentiated,
+    is_dispatcher,
     is_followed,
     is_followed_function,
     is_followed_module,
@@ -570,7 +571,7 @@ class Plan:
     def make(self, nodes, memo):
         """Rename the code of functions, make the proxy classes, fill the aliases, and return the classes."""
         for value in nodes:
-            if type(value) is types.FunctionType and id(value) in self.changed:
+            if type(value) is types.FunctionType and id(value) in self.changed and not is_dispatcher(value):
                 self.rename(value)
         self.changed.update(dict.fromkeys(self.lazy, self.when_called))
         fresh = []
@@ -606,7 +607,7 @@ class Plan:
                     seeds.append(id(value))
                     met.add(id(value))
                     return
-            if kind is LRU or kind in MAKERS or (kind not in SPECIAL and py_func_of(value)):
+            if kind is LRU or kind in MAKERS or is_dispatcher(value) or (kind not in SPECIAL and py_func_of(value)):
                 seeds.append(id(value))  # the Python function runs instead, even if it is not renamed
             elif kind is not types.FunctionType and kind not in WRAPPERS and not isinstance(value, (type, *TABLES)):
                 objects[id(value)] = value
@@ -917,6 +918,8 @@ class Plan:
             copy = self.copies.get(key)
             if key in self.lazy:
                 return new(value)
+            if is_dispatcher(value):
+                return _dispatching(value)
             if copy is None:
                 copy = self.wrap_copy(value, self.copy_function(value, new, memo))
                 if _is_simple(value):
@@ -1447,6 +1450,8 @@ def rebound(f):
         return _rebound_object(f)
     plan = _plans.get(id(f))
     if plan is None or f.__code__ is not plan.code or not plan.holds(f):
+        if is_dispatcher(f):
+            return _dispatching(f)
         plan = _bind(f)
     if plan is None:
         return REGISTERED[id(f)][1] if id(f) in REGISTERED else f
@@ -1463,6 +1468,42 @@ def rebound(f):
         if copy is plan.copy:
             plan.copies[id(f)] = run
     return run
+
+
+def _dispatching(f):
+    """Return a function that calls the copy of the function that f, made by `functools.singledispatch`, chooses."""
+
+    def run(*args, **kwargs):
+        if not args:
+            return f(**kwargs)  # raises
+        return _replaced(f.dispatch(args[0].__class__))(*args, **kwargs)
+
+    return like(f, run)
+
+
+class _DispatchingMethod:
+    """The same for a method made by `functools.singledispatchmethod`."""
+
+    def __init__(self, method, _):
+        self._wengert_of = method
+
+    def __getattr__(self, name):
+        return getattr(self._wengert_of, name)
+
+    def __get__(self, owner, cls):
+        dispatch = self._wengert_of.dispatcher.dispatch
+
+        def run(*args, **kwargs):
+            if not args:
+                return self._wengert_of.__get__(owner, cls)(**kwargs)  # raises
+            method = dispatch(args[0].__class__)
+            if type(method) in (staticmethod, classmethod):
+                method = type(method)(_replaced(method.__func__))
+            else:
+                method = _replaced(method)
+            return method.__get__(owner, cls)(*args, **kwargs)
+
+        return like(self._wengert_of.func, run)
 
 
 def _import_alias(space, dotted, form, level):
@@ -1670,3 +1711,4 @@ def _callee(value):
 
 
 BUILTINS[CALLEE] = _callee
+register_wrapper(functools.singledispatchmethod, lambda method: method.dispatcher, _DispatchingMethod)

@@ -11,12 +11,15 @@ import types
 __all__ = ["TABLES", "items_of", "table"]
 
 TABLES = {dict, list, tuple, collections.OrderedDict, collections.defaultdict}
-_MAX_SEEN = 100  # items that are looked at
+_MAX_SEEN = 100  # items at each end that are looked at
 
 
 def items_of(value):
-    """Return the first items of a container; for a dict, its first values."""
-    return [*itertools.islice(value.values() if isinstance(value, dict) else value, _MAX_SEEN)]
+    """Return the first and the last items of a container; for a dict, of its values."""
+    items = value.values() if isinstance(value, dict) else value
+    first = [*itertools.islice(items, _MAX_SEEN)]
+    rest = len(value) - len(first)
+    return first + [*itertools.islice(reversed(items), min(rest, _MAX_SEEN))] if rest > 0 else first
 
 
 def table(value, see):
