@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from wengert.core.rebind.choose import follow
     from wengert.debug import detect_nan, probe
     from wengert.errors import (
+        CachedValueWarning,
         CompileWarning,
         ComplexValueError,
         ConvergenceError,
@@ -109,6 +110,7 @@ _HOMES = {
     "explain": "transforms.explain",
     "nlp": "scipy.nonlinear_program",
     "show_config": "config",
+    "CachedValueWarning": "errors",
     "CompileWarning": "errors",
     "ComplexValueError": "errors",
     "ConvergenceError": "errors",
@@ -131,6 +133,7 @@ _HOMES = {
 _MODULES = ("checkpointing", "cuda", "errors", "implicit", "numpy", "scipy", "testing", "typing", "viz")
 
 __all__ = [
+    "CachedValueWarning",
     "CompileWarning",
     "ComplexValueError",
     "ConvergenceError",

@@ -326,6 +326,35 @@ class RootFindingWarning(UserWarning):
     """
 
 
+class CachedValueWarning(UserWarning):
+    """A traced array was found equal to a plain array, as where a cache keeps the last point and its values.
+
+    If an earlier plain call filled the cache, the values that it returns count as constants.
+    Comparisons with zero and with numbers give no warning.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np, wengert as wg
+    >>> last = {}
+    >>> def f(x):
+    ...     if "x" not in last or not np.array_equal(x, last["x"]):
+    ...         last["x"], last["y"] = x.copy(), np.sum(x**2)
+    ...     return last["y"]
+    >>> f(np.array([1.0, 2.0]))
+    np.float64(5.0)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     wg.grad(f)(np.array([1.0, 2.0]))     # the cached value is a constant
+    array([0., 0.])
+    >>> print(caught[0].category.__name__)
+    CachedValueWarning
+    >>> last.clear()
+    >>> wg.grad(f)(np.array([1.0, 2.0]))
+    array([2., 4.])
+    """
+
+
 class MutatedInputWarning(UserWarning):
     """The function wrote into its argument; the caller's array was left unchanged.
 

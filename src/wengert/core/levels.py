@@ -15,7 +15,7 @@ from contextvars import ContextVar
 
 from wengert.core import advice
 from wengert.core.frames import at, caller, where
-from wengert.errors import Refusal, RootFindingWarning, TextWarning, TracedValueError
+from wengert.errors import CachedValueWarning, Refusal, RootFindingWarning, TextWarning, TracedValueError
 
 #: recorders of the derivatives running in this context, the innermost last
 running: ContextVar = ContextVar("wengert_running", default=())
@@ -269,6 +269,19 @@ def warn_search(name: str, file: str, line: int) -> None:
         "finds a root or a minimum, and the derivative of what it returns is not that of the solution. Use "
         "wengert.implicit.root(f, x0), or decorate the function that solves with wengert.implicit.defines_root(f)",
         RootFindingWarning,
+        file,
+        line,
+        registry=_warned,
+    )
+
+
+def warn_match(file: str, line: int) -> None:
+    """Warn that the comparison at this line found a traced array equal to a plain one."""
+    warnings.warn_explicit(
+        f"a traced array equals a plain array ({file}:{line}): if the comparison looks up a cache, values that an "
+        "earlier plain call stored there count as constants, and the derivative is lost. Empty the cache before the "
+        "derivative, or keep wengert.compile(f) in place of the cache",
+        CachedValueWarning,
         file,
         line,
         registry=_warned,

@@ -64,6 +64,28 @@ def _written(frame, x, text, spec, *holders):
     return text
 
 
+def note_match(x, y) -> None:
+    """Warn if a traced array equals a plain one other than zero: a cache may return what a plain call computed."""
+    if var.is_traced(x) == var.is_traced(y):
+        return
+    x, y = (x, plain(y)) if var.is_traced(x) else (y, plain(x))
+    if not issubclass(type(y), np.ndarray) or y.dtype.kind != "f" or not y.ndim or var.is_passive(x):
+        return
+    if np.array_equal(plain(x), y) and y.any() and _is_compared_by_user(sys._getframe(1)):
+        levels.warn_match(*file_and_line(caller()))
+
+
+def _is_compared_by_user(frame):
+    """Does a frame belong to the user's code, apart from NumPy and its replacements, and not to SciPy or rules?"""
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        package = name.partition(".")[0]
+        if package != "numpy" and name != "wengert.numpy" and not name.startswith("wengert.core."):
+            return package not in ("wengert", "scipy")
+        frame = frame.f_back
+    return False
+
+
 def refuse_json(x) -> None:
     """Raise if ``json`` tests the class of a traced float, since it would write the plain value."""
     if not levels.is_tracing() or not var.is_traced(x) or var.is_passive(x) or not isinstance(var.value_of(x), float):

@@ -184,6 +184,8 @@ cdef class ArrayVar:
             return compare_recorded(self, other, op)
         if op != Py_EQ and op != Py_NE:
             watch_comparison(self, other)
+        else:
+            checks.note_match(self, other)
         return compare(self.v, plain(other), op)
 
     def __hash__(self):

@@ -116,6 +116,8 @@ cdef object compare_recorded(object left, object right, int op):
     cdef ScalarVar x, z
     cdef Node node
     cdef double b
+    if (op == Py_EQ or op == Py_NE) and type(left) is ArrayVar:
+        checks.note_match(left, right)
     row, fun, compute = dispatch.comparison(op)
     right = promoted_with(right, left)
     if type(left) is ScalarVar:
