@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.core.rebind import rebind
+from wengert.core.rebind import plan, registration
 from wengert.core.rebind.choose import survey
 from wengert.core.rebind.follow import CHOSEN, UNFOLLOWED, py_func_of
 from wengert.errors import TracedValueError
@@ -802,9 +802,9 @@ def test_container_of_data_is_watched_for_functions_and_may_grow_without_new_pla
     module = install(installed=f"{FILLED}TABLE, SEEN = {{}}, []\ndef fun(x):\n    SEEN.append(1)\n"
                                "    return TABLE['f'](x) if TABLE else x\n")  # fmt: skip
     assert wg.grad(module.fun, 2.0) == 1.0
-    plan = rebind._plans[id(module.fun)]
+    plan = registration.plans[id(module.fun)]
     assert wg.grad(module.fun, 2.0) == 1.0 and module.SEEN == [1, 1]
-    assert rebind._plans[id(module.fun)] is plan
+    assert registration.plans[id(module.fun)] is plan
     module.TABLE["f"] = module.filled
     assert wg.grad(module.fun, 2.0) == 6.0
 
@@ -1038,7 +1038,7 @@ def test_explain_lists_a_function_whose_inspection_raises_in_code_of_the_user():
 
 @pytest.mark.parametrize(("name", "error"), [("parts_of", TypeError), ("weakref", AttributeError)])
 def test_an_error_of_the_package_itself_while_inspecting_shows(name, error, monkeypatch):
-    monkeypatch.setattr(rebind, name, None)
+    monkeypatch.setattr(plan, name, None)
     with pytest.raises(error, match="NoneType"):
         wg.grad(lambda x: np.sum(x**2))(np.ones(2))
 

@@ -51,15 +51,23 @@ def load(name):
     return module
 
 
+def loaded(name):
+    """Load a private copy that the private copies loaded after it import."""
+    module = load(name)
+    context.setitem(sys.modules, module.__name__, module)
+    return module
+
+
 rename = load("rename")
 rename._number = itertools.count(1_000_000)  # distinct from wengert's own private names, which are kept in builtins
 rename.CALLEE = rename.private("callee")
 with pytest.MonkeyPatch.context() as context:
     context.setitem(sys.modules, "wengert.core.rebind.rename", rename)
-    context.setitem(sys.modules, "wengert.core.rebind.tables", load("tables"))
-    follow = load("follow")
-    context.setitem(sys.modules, "wengert.core.rebind.follow", follow)
-    rebind = load("rebind")
+    loaded("tables")
+    follow = loaded("follow")
+    registration, proxies, modules, plan, rebind = (
+        loaded(name) for name in ("registration", "proxies", "modules", "plan", "rebind")
+    )
 rebound = rebind.rebound
 
 
@@ -81,15 +89,15 @@ def registered(monkeypatch):
     """Register NumPy, its `linalg`, `zeros` and the ufunc `sin` during a test."""
     spaces = (vars(builtins), sys.modules)
     before = [{name: space[name] for name in space if name.startswith("_wengert_")} for space in spaces]
-    for table, empty in (("REGISTERED", {}), ("_plans", {}), ("FOREIGN", {"wengert"})):
-        for module in (rebind, follow):
+    for table, empty in (("REGISTERED", {}), ("plans", {}), ("FOREIGN", {"wengert"})):
+        for module in (follow, registration, proxies, modules, plan, rebind):
             if hasattr(module, table):
                 monkeypatch.setattr(module, table, empty)
     monkeypatch.setattr(rename, "_codes", {})
-    rebind.register(np, fake)
-    rebind.register(la, fake_linalg)
-    rebind.register(np.zeros, fake.zeros)
-    rebind.register(np.sin, "our sine")
+    registration.register(np, fake)
+    registration.register(la, fake_linalg)
+    registration.register(np.zeros, fake.zeros)
+    registration.register(np.sin, "our sine")
     yield
     for space, own in zip(spaces, before):
         for name in [name for name in space if name.startswith("_wengert_") and name not in own]:
@@ -240,10 +248,10 @@ def test_package_registers_its_functions_at_first_use(monkeypatch):
 
         def install(part=part, ours=ours, installed=installed):
             installed.append(part)
-            rebind.register(part, ours)
-            rebind.register(part.fun, ours.fun)
+            registration.register(part, ours)
+            registration.register(part.fun, ours.fun)
 
-        rebind.register_later(f"{package}.part", install)
+        registration.register_later(f"{package}.part", install)
         rebound(lambda: np.zeros(1))
         assert not installed
         f = way(part.fun) if callable(way) else namespace(way.format(package), part=part, fun=part.fun)["f"]
@@ -1279,7 +1287,7 @@ def test_ten_thousand_fresh_functions_leave_builtins_flat():
         rebound(eval("lambda: (helper(1), model.residual(), Model)", globals()))
     gc.collect()
     assert len(vars(builtins)) <= before + 2
-    assert len(rebind._plans) < 300 and len(rename._codes) < 300
+    assert len(registration.plans) < 300 and len(rename._codes) < 300
 
 
 def test_private_names_of_rebound_function_are_removed_with_it():
@@ -1331,7 +1339,7 @@ def test_closure_is_freed_immediately():
 
 
 def test_number_of_cached_exec_namespaces_is_bounded(monkeypatch):
-    monkeypatch.setattr(rebind, "_MAX_PINNED", 5)
+    monkeypatch.setattr(plan, "_MAX_PINNED", 5)
     refs = []
     for _ in range(20):
         held = namespace("def h(): return np.zeros(1)\ndef f(): return h()")
@@ -1353,7 +1361,7 @@ def test_threads_rebind_and_run_concurrently():
             if len(out) != 7 or not all(map(is_marked, out)):
                 failures.append((k, i, out))
             if k == 0 and i % 20 == 0:
-                rebind._plans.clear()
+                registration.plans.clear()
 
     threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
     for thread in threads:
@@ -1378,7 +1386,7 @@ def test_custom_builtins_and_internal_errors_leave_the_function_unchanged(monkey
     def fail(self, root, limit):
         raise RuntimeError("dictionary changed size during iteration")
 
-    monkeypatch.setattr(rebind.Plan, "__init__", fail)
+    monkeypatch.setattr(plan.Plan, "__init__", fail)
     f = eval("lambda: np.zeros(1)", globals())
     assert rebound(f) is f
 

@@ -20,7 +20,7 @@ import numpy as np
 from wengert.core.dispatch import dispatch, subclasses
 from wengert.core.dispatch.lifted import Lifted
 from wengert.core.operands import var
-from wengert.core.rebind.rebind import original
+from wengert.core.rebind.proxies import original
 from wengert.core.tape.tape import holds_complex
 from wengert.errors import ComplexValueError
 

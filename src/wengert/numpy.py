@@ -39,7 +39,7 @@ from wengert.core.dispatch.class_proxies import ScalarClass as _ScalarClass
 from wengert.core.dispatch.ufunc import ScalarFunction as _ScalarFunction
 from wengert.core.dispatch.ufunc import proxy as _proxy
 from wengert.core.operands import var as _var
-from wengert.core.rebind import rebind as _rebind
+from wengert.core.rebind import registration as _registration
 
 
 def __dir__():
@@ -329,7 +329,7 @@ class _Constant(_np.ndarray):
 
 def _copy_of(x):
     """``copy.copy`` for arrays from outside: the copy may receive traced values."""
-    return _copy.copy(_rebind.constant(x))
+    return _copy.copy(_registration.constant(x))
 
 
 def _deep_copy_of(x, memo=None, **options):
@@ -858,19 +858,19 @@ def _polynomials():
     spec.submodule_search_locations[:] = original.__path__
     package = _sys.modules[name] = _util.module_from_spec(spec)
     spec.loader.exec_module(package)
-    _rebind.register(original, package)
+    _registration.register(original, package)
     for part in [key.rpartition(".")[2] for key in list(_sys.modules) if key.startswith(name + ".")]:
         ours, theirs = _sys.modules[f"{name}.{part}"], _sys.modules[f"numpy.polynomial.{part}"]
         ours.np, ours.la = _sys.modules[__name__], _sys.modules[__name__].linalg
         for key, value in list(vars(ours).items()):  # remove NumPy's dispatch decorators
             setattr(ours, key, getattr(value, "__wrapped__", value))
-        _rebind.register(theirs, ours)
+        _registration.register(theirs, ours)
         for key, value in vars(theirs).items():
             if getattr(value, "__module__", "").startswith("numpy.polynomial") and callable(value):
-                _rebind.register(value, getattr(ours, key))
+                _registration.register(value, getattr(ours, key))
                 if isinstance(value, type):
                     getattr(ours, key).register(value)  # instances of the original count as instances
-                    _rebind.register_wrapper(value, type, _polynomial_like)
+                    _registration.register_wrapper(value, type, _polynomial_like)
     return package
 
 
@@ -916,45 +916,45 @@ def _install_functions(module) -> None:
     names += "apply_along_axis average broadcast interp from_dlpack ndenumerate nditer pad piecewise poly1d".split()
     names += ["vectorize"]
     for name in [*names, *"r_ c_ mgrid ogrid".split()]:
-        _rebind.register(getattr(_np, name), getattr(module, name))
-    _rebind.register_wrapper(_np.vectorize, lambda value: value.pyfunc, vectorize._around)
+        _registration.register(getattr(_np, name), getattr(module, name))
+    _registration.register_wrapper(_np.vectorize, lambda value: value.pyfunc, vectorize._around)
     for name, fun in vars(_np).items():
         if isinstance(fun, _np.ufunc) and fun in _registry.rows:
             made = vars(module).get(fun.__name__) or _proxy(fun)  # `abs` and `absolute` are the same object
             setattr(module, name, made)
-            _rebind.register(fun, made)
+            _registration.register(fun, made)
 
 
 def _install_namespaces(module) -> None:
     """Define the submodules and the remaining names of NumPy, and register the functions that have a rule."""
     module.polynomial = _Polynomials("numpy.polynomial")
-    _rebind.register_later("numpy.polynomial", _polynomials)
+    _registration.register_later("numpy.polynomial", _polynomials)
     module.lib = _Submodule("numpy.lib")
     module.lib.stride_tricks = _Submodule("numpy.lib.stride_tricks")
     module.lib.stride_tricks.as_strided = _as_strided
-    _rebind.register(_np.lib, module.lib)
-    _rebind.register(_np.lib.stride_tricks, module.lib.stride_tricks)
-    _rebind.register(_np.lib.stride_tricks.as_strided, _as_strided)
-    _rebind.register(hasattr, _hasattr)
+    _registration.register(_np.lib, module.lib)
+    _registration.register(_np.lib.stride_tricks, module.lib.stride_tricks)
+    _registration.register(_np.lib.stride_tricks.as_strided, _as_strided)
+    _registration.register(hasattr, _hasattr)
     module.fft, module.linalg = _Submodule("numpy.fft"), _Submodule("numpy.linalg")
     for name in ("fftfreq", "rfftfreq"):
         setattr(module.fft, name, _frequencies(getattr(_np.fft, name)))
-        _rebind.register(getattr(_np.fft, name), getattr(module.fft, name))
+        _registration.register(getattr(_np.fft, name), getattr(module.fft, name))
     for home, original in ((module, _np), (module.fft, _np.fft), (module.linalg, _np.linalg)):
         for name, fun in vars(original).items():
             row = _registry.rows.get(fun) if callable(fun) and not isinstance(fun, type) else None
             if row is None or isinstance(fun, _np.ufunc) or name.startswith("_") or name in vars(home):
                 continue
             setattr(home, name, _taking_lists(fun))
-            _rebind.register(fun, getattr(home, name))
+            _registration.register(fun, getattr(home, name))
     # copy the remaining names from NumPy; a module-level __getattr__ would make every np.name slower
     for name in dir(_np):
         if name in vars(module) or (name.startswith("__") and name not in _DUNDERS):
             continue
         setattr(module, name, vars(_np)[name] if name in vars(_np) else _Submodule(f"numpy.{name}"))
-    _rebind.register(_np.fft, module.fft)
-    _rebind.register(_np.linalg, module.linalg)
-    _rebind.register(_np, module)
+    _registration.register(_np.fft, module.fft)
+    _registration.register(_np.linalg, module.linalg)
+    _registration.register(_np, module)
     _methods.namespace = module
 
 
@@ -963,43 +963,45 @@ def _install_builtins(module) -> None:
     copies = _types.ModuleType("copy")
     vars(copies).update(vars(_copy), copy=_copy_of, deepcopy=_deep_copy_of)
     for original in (_copy, _copy.copy, _copy.deepcopy):
-        _rebind.register(original, copies if original is _copy else getattr(copies, original.__name__))
-    _rebind.register_type(_var.Type(), _var.Type(True))
-    _rebind.register_class(float, _ScalarClass(float, _of_library("to_float"), _operators_of_float), is_dtype=True)
+        _registration.register(original, copies if original is _copy else getattr(copies, original.__name__))
+    _registration.register_type(_var.Type(), _var.Type(True))
+    made = _ScalarClass(float, _of_library("to_float"), _operators_of_float)
+    _registration.register_class(float, made, is_dtype=True)
     for name, made in _operators_of_float.items():  # code may hold them in tables
-        _rebind.register(getattr(float, name), made)
-    _rebind.register_class(complex, _ScalarClass(complex, _of_library("to_complex")), is_dtype=True)
+        _registration.register(getattr(float, name), made)
+    _registration.register_class(complex, _ScalarClass(complex, _of_library("to_complex")), is_dtype=True)
     for name, cls in vars(_np).items():
         if isinstance(cls, type) and cls in _SCALAR_CLASSES:
             made = vars(module).get(f"_called_{cls.__name__}") or _ScalarClass(cls, _conversion_to(cls))
             setattr(module, f"_called_{name}", made)
             if name == cls.__name__:
-                _rebind.register_class(cls, made, is_dtype=True)
+                _registration.register_class(cls, made, is_dtype=True)
     if _adds_floats_exactly:
-        _rebind.register(_builtins.sum, _sum)
+        _registration.register(_builtins.sum, _sum)
 
 
 def _install_later() -> None:
     """Register functions of packages when followed code first meets them."""
+    install = _functools.partial(_importlib.import_module, "wengert.standard_library")
     for package in ("math", "cmath", "statistics"):
-        _rebind.register_later(package, _functools.partial(_importlib.import_module, "wengert.standard_library"), True)
+        _registration.register_later(package, install, True)
     for package in _refusing.ITERATIVE:
         if package.count(".") == 1 and package != "scipy.optimize":
-            _rebind.register_later(package, _functools.partial(_refusing.install_iterative, package))
+            _registration.register_later(package, _functools.partial(_refusing.install_iterative, package))
     homes = {"scipy": "standin", "scipy.special": "special", "scipy.optimize": "optimize"}
     for package, home in homes.items():
         mirror = f"wengert.scipy.{home}"
-        _rebind.register_later(package, _functools.partial(_importlib.import_module, mirror), True)
+        _registration.register_later(package, _functools.partial(_importlib.import_module, mirror), True)
     for name in _MIRRORS:
-        _rebind.register_later(f"scipy.{name}", _functools.partial(_load_mirror, name), True)
+        _registration.register_later(f"scipy.{name}", _functools.partial(_load_mirror, name), True)
     numba_ufuncs = "wengert.core.dispatch.compiled_ufuncs"
-    _rebind.register_later("numba.np", lambda: _importlib.import_module(numba_ufuncs).install())
+    _registration.register_later("numba.np", lambda: _importlib.import_module(numba_ufuncs).install())
     for package in _refusing.NAMES:
-        _rebind.register_later(package, _functools.partial(_refusing.install, package))
+        _registration.register_later(package, _functools.partial(_refusing.install, package))
 
 
 _install_functions(_sys.modules[__name__])
 _install_namespaces(_sys.modules[__name__])
 _install_builtins(_sys.modules[__name__])
 _install_later()
-_rebind.see_constants(_np.ndarray, _is_copied, _seen, _as_plain)
+_registration.see_constants(_np.ndarray, _is_copied, _seen, _as_plain)

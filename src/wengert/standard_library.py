@@ -31,7 +31,7 @@ from wengert.core.dispatch.lifted import Lifted, holds_lifted
 from wengert.core.dispatch.ufunc import ScalarFunction
 from wengert.core.frames import at
 from wengert.core.operands import var
-from wengert.core.rebind import rebind
+from wengert.core.rebind import registration
 from wengert.errors import TracedValueError, UnsupportedFunctionError
 
 _HOME = __name__
@@ -606,11 +606,11 @@ def install_statistics() -> dict:
     for name, method in vars(statistics.NormalDist).items():
         if is_own(method):
             body[name] = moved(method, space)
-            rebind.register(method, body[name])  # code may hold a bound method, such as NormalDist().cdf
+            registration.register(method, body[name])  # code may hold a bound method, such as NormalDist().cdf
         elif isinstance(method, (classmethod, property)):
             body[name] = type(method)(moved(getattr(method, "__func__", None) or method.fget, space))
     space["NormalDist"] = type("NormalDist", (statistics.NormalDist,), body)
-    rebind.register_wrapper(statistics.NormalDist, type, lambda x, cls: cls(x.mean, x.stdev))
+    registration.register_wrapper(statistics.NormalDist, type, lambda x, cls: cls(x.mean, x.stdev))
     return {name: space[name] for name in DIFFERENTIABLE["statistics"] if hasattr(statistics, name)}
 
 
@@ -688,9 +688,9 @@ def install() -> None:
         found |= functions()
         vars(ours).update(found)
         for word, traced in found.items():
-            register = rebind.register_class if isinstance(traced, type) else rebind.register
+            register = registration.register_class if isinstance(traced, type) else registration.register
             register(getattr(module, word), traced)
-        rebind.register(module, ours)
+        registration.register(module, ours)
 
 
 evaluated(sum, total)

@@ -18,7 +18,8 @@ import numpy as np
 from wengert.containers import children_of, plain_copy
 from wengert.core.levels import caught
 from wengert.core.operands import var
-from wengert.core.rebind.rebind import original, running_plan
+from wengert.core.rebind.proxies import original
+from wengert.core.rebind.registration import running_plan
 from wengert.core.rebind.rename import public
 from wengert.features import is_made_in_python
 from wengert.transforms.dense import Operator

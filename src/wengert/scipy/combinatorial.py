@@ -9,7 +9,7 @@ from wengert import features
 from wengert.containers import plain_copy
 from wengert.core.dispatch.dispatch import from_list
 from wengert.core.operands.var import holds_traced
-from wengert.core.rebind import rebind
+from wengert.core.rebind import registration
 from wengert.implicit.theorem import check_replayable, with_bits
 from wengert.registry import constant
 from wengert.scipy.mirror import mirrors
@@ -30,7 +30,7 @@ else:
         return scipy.optimize.linear_sum_assignment(cost_matrix, maximize)
 
 
-rebind.register(scipy.optimize.linear_sum_assignment, linear_sum_assignment)
+registration.register(scipy.optimize.linear_sum_assignment, linear_sum_assignment)
 
 
 @mirrors(scipy.optimize.quadratic_assignment)

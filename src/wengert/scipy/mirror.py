@@ -26,7 +26,8 @@ from wengert.containers import plain_copy
 from wengert.core.dispatch.dispatch import from_list
 from wengert.core.levels import forget, noted, outside, passive
 from wengert.core.operands.var import holds_traced, is_var
-from wengert.core.rebind.rebind import rebound, register
+from wengert.core.rebind.rebind import rebound
+from wengert.core.rebind.registration import register
 from wengert.errors import ConvergenceError, LevelError, TracedValueError, UnsupportedFunctionError
 from wengert.implicit.recorded import is_recorded, recorded
 from wengert.implicit.stripped import stripped

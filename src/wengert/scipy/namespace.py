@@ -28,7 +28,7 @@ import wengert.numpy
 from wengert.core.dispatch import dispatch, refusing
 from wengert.core.frames import at
 from wengert.core.operands import var
-from wengert.core.rebind import rebind
+from wengert.core.rebind import follow, rebind, registration
 from wengert.errors import UnsupportedFunctionError
 from wengert.program.codegen import disk_cache
 from wengert.rules.scipy import functions
@@ -46,16 +46,16 @@ def install(name: str) -> None:
     replaced = {word: vars(ours)[word] for word in public_names(original) if word in vars(ours)}
     for word, value in (known(original) | replaced).items():
         theirs = getattr(original, word)
-        register = rebind.register_class if isinstance(theirs, type) else rebind.register
+        register = registration.register_class if isinstance(theirs, type) else registration.register
         register(theirs, value)
         setattr(ours, word, value)
     for word in public_names(original):
         if word not in vars(ours):
             value = _original_name(original, word)
-            setattr(ours, word, rebind.REGISTERED[id(value)][1] if rebind.is_registered(value) else value)
+            setattr(ours, word, follow.REGISTERED[id(value)][1] if registration.is_registered(value) else value)
     ours.__all__ = public_names(original)
     ours.__getattr__ = functools.partial(_original_name, original)
-    rebind.register(original, ours)
+    registration.register(original, ours)
 
 
 def _original_name(original, word):
@@ -84,7 +84,7 @@ def register_objects(*names: str) -> None:
         module, _, word = name.rpartition(".")
         cls = getattr(importlib.import_module(module), word, None)
         if cls is not None:
-            rebind.register_wrapper(cls, type, lambda value, _: recast(value))
+            registration.register_wrapper(cls, type, lambda value, _: recast(value))
 
 
 #: functions that convert objects of classes written in C, by class
@@ -94,7 +94,7 @@ _CONVERTERS: dict[type, Callable[[Any], Any]] = {}
 def register_conversion(cls: type, convert: Callable[[Any], Any], has_subclasses: bool = False) -> None:
     """Replace instances of a SciPy class by ``convert(instance)`` wherever followed code meets them."""
     _CONVERTERS[cls] = convert
-    rebind.register_wrapper(cls, type, lambda value, _: convert(value), has_subclasses)
+    registration.register_wrapper(cls, type, lambda value, _: convert(value), has_subclasses)
 
 
 @functools.cache
@@ -188,7 +188,7 @@ def refusing_class(original: type, remedy: str) -> type:
 # ---- second copies of SciPy's code
 
 _copies: dict[str, types.ModuleType] = {}
-#: names of copies whose source is still being executed, by the thread that holds `rebind.lock`
+#: names of copies whose source is still being executed, by the thread that holds `registration.lock`
 _unfinished: set[str] = set()
 #: modules that are copied when they are first used, with further replacements of names in them
 _planned: dict[str, dict[str, Any]] = {}
@@ -205,7 +205,7 @@ def copy_of(name: str) -> types.ModuleType | None:
     if found is None:
         return second_copy(name) if name in _planned else None
     if name in _unfinished:
-        with rebind.lock:  # held by the thread that makes it
+        with registration.lock:  # held by the thread that makes it
             return _copies.get(name)
     return found
 
@@ -270,7 +270,7 @@ def second_copy(name: str, **names: Any) -> types.ModuleType:
     rule, the classes of mirrors, and other second copies where they exist.
     Helpers for the array API are copied automatically, with `wengert.numpy` as the namespace of traced arrays.
     """
-    with rebind.lock:
+    with registration.lock:
         if name not in _copies:
             _unfinished.add(name)
             try:
@@ -291,7 +291,7 @@ def _execute(name, names):
     space |= {key: vars(original)[key] for key in ("__file__", "__package__", "__spec__", "__doc__")}
     space["__builtins__"] = {**vars(builtins), "__import__": _import}
     space |= {_DIFFERS: _differs, _METHOD: _method_of_array}
-    space |= {_PRIVATE + name: rebind.REGISTERED[id(called)][1] for name, called in _calls().items()}
+    space |= {_PRIVATE + name: follow.REGISTERED[id(called)][1] for name, called in _calls().items()}
     exec(_code_of(pathlib.Path(original.__file__)), space)
     space.update(_in_array_api(space), **names)
     functions.copied.update(x for x in space.values() if isinstance(x, type) and x.__module__ == name)
@@ -316,7 +316,7 @@ _PRIVATE = "_wengert_"
 def _calls():
     """Return what is replaced in calls only, since it may be a dtype elsewhere, by name."""
     found = {name: vars(builtins)[name] for name in ("complex", "float", "hasattr", "sum")} | _SCALARS
-    return {name: called for name, called in found.items() if rebind.is_registered(called)}
+    return {name: called for name, called in found.items() if registration.is_registered(called)}
 
 
 _SCALARS = {kind.__name__: kind for kind in (np.float32, np.float64, np.complex64, np.complex128)}
@@ -431,14 +431,14 @@ _of = _Replaced._wengert_of
 
 def replaced(value: Any) -> Any:
     """Return what second copies see in place of an object."""
-    if type(value) in rebind.INERT:
+    if type(value) in follow.INERT:
         return value
     if (proxy := with_rule(value)) is not None:  # also before its mirror is installed
         return proxy
     if isinstance(value, types.ModuleType):
         return _replaced_module(value)
-    if rebind.is_registered(value):
-        return rebind.REGISTERED[id(value)][1]
+    if registration.is_registered(value):
+        return follow.REGISTERED[id(value)][1]
     home = getattr(value, "__module__", None)
     if isinstance(value, (types.FunctionType, type)) and isinstance(home, str):
         if "array_api_compat.numpy" in home:
@@ -458,9 +458,10 @@ def _replaced_module(module):
     if name.endswith("array_api_compat.numpy"):
         return wengert.numpy
     is_scipy = name.partition(".")[0] == "scipy"
-    is_known = id(module) in rebind.REGISTERED if is_scipy and name != "scipy.special" else rebind.is_registered(module)
+    loads = not is_scipy or name == "scipy.special"
+    is_known = registration.is_registered(module) if loads else id(module) in follow.REGISTERED
     if is_known and name != "scipy":
-        return rebind.REGISTERED[id(module)][1]
+        return follow.REGISTERED[id(module)][1]
     return _Replaced(module) if is_scipy else module
 
 

@@ -34,7 +34,7 @@ from wengert.core.dispatch import refusing
 from wengert.core.dispatch.dispatch import stacked
 from wengert.core.levels import running
 from wengert.core.operands.var import holds_traced
-from wengert.core.rebind import rebind
+from wengert.core.rebind import registration
 from wengert.implicit.stripped import stripped
 from wengert.implicit.theorem import Equations, check_replayable
 from wengert.scipy import recorded
@@ -453,5 +453,5 @@ if importlib.util.find_spec("scipy.optimize.elementwise"):  # SciPy 1.15
 
     __all__ += ["elementwise"]
 for _class in (Bounds, LinearConstraint):
-    rebind.register_class(getattr(scipy.optimize, _class.__name__), _class)
+    registration.register_class(getattr(scipy.optimize, _class.__name__), _class)
 refusing.install_iterative("scipy.optimize")

@@ -17,7 +17,7 @@ from wengert import registry as _registry
 from wengert.core.dispatch import dispatch as _dispatch
 from wengert.core.dispatch.lifted import Lifted as _Lifted
 from wengert.core.operands import var as _var
-from wengert.core.rebind import rebind as _rebind
+from wengert.core.rebind import registration as _registration
 
 
 def _dispatching(name, fun):
@@ -53,10 +53,10 @@ def _install() -> None:
             continue
         if not isinstance(fun, _np.ufunc) and fun in _registry.rows:
             dispatching = _dispatching(name, fun)
-            _rebind.register(fun, dispatching)
+            _registration.register(fun, dispatching)
             fun = dispatching
         setattr(module, name, fun)
-    _rebind.register(_special, module)
+    _registration.register(_special, module)
 
 
 _install()

@@ -5,7 +5,7 @@ from types import ModuleType
 
 import scipy
 
-from wengert.core.rebind import rebind
+from wengert.core.rebind import follow, registration
 
 
 class Package(ModuleType):
@@ -13,7 +13,7 @@ class Package(ModuleType):
 
     def __getattr__(self, name):
         value = import_module("wengert.scipy.special") if name == "special" else getattr(scipy, name)
-        return rebind.REGISTERED[id(value)][1] if rebind.is_registered(value) else value
+        return follow.REGISTERED[id(value)][1] if registration.is_registered(value) else value
 
     def __setattr__(self, name, value):
         setattr(scipy, name, value)
@@ -22,4 +22,4 @@ class Package(ModuleType):
         return dir(scipy)
 
 
-rebind.register(scipy, Package("scipy"))
+registration.register(scipy, Package("scipy"))

@@ -15,7 +15,7 @@ from wengert.core import levels
 from wengert.core.dispatch.arguments import clean
 from wengert.core.frames import at
 from wengert.core.operands import var
-from wengert.core.rebind import rebind
+from wengert.core.rebind import registration
 from wengert.core.rebind.follow import function_of_ufunc
 from wengert.errors import TracedValueError, UnsupportedFunctionError
 
@@ -101,4 +101,4 @@ def install():
     """Register the replacement of Numba's generalised ufuncs."""
     from numba.np.ufunc.gufunc import GUFunc
 
-    rebind.register_wrapper(GUFunc, function_of_ufunc, Generalised)
+    registration.register_wrapper(GUFunc, function_of_ufunc, Generalised)

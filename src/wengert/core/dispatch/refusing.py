@@ -17,7 +17,7 @@ from wengert.core.dispatch.checks import refusal
 from wengert.core.frames import ITERATIVE
 from wengert.core.messages import call_message, solver_message
 from wengert.core.operands import var
-from wengert.core.rebind import rebind
+from wengert.core.rebind import modules, registration
 
 #: functions and classes that take scalars, by module; below, the alternative constructors of these classes
 NAMES = {
@@ -103,8 +103,8 @@ def install_iterative(package: str) -> None:
             continue
         for name in names:
             if (value := getattr(module, name, None)) is not None:  # older versions of SciPy have fewer
-                rebind.register(value, Iterative(value, f"{place}.{name}"))
-        rebind.register_library(module)
+                registration.register(value, Iterative(value, f"{place}.{name}"))
+        modules.register_library(module)
 
 
 _installed: set[tuple[str, str]] = set()  # module and name of registered functions and classes
@@ -123,10 +123,10 @@ def install(package: str) -> None:
         _installed.add((package, name))
         proxy = Refusing(value, f"{package}.{name}")
         if isinstance(value, type):
-            rebind.register_class(value, proxy, proxy_of_subclass)
+            registration.register_class(value, proxy, proxy_of_subclass)
         else:
-            rebind.register(value, proxy)
+            registration.register(value, proxy)
     if len(own) == len(NAMES[package]):
-        rebind.register_library(module)
+        modules.register_library(module)
     else:
-        rebind.register_later(package, functools.partial(install, package))
+        registration.register_later(package, functools.partial(install, package))

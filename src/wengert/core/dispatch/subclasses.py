@@ -35,7 +35,7 @@ from wengert.core.dispatch.checks import refusal
 from wengert.core.frames import at
 from wengert.core.messages import array_message, subclass_message
 from wengert.core.operands import var
-from wengert.core.rebind import follow, rebind
+from wengert.core.rebind import follow, rebind, registration
 from wengert.errors import TracedValueError, UnsupportedFunctionError
 from wengert.features import clip_ufunc, compares_names, is_made_in_python, parameters_of
 
@@ -740,7 +740,7 @@ class ArrayBase(np.ndarray):
         return new(cls, shape, dtype, buffer, offset, strides, order)
 
 
-rebind.set_array_base(ArrayBase)
+registration.set_array_base(ArrayBase)
 
 
 class SubclassVar(ArrayBase):

@@ -16,7 +16,9 @@ from wengert.core.rebind.follow import (
     top_package,
     why_unfollowed,
 )
-from wengert.core.rebind.rebind import Plan, forget_plans, full_name, note_unplanned, unplanned
+from wengert.core.rebind.plan import Plan
+from wengert.core.rebind.rebind import full_name, note_unplanned, unplanned
+from wengert.core.rebind.registration import forget_plans
 
 __all__ = ["follow", "survey"]
 

@@ -40,17 +40,11 @@ from wengert.core.rebind.follow import (
     is_seen_whole,
     module_reads,
 )
-from wengert.core.rebind.rebind import (
-    ModuleProxy,
-    Plan,
-    constant,
-    in_use,
-    like,
-    make_proxy_class,
-    partial_like,
-    rebound,
-    running_plan,
-)
+from wengert.core.rebind.modules import ModuleProxy
+from wengert.core.rebind.plan import Plan, like, partial_like
+from wengert.core.rebind.proxies import make_proxy_class
+from wengert.core.rebind.rebind import in_use, rebound
+from wengert.core.rebind.registration import constant, running_plan
 from wengert.core.rebind.rename import BUILTINS, Alias, private, read, rename
 from wengert.program.ir.identity import Same
 from wengert.program.tracing.environment import StateGuards

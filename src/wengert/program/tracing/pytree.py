@@ -15,7 +15,7 @@ import numpy as np
 
 from wengert.containers import children_of, is_registered, rest_of
 from wengert.core.operands.var import plain
-from wengert.core.rebind.rebind import original
+from wengert.core.rebind.proxies import original
 from wengert.program.ir.identity import Same
 
 #: maximum number of items of a captured container that is compared item by item at each call

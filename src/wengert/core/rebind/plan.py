@@ -1,0 +1,681 @@
+"""Plans: how a function runs or a class or object is replaced, with everything that was inspected to decide it."""
+
+import collections
+import functools
+import sys
+import types
+import weakref
+
+from wengert.core.rebind.follow import (
+    LRU,
+    MAKERS,
+    METHODS,
+    REGISTERED,
+    SPECIAL,
+    WRAPPERS,
+    assigned_cells,
+    attributes_of,
+    can_copy,
+    content_of,
+    contents_of,
+    defaults_of,
+    ends_in_code,
+    held_by,
+    is_array_class,
+    is_computed,
+    is_differentiated,
+    is_dispatcher,
+    is_followed,
+    is_followed_module,
+    is_followed_object,
+    is_module_namespace,
+    is_part,
+    is_table,
+    marks_of,
+    module_reads,
+    parts_of,
+    py_func_of,
+    reads_computed,
+    space_of,
+    state_of,
+    tables_of,
+    top_package,
+)
+from wengert.core.rebind.modules import ModuleInUse, ModuleProxy, import_alias, proxied
+from wengert.core.rebind.proxies import ClassAttribute, ClassDescriptor, class_key, leaf_of, make_proxy_class, share
+from wengert.core.rebind.registration import (
+    CLASSES,
+    array_bases,
+    as_plain,
+    constant,
+    holds_module,
+    is_class_held,
+    is_constant,
+    is_copying,
+    is_held_live,
+    is_registered,
+    is_simple,
+    item,
+    lookup,
+    plans,
+    register_wrapper,
+)
+from wengert.core.rebind.rename import BUILTINS, alias_of, forget, live_alias, read, rename, uses_only
+from wengert.core.rebind.tables import TABLES, table
+
+__all__ = ["MAX_FUNCTIONS", "Plan", "dispatching", "like", "partial_like"]
+
+MAX_FUNCTIONS = 250  # functions explored at once: about 50 us each in the first call, 60 ns in later ones
+_MAX_PINNED = 4096  # maximum number of plans that may keep their own key alive
+_MAX_OBJECTS = 100  # number of objects in one plan beyond which attributes of objects are not followed
+_GROWING = TABLES - {tuple}
+
+_proxy_classes = weakref.WeakValueDictionary()  # id(class) -> its proxy class
+_pinned = collections.deque()
+
+# From Python 3.14 on, annotations are computed at first access.
+_COPIED_ATTRIBUTES = ["__kwdefaults__", "__module__", "__qualname__", "__doc__"] + [
+    name
+    for name in ("__annotate__" if hasattr(top_package, "__annotate__") else "__annotations__", "__type_params__")
+    if hasattr(top_package, name)
+]
+
+_OPERATORS = "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or".split()
+#: reflected methods of operators, with the name of the method of the left operand
+_REFLECTED = {f"__r{name}__": f"__{name}__" for name in _OPERATORS}
+
+
+class Plan:
+    """How a function runs or a class or object is replaced, with everything that was inspected to decide it.
+
+    `changed` maps the id of each object to be replaced to its renamed code (functions), its proxy class (classes)
+    or True; `run` is the entry of the root.  Objects that a module holds anyway are compared by identity: `fixed`
+    holds names with their values, as (get, name, value), and `codes` functions; for `kinds` comparing types is enough;
+    `sizes` and `orders` detect new methods and bases, and `data` new functions in containers of data.  All other
+    objects are known by id: `cells` of the root, `holders` (objects with their attributes), and `loose`.  The death of
+    any of them ends the plan, so that a reused id is never mistaken for an old one.
+
+    Functions that copy arrays, in `copying`, see constant arrays through `constant`, so that traced values can be
+    stored in the copies: in arguments, cells, attributes of objects, and attributes of arrays in global names.
+    """
+
+    __slots__ = ("aliases", "cells", "changed", "code", "codes", "copies", "copy", "copying", "data", "defaults",
+                 "fixed", "holders", "is_plain", "kinds", "lazy", "loose", "methods", "orders", "recipes",
+                 "refs", "run", "sizes", "written")  # fmt: skip
+
+    proxy_classes = _proxy_classes
+    enters_differentiated = False  # are functions that define their own derivative followed?
+
+    def __init__(self, root, limit=MAX_FUNCTIONS):
+        self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
+        self.copies, self.copy = {}, None
+        nodes, objects = self.explore(root, self.reached(root, limit))
+        self.watch(root, nodes, objects)
+        classes = self.make(nodes, {})
+        self.run = self.changed.get(id(root))
+        is_lasting = type(root) is not types.FunctionType or is_module_namespace(root.__globals__)
+        if self.run and self.code:
+            if self.run is root.__code__ and not (any(self.recipe(root)[:2]) or id(root) in self.copying):
+                self.run = None
+            # Cached only if it reaches nothing but what a module holds; otherwise it would keep its own key alive.
+            elif is_lasting and not root.__closure__:
+                self.copy = self.copy_function(root, self.run, {})
+        if classes or (self.aliases and not is_lasting):
+            _pinned.append(id(root))
+            while len(_pinned) > _MAX_PINNED:
+                plans.pop(_pinned.popleft(), None)
+
+    def make(self, nodes, memo):
+        """Rename the code of functions, make the proxy classes, fill the aliases, and return the classes."""
+        for value in nodes:
+            if type(value) is types.FunctionType and id(value) in self.changed and not is_dispatcher(value):
+                self.rename(value)
+        self.changed.update(dict.fromkeys(self.lazy, self.when_called))
+        fresh = []
+        classes = [value for value in nodes if isinstance(value, type)]
+        for cls in classes:
+            self.enter_proxy_class(cls, fresh)
+        for cls in fresh:  # all proxy classes exist now, so methods may hold instances of any of them
+            self.fill(cls, memo)
+        for alias in self.aliases:
+            BUILTINS[alias.name] = self.build(alias.ref(), memo)
+        return classes
+
+    @classmethod
+    def reached(cls, root, limit=sys.maxsize, enters=None):
+        """Explore what is reachable from `root`, but at most `limit` functions, and only those with ``enters(f)``.
+
+        Returns
+        -------
+        list, dict, list, dict, dict
+            Objects reached; the users of each; ids of those to replace in any case; instances by id; and further
+            functions by id, which are not explored.
+        """
+        nodes, met, users, seeds, objects, lazy = [], set(), {}, [], {}, {}
+        count = 0
+
+        def enter(value):
+            nonlocal count
+            kind = type(value)
+            if kind is types.FunctionType:
+                count += 1
+                if (count > limit and is_simple(value)) or (enters is not None and not enters(value)):
+                    lazy[id(value)] = value
+                    seeds.append(id(value))
+                    met.add(id(value))
+                    return
+            if kind is LRU or kind in MAKERS or is_dispatcher(value) or (kind not in SPECIAL and py_func_of(value)):
+                seeds.append(id(value))  # the Python function runs instead, even if it is not renamed
+            elif kind is not types.FunctionType and kind not in WRAPPERS and not isinstance(value, (type, *TABLES)):
+                objects[id(value)] = value
+            met.add(id(value))
+            nodes.append(value)
+
+        if type(root) is not types.FunctionType or can_copy(root):
+            enter(root)
+        for value in nodes:
+            key = id(value)
+            parts = parts_of(value)
+            if len(objects) > _MAX_OBJECTS and key in objects:
+                del parts[1:]
+            for part in parts:
+                if is_registered(part):
+                    seeds.append(key)
+                    continue
+                if id(part) not in met:
+                    if not is_followed(part) or (is_differentiated(part) and not cls.enters_differentiated):
+                        continue
+                    enter(part)
+                users.setdefault(id(part), []).append(key)
+        return nodes, users, seeds, objects, lazy
+
+    def explore(self, root, reached=None):
+        """Find the objects reachable from `root` and enter those that reach a registered one in `changed`."""
+        nodes, users, seeds, objects, self.lazy = reached or self.reached(root)
+        seeds = [*seeds, *[id(value) for value in nodes if self.is_seed(value)]]
+        self.copying = {id(value) for value in nodes if is_copying(value)}
+        self.written = {id(cell) for value in nodes if self.copying for cell in assigned_cells(value)}
+        while seeds:
+            key = seeds.pop()
+            if key not in self.changed:
+                self.changed[key] = True
+                seeds += users.get(key, ())
+        for key, value in objects.items():
+            if key in self.changed:  # what it holds is replaced, so it needs a proxy class even if no method changes
+                self.changed.setdefault(id(type(value)), True)
+        return nodes, objects
+
+    def is_seed(self, value):
+        """Return whether `value` is replaced regardless of what it reaches."""
+        if type(value) is not types.FunctionType:
+            space = vars(value) if isinstance(value, type) else space_of(value) if is_followed_object(value) else {}
+            return any(map(is_held_live, space.copy().values()))
+        code = read(value.__code__)
+        return bool(
+            is_copying(value)
+            or code.calls_variables
+            or (code.imports and self.imports(value))
+            or ((value.__closure__ or value.__defaults__ or value.__kwdefaults__) and holds_module(value))
+            or reads_computed(value)
+        )
+
+    def is_replaced(self, space, name, value):
+        """Does a name of this namespace, with this value, get a replacement?"""
+        return id(value) in REGISTERED or id(value) in self.changed
+
+    @staticmethod
+    def imports(f):
+        if not read(f.__code__).imports:
+            return {}
+        found = ((key, import_alias(f.__globals__, *key)) for key in read(f.__code__).imports)
+        return {key: alias for key, alias in found if alias}
+
+    def watch(self, root, nodes, objects):
+        """Save everything that `holds` compares."""
+        met, fixed, kinds = {*map(id, nodes), *self.lazy}, {}, {}
+        codes, sizes, holders, data, self.loose = [], {}, [], {}, []
+        end = functools.partial(forget, plans, id(root))
+        self.refs = [weakref.ref(root, end)]
+        self.code = root.__code__ if type(root) is types.FunctionType else None
+        self.defaults = self.code and (id(root.__defaults__), id(root.__kwdefaults__))
+        self.cells = ()
+        if self.code and root.__closure__:
+            cells = enumerate(zip(marks_of(map(content_of, root.__closure__)), self.code.co_freevars))
+            self.cells = tuple((k, mark) for k, (mark, name) in cells if name not in read(self.code).written)
+
+        def note(space, name):
+            value = space.get(name)
+            if type(value) in _GROWING and not is_table(value):
+                data[id(space), name] = space.get, name
+            if type(value) in SPECIAL or id(value) in met or id(value) in REGISTERED:
+                fixed[id(space), name] = space.get, name, value
+            else:
+                kinds[id(space), name] = space.get, name, type(value)
+
+        for value in nodes:
+            is_root = value is root and self.code is not None
+            if type(value) is types.FunctionType and is_simple(value, is_root):
+                for name in read(value.__code__).names:
+                    note(value.__globals__, name)
+                for _, module, name, _ in module_reads(value):
+                    note(vars(module), name)
+                for name, form, level in read(value.__code__).imports:
+                    if form != "from" and not level:
+                        kinds[None, name] = sys.modules.get, name, type(sys.modules.get(name))
+                if not is_root:
+                    codes.append((value, value.__code__, value.__defaults__))
+                if is_root or not value.__kwdefaults__:
+                    continue
+            elif isinstance(value, type) and is_simple(value):
+                space = vars(value)
+                for name, part in space.copy().items():
+                    if type(part) in METHODS:
+                        fixed[id(value), name] = space.get, name, part
+                    elif not name.startswith("__"):
+                        kinds[id(value), name] = space.get, name, type(part)
+                sizes[value] = space, len(space)
+                continue
+            if type(value) in TABLES:  # read live by their stand-ins
+                continue
+            try:
+                ref = weakref.ref(value, end)
+            except TypeError:  # a property or similar: its class and its function are watched
+                continue
+            self.refs.append(ref)
+            if type(value) is types.FunctionType:
+                self.refs.append(weakref.ref(value.__code__, end))
+            if id(value) in objects:
+                holders.append((ref, id(type(value)), id(space_of(value)), held_by(space_of(value))))
+            else:
+                self.loose.append((ref, state_of(value)))
+        self.fixed, self.kinds = tuple(fixed.values()), tuple(kinds.values())
+        self.data = tuple(data.values())
+        self.codes, self.sizes = tuple(codes), tuple(sizes.values())
+        bases = {base for cls in sizes for base in cls.__mro__[1:]}
+        self.orders = tuple((cls, cls.__mro__) for cls in sizes if cls not in bases)
+        self.holders = tuple(holders)
+        has_defaults = self.code and (root.__defaults__ or root.__kwdefaults__)
+        parts = has_defaults, data, codes, sizes, self.orders, self.cells, holders, self.loose
+        self.is_plain = not any(parts)
+
+    def holds(self, root):
+        """Return whether all that was inspected to make the plan is unchanged."""
+        for get, name, value in self.fixed:
+            if get(name) is not value:
+                return False
+        for get, name, kind in self.kinds:
+            if type(get(name)) is not kind:
+                return False
+        if not self.is_plain:
+            return self.rest_holds(root)
+        return self.code is None or not (root.__defaults__ or root.__kwdefaults__)
+
+    def rest_holds(self, root):
+        """Check the parts that most plans do not have."""
+        if self.code and (id(root.__defaults__), id(root.__kwdefaults__)) != self.defaults:
+            return False
+        for get, name in self.data:
+            if ends_in_code(get(name)):
+                return False
+        for f, code, defaults in self.codes:
+            if f.__code__ is not code or f.__defaults__ is not defaults:
+                return False
+        for space, size in self.sizes:
+            if len(space) != size:
+                return False
+        for cls, mro in self.orders:
+            if cls.__mro__ is not mro:
+                return False
+        if self.cells:
+            cells = root.__closure__
+            for k, mark in self.cells:
+                try:
+                    value = cells[k].cell_contents
+                except ValueError:
+                    value = None
+                if type(value) is not mark and id(value) != mark:
+                    return False
+        for ref, kind, space, held in self.holders:
+            value = ref()
+            if value is None or id(type(value)) != kind or id(space_of(value)) != space:
+                return False
+            if held_by(space_of(value)) != held:
+                return False
+        for ref, state in self.loose:
+            value = ref()
+            if value is None or state_of(value) != state:
+                return False
+        return True
+
+    def renaming(self, f):
+        """Return the arguments of `rename` for f's code, and the aliases among the new names."""
+        held, names, sources, aliases = f.__globals__, {}, set(), []
+
+        def stand_in(name, value):
+            alias = self.alias(value, name)
+            aliases.append(alias)
+            names[name] = alias.name
+            if isinstance(value, types.ModuleType):  # needed for renaming; `make` enters the final one
+                BUILTINS.setdefault(alias.name, ModuleProxy(value))
+            if isinstance(value, (type, types.ModuleType)):
+                sources.add(name)
+
+        for name in read(f.__code__).names:
+            value = held[name] if name in held else BUILTINS.get(name)
+            if id(value) in REGISTERED:
+                names[name] = REGISTERED[id(value)][2]
+                if id(value) in CLASSES:
+                    sources.add(name)
+            elif id(value) in self.changed:
+                stand_in(name, value)
+            elif id(f) in self.copying and is_constant(value):
+                aliases.append(live_alias(held, name, constant))
+                names[name] = aliases[-1].name
+                sources.add(name)
+        for name, module, attribute, value in module_reads(f):
+            is_met = self.is_replaced(vars(module), attribute, value) or is_computed(module, attribute)
+            if name not in names and is_met:
+                self.changed[id(held[name])] = True
+                stand_in(name, held[name])
+        return (names, sources, self.imports(f)), aliases
+
+    alias = staticmethod(alias_of)
+
+    @staticmethod
+    def when_called(f):
+        """Return a function that stands for one that was not explored: it copies f when it is called."""
+
+        def run(*args, **kwargs):
+            return lookup.replaced_alone(f)(*args, **kwargs)
+
+        return like(f, run)
+
+    def rename(self, f):
+        """Enter f's renamed code in `changed`."""
+        known = read(f.__code__)
+        key, aliases = self.renaming(f)
+        if known.latest[0] != key:
+            # Kept with a module's code, so that new function objects of the same lambda share the aliases.
+            kept = aliases if is_module_namespace(f.__globals__) else []
+            known.latest = (key, rename(f.__code__, *key), kept)
+        self.aliases += aliases
+        self.changed[id(f)] = known.latest[1]
+
+    def enter_proxy_class(self, cls, fresh):
+        """Enter the proxy class of `cls`, if it gets one; a new one, still without methods, is added to `fresh`.
+
+        Its bases are `cls` and the proxy classes of the bases of `cls`.  So each proxy class directly precedes its
+        original in the MRO, where `super()` in the class above finds it.
+        """
+        if self.changed.get(id(cls)) is not True:
+            return
+        for base in cls.__bases__:
+            self.enter_proxy_class(base, fresh)
+        bases = [cls, *(self.changed[id(base)] for base in cls.__bases__ if id(base) in self.changed)]
+        bases += array_bases if is_array_class(cls) else []
+        recipe = [bases]
+        for name, value in self.replaced_methods(cls):
+            codes = [self.changed.get(id(part)) for part in parts_of(value)]
+            recipe.append((name, id(value), self.changed[id(value)], codes))
+        recipe += [(name, kind) for name, kind in self.class_attributes(cls)]
+        proxy = self.proxy_classes.get(id(cls))
+        if proxy is None or proxy._wengert_recipe != recipe:
+            try:
+                proxy = make_proxy_class(cls, bases, _wengert_recipe=recipe, _wengert_leaves={})
+            except TypeError:  # no consistent MRO
+                del self.changed[id(cls)]
+                return
+            fresh.append(cls)
+        self.changed[id(cls)] = proxy
+
+    def replaced_methods(self, cls):
+        """Names and values in the body of `cls` that get replaced."""
+        return [
+            (name, value)
+            for name, value in vars(cls).copy().items()
+            if id(value) in self.changed and (type(value) in METHODS or type(value) in TABLES)
+        ]
+
+    def class_attributes(self, cls):
+        """Names and types of the descriptors for attributes of `cls` that are read live."""
+        return [
+            (name, ClassDescriptor if hasattr(type(value), "__set__") else ClassAttribute)
+            for name, value in vars(cls).copy().items()
+            if not name.startswith("__") and (self.is_replaced_part(value) or is_class_held(value))
+        ]
+
+    def is_replaced_part(self, value):
+        return is_part(value) and (id(value) in self.changed or id(value) in REGISTERED)
+
+    def fill(self, cls, memo):
+        for name, kind in self.class_attributes(cls):
+            type.__setattr__(self.changed[id(cls)], name, kind(name, self.changed[id(cls)]))
+        for name, value in self.replaced_methods(cls):
+            method = self.build(value, memo)
+            if name in _REFLECTED and type(method) is types.FunctionType:
+                method = _reflected(name, method)
+            type.__setattr__(self.changed[id(cls)], name, method)
+            if type(method) is functools.cached_property:
+                method.__set_name__(cls, name)
+        self.proxy_classes[id(cls)] = self.changed[id(cls)]
+
+    def build(self, value, memo):
+        """Return the replacement of `value`, or `value`; `memo` closes cycles through cells and attributes."""
+        key, kind = id(value), type(value)
+        if key in REGISTERED:
+            return REGISTERED[key][1]
+        new = self.changed.get(key)
+        if new is None:
+            return ModuleProxy(value) if is_followed_module(value) else constant(value)
+        if key in memo:
+            return memo[key]
+        if kind is types.FunctionType:
+            copy = self.copies.get(key)
+            if key in self.lazy:
+                return new(value)
+            if is_dispatcher(value):
+                return dispatching(value)
+            if copy is None:
+                copy = self.wrap_copy(value, self.copy_function(value, new, memo))
+                if is_simple(value):
+                    self.copies[key] = copy
+            return copy
+        if kind is functools.partial:
+            args = [self.build(arg, memo) for arg in (value.func, *value.args)]
+            return partial_like(value, args, {name: self.build(arg, memo) for name, arg in value.keywords.items()})
+        if kind is property:
+            return kind(*(self.build(part, memo) for part in parts_of(value)), value.__doc__)
+        if kind in MAKERS:
+            inner, make = MAKERS[kind]
+            return make(value, self.build(inner(value), memo))
+        if kind is functools.partialmethod:
+            return kind(self.build(value.func, memo), *value.args, **value.keywords)
+        if kind is functools.cached_property:
+            return kind(_keeping_plain(self.build(value.func, memo)))
+        if kind in WRAPPERS and kind is not LRU:
+            return kind(*(self.build(part, memo) for part in parts_of(value)))
+        if kind is types.ModuleType:
+            return self.module_proxy(value, memo)
+        if kind in TABLES:
+            return table(value, item)
+        if isinstance(value, type):
+            return new if isinstance(new, type) else value
+        if kind is LRU or py_func_of(value):
+            return self.build(parts_of(value)[0], memo)
+        return self.object_proxy(value, memo)
+
+    def module_proxy(self, module, memo):
+        """Return the replacement of a user's module."""
+        return ModuleProxy(module)
+
+    def object_proxy(self, value, memo):
+        """Return the proxy of an object, or the object if its class has no proxy class."""
+        cls = self.changed.get(id(type(value)))
+        if not isinstance(cls, type):
+            return value
+        names = self.recipes.get(id(value))
+        if names is None:
+            held = [*attributes_of(value).items(), *tables_of(value).items()]
+            names = [name for name, v in held if id(v) in REGISTERED or id(v) in self.changed]
+            names += [name for name, v in space_of(value).items() if is_held_live(v)]
+            if self.copying:
+                names += [name for name, v in space_of(value).items() if is_constant(v)]
+            kind = type(value)
+            names = tuple(name for name in names if not _is_data_descriptor(kind, name))
+            self.recipes[id(value)] = names
+        proxy = memo[id(value)] = share(value, leaf_of(cls, names) if names else cls)
+        if names:
+            space = space_of(value)
+            held = {name: (v, self.build(v, memo)) for name in names if (v := space.get(name)) is not None}
+            type(proxy)._wengert_held.__set__(proxy, held)
+        return proxy
+
+    def copy_function(self, f, code, memo):
+        swaps, has_own_defaults, attributes = self.recipes.get(id(f)) or self.recipe(f)
+        cells = f.__closure__
+        if swaps:
+            cells = [*cells]
+            for k in swaps:
+                # Functions that shared a cell share its copy.
+                cells[k] = memo.setdefault(id(cells[k]), types.CellType())
+            cells = tuple(cells)
+        copy = memo[id(f)] = types.FunctionType(code, f.__globals__, f.__name__, f.__defaults__, cells)
+        copy.__dict__ = f.__dict__
+        for name in attributes:
+            setattr(copy, name, getattr(f, name))
+        if has_own_defaults:
+            copy.__defaults__ = tuple(self.default(f, v, memo) for v in f.__defaults__ or ()) or None
+            words = f.__kwdefaults__ or {}
+            copy.__kwdefaults__ = {name: self.default(f, v, memo) for name, v in words.items()} or None
+        for k in swaps:
+            new = self.content(f.__closure__[k], memo)
+            if type(new) is ModuleProxy and uses_only(f.__code__, new):
+                new = ModuleInUse(proxied(new))
+            cells[k].cell_contents = new
+        return copy
+
+    def wrap_copy(self, f, copy):
+        """Wrap a copy of f so that its arguments pass through `constant`, if it copies arrays."""
+        if id(f) not in self.copying:
+            return copy
+
+        def run(*args, **kwargs):
+            return copy(*map(constant, args), **{name: constant(value) for name, value in kwargs.items()})
+
+        run.__dict__, run.__name__, run.__qualname__, run.__doc__ = copy.__dict__, f.__name__, f.__qualname__, f.__doc__
+        return run
+
+    def default(self, f, value, memo):
+        """Return the default that a copy of f has in place of `value`."""
+        return self.build(value, memo) if not isinstance(value, type) and self.is_swapped(f, value) else value
+
+    def is_swapped(self, f, value):
+        """Return whether a value that f holds is replaced."""
+        if id(value) in REGISTERED or id(value) in self.changed or is_followed_module(value):
+            return True
+        return id(f) in self.copying and is_constant(value)
+
+    def content(self, cell, memo):
+        """Return the content of a replaced cell."""
+        return self.build(cell.cell_contents, memo)
+
+    def recipe(self, f):
+        """Indices of the cells of f to replace, whether defaults are replaced, and attributes set separately."""
+        swaps = [
+            k
+            for k, content in enumerate(contents_of(f))
+            if self.is_swapped(f, content) and not (is_constant(content) and id(f.__closure__[k]) in self.written)
+        ]
+        has_own_defaults = any(self.is_swapped(f, value) for value in defaults_of(f))
+        bare = types.FunctionType(f.__code__, f.__globals__, f.__name__, None, f.__closure__)
+        attributes = [name for name in _COPIED_ATTRIBUTES if getattr(f, name) != getattr(bare, name)]
+        self.recipes[id(f)] = recipe = swaps, has_own_defaults, attributes
+        return recipe
+
+
+def _reflected(name, method):
+    """Return a reflected method of a proxy class that gives precedence to the left operand where the original does.
+
+    Python asks the right operand first if its class derives from that of the left one, as a proxy class always does,
+    and has another method.
+    """
+
+    def run(self, other, *modulo):
+        own, left = class_key(type(self)), class_key(type(other))
+        if own is not left and getattr(own, name) is not getattr(left, name, None):
+            return method(self, other, *modulo)
+        forward = getattr(type(self) if own is left else type(other), _REFLECTED[name], None)
+        y = NotImplemented if forward is None else forward(other, self, *modulo)
+        return method(self, other, *modulo) if y is NotImplemented and own is not left else y
+
+    return like(method, run)
+
+
+def like(f, run):
+    """Return `run` with the name and the attributes of f."""
+    run.__dict__ = f.__dict__
+    for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+        setattr(run, name, getattr(f, name))
+    return run
+
+
+def _keeping_plain(f):
+    """Wrap the function of a cached property, whose results outlive the derivative, to return constants as plain."""
+
+    @functools.wraps(f)
+    def run(self):
+        return as_plain(f(self))
+
+    return run
+
+
+def partial_like(value, args, keywords):
+    """A partial with other parts, the function first, and the attributes of `value`."""
+    new = functools.partial(*args, **keywords)
+    new.__dict__ = value.__dict__
+    return new
+
+
+def dispatching(f):
+    """Return a function that calls the copy of the function that f, made by `functools.singledispatch`, chooses."""
+
+    def run(*args, **kwargs):
+        if not args:
+            return f(**kwargs)  # raises
+        return lookup.replaced(f.dispatch(args[0].__class__))(*args, **kwargs)
+
+    return like(f, run)
+
+
+class _DispatchingMethod:
+    """The same for a method made by `functools.singledispatchmethod`."""
+
+    def __init__(self, method, _):
+        self._wengert_of = method
+
+    def __getattr__(self, name):
+        return getattr(self._wengert_of, name)
+
+    def __get__(self, owner, cls):
+        dispatch = self._wengert_of.dispatcher.dispatch
+
+        def run(*args, **kwargs):
+            if not args:
+                return self._wengert_of.__get__(owner, cls)(**kwargs)  # raises
+            method = dispatch(args[0].__class__)
+            if type(method) in (staticmethod, classmethod):
+                method = type(method)(lookup.replaced(method.__func__))
+            else:
+                method = lookup.replaced(method)
+            return method.__get__(owner, cls)(*args, **kwargs)
+
+        return like(self._wengert_of.func, run)
+
+
+def _is_data_descriptor(cls, name):
+    """Does the class control access to the attribute by a data descriptor?"""
+    found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+    return hasattr(type(found), "__set__")
+
+
+register_wrapper(functools.singledispatchmethod, lambda method: method.dispatcher, _DispatchingMethod)

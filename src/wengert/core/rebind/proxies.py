@@ -1,0 +1,332 @@
+"""Proxies of objects: instances of a subclass whose methods are copies, which share the state of the object.
+
+Attributes with values to be replaced are descriptors of that subclass: reads return the replacement, writes reach the
+object.  A proxy class equals its original as a key, and is pickled as it.
+"""
+
+import abc
+import copyreg
+import functools
+import pkgutil
+import sys
+import threading
+import weakref
+
+from wengert.core.rebind.follow import has_subclass_hook, is_array_class, is_plain_object, slots_of
+from wengert.core.rebind.registration import lookup, seen_as
+from wengert.core.rebind.rename import reads_for_use
+
+__all__ = [
+    "ClassAttribute",
+    "ClassDescriptor",
+    "class_key",
+    "leaf_of",
+    "make_proxy_class",
+    "original",
+    "share",
+]
+
+_checks_in_progress = set()  # subclass checks as (id of the proxy class, id of the subclass, thread)
+_live_proxies = weakref.WeakValueDictionary()  # id(object) -> its proxy; ids may be reused, so `__dict__` is compared
+
+
+def class_key(cls):
+    """The class that a class equals as a key: of a proxy class the original, but not if it is only inherited."""
+    return vars(cls).get("_wengert_original") or cls  # None in classes of traced arrays
+
+
+class _ProxyMeta(type):
+    """Metaclass of proxy classes: forwards attribute assignments and subclass checks to the original class."""
+
+    def __setattr__(cls, name, value):
+        if name.startswith(("__", "_abc_")):  # ABCMeta's own bookkeeping on the new class
+            type.__setattr__(cls, name, value)
+        else:
+            setattr(cls._wengert_original, name, value)
+
+    def __delattr__(cls, name):
+        delattr(cls._wengert_original, name)
+
+    def __eq__(cls, other):
+        return isinstance(other, type) and class_key(cls) is class_key(other)
+
+    def __hash__(cls):
+        return type.__hash__(class_key(cls))
+
+    def __instancecheck__(cls, instance):
+        return isinstance(instance, cls._wengert_original)
+
+    def __subclasscheck__(cls, subclass):
+        return issubclass(subclass, cls._wengert_original)
+
+
+class _AbstractProxyMeta(_ProxyMeta, abc.ABCMeta):
+    def __subclasscheck__(cls, subclass):
+        """Break the recursion of ABCMeta, whose check of the original class asks all subclasses, this one included."""
+        check = id(cls), id(subclass), threading.get_ident()
+        if check in _checks_in_progress:
+            return False
+        _checks_in_progress.add(check)
+        try:
+            return issubclass(subclass, cls._wengert_original)
+        finally:
+            _checks_in_progress.discard(check)
+
+
+@functools.cache
+def _proxy_meta(meta):
+    """Metaclass of the proxy classes of classes with this metaclass, whose own `__new__` and `__init__` never run."""
+    if meta is type:
+        return _ProxyMeta
+    if meta is abc.ABCMeta:
+        return _AbstractProxyMeta
+    body = {"__new__": type.__new__, "__init__": lambda cls, *args: None}
+    if any("__call__" in vars(base) for base in meta.__mro__[: meta.__mro__.index(type)]):
+        # Such as a metaclass of singletons, which must see the original class.
+        body["__call__"] = lambda cls, *args, **options: lookup.replaced(cls._wengert_original(*args, **options))
+    is_abstract = issubclass(meta, abc.ABCMeta)
+    return type(meta.__name__, (_AbstractProxyMeta if is_abstract else _ProxyMeta, meta), body)
+
+
+def make_proxy_class(cls, bases, /, **body):
+    body |= {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
+    body |= {"__class__": property(functools.partial(_class_of, cls)), "_wengert_original": cls}
+    body["_wengert_share"] = staticmethod(_sharing(cls))
+    if not cls.__dictoffset__:
+        body.setdefault("__slots__", ())
+    kind = _proxy_meta(type(cls))
+    if not has_subclass_hook(cls):
+        return kind(cls.__name__, tuple(bases), body)
+    first = _WithoutHookButDict if is_plain_object(cls) else _WithoutHook
+    new = kind(cls.__name__, (first, *bases), body)
+    try:
+        new.__bases__ = tuple(bases)
+    except TypeError:  # the layouts differ, as they do if a base has empty slots, such as abc.ABC
+        new = kind(cls.__name__, (_hook_filter(), *bases), body)
+    return new
+
+
+def _class_of(cls, proxy):
+    """The attribute `__class__` of a proxy: its own class for calls and to read from, else the original one."""
+    frame = sys._getframe(1)
+    return type(proxy) if reads_for_use(frame.f_code, frame.f_lasti, "__class__") else cls
+
+
+class _WithoutHook:
+    """Hides the `__init_subclass__` of the bases after it while a proxy class is made."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, **options):
+        pass
+
+
+class _WithoutHookButDict:
+    """The same with the layout of objects that have only a `__dict__`: `__bases__` can be assigned between equals."""
+
+    __init_subclass__ = vars(_WithoutHook)["__init_subclass__"]
+
+
+def _hook_filter():
+    """Return a new base class that runs the `__init_subclass__` of the bases after it for subclasses made by f only.
+
+    Each proxy class needs one of its own, because it stands before the original in the MRO.
+    """
+
+    def run(cls, **options):
+        if "_wengert_original" not in vars(cls):
+            super(filtered, cls).__init_subclass__(**options)
+
+    filtered = type("_HookFilter", (), {"__slots__": (), "__init_subclass__": classmethod(run)})
+    return filtered
+
+
+class _Attribute:
+    """An attribute of a proxy: reads return the replacement of the value in `__dict__`, writes go to `__dict__`."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def known(self, proxy):
+        """Value of the attribute when the proxy was made, and its replacement."""
+        try:
+            return self.leaf._wengert_held.__get__(proxy)[self.name]
+        except (AttributeError, KeyError):  # made in f from another proxy, by `copy` or similar
+            return None, None
+
+    def __get__(self, proxy, cls):
+        if proxy is None or self.name not in (space := proxy.__dict__):
+            return getattr(super(self.leaf, cls if proxy is None else proxy), self.name)
+        value = space[self.name]
+        if isinstance(value, type):
+            return _class_read(value, self.name)
+        known, new = self.known(proxy)
+        return new if known is value else lookup.replaced(value)
+
+    def __set__(self, proxy, value):
+        known, new = self.known(proxy)
+        proxy.__dict__[self.name] = known if new is value else value
+
+    def __delete__(self, proxy):
+        if self.name not in proxy.__dict__:
+            raise AttributeError(self.name)
+        del proxy.__dict__[self.name]
+
+
+def _class_read(cls, name):
+    """Return a class that the caller of the caller reads from an attribute, or its replacement to call or read from."""
+    frame = sys._getframe(2)
+    return lookup.in_use(cls) if reads_for_use(frame.f_code, frame.f_lasti, name) else cls
+
+
+class ClassAttribute:
+    """An attribute of a proxy class: reads return the replacement of the value in the original class."""
+
+    def __init__(self, name, proxy_class):
+        self.name, self.proxy_class = name, proxy_class
+        self.space = vars(proxy_class._wengert_original)
+
+    def __get__(self, proxy, cls):
+        if self.name not in self.space:
+            return getattr(super(self.proxy_class, cls if proxy is None else proxy), self.name)
+        value = self.space[self.name]
+        if isinstance(value, type):
+            return _class_read(value, self.name)
+        new = lookup.replaced(value)
+        get = getattr(type(new), "__get__", None)
+        return new if get is None else get(new, proxy, cls)
+
+
+class ClassDescriptor(ClassAttribute):
+    """The same for a data descriptor."""
+
+    def __set__(self, proxy, value):
+        descriptor = lookup.replaced(self.space[self.name])
+        type(descriptor).__set__(descriptor, proxy, value)
+
+    def __delete__(self, proxy):
+        descriptor = lookup.replaced(self.space[self.name])
+        type(descriptor).__delete__(descriptor, proxy)
+
+
+class _Slot:
+    """A slot of a proxy: reads return the replacement of the value in the slot of the object, writes go there."""
+
+    def __init__(self, member):
+        self.member = member
+
+    def whole(self, proxy):
+        """The object of a proxy; a proxy made in f from another one, by `copy` or similar, has slots of its own."""
+        try:
+            return self.leaf._wengert_whole.__get__(proxy)
+        except AttributeError:
+            return proxy
+
+    def __get__(self, proxy, cls):
+        if proxy is None:
+            return self.member
+        return lookup.replaced(self.member.__get__(self.whole(proxy)))
+
+    def __set__(self, proxy, value):
+        self.member.__set__(self.whole(proxy), value)
+
+    def __delete__(self, proxy):
+        self.member.__delete__(self.whole(proxy))
+
+
+def _share_dict(value, cls, new=object.__new__, assign=object.__setattr__):
+    proxy = _live_proxies.get(id(value))
+    if type(proxy) is cls and proxy.__dict__ is value.__dict__:
+        return proxy  # so that `is` holds between two references to the same object
+    proxy = new(cls)
+    assign(proxy, "__dict__", value.__dict__)
+    if cls.__weakrefoffset__:
+        _live_proxies[id(value)] = proxy
+    return proxy
+
+
+def _share_array(value, cls, assign=object.__setattr__):
+    proxy = value.view(cls)
+    assign(proxy, "__dict__", value.__dict__)
+    return proxy
+
+
+def _share_tuple(value, cls, assign=object.__setattr__):
+    proxy = tuple.__new__(cls, value)
+    if cls.__dictoffset__:
+        assign(proxy, "__dict__", value.__dict__)
+    return proxy
+
+
+def _share_slots(value, cls, new=object.__new__, assign=object.__setattr__):
+    """Return an instance of a leaf of a proxy class, or the object of such an instance."""
+    if not hasattr(cls, "_wengert_original"):
+        return type(value)._wengert_whole.__get__(value)
+    proxy = new(cls)
+    cls._wengert_whole.__set__(proxy, value)
+    if cls.__dictoffset__ and hasattr(value, "__dict__"):
+        assign(proxy, "__dict__", value.__dict__)
+    return proxy
+
+
+def _sharing(cls):
+    """Function that makes an instance of a proxy class of `cls` from an object, and conversely."""
+    if issubclass(cls, tuple):
+        return _share_tuple
+    if is_array_class(cls):
+        return _share_array
+    return _share_slots if slots_of(cls) or not cls.__dictoffset__ else _share_dict
+
+
+def share(value, cls):
+    """Return an instance of a proxy class that shares the state of `value`; or of a class, from a proxy."""
+    make = getattr(cls, "_wengert_share", None) or _sharing(cls)
+    if make is _share_slots and hasattr(cls, "_wengert_leaves"):
+        cls = leaf_of(cls, ())
+    return make(value, cls)
+
+
+def original(value):
+    """Undo a replacement: return the object of a proxy, the plain array of an array view, else `value` itself."""
+    cls = getattr(type(value), "_wengert_original", None)
+    if cls is None:
+        return value
+    return value.view(cls) if cls in seen_as else share(value, cls)
+
+
+def _reduce_leaf(self, protocol):
+    """For `copy`: a copy of the object, as an instance of the class of its proxy."""
+    make, (cls, *args), *rest = original(self).__reduce_ex__(protocol)
+    if make is copyreg.__newobj__:  # `pickle` compares its first argument with `__class__`
+        make = cls.__new__
+    return make, (type(self), *args), *rest
+
+
+def _reduce_class(cls):
+    """For `pickle`: the original class by its name."""
+    return pkgutil.resolve_name, (f"{cls.__module__}:{cls.__qualname__}",)
+
+
+for _kind in (_ProxyMeta, _AbstractProxyMeta):
+    copyreg.pickle(_kind, _reduce_class)
+
+
+def leaf_of(proxy, names):
+    """Subclass of a proxy class for objects whose attributes `names` hold values to be replaced, or that have slots."""
+    if "_wengert_leaf" in vars(proxy):
+        return proxy
+    leaf = proxy._wengert_leaves.get(names)
+    if leaf is None:
+        body = {name: _Attribute(name) for name in names}
+        slots, own = slots_of(proxy._wengert_original), ("_wengert_held",)
+        options = {"_wengert_leaf": True}
+        if slots or not proxy.__dictoffset__:
+            body |= {name: _Slot(member) for name, member in slots.items()}
+            own = *own, "_wengert_whole"
+        if proxy.__reduce_ex__ is object.__reduce_ex__ and proxy.__reduce__ is object.__reduce__:
+            options["__reduce_ex__"] = _reduce_leaf
+        leaf = make_proxy_class(proxy._wengert_original, [proxy], __slots__=own, **options, **body)
+        for attribute in body.values():
+            attribute.leaf = leaf
+        proxy._wengert_leaves[names] = leaf
+    return leaf

@@ -1,0 +1,329 @@
+"""Registers the stand-ins that followed code gets in place of functions, classes and modules, by identity.
+
+The functions of a package may be registered when one of them is first met, which may import the module that does it.
+Registering drops all plans.
+"""
+
+import collections
+import contextvars
+import importlib
+import sys
+import threading
+import types
+import weakref
+
+from wengert.core.rebind.follow import (
+    DTYPES,
+    FOREIGN,
+    INERT,
+    MAKERS,
+    REASONS,
+    REGISTERED,
+    SPECIAL,
+    SUBCLASSED,
+    WRAPPERS,
+    contents_of,
+    defaults_of,
+    is_followed,
+    is_followed_module,
+    is_module_namespace,
+    top_package,
+)
+from wengert.core.rebind.rename import BUILTINS, USED, private, read
+
+__all__ = [
+    "CLASSES",
+    "ImportFirst",
+    "array_bases",
+    "as_plain",
+    "constant",
+    "deferred",
+    "forget_plans",
+    "holds_module",
+    "is_class_held",
+    "is_constant",
+    "is_copying",
+    "is_held_live",
+    "is_registered",
+    "is_simple",
+    "item",
+    "lock",
+    "lookup",
+    "planning",
+    "plans",
+    "register",
+    "register_class",
+    "register_deferred",
+    "register_later",
+    "register_type",
+    "register_wrapper",
+    "running_plan",
+    "see_constants",
+    "seen_as",
+    "set_array_base",
+    "two_level_package",
+]
+
+_MAX_RETIRED = 4096  # number of dropped plans kept for copies that still run
+_COPY_FUNCTIONS = {"copy", "deepcopy", "astype", "flatten"}  # names of functions and methods that copy an array
+
+#: plan with copies of its own that runs in this context: stand-ins of containers, modules and the like return these
+running_plan = contextvars.ContextVar("wengert_running_plan", default=None)
+plans = {}  # id(function, class or object) -> Plan
+_retired = collections.deque(maxlen=_MAX_RETIRED)
+#: held while plans, registrations and copies of modules change.  The import lock of a module that registers functions
+#: comes first, since a thread that imports it by hand holds that one when it registers: plans never import under this.
+lock = threading.RLock()
+_constants = []  # the arguments of `see_constants`, once NumPy is registered
+seen_as = set()  # classes of arrays seen as views of another class, which is their attribute `_wengert_original`
+CLASSES = set()  # ids of registered classes that are replaced only where they are called or read from
+_of_subclass = {}  # id(registered class) -> function that returns the stand-in of a subclass
+array_bases = []  # bases of proxy classes of subclasses of NumPy's array
+_met_kinds = weakref.WeakSet()  # types whose bases' packages have been registered
+deferred = {}  # package -> (function that registers its functions when one of them is first met, does it import?)
+_importing = set()  # packages registered by a running import, with the thread
+planning = threading.local()  # `depth`: number of plans that this thread makes, under `lock`
+
+
+class _Lookup:
+    """Functions of `rebind`, which it sets: proxies and plans, made below it, use them when renamed code runs.
+
+    ``replaced(value)`` and ``in_use(value)`` return the replacement of a value that is met, the second one where it is
+    called or read from; ``replaced_alone(f)`` returns the copy of a function that no plan explored.
+    """
+
+    __slots__ = ("in_use", "replaced", "replaced_alone")
+
+
+lookup = _Lookup()
+
+
+def item(value):
+    """Return the replacement of an item of a container."""
+    return value if id(value) in DTYPES else lookup.in_use(value)
+
+
+def register(original, replacement):
+    """Bind names that hold `original` to `replacement` in functions made by `rebound`.
+
+    Parameters
+    ----------
+    original : object
+        Compared by identity: a module, a function, a ufunc.
+    replacement : object
+        For a module, a module: imports inside a function return it, by a private name in `sys.modules`.
+    """
+    with lock:
+        name = private(getattr(original, "__name__", type(original).__name__))
+        BUILTINS[name] = replacement
+        if isinstance(original, types.ModuleType):
+            sys.modules[name] = replacement
+            _make_foreign(original.__name__)
+        REGISTERED[id(original)] = (original, replacement, name)
+        SPECIAL.add(type(original))
+        INERT.discard(type(original))
+        _retire_plans()
+
+
+def register_class(cls, stand_in, of_subclass=None, is_dtype=False):
+    """Replace a class by a stand-in wherever followed code calls it, maps it or reads an attribute of it.
+
+    A subclass that belongs to a module is replaced by ``of_subclass(subclass)``, unless that is None.
+    A class that serves as a dtype stays where it is an item of a container.
+    """
+    CLASSES.add(id(cls))
+    if is_dtype:
+        DTYPES.add(id(cls))
+    register(cls, stand_in)
+    if of_subclass is not None:
+        _of_subclass[id(cls)] = of_subclass
+
+
+def register_type(stand_in, used):
+    """Replace `type` where it is called: by `used` if the result is called or read from, else by `stand_in`."""
+    register_class(type, stand_in)
+    BUILTINS[REGISTERED[id(type)][2] + USED] = used
+
+
+def register_wrapper(kind, inner, make, has_subclasses=False):
+    """For wrappers of type `kind` around a function, ``inner(value)``, build replacements by ``make(value, copy)``."""
+    with lock:
+        MAKERS[kind] = inner, make
+        if has_subclasses:
+            SUBCLASSED[kind] = inner, make
+        WRAPPERS.append(kind)
+        SPECIAL.add(kind)
+        INERT.discard(kind)
+        _retire_plans()
+
+
+def register_later(package, install, imports=False):
+    """Call `install`, which registers the functions of a package ``a`` or ``a.b``, when one of them is first met.
+
+    If it imports the module that registers them, it is never called under `lock`; a second thread waits for the import.
+    """
+    deferred[package] = install, imports
+    _make_foreign(package)
+
+
+def forget_plans():
+    """Drop all plans, as when the choice of followed packages changed."""
+    with lock:
+        _retire_plans()
+
+
+def _retire_plans():
+    """Drop all plans; copies that still run need the names that they made."""
+    _retired.extend(plans.values())
+    plans.clear()
+
+
+def _make_foreign(package):
+    FOREIGN.add(top_package(package))
+    REASONS.clear()
+
+
+def is_registered(value):
+    """Return whether `value` is replaced wherever it is met; register its package first if that was deferred."""
+    if id(value) not in REGISTERED:
+        if deferred:
+            register_deferred(two_level_package(_module_of(value)))
+            if id(value) not in REGISTERED and callable(value):  # an object that stands for a function
+                register_deferred(two_level_package(getattr(value, "__module__", None)))
+            if (kind := type(value)) not in _met_kinds:  # an object of the user's class that derives from a package's
+                for base in kind.__mro__[1:]:
+                    register_deferred(two_level_package(base.__module__))
+                _met_kinds.add(kind)
+        if isinstance(value, type) and id(value) not in REGISTERED and is_simple(value):
+            _register_subclass(value)
+    return id(value) in REGISTERED
+
+
+def _register_subclass(cls):
+    """Register a subclass of a class whose subclasses are replaced too."""
+    for base in cls.__mro__[1:]:
+        register_deferred(two_level_package(base.__module__))
+        if id(base) in _of_subclass:
+            if (stand_in := _of_subclass[id(base)](cls)) is not None:
+                register_class(cls, stand_in)
+            return
+
+
+class ImportFirst(Exception):
+    """A plan under `lock` met a package whose registration imports a module: `rebind` imports it and starts again."""
+
+    def __init__(self, package, loads):
+        self.package, self.loads = package, loads
+
+
+def register_deferred(package, loads=False):
+    """Run the deferred registration of a package, if there is one; `loads` imports the package itself before."""
+    if package not in deferred:
+        return
+    _, imports = deferred.get(package, (None, False))
+    if (imports or loads) and getattr(planning, "depth", 0):
+        raise ImportFirst(package, loads)
+    if loads:
+        importlib.import_module(package)
+    if imports:
+        _register_by_import(package)
+        return
+    with lock:
+        if package in deferred:
+            deferred.pop(package)[0]()
+
+
+def _register_by_import(package):
+    run = package, threading.get_ident()
+    if run in _importing:  # the import itself met the package
+        return
+    _importing.add(run)
+    try:
+        install, _ = deferred.get(package, (None, True))
+        if install is not None:
+            install()
+    finally:
+        _importing.discard(run)
+    deferred.pop(package, None)
+
+
+def _module_of(value):
+    """Name of the module `value`, or of the module to which it or its class belongs."""
+    kind = type(value)
+    if kind is types.ModuleType:
+        return vars(value).get("__name__")
+    is_home = isinstance(value, type) or kind in (types.FunctionType, types.BuiltinFunctionType)
+    return (value if is_home else kind).__module__
+
+
+def two_level_package(module):
+    """First two components ``a.b`` of a module's name."""
+    return ".".join(module.split(".")[:2]) if isinstance(module, str) else None
+
+
+def set_array_base(base):
+    """Let proxy classes of subclasses of NumPy's array inherit from `base`, directly before the array class."""
+    with lock:
+        array_bases[:] = [base]
+        _retire_plans()
+
+
+def see_constants(kind, is_copied, seen, as_plain):
+    """Let functions that copy see ``seen(array)`` for arrays of class `kind` with ``is_copied(array)``.
+
+    ``as_plain(value)`` returns the plain array of a constant made in a derivative, and other values unchanged.
+    """
+    with lock:
+        _constants[:] = [(is_copied, seen, as_plain)]
+        seen_as.add(kind)
+        _retire_plans()
+
+
+def is_constant(value):
+    """Do functions that copy arrays see a replacement of `value`?"""
+    return bool(_constants) and _constants[0][0](value)
+
+
+def constant(value):
+    """Return the replacement of a constant array for functions that copy arrays; other values are unchanged."""
+    return _constants[0][1](value) if is_constant(value) else value
+
+
+def as_plain(value):
+    """Return the plain array of a constant made in a derivative; other values are unchanged."""
+    return _constants[0][2](value) if _constants else value
+
+
+def is_copying(value):
+    """Return whether `value` is a function that may copy an array, or call its `dot`, which takes plain arrays only."""
+    if not _constants or type(value) is not types.FunctionType:
+        return False
+    code = read(value.__code__)
+    return (
+        not _COPY_FUNCTIONS.isdisjoint(code.mentioned)
+        or "dot" in code.methods
+        or any(path == ["dot"] and is_constant(value.__globals__.get(name)) for name, *path in code.paths)
+    )
+
+
+def is_simple(value, is_root=False):
+    """Does a function or class belong to a module, so that a reference to it keeps nothing else alive?"""
+    if type(value) is types.FunctionType:
+        is_open = "<locals>" in value.__qualname__ or value.__code__.co_freevars not in ((), ("__class__",))
+        return (is_root or not is_open) and is_module_namespace(value.__globals__)
+    return "<locals>" not in value.__qualname__ and value.__module__ in sys.modules
+
+
+def is_class_held(value):
+    """Return whether a value is a class that is replaced where it is called or read from."""
+    return isinstance(value, type) and (is_registered(value) or is_followed(value))
+
+
+def is_held_live(value):
+    """Return whether a value is a class or a module that is replaced where an attribute is read."""
+    return is_class_held(value) or is_followed_module(value)
+
+
+def holds_module(f):
+    """Does a function hold a followed module in a cell or a default?"""
+    return any(type(x) is types.ModuleType and is_followed_module(x) for x in (*contents_of(f), *defaults_of(f)))
