@@ -199,6 +199,33 @@ def test_callbacks_carry_series_and_run_in_batches(name):
         np.testing.assert_allclose(wg.taylor(f, X, np.ones(4), 1)[1], wg.grad(f, X).sum(), rtol=1e-12)
 
 
+UNMASKED = np.ma.array([1.0, 2, 3, 4])
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, m: x * m,
+        lambda x, m: m**2 @ x * np.hypot(m, x),
+        lambda x, m: np.dot(m, x) * x,
+        lambda x, m: np.concatenate([np.where(m > 2, x, m) * x, x]),
+        lambda x, m: np.outer(m, x) @ x / m,
+    ],
+)
+@pytest.mark.parametrize("mask", [np.ma.nomask, [False] * 4])
+def test_masked_array_without_masked_elements_counts_as_its_data(f, mask):
+    m = np.ma.array(UNMASKED.data, mask=mask)
+    expected = wg.jacobian(lambda x: f(x, m.data))(X)
+    for mode in ("forward", "reverse"):
+        assert np.array_equal(wg.jacobian(lambda x: f(x, m), mode=mode)(X), expected)
+    compiled = wg.compile(wg.jacobian(lambda x: f(x, m)))
+    np.testing.assert_allclose(compiled(X), expected, rtol=1e-14)
+    m[1] = np.ma.masked
+    for derivative in (wg.jacobian(lambda x: f(x, m)), compiled):
+        with pytest.raises(REFUSALS, match=MASKED):
+            derivative(X)
+
+
 M = np.ma.array([1.0, 2, 3, 4], mask=[0, 1, 0, 0])
 with pytest.warns(PendingDeprecationWarning):
     MATRIX = np.matrix([[1.0, 2], [3, 4]])

@@ -512,10 +512,15 @@ def _is_active(kind):
 
 
 def _lifted(x):
-    """Convert a plain instance of a followed subclass to a traced class, with a constant operand."""
+    """Convert a plain instance of a followed subclass to a traced class, with a constant operand.
+
+    A masked array without masked elements is converted to an array.
+    """
     kind = type(x)
     if kind is np.ndarray or not isinstance(x, np.ndarray) or _is_operand(x) or isinstance(x, SubclassVar):
         return x
+    if _is_unmasked(x):
+        return np.ndarray.view(x, np.ndarray)
     if not is_subclass(_original(kind)) or _dtype_of.__get__(x).kind not in "biufc":
         return x
     kind = traced_class(kind, x)
@@ -529,16 +534,24 @@ def _lifted(x):
 def is_handled(args) -> bool:
     """Return whether an argument is an instance of a subclass, so that `call` handles the call.
 
-    Raises if one is a masked array or a matrix, for which functions and operators mean something else.
+    Raises if one has masked elements or is a matrix, for which functions and operators mean something else.
     """
     found = False
     for x in args:
         if isinstance(x, np.ndarray) and type(x) is not np.ndarray and not _is_operand(x):
+            if _is_unmasked(x):
+                found = True
+                continue
             if (message := subclass_message(type(x))) is not None:
                 raise refusal(args, message, UnsupportedFunctionError)
             kind = type(x)
             found = found or is_subclass(_original(kind))
     return found
+
+
+def _is_unmasked(x) -> bool:
+    """Return whether an array is a masked array without masked elements, which counts as its data."""
+    return issubclass(type(x), np.ma.MaskedArray) and not np.ma.getmaskarray(x).any()
 
 
 def call(fun, args, kwargs):
@@ -547,6 +560,8 @@ def call(fun, args, kwargs):
     if isinstance(fun, np.ufunc):
         return call_ufunc(fun, "__call__", args, kwargs)
     found = [x for x in _leaves((args, kwargs)) if isinstance(x, SubclassVar)]
+    if not found:
+        return fun(*args, **kwargs)
     for x in _in_order(found):
         y = type(x).__array_function__(x, fun, tuple({type(z) for z in found}), args, kwargs)
         if y is not NotImplemented:
@@ -559,7 +574,10 @@ def call_ufunc(fun, method, inputs, kwargs):
     inputs = tuple(map(_lifted, inputs))
     out = kwargs.get("out")
     outs = out if isinstance(out, tuple) else (out,)
-    for x in _in_order([x for x in (*inputs, *outs) if isinstance(x, SubclassVar)]):
+    found = [x for x in (*inputs, *outs) if isinstance(x, SubclassVar)]
+    if not found:
+        return getattr(fun, method)(*inputs, **kwargs)
+    for x in _in_order(found):
         y = type(x).__array_ufunc__(x, fun, method, *inputs, **kwargs)
         if y is not NotImplemented:
             return y
