@@ -19,14 +19,14 @@ ROOT = Path(__file__).resolve().parents[1] / "src" / "wengert"
 # The import order, lowest layer first.  A unit is a module or sub-package directly below `wengert`; it may import units
 # of earlier lines.  Units of one set may import each other, different sets on a line may not.
 LAYERS = [
-    [{"errors"}, {"features"}, {"dependence"}, {"notebook"}],  # they import nothing
+    [{"errors"}, {"features"}, {"dependence"}, {"notebook"}, {"progress"}],  # they import nothing
     [{"registry"}],  # a row per function
     [{"rules"}, {"core"}],  # derivatives of functions; the engine: they meet in the registry
     [{"standard_library"}],  # math, cmath, statistics and conversions of followed code
     [{"numpy", "containers"}],  # the NumPy proxy; container structure
     [{"transforms"}],  # functions of functions: grad, jacobian, vmap
     [{"program"}],  # recorded programs
-    [{"sparse"}, {"cuda"}, {"checkpointing"}],
+    [{"sparse"}, {"cuda"}, {"checkpointing"}, {"distributed"}],
     [{"api"}],
     [{"implicit"}],
     [{"scipy"}],

@@ -12,6 +12,7 @@ from wengert.program import backends as _backends
 if TYPE_CHECKING:
     from wengert import checkpointing as checkpointing
     from wengert import cuda as cuda
+    from wengert import distributed as distributed
     from wengert import errors as errors
     from wengert import implicit as implicit
     from wengert import numpy as numpy
@@ -130,7 +131,7 @@ _HOMES = {
 }
 
 # Submodules and subpackages that are attributes, imported on first use.
-_MODULES = ("checkpointing", "cuda", "errors", "implicit", "numpy", "scipy", "testing", "typing", "viz")
+_MODULES = ("checkpointing", "cuda", "distributed", "errors", "implicit", "numpy", "scipy", "testing", "typing", "viz")
 
 __all__ = [
     "CachedValueWarning",

@@ -33,6 +33,7 @@ from wengert.core.operands import var
 from wengert.core.rebind.rebind import rebound
 from wengert.core.tape.tape import Tape, attach, can_move, detach
 from wengert.errors import ReplayMismatchError
+from wengert.progress import progress_bar
 
 #: maximum number of tape entries of a loop that is unrolled in a program
 MAX_UNROLLED_ENTRIES = 2_000_000
@@ -320,17 +321,10 @@ class Steps(Replay):
     @contextlib.contextmanager
     def bar(self, total, word) -> Iterator[Callable]:
         """Progress bar for `total` steps; yields the function that moves it."""
-        if not self.progress:
-            yield self.advance
-            return
-        try:
-            from tqdm.auto import tqdm
-        except ImportError:
-            raise ImportError(f"{self.name}: progress=True needs tqdm: pip install tqdm") from None
-        with tqdm(total=total, desc=f"{self.name} {word}", unit="step") as bar:
-            self.advance = bar.update
+        with progress_bar(self.progress, self.name, f"{self.name} {word}", total, "step") as move:
+            self.advance = move
             try:
-                yield bar.update
+                yield move
             finally:
                 del self.advance
 

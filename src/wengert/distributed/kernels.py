@@ -1,0 +1,333 @@
+"""Evaluates a function of parameters and a chunk, and its derivatives, in a worker: from a vector to a vector.
+
+A kernel K maps a point, a vector, and a chunk to a vector. Its derivatives are kernels again, of longer points:
+
+    push    (x, tangents of x)        ->  tangents of K(x)      k directions at once
+    pull    (x, cotangents of K(x))   ->  cotangents of x       k directions at once
+
+so derivatives of every order are sequences of these steps, and each is a sum over chunks if K is.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wengert.containers import input_leaf, output_leaf, split
+from wengert.core.operands import var
+from wengert.distributed.blas import one_blas_thread
+from wengert.distributed.reduction import PairwiseSum
+from wengert.program.program import Program
+from wengert.program.specialise.compiled import Compiled
+from wengert.transforms.dense import JVP, VJP, Gradient
+from wengert.transforms.second import HVP
+
+#: steps that lead from K to a derivative of it: name, number of directions, and elements of the result before the step
+Steps = tuple[tuple[str, int, int], ...]
+
+#: step of a first evaluation in reverse mode: the value and, if it is one number, the gradient
+WITH_GRADIENT: Steps = (("value and gradient", 1, 0),)
+
+
+class Structure:
+    """Structure of a container, which builds a container from a vector of all numbers in it.
+
+    `leaf_of` converts a leaf to a traced value, an array, or a NumPy scalar.
+    """
+
+    def __init__(self, tree: Any, leaf_of: Callable[[Any], Any]):
+        leaves, assemble = split(tree)
+        leaves = [leaf_of(leaf) for leaf in leaves]
+        self.key = tuple(np.shape(leaf) for leaf in leaves)
+        self.is_scalar = [isinstance(leaf, np.generic) or var.is_scalar(leaf) for leaf in leaves]
+        # placeholders that make the same container as the leaves, without their elements
+        self.tree = assemble([np.zeros(0) if np.ndim(x) else _zero(s) for x, s in zip(leaves, self.is_scalar)])
+
+    def restore(self, vector: Any) -> Any:
+        """Return a container with the numbers of `vector`; derivatives pass through."""
+        found, start = [], 0
+        for shape, is_scalar in zip(self.key, self.is_scalar):
+            end = start + math.prod(shape)
+            found.append(vector[start] if is_scalar else np.copy(np.reshape(vector[start:end], shape)))
+            start = end
+        return split(self.tree)[1](found)
+
+
+def _zero(is_scalar):
+    return np.float64(0.0) if is_scalar else np.zeros(())
+
+
+def flattened(tree: Any, name: str, leaf_of: Callable) -> Any:
+    """Return the numbers of a container as a vector."""
+    leaves = [np.reshape(leaf_of(leaf, name), -1) for leaf in split(tree)[0]]
+    return leaves[0] if len(leaves) == 1 else np.concatenate(leaves) if leaves else np.zeros(0)
+
+
+class Sum(NamedTuple):
+    """Result of a task: partial sums, with what the driver must know of the summands."""
+
+    nodes: list  # level, index and vector, see `reduction.PairwiseSum`
+    structure: Structure | None  # of the results of f; None for derivatives
+    size: int  # elements of the value, before a gradient that may follow
+
+    @property
+    def key(self) -> tuple:
+        """What the sums of all chunks have in common."""
+        return self.structure and self.structure.key, self.size, self.nodes[0][2].size
+
+
+class Kernel:
+    """A function of parameters and a chunk, in a worker.
+
+    Parameters
+    ----------
+    f : callable
+        Maps parameters and a chunk to an array, a scalar or a container of them.
+    name : str
+        Name of the function in messages.
+    template : Structure
+        Structure of the parameters.
+    is_compiled : bool
+        Whether programs of `f` are recorded and replayed.
+    """
+
+    def __init__(self, f: Callable, name: str, template: Structure, is_compiled: bool):
+        self.f, self.name, self.template, self.is_compiled = f, name, template, is_compiled
+        self._forget()
+
+    def _forget(self):
+        self.structure: Structure | None = None  # of the result; None before the first call
+        self._made: dict[Any, Callable] = {}
+
+    def __getstate__(self):
+        return self.f, self.name, self.template, self.is_compiled
+
+    def __setstate__(self, state):
+        self.f, self.name, self.template, self.is_compiled = state
+        self._forget()
+
+    # -- a task
+
+    def sum(self, steps: Steps, point: np.ndarray, first: int, chunks: list) -> Sum:
+        """Return the sum over consecutive chunks, the first of which has the number `first`."""
+        total, reference = PairwiseSum(), None
+        with one_blas_thread():
+            for number, chunk in enumerate(chunks, first):
+                try:
+                    found = self._evaluated(steps, point, loaded(chunk), number)
+                    reference = reference or found
+                    check_alike(self.name, first, reference, number, found)
+                except Exception as error:
+                    error.add_note(f"wengert.distributed: this is chunk {number} of {self.name}")
+                    raise
+                total.add(*found.nodes[0])
+        return reference._replace(nodes=total.nodes())
+
+    def _evaluated(self, steps, point, chunk, number):
+        """Return the sum over a single chunk."""
+        if not steps or (steps == WITH_GRADIENT and self.structure is None):
+            y = self._function(())(point, chunk)
+            structure = Structure(y, lambda leaf: output_leaf(leaf, self.name))
+            vector = own(flattened(y, self.name, output_leaf))
+            self.structure = self.structure or structure
+            if not steps:
+                return Sum([(0, number, vector)], structure, vector.size)
+        if steps == WITH_GRADIENT:
+            if sum(map(math.prod, self.structure.key)) != 1:
+                return self._evaluated((), point, chunk, number)
+            y, gradient = self._function(steps)(point, chunk)
+            return Sum([(0, number, np.concatenate([np.reshape(y, 1), gradient]))], self.structure, 1)
+        vector = own(np.reshape(self._function(steps)(point, chunk), -1))
+        return Sum([(0, number, vector)], None, vector.size)
+
+    # -- derivatives
+
+    def _function(self, steps):
+        """Return the function of a point and a chunk that these steps lead to, made on first use."""
+        made = self._made.get(steps)
+        if made is None:
+            make = self._of_program if isinstance(self.f, Program) else self._of_function
+            made = self._made[steps] = make(steps)
+        return made
+
+    def _tree(self, point, chunk):
+        return self.f(self.template.restore(point), chunk)
+
+    def _vector(self, point, chunk):
+        return flattened(self._tree(point, chunk), self.name, output_leaf)
+
+    def _number(self, point, chunk):
+        vector = self._vector(point, chunk)
+        if np.shape(vector) != (1,):
+            raise ValueError(f"f returned {np.size(vector)} numbers, and one number for another chunk")
+        return vector[0]
+
+    def _compiled(self, f):
+        """Compile a function, if that was requested.
+
+        Values and gradients of exact programs have the bits of eager evaluation, so that they do not depend on what a
+        worker has recorded. Those of other derivatives have not, so these are evaluated eagerly.
+        """
+        return Compiled(f, exact=True) if self.is_compiled else f
+
+    def _gradient(self, with_value):
+        f = self._compiled(self._number)
+        return f.__wengert__(Gradient, (0, with_value)) if self.is_compiled else Gradient(f, 0, with_value)
+
+    def _of_function(self, steps):
+        if not steps:
+            return self._compiled(self._tree)
+        if steps == WITH_GRADIENT:
+            return self._gradient(True)
+        words = [(name, m) for name, _, m in steps]
+        if words == [("pull", 1)]:
+            gradient = self._gradient(False)
+            return lambda point, chunk: np.outer(point[-steps[0][1] :], gradient(point[: -steps[0][1]], chunk))
+        if _is_hessian(steps):
+            parts = HVP(self._number), self._gradient(False)
+            return lambda point, chunk: _curved(*parts, point, chunk, steps[1][1])
+        f = self._vector
+        for name, k, m in steps:
+            f = _push(f, k) if name == "push" else _pull(f, k, m)
+        return f
+
+    def _of_program(self, steps):
+        """Return the same for a program, which has derivatives of its own instead of being differentiated."""
+        program, restore = self.f, self.template.restore
+        if not steps:
+            return lambda point, chunk: program(restore(point), chunk)
+        if steps == WITH_GRADIENT:
+            gradient = program.grad()
+            return lambda point, chunk: (program(restore(point), chunk), _flat(gradient(restore(point), chunk)))
+        names, is_one = [name for name, _, _ in steps], len(self.template.key) == 1
+        if names == ["pull"]:
+            return _each_pulled(program.vjp(), program._output_shape, restore, steps[0][1:])
+        if names == ["push"] and is_one:
+            return _each_pushed(program.jvp(), restore, steps[0][1])
+        if _is_hessian(steps) and is_one:
+            products, gradient = program.hvp(), program.grad()
+            return lambda point, chunk: _curved(
+                lambda x, v, chunk: np.stack([_flat(products(restore(x), restore(each), chunk)) for each in v]),
+                lambda x, chunk: _flat(gradient(restore(x), chunk)),
+                point,
+                chunk,
+                steps[1][1],
+            )
+        raise TypeError(
+            f"{self.name}: a Program gives gradients, and Jacobians and Hessians in one array; pass the function itself "
+            "for other derivatives"
+        )
+
+
+def check_alike(name: str, first: int, reference: Sum, number: int, found: Sum) -> None:
+    """Raise unless the results of f for two chunks have the same shapes."""
+    if found.key != reference.key:
+        raise ValueError(
+            f"{name}: f returned {_shapes(found)} for chunk {number}, and {_shapes(reference)} for chunk {first}: "
+            "results must have the same shapes"
+        )
+
+
+def _shapes(found):
+    shapes = [(found.size,)] if found.structure is None else found.structure.key
+    return f"shape {shapes[0]}" if len(shapes) == 1 else f"{len(shapes)} arrays of shapes {', '.join(map(str, shapes))}"
+
+
+def own(vector: Any) -> np.ndarray:
+    """Return a plain vector that shares no memory with anything else."""
+    return np.array(vector, copy=True)
+
+
+def _push(f, k):
+    def push(point, chunk):
+        n = np.size(point) // (1 + k)
+        return np.reshape(JVP(f)(point[:n], np.reshape(point[n:], (k, n)), chunk)[1], -1)
+
+    return push
+
+
+def _pull(f, k, m):
+    def pull(point, chunk):
+        n = np.size(point) - k * m
+        _, pullback = VJP(f)(point[:n], chunk)
+        return np.reshape(pullback(np.reshape(point[n:], (k, m))), -1)
+
+    return pull
+
+
+def _curved(products, gradient, point, chunk, k):
+    """Tangents of the cotangent of x, for the point (x, cotangent of one number, tangents of both)."""
+    n = point.size // (1 + k) - 1
+    x, scale, tangents = point[:n], point[n], np.reshape(point[n + 1 :], (k, n + 1))
+    found = scale * products(x, np.copy(tangents[:, :n]), chunk)
+    if np.any(tangents[:, n]):
+        found += np.outer(tangents[:, n], gradient(x, chunk))
+    return found
+
+
+def _is_hessian(steps):
+    """Return whether the steps give products with the Hessian of one number."""
+    return [name for name, _, _ in steps] == ["pull", "push"] and steps[0][1:] == (1, 1)
+
+
+def _each_pulled(vjp, shape, restore, directions):
+    k, m = directions
+
+    def pull(point, chunk):
+        x, cotangents = restore(point[: -k * m]), np.reshape(point[-k * m :], (k, *shape))
+        return np.stack([_flat(vjp(x, each, chunk)[1]) for each in cotangents])
+
+    return pull
+
+
+def _each_pushed(jvp, restore, k):
+    def push(point, chunk):
+        x, *tangents = np.reshape(point, (1 + k, -1))
+        return np.stack([_flat(jvp(restore(x), restore(each), chunk)[1]) for each in tangents])
+
+    return push
+
+
+def _flat(tree):
+    return flattened(tree, "sum_over", input_leaf)
+
+
+# ---- chunks
+
+
+def loaded(chunk: Any) -> Any:
+    """Return the data of a chunk: loads files, calls callables, and gives arrays the layout that pickling gives them.
+
+    The layout decides the bits of sums and products, which must not depend on where a chunk is computed.
+    """
+    if callable(chunk):
+        chunk = chunk()
+    elif isinstance(chunk, (str, os.PathLike)):
+        return _read(chunk)
+    return laid_out(chunk)
+
+
+def _read(path):
+    suffix = os.path.splitext(path)[1]
+    if suffix == ".npy":
+        return np.load(path)
+    if suffix == ".npz":
+        with np.load(path) as archive:
+            return dict(archive)
+    raise ValueError(f"sum_over reads .npy and .npz files, not {path}: pass functools.partial(load, {str(path)!r})")
+
+
+def laid_out(chunk: Any) -> Any:
+    """Copy arrays that are not contiguous; memory-mapped arrays become plain views of the file."""
+    if isinstance(chunk, np.memmap) or type(chunk) is np.ndarray:
+        chunk = np.asarray(chunk)
+        return chunk if chunk.flags.forc else np.ascontiguousarray(chunk)
+    if isinstance(chunk, dict):
+        return {key: laid_out(value) for key, value in chunk.items()}
+    if type(chunk) in (list, tuple):
+        return type(chunk)([laid_out(item) for item in chunk])
+    return chunk

@@ -1,0 +1,178 @@
+"""The other side of the engine: tasks as a worker runs them, and kernels that it keeps.
+
+A kernel is sent to each worker once. Tasks carry its key; a worker that does not hold the kernel says so, and the driver
+sends the task again, with the kernel.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import hashlib
+import importlib
+import io
+import mmap
+import pickle
+import signal
+import threading
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wengert.distributed.kernels import Kernel, Steps, Sum
+
+#: kernels that a worker keeps
+MAX_KERNELS = 16
+
+_kernels: collections.OrderedDict[str, Kernel] = collections.OrderedDict()
+_lock = threading.Lock()
+
+
+class Parcel(NamedTuple):
+    """A pickled object, and a key that identifies its content."""
+
+    key: str
+    content: bytes | None
+
+
+class Task(NamedTuple):
+    """A sum over consecutive chunks: the kernel, the steps of its derivative, the point, and the pickled chunks."""
+
+    kernel: Parcel | Kernel
+    steps: Steps
+    point: np.ndarray
+    first: int
+    chunks: Any
+
+
+class Missing(NamedTuple):
+    """Answer of a worker that does not hold the kernel."""
+
+    first: int
+
+
+class Done(NamedTuple):
+    """Answer of a worker, with the time that the task took there."""
+
+    sum: Sum
+    seconds: float
+
+
+def run(task: Task) -> Done | Missing:
+    """Run a task in this worker."""
+    start = time.perf_counter()
+    kernel = held(task.kernel)
+    if kernel is None:
+        return Missing(task.first)
+    chunks = task.chunks if isinstance(task.chunks, list) else pickle.loads(task.chunks)
+    try:
+        return Done(kernel.sum(task.steps, task.point, task.first, chunks), time.perf_counter() - start)
+    except Exception as error:
+        if not isinstance(task.kernel, Parcel):
+            raise
+        raise portable(error) from error.__cause__
+
+
+def portable(error: Exception) -> Exception:
+    """Return the error, or one with the same text if it cannot be sent."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        made = RuntimeError(f"{type(error).__name__}: {error}")
+        for note in getattr(error, "__notes__", ()):
+            made.add_note(note)
+        return made.with_traceback(error.__traceback__)
+    return error
+
+
+def held(parcel: Parcel | Kernel) -> Any:
+    """Return the kernel of a parcel, from this worker's store if it was unpacked before; None if it is not here."""
+    if not isinstance(parcel, Parcel):
+        return parcel
+    with _lock:
+        kernel = _kernels.get(parcel.key)
+        if kernel is None and parcel.content is not None:
+            kernel = _kernels[parcel.key] = _unpacked(parcel.content)
+            while len(_kernels) > MAX_KERNELS:
+                _kernels.popitem(last=False)
+        elif kernel is not None:
+            _kernels.move_to_end(parcel.key)
+    return kernel
+
+
+def _unpacked(content):
+    try:
+        return pickle.loads(content)
+    except (AttributeError, ImportError) as error:
+        raise TypeError(
+            f"the function cannot be found by a worker ({error}): define it at the top of a module that workers can "
+            "import, or install cloudpickle"
+        ) from error
+
+
+def start_worker() -> None:
+    """Initialise a process of our own pool: Ctrl-C is for the driver, which ends its workers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+# ---- pickling
+
+
+def packed(x: Any, name: str) -> Parcel:
+    """Pickle an object for workers; functions of ``__main__`` and lambdas are pickled by value, by cloudpickle."""
+    content = dumped(x, name)
+    return Parcel(hashlib.sha256(content).hexdigest(), content)
+
+
+def dumped(x: Any, name: str) -> bytes:
+    """Pickle an object, or raise a TypeError that says what to do."""
+    cloudpickle = _cloudpickle()
+    try:
+        content = _pickled(pickle.Pickler, x)
+        if cloudpickle is None or b"__main__" not in content:
+            return content
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        if cloudpickle is None:
+            raise TypeError(
+                f"{name} cannot be sent to workers ({error}): define functions at the top of a module, install "
+                "cloudpickle, which sends lambdas and local functions too, or pass workers=None or a thread pool"
+            ) from error
+    try:
+        return _pickled(cloudpickle.Pickler, x)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise TypeError(f"{name} cannot be sent to workers, not even by cloudpickle: {error}") from error
+
+
+@functools.cache
+def _cloudpickle():
+    try:
+        return importlib.import_module("cloudpickle")
+    except ImportError:
+        return None
+
+
+def _pickled(pickler, x):
+    class Writer(pickler):
+        def reducer_override(self, x):
+            if type(x) is np.memmap and (place := _place_in_file(x)) is not None:
+                return _mapped, place
+            found = getattr(super(), "reducer_override", None)
+            return NotImplemented if found is None else found(x)
+
+    content = io.BytesIO()
+    Writer(content, protocol=5).dump(x)
+    return content.getvalue()
+
+
+def _place_in_file(x):
+    """Where the elements of a memory-mapped array are: file, dtype, offset, shape and order; None if not in a file."""
+    if x._mmap is None or x.filename is None or x.mode == "c" or not x.flags.forc:
+        return None
+    start = np.frombuffer(x._mmap, np.uint8).ctypes.data
+    offset = x.offset - x.offset % mmap.ALLOCATIONGRANULARITY  # that of the file mapping; x may be a slice of it
+    return x.filename, x.dtype, offset + x.ctypes.data - start, x.shape, "C" if x.flags.c_contiguous else "F"
+
+
+def _mapped(filename, dtype, offset, shape, order):
+    return np.memmap(filename, dtype, "r", offset, shape, order)

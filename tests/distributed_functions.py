@@ -1,0 +1,102 @@
+"""Summands and loaders that worker processes import."""
+
+import os
+import signal
+import time
+
+import numpy as np
+from scipy.special import xlogy
+
+
+def logistic(theta, chunk):
+    x, y = chunk
+    z = x @ theta
+    return np.sum(np.logaddexp(0.0, z) - y * z)
+
+
+def features(theta, chunk):
+    x, y = chunk
+    return np.tanh(x[:3] @ theta) * np.sum(theta**2) + np.sum(y)
+
+
+def by_element(theta, chunk):
+    """A summand with a Python loop and a branch that differs between chunks."""
+    x, y = chunk
+    total = 0.0
+    for i in range(0, len(y), 7):
+        r = np.exp(-theta[0] * x[i, 0]) - theta[1]
+        total = total + (r * r if x[i, 1] > 0 else np.sin(r) + theta[2])
+    return total
+
+
+def likelihood(theta, chunk):
+    """A summand with parameters and results in containers."""
+    x, y = chunk
+    mean = x @ theta["weights"] + theta["offset"]
+    return {"fit": np.sum((y - mean) ** 2), "shrunk": xlogy(2.0, theta["weights"] ** 2) / len(y)}
+
+
+def array_valued(theta, chunk):
+    return np.outer(theta, theta) * np.sum(chunk[1])
+
+
+def fails_late(theta, chunk):
+    if chunk == 5:
+        raise ValueError("no data")
+    return theta * chunk
+
+
+class Unpicklable(Exception):
+    def __init__(self, one, other):
+        super().__init__(f"{one} {other}")
+
+
+def fails_with_an_error_that_does_not_pickle(theta, chunk):
+    raise Unpicklable("a", "b")
+
+
+def other_shape(theta, chunk):
+    return theta[: 1 + (chunk == 3)] * 2.0
+
+
+def slow(theta, chunk):
+    time.sleep(30.0)
+    return theta
+
+
+def dies_once(theta, chunk):
+    """Kills its worker at one chunk, unless a file says that this has happened."""
+    number, path = chunk
+    if number == 3 and not os.path.exists(path):
+        with open(path, "w"):
+            pass
+        os.kill(os.getpid(), signal.SIGKILL)
+    return np.sin(theta * number)
+
+
+def dies(theta, chunk):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def generated(theta, seed):
+    """A summand that generates its data."""
+    x = np.random.default_rng(seed).normal(size=(200, theta.size))
+    return np.sum(np.logaddexp(0.0, x @ theta))
+
+
+class Generated:
+    """A chunk that is generated in the worker."""
+
+    def __init__(self, seed, rows=200):
+        self.seed, self.rows = seed, rows
+
+    def __call__(self):
+        random = np.random.default_rng(self.seed)
+        x = random.normal(size=(self.rows, 5))
+        return x, (random.random(self.rows) < 0.5).astype(float)
+
+
+def process_of(theta, chunk):
+    """The number of the process, which shows where a summand is computed."""
+    time.sleep(0.01)
+    return np.eye(2)[chunk % 2] * os.getpid() + 0.0 * theta[0]
