@@ -65,7 +65,9 @@ def efficiency(rows, counts=(1, 2)):
     for count in counts:
         with concurrent.futures.ProcessPoolExecutor(count, multiprocessing.get_context("forkserver")) as pool:
             gradient = wg.value_and_grad(sum_over(wg.compile(logistic), chunks, workers=pool))
-            wg.value_and_grad(sum_over(wg.compile(logistic), chunks[: 4 * count], workers=pool))(theta)  # start and warm
+            wg.value_and_grad(sum_over(wg.compile(logistic), chunks[: 4 * count], workers=pool))(
+                theta
+            )  # start and warm
             before, driver, start = cpu_times(pool, count), time.process_time(), time.perf_counter()
             y, _ = gradient(theta)
             wall, driver = time.perf_counter() - start, time.process_time() - driver

@@ -100,3 +100,30 @@ def process_of(theta, chunk):
     """The number of the process, which shows where a summand is computed."""
     time.sleep(0.01)
     return np.eye(2)[chunk % 2] * os.getpid() + 0.0 * theta[0]
+
+
+MATRIX = np.random.default_rng(5).normal(size=(150, 150)) / 50
+
+
+def wide(x):
+    """A function of many variables."""
+    return np.tanh(MATRIX[:, : x.size] @ x) + np.sin(MATRIX[:, 0])
+
+
+def slow_and_wide(x):
+    time.sleep(0.005)
+    return wide(x)
+
+
+def curved(x):
+    return np.sum(wide(x) ** 2)
+
+
+def in_two_axes(x):
+    return np.outer(np.sin(x[:3, 0]), x[:, 1])
+
+
+def start_dependent(x, scale):
+    """A function that branches on its argument, so that a batch is a loop."""
+    time.sleep(0.002)
+    return {"y": scale * x if np.sum(x) > 0 else x[::-1], "n": np.sum(x**2)}

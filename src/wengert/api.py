@@ -72,6 +72,11 @@ def _operator(cls, f, *options):
     return f.__wengert__(cls, options) if hasattr(type(f), "__wengert__") else cls(f, *options)
 
 
+def _check_no_workers(word, workers):
+    if workers is not None:
+        raise ValueError(f"{word}: workers= is not available for sparse derivatives")
+
+
 def _sparse(word, order, f, argnums, value, has_aux, chunk, mode, holomorphic, sparse, format):
     """Return the sparse derivative of `f` as a callable."""
     for name, given in (("has_aux", has_aux), ("chunk", chunk is not None), ("holomorphic", holomorphic)):
@@ -227,6 +232,7 @@ def jacobian(
     holomorphic: bool = False,
     sparse: Any = False,
     format: str = "csr",
+    workers: Any = None,
 ) -> Any:
     """Compute the Jacobian of a function, of shape ``y.shape + x.shape``.
 
@@ -258,6 +264,10 @@ def jacobian(
         `f` is recorded and replayed, as by `compile`.
     format : {"csr", "csc", "coo"}
         Format of the sparse array. Structural zeros are kept. Results share their index arrays, which are read-only.
+    workers : int, executor or map-like callable, optional
+        Divides blocks of columns or rows among workers, as for `wengert.distributed.sum_over`; a number stands for
+        threads if `f` is compiled, else for processes. For one array and an array as result, dense.
+        ``.plan`` and `explain` tell whether workers were estimated to be faster.
 
     Returns
     -------
@@ -325,7 +335,14 @@ def jacobian(
     """
     _check_no_further(others, "jacobian(f, x")
     if sparse is not False:
+        _check_no_workers("jacobian", workers)
         derivative = _sparse("jacobian", 1, f, argnums, value, has_aux, chunk, mode, holomorphic, sparse, format)
+        return _apply(derivative, x, args, kwargs)
+    if workers is not None:
+        from wengert.distributed import operators  # imported here, as in `vmap`
+
+        engine = operators.engine_for(f, workers, "jacobian")
+        derivative = operators.JacobianOnWorkers(f, argnums, value, has_aux, chunk, mode, holomorphic, engine)
         return _apply(derivative, x, args, kwargs)
     return _apply(_operator(Jacobian, f, argnums, value, has_aux, chunk, mode, holomorphic), x, args, kwargs)
 
@@ -541,6 +558,7 @@ def hessian(
     chunk: int | None = None,
     sparse: Any = False,
     format: str = "csr",
+    workers: Any = None,
 ) -> Any:
     """Compute the Hessian of a scalar-valued function, exactly symmetric.
 
@@ -567,6 +585,8 @@ def hessian(
         As for `jacobian`; the sparse array is exactly symmetric. A pattern with entries on one side of the diagonal
         only, as from ``scipy.sparse.tril``, selects that triangle. Colourings of kind "star" and "acyclic" need fewer
         products; "acyclic" recovers the nonzeros by substitution.
+    workers
+        As for `jacobian`: divides the columns among workers.
 
     Returns
     -------
@@ -614,7 +634,14 @@ def hessian(
     """
     _check_no_further(others, "hessian(f, x")
     if sparse is not False:
+        _check_no_workers("hessian", workers)
         derivative = _sparse("hessian", 2, f, argnums, value, has_aux, chunk, mode, False, sparse, format)
+        return _apply(derivative, x, args, kwargs)
+    if workers is not None:
+        from wengert.distributed import operators  # imported here, as in `vmap`
+
+        engine = operators.engine_for(f, workers, "hessian")
+        derivative = operators.HessianOnWorkers(f, argnums, value, has_aux, chunk, mode, engine)
         return _apply(derivative, x, args, kwargs)
     return _apply(_operator(Hessian, f, argnums, value, has_aux, chunk, mode), x, args, kwargs)
 
@@ -829,7 +856,7 @@ def taylor(
     return expansion(x, v, order, *args, **(kwargs or {}))
 
 
-def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
+def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0, *, workers: Any = None) -> Callable:
     """Vectorise a function over a batch axis.
 
     It composes with derivatives: ``vmap(grad(f))`` returns the gradients at many points, ``jacobian(vmap(f))`` the
@@ -845,6 +872,9 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
         a container of the same structure. Keyword arguments are the same for all batch elements.
     out_axes : int, or list, tuple or dict of them
         Position of the batch axis in the result, or in each leaf of a container.
+    workers : int, executor or map-like callable, optional
+        Divides the batch among workers, as for `jacobian`. The first part is computed in the calling thread and timed;
+        workers compute the others if they are estimated to be faster.
 
     Returns
     -------
@@ -879,6 +909,10 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
     """
     from wengert.transforms.batch import Mapped  # imported here: derivatives do not need the recurrences
 
+    if workers is not None:
+        from wengert.distributed import operators  # not imported by anything else, so that threads are not either
+
+        return operators.MappedOnWorkers(f, in_axes, out_axes, operators.engine_for(f, workers, "vmap"))
     return Mapped(f, in_axes, out_axes)
 
 

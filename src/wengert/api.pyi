@@ -37,6 +37,7 @@ class _Derivative(_Gradient, total=False):
 class _OneMode(_Gradient, total=False):
     chunk: int | None
     format: Literal["csr", "csc", "coo"]
+    workers: Any
 
 class _Jacobian(_OneMode, total=False):
     mode: Literal["auto", "forward", "reverse", "mixed"]
@@ -45,6 +46,7 @@ class _Hessian(_Arguments, total=False):
     mode: Literal["auto", "forward", "reverse", "mixed"]
     chunk: int | None
     format: Literal["csr", "csc", "coo"]
+    workers: Any
 
 class _Compiler(TypedDict, total=False):
     exact: bool
@@ -558,7 +560,7 @@ def taylor(
 @overload
 def taylor(f: F, x: Any, v: Any, order: int, /, *, argnums: Argnums = 0, **options: Unpack[_Arguments]) -> Any: ...
 
-def vmap(f: F, in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]: ...
+def vmap(f: F, in_axes: Any = 0, out_axes: Any = 0, *, workers: Any = None) -> Callable[..., Any]: ...
 def stop_gradient(x: T) -> T: ...
 
 # ---- decorators

@@ -66,9 +66,26 @@ class Engine:
     #: number of workers, where it is known
     count = 1
 
+    #: whether its workers have been started, or need no start
+    is_started = True
+
     def results(self, run: Callable, tasks: Iterable) -> Iterator[tuple[Any, Any]]:
         """Yield pairs of a task and ``run(task)``, in any order."""
         raise NotImplementedError
+
+    def in_order(self, kernel: Any, arguments: Iterable[tuple], name: str) -> list:
+        """Return ``kernel.run(*each)`` for each of the arguments."""
+        sent = kernel if self.is_local else remote.packed(kernel, name)
+
+        def tasks():
+            for number, each in enumerate(arguments):
+                yield remote.Task(sent, number, each if self.is_local else remote.dumped(each, name))
+
+        found = {}
+        with contextlib.closing(self.results(remote.run, tasks())) as results:
+            for task, done in results:
+                found[task.number] = done.result
+        return [found[number] for number in range(len(found))]
 
     def close(self) -> None:
         """Release what belongs to the engine."""
@@ -168,7 +185,9 @@ class Mapped(Engine):
     def count(self):
         pool = getattr(self.function, "__self__", None)
         found = getattr(pool, "_processes", None)
-        return found if isinstance(found, int) else TASKS_PER_MAP // TASKS_PER_WORKER if pool is None else count_of(pool)
+        return (
+            found if isinstance(found, int) else TASKS_PER_MAP // TASKS_PER_WORKER if pool is None else count_of(pool)
+        )
 
     def results(self, run, tasks):
         tasks = iter(tasks)
@@ -190,6 +209,10 @@ class Processes(Submitted):
     @property
     def count(self):
         return self._count
+
+    @property
+    def is_started(self):
+        return self._pool is not None
 
     def _started(self):
         with self._lock:
@@ -242,8 +265,8 @@ def _shut_down(pool):
 
 
 def _lost_message(restarts, lost):
-    firsts = sorted(task.first for task in lost if hasattr(task, "first"))
-    where = f" They were computing the chunks from {' and '.join(map(str, firsts[:4]))} on." if firsts else ""
+    firsts = sorted(task.number for task in lost)
+    where = f" They were computing the tasks that start at {' and '.join(map(str, firsts[:4]))}." if firsts else ""
     return (
         f"worker processes ended {restarts} times without an error of Python, as when memory runs out.{where} "
         'A script that starts processes must do so under `if __name__ == "__main__":`'

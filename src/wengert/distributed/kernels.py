@@ -112,7 +112,7 @@ class Kernel:
 
     # -- a task
 
-    def sum(self, steps: Steps, point: np.ndarray, first: int, chunks: list) -> Sum:
+    def run(self, steps: Steps, point: np.ndarray, first: int, chunks: list) -> Sum:
         """Return the sum over consecutive chunks, the first of which has the number `first`."""
         total, reference = PairwiseSum(), None
         with one_blas_thread():

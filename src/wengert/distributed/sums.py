@@ -23,8 +23,8 @@ from wengert.distributed.engines import TASKS_PER_WORKER, engine_of
 from wengert.distributed.kernels import WITH_GRADIENT, Kernel, Steps, Structure, Sum, check_alike, flattened
 from wengert.distributed.reduction import PairwiseSum
 from wengert.program.program import Program
-from wengert.progress import progress_bar
 from wengert.program.specialise.compiled import Compiled
+from wengert.progress import progress_bar
 
 #: seconds of work that a task should hold; chunks that take less are sent several at a time
 SECONDS_PER_TASK = 0.05
@@ -136,13 +136,13 @@ class SumOver:
                 if isinstance(done, remote.Missing):
                     tasks.again.append(task._replace(kernel=kernel))
                     continue
-                count = tasks.finished(task.first, done.seconds)
+                count = tasks.finished(task.number, done.seconds)
                 if of_first[0] < 0:
-                    of_first = task.first, done.sum
-                check_alike(name, *of_first, task.first, done.sum)
-                if task.first < of_first[0]:
-                    of_first = task.first, done.sum
-                for node in done.sum.nodes:
+                    of_first = task.number, done.result
+                check_alike(name, *of_first, task.number, done.result)
+                if task.number < of_first[0]:
+                    of_first = task.number, done.result
+                for node in done.result.nodes:
                     total.add(*node)
                 advance(count)
         if of_first[0] < 0:
@@ -184,16 +184,16 @@ class _Tasks:
             raise StopIteration
         self._start += len(chunks)
         self._counts[start] = len(chunks)
-        kernel = self.kernel
+        kernel, arguments = self.kernel, (self.steps, self.point, start, chunks)
         if not self._is_local:
-            chunks = self._pickled(chunks, start)
+            arguments = self._pickled(arguments, start)
             if self.owner.has_all(kernel):
                 kernel = kernel._replace(content=None)
-        return remote.Task(kernel, self.steps, self.point, start, chunks)
+        return remote.Task(kernel, start, arguments)
 
-    def _pickled(self, chunks, start):
+    def _pickled(self, arguments, start):
         try:
-            return remote.dumped(chunks, f"chunk {start} of {self.owner.__name__}")
+            return remote.dumped(arguments, f"chunk {start} of {self.owner.__name__}")
         except TypeError as error:
             raise TypeError(f"{error}; a chunk may be a file, or a function that loads it in the worker") from error
 
@@ -245,9 +245,7 @@ class _Call:
             longer = np.concatenate([point, np.reshape(tangents, -1)])
             return np.reshape(self.apply((*steps, ("push", k, 0)), longer), (k, np.size(y)))
 
-        return registry.Primitive(
-            self.owner.__name__, "structural", vjps={0: pull}, jvps={0: push}, stacked=True
-        )
+        return registry.Primitive(self.owner.__name__, "structural", vjps={0: pull}, jvps={0: push}, stacked=True)
 
     def _evaluated(self, steps, point):
         """Return the sum at a plain point."""
@@ -407,5 +405,7 @@ def split_rows(*arrays: Any, rows: int) -> Rows:
     """
     lengths = {len(array) for array in arrays}
     if len(lengths) != 1 or rows < 1:
-        raise ValueError(f"split_rows: expected arrays of one length and a positive number of rows, got {lengths}, {rows}")
+        raise ValueError(
+            f"split_rows: expected arrays of one length and a positive number of rows, got {lengths}, {rows}"
+        )
     return Rows(arrays, rows)

@@ -20,12 +20,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wengert.distributed.kernels import Kernel, Steps, Sum
-
 #: kernels that a worker keeps
 MAX_KERNELS = 16
 
-_kernels: collections.OrderedDict[str, Kernel] = collections.OrderedDict()
+_kernels: collections.OrderedDict[str, Any] = collections.OrderedDict()
 _lock = threading.Lock()
 
 
@@ -37,40 +35,37 @@ class Parcel(NamedTuple):
 
 
 class Task(NamedTuple):
-    """A sum over consecutive chunks: the kernel, the steps of its derivative, the point, and the pickled chunks."""
+    """A call of the method ``run`` of a kernel, which has this number. In other processes both parts are pickled."""
 
-    kernel: Parcel | Kernel
-    steps: Steps
-    point: np.ndarray
-    first: int
-    chunks: Any
+    kernel: Any
+    number: int
+    arguments: Any
 
 
 class Missing(NamedTuple):
     """Answer of a worker that does not hold the kernel."""
 
-    first: int
+    number: int
 
 
 class Done(NamedTuple):
     """Answer of a worker, with the time that the task took there."""
 
-    sum: Sum
+    result: Any
     seconds: float
 
 
 def run(task: Task) -> Done | Missing:
     """Run a task in this worker."""
     start = time.perf_counter()
+    if not isinstance(task.kernel, Parcel):
+        return Done(task.kernel.run(*task.arguments), time.perf_counter() - start)
     kernel = held(task.kernel)
     if kernel is None:
-        return Missing(task.first)
-    chunks = task.chunks if isinstance(task.chunks, list) else pickle.loads(task.chunks)
+        return Missing(task.number)
     try:
-        return Done(kernel.sum(task.steps, task.point, task.first, chunks), time.perf_counter() - start)
+        return Done(kernel.run(*pickle.loads(task.arguments)), time.perf_counter() - start)
     except Exception as error:
-        if not isinstance(task.kernel, Parcel):
-            raise
         raise portable(error) from error.__cause__
 
 
@@ -86,10 +81,8 @@ def portable(error: Exception) -> Exception:
     return error
 
 
-def held(parcel: Parcel | Kernel) -> Any:
+def held(parcel: Parcel) -> Any:
     """Return the kernel of a parcel, from this worker's store if it was unpacked before; None if it is not here."""
-    if not isinstance(parcel, Parcel):
-        return parcel
     with _lock:
         kernel = _kernels.get(parcel.key)
         if kernel is None and parcel.content is not None:

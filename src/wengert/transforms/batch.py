@@ -50,7 +50,7 @@ class Mapped(Operator):
         return {"in_axes": self.in_axes, "out_axes": self.out_axes}
 
     def __call__(self, *args, **kwargs):
-        elements = _Elements(self, args)
+        elements = Elements(self, args)
         if not self._loops and levels.lifted_around() is None:
             with levels.caught(NotBatchable, Exception):  # the loop repeats the error, if f itself raises one
                 return self._at_once(elements, kwargs)
@@ -58,9 +58,16 @@ class Mapped(Operator):
         f = rebound(self.f) if running.get() else self.f
         return self._stacked([f(*elements.arguments(i), **kwargs) for i in range(elements.size)], self.out_axes)
 
+    def joined(self, results: list) -> Any:
+        """Concatenate the results for parts of a batch along their batch axes."""
+        parts = [split(y) for y in results]
+        axes = spread(self.out_axes, results[0], f"{self.name}: out_axes")
+        columns = zip(zip(*(leaves for leaves, _ in parts)), axes)
+        return parts[0][1]([np.concatenate(c, normal(axis, np.ndim(c[0]), self.name)) for c, axis in columns])
+
     def first(self, args: tuple) -> tuple:
         """Return the arguments of the first element of a batch, or `args` if there is none."""
-        elements = _Elements(self, args)
+        elements = Elements(self, args)
         return tuple(elements.arguments(0)) if elements.size else args
 
     def _at_once(self, elements, kwargs):
@@ -119,7 +126,7 @@ class Mapped(Operator):
         return np.stack(items, normal(axis, len(shapes.pop()) + 1, f"{self.name}: out_axes"))
 
 
-class _Elements:
+class Elements:
     """Arguments of a batched call, split into batch elements on demand."""
 
     def __init__(self, mapped: Mapped, args: tuple):
@@ -159,6 +166,13 @@ class _Elements:
             restore([leaf if axis is None else Batch(np.copy(np.moveaxis(leaf, axis, 0))) for leaf, axis in leaves])
             for leaves, restore in self.parts
         ]
+
+    def part(self, first: int, last: int) -> tuple:
+        """Arguments of a call for the elements `first` to `last`: views, with their batch axes."""
+        return tuple(
+            restore([leaf if axis is None else leaf[(slice(None),) * axis + (slice(first, last),)] for leaf, axis in x])
+            for x, restore in self.parts
+        )
 
     def arguments(self, i):
         """Arguments of the call for element i, copied."""

@@ -1,0 +1,153 @@
+"""``workers=`` of jacobian, hessian and vmap: the same values, plans, and errors."""
+
+import concurrent.futures
+import multiprocessing
+import pickle
+
+import numpy as np
+import pytest
+
+import distributed_functions as functions
+import wengert as wg
+from helpers import assert_rounding
+from wengert.distributed import operators
+
+X = np.linspace(-1.0, 1.0, 130)
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with concurrent.futures.ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="module")
+def threads():
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        yield pool
+
+
+@pytest.fixture
+def always(monkeypatch):
+    """Workers are used whatever they cost."""
+    monkeypatch.setattr(operators, "MAX_RELATIVE_TIME", np.inf)
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("options", [{}, {"mode": "forward"}, {"mode": "reverse"}, {"chunk": 7}, {"value": True}])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_jacobian_on_workers_is_the_jacobian(threads, options, compiled):
+    f = wg.compile(functions.wide) if compiled else functions.wide
+    J = wg.jacobian(f, workers=threads, **options)
+    found, expected = J(X), wg.jacobian(functions.wide, X)
+    if options.get("value"):
+        assert_rounding(found[0], functions.wide(X))
+        found = found[1]
+    assert_rounding(found, expected)
+    assert J.plan.blocks > 1
+    assert J.plan.workers == (0 if compiled and J.plan.mode == "reverse" else 2)
+
+
+@pytest.mark.usefixtures("always")
+def test_bits_do_not_depend_on_the_workers(pool, threads):
+    for op, f in ((wg.jacobian, functions.wide), (wg.hessian, functions.curved)):
+        with concurrent.futures.ThreadPoolExecutor(4) as four:
+            found = {op(f, X, workers=each).tobytes() for each in (pool, threads, four, pool.map)}
+        assert len(found) == 1
+
+
+@pytest.mark.usefixtures("always")
+def test_hessian_on_workers_is_the_hessian(threads):
+    for f in (functions.curved, wg.compile(functions.curved)):
+        H = wg.hessian(f, workers=threads)
+        found = H(X)
+        assert H.plan.workers == 2 and np.array_equal(found, found.T)
+        assert_rounding(found, wg.hessian(functions.curved, X))
+    out = np.zeros((130, 130))
+    assert H(X, out=out) is out and np.array_equal(out, found)
+    with pytest.raises(ValueError, match="out= has shape"):
+        H(X, out=np.zeros(3))
+    with pytest.raises(TypeError, match="single number"):
+        wg.hessian(functions.wide, X, workers=threads)
+
+
+@pytest.mark.usefixtures("always")
+def test_shapes_and_arguments(threads):
+    x = np.linspace(0.0, 1.0, 80).reshape(40, 2)
+    J = wg.jacobian(functions.in_two_axes, workers=threads, chunk=9)
+    assert J(x).shape == (3, 40, 40, 2)
+    assert_rounding(J(x), wg.jacobian(functions.in_two_axes, x))
+
+    def f(t, x, rate):
+        return np.sin(rate * x) * t
+
+    found = wg.jacobian(f, argnums=1, workers=threads, chunk=9)(2.0, X, rate=3.0)
+    assert_rounding(found, wg.jacobian(f, argnums=1)(2.0, X, rate=3.0))
+    assert_rounding(wg.jacobian(f, argnums=0, workers=threads)(2.0, X, rate=3.0), np.sin(3.0 * X))
+
+
+def test_small_work_stays_in_the_calling_thread(threads):
+    J = wg.jacobian(np.sin, workers=threads)
+    assert_rounding(J(X), np.diag(np.cos(X)))
+    assert J.plan.workers == 0 and J.plan.seconds_here < J.plan.seconds_there
+    assert "this thread" in repr(wg.explain(J, X)) and "workers would not be faster" in repr(wg.explain(J, X))
+    J = wg.jacobian(np.sin, workers=1)
+    assert_rounding(J(X), np.diag(np.cos(X)))
+    assert J.plan.reason == "no workers"
+
+
+def test_large_work_goes_to_the_workers(threads):
+    J = wg.jacobian(functions.slow_and_wide, workers=threads, mode="forward")
+    assert "5 blocks in 2 workers" in repr(wg.explain(J, X))
+    assert J.plan.seconds_there < J.plan.seconds_here
+
+
+@pytest.mark.usefixtures("always")
+def test_within_other_derivatives_there_are_no_workers(threads):
+    J = wg.jacobian(lambda x: x**3, workers=threads, chunk=1)
+    x = np.array([1.0, 2.0, 3.0])
+    assert_rounding(wg.jacobian(J, x), wg.jacobian(wg.jacobian(lambda x: x**3), x))
+    assert_rounding(wg.compile(J)(x), np.diag(3 * x**2))
+    assert_rounding(pickle.loads(pickle.dumps(wg.jacobian(np.sin, workers=threads)))(x), np.diag(np.cos(x)))
+
+
+def test_options_that_workers_do_not_take(threads):
+    for options in ({"has_aux": True}, {"argnums": (0, 1)}, {"holomorphic": True}):
+        with pytest.raises(ValueError, match="workers= needs a single argnums"):
+            wg.jacobian(np.sin, workers=threads, **options)
+    for op in (wg.jacobian, wg.hessian):
+        with pytest.raises(ValueError, match="not available for sparse"):
+            op(np.sin, workers=threads, sparse=True)
+    with pytest.raises(ValueError, match="mode is 'auto' or 'mixed'"):
+        wg.hessian(np.sin, workers=threads, mode="forward")
+    with pytest.raises(TypeError, match=r"wengert\.ravel"):
+        wg.jacobian(lambda p: p["a"], workers=threads)({"a": X})
+    with pytest.raises(TypeError, match="array as result"):
+        wg.jacobian(lambda x: {"a": x}, workers=threads)(X)
+
+
+# ---- vmap
+
+
+@pytest.mark.usefixtures("always")
+def test_batch_on_workers_is_the_batch(pool, threads):
+    points = np.random.default_rng(0).normal(size=(37, 5))
+    axes = {"y": 1, "n": 0}
+    expected = wg.vmap(functions.start_dependent, in_axes=(0, None), out_axes=axes)(points, 2.0)
+    for workers in (pool, threads, pool.map):
+        f = wg.vmap(functions.start_dependent, in_axes=(0, None), out_axes=axes, workers=workers)
+        found = f(points, 2.0)
+        assert found["y"].shape == (5, 37) and np.array_equal(found["y"], expected["y"])
+        assert np.array_equal(found["n"], expected["n"])
+        assert f.plan.workers > 0
+    gradients = wg.vmap(wg.grad(np.prod), workers=threads)
+    assert np.array_equal(gradients(points), wg.vmap(wg.grad(np.prod))(points))
+    assert_rounding(wg.jacobian(lambda p: gradients(p), points[:3]), wg.jacobian(wg.vmap(wg.grad(np.prod)), points[:3]))
+
+
+def test_small_batch_stays_in_the_calling_thread(threads):
+    f = wg.vmap(np.sum, workers=threads)
+    points = np.arange(300.0).reshape(100, 3)
+    assert np.array_equal(f(points), np.sum(points, axis=1))
+    assert f.plan.workers == 0 and "this thread" in repr(wg.explain(f, points))
+    assert f(points[:1]).shape == (1,)
