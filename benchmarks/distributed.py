@@ -103,8 +103,8 @@ def overhead(counts=(200, 2000)):
                 engine = (time.perf_counter() - start) / count
                 word = "one chunk a task" if per_task else "adapted tasks"
                 print(
-                    f"  {count} empty chunks, {word}: {1e3 * ours[0]:.3f} ms a chunk ({1e3 * ours[1]:.3f} ms CPU of the "
-                    f"driver), the engine alone {1e3 * engine:.3f} ms"
+                    f"  {count} empty chunks, {word}: {1e3 * ours[0]:.3f} ms a chunk ({1e3 * ours[1]:.3f} ms CPU of "
+                    f"the driver), the engine alone {1e3 * engine:.3f} ms"
                 )
 
 

@@ -470,7 +470,7 @@ def test_functions_that_do_not_pickle(monkeypatch, pool):
     monkeypatch.setattr(workers, "_cloudpickle", lambda: None)
     with pytest.raises(TypeError, match="install cloudpickle"):
         sum_over(lambda t, c: t, [1], workers=pool)
-    with pytest.raises(TypeError, match="chunk 0 .* a function that loads it"):
+    with pytest.raises(TypeError, match=r"chunk 0 .* a function that loads it"):
         sum_over(functions.fails_late, [threading.Lock()], workers=pool)(1.0)
 
 

@@ -218,8 +218,8 @@ class Kernel:
                 steps[1][1],
             )
         raise TypeError(
-            f"{self.name}: a Program gives gradients, and Jacobians and Hessians in one array; pass the function itself "
-            "for other derivatives"
+            f"{self.name}: a Program gives gradients, and Jacobians and Hessians in one array; pass the function "
+            "itself for other derivatives"
         )
 
 

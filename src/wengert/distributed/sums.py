@@ -285,8 +285,8 @@ def _strong(factors, gradient):
 def sum_over(f: Callable, chunks: Any, *, workers: Any = None, progress: bool = False) -> SumOver:
     """Sum a function of parameters and data over chunks of the data, as a differentiable function of the parameters.
 
-    The sum and its derivatives of every order are computed chunk by chunk, by workers if there are any. Transforms apply
-    to it as to any function: `grad`, `value_and_grad`, `jacobian`, `hessian`, `hvp`, `jvp`, `vjp`, `linearize`.
+    The sum and its derivatives of every order are computed chunk by chunk, by workers if there are any. Transforms
+    apply to it as to any function: `grad`, `value_and_grad`, `jacobian`, `hessian`, `hvp`, `jvp`, `vjp`, `linearize`.
 
     Parameters
     ----------
@@ -298,17 +298,17 @@ def sum_over(f: Callable, chunks: Any, *, workers: Any = None, progress: bool = 
         or the name of an ``.npy`` or ``.npz`` file, which the worker loads; or any other object that pickles.
         Arrays mapped to a file are opened by the worker, not sent.
     workers : int, executor or map-like callable, optional
-        None: this process, one chunk after the other. A number: that many processes, which are started by the first call
-        and kept; -1 starts one for each core. Otherwise an object with ``submit`` (an executor of `concurrent.futures`,
-        ``loky`` or ``mpi4py``, a client of Dask), or a function like `map`, such as ``pool.map``.
+        None: this process, one chunk after the other. A number: that many processes, which are started by the first
+        call and kept; -1 starts one for each core. Otherwise an object with ``submit`` (an executor of
+        `concurrent.futures`, ``loky`` or ``mpi4py``, a client of Dask), or a function like `map`, such as ``pool.map``.
     progress : bool
         Show a progress bar for each sum, which requires tqdm.
 
     Returns
     -------
     SumOver
-        A function of `theta`, an array, a scalar or a container of real numbers. ``close()`` ends the processes that were
-        started for it, as does leaving a ``with`` block.
+        A function of `theta`, an array, a scalar or a container of real numbers. ``close()`` ends the processes that
+        were started for it, as does leaving a ``with`` block.
 
     Raises
     ------
@@ -327,14 +327,15 @@ def sum_over(f: Callable, chunks: Any, *, workers: Any = None, progress: bool = 
 
     Notes
     -----
-    Chunks are added pairwise in a fixed order. A chunk is computed with one BLAS thread, and with programs that have the
-    bits of `f`. So the bits of a result do not depend on the workers, on machines of one type.
+    Chunks are added pairwise in a fixed order. A chunk is computed with one BLAS thread, and with programs that have
+    the bits of `f`. So the bits of a result do not depend on the workers, on machines of one type.
 
-    In reverse mode the value and the gradient of a scalar sum take one pass over the chunks; a Hessian or a product with it
-    takes a second one. The Jacobian of a vector takes one pass for a block of rows or columns.
+    In reverse mode the value and the gradient of a scalar sum take one pass over the chunks; a Hessian or a product
+    with it takes a second one. The Jacobian of a vector takes one pass for each block of rows or columns.
 
     An error that `f` raises carries a note that names the chunk.
-    `f` must be independent of variables that derivatives are taken of, except by `theta`.
+    Values that derivatives are taken of must reach `f` through `theta`; another one that `f` reads raises an error.
+    Processes read what `f` reads from outside when they start; they do not see later changes.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """The other side of the engine: tasks as a worker runs them, and kernels that it keeps.
 
-A kernel is sent to each worker once. Tasks carry its key; a worker that does not hold the kernel says so, and the driver
-sends the task again, with the kernel.
+A kernel is sent to each worker once. Tasks carry its key; a worker that does not hold the kernel says so, and the
+driver sends the task again, with the kernel.
 """
 
 from __future__ import annotations
