@@ -8,6 +8,7 @@ import math
 import multiprocessing
 import multiprocessing.pool
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -290,6 +291,27 @@ def test_dask():
         assert "chunk 5" in caught.value.__notes__[0]
 
 
+EXAMPLES = os.path.join(os.path.dirname(os.path.dirname(__file__)), "examples", "distributed")
+
+
+def run_script(*command):
+    """Run a script with the interpreter of the tests; Open MPI refuses root and a second rank on one core."""
+    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                   "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def mpiexec():
+    pytest.importorskip("mpi4py", reason="mpi4py is not installed")
+    folders = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")])
+    found = shutil.which("mpiexec", path=folders)
+    if found is None:
+        pytest.skip("there is no mpiexec")
+    return found
+
+
 MPI_SCRIPT = """
 import sys
 import numpy as np
@@ -306,20 +328,19 @@ if __name__ == "__main__":
 
 
 def test_mpi(tmp_path):
-    pytest.importorskip("mpi4py", reason="mpi4py is not installed")
-    from shutil import which
-
-    places = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")])
-    mpiexec = which("mpiexec", path=places)
-    if mpiexec is None:
-        pytest.skip("there is no mpiexec")
     script = tmp_path / "sums.py"
     script.write_text(MPI_SCRIPT.format(folder=os.path.dirname(__file__)))
-    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-                   "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}  # fmt: skip
-    command = [mpiexec, "-n", "2", sys.executable, "-m", "mpi4py.futures", str(script)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
-    assert done.returncode == 0 and "the same bits" in done.stdout, done.stdout + done.stderr
+    assert "the same bits" in run_script(mpiexec(), "-n", "2", sys.executable, "-m", "mpi4py.futures", str(script))
+
+
+def test_mpi_example():
+    script = os.path.join(EXAMPLES, "mpi_sum.py")
+    assert "loss 0.0" in run_script(mpiexec(), "-n", "2", sys.executable, "-m", "mpi4py.futures", script)
+
+
+def test_dask_example():
+    pytest.importorskip("distributed", reason="dask.distributed is not installed")
+    assert "error bars" in run_script(sys.executable, os.path.join(EXAMPLES, "dask_sum.py"))
 
 
 # ---- where chunks come from

@@ -20,6 +20,7 @@ _OPTIONAL = {
     "matplotlib": "plots",
     "graphviz": "graphs of programs",
     "tqdm": "progress bars",
+    "cloudpickle": "local functions in other processes",
 }
 _VARIABLES = ("WENGERT_CACHE_DIR", "WENGERT_DISABLE", "WENGERT_NUM_THREADS", "WENGERT_VERIFY", "SCIPY_ARRAY_API")
 
