@@ -60,7 +60,7 @@ def other_shape(theta, chunk):
 
 
 def slow(theta, chunk):
-    time.sleep(30.0)
+    time.sleep(120.0)
     return theta
 
 

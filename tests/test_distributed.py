@@ -592,7 +592,7 @@ def test_interrupt_leaves_no_worker_busy(tmp_path):
     start = time.monotonic()
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=100, check=False)
     assert done.stdout.split() == ["interrupted", "0"], done.stderr
-    assert time.monotonic() - start < 25  # a worker would sleep for 30 seconds
+    assert time.monotonic() - start < 100  # a worker would sleep for two minutes
 
 
 def test_progress_counts_chunks(capsys):
