@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 import tracemalloc
 
 import numpy as np
@@ -589,10 +588,9 @@ if __name__ == "__main__":
 def test_interrupt_leaves_no_worker_busy(tmp_path):
     script = tmp_path / "interrupted.py"
     script.write_text(INTERRUPTED.format(folder=os.path.dirname(__file__)))
-    start = time.monotonic()
+    # a worker would sleep for two minutes
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=100, check=False)
     assert done.stdout.split() == ["interrupted", "0"], done.stderr
-    assert time.monotonic() - start < 100  # a worker would sleep for two minutes
 
 
 def test_progress_counts_chunks(capsys):
