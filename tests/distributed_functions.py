@@ -70,12 +70,12 @@ def dies_once(theta, chunk):
     if number == 3 and not os.path.exists(path):
         with open(path, "w"):
             pass
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
     return np.sin(theta * number)
 
 
 def dies(theta, chunk):
-    os.kill(os.getpid(), signal.SIGKILL)
+    os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
 def generated(theta, seed):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import importlib
 import threading
 from collections.abc import Callable, Iterator
-
-import numpy as np
 
 _NAMES = ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads", "openblas_{}_num_threads64_",
           "openblas_{}_num_threads", "MKL_{}_Max_Threads")  # fmt: skip
@@ -24,12 +23,10 @@ def _controls() -> list[tuple[Callable, Callable]]:
 
     A library handle also finds the symbols of the libraries that it depends on, except on Windows.
     """
-    from scipy.linalg import _fblas
-
     found = {}
-    for module in (np.linalg._umath_linalg, _fblas):
-        with contextlib.suppress(OSError, AttributeError):
-            library = ctypes.CDLL(module.__file__)
+    for module in ("numpy.linalg._umath_linalg", "scipy.linalg._fblas"):
+        with contextlib.suppress(ImportError, OSError):
+            library = ctypes.CDLL(importlib.import_module(module).__file__)
             for name in _NAMES:
                 get = getattr(library, name.format("get" if "MKL" not in name else "Get"), None)
                 set_name = name.format("set") if "MKL" not in name else "MKL_Set_Num_Threads"

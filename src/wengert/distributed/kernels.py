@@ -21,6 +21,7 @@ from wengert.containers import input_leaf, output_leaf, split
 from wengert.core.operands import var
 from wengert.distributed.blas import one_blas_thread
 from wengert.distributed.reduction import PairwiseSum
+from wengert.errors import TracedValueError
 from wengert.program.program import Program
 from wengert.program.specialise.compiled import Compiled
 from wengert.transforms.dense import JVP, VJP, Gradient
@@ -132,7 +133,7 @@ class Kernel:
         if not steps or (steps == WITH_GRADIENT and self.structure is None):
             y = self._function(())(point, chunk)
             structure = Structure(y, lambda leaf: output_leaf(leaf, self.name))
-            vector = own(flattened(y, self.name, output_leaf))
+            vector = own(flattened(y, self.name, output_leaf), self.name)
             self.structure = self.structure or structure
             if not steps:
                 return Sum([(0, number, vector)], structure, vector.size)
@@ -140,8 +141,9 @@ class Kernel:
             if sum(map(math.prod, self.structure.key)) != 1:
                 return self._evaluated((), point, chunk, number)
             y, gradient = self._function(steps)(point, chunk)
-            return Sum([(0, number, np.concatenate([np.reshape(y, 1), gradient]))], self.structure, 1)
-        vector = own(np.reshape(self._function(steps)(point, chunk), -1))
+            vector = own(np.concatenate([np.reshape(y, 1), gradient]), self.name)
+            return Sum([(0, number, vector)], self.structure, 1)
+        vector = own(np.reshape(self._function(steps)(point, chunk), -1), self.name)
         return Sum([(0, number, vector)], None, vector.size)
 
     # -- derivatives
@@ -237,8 +239,13 @@ def _shapes(found):
     return f"shape {shapes[0]}" if len(shapes) == 1 else f"{len(shapes)} arrays of shapes {', '.join(map(str, shapes))}"
 
 
-def own(vector: Any) -> np.ndarray:
+def own(vector: Any, name: str) -> np.ndarray:
     """Return a plain vector that shares no memory with anything else."""
+    if var.holds_traced(vector):
+        raise TracedValueError(
+            f"{name}: f or a chunk holds a traced value: derivatives are taken with respect to theta alone, so pass "
+            "the value as a part of theta"
+        )
     return np.array(vector, copy=True)
 
 

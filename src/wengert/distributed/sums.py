@@ -19,7 +19,7 @@ from wengert.core.dispatch import dispatch
 from wengert.core.levels import end_recording, is_recording, outside
 from wengert.core.operands import var
 from wengert.distributed import workers as remote
-from wengert.distributed.engines import TASKS_PER_WORKER, engine_of
+from wengert.distributed.engines import TASKS_PER_WORKER, Here, engine_of
 from wengert.distributed.kernels import WITH_GRADIENT, Kernel, Steps, Structure, Sum, check_alike, flattened
 from wengert.distributed.reduction import PairwiseSum
 from wengert.program.program import Program
@@ -166,8 +166,11 @@ class _Tasks:
         self._is_local = owner._engine.is_local
         self._start = 0
         self._counts: dict[int, int] = {}  # of tasks in flight, by their first chunk
-        most = MAX_CHUNKS_PER_TASK if self.total is None else self.total // (4 * TASKS_PER_WORKER * owner._engine.count)
-        self._most = max(1, min(MAX_CHUNKS_PER_TASK, most))
+        self._most = MAX_CHUNKS_PER_TASK
+        if isinstance(owner._engine, Here):
+            self._most = 1  # nothing is gained by more, and chunks that are made one by one take memory
+        elif self.total is not None:
+            self._most = max(1, min(self._most, self.total // (4 * TASKS_PER_WORKER * owner._engine.count)))
 
     def __iter__(self):
         return self
@@ -257,7 +260,7 @@ class _Call:
         found = self.owner.sum(self.kernel, WITH_GRADIENT if self._is_swept else (), point)
         vector, self.structure = found.nodes[0][2], found.structure
         if vector.size > found.size:
-            self._known = point, vector[1:]
+            self._known = np.copy(point), vector[1:]
         return vector[: found.size]
 
     def _from_gradient(self, steps, point):
