@@ -4,6 +4,7 @@ import concurrent.futures
 import contextlib
 import functools
 import gc
+import itertools
 import math
 import multiprocessing
 import multiprocessing.pool
@@ -190,23 +191,28 @@ def bits(loss):
 
 
 def engines(pool, threads):
-    yield "map", map
     yield "processes", pool
-    yield "map of processes", pool.map
     yield "threads", threads
+    yield "4 own processes", 4
+
+
+def more_engines(pool, threads):
+    yield "map", map
+    yield "map of processes", pool.map
     yield "map of threads", threads.map
     with multiprocessing.pool.ThreadPool(2) as several:
         yield "map of ThreadPool", several.map
         yield "imap of ThreadPool", several.imap
-    for count in (1, 2, 4):
-        yield f"{count} own processes", count
+    yield "1 own process", 1
+    yield "2 own processes", 2
 
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_bits_are_the_same_for_any_engine(pool, threads, compiled):
     f = wg.compile(functions.logistic) if compiled else functions.logistic
     expected = bits(sum_over(f, CHUNKS))
-    for name, workers in engines(pool, threads):
+    others = () if compiled else more_engines(pool, threads)
+    for name, workers in itertools.chain(engines(pool, threads), others):
         with sum_over(f, CHUNKS, workers=workers) as loss:
             assert bits(loss) == expected, name
             assert bits(loss) == expected, f"{name}, second time"
@@ -414,7 +420,7 @@ def test_memory_of_the_driver_does_not_depend_on_the_number_of_chunks(threads):
         tracemalloc.stop()
         return found / (8 * size)
 
-    assert peak(6400) < peak(400) + 30  # arrays of the size of theta: log2 of the number for each worker
+    assert peak(6400) < peak(400) + 150  # arrays of the size of theta: log2 of the number for each task in flight
 
 
 def test_chunks_are_read_as_they_are_needed(threads):
