@@ -108,6 +108,17 @@ def overhead(counts=(200, 2000)):
                 )
 
 
+def start(repeats=3):
+    """Print the time until processes of our own have started."""
+    for _ in range(repeats):
+        with sum_over(nothing, range(2), workers=2) as loss:
+            begin = time.perf_counter()
+            loss(np.zeros(SIZE))
+            first, begin = time.perf_counter() - begin, time.perf_counter()
+            loss(np.zeros(SIZE))
+            print(f"  two processes: first sum {first:.2f} s, second sum {1e3 * (time.perf_counter() - begin):.1f} ms")
+
+
 class OneByOne(wg.distributed.engines.Submitted):
     """An engine with so many workers that no task has more than one chunk."""
 
@@ -133,6 +144,7 @@ def main():
     parser.add_argument("rows", type=float, nargs="?", default=1e7)
     rows = int(parser.parse_args().rows)
     efficiency(rows)
+    start()
     overhead()
     memory()
 

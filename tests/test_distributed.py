@@ -123,6 +123,18 @@ def test_results_keep_shapes_and_structure():
     assert type(single) is np.float32 and single == 9
 
 
+def test_constant_parts_of_containers_count():
+    class Scaled(dict):
+        pass
+
+    loss = sum_over(lambda p, c: p.scale * p["x"] * c, [1.0, 2.0])
+    for scale in (1.0, 2.0, 5.0):
+        theta = Scaled(x=3.0)
+        theta.scale = scale
+        assert loss(theta) == 9.0 * scale
+        assert wg.grad(loss, theta)["x"] == 3.0 * scale
+
+
 def test_zero_cotangent_times_infinite_slope_is_zero():
     loss = sum_over(lambda t, c: np.sqrt(t[0]) + t[1], [0, 1])
     assert np.array_equal(wg.grad(lambda t: np.where(t[0] > 0, loss(t), t[1]), [0.0, 1.0]), [0.0, 1.0])

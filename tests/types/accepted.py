@@ -97,7 +97,10 @@ def products() -> None:
     wg.derivative(np.sin)(0.3)
     wg.derivative(np.sin, x)
     wg.derivative(cube, order=2)(1.0)
-    wg.vmap(wg.grad(loss))(np.ones((5, 3)))
+    wg.vmap(wg.grad(loss), workers=2)(np.ones((5, 3)))
+    wg.jacobian(residual, workers=-1)(x)
+    with wg.distributed.sum_over(lambda t, c: float(t @ c), wg.distributed.split_rows(x, rows=2), workers=2) as total:
+        wg.hessian(total)(x)
 
 
 @wg.compile

@@ -269,5 +269,5 @@ def _lost_message(restarts, lost):
     where = f" They were computing the tasks that start at {' and '.join(map(str, firsts[:4]))}." if firsts else ""
     return (
         f"worker processes ended {restarts} times without an error of Python, as when memory runs out.{where} "
-        'A script that starts processes must do so under `if __name__ == "__main__":`'
+        'A script that starts processes must be a file, and start them under `if __name__ == "__main__":`'
     )

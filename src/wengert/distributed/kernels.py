@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import os
+import pickle
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -47,6 +48,14 @@ class Structure:
         self.is_scalar = [isinstance(leaf, np.generic) or var.is_scalar(leaf) for leaf in leaves]
         # placeholders that make the same container as the leaves, without their elements
         self.tree = assemble([np.zeros(0) if np.ndim(x) else _zero(s) for x, s in zip(leaves, self.is_scalar)])
+
+    @property
+    def content(self) -> bytes | None:
+        """Bytes that are equal for equal structures, constant parts of containers included; None if unknown."""
+        try:
+            return pickle.dumps((self.key, self.is_scalar, self.tree))
+        except Exception:  # classes may raise anything
+            return None
 
     def restore(self, vector: Any) -> Any:
         """Return a container with the numbers of `vector`; derivatives pass through."""

@@ -111,7 +111,7 @@ class SumOver:
 
     def _kernel(self, structure):
         """Return the kernel for parameters of this structure, pickled if it is sent to other processes."""
-        key = repr(structure.tree), structure.key
+        key = structure.content
         found = self._kernels.get(key)
         if found is None:
             f = self.f.tiered("vm") if isinstance(self.f, Program) else self.f
@@ -120,7 +120,8 @@ class SumOver:
                 found = remote.packed(found, self.__name__)
             if len(self._kernels) == remote.MAX_KERNELS:
                 del self._kernels[next(iter(self._kernels))]
-            self._kernels[key] = found
+            if key is not None:
+                self._kernels[key] = found
         return found
 
     def sum(self, kernel: Any, steps: Steps, point: np.ndarray) -> Sum:
