@@ -31,8 +31,9 @@ COLUMNS, ROWS = 32, 128
 #: blocks of a batch for each worker, which balance elements that take more time than others
 BLOCKS_PER_WORKER = 4
 
-#: measured overheads in seconds: start of processes of our own, and a task in a thread and in a process
-START, IN_THREAD, IN_PROCESS = 1.0, 2e-4, 1e-3
+#: overheads in seconds: start of processes of our own, and a task in a thread and in a process
+#: (``python -m benchmarks.distributed`` measures them)
+START, IN_THREAD, IN_PROCESS = 2.0, 2e-4, 1e-3
 
 #: bytes per second of pickled arguments and results
 BYTES_PER_SECOND = 5e8
