@@ -84,6 +84,21 @@ def test_shapes_and_arguments(threads):
     found = wg.jacobian(f, argnums=1, workers=threads, chunk=9)(2.0, X, rate=3.0)
     assert_rounding(found, wg.jacobian(f, argnums=1)(2.0, X, rate=3.0))
     assert_rounding(wg.jacobian(f, argnums=0, workers=threads)(2.0, X, rate=3.0), np.sin(3.0 * X))
+    assert_rounding(wg.jacobian(f, argnums=-1, workers=threads)(2.0, X, rate=3.0), found)
+    assert_rounding(
+        wg.jacobian(lambda x, c: x * c[0][0], X, args=([[2.0], [1.0, 3.0]],), workers=threads), 2 * np.eye(130)
+    )
+
+
+@pytest.mark.usefixtures("always")
+def test_number_of_workers_is_threads_for_compiled_functions():
+    J = wg.jacobian(wg.compile(functions.wide), workers=2, mode="forward")
+    assert isinstance(J.engine, operators.Threads)
+    for _ in range(2):
+        assert_rounding(J(X), wg.jacobian(functions.wide, X))
+        J.close()
+    assert J.plan.workers == 2
+    assert not isinstance(wg.jacobian(functions.wide, workers=2).engine, operators.Threads)
 
 
 def test_small_work_stays_in_the_calling_thread(threads):

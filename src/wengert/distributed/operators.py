@@ -97,6 +97,11 @@ class Threads(Submitted):
 
     def __init__(self, count: int):
         super().__init__(concurrent.futures.ThreadPoolExecutor(count, "wengert"))
+        self._count = count
+
+    def close(self):
+        self.executor.shutdown()
+        self.executor = concurrent.futures.ThreadPoolExecutor(self._count, "wengert")
 
 
 def choose(engine: Engine, here: float, tasks: int, nbytes: int) -> tuple[bool, float, str]:
@@ -136,12 +141,12 @@ class _OnWorkers:
     def __call__(self, *args, out=None, **kwargs):
         if running.get():  # within another derivative
             return self._undivided(*args, **kwargs)
-        (position,) = self.positions(args)
+        position = self.positions(args)[0] % len(args)
         if children_of(args[position]) is not None:
             raise TypeError(f"{self.name}: workers= needs an array as argument: see wengert.ravel for containers")
         x = input_leaf(args[position], self.name)
         args = (*args[:position], x, *args[position + 1 :])
-        key = tuple((np.shape(each), getattr(each, "dtype", None)) for each in (*args, *kwargs.values()))
+        key = tuple(map(_shape_or_type, (*args, *kwargs.values())))
         if key not in self._plans:
             if len(self._plans) == MAX_PLANS:
                 del self._plans[next(iter(self._plans))]
@@ -189,6 +194,10 @@ class _OnWorkers:
     def close(self) -> None:
         """End the workers that were started for this operator."""
         self.engine.close()
+
+
+def _shape_or_type(x):
+    return (x.shape, x.dtype) if isinstance(x, (np.ndarray, np.generic)) else type(x)
 
 
 class JacobianOnWorkers(_OnWorkers, Jacobian):
